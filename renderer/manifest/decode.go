@@ -1,0 +1,202 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	yaml "sigs.k8s.io/yaml/goyaml.v2"
+)
+
+// Decode reads every object of a YAML or JSON stream, with the meaning that Kubernetes gives to YAML (version 1.1, as
+// sigs.k8s.io/yaml reads it) and integers exact to 64 bits. Empty documents are skipped, lists of objects taken apart. An
+// error says which document of the stream it is about.
+func Decode(data []byte, b Budget) ([]Object, error) {
+	if err := Check(data, b); err != nil {
+		return nil, err
+	}
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var out []Object
+	for n := 1; ; n++ {
+		var raw any
+		err := dec.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		if raw == nil {
+			continue
+		}
+		objects, err := objectsOf(raw)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		out = append(out, objects...)
+	}
+}
+
+func objectsOf(raw any) ([]Object, error) {
+	value, err := plain(raw)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("a Kubernetes object must be a mapping, not %s", describe(value))
+	}
+	if len(m) == 0 {
+		return nil, nil
+	}
+	return takeApart(Object(m), 0)
+}
+
+// takeApart gives the items of a list, or the object itself.
+func takeApart(o Object, depth int) ([]Object, error) {
+	const most = 8 // lists in lists
+	items, isList := o["items"].([]any)
+	if !isList || !strings.HasSuffix(o.Kind(), "List") || o.Name() != "" {
+		if o.Kind() == "List" && o.APIVersion() == "v1" {
+			return nil, nil // a List without items
+		}
+		return []Object{o}, complete(o)
+	}
+	if depth > most {
+		return nil, errors.New("lists are nested too deep")
+	}
+	var out []Object
+	for i, item := range items {
+		m, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("items[%d] of the %s must be a mapping, not %s", i, o.Kind(), describe(item))
+		}
+		child := Object(m)
+		if kind := strings.TrimSuffix(o.Kind(), "List"); kind != "" { // a DeploymentList implies its items' kind
+			setDefault(child, "apiVersion", o.APIVersion())
+			setDefault(child, "kind", kind)
+		}
+		objects, err := takeApart(child, depth+1)
+		if err != nil {
+			return nil, fmt.Errorf("items[%d]: %w", i, err)
+		}
+		out = append(out, objects...)
+	}
+	return out, nil
+}
+
+func setDefault(o Object, key, value string) {
+	if _, ok := o[key]; !ok {
+		o[key] = value
+	}
+}
+
+// complete checks that an object can be named on a branch.
+func complete(o Object) error {
+	switch {
+	case o.APIVersion() == "":
+		return fmt.Errorf("an object needs apiVersion (kind %q, name %q)", o.Kind(), o.Name())
+	case o.Kind() == "":
+		return fmt.Errorf("an object needs kind (apiVersion %q, name %q)", o.APIVersion(), o.Name())
+	case o.Name() != "":
+		return nil
+	case text(o.metadata()["generateName"]) != "":
+		return fmt.Errorf("%s has metadata.generateName: a branch needs fixed names, set metadata.name", o.Kind())
+	default:
+		return fmt.Errorf("%s needs metadata.name, as a string", o.Kind())
+	}
+}
+
+func describe(v any) string {
+	switch x := v.(type) {
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a mapping"
+	case string:
+		const most = 40
+		if len(x) > most {
+			x = x[:most] + "…"
+		}
+		return strconv.Quote(x)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// plain turns what the YAML library built into JSON-like data.
+func plain(v any) (any, error) {
+	switch x := v.(type) {
+	case map[any]any:
+		out := make(map[string]any, len(x))
+		for k, item := range x {
+			key, err := keyText(k)
+			if err != nil {
+				return nil, err
+			}
+			if out[key], err = plain(item); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	case []any:
+		for i := range x {
+			item, err := plain(x[i])
+			if err != nil {
+				return nil, err
+			}
+			x[i] = item
+		}
+		return x, nil
+	case int:
+		return int64(x), nil
+	case float64:
+		return number(x)
+	case time.Time: // goyaml.v2 gives strings when it decodes into any; kept for its sake
+		return x.Format(time.RFC3339Nano), nil
+	default:
+		return v, nil
+	}
+}
+
+func number(x float64) (any, error) {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil, fmt.Errorf("%v is no number that Kubernetes can hold", x)
+	}
+	return x, nil
+}
+
+// keyText is the string that a mapping's key becomes in JSON, by the rules of sigs.k8s.io/yaml.
+func keyText(k any) (string, error) {
+	switch x := k.(type) {
+	case string:
+		return x, nil
+	case int:
+		return strconv.Itoa(x), nil
+	case int64:
+		return strconv.FormatInt(x, 10), nil
+	case uint64:
+		return strconv.FormatUint(x, 10), nil
+	case bool:
+		return strconv.FormatBool(x), nil
+	case float64:
+		s := strconv.FormatFloat(x, 'g', -1, 32)
+		switch s {
+		case "+Inf":
+			s = ".inf"
+		case "-Inf":
+			s = "-.inf"
+		case "NaN":
+			s = ".nan"
+		}
+		return s, nil
+	default:
+		return "", fmt.Errorf("a mapping's key must be a string, not %T", k)
+	}
+}

@@ -1,0 +1,148 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestDecodeReadsAsKubernetesDoes(t *testing.T) {
+	const head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+	for in, want := range map[string]any{
+		"v: on":                      true,
+		"v: 0644":                    int64(420),
+		"v: 1e3":                     1000.0,
+		"v: 12:30":                   "12:30",
+		"v: 9007199254740993":        int64(9007199254740993),
+		"v: 18446744073709551615":    uint64(18446744073709551615),
+		"v: 2020-01-01":              "2020-01-01",
+		"v: {1: a, true: b, 1.5: c}": map[string]any{"1": "a", "true": "b", "1.5": "c"},
+		"v: &a {b: c}\nw: *a":        map[string]any{"b": "c"},
+		"v: ~":                       nil,
+	} {
+		objects, err := Decode([]byte(head+in), DefaultBudget())
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if got := objects[0]["v"]; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %#v, want %#v", in, got, want)
+		}
+	}
+}
+
+func TestDecodeSplitsStreams(t *testing.T) {
+	doc := func(n int) string { return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: n%d}\n", n) }
+	for name, in := range map[string]string{
+		"separators":   doc(1) + "---\n" + doc(2) + "---\n",
+		"comments":     "# a\n---\n# b\n---\n" + doc(1) + "--- # c\n" + doc(2) + "...\n",
+		"windows":      strings.ReplaceAll(doc(1)+"---\n"+doc(2), "\n", "\r\n"),
+		"mark":         "\xef\xbb\xbf" + doc(1) + "---\n" + doc(2),
+		"empty object": doc(1) + "---\n{}\n---\n" + doc(2),
+	} {
+		objects, err := Decode([]byte(in), DefaultBudget())
+		if err != nil || len(objects) != 2 || objects[0].Name() != "n1" || objects[1].Name() != "n2" {
+			t.Errorf("%s: %v %v", name, objects, err)
+		}
+	}
+}
+
+func TestDecodeTakesListsApart(t *testing.T) {
+	in := `
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: ConfigMapList
+  items:
+  - metadata: {name: a}
+- apiVersion: v1
+  kind: Secret
+  metadata: {name: b}
+`
+	objects, err := Decode([]byte(in), DefaultBudget())
+	if err != nil || len(objects) != 2 {
+		t.Fatalf("%v %v", objects, err)
+	}
+	if got := objects[0].Identity(); got != (Identity{Kind: "ConfigMap", Name: "a"}) {
+		t.Errorf("got %v", got)
+	}
+	named := "apiVersion: example.com/v1\nkind: AllowList\nmetadata: {name: a}\nitems: [1]\n"
+	if objects, err := Decode([]byte(named), DefaultBudget()); err != nil || len(objects) != 1 {
+		t.Errorf("a kind of one's own that ends in List: %v %v", objects, err)
+	}
+}
+
+func TestDecodeSaysWhatIsMissing(t *testing.T) {
+	for in, want := range map[string]string{
+		"kind: A\nmetadata: {name: x}":                            "document 1: an object needs apiVersion",
+		"apiVersion: v1\nmetadata: {name: x}":                     "needs kind",
+		"apiVersion: v1\nkind: A":                                 "A needs metadata.name",
+		"apiVersion: v1\nkind: A\nmetadata: {name: 12}":           "as a string",
+		"apiVersion: v1\nkind: Job\nmetadata: {generateName: x-}": "generateName",
+		"---\na: b: c":                           "document 1",
+		"- a":                                    "must be a mapping, not a list",
+		"hello":                                  `not "hello"`,
+		"apiVersion: v1\nkind: List\nitems: [1]": "items[0]",
+		"apiVersion: v1\nkind: A\nmetadata: {name: x}\nv: .nan": "no number",
+	} {
+		_, err := Decode([]byte(in), DefaultBudget())
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", in, err, want)
+		}
+	}
+}
+
+func TestBudget(t *testing.T) {
+	bomb := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		bomb += fmt.Sprintf("%c: &%c [*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c,*%c]\n", c, c, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1, c-1)
+	}
+	deepMaps := ""
+	for i := range 300 {
+		deepMaps += strings.Repeat(" ", i) + "a:\n"
+	}
+	for name, in := range map[string]string{
+		"alias bomb":     bomb,
+		"flow depth":     strings.Repeat("[", 300) + strings.Repeat("]", 300),
+		"dashes":         strings.Repeat("- ", 300) + "a",
+		"indentation":    deepMaps,
+		"own anchor":     "a: &a [*a]",
+		"many aliases":   "a: &a 1\nb: [" + strings.Repeat("*a,", 20_000) + "]",
+		"too many bytes": strings.Repeat("#", 33<<20),
+	} {
+		var beyond *BudgetError
+		if err := Check([]byte(in), DefaultBudget()); !errors.As(err, &beyond) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	wide := strings.Repeat(" ", 300) + "a: " + strings.Repeat("{}", 1) + "\nb: [" + strings.Repeat("[]", 1) + "]"
+	if err := Check([]byte(wide), DefaultBudget()); err != nil {
+		t.Errorf("wide but not deep: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("apiVersion: v1\nkind: A\nmetadata: {name: x}\n"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("- - - - a"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		budget := Budget{Bytes: 1 << 16, Nodes: 10_000, Depth: 50, Aliases: 100}
+		objects, err := Decode(in, budget)
+		if err != nil {
+			return
+		}
+		for _, o := range objects {
+			out, err := Encode(o)
+			if err != nil {
+				continue // bytes that are no UTF-8
+			}
+			back, err := Decode(out, DefaultBudget())
+			if err != nil || len(back) != 1 || !reflect.DeepEqual(back[0], o) {
+				t.Fatalf("%#v\nencoded\n%s\ncame back as\n%#v (%v)", o, out, back, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+const maxFileName = 200 // bytes; every file system takes 255
+
+// FileNames gives each object of a target the name of its file: `<kind>-<name>.yaml`, with the namespace in front when
+// the object is outside the app's. Names that still collide once they are lower-cased and made safe get the API group
+// behind the kind, and a short hash of the identity if that is not enough. A name depends on the set of identities, not
+// on their order; distinct identities get distinct names.
+func FileNames(ids []Identity, appNamespace string) []string {
+	names := make([]string, len(ids))
+	forms := []func(Identity) string{
+		func(id Identity) string { return baseName(id, appNamespace, id.Kind) },
+		func(id Identity) string { return baseName(id, appNamespace, id.Kind+"."+id.Group) },
+		func(id Identity) string { return hashed(baseName(id, appNamespace, id.Kind), id) },
+	}
+	open := make([]int, len(ids))
+	for i := range ids {
+		open[i] = i
+	}
+	taken := map[string]bool{}
+	for level, form := range forms {
+		open = settle(ids, names, open, taken, level, form)
+	}
+	for _, i := range open { // a hash cut short can collide; the whole one cannot
+		names[i] = fullHash(ids[i]) + ".yaml"
+	}
+	return names
+}
+
+// settle names the open identities by a form and gives back those whose names collide.
+func settle(ids []Identity, names []string, open []int, taken map[string]bool, level int, form func(Identity) string) []int {
+	count := make(map[string]int, len(open))
+	for _, i := range open {
+		names[i] = form(ids[i])
+		count[names[i]]++
+	}
+	var left []int
+	for _, i := range open {
+		name := names[i]
+		if count[name] > 1 || taken[name] || level == 1 && ids[i].Group == "" {
+			left = append(left, i)
+		}
+	}
+	for name := range count {
+		taken[name] = true // also a name that collided: it would be taken for the other object
+	}
+	return left
+}
+
+func baseName(id Identity, appNamespace, kind string) string {
+	name := kind + "-" + id.Name
+	if id.Namespace != "" && id.Namespace != appNamespace {
+		name = id.Namespace + "-" + name
+	}
+	name = safe(name)
+	if len(name) > maxFileName {
+		name = name[:maxFileName] + "-" + fullHash(id)[:12]
+	}
+	return name + ".yaml"
+}
+
+func hashed(name string, id Identity) string {
+	return strings.TrimSuffix(name, ".yaml") + "-" + fullHash(id)[:8] + ".yaml"
+}
+
+func fullHash(id Identity) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{id.Group, id.Kind, id.Namespace, id.Name}, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
+// safe keeps what every file system keeps: lower-case letters, digits, dots and dashes; no leading dot, and nothing that
+// Windows takes for a device.
+func safe(s string) string {
+	out := []byte(strings.ToLower(s))
+	for i, c := range out {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '.' && i > 0:
+		default:
+			out[i] = '_'
+		}
+	}
+	stem, _, _ := strings.Cut(string(out), ".")
+	if oneOf(stem, "con", "prn", "aux", "nul") || len(stem) == 4 && oneOf(stem[:3], "com", "lpt") {
+		return "_" + string(out)
+	}
+	return string(out)
+}
