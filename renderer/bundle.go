@@ -1,0 +1,164 @@
+package renderer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+
+	"github.com/sluice-gitops/sluice/renderer/helm"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Renderer turns a bundle into objects. Implementations are pure: equal bundles give equal renderings, whatever
+// the machine, the time and the order of calls. They are safe for concurrent use.
+type Renderer interface {
+	Render(ctx context.Context, b *Bundle) (*Rendering, error)
+}
+
+// Bundle is everything that one rendering depends on. It holds bytes, never places: whoever fills it has already
+// read them from Git or from an archive whose digest was locked.
+type Bundle struct {
+	Release     string   // Helm's release name
+	Namespace   string   // the app's namespace
+	KubeVersion string   // the cluster's Kubernetes version, with or without `v`
+	APIVersions []string // what the cluster serves beyond the built-in, as `group/version` or `group/version/Kind`
+	Sources     []Source // concatenated in this order
+	Components  []Content
+}
+
+// Source is one origin of objects; exactly one of its three fields is set.
+type Source struct {
+	Helm      *HelmSource
+	Kustomize *KustomizeSource
+	Manifests *ManifestsSource
+}
+
+// HelmSource is a chart with its values.
+type HelmSource struct {
+	Chart        Content
+	Dependencies []Dependency // charts that Chart.yaml asks for and `charts/` lacks
+	Values       []byte       // JSON object; null deletes a default
+	IncludeCRDs  bool
+	DropHooks    bool
+	SkipSchema   bool
+}
+
+// Dependency is a chart put beside a parent's vendored subcharts.
+type Dependency struct {
+	Name  string
+	Chart Content
+}
+
+// KustomizeSource is a Kustomize root inside a set of files.
+type KustomizeSource struct {
+	Files Content
+	Root  string // slash path of the root's directory inside Files
+}
+
+// ManifestsSource is a set of plain YAML files.
+type ManifestsSource struct {
+	Files Content
+}
+
+// Content is a set of files, or one packed chart, with a digest that names it: equal digests mean equal content.
+type Content struct {
+	Name    string // for messages: a path or a chart reference
+	Digest  string
+	Files   []File
+	Archive []byte // a packed chart (.tgz); then Files is empty
+}
+
+// File is one file with its slash path inside its Content.
+type File struct {
+	Path string
+	Data []byte
+}
+
+// Rendering is the outcome: the objects in order of identity.
+type Rendering struct {
+	Objects  []Object
+	Unstable []Field // fields that differ when the same bundle is rendered again
+}
+
+// Object is one rendered object in canonical YAML.
+type Object struct {
+	ID         manifest.Identity
+	APIVersion string
+	YAML       []byte
+	Scope      manifest.Scope // unknown for a custom kind
+	Defines    *Definition    // set on a CustomResourceDefinition
+
+	hook helm.Hook
+}
+
+// Definition is the kind that a CustomResourceDefinition adds to a cluster.
+type Definition struct {
+	Kind  manifest.GroupKind
+	Scope manifest.Scope
+}
+
+// Field is a place in an object. A nil Path means the object itself: its identity changes.
+type Field struct {
+	Object manifest.Identity
+	Path   []string
+}
+
+// Digest names the bundle: bundles of equal digests render alike.
+func (b *Bundle) Digest() string {
+	h := digester{sha256.New()}
+	h.text(b.Release, b.Namespace, b.KubeVersion)
+	h.number(len(b.APIVersions))
+	h.text(b.APIVersions...)
+	h.number(len(b.Sources))
+	for i := range b.Sources {
+		h.source(&b.Sources[i])
+	}
+	h.number(len(b.Components))
+	for i := range b.Components {
+		h.text(b.Components[i].Name, b.Components[i].Digest)
+	}
+	return hex.EncodeToString(h.h.Sum(nil))
+}
+
+type digester struct{ h hash.Hash }
+
+func (d digester) number(n int) {
+	var buf [8]byte
+	binary.BigEndian.PutUint64(buf[:], uint64(n)) //nolint:gosec // a length is never negative
+	_, _ = d.h.Write(buf[:])
+}
+
+func (d digester) text(parts ...string) {
+	for _, p := range parts {
+		d.number(len(p))
+		_, _ = d.h.Write([]byte(p))
+	}
+}
+
+func (d digester) flag(v bool) {
+	if v {
+		d.number(1)
+		return
+	}
+	d.number(0)
+}
+
+func (d digester) source(s *Source) {
+	switch {
+	case s.Helm != nil:
+		d.text("helm", s.Helm.Chart.Digest, string(s.Helm.Values))
+		d.number(len(s.Helm.Dependencies))
+		for i := range s.Helm.Dependencies {
+			d.text(s.Helm.Dependencies[i].Name, s.Helm.Dependencies[i].Chart.Digest)
+		}
+		d.flag(s.Helm.IncludeCRDs)
+		d.flag(s.Helm.DropHooks)
+		d.flag(s.Helm.SkipSchema)
+	case s.Kustomize != nil:
+		d.text("kustomize", s.Kustomize.Files.Digest, s.Kustomize.Root)
+	case s.Manifests != nil:
+		d.text("manifests", s.Manifests.Files.Digest)
+	}
+}

@@ -1,0 +1,51 @@
+package renderer
+
+import "container/list"
+
+// held keeps contents by digest, least recently used out first, within a number of bytes.
+type held struct {
+	limit, size int
+	order       *list.List // of Content, most recently used in front
+	byDigest    map[string]*list.Element
+}
+
+func newHeld(limit int) *held {
+	return &held{limit: limit, order: list.New(), byDigest: map[string]*list.Element{}}
+}
+
+// fill gives c its bytes and reports whether they were there.
+func (h *held) fill(c *Content) bool {
+	el, ok := h.byDigest[c.Digest]
+	if !ok {
+		return false
+	}
+	h.order.MoveToFront(el)
+	kept, _ := el.Value.(Content)
+	c.Files, c.Archive = kept.Files, kept.Archive
+	return true
+}
+
+func (h *held) put(c Content) {
+	if _, ok := h.byDigest[c.Digest]; ok {
+		return
+	}
+	if c.Files == nil && c.Archive == nil {
+		c.Files = []File{} // an empty set of files is content too
+	}
+	h.byDigest[c.Digest] = h.order.PushFront(c)
+	h.size += c.size()
+	for h.size > h.limit && h.order.Len() > 1 {
+		last := h.order.Back()
+		old, _ := h.order.Remove(last).(Content)
+		delete(h.byDigest, old.Digest)
+		h.size -= old.size()
+	}
+}
+
+func (c *Content) size() int {
+	n := len(c.Archive)
+	for i := range c.Files {
+		n += len(c.Files[i].Data) + len(c.Files[i].Path)
+	}
+	return n
+}

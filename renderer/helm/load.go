@@ -1,0 +1,224 @@
+package helm
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/ignore"
+)
+
+// File is one file of a chart, with its slash path inside the chart's directory.
+type File struct {
+	Path string
+	Data []byte
+}
+
+// Limits bound a packed chart.
+type Limits struct {
+	Entries int   // files and directories
+	Bytes   int64 // unpacked
+}
+
+// DefaultLimits are those of Helm, and a number of files that no chart we know comes near.
+func DefaultLimits() Limits {
+	return Limits{Entries: 20_000, Bytes: loader.MaxDecompressedChartSize}
+}
+
+// Chart is a loaded chart. Render never changes it, so one Chart serves many renderings, one at a time or at once; Add
+// must come before the first Render.
+type Chart struct {
+	chart  *chart.Chart
+	schema schemaCache
+
+	analysisOnce sync.Once
+	analysis     *analysis
+}
+
+// Dependency is a chart that Chart.yaml asks for and that `charts/` lacks.
+type Dependency struct {
+	Name, Version, Repository string
+}
+
+// Load reads a chart's directory, honouring .helmignore.
+func Load(files []File, limits Limits) (*Chart, error) {
+	if len(files) > limits.Entries {
+		return nil, fmt.Errorf("%d files are more than the %d that a chart may have", len(files), limits.Entries)
+	}
+	rules, err := ignoreRules(files)
+	if err != nil {
+		return nil, err
+	}
+	var total int64
+	kept := make([]*loader.BufferedFile, 0, len(files))
+	for _, f := range files {
+		if ignored(rules, f) {
+			continue
+		}
+		if total += int64(len(f.Data)); total > limits.Bytes {
+			return nil, fmt.Errorf("the chart is larger than %d MiB", limits.Bytes>>20)
+		}
+		if len(f.Data) > int(loader.MaxDecompressedFileSize) {
+			return nil, fmt.Errorf("%s is larger than Helm's limit of %d MiB for one file", f.Path, loader.MaxDecompressedFileSize>>20)
+		}
+		kept = append(kept, &loader.BufferedFile{Name: f.Path, Data: bytes.TrimPrefix(f.Data, []byte("\xef\xbb\xbf"))})
+	}
+	return load(kept)
+}
+
+// LoadArchive reads a packed chart. Links, devices and paths that leave the chart are refused.
+func LoadArchive(packed []byte, limits Limits) (*Chart, error) {
+	if err := checkArchive(packed, limits); err != nil {
+		return nil, err
+	}
+	files, err := loader.LoadArchiveFiles(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	return load(files)
+}
+
+func load(files []*loader.BufferedFile) (*Chart, error) {
+	c, err := loader.LoadFiles(files)
+	if err != nil {
+		return nil, fmt.Errorf("load: %w", err)
+	}
+	return &Chart{chart: c}, nil
+}
+
+func ignoreRules(files []File) (*ignore.Rules, error) {
+	rules := ignore.Empty()
+	for _, f := range files {
+		if f.Path == ignore.HelmIgnore {
+			parsed, err := ignore.Parse(bytes.NewReader(f.Data))
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", f.Path, err)
+			}
+			rules = parsed
+		}
+	}
+	rules.AddDefaults()
+	return rules, nil
+}
+
+// ignored also says whether a directory above the file is, which takes all that is in it.
+func ignored(rules *ignore.Rules, f File) bool {
+	for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
+		if rules.Ignore(dir, info{name: path.Base(dir), dir: true}) {
+			return true
+		}
+	}
+	return rules.Ignore(f.Path, info{name: path.Base(f.Path)})
+}
+
+// info is as much of a file as ignore rules ask for.
+type info struct {
+	name string
+	dir  bool
+}
+
+func (i info) Name() string       { return i.name }
+func (i info) Size() int64        { return 0 }
+func (i info) ModTime() time.Time { return time.Time{} }
+func (i info) IsDir() bool        { return i.dir }
+func (i info) Sys() any           { return nil }
+func (i info) Mode() fs.FileMode {
+	if i.dir {
+		return fs.ModeDir
+	}
+	return 0
+}
+
+// checkArchive walks a packed chart without keeping it.
+func checkArchive(packed []byte, limits Limits) error {
+	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return fmt.Errorf("not a packed chart: %w", err)
+	}
+	bounded := &io.LimitedReader{R: unzipped, N: limits.Bytes + 1}
+	archive := tar.NewReader(bounded)
+	for n := 1; ; n++ {
+		header, err := archive.Next()
+		switch {
+		case bounded.N <= 0:
+			return fmt.Errorf("the unpacked chart is larger than %d MiB", limits.Bytes>>20)
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("not a packed chart: %w", err)
+		case n > limits.Entries:
+			return fmt.Errorf("the packed chart has more than %d entries", limits.Entries)
+		}
+		if err := checkEntry(header); err != nil {
+			return err
+		}
+	}
+}
+
+func checkEntry(header *tar.Header) error {
+	switch header.Typeflag {
+	case tar.TypeReg, tar.TypeDir, tar.TypeXGlobalHeader:
+	default:
+		return fmt.Errorf("the packed chart holds %q, which is a link or a device: only files are taken", header.Name)
+	}
+	name := strings.ReplaceAll(header.Name, `\`, "/")
+	if path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") || strings.Contains(name, ":") {
+		return fmt.Errorf("the packed chart holds %q, a path that leaves it", header.Name)
+	}
+	return nil
+}
+
+// Name is the chart's name.
+func (c *Chart) Name() string { return c.chart.Name() }
+
+// Version is the chart's version.
+func (c *Chart) Version() string { return c.chart.Metadata.Version }
+
+// Defaults is the chart's values.yaml as it stands, or nil.
+func (c *Chart) Defaults() []byte {
+	for _, f := range c.chart.Raw {
+		if f.Name == chartutil.ValuesfileName {
+			return f.Data
+		}
+	}
+	return nil
+}
+
+// Missing lists the charts that Chart.yaml asks for and that are not there.
+func (c *Chart) Missing() []Dependency {
+	var out []Dependency
+	for _, want := range c.chart.Metadata.Dependencies {
+		if want == nil || c.has(want.Name) {
+			continue
+		}
+		out = append(out, Dependency{Name: want.Name, Version: want.Version, Repository: want.Repository})
+	}
+	return out
+}
+
+func (c *Chart) has(name string) bool {
+	return slices.ContainsFunc(c.chart.Dependencies(), func(d *chart.Chart) bool { return d.Name() == name })
+}
+
+// Add puts a chart beside those of `charts/`.
+func (c *Chart) Add(dependency *Chart) {
+	c.chart.AddDependency(dependency.chart)
+}
+
+type schema struct {
+	compiled *jsonschema.Schema
+	err      error
+}

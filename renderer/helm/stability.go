@@ -1,0 +1,260 @@
+package helm
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"text/template/parse"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+// volatile says whether a template function can give another outcome each time it is called: the random, generating,
+// salting and time functions of Sprig, and those of its date functions that fall back on the present.
+func volatile(name string) bool {
+	switch name {
+	case "randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randBytes", "randInt", "shuffle", "uuidv4", "bcrypt", "htpasswd", "encryptAES",
+		"genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey",
+		"now", "ago", "date", "dateInZone", "date_in_zone", "dateModify", "date_modify", "htmlDate", "htmlDateInZone":
+		return true
+	}
+	return false
+}
+
+// fixedTime stands for `now` in a probing rendering: a value of the same type, far away in every unit.
+const fixedTime = `(toDate "2006-01-02T15:04:05Z" "2001-07-05T03:17:41Z")`
+
+// analysis is what the templates of a chart can reach. It is made once per chart and not changed afterwards.
+type analysis struct {
+	reaches  bool // from a rendered file, by static names or by any name at all
+	usesTpl  bool // values can be templates too
+	nowUsers map[*chart.File]*chart.File
+}
+
+type node struct {
+	volatile, dynamic bool
+	calls             []string
+}
+
+func (c *Chart) analyse() *analysis {
+	c.analysisOnce.Do(func() {
+		a := &analysis{nowUsers: map[*chart.File]*chart.File{}}
+		g := grapher{analysis: a, nodes: map[string]*node{}}
+		g.chart(c.chart, c.chart.ChartFullPath())
+		a.reaches = g.reaches()
+		c.analysis = a
+	})
+	return c.analysis
+}
+
+type grapher struct {
+	analysis *analysis
+	nodes    map[string]*node
+	roots    []string
+}
+
+func (g *grapher) chart(c *chart.Chart, prefix string) {
+	for _, f := range c.Templates {
+		name := path.Join(prefix, f.Name)
+		g.file(name, f)
+		if !strings.HasPrefix(path.Base(name), "_") {
+			g.roots = append(g.roots, name)
+		}
+	}
+	for _, sub := range c.Dependencies() {
+		g.chart(sub, path.Join(prefix, "charts", sub.Name()))
+	}
+}
+
+func (g *grapher) file(name string, f *chart.File) {
+	trees := map[string]*parse.Tree{}
+	tree := parse.New(name)
+	tree.Mode = parse.SkipFuncCheck
+	if _, err := tree.Parse(string(f.Data), "", "", trees); err != nil {
+		return // Helm will say it better
+	}
+	var times []int
+	for defined, t := range trees {
+		n := g.nodes[defined]
+		if n == nil { // a name defined twice: what either can reach counts
+			n = &node{}
+			g.nodes[defined] = n
+		}
+		if t.Root != nil {
+			walker{g.analysis, n, &times}.walk(t.Root)
+		}
+	}
+	if len(times) > 0 {
+		g.analysis.nowUsers[f] = &chart.File{Name: f.Name, Data: replaceNow(f.Data, times)}
+	}
+}
+
+func replaceNow(data []byte, at []int) []byte {
+	slices.Sort(at)
+	var out []byte
+	last := 0
+	for _, i := range at {
+		if i < last || i+len("now") > len(data) || string(data[i:i+len("now")]) != "now" {
+			continue
+		}
+		out = append(out, data[last:i]...)
+		out = append(out, fixedTime...)
+		last = i + len("now")
+	}
+	return append(out, data[last:]...)
+}
+
+func (g *grapher) reaches() bool {
+	seen := map[string]bool{}
+	var visit func(name string) bool
+	visit = func(name string) bool {
+		n := g.nodes[name]
+		if n == nil || seen[name] {
+			return false
+		}
+		seen[name] = true
+		if n.volatile || n.dynamic && g.any() {
+			return true
+		}
+		return slices.ContainsFunc(n.calls, visit)
+	}
+	return slices.ContainsFunc(g.roots, visit)
+}
+
+// any is the answer when a template is called by a name that is not known before.
+func (g *grapher) any() bool {
+	for _, n := range g.nodes {
+		if n.volatile {
+			return true
+		}
+	}
+	return false
+}
+
+type walker struct {
+	analysis *analysis
+	node     *node
+	times    *[]int
+}
+
+func (w walker) walk(n parse.Node) {
+	switch x := n.(type) {
+	case *parse.ListNode:
+		if x != nil {
+			for _, child := range x.Nodes {
+				w.walk(child)
+			}
+		}
+	case *parse.ActionNode:
+		w.walk(x.Pipe)
+	case *parse.IfNode:
+		w.branch(&x.BranchNode)
+	case *parse.RangeNode:
+		w.branch(&x.BranchNode)
+	case *parse.WithNode:
+		w.branch(&x.BranchNode)
+	case *parse.TemplateNode:
+		w.node.calls = append(w.node.calls, x.Name)
+		w.walk(x.Pipe)
+	case *parse.PipeNode:
+		if x != nil {
+			for _, command := range x.Cmds {
+				w.command(command)
+			}
+		}
+	case *parse.ChainNode:
+		w.walk(x.Node)
+	case *parse.IdentifierNode:
+		w.identifier(x)
+	}
+}
+
+func (w walker) branch(b *parse.BranchNode) {
+	w.walk(b.Pipe)
+	w.walk(b.List)
+	w.walk(b.ElseList)
+}
+
+func (w walker) command(c *parse.CommandNode) {
+	for i, arg := range c.Args {
+		w.walk(arg)
+		id, ok := arg.(*parse.IdentifierNode)
+		if !ok || i > 0 || id.Ident != "include" {
+			continue
+		}
+		if name, ok := includedName(c); ok {
+			w.node.calls = append(w.node.calls, name)
+		} else {
+			w.node.dynamic = true
+		}
+	}
+}
+
+func includedName(c *parse.CommandNode) (string, bool) {
+	if len(c.Args) < 2 {
+		return "", false
+	}
+	s, ok := c.Args[1].(*parse.StringNode)
+	if !ok {
+		return "", false
+	}
+	return s.Text, true
+}
+
+func (w walker) identifier(id *parse.IdentifierNode) {
+	switch {
+	case id.Ident == "now":
+		*w.times = append(*w.times, int(id.Pos))
+		w.node.volatile = true
+	case volatile(id.Ident):
+		w.node.volatile = true
+	case id.Ident == "tpl":
+		w.analysis.usesTpl = true
+	}
+}
+
+// probe puts another time into the templates of a copied chart.
+func (a *analysis) probe(work *chart.Chart) {
+	work.Templates = slices.Clone(work.Templates)
+	for i, f := range work.Templates {
+		if other, ok := a.nowUsers[f]; ok {
+			work.Templates[i] = other
+		}
+	}
+	for _, sub := range work.Dependencies() {
+		a.probe(sub)
+	}
+}
+
+// unstable says whether a rendering with these values can come out otherwise the next time.
+func (a *analysis) unstable(top chartutil.Values) bool {
+	return a.reaches || a.usesTpl && mentionsVolatile(top["Values"])
+}
+
+// mentionsVolatile looks for template text that names a volatile function. It may find one where none is called: then a
+// stable chart is rendered twice, which costs time alone.
+func mentionsVolatile(v any) bool {
+	switch x := v.(type) {
+	case chartutil.Values:
+		return mentionsVolatile(map[string]any(x))
+	case map[string]any:
+		for _, item := range x {
+			if mentionsVolatile(item) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(x, mentionsVolatile)
+	case string:
+		if !strings.Contains(x, "{{") {
+			return false
+		}
+		return slices.ContainsFunc(strings.FieldsFunc(x, notInName), volatile)
+	}
+	return false
+}
+
+func notInName(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
+}

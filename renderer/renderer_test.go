@@ -1,0 +1,200 @@
+package renderer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain lets the test binary be the child process of its own pools.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "render-child" {
+		if err := ServeChild(context.Background(), os.Stdin, os.Stdout, 256<<20); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func pool(t testing.TB, size int, timeout time.Duration) *Pool {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPool(PoolOptions{Command: []string{self, "render-child"}, Size: size, Timeout: timeout, MemoryLimit: 256 << 20})
+	t.Cleanup(p.Close)
+	return p
+}
+
+func chart(templates map[string]string) Content {
+	c := Content{Name: "charts/x", Files: []File{
+		{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")},
+		{"values.yaml", []byte("a: 1\ngone: default\n")},
+	}}
+	digest := ""
+	for name, text := range templates {
+		c.Files = append(c.Files, File{"templates/" + name, []byte(text)})
+		digest += name + text
+	}
+	c.Digest = digest
+	return c
+}
+
+func helmBundle(values string, templates map[string]string) *Bundle {
+	return &Bundle{Release: "r", Namespace: "ns", KubeVersion: "1.33.0", Sources: []Source{{Helm: &HelmSource{Chart: chart(templates), Values: []byte(values)}}}}
+}
+
+const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  v: %s\n"
+
+func render(t *testing.T, r Renderer, b *Bundle) *Rendering {
+	t.Helper()
+	out, err := r.Render(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestEngineAndPoolAgree(t *testing.T) {
+	b := helmBundle(`{"a": 2, "gone": null}`, map[string]string{
+		"a.yaml":    fmt.Sprintf(configMap, "{{ .Release.Name }}-a", `"{{ .Values.a }} {{ .Values.gone }}"`),
+		"hook.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: h, annotations: {helm.sh/hook: pre-install}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: t, annotations: {helm.sh/hook: test}}\n",
+	})
+	b.Components = []Content{{Name: "apps/x/layers/c", Digest: "c", Files: []File{
+		{"kustomization.yaml", []byte("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches:\n- target: {kind: ConfigMap}\n  patch: |-\n    - {op: add, path: /data/extra, value: \"on\"}\n")},
+	}}}
+	b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m", Files: []File{{"n.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}")}}}}})
+	in := render(t, NewEngine(DefaultLimits()), b)
+	p := pool(t, 1, time.Minute)
+	for range 2 { // the second time the child holds all contents
+		out := render(t, p, b)
+		if len(in.Objects) != 3 || len(out.Objects) != 3 {
+			t.Fatalf("%d and %d objects", len(in.Objects), len(out.Objects))
+		}
+		for i := range in.Objects {
+			if string(in.Objects[i].YAML) != string(out.Objects[i].YAML) || in.Objects[i].ID != out.Objects[i].ID {
+				t.Errorf("%s\nand\n%s", in.Objects[i].YAML, out.Objects[i].YAML)
+			}
+		}
+	}
+	if got := string(in.Objects[0].YAML); !strings.Contains(got, "v: '2 '") && !strings.Contains(got, `v: "2 "`) || !strings.Contains(got, `extra: "on"`) {
+		t.Errorf("got\n%s", got)
+	}
+	b.Sources[0].Helm.DropHooks = true
+	if got := render(t, p, b); len(got.Objects) != 2 {
+		t.Errorf("%d objects without hooks", len(got.Objects))
+	}
+}
+
+func TestEmptyRenderingCrossesTheWire(t *testing.T) {
+	got := render(t, pool(t, 1, time.Minute), helmBundle(`{}`, map[string]string{"a.yaml": "{{ if .Values.no }}x{{ end }}"}))
+	if len(got.Objects) != 0 {
+		t.Errorf("got %v", got.Objects)
+	}
+}
+
+func TestHostileTemplatesStayInTheirTarget(t *testing.T) {
+	p := pool(t, 1, 20*time.Second)
+	good := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")})
+	for name, c := range map[string]struct {
+		template string
+		want     error
+	}{
+		"recursion": {`{{ define "x" }}{{ include "x" . }}{{ end }}{{ template "y" . }}{{ define "y" }}{{ template "y" . }}{{ end }}`, nil},
+		"tpl":       {`{{ $t := "{{ tpl .Values.t . }}" }}{{ tpl .Values.t . }}`, nil},
+		"memory":    {`{{ repeat 2000000000 "xxxxxxxx" | len }}`, ErrMemory},
+		"many":      {`{{ $l := list }}{{ range untilStep 0 100000000 1 }}{{ $l = append $l (repeat 1000 "x") }}{{ end }}`, nil},
+	} {
+		start := time.Now()
+		_, err := p.Render(t.Context(), helmBundle(`{"t": "{{ tpl .Values.t . }}"}`, map[string]string{"a.yaml": c.template}))
+		if err == nil || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("%s took %s", name, took)
+		}
+		if got := render(t, p, good); len(got.Objects) != 1 {
+			t.Errorf("after %s: %d objects", name, len(got.Objects))
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	_, err := pool(t, 1, 300*time.Millisecond).Render(t.Context(), helmBundle(`{}`, map[string]string{
+		"a.yaml": `{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`,
+	}))
+	if !errors.Is(err, ErrTimeout) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCancelledContextFreesTheChild(t *testing.T) {
+	p := pool(t, 1, time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := p.Render(ctx, helmBundle(`{}`, map[string]string{"a.yaml": `{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`}))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	render(t, p, helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")}))
+}
+
+func TestUnstableFieldsAreNamed(t *testing.T) {
+	e := NewEngine(DefaultLimits())
+	for name, c := range map[string]struct {
+		template string
+		want     string
+	}{
+		"random":  {fmt.Sprintf(configMap, "a", `{{ randAlphaNum 20 | quote }}`), "data.v"},
+		"by day":  {fmt.Sprintf(configMap, "a", `{{ now | date "2006-01-02" | quote }}`), "data.v"},
+		"in name": {fmt.Sprintf(configMap, `a-{{ randNumeric 12 }}`, "x"), "object"},
+		"helper":  {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", `{{ include "pw" . }}`), "data.v"},
+		"values":  {fmt.Sprintf(configMap, "a", `{{ tpl .Values.t . }}`), "data.v"},
+		"stable":  {fmt.Sprintf(configMap, "a", `{{ "x" | sha256sum }}`), ""},
+		"unused":  {`{{ define "pw" }}{{ uuidv4 }}{{ end }}` + fmt.Sprintf(configMap, "a", "x"), ""},
+	} {
+		out := render(t, e, helmBundle(`{"t": "{{ uuidv4 }}"}`, map[string]string{"a.yaml": c.template}))
+		got := ""
+		for _, f := range out.Unstable {
+			if got = strings.Join(f.Path, "."); f.Path == nil {
+				got = "object"
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestBundleDigest(t *testing.T) {
+	base := func() *Bundle { return helmBundle(`{"a": 1}`, map[string]string{"a.yaml": "x"}) }
+	seen := map[string]string{base().Digest(): "base"}
+	for name, change := range map[string]func(*Bundle){
+		"release":    func(b *Bundle) { b.Release = "q" },
+		"namespace":  func(b *Bundle) { b.Namespace = "q" },
+		"version":    func(b *Bundle) { b.KubeVersion = "1.34.0" },
+		"apis":       func(b *Bundle) { b.APIVersions = []string{"a/v1"} },
+		"values":     func(b *Bundle) { b.Sources[0].Helm.Values = []byte(`{"a": 2}`) },
+		"chart":      func(b *Bundle) { b.Sources[0].Helm.Chart.Digest = "q" },
+		"crds":       func(b *Bundle) { b.Sources[0].Helm.IncludeCRDs = true },
+		"hooks":      func(b *Bundle) { b.Sources[0].Helm.DropHooks = true },
+		"schema":     func(b *Bundle) { b.Sources[0].Helm.SkipSchema = true },
+		"dependency": func(b *Bundle) { b.Sources[0].Helm.Dependencies = []Dependency{{Name: "d"}} },
+		"component":  func(b *Bundle) { b.Components = []Content{{Digest: "c"}} },
+		"source":     func(b *Bundle) { b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{}}) },
+	} {
+		b := base()
+		change(b)
+		if other, ok := seen[b.Digest()]; ok {
+			t.Errorf("%s has the digest of %s", name, other)
+		}
+		seen[b.Digest()] = name
+	}
+}
