@@ -1,0 +1,303 @@
+package fleet
+
+import (
+	"cmp"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Effect says what a change does to a target's existence.
+type Effect string
+
+// A target is there before and after, only after, or only before.
+const (
+	EffectChanged Effect = "changed"
+	EffectAdded   Effect = "added"
+	EffectRemoved Effect = "removed"
+)
+
+// AffectedTarget is a target that a change can touch.
+type AffectedTarget struct {
+	Cluster, App string
+	Effect       Effect
+}
+
+// Reach lists the files and directories that a resolved source reads: a change of any other file cannot touch it. It is
+// asked once for each source that several targets share.
+type Reach func(f *Fleet, s Source) []string
+
+// Affected names the targets that a change of the given paths can touch: all that come out otherwise are among them, and
+// some that do not may be. base may be nil: then everything is affected. The cost follows the changed paths and the
+// number of clusters, not the number of targets; nothing is rendered.
+func Affected(base, head *Fleet, changed []string, reach Reach) []AffectedTarget {
+	a := &affected{base: base, head: head, found: map[[2]string]bool{}}
+	switch {
+	case base == nil || a.specChanged():
+		a.everything()
+	default:
+		a.registry()
+		for _, f := range []*Fleet{base, head} {
+			a.files(f, changed, reach)
+		}
+	}
+	return a.list()
+}
+
+type affected struct {
+	base, head *Fleet
+	found      map[[2]string]bool
+}
+
+func (a *affected) add(c *Cluster, app *App) { a.found[[2]string{c.Name, app.Name}] = true }
+
+func (a *affected) addCluster(f *Fleet, c *Cluster) {
+	for _, t := range f.TargetsOf(c) {
+		a.add(t.Cluster, t.App)
+	}
+}
+
+func (a *affected) addApp(f *Fleet, app *App) {
+	for _, c := range f.Clusters {
+		if f.Places(app, c) {
+			a.add(c, app)
+		}
+	}
+}
+
+// specChanged says that something changed that every target depends on.
+func (a *affected) specChanged() bool {
+	b, h := a.base.Spec, a.head.Spec
+	return !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output)
+}
+
+func (a *affected) everything() {
+	for _, f := range []*Fleet{a.base, a.head} {
+		if f == nil {
+			continue
+		}
+		for _, c := range f.Clusters {
+			a.addCluster(f, c)
+		}
+	}
+}
+
+// registry finds clusters and apps that are described otherwise than before.
+func (a *affected) registry() {
+	for _, c := range a.base.Clusters {
+		if other, ok := a.head.clusters[c.Name]; !ok || !sameCluster(c, other) {
+			a.addCluster(a.base, c)
+		}
+	}
+	for _, c := range a.head.Clusters {
+		if other, ok := a.base.clusters[c.Name]; !ok || !sameCluster(c, other) {
+			a.addCluster(a.head, c)
+		}
+	}
+	for _, app := range a.base.Apps {
+		if other, ok := a.head.apps[app.Name]; !ok || !sameApp(app, other) {
+			a.addApp(a.base, app)
+		}
+	}
+	for _, app := range a.head.Apps {
+		if other, ok := a.base.apps[app.Name]; !ok || !sameApp(app, other) {
+			a.addApp(a.head, app)
+		}
+	}
+}
+
+func sameCluster(x, y *Cluster) bool {
+	if x.doc.node == y.doc.node && x.Class == "" && y.Class == "" {
+		return true // decoded once for both fleets
+	}
+	return x.Environment == y.Environment && x.State == y.State && x.KubeVersion == y.KubeVersion && slices.Equal(x.APIVersions, y.APIVersions) &&
+		equalLabels(x.Labels, y.Labels) && reflect.DeepEqual(x.Vars, y.Vars)
+}
+
+func equalLabels(x, y map[string]string) bool {
+	if len(x) != len(y) {
+		return false
+	}
+	for k, v := range x {
+		if other, ok := y[k]; !ok || other != v {
+			return false
+		}
+	}
+	return true
+}
+
+func sameApp(x, y *App) bool {
+	return x.doc.node == y.doc.node || x.Dir == y.Dir && reflect.DeepEqual(x.Spec, y.Spec)
+}
+
+// files finds the targets that take or read a changed path.
+func (a *affected) files(f *Fleet, changed []string, reach Reach) {
+	relevant := slices.DeleteFunc(slices.Clone(changed), func(p string) bool { return p == fleetFile })
+	for _, p := range relevant {
+		a.layerFile(f, p)
+	}
+	a.customLayers(f, relevant)
+	a.sources(f, relevant, reach)
+}
+
+// layerFile takes a path of the conventional folders apart: [app dir/]layers/<layer>/[value/]…
+func (a *affected) layerFile(f *Fleet, p string) {
+	for _, app := range f.Apps {
+		if app.Dir == "" {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(p, app.Dir+"/layers/"); ok {
+			for _, c := range f.clustersOfLayer(rest) {
+				if f.Places(app, c) {
+					a.add(c, app)
+				}
+			}
+		}
+	}
+	if rest, ok := strings.CutPrefix(p, "layers/"); ok {
+		for _, c := range f.clustersOfLayer(rest) {
+			a.addCluster(f, c)
+		}
+	}
+}
+
+func (f *Fleet) clustersOfLayer(rest string) []*Cluster {
+	name, below, _ := strings.Cut(rest, "/")
+	if name == layerGlobal {
+		return f.Clusters
+	}
+	value, _, _ := strings.Cut(below, "/")
+	if name == labelCluster {
+		if c, ok := f.clusters[value]; ok {
+			return []*Cluster{c}
+		}
+		return nil
+	}
+	var out []*Cluster
+	for _, c := range f.Clusters {
+		if c.Labels[name] == value && value != "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// customLayers resolves every path template of a layer for every target, if there are any.
+func (a *affected) customLayers(f *Fleet, changed []string) {
+	var templates []string
+	for _, l := range f.layers {
+		templates = append(append(templates, l.Values...), l.Components...)
+	}
+	if len(templates) == 0 || len(changed) == 0 {
+		return
+	}
+	for _, t := range f.Targets() {
+		for _, template := range templates {
+			p := resolvedPath(t, template)
+			if p != "" && slices.ContainsFunc(changed, func(c string) bool { return touches(c, p) || sameStem(c, p) }) {
+				a.add(t.Cluster, t.App)
+				break
+			}
+		}
+	}
+}
+
+// sameStem lets values.<source>.yaml beside a template's values.yaml count.
+func sameStem(changed, p string) bool {
+	ext := path.Ext(p)
+	return ext != "" && path.Ext(changed) == ext && strings.HasPrefix(changed, strings.TrimSuffix(p, ext)+".")
+}
+
+// touches says whether a changed path is, or is below, a path that is read.
+func touches(changed, read string) bool {
+	return read == "." || changed == read || strings.HasPrefix(changed, read) && changed[len(read)] == '/'
+}
+
+// sources asks once for every resolved source what it reads.
+func (a *affected) sources(f *Fleet, changed []string, reach Reach) {
+	if len(changed) == 0 {
+		return
+	}
+	hit := map[string]bool{}
+	for _, app := range f.Apps {
+		for _, c := range f.Clusters {
+			if !f.Places(app, c) {
+				continue
+			}
+			t := Target{App: app, Cluster: c}
+			if f.readsAny(t, changed, reach, hit) {
+				a.add(c, app)
+			}
+			if len(app.refs) == 0 && !f.readsAny(t, changed, reach, hit) {
+				break // every cluster has the same sources
+			}
+		}
+	}
+}
+
+func (f *Fleet) readsAny(t Target, changed []string, reach Reach, hit map[string]bool) bool {
+	resolved, err := f.Resolve(t)
+	if err != nil {
+		return true // it fails the same way when it is planned
+	}
+	for _, s := range resolved.Sources {
+		key := s.key()
+		known, ok := hit[key]
+		if !ok {
+			reads := reach(f, s)
+			known = slices.ContainsFunc(changed, func(c string) bool {
+				return slices.ContainsFunc(reads, func(r string) bool { return touches(c, r) })
+			})
+			hit[key] = known
+		}
+		if known {
+			return true
+		}
+	}
+	return false
+}
+
+// key names a resolved source.
+func (s Source) key() string {
+	switch {
+	case s.Helm != nil:
+		return strings.Join([]string{"helm", s.Helm.Path, s.Helm.Repo, s.Helm.Chart, s.Helm.Version}, "\x00")
+	case s.Kustomize != nil:
+		return "kustomize\x00" + s.Kustomize.Path
+	case s.Manifests != nil:
+		return "manifests\x00" + s.Manifests.Path
+	}
+	return ""
+}
+
+func (a *affected) list() []AffectedTarget {
+	out := make([]AffectedTarget, 0, len(a.found))
+	for key := range a.found {
+		before, after := exists(a.base, key), exists(a.head, key)
+		t := AffectedTarget{Cluster: key[0], App: key[1], Effect: EffectChanged}
+		switch {
+		case !before:
+			t.Effect = EffectAdded
+		case !after:
+			t.Effect = EffectRemoved
+		}
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(x, y AffectedTarget) int {
+		return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.App, y.App))
+	})
+	return out
+}
+
+func exists(f *Fleet, key [2]string) bool {
+	if f == nil {
+		return false
+	}
+	c, ok := f.clusters[key[0]]
+	if !ok {
+		return false
+	}
+	app, ok := f.apps[key[1]]
+	return ok && f.Places(app, c)
+}

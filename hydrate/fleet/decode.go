@@ -1,0 +1,368 @@
+package fleet
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+const maxFile = 4 << 20
+
+// document is one decoded object of a file. Its node is kept for the places of later errors.
+type document struct {
+	file  string
+	node  *yaml.Node
+	value any // *FleetFile, *ClassFile, *ClusterFile or *AppFile
+}
+
+// decodeFile decodes every document of a file, and says all that is wrong in it.
+func decodeFile(file string, data []byte) ([]document, Problems) {
+	budget := manifest.Budget{Bytes: maxFile, Nodes: 500_000, Depth: 50, Aliases: 1000}
+	if err := manifest.Check(data, budget); err != nil {
+		return nil, Problems{{File: file, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}}
+	}
+	d := decoder{file: file}
+	var out []document
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var root yaml.Node
+		err := dec.Decode(&root)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			line, message := splitYAMLError(err)
+			d.problems = append(d.problems, Problem{File: file, Line: line, Severity: SeverityError, Message: message, Hint: "the file must be YAML"})
+			break
+		}
+		if len(root.Content) == 0 || root.Content[0].Tag == "!!null" {
+			continue
+		}
+		if value := d.object(root.Content[0]); value != nil {
+			out = append(out, document{file: file, node: root.Content[0], value: value})
+		}
+	}
+	return out, d.problems
+}
+
+func splitYAMLError(err error) (int, string) {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(message)
+	if m == nil {
+		return 0, message
+	}
+	line, _ := strconv.Atoi(m[1])
+	return line, strings.TrimPrefix(message, m[0])
+}
+
+type decoder struct {
+	file     string
+	problems Problems
+}
+
+func (d *decoder) errorf(n *yaml.Node, hint, format string, args ...any) {
+	d.problems = append(d.problems, Problem{
+		File: d.file, Line: n.Line, Column: n.Column, Severity: SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint,
+	})
+}
+
+// object decodes one document by its kind.
+func (d *decoder) object(n *yaml.Node) any {
+	if n.Kind != yaml.MappingNode {
+		d.errorf(n, "write apiVersion, kind, metadata and spec", "a document must be a mapping")
+		return nil
+	}
+	version, kind := child(n, "apiVersion"), child(n, "kind")
+	if version == nil || kind == nil {
+		d.errorf(n, "apiVersion: "+APIVersion, "apiVersion and kind are needed")
+		return nil
+	}
+	if version.Value != APIVersion {
+		d.errorf(version, "change it to "+APIVersion+", or narrow spec.files in sluice.yaml if the file is not Sluice's", "unknown apiVersion %q", version.Value)
+		return nil
+	}
+	var value any
+	switch kind.Value {
+	case "Fleet":
+		value = &FleetFile{}
+	case "ClusterClass":
+		value = &ClassFile{}
+	case "Cluster":
+		value = &ClusterFile{}
+	case "App":
+		value = &AppFile{}
+	default:
+		kinds := []string{"Fleet", "ClusterClass", "Cluster", "App"}
+		d.errorf(kind, "one of "+strings.Join(kinds, ", "), "unknown kind %q%s", kind.Value, didYouMean(kind.Value, kinds))
+		return nil
+	}
+	before := len(d.problems)
+	d.decode(n, reflect.ValueOf(value).Elem(), "")
+	if len(d.problems) > before {
+		return nil
+	}
+	return value
+}
+
+// decode writes a node into a value of the types of this package.
+func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if n.Tag == "!!null" {
+			return
+		}
+		v.Set(reflect.New(v.Type().Elem()))
+		d.decode(n, v.Elem(), path)
+	case reflect.Struct:
+		d.structure(n, v, path)
+	case reflect.Slice:
+		d.list(n, v, path)
+	case reflect.Map:
+		d.mapping(n, v, path)
+	default:
+		d.scalar(n, v, path)
+	}
+}
+
+func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
+	if v.Type() == reflect.TypeFor[Layer]() && n.Kind == yaml.ScalarNode {
+		v.FieldByName("Name").SetString(n.Value)
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		if n.Tag == "!!null" {
+			d.errorf(n, "fill it in or leave it out", "%s is empty", named(path))
+			return
+		}
+		d.errorf(n, "", "%s must be a mapping", named(path))
+		return
+	}
+	fields := fieldsOf(v.Type())
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if line, ok := seen[key.Value]; ok {
+			d.errorf(key, "keep one", "%s is there twice, first in line %d", join(path, key.Value), line)
+			continue
+		}
+		seen[key.Value] = key.Line
+		f, ok := fields[key.Value]
+		if !ok {
+			names := fieldNames(fields)
+			d.errorf(key, "known here: "+strings.Join(names, ", "), "unknown key %s%s", join(path, key.Value), didYouMean(key.Value, names))
+			continue
+		}
+		d.decode(value, v.Field(f.index), join(path, key.Value))
+		d.enum(value, v.Field(f.index), f, join(path, key.Value))
+	}
+	for _, name := range fieldNames(fields) {
+		if _, ok := seen[name]; fields[name].required && !ok {
+			d.errorf(n, "", "%s is missing", join(path, name))
+		}
+	}
+}
+
+func (d *decoder) enum(n *yaml.Node, v reflect.Value, f field, path string) {
+	if v.Kind() != reflect.String || len(f.enum) == 0 || v.String() == "" || slices.Contains(f.enum, v.String()) {
+		return
+	}
+	d.errorf(n, "one of "+strings.Join(f.enum, ", "), "%s: unknown value %q%s", path, v.String(), didYouMean(v.String(), f.enum))
+}
+
+func (d *decoder) list(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.SequenceNode {
+		d.errorf(n, "write it as [a, b]", "%s must be a list", named(path))
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+	for i, item := range n.Content {
+		d.decode(item, v.Index(i), fmt.Sprintf("%s[%d]", path, i))
+	}
+}
+
+func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		d.errorf(n, "", "%s must be a mapping", named(path))
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		k := reflect.ValueOf(key.Value)
+		if v.MapIndex(k).IsValid() {
+			d.errorf(key, "keep one", "%s is there twice", join(path, key.Value))
+			continue
+		}
+		item := reflect.New(v.Type().Elem()).Elem()
+		if item.Kind() == reflect.Interface {
+			free, err := freeValue(value)
+			if err != nil {
+				d.errorf(value, "", "%s: %v", join(path, key.Value), err)
+				continue
+			}
+			if free != nil {
+				item.Set(reflect.ValueOf(free))
+			}
+		} else {
+			d.decode(value, item, join(path, key.Value))
+		}
+		v.SetMapIndex(k, item)
+	}
+}
+
+func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		d.errorf(n, "", "%s must be %s", named(path), typeName(v.Kind()))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		// A version such as 1.33 is a float to YAML and a string to people: what stands there is taken.
+		if n.Tag == "!!bool" {
+			d.errorf(n, "put it in quotes", "%s must be a string", named(path))
+			return
+		}
+		v.SetString(n.Value)
+	case reflect.Bool:
+		var b bool
+		if n.Decode(&b) != nil {
+			d.errorf(n, "true or false", "%s must be true or false", named(path))
+			return
+		}
+		v.SetBool(b)
+	case reflect.Int:
+		i, err := strconv.Atoi(n.Value)
+		if err != nil {
+			d.errorf(n, "", "%s must be a whole number", named(path))
+			return
+		}
+		v.SetInt(int64(i))
+	default:
+		d.errorf(n, "", "%s cannot be decoded", named(path))
+	}
+}
+
+func typeName(k reflect.Kind) string {
+	switch k {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "a whole number"
+	default:
+		return "a string"
+	}
+}
+
+type field struct {
+	index    int
+	required bool
+	enum     []string
+}
+
+func fieldsOf(t reflect.Type) map[string]field {
+	out := make(map[string]field, t.NumField())
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		entry := field{index: i}
+		for option := range strings.SplitSeq(f.Tag.Get("jsonschema"), ",") {
+			if option == "required" {
+				entry.required = true
+			}
+			if value, ok := strings.CutPrefix(option, "enum="); ok {
+				entry.enum = append(entry.enum, value)
+			}
+		}
+		out[name] = entry
+	}
+	return out
+}
+
+func fieldNames(fields map[string]field) []string {
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// child is the value of a mapping's key, or nil.
+func child(n *yaml.Node, path ...string) *yaml.Node {
+	for _, key := range path {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return nil
+		}
+		var next *yaml.Node
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				next = n.Content[i+1]
+			}
+		}
+		n = next
+	}
+	return n
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func named(path string) string {
+	if path == "" {
+		return "the document"
+	}
+	return path
+}
+
+// didYouMean offers the nearest known name, if one is near.
+func didYouMean(got string, known []string) string {
+	best, distance := "", 3
+	for _, k := range known {
+		if n := editDistance(strings.ToLower(got), strings.ToLower(k)); n < distance {
+			best, distance = k, n
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %s?", best)
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		previous := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			previous, row[j] = row[j], min(row[j]+1, row[j-1]+1, previous+cost)
+		}
+	}
+	return row[len(b)]
+}

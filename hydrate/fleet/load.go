@@ -1,0 +1,310 @@
+package fleet
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"golang.org/x/sync/errgroup"
+)
+
+// Tree is what a fleet is read from: one commit's files.
+type Tree interface {
+	fs.ReadDirFS
+	fs.ReadFileFS
+	fs.StatFS
+}
+
+// Fleet is a fleet that has no errors. It is not changed after Load and safe for concurrent use.
+type Fleet struct {
+	Name     string
+	Spec     FleetSpec
+	Clusters []*Cluster // by name
+	Apps     []*App     // by name
+
+	tree     Tree
+	cache    *Cache
+	clusters map[string]*Cluster
+	apps     map[string]*App
+	layers   []layer
+	exists   sync.Map // path → bool
+	perApp   map[string]*appLayers
+}
+
+// Cluster is a cluster with all that it inherits.
+type Cluster struct {
+	Name        string
+	Environment string
+	Class       string
+	Labels      map[string]string // with class, environment and cluster
+	Vars        map[string]any
+	KubeVersion string
+	APIVersions []string
+	State       string
+	File        string
+
+	doc document
+}
+
+// App is an app as its file has it: references in its strings are not replaced.
+type App struct {
+	Name     string
+	Spec     AppSpec
+	Sources  []Source // Spec.Source or Spec.Sources
+	File     string
+	Dir      string // of the file
+	selector selector
+	doc      document
+	refs     []reference // in its strings
+}
+
+// Target is one app on one cluster: the unit of rendering.
+type Target struct {
+	App     *App
+	Cluster *Cluster
+}
+
+// String gives cluster/app.
+func (t Target) String() string { return t.Cluster.Name + "/" + t.App.Name }
+
+// Cache remembers decoded files by content, so that the fleet of a second commit costs what differs. Safe for
+// concurrent use.
+type Cache struct {
+	files  sync.Map // content id + path → decodedFile
+	values sync.Map // content id → *valuesFile
+	refs   sync.Map // content id → []reference
+}
+
+// NewCache makes an empty cache.
+func NewCache() *Cache { return &Cache{} }
+
+type decodedFile struct {
+	documents []document
+	problems  Problems
+}
+
+const fleetFile = "sluice.yaml"
+
+// Load reads the fleet of a tree. It returns nil and the problems if there is an error among them; warnings come with
+// the fleet.
+func Load(ctx context.Context, tree Tree, cache *Cache) (*Fleet, Problems) {
+	l := loader{tree: tree, cache: cache, fleet: &Fleet{tree: tree, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
+	l.load(ctx)
+	if problems := l.problems.sorted(); problems.Err() != nil {
+		return nil, problems
+	}
+	l.fleet.prepareLayers()
+	l.warnings()
+	return l.fleet, l.problems.sorted()
+}
+
+type loader struct {
+	tree     Tree
+	cache    *Cache
+	fleet    *Fleet
+	problems Problems
+	file     document
+	classes  map[string]*class
+}
+
+func (l *loader) errorf(doc document, at []string, hint, format string, args ...any) {
+	p := Problem{File: doc.file, Severity: SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint}
+	for i := len(at); i >= 0 && doc.node != nil; i-- {
+		if n := child(doc.node, at[:i]...); n != nil {
+			p.Line, p.Column = n.Line, n.Column
+			break
+		}
+	}
+	l.problems = append(l.problems, p)
+}
+
+func (l *loader) load(ctx context.Context) {
+	if !l.readFleet() {
+		return
+	}
+	files := l.fleet.Spec.Files
+	clusters := l.read(ctx, defaultGlobs(files.Clusters, "clusters/*.yaml"), "spec.files.clusters")
+	apps := l.read(ctx, defaultGlobs(files.Apps, "apps/*/app.yaml"), "spec.files.apps")
+	l.classesFrom(clusters)
+	l.clustersFrom(clusters)
+	l.appsFrom(apps)
+}
+
+func defaultGlobs(globs []string, conventional string) []string {
+	if len(globs) == 0 {
+		return []string{conventional}
+	}
+	return globs
+}
+
+func (l *loader) readFleet() bool {
+	data, err := l.tree.ReadFile(fleetFile)
+	if err != nil {
+		hint := "run `sluice init`, or look at the right commit and folder"
+		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err), Hint: hint})
+		return false
+	}
+	documents, problems := decodeFile(fleetFile, data)
+	l.problems = append(l.problems, problems...)
+	for _, doc := range documents {
+		file, ok := doc.value.(*FleetFile)
+		switch {
+		case !ok:
+			l.errorf(doc, []string{"kind"}, "put it under clusters/ or apps/", "only kind Fleet belongs in %s", fleetFile)
+		case l.file.value != nil:
+			l.errorf(doc, []string{"kind"}, "keep one", "%s has two fleets", fleetFile)
+		default:
+			l.file = doc
+			l.fleet.Name, l.fleet.Spec = file.Metadata.Name, file.Spec
+		}
+	}
+	if l.file.value == nil {
+		if len(problems) == 0 {
+			l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: "there is no kind Fleet in it"})
+		}
+		return false
+	}
+	l.checkFleet()
+	return true
+}
+
+func readError(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "there is no such file"
+	}
+	return err.Error()
+}
+
+// read decodes all files of the globs, in parallel, in order of their names.
+func (l *loader) read(ctx context.Context, globs []string, field string) []document {
+	names := map[string]bool{}
+	for _, glob := range globs {
+		found, err := doublestar.Glob(l.tree, glob, doublestar.WithFilesOnly(), doublestar.WithNoFollow())
+		if err != nil {
+			l.errorf(l.file, strings.Split(field, "."), "as in clusters/**/*.yaml", "%s: bad pattern %q: %v", field, glob, err)
+		}
+		for _, name := range found {
+			names[name] = true
+		}
+	}
+	if len(names) == 0 {
+		l.problems = append(l.problems, Problem{
+			File: fleetFile, Severity: SeverityWarning, Message: fmt.Sprintf("no file matches %s", strings.Join(globs, ", ")),
+			Hint: "add one, or set " + field,
+		})
+	}
+	ordered := make([]string, 0, len(names))
+	for name := range names {
+		ordered = append(ordered, name)
+	}
+	slices.Sort(ordered)
+	decoded := make([]decodedFile, len(ordered))
+	group, _ := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, name := range ordered {
+		group.Go(func() error {
+			decoded[i] = l.cache.decode(l.tree, name)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	var out []document
+	for _, f := range decoded {
+		out = append(out, f.documents...)
+		l.problems = append(l.problems, f.problems...)
+	}
+	return out
+}
+
+func (c *Cache) decode(tree Tree, name string) decodedFile {
+	id, err := contentID(tree, name)
+	if err != nil {
+		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}}
+	}
+	key := id + "\x00" + name
+	if known, ok := c.files.Load(key); ok {
+		return known.(decodedFile) //nolint:forcetypeassert // only this function stores here
+	}
+	data, err := tree.ReadFile(name)
+	if err != nil {
+		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}}
+	}
+	var out decodedFile
+	out.documents, out.problems = decodeFile(name, data)
+	c.files.Store(key, out)
+	return out
+}
+
+// contentID names what stands at a path: the id that the tree gives, or a hash of the bytes.
+func contentID(tree Tree, name string) (string, error) {
+	info, err := tree.Stat(name)
+	if err != nil {
+		return "", err
+	}
+	if id, ok := info.Sys().(fmt.Stringer); ok {
+		return id.String(), nil
+	}
+	h := sha256.New()
+	err = fs.WalkDir(tree, name, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := tree.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(data)
+		fmt.Fprintf(h, "%s\x00%d\x00%x\n", strings.TrimPrefix(p, name), d.Type(), sum)
+		return nil
+	})
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// has says whether a file or directory is there.
+func (f *Fleet) has(name string) bool {
+	if known, ok := f.exists.Load(name); ok {
+		return known.(bool) //nolint:forcetypeassert // only this function stores here
+	}
+	_, err := f.tree.Stat(name)
+	f.exists.Store(name, err == nil)
+	return err == nil
+}
+
+// Cluster gives a cluster by name.
+func (f *Fleet) Cluster(name string) (*Cluster, bool) {
+	c, ok := f.clusters[name]
+	return c, ok
+}
+
+// App gives an app by name.
+func (f *Fleet) App(name string) (*App, bool) {
+	a, ok := f.apps[name]
+	return a, ok
+}
+
+// Environment gives an environment by name.
+func (f *Fleet) Environment(name string) (*Environment, bool) {
+	for i := range f.Spec.Environments {
+		if f.Spec.Environments[i].Name == name {
+			return &f.Spec.Environments[i], true
+		}
+	}
+	return nil, false
+}
+
+// dirOf is the folder of a file, "" for the root.
+func dirOf(file string) string {
+	if dir := path.Dir(file); dir != "." {
+		return dir
+	}
+	return ""
+}

@@ -1,0 +1,130 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// selector is a compiled label selector.
+type selector []Requirement
+
+func compileSelector(s *Selector) (selector, error) {
+	if s == nil {
+		return nil, nil
+	}
+	var out selector
+	for key, value := range s.MatchLabels {
+		out = append(out, Requirement{Key: key, Operator: "In", Values: []string{value}})
+	}
+	for _, r := range s.MatchExpressions {
+		set := r.Operator == "In" || r.Operator == "NotIn"
+		if set != (len(r.Values) > 0) {
+			return nil, fmt.Errorf("matchExpressions: %s on %s: values belong to In and NotIn, and only to them", r.Operator, r.Key)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// matches follows Kubernetes: NotIn holds for a label that is not there.
+func (s selector) matches(labels map[string]string) bool {
+	for _, r := range s {
+		value, ok := labels[r.Key]
+		switch r.Operator {
+		case "In":
+			ok = ok && slices.Contains(r.Values, value)
+		case "NotIn":
+			ok = !ok || !slices.Contains(r.Values, value)
+		case "DoesNotExist":
+			ok = !ok
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Matches says whether a selector takes these labels. The selector must have passed Load.
+func (s *Selector) Matches(labels map[string]string) bool {
+	compiled, err := compileSelector(s)
+	return err == nil && compiled.matches(labels)
+}
+
+// Targets are all targets, by cluster and app. A retired cluster has none.
+func (f *Fleet) Targets() []Target {
+	out := make([]Target, 0, len(f.Clusters)*min(len(f.Apps), 16))
+	for _, c := range f.Clusters {
+		out = f.appendTargets(out, c)
+	}
+	return out
+}
+
+// TargetsOf are the targets of one cluster, by app.
+func (f *Fleet) TargetsOf(c *Cluster) []Target { return f.appendTargets(nil, c) }
+
+func (f *Fleet) appendTargets(out []Target, c *Cluster) []Target {
+	if c.State == "retired" {
+		return out
+	}
+	for _, a := range f.Apps {
+		if a.selector.matches(c.Labels) {
+			out = append(out, Target{App: a, Cluster: c})
+		}
+	}
+	return out
+}
+
+// Places says whether the app goes to the cluster.
+func (f *Fleet) Places(a *App, c *Cluster) bool {
+	return c.State != "retired" && a.selector.matches(c.Labels)
+}
+
+// ClustersOf are the clusters of an environment, by name, retired ones too.
+func (f *Fleet) ClustersOf(environment string) []*Cluster {
+	var out []*Cluster
+	for _, c := range f.Clusters {
+		if c.Environment == environment {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Parse reads the duration.
+func (d Duration) Parse() (time.Duration, error) {
+	v, err := time.ParseDuration(string(d))
+	if err != nil || v < 0 {
+		return 0, fmt.Errorf("%q is no duration", string(d))
+	}
+	return v, nil
+}
+
+// MaxDeletions is how many of an environment's objects one hydration may take away.
+func (f *Fleet) MaxDeletions(objects int) int {
+	n, err := f.Spec.Safety.MaxDeletions.of(objects)
+	if err != nil { // Load has refused it
+		return 0
+	}
+	return n
+}
+
+// of is the amount for a whole; the default is 20 %, at least 10.
+func (a Amount) of(whole int) (int, error) {
+	const percent, least = 20, 10
+	if a == "" {
+		return max(least, whole*percent/100), nil
+	}
+	digits, share := strings.CutSuffix(string(a), "%")
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 || share && n > 100 {
+		return 0, fmt.Errorf("%q is neither a count nor a percentage", string(a))
+	}
+	if share {
+		return whole * n / 100, nil
+	}
+	return n, nil
+}

@@ -1,0 +1,391 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+type class struct {
+	doc  document
+	name string
+	spec ClassSpec
+}
+
+// These labels every cluster has by itself.
+const (
+	labelClass       = "class"
+	labelEnvironment = "environment"
+	labelCluster     = "cluster"
+	layerGlobal      = "global"
+)
+
+func automatic() []string { return []string{labelClass, labelEnvironment, labelCluster} }
+
+// checkName refuses names that cannot be part of a path, a branch and a label.
+func (l *loader) checkName(doc document, name string, at ...string) bool {
+	const most = 63
+	if regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`).MatchString(name) && len(name) <= most &&
+		!strings.Contains(name, "..") && !strings.HasSuffix(name, ".lock") {
+		return true
+	}
+	l.errorf(doc, at, "lower-case letters, digits, - and ., at most 63", "%q cannot be a name", name)
+	return false
+}
+
+func (l *loader) checkFleet() {
+	spec, doc := &l.fleet.Spec, l.file
+	l.checkName(doc, l.fleet.Name, "metadata", "name")
+	if spec.Trunk == "" {
+		spec.Trunk = "main"
+	}
+	seen := map[string]bool{}
+	for _, layer := range spec.Layers {
+		at := []string{"spec", "layers"}
+		switch {
+		case layer.Name == layerGlobal:
+			l.errorf(doc, at, "leave it out", "the layer global always comes first")
+		case layer.Name == "" || !validLabelKey(layer.Name):
+			l.errorf(doc, at, "", "%q is no label key", layer.Name)
+		case seen[layer.Name]:
+			l.errorf(doc, at, "keep one", "the layer %s is there twice", layer.Name)
+		}
+		seen[layer.Name] = true
+		for _, template := range slices.Concat(layer.Values, layer.Components) {
+			if _, err := parseReferences(template); err != nil {
+				l.errorf(doc, at, "", "layer %s: %q: %v", layer.Name, template, err)
+			}
+		}
+	}
+	l.checkEnvironments()
+	l.checkOutput()
+	if _, err := spec.Safety.MaxDeletions.of(100); err != nil {
+		l.errorf(doc, []string{"spec", "safety", "maxDeletions"}, "such as 20% or 50", "%v", err)
+	}
+}
+
+func validLabelKey(s string) bool {
+	return regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`).MatchString(s)
+}
+
+func validLabelValue(s string) bool {
+	return len(s) <= 63 && regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`).MatchString(s)
+}
+
+func (l *loader) checkEnvironments() {
+	at := []string{"spec", "environments"}
+	after := map[string][]string{}
+	for _, e := range l.fleet.Spec.Environments {
+		l.checkName(l.file, e.Name, at...)
+		if _, ok := after[e.Name]; ok {
+			l.errorf(l.file, at, "keep one", "the environment %s is there twice", e.Name)
+		}
+		after[e.Name] = e.After
+		if e.Promotion.Bake != "" {
+			l.checkDuration(e.Promotion.Bake, e.Name)
+		}
+		for _, w := range e.Promotion.Waves {
+			if w.Bake != "" {
+				l.checkDuration(w.Bake, e.Name)
+			}
+			if w.Clusters != nil {
+				if _, err := compileSelector(w.Clusters); err != nil {
+					l.errorf(l.file, at, "", "environment %s, wave %s: %v", e.Name, w.Name, err)
+				}
+			}
+		}
+	}
+	for _, e := range l.fleet.Spec.Environments {
+		for _, before := range e.After {
+			if _, ok := after[before]; !ok {
+				names := slices.Sorted(maps.Keys(after))
+				l.errorf(l.file, at, "known: "+strings.Join(names, ", "), "environment %s comes after %q, which does not exist%s", e.Name, before, didYouMean(before, names))
+			}
+		}
+		if cycle := findCycle(e.Name, after, nil); cycle != nil {
+			l.errorf(l.file, at, "remove one `after`", "environments wait for each other: %s", strings.Join(cycle, " → "))
+			return
+		}
+	}
+}
+
+func findCycle(name string, after map[string][]string, stack []string) []string {
+	if i := slices.Index(stack, name); i >= 0 {
+		return append(slices.Clone(stack[i:]), name)
+	}
+	for _, before := range after[name] {
+		if cycle := findCycle(before, after, append(stack, name)); cycle != nil {
+			return cycle
+		}
+	}
+	return nil
+}
+
+func (l *loader) checkDuration(d Duration, environment string) {
+	if _, err := d.Parse(); err != nil {
+		l.errorf(l.file, []string{"spec", "environments"}, "such as 30m or 2h", "environment %s: %v", environment, err)
+	}
+}
+
+func (l *loader) classesFrom(documents []document) {
+	l.classes = map[string]*class{}
+	for _, doc := range documents {
+		file, ok := doc.value.(*ClassFile)
+		if !ok {
+			continue
+		}
+		name := file.Metadata.Name
+		if !l.checkName(doc, name, "metadata", "name") {
+			continue
+		}
+		if first, ok := l.classes[name]; ok {
+			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the class %s is also in %s", name, place(first.doc))
+			continue
+		}
+		l.classes[name] = &class{doc: doc, name: name, spec: file.Spec}
+		l.checkLabels(doc, file.Spec.Labels, "spec", "labels")
+		l.checkKubeVersion(doc, file.Spec.KubeVersion)
+		if len(file.Metadata.Labels) > 0 {
+			l.errorf(doc, []string{"metadata", "labels"}, "put them into spec.labels", "a class gives its labels in spec")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.classes)) {
+		c := l.classes[name]
+		if parent := c.spec.Parent; parent != "" && l.classes[parent] == nil {
+			l.errorf(c.doc, []string{"spec", "parent"}, l.knownClasses(), "the class %q does not exist%s", parent, didYouMean(parent, slices.Sorted(maps.Keys(l.classes))))
+			c.spec.Parent = ""
+		}
+	}
+	parents := map[string][]string{}
+	for name, c := range l.classes {
+		if c.spec.Parent != "" {
+			parents[name] = []string{c.spec.Parent}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.classes)) {
+		if cycle := findCycle(name, parents, nil); cycle != nil {
+			l.errorf(l.classes[name].doc, []string{"spec", "parent"}, "remove one parent", "classes inherit from each other: %s", strings.Join(cycle, " → "))
+			for _, in := range cycle { // so that the chain below ends
+				l.classes[in].spec.Parent = ""
+				delete(parents, in)
+			}
+		}
+	}
+}
+
+func (l *loader) knownClasses() string {
+	return "known: " + strings.Join(slices.Sorted(maps.Keys(l.classes)), ", ")
+}
+
+func place(doc document) string { return fmt.Sprintf("%s:%d", doc.file, doc.node.Line) }
+
+func (l *loader) checkLabels(doc document, labels map[string]string, at ...string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		switch {
+		case slices.Contains(automatic(), key):
+			l.errorf(doc, append(at, key), "leave it out", "every cluster has the label %s by itself", key)
+		case !validLabelKey(key):
+			l.errorf(doc, append(at, key), "", "%q is no label key", key)
+		case !validLabelValue(labels[key]):
+			l.errorf(doc, append(at, key), "letters, digits, -, _ and ., at most 63", "%q cannot be the value of a label", labels[key])
+		}
+	}
+}
+
+func (l *loader) checkKubeVersion(doc document, version string) {
+	if version == "" {
+		return
+	}
+	if _, err := semver.NewVersion(version); err != nil {
+		l.errorf(doc, []string{"spec", "kubeVersion"}, "such as 1.33.2", "%q is no version", version)
+	}
+}
+
+func (l *loader) clustersFrom(documents []document) {
+	for _, doc := range documents {
+		switch file := doc.value.(type) {
+		case *ClusterFile:
+			l.cluster(doc, file)
+		case *ClassFile:
+		default:
+			l.errorf(doc, []string{"kind"}, "move it, or narrow spec.files.clusters", "only Cluster and ClusterClass belong here")
+		}
+	}
+	slices.SortFunc(l.fleet.Clusters, func(a, b *Cluster) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (l *loader) cluster(doc document, file *ClusterFile) {
+	name := file.Metadata.Name
+	if !l.checkName(doc, name, "metadata", "name") {
+		return
+	}
+	if first, ok := l.fleet.clusters[name]; ok {
+		l.errorf(doc, []string{"metadata", "name"}, "rename one", "the cluster %s is also in %s", name, place(first.doc))
+		return
+	}
+	c := &Cluster{
+		Name: name, Environment: file.Spec.Environment, Class: file.Spec.Class, State: cmp.Or(file.Spec.State, "active"), File: doc.file, doc: doc,
+		Labels: map[string]string{}, Vars: map[string]any{},
+	}
+	l.fleet.clusters[name] = c
+	l.fleet.Clusters = append(l.fleet.Clusters, c)
+	if _, ok := l.fleet.Environment(c.Environment); !ok {
+		names := l.fleet.environmentNames()
+		l.errorf(doc, []string{"spec", "environment"}, "known: "+strings.Join(names, ", "), "the environment %q does not exist%s", c.Environment, didYouMean(c.Environment, names))
+	}
+	if c.Class != "" && l.classes[c.Class] == nil {
+		l.errorf(doc, []string{"spec", "class"}, l.knownClasses(), "the class %q does not exist%s", c.Class, didYouMean(c.Class, slices.Sorted(maps.Keys(l.classes))))
+	}
+	l.checkLabels(doc, file.Metadata.Labels, "metadata", "labels")
+	l.checkKubeVersion(doc, file.Spec.KubeVersion)
+	for _, k := range l.chain(c.Class) {
+		c.inherit(k.spec.Labels, k.spec.Vars, k.spec.KubeVersion, k.spec.APIVersions)
+	}
+	c.inherit(file.Metadata.Labels, file.Spec.Vars, file.Spec.KubeVersion, file.Spec.APIVersions)
+	c.Labels[labelClass], c.Labels[labelEnvironment], c.Labels[labelCluster] = c.Class, c.Environment, c.Name
+	if c.Class == "" {
+		delete(c.Labels, labelClass)
+	}
+	slices.Sort(c.APIVersions)
+	c.APIVersions = slices.Compact(c.APIVersions)
+}
+
+// chain is a class and its ancestors, the farthest first.
+func (l *loader) chain(name string) []*class {
+	var out []*class
+	for c := l.classes[name]; c != nil; c = l.classes[c.spec.Parent] {
+		out = append(out, c)
+	}
+	slices.Reverse(out)
+	return out
+}
+
+func (c *Cluster) inherit(labels map[string]string, vars map[string]any, kubeVersion string, apiVersions []string) {
+	maps.Copy(c.Labels, labels)
+	maps.Copy(c.Vars, vars)
+	c.KubeVersion = cmp.Or(kubeVersion, c.KubeVersion)
+	c.APIVersions = append(c.APIVersions, apiVersions...)
+}
+
+func (f *Fleet) environmentNames() []string {
+	names := make([]string, len(f.Spec.Environments))
+	for i, e := range f.Spec.Environments {
+		names[i] = e.Name
+	}
+	return names
+}
+
+func (l *loader) appsFrom(documents []document) {
+	for _, doc := range documents {
+		file, ok := doc.value.(*AppFile)
+		if !ok {
+			l.errorf(doc, []string{"kind"}, "move it, or narrow spec.files.apps", "only App belongs here")
+			continue
+		}
+		l.app(doc, file)
+	}
+	slices.SortFunc(l.fleet.Apps, func(a, b *App) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (l *loader) app(doc document, file *AppFile) {
+	name := file.Metadata.Name
+	if !l.checkName(doc, name, "metadata", "name") {
+		return
+	}
+	if first, ok := l.fleet.apps[name]; ok {
+		l.errorf(doc, []string{"metadata", "name"}, "rename one", "the app %s is also in %s", name, place(first.doc))
+		return
+	}
+	a := &App{Name: name, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc}
+	l.fleet.apps[name] = a
+	l.fleet.Apps = append(l.fleet.Apps, a)
+	compiled, err := compileSelector(file.Spec.Placement)
+	if err != nil {
+		l.errorf(doc, []string{"spec", "placement"}, "", "%v", err)
+	}
+	a.selector = compiled
+	switch {
+	case file.Spec.Source != nil && len(file.Spec.Sources) > 0:
+		l.errorf(doc, []string{"spec", "sources"}, "keep one of them", "spec has both source and sources")
+	case file.Spec.Source != nil:
+		a.Sources = []Source{*file.Spec.Source}
+	default:
+		a.Sources = file.Spec.Sources
+	}
+	if len(a.Sources) == 0 {
+		l.errorf(doc, []string{"spec"}, "source: {helm: …} or {kustomize: …} or {manifests: …}", "the app has no source")
+	}
+	names := map[string]bool{}
+	for i := range a.Sources {
+		l.source(doc, &a.Sources[i])
+		if n := a.Sources[i].Name; n != "" && names[n] {
+			l.errorf(doc, []string{"spec", "sources"}, "rename one", "the source %s is there twice", n)
+		}
+		names[a.Sources[i].Name] = true
+	}
+	l.appReferences(a)
+}
+
+func (l *loader) source(doc document, s *Source) {
+	at := []string{"spec", "source"}
+	if child(doc.node, at...) == nil {
+		at = []string{"spec", "sources"}
+	}
+	kinds := 0
+	for _, set := range []bool{s.Helm != nil, s.Kustomize != nil, s.Manifests != nil} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		l.errorf(doc, at, "", "a source is exactly one of helm, kustomize and manifests")
+		return
+	}
+	if s.Name != "" {
+		l.checkName(doc, s.Name, at...)
+	}
+	for _, p := range []*PathSource{s.Kustomize, s.Manifests} {
+		if p != nil {
+			l.checkPath(doc, at, p.Path)
+		}
+	}
+	if s.Helm != nil {
+		l.helm(doc, append(at, "helm"), s.Helm)
+	}
+}
+
+func (l *loader) helm(doc document, at []string, h *HelmSource) {
+	l.checkPath(doc, at, h.Path)
+	oci := strings.HasPrefix(h.Chart, "oci://")
+	switch {
+	case h.Path != "" && (h.Chart != "" || h.Repo != "" || h.Version != ""):
+		l.errorf(doc, at, "a chart of this repository has its version in Chart.yaml", "path excludes chart, repo and version")
+	case h.Path != "":
+	case h.Chart == "" && h.Repo == "" && h.Version == "": // the folder of app.yaml
+	case h.Chart == "":
+		l.errorf(doc, at, "", "chart is missing")
+	case !oci && h.Repo == "":
+		l.errorf(doc, at, "repo: https://…, or chart: oci://…, or path: charts/…", "chart %q needs repo", h.Chart)
+	case oci && h.Repo != "":
+		l.errorf(doc, at, "remove repo", "an oci:// chart has no repo")
+	case !oci && !strings.HasPrefix(h.Repo, "https://") && !strings.HasPrefix(h.Repo, "http://"):
+		l.errorf(doc, at, "https://…, or put the registry into chart as oci://…", "repo %q is no HTTP URL", h.Repo)
+	case h.Version == "":
+		l.errorf(doc, at, `an exact version, or a range such as "^1.2"`, "chart %s needs version", h.Chart)
+	}
+}
+
+func (l *loader) checkPath(doc document, at []string, p string) {
+	if p == "" {
+		return
+	}
+	if path.IsAbs(p) || slices.Contains(strings.Split(p, "/"), "..") || strings.Contains(p, `\`) {
+		l.errorf(doc, at, "relative to the repository's root, with forward slashes", "the path %q leaves the repository", p)
+	}
+}

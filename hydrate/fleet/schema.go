@@ -1,0 +1,53 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+)
+
+// Schemas are the JSON Schemas of all kinds, by file name. comments are the doc comments of this package's types, as
+// jsonschema.ExtractGoComments reads them from its source.
+func Schemas(comments map[string]string) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for name, v := range map[string]any{
+		"fleet.json": FleetFile{}, "cluster.json": ClusterFile{}, "clusterclass.json": ClassFile{}, "app.json": AppFile{},
+	} {
+		r := jsonschema.Reflector{
+			RequiredFromJSONSchemaTags: true,
+			CommentMap:                 comments,
+			Mapper:                     mapped,
+			Anonymous:                  true,
+		}
+		schema := r.Reflect(v)
+		schema.ID = jsonschema.ID("https://sluice.dev/schema/v1alpha1/" + name)
+		text, err := json.MarshalIndent(schema, "", "  ")
+		if err != nil {
+			return nil, fmt.Errorf("schema %s: %w", name, err)
+		}
+		out[name] = append(text, '\n')
+	}
+	return out, nil
+}
+
+// mapped describes the types whose YAML is not their Go structure.
+func mapped(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[Layer]():
+		type long Layer
+		object := (&jsonschema.Reflector{DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true}).ReflectFromType(reflect.TypeFor[long]())
+		object.Version = ""
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, object}}
+	case reflect.TypeFor[Amount]():
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer"}, {Type: "string", Pattern: "^[0-9]+%?$"}}}
+	case reflect.TypeFor[Duration]():
+		return &jsonschema.Schema{Type: "string", Pattern: "^([0-9]+(\\.[0-9]+)?(ns|us|ms|s|m|h))+$"}
+	}
+	if t.Kind() == reflect.Map && strings.HasPrefix(t.String(), "map[string]interface") {
+		return &jsonschema.Schema{Type: "object"}
+	}
+	return nil
+}

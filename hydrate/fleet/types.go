@@ -1,0 +1,301 @@
+package fleet
+
+// APIVersion is the version of every kind.
+const APIVersion = "sluice.dev/v1alpha1"
+
+// Metadata names an object.
+type Metadata struct {
+	// Name of the object, unique among its kind.
+	Name string `json:"name" jsonschema:"required"`
+	// Labels of a cluster, which layers, placements and waves select by.
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// FleetFile is sluice.yaml: what holds for the whole repository.
+type FleetFile struct {
+	// APIVersion is sluice.dev/v1alpha1.
+	APIVersion string `json:"apiVersion" jsonschema:"required,enum=sluice.dev/v1alpha1"`
+	// Kind is Fleet.
+	Kind string `json:"kind" jsonschema:"required,enum=Fleet"`
+	// Metadata names the fleet.
+	Metadata Metadata `json:"metadata" jsonschema:"required"`
+	// Spec says what the fleet consists of.
+	Spec FleetSpec `json:"spec" jsonschema:"required"`
+}
+
+// FleetSpec says what the fleet consists of.
+type FleetSpec struct {
+	// Trunk is the branch whose commits are hydrated. Default: main.
+	Trunk string `json:"trunk,omitempty"`
+	// Files names where clusters and apps stand, for a repository with a layout of its own.
+	Files Files `json:"files,omitzero"`
+	// Layers are label keys, lowest precedence first. The layer `global` comes before all of them.
+	Layers []Layer `json:"layers,omitempty"`
+	// Environments are the stages of the promotion graph.
+	Environments []Environment `json:"environments" jsonschema:"required,minItems=1"`
+	// Output says what the branches look like and where they live.
+	Output Output `json:"output,omitzero"`
+	// Safety bounds what one hydration may take away.
+	Safety Safety `json:"safety,omitzero"`
+}
+
+// Files are globs; `**` crosses directories.
+type Files struct {
+	// Clusters are globs of files with kind Cluster or ClusterClass. Default: clusters/*.yaml.
+	Clusters []string `json:"clusters,omitempty"`
+	// Apps are globs of files with kind App. Default: apps/*/app.yaml.
+	Apps []string `json:"apps,omitempty"`
+}
+
+// Layer is a label key, and optionally paths of its own instead of the conventional folders. Written as a string it is
+// the key alone.
+type Layer struct {
+	// Name is the label's key.
+	Name string `json:"name" jsonschema:"required"`
+	// Values are path templates of values files, such as charts/${app}/values-${environment}.yaml.
+	Values []string `json:"values,omitempty"`
+	// Components are path templates of directories with a Kustomize component.
+	Components []string `json:"components,omitempty"`
+}
+
+// Environment is one stage of the promotion graph.
+type Environment struct {
+	// Name of the environment, part of its branch's name.
+	Name string `json:"name" jsonschema:"required"`
+	// After are the environments that must run a commit first. Without it, the environment follows the trunk.
+	After []string `json:"after,omitempty"`
+	// Promotion says how commits come in.
+	Promotion Promotion `json:"promotion,omitzero"`
+}
+
+// Promotion says how commits come into an environment.
+type Promotion struct {
+	// Mode is auto (as soon as gates hold), manual (a command) or request (a merge request on the environment branch).
+	Mode string `json:"mode,omitempty" jsonschema:"enum=auto,enum=manual,enum=request"`
+	// Bake is how long the environments before this one must have run the commit.
+	Bake Duration `json:"bake,omitempty"`
+	// Health is what must hold all that time.
+	Health Health `json:"health,omitzero"`
+	// Windows are the only times at which promotions go in.
+	Windows []Window `json:"windows,omitempty"`
+	// Approvers must agree.
+	Approvers Approvers `json:"approvers,omitzero"`
+	// Waves are ordered parts of the environment's clusters.
+	Waves []Wave `json:"waves,omitempty"`
+}
+
+// Health is judged by the statuses that others write on the rendered commits.
+type Health struct {
+	// CommitStatuses are patterns of status names that must be green.
+	CommitStatuses []string `json:"commitStatuses,omitempty"`
+	// Healthy is the share of clusters that must be green, such as 100%.
+	Healthy string `json:"healthy,omitempty" jsonschema:"pattern=^[0-9]{1\\,3}%$"`
+}
+
+// Window is a weekly time span.
+type Window struct {
+	// Days of the week: Mon, Tue, Wed, Thu, Fri, Sat, Sun.
+	Days []string `json:"days,omitempty"`
+	// From is the time of day at which the window opens, as hh:mm.
+	From string `json:"from" jsonschema:"required"`
+	// To is the time of day at which it closes, as hh:mm.
+	To string `json:"to" jsonschema:"required"`
+	// TimeZone by its IANA name. Default: UTC.
+	TimeZone string `json:"timeZone,omitempty"`
+}
+
+// Approvers are people who must agree to a promotion.
+type Approvers struct {
+	// Users by their name on the forge.
+	Users []string `json:"users,omitempty"`
+	// Teams (GitHub) or groups (GitLab).
+	Teams []string `json:"teams,omitempty"`
+	// Count of approvals needed.
+	Count int `json:"count,omitempty" jsonschema:"minimum=0"`
+}
+
+// Wave is a part of an environment's clusters, whose branches move together.
+type Wave struct {
+	// Name of the wave.
+	Name string `json:"name" jsonschema:"required"`
+	// Clusters selects by labels.
+	Clusters *Selector `json:"clusters,omitempty"`
+	// Percent of the environment's clusters.
+	Percent int `json:"percent,omitempty" jsonschema:"minimum=0,maximum=100"`
+	// Count of clusters.
+	Count int `json:"count,omitempty" jsonschema:"minimum=0"`
+	// MaxParallel bounds how many cluster branches move at once.
+	MaxParallel int `json:"maxParallel,omitempty" jsonschema:"minimum=0"`
+	// Bake is how long the wave must hold before the next one starts.
+	Bake Duration `json:"bake,omitempty"`
+}
+
+// Output says what the branches look like and where they live.
+type Output struct {
+	// EnvironmentBranch is a template. Default: env/${environment}.
+	EnvironmentBranch string `json:"environmentBranch,omitempty"`
+	// ClusterBranch is a template. Default: cluster/${cluster.name}.
+	ClusterBranch string `json:"clusterBranch,omitempty"`
+	// Repository is the URL of another repository for the branches. Default: the source repository.
+	Repository string `json:"repository,omitempty"`
+	// Namespaces is explicit (objects name their namespace) or asRendered. Default: explicit.
+	Namespaces string `json:"namespaces,omitempty" jsonschema:"enum=explicit,enum=asRendered"`
+	// Committer of rendered commits.
+	Committer Person `json:"committer,omitzero"`
+}
+
+// Person is a committer.
+type Person struct {
+	// Name of the committer. Default: Sluice.
+	Name string `json:"name,omitempty"`
+	// Email of the committer. Default: sluice@localhost.
+	Email string `json:"email,omitempty"`
+}
+
+// Safety bounds what one hydration may take away.
+type Safety struct {
+	// MaxDeletions is a count of objects, or a share of an environment's objects such as 20%. Default: 20%, at least 10.
+	MaxDeletions Amount `json:"maxDeletions,omitempty"`
+}
+
+// ClassFile is one ClusterClass.
+type ClassFile struct {
+	// APIVersion is sluice.dev/v1alpha1.
+	APIVersion string `json:"apiVersion" jsonschema:"required,enum=sluice.dev/v1alpha1"`
+	// Kind is ClusterClass.
+	Kind string `json:"kind" jsonschema:"required,enum=ClusterClass"`
+	// Metadata names the class.
+	Metadata Metadata `json:"metadata" jsonschema:"required"`
+	// Spec is what clusters of the class inherit.
+	Spec ClassSpec `json:"spec" jsonschema:"required"`
+}
+
+// ClassSpec is what clusters of a class inherit.
+type ClassSpec struct {
+	// Parent is a class whose labels, variables and versions come first.
+	Parent string `json:"parent,omitempty"`
+	// Labels that clusters of the class carry.
+	Labels map[string]string `json:"labels,omitempty"`
+	// KubeVersion of the clusters.
+	KubeVersion string `json:"kubeVersion,omitempty"`
+	// APIVersions that the clusters serve beyond the built-in ones.
+	APIVersions []string `json:"apiVersions,omitempty"`
+	// Vars are variables for ${cluster.vars.…}, of any YAML type.
+	Vars map[string]any `json:"vars,omitempty"`
+}
+
+// ClusterFile is one Cluster.
+type ClusterFile struct {
+	// APIVersion is sluice.dev/v1alpha1.
+	APIVersion string `json:"apiVersion" jsonschema:"required,enum=sluice.dev/v1alpha1"`
+	// Kind is Cluster.
+	Kind string `json:"kind" jsonschema:"required,enum=Cluster"`
+	// Metadata names the cluster and carries its labels.
+	Metadata Metadata `json:"metadata" jsonschema:"required"`
+	// Spec says what the cluster is.
+	Spec ClusterSpec `json:"spec" jsonschema:"required"`
+}
+
+// ClusterSpec says what a cluster is.
+type ClusterSpec struct {
+	// Environment that the cluster belongs to.
+	Environment string `json:"environment" jsonschema:"required"`
+	// Class that the cluster inherits from.
+	Class string `json:"class,omitempty"`
+	// KubeVersion of the cluster, such as 1.33.2.
+	KubeVersion string `json:"kubeVersion,omitempty"`
+	// APIVersions that the cluster serves beyond the built-in ones, as group/version or group/version/Kind.
+	APIVersions []string `json:"apiVersions,omitempty"`
+	// Vars are variables for ${cluster.vars.…}, of any YAML type.
+	Vars map[string]any `json:"vars,omitempty"`
+	// State is active, frozen (the branch stays as it is) or retired (the branch is removed on request). Default: active.
+	State string `json:"state,omitempty" jsonschema:"enum=active,enum=frozen,enum=retired"`
+}
+
+// AppFile is one App.
+type AppFile struct {
+	// APIVersion is sluice.dev/v1alpha1.
+	APIVersion string `json:"apiVersion" jsonschema:"required,enum=sluice.dev/v1alpha1"`
+	// Kind is App.
+	Kind string `json:"kind" jsonschema:"required,enum=App"`
+	// Metadata names the app.
+	Metadata Metadata `json:"metadata" jsonschema:"required"`
+	// Spec says what the app installs, and where.
+	Spec AppSpec `json:"spec" jsonschema:"required"`
+}
+
+// AppSpec says what an app installs, and where.
+type AppSpec struct {
+	// Namespace of the app's objects that name none.
+	Namespace string `json:"namespace" jsonschema:"required"`
+	// Placement selects the clusters by label; {} is every cluster.
+	Placement *Selector `json:"placement" jsonschema:"required"`
+	// Source is what the app consists of.
+	Source *Source `json:"source,omitempty"`
+	// Sources are several, concatenated.
+	Sources []Source `json:"sources,omitempty"`
+	// Unstable says what to do about output that changes by itself: error, or keep the value that the branch has. Default: error.
+	Unstable string `json:"unstable,omitempty" jsonschema:"enum=error,enum=keep"`
+}
+
+// Source is a chart, a Kustomize root or a folder of manifests: exactly one of them.
+type Source struct {
+	// Name tells several sources apart: values.<name>.yaml beside a layer's values.yaml reaches only this one.
+	Name string `json:"name,omitempty"`
+	// Helm chart.
+	Helm *HelmSource `json:"helm,omitempty"`
+	// Kustomize root.
+	Kustomize *PathSource `json:"kustomize,omitempty"`
+	// Manifests are plain YAML files, with those in folders below.
+	Manifests *PathSource `json:"manifests,omitempty"`
+}
+
+// HelmSource is a chart by its path in the repository, from a chart repository, or from an OCI registry.
+type HelmSource struct {
+	// Chart is a chart's name in repo, or an oci:// reference.
+	Chart string `json:"chart,omitempty"`
+	// Path of the chart in this repository.
+	Path string `json:"path,omitempty"`
+	// Repo is the URL of a chart repository.
+	Repo string `json:"repo,omitempty"`
+	// Version of the chart, exact or a range; sluice.lock holds what it resolved to.
+	Version string `json:"version,omitempty"`
+	// ReleaseName is Helm's release name. Default: the app's name.
+	ReleaseName string `json:"releaseName,omitempty"`
+	// IncludeCRDs takes the chart's crds/ folder too. Default: false, as `helm template`.
+	IncludeCRDs bool `json:"includeCRDs,omitempty"`
+	// Hooks is keep or drop; test hooks are always dropped. Default: keep.
+	Hooks string `json:"hooks,omitempty" jsonschema:"enum=keep,enum=drop"`
+	// Schema is validate or skip: whether values are held against the chart's values.schema.json. Default: validate.
+	Schema string `json:"schema,omitempty" jsonschema:"enum=validate,enum=skip"`
+}
+
+// PathSource is a folder of the repository.
+type PathSource struct {
+	// Path from the repository's root; without it, the folder of app.yaml.
+	Path string `json:"path,omitempty"`
+}
+
+// Selector selects by labels, as in Kubernetes. An empty one selects everything.
+type Selector struct {
+	// MatchLabels must all be equal.
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	// MatchExpressions must all hold.
+	MatchExpressions []Requirement `json:"matchExpressions,omitempty"`
+}
+
+// Requirement is one condition on a label.
+type Requirement struct {
+	// Key of the label.
+	Key string `json:"key" jsonschema:"required"`
+	// Operator is In, NotIn, Exists or DoesNotExist.
+	Operator string `json:"operator" jsonschema:"required,enum=In,enum=NotIn,enum=Exists,enum=DoesNotExist"`
+	// Values for In and NotIn.
+	Values []string `json:"values,omitempty"`
+}
+
+// Duration is a time span such as 30m, 2h or 1h30m.
+type Duration string
+
+// Amount is a count or a percentage, such as 10 or 20%.
+type Amount string
