@@ -1,0 +1,168 @@
+package fetch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/Masterminds/semver/v3"
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	maxLock      = 4 << 20
+	maxLockNodes = 300_000 // five fields an entry: some 25,000 charts
+)
+
+// ParseLock reads a lock file strictly: an unknown or repeated key, a wrong type, a chart that is locked twice, a
+// digest or version that is none are errors with their line. All of them are reported, not the first alone.
+func ParseLock(data []byte) (*Lock, error) {
+	if len(data) > maxLock {
+		return nil, fmt.Errorf("%s: larger than %d MiB: run `sluice deps lock` to write it again", LockFile, maxLock>>20)
+	}
+	if yamlWeight(data) > maxLockNodes {
+		return nil, fmt.Errorf("%s: too many entries: run `sluice deps lock` to write it again", LockFile)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%s:1: the file is empty: run `sluice deps lock` to write it again", LockFile)
+		}
+		return nil, fmt.Errorf("%s: not valid YAML (%s): run `sluice deps lock` to write it again", LockFile, clip(err.Error(), 200))
+	}
+	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: more than one document, or something after it that is not YAML: run `sluice deps lock` to write it again", LockFile)
+	}
+	p := lockParser{lock: &Lock{entries: map[Ref]Locked{}}, lines: map[Ref]int{}}
+	p.file(doc.Content[0])
+	if len(p.errs) > 0 {
+		return nil, errors.Join(p.errs...)
+	}
+	return p.lock, nil
+}
+
+type lockParser struct {
+	lock  *Lock
+	lines map[Ref]int
+	errs  []error
+}
+
+const maxLockErrors = 20
+
+func (p *lockParser) errorf(n *yaml.Node, format string, args ...any) {
+	if len(p.errs) < maxLockErrors {
+		p.errs = append(p.errs, fmt.Errorf("%s:%d: %s", LockFile, n.Line, fmt.Sprintf(format, args...)))
+	}
+}
+
+func (p *lockParser) file(root *yaml.Node) {
+	fields, ok := p.mapping(root, "the file", "apiVersion", "kind", "charts")
+	if !ok {
+		return
+	}
+	p.constant(root, fields, "apiVersion", lockAPIVersion)
+	p.constant(root, fields, "kind", lockKind)
+	charts := fields["charts"]
+	switch {
+	case charts == nil:
+		p.errorf(root, "`charts` is missing: run `sluice deps lock`")
+	case charts.Kind != yaml.SequenceNode:
+		p.errorf(charts, "`charts` must be a list")
+	default:
+		for _, n := range charts.Content {
+			p.entry(n)
+		}
+	}
+}
+
+func (p *lockParser) constant(parent *yaml.Node, fields map[string]*yaml.Node, key, want string) {
+	n := fields[key]
+	if n == nil {
+		n = parent
+	} else if n.Kind == yaml.ScalarNode && n.Value == want {
+		return
+	}
+	p.errorf(n, "`%s` must be %s; a lock file of another version of sluice needs that version", key, want)
+}
+
+func (p *lockParser) entry(n *yaml.Node) {
+	fields, ok := p.mapping(n, "an entry", "chart", "repo", "version", "resolved", "digest")
+	if !ok {
+		return
+	}
+	text := func(key string, required bool) string {
+		f := fields[key]
+		switch {
+		case f == nil && required:
+			p.errorf(n, "`%s` is missing", key)
+			ok = false
+		case f == nil:
+		case f.Kind != yaml.ScalarNode || f.Tag != "!!str":
+			p.errorf(f, "`%s` must be a string: put it in quotes", key)
+			ok = false
+		default:
+			return f.Value
+		}
+		return ""
+	}
+	ref := Ref{Chart: text("chart", true), Repo: text("repo", false), Version: text("version", true)}
+	locked := Locked{Version: text("resolved", true), Digest: text("digest", true)}
+	if !ok {
+		return
+	}
+	if err := ref.Check(); err != nil {
+		p.errorf(n, "%v", err)
+		return
+	}
+	if err := locked.check(); err != nil {
+		p.errorf(n, "chart %s: %v: run `sluice deps lock`", ref, err)
+		return
+	}
+	key := ref.normal()
+	if first, twice := p.lines[key]; twice {
+		p.errorf(n, "chart %s is already locked in line %d: keep one of the two entries, or run `sluice deps lock`", ref, first)
+		return
+	}
+	p.lines[key] = n.Line
+	p.lock.entries[key] = locked
+}
+
+// check says whether the values can have come from Resolve.
+func (l Locked) check() error {
+	if _, err := semver.NewVersion(l.Version); err != nil || len(l.Version) > maxVersion {
+		return fail(ErrInvalid, "the locked version %q is not a version", clip(l.Version, 60))
+	}
+	if _, ok := hexDigest(l.Digest); !ok {
+		return fail(ErrInvalid, "the locked digest %q is not of the form sha256: and 64 lower-case hex digits", clip(l.Digest, 80))
+	}
+	return nil
+}
+
+// mapping takes a mapping apart whose keys must be among known.
+func (p *lockParser) mapping(n *yaml.Node, what string, known ...string) (map[string]*yaml.Node, bool) {
+	if n.Kind != yaml.MappingNode {
+		p.errorf(n, "%s must be a mapping with the keys %v", what, known)
+		return nil, false
+	}
+	fields, ok := map[string]*yaml.Node{}, true
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		found := false
+		for _, k := range known {
+			found = found || (key.Kind == yaml.ScalarNode && key.Value == k)
+		}
+		switch {
+		case !found:
+			p.errorf(key, "unknown key %q: the keys of %s are %v", clip(key.Value, 60), what, known)
+			ok = false
+		case fields[key.Value] != nil:
+			p.errorf(key, "the key %q is there twice", key.Value)
+			ok = false
+		default:
+			fields[key.Value] = n.Content[i+1]
+		}
+	}
+	return fields, ok
+}

@@ -1,0 +1,173 @@
+package fetch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+)
+
+const (
+	chartConfigType = "application/vnd.cncf.helm.config.v1+json"
+	chartLayerType  = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+	legacyLayerType = "application/tar+gzip"
+
+	maxManifest = 4 << 20
+	maxTagPages = 1000
+	maxTags     = 200_000
+	maxTag      = 128 // the distribution specification's limit
+)
+
+// repository is a client for one OCI name; what they share (connections, tokens) is in f.registry.
+func (f *Fetcher) repository(name registry.Reference) (*remote.Repository, *url.URL) {
+	name.Reference = ""
+	repo := &remote.Repository{
+		Client: f.registry, Reference: name, PlainHTTP: f.plain(name.Registry),
+		MaxMetadataBytes: maxManifest, TagListMaxPages: maxTagPages,
+	}
+	u := &url.URL{Scheme: ociScheme, Host: name.Registry, Path: "/" + name.Repository}
+	return repo, u
+}
+
+func (f *Fetcher) resolveOCI(ctx context.Context, name registry.Reference, want wanted) (Locked, error) {
+	if want.exact {
+		locked, err := f.resolveExact(ctx, name, want)
+		if err == nil || !errors.Is(err, ErrNotFound) {
+			return locked, err
+		}
+	}
+	tags, err := f.tags(ctx, name)
+	if err != nil {
+		return Locked{}, err
+	}
+	// Helm sees only tags that are strict versions; a leading `v` counts only where none of those fits.
+	var strict, prefixed []string
+	for _, tag := range tags {
+		version := strings.ReplaceAll(tag, "_", "+")
+		if _, err := semver.StrictNewVersion(version); err == nil {
+			strict = append(strict, version)
+		} else if _, err := semver.StrictNewVersion(strings.TrimPrefix(version, "v")); err == nil {
+			prefixed = append(prefixed, version)
+		}
+	}
+	for _, versions := range [][]string{strict, prefixed} {
+		if i, ok := want.pick(versions); ok {
+			return f.lockTag(ctx, name, versions[i])
+		}
+	}
+	return Locked{}, want.none(append(strict, prefixed...))
+}
+
+// resolveExact asks for the tag itself, which spares listing all of them: as written, then with or without `v`.
+func (f *Fetcher) resolveExact(ctx context.Context, name registry.Reference, want wanted) (Locked, error) {
+	other := strings.TrimPrefix(want.text, "v")
+	if other == want.text {
+		other = "v" + want.text
+	}
+	locked, err := f.lockTag(ctx, name, want.text)
+	if errors.Is(err, ErrNotFound) {
+		locked, err = f.lockTag(ctx, name, other)
+	}
+	return locked, err
+}
+
+// lockTag locks what the version's tag means now, and proves that the archive can be had.
+func (f *Fetcher) lockTag(ctx context.Context, name registry.Reference, version string) (Locked, error) {
+	digest, err := f.layer(ctx, name, strings.ReplaceAll(version, "+", "_"))
+	if err != nil {
+		return Locked{}, err
+	}
+	_, err = f.byDigest(ctx, digest, func(ctx context.Context) ([]byte, error) { return f.blob(ctx, name, digest) })
+	return Locked{Version: version, Digest: digest}, err
+}
+
+// tags lists all tags of usable length.
+func (f *Fetcher) tags(ctx context.Context, name registry.Reference) ([]string, error) {
+	repo, u := f.repository(name)
+	var all []string
+	err := f.retry(ctx, u, func(ctx context.Context) error {
+		all = nil
+		return repo.Tags(ctx, "", func(page []string) error {
+			for _, tag := range page {
+				if len(tag) <= maxTag {
+					all = append(all, tag)
+				}
+			}
+			if len(all) > maxTags {
+				return fail(ErrInvalid, "the registry lists more than %d tags: ask for an exact version, which needs no list", maxTags)
+			}
+			return nil
+		})
+	})
+	return all, err
+}
+
+// layer reads the manifest behind a tag (or digest) and returns the digest of its chart layer.
+func (f *Fetcher) layer(ctx context.Context, name registry.Reference, tag string) (string, error) {
+	repo, u := f.repository(name)
+	var manifest ocispec.Manifest
+	err := f.retry(ctx, u, func(ctx context.Context) error {
+		desc, body, err := repo.Manifests().FetchReference(ctx, tag)
+		if err != nil {
+			return err
+		}
+		defer body.Close() //nolint:errcheck // only read
+		if desc.Size > maxManifest {
+			return fail(ErrInvalid, "the manifest is larger than %s", byteSize(maxManifest))
+		}
+		data, err := content.ReadAll(body, desc)
+		if err != nil {
+			return err
+		}
+		if json.Unmarshal(data, &manifest) != nil {
+			return fail(ErrInvalid, "the manifest is not one")
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if manifest.Config.MediaType != chartConfigType {
+		return "", fail(ErrInvalid, "%s:%s is not a Helm chart but %q: check the name", display(u.String()), clip(tag, maxTag), clip(manifest.Config.MediaType, 100))
+	}
+	var digests []string
+	for _, l := range manifest.Layers {
+		if l.MediaType == chartLayerType || l.MediaType == legacyLayerType {
+			digests = append(digests, l.Digest.String())
+		}
+	}
+	if len(digests) != 1 {
+		return "", fail(ErrInvalid, "%s:%s has %d chart layers, not one: the chart must be pushed again", display(u.String()), clip(tag, maxTag), len(digests))
+	}
+	if _, ok := hexDigest(digests[0]); !ok {
+		return "", fail(ErrInvalid, "%s:%s names its layer by something else than a SHA-256 digest", display(u.String()), clip(tag, maxTag))
+	}
+	return digests[0], nil
+}
+
+// blob downloads a layer; the caller verifies it.
+func (f *Fetcher) blob(ctx context.Context, name registry.Reference, digest string) ([]byte, error) {
+	repo, u := f.repository(name)
+	var data []byte
+	err := f.retry(ctx, u, func(ctx context.Context) error {
+		desc, body, err := repo.Blobs().FetchReference(ctx, digest)
+		if err != nil {
+			return err
+		}
+		defer body.Close() //nolint:errcheck // only read
+		data, err = readBounded(body, desc.Size, f.opts.MaxArchive)
+		return err
+	})
+	if errors.Is(err, ErrNotFound) {
+		err = fail(ErrNotFound, "%s no longer has the archive %s: ask for it to be put back, or remove the entry from %s and run `sluice deps lock`",
+			display(u.String()), digest, LockFile)
+	}
+	return data, err
+}
