@@ -1,0 +1,74 @@
+package gitstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	"github.com/hiddeco/sshsig"
+	"golang.org/x/crypto/ssh"
+)
+
+// NewSigner makes a signer from a private key: an OpenPGP key in armour, or an SSH key in OpenSSH's or PEM form. The
+// passphrase is "" for a key without one.
+func NewSigner(key []byte, passphrase string) (Signer, error) {
+	if bytes.Contains(key, []byte("BEGIN PGP PRIVATE KEY")) {
+		return newOpenPGP(key, passphrase)
+	}
+	var signer ssh.Signer
+	var err error
+	if passphrase == "" {
+		signer, err = ssh.ParsePrivateKey(key)
+	} else {
+		signer, err = ssh.ParsePrivateKeyWithPassphrase(key, []byte(passphrase))
+	}
+	var locked *ssh.PassphraseMissingError
+	if errors.As(err, &locked) {
+		return nil, errors.New("the signing key has a passphrase: set SLUICE_SIGNING_PASSPHRASE")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the signing key is neither an OpenPGP nor an SSH private key: %w", err)
+	}
+	return sshSigner{signer}, nil
+}
+
+type sshSigner struct{ signer ssh.Signer }
+
+// Sign signs in the namespace that Git uses.
+func (s sshSigner) Sign(commit []byte) (string, error) {
+	signature, err := sshsig.Sign(bytes.NewReader(commit), s.signer, sshsig.HashSHA512, "git")
+	if err != nil {
+		return "", err
+	}
+	return string(sshsig.Armor(signature)), nil
+}
+
+type pgpSigner struct{ entity *openpgp.Entity }
+
+func newOpenPGP(key []byte, passphrase string) (Signer, error) {
+	ring, err := openpgp.ReadArmoredKeyRing(bytes.NewReader(key))
+	if err != nil || len(ring) == 0 || ring[0].PrivateKey == nil {
+		return nil, fmt.Errorf("the OpenPGP signing key cannot be read: %w", errors.Join(err))
+	}
+	if ring[0].PrivateKey.Encrypted {
+		if passphrase == "" {
+			return nil, errors.New("the signing key has a passphrase: set SLUICE_SIGNING_PASSPHRASE")
+		}
+		if err := ring[0].DecryptPrivateKeys([]byte(passphrase)); err != nil {
+			return nil, fmt.Errorf("the passphrase of the signing key is wrong: %w", err)
+		}
+	}
+	return pgpSigner{ring[0]}, nil
+}
+
+// Sign makes a detached signature in armour.
+func (s pgpSigner) Sign(commit []byte) (string, error) {
+	var out strings.Builder
+	if err := openpgp.ArmoredDetachSign(&out, s.entity, bytes.NewReader(commit), &packet.Config{}); err != nil {
+		return "", err
+	}
+	return out.String() + "\n", nil
+}

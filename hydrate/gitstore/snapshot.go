@@ -1,0 +1,178 @@
+package gitstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+const maxBlob = 32 << 20
+
+// Snapshot is one tree as a file system that cannot be written to: an fs.FS with ReadDir, ReadFile and Stat, safe for
+// concurrent use. Links and submodules show as such and are never followed. FileInfo.Sys gives the Hash.
+type Snapshot struct {
+	ctx   context.Context //nolint:containedctx // io/fs has no room for one; a snapshot lives as long as the work it serves
+	store *Store
+	root  Hash
+}
+
+// Snapshot opens a tree. ctx bounds all that is read through it, fetches of missing objects included.
+func (s *Store) Snapshot(ctx context.Context, tree Hash) *Snapshot {
+	return &Snapshot{ctx: ctx, store: s, root: tree}
+}
+
+// Root is the tree's hash.
+func (s *Snapshot) Root() Hash { return s.root }
+
+// Entry finds what stands at a path; "." is the tree itself.
+func (s *Snapshot) Entry(name string) (Entry, error) {
+	if !fs.ValidPath(name) {
+		return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrInvalid}
+	}
+	at := Entry{Name: ".", Mode: ModeTree, Hash: s.root}
+	if name == "." {
+		return at, nil
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if at.Mode != ModeTree {
+			return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+		}
+		entries, err := s.store.Tree(s.ctx, at.Hash)
+		if err != nil {
+			return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: err}
+		}
+		found, ok := find(entries, part)
+		if !ok {
+			return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+		}
+		at = found
+	}
+	return at, nil
+}
+
+// find searches a tree's entries, which Git sorts with a slash behind directories.
+func find(entries []Entry, name string) (Entry, bool) {
+	for _, key := range []string{name, name + "/"} {
+		i, ok := slices.BinarySearchFunc(entries, key, func(e Entry, key string) int { return strings.Compare(e.sortKey(), key) })
+		if ok && entries[i].Name == name {
+			return entries[i], true
+		}
+	}
+	return Entry{}, false
+}
+
+// Entries lists a directory as the tree has it.
+func (s *Snapshot) Entries(dir string) ([]Entry, error) {
+	e, err := s.Entry(dir)
+	if err != nil {
+		return nil, err
+	}
+	if e.Mode != ModeTree {
+		return nil, &fs.PathError{Op: "readdir", Path: dir, Err: fs.ErrInvalid}
+	}
+	return s.store.Tree(s.ctx, e.Hash)
+}
+
+// Stat implements fs.StatFS.
+func (s *Snapshot) Stat(name string) (fs.FileInfo, error) {
+	e, err := s.Entry(name)
+	if err != nil {
+		return nil, err
+	}
+	return info{e}, nil
+}
+
+// ReadFile implements fs.ReadFileFS. A link is not read.
+func (s *Snapshot) ReadFile(name string) ([]byte, error) {
+	e, err := s.Entry(name)
+	if err != nil {
+		return nil, err
+	}
+	if e.Mode != ModeFile && e.Mode != ModeExecutable {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("%w: it is no file", fs.ErrInvalid)}
+	}
+	data, err := s.store.Blob(s.ctx, e.Hash)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	if len(data) > maxBlob {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("the file is larger than %d MiB", maxBlob>>20)}
+	}
+	return data, nil
+}
+
+// ReadDir implements fs.ReadDirFS.
+func (s *Snapshot) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := s.Entries(name)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]fs.DirEntry, len(entries))
+	for i, e := range entries {
+		out[i] = info{e}
+	}
+	slices.SortFunc(out, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return out, nil
+}
+
+// Open implements fs.FS.
+func (s *Snapshot) Open(name string) (fs.File, error) {
+	e, err := s.Entry(name)
+	if err != nil {
+		return nil, err
+	}
+	if e.Mode == ModeTree {
+		entries, err := s.ReadDir(name)
+		return &file{info: info{e}, Reader: bytes.NewReader(nil), entries: entries}, err
+	}
+	data, err := s.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return &file{info: info{e}, Reader: bytes.NewReader(data)}, nil
+}
+
+// info is an entry as fs.FileInfo and fs.DirEntry.
+type info struct{ entry Entry }
+
+func (i info) Name() string               { return path.Base(i.entry.Name) }
+func (i info) Size() int64                { return 0 }
+func (i info) Mode() fs.FileMode          { return i.entry.Mode.FileMode() }
+func (i info) Type() fs.FileMode          { return i.Mode().Type() }
+func (i info) ModTime() time.Time         { return time.Time{} }
+func (i info) IsDir() bool                { return i.entry.Mode == ModeTree }
+func (i info) Sys() any                   { return i.entry.Hash }
+func (i info) Info() (fs.FileInfo, error) { return i, nil }
+
+type file struct {
+	info info
+	*bytes.Reader
+	entries []fs.DirEntry
+}
+
+// Stat implements fs.File.
+func (f *file) Stat() (fs.FileInfo, error) { return f.info, nil }
+
+// Close implements fs.File.
+func (f *file) Close() error { return nil }
+
+// ReadDir implements fs.ReadDirFile.
+func (f *file) ReadDir(n int) ([]fs.DirEntry, error) {
+	if n <= 0 || n >= len(f.entries) {
+		out := f.entries
+		f.entries = nil
+		if n > 0 && len(out) == 0 {
+			return nil, io.EOF
+		}
+		return out, nil
+	}
+	out := f.entries[:n]
+	f.entries = f.entries[n:]
+	return out, nil
+}
