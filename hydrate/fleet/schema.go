@@ -10,7 +10,7 @@ import (
 )
 
 // Schemas are the JSON Schemas of all kinds, by file name. comments are the doc comments of this package's types, as
-// jsonschema.ExtractGoComments reads them from its source.
+// jsonschema.Reflector.AddGoComments reads them from its source.
 func Schemas(comments map[string]string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, v := range map[string]any{

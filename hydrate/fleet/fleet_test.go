@@ -1,0 +1,532 @@
+package fleet
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/invopop/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+//nolint:gochecknoglobals // a test flag
+var update = flag.Bool("update", false, "write the schemas")
+
+const base = "apiVersion: sluice.dev/v1alpha1\n"
+
+const fleetYAML = base + `kind: Fleet
+metadata: {name: acme}
+spec:
+  layers: [class, environment, region, cluster]
+  environments:
+    - name: dev
+    - {name: prod, after: [dev]}
+`
+
+func cluster(name, environment, class, region, vars string) string {
+	return fmt.Sprintf("%skind: Cluster\nmetadata: {name: %s, labels: {region: %s}}\nspec: {environment: %s, class: %s, vars: {%s}}\n", base, name, region, environment, class, vars)
+}
+
+func small() map[string]string {
+	return map[string]string{
+		"sluice.yaml": fleetYAML,
+		"clusters/classes.yaml": base + "kind: ClusterClass\nmetadata: {name: base}\nspec: {kubeVersion: 1.33.2, vars: {domain: x.org, size: 3}, labels: {tier: low}}\n---\n" +
+			base + "kind: ClusterClass\nmetadata: {name: edge}\nspec: {parent: base, labels: {tier: high}}\n",
+		"clusters/a.yaml":                              cluster("a", "dev", "edge", "eu", "ip: 10.0.0.1"),
+		"clusters/b.yaml":                              cluster("b", "prod", "base", "us", "size: 5"),
+		"apps/web/app.yaml":                            base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {helm: {path: charts/web}}}\n",
+		"apps/web/layers/global/values.yaml":           "host: ${cluster.name}.${cluster.vars.domain}\nreplicas: ${cluster.vars.size}\nlist: [1, 2]\nm: {a: 1, b: 2}\n",
+		"apps/web/layers/environment/prod/values.yaml": "m: {b: null, c: 3}\nlist: [3]\n",
+		"apps/web/layers/region/us/values.yaml":        "m: {d: 4}\n",
+		"layers/global/values.yaml":                    "env: ${environment}\n",
+		"layers/class/edge/values.yaml":                "edge: true\n",
+	}
+}
+
+func mapFS(files map[string]string) fstest.MapFS {
+	out := fstest.MapFS{}
+	for name, data := range files {
+		out[name] = &fstest.MapFile{Data: []byte(data)}
+	}
+	return out
+}
+
+func load(t testing.TB, files map[string]string) *Fleet {
+	t.Helper()
+	f, problems := Load(t.Context(), mapFS(files), NewCache())
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func target(t testing.TB, f *Fleet, app, cluster string) Target {
+	t.Helper()
+	a, ok := f.App(app)
+	c, ok2 := f.Cluster(cluster)
+	if !ok || !ok2 {
+		t.Fatalf("no %s or %s", app, cluster)
+	}
+	return Target{a, c}
+}
+
+func TestValuesMergeInOrder(t *testing.T) {
+	f := load(t, small())
+	for cluster, want := range map[string]string{
+		"a": `{"edge":null,"global":{"edge":true,"env":"dev"},"host":"a.x.org","list":[1,2],"m":{"a":1,"b":2},"replicas":3}`,
+		"b": `{"global":{"env":"prod"},"host":"b.x.org","list":[3],"m":{"a":1,"b":null,"c":3,"d":4},"replicas":5}`,
+	} {
+		v, err := f.Values(target(t, f, "web", cluster), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _ := json.Marshal(v)
+		if want = strings.Replace(want, `"edge":null,`, "", 1); string(got) != want {
+			t.Errorf("%s: got %s, want %s", cluster, got, want)
+		}
+	}
+}
+
+func TestClassesAreInherited(t *testing.T) {
+	f := load(t, small())
+	c, _ := f.Cluster("a")
+	if c.Labels["tier"] != "high" || c.Labels["class"] != "edge" || c.Labels["cluster"] != "a" || c.KubeVersion != "1.33.2" || c.Vars["ip"] != "10.0.0.1" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestProblemsAreAllReportedWithTheirPlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, text string
+		want       []string
+	}{
+		"unknown key":     {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: web, placment: {}, source: {helm: {path: x}}}\n", []string{"apps/web/app.yaml:4:24", "unknown key spec.placment, did you mean placement?", "spec.placement is missing"}},
+		"type":            {"clusters/a.yaml", base + "kind: Cluster\nmetadata: {name: a, labels: [x]}\nspec: {environment: {}, apiVersions: x}\n", []string{"clusters/a.yaml:3:29: error: metadata.labels must be a mapping", "spec.environment must be a string", "spec.apiVersions must be a list"}},
+		"duplicate key":   {"clusters/a.yaml", base + "kind: Cluster\nmetadata: {name: a}\nspec:\n  environment: dev\n  environment: prod\n", []string{"clusters/a.yaml:6:3", "twice, first in line 5"}},
+		"duplicate name":  {"clusters/c.yaml", cluster("a", "dev", "edge", "eu", ""), []string{"clusters/c.yaml:3:18: error: the cluster a is also in clusters/a.yaml:1"}},
+		"environment":     {"clusters/a.yaml", cluster("a", "prd", "edge", "eu", ""), []string{`clusters/a.yaml:4:21: error: the environment "prd" does not exist, did you mean prod?`}},
+		"class":           {"clusters/a.yaml", cluster("a", "dev", "egde", "eu", ""), []string{`the class "egde" does not exist, did you mean edge?`}},
+		"parent cycle":    {"clusters/classes.yaml", base + "kind: ClusterClass\nmetadata: {name: base}\nspec: {parent: edge}\n---\n" + base + "kind: ClusterClass\nmetadata: {name: edge}\nspec: {parent: base}\n", []string{"base → edge → base"}},
+		"after":           {"sluice.yaml", strings.Replace(fleetYAML, "after: [dev]", "after: [dve]", 1), []string{`sluice.yaml:7:5: error: environment prod comes after "dve", which does not exist, did you mean dev?`}},
+		"after cycle":     {"sluice.yaml", strings.Replace(fleetYAML, "name: dev", "{name: dev, after: [prod]}", 1), []string{"wait for each other"}},
+		"enum":            {"clusters/a.yaml", strings.Replace(cluster("a", "dev", "edge", "eu", ""), "spec: {", "spec: {state: frozn, ", 1), []string{`unknown value "frozn", did you mean frozen?`}},
+		"kind":            {"clusters/x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", []string{"clusters/x.yaml:1:13", "narrow spec.files"}},
+		"no YAML":         {"clusters/a.yaml", "a: [\n", []string{"clusters/a.yaml:"}},
+		"label":           {"clusters/a.yaml", base + "kind: Cluster\nmetadata: {name: a, labels: {class: x, region: ../..}}\nspec: {environment: dev}\n", []string{"has the label class by itself", `"../.." cannot be the value of a label`}},
+		"name":            {"clusters/a.yaml", cluster("../a", "dev", "edge", "eu", ""), []string{`"../a" cannot be a name`}},
+		"path":            {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {path: ../x}}}\n", []string{"leaves the repository"}},
+		"two kinds":       {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {}, manifests: {}}}\n", []string{"exactly one of helm, kustomize and manifests"}},
+		"repo":            {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {helm: {chart: x, version: 1.0.0}}}\n", []string{`chart "x" needs repo`}},
+		"reference":       {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: \"${cluster.nam}\", placement: {}, source: {manifests: {}}}\n", []string{"${cluster.nam} is no reference"}},
+		"branch template": {"sluice.yaml", fleetYAML + "  output: {environmentBranch: env, clusterBranch: \"env/x ${cluster.name}\"}\n", []string{"every environment would have", "no branch name"}},
+		"selector":        {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {matchExpressions: [{key: a, operator: In}]}, source: {manifests: {}}}\n", []string{"In on a"}},
+		"deletions":       {"sluice.yaml", fleetYAML + "  safety: {maxDeletions: many}\n", []string{`"many" is neither`}},
+	} {
+		files := small()
+		files[c.file] = c.text
+		_, problems := Load(t.Context(), mapFS(files), NewCache())
+		got := problems.Error()
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: got\n%s\nwant %q", name, got, want)
+			}
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	files := small()
+	files["apps/web/layers/region/mars/values.yaml"] = "a: 1\n"
+	files["apps/web/layers/planet/earth/values.yaml"] = "a: 1\n"
+	files["apps/none/app.yaml"] = base + "kind: App\nmetadata: {name: none}\nspec: {namespace: n, placement: {matchLabels: {region: moon}}, source: {manifests: {}}}\n"
+	files["apps/none/layers/global/values.yaml"] = "a: 1\n"
+	f, problems := Load(t.Context(), mapFS(files), NewCache())
+	if f == nil {
+		t.Fatal(problems)
+	}
+	got := fmt.Sprint([]Problem(problems))
+	for _, want := range []string{"no cluster has region=mars", "planet is no layer", "app none goes to no cluster", "app none has no Helm source"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in %s", want, got)
+		}
+	}
+	if problems.Err() != nil {
+		t.Error("warnings are no errors")
+	}
+}
+
+func TestReferences(t *testing.T) {
+	f := load(t, small())
+	tgt := target(t, f, "web", "a")
+	for in, want := range map[string]any{
+		"${cluster.vars.size}":           3.0,
+		"n${cluster.vars.size}":          "n3",
+		"${cluster.name}/${app}":         "a/web",
+		"${environment}":                 "dev",
+		"${HOME} ${environments} ${apps": "${HOME} ${environments} ${apps",
+		"$${cluster.name} $${HOME}":      "${cluster.name} ${HOME}",
+		"${cluster.vars.x:=7}":           7.0,
+		"${cluster.vars.x:=a b}-":        "a b-",
+		"${cluster.vars.x:=}":            "",
+		"${cluster.labels.region}":       "eu",
+	} {
+		got, err := tgt.replace(in)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %#v %v, want %#v", in, got, err, want)
+		}
+	}
+	for in, want := range map[string]string{"${cluster.vars.x}": "which has the vars domain, ip, size", "${cluster.x}": "is no reference", "${cluster.name": "no closing }"} {
+		if _, err := tgt.replace(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", in, err)
+		}
+	}
+	files := small()
+	files["apps/web/layers/region/us/values.yaml"] = "a: b\nc:\n  - ${cluster.vars.nope}\n"
+	broken := load(t, files)
+	_, err := broken.Values(target(t, broken, "web", "b"), "")
+	if err == nil || !strings.Contains(err.Error(), "apps/web/layers/region/us/values.yaml:3:5") || !strings.Contains(err.Error(), "cluster b") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzReferences(f *testing.F) {
+	for _, s := range []string{"${cluster.name}", "$${x}", "a${b", "${app:=x}", "${cluster.vars.a.b}", "$$${app}"} {
+		f.Add(s)
+	}
+	fleet := load(f, small())
+	tgt := target(f, fleet, "web", "a")
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := tgt.replace(s)
+		if err != nil {
+			return
+		}
+		if !strings.Contains(s, "${") && got != s && s != "" {
+			t.Fatalf("%q became %v", s, got)
+		}
+		escaped := strings.ReplaceAll(s, "${", "$${")
+		if back, err := tgt.replace(escaped); err != nil || back != s && !strings.Contains(s, "$${") {
+			t.Fatalf("%q escaped came back as %v %v", s, back, err)
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, text := range small() {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		documents, problems := decodeFile("x.yaml", data)
+		_ = problems.Error()
+		for _, d := range documents {
+			if d.value == nil || d.node == nil {
+				panic("a document without a value")
+			}
+		}
+	})
+}
+
+func TestComponentFile(t *testing.T) {
+	f := load(t, small())
+	got, err := target(t, f, "web", "a").ComponentFile("kustomization.yaml", []byte("kind: Component\npatches:\n- patch: |-\n    - op: replace\n      path: /spec/replicas\n      value: ${cluster.vars.size}\n    - op: add\n      path: /x\n      value: on-${cluster.name}\n"))
+	if err != nil || !strings.Contains(string(got), "value: 3\n") || !strings.Contains(string(got), "value: on-a") {
+		t.Errorf("%s %v", got, err)
+	}
+	same := []byte("a:   b # ${HOME} is none of ours?\n")
+	if got, err := target(t, f, "web", "a").ComponentFile("x.txt", same); err != nil || string(got) != string(same) {
+		t.Errorf("%s %v", got, err)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	f := load(t, small())
+	chains, err := f.Explain(target(t, f, "web", "b"), "", "m.b", Defaults{"charts/web/values.yaml", []byte("m:\n  b: 0\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range chains[0].Origins {
+		got = append(got, fmt.Sprintf("%s %s:%d %v %v %v", o.Layer, o.File, o.Line, o.Set, o.Deletes, o.Winner))
+	}
+	want := []string{
+		"defaults charts/web/values.yaml:2 0 false false",
+		"global apps/web/layers/global/values.yaml:4 2 false false",
+		"environment apps/web/layers/environment/prod/values.yaml:1 <nil> true true",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	all, err := f.Explain(target(t, f, "web", "a"), "", "", Defaults{})
+	if err != nil || len(all) != 7 {
+		t.Errorf("%d chains %v", len(all), err)
+	}
+	if _, err := f.Explain(target(t, f, "web", "a"), "", "nope", Defaults{}); err == nil {
+		t.Error("nothing sets nope")
+	}
+}
+
+func TestRepositoriesOfOthersKeepTheirLayout(t *testing.T) {
+	f := load(t, map[string]string{
+		"sluice.yaml": base + "kind: Fleet\nmetadata: {name: x}\nspec:\n  files: {clusters: [\"infra/**/*.cluster.yaml\"], apps: [fleet/apps.yaml]}\n" +
+			"  layers:\n  - {name: environment, values: [\"charts/${app}/values-${environment}.yaml\"], components: [\"overlays/${environment}/${app}\"]}\n  environments: [{name: dev}, {name: prod, after: [dev]}]\n",
+		"infra/eu/a.cluster.yaml":             base + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n",
+		"fleet/apps.yaml":                     base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {helm: {path: \"charts/${app}\"}}}\n",
+		"charts/web/values-dev.yaml":          "a: 1\n",
+		"charts/web/values-prod.yaml":         "a: 2\n",
+		"overlays/dev/web/kustomization.yaml": "kind: Component\n",
+	})
+	tgt := target(t, f, "web", "a")
+	v, err := f.Values(tgt, "")
+	if err != nil || v["a"] != 1.0 {
+		t.Errorf("%v %v", v, err)
+	}
+	if c := f.Components(tgt); len(c) != 1 || c[0].Path != "overlays/dev/web" {
+		t.Errorf("%v", c)
+	}
+	r, err := f.Resolve(tgt)
+	if err != nil || r.Sources[0].Helm.Path != "charts/web" || r.Sources[0].Helm.ReleaseName != "web" {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// TestAffectedIsASuperset edits a fleet at random: whatever comes out with another key must have been named.
+func TestAffectedIsASuperset(t *testing.T) {
+	for seed := range uint64(150) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		before := generated(6, 3)
+		after := map[string]string{}
+		for k, v := range before {
+			after[k] = v
+		}
+		var changed []string
+		for range 1 + r.IntN(3) {
+			changed = append(changed, edit(r, after))
+		}
+		cache := NewCache()
+		base, problems := Load(t.Context(), mapFS(before), cache)
+		if base == nil {
+			t.Fatal(problems)
+		}
+		head, problems := Load(t.Context(), mapFS(after), cache)
+		if head == nil {
+			continue // the edit broke the fleet
+		}
+		named := map[string]bool{}
+		for _, a := range Affected(base, head, changed, reachPath) {
+			named[a.Cluster+"/"+a.App] = true
+		}
+		x, y := keys(t, base, before), keys(t, head, after)
+		for k := range x {
+			if x[k] != y[k] && !named[k] {
+				t.Errorf("seed %d: %v: %s changed and was not named", seed, changed, k)
+			}
+		}
+		for k := range y {
+			if x[k] != y[k] && !named[k] {
+				t.Errorf("seed %d: %v: %s changed and was not named", seed, changed, k)
+			}
+		}
+	}
+}
+
+func reachPath(_ *Fleet, s Source) []string {
+	switch {
+	case s.Helm != nil:
+		return []string{s.Helm.Path}
+	default:
+		return []string{s.Manifests.Path}
+	}
+}
+
+func keys(t *testing.T, f *Fleet, files map[string]string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, tgt := range f.Targets() {
+		key, err := f.AppendKey(nil, tgt)
+		if err != nil {
+			key = []byte(err.Error())
+		}
+		r, _ := f.Resolve(tgt)
+		for _, s := range r.Sources {
+			for _, p := range reachPath(f, s) {
+				for _, name := range sortedKeys(files) {
+					if touches(name, p) {
+						key = append(key, name+files[name]...)
+					}
+				}
+			}
+		}
+		out[tgt.String()] = string(key)
+	}
+	return out
+}
+
+func sortedKeys(m map[string]string) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func edit(r *rand.Rand, files map[string]string) string {
+	names := sortedKeys(files)
+	name := names[r.IntN(len(names))]
+	switch r.IntN(6) {
+	case 0:
+		if name != "sluice.yaml" {
+			delete(files, name)
+		}
+	case 1:
+		name = fmt.Sprintf("apps/app-%d/layers/cluster/c-%d/values.yaml", r.IntN(3), r.IntN(6))
+		files[name] = fmt.Sprintf("v: %d\n", r.IntN(100))
+	case 2:
+		name = fmt.Sprintf("layers/region/r%d/values.yaml", r.IntN(3))
+		files[name] = fmt.Sprintf("v: %d\n", r.IntN(100))
+	default:
+		files[name] = strings.NewReplacer("region: r0", "region: r1", "x: 1", "x: 2", "path: ", "path: other/", "v: 1", "v: 3").Replace(files[name]) + "\n# edited\n"
+	}
+	return name
+}
+
+// generated is a fleet of many clusters and apps.
+func generated(clusters, apps int) map[string]string {
+	files := map[string]string{"sluice.yaml": fleetYAML, "clusters/classes.yaml": small()["clusters/classes.yaml"], "layers/global/values.yaml": "v: 1\n"}
+	for i := range clusters {
+		env := "dev"
+		if i%2 == 1 {
+			env = "prod"
+		}
+		name := fmt.Sprintf("c-%d", i)
+		files["clusters/"+name+".yaml"] = fmt.Sprintf("%skind: Cluster\nmetadata:\n  name: %s\n  labels:\n    region: r%d\nspec:\n  environment: %s\n  class: edge\n  vars:\n    x: 1\n    ip: 10.0.0.%d\n    domain: c%d.example.com\n", base, name, i%3, env, i%256, i)
+	}
+	for i := range apps {
+		name := fmt.Sprintf("app-%d", i)
+		source := "helm: {path: charts/" + name + "}"
+		if i%3 == 2 {
+			source = "manifests: {path: \"m/${environment}\"}"
+		}
+		files["apps/"+name+"/app.yaml"] = fmt.Sprintf("%skind: App\nmetadata: {name: %s}\nspec:\n  namespace: n\n  placement: {}\n  source: {%s}\n", base, name, source)
+		files["apps/"+name+"/layers/global/values.yaml"] = "v: 1\nip: ${cluster.vars.ip}\nm: {a: 1, b: 2, c: [1, 2]}\n"
+		files["apps/"+name+"/layers/region/r1/values.yaml"] = "v: 1\n"
+		files["charts/"+name+"/Chart.yaml"] = "name: x\n"
+	}
+	files["m/dev/a.yaml"], files["m/prod/a.yaml"] = "a", "b"
+	return files
+}
+
+func BenchmarkFleet(b *testing.B) {
+	tree := mapFS(generated(1000, 20))
+	cache := NewCache()
+	f, problems := Load(b.Context(), tree, cache)
+	if f == nil {
+		b.Fatal(problems)
+	}
+	targets := f.Targets()
+	b.Run("load cold", func(b *testing.B) {
+		for b.Loop() {
+			Load(b.Context(), tree, NewCache())
+		}
+	})
+	b.Run("load warm", func(b *testing.B) {
+		for b.Loop() {
+			Load(b.Context(), tree, cache)
+		}
+	})
+	b.Run("place", func(b *testing.B) {
+		for b.Loop() {
+			f.Targets()
+		}
+	})
+	b.Run("values", func(b *testing.B) {
+		for b.Loop() {
+			for _, tgt := range targets {
+				if _, err := f.Values(tgt, ""); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+func TestSchemas(t *testing.T) {
+	r := jsonschema.Reflector{}
+	if err := r.AddGoComments("github.com/sluice-gitops/sluice/hydrate/fleet", "./"); err != nil {
+		t.Fatal(err)
+	}
+	schemas, err := Schemas(r.CommentMap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range schemas {
+		file := filepath.Join("../../docs/schema", name)
+		if *update {
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if have, err := os.ReadFile(file); err != nil || string(have) != string(text) {
+			t.Errorf("%s is not current (%v): go test ./hydrate/fleet -run TestSchemas -update", file, err)
+		}
+		if !strings.Contains(string(text), `"description"`) || !strings.Contains(string(text), `"additionalProperties": false`) {
+			t.Errorf("%s says too little", name)
+		}
+	}
+	checked := 0
+	err = filepath.WalkDir("../../testdata/fleet", func(p string, d os.DirEntry, err error) error {
+		kind := map[bool]string{strings.HasSuffix(p, "app.yaml"): "app.json", filepath.Base(p) == "sluice.yaml": "fleet.json", strings.Contains(p, "/clusters/"): "cluster.json"}[true]
+		if err != nil || d.IsDir() || kind == "" {
+			return err
+		}
+		data, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		for doc := range strings.SplitSeq(string(data), "\n---\n") {
+			if strings.Contains(doc, "kind: ClusterClass") {
+				kind = "clusterclass.json"
+			}
+			validate(t, schemas[kind], p, doc)
+			checked++
+		}
+		return nil
+	})
+	if err != nil || checked < 10 {
+		t.Errorf("%d documents checked, %v", checked, err)
+	}
+}
+
+func validate(t *testing.T, schema []byte, name, doc string) {
+	t.Helper()
+	compiler := validator.NewCompiler()
+	parsed, err := validator.UnmarshalJSON(strings.NewReader(string(schema)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiler.AddResource("s.json", parsed); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("s.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := sigsyaml.Unmarshal([]byte(doc), &v); err != nil {
+		t.Fatal(err)
+	}
+	if err := compiled.Validate(v); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}
