@@ -1,134 +1,121 @@
 package kustomize
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"path"
+	"runtime/debug"
 	"strings"
-	"sync"
 
+	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-	"sigs.k8s.io/kustomize/kyaml/openapi"
+	"sigs.k8s.io/kustomize/api/provenance"
+	"sigs.k8s.io/kustomize/api/resmap"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Component is a directory with a kustomization of kind Component.
-type Component struct {
-	Name  string // for messages: where the directory stands
-	Files []File // paths from the directory on
-}
+// release is the version of `kustomize` that carries this version of the library.
+const release = "v5.8.2"
 
-// Builder runs builds, one at a time: the library keeps state for the whole process.
+// Builder runs builds. Safe for concurrent use.
 type Builder struct {
-	mu     sync.Mutex
 	budget manifest.Budget
 }
 
-// NewBuilder makes a builder; one per process is right.
+// NewBuilder makes a builder that holds every text that is parsed as YAML against the budget.
 func NewBuilder(budget manifest.Budget) *Builder { return &Builder{budget: budget} }
 
-// Build gives the objects of `kustomize build root`.
+// Build gives the objects of `kustomize build root`, in its order. The files are those of Walker.Closure, or more. A
+// context that ends stops the build at the next file it reads.
 func (b *Builder) Build(ctx context.Context, files []File, root string) ([]manifest.Object, error) {
-	_, openAPI, err := NewWalker(newMemory(files), b.budget).closure(root)
+	tree, err := newMemory(files)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := b.run(ctx, files, root, openAPI)
+	walker := NewWalker(tree, b.budget)
+	r, err := walker.reach(root)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := b.run(ctx, job{tree: tree, root: path.Clean(root), ownDescription: r.openAPI})
 	if err != nil {
 		return nil, fmt.Errorf("kustomize build %s: %w", root, err)
 	}
-	return objects, nil
-}
-
-// ApplyComponents puts components on top of objects, in their order. Without components the objects come back as they
-// are.
-func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object, components []Component) ([]manifest.Object, error) {
-	if len(components) == 0 {
-		return objects, nil
-	}
-	var files []File
-	var kustomization bytes.Buffer
-	kustomization.WriteString("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n")
-	if len(objects) > 0 {
-		resources, err := stream(objects)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, File{Path: "objects.yaml", Data: resources})
-		kustomization.WriteString("resources: [objects.yaml]\n")
-	}
-	kustomization.WriteString("components:\n")
-	for i, c := range components {
-		fmt.Fprintf(&kustomization, "- %s\n", slot(i))
-		for _, f := range c.Files {
-			files = append(files, File{Path: path.Join(slot(i), f.Path), Data: f.Data})
-		}
-	}
-	files = append(files, File{Path: "kustomization.yaml", Data: kustomization.Bytes()})
-	_, openAPI, err := NewWalker(newMemory(files), b.budget).closure(".")
-	if err == nil {
-		objects, err = b.run(ctx, files, ".", openAPI)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("components: %w", named(err, components))
+	if walker.directory(path.Clean(root)).managedBy {
+		restamp(objects)
 	}
 	return objects, nil
 }
 
-func slot(i int) string { return fmt.Sprintf("component-%d", i) }
-
-// named puts the components' own names into an error about their slots, last first: component-1 is part of component-11.
-func named(err error, components []Component) error {
-	text := err.Error()
-	for i := len(components) - 1; i >= 0; i-- {
-		text = strings.ReplaceAll(text, slot(i), components[i].Name)
-	}
-	return fmt.Errorf("%s", text) //nolint:err113 // the paths inside the error mean nothing to its reader
+// job is one run of the library on files that were checked.
+type job struct {
+	tree           *memory
+	root           string
+	ownDescription bool
+	keepOrder      bool // of the objects as they were listed, instead of by kind
+	names          *strings.Replacer
 }
 
-func stream(objects []manifest.Object) ([]byte, error) {
-	var out []byte
-	for _, o := range objects {
-		text, err := manifest.Encode(o)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, "---\n"...)
-		out = append(out, text...)
-	}
-	return out, nil
-}
-
-func (b *Builder) run(ctx context.Context, files []File, root string, openAPI bool) (objects []manifest.Object, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("kustomize gave up: %v", r)
-		}
-	}()
-	memory := filesys.MakeFsInMemory()
-	for _, f := range files {
-		if err := memory.WriteFile("/"+f.Path, f.Data); err != nil {
-			return nil, err
-		}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *Builder) run(ctx context.Context, j job) (objects []manifest.Object, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if openAPI { // a schema of a root's own must not reach the next build
-		defer openapi.ResetOpenAPI()
+	built, err := j.build(ctx)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, path.Join("/", root))
 	if err != nil {
-		return nil, err
+		return nil, explain(err, j.names)
 	}
-	text, err := built.AsYaml()
-	if err != nil {
-		return nil, err
+	for _, r := range built.Resources() {
+		text, err := r.MarshalJSON()
+		if err != nil {
+			return nil, explain(err, j.names)
+		}
+		decoded, err := manifest.Decode(text, b.budget)
+		if err != nil {
+			return nil, fmt.Errorf("what became of %s: %w", r.OrgId(), err)
+		}
+		objects = append(objects, decoded...)
 	}
-	return manifest.Decode(text, b.budget)
+	return objects, ctx.Err()
+}
+
+func (j job) build(ctx context.Context) (built resmap.ResMap, err error) {
+	leave := library.enter(j.ownDescription)
+	defer leave()
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("kustomize gave up: %v (%s)", r, origin(debug.Stack()))
+		}
+	}()
+	options := krusty.MakeDefaultOptions() // built-in plugins only, files from the root only: as the command line
+	if !j.keepOrder {
+		options.Reorder = krusty.ReorderOptionUnspecified
+	}
+	return krusty.MakeKustomizer(options).Run(disk{ctx, j.tree}, path.Join(mount, j.root))
+}
+
+// origin is the library's function in which it panicked.
+func origin(stack []byte) string {
+	for line := range strings.Lines(string(stack)) {
+		if name, _, ok := strings.Cut(line, "("); ok && strings.HasPrefix(name, "sigs.k8s.io/kustomize/") {
+			return path.Base(name)
+		}
+	}
+	return "unknown place"
+}
+
+// restamp replaces the version of this program by that of the command line in the label that `managedByLabel` asks for,
+// so that the outcome equals `kustomize build` and a new version of this program changes nothing.
+func restamp(objects []manifest.Object) {
+	ours := "kustomize-" + provenance.GetProvenance().Semver()
+	for _, o := range objects {
+		metadata, _ := o["metadata"].(map[string]any)
+		labels, _ := metadata["labels"].(map[string]any)
+		if labels[konfig.ManagedbyLabelKey] == ours {
+			labels[konfig.ManagedbyLabelKey] = "kustomize-" + release
+		}
+	}
 }

@@ -9,74 +9,161 @@ import (
 	"strings"
 	"sync"
 
-	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
+// Bounds of one root. The library builds a base again for each way that leads to it, so a few small files could keep it
+// busy for years.
+const (
+	maxDepth  = 100    // kustomizations above one another
+	maxVisits = 20_000 // kustomizations built, one that is reached twice counted twice
+	maxFactor = 8      // bytes read, as a multiple of the budget's bytes
+)
+
 // Walker finds what Kustomize roots read in one tree. It remembers every directory, so that a base shared by a thousand
-// overlays is looked at once. Safe for concurrent use.
+// overlays is read once. Safe for concurrent use, if its tree is.
 type Walker struct {
 	tree   Tree
 	budget manifest.Budget
+	shown  string // in front of file names in messages
 
 	mu   sync.Mutex
 	dirs map[string]*directory
 }
 
-// NewWalker makes a walker for a tree. Every file that may be YAML is held against the budget.
+// NewWalker makes a walker for a tree. Every text that the library would parse as YAML is held against the budget.
 func NewWalker(tree Tree, budget manifest.Budget) *Walker {
 	return &Walker{tree: tree, budget: budget, dirs: map[string]*directory{}}
 }
 
-// directory is what one directory's kustomization reads by itself.
+// directory is what one kustomization reads by itself.
 type directory struct {
-	files    []string
-	children []string
-	openAPI  bool
-	err      error
+	file      string // the kustomization's
+	component bool
+	openAPI   bool // brings an API description
+	managedBy bool // asks for the label of the tool's version
+	files     []string
+	bytes     int // read by one build of it
+	children  []child
+	err       error
 }
 
-// Closure lists, sorted, every file that a build of root can read. The build of a bundle of just these files equals the
-// build in the whole tree, and no other file can change it. An error names the kustomization, the field and the
-// reference that is refused or missing.
+// child is a reference from one kustomization to another.
+type child struct {
+	dir       string
+	ref       string
+	component bool
+	at        place
+}
+
+// reach is what a root reaches.
+type reach struct {
+	dirs    map[string]cost
+	files   map[string]bool
+	openAPI bool
+}
+
+// cost is what one build of a kustomization and everything below it takes.
+type cost struct{ visits, bytes int }
+
+// Closure lists, sorted, every file that a build of root reads. The build of a bundle of just these files equals the build
+// in the whole tree, and no change of another file can change it; a new file can only if it is a second kustomization
+// file in one of Directories. An error names the kustomization, the line where it stands alone, the field and the
+// reference that is refused or missing, and is one for all errors of a kustomization.
 func (w *Walker) Closure(root string) ([]string, error) {
-	files, _, err := w.closure(root)
-	return files, err
+	r, err := w.reach(root)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(r.files)), nil
 }
 
-func (w *Walker) closure(root string) (files []string, openAPI bool, err error) {
-	seen := map[string]bool{}
-	found := map[string]bool{}
-	var visit func(dir string, stack []string) error
-	visit = func(dir string, stack []string) error {
-		if slices.Contains(stack, dir) {
-			return fmt.Errorf("%s: a cycle of kustomizations: %s", dir, strings.Join(append(stack, dir), " → "))
-		}
-		if seen[dir] {
-			return nil
-		}
-		d := w.directory(dir)
-		if d.err != nil {
-			return d.err
-		}
-		openAPI = openAPI || d.openAPI
-		for _, f := range d.files {
-			found[f] = true
-		}
-		for _, child := range d.children {
-			if err := visit(child, append(stack, dir)); err != nil {
-				return err
-			}
-		}
-		seen[dir] = true
-		return nil
+// Directories lists, sorted, every directory whose kustomization a build of root reads, root included.
+func (w *Walker) Directories(root string) ([]string, error) {
+	r, err := w.reach(root)
+	if err != nil {
+		return nil, err
 	}
-	if err := visit(path.Clean(root), nil); err != nil {
-		return nil, false, err
+	return slices.Sorted(maps.Keys(r.dirs)), nil
+}
+
+func (w *Walker) reach(root string) (*reach, error) {
+	full, found, err := locate(w.tree, ".", path.Clean(root), place{file: "the Kustomize root", field: "path"})
+	switch {
+	case err != nil:
+		return nil, err
+	case !found.IsDir():
+		return nil, fmt.Errorf("the Kustomize root %s is a file: name the directory that holds it", root)
 	}
-	return slices.Sorted(maps.Keys(found)), openAPI, nil
+	r := &reach{dirs: map[string]cost{}, files: map[string]bool{}}
+	total, err := w.visit(r, full, nil)
+	if err != nil {
+		return nil, err
+	}
+	switch most := maxFactor * w.budget.Bytes; {
+	case total.visits > maxVisits:
+		return nil, fmt.Errorf("the Kustomize root %s builds more than %d kustomizations, since shared bases count for each way to them: use a base once", root, maxVisits)
+	case total.bytes > most:
+		return nil, fmt.Errorf("the Kustomize root %s reads more than %d bytes, since shared bases count for each way to them: split it", root, most)
+	}
+	return r, nil
+}
+
+// visit adds a directory and what is below it. Above are the directories that led here.
+func (w *Walker) visit(r *reach, dir string, above []string) (cost, error) {
+	if known, ok := r.dirs[dir]; ok {
+		return known, nil
+	}
+	d := w.directory(dir)
+	if d.err != nil {
+		return cost{}, d.err
+	}
+	r.openAPI = r.openAPI || d.openAPI
+	for _, f := range d.files {
+		r.files[f] = true
+	}
+	total := cost{1, d.bytes}
+	above = append(slices.Clip(above), dir)
+	for _, c := range d.children {
+		if err := w.edge(c, above); err != nil {
+			return cost{}, err
+		}
+		below, err := w.visit(r, c.dir, above)
+		if err != nil {
+			return cost{}, err
+		}
+		total.visits = min(total.visits+below.visits, maxVisits+1)
+		total.bytes = min(total.bytes+below.bytes, maxFactor*w.budget.Bytes+1)
+	}
+	r.dirs[dir] = total
+	return total, nil
+}
+
+// edge checks a reference by what it leads to and where it comes from.
+func (w *Walker) edge(c child, above []string) error {
+	for i, dir := range above {
+		if dir == c.dir {
+			return c.at.refuse(c.ref, "closes a cycle of kustomizations: %s", strings.Join(append(above[i:], c.dir), " → "))
+		}
+		if within(c.dir, dir) {
+			return c.at.refuse(c.ref, "is a directory around %s: Kustomize takes that for a cycle; move the base beside it", dir)
+		}
+	}
+	if len(above) >= maxDepth {
+		return c.at.refuse(c.ref, "is more than %d kustomizations deep: flatten the bases", maxDepth)
+	}
+	d := w.directory(c.dir)
+	switch {
+	case d.err != nil:
+		return fmt.Errorf("%s: %s: %s: %w", c.at.where(c.ref), c.at.field, shown(c.ref), d.err)
+	case c.component && !d.component:
+		return c.at.refuse(c.ref, "is no component: set `kind: Component` in %s, or list it under resources", d.file)
+	case !c.component && d.component:
+		return c.at.refuse(c.ref, "is a component: list it under components")
+	}
+	return nil
 }
 
 func (w *Walker) directory(dir string) *directory {
@@ -96,293 +183,70 @@ func FileNames() []string {
 	return []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 }
 
-func (w *Walker) read(dir string, d *directory) error {
-	var name string
+// find gives the kustomization file of a directory, and what it says.
+func (w *Walker) find(dir string) (name string, data []byte, err error) {
 	for _, candidate := range FileNames() {
-		i, err := w.tree.Stat(path.Join(dir, candidate))
-		if err != nil || i.IsDir() {
+		full := path.Join(dir, candidate)
+		i, err := lstat(w.tree, full)
+		switch {
+		case err != nil || i.IsDir():
 			continue
+		case !i.Mode().IsRegular():
+			return "", nil, fmt.Errorf("%s is a link: links are not followed; put the file here", w.name(full))
+		case name != "":
+			return "", nil, fmt.Errorf("%s has both %s and %s: keep one", w.name(dir), path.Base(name), candidate)
 		}
-		if !i.Mode().IsRegular() {
-			return fmt.Errorf("%s is a link: links are not followed", path.Join(dir, candidate))
-		}
-		if name != "" {
-			return fmt.Errorf("%s has both %s and %s: keep one", dir, path.Base(name), candidate)
-		}
-		name = path.Join(dir, candidate)
+		name = full
 	}
 	if name == "" {
-		return fmt.Errorf("%s has no kustomization.yaml", dir)
+		return "", nil, fmt.Errorf("%s has no kustomization.yaml: add one, or name the files in it one by one", w.name(dir))
 	}
-	data, err := w.tree.ReadFile(name)
-	if err != nil {
-		return err
+	if data, err = w.tree.ReadFile(name); err != nil {
+		return "", nil, fmt.Errorf("%s: %w", w.name(name), err)
 	}
 	if err := manifest.Check(data, w.budget); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return "", nil, fmt.Errorf("%s: %w", w.name(name), err)
+	}
+	return name, data, nil
+}
+
+// name is a file's name for messages.
+func (w *Walker) name(file string) string { return path.Join(w.shown, file) }
+
+func (w *Walker) read(dir string, d *directory) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: the kustomization cannot be read: %v", w.name(dir), r)
+		}
+	}()
+	name, data, err := w.find(dir)
+	if err != nil {
+		return err
 	}
 	var k types.Kustomization
 	if err := k.Unmarshal(data); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return unreadable(place{file: w.name(name), data: data}, err)
 	}
 	k.FixKustomization()
-	d.files = append(d.files, name)
-	s := scan{walker: w, dir: dir, out: d, at: place{file: name, data: data}}
-	return s.kustomization(&k)
+	d.file = w.name(name)
+	d.files = []string{name}
+	d.bytes = len(data)
+	d.component = k.Kind == types.ComponentKind
+	d.managedBy = slices.Contains(k.BuildMetadata, types.ManagedByLabelOption)
+	d.openAPI = len(k.OpenAPI) > 0
+	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: data}}
+	s.kustomization(&k)
+	slices.Sort(d.files)
+	d.files = slices.Compact(d.files)
+	return s.err()
 }
 
-// scan follows the references of one kustomization.
-type scan struct {
-	walker *Walker
-	dir    string
-	out    *directory
-	at     place
-}
-
-func (s scan) kustomization(k *types.Kustomization) error {
-	if len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 || k.HelmGlobals != nil {
-		return fmt.Errorf("%s: helmCharts are not taken: make the chart a source of the app", s.at.file)
+// unreadable explains why a kustomization does not decode.
+func unreadable(at place, err error) error {
+	text := strings.TrimPrefix(err.Error(), "invalid Kustomization: ")
+	if _, field, ok := strings.Cut(text, `unknown field "`); ok {
+		field = strings.TrimSuffix(field, `"`)
+		return fmt.Errorf("%s: Kustomize knows no field %q there: correct or remove it", at.key(field), field)
 	}
-	s.out.openAPI = len(k.OpenAPI) > 0
-	return errors.Join(
-		s.each("resources", k.Resources, s.resource),
-		s.each("components", k.Components, s.child),
-		s.each("crds", k.Crds, s.file),
-		s.each("configurations", k.Configurations, s.file),
-		s.each("openapi.path", values(k.OpenAPI, "path"), s.file),
-		s.each("generators", k.Generators, s.plugin),
-		s.each("transformers", k.Transformers, s.plugin),
-		s.each("validators", k.Validators, s.plugin),
-		s.each("patches", patchPaths(k), s.file),
-		s.each("patchesStrategicMerge", strategic(k), s.patch),
-		s.each("replacements", replacementPaths(k), s.file),
-		s.each("configMapGenerator/secretGenerator", generated(k), s.file),
-	)
-}
-
-func (s scan) each(field string, refs []string, follow func(string, place) error) error {
-	at := s.at
-	at.field = field
-	for _, ref := range refs {
-		if err := follow(ref, at); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// file takes a reference to one file.
-func (s scan) file(ref string, at place) error {
-	full, i, err := locate(s.walker.tree, s.dir, ref, at)
-	if err != nil {
-		return err
-	}
-	if i.IsDir() {
-		return at.errorf(ref, "is a directory: a file is needed here")
-	}
-	_, err = s.take(full)
-	return err
-}
-
-func (s scan) take(full string) ([]byte, error) {
-	data, err := s.walker.tree.ReadFile(full)
-	if err != nil {
-		return nil, err
-	}
-	if mayBeYAML(full) {
-		if err := manifest.Check(data, s.walker.budget); err != nil {
-			return nil, fmt.Errorf("%s: %w", full, err)
-		}
-	}
-	s.out.files = append(s.out.files, full)
-	return data, nil
-}
-
-// child takes a reference to a directory with a kustomization of its own.
-func (s scan) child(ref string, at place) error {
-	full, i, err := locate(s.walker.tree, s.dir, ref, at)
-	if err != nil {
-		return err
-	}
-	if !i.IsDir() {
-		return at.errorf(ref, "is a file: a directory with a kustomization.yaml is needed here")
-	}
-	s.out.children = append(s.out.children, full)
-	return nil
-}
-
-// resource takes a reference to either.
-func (s scan) resource(ref string, at place) error {
-	_, i, err := locate(s.walker.tree, s.dir, ref, at)
-	if err != nil {
-		return err
-	}
-	if i.IsDir() {
-		return s.child(ref, at)
-	}
-	return s.file(ref, at)
-}
-
-// patch takes a path or the patch itself.
-func (s scan) patch(ref string, at place) error {
-	if inline(ref) {
-		return manifest.Check([]byte(ref), s.walker.budget)
-	}
-	return s.file(ref, at)
-}
-
-// plugin takes the configuration of a built-in generator, transformer or validator: inline, a file, or a directory.
-func (s scan) plugin(ref string, at place) error {
-	if inline(ref) {
-		return s.configuration([]byte(ref), at)
-	}
-	full, i, err := locate(s.walker.tree, s.dir, ref, at)
-	if err != nil {
-		return err
-	}
-	if i.IsDir() {
-		return s.child(ref, at)
-	}
-	data, err := s.take(full)
-	if err != nil {
-		return err
-	}
-	at.file, at.data = full, data
-	return s.configuration(data, at)
-}
-
-func (s scan) configuration(data []byte, at place) error {
-	if err := manifest.Check(data, s.walker.budget); err != nil {
-		return fmt.Errorf("%s: %w", at.file, err)
-	}
-	dec := yaml.NewDecoder(strings.NewReader(string(data)))
-	for {
-		var doc any
-		if err := dec.Decode(&doc); err != nil {
-			return nil //nolint:nilerr // the end, or no YAML: the library names the place
-		}
-		if err := s.pluginValue(doc, "", at); err != nil {
-			return err
-		}
-	}
-}
-
-// pluginValue refuses functions and follows every path that a built-in plugin can read.
-func (s scan) pluginValue(v any, key string, at place) error {
-	switch x := v.(type) {
-	case map[string]any:
-		if x["kind"] == "HelmChartInflationGenerator" {
-			return fmt.Errorf("%s: HelmChartInflationGenerator is not taken: make the chart a source of the app", at.file)
-		}
-		for _, k := range slices.Sorted(maps.Keys(x)) {
-			if strings.HasPrefix(k, "config.kubernetes.io/function") || strings.HasPrefix(k, "config.k8s.io/function") {
-				return fmt.Errorf("%s: exec and container functions are not taken: render what they make into files", at.file)
-			}
-			if err := s.pluginValue(x[k], k, at); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for _, item := range x {
-			if err := s.pluginValue(item, key, at); err != nil {
-				return err
-			}
-		}
-	case string:
-		switch key {
-		case "path", "files", "envs", "env", "paths":
-			if strings.HasPrefix(x, "/") || strings.Contains(x, "\n") || key == "path" && looksLikeFieldPath(x) {
-				return nil // a JSON pointer or a field path
-			}
-			at.field = key
-			return s.file(afterKey(x), at)
-		}
-		if why := remote(x); why == "a URL" && key != "image" {
-			return at.errorf(x, "is a URL in a plugin's configuration: only paths inside the repository are taken")
-		}
-	}
-	return nil
-}
-
-// looksLikeFieldPath tells metadata/name and spec.replicas, which transformers call `path`, from files, which have an
-// extension that Kustomize reads.
-func looksLikeFieldPath(s string) bool {
-	switch path.Ext(s) {
-	case ".yaml", ".yml", ".json":
-		return false
-	}
-	return remote(s) == ""
-}
-
-func inline(ref string) bool { return strings.Contains(ref, "\n") || strings.HasPrefix(ref, "{") }
-
-func mayBeYAML(name string) bool {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".yaml", ".yml", ".json":
-		return true
-	}
-	return false
-}
-
-func values(m map[string]string, key string) []string {
-	if v, ok := m[key]; ok {
-		return []string{v}
-	}
-	return nil
-}
-
-func patchPaths(k *types.Kustomization) []string {
-	var out []string
-	for _, p := range slices.Concat(k.Patches, k.PatchesJson6902) {
-		if p.Path != "" {
-			out = append(out, p.Path)
-		}
-	}
-	return out
-}
-
-func strategic(k *types.Kustomization) []string {
-	var out []string
-	for _, p := range k.PatchesStrategicMerge {
-		out = append(out, string(p))
-	}
-	return out
-}
-
-func replacementPaths(k *types.Kustomization) []string {
-	var out []string
-	for _, r := range k.Replacements {
-		if r.Path != "" {
-			out = append(out, r.Path)
-		}
-	}
-	return out
-}
-
-func generated(k *types.Kustomization) []string {
-	var out []string
-	add := func(s types.KvPairSources) {
-		for _, f := range s.FileSources {
-			out = append(out, afterKey(f))
-		}
-		out = append(out, s.EnvSources...)
-		if s.EnvSource != "" {
-			out = append(out, s.EnvSource)
-		}
-	}
-	for _, g := range k.ConfigMapGenerator {
-		add(g.KvPairSources)
-	}
-	for _, g := range k.SecretGenerator {
-		add(g.KvPairSources)
-	}
-	return out
-}
-
-// afterKey takes the path out of `key=path`.
-func afterKey(s string) string {
-	if _, file, ok := strings.Cut(s, "="); ok {
-		return file
-	}
-	return s
+	return fmt.Errorf("%s: no valid kustomization: %w", at.file, errors.New(text))
 }

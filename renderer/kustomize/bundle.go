@@ -1,0 +1,190 @@
+package kustomize
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// File is one file of a bundle, with its slash path from the bundle's root.
+type File struct {
+	Path string
+	Data []byte
+}
+
+// Tree is what roots are read from; a commit's snapshot is one. Paths are slash-separated and relative, `.` is the root.
+// Stat must not follow symbolic links; a tree whose Stat does must have Lstat (fs.ReadLinkFS). A submodule is
+// fs.ModeIrregular.
+type Tree interface {
+	ReadFile(name string) ([]byte, error)
+	Stat(name string) (fs.FileInfo, error)
+}
+
+func lstat(tree Tree, name string) (fs.FileInfo, error) {
+	if links, ok := tree.(fs.ReadLinkFS); ok {
+		return links.Lstat(name)
+	}
+	return tree.Stat(name)
+}
+
+// memory is a Tree of files.
+type memory struct {
+	files map[string][]byte
+	dirs  map[string]bool
+}
+
+func newMemory(files []File) (*memory, error) {
+	m := &memory{files: make(map[string][]byte, len(files)), dirs: map[string]bool{".": true}}
+	for _, f := range files {
+		if !fs.ValidPath(f.Path) || f.Path == "." || strings.ContainsAny(f.Path, "\\\x00") {
+			return nil, fmt.Errorf("%q is no path inside a bundle", f.Path)
+		}
+		if _, twice := m.files[f.Path]; twice {
+			return nil, fmt.Errorf("%s is twice in the bundle", f.Path)
+		}
+		m.files[f.Path] = f.Data
+		for dir := path.Dir(f.Path); !m.dirs[dir]; dir = path.Dir(dir) {
+			m.dirs[dir] = true
+		}
+	}
+	for name := range m.files {
+		if m.dirs[name] {
+			return nil, fmt.Errorf("%s is a file and a directory in the bundle", name)
+		}
+	}
+	return m, nil
+}
+
+// ReadFile gives a file's bytes.
+func (m *memory) ReadFile(name string) ([]byte, error) {
+	if data, ok := m.files[name]; ok {
+		return data, nil
+	}
+	return nil, missing("read", name)
+}
+
+// Stat says whether a path is a file or a directory.
+func (m *memory) Stat(name string) (fs.FileInfo, error) {
+	if data, ok := m.files[name]; ok {
+		return info{name: path.Base(name), size: int64(len(data))}, nil
+	}
+	if m.dirs[name] {
+		return info{name: path.Base(name), mode: fs.ModeDir}, nil
+	}
+	return nil, missing("stat", name)
+}
+
+func missing(op, name string) error {
+	return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+}
+
+type info struct {
+	name string
+	size int64
+	mode fs.FileMode
+}
+
+func (i info) Name() string       { return i.name }
+func (i info) Size() int64        { return i.size }
+func (i info) Mode() fs.FileMode  { return i.mode }
+func (i info) ModTime() time.Time { return time.Time{} }
+func (i info) IsDir() bool        { return i.mode.IsDir() }
+func (i info) Sys() any           { return nil }
+
+// mount is where the library sees the bundle. No file of a bundle is outside of it.
+const mount = "/.bundle"
+
+var errReadOnly = errors.New("a bundle can only be read")
+
+// disk shows a bundle to the library: only reading files and asking for directories works. Unlike the library's own
+// memory, it takes every file name that Git takes. It fails when its context ends, which ends the build.
+type disk struct {
+	ctx    context.Context // the library has no room for one in its interface
+	memory *memory
+}
+
+func (d disk) inner(name string) (string, bool) {
+	if filepath.Separator != '/' {
+		name = filepath.ToSlash(strings.TrimPrefix(name, filepath.VolumeName(name)))
+	}
+	name = path.Clean(name)
+	if name == mount {
+		return ".", true
+	}
+	return strings.CutPrefix(name, mount+"/")
+}
+
+// ReadFile gives a copy of a file: the library may write into what it gets.
+func (d disk) ReadFile(name string) ([]byte, error) {
+	if err := d.ctx.Err(); err != nil {
+		return nil, err
+	}
+	inner, ok := d.inner(name)
+	if !ok {
+		return nil, missing("read", name)
+	}
+	data, err := d.memory.ReadFile(inner)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Clone(data), nil
+}
+
+// CleanedAbs splits a path into its directory and file.
+func (d disk) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
+	inner, ok := d.inner(name)
+	if ok && d.memory.dirs[inner] {
+		return filesys.ConfirmedDir(path.Join(mount, inner)), "", nil
+	}
+	if _, is := d.memory.files[inner]; ok && is {
+		return filesys.ConfirmedDir(path.Join(mount, path.Dir(inner))), path.Base(inner), nil
+	}
+	return "", "", missing("find", name)
+}
+
+// Exists is true for files and directories of the bundle.
+func (d disk) Exists(name string) bool {
+	_, _, err := d.CleanedAbs(name)
+	return err == nil
+}
+
+// IsDir is true for directories of the bundle.
+func (d disk) IsDir(name string) bool {
+	inner, ok := d.inner(name)
+	return ok && d.memory.dirs[inner]
+}
+
+// Create refuses.
+func (disk) Create(string) (filesys.File, error) { return nil, errReadOnly }
+
+// Mkdir refuses.
+func (disk) Mkdir(string) error { return errReadOnly }
+
+// MkdirAll refuses.
+func (disk) MkdirAll(string) error { return errReadOnly }
+
+// RemoveAll refuses.
+func (disk) RemoveAll(string) error { return errReadOnly }
+
+// Open refuses: a build reads whole files.
+func (disk) Open(string) (filesys.File, error) { return nil, errReadOnly }
+
+// ReadDir refuses: a build lists no directory.
+func (disk) ReadDir(string) ([]string, error) { return nil, errReadOnly }
+
+// Glob refuses: a build lists no directory.
+func (disk) Glob(string) ([]string, error) { return nil, errReadOnly }
+
+// WriteFile refuses.
+func (disk) WriteFile(string, []byte) error { return errReadOnly }
+
+// Walk refuses: a build lists no directory.
+func (disk) Walk(string, filepath.WalkFunc) error { return errReadOnly }

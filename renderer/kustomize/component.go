@@ -1,0 +1,115 @@
+package kustomize
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Component is a directory with a kustomization of kind Component.
+type Component struct {
+	Name  string // for messages: where the directory stands
+	Files []File // those of Walker.Closure, or more
+	Root  string // the directory inside Files; empty if their paths start there
+}
+
+const (
+	baseFile  = "objects.yaml"
+	slotShape = "component-%05d"
+)
+
+// ApplyComponents puts components on top of objects, the first one first, as a kustomization does that lists the objects
+// under resources and these components under components. Without components the objects come back as they are.
+//
+// The order of objects stays. What Kustomize does to every object, it does here: one that is annotated
+// `config.kubernetes.io/local-config` is left out, empty annotations go, and two objects of one kind and name collide if
+// one names the namespace `default` and the other none. A component reads only its own files.
+func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object, components []Component) ([]manifest.Object, error) {
+	if len(components) == 0 {
+		return objects, ctx.Err()
+	}
+	j := job{root: ".", keepOrder: true}
+	var files []File
+	var list bytes.Buffer
+	list.WriteString("kind: Kustomization\n")
+	if len(objects) > 0 {
+		text, err := stream(objects)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{Path: baseFile, Data: text})
+		list.WriteString("resources: [" + baseFile + "]\n")
+	}
+	list.WriteString("components:\n")
+	names := []string{"'" + baseFile + "'", "the rendered objects"}
+	for i := range components {
+		slot := fmt.Sprintf(slotShape, i)
+		own, r, err := b.component(&components[i])
+		if err != nil {
+			return nil, err
+		}
+		j.ownDescription = j.ownDescription || r.openAPI
+		for name := range r.files {
+			files = append(files, File{Path: path.Join(slot, name), Data: own.files[name]})
+		}
+		fmt.Fprintf(&list, "- %q\n", path.Join(slot, components[i].Root))
+		if shown := components[i].shown(); shown != "" {
+			names = append(names, slot, shown)
+		} else {
+			names = append(names, slot+"/", "")
+		}
+	}
+	files = append(files, File{Path: "kustomization.yaml", Data: list.Bytes()})
+	var err error
+	if j.tree, err = newMemory(files); err != nil {
+		return nil, err
+	}
+	j.names = strings.NewReplacer(names...)
+	if objects, err = b.run(ctx, j); err != nil {
+		return nil, fmt.Errorf("applying components: %w", err)
+	}
+	return objects, nil
+}
+
+// component checks one component by itself, so that none can reach into another or into the objects.
+func (b *Builder) component(c *Component) (*memory, *reach, error) {
+	tree, err := newMemory(c.Files)
+	if err != nil {
+		return nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
+	}
+	walker := NewWalker(tree, b.budget)
+	walker.shown = c.shown()
+	r, err := walker.reach(c.Root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
+	}
+	if d := walker.directory(path.Clean(c.Root)); !d.component {
+		return nil, nil, fmt.Errorf("component %s: %s is no component: set `apiVersion: kustomize.config.k8s.io/v1alpha1` and `kind: Component`", c.Name, d.file)
+	}
+	return tree, r, nil
+}
+
+// shown is what stands in front of the names of Files in messages.
+func (c *Component) shown() string {
+	if path.Clean(c.Root) != "." {
+		return ""
+	}
+	return c.Name
+}
+
+func stream(objects []manifest.Object) ([]byte, error) {
+	var out []byte
+	for _, o := range objects {
+		text, err := manifest.Encode(o)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Identity(), err)
+		}
+		out = append(out, "---\n"...)
+		out = append(out, text...)
+	}
+	return out, nil
+}

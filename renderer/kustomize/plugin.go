@@ -1,0 +1,178 @@
+package kustomize
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/builtins"
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/provider"
+	"sigs.k8s.io/kustomize/api/resource"
+	"sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
+)
+
+// plugin takes an entry of generators, transformers or validators: the configuration itself, a file of it, or a directory
+// that lists such files. Only what is built into the library is taken. Paths in a configuration start at the
+// kustomization that lists it, wherever the configuration stands.
+func (s *scan) plugin(ref string, at place) error {
+	objects, inline, err := s.inline(ref, at)
+	if err != nil {
+		return err
+	}
+	if inline {
+		return s.configurations(objects, at)
+	}
+	full, found, err := locate(s.walker.tree, s.dir, ref, at)
+	if err != nil {
+		return err
+	}
+	if found.IsDir() {
+		if err := s.below(full, ref, at, false); err != nil {
+			return err
+		}
+		return s.pluginDir(full, 0)
+	}
+	return s.pluginFile(s, ref, at)
+}
+
+// pluginDir takes a directory of configurations. Its kustomization may only list files and more such directories: with
+// patches or replacements the paths in a configuration would be known after the build alone.
+func (s *scan) pluginDir(dir string, depth int) error {
+	name, data, err := s.walker.find(dir)
+	if err != nil {
+		return err
+	}
+	at := place{file: s.walker.name(name), data: data}
+	var k types.Kustomization
+	if err := k.Unmarshal(data); err != nil {
+		return unreadable(at, err)
+	}
+	k.FixKustomization()
+	only := types.Kustomization{TypeMeta: k.TypeMeta, MetaData: k.MetaData, Resources: k.Resources}
+	if !reflect.DeepEqual(k, only) {
+		return fmt.Errorf("%s: a directory of generators, transformers or validators may only list resources here: write the configurations out", at.file)
+	}
+	if depth > maxDepth {
+		return fmt.Errorf("%s: more than %d directories deep: flatten them", at.file, maxDepth)
+	}
+	inner := scan{walker: s.walker, dir: dir, out: &directory{}, file: at}
+	for i, ref := range k.Resources {
+		at := at.at("resources[%d]", i)
+		full, found, err := locate(s.walker.tree, dir, ref, at)
+		switch {
+		case err != nil:
+			return err
+		case found.IsDir() && within(full, dir):
+			return at.refuse(ref, "is a directory around %s: move it beside it", dir)
+		case found.IsDir():
+			err = s.pluginDir(full, depth+1)
+		default:
+			err = s.pluginFile(&inner, ref, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pluginFile reads a file as the kustomization that lists it would, and follows it from here.
+func (s *scan) pluginFile(inner *scan, ref string, at place) error {
+	data, err := inner.parsed(ref, at)
+	if err != nil {
+		return err
+	}
+	objects, err := provider.NewDepProvider().GetResourceFactory().SliceFromBytes(data)
+	if err != nil {
+		return at.refuse(ref, "holds no plugin's configuration: %w", err)
+	}
+	return s.configurations(objects, place{file: s.walker.name(path.Join(inner.dir, ref)), data: data})
+}
+
+func (s *scan) configurations(objects []*resource.Resource, at place) error {
+	for _, o := range objects {
+		if err := s.configuration(o, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configuration refuses what is not built in and follows the files of what is. It decodes as the library does, which
+// takes keys in any case.
+func (s *scan) configuration(o *resource.Resource, at place) error {
+	kind := o.GetKind()
+	for key := range o.GetAnnotations() {
+		if strings.HasPrefix(key, "config.kubernetes.io/function") || strings.HasPrefix(key, "config.k8s.io/function") {
+			return fmt.Errorf("%s: %s %s is an exec or container function (%s), which is refused: commit what it makes instead", at.file, kind, o.GetName(), key)
+		}
+	}
+	if gvk := o.GetGvk(); gvk.Group != "" || gvk.Version != konfig.BuiltinPluginApiVersion {
+		return fmt.Errorf("%s: %s %s is an external plugin, which is refused: use `apiVersion: builtin`, or commit what it makes instead", at.file, kind, o.GetName())
+	}
+	text, err := o.AsYAML()
+	if err != nil {
+		return fmt.Errorf("%s: %s %s: %w", at.file, kind, o.GetName(), err)
+	}
+	at.field = kind + " " + o.GetName()
+	if err := s.builtin(kind, text, at); err != nil {
+		return fmt.Errorf("%s: %s: %w", at.file, at.field, err)
+	}
+	return nil
+}
+
+func (s *scan) builtin(kind string, text []byte, at place) error {
+	field := at.field + ": "
+	switch kind {
+	case "AnnotationsTransformer", "HashTransformer", "IAMPolicyGenerator", "ImageTagTransformer", "LabelTransformer",
+		"NamespaceTransformer", "PrefixSuffixTransformer", "PrefixTransformer", "SuffixTransformer", "ReplicaCountTransformer":
+		return nil // they read no file
+	case "ConfigMapGenerator":
+		return decoded(text, func(p *builtins.ConfigMapGeneratorPlugin) { s.sources(&p.KvPairSources, at, field) })
+	case "SecretGenerator":
+		return decoded(text, func(p *builtins.SecretGeneratorPlugin) { s.sources(&p.KvPairSources, at, field) })
+	case "PatchTransformer":
+		return decoded(text, func(p *builtins.PatchTransformerPlugin) { s.patch(p.Path, p.Patch, at) })
+	case "PatchJson6902Transformer":
+		return decoded(text, func(p *builtins.PatchJson6902TransformerPlugin) { s.patch(p.Path, p.JsonOp, at) })
+	case "PatchStrategicMergeTransformer":
+		return decoded(text, func(p *builtins.PatchStrategicMergeTransformerPlugin) {
+			for i, ref := range strategicTexts(p.Paths) {
+				s.fail(s.strategic(ref, at.at("%spaths[%d]", field, i)))
+			}
+			s.patch("", p.Patches, at)
+		})
+	case "ReplacementTransformer":
+		return decoded(text, func(p *builtins.ReplacementTransformerPlugin) {
+			for i := range p.ReplacementList {
+				s.patch(p.ReplacementList[i].Path, "", at.at("%sreplacements[%d]", field, i))
+			}
+		})
+	case "ValueAddTransformer":
+		return decoded(text, func(p *builtins.ValueAddTransformerPlugin) { s.patch(p.TargetFilePath, "", at) })
+	case "HelmChartInflationGenerator":
+		return fmt.Errorf("starts Helm and is refused: make the chart a source of the app")
+	default:
+		return fmt.Errorf("no such plugin is built into Kustomize: correct its kind")
+	}
+}
+
+// patch follows the path of a YAML file and the same as text; either may be empty.
+func (s *scan) patch(ref, text string, at place) {
+	if ref != "" {
+		s.fail(s.yaml(ref, at))
+	}
+	s.fail(s.text([]byte(text), at))
+}
+
+func decoded[P any](text []byte, follow func(*P)) error {
+	var p P
+	if err := yaml.Unmarshal(text, &p); err != nil {
+		return fmt.Errorf("its configuration does not decode: %w", err)
+	}
+	follow(&p)
+	return nil
+}

@@ -1,0 +1,163 @@
+package kustomize
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// place is where a reference stands, for messages.
+type place struct {
+	file  string // as its reader knows it
+	data  []byte // of the file
+	field string
+}
+
+// at is the same file at another field.
+func (p place) at(format string, args ...any) place {
+	p.field = fmt.Sprintf(format, args...)
+	return p
+}
+
+// refuse says what is wrong with a reference, and where.
+func (p place) refuse(ref, format string, args ...any) error {
+	return fmt.Errorf("%s: %s: %s "+format, append([]any{p.where(ref), p.field, shown(ref)}, args...)...)
+}
+
+// where is the file, and the line of the value if it stands there alone.
+func (p place) where(value string) string {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(p.data, &doc); err != nil {
+		return p.file
+	}
+	node := &doc
+	if len(doc.Content) > 0 && doc.Content[0].Kind == yaml.MappingNode {
+		field, _, _ := strings.Cut(p.field, "[")
+		field, _, _ = strings.Cut(field, ".")
+		top := doc.Content[0].Content
+		for i := 0; i+1 < len(top); i += 2 {
+			if strings.EqualFold(top[i].Value, field) {
+				node = top[i+1]
+			}
+		}
+	}
+	if line := lineOf(node, value); line > 0 {
+		return p.file + ":" + strconv.Itoa(line)
+	}
+	return p.file
+}
+
+// key is the file, and the line of a mapping's key if there is one of that name.
+func (p place) key(name string) string {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(p.data, &doc); err != nil {
+		return p.file
+	}
+	if line := lineOfKey(&doc, name); line > 0 {
+		return p.file + ":" + strconv.Itoa(line)
+	}
+	return p.file
+}
+
+func lineOfKey(node *yaml.Node, name string) int {
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 && child.Value == name {
+			return child.Line
+		}
+		if line := lineOfKey(child, name); line > 0 {
+			return line
+		}
+	}
+	return 0
+}
+
+func lineOf(node *yaml.Node, value string) int {
+	if node.Kind == yaml.ScalarNode && (node.Value == value || strings.HasSuffix(node.Value, "="+value)) {
+		return node.Line
+	}
+	for _, child := range node.Content {
+		if line := lineOf(child, value); line > 0 {
+			return line
+		}
+	}
+	return 0
+}
+
+func shown(ref string) string {
+	const most = 120
+	if len(ref) > most {
+		return strconv.Quote(ref[:most]) + "…"
+	}
+	return strconv.Quote(ref)
+}
+
+// address is what the library takes for a URL or a Git repository: a scheme, a user, GitHub or go-getter's prefix in
+// front, whatever stands in the bundle. See NewRepoSpecFromURL and IsRemoteFile in the library.
+var address = regexp.MustCompile(`(?i)^\s*(git::|[a-z][a-z0-9+.-]*://|https?:|file:|ssh:|[a-z][a-z0-9-]*@|github\.com[/:])`)
+
+// hint is what people write for something remote that the library does not know either.
+var hint = regexp.MustCompile(`(?i)\?(.*&)?(ref|version|timeout|submodules)=|\.git($|[/?])|_git/|^(git@|gh:|oci:|s3:|hg:)|^(www\.|gitlab\.com|bitbucket\.org|raw\.)|^[a-z0-9-]+(\.[a-z0-9-]+)+/.*//`)
+
+// locate finds what a reference names, from the directory of the kustomization that holds it.
+func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
+	switch {
+	case ref == "":
+		return "", nil, at.refuse(ref, "is empty: name a path or remove the entry")
+	case address.MatchString(ref):
+		return "", nil, at.refuse(ref, "is remote: only paths inside the repository are taken; copy it there and name the path")
+	case path.IsAbs(ref):
+		return "", nil, at.refuse(ref, "is an absolute path: name it relative to the kustomization's directory")
+	case strings.ContainsAny(ref, "\\\x00\n"):
+		return "", nil, at.refuse(ref, "is no path with forward slashes")
+	}
+	full := path.Join(dir, ref)
+	if full == ".." || strings.HasPrefix(full, "../") {
+		return "", nil, at.refuse(ref, "leaves the repository: only paths inside it are taken; copy it there")
+	}
+	if err := noLink(tree, full, ref, at); err != nil {
+		return "", nil, err
+	}
+	found, err := lstat(tree, full)
+	switch {
+	case err == nil && (found.IsDir() || found.Mode().IsRegular()):
+		return full, found, nil
+	case hint.MatchString(ref):
+		return "", nil, at.refuse(ref, "looks remote, and no such path is in the repository: copy it there and name the path")
+	default:
+		return "", nil, at.refuse(ref, "is not there (looked for %s): add it or correct the path", full)
+	}
+}
+
+// noLink refuses a path that is, or goes through, a symbolic link or a submodule.
+func noLink(tree Tree, full, ref string, at place) error {
+	for end := 0; end < len(full); {
+		if next := strings.IndexByte(full[end:], '/'); next >= 0 {
+			end += next
+		} else {
+			end = len(full)
+		}
+		part := full[:end]
+		end++
+		i, err := lstat(tree, part)
+		if err != nil {
+			return nil //nolint:nilerr // the caller says that it is missing
+		}
+		switch {
+		case i.Mode()&fs.ModeSymlink != 0:
+			return at.refuse(ref, "goes through the symbolic link %s: links are not followed; name the target", part)
+		case i.Mode()&fs.ModeIrregular != 0:
+			return at.refuse(ref, "goes into the submodule %s: submodules are not read; copy the files into the repository", part)
+		}
+	}
+	return nil
+}
+
+// within is true if name is dir or inside it.
+func within(dir, name string) bool {
+	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
+}

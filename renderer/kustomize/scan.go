@@ -1,0 +1,235 @@
+package kustomize
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/provider"
+	"sigs.k8s.io/kustomize/api/resource"
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// maxErrors of one kustomization are reported.
+const maxErrors = 20
+
+// scan follows the references of one kustomization.
+type scan struct {
+	walker *Walker
+	dir    string
+	out    *directory
+	file   place
+	errs   []error
+}
+
+func (s *scan) fail(err error) {
+	if err != nil && len(s.errs) <= maxErrors {
+		s.errs = append(s.errs, err)
+	}
+}
+
+func (s *scan) err() error {
+	if len(s.errs) > maxErrors {
+		s.errs[maxErrors] = fmt.Errorf("%s: and more", s.file.file)
+	}
+	return errors.Join(s.errs...)
+}
+
+// kustomization follows every field that names files. The library reads no other.
+func (s *scan) kustomization(k *types.Kustomization) {
+	if len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 || k.HelmGlobals != nil {
+		s.fail(fmt.Errorf("%s: helmCharts, helmChartInflationGenerator and helmGlobals start Helm and are refused: make the chart a source of the app", s.file.file))
+	}
+	s.each("resources", k.Resources, s.resource)
+	s.each("components", k.Components, s.component)
+	s.each("configurations", k.Configurations, s.yaml)
+	s.each("crds", k.Crds, s.crd)
+	if ref, ok := k.OpenAPI["path"]; ok {
+		s.fail(s.description(ref, s.file.at("openapi.path")))
+	}
+	for i := range k.ConfigMapGenerator {
+		s.sources(&k.ConfigMapGenerator[i].KvPairSources, s.file, fmt.Sprintf("configMapGenerator[%d].", i))
+	}
+	for i := range k.SecretGenerator {
+		s.sources(&k.SecretGenerator[i].KvPairSources, s.file, fmt.Sprintf("secretGenerator[%d].", i))
+	}
+	s.each("patchesStrategicMerge", strategicTexts(k.PatchesStrategicMerge), s.strategic)
+	s.patches("patches", k.Patches)
+	s.patches("patchesJson6902", k.PatchesJson6902)
+	for i := range k.Replacements {
+		if ref := k.Replacements[i].Path; ref != "" {
+			s.fail(s.yaml(ref, s.file.at("replacements[%d].path", i)))
+		}
+	}
+	s.each("generators", k.Generators, s.plugin)
+	s.each("transformers", k.Transformers, s.plugin)
+	s.each("validators", k.Validators, s.plugin)
+}
+
+func (s *scan) each(field string, refs []string, follow func(string, place) error) {
+	for i, ref := range refs {
+		s.fail(follow(ref, s.file.at("%s[%d]", field, i)))
+	}
+}
+
+func (s *scan) patches(field string, patches []types.Patch) {
+	for i, p := range patches {
+		if p.Path != "" {
+			s.fail(s.yaml(p.Path, s.file.at("%s[%d].path", field, i)))
+		}
+		s.fail(s.text([]byte(p.Patch), s.file.at("%s[%d].patch", field, i)))
+	}
+}
+
+// sources follows what a ConfigMap or Secret is made of.
+func (s *scan) sources(kv *types.KvPairSources, at place, field string) {
+	for i, source := range kv.FileSources {
+		key, ref, keyed := strings.Cut(source, "=")
+		if !keyed {
+			ref = key
+		}
+		s.fail(s.raw(ref, at.at("%sfiles[%d]", field, i)))
+	}
+	for i, ref := range kv.EnvSources {
+		s.fail(s.raw(ref, at.at("%senvs[%d]", field, i)))
+	}
+}
+
+// take finds a file that the kustomization may read, and reads it. The library takes files only from the kustomization's
+// own directory and below.
+func (s *scan) take(ref string, at place) ([]byte, error) {
+	full, found, err := locate(s.walker.tree, s.dir, ref, at)
+	if err != nil {
+		return nil, err
+	}
+	return s.load(full, found, ref, at)
+}
+
+func (s *scan) load(full string, found fs.FileInfo, ref string, at place) ([]byte, error) {
+	switch {
+	case found.IsDir():
+		return nil, at.refuse(ref, "is a directory: name a file")
+	case !within(s.dir, full):
+		return nil, at.refuse(ref, "is outside of the kustomization's directory %s: Kustomize takes only directories from there; move the file, or make a base of it and list that under resources", s.dir)
+	}
+	data, err := s.walker.tree.ReadFile(full)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", at.where(ref), at.field, err)
+	}
+	if len(data) > s.walker.budget.Bytes {
+		return nil, at.refuse(ref, "is too large: %v", &manifest.BudgetError{What: "bytes", Have: len(data), Max: s.walker.budget.Bytes})
+	}
+	s.out.files = append(s.out.files, full)
+	s.out.bytes = min(s.out.bytes+len(data), maxFactor*s.walker.budget.Bytes+1)
+	return data, nil
+}
+
+// raw takes a file that is not parsed.
+func (s *scan) raw(ref string, at place) error {
+	_, err := s.take(ref, at)
+	return err
+}
+
+// yaml takes a file that is parsed as YAML.
+func (s *scan) yaml(ref string, at place) error {
+	_, err := s.parsed(ref, at)
+	return err
+}
+
+func (s *scan) parsed(ref string, at place) ([]byte, error) {
+	data, err := s.take(ref, at)
+	if err != nil {
+		return nil, err
+	}
+	if err := manifest.Check(data, s.walker.budget); err != nil {
+		return nil, at.refuse(ref, "goes too far: %w", err)
+	}
+	return data, nil
+}
+
+// text takes YAML inside YAML.
+func (s *scan) text(data []byte, at place) error {
+	if err := manifest.Check(data, s.walker.budget); err != nil {
+		return fmt.Errorf("%s: %s: %w", at.file, at.field, err)
+	}
+	return nil
+}
+
+// resource takes a file or a base.
+func (s *scan) resource(ref string, at place) error {
+	full, found, err := locate(s.walker.tree, s.dir, ref, at)
+	if err != nil {
+		return err
+	}
+	if found.IsDir() {
+		return s.below(full, ref, at, false)
+	}
+	data, err := s.load(full, found, ref, at)
+	if err != nil {
+		return err
+	}
+	if err := manifest.Check(data, s.walker.budget); err != nil {
+		return at.refuse(ref, "goes too far: %w", err)
+	}
+	return nil
+}
+
+func (s *scan) component(ref string, at place) error {
+	full, found, err := locate(s.walker.tree, s.dir, ref, at)
+	if err != nil {
+		return err
+	}
+	if !found.IsDir() {
+		return at.refuse(ref, "is a file: name the component's directory")
+	}
+	return s.below(full, ref, at, true)
+}
+
+func (s *scan) below(full, ref string, at place, component bool) error {
+	for _, part := range strings.Split(ref, "/") {
+		if part != ".." && strings.Contains(part, "..") {
+			return at.refuse(ref, "has `..` inside a name, which Kustomize refuses: rename the directory, or separate two entries of the list")
+		}
+	}
+	s.out.children = append(s.out.children, child{dir: full, ref: ref, component: component, at: at})
+	return nil
+}
+
+// strategic takes a patch or the path of one, told apart as the library does.
+func (s *scan) strategic(ref string, at place) error {
+	if _, inline, err := s.inline(ref, at); err != nil || inline {
+		return err
+	}
+	return s.yaml(ref, at)
+}
+
+// inline gives the objects that a text holds; false if the library would take it for a path.
+func (s *scan) inline(text string, at place) ([]*resource.Resource, bool, error) {
+	if address.MatchString(text) { // what the library tries next with a text that holds no objects
+		_, _, err := locate(s.walker.tree, s.dir, text, at)
+		return nil, false, err
+	}
+	if err := s.text([]byte(text), at); err != nil {
+		return nil, false, err
+	}
+	objects, err := provider.NewDepProvider().GetResourceFactory().SliceFromBytes([]byte(text))
+	if err != nil {
+		if strings.Contains(text, "\n") {
+			return nil, false, fmt.Errorf("%s: %s: neither a path nor objects: %w", at.file, at.field, err)
+		}
+		return nil, false, nil
+	}
+	return objects, true, nil
+}
+
+// strategicTexts are the entries of a list of strategic merge patches.
+func strategicTexts(patches []types.PatchStrategicMerge) []string {
+	out := make([]string, len(patches))
+	for i, p := range patches {
+		out[i] = string(p)
+	}
+	return out
+}
