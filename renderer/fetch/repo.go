@@ -55,7 +55,7 @@ func (f *Fetcher) versions(ctx context.Context, where place, a access) ([]*index
 	}
 	all, err := findChart(index, where.chart)
 	if err != nil {
-		return nil, fail(ErrInvalid, "%s: %v", display(repo), err)
+		return nil, err
 	}
 	entries := all[:0:0]
 	for _, e := range all {
