@@ -25,7 +25,8 @@ type AffectedTarget struct {
 }
 
 // Reach lists the files and directories that a resolved source reads: a change of any other file cannot touch it. It is
-// asked once for each source that several targets share.
+// asked once for each source that several targets share, and for each directory of a layer's component as if it were a
+// Kustomize root. For a source that cannot be walked it returns ".": then every change touches it.
 type Reach func(f *Fleet, s Source) []string
 
 // Affected names the targets that a change of the given paths can touch: all that come out otherwise are among them, and
@@ -138,13 +139,14 @@ func (a *affected) files(f *Fleet, changed []string, reach Reach) {
 		a.layerFile(f, p)
 	}
 	a.customLayers(f, relevant)
+	a.components(f, relevant, reach)
 	a.sources(f, relevant, reach)
 }
 
 // layerFile takes a path of the conventional folders apart: [app dir/]layers/<layer>/[value/]…
 func (a *affected) layerFile(f *Fleet, p string) {
 	for _, app := range f.Apps {
-		if app.Dir == "" {
+		if app.Dir == "" || !strings.HasPrefix(p, app.Dir) {
 			continue
 		}
 		if rest, ok := strings.CutPrefix(p, app.Dir+"/layers/"); ok {
@@ -163,11 +165,19 @@ func (a *affected) layerFile(f *Fleet, p string) {
 }
 
 func (f *Fleet) clustersOfLayer(rest string) []*Cluster {
-	name, below, _ := strings.Cut(rest, "/")
-	if name == layerGlobal {
+	if strings.HasPrefix(rest, layerGlobal+"/") {
 		return f.Clusters
 	}
-	value, _, _ := strings.Cut(below, "/")
+	name, value := "", ""
+	for _, l := range f.layers { // a label's key may hold a slash
+		if below, ok := strings.CutPrefix(rest, l.Name+"/"); ok && len(l.Name) > len(name) {
+			name = l.Name
+			value, _, _ = strings.Cut(below, "/")
+		}
+	}
+	if name == "" {
+		return nil
+	}
 	if name == labelCluster {
 		if c, ok := f.clusters[value]; ok {
 			return []*Cluster{c}
@@ -183,30 +193,51 @@ func (f *Fleet) clustersOfLayer(rest string) []*Cluster {
 	return out
 }
 
-// customLayers resolves every path template of a layer for every target, if there are any.
+// customLayers resolves path templates for every target, if a changed path could come from one.
 func (a *affected) customLayers(f *Fleet, changed []string) {
-	var templates []string
+	files, dirs := index(changed)
 	for _, l := range f.layers {
-		templates = append(append(templates, l.Values...), l.Components...)
-	}
-	if len(templates) == 0 || len(changed) == 0 {
-		return
-	}
-	for _, t := range f.Targets() {
-		for _, template := range templates {
-			p := resolvedPath(t, template)
-			if p != "" && slices.ContainsFunc(changed, func(c string) bool { return touches(c, p) || sameStem(c, p) }) {
-				a.add(t.Cluster, t.App)
-				break
-			}
+		for _, template := range l.Values {
+			a.template(f, template, changed, func(p string) bool { return files[p] || files[stem(p)] })
+		}
+		for _, template := range l.Components {
+			a.template(f, template, changed, func(p string) bool { return p == "." || dirs[p] || files[p] })
 		}
 	}
 }
 
-// sameStem lets values.<source>.yaml beside a template's values.yaml count.
-func sameStem(changed, p string) bool {
-	ext := path.Ext(p)
-	return ext != "" && path.Ext(changed) == ext && strings.HasPrefix(changed, strings.TrimSuffix(p, ext)+".")
+// index holds changed paths and, for values.<source>.yaml beside a template's file, what such a path is beside; and the
+// directories above them.
+func index(changed []string) (files, dirs map[string]bool) {
+	files, dirs = make(map[string]bool, len(changed)), map[string]bool{}
+	for _, p := range changed {
+		files[p] = true
+		inner := strings.TrimSuffix(p, path.Ext(p))
+		for ext := path.Ext(inner); ext != ""; ext = path.Ext(inner) { // a source's name may hold dots
+			inner = strings.TrimSuffix(inner, ext)
+			files[stem(inner+path.Ext(p))] = true
+		}
+		for dir := path.Dir(p); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	return files, dirs
+}
+
+// stem marks a path that stands for files beside it.
+func stem(p string) string { return p + "\x00" }
+
+func (a *affected) template(f *Fleet, template string, changed []string, hit func(string) bool) {
+	literal, _, _ := strings.Cut(template, "$")
+	literal = strings.TrimPrefix(path.Dir(literal+"x"), ".")
+	if !slices.ContainsFunc(changed, func(c string) bool { return strings.HasPrefix(c, strings.TrimPrefix(literal, "/")) }) {
+		return
+	}
+	for _, t := range f.Targets() {
+		if p := resolvedPath(t, template); p != "" && hit(p) {
+			a.add(t.Cluster, t.App)
+		}
+	}
 }
 
 // touches says whether a changed path is, or is below, a path that is read.
@@ -245,10 +276,7 @@ func (f *Fleet) readsAny(t Target, changed []string, reach Reach, hit map[string
 		key := s.key()
 		known, ok := hit[key]
 		if !ok {
-			reads := reach(f, s)
-			known = slices.ContainsFunc(changed, func(c string) bool {
-				return slices.ContainsFunc(reads, func(r string) bool { return touches(c, r) })
-			})
+			known = readsAny(reach(f, s), changed)
 			hit[key] = known
 		}
 		if known {

@@ -2,62 +2,130 @@ package fleet
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"path"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// ComponentFile is a file of a layer's component as one cluster gets it: references in its YAML scalars are replaced. A
-// file without references comes back as it is. An inline patch of a kustomization is YAML in itself, so that a
-// reference in it keeps its type.
+// ComponentFile is a file of a layer's component as one cluster gets it: references in the scalars of its YAML or JSON are
+// replaced, never in keys. A file without references comes back as it is, and so does one of another kind. An inline
+// patch of a kustomization is YAML in itself, so that a reference in it keeps its type.
 func (t Target) ComponentFile(name string, data []byte) ([]byte, error) {
-	switch strings.ToLower(path.Ext(name)) {
-	case ".yaml", ".yml":
-	default:
-		if path.Base(name) != "Kustomization" {
-			return data, nil
-		}
-	}
-	if !bytes.Contains(data, []byte("${")) {
+	kustomization := isKustomization(name)
+	ext := strings.ToLower(path.Ext(name))
+	if !kustomization && ext != ".yaml" && ext != ".yml" && ext != ".json" || !bytes.Contains(data, []byte("${")) {
 		return data, nil
 	}
-	out, err := t.replaceYAML(data)
+	if err := manifest.Check(data, fileBudget()); err != nil {
+		return nil, &FileError{Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}, t.Cluster.Name}
+	}
+	if ext == ".json" && json.Valid(data) {
+		return t.replaceJSON(name, data)
+	}
+	r := replacer{target: t, patches: kustomization}
+	out, err := r.stream(data)
 	if err != nil {
-		return nil, t.referenceError(err, string(data), data, name)
+		p := Problem{File: name, Line: r.line, Column: r.column, Severity: SeverityError, Message: err.Error()}
+		return nil, &FileError{p, t.Cluster.Name}
 	}
 	return out, nil
 }
 
-func (t Target) replaceYAML(data []byte) ([]byte, error) {
+func isKustomization(name string) bool {
+	switch path.Base(name) {
+	case "kustomization.yaml", "kustomization.yml", "Kustomization":
+		return true
+	}
+	return false
+}
+
+func (t Target) replaceJSON(name string, data []byte) ([]byte, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	replaced, err := t.replaceAny(v)
+	if err != nil {
+		return nil, t.referenceError(err, string(data), data, name)
+	}
+	out, err := json.Marshal(replaced)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return out, nil
+}
+
+func (t Target) replaceAny(v any) (any, error) {
+	var err error
+	switch x := v.(type) {
+	case map[string]any:
+		for k, item := range x {
+			if x[k], err = t.replaceAny(item); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, item := range x {
+			if x[i], err = t.replaceAny(item); err != nil {
+				return nil, err
+			}
+		}
+	case string:
+		return t.replace(x)
+	}
+	return v, nil
+}
+
+// replacer replaces references in a stream of YAML documents and leaves the rest as it is written.
+type replacer struct {
+	target       Target
+	patches      bool // inline patches are YAML
+	line, column int  // of what could not be replaced
+}
+
+func (r *replacer) stream(data []byte) ([]byte, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
-	documents := 0
 	for {
 		var root yaml.Node
-		if err := dec.Decode(&root); err != nil {
-			if documents == 0 || err.Error() != "EOF" {
-				return nil, fmt.Errorf("not YAML: %w", err)
-			}
-			break
+		err := dec.Decode(&root)
+		if errors.Is(err, io.EOF) {
+			return out.Bytes(), enc.Close()
 		}
-		documents++
-		if err := t.replaceNode(&root, ""); err != nil {
+		if err != nil {
+			var message string
+			r.line, message = splitYAMLError(err)
+			return nil, fmt.Errorf("not YAML: %s", message)
+		}
+		if err := r.node(&root, ""); err != nil {
 			return nil, err
 		}
 		if err := enc.Encode(&root); err != nil {
 			return nil, err
 		}
 	}
-	return out.Bytes(), enc.Close()
 }
 
-func (t Target) replaceNode(n *yaml.Node, key string) error {
+func (r *replacer) node(n *yaml.Node, key string) error {
 	if n.Kind == yaml.ScalarNode {
-		return t.replaceScalar(n, key)
+		if err := r.scalar(n, key); err != nil {
+			if r.line == 0 {
+				r.line, r.column = n.Line, n.Column
+			}
+			return err
+		}
+		return nil
 	}
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode {
@@ -66,26 +134,30 @@ func (t Target) replaceNode(n *yaml.Node, key string) error {
 			}
 			key = n.Content[i-1].Value
 		}
-		if err := t.replaceNode(child, key); err != nil {
+		if err := r.node(child, key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t Target) replaceScalar(n *yaml.Node, key string) error {
+func (r *replacer) scalar(n *yaml.Node, key string) error {
 	if n.Tag != "!!str" || !strings.Contains(n.Value, "${") {
 		return nil
 	}
-	if inlinePatch(key) && strings.Contains(n.Value, "\n") {
-		patched, err := t.replaceYAML([]byte(n.Value))
+	if r.patches && (key == "patch" || key == "patchesStrategicMerge") && isStructure(n.Value) {
+		inner := replacer{target: r.target}
+		patched, err := inner.stream([]byte(n.Value))
 		if err != nil {
+			if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+				r.line, r.column = n.Line+inner.line, 0
+			}
 			return err
 		}
-		n.Value = string(patched)
+		n.Value, n.Style = string(patched), yaml.LiteralStyle
 		return nil
 	}
-	v, err := t.replace(n.Value)
+	v, err := r.target.replace(n.Value)
 	if err != nil {
 		return err
 	}
@@ -93,10 +165,19 @@ func (t Target) replaceScalar(n *yaml.Node, key string) error {
 	if err := replaced.Encode(v); err != nil {
 		return err
 	}
-	line, column := n.Line, n.Column
+	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 && replaced.Tag == "!!str" {
+		replaced.Style = n.Style
+	}
+	replaced.Anchor, replaced.Line, replaced.Column = n.Anchor, n.Line, n.Column
 	*n = replaced
-	n.Line, n.Column = line, column
 	return nil
 }
 
-func inlinePatch(key string) bool { return key == "patch" || key == "patchesStrategicMerge" }
+// isStructure says whether a text is a YAML mapping or list, as patches are; a patch may also be the name of a file.
+func isStructure(text string) bool {
+	var root yaml.Node
+	if manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil || len(root.Content) == 0 {
+		return false
+	}
+	return root.Content[0].Kind != yaml.ScalarNode
+}

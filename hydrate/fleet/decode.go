@@ -27,11 +27,10 @@ type document struct {
 
 // decodeFile decodes every document of a file, and says all that is wrong in it.
 func decodeFile(file string, data []byte) ([]document, Problems) {
-	budget := manifest.Budget{Bytes: maxFile, Nodes: 500_000, Depth: 50, Aliases: 1000}
-	if err := manifest.Check(data, budget); err != nil {
+	if err := manifest.Check(data, fileBudget()); err != nil {
 		return nil, Problems{{File: file, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}}
 	}
-	d := decoder{file: file}
+	d := decoder{file: file, types: map[reflect.Type]map[string]field{}}
 	var out []document
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for {
@@ -52,6 +51,9 @@ func decodeFile(file string, data []byte) ([]document, Problems) {
 			out = append(out, document{file: file, node: root.Content[0], value: value})
 		}
 	}
+	if len(out) == 0 && len(d.problems) == 0 {
+		d.problems = Problems{{File: file, Line: 1, Severity: SeverityError, Message: "there is nothing in the file", Hint: "remove the file, or fill it in"}}
+	}
 	return out, d.problems
 }
 
@@ -68,6 +70,17 @@ func splitYAMLError(err error) (int, string) {
 type decoder struct {
 	file     string
 	problems Problems
+	types    map[reflect.Type]map[string]field
+}
+
+// fields are a type's fields by their key.
+func (d *decoder) fields(t reflect.Type) map[string]field {
+	known, ok := d.types[t]
+	if !ok {
+		known = fieldsOf(t)
+		d.types[t] = known
+	}
+	return known
 }
 
 func (d *decoder) errorf(n *yaml.Node, hint, format string, args ...any) {
@@ -122,6 +135,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if n.Tag == "!!null" {
+			d.errorf(n, "fill it in or leave it out; {} is an empty mapping", "%s is empty", named(path))
 			return
 		}
 		v.Set(reflect.New(v.Type().Elem()))
@@ -150,7 +164,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		d.errorf(n, "", "%s must be a mapping", named(path))
 		return
 	}
-	fields := fieldsOf(v.Type())
+	fields := d.fields(v.Type())
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -168,9 +182,9 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		d.decode(value, v.Field(f.index), join(path, key.Value))
 		d.enum(value, v.Field(f.index), f, join(path, key.Value))
 	}
-	for _, name := range fieldNames(fields) {
-		if _, ok := seen[name]; fields[name].required && !ok {
-			d.errorf(n, "", "%s is missing", join(path, name))
+	for name, f := range fields { // problems are sorted in the end
+		if _, ok := seen[name]; f.required && !ok {
+			d.errorf(n, "add it; the schema in docs/schema says what it is", "%s is missing", join(path, name))
 		}
 	}
 }
@@ -201,6 +215,10 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	v.Set(reflect.MakeMap(v.Type()))
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" {
+			d.errorf(key, "what clusters share stands in a class", "%s: a key must be a string, and << is not known here", named(path))
+			continue
+		}
 		k := reflect.ValueOf(key.Value)
 		if v.MapIndex(k).IsValid() {
 			d.errorf(key, "keep one", "%s is there twice", join(path, key.Value))
@@ -237,16 +255,16 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 		}
 		v.SetString(n.Value)
 	case reflect.Bool:
-		var b bool
-		if n.Decode(&b) != nil {
-			d.errorf(n, "true or false", "%s must be true or false", named(path))
+		b, err := strconv.ParseBool(strings.ToLower(n.Value))
+		if n.Tag != "!!bool" || err != nil {
+			d.errorf(n, "write true or false, without quotes", "%s must be true or false", named(path))
 			return
 		}
 		v.SetBool(b)
 	case reflect.Int:
 		i, err := strconv.Atoi(n.Value)
-		if err != nil {
-			d.errorf(n, "", "%s must be a whole number", named(path))
+		if n.Tag != "!!int" || err != nil {
+			d.errorf(n, "such as 3, without quotes", "%s must be a whole number", named(path))
 			return
 		}
 		v.SetInt(int64(i))
@@ -306,8 +324,19 @@ func fieldNames(fields map[string]field) []string {
 // child is the value of a mapping's key, or nil.
 func child(n *yaml.Node, path ...string) *yaml.Node {
 	for _, key := range path {
-		if n == nil || n.Kind != yaml.MappingNode {
+		if n != nil && n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		if n == nil || n.Kind != yaml.MappingNode && n.Kind != yaml.SequenceNode {
 			return nil
+		}
+		if n.Kind == yaml.SequenceNode {
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(n.Content) {
+				return nil
+			}
+			n = n.Content[i]
+			continue
 		}
 		var next *yaml.Node
 		for i := 0; i+1 < len(n.Content); i += 2 {

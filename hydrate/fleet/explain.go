@@ -8,18 +8,22 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // Origin is one place that sets a value.
 type Origin struct {
-	Layer   string `json:"layer"`           // defaults, global, or a label key
-	Value   string `json:"value,omitempty"` // of the label
-	File    string `json:"file"`
-	Line    int    `json:"line"`
-	Column  int    `json:"column"`
-	Set     any    `json:"set"`               // what stands there, references replaced
-	Deletes bool   `json:"deletes,omitempty"` // a null, there or above
-	Winner  bool   `json:"winner,omitempty"`
+	Layer     string `json:"layer"`           // defaults, global, or a label key
+	Value     string `json:"value,omitempty"` // of the label
+	File      string `json:"file"`
+	Line      int    `json:"line"`
+	Column    int    `json:"column"`
+	Set       any    `json:"set"`                 // what stands there, references replaced
+	Raw       string `json:"raw,omitempty"`       // what stands there, if references were replaced in it
+	FleetWide bool   `json:"fleetWide,omitempty"` // the file reaches every chart under `global:`
+	Deletes   bool   `json:"deletes,omitempty"`   // a null, or something else than a mapping in the place of one above
+	Winner    bool   `json:"winner,omitempty"`
 }
 
 // Chain is every place that sets one value, lowest precedence first. The last one wins.
@@ -34,8 +38,8 @@ type Defaults struct {
 	Data []byte
 }
 
-// Explain tells where a value of one of the target's Helm sources comes from; with an empty path, every value. Fleet-wide
-// values stand below `global`.
+// Explain tells where a value of one of the target's Helm sources comes from: the value itself, or every one below it if
+// it is a mapping; with an empty path, every value. Fleet-wide values stand below `global`. A list is one value.
 func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) ([]Chain, error) {
 	layers := []explained{{origin: Origin{Layer: "defaults", File: defaults.File}, data: defaults.Data}}
 	for _, file := range f.ValuesFiles(t) {
@@ -46,7 +50,10 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 		if err != nil {
 			return nil, err
 		}
-		e := explained{origin: Origin{Layer: file.Layer, Value: file.Value, File: file.Path}, data: v.data}
+		if v.err != nil {
+			return nil, v.problem(t, file.Path)
+		}
+		e := explained{origin: Origin{Layer: file.Layer, Value: file.Value, File: file.Path, FleetWide: file.FleetWide}, data: v.data}
 		if file.FleetWide {
 			e.below = []string{"global"}
 		}
@@ -57,9 +64,9 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 			return nil, err
 		}
 	}
-	paths := [][]string{strings.Split(valuePath, ".")}
-	if valuePath == "" {
-		paths = leaves(layers)
+	paths := leaves(layers)
+	if valuePath != "" {
+		paths = below(layers, paths, valuePath)
 	}
 	var out []Chain
 	for _, p := range paths {
@@ -84,6 +91,9 @@ type explained struct {
 func (e *explained) parse() error {
 	if len(bytes.TrimSpace(e.data)) == 0 {
 		return nil
+	}
+	if err := manifest.Check(e.data, fileBudget()); err != nil {
+		return fmt.Errorf("%s: %w", e.origin.File, err)
 	}
 	var root yaml.Node
 	if err := yaml.Unmarshal(e.data, &root); err != nil {
@@ -111,6 +121,9 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 		o.Deletes = node.Tag == "!!null" || !exact
 		if exact {
 			o.Set = t.shown(node)
+			if node.Kind == yaml.ScalarNode && strings.Contains(node.Value, "${") {
+				o.Raw = node.Value
+			}
 		}
 		chain.Origins = append(chain.Origins, o)
 	}
@@ -118,6 +131,28 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 		chain.Origins[n-1].Winner = true
 	}
 	return chain
+}
+
+// below are the paths under a value, and the value itself if some layer sets it as a whole, or if there are none.
+func below(layers []explained, leaves [][]string, valuePath string) [][]string {
+	itself := strings.Split(valuePath, ".")
+	out := slices.DeleteFunc(leaves, func(p []string) bool { return !strings.HasPrefix(strings.Join(p, "."), valuePath+".") })
+	if len(out) == 0 || setWhole(layers, itself) {
+		out = append([][]string{itself}, out...)
+	}
+	return out
+}
+
+// setWhole says whether some layer sets the path to something else than a mapping.
+func setWhole(layers []explained, p []string) bool {
+	return slices.ContainsFunc(layers, func(layer explained) bool {
+		rest, ok := trimPrefix(p, layer.below)
+		if !ok || layer.node == nil {
+			return false
+		}
+		node, exact := descend(layer.node, rest)
+		return node != nil && (!exact || node.Kind != yaml.MappingNode)
+	})
 }
 
 func trimPrefix(p, prefix []string) ([]string, bool) {
@@ -141,6 +176,9 @@ func descend(n *yaml.Node, p []string) (found *yaml.Node, exact bool) {
 		if next == nil {
 			return nil, false
 		}
+		if next.node.Kind == yaml.AliasNode {
+			next.node = next.node.Alias
+		}
 		if next.rest == 0 {
 			return next.node, true
 		}
@@ -152,6 +190,51 @@ func descend(n *yaml.Node, p []string) (found *yaml.Node, exact bool) {
 	return n, true
 }
 
+type member struct {
+	key   string
+	value *yaml.Node
+}
+
+// members are a mapping's keys and values, the last of equal keys, with those of merge keys that it does not set itself.
+func members(n *yaml.Node) []member {
+	var out []member
+	index := map[string]int{}
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind == yaml.AliasNode {
+			key = key.Alias
+		}
+		if key.Tag == "!!merge" {
+			merged = append(merged, value)
+			continue
+		}
+		if at, twice := index[key.Value]; twice {
+			out[at].value = value
+			continue
+		}
+		index[key.Value] = len(out)
+		out = append(out, member{key.Value, value})
+	}
+	for i := 0; i < len(merged); i++ {
+		m := merged[i]
+		if m.Kind == yaml.AliasNode {
+			m = m.Alias
+		}
+		if m.Kind == yaml.SequenceNode {
+			merged = append(merged, m.Content...)
+			continue
+		}
+		for _, inner := range members(m) {
+			if _, set := index[inner.key]; !set {
+				index[inner.key] = len(out)
+				out = append(out, inner)
+			}
+		}
+	}
+	return out
+}
+
 type step struct {
 	node *yaml.Node
 	rest int
@@ -160,8 +243,11 @@ type step struct {
 // childByLongestKey takes keys with dots in them, such as those of annotations, for what they are.
 func childByLongestKey(n *yaml.Node, p []string) *step {
 	for used := len(p); used > 0; used-- {
-		if c := child(n, strings.Join(p[:used], ".")); c != nil {
-			return &step{c, len(p) - used}
+		key := strings.Join(p[:used], ".")
+		for _, m := range members(n) {
+			if m.key == key {
+				return &step{m.value, len(p) - used}
+			}
 		}
 	}
 	return nil
@@ -173,7 +259,7 @@ func (t Target) shown(n *yaml.Node) any {
 	if err != nil {
 		return n.Value
 	}
-	replaced, err := t.replaceValues(v, nil, "")
+	replaced, err := t.replaceValues(helmNumbers(v))
 	if err != nil {
 		return v
 	}
@@ -188,12 +274,15 @@ func leaves(layers []explained) [][]string {
 		if n.Kind == yaml.AliasNode {
 			n = n.Alias
 		}
+		if len(p) == 0 && (n.Kind != yaml.MappingNode || len(n.Content) == 0) {
+			return
+		}
 		if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
 			found[strings.Join(p, ".")] = slices.Clone(p)
 			return
 		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			visit(n.Content[i+1], append(p, n.Content[i].Value))
+		for _, m := range members(n) {
+			visit(m.value, append(p, m.key))
 		}
 	}
 	for _, layer := range layers {

@@ -116,7 +116,7 @@ func TestProblemsAreAllReportedWithTheirPlace(t *testing.T) {
 		"environment":     {"clusters/a.yaml", cluster("a", "prd", "edge", "eu", ""), []string{`clusters/a.yaml:4:21: error: the environment "prd" does not exist, did you mean prod?`}},
 		"class":           {"clusters/a.yaml", cluster("a", "dev", "egde", "eu", ""), []string{`the class "egde" does not exist, did you mean edge?`}},
 		"parent cycle":    {"clusters/classes.yaml", base + "kind: ClusterClass\nmetadata: {name: base}\nspec: {parent: edge}\n---\n" + base + "kind: ClusterClass\nmetadata: {name: edge}\nspec: {parent: base}\n", []string{"base → edge → base"}},
-		"after":           {"sluice.yaml", strings.Replace(fleetYAML, "after: [dev]", "after: [dve]", 1), []string{`sluice.yaml:7:5: error: environment prod comes after "dve", which does not exist, did you mean dev?`}},
+		"after":           {"sluice.yaml", strings.Replace(fleetYAML, "after: [dev]", "after: [dve]", 1), []string{`sluice.yaml:8:28: error: environment prod comes after "dve", which does not exist, did you mean dev?`}},
 		"after cycle":     {"sluice.yaml", strings.Replace(fleetYAML, "name: dev", "{name: dev, after: [prod]}", 1), []string{"wait for each other"}},
 		"enum":            {"clusters/a.yaml", strings.Replace(cluster("a", "dev", "edge", "eu", ""), "spec: {", "spec: {state: frozn, ", 1), []string{`unknown value "frozn", did you mean frozen?`}},
 		"kind":            {"clusters/x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", []string{"clusters/x.yaml:1:13", "narrow spec.files"}},
@@ -168,13 +168,13 @@ func TestReferences(t *testing.T) {
 	f := load(t, small())
 	tgt := target(t, f, "web", "a")
 	for in, want := range map[string]any{
-		"${cluster.vars.size}":           3.0,
+		"${cluster.vars.size}":           int64(3),
 		"n${cluster.vars.size}":          "n3",
 		"${cluster.name}/${app}":         "a/web",
 		"${environment}":                 "dev",
 		"${HOME} ${environments} ${apps": "${HOME} ${environments} ${apps",
 		"$${cluster.name} $${HOME}":      "${cluster.name} ${HOME}",
-		"${cluster.vars.x:=7}":           7.0,
+		"${cluster.vars.x:=7}":           int64(7),
 		"${cluster.vars.x:=a b}-":        "a b-",
 		"${cluster.vars.x:=}":            "",
 		"${cluster.labels.region}":       "eu",

@@ -84,7 +84,8 @@ func (f *Fleet) layerKey(l *layer, t Target) (key, value string, ok bool) {
 			p, _ := t.text(template) // a reference that is not set: no such file
 			resolved = append(resolved, p)
 		}
-		return l.Name + "\x00" + strings.Join(resolved, "\x00"), t.Cluster.Labels[l.Name], true
+		value = t.Cluster.Labels[l.Name]
+		return l.Name + "\x00" + value + "\x00" + strings.Join(resolved, "\x00"), value, true
 	}
 	if l.Name == layerGlobal {
 		return layerGlobal, "", true
@@ -104,13 +105,14 @@ func (f *Fleet) find(l *layer, value string, t Target) *layerFiles {
 		}
 		return out
 	}
-	for _, base := range []string{"", t.App.Dir} {
-		dir := path.Join(base, "layers", l.Name, value)
-		if base != "" || t.App.Dir != "" {
-			fleetWide := base == ""
-			f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"), FleetWide: fleetWide}, t.App)
-			f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: dir, FleetWide: fleetWide})
-		}
+	bases := []string{"", t.App.Dir}
+	if t.App.Dir == "" { // an app at the repository's root has no folders of its own
+		bases = bases[:1]
+	}
+	for i, base := range bases {
+		dir, fleetWide := path.Join(base, "layers", l.Name, value), i == 0
+		f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"), FleetWide: fleetWide}, t.App)
+		f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: dir, FleetWide: fleetWide})
 	}
 	return out
 }
@@ -118,7 +120,7 @@ func (f *Fleet) find(l *layer, value string, t Target) *layerFiles {
 // resolvedPath is a template's path, or "" if it refers to something unset or leaves the repository.
 func resolvedPath(t Target, template string) string {
 	p, err := t.text(template)
-	if err != nil || path.IsAbs(p) || slices.Contains(strings.Split(p, "/"), "..") {
+	if err != nil || leavesRepository(p) {
 		return ""
 	}
 	return path.Clean(p)
@@ -145,13 +147,16 @@ func (f *Fleet) addValues(out *layerFiles, file LayerFile, a *App) {
 }
 
 func (f *Fleet) addComponent(out *layerFiles, file LayerFile) {
-	if file.Path == "" {
-		return
+	if file.Path != "" && f.isComponent(file.Path) {
+		out.components = append(out.components, file)
 	}
-	for _, name := range []string{"kustomization.yaml", "kustomization.yml", "Kustomization"} {
-		if f.has(path.Join(file.Path, name)) {
-			out.components = append(out.components, file)
-			return
-		}
+}
+
+func (f *Fleet) isComponent(dir string) bool {
+	if !f.has(dir) {
+		return false
 	}
+	return slices.ContainsFunc([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"}, func(name string) bool {
+		return f.has(path.Join(dir, name))
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sync/errgroup"
@@ -37,6 +38,7 @@ type Fleet struct {
 	apps     map[string]*App
 	layers   []layer
 	exists   sync.Map // path → bool
+	ids      sync.Map // path → content id
 	perApp   map[string]*appLayers
 }
 
@@ -99,12 +101,19 @@ const fleetFile = "sluice.yaml"
 func Load(ctx context.Context, tree Tree, cache *Cache) (*Fleet, Problems) {
 	l := loader{tree: tree, cache: cache, fleet: &Fleet{tree: tree, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
 	l.load(ctx)
+	if err := ctx.Err(); err != nil {
+		return nil, Problems{{File: fleetFile, Severity: SeverityError, Message: "reading was stopped: " + err.Error(), Hint: "run it again"}}
+	}
 	if problems := l.problems.sorted(); problems.Err() != nil {
 		return nil, problems
 	}
 	l.fleet.prepareLayers()
 	l.warnings()
-	return l.fleet, l.problems.sorted()
+	problems := l.problems.sorted()
+	if problems.Err() != nil {
+		return nil, problems
+	}
+	return l.fleet, problems
 }
 
 type loader struct {
@@ -137,6 +146,8 @@ func (l *loader) load(ctx context.Context) {
 	l.classesFrom(clusters)
 	l.clustersFrom(clusters)
 	l.appsFrom(apps)
+	l.checkBranches()
+	l.checkTemplates()
 }
 
 func defaultGlobs(globs []string, conventional string) []string {
@@ -208,15 +219,19 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 	}
 	slices.Sort(ordered)
 	decoded := make([]decodedFile, len(ordered))
-	group, _ := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, name := range ordered {
+	group, ctx := errgroup.WithContext(ctx)
+	workers := runtime.GOMAXPROCS(0)
+	for w := range workers {
 		group.Go(func() error {
-			decoded[i] = l.cache.decode(l.tree, name)
-			return nil
+			for i := w; i < len(ordered) && ctx.Err() == nil; i += workers {
+				decoded[i] = l.cache.decode(l.tree, ordered[i])
+			}
+			return ctx.Err()
 		})
 	}
-	_ = group.Wait()
+	if group.Wait() != nil {
+		return nil // Load looks at the context
+	}
 	var out []document
 	for _, f := range decoded {
 		out = append(out, f.documents...)
@@ -226,17 +241,33 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 }
 
 func (c *Cache) decode(tree Tree, name string) decodedFile {
-	id, err := contentID(tree, name)
-	if err != nil {
+	failed := func(err error) decodedFile {
 		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}}
+	}
+	info, err := tree.Stat(name)
+	if err != nil {
+		return failed(err)
+	}
+	if !info.Mode().IsRegular() {
+		return failed(errors.New("this is no regular file: symbolic links and submodules are not followed"))
+	}
+	var data []byte
+	id, known := idOf(info)
+	if !known { // hash what is read anyway
+		if data, err = tree.ReadFile(name); err != nil {
+			return failed(err)
+		}
+		sum := sha256.Sum256(data)
+		id = string(sum[:])
 	}
 	key := id + "\x00" + name
 	if known, ok := c.files.Load(key); ok {
 		return known.(decodedFile) //nolint:forcetypeassert // only this function stores here
 	}
-	data, err := tree.ReadFile(name)
-	if err != nil {
-		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}}
+	if data == nil {
+		if data, err = tree.ReadFile(name); err != nil {
+			return failed(err)
+		}
 	}
 	var out decodedFile
 	out.documents, out.problems = decodeFile(name, data)
@@ -250,8 +281,8 @@ func contentID(tree Tree, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if id, ok := info.Sys().(fmt.Stringer); ok {
-		return id.String(), nil
+	if id, ok := idOf(info); ok {
+		return id, nil
 	}
 	h := sha256.New()
 	err = fs.WalkDir(tree, name, func(p string, d fs.DirEntry, err error) error {
@@ -269,14 +300,35 @@ func contentID(tree Tree, name string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// has says whether a file or directory is there.
+// contentID is asked once for every path: a fleet is one commit.
+func (f *Fleet) contentID(name string) (string, error) {
+	if known, ok := f.ids.Load(name); ok {
+		return known.(string), nil //nolint:forcetypeassert // only this function stores here
+	}
+	id, err := contentID(f.tree, name)
+	if err == nil {
+		f.ids.Store(name, id)
+	}
+	return id, err
+}
+
+func idOf(info fs.FileInfo) (string, bool) {
+	if id, ok := info.Sys().(fmt.Stringer); ok {
+		return id.String(), true
+	}
+	return "", false
+}
+
+// has says whether a file or directory is there. One that is there and cannot be looked at counts: whoever reads it
+// gets the error, where taking it for missing would render something else.
 func (f *Fleet) has(name string) bool {
 	if known, ok := f.exists.Load(name); ok {
 		return known.(bool) //nolint:forcetypeassert // only this function stores here
 	}
 	_, err := f.tree.Stat(name)
-	f.exists.Store(name, err == nil)
-	return err == nil
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.ENOTDIR)
+	f.exists.Store(name, !missing)
+	return !missing
 }
 
 // Cluster gives a cluster by name.

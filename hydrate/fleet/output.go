@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -49,15 +51,41 @@ func (l *loader) checkOutput() {
 			l.errorf(l.file, at, "letters, digits, -, _, . and /; ${environment} and ${cluster.name}", "%q is no branch name", branch)
 		}
 	}
-	same := strings.HasPrefix(environment+"/", cluster+"/") || strings.HasPrefix(cluster+"/", environment+"/")
-	if same || l.fleet.EnvironmentBranch("x") == l.fleet.ClusterBranch(&Cluster{Name: "x", Environment: "x"}) {
-		l.errorf(l.file, at, "give them prefixes of their own", "environment and cluster branches get in each other's way")
-	}
-	if trunk := l.fleet.Spec.Trunk; out.Repository == "" && (strings.HasPrefix(environment, trunk+"/") || strings.HasPrefix(cluster, trunk+"/")) {
-		l.errorf(l.file, at, "choose another prefix", "Git cannot hold the branch %s beside branches below it", trunk)
-	}
-	if strings.Contains(out.Repository, "@") && strings.Contains(out.Repository, "://") && !strings.HasPrefix(out.Repository, "ssh://") {
+	if hasPassword(out.Repository) {
 		l.errorf(l.file, append(at, "repository"), "leave them out; credentials come from the environment", "a URL must not hold credentials")
+	}
+}
+
+// checkBranches refuses branches that are one, or of which one would stand below another: Git cannot hold them.
+func (l *loader) checkBranches() {
+	at := []string{"spec", "output"}
+	owners := map[string]string{}
+	add := func(branch, owner string) {
+		if other, ok := owners[branch]; ok {
+			l.errorf(l.file, at, "give them prefixes of their own", "%s and %s would have one branch, %s", other, owner, branch)
+			return
+		}
+		owners[branch] = owner
+	}
+	if l.fleet.Spec.Output.Repository == "" {
+		add(l.fleet.Spec.Trunk, "the trunk")
+	}
+	for _, name := range l.fleet.environmentNames() {
+		add(l.fleet.EnvironmentBranch(name), "environment "+name)
+	}
+	for _, c := range l.fleet.Clusters {
+		add(l.fleet.ClusterBranch(c), "cluster "+c.Name)
+	}
+	for _, branch := range slices.Sorted(maps.Keys(owners)) {
+		for i := range len(branch) {
+			if branch[i] != '/' {
+				continue
+			}
+			if above, ok := owners[branch[:i]]; ok {
+				l.errorf(l.file, at, "give them prefixes of their own",
+					"Git cannot hold the branch %s (%s) beside %s (%s)", branch, owners[branch], branch[:i], above)
+			}
+		}
 	}
 }
 

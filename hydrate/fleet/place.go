@@ -8,6 +8,13 @@ import (
 	"time"
 )
 
+// The states of a cluster.
+const (
+	stateActive  = "active"
+	stateFrozen  = "frozen"
+	stateRetired = "retired"
+)
+
 // selector is a compiled label selector.
 type selector []Requirement
 
@@ -17,6 +24,11 @@ func compileSelector(s *Selector) (selector, error) {
 	}
 	var out selector
 	for key, value := range s.MatchLabels {
+		if err := checkLabel(key, value); err != nil {
+			return nil, fmt.Errorf("matchLabels: %w", err)
+		}
+	}
+	for key, value := range s.MatchLabels {
 		out = append(out, Requirement{Key: key, Operator: "In", Values: []string{value}})
 	}
 	for _, r := range s.MatchExpressions {
@@ -24,9 +36,24 @@ func compileSelector(s *Selector) (selector, error) {
 		if set != (len(r.Values) > 0) {
 			return nil, fmt.Errorf("matchExpressions: %s on %s: values belong to In and NotIn, and only to them", r.Operator, r.Key)
 		}
+		for _, value := range slices.Concat(r.Values, []string{""}) {
+			if err := checkLabel(r.Key, value); err != nil {
+				return nil, fmt.Errorf("matchExpressions: %w", err)
+			}
+		}
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+func checkLabel(key, value string) error {
+	if !validLabelKey(key) {
+		return fmt.Errorf("%q is no label key", key)
+	}
+	if !validLabelValue(value) {
+		return fmt.Errorf("%q cannot be the value of a label", value)
+	}
+	return nil
 }
 
 // matches follows Kubernetes: NotIn holds for a label that is not there.
@@ -67,7 +94,7 @@ func (f *Fleet) Targets() []Target {
 func (f *Fleet) TargetsOf(c *Cluster) []Target { return f.appendTargets(nil, c) }
 
 func (f *Fleet) appendTargets(out []Target, c *Cluster) []Target {
-	if c.State == "retired" {
+	if c.State == stateRetired {
 		return out
 	}
 	for _, a := range f.Apps {
@@ -78,9 +105,15 @@ func (f *Fleet) appendTargets(out []Target, c *Cluster) []Target {
 	return out
 }
 
+// Frozen says that the cluster's branch stays as it is.
+func (c *Cluster) Frozen() bool { return c.State == stateFrozen }
+
+// Retired says that the cluster has no targets any more, and that its branch may go.
+func (c *Cluster) Retired() bool { return c.State == stateRetired }
+
 // Places says whether the app goes to the cluster.
 func (f *Fleet) Places(a *App, c *Cluster) bool {
-	return c.State != "retired" && a.selector.matches(c.Labels)
+	return c.State != stateRetired && a.selector.matches(c.Labels)
 }
 
 // ClustersOf are the clusters of an environment, by name, retired ones too.

@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // reference is one ${…} that Sluice replaces.
@@ -133,14 +134,42 @@ func (t Target) resolve(ref *reference) (any, error) {
 	if !ref.optional {
 		return nil, fmt.Errorf("%s is not set for cluster %s%s", ref.text, t.Cluster.Name, t.known(ref.name))
 	}
-	var v any
-	if err := sigsyaml.Unmarshal([]byte(ref.fallback), &v); err != nil {
-		return ref.fallback, nil //nolint:nilerr // a fallback that is no YAML is text
+	return fallbackValue(ref.fallback), nil
+}
+
+// fallbackValue is a fallback with its YAML type: a scalar or a list in brackets. An empty one is empty text, and so is
+// whatever else is no such value: it stands as it is written.
+func fallbackValue(text string) any {
+	var root yaml.Node
+	if text == "" || manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil || len(root.Content) == 0 {
+		return text
 	}
-	if v == nil && ref.fallback == "" {
-		return "", nil
+	n := root.Content[0]
+	if n.Kind != yaml.ScalarNode && n.Style&yaml.FlowStyle == 0 {
+		return text
 	}
-	return v, nil
+	v, err := freeValue(n)
+	if err != nil {
+		return text
+	}
+	return v
+}
+
+// resolveText is a reference's value inside a longer text.
+func (t Target) resolveText(ref *reference) (string, error) {
+	v, ok := t.lookup(ref.name)
+	if !ok && ref.optional {
+		return ref.fallback, nil
+	}
+	if !ok {
+		_, err := t.resolve(ref)
+		return "", err
+	}
+	switch v.(type) {
+	case map[string]any, []any, nil:
+		return "", fmt.Errorf("%s is no scalar for cluster %s: only a text that is nothing but the reference can take it", ref.text, t.Cluster.Name)
+	}
+	return scalarText(v), nil
 }
 
 func (t Target) known(name string) string {
@@ -164,19 +193,7 @@ func (t Target) replace(text string) (any, error) {
 	if len(segments) == 1 && segments[0].ref != nil {
 		return t.resolve(segments[0].ref)
 	}
-	var b strings.Builder
-	for _, s := range segments {
-		if s.ref == nil {
-			b.WriteString(s.literal)
-			continue
-		}
-		v, err := t.resolve(s.ref)
-		if err != nil {
-			return nil, err
-		}
-		b.WriteString(scalarText(v))
-	}
-	return b.String(), nil
+	return joinSegments(segments, t)
 }
 
 // text is a text with its references replaced by text.
@@ -184,17 +201,35 @@ func (t Target) text(s string) (string, error) {
 	if !strings.Contains(s, "${") {
 		return s, nil
 	}
-	v, err := t.replace(s)
+	segments, err := parseReferences(s)
 	if err != nil {
 		return "", err
 	}
-	return scalarText(v), nil
+	return joinSegments(segments, t)
+}
+
+func joinSegments(segments []segment, t Target) (string, error) {
+	var b strings.Builder
+	for _, s := range segments {
+		if s.ref == nil {
+			b.WriteString(s.literal)
+			continue
+		}
+		v, err := t.resolveText(s.ref)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(v)
+	}
+	return b.String(), nil
 }
 
 func scalarText(v any) string {
 	switch x := v.(type) {
 	case string:
 		return x
+	case int64:
+		return strconv.FormatInt(x, 10)
 	case float64:
 		return strconv.FormatFloat(x, 'f', -1, 64)
 	default:
@@ -206,38 +241,63 @@ func scalarText(v any) string {
 	}
 }
 
-// references lists what a file's text refers to, without repetition. A text that cannot be parsed has none: whoever
-// replaces them reports it.
+// references lists what a file refers to, without repetition: what its text shows, and what only its parsed scalars do,
+// such as a reference with escapes or line breaks in it. It may list too much, never too little.
 func references(text string) []reference {
 	if !strings.Contains(text, "${") {
 		return nil
 	}
-	var out []reference
-	seen := map[string]bool{}
-	for i := 0; i < len(text); i++ {
-		if !strings.HasPrefix(text[i:], "${") {
-			continue
-		}
-		if ref, _, err := readReference(text[i:]); err == nil && ref != nil && !seen[ref.text] {
-			seen[ref.text] = true
-			out = append(out, *ref)
-		}
-	}
-	return out
+	c := collector{seen: map[string]bool{}}
+	c.text(text)
+	c.yaml(text, 0)
+	return c.found
 }
 
-// freeValue is a node of any type as Helm's values hold it: YAML 1.1, numbers as float64.
-func freeValue(n *yaml.Node) (any, error) {
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		return n.Value, nil
+type collector struct {
+	found []reference
+	seen  map[string]bool
+}
+
+func (c *collector) text(text string) {
+	for i := strings.Index(text, "${"); i >= 0 && i < len(text); {
+		if ref, _, err := readReference(text[i:]); err == nil && ref != nil && !c.seen[ref.text] {
+			c.seen[ref.text] = true
+			c.found = append(c.found, *ref)
+		}
+		next := strings.Index(text[i+2:], "${")
+		if next < 0 {
+			return
+		}
+		i += 2 + next
 	}
-	text, err := yaml.Marshal(n)
-	if err != nil {
-		return nil, err
+}
+
+// yaml looks into scalars, and into scalars that are YAML themselves.
+func (c *collector) yaml(text string, depth int) {
+	const deepest = 2
+	if depth > deepest || manifest.Check([]byte(text), fileBudget()) != nil {
+		return
 	}
-	var v any
-	err = sigsyaml.Unmarshal(text, &v)
-	return v, err
+	dec := yaml.NewDecoder(strings.NewReader(text))
+	for {
+		var root yaml.Node
+		if dec.Decode(&root) != nil {
+			return // the end, or no YAML: whoever replaces references says so
+		}
+		c.node(&root, depth)
+	}
+}
+
+func (c *collector) node(n *yaml.Node, depth int) {
+	if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
+		c.text(n.Value)
+		if strings.ContainsAny(n.Value, "\n\\") {
+			c.yaml(n.Value, depth+1)
+		}
+	}
+	for _, child := range n.Content {
+		c.node(child, depth)
+	}
 }
 
 // position finds a text in a file, for messages.

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -30,9 +29,7 @@ func automatic() []string { return []string{labelClass, labelEnvironment, labelC
 
 // checkName refuses names that cannot be part of a path, a branch and a label.
 func (l *loader) checkName(doc document, name string, at ...string) bool {
-	const most = 63
-	if regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`).MatchString(name) && len(name) <= most &&
-		!strings.Contains(name, "..") && !strings.HasSuffix(name, ".lock") {
+	if validName(name) {
 		return true
 	}
 	l.errorf(doc, at, "lower-case letters, digits, - and ., at most 63", "%q cannot be a name", name)
@@ -46,8 +43,8 @@ func (l *loader) checkFleet() {
 		spec.Trunk = "main"
 	}
 	seen := map[string]bool{}
-	for _, layer := range spec.Layers {
-		at := []string{"spec", "layers"}
+	for i, layer := range spec.Layers {
+		at := []string{"spec", "layers", strconv.Itoa(i)}
 		switch {
 		case layer.Name == layerGlobal:
 			l.errorf(doc, at, "leave it out", "the layer global always comes first")
@@ -67,69 +64,6 @@ func (l *loader) checkFleet() {
 	l.checkOutput()
 	if _, err := spec.Safety.MaxDeletions.of(100); err != nil {
 		l.errorf(doc, []string{"spec", "safety", "maxDeletions"}, "such as 20% or 50", "%v", err)
-	}
-}
-
-func validLabelKey(s string) bool {
-	return regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`).MatchString(s)
-}
-
-func validLabelValue(s string) bool {
-	return len(s) <= 63 && regexp.MustCompile(`^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`).MatchString(s)
-}
-
-func (l *loader) checkEnvironments() {
-	at := []string{"spec", "environments"}
-	after := map[string][]string{}
-	for _, e := range l.fleet.Spec.Environments {
-		l.checkName(l.file, e.Name, at...)
-		if _, ok := after[e.Name]; ok {
-			l.errorf(l.file, at, "keep one", "the environment %s is there twice", e.Name)
-		}
-		after[e.Name] = e.After
-		if e.Promotion.Bake != "" {
-			l.checkDuration(e.Promotion.Bake, e.Name)
-		}
-		for _, w := range e.Promotion.Waves {
-			if w.Bake != "" {
-				l.checkDuration(w.Bake, e.Name)
-			}
-			if w.Clusters != nil {
-				if _, err := compileSelector(w.Clusters); err != nil {
-					l.errorf(l.file, at, "", "environment %s, wave %s: %v", e.Name, w.Name, err)
-				}
-			}
-		}
-	}
-	for _, e := range l.fleet.Spec.Environments {
-		for _, before := range e.After {
-			if _, ok := after[before]; !ok {
-				names := slices.Sorted(maps.Keys(after))
-				l.errorf(l.file, at, "known: "+strings.Join(names, ", "), "environment %s comes after %q, which does not exist%s", e.Name, before, didYouMean(before, names))
-			}
-		}
-		if cycle := findCycle(e.Name, after, nil); cycle != nil {
-			l.errorf(l.file, at, "remove one `after`", "environments wait for each other: %s", strings.Join(cycle, " → "))
-			return
-		}
-	}
-}
-
-func findCycle(name string, after map[string][]string, stack []string) []string {
-	if i := slices.Index(stack, name); i >= 0 {
-		return append(slices.Clone(stack[i:]), name)
-	}
-	for _, before := range after[name] {
-		if cycle := findCycle(before, after, append(stack, name)); cycle != nil {
-			return cycle
-		}
-	}
-	return nil
-}
-
-func (l *loader) checkDuration(d Duration, environment string) {
-	if _, err := d.Parse(); err != nil {
-		l.errorf(l.file, []string{"spec", "environments"}, "such as 30m or 2h", "environment %s: %v", environment, err)
 	}
 }
 
@@ -168,8 +102,9 @@ func (l *loader) classesFrom(documents []document) {
 			parents[name] = []string{c.spec.Parent}
 		}
 	}
+	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(l.classes)) {
-		if cycle := findCycle(name, parents, nil); cycle != nil {
+		if cycle := findCycle(name, parents, seen); cycle != nil {
 			l.errorf(l.classes[name].doc, []string{"spec", "parent"}, "remove one parent", "classes inherit from each other: %s", strings.Join(cycle, " → "))
 			for _, in := range cycle { // so that the chain below ends
 				l.classes[in].spec.Parent = ""
@@ -230,7 +165,7 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 		return
 	}
 	c := &Cluster{
-		Name: name, Environment: file.Spec.Environment, Class: file.Spec.Class, State: cmp.Or(file.Spec.State, "active"), File: doc.file, doc: doc,
+		Name: name, Environment: file.Spec.Environment, Class: file.Spec.Class, State: cmp.Or(file.Spec.State, stateActive), File: doc.file, doc: doc,
 		Labels: map[string]string{}, Vars: map[string]any{},
 	}
 	l.fleet.clusters[name] = c
@@ -302,6 +237,9 @@ func (l *loader) app(doc document, file *AppFile) {
 		l.errorf(doc, []string{"metadata", "name"}, "rename one", "the app %s is also in %s", name, place(first.doc))
 		return
 	}
+	if ns := file.Spec.Namespace; !strings.Contains(ns, "${") && !validNamespace(ns) {
+		l.errorf(doc, []string{"spec", "namespace"}, "lower-case letters, digits and -, at most 63", "%q cannot be a namespace", ns)
+	}
 	a := &App{Name: name, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc}
 	l.fleet.apps[name] = a
 	l.fleet.Apps = append(l.fleet.Apps, a)
@@ -323,7 +261,10 @@ func (l *loader) app(doc document, file *AppFile) {
 	}
 	names := map[string]bool{}
 	for i := range a.Sources {
-		l.source(doc, &a.Sources[i])
+		l.source(doc, &a.Sources[i], i)
+		if h := a.Sources[i].Helm; h != nil {
+			l.checkRelease(doc, cmp.Or(h.ReleaseName, name))
+		}
 		if n := a.Sources[i].Name; n != "" && names[n] {
 			l.errorf(doc, []string{"spec", "sources"}, "rename one", "the source %s is there twice", n)
 		}
@@ -332,10 +273,18 @@ func (l *loader) app(doc document, file *AppFile) {
 	l.appReferences(a)
 }
 
-func (l *loader) source(doc document, s *Source) {
+// checkRelease refuses what Helm refuses.
+func (l *loader) checkRelease(doc document, name string) {
+	const most = 53
+	if !strings.Contains(name, "${") && (len(name) > most || !validName(name)) {
+		l.errorf(doc, []string{"spec"}, "set releaseName: lower-case letters, digits, - and ., at most 53", "%q cannot be the name of a Helm release", name)
+	}
+}
+
+func (l *loader) source(doc document, s *Source, i int) {
 	at := []string{"spec", "source"}
 	if child(doc.node, at...) == nil {
-		at = []string{"spec", "sources"}
+		at = []string{"spec", "sources", strconv.Itoa(i)}
 	}
 	kinds := 0
 	for _, set := range []bool{s.Helm != nil, s.Kustomize != nil, s.Manifests != nil} {
@@ -376,6 +325,8 @@ func (l *loader) helm(doc document, at []string, h *HelmSource) {
 		l.errorf(doc, at, "remove repo", "an oci:// chart has no repo")
 	case !oci && !strings.HasPrefix(h.Repo, "https://") && !strings.HasPrefix(h.Repo, "http://"):
 		l.errorf(doc, at, "https://…, or put the registry into chart as oci://…", "repo %q is no HTTP URL", h.Repo)
+	case hasPassword(h.Repo) || hasPassword(h.Chart):
+		l.errorf(doc, at, "remove them; credentials come from Helm's and Docker's own files", "a URL must not hold credentials")
 	case h.Version == "":
 		l.errorf(doc, at, `an exact version, or a range such as "^1.2"`, "chart %s needs version", h.Chart)
 	}
@@ -385,7 +336,7 @@ func (l *loader) checkPath(doc document, at []string, p string) {
 	if p == "" {
 		return
 	}
-	if path.IsAbs(p) || slices.Contains(strings.Split(p, "/"), "..") || strings.Contains(p, `\`) {
+	if leavesRepository(p) {
 		l.errorf(doc, at, "relative to the repository's root, with forward slashes", "the path %q leaves the repository", p)
 	}
 }

@@ -2,8 +2,12 @@ package fleet
 
 import (
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"path"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Resolved is an app as one target gets it: references replaced, defaults filled in.
@@ -18,26 +22,62 @@ func (f *Fleet) Resolve(t Target) (Resolved, error) {
 	out := Resolved{Unstable: cmp.Or(t.App.Spec.Unstable, "error"), Sources: make([]Source, len(t.App.Sources))}
 	var err error
 	if out.Namespace, err = t.text(t.App.Spec.Namespace); err != nil {
-		return out, t.appError(err)
+		return out, t.appError(err, t.App.Spec.Namespace)
+	}
+	if !validNamespace(out.Namespace) {
+		return out, t.appError(fmt.Errorf("%q cannot be a namespace on cluster %s", out.Namespace, t.Cluster.Name), t.App.Spec.Namespace)
 	}
 	for i, s := range t.App.Sources {
 		out.Sources[i] = s.clone()
 		for _, p := range out.Sources[i].strings() {
-			if *p, err = t.text(*p); err != nil {
-				return out, t.appError(err)
+			written := *p
+			if *p, err = t.text(written); err != nil {
+				return out, t.appError(err, written)
 			}
 		}
 		out.Sources[i].fillIn(t.App)
+		if p := out.Sources[i].path(); leavesRepository(p) {
+			return out, t.appError(fmt.Errorf("the path %q leaves the repository on cluster %s", p, t.Cluster.Name), "")
+		}
 	}
 	return out, nil
 }
 
-func (t Target) appError(err error) error {
+// appError is an error about a string of the app's file.
+func (t Target) appError(err error, written string) error {
 	p := Problem{File: t.App.File, Severity: SeverityError, Message: err.Error()}
-	if t.App.doc.node != nil {
-		p.Line, p.Column = t.App.doc.node.Line, t.App.doc.node.Column
+	if n := t.App.doc.node; n != nil {
+		p.Line, p.Column = n.Line, n.Column
+		if at := findScalar(n, written); at != nil && written != "" {
+			p.Line, p.Column = at.Line, at.Column
+		}
 	}
 	return &FileError{p, t.Cluster.Name}
+}
+
+func findScalar(n *yaml.Node, text string) *yaml.Node {
+	if n.Kind == yaml.ScalarNode && n.Value == text {
+		return n
+	}
+	for _, child := range n.Content {
+		if found := findScalar(child, text); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// path is the place of a source in the repository, "" for a chart from elsewhere.
+func (s *Source) path() string {
+	switch {
+	case s.Helm != nil:
+		return s.Helm.Path
+	case s.Kustomize != nil:
+		return s.Kustomize.Path
+	case s.Manifests != nil:
+		return s.Manifests.Path
+	}
+	return ""
 }
 
 func (s Source) clone() Source {
@@ -82,16 +122,17 @@ func (f *Fleet) AppendKey(dst []byte, t Target) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dst = append(dst, spec...)
-	dst = appendText(dst, t.Cluster.KubeVersion)
+	dst = appendText(dst, string(spec), t.Cluster.KubeVersion)
+	dst = binary.AppendUvarint(dst, uint64(len(t.Cluster.APIVersions)))
 	for _, v := range t.Cluster.APIVersions {
 		dst = appendText(dst, v)
 	}
 	for _, file := range f.ValuesFiles(t) {
-		dst = appendText(dst, "values", file.Source)
+		kind := "values"
 		if file.FleetWide {
-			dst = append(dst, '*')
+			kind = "fleet-wide values"
 		}
+		dst = appendText(dst, kind, file.Source)
 		if dst, err = f.appendFile(dst, t, file.Path); err != nil {
 			return nil, err
 		}
@@ -107,7 +148,7 @@ func (f *Fleet) AppendKey(dst []byte, t Target) ([]byte, error) {
 
 func appendText(dst []byte, parts ...string) []byte {
 	for _, p := range parts {
-		dst = append(dst, 0)
+		dst = binary.AppendUvarint(dst, uint64(len(p)))
 		dst = append(dst, p...)
 	}
 	return dst
@@ -115,19 +156,21 @@ func appendText(dst []byte, parts ...string) []byte {
 
 // appendFile adds a file's or directory's content and the values of the references in it.
 func (f *Fleet) appendFile(dst []byte, t Target, name string) ([]byte, error) {
-	id, err := contentID(f.tree, name)
+	id, err := f.contentID(name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	dst = appendText(dst, id)
 	refs, err := f.references(id, name)
 	if err != nil {
 		return nil, err
 	}
+	dst = binary.AppendUvarint(dst, uint64(len(refs)))
 	for _, ref := range refs {
 		v, ok := t.lookup(ref.name)
-		if !ok {
-			continue // the fallback stands in the file
+		if !ok { // the fallback stands in the file
+			dst = appendText(dst, "")
+			continue
 		}
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -158,7 +201,7 @@ func (f *Fleet) references(id, name string) ([]reference, error) {
 			if !e.IsDir() && !e.Type().IsRegular() {
 				continue
 			}
-			innerID, err := contentID(f.tree, inner)
+			innerID, err := f.contentID(inner)
 			if err != nil {
 				return nil, err
 			}

@@ -1,10 +1,14 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
+	"go.yaml.in/yaml/v3"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // valuesFile is a parsed values file, shared by all targets that take it.
@@ -25,7 +29,7 @@ type FileError struct {
 func (e *FileError) Error() string { return e.Problem.String() }
 
 func (f *Fleet) valuesFile(name string) (*valuesFile, error) {
-	id, err := contentID(f.tree, name)
+	id, err := f.contentID(name)
 	if err != nil {
 		return nil, err
 	}
@@ -37,9 +41,7 @@ func (f *Fleet) valuesFile(name string) (*valuesFile, error) {
 		return nil, err
 	}
 	v := &valuesFile{data: data, refs: strings.Contains(string(data), "${")}
-	if len(data) > maxFile {
-		v.err = fmt.Errorf("the file is larger than %d MiB", maxFile>>20)
-	} else {
+	if v.err = manifest.Check(data, fileBudget()); v.err == nil {
 		v.err = sigsyaml.Unmarshal(data, &v.tree)
 	}
 	f.cache.values.Store(id, v)
@@ -50,7 +52,7 @@ func (f *Fleet) valuesFile(name string) (*valuesFile, error) {
 // lowest first, merged as Helm merges -f files, references replaced. A null stays in them for Helm to delete a default
 // with. The result may share parts with other targets' and must not be changed.
 func (f *Fleet) Values(t Target, source string) (map[string]any, error) {
-	merged := map[string]any{}
+	var merged map[string]any
 	for _, file := range f.ValuesFiles(t) {
 		if file.Source != "" && file.Source != source {
 			continue
@@ -61,6 +63,9 @@ func (f *Fleet) Values(t Target, source string) (map[string]any, error) {
 		}
 		merged = merge(merged, values)
 	}
+	if merged == nil { // null would delete the chart's own values
+		merged = map[string]any{}
+	}
 	return merged, nil
 }
 
@@ -70,31 +75,43 @@ func (f *Fleet) layerValues(t Target, file LayerFile) (map[string]any, error) {
 		return nil, fmt.Errorf("%s: %w", file.Path, err)
 	}
 	if v.err != nil {
-		line, message := splitYAMLError(v.err)
-		message = strings.TrimPrefix(message, "error converting YAML to JSON: ")
-		return nil, &FileError{Problem{File: file.Path, Line: line, Severity: SeverityError, Message: message, Hint: "a values file is a YAML mapping"}, t.Cluster.Name}
+		return nil, v.problem(t, file.Path)
 	}
 	values := v.tree
 	if v.refs {
-		replaced, err := t.replaceValues(v.tree, v.data, file.Path)
+		replaced, err := t.replaceValues(v.tree)
 		if err != nil {
-			return nil, err
+			return nil, t.firstError(v, file.Path)
 		}
 		values, _ = replaced.(map[string]any)
 	}
-	if file.FleetWide {
+	if file.FleetWide && len(values) > 0 {
 		return map[string]any{"global": values}, nil
 	}
 	return values, nil
 }
 
+// problem is the error of a file that cannot be parsed.
+func (v *valuesFile) problem(t Target, name string) error {
+	line, message := splitYAMLError(errors.New(strings.TrimPrefix(v.err.Error(), "error converting YAML to JSON: ")))
+	if strings.HasPrefix(message, "json: ") { // the parser speaks of Go types
+		message = "a values file must be a mapping"
+	}
+	hint := "a values file is a YAML mapping"
+	if strings.Contains(message, "did not find expected") && strings.Contains(string(v.data), "${") {
+		hint = "inside {…} and […], a reference needs quotes"
+	}
+	p := Problem{File: name, Line: max(line, 1), Severity: SeverityError, Message: message, Hint: hint}
+	return &FileError{p, t.Cluster.Name}
+}
+
 // replaceValues copies what holds references; the rest is shared.
-func (t Target) replaceValues(v any, data []byte, file string) (any, error) {
+func (t Target) replaceValues(v any) (any, error) {
 	switch x := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(x))
 		for k, item := range x {
-			replaced, err := t.replaceValues(item, data, file)
+			replaced, err := t.replaceValues(item)
 			if err != nil {
 				return nil, err
 			}
@@ -104,7 +121,7 @@ func (t Target) replaceValues(v any, data []byte, file string) (any, error) {
 	case []any:
 		out := make([]any, len(x))
 		for i, item := range x {
-			replaced, err := t.replaceValues(item, data, file)
+			replaced, err := t.replaceValues(item)
 			if err != nil {
 				return nil, err
 			}
@@ -116,13 +133,46 @@ func (t Target) replaceValues(v any, data []byte, file string) (any, error) {
 			return x, nil
 		}
 		replaced, err := t.replace(x)
-		if err != nil {
-			return nil, t.referenceError(err, x, data, file)
-		}
-		return replaced, nil
+		return helmNumbers(replaced), err
 	default:
 		return v, nil
 	}
+}
+
+// firstError is the first reference in a file, in the order of its lines, that cannot be replaced.
+func (t Target) firstError(v *valuesFile, name string) error {
+	var root yaml.Node
+	if err := yaml.Unmarshal(v.data, &root); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if p := t.badReference(&root); p != nil {
+		p.File = name
+		return &FileError{*p, t.Cluster.Name}
+	}
+	return fmt.Errorf("%s: a reference cannot be replaced for cluster %s", name, t.Cluster.Name)
+}
+
+// badReference finds the first scalar whose references cannot be replaced. Keys are no place for references.
+func (t Target) badReference(n *yaml.Node) *Problem {
+	if n.Kind == yaml.ScalarNode {
+		if !strings.Contains(n.Value, "${") {
+			return nil
+		}
+		if _, err := t.replace(n.Value); err != nil {
+			p := &Problem{Line: n.Line, Column: n.Column, Severity: SeverityError, Message: err.Error()}
+			return p
+		}
+		return nil
+	}
+	for i, item := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			continue
+		}
+		if p := t.badReference(item); p != nil {
+			return p
+		}
+	}
+	return nil
 }
 
 // referenceError says where in a file the reference stands that cannot be replaced.
@@ -142,6 +192,9 @@ func (t Target) referenceError(err error, text string, data []byte, file string)
 func merge(a, b map[string]any) map[string]any {
 	if len(a) == 0 {
 		return b
+	}
+	if len(b) == 0 {
+		return a
 	}
 	out := make(map[string]any, len(a)+len(b))
 	for k, v := range a {

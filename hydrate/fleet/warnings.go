@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"fmt"
+	"io/fs"
+	"maps"
 	"path"
 	"slices"
 )
@@ -15,13 +17,16 @@ func (l *loader) warnf(doc document, at []string, hint, format string, args ...a
 // warnings name what does nothing: it is most often a typing error.
 func (l *loader) warnings() {
 	f := l.fleet
+	values := f.labelValues()
 	for _, a := range f.Apps {
 		if !slices.ContainsFunc(f.Clusters, func(c *Cluster) bool { return a.selector.matches(c.Labels) }) && len(f.Clusters) > 0 {
 			l.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes", "app %s goes to no cluster", a.Name)
 		}
-		l.layerFolders(path.Join(a.Dir, "layers"), a)
+		if a.Dir != "" {
+			l.layerFolders(path.Join(a.Dir, "layers"), a, values)
+		}
 	}
-	l.layerFolders("layers", nil)
+	l.layerFolders("layers", nil, values)
 	for _, e := range f.Spec.Environments {
 		if len(f.ClustersOf(e.Name)) == 0 {
 			l.warnf(l.file, []string{"spec", "environments"}, "", "environment %s has no cluster", e.Name)
@@ -33,62 +38,112 @@ func (l *loader) warnings() {
 		}
 	}
 	for _, layer := range f.layers[1:] {
-		if !layer.custom && !slices.ContainsFunc(f.Clusters, func(c *Cluster) bool { return c.Labels[layer.Name] != "" }) && len(f.Clusters) > 0 {
+		if !layer.custom && len(values[layer.Name]) == 0 && len(f.Clusters) > 0 {
 			l.warnf(l.file, []string{"spec", "layers"}, "", "no cluster has the label of layer %s", layer.Name)
 		}
 	}
 }
 
-// layerFolders looks for folders that no cluster takes.
-func (l *loader) layerFolders(dir string, a *App) {
-	entries, err := l.tree.ReadDir(dir)
-	if err != nil {
-		return // none there
+// labelValues are the values that clusters have for each layer's label.
+type labelValues map[string]map[string]bool
+
+func (f *Fleet) labelValues() labelValues {
+	out := labelValues{}
+	for _, l := range f.layers {
+		values := map[string]bool{}
+		for _, c := range f.Clusters {
+			if v := c.Labels[l.Name]; v != "" {
+				values[v] = true
+			}
+		}
+		out[l.Name] = values
 	}
-	warn := func(p, format string, args ...any) {
+	return out
+}
+
+// layerFolders looks for folders that no cluster takes.
+func (l *loader) layerFolders(dir string, a *App, values labelValues) {
+	warn := func(p, hint, format string, args ...any) {
 		l.problems = append(l.problems, Problem{
-			File: p, Severity: SeverityWarning, Message: fmt.Sprintf(format, args...), Hint: "rename it, or remove it",
+			File: p, Severity: SeverityWarning, Message: fmt.Sprintf(format, args...), Hint: hint,
 		})
 	}
-	for _, e := range entries {
-		p := path.Join(dir, e.Name())
-		if !e.IsDir() {
-			continue
-		}
-		if e.Name() == layerGlobal {
-			l.useless(p, a, warn)
-			continue
-		}
-		if !slices.ContainsFunc(l.fleet.layers, func(x layer) bool { return x.Name == e.Name() }) {
-			warn(p, "%s is no layer of the fleet", e.Name())
-			continue
-		}
-		values, err := l.tree.ReadDir(p)
-		if err != nil {
-			continue
-		}
-		for _, v := range values {
-			inner := path.Join(p, v.Name())
-			if !v.IsDir() {
-				warn(inner, "a layer has folders, one for each value of its label")
-				continue
+	expected := map[string]layer{} // folders, and those on the way to a label with a slash
+	for _, x := range l.fleet.layers {
+		for name := x.Name; name != "."; name = path.Dir(name) {
+			if _, longer := expected[name]; !longer || name == x.Name {
+				expected[name] = x
 			}
-			if !slices.ContainsFunc(l.fleet.Clusters, func(c *Cluster) bool { return c.Labels[e.Name()] == v.Name() }) {
-				warn(inner, "no cluster has %s=%s", e.Name(), v.Name())
-				continue
+		}
+	}
+	var walk func(below string)
+	walk = func(below string) {
+		for _, e := range l.entries(path.Join(dir, below)) {
+			name := path.Join(below, e.Name())
+			p := path.Join(dir, name)
+			x, ok := expected[name]
+			switch {
+			case !e.IsDir():
+			case !ok:
+				warn(p, "rename it, or name it in spec.layers", "%s is no layer of the fleet", name)
+			case x.Name != name:
+				walk(name)
+			case x.custom:
+				warn(p, "move its files to the layer's own paths, or remove it", "layer %s has paths of its own and does not look here", name)
+			case name == layerGlobal:
+				l.useless(p, a, warn)
+			default:
+				l.valueFolders(p, name, a, values[name], warn)
 			}
+		}
+	}
+	walk("")
+}
+
+// entries lists a folder; one that is not there is empty.
+func (l *loader) entries(dir string) []fs.DirEntry {
+	if !l.fleet.has(dir) {
+		return nil
+	}
+	entries, err := l.tree.ReadDir(dir)
+	if err != nil {
+		l.problems = append(l.problems, Problem{File: dir, Severity: SeverityError, Message: err.Error(), Hint: "look whether the repository is complete: git fsck"})
+	}
+	return entries
+}
+
+type warnFunc func(file, hint, format string, args ...any)
+
+func (l *loader) valueFolders(dir, label string, a *App, values map[string]bool, warn warnFunc) {
+	for _, v := range l.entries(dir) {
+		inner := path.Join(dir, v.Name())
+		switch {
+		case !v.IsDir():
+			warn(inner, "move it into one", "a layer has folders, one for each value of its label")
+		case !values[v.Name()]:
+			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(), nearest(v.Name(), values))
+		default:
 			l.useless(inner, a, warn)
 		}
 	}
 }
 
+// nearest is didYouMean among values, if they are few enough to compare.
+func nearest(got string, values map[string]bool) string {
+	const most = 100
+	if len(values) > most {
+		return ""
+	}
+	return didYouMean(got, slices.Sorted(maps.Keys(values)))
+}
+
 // useless warns of values for an app without a chart, and of folders in which nothing is read.
-func (l *loader) useless(dir string, a *App, warn func(string, string, ...any)) {
+func (l *loader) useless(dir string, a *App, warn warnFunc) {
 	if a == nil {
 		return
 	}
 	hasHelm := slices.ContainsFunc(a.Sources, func(s Source) bool { return s.Helm != nil })
 	if values := path.Join(dir, "values.yaml"); !hasHelm && l.fleet.has(values) {
-		warn(values, "app %s has no Helm source that could take values", a.Name)
+		warn(values, "remove it, or write a Kustomize component", "app %s has no Helm source that could take values", a.Name)
 	}
 }

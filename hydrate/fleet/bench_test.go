@@ -1,0 +1,57 @@
+package fleet
+
+import "testing"
+
+func BenchmarkLoadCold(b *testing.B) {
+	tree := newMemTree(bigFleet(1000, 20))
+	for b.Loop() {
+		if f, problems := Load(b.Context(), tree, NewCache()); f == nil {
+			b.Fatal(problems)
+		}
+	}
+}
+
+func BenchmarkLoadWarm(b *testing.B) {
+	tree, cache := newMemTree(bigFleet(1000, 20)), NewCache()
+	Load(b.Context(), tree, cache)
+	for b.Loop() {
+		if f, problems := Load(b.Context(), tree, cache); f == nil {
+			b.Fatal(problems)
+		}
+	}
+}
+
+func BenchmarkTargets(b *testing.B) {
+	f := mustLoad(b, bigFleet(1000, 20), NewCache())
+	for b.Loop() {
+		if n := len(f.Targets()); n != 20000 {
+			b.Fatal(n)
+		}
+	}
+}
+
+func BenchmarkValues20000(b *testing.B) {
+	f := mustLoad(b, bigFleet(1000, 20), NewCache())
+	targets := f.Targets()
+	for b.Loop() {
+		for _, t := range targets {
+			if _, err := f.Values(t, ""); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkAppendKey20000(b *testing.B) {
+	f := mustLoad(b, bigFleet(1000, 20), NewCache())
+	targets := f.Targets()
+	var key []byte
+	for b.Loop() {
+		for _, t := range targets {
+			var err error
+			if key, err = f.AppendKey(key[:0], t); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

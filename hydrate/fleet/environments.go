@@ -1,0 +1,134 @@
+package fleet
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func (l *loader) checkEnvironments() {
+	environments := l.fleet.Spec.Environments
+	after, first := map[string][]string{}, map[string]int{}
+	for i, e := range environments {
+		at := []string{"spec", "environments", strconv.Itoa(i)}
+		if !l.checkName(l.file, e.Name, append(at, "name")...) {
+			continue
+		}
+		if j, ok := first[e.Name]; ok {
+			other := child(l.file.node, "spec", "environments", strconv.Itoa(j))
+			l.errorf(l.file, append(at, "name"), "rename one", "the environment %s is there twice, first in line %d", e.Name, other.Line)
+			continue
+		}
+		first[e.Name], after[e.Name] = i, e.After
+		l.checkPromotion(e, at)
+	}
+	seen, names := map[string]bool{}, slices.Sorted(maps.Keys(after))
+	for i, e := range environments {
+		at := []string{"spec", "environments", strconv.Itoa(i), "after"}
+		for j, before := range e.After {
+			if _, ok := after[before]; !ok {
+				l.errorf(l.file, append(at, strconv.Itoa(j)), "known: "+strings.Join(names, ", "),
+					"environment %s comes after %q, which does not exist%s", e.Name, before, didYouMean(before, names))
+			}
+		}
+		if cycle := findCycle(e.Name, after, seen); cycle != nil {
+			l.errorf(l.file, at, "remove one `after`", "environments wait for each other: %s", strings.Join(cycle, " → "))
+			return
+		}
+	}
+}
+
+func (l *loader) checkPromotion(e Environment, at []string) {
+	p := e.Promotion
+	at = append(slices.Clone(at), "promotion")
+	l.checkDuration(p.Bake, e.Name, append(at, "bake"))
+	for i, w := range p.Windows {
+		l.checkWindow(w, append(at, "windows", strconv.Itoa(i)))
+	}
+	if h := p.Health.Healthy; h != "" {
+		digits, ok := strings.CutSuffix(h, "%")
+		if n, err := strconv.Atoi(digits); !ok || err != nil || n < 0 || n > 100 {
+			l.errorf(l.file, append(at, "health", "healthy"), "such as 100%", "%q is no share of clusters", h)
+		}
+	}
+	names, rest := map[string]bool{}, ""
+	for i, w := range p.Waves {
+		place := append(slices.Clone(at), "waves", strconv.Itoa(i))
+		switch {
+		case names[w.Name]:
+			l.errorf(l.file, place, "rename one", "environment %s has two waves %s", e.Name, w.Name)
+		case w.Percent != 0 && w.Count != 0:
+			l.errorf(l.file, place, "keep one of them", "wave %s has both percent and count", w.Name)
+		case w.Percent < 0 || w.Percent > 100:
+			l.errorf(l.file, append(place, "percent"), "1 to 100", "wave %s: %d is no percentage", w.Name, w.Percent)
+		case w.Count < 0 || w.MaxParallel < 0:
+			l.errorf(l.file, place, "leave it out for no bound", "wave %s: a count cannot be negative", w.Name)
+		case rest != "":
+			l.errorf(l.file, place, "put it before "+rest, "wave %s comes after %s, which takes all that is left", w.Name, rest)
+		}
+		names[w.Name] = true
+		if w.Clusters == nil && w.Percent == 0 && w.Count == 0 {
+			rest = w.Name
+		}
+		l.checkDuration(w.Bake, e.Name, append(place, "bake"))
+		if w.Clusters != nil {
+			if _, err := compileSelector(w.Clusters); err != nil {
+				l.errorf(l.file, append(place, "clusters"), "as in a Kubernetes label selector", "environment %s, wave %s: %v", e.Name, w.Name, err)
+			}
+		}
+	}
+	if p.Approvers.Count < 0 {
+		l.errorf(l.file, append(at, "approvers", "count"), "1 or more", "%d approvals cannot be asked for", p.Approvers.Count)
+	}
+}
+
+func (l *loader) checkWindow(w Window, at []string) {
+	days := []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
+	for i, day := range w.Days {
+		if !slices.Contains(days, day) {
+			l.errorf(l.file, append(slices.Clone(at), "days", strconv.Itoa(i)), "one of "+strings.Join(days, ", "), "%q is no day%s", day, didYouMean(day, days))
+		}
+	}
+	clock := regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$`)
+	for key, value := range map[string]string{"from": w.From, "to": w.To} {
+		if !clock.MatchString(value) {
+			l.errorf(l.file, append(slices.Clone(at), key), `such as "09:00"`, "%q is no time of day", value)
+		}
+	}
+	if w.From == w.To {
+		l.errorf(l.file, append(slices.Clone(at), "to"), `a whole day is from "00:00" to "24:00"`, "the window closes when it opens")
+	}
+	zone := regexp.MustCompile(`^[A-Za-z]+([-+_/A-Za-z0-9]*[A-Za-z0-9])?$`)
+	if w.TimeZone != "" && !zone.MatchString(w.TimeZone) {
+		l.errorf(l.file, append(slices.Clone(at), "timeZone"), "an IANA name such as Europe/Berlin", "%q is no time zone", w.TimeZone)
+	}
+}
+
+func (l *loader) checkDuration(d Duration, environment string, at []string) {
+	if d == "" {
+		return
+	}
+	if _, err := d.Parse(); err != nil {
+		l.errorf(l.file, at, "such as 30m or 2h", "environment %s: %v", environment, err)
+	}
+}
+
+// hasPassword says whether a URL carries credentials. An ssh:// URL may name its user.
+func hasPassword(s string) bool {
+	if !strings.Contains(s, "://") {
+		return false
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		host, _, _ := strings.Cut(s[strings.Index(s, "://")+3:], "/")
+		return strings.Contains(host, "@")
+	}
+	if u.User == nil {
+		return false
+	}
+	_, password := u.User.Password()
+	return password || u.Scheme != "ssh"
+}

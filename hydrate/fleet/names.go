@@ -1,0 +1,72 @@
+package fleet
+
+import "strings"
+
+const maxName = 63
+
+// validName holds for what can be part of a path, of a branch and of a label at once.
+func validName(s string) bool {
+	return len(s) <= maxName && dotted(s, isLowerAlnum, "-.") && !strings.Contains(s, "..") && !strings.HasSuffix(s, ".lock")
+}
+
+// validNamespace is Kubernetes' rule for a namespace.
+func validNamespace(s string) bool { return len(s) <= maxName && dotted(s, isLowerAlnum, "-") }
+
+func validLabelKey(s string) bool {
+	const maxPrefix = 253
+	prefix, name, found := strings.Cut(s, "/")
+	if !found {
+		name = prefix
+	} else if len(prefix) > maxPrefix || !dotted(prefix, isLowerAlnum, "-.") || strings.Contains(prefix, "..") {
+		return false
+	}
+	return len(name) <= maxName && dotted(name, isAlnum, "-_.")
+}
+
+func validLabelValue(s string) bool {
+	return s == "" || len(s) <= maxName && dotted(s, isAlnum, "-_.")
+}
+
+// dotted holds for a text that begins and ends with an edge character and has edge or inner ones between.
+func dotted(s string, edge func(byte) bool, inner string) bool {
+	if s == "" || !edge(s[0]) || !edge(s[len(s)-1]) {
+		return false
+	}
+	for i := 1; i < len(s)-1; i++ {
+		if !edge(s[i]) && strings.IndexByte(inner, s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func isLowerAlnum(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
+
+func isAlnum(c byte) bool { return isLowerAlnum(c) || c >= 'A' && c <= 'Z' }
+
+// findCycle finds a cycle that a node leads into; seen holds the nodes that are known to lead into none, so that many
+// paths to one node cost no more than one.
+func findCycle(name string, next map[string][]string, seen map[string]bool) []string {
+	var stack []string
+	var visit func(name string) []string
+	visit = func(name string) []string {
+		if seen[name] {
+			return nil
+		}
+		for i, above := range stack {
+			if above == name {
+				return append(append([]string(nil), stack[i:]...), name)
+			}
+		}
+		stack = append(stack, name)
+		for _, n := range next[name] {
+			if cycle := visit(n); cycle != nil {
+				return cycle
+			}
+		}
+		stack = stack[:len(stack)-1]
+		seen[name] = true
+		return nil
+	}
+	return visit(name)
+}

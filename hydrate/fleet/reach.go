@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"path"
+	"slices"
+)
+
+// components finds the targets whose layers hold a component that reads a changed path beyond its own directory.
+func (a *affected) components(f *Fleet, changed []string, reach Reach) {
+	if len(changed) == 0 {
+		return
+	}
+	asked := map[string]bool{}
+	reads := func(dir string) bool {
+		known, ok := asked[dir]
+		if !ok {
+			known = f.isComponent(dir) && readsAny(reach(f, Source{Kustomize: &PathSource{Path: dir}}), changed)
+			asked[dir] = known
+		}
+		return known
+	}
+	for dir, rest := range f.layerFolders("") {
+		if reads(dir) {
+			for _, c := range f.clustersOfLayer(rest) {
+				a.addCluster(f, c)
+			}
+		}
+	}
+	for _, app := range f.Apps {
+		if app.Dir == "" {
+			continue
+		}
+		for dir, rest := range f.layerFolders(app.Dir) {
+			if !reads(dir) {
+				continue
+			}
+			for _, c := range f.clustersOfLayer(rest) {
+				if f.Places(app, c) {
+					a.add(c, app)
+				}
+			}
+		}
+	}
+	a.customComponents(f, reads)
+}
+
+func (a *affected) customComponents(f *Fleet, reads func(string) bool) {
+	var templates []string
+	for _, l := range f.layers {
+		templates = append(templates, l.Components...)
+	}
+	if len(templates) == 0 {
+		return
+	}
+	for _, t := range f.Targets() {
+		for _, template := range templates {
+			if p := resolvedPath(t, template); p != "" && reads(p) {
+				a.add(t.Cluster, t.App)
+			}
+		}
+	}
+}
+
+// layerFolders are the conventional folders of layers that are there, with their path below `layers`. A folder that
+// cannot be listed counts as empty: the rendering that needs it fails on it.
+func (f *Fleet) layerFolders(base string) map[string]string {
+	out := map[string]string{}
+	for _, l := range f.layers {
+		dir := path.Join(base, "layers", l.Name)
+		if l.custom || !f.has(dir) {
+			continue
+		}
+		if l.Name == layerGlobal {
+			out[dir] = l.Name + "/"
+			continue
+		}
+		entries, err := f.tree.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				out[path.Join(dir, e.Name())] = l.Name + "/" + e.Name() + "/"
+			}
+		}
+	}
+	return out
+}
+
+func readsAny(reads, changed []string) bool {
+	return slices.ContainsFunc(changed, func(c string) bool {
+		return slices.ContainsFunc(reads, func(r string) bool { return touches(c, r) })
+	})
+}
