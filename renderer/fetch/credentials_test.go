@@ -135,10 +135,9 @@ func TestDefaultCredentialFiles(t *testing.T) {
 
 func TestTLSSettingsOfRepositories(t *testing.T) {
 	t.Parallel()
-	repo := newChartRepo(t, httptest.NewTLSServer)
+	repo := newChartRepo(t, quietTLS)
 	repo.offer(t, false, "1.2.3")
 	repo.before = demandBasic
-	repo.Config.ErrorLog = nil
 	ca := writeFile(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: repo.Certificate().Raw})))
 	bad := writeFile(t, "bad.pem", "no certificate")
 	for extra, text := range map[string]string{
@@ -157,7 +156,7 @@ func TestTLSSettingsOfRepositories(t *testing.T) {
 		}
 	}
 	// What is allowed for one repository is not for another host that its index points to.
-	other := newChartRepo(t, httptest.NewTLSServer)
+	other := newChartRepo(t, quietTLS)
 	other.files["web-1.2.3.tgz"] = repo.files["web-1.2.3.tgz"]
 	repo.index = strings.Replace(repo.index, "web-1.2.3.tgz", other.repo()+"/web-1.2.3.tgz", 1)
 	creds := NewCredentials(nil, repositoriesYAML(t, repo.repo(), aliceYAML+"  insecure_skip_tls_verify: true\n"))
@@ -172,8 +171,8 @@ func TestCredentialsStayAtTheirOrigin(t *testing.T) {
 	t.Parallel()
 	for _, passAll := range []bool{false, true} {
 		for _, way := range []string{"absolute URL", "redirect"} {
-			repo := newChartRepo(t, httptest.NewTLSServer)
-			other := newChartRepo(t, httptest.NewTLSServer) // same name, other port
+			repo := newChartRepo(t, quietTLS)
+			other := newChartRepo(t, quietTLS) // same name, other port
 			repo.offer(t, false, "1.2.3")
 			other.files["web-1.2.3.tgz"] = repo.files["web-1.2.3.tgz"]
 			target := other.repo() + "/web-1.2.3.tgz"

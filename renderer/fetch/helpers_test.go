@@ -3,6 +3,8 @@ package fetch
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -50,6 +52,14 @@ func newChartRepo(t testing.TB, start func(http.Handler) *httptest.Server) *char
 	r.Server = start(http.HandlerFunc(r.serve))
 	t.Cleanup(r.Close)
 	return r
+}
+
+// quietTLS is httptest.NewTLSServer without a log of the handshakes that tests make fail.
+func quietTLS(h http.Handler) *httptest.Server {
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	return s
 }
 
 func (r *chartRepo) serve(w http.ResponseWriter, req *http.Request) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -250,7 +249,7 @@ func TestNoDowngrade(t *testing.T) {
 	t.Parallel()
 	plain := newChartRepo(t, httptest.NewServer)
 	plain.offer(t, true, "1.2.3")
-	repo := newChartRepo(t, httptest.NewTLSServer)
+	repo := newChartRepo(t, quietTLS)
 	repo.before = func(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, plain.URL+r.URL.Path, http.StatusFound)
 		return true
@@ -343,9 +342,7 @@ func TestUserAgentAndGzipIndex(t *testing.T) {
 
 func TestConnectionFailures(t *testing.T) {
 	t.Parallel()
-	tlsServer := httptest.NewUnstartedServer(http.NotFoundHandler())
-	tlsServer.Config.ErrorLog = log.New(io.Discard, "", 0)
-	tlsServer.StartTLS()
+	tlsServer := quietTLS(http.NotFoundHandler())
 	t.Cleanup(tlsServer.Close)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)

@@ -119,7 +119,7 @@ func entriesBlock(index []byte) ([]byte, error) {
 			continue
 		}
 		if start >= 0 {
-			if l.item() {
+			if l.item() || l.text[0] == '\t' {
 				return nil, errNotBlock
 			}
 			return index[start:l.pos], nil

@@ -16,7 +16,8 @@ const (
 )
 
 // ParseLock reads a lock file strictly: an unknown or repeated key, a wrong type, a chart that is locked twice, a
-// digest or version that is none are errors with their line. All of them are reported, not the first alone.
+// digest or version that is none are errors with their line. All of them are reported, not the first alone. No bytes
+// at all are an empty lock.
 func ParseLock(data []byte) (*Lock, error) {
 	if len(data) > maxLock {
 		return nil, fmt.Errorf("%s: larger than %d MiB: run `sluice deps lock` to write it again", LockFile, maxLock>>20)
@@ -24,11 +25,14 @@ func ParseLock(data []byte) (*Lock, error) {
 	if yamlWeight(data) > maxLockNodes {
 		return nil, fmt.Errorf("%s: too many entries: run `sluice deps lock` to write it again", LockFile)
 	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return &Lock{}, nil
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s:1: the file is empty: run `sluice deps lock` to write it again", LockFile)
+			return nil, fmt.Errorf("%s:1: the file has only comments: run `sluice deps lock` to write it again", LockFile)
 		}
 		return nil, fmt.Errorf("%s: not valid YAML (%s): run `sluice deps lock` to write it again", LockFile, clip(err.Error(), 200))
 	}
