@@ -3,7 +3,7 @@ package fleet
 import "testing"
 
 func BenchmarkLoadCold(b *testing.B) {
-	tree := newMemTree(bigFleet(1000, 20))
+	tree := newMemTree(bigFleet())
 	for b.Loop() {
 		if f, problems := Load(b.Context(), tree, NewCache()); f == nil {
 			b.Fatal(problems)
@@ -12,8 +12,10 @@ func BenchmarkLoadCold(b *testing.B) {
 }
 
 func BenchmarkLoadWarm(b *testing.B) {
-	tree, cache := newMemTree(bigFleet(1000, 20)), NewCache()
-	Load(b.Context(), tree, cache)
+	tree, cache := newMemTree(bigFleet()), NewCache()
+	if f, problems := Load(b.Context(), tree, cache); f == nil {
+		b.Fatal(problems)
+	}
 	for b.Loop() {
 		if f, problems := Load(b.Context(), tree, cache); f == nil {
 			b.Fatal(problems)
@@ -22,7 +24,7 @@ func BenchmarkLoadWarm(b *testing.B) {
 }
 
 func BenchmarkTargets(b *testing.B) {
-	f := mustLoad(b, bigFleet(1000, 20), NewCache())
+	f := mustLoad(b, bigFleet(), NewCache())
 	for b.Loop() {
 		if n := len(f.Targets()); n != 20000 {
 			b.Fatal(n)
@@ -31,7 +33,7 @@ func BenchmarkTargets(b *testing.B) {
 }
 
 func BenchmarkValues20000(b *testing.B) {
-	f := mustLoad(b, bigFleet(1000, 20), NewCache())
+	f := mustLoad(b, bigFleet(), NewCache())
 	targets := f.Targets()
 	for b.Loop() {
 		for _, t := range targets {
@@ -43,7 +45,7 @@ func BenchmarkValues20000(b *testing.B) {
 }
 
 func BenchmarkAppendKey20000(b *testing.B) {
-	f := mustLoad(b, bigFleet(1000, 20), NewCache())
+	f := mustLoad(b, bigFleet(), NewCache())
 	targets := f.Targets()
 	var key []byte
 	for b.Loop() {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 func (l *loader) checkEnvironments() {
@@ -47,6 +48,9 @@ func (l *loader) checkPromotion(e Environment, at []string) {
 	l.checkDuration(p.Bake, e.Name, append(at, "bake"))
 	for i, w := range p.Windows {
 		l.checkWindow(w, append(at, "windows", strconv.Itoa(i)))
+	}
+	for i, f := range p.Freezes {
+		l.checkFreeze(f, append(slices.Clone(at), "freezes", strconv.Itoa(i)))
 	}
 	if h := p.Health.Healthy; h != "" {
 		digits, ok := strings.CutSuffix(h, "%")
@@ -104,6 +108,18 @@ func (l *loader) checkWindow(w Window, at []string) {
 	zone := regexp.MustCompile(`^[A-Za-z]+([-+_/A-Za-z0-9]*[A-Za-z0-9])?$`)
 	if w.TimeZone != "" && !zone.MatchString(w.TimeZone) {
 		l.errorf(l.file, append(slices.Clone(at), "timeZone"), "an IANA name such as Europe/Berlin", "%q is no time zone", w.TimeZone)
+	}
+}
+
+func (l *loader) checkFreeze(f Freeze, at []string) {
+	from, err := time.Parse(time.RFC3339, f.From)
+	if err != nil {
+		l.errorf(l.file, append(at, "from"), "such as 2026-12-20T00:00:00Z", "%q is no time", f.From)
+		return
+	}
+	to, err := time.Parse(time.RFC3339, f.To)
+	if err != nil || !to.After(from) {
+		l.errorf(l.file, append(at, "to"), "a later time, such as 2027-01-02T00:00:00Z", "%q is no time after the freeze begins", f.To)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,7 +19,6 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-//nolint:gochecknoglobals // a test flag
 var update = flag.Bool("update", false, "write the schemas")
 
 const base = "apiVersion: sluice.dev/v1alpha1\n"
@@ -60,21 +60,22 @@ func mapFS(files map[string]string) fstest.MapFS {
 	return out
 }
 
-func load(t testing.TB, files map[string]string) *Fleet {
-	t.Helper()
-	f, problems := Load(t.Context(), mapFS(files), NewCache())
+func load(tb testing.TB, files map[string]string) *Fleet {
+	tb.Helper()
+	f, problems := Load(tb.Context(), mapFS(files), NewCache())
 	if err := problems.Err(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return f
 }
 
-func target(t testing.TB, f *Fleet, app, cluster string) Target {
-	t.Helper()
+func target(tb testing.TB, f *Fleet, cluster string) Target {
+	tb.Helper()
+	const app = "web"
 	a, ok := f.App(app)
 	c, ok2 := f.Cluster(cluster)
 	if !ok || !ok2 {
-		t.Fatalf("no %s or %s", app, cluster)
+		tb.Fatalf("no %s or %s", app, cluster)
 	}
 	return Target{a, c}
 }
@@ -85,7 +86,7 @@ func TestValuesMergeInOrder(t *testing.T) {
 		"a": `{"edge":null,"global":{"edge":true,"env":"dev"},"host":"a.x.org","list":[1,2],"m":{"a":1,"b":2},"replicas":3}`,
 		"b": `{"global":{"env":"prod"},"host":"b.x.org","list":[3],"m":{"a":1,"b":null,"c":3,"d":4},"replicas":5}`,
 	} {
-		v, err := f.Values(target(t, f, "web", cluster), "")
+		v, err := f.Values(target(t, f, cluster), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +167,7 @@ func TestWarnings(t *testing.T) {
 
 func TestReferences(t *testing.T) {
 	f := load(t, small())
-	tgt := target(t, f, "web", "a")
+	tgt := target(t, f, "a")
 	for in, want := range map[string]any{
 		"${cluster.vars.size}":           int64(3),
 		"n${cluster.vars.size}":          "n3",
@@ -192,7 +193,7 @@ func TestReferences(t *testing.T) {
 	files := small()
 	files["apps/web/layers/region/us/values.yaml"] = "a: b\nc:\n  - ${cluster.vars.nope}\n"
 	broken := load(t, files)
-	_, err := broken.Values(target(t, broken, "web", "b"), "")
+	_, err := broken.Values(target(t, broken, "b"), "")
 	if err == nil || !strings.Contains(err.Error(), "apps/web/layers/region/us/values.yaml:3:5") || !strings.Contains(err.Error(), "cluster b") {
 		t.Errorf("got %v", err)
 	}
@@ -203,7 +204,7 @@ func FuzzReferences(f *testing.F) {
 		f.Add(s)
 	}
 	fleet := load(f, small())
-	tgt := target(f, fleet, "web", "a")
+	tgt := target(f, fleet, "a")
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := tgt.replace(s)
 		if err != nil {
@@ -236,19 +237,19 @@ func FuzzDecode(f *testing.F) {
 
 func TestComponentFile(t *testing.T) {
 	f := load(t, small())
-	got, err := target(t, f, "web", "a").ComponentFile("kustomization.yaml", []byte("kind: Component\npatches:\n- patch: |-\n    - op: replace\n      path: /spec/replicas\n      value: ${cluster.vars.size}\n    - op: add\n      path: /x\n      value: on-${cluster.name}\n"))
+	got, err := target(t, f, "a").ComponentFile("kustomization.yaml", []byte("kind: Component\npatches:\n- patch: |-\n    - op: replace\n      path: /spec/replicas\n      value: ${cluster.vars.size}\n    - op: add\n      path: /x\n      value: on-${cluster.name}\n"))
 	if err != nil || !strings.Contains(string(got), "value: 3\n") || !strings.Contains(string(got), "value: on-a") {
 		t.Errorf("%s %v", got, err)
 	}
 	same := []byte("a:   b # ${HOME} is none of ours?\n")
-	if got, err := target(t, f, "web", "a").ComponentFile("x.txt", same); err != nil || string(got) != string(same) {
+	if got, err := target(t, f, "a").ComponentFile("x.txt", same); err != nil || string(got) != string(same) {
 		t.Errorf("%s %v", got, err)
 	}
 }
 
 func TestExplain(t *testing.T) {
 	f := load(t, small())
-	chains, err := f.Explain(target(t, f, "web", "b"), "", "m.b", Defaults{"charts/web/values.yaml", []byte("m:\n  b: 0\n")})
+	chains, err := f.Explain(target(t, f, "b"), "", "m.b", Defaults{"charts/web/values.yaml", []byte("m:\n  b: 0\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,11 +265,11 @@ func TestExplain(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
-	all, err := f.Explain(target(t, f, "web", "a"), "", "", Defaults{})
+	all, err := f.Explain(target(t, f, "a"), "", "", Defaults{})
 	if err != nil || len(all) != 7 {
 		t.Errorf("%d chains %v", len(all), err)
 	}
-	if _, err := f.Explain(target(t, f, "web", "a"), "", "nope", Defaults{}); err == nil {
+	if _, err := f.Explain(target(t, f, "a"), "", "nope", Defaults{}); err == nil {
 		t.Error("nothing sets nope")
 	}
 }
@@ -283,7 +284,7 @@ func TestRepositoriesOfOthersKeepTheirLayout(t *testing.T) {
 		"charts/web/values-prod.yaml":         "a: 2\n",
 		"overlays/dev/web/kustomization.yaml": "kind: Component\n",
 	})
-	tgt := target(t, f, "web", "a")
+	tgt := target(t, f, "a")
 	v, err := f.Values(tgt, "")
 	if err != nil || v["a"] != 1.0 {
 		t.Errorf("%v %v", v, err)
@@ -302,10 +303,7 @@ func TestAffectedIsASuperset(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		before := generated(6, 3)
-		after := map[string]string{}
-		for k, v := range before {
-			after[k] = v
-		}
+		after := maps.Clone(before)
 		var changed []string
 		for range 1 + r.IntN(3) {
 			changed = append(changed, edit(r, after))
@@ -315,7 +313,7 @@ func TestAffectedIsASuperset(t *testing.T) {
 		if base == nil {
 			t.Fatal(problems)
 		}
-		head, problems := Load(t.Context(), mapFS(after), cache)
+		head, _ := Load(t.Context(), mapFS(after), cache)
 		if head == nil {
 			continue // the edit broke the fleet
 		}
@@ -434,12 +432,16 @@ func BenchmarkFleet(b *testing.B) {
 	targets := f.Targets()
 	b.Run("load cold", func(b *testing.B) {
 		for b.Loop() {
-			Load(b.Context(), tree, NewCache())
+			if f, problems := Load(b.Context(), tree, NewCache()); f == nil {
+				b.Fatal(problems)
+			}
 		}
 	})
 	b.Run("load warm", func(b *testing.B) {
 		for b.Loop() {
-			Load(b.Context(), tree, cache)
+			if f, problems := Load(b.Context(), tree, cache); f == nil {
+				b.Fatal(problems)
+			}
 		}
 	})
 	b.Run("place", func(b *testing.B) {
@@ -484,8 +486,14 @@ func TestSchemas(t *testing.T) {
 			t.Errorf("%s says too little", name)
 		}
 	}
+	validateFixtures(t, schemas)
+}
+
+// validateFixtures holds the fleet that the demonstration uses against the schemas.
+func validateFixtures(t *testing.T, schemas map[string][]byte) {
+	t.Helper()
 	checked := 0
-	err = filepath.WalkDir("../../testdata/fleet", func(p string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir("../../testdata/fleet", func(p string, d os.DirEntry, err error) error {
 		kind := map[bool]string{strings.HasSuffix(p, "app.yaml"): "app.json", filepath.Base(p) == "sluice.yaml": "fleet.json", strings.Contains(p, "/clusters/"): "cluster.json"}[true]
 		if err != nil || d.IsDir() || kind == "" {
 			return err

@@ -294,8 +294,8 @@ func contentID(tree Tree, name string) (string, error) {
 			return err
 		}
 		sum := sha256.Sum256(data)
-		fmt.Fprintf(h, "%s\x00%d\x00%x\n", strings.TrimPrefix(p, name), d.Type(), sum)
-		return nil
+		_, err = fmt.Fprintf(h, "%s\x00%d\x00%x\n", strings.TrimPrefix(p, name), d.Type(), sum)
+		return err
 	})
 	return hex.EncodeToString(h.Sum(nil)), err
 }

@@ -79,7 +79,7 @@ func (t *memTree) identify(name string) string {
 	slices.Sort(n.names)
 	h := sha256.New()
 	for _, child := range n.names {
-		fmt.Fprintf(h, "%s\x00%s\n", child, t.identify(path.Join(name, child)))
+		h.Write([]byte(child + "\x00" + t.identify(path.Join(name, child)) + "\n"))
 	}
 	n.id = memID(hex.EncodeToString(h.Sum(nil)))
 	return string(n.id)
@@ -149,7 +149,8 @@ func (f *memFile) Size() int64                { return f.memNode.Size() }
 var _ io.Reader = (*memFile)(nil)
 
 // bigFleet is a fleet of many clusters and apps, as the benchmarks of the whole program have it.
-func bigFleet(clusters, apps int) map[string]string {
+func bigFleet() map[string]string {
+	const clusters, apps = 1000, 20
 	files := map[string]string{
 		"sluice.yaml": base + `kind: Fleet
 metadata: {name: big}
@@ -197,11 +198,11 @@ spec:
 	return files
 }
 
-func mustLoad(t testing.TB, files map[string]string, cache *Cache) *Fleet {
-	t.Helper()
-	f, problems := Load(t.Context(), newMemTree(files), cache)
+func mustLoad(tb testing.TB, files map[string]string, cache *Cache) *Fleet {
+	tb.Helper()
+	f, problems := Load(tb.Context(), newMemTree(files), cache)
 	if f == nil {
-		t.Fatalf("the fleet does not load:\n%v", problems)
+		tb.Fatalf("the fleet does not load:\n%v", problems)
 	}
 	return f
 }

@@ -12,7 +12,7 @@ type Metadata struct {
 }
 
 // FleetFile is sluice.yaml: what holds for the whole repository.
-type FleetFile struct {
+type FleetFile struct { //nolint:revive // the kind is called Fleet, beside ClusterFile and AppFile
 	// APIVersion is sluice.dev/v1alpha1.
 	APIVersion string `json:"apiVersion" jsonschema:"required,enum=sluice.dev/v1alpha1"`
 	// Kind is Fleet.
@@ -24,7 +24,7 @@ type FleetFile struct {
 }
 
 // FleetSpec says what the fleet consists of.
-type FleetSpec struct {
+type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside ClusterSpec and AppSpec
 	// Trunk is the branch whose commits are hydrated. Default: main.
 	Trunk string `json:"trunk,omitempty"`
 	// Files names where clusters and apps stand, for a repository with a layout of its own.
@@ -78,6 +78,8 @@ type Promotion struct {
 	Health Health `json:"health,omitzero"`
 	// Windows are the only times at which promotions go in.
 	Windows []Window `json:"windows,omitempty"`
+	// Freezes are times at which no promotion goes in.
+	Freezes []Freeze `json:"freezes,omitempty"`
 	// Approvers must agree.
 	Approvers Approvers `json:"approvers,omitzero"`
 	// Waves are ordered parts of the environment's clusters.
@@ -102,6 +104,16 @@ type Window struct {
 	To string `json:"to" jsonschema:"required"`
 	// TimeZone by its IANA name. Default: UTC.
 	TimeZone string `json:"timeZone,omitempty"`
+}
+
+// Freeze is a span of time without promotions.
+type Freeze struct {
+	// From is when it begins, such as 2026-12-20T00:00:00Z.
+	From string `json:"from" jsonschema:"required,format=date-time"`
+	// To is when it ends.
+	To string `json:"to" jsonschema:"required,format=date-time"`
+	// Reason is shown to whoever has to wait.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Approvers are people who must agree to a promotion.

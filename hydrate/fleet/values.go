@@ -3,6 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -26,7 +27,7 @@ type FileError struct {
 }
 
 // Error gives the problem on one line.
-func (e *FileError) Error() string { return e.Problem.String() }
+func (e *FileError) Error() string { return e.String() }
 
 func (f *Fleet) valuesFile(name string) (*valuesFile, error) {
 	id, err := f.contentID(name)
@@ -197,9 +198,7 @@ func merge(a, b map[string]any) map[string]any {
 		return a
 	}
 	out := make(map[string]any, len(a)+len(b))
-	for k, v := range a {
-		out[k] = v
-	}
+	maps.Copy(out, a)
 	for k, v := range b {
 		if inner, ok := v.(map[string]any); ok {
 			if below, ok := out[k].(map[string]any); ok {

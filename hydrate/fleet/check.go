@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Check looks at what Load does not: the values files and components of every target, and the references in them and in
+// the apps. A problem that several clusters have is reported once.
+func (f *Fleet) Check(ctx context.Context) Problems {
+	targets := f.Targets()
+	found := make([][]error, len(targets))
+	group, ctx := errgroup.WithContext(ctx)
+	workers := runtime.GOMAXPROCS(0)
+	for w := range workers {
+		group.Go(func() error {
+			for i := w; i < len(targets) && ctx.Err() == nil; i += workers {
+				found[i] = f.checkTarget(targets[i])
+			}
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return Problems{{File: fleetFile, Severity: SeverityError, Message: "checking was stopped: " + err.Error(), Hint: "run it again"}}
+	}
+	return gather(targets, found)
+}
+
+func (f *Fleet) checkTarget(t Target) []error {
+	var out []error
+	resolved, err := f.Resolve(t)
+	if err != nil {
+		out = append(out, err)
+	}
+	if slices.ContainsFunc(resolved.Sources, func(s Source) bool { return s.Helm != nil }) {
+		for _, file := range f.ValuesFiles(t) {
+			if _, err := f.layerValues(t, file); err != nil {
+				out = append(out, err)
+			}
+		}
+	}
+	for _, c := range f.Components(t) {
+		if err := f.checkComponent(t, c.Path); err != nil {
+			out = append(out, err)
+		}
+	}
+	return out
+}
+
+// checkComponent replaces the references of a component's files, if there are any.
+func (f *Fleet) checkComponent(t Target, dir string) error {
+	id, err := f.contentID(dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if refs, err := f.references(id, dir); err != nil || len(refs) == 0 {
+		return err
+	}
+	entries, err := f.tree.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		if e.IsDir() {
+			if err := f.checkComponent(t, name); err != nil {
+				return err
+			}
+			continue
+		}
+		if !e.Type().IsRegular() {
+			continue
+		}
+		data, err := f.tree.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if _, err := t.ComponentFile(name, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gather makes one problem of those that differ in the cluster only.
+func gather(targets []Target, found [][]error) Problems {
+	type group struct {
+		problem  Problem
+		clusters []string
+	}
+	groups := map[string]*group{}
+	var order []string
+	for i, errs := range found {
+		name := targets[i].Cluster.Name
+		for _, err := range errs {
+			p := asProblem(err)
+			key := fmt.Sprintf("%s\x00%d\x00%d\x00%s", p.File, p.Line, p.Column, strings.ReplaceAll(firstClause(p.Message), "cluster "+name, "cluster"))
+			g, ok := groups[key]
+			if !ok {
+				g = &group{problem: p}
+				groups[key] = g
+				order = append(order, key)
+			}
+			if n := len(g.clusters); n == 0 || g.clusters[n-1] != name {
+				g.clusters = append(g.clusters, name)
+			}
+		}
+	}
+	var out Problems
+	for _, key := range order {
+		g := groups[key]
+		if len(g.clusters) > 1 {
+			g.problem.Message += "; the same for " + someOf(g.clusters[1:])
+		}
+		out = append(out, g.problem)
+	}
+	return out.sorted()
+}
+
+// firstClause leaves out what a cluster has instead.
+func firstClause(message string) string {
+	first, _, _ := strings.Cut(message, ", which has")
+	return first
+}
+
+func asProblem(err error) Problem {
+	if e, ok := errors.AsType[*FileError](err); ok {
+		return e.Problem
+	}
+	return Problem{File: fleetFile, Severity: SeverityError, Message: err.Error()}
+}
