@@ -3,6 +3,7 @@ package kustomize_test
 import (
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -70,4 +71,13 @@ func errorOf(t *testing.T, files []kustomize.File, root string) string {
 		t.Fatalf("got no error but\n%s", text(t, got))
 	}
 	return err.Error()
+}
+
+// mapFS gives files as a Tree that has links too.
+func mapFS(files []kustomize.File) fstest.MapFS {
+	out := fstest.MapFS{}
+	for _, f := range files {
+		out[f.Path] = &fstest.MapFile{Data: f.Data}
+	}
+	return out
 }

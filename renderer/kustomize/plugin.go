@@ -141,7 +141,9 @@ func (s *scan) builtin(kind string, text []byte, at place) error {
 	case "PatchStrategicMergeTransformer":
 		return decoded(text, func(p *builtins.PatchStrategicMergeTransformerPlugin) {
 			for i, ref := range strategicTexts(p.Paths) {
-				s.fail(s.strategic(ref, at.at("%spaths[%d]", field, i)))
+				if !s.full() {
+					s.fail(s.strategic(ref, at.at("%spaths[%d]", field, i)))
+				}
 			}
 			s.patch("", p.Patches, at)
 		})
@@ -162,6 +164,9 @@ func (s *scan) builtin(kind string, text []byte, at place) error {
 
 // patch follows the path of a YAML file and the same as text; either may be empty.
 func (s *scan) patch(ref, text string, at place) {
+	if s.full() {
+		return
+	}
 	if ref != "" {
 		s.fail(s.yaml(ref, at))
 	}

@@ -26,13 +26,16 @@ type scan struct {
 }
 
 func (s *scan) fail(err error) {
-	if err != nil && len(s.errs) <= maxErrors {
+	if err != nil && !s.full() {
 		s.errs = append(s.errs, err)
 	}
 }
 
+// full is true if more errors would not be reported: each costs a search for its line.
+func (s *scan) full() bool { return len(s.errs) > maxErrors }
+
 func (s *scan) err() error {
-	if len(s.errs) > maxErrors {
+	if s.full() {
 		s.errs[maxErrors] = fmt.Errorf("%s: and more", s.file.file)
 	}
 	return errors.Join(s.errs...)
@@ -60,9 +63,7 @@ func (s *scan) kustomization(k *types.Kustomization) {
 	s.patches("patches", k.Patches)
 	s.patches("patchesJson6902", k.PatchesJson6902)
 	for i := range k.Replacements {
-		if ref := k.Replacements[i].Path; ref != "" {
-			s.fail(s.yaml(ref, s.file.at("replacements[%d].path", i)))
-		}
+		s.patch(k.Replacements[i].Path, "", s.file.at("replacements[%d].path", i))
 	}
 	s.each("generators", k.Generators, s.plugin)
 	s.each("transformers", k.Transformers, s.plugin)
@@ -71,30 +72,31 @@ func (s *scan) kustomization(k *types.Kustomization) {
 
 func (s *scan) each(field string, refs []string, follow func(string, place) error) {
 	for i, ref := range refs {
+		if s.full() {
+			return
+		}
 		s.fail(follow(ref, s.file.at("%s[%d]", field, i)))
 	}
 }
 
 func (s *scan) patches(field string, patches []types.Patch) {
 	for i, p := range patches {
-		if p.Path != "" {
-			s.fail(s.yaml(p.Path, s.file.at("%s[%d].path", field, i)))
-		}
-		s.fail(s.text([]byte(p.Patch), s.file.at("%s[%d].patch", field, i)))
+		s.patch(p.Path, "", s.file.at("%s[%d].path", field, i))
+		s.patch("", p.Patch, s.file.at("%s[%d].patch", field, i))
 	}
 }
 
 // sources follows what a ConfigMap or Secret is made of.
 func (s *scan) sources(kv *types.KvPairSources, at place, field string) {
 	for i, source := range kv.FileSources {
-		key, ref, keyed := strings.Cut(source, "=")
-		if !keyed {
-			ref = key
+		ref := source
+		if _, file, keyed := strings.Cut(source, "="); keyed && !address.MatchString(source) && !hint.MatchString(source) {
+			ref = file
 		}
-		s.fail(s.raw(ref, at.at("%sfiles[%d]", field, i)))
+		s.raw(ref, at.at("%sfiles[%d]", field, i))
 	}
 	for i, ref := range kv.EnvSources {
-		s.fail(s.raw(ref, at.at("%senvs[%d]", field, i)))
+		s.raw(ref, at.at("%senvs[%d]", field, i))
 	}
 }
 
@@ -128,9 +130,11 @@ func (s *scan) load(full string, found fs.FileInfo, ref string, at place) ([]byt
 }
 
 // raw takes a file that is not parsed.
-func (s *scan) raw(ref string, at place) error {
-	_, err := s.take(ref, at)
-	return err
+func (s *scan) raw(ref string, at place) {
+	if !s.full() {
+		_, err := s.take(ref, at)
+		s.fail(err)
+	}
 }
 
 // yaml takes a file that is parsed as YAML.
