@@ -24,17 +24,17 @@ func demandBasic(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-func repositoriesYAML(t testing.TB, url, extra string) CredentialFiles {
-	t.Helper()
-	return CredentialFiles{Repositories: writeFile(t, "repositories.yaml",
+func repositoriesYAML(tb testing.TB, url, extra string) CredentialFiles {
+	tb.Helper()
+	return CredentialFiles{Repositories: writeFile(tb, "repositories.yaml",
 		fmt.Sprintf("apiVersion: \"\"\nrepositories:\n- name: x\n  url: https://elsewhere.example.com\n  username: no\n  password: no\n- name: acme\n  url: %s\n%s", url, extra))}
 }
 
 const aliceYAML = "  username: alice\n  password: " + password + "\n"
 
-func dockerJSON(t testing.TB, host string) string {
-	t.Helper()
-	return writeFile(t, "config.json", `{"auths":{"`+host+`":{"auth":"`+base64.StdEncoding.EncodeToString([]byte("alice:"+password))+`"}}}`)
+func dockerJSON(tb testing.TB, host string) string {
+	tb.Helper()
+	return writeFile(tb, "config.json", `{"auths":{"`+host+`":{"auth":"`+base64.StdEncoding.EncodeToString([]byte("alice:"+password))+`"}}}`)
 }
 
 func TestBasicAuthOfChartRepositories(t *testing.T) {
@@ -205,7 +205,6 @@ func TestCredentialsStayAtTheirOrigin(t *testing.T) {
 }
 
 func TestRegistryCredentials(t *testing.T) {
-
 	s := newOCI(t)
 	data := s.push(t, "1.2.3", "")
 	ref := Ref{"", s.chart(), "^1"}
@@ -268,5 +267,5 @@ func writeHelper(t *testing.T, dir, answer string) {
 	if err := os.WriteFile(filepath.Join(dir, "docker-credential-sluicetest"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+"/usr/bin"+string(os.PathListSeparator)+"/bin")
 }

@@ -19,19 +19,19 @@ import (
 )
 
 // packChart makes a real chart archive; note lands in it, so that equal versions can have different bytes.
-func packChart(t testing.TB, name, version, note string) []byte {
-	t.Helper()
+func packChart(tb testing.TB, name, version, note string) []byte {
+	tb.Helper()
 	c := &chart.Chart{
 		Metadata:  &chart.Metadata{APIVersion: chart.APIVersionV2, Name: name, Version: version, Description: note},
 		Templates: []*chart.File{{Name: "templates/cm.yaml", Data: []byte("kind: ConfigMap # " + note + "\n")}},
 	}
-	file, err := chartutil.Save(c, t.TempDir())
+	file, err := chartutil.Save(c, tb.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return data
 }
@@ -46,11 +46,11 @@ type chartRepo struct {
 	before   func(http.ResponseWriter, *http.Request) bool // true: answered
 }
 
-func newChartRepo(t testing.TB, start func(http.Handler) *httptest.Server) *chartRepo {
-	t.Helper()
+func newChartRepo(tb testing.TB, start func(http.Handler) *httptest.Server) *chartRepo {
+	tb.Helper()
 	r := &chartRepo{files: map[string][]byte{}, index: "apiVersion: v1\nentries: {}\n"}
 	r.Server = start(http.HandlerFunc(r.serve))
-	t.Cleanup(r.Close)
+	tb.Cleanup(r.Close)
 	return r
 }
 
@@ -64,7 +64,7 @@ func quietTLS(h http.Handler) *httptest.Server {
 
 func (r *chartRepo) serve(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
-	r.requests = append(r.requests, req.Clone(context.Background()))
+	r.requests = append(r.requests, req.Clone(req.Context()))
 	before, index, file := r.before, r.index, r.files[strings.TrimPrefix(req.URL.Path, "/charts/")]
 	r.mu.Unlock()
 	switch {
@@ -102,12 +102,12 @@ func (r *chartRepo) asked(suffix string) int {
 }
 
 // offer publishes versions of the chart web, with or without digests in the index, and returns the archives.
-func (r *chartRepo) offer(t testing.TB, digests bool, versions ...string) map[string][]byte {
-	t.Helper()
+func (r *chartRepo) offer(tb testing.TB, digests bool, versions ...string) map[string][]byte {
+	tb.Helper()
 	archives := map[string][]byte{}
 	index := "apiVersion: v1\nentries:\n  other:\n  - version: 9.9.9\n    urls: [other.tgz]\n  web:\n"
 	for _, v := range versions {
-		archives[v] = packChart(t, "web", v, "")
+		archives[v] = packChart(tb, "web", v, "")
 		name := "web-" + v + ".tgz"
 		index += fmt.Sprintf("  - apiVersion: v2\n    name: web\n    version: %s\n    urls:\n    - %s\n", v, name)
 		if digests {
@@ -132,9 +132,9 @@ func (s *instant) sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-func newFetcher(t testing.TB, change ...func(*Options)) *Fetcher {
-	t.Helper()
-	o := Options{CacheDir: filepath.Join(t.TempDir(), "cache"), Sleep: (&instant{}).sleep, Timeout: 20 * time.Second}
+func newFetcher(tb testing.TB, change ...func(*Options)) *Fetcher {
+	tb.Helper()
+	o := Options{CacheDir: filepath.Join(tb.TempDir(), "cache"), Sleep: (&instant{}).sleep, Timeout: 20 * time.Second}
 	for _, f := range change {
 		f(&o)
 	}
@@ -159,11 +159,11 @@ func hostOf(s *httptest.Server) string {
 	return host
 }
 
-func writeFile(t testing.TB, name, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
+func writeFile(tb testing.TB, name, content string) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), name)
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return path
 }

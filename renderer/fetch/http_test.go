@@ -169,10 +169,9 @@ func TestCancellation(t *testing.T) {
 			<-r.Context().Done()
 			return true
 		}
-		start := time.Now()
 		_, err := newFetcher(t).Resolve(ctx, Ref{repo.repo(), "web", "*"})
-		if !errors.Is(err, context.Canceled) || time.Since(start) > 10*time.Second {
-			t.Errorf("%s: %v after %s", suffix, err, time.Since(start))
+		if !errors.Is(err, context.Canceled) { // the server would wait for ever
+			t.Errorf("%s: %v", suffix, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package fetch
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"reflect"
@@ -72,7 +73,7 @@ func TestBadIndexes(t *testing.T) {
 		"a: &a [x,x]\nb: &b [*a,*a]\nentries:\n  web: [*b,*b,*b]\n":             errBadIndex,
 		"entries:\n  web:\n  - version: 1.0.0\n    urls: {a: b}\n    x: &x y\n": errBadIndex,
 	} {
-		if _, err := findChart([]byte(text), "web"); err != error(want) {
+		if _, err := findChart([]byte(text), "web"); !errors.Is(err, want) {
 			t.Errorf("%.60q: %v, want %v", text, err, want)
 		}
 	}

@@ -24,11 +24,10 @@ type ociServer struct {
 	requests []string
 	headers  []http.Header
 	before   func(http.ResponseWriter, *http.Request) bool
-	pageSize int
 }
 
-func newOCI(t testing.TB) *ociServer {
-	t.Helper()
+func newOCI(tb testing.TB) *ociServer {
+	tb.Helper()
 	s := &ociServer{}
 	handler := ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0)))
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,7 +40,7 @@ func newOCI(t testing.TB) *ociServer {
 			handler.ServeHTTP(w, r)
 		}
 	}))
-	t.Cleanup(s.Close)
+	tb.Cleanup(s.Close)
 	return s
 }
 
@@ -66,15 +65,15 @@ func (s *ociServer) asked(part string) int {
 func (s *ociServer) chart() string { return "oci://" + hostOf(s.Server) + "/charts/web" }
 
 // push publishes with Helm's own client, under a tag of its own choice where tag is given.
-func (s *ociServer) push(t testing.TB, version, note string) []byte {
-	t.Helper()
+func (s *ociServer) push(tb testing.TB, version, note string) []byte {
+	tb.Helper()
 	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptWriter(io.Discard))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	data := packChart(t, "web", version, note)
+	data := packChart(tb, "web", version, note)
 	if _, err := client.Push(data, hostOf(s.Server)+"/charts/web:"+version); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return data
 }
@@ -122,31 +121,35 @@ func TestOCIResolve(t *testing.T) {
 	}
 }
 
-func retag(t testing.TB, s *ociServer, from, to string) {
-	t.Helper()
+func retag(tb testing.TB, s *ociServer, from, to string) {
+	tb.Helper()
 	base := s.URL + "/v2/charts/web/manifests/"
-	resp, err := s.Client().Get(base + from)
+	req, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, base+from, nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	defer resp.Body.Close()
-	put(t, s, base+to, resp.Header.Get("Content-Type"), resp.Body)
+	resp, err := s.Client().Do(req)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	put(tb, s, base+to, resp.Header.Get("Content-Type"), resp.Body)
 }
 
-func put(t testing.TB, s *ociServer, address, mediaType string, body io.Reader) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, address, body)
+func put(tb testing.TB, s *ociServer, address, mediaType string, body io.Reader) {
+	tb.Helper()
+	req, err := http.NewRequestWithContext(tb.Context(), http.MethodPut, address, body)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	req.Header.Set("Content-Type", mediaType)
 	resp, err := s.Client().Do(req)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusCreated {
-		t.Fatal(resp.Status)
+		tb.Fatal(resp.Status)
 	}
 }
 
