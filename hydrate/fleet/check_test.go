@@ -3,6 +3,7 @@ package fleet
 import (
 	"bytes"
 	"context"
+	"os"
 	"strings"
 	"testing"
 )
@@ -42,6 +43,31 @@ func TestCheckOfAGoodFleet(t *testing.T) {
 	f := mustLoad(t, bigFleet(), NewCache())
 	if p := f.Check(t.Context()); len(p) != 0 {
 		t.Error(p)
+	}
+}
+
+func TestDemonstrationFleet(t *testing.T) {
+	tree, ok := os.DirFS("../../testdata/fleet").(Tree)
+	if !ok {
+		t.Fatal("a directory is no tree")
+	}
+	f, problems := Load(t.Context(), tree, NewCache())
+	if len(problems) > 0 || len(f.Targets()) == 0 {
+		t.Fatal(problems)
+	}
+	if problems := f.Check(t.Context()); len(problems) > 0 {
+		t.Error(problems)
+	}
+}
+
+func TestAppsInOneFolder(t *testing.T) {
+	app := base + "kind: App\nmetadata: {name: %}\nspec: {namespace: n, placement: {}, source: {manifests: {path: m}}}\n"
+	f, problems := Load(t.Context(), newMemTree(tiny(map[string]string{
+		"apps/web/app.yaml":                            strings.ReplaceAll(app, "%", "web") + "---\n" + strings.ReplaceAll(app, "%", "api"),
+		"apps/web/layers/region/r1/kustomization.yaml": "kind: Component\n",
+	})), NewCache())
+	if f == nil || !strings.Contains(problems[0].Message, "api and web stand in one folder") {
+		t.Error(problems)
 	}
 }
 

@@ -18,7 +18,13 @@ func (l *loader) warnf(doc document, at []string, hint, format string, args ...a
 func (l *loader) warnings() {
 	f := l.fleet
 	values := f.labelValues()
+	folders := map[string]*App{}
 	for _, a := range f.Apps {
+		if first, ok := folders[a.Dir]; ok && a.Dir != "" && f.has(path.Join(a.Dir, "layers")) {
+			l.warnf(a.doc, []string{"metadata", "name"}, "give each app a folder, or give the layers paths with ${app}",
+				"apps %s and %s stand in one folder and share the layers in it", first.Name, a.Name)
+		}
+		folders[a.Dir] = a
 		if !slices.ContainsFunc(f.Clusters, func(c *Cluster) bool { return a.selector.matches(c.Labels) }) && len(f.Clusters) > 0 {
 			l.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes", "app %s goes to no cluster", a.Name)
 		}

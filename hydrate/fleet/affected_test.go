@@ -1,0 +1,202 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	helmvalues "helm.sh/helm/v3/pkg/cli/values"
+	"helm.sh/helm/v3/pkg/getter"
+)
+
+// foreignFleet has a layout of its own: path templates, components that share files, a label with a slash, named sources.
+func foreignFleet() map[string]string {
+	files := map[string]string{
+		"sluice.yaml": base + `kind: Fleet
+metadata: {name: foreign}
+spec:
+  files: {clusters: ["infra/**/*.yaml"], apps: ["fleet/*.yaml"]}
+  layers:
+    - {name: environment, values: ["charts/${app}/values-${environment}.yaml"], components: ["overlays/${environment}/${app}"]}
+    - example.com/zone
+    - {name: cluster, values: ["env/${cluster.name}.yaml", "vars/${cluster.vars.file:=none}.yaml"]}
+  environments: [{name: dev}, {name: prod, after: [dev]}]
+`,
+		"shared/kustomization.yaml": "kind: Component\n", "shared/x.yaml": "x: ${cluster.name}\n",
+		"env/c1.yaml": "a: 1\n", "vars/f.yaml": "a: 1\n",
+	}
+	for i := range 6 {
+		vars := ""
+		if i%2 == 0 {
+			vars = "file: f"
+		}
+		files[fmt.Sprintf("infra/z%d/c%d.yaml", i%2, i)] = fmt.Sprintf("%skind: Cluster\nmetadata: {name: c%d, labels: {example.com/zone: z%d}}\nspec: {environment: %s, vars: {%s}}\n",
+			base, i, i%3, []string{"dev", "prod"}[i%2], vars)
+	}
+	for _, app := range []string{"one", "two"} {
+		files["fleet/"+app+".yaml"] = base + "kind: App\nmetadata: {name: " + app + "}\nspec:\n  namespace: n\n  placement: {}\n  sources:\n" +
+			"  - name: main\n    helm: {path: \"charts/${app}\"}\n  - kustomize: {path: \"k/${environment}\"}\n"
+		for _, environment := range []string{"dev", "prod"} {
+			files["charts/"+app+"/values-"+environment+".yaml"] = "a: 1\n"
+			files["charts/"+app+"/values-"+environment+".main.yaml"] = "b: ${cluster.name}\n"
+			files["overlays/"+environment+"/"+app+"/kustomization.yaml"] = "kind: Component\ncomponents: [../../../shared]\n"
+			files["k/"+environment+"/kustomization.yaml"] = "resources: []\n"
+		}
+	}
+	files["fleet/layers/example.com/zone/z1/values.yaml"] = "z: 1\n"
+	files["layers/example.com/zone/z2/kustomization.yaml"] = "kind: Component\ncomponents: [../../../../shared]\n"
+	return files
+}
+
+func foreignReach(_ *Fleet, s Source) []string {
+	p := s.path()
+	if s.Kustomize != nil && (strings.HasPrefix(p, "overlays/") || strings.HasPrefix(p, "layers/")) {
+		return []string{p, "shared"}
+	}
+	return []string{p}
+}
+
+// fingerprints are all that a target's rendering reads.
+func fingerprints(t *testing.T, f *Fleet, files map[string]string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, target := range f.Targets() {
+		key, err := f.AppendKey(nil, target)
+		if err != nil {
+			key = []byte(err.Error())
+		}
+		resolved, err := f.Resolve(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads := []string{}
+		for _, s := range resolved.Sources {
+			reads = append(reads, foreignReach(f, s)...)
+		}
+		for _, c := range f.Components(target) {
+			reads = append(reads, foreignReach(f, Source{Kustomize: &PathSource{Path: c.Path}})...)
+		}
+		for _, r := range reads {
+			for _, name := range sortedKeys(files) {
+				if touches(name, r) {
+					key = append(key, name+"\x00"+files[name]...)
+				}
+			}
+		}
+		out[target.String()] = string(key)
+	}
+	return out
+}
+
+func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
+	checked := 0
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		before := foreignFleet()
+		after := maps.Clone(before)
+		names := sortedKeys(before)
+		var changed []string
+		for range 1 + r.IntN(3) {
+			name := names[r.IntN(len(names))]
+			switch r.IntN(4) {
+			case 0:
+				if name != "sluice.yaml" {
+					delete(after, name)
+				}
+			case 1:
+				name = fmt.Sprintf("env/c%d.main.yaml", r.IntN(6))
+				after[name] = "n: 1\n"
+			default:
+				after[name] = strings.NewReplacer("zone: z1", "zone: z2", "file: f", "file: g", "environment: dev", "environment: prod", "a: 1", "a: 2").Replace(before[name]) + "# edited\n"
+			}
+			changed = append(changed, name)
+		}
+		cache := NewCache()
+		old := mustLoad(t, before, cache)
+		head, _ := Load(t.Context(), newMemTree(after), cache)
+		if head == nil {
+			continue
+		}
+		named := map[string]bool{}
+		for _, a := range Affected(old, head, changed, foreignReach) {
+			named[a.Cluster+"/"+a.App] = true
+		}
+		x, y := fingerprints(t, old, before), fingerprints(t, head, after)
+		all := maps.Clone(x)
+		maps.Copy(all, y)
+		for k := range all {
+			if x[k] != y[k] {
+				checked++
+				if !named[k] {
+					t.Errorf("seed %d: %v: %s changed and was not named", seed, changed, k)
+				}
+			}
+		}
+	}
+	if checked < 200 {
+		t.Errorf("only %d targets changed: the edits test too little", checked)
+	}
+}
+
+// TestAffectedIsNotEverything holds that one cluster's file names that cluster alone.
+func TestAffectedIsNotEverything(t *testing.T) {
+	files := bigFleet()
+	cache := NewCache()
+	before := mustLoad(t, files, cache)
+	changed := "apps/app00/layers/cluster/c0007/values.yaml"
+	files[changed] = "env: {F: other}\n"
+	after := mustLoad(t, files, cache)
+	got := Affected(before, after, []string{changed}, func(_ *Fleet, s Source) []string { return []string{s.path()} })
+	if want := []AffectedTarget{{"c0007", "app00", EffectChanged}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%d: %v", len(got), got)
+	}
+}
+
+func BenchmarkAffectedOneFile(b *testing.B) {
+	files, cache := bigFleet(), NewCache()
+	before := mustLoad(b, files, cache)
+	changed := "apps/app00/layers/cluster/c0007/values.yaml"
+	files[changed] = "env: {F: other}\n"
+	after := mustLoad(b, files, cache)
+	for b.Loop() {
+		Affected(before, after, []string{changed}, func(_ *Fleet, s Source) []string { return []string{s.path()} })
+	}
+}
+
+// TestValuesEqualHelms merges the same files with Helm's own code for -f.
+func TestValuesEqualHelms(t *testing.T) {
+	texts := []string{
+		"a: {b: 1, c: [1, 2], d: {e: 1.5, f: 010}}\nbig: 12345678901234567890\non: yes\nwhen: 2020-01-01\ns: '1'\n",
+		"a: {c: null, d: {g: 0x1F, f: 1e3}}\nbig: null\n",
+		"a: {b: {x: 1}, c: {y: 2}}\n1: number\n",
+		"# nothing\n",
+		"a: {b: 2, d: null}\nlist: [a: 1, b]\n",
+	}
+	files := tiny(map[string]string{"layers/region/r1/values.yaml": "", "sluice.yaml": base +
+		"kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layers: [{name: cluster, values: [v/0.yaml, v/1.yaml, v/2.yaml, v/3.yaml, v/4.yaml]}]\n  environments: [{name: dev}]\n"})
+	dir := t.TempDir()
+	options := helmvalues.Options{}
+	for i, text := range texts {
+		name := fmt.Sprintf("v/%d.yaml", i)
+		files[name] = text
+		local := filepath.Join(dir, filepath.Base(name))
+		if err := os.WriteFile(local, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		options.ValueFiles = append(options.ValueFiles, local)
+	}
+	want, err := options.MergeValues(getter.Providers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := mustLoad(t, files, NewCache())
+	got, err := f.Values(tinyTarget(t, f, "a"), "")
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %#v %v\nwant %#v", got, err, want)
+	}
+}
