@@ -20,7 +20,6 @@ type Renderer interface {
 // Bundle is everything that one rendering depends on. It holds bytes, never places: whoever fills it has already
 // read them from Git or from an archive whose digest was locked.
 type Bundle struct {
-	Release     string   // Helm's release name
 	Namespace   string   // the app's namespace
 	KubeVersion string   // the cluster's Kubernetes version, with or without `v`
 	APIVersions []string // what the cluster serves beyond the built-in, as `group/version` or `group/version/Kind`
@@ -37,6 +36,7 @@ type Source struct {
 
 // HelmSource is a chart with its values.
 type HelmSource struct {
+	Release      string // name of the release
 	Chart        Content
 	Dependencies []Dependency // charts that Chart.yaml asks for and `charts/` lacks
 	Values       []byte       // JSON object; null deletes a default
@@ -108,7 +108,7 @@ type Field struct {
 // Digest names the bundle: bundles of equal digests render alike.
 func (b *Bundle) Digest() string {
 	h := digester{sha256.New()}
-	h.text(b.Release, b.Namespace, b.KubeVersion)
+	h.text(b.Namespace, b.KubeVersion)
 	h.number(len(b.APIVersions))
 	h.text(b.APIVersions...)
 	h.number(len(b.Sources))
@@ -148,7 +148,7 @@ func (d digester) flag(v bool) {
 func (d digester) source(s *Source) {
 	switch {
 	case s.Helm != nil:
-		d.text("helm", s.Helm.Chart.Digest, string(s.Helm.Values))
+		d.text("helm", s.Helm.Release, s.Helm.Chart.Digest, string(s.Helm.Values))
 		d.number(len(s.Helm.Dependencies))
 		for i := range s.Helm.Dependencies {
 			d.text(s.Helm.Dependencies[i].Name, s.Helm.Dependencies[i].Chart.Digest)

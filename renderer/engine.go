@@ -117,7 +117,7 @@ func (e *Engine) helm(ctx context.Context, b *Bundle, s *HelmSource, probe bool)
 		}
 	}
 	result, err := chart.Render(ctx, helm.Options{
-		ReleaseName: b.Release,
+		ReleaseName: s.Release,
 		Namespace:   b.Namespace,
 		KubeVersion: b.KubeVersion,
 		APIVersions: b.APIVersions,

@@ -48,7 +48,7 @@ func chart(templates map[string]string) Content {
 }
 
 func helmBundle(values string, templates map[string]string) *Bundle {
-	return &Bundle{Release: "r", Namespace: "ns", KubeVersion: "1.33.0", Sources: []Source{{Helm: &HelmSource{Chart: chart(templates), Values: []byte(values)}}}}
+	return &Bundle{Namespace: "ns", KubeVersion: "1.33.0", Sources: []Source{{Helm: &HelmSource{Release: "r", Chart: chart(templates), Values: []byte(values)}}}}
 }
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\ndata:\n  v: %s\n"
@@ -177,7 +177,7 @@ func TestBundleDigest(t *testing.T) {
 	base := func() *Bundle { return helmBundle(`{"a": 1}`, map[string]string{"a.yaml": "x"}) }
 	seen := map[string]string{base().Digest(): "base"}
 	for name, change := range map[string]func(*Bundle){
-		"release":    func(b *Bundle) { b.Release = "q" },
+		"release":    func(b *Bundle) { b.Sources[0].Helm.Release = "q" },
 		"namespace":  func(b *Bundle) { b.Namespace = "q" },
 		"version":    func(b *Bundle) { b.KubeVersion = "1.34.0" },
 		"apis":       func(b *Bundle) { b.APIVersions = []string{"a/v1"} },

@@ -79,6 +79,14 @@ func (w *Writer) Len() int {
 	return len(w.objects)
 }
 
+// Has says whether the object is among the new ones.
+func (w *Writer) Has(h Hash) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ok := w.objects[h]
+	return ok
+}
+
 // Blob adds a file's bytes.
 func (w *Writer) Blob(data []byte) (Hash, error) { return w.add("blob", data) }
 

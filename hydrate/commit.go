@@ -1,0 +1,212 @@
+package hydrate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// commit makes the environment's commits and moves its branches: those of clusters first, the environment's last, so
+// that a run that is cut off leaves an environment branch that still tells what is to be done.
+func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) error {
+	moves, err := r.clusterMoves(ctx, out, p, tree, w)
+	if err != nil || out.Status != "" {
+		return err
+	}
+	tip := p.state.tip
+	out.New = hashText(tip.Hash)
+	if tree.tree != tip.Tree || !p.state.exists() {
+		h, err := w.Commit(r.spec(p.name, tree.tree, tip.Hash, tree))
+		if err != nil {
+			return err
+		}
+		moves = append(moves, gitstore.Move{Branch: out.Branch, Old: tip.Hash, New: h})
+		out.New = h.String()
+	}
+	switch {
+	case len(moves) == 0:
+		out.Status = StatusUnchanged
+		return nil
+	case !r.request.Write:
+		out.Status = StatusPlanned
+		return nil
+	}
+	r.h.Progress("push "+p.name, 0, len(moves))
+	results, err := r.h.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: r.request.PerPush})
+	if err != nil {
+		return err
+	}
+	out.Status, out.Reason = judge(results)
+	if out.Status != StatusUpdated {
+		out.New, out.Clusters = "", nil
+	}
+	return nil
+}
+
+func judge(results []gitstore.MoveResult) (Status, string) {
+	var bad []gitstore.MoveResult
+	status := StatusUpdated
+	for _, m := range results {
+		switch m.State {
+		case gitstore.Updated:
+			continue
+		case gitstore.Rejected:
+			status = StatusRejected
+		default:
+			if status == StatusUpdated {
+				status = StatusConflict
+			}
+		}
+		bad = append(bad, m)
+	}
+	if len(bad) == 0 {
+		return StatusUpdated, ""
+	}
+	reasons := make([]string, 0, len(bad))
+	const most = 3
+	for _, m := range bad[:min(most, len(bad))] {
+		reasons = append(reasons, m.Branch+": "+m.Reason)
+	}
+	if len(bad) > most {
+		reasons = append(reasons, fmt.Sprintf("and %d more", len(bad)-most))
+	}
+	return status, strings.Join(reasons, "; ")
+}
+
+// clusterMoves plans the moves of cluster branches. A refusal is in out.Status.
+func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) ([]gitstore.Move, error) {
+	var moves []gitstore.Move
+	for _, c := range r.view.fleet.ClustersOf(p.name) {
+		branch := r.view.fleet.ClusterBranch(c)
+		tip := r.refs[branch]
+		want, ok := tree.clusters[c.Name]
+		switch {
+		case c.State == "frozen":
+			continue
+		case !ok || c.State == "retired":
+			if r.request.Prune && !tip.IsZero() {
+				moves = append(moves, r.deletion(out, c.Name, branch, tip))
+			}
+			continue
+		}
+		move, reason, err := r.clusterMove(ctx, p, c, want, tip, w)
+		if err != nil {
+			return nil, err
+		}
+		if reason != "" {
+			out.Status, out.Reason = StatusRefused, reason
+			return nil, nil
+		}
+		if move != nil {
+			moves = append(moves, *move)
+			out.Clusters = append(out.Clusters, ClusterResult{Cluster: c.Name, Branch: branch, Old: hashText(tip), New: move.New.String()})
+		}
+	}
+	if r.request.Prune {
+		gone, err := r.goneBranches(ctx, out, p)
+		if err != nil {
+			return nil, err
+		}
+		moves = append(moves, gone...)
+	}
+	return moves, nil
+}
+
+func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitstore.Hash) gitstore.Move {
+	out.Clusters = append(out.Clusters, ClusterResult{Cluster: cluster, Branch: branch, Old: hashText(tip)})
+	return gitstore.Move{Branch: branch, Old: tip}
+}
+
+// clusterMove makes a cluster's commit, if its tree is another than that of its branch.
+func (r *run) clusterMove(ctx context.Context, p *environmentPlan, c *fleet.Cluster, want, tip gitstore.Hash, w *gitstore.Writer) (*gitstore.Move, string, error) {
+	branch := r.view.fleet.ClusterBranch(c)
+	if tip.IsZero() {
+		if _, was := p.state.clusters[c.Name]; was && !r.request.Recreate {
+			return nil, fmt.Sprintf("somebody deleted the branch %s: run with --recreate to make it again, or retire the cluster", branch), nil
+		}
+	} else {
+		current, err := r.h.store.Commit(ctx, tip)
+		if err != nil {
+			return nil, "", err
+		}
+		if current.Tree == want {
+			return nil, "", nil
+		}
+		if trailer(current.Message, TrailerEnvironment) == "" && !r.request.Overwrite {
+			return nil, fmt.Sprintf("%s has the commit %s by %s that Sluice did not make: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign",
+				branch, tip.Short(), current.Author.Name), nil
+		}
+	}
+	h, err := w.Commit(r.spec(p.name, want, tip, nil))
+	if err != nil {
+		return nil, "", err
+	}
+	return &gitstore.Move{Branch: branch, Old: tip, New: h}, "", nil
+}
+
+// goneBranches deletes branches of clusters that the registry does not have any more. Only a branch whose last commit
+// Sluice made for this environment is one.
+func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *environmentPlan) ([]gitstore.Move, error) {
+	known := map[string]bool{}
+	for _, c := range r.view.fleet.Clusters {
+		known[r.view.fleet.ClusterBranch(c)] = true
+	}
+	for _, e := range r.view.fleet.Spec.Environments {
+		known[r.view.fleet.EnvironmentBranch(e.Name)] = true
+	}
+	var unknown []string
+	var tips []gitstore.Hash
+	for branch, tip := range r.refs {
+		if !known[branch] {
+			unknown, tips = append(unknown, branch), append(tips, tip)
+		}
+	}
+	if err := r.h.Branches.Fetch(ctx, tips...); err != nil {
+		return nil, err
+	}
+	slices.Sort(unknown)
+	var moves []gitstore.Move
+	for _, branch := range unknown {
+		tip, err := r.h.store.Commit(ctx, r.refs[branch])
+		if err != nil {
+			return nil, err
+		}
+		if trailer(tip.Message, TrailerEnvironment) == p.name && trailer(tip.Message, TrailerSource) != "" && branch != out.Branch {
+			moves = append(moves, r.deletion(out, branch, branch, tip.Hash))
+		}
+	}
+	return moves, nil
+}
+
+// spec describes a rendered commit. All in it comes from the source commit, so that the same inputs give the same commit.
+func (r *run) spec(environment string, tree, parent gitstore.Hash, counts *written) gitstore.CommitSpec {
+	source := r.request.Commit
+	subject, _, _ := strings.Cut(strings.TrimSpace(source.Message), "\n")
+	body := fmt.Sprintf("Rendered from %s.", source.Hash)
+	if counts != nil {
+		body = fmt.Sprintf("Rendered from %s: %d objects, %d added, %d changed, %d removed.", source.Hash, counts.objects, counts.added, counts.changed, counts.removed)
+	}
+	committer := r.view.fleet.Spec.Output.Committer
+	spec := gitstore.CommitSpec{
+		Tree:   tree,
+		Author: source.Author,
+		Committer: gitstore.Signature{
+			Name: cmp.Or(committer.Name, "Sluice"), Email: cmp.Or(committer.Email, "sluice@localhost"), When: source.Committer.When,
+		},
+		Message: gitstore.Message(cmp.Or(subject, "(no subject)"), body, []gitstore.Trailer{
+			{Key: TrailerSource, Value: source.Hash.String()},
+			{Key: TrailerEnvironment, Value: environment},
+			{Key: TrailerVersion, Value: r.h.Version},
+		}),
+		Signer: r.h.Signer,
+	}
+	if !parent.IsZero() {
+		spec.Parents = []gitstore.Hash{parent}
+	}
+	return spec
+}
