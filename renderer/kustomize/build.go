@@ -69,11 +69,7 @@ func (b *Builder) run(ctx context.Context, j job) (objects []manifest.Object, er
 		return nil, explain(err, j.names)
 	}
 	for _, r := range built.Resources() {
-		text, err := r.MarshalJSON()
-		if err != nil {
-			return nil, explain(err, j.names)
-		}
-		decoded, err := manifest.Decode(text, b.budget)
+		decoded, err := convert(r, b.budget)
 		if err != nil {
 			return nil, fmt.Errorf("what became of %s: %w", r.OrgId(), err)
 		}
