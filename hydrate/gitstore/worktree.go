@@ -2,7 +2,6 @@ package gitstore
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // Git's object names
 	"fmt"
 	"io/fs"
 	"os"
@@ -117,11 +116,4 @@ func (s *Store) keep(kind string, data []byte) Hash {
 	defer s.mu.Unlock()
 	s.overlay[h] = object{kind: kind, data: data}
 	return h
-}
-
-func hashObject(kind string, data []byte) Hash {
-	h := sha1.New() //nolint:gosec // Git's object names
-	fmt.Fprintf(h, "%s %d\x00", kind, len(data))
-	h.Write(data)
-	return Hash(h.Sum(nil))
 }

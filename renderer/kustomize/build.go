@@ -71,7 +71,7 @@ func (b *Builder) run(ctx context.Context, j job) (objects []manifest.Object, er
 	for _, r := range built.Resources() {
 		decoded, err := convert(r, b.budget)
 		if err != nil {
-			return nil, fmt.Errorf("what became of %s: %w", r.OrgId(), err)
+			return nil, fmt.Errorf("what became of %s %s: %w", r.GetKind(), r.GetName(), err)
 		}
 		objects = append(objects, decoded...)
 	}

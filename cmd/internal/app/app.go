@@ -1,0 +1,199 @@
+// Package app wires Sluice together: it alone chooses adapters, and turns the environment into options.
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// ChildCommand is the hidden verb that a render process runs.
+const ChildCommand = "render-child"
+
+// Environment is what the process was given.
+type Environment struct {
+	Getenv     func(string) string
+	Home       string
+	Executable string // this binary, for render processes
+}
+
+// Options are the flags that every rendering verb has.
+type Options struct {
+	Repo          string // folder or URL
+	Jobs          int
+	RenderTimeout time.Duration
+	RenderMemory  int64 // bytes
+	PlainHTTP     []string
+}
+
+// Session is an open repository with all that renders it. Close frees it.
+type Session struct {
+	*hydrate.Hydrator
+	Store   *gitstore.Store
+	Fetcher *fetch.Fetcher
+	pool    *renderer.Pool
+	env     Environment
+	url     bool
+}
+
+// Open opens a repository.
+func Open(ctx context.Context, env Environment, o Options, progress hydrate.Progress) (*Session, error) {
+	s := &Session{env: env, url: isURL(o.Repo)}
+	var err error
+	if s.url {
+		s.Store, err = gitstore.Open(ctx, gitstore.Options{URL: o.Repo, CacheDir: env.Getenv("SLUICE_MIRROR_DIR"), Auth: env.auth()})
+	} else {
+		s.Store, err = gitstore.Open(ctx, gitstore.Options{Dir: cmp.Or(o.Repo, "."), Auth: env.auth()})
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.wire(o, progress)
+	return s, nil
+}
+
+// OpenFolder opens a folder that need not be a repository.
+func OpenFolder(ctx context.Context, env Environment, o Options, progress hydrate.Progress) (*Session, error) {
+	store, err := gitstore.Open(ctx, gitstore.Options{Dir: cmp.Or(o.Repo, "."), Auth: env.auth()})
+	if err != nil {
+		store = gitstore.OpenMemory()
+	}
+	s := &Session{env: env, Store: store}
+	s.wire(o, progress)
+	return s, nil
+}
+
+func (s *Session) wire(o Options, progress hydrate.Progress) {
+	home := s.env.Home
+	s.Fetcher = fetch.New(fetch.Options{
+		CacheDir:    filepath.Join(cmp.Or(s.env.Getenv("SLUICE_CACHE_DIR"), filepath.Join(cmp.Or(s.env.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), "sluice")), "charts"),
+		Credentials: fetch.NewCredentials(s.env.Getenv, fetch.DefaultCredentialFiles(s.env.Getenv, home)),
+		UserAgent:   "sluice/" + Version(),
+		PlainHTTP:   o.PlainHTTP,
+	})
+	s.pool = renderer.NewPool(renderer.PoolOptions{
+		Command: []string{s.env.Executable, ChildCommand, fmt.Sprintf("--memory=%d", o.RenderMemory)},
+		Size:    o.Jobs, Timeout: o.RenderTimeout, MemoryLimit: o.RenderMemory,
+	})
+	s.Hydrator = hydrate.New(hydrate.Config{
+		Store: s.Store, Branches: s.Store.Local(), Renderer: s.pool, Archives: s.Fetcher, Jobs: o.Jobs, Version: Version(), Progress: progress,
+	})
+}
+
+// Commit finds the commit to work on: rev, or HEAD.
+func (s *Session) Commit(ctx context.Context, rev string) (gitstore.Commit, error) {
+	if s.url {
+		return s.Store.FetchRevision(ctx, cmp.Or(rev, "HEAD"))
+	}
+	return s.Store.Resolve(ctx, cmp.Or(rev, "HEAD"))
+}
+
+// UseRemote makes another repository the place of the branches: the fleet's output repository, or the one that this
+// one came from.
+func (s *Session) UseRemote(ctx context.Context, commit gitstore.Commit, remote string) error {
+	f, _, err := s.Fleet(ctx, commit.Tree)
+	if err != nil {
+		return err
+	}
+	auth := s.env.auth()
+	address := remote
+	switch {
+	case f.Spec.Output.Repository != "":
+		address, auth = f.Spec.Output.Repository, s.env.outputAuth(f.Spec.Output.Repository, s.Store.RemoteURL())
+	case s.url:
+		address = s.Store.RemoteURL()
+	}
+	branches, err := s.Store.Remote(address, auth)
+	if err != nil {
+		return err
+	}
+	s.Branches = branches
+	return nil
+}
+
+// UseSigner signs rendered commits with the key in a file.
+func (s *Session) UseSigner(file string) error {
+	key, err := os.ReadFile(file) //nolint:gosec // the user names it
+	if err != nil {
+		return fmt.Errorf("signing key: %w", err)
+	}
+	s.Signer, err = gitstore.NewSigner(key, s.env.Getenv("SLUICE_SIGNING_PASSPHRASE"))
+	return err
+}
+
+// Close ends render processes and closes the repository.
+func (s *Session) Close() {
+	s.pool.Close()
+	_ = s.Store.Close()
+}
+
+// IsURL says that the repository is a remote one.
+func (s *Session) IsURL() bool { return s.url }
+
+func isURL(repo string) bool {
+	return strings.Contains(repo, "://") || strings.Contains(repo, "@") && strings.Contains(repo, ":")
+}
+
+func (e Environment) auth() gitstore.Auth { return e.authFrom("SLUICE_GIT_") }
+
+// outputAuth is the credential of an output repository: its own, or the source's if both are on one host. A fleet's file
+// must not be able to send a credential elsewhere.
+func (e Environment) outputAuth(output, source string) gitstore.Auth {
+	for _, name := range []string{"USERNAME", "PASSWORD", "TOKEN"} {
+		if e.Getenv("SLUICE_OUTPUT_GIT_"+name) != "" {
+			return e.authFrom("SLUICE_OUTPUT_GIT_")
+		}
+	}
+	a := e.auth()
+	if x, y := hostOf(output), hostOf(source); x != "" && x == y {
+		return a
+	}
+	a.User, a.Password, a.Token = "", "", ""
+	return a
+}
+
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+func (e Environment) authFrom(prefix string) gitstore.Auth {
+	a := gitstore.Auth{
+		User: e.Getenv(prefix + "USERNAME"), Password: e.Getenv(prefix + "PASSWORD"), Token: e.Getenv(prefix + "TOKEN"),
+		SSHKeyFile: e.Getenv("SLUICE_SSH_KEY"), SSHKeyPassphrase: e.Getenv("SLUICE_SSH_PASSPHRASE"),
+	}
+	if known := e.Getenv("SSH_KNOWN_HOSTS"); known != "" {
+		a.KnownHostsFiles = filepath.SplitList(known)
+	} else if file := filepath.Join(e.Home, ".ssh", "known_hosts"); exists(file) {
+		a.KnownHostsFiles = []string{file}
+	}
+	return a
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// Version is the version that the binary was built from.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/renderer"
+)
+
+// newChild is the process that templates run in; see renderer.Pool.
+func newChild(IO) *cobra.Command {
+	var memory int64
+	c := &cobra.Command{
+		Use:    app.ChildCommand,
+		Short:  "Render bundles from standard input",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return renderer.ServeChild(c.Context(), os.Stdin, os.Stdout, memory)
+		},
+	}
+	c.Flags().Int64Var(&memory, "memory", 0, "most `bytes` to use")
+	return c
+}

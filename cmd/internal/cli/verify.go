@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate"
+)
+
+type verifyOptions struct {
+	common
+	environments []string
+	commit       string
+	push         bool
+	remote       string
+}
+
+func newVerify(o IO) *cobra.Command {
+	var v verifyOptions
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: "Render branches again from their recorded commits and compare",
+		Long: `Renders every environment again from the commit that its branch records, and compares file by file. A change that
+somebody else made on a branch is named, with exit status 3.`,
+		Example: `  sluice verify
+  sluice verify --env prod --from-remote
+  sluice verify -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := v.check("text", "json"); err != nil {
+				return err
+			}
+			return v.run(c.Context(), o)
+		},
+	}
+	v.flags(c, "text", "json")
+	c.Flags().StringSliceVar(&v.environments, "env", nil, "`environments` to verify (default all)")
+	c.Flags().StringVar(&v.commit, "commit", "", "`revision` whose fleet says which branches there are (default HEAD)")
+	c.Flags().BoolVar(&v.push, "from-remote", false, "verify the branches of the remote")
+	c.Flags().StringVar(&v.remote, "remote", "origin", "`name` of the remote")
+	return c
+}
+
+func (v *verifyOptions) run(ctx context.Context, o IO) error {
+	s, err := app.Open(ctx, o.Env, v.Options, v.progress(o))
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	head, err := s.Commit(ctx, v.commit)
+	if err != nil {
+		return err
+	}
+	if v.push || s.IsURL() {
+		if err := s.UseRemote(ctx, head, v.remote); err != nil {
+			return err
+		}
+	}
+	found, err := s.Verify(ctx, head, v.environments)
+	if err != nil {
+		return err
+	}
+	if v.output == "json" {
+		if err := printJSON(o.Out, found); err != nil {
+			return err
+		}
+	} else {
+		printVerification(o.Out, found)
+	}
+	code := ExitOK
+	for _, e := range found {
+		switch e.Status {
+		case "failed":
+			return &exitError{code: ExitFailed}
+		case "differs":
+			code = ExitDiffers
+		}
+	}
+	if code != ExitOK {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+func printVerification(w io.Writer, found []hydrate.Verification) {
+	for _, e := range found {
+		fmt.Fprintf(w, "%s %s", e.Branch, e.Status)
+		if e.Source != "" {
+			fmt.Fprintf(w, ", rendered from %.10s", e.Source)
+		}
+		if e.Reason != "" {
+			fmt.Fprintf(w, ": %s", e.Reason)
+		}
+		fmt.Fprintln(w)
+		for _, f := range e.Failures {
+			fmt.Fprintf(w, "  failed  %s\n", f.Error())
+		}
+		for _, d := range e.Differences {
+			fmt.Fprintf(w, "  %-7s %s:%s\n", d.Effect, d.Branch, d.Path)
+		}
+	}
+}

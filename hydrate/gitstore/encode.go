@@ -1,0 +1,114 @@
+package gitstore
+
+import (
+	"crypto/sha1" //nolint:gosec // Git's object names
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// encodeTree sorts as Git does and refuses what a checkout must not meet.
+func encodeTree(entries []Entry) ([]byte, error) {
+	sorted := slices.Clone(entries)
+	slices.SortFunc(sorted, func(a, b Entry) int { return strings.Compare(a.sortKey(), b.sortKey()) })
+	seen := make(map[string]bool, len(sorted))
+	var out []byte
+	for _, e := range sorted {
+		if err := checkEntry(e); err != nil {
+			return nil, err
+		}
+		if seen[e.Name] {
+			return nil, fmt.Errorf("the name %q is twice in one tree", e.Name)
+		}
+		seen[e.Name] = true
+		out = strconv.AppendUint(out, uint64(e.Mode), 8)
+		out = append(out, ' ')
+		out = append(out, e.Name...)
+		out = append(out, 0)
+		out = append(out, e.Hash[:]...)
+	}
+	return out, nil
+}
+
+// sortKey puts directories where Git does: as if a slash were behind their names.
+func (e Entry) sortKey() string {
+	if e.Mode == ModeTree {
+		return e.Name + "/"
+	}
+	return e.Name
+}
+
+func checkEntry(e Entry) error {
+	switch e.Mode {
+	case ModeFile, ModeExecutable, ModeSymlink, ModeSubmodule, ModeTree:
+	default:
+		return fmt.Errorf("%q cannot have the mode %o in a tree", e.Name, uint32(e.Mode))
+	}
+	if e.Hash.IsZero() {
+		return fmt.Errorf("%q names no object", e.Name)
+	}
+	return checkEntryName(e.Name)
+}
+
+// checkEntryName refuses what would leave the tree or become .git on any file system: HFS+ ignores some runes, NTFS ignores
+// trailing dots and blanks, knows short names and takes what stands behind a colon for a stream.
+func checkEntryName(name string) error {
+	folded := strings.ToLower(strings.Map(func(r rune) rune {
+		if r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff {
+			return -1
+		}
+		return r
+	}, name))
+	ntfs, _, _ := strings.Cut(folded, ":")
+	ntfs = strings.TrimRight(ntfs, ". ")
+	switch {
+	case name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\\\x00"),
+		folded == ".git", ntfs == ".git", ntfs == "git~1":
+		return fmt.Errorf("%q cannot be a name in a tree", name)
+	}
+	return nil
+}
+
+// encodeSignature writes a signature; characters that end a field are left out, and dates are ones that Git takes.
+func encodeSignature(s Signature) string {
+	clean := func(text string) string {
+		return strings.TrimSpace(strings.Map(func(r rune) rune {
+			if r < ' ' || r == '<' || r == '>' || r == 0x7f {
+				return -1
+			}
+			return r
+		}, text))
+	}
+	return fmt.Sprintf("%s <%s> %d %s", clean(s.Name), clean(s.Email), max(s.When.Unix(), 0), s.When.Format("-0700"))
+}
+
+func encodeCommit(c CommitSpec) ([]byte, error) {
+	if c.Tree.IsZero() {
+		return nil, errors.New("a commit needs a tree")
+	}
+	var head strings.Builder
+	fmt.Fprintf(&head, "tree %s\n", c.Tree)
+	for _, p := range c.Parents {
+		fmt.Fprintf(&head, "parent %s\n", p)
+	}
+	fmt.Fprintf(&head, "author %s\ncommitter %s\n", encodeSignature(c.Author), encodeSignature(c.Committer))
+	message := strings.ToValidUTF8(strings.ReplaceAll(c.Message, "\x00", ""), "\ufffd")
+	if c.Signer == nil {
+		return []byte(head.String() + "\n" + message), nil
+	}
+	signature, err := c.Signer.Sign([]byte(head.String() + "\n" + message))
+	if err != nil {
+		return nil, fmt.Errorf("sign a commit: %w", err)
+	}
+	folded := strings.ReplaceAll(strings.TrimSuffix(signature, "\n"), "\n", "\n ")
+	return []byte(head.String() + "gpgsig " + folded + "\n\n" + message), nil
+}
+
+func hashObject(kind string, data []byte) Hash {
+	h := sha1.New() //nolint:gosec // Git's object names
+	_, _ = fmt.Fprintf(h, "%s %d\x00", kind, len(data))
+	_, _ = h.Write(data)
+	return Hash(h.Sum(nil))
+}

@@ -1,0 +1,141 @@
+package gitstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+var errMalformed = errors.New("the object is malformed")
+
+// parseTree reads a tree of a repository that anybody may have written: names and order are checked, modes made canonical.
+func parseTree(data []byte) ([]Entry, error) {
+	var out []Entry
+	previous := ""
+	for len(data) > 0 {
+		mode, rest, ok := bytes.Cut(data, []byte{' '})
+		if !ok {
+			return nil, errMalformed
+		}
+		name, rest, ok := bytes.Cut(rest, []byte{0})
+		if !ok || len(rest) < len(Hash{}) {
+			return nil, errMalformed
+		}
+		m, err := parseMode(string(mode))
+		if err != nil {
+			return nil, err
+		}
+		e := Entry{Name: string(name), Mode: m, Hash: Hash(rest[:len(Hash{})])}
+		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.Contains(e.Name, "/") {
+			return nil, fmt.Errorf("%w: the name %q", errMalformed, e.Name)
+		}
+		if key := e.sortKey(); key <= previous {
+			return nil, fmt.Errorf("%w: %q stands twice or in the wrong place", errMalformed, e.Name)
+		} else { //nolint:revive // key belongs to this line
+			previous = key
+		}
+		out = append(out, e)
+		data = rest[len(Hash{}):]
+	}
+	return out, nil
+}
+
+// parseMode folds the modes of old tools into those that Git writes today.
+func parseMode(text string) (Mode, error) {
+	m, err := strconv.ParseUint(text, 8, 32)
+	if err != nil {
+		return 0, errMalformed
+	}
+	switch Mode(m) & 0o170000 {
+	case 0o100000:
+		if m&0o100 != 0 {
+			return ModeExecutable, nil
+		}
+		return ModeFile, nil
+	case ModeTree, ModeSymlink, ModeSubmodule:
+		return Mode(m) & 0o170000, nil
+	}
+	return 0, fmt.Errorf("%w: the mode %o", errMalformed, m)
+}
+
+// parseCommit reads the headers in the order that Git demands. What a second header of the same kind says is ignored: a
+// hostile commit cannot show one tree here and another to Git.
+func parseCommit(h Hash, data []byte) (Commit, error) {
+	head, message, ok := strings.Cut(string(data), "\n\n")
+	if !ok {
+		head = strings.TrimSuffix(string(data), "\n")
+	}
+	c := Commit{Hash: h, Message: strings.ToValidUTF8(message, "\ufffd")}
+	lines := strings.Split(head, "\n")
+	next := func(key string) (string, bool) {
+		if len(lines) == 0 {
+			return "", false
+		}
+		value, ok := strings.CutPrefix(lines[0], key+" ")
+		if ok {
+			lines = lines[1:]
+		}
+		return value, ok
+	}
+	tree, ok := next("tree")
+	if !ok {
+		return Commit{}, fmt.Errorf("commit %s: %w", h, errMalformed)
+	}
+	var err error
+	if c.Tree, err = ParseHash(tree); err != nil {
+		return Commit{}, fmt.Errorf("commit %s: %w", h, err)
+	}
+	for value, ok := next("parent"); ok; value, ok = next("parent") {
+		parent, err := ParseHash(value)
+		if err != nil {
+			return Commit{}, fmt.Errorf("commit %s: %w", h, err)
+		}
+		c.Parents = append(c.Parents, parent)
+	}
+	for key, into := range map[string]*Signature{"author": &c.Author, "committer": &c.Committer} {
+		if *into, err = firstSignature(lines, key); err != nil {
+			return Commit{}, fmt.Errorf("commit %s: %w", h, err)
+		}
+	}
+	return c, nil
+}
+
+func firstSignature(lines []string, key string) (Signature, error) {
+	for _, line := range lines {
+		if value, ok := strings.CutPrefix(line, key+" "); ok {
+			return parseSignature(strings.ToValidUTF8(value, "\ufffd"))
+		}
+	}
+	return Signature{}, errMalformed
+}
+
+func parseSignature(s string) (Signature, error) {
+	open, end := strings.IndexByte(s, '<'), strings.LastIndexByte(s, '>')
+	if open < 0 || end < open {
+		return Signature{}, errMalformed
+	}
+	out := Signature{Name: strings.TrimSpace(s[:open]), Email: s[open+1 : end]}
+	seconds, zone, _ := strings.Cut(strings.TrimSpace(s[end+1:]), " ")
+	unix, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return out, nil //nolint:nilerr // old commits have odd dates; they are no reason to fail
+	}
+	out.When = time.Unix(unix, 0).UTC()
+	if offset, err := time.Parse("-0700", zone); err == nil {
+		out.When = out.When.In(offset.Location())
+	}
+	return out, nil
+}
+
+// taggedObject is what an annotated tag points to.
+func taggedObject(data []byte) (Hash, error) {
+	line, _, _ := bytes.Cut(data, []byte{'\n'})
+	name, ok := bytes.CutPrefix(line, []byte("object "))
+	if !ok {
+		return Hash{}, errMalformed
+	}
+	return ParseHash(string(name))
+}

@@ -1,0 +1,92 @@
+package kustomize_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// TestBuildsMeet runs all fixtures at once, again and again, from a process that has parsed nothing: builds with a
+// description of their own among them.
+func TestBuildsMeet(t *testing.T) {
+	all := fixtures(t)
+	base := objects(t, configMap)
+	shared := []kustomize.Component{{Name: "c", Files: tree(labels)}}
+	b := kustomize.NewBuilder(manifest.DefaultBudget())
+	for round := range 4 {
+		for _, f := range all { // leaves nothing parsed
+			if f.name == "openapi" {
+				equal(t, build(t, f.files, f.root), f.want)
+			}
+		}
+		var group sync.WaitGroup
+		for i := range 4 {
+			for j := range all {
+				f := all[(i+j+round)%len(all)]
+				if f.name == "openapi" && (i > 0 || round%2 > 0) {
+					continue
+				}
+				group.Go(func() {
+					got, err := b.Build(t.Context(), f.files, f.root)
+					if err != nil || text(t, got) != f.want {
+						t.Errorf("%s: %v\n%s", f.name, err, text(t, got))
+					}
+					labelled, err := b.ApplyComponents(t.Context(), base, shared)
+					if err != nil || len(labelled) != 1 {
+						t.Errorf("%d objects: %v", len(labelled), err)
+					}
+				})
+			}
+		}
+		group.Wait()
+	}
+}
+
+// TestSharedBasesCostLittle: a thousand overlays of one large base read its files once.
+func TestSharedBasesCostLittle(t *testing.T) {
+	const overlays, shared = 1000, 200
+	files := []kustomize.File{{Path: "base/kustomization.yaml", Data: []byte("resources:\n")}}
+	for i := range shared {
+		name := fmt.Sprintf("r%d.yaml", i)
+		files[0].Data = fmt.Appendf(files[0].Data, "- %s\n", name)
+		files = append(files, kustomize.File{Path: "base/" + name, Data: []byte(configMap)})
+	}
+	for i := range overlays {
+		files = append(files, kustomize.File{Path: fmt.Sprintf("o%d/kustomization.yaml", i), Data: []byte("resources: [../base]\n")})
+	}
+	counted := &countingTree{Tree: mapFS(files)}
+	w := kustomize.NewWalker(counted, manifest.DefaultBudget())
+	var group sync.WaitGroup
+	for i := range overlays {
+		group.Go(func() {
+			names, err := w.Closure(fmt.Sprintf("o%d", i))
+			if err != nil || len(names) != shared+2 {
+				t.Errorf("%d files: %v", len(names), err)
+			}
+			dirs, err := w.Directories(fmt.Sprintf("o%d", i))
+			if err != nil || len(dirs) != 2 || dirs[0] != "base" {
+				t.Errorf("%v: %v", dirs, err)
+			}
+		})
+	}
+	group.Wait()
+	if want := overlays + shared + 1; counted.reads != want {
+		t.Errorf("%d reads, not %d", counted.reads, want)
+	}
+}
+
+type countingTree struct {
+	kustomize.Tree
+	mu    sync.Mutex
+	reads int
+}
+
+func (c *countingTree) ReadFile(name string) ([]byte, error) {
+	c.mu.Lock()
+	c.reads++
+	c.mu.Unlock()
+	return c.Tree.ReadFile(name)
+}
