@@ -13,6 +13,9 @@
 // The library keeps the Kubernetes API description in variables of the process. The laws, kept by guard.go:
 // builds run in parallel once the description is parsed; a build that brings a description of its own (`openapi`) runs
 // alone, and the next one starts afresh; nobody else in the process may call the library meanwhile.
-// Parsing takes 0.1 to 0.2 s of CPU once per process, and only if a strategic merge patch or a second build at the same
-// time asks for it.
+// Parsing takes about 25 ms once per process, and only if a strategic merge patch or a second build at the same time asks
+// for it; a small build takes 0.3 ms, components on 20 objects 5 ms, twice that if the objects hold text or numbers that
+// convert.go sends the long way.
+//
+// The library writes warnings about deprecated fields to the process's standard error; nothing here can stop it.
 package kustomize

@@ -42,28 +42,24 @@ func reached() string {
 }
 
 func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "outside")
-		if err != nil {
+	dir, err := os.MkdirTemp("", "outside")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	outside.started = filepath.Join(dir, "started")
+	for _, name := range []string{"git", "helm", "docker", "podman"} {
+		script := "#!/bin/sh\n: > '" + outside.started + "'\nexit 1\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
 			panic(err)
 		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		outside.started = filepath.Join(dir, "started")
-		for _, name := range []string{"git", "helm", "docker", "podman"} {
-			script := "#!/bin/sh\n: > '" + outside.started + "'\nexit 1\n"
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
-				panic(err)
-			}
-		}
-		_ = os.Setenv("PATH", dir)
-		http.DefaultTransport = noNetwork{}
-		code := m.Run()
-		if what := reached(); what != "" {
-			_, _ = fmt.Fprintln(os.Stderr, "some test "+what)
-			return 1
-		}
-		return code
-	}())
+	}
+	_ = os.Setenv("PATH", dir)
+	http.DefaultTransport = noNetwork{}
+	m.Run()
+	if what := reached(); what != "" {
+		panic("some test " + what)
+	}
 }
 
 // TestTheLibraryReachesOut: without this package's checks it would, and these tests would notice.

@@ -59,9 +59,10 @@ func (s *scan) kustomization(k *types.Kustomization) {
 	for i := range k.SecretGenerator {
 		s.sources(&k.SecretGenerator[i].KvPairSources, s.file, fmt.Sprintf("secretGenerator[%d].", i))
 	}
+	//nolint:staticcheck // deprecated fields are read as long as the library reads them
 	s.each("patchesStrategicMerge", strategicTexts(k.PatchesStrategicMerge), s.strategic)
 	s.patches("patches", k.Patches)
-	s.patches("patchesJson6902", k.PatchesJson6902)
+	s.patches("patchesJson6902", k.PatchesJson6902) //nolint:staticcheck // as above
 	for i := range k.Replacements {
 		s.patch(k.Replacements[i].Path, "", s.file.at("replacements[%d].path", i))
 	}
@@ -193,7 +194,7 @@ func (s *scan) component(ref string, at place) error {
 }
 
 func (s *scan) below(full, ref string, at place, component bool) error {
-	for _, part := range strings.Split(ref, "/") {
+	for part := range strings.SplitSeq(ref, "/") {
 		if part != ".." && strings.Contains(part, "..") {
 			return at.refuse(ref, "has `..` inside a name, which Kustomize refuses: rename the directory, or separate two entries of the list")
 		}
