@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Hydrates the fleet of testdata/fleet into a bare repository in a temporary folder, changes one value, hydrates again,
+# and shows what a person wants to see.
+set -euo pipefail
+fleet=$(cd "$(dirname "$0")/fleet" && pwd)
+sluice=${SLUICE:-sluice}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_TERMINAL_PROMPT=0
+export GIT_AUTHOR_NAME=Ada GIT_AUTHOR_EMAIL=ada@example.com GIT_COMMITTER_NAME=Ada GIT_COMMITTER_EMAIL=ada@example.com
+
+bold=; dim=; plain=
+if [ -t 1 ]; then bold=$'\e[1m'; dim=$'\e[2m'; plain=$'\e[0m'; fi
+say() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
+run() { printf '%s$ %s%s\n' "$dim" "$*" "$plain"; "$@"; }
+sluice() { "$sluice" "$@"; }
+
+git init -q --bare -b main "$work/fleet.git"
+git clone -q "$work/fleet.git" "$work/fleet" 2>/dev/null
+cd "$work/fleet"
+git checkout -q -b main 2>/dev/null || true
+cp -r "$fleet/." .
+git add -A && git commit -qm "Open the harbour" && git push -q origin main
+
+say "A fleet: 7 clusters in 3 environments, 4 apps in layers"
+run sluice validate
+run sluice where --cluster prod-eu-1
+
+say "Every environment, rendered and pushed"
+run sluice hydrate --push --env dev,staging,prod
+
+say "The branches of the bare repository: one for each environment and cluster"
+run git -C "$work/fleet.git" for-each-ref --format='%(objectname:short) %(refname:short)' refs/heads
+say "What the cluster prod-eu-1 syncs"
+run git -C "$work/fleet.git" ls-tree -r --name-only cluster/prod-eu-1
+
+say "One value changes, for one region"
+sed -i.bak 's/currency: USD/currency: CAD/' apps/shop/layers/region/us-east-1/values.yaml && rm -f apps/shop/layers/region/us-east-1/values.yaml.bak
+git commit -qam "Sell in Canadian dollars in us-east-1" && git push -q origin main
+run git diff -U0 HEAD~1 HEAD -- apps
+run sluice affected HEAD~1..HEAD
+run sluice explain --app shop --cluster prod-us-1 --value config.currency
+
+say "Hydrated again: only what the change reaches is rendered, only its branches move"
+run sluice hydrate --push --env dev,staging,prod
+
+say "What that is on the cluster's branch"
+run git -C "$work/fleet.git" show --stat --patch --format='%h %an: %s%n%n%b' cluster/prod-us-1 --
+
+say "And the branches are what their commits say"
+run sluice verify --from-remote
