@@ -16,22 +16,31 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-const maxFile = 4 << 20
+const (
+	maxFile = 4 << 20
+	narrow  = "narrow spec.files in sluice.yaml if the file is not Sluice's"
+)
 
 // document is one decoded object of a file. Its node is kept for the places of later errors.
 type document struct {
 	file  string
 	node  *yaml.Node
-	value any // *FleetFile, *ClassFile, *ClusterFile or *AppFile
+	value any             // *FleetFile, *ClassFile, *ClusterFile or *AppFile
+	bad   map[[2]int]bool // lines and columns of what could not be decoded; the rest of the value is good
+}
+
+// broken says whether something at or below a node could not be decoded.
+func (d document) broken(n *yaml.Node) bool {
+	return len(d.bad) > 0 && (d.bad[[2]int{n.Line, n.Column}] || slices.ContainsFunc(n.Content, d.broken))
 }
 
 // decodeFile decodes every document of a file, and says all that is wrong in it.
-func decodeFile(file string, data []byte) ([]document, Problems) {
+func decodeFile(file string, data []byte) decodedFile {
 	if err := manifest.Check(data, fileBudget()); err != nil {
-		return nil, Problems{{File: file, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}}
+		return decodedFile{lost: true, problems: Problems{{File: file, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}}}
 	}
 	d := decoder{file: file, types: map[reflect.Type]map[string]field{}}
-	var out []document
+	var out decodedFile
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var root yaml.Node
@@ -42,19 +51,24 @@ func decodeFile(file string, data []byte) ([]document, Problems) {
 		if err != nil {
 			line, message := splitYAMLError(err)
 			d.problems = append(d.problems, Problem{File: file, Line: line, Severity: SeverityError, Message: message, Hint: "the file must be YAML"})
+			out.lost = true
 			break
 		}
 		if len(root.Content) == 0 || root.Content[0].Tag == "!!null" {
 			continue
 		}
+		before := len(d.problems)
 		if value := d.object(root.Content[0]); value != nil {
-			out = append(out, document{file: file, node: root.Content[0], value: value})
+			out.documents = append(out.documents, document{file: file, node: root.Content[0], value: value, bad: d.bad(before)})
+		} else {
+			out.lost = true
 		}
 	}
-	if len(out) == 0 && len(d.problems) == 0 {
+	if len(out.documents) == 0 && len(d.problems) == 0 {
 		d.problems = Problems{{File: file, Line: 1, Severity: SeverityError, Message: "there is nothing in the file", Hint: "remove the file, or fill it in"}}
 	}
-	return out, d.problems
+	out.problems = d.problems
+	return out
 }
 
 func splitYAMLError(err error) (int, string) {
@@ -89,19 +103,20 @@ func (d *decoder) errorf(n *yaml.Node, hint, format string, args ...any) {
 	})
 }
 
-// object decodes one document by its kind.
+// object decodes one document by its kind. What cannot be decoded is reported and left out of the value; it is nil if the
+// document is of no kind.
 func (d *decoder) object(n *yaml.Node) any {
 	if n.Kind != yaml.MappingNode {
-		d.errorf(n, "write apiVersion, kind, metadata and spec", "a document must be a mapping")
+		d.errorf(n, "write apiVersion, kind, metadata and spec, or "+narrow, "a document must be a mapping")
 		return nil
 	}
 	version, kind := child(n, "apiVersion"), child(n, "kind")
 	if version == nil || kind == nil {
-		d.errorf(n, "apiVersion: "+APIVersion, "apiVersion and kind are needed")
+		d.errorf(n, "write apiVersion: "+APIVersion+" and kind, or "+narrow, "apiVersion and kind are needed")
 		return nil
 	}
 	if version.Value != APIVersion {
-		d.errorf(version, "change it to "+APIVersion+", or narrow spec.files in sluice.yaml if the file is not Sluice's", "unknown apiVersion %q", version.Value)
+		d.errorf(version, "change it to "+APIVersion+", or "+narrow, "unknown apiVersion %q", version.Value)
 		return nil
 	}
 	var value any
@@ -119,12 +134,20 @@ func (d *decoder) object(n *yaml.Node) any {
 		d.errorf(kind, "one of "+strings.Join(kinds, ", "), "unknown kind %q%s", kind.Value, didYouMean(kind.Value, kinds))
 		return nil
 	}
-	before := len(d.problems)
 	d.decode(n, reflect.ValueOf(value).Elem(), "")
-	if len(d.problems) > before {
+	return value
+}
+
+// bad are the places of the problems since there were so many.
+func (d *decoder) bad(before int) map[[2]int]bool {
+	if len(d.problems) == before {
 		return nil
 	}
-	return value
+	out := map[[2]int]bool{}
+	for _, p := range d.problems[before:] {
+		out[[2]int{p.Line, p.Column}] = true
+	}
+	return out
 }
 
 // decode writes a node into a value of the types of this package.
@@ -153,7 +176,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	if v.Type() == reflect.TypeFor[Layer]() && n.Kind == yaml.ScalarNode {
-		v.FieldByName("Name").SetString(n.Value)
+		d.scalar(n, v.FieldByName("Name"), path)
 		return
 	}
 	if n.Kind != yaml.MappingNode {

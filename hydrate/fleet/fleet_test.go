@@ -224,12 +224,14 @@ func FuzzDecode(f *testing.F) {
 	for _, text := range small() {
 		f.Add([]byte(text))
 	}
-	f.Fuzz(func(_ *testing.T, data []byte) {
-		documents, problems := decodeFile("x.yaml", data)
-		_ = problems.Error()
-		for _, d := range documents {
+	f.Fuzz(func(t *testing.T, data []byte) {
+		decoded := decodeFile("x.yaml", data)
+		if len(decoded.documents) == 0 && len(decoded.problems) == 0 {
+			t.Fatal("a file without documents or problems")
+		}
+		for _, d := range decoded.documents {
 			if d.value == nil || d.node == nil {
-				panic("a document without a value")
+				t.Fatal("a document without a value")
 			}
 		}
 	})

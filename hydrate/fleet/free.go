@@ -150,8 +150,11 @@ func wholeNumber(text string, f float64) any {
 }
 
 // plainText says for most plain scalars, at no cost, that every version of YAML reads them as text: those that begin with
-// a letter are text but for a few words.
+// a letter are text but for a few words, and so are addresses and paths.
 func plainText(s string) bool {
+	if strings.Contains(s, "/") || strings.Count(s, ".") > 1 {
+		return true // no number or time has these
+	}
 	if s == "" || (s[0] < 'a' || s[0] > 'z') && (s[0] < 'A' || s[0] > 'Z') && s[0] != '/' && s[0] != '$' {
 		return false
 	}

@@ -92,13 +92,17 @@ func NewCache() *Cache { return &Cache{} }
 type decodedFile struct {
 	documents []document
 	problems  Problems
+	lost      bool // it has documents of which not even the kind is known
 }
 
 const fleetFile = "sluice.yaml"
 
 // Load reads the fleet of a tree. It returns nil and the problems if there is an error among them; warnings come with
-// the fleet.
+// the fleet. Without a cache it decodes every file.
 func Load(ctx context.Context, tree Tree, cache *Cache) (*Fleet, Problems) {
+	if cache == nil {
+		cache = NewCache()
+	}
 	l := loader{tree: tree, cache: cache, fleet: &Fleet{tree: tree, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
 	l.load(ctx)
 	if err := ctx.Err(); err != nil {
@@ -123,12 +127,18 @@ type loader struct {
 	problems Problems
 	file     document
 	classes  map[string]*class
+	lost     bool // a file may hold classes that could not be read
 }
 
+// errorf reports what is wrong at a place of a document, or nearest to it. Where something could not be decoded, that has
+// been reported, and what follows from it is not.
 func (l *loader) errorf(doc document, at []string, hint, format string, args ...any) {
 	p := Problem{File: doc.file, Severity: SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint}
 	for i := len(at); i >= 0 && doc.node != nil; i-- {
 		if n := child(doc.node, at[:i]...); n != nil {
+			if doc.broken(n) {
+				return
+			}
 			p.Line, p.Column = n.Line, n.Column
 			break
 		}
@@ -164,9 +174,9 @@ func (l *loader) readFleet() bool {
 		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err), Hint: hint})
 		return false
 	}
-	documents, problems := decodeFile(fleetFile, data)
-	l.problems = append(l.problems, problems...)
-	for _, doc := range documents {
+	decoded := decodeFile(fleetFile, data)
+	l.problems = append(l.problems, decoded.problems...)
+	for _, doc := range decoded.documents {
 		file, ok := doc.value.(*FleetFile)
 		switch {
 		case !ok:
@@ -179,7 +189,7 @@ func (l *loader) readFleet() bool {
 		}
 	}
 	if l.file.value == nil {
-		if len(problems) == 0 {
+		if len(decoded.problems) == 0 {
 			l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: "there is no kind Fleet in it"})
 		}
 		return false
@@ -199,15 +209,19 @@ func readError(err error) string {
 func (l *loader) read(ctx context.Context, globs []string, field string) []document {
 	names := map[string]bool{}
 	for _, glob := range globs {
-		found, err := doublestar.Glob(l.tree, glob, doublestar.WithFilesOnly(), doublestar.WithNoFollow())
-		if err != nil {
-			l.errorf(l.file, strings.Split(field, "."), "as in clusters/**/*.yaml", "%s: bad pattern %q: %v", field, glob, err)
+		// A folder that cannot be listed must not pass for an empty one: its clusters would count as gone.
+		found, err := doublestar.Glob(l.tree, glob, doublestar.WithFilesOnly(), doublestar.WithNoFollow(), doublestar.WithFailOnIOErrors())
+		switch {
+		case errors.Is(err, doublestar.ErrBadPattern):
+			l.errorf(l.file, strings.Split(field, "."), "as in clusters/**/*.yaml", "%s: bad pattern %q", field, glob)
+		case err != nil:
+			l.unreadable(glob, err)
 		}
 		for _, name := range found {
 			names[name] = true
 		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && l.problems.Err() == nil {
 		l.problems = append(l.problems, Problem{
 			File: fleetFile, Severity: SeverityWarning, Message: fmt.Sprintf("no file matches %s", strings.Join(globs, ", ")),
 			Hint: "add one, or set " + field,
@@ -236,13 +250,20 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 	for _, f := range decoded {
 		out = append(out, f.documents...)
 		l.problems = append(l.problems, f.problems...)
+		l.lost = l.lost || f.lost
 	}
 	return out
 }
 
+func (l *loader) unreadable(name string, err error) {
+	hint := "look whether the repository is complete: git fsck"
+	l.problems = append(l.problems, Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: hint})
+	l.lost = true
+}
+
 func (c *Cache) decode(tree Tree, name string) decodedFile {
 	failed := func(err error) decodedFile {
-		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}}
+		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}, lost: true}
 	}
 	info, err := tree.Stat(name)
 	if err != nil {
@@ -269,8 +290,7 @@ func (c *Cache) decode(tree Tree, name string) decodedFile {
 			return failed(err)
 		}
 	}
-	var out decodedFile
-	out.documents, out.problems = decodeFile(name, data)
+	out := decodeFile(name, data)
 	c.files.Store(key, out)
 	return out
 }

@@ -76,6 +76,7 @@ func (l *loader) classesFrom(documents []document) {
 		}
 		name := file.Metadata.Name
 		if !l.checkName(doc, name, "metadata", "name") {
+			l.lost = true
 			continue
 		}
 		if first, ok := l.classes[name]; ok {
@@ -92,7 +93,9 @@ func (l *loader) classesFrom(documents []document) {
 	for _, name := range slices.Sorted(maps.Keys(l.classes)) {
 		c := l.classes[name]
 		if parent := c.spec.Parent; parent != "" && l.classes[parent] == nil {
-			l.errorf(c.doc, []string{"spec", "parent"}, l.knownClasses(), "the class %q does not exist%s", parent, didYouMean(parent, slices.Sorted(maps.Keys(l.classes))))
+			if !l.lost {
+				l.errorf(c.doc, []string{"spec", "parent"}, l.knownClasses(), "the class %q does not exist%s", parent, didYouMean(parent, slices.Sorted(maps.Keys(l.classes))))
+			}
 			c.spec.Parent = ""
 		}
 	}
@@ -112,6 +115,12 @@ func (l *loader) classesFrom(documents []document) {
 			}
 		}
 	}
+}
+
+// environmentsKnown is false where one of them could not be decoded: then a name that is missing is no second error.
+func (l *loader) environmentsKnown() bool {
+	n := child(l.file.node, "spec", "environments")
+	return n != nil && !l.file.broken(n)
 }
 
 func (l *loader) knownClasses() string {
@@ -170,11 +179,11 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	}
 	l.fleet.clusters[name] = c
 	l.fleet.Clusters = append(l.fleet.Clusters, c)
-	if _, ok := l.fleet.Environment(c.Environment); !ok {
+	if _, ok := l.fleet.Environment(c.Environment); !ok && l.environmentsKnown() {
 		names := l.fleet.environmentNames()
 		l.errorf(doc, []string{"spec", "environment"}, "known: "+strings.Join(names, ", "), "the environment %q does not exist%s", c.Environment, didYouMean(c.Environment, names))
 	}
-	if c.Class != "" && l.classes[c.Class] == nil {
+	if c.Class != "" && l.classes[c.Class] == nil && !l.lost {
 		l.errorf(doc, []string{"spec", "class"}, l.knownClasses(), "the class %q does not exist%s", c.Class, didYouMean(c.Class, slices.Sorted(maps.Keys(l.classes))))
 	}
 	l.checkLabels(doc, file.Metadata.Labels, "metadata", "labels")

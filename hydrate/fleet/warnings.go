@@ -113,7 +113,7 @@ func (l *loader) entries(dir string) []fs.DirEntry {
 	}
 	entries, err := l.tree.ReadDir(dir)
 	if err != nil {
-		l.problems = append(l.problems, Problem{File: dir, Severity: SeverityError, Message: err.Error(), Hint: "look whether the repository is complete: git fsck"})
+		l.unreadable(dir, err)
 	}
 	return entries
 }
