@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,9 +52,7 @@ func (l *localBranches) List(ctx context.Context, prefixes ...string) (map[strin
 	if err != nil {
 		return nil, fmt.Errorf("list the branches: %w", err)
 	}
-	for name, h := range loose {
-		out[name] = h
-	}
+	maps.Copy(out, loose)
 	return selected(out, prefixes), nil
 }
 

@@ -147,7 +147,7 @@ func (w *walker) dir(at []string, patterns []gitignore.Pattern) error {
 	if err != nil {
 		return err
 	}
-	patterns = append(patterns[:len(patterns):len(patterns)], own...)
+	patterns = append(slices.Clip(patterns), own...)
 	ignored := gitignore.NewMatcher(patterns)
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -157,7 +157,7 @@ func (w *walker) dir(at []string, patterns []gitignore.Pattern) error {
 		if strings.EqualFold(item.Name(), ".git") {
 			continue
 		}
-		where := append(at[:len(at):len(at)], item.Name())
+		where := append(slices.Clip(at), item.Name())
 		name := strings.Join(where, "/")
 		known := w.tracked[name] != nil || w.folders[name]
 		if !known && ignored.Match(slices.Concat(w.prefix, where), item.IsDir()) {
