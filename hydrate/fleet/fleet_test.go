@@ -240,6 +240,10 @@ func TestComponentFile(t *testing.T) {
 	if err != nil || !strings.Contains(string(got), "value: 3\n") || !strings.Contains(string(got), "value: on-a") {
 		t.Errorf("%s %v", got, err)
 	}
+	comment := []byte("# ${cluster.name}\n")
+	if got, err := target(t, f, "a").ComponentFile("p.yaml", comment); err != nil || string(got) != string(comment) {
+		t.Errorf("%s %v", got, err)
+	}
 	same := []byte("a:   b # ${HOME} is none of ours?\n")
 	if got, err := target(t, f, "a").ComponentFile("x.txt", same); err != nil || string(got) != string(same) {
 		t.Errorf("%s %v", got, err)
