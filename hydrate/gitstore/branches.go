@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -117,17 +118,24 @@ func (r *remoteBranches) Fetch(ctx context.Context, commits ...Hash) error {
 
 // checkMoves refuses what no place should be asked for. Names become file names in a local repository.
 func checkMoves(moves []Move) error {
-	seen := make(map[string]bool, len(moves))
+	after := make(map[string]bool, len(moves)) // branch → whether it is to be there
 	for _, m := range moves {
 		if err := checkBranch(m.Branch); err != nil {
 			return err
 		}
-		if seen[m.Branch] {
+		if _, twice := after[m.Branch]; twice {
 			return fmt.Errorf("the branch %q is to move twice in one push", m.Branch)
 		}
-		seen[m.Branch] = true
+		after[m.Branch] = !m.New.IsZero()
 		if m.Old.IsZero() && m.New.IsZero() {
 			return fmt.Errorf("the branch %q is to go from nothing to nothing", m.Branch)
+		}
+	}
+	for name, there := range after {
+		for up := path.Dir(name); there && up != "."; up = path.Dir(up) {
+			if after[up] {
+				return fmt.Errorf("the branches %q and %q exclude each other: rename one in spec.output", up, name)
+			}
 		}
 	}
 	return nil

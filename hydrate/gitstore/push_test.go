@@ -258,7 +258,7 @@ func TestMovesThatNoPlaceIsAskedFor(t *testing.T) {
 				t.Errorf("%q: %+v", name, got)
 			}
 		}
-		for _, moves := range [][]Move{{{"a", Hash{}, Hash{}}}, {{"a", Hash{}, one}, {"a", Hash{}, one}}} {
+		for _, moves := range [][]Move{{{"a", Hash{}, Hash{}}}, {{"a", Hash{}, one}, {"a", Hash{}, one}}, {{"b/c/d", Hash{}, one}, {"b", Hash{}, one}}} {
 			if got, err := b.Push(t.Context(), w, moves, PushOptions{}); err == nil {
 				t.Errorf("%+v", got)
 			}

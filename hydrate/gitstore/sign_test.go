@@ -3,6 +3,7 @@ package gitstore
 import (
 	"bytes"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,37 +14,114 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
+	"github.com/hiddeco/sshsig"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 )
 
-func TestSignedCommitsVerify(t *testing.T) {
-	keys := t.TempDir()
-	run := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(keys, "id"))
-	if out, err := run.CombinedOutput(); err != nil {
-		t.Skipf("ssh-keygen is not on this machine: %v %s", err, out)
-	}
-	key, err := os.ReadFile(filepath.Join(keys, "id"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := NewSigner(key, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	bare := t.TempDir()
+// signed pushes a signed commit to a new repository, and gives both and what was signed.
+func signed(t *testing.T, signer Signer) (bare string, unsigned []byte, signature string) {
+	t.Helper()
+	bare = t.TempDir()
 	runGit(t, bare, "init", "-q", "--bare")
 	s := open(t, Options{Dir: bare})
 	w := writer(t, s)
-	tree, _ := w.Tree(nil)
+	tree, err := w.Tree(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	who := Signature{"S", "s@example.com", time.Unix(1700000000, 0).UTC()}
-	h, err := w.Commit(CommitSpec{Tree: tree, Author: who, Committer: who, Message: "signed\n", Signer: signer})
+	spec := CommitSpec{Tree: tree, Author: who, Committer: who, Message: "signed\n\nbody\n"}
+	if unsigned, err = encodeCommit(spec); err != nil {
+		t.Fatal(err)
+	}
+	spec.Signer = signer
+	h, err := w.Commit(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	push(t, s.Local(), w, Move{"env/dev", Hash{}, h})
-	public, _ := os.ReadFile(filepath.Join(keys, "id.pub"))
-	write(t, keys, "allowed", "s@example.com "+string(public))
-	runGit(t, bare, "-c", "gpg.format=ssh", "-c", "gpg.ssh.allowedSignersFile="+filepath.Join(keys, "allowed"), "verify-commit", "env/dev")
 	runGit(t, bare, "fsck", "--strict")
+	head, rest, ok := strings.Cut(runGit(t, bare, "cat-file", "commit", "env/dev")+"\n", "gpgsig ")
+	signature, message, ok2 := strings.Cut(rest, "\n\n")
+	if lines := strings.Split(signature, "\n"); !ok || !ok2 || head+"\n"+message != string(unsigned) || len(lines) < 3 {
+		t.Fatalf("the commit is\n%sgpgsig %s", head, rest)
+	}
+	return bare, unsigned, strings.ReplaceAll(signature, "\n ", "\n") + "\n"
+}
+
+// found says whether a program is there; what it would say is checked with a library as well.
+func found(program string) bool {
+	_, err := exec.LookPath(program)
+	return err == nil
+}
+
+func TestSSHSignaturesVerify(t *testing.T) {
+	key, file := newKey(t)
+	private, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := ssh.MarshalAuthorizedKey(key.PublicKey())
+	fromFile, err := NewSigner(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := sshAgent(t, private)
+	fromAgent, err := NewAgentSigner(socket, public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, signer := range []Signer{fromFile, fromAgent} {
+		bare, unsigned, armoured := signed(t, signer)
+		signature, err := sshsig.Unarmor([]byte(armoured))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sshsig.Verify(bytes.NewReader(unsigned), signature, key.PublicKey(), signature.HashAlgorithm, "git"); err != nil {
+			t.Error(err)
+		}
+		if found("ssh-keygen") {
+			write(t, bare, "allowed", "s@example.com "+string(public))
+			runGit(t, bare, "-c", "gpg.format=ssh", "-c", "gpg.ssh.allowedSignersFile="+filepath.Join(bare, "allowed"), "verify-commit", "env/dev")
+		}
+	}
+	stranger, _ := newKey(t)
+	for _, c := range []struct{ socket, key string }{
+		{"", string(public)}, {socket, "no key"}, {socket + "x", string(public)}, {socket, string(ssh.MarshalAuthorizedKey(stranger.PublicKey()))},
+	} {
+		if _, err := NewAgentSigner(c.socket, []byte(c.key)); err == nil {
+			t.Errorf("%q and %q were taken", c.socket, c.key)
+		}
+	}
+}
+
+// sshAgent is an agent that holds a key.
+func sshAgent(t *testing.T, private []byte) string {
+	t.Helper()
+	parsed, err := ssh.ParseRawPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ring := agent.NewKeyring()
+	if err := ring.Add(agent.AddedKey{PrivateKey: parsed}); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _ = agent.ServeAgent(ring, conn) }()
+		}
+	}()
+	return listener.Addr().String()
 }
 
 func TestOpenPGPSignaturesVerify(t *testing.T) {
@@ -94,27 +172,23 @@ func TestOpenPGPSignaturesVerify(t *testing.T) {
 
 func checkOpenPGP(t *testing.T, signer Signer, public []byte) {
 	t.Helper()
-	who := Signature{"S", "s@example.com", time.Unix(1700000000, 0).UTC()}
-	spec := CommitSpec{Tree: Hash{1}, Author: who, Committer: who, Message: "m\n"}
-	unsigned, err := encodeCommit(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec.Signer = signer
-	data, err := encodeCommit(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := strings.Cut(string(data), "gpgsig ")
-	signature, message, ok2 := strings.Cut(rest, "\n\nm\n")
-	if !ok || !ok2 || message != "" || head+"\nm\n" != string(unsigned) {
-		t.Fatalf("the commit is\n%s", data)
-	}
+	bare, unsigned, signature := signed(t, signer)
 	ring, err := openpgp.ReadKeyRing(bytes.NewReader(public))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openpgp.CheckArmoredDetachedSignature(ring, bytes.NewReader(unsigned), strings.NewReader(strings.ReplaceAll(signature, "\n ", "\n")), nil); err != nil {
+	if _, err := openpgp.CheckArmoredDetachedSignature(ring, bytes.NewReader(unsigned), strings.NewReader(signature), nil); err != nil {
 		t.Error(err)
+	}
+	if !found("gpg") {
+		return
+	}
+	t.Setenv("GNUPGHOME", t.TempDir())
+	write(t, bare, "public", string(public))
+	if out, err := exec.CommandContext(t.Context(), "gpg", "--batch", "--no-autostart", "--import", filepath.Join(bare, "public")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out := runGit(t, bare, "verify-commit", "-v", "env/dev"); !strings.Contains(out, "Good signature") {
+		t.Error(out)
 	}
 }

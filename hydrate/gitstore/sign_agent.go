@@ -1,0 +1,58 @@
+package gitstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
+)
+
+// NewAgentSigner makes a signer whose private key stays in an SSH agent. The public key is a line as in id_ed25519.pub. The
+// agent is asked at once, and again for each signature: it may be locked or lose the key between them.
+func NewAgentSigner(socket string, publicKey []byte) (Signer, error) {
+	if socket == "" {
+		return nil, errors.New("there is no SSH agent to sign with: start one with `ssh-agent` and add the key with `ssh-add`, or name the private key")
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(publicKey)
+	if err != nil {
+		return nil, fmt.Errorf("the signing key is no SSH public key: %w", err)
+	}
+	a := agentSigner{socket: socket, key: key}
+	return a, a.with(func(ssh.Signer) error { return nil })
+}
+
+type agentSigner struct {
+	socket string
+	key    ssh.PublicKey
+}
+
+// Sign lets the agent sign.
+func (a agentSigner) Sign(commit []byte) (signature string, err error) {
+	err = a.with(func(signer ssh.Signer) error {
+		signature, err = sshSigner{signer}.Sign(commit)
+		return err
+	})
+	return signature, err
+}
+
+// with calls use with the agent's key.
+func (a agentSigner) with(use func(ssh.Signer) error) error {
+	conn, err := net.Dial("unix", a.socket) //nolint:noctx // a socket of this machine
+	if err != nil {
+		return fmt.Errorf("the SSH agent does not answer: start it again with `ssh-agent`: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	signers, err := agent.NewClient(conn).Signers()
+	if err != nil {
+		return fmt.Errorf("ask the SSH agent for its keys: %w", err)
+	}
+	for _, s := range signers {
+		if bytes.Equal(s.PublicKey().Marshal(), a.key.Marshal()) {
+			return use(s)
+		}
+	}
+	return fmt.Errorf("the SSH agent does not have the key %s: add it with `ssh-add`", ssh.FingerprintSHA256(a.key))
+}
