@@ -266,7 +266,8 @@ func (r *run) mayWrite(ctx context.Context, st *state) (Status, string, error) {
 	if err == nil && newer {
 		return "", "", nil
 	}
-	if err != nil && !errors.Is(err, gitstore.ErrShallow) {
+	shallow := errors.Is(err, gitstore.ErrShallow)
+	if err != nil && !shallow {
 		return "", "", err
 	}
 	older, oerr := r.h.store.IsAncestor(ctx, head, from)
@@ -275,9 +276,9 @@ func (r *run) mayWrite(ctx context.Context, st *state) (Status, string, error) {
 		return StatusSuperseded, fmt.Sprintf("%s was rendered from the newer commit %s", st.branch, from.Short()), nil
 	case r.request.Overwrite:
 		return "", "", nil
-	case err != nil:
+	case shallow:
 		return StatusRefused, fmt.Sprintf("%s was rendered from %s, and this clone cannot tell whether that is older: run `git fetch --unshallow`", st.branch, from.Short()), nil
-	default:
+	default: // both answers are no
 		return StatusRefused, fmt.Sprintf("%s was rendered from %s, which is no ancestor of %s: the trunk was rewritten; run with --overwrite-foreign if that is right",
 			st.branch, from.Short(), head.Short()), nil
 	}

@@ -155,8 +155,7 @@ func (h *Hydrator) changesSince(ctx context.Context, from string, head gitstore.
 		return nil, ctx.Err() //nolint:nilnil // not in this clone: everything is looked at
 	}
 	affected, err := h.affected(ctx, base.Tree, head.Tree, v)
-	var broken fleet.Problems
-	if errors.As(err, &broken) {
+	if _, broken := errors.AsType[fleet.Problems](err); broken {
 		return nil, nil //nolint:nilnil // the earlier commit is no fleet
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sluice-gitops/sluice/renderer/helm"
@@ -182,10 +183,11 @@ func (e *Engine) components(ctx context.Context, objects []Object, contents []Co
 
 // chart loads a chart and what was resolved for it, or takes it from the last time.
 func (e *Engine) chart(s *HelmSource) (*helm.Chart, error) {
-	key := s.Chart.Digest
+	parts := []string{s.Chart.Digest}
 	for i := range s.Dependencies {
-		key += "+" + s.Dependencies[i].Name + "@" + s.Dependencies[i].Chart.Digest
+		parts = append(parts, s.Dependencies[i].Name, s.Dependencies[i].Chart.Digest)
 	}
+	key := strings.Join(parts, "+")
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c, ok := e.charts[key]; ok {
