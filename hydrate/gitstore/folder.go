@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/memfs"
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
@@ -34,13 +33,10 @@ type folder struct {
 	seen   time.Time // when objects/pack was last changed, as the index of packs knows it
 }
 
-// openFolder opens the objects below dir. fsys is dir, or for a linked working tree dir with that tree's own files.
-func openFolder(dir string, fsys billy.Filesystem) *folder {
-	if fsys == nil {
-		fsys = osfs.New(dir)
-	}
+// openFolder opens the objects below dir.
+func openFolder(dir string) *folder {
 	f := &folder{dir: dir}
-	f.storer = filesystem.NewStorageWithOptions(fsys, cache.NewObjectLRU(16*cache.MiByte), filesystem.Options{
+	f.storer = filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(16*cache.MiByte), filesystem.Options{
 		KeepDescriptors:      true,
 		LargeObjectThreshold: maxObject,
 		// go-git would open borrowed folders anew for each object; see alternates.
@@ -120,7 +116,7 @@ func (f *folder) close() error {
 
 // alternates lists the folders that a repository borrows objects from, as `git clone --shared` and --reference set up.
 func alternates(dir string, depth int) []string {
-	const deepest = 5 // as Git
+	const deepest = 5                                                             // as Git
 	data, err := os.ReadFile(filepath.Join(dir, "objects", "info", "alternates")) //nolint:gosec // the user's own repository
 	if err != nil || depth > deepest {
 		return nil

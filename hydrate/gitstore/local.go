@@ -48,13 +48,6 @@ func (l *localBranches) List(_ context.Context, prefixes ...string) (map[string]
 	return selected(out, prefixes), err
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // packed reads packed-refs.
 func (l *localBranches) packed() (map[string]Hash, error) {
 	out := map[string]Hash{}
@@ -87,7 +80,7 @@ func (l *localBranches) refFile(branch string) string {
 // Push stores the packfile and moves the branches in two steps, as Git's own ref transactions do: first every ref is
 // locked, under the names that Git itself locks, and compared; only if all are where the caller read them are they moved.
 func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, _ PushOptions) ([]MoveResult, error) {
-	if err := w.storePack(); err != nil {
+	if err := w.storePack(l.store.own); err != nil {
 		return nil, err
 	}
 	busy, err := l.checkedOut()

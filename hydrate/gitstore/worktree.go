@@ -108,12 +108,3 @@ func (w walker) entry(name string, item fs.DirEntry, where []string) (Entry, boo
 		return e, false, nil // sockets and devices are not Git's
 	}
 }
-
-// keep holds an object in memory.
-func (s *Store) keep(kind string, data []byte) Hash {
-	h := hashObject(kind, data)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.overlay[h] = object{kind: kind, data: data}
-	return h
-}

@@ -28,6 +28,7 @@ type Walker struct {
 	tree   Tree
 	budget manifest.Budget
 	shown  string // in front of file names in messages
+	area   string // what the tree is, if not the repository
 
 	mu   sync.Mutex
 	dirs map[string]*directory
@@ -90,7 +91,7 @@ func (w *Walker) Directories(root string) ([]string, error) {
 }
 
 func (w *Walker) reach(root string) (*reach, error) {
-	full, found, err := locate(w.tree, ".", path.Clean(root), place{file: "the Kustomize root", field: "path"})
+	full, found, err := locate(w.tree, ".", path.Clean(root), place{file: "the Kustomize root", field: "path", area: w.area})
 	switch {
 	case err != nil:
 		return nil, err
@@ -189,6 +190,8 @@ func (w *Walker) find(dir string) (name string, data []byte, err error) {
 		full := path.Join(dir, candidate)
 		i, err := lstat(w.tree, full)
 		switch {
+		case err != nil && !absent(err):
+			return "", nil, fmt.Errorf("%s: %w", w.name(full), err)
 		case err != nil || i.IsDir():
 			continue
 		case !i.Mode().IsRegular():
@@ -234,7 +237,7 @@ func (w *Walker) read(dir string, d *directory) (err error) {
 	d.component = k.Kind == types.ComponentKind
 	d.managedBy = slices.Contains(k.BuildMetadata, types.ManagedByLabelOption)
 	d.openAPI = len(k.OpenAPI) > 0
-	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: data}}
+	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: data, area: w.area}}
 	s.kustomization(&k)
 	slices.Sort(d.files)
 	d.files = slices.Compact(d.files)

@@ -82,7 +82,9 @@ func (b *Builder) component(c *Component) (*memory, *reach, error) {
 		return nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
 	}
 	walker := NewWalker(tree, b.budget)
-	walker.shown = c.shown()
+	if walker.shown = c.shown(); walker.shown != "" {
+		walker.area = "the component's directory"
+	}
 	r, err := walker.reach(c.Root)
 	if err != nil {
 		return nil, nil, fmt.Errorf("component %s: %w", c.Name, err)

@@ -45,7 +45,7 @@ func (s *scan) pluginDir(dir string, depth int) error {
 	if err != nil {
 		return err
 	}
-	at := place{file: s.walker.name(name), data: data}
+	at := place{file: s.walker.name(name), data: data, area: s.walker.area}
 	var k types.Kustomization
 	if err := k.Unmarshal(data); err != nil {
 		return unreadable(at, err)
@@ -89,7 +89,7 @@ func (s *scan) pluginFile(inner *scan, ref string, at place) error {
 	if err != nil {
 		return at.refuse(ref, "holds no plugin's configuration: %w", err)
 	}
-	return s.configurations(objects, place{file: s.walker.name(path.Join(inner.dir, ref)), data: data})
+	return s.configurations(objects, place{file: s.walker.name(path.Join(inner.dir, ref)), data: data, area: s.walker.area})
 }
 
 func (s *scan) configurations(objects []*resource.Resource, at place) error {

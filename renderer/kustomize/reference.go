@@ -1,12 +1,14 @@
 package kustomize
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -16,6 +18,14 @@ type place struct {
 	file  string // as its reader knows it
 	data  []byte // of the file
 	field string
+	area  string // that references must stay in, if it is not the repository
+}
+
+func (p place) bounds() string {
+	if p.area == "" {
+		return "the repository"
+	}
+	return p.area
 }
 
 // at is the same file at another field.
@@ -109,7 +119,7 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 	case ref == "":
 		return "", nil, at.refuse(ref, "is empty: name a path or remove the entry")
 	case address.MatchString(ref):
-		return "", nil, at.refuse(ref, "is remote: only paths inside the repository are taken; copy it there and name the path")
+		return "", nil, at.refuse(ref, "is remote: only paths inside %s are taken; copy it there and name the path", at.bounds())
 	case path.IsAbs(ref):
 		return "", nil, at.refuse(ref, "is an absolute path: name it relative to the kustomization's directory")
 	case strings.ContainsAny(ref, "\\\x00\n"):
@@ -117,7 +127,7 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 	}
 	full := path.Join(dir, ref)
 	if full == ".." || strings.HasPrefix(full, "../") {
-		return "", nil, at.refuse(ref, "leaves the repository: only paths inside it are taken; copy it there")
+		return "", nil, at.refuse(ref, "leaves %s: only paths inside it are taken; copy it there", at.bounds())
 	}
 	if err := noLink(tree, full, ref, at); err != nil {
 		return "", nil, err
@@ -126,11 +136,18 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 	switch {
 	case err == nil && (found.IsDir() || found.Mode().IsRegular()):
 		return full, found, nil
+	case err != nil && !absent(err):
+		return "", nil, at.refuse(ref, "cannot be looked up: %w", err)
 	case hint.MatchString(ref):
-		return "", nil, at.refuse(ref, "looks remote, and no such path is in the repository: copy it there and name the path")
+		return "", nil, at.refuse(ref, "looks remote, and no such path is in %s: copy it there and name the path", at.bounds())
 	default:
 		return "", nil, at.refuse(ref, "is not there (looked for %s): add it or correct the path", full)
 	}
+}
+
+// absent is true for what a tree says of a path that is not there, or goes through a file.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // noLink refuses a path that is, or goes through, a symbolic link or a submodule.

@@ -301,4 +301,13 @@ func TestErrorsOfTheTreeStay(t *testing.T) {
 	if _, err := kustomize.NewWalker(tree, manifest.DefaultBudget()).Closure("."); !errors.Is(err, errDisk) {
 		t.Errorf("got %v", err)
 	}
+	blind := blindTree{mapFS(nil)}
+	if _, err := kustomize.NewWalker(blind, manifest.DefaultBudget()).Closure("app"); !errors.Is(err, errDisk) {
+		t.Errorf("got %v", err)
+	}
 }
+
+// blindTree fails to look up.
+type blindTree struct{ fstest.MapFS }
+
+func (b blindTree) Lstat(string) (fs.FileInfo, error) { return nil, errDisk }

@@ -1,0 +1,206 @@
+package gitstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	"github.com/go-git/go-git/v5/plumbing/transport/client"
+)
+
+// endpoint is a remote with the credentials for it.
+type endpoint struct {
+	url    string // without credentials, for people
+	ep     *transport.Endpoint
+	method transport.AuthMethod
+	broken error // why the credentials cannot be used
+	secret []string
+}
+
+func newEndpoint(raw string, auth Auth) (endpoint, error) {
+	out := endpoint{url: redactURL(raw)}
+	if strings.HasPrefix(raw, "-") {
+		return out, fmt.Errorf("the address %q is no Git address", out.url)
+	}
+	ep, err := transport.NewEndpoint(raw)
+	if err != nil {
+		return out, fmt.Errorf("the address %s is no Git address", out.url)
+	}
+	switch ep.Protocol {
+	case "http", "https", "ssh", "file":
+	default:
+		return out, fmt.Errorf("%s: the protocol %q is not supported: use https, ssh or a path", out.url, ep.Protocol)
+	}
+	if ep.Password != "" || ep.User != "" && ep.Protocol != "ssh" {
+		if auth.User == "" && auth.Password == "" && auth.Token == "" {
+			auth.User, auth.Password = ep.User, ep.Password
+		}
+		out.secret = append(out.secret, ep.Password, url.QueryEscape(ep.Password), url.PathEscape(ep.Password))
+		ep.Password = ""
+		if ep.Protocol != "ssh" {
+			ep.User = ""
+		}
+	}
+	out.ep = ep
+	out.secret = append(out.secret, auth.Password, auth.Token, auth.SSHKeyPassphrase)
+	if out.method, err = auth.method(ep); err != nil {
+		out.broken = fmt.Errorf("%s: %w", out.url, err)
+		return out, out.broken
+	}
+	return out, nil
+}
+
+// redactURL removes credentials from an address.
+func redactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return regexp.MustCompile(`//[^/]*@`).ReplaceAllString(raw, "//")
+	}
+	if u.Scheme == "" || u.User == nil {
+		return raw
+	}
+	if u.Scheme == "ssh" {
+		u.User = url.User(u.User.Username())
+	} else {
+		u.User = nil
+	}
+	return u.String()
+}
+
+// explain puts the address into an error, takes credentials out, and adds what helps.
+func (e endpoint) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := e.redact(err.Error())
+	hint := ""
+	switch {
+	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
+		hint = ": set SLUICE_GIT_USERNAME and SLUICE_GIT_PASSWORD, or SLUICE_GIT_TOKEN"
+	case strings.Contains(text, "knownhosts") || strings.Contains(text, "known_hosts"):
+		hint = ": check the host's key and add it with `ssh-keyscan " + e.ep.Host + " >> ~/.ssh/known_hosts`"
+	case strings.Contains(text, "not our ref"):
+		hint = ": the server gives only branches and tags: allow more with uploadpack.allowReachableSHA1InWant, or clone without --depth and --filter"
+	}
+	return &remoteError{fmt.Sprintf("%s: %s%s", e.url, text, hint), err}
+}
+
+func (e endpoint) redact(text string) string {
+	for _, s := range e.secret {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, "***")
+		}
+	}
+	return text
+}
+
+// remoteError hides the original text, which may hold credentials, and keeps the error for errors.Is.
+type remoteError struct {
+	text  string
+	cause error
+}
+
+// Error is the redacted text.
+func (e *remoteError) Error() string { return e.text }
+
+// Format keeps %#v and the like from showing the cause.
+func (e *remoteError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.text) }
+
+// Is compares with the hidden cause; Unwrap would show its text.
+func (e *remoteError) Is(target error) bool { return errors.Is(e.cause, target) }
+
+// session is what both of go-git's sessions have.
+type session interface {
+	transport.Session
+	comparable
+}
+
+// connect opens a session and reads what the server has. go-git connects without a context, so that happens aside: a caller
+// who gives up does not wait for a host that does not answer.
+func connect[S session](ctx context.Context, e endpoint, open func(transport.Transport) (S, error)) (S, *packp.AdvRefs, error) {
+	var none S
+	if e.broken != nil {
+		return none, nil, e.broken
+	}
+	t, err := client.NewClient(e.ep)
+	if err != nil {
+		return none, nil, e.explain(err)
+	}
+	type opened struct {
+		session S
+		err     error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		s, err := open(t)
+		done <- opened{s, err}
+	}()
+	var o opened
+	select {
+	case o = <-done:
+	case <-ctx.Done():
+		go func() {
+			if late := <-done; late.err == nil {
+				_ = late.session.Close()
+			}
+		}()
+		return none, nil, e.explain(ctx.Err())
+	}
+	if o.err != nil {
+		return none, nil, e.explain(o.err)
+	}
+	advertised, err := o.session.AdvertisedReferencesContext(ctx)
+	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
+		advertised, err = packp.NewAdvRefs(), nil
+	}
+	if err != nil {
+		_ = o.session.Close()
+		return none, nil, e.explain(err)
+	}
+	return o.session, advertised, nil
+}
+
+func (e endpoint) upload(ctx context.Context) (transport.UploadPackSession, *packp.AdvRefs, error) {
+	return connect(ctx, e, func(t transport.Transport) (transport.UploadPackSession, error) {
+		return t.NewUploadPackSession(copyOf(e.ep), e.method)
+	})
+}
+
+func (e endpoint) receive(ctx context.Context) (transport.ReceivePackSession, *packp.AdvRefs, error) {
+	return connect(ctx, e, func(t transport.Transport) (transport.ReceivePackSession, error) {
+		return t.NewReceivePackSession(copyOf(e.ep), e.method)
+	})
+}
+
+// copyOf is for one session: go-git changes the endpoint when a server redirects.
+func copyOf(ep *transport.Endpoint) *transport.Endpoint {
+	out := *ep
+	return &out
+}
+
+// list reads the remote's refs.
+func (e endpoint) list(ctx context.Context) (map[string]Hash, error) {
+	session, advertised, err := e.upload(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = session.Close() }()
+	return refsOf(advertised), nil
+}
+
+func refsOf(advertised *packp.AdvRefs) map[string]Hash {
+	out := make(map[string]Hash, len(advertised.References)+1)
+	for name, h := range advertised.References {
+		out[name] = Hash(h)
+	}
+	if advertised.Head != nil {
+		out["HEAD"] = Hash(*advertised.Head)
+	}
+	return out
+}

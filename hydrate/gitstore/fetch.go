@@ -1,0 +1,231 @@
+package gitstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+)
+
+// want is what to ask a server for.
+type want struct {
+	objects []Hash
+	depth   int // of history; everything if it is negative
+
+	// Leave out what can be fetched later, if the server can leave it out and give it later: "blob:none", "tree:0".
+	filter packp.Filter
+
+	// A commit that is here with all its files, but perhaps without its history; zero for none.
+	have Hash
+}
+
+const everything = -1
+
+// Ensure makes objects readable here, asking the remotes for those that are missing in one request. Commits come without
+// their history.
+func (s *Store) Ensure(ctx context.Context, hashes ...Hash) error {
+	missing := s.missing(hashes)
+	if len(missing) == 0 {
+		return nil
+	}
+	return s.fromSources(ctx, missing, func(e endpoint, still []Hash) error {
+		return s.fetch(ctx, e, want{objects: still, depth: 1})
+	})
+}
+
+// fromSources asks one remote after the other until nothing is missing.
+func (s *Store) fromSources(ctx context.Context, hashes []Hash, fetch func(endpoint, []Hash) error) error {
+	select {
+	case s.fetching <- struct{}{}:
+		defer func() { <-s.fetching }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.RLock()
+	sources := s.sources
+	s.mu.RUnlock()
+	missing := s.missing(hashes) // another fetch may have brought them
+	var errs []error
+	for _, e := range sources {
+		if len(missing) == 0 {
+			break
+		}
+		if err := fetch(e, missing); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if missing = s.missing(missing); len(missing) == 0 {
+			s.prefer(e)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%w: %s is not in this repository: %s", ErrNotFound, missing[0], s.hint(missing[0]))
+	if len(errs) > 0 {
+		return fmt.Errorf("%w (%w)", err, errors.Join(errs...))
+	}
+	return err
+}
+
+func (s *Store) missing(hashes []Hash) []Hash {
+	return slices.DeleteFunc(slices.Clone(hashes), s.Has)
+}
+
+// deepen fetches a commit and depth-1 of its ancestors, without files where the server can leave them out.
+func (s *Store) deepen(ctx context.Context, from Hash, depth int) error {
+	const deep = 10_000 // beyond that all of it costs no more than another request
+	if depth > deep {
+		depth = everything
+	}
+	return s.fromSources(ctx, []Hash{from}, func(e endpoint, still []Hash) error {
+		return s.fetch(ctx, e, want{objects: still, depth: depth, filter: packp.FilterTreeDepth(0)})
+	})
+}
+
+// fetch asks a server for objects by name. It keeps no refs: what is fetched lies beside the user's own objects, and can be
+// fetched again.
+func (s *Store) fetch(ctx context.Context, e endpoint, w want) error {
+	session, advertised, err := e.upload(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = session.Close() }()
+	return s.fetchBy(ctx, e, session, advertised, w)
+}
+
+func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, w want) error {
+	req, err := w.request(advertised.Capabilities)
+	if err != nil {
+		return e.explain(err)
+	}
+	response, err := session.UploadPack(ctx, req)
+	if errors.Is(err, transport.ErrEmptyUploadPackRequest) {
+		return e.explain(fmt.Errorf("fetch %s: the server sent nothing: %w", w, err))
+	}
+	if err != nil {
+		return e.explain(fmt.Errorf("fetch %s: %w", w, err))
+	}
+	defer func() { _ = response.Close() }()
+	var stream io.Reader = response
+	switch {
+	case req.Capabilities.Supports(capability.Sideband64k):
+		stream = sideband.NewDemuxer(sideband.Sideband64k, response)
+	case req.Capabilities.Supports(capability.Sideband):
+		stream = sideband.NewDemuxer(sideband.Sideband, response)
+	}
+	if err := s.keepPack(stream); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return e.explain(fmt.Errorf("fetch %s: %w", w, err))
+	}
+	return nil
+}
+
+// String names some of what is wanted, for errors.
+func (w want) String() string {
+	if len(w.objects) == 1 {
+		return w.objects[0].String()
+	}
+	return fmt.Sprintf("%d objects, such as %s,", len(w.objects), w.objects[0])
+}
+
+func (w want) request(server *capability.List) (*packp.UploadPackRequest, error) {
+	req := packp.NewUploadPackRequestFromCapabilities(server)
+	for _, h := range w.objects {
+		req.Wants = append(req.Wants, plumbing.Hash(h))
+	}
+	if server.Supports(capability.Shallow) {
+		if err := req.Capabilities.Set(capability.Shallow); err != nil {
+			return nil, err
+		}
+		req.Depth = packp.DepthCommits(w.depth)
+		if w.depth < 0 {
+			req.Depth = packp.DepthCommits(math.MaxInt32) // what Git sends for --unshallow
+		}
+		if !w.have.IsZero() {
+			req.Haves = []plumbing.Hash{plumbing.Hash(w.have)}
+			req.Shallows = []plumbing.Hash{plumbing.Hash(w.have)}
+		}
+	}
+	if w.filter != "" && server.Supports(capability.Filter) && givesAny(server) {
+		if err := req.Capabilities.Set(capability.Filter); err != nil {
+			return nil, err
+		}
+		req.Filter = w.filter
+	}
+	return req, nil
+}
+
+// givesAny says whether the server gives objects that no ref names.
+func givesAny(server *capability.List) bool {
+	return server.Supports(capability.AllowReachableSHA1InWant)
+}
+
+// keepPack indexes a packfile as it comes and stores it. Readers go on meanwhile.
+func (s *Store) keepPack(stream io.Reader) error {
+	side, err := s.sideFolder()
+	if err != nil {
+		return err
+	}
+	into := filesystem.NewStorage(osfs.New(side.dir), cache.NewObjectLRU(cache.MiByte))
+	err = packfile.UpdateObjectStorage(into, stream)
+	if err = errors.Join(err, into.Close()); err != nil && !errors.Is(err, packfile.ErrEmptyPackfile) {
+		return err
+	}
+	side.mu.Lock()
+	defer side.mu.Unlock()
+	side.seen = side.packTime()
+	side.storer.Reindex()
+	return nil
+}
+
+// sideName is the folder in a user's repository for what was fetched by the way: there, objects whose history or files are
+// not complete cannot confuse Git, and nothing is lost when the folder is deleted.
+const sideName = "sluice"
+
+// sideFolder makes that folder; where the repository may only be read, a temporary one.
+func (s *Store) sideFolder() (*folder, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.side != nil {
+		return s.side, nil
+	}
+	dir := filepath.Join(s.dir, sideName)
+	pack := filepath.Join("objects", "pack")
+	if s.dir == "" || os.MkdirAll(filepath.Join(dir, pack), 0o755) != nil || !writable(filepath.Join(dir, pack)) { //nolint:gosec // as Git's own folders
+		temp, err := os.MkdirTemp("", "sluice-objects-")
+		if err != nil {
+			return nil, fmt.Errorf("make a folder for fetched objects: %w", err)
+		}
+		if err := os.MkdirAll(filepath.Join(temp, pack), 0o755); err != nil { //nolint:gosec // as Git's own folders
+			return nil, fmt.Errorf("make a folder for fetched objects: %w", err)
+		}
+		dir, s.temp = temp, append(s.temp, temp)
+	}
+	s.side = openFolder(dir)
+	return s.side, nil
+}
+
+func writable(dir string) bool {
+	f, err := os.CreateTemp(dir, "tmp_try_")
+	if err != nil {
+		return false
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name())) == nil
+}

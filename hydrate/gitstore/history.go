@@ -1,0 +1,177 @@
+package gitstore
+
+import (
+	"bytes"
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// IsAncestor says whether new comes after old, or is it. History that a shallow clone lacks is fetched; ErrShallow where it
+// cannot be and what is here does not tell.
+func (s *Store) IsAncestor(ctx context.Context, old, new Hash) (bool, error) { //nolint:revive,predeclared // the words of git merge-base
+	if old == new {
+		return true, nil
+	}
+	w := newWalk(s)
+	bases, err := w.run(ctx, new, old)
+	switch {
+	case err != nil:
+		return false, err
+	case slices.Contains(bases, old):
+		return true, nil
+	case w.cut:
+		return false, ErrShallow
+	}
+	return false, nil
+}
+
+// MergeBase is the best common ancestor of two commits; of several equally good ones it is always the same. ErrNotFound if
+// they have nothing in common, ErrShallow if the history that is here and can be fetched does not tell.
+func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
+	if a == b {
+		return a, nil
+	}
+	w := newWalk(s)
+	bases, err := w.run(ctx, a, b)
+	switch {
+	case err != nil:
+		return Hash{}, err
+	case w.cut:
+		return Hash{}, ErrShallow
+	case len(bases) == 0:
+		return Hash{}, fmt.Errorf("%w: %s and %s have no ancestor in common", ErrNotFound, a.Short(), b.Short())
+	}
+	slices.SortFunc(bases, func(x, y Hash) int { return bytes.Compare(x[:], y[:]) })
+	best := bases[:0:0]
+	for _, candidate := range bases { // wrong dates can leave ancestors of better ones among them
+		redundant := false
+		for _, other := range bases {
+			if other == candidate || redundant {
+				continue
+			}
+			if redundant, err = s.IsAncestor(ctx, candidate, other); err != nil {
+				return Hash{}, err
+			}
+		}
+		if !redundant {
+			best = append(best, candidate)
+		}
+	}
+	return best[0], nil
+}
+
+// What a walk knows of a commit.
+const (
+	fromA = 1 << iota
+	fromB
+	settled // an ancestor of a common one: of no interest
+)
+
+// walk goes through the history of two commits, the newest first, until all that is left is common to both. It is Git's
+// paint_down_to_common.
+type walk struct {
+	store *Store
+	queue byTime
+	flags map[Hash]int
+	depth int
+	cut   bool // a parent of interest is not here
+}
+
+func newWalk(s *Store) *walk {
+	const firstDepth = 64
+	return &walk{store: s, flags: map[Hash]int{}, depth: firstDepth}
+}
+
+func (w *walk) run(ctx context.Context, a, b Hash) ([]Hash, error) {
+	for _, start := range []struct {
+		at   Hash
+		flag int
+	}{{a, fromA}, {b, fromB}} {
+		c, err := w.store.Commit(ctx, start.at)
+		if errors.Is(err, ErrNotFound) {
+			return nil, fmt.Errorf("%w (%w)", ErrShallow, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		w.flags[start.at] |= start.flag
+		heap.Push(&w.queue, c)
+	}
+	var bases []Hash
+	for w.interesting() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c, _ := heap.Pop(&w.queue).(Commit)
+		flags := w.flags[c.Hash]
+		if flags == fromA|fromB {
+			if !slices.Contains(bases, c.Hash) {
+				bases = append(bases, c.Hash)
+			}
+			flags |= settled
+		}
+		for _, p := range c.Parents {
+			if err := w.visit(ctx, p, flags); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return slices.DeleteFunc(bases, func(h Hash) bool { return w.flags[h]&settled != 0 }), nil
+}
+
+func (w *walk) interesting() bool {
+	return slices.ContainsFunc(w.queue, func(c Commit) bool { return w.flags[c.Hash]&settled == 0 })
+}
+
+// visit passes flags on to a parent.
+func (w *walk) visit(ctx context.Context, p Hash, flags int) error {
+	if w.flags[p]&flags == flags {
+		return nil
+	}
+	w.flags[p] |= flags
+	if flags&settled == 0 && !w.store.Has(p) {
+		if err := w.store.deepen(ctx, p, w.depth); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			w.cut = true // no remote has it, or none can be asked
+			return nil
+		}
+		w.depth *= 8
+	}
+	o, err := w.store.readLocal(p)
+	if errors.Is(err, ErrNotFound) {
+		w.cut = w.cut || flags&settled == 0
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c, err := parseCommit(p, o.data)
+	if err != nil {
+		return err
+	}
+	heap.Push(&w.queue, c)
+	return nil
+}
+
+// byTime is a heap of commits, the newest first.
+type byTime []Commit
+
+func (b byTime) Len() int           { return len(b) }
+func (b byTime) Less(i, j int) bool { return b[i].Committer.When.After(b[j].Committer.When) }
+func (b byTime) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
+
+// Push adds a commit.
+func (b *byTime) Push(x any) { *b = append(*b, x.(Commit)) } //nolint:forcetypeassert // only commits are pushed
+
+// Pop takes the last.
+func (b *byTime) Pop() any {
+	old := *b
+	last := old[len(old)-1]
+	*b = old[:len(old)-1]
+	return last
+}

@@ -1,0 +1,96 @@
+package gitstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+// newest remembers the commit that was fetched last, so that the server sends only what changed since.
+const newest = "refs/sluice/source"
+
+// FetchRevision makes a revision of the remote readable here and gives its commit: a hash, a branch, a tag, or HEAD. Its
+// history comes when it is asked for.
+func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
+	s.mu.RLock()
+	sources := s.sources
+	s.mu.RUnlock()
+	if len(sources) == 0 {
+		return Commit{}, fmt.Errorf("%w: %q: the repository has no remote to fetch it from", ErrNotFound, rev)
+	}
+	e := sources[0]
+	session, advertised, err := e.upload(ctx)
+	if err != nil {
+		return Commit{}, err
+	}
+	defer func() { _ = session.Close() }()
+	refs := refsOf(advertised)
+	h, err := choose(e, refs, rev)
+	if err != nil {
+		return Commit{}, err
+	}
+	if !s.Has(h) {
+		if err := s.fetchTip(ctx, e, session, advertised, h); err != nil {
+			return Commit{}, err
+		}
+	}
+	c, err := s.peel(ctx, h)
+	if err == nil {
+		s.remember(c.Hash)
+	}
+	return c, err
+}
+
+// fetchTip fetches a commit with its files. A server that gives only what its refs name is asked for the history of its
+// HEAD, where the commit may be.
+func (s *Store) fetchTip(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, h Hash) error {
+	w := want{objects: []Hash{h}, depth: 1}
+	if have, ok := s.ref(newest); ok && s.Has(have) {
+		w.have = have
+	}
+	if head := advertised.Head; !isTip(advertised, h) && !givesAny(advertised.Capabilities) && head != nil {
+		w = want{objects: []Hash{Hash(*head)}, depth: everything}
+	}
+	if err := s.fetchBy(ctx, e, session, advertised, w); err != nil {
+		return err
+	}
+	if !s.Has(h) {
+		return e.explain(fmt.Errorf("%w: %s is on no branch that the server gives", ErrNotFound, h))
+	}
+	return nil
+}
+
+func isTip(advertised *packp.AdvRefs, h Hash) bool {
+	for _, at := range refsOf(advertised) {
+		if at == h {
+			return true
+		}
+	}
+	return false
+}
+
+func choose(e endpoint, refs map[string]Hash, rev string) (Hash, error) {
+	if h, err := ParseHash(rev); err == nil {
+		return h, nil
+	}
+	for _, name := range []string{rev, heads + rev, "refs/tags/" + rev} {
+		if h, ok := refs[name]; ok && (name == "HEAD" || strings.HasPrefix(name, "refs/")) {
+			return h, nil
+		}
+	}
+	return Hash{}, fmt.Errorf("%w: %s has no branch or tag %q", ErrNotFound, e.url, rev)
+}
+
+// remember is only for speed: if it fails, the next fetch brings more than it must.
+func (s *Store) remember(h Hash) {
+	if s.repo == nil || s.side != s.own {
+		return // a user's own repository gets no refs from fetching
+	}
+	s.refs.Lock()
+	defer s.refs.Unlock()
+	_ = s.repo.Storer.SetReference(plumbing.NewHashReference(newest, plumbing.Hash(h)))
+}

@@ -1,0 +1,238 @@
+package gitstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-billy/v5"
+	"github.com/go-git/go-billy/v5/osfs"
+	git "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+)
+
+// Options say which repository to open: Dir or URL.
+type Options struct {
+	Dir      string // an existing repository: a working tree, a folder in one, or a bare repository
+	URL      string // a remote; it is mirrored as far as it is asked for
+	CacheDir string // where mirrors are kept; "": in a temporary folder, removed by Close
+	Remote   string // name of Dir's remote that missing objects come from. Default: origin
+	Auth     Auth   // for URL, or for Dir's remote
+}
+
+// Open opens a repository. It asks no remote for anything yet.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if (o.Dir == "") == (o.URL == "") {
+		return nil, errors.New("a repository is opened by a folder or by a URL")
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if o.URL != "" {
+		return openMirror(o)
+	}
+	return openDir(o)
+}
+
+func openDir(o Options) (*Store, error) {
+	dir, worktree, err := findGitDir(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := openGitDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the repository %s: %w", o.Dir, err)
+	}
+	s.worktree, s.auth = worktree, o.Auth
+	name := o.Remote
+	if name == "" {
+		name = "origin"
+	}
+	if s.remote = s.remoteURL(name); s.remote == "" {
+		if o.Remote != "" {
+			return nil, fmt.Errorf("%w: the repository has no remote %q: see `git remote`", ErrNotFound, name)
+		}
+		return s, nil
+	}
+	return s, s.addSource(s.remote, o.Auth)
+}
+
+// remoteURL looks a remote up by name; "" if there is none.
+func (s *Store) remoteURL(name string) string {
+	if s.repo == nil {
+		return ""
+	}
+	s.refs.Lock()
+	remote, err := s.repo.Remote(name)
+	s.refs.Unlock()
+	if err != nil || len(remote.Config().URLs) == 0 {
+		return ""
+	}
+	address := remote.Config().URLs[0]
+	if strings.Contains(address, ":") || filepath.IsAbs(address) {
+		return address
+	}
+	base := s.worktree
+	if base == "" {
+		base = s.dir
+	}
+	return filepath.Join(base, address)
+}
+
+// addSource notes where missing objects may come from. A remote that cannot be asked for lack of a key is an error only
+// when it is asked.
+func (s *Store) addSource(address string, auth Auth) error {
+	e, err := newEndpoint(address, auth)
+	if err != nil && e.ep == nil {
+		return err
+	}
+	s.prefer(e)
+	return nil
+}
+
+// prefer makes a remote the first to be asked.
+func (s *Store) prefer(e endpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	others := slices.DeleteFunc(slices.Clone(s.sources), func(known endpoint) bool { return known.url == e.url })
+	s.sources = append([]endpoint{e}, others...)
+}
+
+func openGitDir(dir string) (*Store, error) {
+	s := newStore()
+	s.dir, s.gitDir = dir, dir
+	if data, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil { //nolint:gosec // the user's own repository
+		s.dir = strings.TrimSpace(string(data))
+		if !filepath.IsAbs(s.dir) {
+			s.dir = filepath.Join(dir, s.dir)
+		}
+	}
+	var fsys billy.Filesystem = osfs.New(s.dir)
+	if s.dir != s.gitDir {
+		fsys = dotgit.NewRepositoryFilesystem(osfs.New(s.gitDir), osfs.New(s.dir))
+	}
+	var err error
+	if s.repo, err = git.Open(filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte)), nil); err != nil {
+		return nil, err
+	}
+	c, err := s.repo.Config()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFormat(c); err != nil {
+		return nil, err
+	}
+	s.bare = c.Core.IsBare
+	s.own = openFolder(s.dir)
+	for _, other := range alternates(s.dir, 0) {
+		s.borrowed = append(s.borrowed, openFolder(other))
+	}
+	if at := filepath.Join(s.dir, sideName); isFolder(filepath.Join(at, "objects")) {
+		_ = prunePacks(at) // a repository that may only be read keeps its packs
+		s.side = openFolder(at)
+	}
+	return s, nil
+}
+
+// checkFormat refuses repositories whose objects or refs this package would misread. go-git does not look.
+func checkFormat(c *config.Config) error {
+	extensions := c.Raw.Section("extensions")
+	if format := extensions.Option("objectformat"); format != "" && format != "sha1" {
+		return fmt.Errorf("its objects are named by %s: only SHA-1 repositories are understood", format)
+	}
+	if format := extensions.Option("refstorage"); format != "" && format != "files" {
+		return fmt.Errorf("its refs are stored as %s: migrate them with `git refs migrate --ref-format=files`", format)
+	}
+	return nil
+}
+
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// findGitDir looks for a repository in a folder and those above it.
+func findGitDir(start string) (gitDir, worktree string, err error) {
+	dir, err := filepath.Abs(start)
+	if err != nil {
+		return "", "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		dotGit := filepath.Join(at, ".git")
+		if info, err := os.Stat(dotGit); err == nil {
+			if info.IsDir() {
+				return dotGit, at, nil
+			}
+			linked, err := readGitFile(dotGit)
+			return linked, at, err
+		}
+		if isGitDir(at) {
+			return at, "", nil
+		}
+		if at == filepath.Dir(at) {
+			return "", "", fmt.Errorf("%w: %s is in no Git repository", ErrNotFound, start)
+		}
+	}
+}
+
+func isGitDir(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "HEAD"))
+	return err == nil && isFolder(filepath.Join(dir, "objects")) && isFolder(filepath.Join(dir, "refs"))
+}
+
+func readGitFile(name string) (string, error) {
+	data, err := os.ReadFile(name) //nolint:gosec // the user's own repository
+	if err != nil {
+		return "", err
+	}
+	target, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
+	if !ok {
+		return "", fmt.Errorf("%s does not name a Git folder", name)
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(name), target)
+	}
+	return target, nil
+}
+
+// openMirror opens or makes a bare repository for what is fetched of a remote.
+func openMirror(o Options) (*Store, error) {
+	e, err := newEndpoint(o.URL, o.Auth)
+	if err != nil {
+		return nil, err
+	}
+	dir, temp := "", []string(nil)
+	if o.CacheDir == "" {
+		if dir, err = os.MkdirTemp("", "sluice-mirror-"); err != nil {
+			return nil, err
+		}
+		temp = []string{dir}
+	} else {
+		dir = filepath.Join(o.CacheDir, hashObject("blob", []byte(e.url)).String())
+	}
+	_ = prunePacks(dir) // as above
+	s, err := openOrInit(dir)
+	if err != nil {
+		return nil, fmt.Errorf("mirror of %s in %s: %w", e.url, dir, err)
+	}
+	s.remote, s.auth, s.temp, s.side = o.URL, o.Auth, temp, s.own
+	s.sources = []endpoint{e}
+	return s, nil
+}
+
+func openOrInit(dir string) (*Store, error) {
+	if !isGitDir(dir) {
+		storer := filesystem.NewStorage(osfs.New(dir), cache.NewObjectLRU(cache.MiByte))
+		if _, err := git.Init(storer, nil); err != nil && !errors.Is(err, git.ErrRepositoryAlreadyExists) {
+			return nil, err
+		}
+	}
+	return openGitDir(dir)
+}

@@ -1,0 +1,213 @@
+package gitstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+)
+
+func (r *remoteBranches) Push(ctx context.Context, w *Writer, moves []Move, o PushOptions) ([]MoveResult, error) {
+	if err := checkMoves(moves); err != nil {
+		return nil, err
+	}
+	if w != nil { // stored here as well: the next run finds its own objects without fetching
+		side, err := r.store.sideFolder()
+		if err != nil {
+			return nil, err
+		}
+		if err := w.storePack(side); err != nil {
+			return nil, err
+		}
+	}
+	size := max(len(moves), 1)
+	if o.PerPush > 0 {
+		size = o.PerPush
+	}
+	out := make([]MoveResult, 0, len(moves))
+	for chunk := range slices.Chunk(moves, size) {
+		results, err := r.push(ctx, w, chunk, len(chunk) == len(moves))
+		out = append(out, results...)
+		if err != nil {
+			return out, err
+		}
+		if slices.ContainsFunc(results, func(m MoveResult) bool { return m.State != Updated }) {
+			return out, nil // what comes later may build on what failed
+		}
+		if slices.ContainsFunc(chunk, func(m Move) bool { return !m.New.IsZero() }) {
+			w = nil // the server has the objects now
+		}
+	}
+	return out, nil
+}
+
+// emptyPack is a packfile of no objects: the server has them all.
+func emptyPack() io.Reader {
+	return strings.NewReader("PACK\x00\x00\x00\x02\x00\x00\x00\x00" +
+		"\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e")
+}
+
+func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all bool) ([]MoveResult, error) {
+	session, advertised, err := r.endpoint.receive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = session.Close() }()
+	if conflicts := outOfDate(refsOf(advertised), moves); len(conflicts) > 0 {
+		return conflicts, nil
+	}
+	req, said, err := updateRequest(advertised.Capabilities, w, moves, all)
+	if err != nil {
+		return nil, r.endpoint.explain(err)
+	}
+	report, err := session.ReceivePack(ctx, req)
+	switch {
+	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
+		return nil, r.endpoint.explain(err)
+	case report == nil:
+		return r.afterwards(ctx, moves, err)
+	}
+	out := statuses(report, moves)
+	if slices.ContainsFunc(out, func(m MoveResult) bool { return m.State != Updated }) {
+		r.whyNot(ctx, out, said.String())
+	}
+	return out, nil
+}
+
+// updateRequest asks for all moves, each with the value that the branch must have. Nothing here can force.
+func updateRequest(server *capability.List, w *Writer, moves []Move, all bool) (*packp.ReferenceUpdateRequest, *excerpt, error) {
+	req := packp.NewReferenceUpdateRequestFromCapabilities(server)
+	said := &excerpt{}
+	if !server.Supports(capability.ReportStatus) {
+		return nil, nil, errNoReport
+	}
+	want := []capability.Capability{capability.ReportStatus}
+	if all && server.Supports(capability.Atomic) {
+		want = append(want, capability.Atomic)
+	}
+	if server.Supports(capability.Sideband64k) {
+		want, req.Progress = append(want, capability.Sideband64k), said
+	}
+	for _, c := range want {
+		if err := req.Capabilities.Set(c); err != nil {
+			return nil, nil, err
+		}
+	}
+	onlyDeletes := true
+	for _, m := range moves {
+		req.Commands = append(req.Commands, &packp.Command{
+			Name: plumbing.ReferenceName(heads + m.Branch), Old: plumbing.Hash(m.Old), New: plumbing.Hash(m.New),
+		})
+		if m.New.IsZero() && !server.Supports(capability.DeleteRefs) {
+			return nil, nil, fmt.Errorf("the server deletes no branches, so not %q", m.Branch)
+		}
+		onlyDeletes = onlyDeletes && m.New.IsZero()
+	}
+	switch {
+	case onlyDeletes:
+	case w == nil || w.Len() == 0:
+		req.Packfile = io.NopCloser(emptyPack())
+	default:
+		req.Packfile = io.NopCloser(w.reader())
+	}
+	return req, said, nil
+}
+
+// statuses reads what the server says of each branch.
+func statuses(report *packp.ReportStatus, moves []Move) []MoveResult {
+	byRef := make(map[string]string, len(report.CommandStatuses))
+	for _, c := range report.CommandStatuses {
+		byRef[string(c.ReferenceName)] = c.Status
+	}
+	out := make([]MoveResult, len(moves))
+	for i, m := range moves {
+		out[i] = MoveResult{Move: m, State: Updated}
+		status, ok := byRef[heads+m.Branch]
+		switch {
+		case report.UnpackStatus != "ok":
+			out[i].State, out[i].Reason = Rejected, "the server could not unpack: "+report.UnpackStatus
+		case !ok:
+			out[i].State, out[i].Reason = Unknown, "the server did not say"
+		case status != "ok":
+			out[i].State, out[i].Reason = Rejected, status
+		}
+	}
+	return out
+}
+
+// whyNot tells conflicts from refusals, by where the branches are now: the server's words differ from one to the next. What
+// its hooks said stands behind the reason.
+func (r *remoteBranches) whyNot(ctx context.Context, results []MoveResult, said string) {
+	refs, err := r.endpoint.list(ctx)
+	for i, m := range results {
+		if m.State == Updated {
+			continue
+		}
+		have := refs[heads+m.Branch]
+		switch {
+		case err == nil && m.State == Unknown && have == m.New:
+			results[i].State, results[i].Reason = Updated, ""
+		case err == nil && have != m.Old:
+			results[i].State, results[i].Reason = Conflict, movedReason(have)
+		case said != "":
+			results[i].Reason = r.endpoint.redact(m.Reason + ": " + said)
+		}
+	}
+}
+
+// afterwards looks at the branches when a push gave no report: the server may have done all of it.
+func (r *remoteBranches) afterwards(ctx context.Context, moves []Move, cause error) ([]MoveResult, error) {
+	if cause == nil {
+		cause = errors.New("the server gave no report")
+	}
+	const patience = 15 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // the outcome matters even to who gave up
+	defer cancel()
+	refs, err := r.endpoint.list(ctx)
+	out := make([]MoveResult, len(moves))
+	done := err == nil
+	for i, m := range moves {
+		have := refs[heads+m.Branch]
+		out[i] = MoveResult{Move: m, State: Unknown, Reason: "the connection broke, and the server cannot be asked"}
+		switch {
+		case err != nil:
+		case have == m.New:
+			out[i].State, out[i].Reason = Updated, ""
+		case have == m.Old:
+			out[i].Reason = "the connection broke, and the branch has not moved yet"
+		default:
+			out[i].Reason = "the connection broke, and " + movedReason(have)
+		}
+		done = done && out[i].State == Updated
+	}
+	if done {
+		return out, nil
+	}
+	return out, r.endpoint.explain(fmt.Errorf("push: %w", cause))
+}
+
+// excerpt keeps the beginning of what a server says beside its report.
+type excerpt struct{ text []byte }
+
+const excerptSize = 2 << 10
+
+// Write never fails.
+func (e *excerpt) Write(p []byte) (int, error) {
+	if room := excerptSize - len(e.text); room > 0 {
+		e.text = append(e.text, p[:min(room, len(p))]...)
+	}
+	return len(p), nil
+}
+
+// String is one line without control characters.
+func (e *excerpt) String() string {
+	return strings.Join(strings.Fields(oneLine(strings.ToValidUTF8(string(e.text), "\ufffd"))), " ")
+}

@@ -1,0 +1,137 @@
+package gitstore
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Resolve finds a commit by what `git rev-parse` calls it: a branch, a tag, a remote's branch, a hash or the beginning of
+// one, each with any number of ~N and ^N behind. Parents that a shallow clone lacks are fetched.
+func (s *Store) Resolve(ctx context.Context, rev string) (Commit, error) {
+	m := regexp.MustCompile(`^(.+?)((?:~\d{0,9}|\^\d{0,9}|\^\{commit\})*)$`).FindStringSubmatch(rev)
+	if m == nil {
+		return Commit{}, notFoundRevision(rev)
+	}
+	h, ok := s.named(m[1])
+	if !ok {
+		return Commit{}, notFoundRevision(rev)
+	}
+	c, err := s.peel(ctx, h)
+	if err != nil {
+		return Commit{}, err
+	}
+	for _, step := range regexp.MustCompile(`[~^]\d*`).FindAllString(strings.ReplaceAll(m[2], "^{commit}", ""), -1) {
+		if c, err = s.step(ctx, c, step, rev); err != nil {
+			return Commit{}, err
+		}
+	}
+	return c, nil
+}
+
+func notFoundRevision(rev string) error {
+	return fmt.Errorf("%w: %q: name a branch, a tag or a commit", ErrNotFound, rev)
+}
+
+// step follows ~N or ^N.
+func (s *Store) step(ctx context.Context, c Commit, step, rev string) (Commit, error) {
+	n := 1
+	if len(step) > 1 {
+		n, _ = strconv.Atoi(step[1:]) // digits, as the pattern says
+	}
+	if step[0] == '^' {
+		if n == 0 {
+			return c, nil
+		}
+		if n > len(c.Parents) {
+			return Commit{}, notFoundRevision(rev)
+		}
+		return s.Commit(ctx, c.Parents[n-1])
+	}
+	for ; n > 0; n-- {
+		if len(c.Parents) == 0 {
+			return Commit{}, notFoundRevision(rev)
+		}
+		var err error
+		if c, err = s.Commit(ctx, c.Parents[0]); err != nil {
+			return Commit{}, err
+		}
+	}
+	return c, nil
+}
+
+// named looks a name up in the order of git rev-parse.
+func (s *Store) named(name string) (Hash, bool) {
+	if h, err := ParseHash(name); err == nil {
+		return h, true
+	}
+	if name == "@" {
+		name = "HEAD"
+	}
+	for _, format := range []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s", "refs/remotes/%s/HEAD"} {
+		if h, ok := s.ref(fmt.Sprintf(format, name)); ok {
+			return h, true
+		}
+	}
+	return s.abbreviated(name)
+}
+
+// abbreviated finds the one commit whose hash begins so.
+func (s *Store) abbreviated(name string) (Hash, bool) {
+	const shortest = 4 // as Git
+	if len(name) < shortest || s.own == nil {
+		return Hash{}, false
+	}
+	prefix, err := hex.DecodeString(name[:len(name)&^1])
+	if err != nil {
+		return Hash{}, false
+	}
+	var found []Hash
+	for _, f := range s.folders() {
+		f.mu.Lock()
+		hashes, err := f.storer.HashesWithPrefix(prefix)
+		f.mu.Unlock()
+		if err != nil {
+			return Hash{}, false
+		}
+		for _, h := range hashes {
+			if h := Hash(h); h.String()[:len(name)] == name && s.isCommit(h) && (len(found) == 0 || found[0] != h) {
+				found = append(found, h)
+			}
+		}
+	}
+	if len(found) != 1 {
+		return Hash{}, false
+	}
+	return found[0], true
+}
+
+func (s *Store) isCommit(h Hash) bool {
+	o, err := s.readLocal(h)
+	return err == nil && o.kind == "commit"
+}
+
+// peel follows annotated tags to their commit.
+func (s *Store) peel(ctx context.Context, h Hash) (Commit, error) {
+	const deepest = 10
+	for range deepest {
+		o, err := s.read(ctx, h)
+		if err != nil {
+			return Commit{}, fmt.Errorf("%s: %w", h.Short(), err)
+		}
+		switch o.kind {
+		case "commit":
+			return parseCommit(h, o.data)
+		case "tag":
+			if h, err = taggedObject(o.data); err != nil {
+				return Commit{}, fmt.Errorf("tag %s: %w", h, err)
+			}
+		default:
+			return Commit{}, fmt.Errorf("%s is a %s, not a commit", h, o.kind)
+		}
+	}
+	return Commit{}, fmt.Errorf("%s: %w: a tag of a tag of a tag", h, errMalformed)
+}
