@@ -147,7 +147,8 @@ func appendDocuments(out []Document, name, text string) []Document {
 	keys := slices.Collect(maps.Keys(entries))
 	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
 	for _, key := range keys {
-		out = append(out, Document{Source: name, Text: []byte(entries[key])})
+		// Helm prints a newline behind each: without it, a block scalar at the end would lose its own.
+		out = append(out, Document{Source: name, Text: []byte(entries[key] + "\n")})
 	}
 	return out
 }
