@@ -196,12 +196,13 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 		return nil, err
 	}
 	r.writers = append(r.writers, w)
+	unplanned := len(plan.failures)
 	tree, rendered, err := r.h.render(ctx, plan, r.request.Commit.Hash.String(), w)
 	if err != nil {
 		return nil, err
 	}
-	out.Rendered, out.Reused, out.Failures = rendered, plan.reused+plan.skipped, plan.failures
-	out.Targets = out.Rendered + out.Reused
+	out.Targets, out.Rendered, out.Failures = plan.total, rendered, plan.failures
+	out.Reused = plan.total - rendered - unplanned
 	out.Warnings = plan.unknownKinds()
 	if tree == nil {
 		out.Status = StatusFailed

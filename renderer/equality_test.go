@@ -274,8 +274,10 @@ func TestChartsEqualHelmTemplate(t *testing.T) {
 func TestRootsEqualKustomizeBuild(t *testing.T) {
 	bin := rivals(t)
 	roots := map[string]string{} // root → tree
-	for _, tree := range []string{"../testdata/fleet/kustomize", "testdata/kustomize", corpus + "/kustomize/fluxcd--flux2-kustomize-helm-example",
-		corpus + "/kustomize/fluxcd--flux2-multi-tenancy", corpus + "/kustomize/giantswarm--gitops-template"} {
+	for _, tree := range []string{
+		"../testdata/fleet/kustomize", "testdata/kustomize", corpus + "/kustomize/fluxcd--flux2-kustomize-helm-example",
+		corpus + "/kustomize/fluxcd--flux2-multi-tenancy", corpus + "/kustomize/giantswarm--gitops-template",
+	} {
 		_ = filepath.WalkDir(tree, func(p string, d fs.DirEntry, err error) error {
 			if err == nil && slices.Contains(kustomize.FileNames(), d.Name()) {
 				roots[filepath.Dir(p)] = tree
