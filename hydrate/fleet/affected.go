@@ -39,8 +39,9 @@ func Affected(base, head *Fleet, changed []string, reach Reach) []AffectedTarget
 		a.everything()
 	default:
 		a.registry()
+		paths := newChanges(slices.DeleteFunc(slices.Clone(changed), func(p string) bool { return p == fleetFile }))
 		for _, f := range []*Fleet{base, head} {
-			a.files(f, changed, reach)
+			a.files(f, paths, reach)
 		}
 	}
 	return a.list()
@@ -133,14 +134,16 @@ func sameApp(x, y *App) bool {
 }
 
 // files finds the targets that take or read a changed path.
-func (a *affected) files(f *Fleet, changed []string, reach Reach) {
-	relevant := slices.DeleteFunc(slices.Clone(changed), func(p string) bool { return p == fleetFile })
-	for _, p := range relevant {
+func (a *affected) files(f *Fleet, changed *changes, reach Reach) {
+	if len(changed.paths) == 0 {
+		return
+	}
+	for _, p := range changed.paths {
 		a.layerFile(f, p)
 	}
-	a.customLayers(f, relevant)
-	a.components(f, relevant, reach)
-	a.sources(f, relevant, reach)
+	a.customLayers(f, changed)
+	a.components(f, changed, reach)
+	a.sources(f, changed, reach)
 }
 
 // layerFile takes a path of the conventional folders apart: [app dir/]layers/<layer>/[value/]…
@@ -194,38 +197,16 @@ func (f *Fleet) clustersOfLayer(rest string) []*Cluster {
 }
 
 // customLayers resolves path templates for every target, if a changed path could come from one.
-func (a *affected) customLayers(f *Fleet, changed []string) {
-	files, dirs := index(changed)
+func (a *affected) customLayers(f *Fleet, changed *changes) {
 	for _, l := range f.layers {
 		for _, template := range l.Values {
-			a.template(f, template, changed, func(p string) bool { return files[p] || files[stem(p)] })
+			a.template(f, template, changed.paths, func(p string) bool { return changed.files[p] || changed.files[stem(p)] })
 		}
 		for _, template := range l.Components {
-			a.template(f, template, changed, func(p string) bool { return p == "." || dirs[p] || files[p] })
+			a.template(f, template, changed.paths, func(p string) bool { return changed.touch(p) })
 		}
 	}
 }
-
-// index holds changed paths and, for values.<source>.yaml beside a template's file, what such a path is beside; and the
-// directories above them.
-func index(changed []string) (files, dirs map[string]bool) {
-	files, dirs = make(map[string]bool, len(changed)), map[string]bool{}
-	for _, p := range changed {
-		files[p] = true
-		inner := strings.TrimSuffix(p, path.Ext(p))
-		for ext := path.Ext(inner); ext != ""; ext = path.Ext(inner) { // a source's name may hold dots
-			inner = strings.TrimSuffix(inner, ext)
-			files[stem(inner+path.Ext(p))] = true
-		}
-		for dir := path.Dir(p); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
-			dirs[dir] = true
-		}
-	}
-	return files, dirs
-}
-
-// stem marks a path that stands for files beside it.
-func stem(p string) string { return p + "\x00" }
 
 func (a *affected) template(f *Fleet, template string, changed []string, hit func(string) bool) {
 	literal, _, _ := strings.Cut(template, "$")
@@ -240,16 +221,8 @@ func (a *affected) template(f *Fleet, template string, changed []string, hit fun
 	}
 }
 
-// touches says whether a changed path is, or is below, a path that is read.
-func touches(changed, read string) bool {
-	return read == "." || changed == read || strings.HasPrefix(changed, read) && changed[len(read)] == '/'
-}
-
 // sources asks once for every resolved source what it reads.
-func (a *affected) sources(f *Fleet, changed []string, reach Reach) {
-	if len(changed) == 0 {
-		return
-	}
+func (a *affected) sources(f *Fleet, changed *changes, reach Reach) {
 	hit := map[string]bool{}
 	for _, app := range f.Apps {
 		for _, c := range f.Clusters {
@@ -267,7 +240,7 @@ func (a *affected) sources(f *Fleet, changed []string, reach Reach) {
 	}
 }
 
-func (f *Fleet) readsAny(t Target, changed []string, reach Reach, hit map[string]bool) bool {
+func (f *Fleet) readsAny(t Target, changed *changes, reach Reach, hit map[string]bool) bool {
 	resolved, err := f.Resolve(t)
 	if err != nil {
 		return true // it fails the same way when it is planned
@@ -276,7 +249,7 @@ func (f *Fleet) readsAny(t Target, changed []string, reach Reach, hit map[string
 		key := s.key()
 		known, ok := hit[key]
 		if !ok {
-			known = readsAny(reach(f, s), changed)
+			known = slices.ContainsFunc(reach(f, s), changed.touch)
 			hit[key] = known
 		}
 		if known {

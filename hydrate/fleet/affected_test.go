@@ -83,7 +83,7 @@ func fingerprints(t *testing.T, f *Fleet, files map[string]string) map[string]st
 		}
 		for _, r := range reads {
 			for _, name := range sortedKeys(files) {
-				if touches(name, r) {
+				if isBelow(name, r) {
 					key = append(key, name+"\x00"+files[name]...)
 				}
 			}
@@ -198,5 +198,26 @@ func TestValuesEqualHelms(t *testing.T) {
 	got, err := f.Values(tinyTarget(t, f, "a"), "")
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %#v %v\nwant %#v", got, err, want)
+	}
+}
+
+// isBelow is what changes.touch answers for one path, without its index.
+func isBelow(name, read string) bool { return name == read || strings.HasPrefix(name, read+"/") }
+
+func BenchmarkAffectedManyFiles(b *testing.B) {
+	files, cache := bigFleet(), NewCache()
+	before := mustLoad(b, files, cache)
+	var changed []string
+	for i := range 10_000 {
+		changed = append(changed, fmt.Sprintf("elsewhere/%d/file%d.yaml", i%100, i))
+	}
+	reads := make([]string, 1000)
+	for i := range reads {
+		reads[i] = fmt.Sprintf("charts/web/templates/%d.yaml", i)
+	}
+	for b.Loop() {
+		if got := Affected(before, before, changed, func(*Fleet, Source) []string { return reads }); len(got) != 0 {
+			b.Fatal(len(got))
+		}
 	}
 }

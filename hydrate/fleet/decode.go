@@ -212,8 +212,15 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
+// enum judges texts that cannot be just any.
 func (d *decoder) enum(n *yaml.Node, v reflect.Value, f field, path string) {
-	if v.Kind() != reflect.String || len(f.enum) == 0 || v.String() == "" || slices.Contains(f.enum, v.String()) {
+	if v.Kind() != reflect.String || n.Tag == "!!null" {
+		return
+	}
+	if f.filled && n.Kind == yaml.ScalarNode && n.Value == "" {
+		d.errorf(n, "fill it in or leave it out", "%s is empty", path)
+	}
+	if len(f.enum) == 0 || n.Kind != yaml.ScalarNode || n.Tag != "!!str" || slices.Contains(f.enum, v.String()) {
 		return
 	}
 	d.errorf(n, "one of "+strings.Join(f.enum, ", "), "%s: unknown value %q%s", path, v.String(), didYouMean(v.String(), f.enum))
@@ -271,9 +278,9 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		// A version such as 1.33 is a float to YAML and a string to people: what stands there is taken.
-		if n.Tag == "!!bool" {
-			d.errorf(n, "put it in quotes", "%s must be a string", named(path))
+		count := v.Type() == reflect.TypeFor[Amount]() && n.Tag == "!!int"
+		if n.Tag != "!!str" && n.Tag != "!!timestamp" && !count {
+			d.errorf(n, fmt.Sprintf("put it in quotes: %q", n.Value), "%s must be a string", named(path))
 			return
 		}
 		v.SetString(n.Value)
@@ -310,6 +317,7 @@ func typeName(k reflect.Kind) string {
 type field struct {
 	index    int
 	required bool
+	filled   bool // an empty text is none
 	enum     []string
 }
 
@@ -321,10 +329,13 @@ func fieldsOf(t reflect.Type) map[string]field {
 		if name == "" || name == "-" {
 			continue
 		}
-		entry := field{index: i}
+		entry := field{index: i, filled: f.Type == reflect.TypeFor[Duration]() || f.Type == reflect.TypeFor[Amount]()}
 		for option := range strings.SplitSeq(f.Tag.Get("jsonschema"), ",") {
 			if option == "required" {
 				entry.required = true
+			}
+			if strings.HasPrefix(option, "pattern=") {
+				entry.filled = true
 			}
 			if value, ok := strings.CutPrefix(option, "enum="); ok {
 				entry.enum = append(entry.enum, value)

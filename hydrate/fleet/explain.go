@@ -86,9 +86,23 @@ type explained struct {
 	data   []byte
 	below  []string
 	node   *yaml.Node
+	known  map[*yaml.Node]map[string]*yaml.Node // members of mappings, by key
+}
+
+func (e *explained) member(n *yaml.Node, key string) *yaml.Node {
+	byKey, ok := e.known[n]
+	if !ok {
+		byKey = map[string]*yaml.Node{}
+		for _, m := range members(n) {
+			byKey[m.key] = m.value
+		}
+		e.known[n] = byKey
+	}
+	return byKey[key]
 }
 
 func (e *explained) parse() error {
+	e.known = map[*yaml.Node]map[string]*yaml.Node{}
 	if len(bytes.TrimSpace(e.data)) == 0 {
 		return nil
 	}
@@ -112,7 +126,7 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 		if !ok || layer.node == nil {
 			continue
 		}
-		node, exact := descend(layer.node, rest)
+		node, exact := layer.descend(layer.node, rest)
 		if node == nil {
 			continue
 		}
@@ -150,7 +164,7 @@ func setWhole(layers []explained, p []string) bool {
 		if !ok || layer.node == nil {
 			return false
 		}
-		node, exact := descend(layer.node, rest)
+		node, exact := layer.descend(layer.node, rest)
 		return node != nil && (!exact || node.Kind != yaml.MappingNode)
 	})
 }
@@ -164,7 +178,7 @@ func trimPrefix(p, prefix []string) ([]string, bool) {
 
 // descend follows a path through mappings. It stops early, with exact false, where a scalar, a list or a null above the
 // path takes the place of the mapping.
-func descend(n *yaml.Node, p []string) (found *yaml.Node, exact bool) {
+func (e *explained) descend(n *yaml.Node, p []string) (found *yaml.Node, exact bool) {
 	for i := range p {
 		if n.Kind == yaml.AliasNode {
 			n = n.Alias
@@ -172,7 +186,7 @@ func descend(n *yaml.Node, p []string) (found *yaml.Node, exact bool) {
 		if n.Kind != yaml.MappingNode {
 			return n, false
 		}
-		next := childByLongestKey(n, p[i:])
+		next := e.childByLongestKey(n, p[i:])
 		if next == nil {
 			return nil, false
 		}
@@ -183,7 +197,7 @@ func descend(n *yaml.Node, p []string) (found *yaml.Node, exact bool) {
 			return next.node, true
 		}
 		if used := len(p[i:]) - next.rest; used > 1 {
-			return descend(next.node, p[i+used:])
+			return e.descend(next.node, p[i+used:])
 		}
 		n = next.node
 	}
@@ -241,13 +255,10 @@ type step struct {
 }
 
 // childByLongestKey takes keys with dots in them, such as those of annotations, for what they are.
-func childByLongestKey(n *yaml.Node, p []string) *step {
+func (e *explained) childByLongestKey(n *yaml.Node, p []string) *step {
 	for used := len(p); used > 0; used-- {
-		key := strings.Join(p[:used], ".")
-		for _, m := range members(n) {
-			if m.key == key {
-				return &step{m.value, len(p) - used}
-			}
+		if value := e.member(n, strings.Join(p[:used], ".")); value != nil {
+			return &step{value, len(p) - used}
 		}
 	}
 	return nil

@@ -349,7 +349,7 @@ func keys(t *testing.T, f *Fleet, files map[string]string) map[string]string {
 		for _, s := range r.Sources {
 			for _, p := range reachPath(f, s) {
 				for _, name := range sortedKeys(files) {
-					if touches(name, p) {
+					if isBelow(name, p) {
 						key = append(key, name+files[name]...)
 					}
 				}

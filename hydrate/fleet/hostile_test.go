@@ -352,3 +352,36 @@ func TestFallbackInsideText(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeFiles holds that a file beyond the limit is refused by name, wherever it stands.
+func TestLargeFiles(t *testing.T) {
+	large := "# " + strings.Repeat("x", maxFile) + "\n"
+	for _, name := range []string{"sluice.yaml", "clusters/a.yaml", "apps/web/app.yaml"} {
+		p := problemsOf(t, tiny(map[string]string{name: large}))
+		if p.Err() == nil || !strings.Contains(p.Error(), name) || !strings.Contains(p.Error(), "limit") {
+			t.Errorf("%s: %v", name, p)
+		}
+	}
+	f := mustLoad(t, tiny(map[string]string{"apps/web/layers/global/values.yaml": large}), NewCache())
+	if _, err := f.Values(tinyTarget(t, f, "a"), ""); err == nil || !strings.Contains(err.Error(), "apps/web/layers/global/values.yaml") {
+		t.Error(err)
+	}
+}
+
+func BenchmarkExplainLargeChart(b *testing.B) {
+	var defaults strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&defaults, "section%d:\n", i)
+		for j := range 10 {
+			fmt.Fprintf(&defaults, "  key%d: {a: 1, b: x}\n", j)
+		}
+	}
+	f := mustLoad(b, small(), NewCache())
+	tgt := target(b, f, "b")
+	for b.Loop() {
+		chains, err := f.Explain(tgt, "", "", Defaults{"values.yaml", []byte(defaults.String())})
+		if err != nil || len(chains) < 10_000 {
+			b.Fatal(len(chains), err)
+		}
+	}
+}

@@ -168,7 +168,7 @@ func defaultGlobs(globs []string, conventional string) []string {
 }
 
 func (l *loader) readFleet() bool {
-	data, err := l.tree.ReadFile(fleetFile)
+	data, err := readBounded(l.tree, fleetFile)
 	if err != nil {
 		hint := "run `sluice init`, or look at the right commit and folder"
 		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err), Hint: hint})
@@ -196,6 +196,24 @@ func (l *loader) readFleet() bool {
 	}
 	l.checkFleet()
 	return true
+}
+
+// readBounded reads a file of this package's kinds or values. One that its folder knows to be too large is not read at all.
+func readBounded(tree Tree, name string) ([]byte, error) {
+	info, err := tree.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	data := []byte(nil)
+	if info.Size() <= maxFile {
+		if data, err = tree.ReadFile(name); err != nil {
+			return nil, err
+		}
+	}
+	if size := max(info.Size(), int64(len(data))); size > maxFile && !info.IsDir() {
+		return nil, fmt.Errorf("the file has %d bytes, more than the limit of %d: split it", size, maxFile)
+	}
+	return data, nil
 }
 
 func readError(err error) string {
@@ -275,7 +293,7 @@ func (c *Cache) decode(tree Tree, name string) decodedFile {
 	var data []byte
 	id, known := idOf(info)
 	if !known { // hash what is read anyway
-		if data, err = tree.ReadFile(name); err != nil {
+		if data, err = readBounded(tree, name); err != nil {
 			return failed(err)
 		}
 		sum := sha256.Sum256(data)
@@ -286,7 +304,7 @@ func (c *Cache) decode(tree Tree, name string) decodedFile {
 		return known.(decodedFile) //nolint:forcetypeassert // only this function stores here
 	}
 	if data == nil {
-		if data, err = tree.ReadFile(name); err != nil {
+		if data, err = readBounded(tree, name); err != nil {
 			return failed(err)
 		}
 	}

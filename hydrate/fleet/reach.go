@@ -6,15 +6,12 @@ import (
 )
 
 // components finds the targets whose layers hold a component that reads a changed path beyond its own directory.
-func (a *affected) components(f *Fleet, changed []string, reach Reach) {
-	if len(changed) == 0 {
-		return
-	}
+func (a *affected) components(f *Fleet, changed *changes, reach Reach) {
 	asked := map[string]bool{}
 	reads := func(dir string) bool {
 		known, ok := asked[dir]
 		if !ok {
-			known = f.isComponent(dir) && readsAny(reach(f, Source{Kustomize: &PathSource{Path: dir}}), changed)
+			known = f.isComponent(dir) && slices.ContainsFunc(reach(f, Source{Kustomize: &PathSource{Path: dir}}), changed.touch)
 			asked[dir] = known
 		}
 		return known
@@ -85,10 +82,4 @@ func (f *Fleet) layerFolders(base string) map[string]string {
 		}
 	}
 	return out
-}
-
-func readsAny(reads, changed []string) bool {
-	return slices.ContainsFunc(changed, func(c string) bool {
-		return slices.ContainsFunc(reads, func(r string) bool { return touches(c, r) })
-	})
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/invopop/jsonschema"
-	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
@@ -72,23 +71,11 @@ func validateFixtures(t *testing.T, schemas map[string][]byte) {
 
 func validate(t *testing.T, schema []byte, name, doc string) {
 	t.Helper()
-	compiler := validator.NewCompiler()
-	parsed, err := validator.UnmarshalJSON(strings.NewReader(string(schema)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := compiler.AddResource("s.json", parsed); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := compiler.Compile("s.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var v any
 	if err := sigsyaml.Unmarshal([]byte(doc), &v); err != nil {
 		t.Fatal(err)
 	}
-	if err := compiled.Validate(v); err != nil {
+	if err := compile(t, schema).Validate(v); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
 }

@@ -37,7 +37,7 @@ func (f *Fleet) valuesFile(name string) (*valuesFile, error) {
 	if known, ok := f.cache.values.Load(id); ok {
 		return known.(*valuesFile), nil //nolint:forcetypeassert // only this function stores here
 	}
-	data, err := f.tree.ReadFile(name)
+	data, err := readBounded(f.tree, name)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func newEndpoint(raw string, auth Auth) (endpoint, error) {
 		return out, fmt.Errorf("%s: the protocol %q is not supported: use https, ssh or a path", out.url, ep.Protocol)
 	}
 	if ep.Password != "" || ep.User != "" && ep.Protocol != "ssh" {
-		if auth.User == "" && auth.Password == "" && auth.Token == "" {
+		if auth.User == "" && auth.Password == "" && auth.Token == "" && auth.Bearer == "" {
 			auth.User, auth.Password = ep.User, ep.Password
 		}
 		out.secret = append(out.secret, ep.Password, url.QueryEscape(ep.Password), url.PathEscape(ep.Password))
@@ -48,7 +48,7 @@ func newEndpoint(raw string, auth Auth) (endpoint, error) {
 		}
 	}
 	out.ep = ep
-	out.secret = append(out.secret, auth.Password, auth.Token, auth.SSHKeyPassphrase)
+	out.secret = append(out.secret, auth.secrets()...)
 	if out.method, err = auth.method(ep); err != nil {
 		out.broken = fmt.Errorf("%s: %w", out.url, err)
 		return out, out.broken
@@ -84,7 +84,7 @@ func (e endpoint) explain(err error) error {
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
 		hint = ": set SLUICE_GIT_USERNAME and SLUICE_GIT_PASSWORD, or SLUICE_GIT_TOKEN"
 	case strings.Contains(text, "knownhosts") || strings.Contains(text, "known_hosts"):
-		hint = ": check the host's key and add it with `ssh-keyscan " + e.ep.Host + " >> ~/.ssh/known_hosts`"
+		hint = ": add the host's key with `" + keyscan(e.ep) + "` and compare it with what the host's owner says"
 	case strings.Contains(text, "not our ref"):
 		hint = ": the server gives only branches and tags: allow more with uploadpack.allowReachableSHA1InWant, or clone without --depth and --filter"
 	}

@@ -11,7 +11,7 @@ import (
 
 // IsAncestor says whether new comes after old, or is it. History that a shallow clone lacks is fetched; ErrShallow where it
 // cannot be and what is here does not tell.
-func (s *Store) IsAncestor(ctx context.Context, old, new Hash) (bool, error) { //nolint:revive,predeclared // the words of git merge-base
+func (s *Store) IsAncestor(ctx context.Context, old, new Hash) (bool, error) {
 	if old == new {
 		return true, nil
 	}

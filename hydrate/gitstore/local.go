@@ -1,20 +1,18 @@
 package gitstore
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 )
 
-// Local is the place in this repository itself.
+// Local is the place in this repository itself. PerPush means nothing there.
 func (s *Store) Local() Branches { return &localBranches{store: s} }
 
 type localBranches struct{ store *Store }
@@ -25,44 +23,55 @@ func (l *localBranches) Fetch(ctx context.Context, commits ...Hash) error {
 	return l.store.Ensure(ctx, commits...)
 }
 
-func (l *localBranches) List(_ context.Context, prefixes ...string) (map[string]Hash, error) {
-	out, err := l.packed()
-	if err != nil {
-		return nil, err
+// List leaves out symbolic and broken refs, as they name no commit.
+func (l *localBranches) List(ctx context.Context, prefixes ...string) (map[string]Hash, error) {
+	if l.store.dir == "" {
+		return map[string]Hash{}, nil
 	}
+	loose := map[string]Hash{}
 	root := filepath.Join(l.store.dir, "refs", "heads")
-	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(p, ".lock") {
-			return ignoreMissing(err)
+			return errors.Join(ignoreMissing(err), ctx.Err())
 		}
 		name, err := filepath.Rel(root, p)
 		if err != nil {
 			return err
 		}
 		h, err := l.loose(filepath.ToSlash(name))
-		if err == nil && !h.IsZero() {
-			out[heads+filepath.ToSlash(name)] = h
+		if err == nil {
+			loose[heads+filepath.ToSlash(name)] = h
 		}
-		return ignoreMissing(err)
+		return nil
 	})
-	return selected(out, prefixes), err
+	if err != nil {
+		return nil, fmt.Errorf("list the branches: %w", err)
+	}
+	// Packed refs are read after loose ones: `git pack-refs` moves them in this direction.
+	out, err := l.packed()
+	if err != nil {
+		return nil, fmt.Errorf("list the branches: %w", err)
+	}
+	maps.Copy(out, loose)
+	return selected(out, prefixes), nil
 }
+
+func (l *localBranches) packedFile() string { return filepath.Join(l.store.dir, "packed-refs") }
 
 // packed reads packed-refs.
 func (l *localBranches) packed() (map[string]Hash, error) {
 	out := map[string]Hash{}
-	data, err := os.ReadFile(filepath.Join(l.store.dir, "packed-refs"))
+	data, err := os.ReadFile(l.packedFile())
 	if err != nil {
 		return out, ignoreMissing(err)
 	}
-	scanner := bufio.NewScanner(bytes.NewReader(data))
-	for scanner.Scan() {
-		hash, name, ok := strings.Cut(scanner.Text(), " ")
+	for line := range bytes.Lines(data) {
+		hash, name, ok := strings.Cut(strings.TrimSpace(string(line)), " ")
 		if h, err := ParseHash(hash); ok && err == nil {
 			out[name] = h
 		}
 	}
-	return out, scanner.Err()
+	return out, nil
 }
 
 func (l *localBranches) loose(branch string) (Hash, error) {
@@ -70,7 +79,11 @@ func (l *localBranches) loose(branch string) (Hash, error) {
 	if err != nil {
 		return Hash{}, err
 	}
-	return ParseHash(strings.TrimSpace(string(data)))
+	text := strings.TrimSpace(string(data))
+	if strings.HasPrefix(text, "ref:") {
+		return Hash{}, errors.New("it is a symbolic ref")
+	}
+	return ParseHash(text)
 }
 
 func (l *localBranches) refFile(branch string) string {
@@ -80,195 +93,73 @@ func (l *localBranches) refFile(branch string) string {
 // Push stores the packfile and moves the branches in two steps, as Git's own ref transactions do: first every ref is
 // locked, under the names that Git itself locks, and compared; only if all are where the caller read them are they moved.
 func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, _ PushOptions) ([]MoveResult, error) {
-	if err := w.storePack(l.store.own); err != nil {
+	if l.store.dir == "" {
+		return nil, errors.New("there is no repository to write to")
+	}
+	if err := checkMoves(moves); err != nil {
 		return nil, err
+	}
+	if w != nil {
+		if err := w.storePack(l.store.own); err != nil {
+			return nil, err
+		}
 	}
 	busy, err := l.checkedOut()
 	if err != nil {
 		return nil, err
 	}
-	t := &transaction{branches: l}
+	t := newTransaction(l)
 	defer t.rollback()
-	out := make([]MoveResult, len(moves))
-	failed := false
-	for i, m := range moves {
-		out[i] = MoveResult{Move: m, State: Updated}
-		switch at, ok := busy[heads+m.Branch]; {
-		case ok:
-			out[i].State, out[i].Reason = Rejected, "it is checked out in "+at
-		default:
-			if reason := t.prepare(ctx, m); reason != "" {
-				out[i].State, out[i].Reason = Conflict, reason
-			}
-		}
-		failed = failed || out[i].State != Updated
-	}
-	if failed {
-		return slices.DeleteFunc(out, func(m MoveResult) bool { return m.State == Updated }), nil
-	}
-	return out, t.commit()
-}
-
-// transaction holds the locks of some refs.
-type transaction struct {
-	branches *localBranches
-	locked   []lockedRef
-	packed   map[string]Hash
-}
-
-type lockedRef struct {
-	move Move
-	file string
-	lock string
-}
-
-// prepare locks a ref and compares it; a reason says why that did not do.
-func (t *transaction) prepare(ctx context.Context, m Move) string {
-	file := t.branches.refFile(m.Branch)
-	lock, err := acquire(ctx, file)
-	if err != nil {
-		return err.Error()
-	}
-	t.locked = append(t.locked, lockedRef{m, file, lock})
-	have, err := t.branches.loose(m.Branch)
-	if errors.Is(err, fs.ErrNotExist) {
-		if t.packed == nil {
-			t.packed, err = t.branches.packed()
-		} else {
-			err = nil
-		}
-		have = t.packed[heads+m.Branch]
-	}
-	switch {
-	case err != nil:
-		return err.Error()
-	case have != m.Old:
-		return movedReason(have)
-	case m.New.IsZero():
-		return ""
-	}
-	if err := os.WriteFile(lock, []byte(m.New.String()+"\n"), 0o644); err != nil { //nolint:gosec // as Git's own refs
-		return err.Error()
-	}
-	return ""
-}
-
-// acquire creates file.lock, waiting a moment for whoever holds it.
-func acquire(ctx context.Context, file string) (string, error) {
-	const wait, tries = 20 * time.Millisecond, 50
-	lock := file + ".lock"
-	for i := 0; ; i++ {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // as Git's own folders
-			return "", fmt.Errorf("another branch is in the way: %w", err)
-		}
-		f, err := os.OpenFile(lock, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // as Git's own refs
-		if err == nil {
-			return lock, f.Close()
-		}
-		if errors.Is(err, fs.ErrNotExist) && i < tries { // Git removed the empty folder meanwhile
+	var bad []MoveResult
+	for _, m := range moves {
+		if at, ok := busy[heads+m.Branch]; ok {
+			bad = append(bad, MoveResult{Move: m, State: Rejected, Reason: "it is checked out in " + at + ": switch to another branch there"})
 			continue
 		}
-		if !errors.Is(err, fs.ErrExist) || i >= tries {
-			return "", fmt.Errorf("the ref is locked: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(wait):
-		}
-	}
-}
-
-func (t *transaction) commit() error {
-	var deleted []string
-	for _, r := range t.locked {
-		if r.move.New.IsZero() {
-			deleted = append(deleted, heads+r.move.Branch)
-		}
-	}
-	if len(deleted) > 0 {
-		if err := t.branches.unpack(deleted); err != nil {
-			return err
-		}
-	}
-	for i, r := range t.locked {
-		var err error
-		if r.move.New.IsZero() {
-			err = errors.Join(ignoreMissing(os.Remove(r.file)), os.Remove(r.lock))
-		} else {
-			err = os.Rename(r.lock, r.file)
-		}
+		reason, err := t.prepare(ctx, m)
 		if err != nil {
-			return fmt.Errorf("%d of %d branches were moved, then: %w", i, len(t.locked), err)
+			return bad, fmt.Errorf("move the branch %q: %w", m.Branch, err)
+		}
+		if reason != "" {
+			bad = append(bad, MoveResult{Move: m, State: Conflict, Reason: reason})
 		}
 	}
-	t.locked = nil
-	return nil
-}
-
-func (t *transaction) rollback() {
-	for _, r := range t.locked {
-		_ = os.Remove(r.lock)
+	if len(bad) > 0 {
+		return bad, nil
 	}
-}
-
-// unpack removes refs from packed-refs, under its lock.
-func (l *localBranches) unpack(names []string) error {
-	file := filepath.Join(l.store.dir, "packed-refs")
-	data, err := os.ReadFile(file) //nolint:gosec // the user's own repository
-	if err != nil {
-		return ignoreMissing(err)
-	}
-	lock, err := acquire(context.Background(), file)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(lock) }()
-	var kept bytes.Buffer
-	drop := false
-	for line := range strings.Lines(string(data)) {
-		if strings.HasPrefix(line, "^") { // the object of the tag above
-			if !drop {
-				kept.WriteString(line)
-			}
-			continue
-		}
-		_, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if drop = slices.Contains(names, name); !drop {
-			kept.WriteString(line)
-		}
-	}
-	if err := os.WriteFile(lock, kept.Bytes(), 0o644); err != nil { //nolint:gosec // as Git's own file
-		return err
-	}
-	return os.Rename(lock, file)
+	return t.commit(ctx)
 }
 
 // checkedOut maps the refs that a working tree stands on to that tree.
 func (l *localBranches) checkedOut() (map[string]string, error) {
 	out := map[string]string{}
-	if l.store.worktree != "" {
-		if ref := headRef(l.store.dir); ref != "" {
-			out[ref] = l.store.worktree
-		}
+	if ref := headRef(l.store.dir); ref != "" && !l.store.bare {
+		out[ref] = strings.TrimSuffix(l.store.dir, string(filepath.Separator)+".git")
 	}
 	linked, err := filepath.Glob(filepath.Join(l.store.dir, "worktrees", "*"))
 	for _, dir := range linked {
+		at := dir
+		if data, err := os.ReadFile(filepath.Join(dir, "gitdir")); err == nil { //nolint:gosec // the user's own repository
+			at = filepath.Dir(strings.TrimSpace(string(data)))
+		}
 		if ref := headRef(dir); ref != "" {
-			out[ref] = dir
+			out[ref] = at
 		}
 	}
 	return out, err
 }
 
+// headRef is the branch that HEAD stands on, or goes back to when a rebase is done.
 func headRef(dir string) string {
-	data, err := os.ReadFile(filepath.Join(dir, "HEAD")) //nolint:gosec // the user's own repository
-	if err != nil {
-		return ""
+	for _, name := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "HEAD"} {
+		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))) //nolint:gosec // the user's own repository
+		if err != nil {
+			continue
+		}
+		text := strings.TrimSpace(string(data))
+		if ref, ok := strings.CutPrefix(text, "ref: "); ok || strings.HasPrefix(text, heads) {
+			return ref
+		}
 	}
-	ref, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "ref: ")
-	if !ok {
-		return ""
-	}
-	return ref
+	return ""
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-billy/v5/osfs"
 	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/config"
@@ -114,7 +113,7 @@ func openGitDir(dir string) (*Store, error) {
 			s.dir = filepath.Join(dir, s.dir)
 		}
 	}
-	var fsys billy.Filesystem = osfs.New(s.dir)
+	fsys := osfs.New(s.dir)
 	if s.dir != s.gitDir {
 		fsys = dotgit.NewRepositoryFilesystem(osfs.New(s.gitDir), osfs.New(s.dir))
 	}

@@ -32,11 +32,10 @@ func parseTree(data []byte) ([]Entry, error) {
 		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.Contains(e.Name, "/") {
 			return nil, fmt.Errorf("%w: the name %q", errMalformed, e.Name)
 		}
-		if key := e.sortKey(); key <= previous {
+		if e.sortKey() <= previous {
 			return nil, fmt.Errorf("%w: %q stands twice or in the wrong place", errMalformed, e.Name)
-		} else { //nolint:revive // key belongs to this line
-			previous = key
 		}
+		previous = e.sortKey()
 		out = append(out, e)
 		data = rest[len(Hash{}):]
 	}

@@ -25,8 +25,7 @@ func NewSigner(key []byte, passphrase string) (Signer, error) {
 	} else {
 		signer, err = ssh.ParsePrivateKeyWithPassphrase(key, []byte(passphrase))
 	}
-	var locked *ssh.PassphraseMissingError
-	if errors.As(err, &locked) {
+	if _, locked := errors.AsType[*ssh.PassphraseMissingError](err); locked {
 		return nil, errors.New("the signing key has a passphrase: set SLUICE_SIGNING_PASSPHRASE")
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package gitstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,10 +13,9 @@ import (
 	"time"
 )
 
-const maxBlob = 32 << 20
-
 // Snapshot is one tree as a file system that cannot be written to: an fs.FS with ReadDir, ReadFile and Stat, safe for
-// concurrent use. Links and submodules show as such and are never followed. FileInfo.Sys gives the Hash.
+// concurrent use. Links and submodules show as such and are never followed. FileInfo.Sys gives the Hash; Size is 0, as
+// trees do not tell it. A file of more than 32 MiB is ErrTooLarge.
 type Snapshot struct {
 	ctx   context.Context //nolint:containedctx // io/fs has no room for one; a snapshot lives as long as the work it serves
 	store *Store
@@ -97,14 +97,34 @@ func (s *Snapshot) ReadFile(name string) ([]byte, error) {
 	if e.Mode != ModeFile && e.Mode != ModeExecutable {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("%w: it is no file", fs.ErrInvalid)}
 	}
-	data, err := s.store.Blob(s.ctx, e.Hash)
+	data, err := s.blob(name, e.Hash)
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}
-	if len(data) > maxBlob {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("the file is larger than %d MiB", maxBlob>>20)}
-	}
 	return data, nil
+}
+
+// blob fetches what a partial clone lacks for the whole directory: a reader of one file mostly reads the next one too.
+func (s *Snapshot) blob(name string, h Hash) ([]byte, error) {
+	o, err := s.store.readLocal(h)
+	if err == nil && o.kind == "blob" {
+		return o.data, nil
+	}
+	if errors.Is(err, ErrNotFound) {
+		const together = 2000
+		siblings, err := s.Entries(path.Dir(name))
+		if err != nil {
+			return nil, err
+		}
+		wanted := []Hash{h}
+		for _, e := range siblings {
+			if e.Hash != h && (e.Mode == ModeFile || e.Mode == ModeExecutable) && len(wanted) < together {
+				wanted = append(wanted, e.Hash)
+			}
+		}
+		_ = s.store.Ensure(s.ctx, wanted...) // if that was too much, the file alone is asked for next
+	}
+	return s.store.Blob(s.ctx, h)
 }
 
 // ReadDir implements fs.ReadDirFS.
@@ -129,7 +149,10 @@ func (s *Snapshot) Open(name string) (fs.File, error) {
 	}
 	if e.Mode == ModeTree {
 		entries, err := s.ReadDir(name)
-		return &file{info: info{e}, Reader: bytes.NewReader(nil), entries: entries}, err
+		if err != nil {
+			return nil, err
+		}
+		return &file{info: info{e}, Reader: bytes.NewReader(nil), entries: entries}, nil
 	}
 	data, err := s.ReadFile(name)
 	if err != nil {

@@ -2,109 +2,285 @@ package gitstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
+	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
-// WorkingTree reads the files of a folder as Git would commit them, ignored ones left out, and gives the tree's hash. The
-// objects stay in memory; the repository does not change.
+// WorkingTree reads the files of a folder as `git add --all` would take them, and gives the tree's hash: ignored files are
+// left out unless Git tracks them, a sparse checkout's absent files are taken from the index, a repository in the folder is
+// a submodule or nothing. Bytes are taken as they are: filters such as Git LFS and line ending conversion are not run. The
+// repository does not change; objects that it lacks stay in memory.
 func (s *Store) WorkingTree(ctx context.Context, dir string) (Hash, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
 		return Hash{}, err
 	}
-	patterns, err := gitignore.ReadPatterns(osfs.New(root), nil)
-	if err != nil {
-		return Hash{}, fmt.Errorf("read .gitignore files: %w", err)
+	w := walker{store: s, ctx: ctx, root: root, tracked: map[string]*index.Entry{}}
+	if err := w.readIndex(); err != nil {
+		return Hash{}, err
 	}
-	if s.dir != "" {
-		if data, err := os.ReadFile(filepath.Join(s.dir, "info", "exclude")); err == nil {
-			for line := range strings.Lines(string(data)) {
-				if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-					patterns = append(patterns, gitignore.ParsePattern(line, nil))
-				}
-			}
+	patterns, err := w.excludes()
+	if err != nil {
+		return Hash{}, err
+	}
+	if err := w.dir(nil, patterns); err != nil {
+		return Hash{}, err
+	}
+	for name, e := range w.tracked {
+		if e.SkipWorktree && !w.seen(name) {
+			w.add(strings.Split(name, "/"), Entry{Mode: Mode(e.Mode), Hash: Hash(e.Hash)})
 		}
 	}
-	w := walker{store: s, ctx: ctx, ignored: gitignore.NewMatcher(patterns)}
-	h, _, err := w.dir(root, nil)
-	return h, err
+	return w.build(&w.top)
+}
+
+// node is a directory on its way to becoming a tree.
+type node struct {
+	files map[string]Entry
+	dirs  map[string]*node
 }
 
 type walker struct {
 	store   *Store
 	ctx     context.Context //nolint:containedctx // one walk
-	ignored gitignore.Matcher
+	root    string
+	prefix  []string                // from the repository's working tree to root
+	tracked map[string]*index.Entry // by path from root
+	folders map[string]bool         // that hold tracked files
+	top     node
 }
 
-// dir also says whether there was anything in it: Git has no empty directories.
-func (w walker) dir(dir string, at []string) (Hash, bool, error) {
-	if err := w.ctx.Err(); err != nil {
-		return Hash{}, false, err
+// readIndex finds out what Git tracks, if root is in the repository's working tree.
+func (w *walker) readIndex() error {
+	w.folders = map[string]bool{}
+	if w.store.worktree == "" || w.store.repo == nil {
+		return nil
 	}
-	list, err := os.ReadDir(dir)
+	below, err := filepath.Rel(w.store.worktree, w.root)
+	if err != nil || below == ".." || strings.HasPrefix(below, ".."+string(filepath.Separator)) {
+		return nil //nolint:nilerr // a folder elsewhere has nothing to do with the repository
+	}
+	prefix := ""
+	if below != "." {
+		prefix = filepath.ToSlash(below) + "/"
+		w.prefix = strings.Split(filepath.ToSlash(below), "/")
+	}
+	w.store.refs.Lock()
+	idx, err := w.store.repo.Storer.Index()
+	w.store.refs.Unlock()
 	if err != nil {
-		return Hash{}, false, err
+		return fmt.Errorf("read the index of %s: %w: run `git sparse-checkout reapply --no-sparse-index` if it is sparse", w.store.worktree, err)
 	}
-	var entries []Entry
-	for _, item := range list {
-		where := append(at[:len(at):len(at)], item.Name())
-		if strings.EqualFold(item.Name(), ".git") || w.ignored.Match(where, item.IsDir()) {
+	for _, e := range idx.Entries {
+		name, ok := strings.CutPrefix(e.Name, prefix)
+		if !ok || e.IntentToAdd {
 			continue
 		}
-		e, ok, err := w.entry(filepath.Join(dir, item.Name()), item, where)
-		if err != nil {
-			return Hash{}, false, err
-		}
-		if ok {
-			entries = append(entries, e)
+		w.tracked[name] = e
+		for at := name; strings.Contains(at, "/"); {
+			at = at[:strings.LastIndexByte(at, '/')]
+			w.folders[at] = true
 		}
 	}
-	data, err := encodeTree(entries)
-	if err != nil {
-		return Hash{}, false, err
-	}
-	return w.store.keep("tree", data), len(entries) > 0, nil
+	return nil
 }
 
-func (w walker) entry(name string, item fs.DirEntry, where []string) (Entry, bool, error) {
-	e := Entry{Name: item.Name()}
-	switch mode := item.Type(); {
-	case mode.IsDir():
-		h, any, err := w.dir(name, where) //nolint:predeclared // whether there is any file
-		e.Mode, e.Hash = ModeTree, h
-		return e, any, err
+// excludes are the patterns that hold for root: of .git/info/exclude, which the others override, and of the folders above.
+func (w *walker) excludes() ([]gitignore.Pattern, error) {
+	var out []gitignore.Pattern
+	if w.store.dir != "" {
+		patterns, err := readPatterns(filepath.Join(w.store.dir, "info", "exclude"), nil)
+		if err != nil {
+			return nil, err
+		}
+		out = patterns
+	}
+	for i := range w.prefix {
+		dir := filepath.Join(w.store.worktree, filepath.Join(w.prefix[:i]...))
+		patterns, err := readPatterns(filepath.Join(dir, ".gitignore"), w.prefix[:i])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, patterns...)
+	}
+	return out, nil
+}
+
+func readPatterns(name string, domain []string) ([]gitignore.Pattern, error) {
+	info, err := os.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() { // Git follows no links here either
+		return nil, ignoreMissing(err)
+	}
+	if info.Size() > maxObject {
+		return nil, fmt.Errorf("%s: %w", name, ErrTooLarge)
+	}
+	data, err := os.ReadFile(name) //nolint:gosec // the user's own files
+	if err != nil {
+		return nil, err
+	}
+	var out []gitignore.Pattern
+	for line := range strings.SplitSeq(strings.TrimPrefix(string(data), "\ufeff"), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
+			out = append(out, gitignore.ParsePattern(line, domain))
+		}
+	}
+	return out, nil
+}
+
+// dir walks one directory; at is its path from root, patterns those of the directories above.
+func (w *walker) dir(at []string, patterns []gitignore.Pattern) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	dir := filepath.Join(w.root, filepath.Join(at...))
+	domain := slices.Concat(w.prefix, at)
+	own, err := readPatterns(filepath.Join(dir, ".gitignore"), domain)
+	if err != nil {
+		return err
+	}
+	patterns = append(slices.Clip(patterns), own...)
+	ignored := gitignore.NewMatcher(patterns)
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, item := range list {
+		if strings.EqualFold(item.Name(), ".git") {
+			continue
+		}
+		where := append(slices.Clip(at), item.Name())
+		name := strings.Join(where, "/")
+		known := w.tracked[name] != nil || w.folders[name]
+		if !known && ignored.Match(slices.Concat(w.prefix, where), item.IsDir()) {
+			continue
+		}
+		if err := w.item(where, item, patterns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) item(where []string, item fs.DirEntry, patterns []gitignore.Pattern) error {
+	file := filepath.Join(w.root, filepath.Join(where...))
+	if item.IsDir() {
+		return w.subdir(where, file, patterns)
+	}
+	e, err := w.file(file, item)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && e.Hash.IsZero() {
+		return nil // removed meanwhile, or a socket or device
+	}
+	if err == nil {
+		w.add(where, e)
+	}
+	return err
+}
+
+func (w *walker) subdir(where []string, dir string, patterns []gitignore.Pattern) error {
+	if known := w.tracked[strings.Join(where, "/")]; known != nil && Mode(known.Mode) == ModeSubmodule {
+		w.add(where, Entry{Mode: ModeSubmodule, Hash: Hash(known.Hash)})
+		return nil
+	}
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+		return nil // somebody else's repository
+	}
+	return w.dir(where, patterns)
+}
+
+func (w *walker) file(name string, item fs.DirEntry) (Entry, error) {
+	info, err := item.Info()
+	if err != nil {
+		return Entry{}, err
+	}
+	switch mode := info.Mode(); {
 	case mode&fs.ModeSymlink != 0:
 		target, err := os.Readlink(name)
 		if err != nil {
-			return e, false, err
+			return Entry{}, err
 		}
-		e.Mode, e.Hash = ModeSymlink, w.store.keep("blob", []byte(filepath.ToSlash(target)))
-		return e, true, nil
-	case mode.IsRegular():
-		info, err := item.Info()
-		if err != nil {
-			return e, false, err
-		}
-		if info.Size() > maxBlob {
-			return e, false, fmt.Errorf("%s is larger than %d MiB", name, maxBlob>>20)
-		}
-		data, err := os.ReadFile(name) //nolint:gosec // the user's own files
-		if err != nil {
-			return e, false, err
-		}
-		e.Mode, e.Hash = ModeFile, w.store.keep("blob", data)
-		if info.Mode()&0o100 != 0 {
-			e.Mode = ModeExecutable
-		}
-		return e, true, nil
-	default:
-		return e, false, nil // sockets and devices are not Git's
+		return Entry{Mode: ModeSymlink, Hash: w.keep("blob", []byte(filepath.ToSlash(target)))}, nil
+	case !mode.IsRegular():
+		return Entry{}, nil
+	case info.Size() > maxObject:
+		return Entry{}, fmt.Errorf("%s: %w: ignore it in .gitignore", name, ErrTooLarge)
 	}
+	data, err := os.ReadFile(name) //nolint:gosec // the user's own files
+	if err != nil {
+		return Entry{}, err
+	}
+	e := Entry{Mode: ModeFile, Hash: w.keep("blob", data)}
+	if info.Mode()&0o100 != 0 {
+		e.Mode = ModeExecutable
+	}
+	return e, nil
+}
+
+// keep holds in memory what the repository does not have.
+func (w *walker) keep(kind string, data []byte) Hash {
+	if h := hashObject(kind, data); w.store.Has(h) {
+		return h
+	}
+	return w.store.keep(kind, data)
+}
+
+func (w *walker) add(where []string, e Entry) {
+	at := &w.top
+	for _, part := range where[:len(where)-1] {
+		if at.dirs == nil {
+			at.dirs = map[string]*node{}
+		}
+		if at.dirs[part] == nil {
+			at.dirs[part] = &node{}
+		}
+		at = at.dirs[part]
+	}
+	if at.files == nil {
+		at.files = map[string]Entry{}
+	}
+	e.Name = where[len(where)-1]
+	at.files[e.Name] = e
+}
+
+// seen says whether something stands at a path, or where one of its folders would be.
+func (w *walker) seen(name string) bool {
+	at := &w.top
+	parts := strings.Split(name, "/")
+	for _, part := range parts[:len(parts)-1] {
+		if _, ok := at.files[part]; ok {
+			return true
+		}
+		if at = at.dirs[part]; at == nil {
+			return false
+		}
+	}
+	_, file := at.files[parts[len(parts)-1]]
+	return file || at.dirs[parts[len(parts)-1]] != nil
+}
+
+func (w *walker) build(n *node) (Hash, error) {
+	entries := make([]Entry, 0, len(n.files)+len(n.dirs))
+	for _, e := range n.files {
+		entries = append(entries, e)
+	}
+	for name, below := range n.dirs {
+		h, err := w.build(below)
+		if err != nil {
+			return Hash{}, err
+		}
+		entries = append(entries, Entry{Name: name, Mode: ModeTree, Hash: h})
+	}
+	data, err := encodeTree(entries)
+	if err != nil {
+		return Hash{}, err
+	}
+	return w.keep("tree", data), nil
 }

@@ -1,0 +1,103 @@
+package gitstore
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+func TestSnapshotIsAFileSystem(t *testing.T) {
+	s := open(t, Options{Dir: source(t)})
+	c, err := s.Resolve(t.Context(), "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Author.Name != "A" || c.Author.When.Format(time.RFC3339) != "2024-01-02T03:04:05+01:00" || c.Message != "first\n" {
+		t.Errorf("got %+v", c)
+	}
+	snap := s.Snapshot(t.Context(), c.Tree)
+	if err := fstest.TestFS(fileOnly{snap}, "a.txt", "dir/b.txt", "dir/sub/c.sh"); err != nil {
+		t.Error(err)
+	}
+	i, err := snap.Stat("link")
+	if err != nil || i.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("link: %v %v", i, err)
+	}
+	if _, err := snap.ReadFile("link"); err == nil {
+		t.Error("a link was read")
+	}
+	for _, bad := range []string{"../a", "/a", "a/../b", "a.txt/x", "nope"} {
+		if _, err := snap.Stat(bad); err == nil {
+			t.Errorf("%s was found", bad)
+		}
+	}
+}
+
+// fileOnly hides the link from fstest, which would follow it.
+type fileOnly struct{ *Snapshot }
+
+func (f fileOnly) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := f.Snapshot.ReadDir(name)
+	var out []fs.DirEntry
+	for _, e := range entries {
+		if e.Type().IsRegular() || e.IsDir() {
+			out = append(out, e)
+		}
+	}
+	return out, err
+}
+
+func (f fileOnly) Open(name string) (fs.File, error) {
+	file, err := f.Snapshot.Open(name)
+	if d, ok := file.(interface{ keep(func(fs.DirEntry) bool) }); ok {
+		d.keep(func(e fs.DirEntry) bool { return e.Type().IsRegular() || e.IsDir() })
+	}
+	return file, err
+}
+
+func (f *file) keep(want func(fs.DirEntry) bool) {
+	var out []fs.DirEntry
+	for _, e := range f.entries {
+		if want(e) {
+			out = append(out, e)
+		}
+	}
+	f.entries = out
+}
+
+func TestChangesEqualGitsOwn(t *testing.T) {
+	dir := source(t)
+	runGit(t, dir, "rm", "-q", "a.txt")
+	write(t, dir, "dir/sub/c.sh", "changed")
+	if err := os.Remove(filepath.Join(dir, "dir", "b.txt")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "dir/b.txt/now-a-dir", "x")
+	write(t, dir, "z", "new")
+	runGit(t, dir, "add", "-A")
+	runGit(t, dir, "commit", "-qm", "second")
+	s := open(t, Options{Dir: dir})
+	a, _ := s.Resolve(t.Context(), "HEAD~1")
+	b, _ := s.Resolve(t.Context(), "HEAD")
+	changes, err := s.Changes(t.Context(), a.Tree, b.Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	for _, c := range changes {
+		got[c.Path] = true
+	}
+	for line := range strings.SplitSeq(runGit(t, dir, "diff", "--name-only", "--no-renames", "HEAD~1", "HEAD"), "\n") {
+		if !got[line] {
+			t.Errorf("%s is missing in %v", line, got)
+		}
+		delete(got, line)
+	}
+	if len(got) > 0 || len(changes) == 0 {
+		t.Errorf("too many: %v", got)
+	}
+}
