@@ -97,9 +97,12 @@ func (r *replacer) stream(data []byte) ([]byte, error) {
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
-	for {
+	for first := true; ; first = false {
 		var root yaml.Node
 		err := dec.Decode(&root)
+		if errors.Is(err, io.EOF) && first {
+			return data, nil // nothing but comments: an encoder cannot be closed before it has begun
+		}
 		if errors.Is(err, io.EOF) {
 			return out.Bytes(), enc.Close()
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -223,12 +224,13 @@ func members(n *yaml.Node) []member {
 			merged = append(merged, value)
 			continue
 		}
-		if at, twice := index[key.Value]; twice {
+		name := keyText(key)
+		if at, twice := index[name]; twice {
 			out[at].value = value
 			continue
 		}
-		index[key.Value] = len(out)
-		out = append(out, member{key.Value, value})
+		index[name] = len(out)
+		out = append(out, member{name, value})
 	}
 	for i := 0; i < len(merged); i++ {
 		m := merged[i]
@@ -247,6 +249,24 @@ func members(n *yaml.Node) []member {
 		}
 	}
 	return out
+}
+
+// keyText is a key as Helm has it: `on`, `yes` and numbers are texts of what YAML 1.1 reads.
+func keyText(n *yaml.Node) string {
+	v, err := freeScalar(n)
+	if err != nil {
+		return n.Value
+	}
+	switch x := v.(type) {
+	case bool:
+		return strconv.FormatBool(x)
+	case int64:
+		return strconv.FormatInt(x, 10)
+	case float64:
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	default:
+		return n.Value
+	}
 }
 
 type step struct {

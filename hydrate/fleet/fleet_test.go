@@ -169,6 +169,9 @@ func TestReferences(t *testing.T) {
 		"${cluster.vars.x:=7}":           int64(7),
 		"${cluster.vars.x:=a b}-":        "a b-",
 		"${cluster.vars.x:=}":            "",
+		"${cluster.vars.x:={}}":          map[string]any{},
+		"${cluster.vars.x:={a: {b: 1}}}": map[string]any{"a": map[string]any{"b": int64(1)}},
+		"${cluster.vars.x:=${HOME}}}":    "${HOME}}",
 		"${cluster.labels.region}":       "eu",
 	} {
 		got, err := tgt.replace(in)
@@ -176,7 +179,10 @@ func TestReferences(t *testing.T) {
 			t.Errorf("%s: got %#v %v, want %#v", in, got, err, want)
 		}
 	}
-	for in, want := range map[string]string{"${cluster.vars.x}": "which has the vars domain, ip, size", "${cluster.x}": "is no reference", "${cluster.name": "no closing }"} {
+	for in, want := range map[string]string{
+		"${cluster.vars.x}": "which has the vars domain, ip, size", "${cluster.x}": "is no reference", "${cluster.name": "no closing }",
+		"${cluster.vars.x:={}": "no closing }", "${cluster.vars.x:=${app}}": "cannot hold a reference",
+	} {
 		if _, err := tgt.replace(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", in, err)
 		}
@@ -232,6 +238,10 @@ func TestComponentFile(t *testing.T) {
 	f := load(t, small())
 	got, err := target(t, f, "a").ComponentFile("kustomization.yaml", []byte("kind: Component\npatches:\n- patch: |-\n    - op: replace\n      path: /spec/replicas\n      value: ${cluster.vars.size}\n    - op: add\n      path: /x\n      value: on-${cluster.name}\n"))
 	if err != nil || !strings.Contains(string(got), "value: 3\n") || !strings.Contains(string(got), "value: on-a") {
+		t.Errorf("%s %v", got, err)
+	}
+	comment := []byte("# ${cluster.name}\n")
+	if got, err := target(t, f, "a").ComponentFile("p.yaml", comment); err != nil || string(got) != string(comment) {
 		t.Errorf("%s %v", got, err)
 	}
 	same := []byte("a:   b # ${HOME} is none of ours?\n")

@@ -314,7 +314,7 @@ func TestValuesWithEscapedReferencesAreInTheKey(t *testing.T) {
 
 func TestExplainMergeKeysAndMappings(t *testing.T) {
 	f := mustLoad(t, tiny(map[string]string{
-		"apps/web/layers/global/values.yaml":          "base: &b {x: 1, y: 2}\nm:\n  <<: *b\n  y: 3\n",
+		"apps/web/layers/global/values.yaml":          "base: &b {x: 1, z: 2}\nm:\n  <<: *b\n  z: 3\n",
 		"apps/web/layers/cluster/a/values.yaml":       "m: {x: \"${cluster.vars.uid}\"}\n",
 		"apps/web/layers/environment/dev/values.yaml": "m: null\n",
 	}), NewCache())
@@ -329,9 +329,9 @@ func TestExplainMergeKeysAndMappings(t *testing.T) {
 		}
 	}
 	want := []string{
-		"m global:3 map[x:1 y:3]  false", "m environment:1 <nil>  false", "m cluster:1 map[x:1.00068e+09]  true",
+		"m global:3 map[x:1 z:3]  false", "m environment:1 <nil>  false", "m cluster:1 map[x:1.00068e+09]  true",
 		"m.x global:1 1  false", "m.x environment:1 <nil>  false", "m.x cluster:1 1.00068e+09 ${cluster.vars.uid} true",
-		"m.y global:4 3  false", "m.y environment:1 <nil>  true",
+		"m.z global:4 3  false", "m.z environment:1 <nil>  true",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
@@ -382,6 +382,27 @@ func BenchmarkExplainLargeChart(b *testing.B) {
 		chains, err := f.Explain(tgt, "", "", Defaults{"values.yaml", []byte(defaults.String())})
 		if err != nil || len(chains) < 10_000 {
 			b.Fatal(len(chains), err)
+		}
+	}
+}
+
+// TestUnfinishedReferencesAreCheap holds that the cost of reading follows the length of a text.
+func TestUnfinishedReferencesAreCheap(t *testing.T) {
+	for _, part := range []string{"${app:=", "${cluster.vars.x:=${HOME", "${environment:={"} {
+		text := strings.Repeat(part, 100_000)
+		done := make(chan error, 1)
+		go func() {
+			references("a: '" + text + "'\n")
+			_, err := parseReferences(text)
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err == nil {
+				t.Errorf("%s: accepted", part)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: takes too long", part)
 		}
 	}
 }

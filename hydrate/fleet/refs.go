@@ -14,6 +14,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
+// maxReference bounds a reference, so that a text of many unfinished ones costs no more than its length.
+const maxReference = 1024
+
 // reference is one ${…} that Sluice replaces.
 type reference struct {
 	text     string // as it stands, with ${ and }
@@ -70,12 +73,12 @@ func parseReferences(text string) ([]segment, error) {
 // readReference reads the reference that text begins with; nil if it is none of ours.
 func readReference(text string) (*reference, int, error) {
 	body := text[2:]
-	if !strings.HasPrefix(body, "cluster.") && !ownName(body, "environment") && !ownName(body, "app") {
+	if !own(body) {
 		return nil, 0, nil
 	}
-	end := strings.IndexAny(body, "}\n")
-	if end < 0 || body[end] != '}' {
-		return nil, 0, fmt.Errorf("%.40q has no closing }", text)
+	end := closing(body[:min(len(body), maxReference)])
+	if end < 0 {
+		return nil, 0, fmt.Errorf("%.40q has no closing } on its line within %d characters", text, maxReference)
 	}
 	name, fallback, optional := strings.Cut(body[:end], ":=")
 	ref := &reference{text: text[:end+3], name: name, fallback: fallback, optional: optional}
@@ -86,7 +89,36 @@ func readReference(text string) (*reference, int, error) {
 	if !known {
 		return nil, 0, fmt.Errorf("%s is no reference: cluster.name, cluster.labels.…, cluster.vars.…, environment and app are; $${ is a literal ${", ref.text)
 	}
+	for i := range len(fallback) {
+		if inner, found := strings.CutPrefix(fallback[i:], "${"); found && own(inner) {
+			return nil, 0, fmt.Errorf("%s: a fallback cannot hold a reference", ref.text)
+		}
+	}
 	return ref, end + 3, nil
+}
+
+// closing finds the brace that ends a reference, on its line; a fallback such as {} may have braces of its own.
+func closing(body string) int {
+	depth := 0
+	for i := range len(body) {
+		switch body[i] {
+		case '\n':
+			return -1
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		}
+	}
+	return -1
+}
+
+// own says whether what follows a ${ begins like a reference of ours.
+func own(body string) bool {
+	return strings.HasPrefix(body, "cluster.") || ownName(body, "environment") || ownName(body, "app")
 }
 
 func ownName(body, name string) bool {
@@ -137,7 +169,7 @@ func (t Target) resolve(ref *reference) (any, error) {
 	return fallbackValue(ref.fallback), nil
 }
 
-// fallbackValue is a fallback with its YAML type: a scalar or a list in brackets. An empty one is empty text, and so is
+// fallbackValue is a fallback with its YAML type: a scalar, a list in brackets or a mapping in braces. An empty one is empty text, and so is
 // whatever else is no such value: it stands as it is written.
 func fallbackValue(text string) any {
 	var root yaml.Node
