@@ -112,7 +112,7 @@ func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(rand.Int64N(int64(took)))) //nolint:gosec // any moment will do
+		time.Sleep(time.Duration(rand.Int64N(int64(took))))
 		_ = cmd.Process.Kill()
 		if cmd.Wait() != nil {
 			cut++

@@ -54,7 +54,7 @@ func TestHangingServerAndCancel(t *testing.T) {
 	b, _ := s.Remote(server.URL+"/r.git", Auth{})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	start := time.Now() //nolint:forbidigo // a stopwatch
+	start := time.Now()
 	if _, err := b.List(ctx, "env/"); err == nil || time.Since(start) > 5*time.Second {
 		t.Errorf("%v after %s", err, time.Since(start))
 	}

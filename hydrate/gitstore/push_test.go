@@ -48,6 +48,7 @@ func push(t *testing.T, b Branches, w *Writer, moves ...Move) []MoveResult {
 
 func TestPushMovesByCompareAndSwap(t *testing.T) {
 	places(t, func(t *testing.T, bare string, s *Store, b Branches) {
+		t.Helper()
 		w := writer(t, s)
 		one := commitOf(t, w, "one")
 		if got := push(t, b, w, Move{"env/dev", Hash{}, one}, Move{"cluster/a", Hash{}, one}); got[0].State != Updated {
@@ -67,6 +68,7 @@ func TestPushMovesByCompareAndSwap(t *testing.T) {
 
 func TestPushRefusesWhatMoved(t *testing.T) {
 	places(t, func(t *testing.T, bare string, s *Store, b Branches) {
+		t.Helper()
 		w := writer(t, s)
 		one := commitOf(t, w, "one")
 		push(t, b, w, Move{"env/dev", Hash{}, one}, Move{"env/gone", Hash{}, one}, Move{"env/packed", Hash{}, one})
