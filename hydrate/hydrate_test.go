@@ -447,6 +447,23 @@ func edit(r *repo, rng *rand.Rand) {
 	}
 }
 
+func TestComponentsReachBesideTheirFolder(t *testing.T) {
+	r := demo(t)
+	r.write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: blue}\n")
+	r.write("apps/shop/layers/environment/dev/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../../../../../shared/team]\n")
+	r.commit("team")
+	r.hydrate(nil)
+	if got := r.git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: blue") {
+		t.Errorf("got\n%s", got)
+	}
+	r.write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: red}\n")
+	r.commit("red")
+	r.expect(r.hydrate(nil), "dev updated 1/7 moved 1", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
+	if got := r.git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: red") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func TestAffectedIsWhatIsRendered(t *testing.T) {
 	r := demo(t)
 	r.write("kustomize/monitor/overlays/prod/kustomization.yaml", "resources: [../../base]\nnamespace: monitor\n")

@@ -161,7 +161,7 @@ func (e *Engine) manifests(c Content) ([]Object, error) {
 	return out, nil
 }
 
-func (e *Engine) components(ctx context.Context, objects []Object, contents []Content) ([]Object, error) {
+func (e *Engine) components(ctx context.Context, objects []Object, layers []Component) ([]Object, error) {
 	base := make([]manifest.Object, 0, len(objects))
 	for i := range objects {
 		decoded, err := manifest.Decode(objects[i].YAML, e.limits.Budget)
@@ -170,9 +170,9 @@ func (e *Engine) components(ctx context.Context, objects []Object, contents []Co
 		}
 		base = append(base, decoded...)
 	}
-	components := make([]kustomize.Component, len(contents))
-	for i, c := range contents {
-		components[i] = kustomize.Component{Name: c.Name, Files: kustomizeFiles(c.Files)}
+	components := make([]kustomize.Component, len(layers))
+	for i, c := range layers {
+		components[i] = kustomize.Component{Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root}
 	}
 	patched, err := e.kustomize.ApplyComponents(ctx, base, components)
 	if err != nil {

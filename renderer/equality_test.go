@@ -354,7 +354,7 @@ func TestComponentsEqualKustomizeOnHelm(t *testing.T) {
 	}
 	values, _ := json.Marshal(map[string]any{})
 	got, err := NewEngine(DefaultLimits()).Render(t.Context(), &Bundle{
-		Namespace: "ns", KubeVersion: "1.33.2", Components: []Content{component},
+		Namespace: "ns", KubeVersion: "1.33.2", Components: []Component{{Files: component}},
 		Sources: []Source{{Helm: &HelmSource{Release: "rel", Chart: folder(t, "testdata/charts/plain"), Values: values}}},
 	})
 	if err != nil {

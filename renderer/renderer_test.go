@@ -67,9 +67,9 @@ func TestEngineAndPoolAgree(t *testing.T) {
 		"a.yaml":    fmt.Sprintf(configMap, "{{ .Release.Name }}-a", `"{{ .Values.a }} {{ .Values.gone }}"`),
 		"hook.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: h, annotations: {helm.sh/hook: pre-install}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: t, annotations: {helm.sh/hook: test}}\n",
 	})
-	b.Components = []Content{{Name: "apps/x/layers/c", Digest: "c", Files: []File{
+	b.Components = []Component{{Files: Content{Name: "apps/x/layers/c", Digest: "c", Files: []File{
 		{"kustomization.yaml", []byte("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches:\n- target: {kind: ConfigMap}\n  patch: |-\n    - {op: add, path: /data/extra, value: \"on\"}\n")},
-	}}}
+	}}}}
 	b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m", Files: []File{{"n.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}")}}}}})
 	in := render(t, NewEngine(DefaultLimits()), b)
 	p := pool(t, time.Minute)
@@ -187,7 +187,7 @@ func TestBundleDigest(t *testing.T) {
 		"hooks":      func(b *Bundle) { b.Sources[0].Helm.DropHooks = true },
 		"schema":     func(b *Bundle) { b.Sources[0].Helm.SkipSchema = true },
 		"dependency": func(b *Bundle) { b.Sources[0].Helm.Dependencies = []Dependency{{Name: "d"}} },
-		"component":  func(b *Bundle) { b.Components = []Content{{Digest: "c"}} },
+		"component":  func(b *Bundle) { b.Components = []Component{{Files: Content{Digest: "c"}}} },
 		"source":     func(b *Bundle) { b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{}}) },
 	} {
 		b := base()
