@@ -2,7 +2,9 @@ package gitstore
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -57,5 +59,76 @@ func TestHangingServerAndCancel(t *testing.T) {
 	start := time.Now()
 	if _, err := b.List(ctx, "env/"); err == nil || time.Since(start) > 5*time.Second {
 		t.Errorf("%v after %s", err, time.Since(start))
+	}
+}
+
+// TestCancelWhileTheServerWorks has a hook that takes longer than anybody waits.
+func TestCancelWhileTheServerWorks(t *testing.T) {
+	for _, kind := range []string{"file", "http"} {
+		t.Run(kind, func(t *testing.T) {
+			root, bare := bareRepo(t)
+			hook(t, bare, "pre-receive", "sleep 3\n")
+			address := bare
+			if kind == "http" {
+				address = backend(t, root, "", "").URL + "/r.git"
+			}
+			s := open(t, Options{Dir: source(t)})
+			b, err := s.Remote(address, Auth{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := writer(t, s)
+			one := commitOf(t, w, "one")
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			start := time.Now() //nolint:forbidigo // a stopwatch
+			got, err := b.Push(ctx, w, []Move{{"env/dev", Hash{}, one}}, PushOptions{})
+			if err == nil || len(got) != 1 || got[0].State != Unknown || time.Since(start) > 2*time.Second {
+				t.Errorf("%+v %v after %s", got, err, time.Since(start))
+			}
+		})
+	}
+}
+
+func TestConnectionCutBeforeThePush(t *testing.T) {
+	root, _ := bareRepo(t)
+	inner := backend(t, root, "", "")
+	cut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			panic(http.ErrAbortHandler)
+		}
+		inner.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(cut.Close)
+	s := open(t, Options{Dir: source(t)})
+	b, err := s.Remote(cut.URL+"/r.git", Auth{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, s)
+	got, err := b.Push(t.Context(), w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}}, PushOptions{})
+	if err == nil || len(got) != 1 || got[0].State != Unknown || !strings.Contains(got[0].Reason, "not moved yet") {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+func TestAHostThatNeverSpeaks(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	s := open(t, Options{Dir: source(t)})
+	known := filepath.Join(t.TempDir(), "known_hosts")
+	write(t, filepath.Dir(known), "known_hosts", "")
+	_, key := newKey(t)
+	b, err := s.Remote("ssh://git@"+listener.Addr().String()+"/r.git", Auth{SSHKeyFile: key, KnownHostsFiles: []string{known}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := b.List(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -2,49 +2,240 @@ package gitstore
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
-func TestShallowAndPartialClones(t *testing.T) {
+// generous makes a server give any object, and leave some out.
+func generous(tb testing.TB, dir string) {
+	tb.Helper()
+	runGit(tb, dir, "config", "uploadpack.allowFilter", "true")
+	runGit(tb, dir, "config", "uploadpack.allowAnySHA1InWant", "true")
+}
+
+func sidePacks(tb testing.TB, dir string) int {
+	tb.Helper()
+	packs, err := filepath.Glob(filepath.Join(dir, sideName, "objects", "pack", "*.pack"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return len(packs)
+}
+
+func TestPartialClonesAreFilledByDirectory(t *testing.T) {
 	origin := source(t)
-	runGit(t, origin, "config", "uploadpack.allowFilter", "true")
-	runGit(t, origin, "config", "uploadpack.allowAnySHA1InWant", "true")
-	old := runGit(t, origin, "rev-parse", "HEAD")
-	runGit(t, origin, "commit", "-qm", "two", "--allow-empty")
+	generous(t, origin)
+	for i := range 100 {
+		write(t, origin, fmt.Sprintf("many/%d", i), fmt.Sprint(i))
+	}
+	runGit(t, origin, "add", ".")
+	runGit(t, origin, "commit", "-qm", "many")
 	clone := filepath.Join(t.TempDir(), "c")
 	runGit(t, origin, "clone", "-q", "--no-checkout", "--depth=1", "--filter=blob:none", "file://"+origin, clone)
 	s := open(t, Options{Dir: clone})
-	c, err := s.Resolve(t.Context(), "HEAD")
-	if err != nil {
-		t.Fatal(err)
+	snap := s.Snapshot(t.Context(), resolve(t, s, "HEAD").Tree)
+	for i := range 100 {
+		if data, err := snap.ReadFile(fmt.Sprintf("many/%d", i)); err != nil || string(data) != fmt.Sprint(i) {
+			t.Fatalf("%d: %q %v", i, data, err)
+		}
 	}
-	if data, err := s.Snapshot(t.Context(), c.Tree).ReadFile("dir/b.txt"); err != nil || string(data) != "b\n" {
-		t.Errorf("%q %v", data, err)
+	if n := sidePacks(t, filepath.Join(clone, ".git")); n != 1 {
+		t.Errorf("%d requests", n)
 	}
-	h, _ := ParseHash(old)
-	if ok, err := s.IsAncestor(t.Context(), h, c.Hash); err != nil || !ok {
-		t.Errorf("%v %v", ok, err)
+	// A second run finds them, and Git sees a sound repository.
+	again := open(t, Options{Dir: clone})
+	runGit(t, clone, "remote", "set-url", "origin", "/nowhere")
+	if _, err := again.Snapshot(t.Context(), resolve(t, again, "HEAD").Tree).ReadFile("many/7"); err != nil {
+		t.Error(err)
 	}
-	runGit(t, clone, "remote", "remove", "origin")
-	alone := open(t, Options{Dir: clone})
-	if _, err := alone.IsAncestor(t.Context(), Hash{1}, c.Hash); !errors.Is(err, ErrShallow) {
-		t.Errorf("got %v", err)
+	runGit(t, clone, "fsck", "--strict")
+}
+
+func TestAServerThatGivesNothingMore(t *testing.T) {
+	origin := source(t)
+	runGit(t, origin, "config", "uploadpack.allowFilter", "true")
+	clone := filepath.Join(t.TempDir(), "c")
+	runGit(t, origin, "clone", "-q", "--no-checkout", "--depth=1", "--filter=blob:none", "file://"+origin, clone)
+	s := open(t, Options{Dir: clone})
+	_, err := s.Snapshot(t.Context(), resolve(t, s, "HEAD").Tree).ReadFile("a.txt")
+	blob := runGit(t, origin, "rev-parse", "HEAD:a.txt")
+	for _, want := range []string{blob, "git fetch", "uploadpack.allowReachableSHA1InWant"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in %v", want, err)
+		}
+	}
+	if !errors.Is(err, ErrNotFound) {
+		t.Error("it is not ErrNotFound")
 	}
 }
 
 func TestMirrorFetchesARevision(t *testing.T) {
 	origin := source(t)
+	runGit(t, origin, "tag", "-a", "-m", "x", "v1")
 	want := runGit(t, origin, "rev-parse", "HEAD")
-	for _, rev := range []string{"HEAD", "main", want} {
+	for _, rev := range []string{"HEAD", "main", "v1", "refs/heads/main", want} {
 		s := open(t, Options{URL: "file://" + origin})
 		c, err := s.FetchRevision(t.Context(), rev)
 		if err != nil || c.Hash.String() != want {
 			t.Errorf("%s: %v %v", rev, c.Hash, err)
 		}
+		if _, err := s.Snapshot(t.Context(), c.Tree).ReadFile("dir/b.txt"); err != nil {
+			t.Error(err)
+		}
 	}
 	s := open(t, Options{URL: "file://" + origin})
+	for _, rev := range []string{"nope", "../../etc", strings.Repeat("1", 40)} {
+		if _, err := s.FetchRevision(t.Context(), rev); err == nil {
+			t.Errorf("%s was found", rev)
+		}
+	}
 	if _, err := s.FetchRevision(t.Context(), "nope"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("got %v", err)
+	}
+	if dir := s.dir; s.Close() != nil || isFolder(dir) {
+		t.Error("the temporary mirror is still there")
+	}
+}
+
+func TestMirrorIsKeptAndFetchesWhatIsNew(t *testing.T) {
+	for _, kind := range []string{"generous", "plain"} {
+		t.Run(kind, func(t *testing.T) {
+			origin := source(t)
+			if kind == "generous" {
+				generous(t, origin)
+			}
+			noise := make([]byte, 1<<20)
+			for i := range noise {
+				noise[i] = byte(i * i >> 7)
+			}
+			write(t, origin, "noise", string(noise))
+			runGit(t, origin, "add", ".")
+			runGit(t, origin, "commit", "-qm", "noise")
+			cacheDir := t.TempDir()
+			first := runGit(t, origin, "rev-parse", "HEAD")
+			for i := range 3 {
+				write(t, origin, "dir/b.txt", fmt.Sprint(i))
+				runGit(t, origin, "commit", "-qam", fmt.Sprint(i))
+				s := open(t, Options{URL: "file://" + origin, CacheDir: cacheDir})
+				c, err := s.FetchRevision(t.Context(), "main")
+				if err != nil {
+					t.Fatal(err)
+				}
+				snap := s.Snapshot(t.Context(), c.Tree)
+				if data, err := snap.ReadFile("dir/b.txt"); err != nil || string(data) != fmt.Sprint(i) {
+					t.Fatalf("%q %v", data, err)
+				}
+				if data, err := snap.ReadFile("noise"); err != nil || len(data) != len(noise) {
+					t.Fatalf("%d bytes, %v", len(data), err)
+				}
+				if old, err := ParseHash(first); err != nil || kind == "generous" {
+					if ok, err := s.IsAncestor(t.Context(), old, c.Hash); err != nil || !ok {
+						t.Fatalf("%v %v", ok, err)
+					}
+				}
+			}
+			packs, err := filepath.Glob(filepath.Join(cacheDir, "*", "objects", "pack", "*.pack"))
+			if err != nil || len(packs) < 3 {
+				t.Fatalf("%v %v", packs, err)
+			}
+			large := 0
+			for _, pack := range packs {
+				if info, err := os.Stat(pack); err == nil && info.Size() > 2000 {
+					large++
+				}
+			}
+			if large > 1 {
+				t.Errorf("%d packs of %d hold the large file", large, len(packs))
+			}
+		})
+	}
+}
+
+func TestMirrorOfAPlainServerFindsAnOldCommit(t *testing.T) {
+	origin := source(t)
+	first := runGit(t, origin, "rev-parse", "HEAD")
+	runGit(t, origin, "commit", "-qm", "two", "--allow-empty")
+	s := open(t, Options{URL: "file://" + origin})
+	if c, err := s.FetchRevision(t.Context(), first); err != nil || c.Hash.String() != first {
+		t.Errorf("%v %v", c.Hash, err)
+	}
+}
+
+func TestBranchesOfAnotherRepository(t *testing.T) {
+	root := t.TempDir()
+	bare := filepath.Join(root, "r.git")
+	runGit(t, root, "init", "-q", "--bare", bare)
+	generous(t, bare)
+	s := open(t, Options{Dir: source(t)})
+	b, err := s.Remote(bare, Auth{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, s)
+	one := commitOf(t, w, "one")
+	two := commitOf(t, w, "two", one)
+	push(t, b, w, Move{"env/dev", Hash{}, two})
+	for range 2 { // the pusher has them already; a fresh clone fetches them, without their history
+		fresh := open(t, Options{Dir: source(t)})
+		place, err := fresh.Remote(bare, Auth{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := place.Fetch(t.Context(), two); err != nil {
+			t.Fatal(err)
+		}
+		c, err := fresh.Commit(t.Context(), two)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err := fresh.Snapshot(t.Context(), c.Tree).ReadFile("f"); err != nil || string(data) != "two" {
+			t.Errorf("%q %v", data, err)
+		}
+		if fresh.Has(one) {
+			t.Error("the history came too")
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Has(two) {
+		t.Error("what was pushed is not here")
+	}
+}
+
+func TestARepositoryThatMayOnlyBeRead(t *testing.T) {
+	origin := source(t)
+	generous(t, origin)
+	clone := filepath.Join(t.TempDir(), "c")
+	runGit(t, origin, "clone", "-q", "--no-checkout", "--filter=blob:none", "file://"+origin, clone)
+	if err := os.WriteFile(filepath.Join(clone, ".git", sideName), nil, 0o600); err != nil { // root may write anywhere, but not here
+		t.Fatal(err)
+	}
+	s := open(t, Options{Dir: clone})
+	if _, err := s.Snapshot(t.Context(), resolve(t, s, "HEAD").Tree).ReadFile("a.txt"); err != nil {
+		t.Error(err)
+	}
+	temp := s.side.dir
+	if err := s.Close(); err != nil || isFolder(temp) {
+		t.Errorf("%s is still there: %v", temp, err)
+	}
+}
+
+func TestOldPacksOfACacheArePruned(t *testing.T) {
+	dir := t.TempDir()
+	pack := filepath.Join(dir, "objects", "pack")
+	for i := range manyPacks {
+		write(t, pack, fmt.Sprintf("pack-%03d.pack", i), "")
+		write(t, pack, fmt.Sprintf("pack-%03d.idx", i), "")
+	}
+	if err := prunePacks(dir); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(pack)
+	if err != nil || len(entries) != manyPacks {
+		t.Errorf("%d files, %v", len(entries), err)
 	}
 }

@@ -1,6 +1,8 @@
 package gitstore
 
 import (
+	"crypto/ed25519"
+	"encoding/pem"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -10,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // runGit runs the real thing.
@@ -112,4 +116,26 @@ func backend(tb testing.TB, root, user, password string) *httptest.Server {
 	}))
 	tb.Cleanup(server.Close)
 	return server
+}
+
+// newKey makes an SSH key and gives it, and the file of its private part.
+func newKey(tb testing.TB) (ssh.Signer, string) {
+	tb.Helper()
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "test")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	file := filepath.Join(tb.TempDir(), "id")
+	if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return signer, file
 }

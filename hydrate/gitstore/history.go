@@ -90,6 +90,9 @@ func (w *walk) run(ctx context.Context, a, b Hash) ([]Hash, error) {
 		at   Hash
 		flag int
 	}{{a, fromA}, {b, fromB}} {
+		if !w.store.Has(start.at) {
+			_ = w.store.deepen(ctx, start.at, w.depth) // with its ancestors and without files; an error shows again below
+		}
 		c, err := w.store.Commit(ctx, start.at)
 		if errors.Is(err, ErrNotFound) {
 			return nil, fmt.Errorf("%w (%w)", ErrShallow, err)

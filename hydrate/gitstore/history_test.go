@@ -1,9 +1,24 @@
 package gitstore
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 )
+
+func resolve(tb testing.TB, s *Store, rev string) Commit {
+	tb.Helper()
+	c, err := s.Resolve(tb.Context(), rev)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
 
 func TestIsAncestor(t *testing.T) {
 	dir := source(t)
@@ -12,20 +27,131 @@ func TestIsAncestor(t *testing.T) {
 	}
 	runGit(t, dir, "checkout", "-qb", "side", "HEAD~2")
 	runGit(t, dir, "commit", "-qm", "side", "--allow-empty")
+	runGit(t, dir, "checkout", "-q", "--orphan", "other")
+	runGit(t, dir, "commit", "-qm", "other", "--allow-empty")
 	s := open(t, Options{Dir: dir})
-	at := func(rev string) Hash {
-		c, err := s.Resolve(t.Context(), rev)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.Hash
-	}
 	for _, c := range []struct {
 		old, new string
 		want     bool
-	}{{"main~3", "main", true}, {"main", "main", true}, {"main", "main~1", false}, {"main", "side", false}, {"main~2", "side", true}} {
-		if got, err := s.IsAncestor(t.Context(), at(c.old), at(c.new)); err != nil || got != c.want {
+	}{
+		{"main~3", "main", true},
+		{"main", "main", true},
+		{"main", "main~1", false},
+		{"main", "side", false},
+		{"main~2", "side", true},
+		{"other", "main", false},
+	} {
+		if got, err := s.IsAncestor(t.Context(), resolve(t, s, c.old).Hash, resolve(t, s, c.new).Hash); err != nil || got != c.want {
 			t.Errorf("%s → %s: %v %v", c.old, c.new, got, err)
 		}
+	}
+	if _, err := s.MergeBase(t.Context(), resolve(t, s, "other").Hash, resolve(t, s, "main").Hash); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestHistoryEqualsGitsOwn compares every pair of a random history, with clocks that run wrong, with git merge-base.
+func TestHistoryEqualsGitsOwn(t *testing.T) {
+	dir := t.TempDir()
+	runGit(t, dir, "init", "-q", "--bare")
+	s := open(t, Options{Dir: dir})
+	w := writer(t, s)
+	tree, err := w.Tree(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	var all []Hash
+	var moves []Move
+	for i := range 13 {
+		var parents []Hash
+		for range min(i, 1+random.IntN(2)) {
+			if p := all[max(0, i-1-random.IntN(5))]; !slices.Contains(parents, p) {
+				parents = append(parents, p)
+			}
+		}
+		when := time.Unix(1_700_000_000+int64(i*100)+random.Int64N(1000), 0).UTC()
+		who := Signature{"S", "s@example.com", when}
+		h, err := w.Commit(CommitSpec{Tree: tree, Parents: parents, Author: who, Committer: who, Message: fmt.Sprint(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, h)
+		moves = append(moves, Move{fmt.Sprint("c", i), Hash{}, h})
+	}
+	push(t, s.Local(), w, moves...)
+	for _, a := range all {
+		for _, b := range all {
+			want := strings.Fields(runGit(t, dir, "merge-base", "--all", a.String(), b.String()))
+			got, err := s.MergeBase(t.Context(), a, b)
+			if err != nil || !slices.Contains(want, got.String()) {
+				t.Fatalf("merge base of %s and %s: %s %v, want one of %v", a, b, got, err, want)
+			}
+			again, err := s.MergeBase(t.Context(), b, a)
+			if err != nil || again != got {
+				t.Fatalf("the other way round it is %s %v", again, err)
+			}
+			ancestor, err := s.IsAncestor(t.Context(), a, b)
+			if err != nil || ancestor != slices.Equal(want, []string{a.String()}) {
+				t.Fatalf("%s before %s: %v %v", a, b, ancestor, err)
+			}
+		}
+	}
+}
+
+func TestShallowHistoryIsDeepenedInAFewRequests(t *testing.T) {
+	for _, filter := range []string{"true", "false"} {
+		t.Run("filter "+filter, func(t *testing.T) {
+			origin := source(t)
+			runGit(t, origin, "config", "uploadpack.allowFilter", filter)
+			runGit(t, origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+			first := runGit(t, origin, "rev-parse", "HEAD")
+			runGit(t, origin, "checkout", "-qb", "side")
+			runGit(t, origin, "commit", "-qm", "side", "--allow-empty")
+			runGit(t, origin, "checkout", "-q", "main")
+			script := "for i in $(seq 300); do git commit -qm $i --allow-empty; done"
+			runGit(t, origin, "-c", "alias.many=!"+script, "many")
+			clone := filepath.Join(t.TempDir(), "c")
+			runGit(t, origin, "clone", "-q", "--depth=1", "--no-single-branch", "file://"+origin, clone)
+			before := runGit(t, clone, "count-objects", "-v")
+			s := open(t, Options{Dir: clone})
+			base, err := s.MergeBase(t.Context(), resolve(t, s, "main").Hash, resolve(t, s, "origin/side").Hash)
+			if err != nil || base.String() != first {
+				t.Fatalf("%s %v, want %s", base, err, first)
+			}
+			packs, err := filepath.Glob(filepath.Join(clone, ".git", sideName, "objects", "pack", "*.pack"))
+			if err != nil || len(packs) == 0 || len(packs) > 3 {
+				t.Errorf("%d requests: %v", len(packs), err)
+			}
+			if after := runGit(t, clone, "count-objects", "-v"); after != before {
+				t.Errorf("the user's objects were\n%s\nand are\n%s", before, after)
+			}
+			runGit(t, clone, "fsck", "--strict")
+		})
+	}
+}
+
+func TestShallowHistoryWithoutARemote(t *testing.T) {
+	origin := source(t)
+	first := runGit(t, origin, "rev-parse", "HEAD")
+	runGit(t, origin, "commit", "-qm", "two", "--allow-empty")
+	runGit(t, origin, "commit", "-qm", "three", "--allow-empty")
+	clone := filepath.Join(t.TempDir(), "c")
+	runGit(t, origin, "clone", "-q", "--depth=2", "file://"+origin, clone)
+	runGit(t, clone, "remote", "remove", "origin")
+	s := open(t, Options{Dir: clone})
+	head := resolve(t, s, "HEAD")
+	if ok, err := s.IsAncestor(t.Context(), head.Parents[0], head.Hash); err != nil || !ok {
+		t.Errorf("what is here was not seen: %v %v", ok, err)
+	}
+	old, err := ParseHash(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.IsAncestor(t.Context(), old, head.Hash); !errors.Is(err, ErrShallow) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Resolve(t.Context(), "HEAD~2"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "git fetch --unshallow") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -13,6 +13,9 @@ import (
 // newest remembers the commit that was fetched last, so that the server sends only what changed since.
 const newest = "refs/sluice/source"
 
+// recent is how far behind that commit may be: a server leaves out its files only if it meets it on the way down.
+const recent = 50
+
 // FetchRevision makes a revision of the remote readable here and gives its commit: a hash, a branch, a tag, or HEAD. Its
 // history comes when it is asked for.
 func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
@@ -50,7 +53,7 @@ func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
 func (s *Store) fetchTip(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, h Hash) error {
 	w := want{objects: []Hash{h}, depth: 1}
 	if have, ok := s.ref(newest); ok && s.Has(have) {
-		w.have = have
+		w.have, w.depth = have, recent
 	}
 	if head := advertised.Head; !isTip(advertised, h) && !givesAny(advertised.Capabilities) && head != nil {
 		w = want{objects: []Hash{Hash(*head)}, depth: everything}
@@ -92,5 +95,5 @@ func (s *Store) remember(h Hash) {
 	}
 	s.refs.Lock()
 	defer s.refs.Unlock()
-	_ = s.repo.Storer.SetReference(plumbing.NewHashReference(newest, plumbing.Hash(h)))
+	_ = s.repo.SetReference(plumbing.NewHashReference(newest, plumbing.Hash(h)))
 }

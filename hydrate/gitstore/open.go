@@ -69,12 +69,12 @@ func (s *Store) remoteURL(name string) string {
 		return ""
 	}
 	s.refs.Lock()
-	remote, err := s.repo.Remote(name)
+	c, err := s.repo.Config()
 	s.refs.Unlock()
-	if err != nil || len(remote.Config().URLs) == 0 {
+	if err != nil || c.Remotes[name] == nil || len(c.Remotes[name].URLs) == 0 {
 		return ""
 	}
-	address := remote.Config().URLs[0]
+	address := c.Remotes[name].URLs[0]
 	if strings.Contains(address, ":") || filepath.IsAbs(address) {
 		return address
 	}
@@ -117,10 +117,7 @@ func openGitDir(dir string) (*Store, error) {
 	if s.dir != s.gitDir {
 		fsys = dotgit.NewRepositoryFilesystem(osfs.New(s.gitDir), osfs.New(s.dir))
 	}
-	var err error
-	if s.repo, err = git.Open(filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte)), nil); err != nil {
-		return nil, err
-	}
+	s.repo = filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte))
 	c, err := s.repo.Config()
 	if err != nil {
 		return nil, err
@@ -140,7 +137,8 @@ func openGitDir(dir string) (*Store, error) {
 	return s, nil
 }
 
-// checkFormat refuses repositories whose objects or refs this package would misread. go-git does not look.
+// checkFormat refuses repositories whose objects or refs this package would misread; other extensions, such as those of a
+// sparse or partial clone, change nothing here.
 func checkFormat(c *config.Config) error {
 	extensions := c.Raw.Section("extensions")
 	if format := extensions.Option("objectformat"); format != "" && format != "sha1" {

@@ -171,3 +171,118 @@ func TestRefsPerPush(t *testing.T) {
 		t.Errorf("%d pushes", n)
 	}
 }
+
+func bareRepo(tb testing.TB) (root, bare string) {
+	tb.Helper()
+	root = tb.TempDir()
+	bare = filepath.Join(root, "r.git")
+	runGit(tb, root, "init", "-q", "--bare", bare)
+	runGit(tb, bare, "config", "http.receivepack", "true")
+	return root, bare
+}
+
+func hook(tb testing.TB, bare, name, script string) {
+	tb.Helper()
+	if err := os.WriteFile(filepath.Join(bare, "hooks", name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func TestARaceThatTheServerDecides(t *testing.T) {
+	root, bare := bareRepo(t)
+	s := open(t, Options{Dir: source(t)})
+	b, err := s.Remote(backend(t, root, "", "").URL+"/r.git", Auth{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, s)
+	one := commitOf(t, w, "one")
+	push(t, b, w, Move{"env/dev", Hash{}, one}, Move{"env/qa", Hash{}, one})
+	// Somebody is faster, after the refs were read and before they are moved.
+	human := runGit(t, bare, "commit-tree", "-p", one.String(), "-m", "human", one.String()+"^{tree}")
+	hook(t, bare, "pre-receive", "unset GIT_QUARANTINE_PATH GIT_QUARANTINE_ENVIRONMENT\ngit update-ref refs/heads/env/dev "+human+"\n")
+	w = writer(t, s)
+	two := commitOf(t, w, "two", one)
+	got := push(t, b, w, Move{"env/dev", one, two}, Move{"env/qa", one, two})
+	if got[0].State != Conflict || got[1].State == Updated || runGit(t, bare, "rev-parse", "env/dev") != human || runGit(t, bare, "rev-parse", "env/qa") != one.String() {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestWhatAHookSaysIsTheReason(t *testing.T) {
+	root, bare := bareRepo(t)
+	hook(t, bare, "pre-receive", "echo 'remote: only \x1b[31mreleases\x1b[0m on Friday s3cret' >&2\nexit 1\n")
+	s := open(t, Options{Dir: source(t)})
+	b, err := s.Remote(backend(t, root, "me", "s3cret").URL+"/r.git", Auth{User: "me", Password: "s3cret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, s)
+	got := push(t, b, w, Move{"env/dev", Hash{}, commitOf(t, w, "one")})
+	if got[0].State != Rejected || !strings.Contains(got[0].Reason, "on Friday") || strings.ContainsAny(got[0].Reason, "\x1b\n") || strings.Contains(got[0].Reason, "s3cret") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRefsPerPushStopAtAConflict(t *testing.T) {
+	_, bare := bareRepo(t)
+	s := open(t, Options{Dir: source(t)})
+	b, err := s.Remote(bare, Auth{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, s)
+	one := commitOf(t, w, "one")
+	push(t, b, w, Move{"cluster/2", Hash{}, one})
+	w = writer(t, s)
+	two := commitOf(t, w, "two", one)
+	moves := []Move{{"cluster/0", Hash{}, two}, {"cluster/1", Hash{}, two}, {"cluster/2", two, two}, {"env/dev", Hash{}, two}}
+	got, err := b.Push(t.Context(), w, moves, PushOptions{PerPush: 1})
+	if err != nil || len(got) != 3 || got[1].State != Updated || got[2].State != Conflict {
+		t.Errorf("%+v %v", got, err)
+	}
+	if refs, err := b.List(t.Context(), "env/"); err != nil || len(refs) != 0 {
+		t.Errorf("the environment branch moved before its clusters: %v %v", refs, err)
+	}
+	runGit(t, bare, "fsck", "--strict")
+}
+
+func TestMovesThatNoPlaceIsAskedFor(t *testing.T) {
+	places(t, func(t *testing.T, bare string, s *Store, b Branches) {
+		t.Helper()
+		w := writer(t, s)
+		one := commitOf(t, w, "one")
+		long := strings.Repeat("x", 2000)
+		for _, name := range []string{"", "../x", "a..b", "/a", "a/", "a//b", ".a", "a/.b", "a.lock", "a.lock/b", "a b", "a~1", "a^", "a:b", "a?", "a*", "a[", `a\b`, "a\x00", "a\n", "@", "a@{1}", "-a", "a.", long} {
+			if got, err := b.Push(t.Context(), w, []Move{{name, Hash{}, one}}, PushOptions{}); err == nil {
+				t.Errorf("%q: %+v", name, got)
+			}
+		}
+		for _, moves := range [][]Move{{{"a", Hash{}, Hash{}}}, {{"a", Hash{}, one}, {"a", Hash{}, one}}} {
+			if got, err := b.Push(t.Context(), w, moves, PushOptions{}); err == nil {
+				t.Errorf("%+v", got)
+			}
+		}
+		if out := runGit(t, bare, "for-each-ref"); out != "" {
+			t.Errorf("there are %s", out)
+		}
+	})
+}
+
+func TestPushWithoutObjects(t *testing.T) {
+	places(t, func(t *testing.T, bare string, s *Store, b Branches) {
+		t.Helper()
+		w := writer(t, s)
+		one := commitOf(t, w, "one")
+		push(t, b, w, Move{"env/dev", Hash{}, one})
+		if got := push(t, b, nil, Move{"env/copy", Hash{}, one}, Move{"env/dev", one, Hash{}}); len(got) != 2 || got[0].State != Updated || got[1].State != Updated {
+			t.Errorf("%+v", got)
+		}
+		if got := push(t, b, writer(t, s), Move{"env/copy", one, Hash{}}); got[0].State != Updated {
+			t.Errorf("%+v", got)
+		}
+		if out := runGit(t, bare, "for-each-ref"); out != "" {
+			t.Errorf("there are %s", out)
+		}
+	})
+}

@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"sync"
 
-	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
 // Errors that callers tell apart.
@@ -26,8 +27,8 @@ type Store struct {
 	bare     bool
 	temp     []string // removed by Close
 
-	refs sync.Mutex // guards repo: go-git's storage is not safe for concurrent use
-	repo *git.Repository
+	refs sync.Mutex          // guards repo: go-git's storage is not safe for concurrent use
+	repo *filesystem.Storage // refs, configuration and index; nil in memory
 
 	own      *folder
 	borrowed []*folder
@@ -228,7 +229,7 @@ func (s *Store) ref(name string) (Hash, bool) {
 	}
 	s.refs.Lock()
 	defer s.refs.Unlock()
-	ref, err := s.repo.Reference(plumbing.ReferenceName(name), true)
+	ref, err := storer.ResolveReference(s.repo, plumbing.ReferenceName(name))
 	if err != nil {
 		return Hash{}, false
 	}

@@ -1,9 +1,6 @@
 package gitstore
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // Trailer is one `Key: value` at the end of a commit message.
 type Trailer struct{ Key, Value string }
@@ -17,9 +14,10 @@ func Message(subject, body string, trailers []Trailer) string {
 	if body = strings.TrimSpace(strings.ReplaceAll(body, "\r", "")); body != "" {
 		b.WriteString("\n" + body + "\n")
 	}
-	if len(trailers) > 0 {
-		b.WriteByte('\n')
+	if len(trailers) == 0 {
+		return quoteTrailers(b.String())
 	}
+	b.WriteByte('\n')
 	for _, t := range trailers {
 		b.WriteString(t.Key + ": " + oneLine(t.Value) + "\n")
 	}
@@ -34,16 +32,34 @@ func Trailers(message string) []Trailer {
 	if i < 0 {
 		return nil
 	}
-	line := regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9]*): (.*)$`)
 	var out []Trailer
-	for text := range strings.SplitSeq(trimmed[i+2:], "\n") {
-		m := line.FindStringSubmatch(text)
-		if m == nil {
+	for line := range strings.SplitSeq(trimmed[i+2:], "\n") {
+		key, value, ok := strings.Cut(line, ": ")
+		if !ok || !isKey(key) {
 			return nil
 		}
-		out = append(out, Trailer{m[1], m[2]})
+		out = append(out, Trailer{key, value})
 	}
 	return out
+}
+
+func isKey(s string) bool {
+	for i, r := range s {
+		letter := r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9'
+		if !letter && (r != '-' || i == 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// quoteTrailers makes a body that ends in trailers end in a quotation.
+func quoteTrailers(message string) string {
+	if Trailers(message) == nil {
+		return message
+	}
+	i := strings.LastIndex(strings.TrimRight(message, "\n"), "\n\n") + 2
+	return message[:i] + "> " + strings.ReplaceAll(strings.TrimRight(message[i:], "\n"), "\n", "\n> ") + "\n"
 }
 
 func oneLine(s string) string {

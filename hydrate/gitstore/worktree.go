@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
@@ -27,11 +26,11 @@ func (s *Store) WorkingTree(ctx context.Context, dir string) (Hash, error) {
 	if err := w.readIndex(); err != nil {
 		return Hash{}, err
 	}
-	patterns, err := w.excludes()
+	rules, err := w.excludes()
 	if err != nil {
 		return Hash{}, err
 	}
-	if err := w.dir(nil, patterns); err != nil {
+	if err := w.dir(nil, ignoring{rules: rules}); err != nil {
 		return Hash{}, err
 	}
 	for name, e := range w.tracked {
@@ -74,7 +73,7 @@ func (w *walker) readIndex() error {
 		w.prefix = strings.Split(filepath.ToSlash(below), "/")
 	}
 	w.store.refs.Lock()
-	idx, err := w.store.repo.Storer.Index()
+	idx, err := w.store.repo.Index()
 	w.store.refs.Unlock()
 	if err != nil {
 		return fmt.Errorf("read the index of %s: %w: run `git sparse-checkout reapply --no-sparse-index` if it is sparse", w.store.worktree, err)
@@ -93,28 +92,29 @@ func (w *walker) readIndex() error {
 	return nil
 }
 
-// excludes are the patterns that hold for root: of .git/info/exclude, which the others override, and of the folders above.
-func (w *walker) excludes() ([]gitignore.Pattern, error) {
-	var out []gitignore.Pattern
+// excludes are the rules that hold for root: of .git/info/exclude, which the others override, and of the folders above.
+func (w *walker) excludes() ([]ignoreRule, error) {
+	var out []ignoreRule
 	if w.store.dir != "" {
-		patterns, err := readPatterns(filepath.Join(w.store.dir, "info", "exclude"), nil)
+		rules, err := readIgnore(filepath.Join(w.store.dir, "info", "exclude"), nil)
 		if err != nil {
 			return nil, err
 		}
-		out = patterns
+		out = rules
 	}
 	for i := range w.prefix {
 		dir := filepath.Join(w.store.worktree, filepath.Join(w.prefix[:i]...))
-		patterns, err := readPatterns(filepath.Join(dir, ".gitignore"), w.prefix[:i])
+		rules, err := readIgnore(filepath.Join(dir, ".gitignore"), w.prefix[:i])
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, patterns...)
+		out = append(out, rules...)
 	}
 	return out, nil
 }
 
-func readPatterns(name string, domain []string) ([]gitignore.Pattern, error) {
+// readIgnore reads the rules of a file that stands in a folder, which is given as a path from the working tree's top.
+func readIgnore(name string, folder []string) ([]ignoreRule, error) {
 	info, err := os.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() { // Git follows no links here either
 		return nil, ignoreMissing(err)
@@ -126,29 +126,36 @@ func readPatterns(name string, domain []string) ([]gitignore.Pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []gitignore.Pattern
+	base := ""
+	if len(folder) > 0 {
+		base = strings.Join(folder, "/") + "/"
+	}
+	var out []ignoreRule
 	for line := range strings.SplitSeq(strings.TrimPrefix(string(data), "\ufeff"), "\n") {
-		line = strings.TrimSuffix(line, "\r")
-		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
-			out = append(out, gitignore.ParsePattern(line, domain))
+		if rule, ok := parseIgnore(line, base); ok {
+			out = append(out, rule)
 		}
 	}
 	return out, nil
 }
 
-// dir walks one directory; at is its path from root, patterns those of the directories above.
-func (w *walker) dir(at []string, patterns []gitignore.Pattern) error {
+// ignoring is what is left out of a folder.
+type ignoring struct {
+	rules []ignoreRule
+	all   bool // the folder is ignored, but holds files that Git tracks: those alone are taken
+}
+
+// dir walks one directory; at is its path from root, above what holds in the directory above.
+func (w *walker) dir(at []string, above ignoring) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
 	dir := filepath.Join(w.root, filepath.Join(at...))
-	domain := slices.Concat(w.prefix, at)
-	own, err := readPatterns(filepath.Join(dir, ".gitignore"), domain)
+	own, err := readIgnore(filepath.Join(dir, ".gitignore"), slices.Concat(w.prefix, at))
 	if err != nil {
 		return err
 	}
-	patterns = append(slices.Clip(patterns), own...)
-	ignored := gitignore.NewMatcher(patterns)
+	here := ignoring{rules: append(slices.Clip(above.rules), own...), all: above.all}
 	list, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -159,21 +166,21 @@ func (w *walker) dir(at []string, patterns []gitignore.Pattern) error {
 		}
 		where := append(slices.Clip(at), item.Name())
 		name := strings.Join(where, "/")
-		known := w.tracked[name] != nil || w.folders[name]
-		if !known && ignored.Match(slices.Concat(w.prefix, where), item.IsDir()) {
+		out := here.all || ignored(here.rules, strings.Join(slices.Concat(w.prefix, where), "/"), item.IsDir())
+		if out && w.tracked[name] == nil && !w.folders[name] {
 			continue
 		}
-		if err := w.item(where, item, patterns); err != nil {
+		if err := w.item(where, item, ignoring{rules: here.rules, all: out}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walker) item(where []string, item fs.DirEntry, patterns []gitignore.Pattern) error {
+func (w *walker) item(where []string, item fs.DirEntry, above ignoring) error {
 	file := filepath.Join(w.root, filepath.Join(where...))
 	if item.IsDir() {
-		return w.subdir(where, file, patterns)
+		return w.subdir(where, file, above)
 	}
 	e, err := w.file(file, item)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && e.Hash.IsZero() {
@@ -185,7 +192,7 @@ func (w *walker) item(where []string, item fs.DirEntry, patterns []gitignore.Pat
 	return err
 }
 
-func (w *walker) subdir(where []string, dir string, patterns []gitignore.Pattern) error {
+func (w *walker) subdir(where []string, dir string, above ignoring) error {
 	if known := w.tracked[strings.Join(where, "/")]; known != nil && Mode(known.Mode) == ModeSubmodule {
 		w.add(where, Entry{Mode: ModeSubmodule, Hash: Hash(known.Hash)})
 		return nil
@@ -193,7 +200,7 @@ func (w *walker) subdir(where []string, dir string, patterns []gitignore.Pattern
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 		return nil // somebody else's repository
 	}
-	return w.dir(where, patterns)
+	return w.dir(where, above)
 }
 
 func (w *walker) file(name string, item fs.DirEntry) (Entry, error) {

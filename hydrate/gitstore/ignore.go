@@ -1,0 +1,157 @@
+package gitstore
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// ignoreRule is one line of a .gitignore. go-git's own rules differ from Git's where people notice: `*`, `!*/`, `!*.yaml`
+// lets every file of a folder through there, `out/**` with `!out/keep` none.
+type ignoreRule struct {
+	base    string // the folder that the line stands in, with a slash behind; "" for the topmost
+	negate  bool
+	dirOnly bool
+	byName  bool // a line without a slash speaks of names at any depth
+	literal string
+	suffix  string         // of `*.suffix`
+	match   *regexp.Regexp // for what is neither
+}
+
+const ignoreSpecial = `*?[\`
+
+// parseIgnore reads one line; false if it says nothing.
+func parseIgnore(line, base string) (ignoreRule, bool) {
+	line = trimBlanks(strings.TrimSuffix(line, "\r"))
+	if line == "" || line[0] == '#' {
+		return ignoreRule{}, false
+	}
+	r := ignoreRule{base: base}
+	line, r.negate = strings.CutPrefix(line, "!")
+	line, r.dirOnly = strings.CutSuffix(line, "/")
+	r.byName = !strings.Contains(line, "/")
+	line = strings.TrimPrefix(line, "/")
+	rest, star := strings.CutPrefix(line, "*")
+	switch {
+	case line == "":
+		return ignoreRule{}, false
+	case !strings.ContainsAny(line, ignoreSpecial):
+		r.literal = line
+	case r.byName && star && rest != "" && !strings.ContainsAny(rest, ignoreSpecial):
+		r.suffix = rest
+	default:
+		text, ok := globRegexp(line)
+		if !ok {
+			return ignoreRule{}, false
+		}
+		var err error
+		if r.match, err = regexp.Compile(text); err != nil {
+			return ignoreRule{}, false // too large; Git gives up on such lines too
+		}
+	}
+	return r, true
+}
+
+// trimBlanks removes trailing blanks that no backslash protects.
+func trimBlanks(line string) string {
+	for trimmed := line; ; {
+		var ok bool
+		if trimmed, ok = strings.CutSuffix(trimmed, " "); !ok {
+			return line
+		}
+		backslashes := len(trimmed) - len(strings.TrimRight(trimmed, `\`))
+		if backslashes%2 == 1 {
+			return line
+		}
+		line = trimmed
+	}
+}
+
+// ignored says what the last rule that matches says. Folders above are not looked at: what they hide is never asked for.
+func ignored(rules []ignoreRule, name string, isDir bool) bool {
+	for _, r := range slices.Backward(rules) {
+		if r.matches(name, isDir) {
+			return !r.negate
+		}
+	}
+	return false
+}
+
+func (r ignoreRule) matches(name string, isDir bool) bool {
+	rest, below := strings.CutPrefix(name, r.base)
+	if !below || r.dirOnly && !isDir {
+		return false
+	}
+	if r.byName {
+		rest = rest[strings.LastIndexByte(rest, '/')+1:]
+	}
+	switch {
+	case r.match != nil:
+		return r.match.MatchString(bytesAsRunes(rest))
+	case r.suffix != "":
+		return strings.HasSuffix(rest, r.suffix)
+	default:
+		return rest == r.literal
+	}
+}
+
+// bytesAsRunes makes a regular expression see bytes, as Git does: names need not be UTF-8.
+func bytesAsRunes(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0 {
+		return s
+	}
+	out := make([]rune, len(s))
+	for i := range len(s) {
+		out[i] = rune(s[i])
+	}
+	return string(out)
+}
+
+// globRegexp translates Git's wildmatch; false for a pattern that can match nothing. Regular expressions take linear time
+// whatever the pattern.
+func globRegexp(glob string) (string, bool) {
+	var out strings.Builder
+	out.WriteString(`(?s)\A`)
+	for i := 0; i < len(glob); i++ {
+		switch c := glob[i]; c {
+		case '*':
+			stars := len(glob[i:]) - len(strings.TrimLeft(glob[i:], "*"))
+			text, used := starRegexp(glob, i, stars)
+			out.WriteString(text)
+			i += used - 1
+		case '?':
+			out.WriteString(`[^/]`)
+		case '[':
+			text, used, ok := classRegexp(glob[i:])
+			if !ok {
+				return "", false
+			}
+			out.WriteString(text)
+			i += used - 1
+		case '\\':
+			if i++; i == len(glob) {
+				return "", false
+			}
+			out.WriteString(regexp.QuoteMeta(bytesAsRunes(glob[i : i+1])))
+		default:
+			out.WriteString(regexp.QuoteMeta(bytesAsRunes(glob[i : i+1])))
+		}
+	}
+	return out.String() + `\z`, true
+}
+
+// starRegexp translates stars: two or more that are a whole part of a path match any number of folders.
+func starRegexp(glob string, at, stars int) (string, int) {
+	const part = `[^/]*`
+	end := at + stars
+	if stars < 2 || at > 0 && glob[at-1] != '/' {
+		return part, stars
+	}
+	switch {
+	case end == len(glob):
+		return `.*`, stars
+	case glob[end] == '/':
+		return `(?:.*/)?`, stars + 1
+	}
+	return part, stars
+}
