@@ -20,6 +20,8 @@ type Auth struct {
 	Token          string // an access token as forges give them: the password of HTTP basic, for User if there is one
 	Bearer         string // a token that goes into `Authorization: Bearer`
 
+	CABundle []byte // certificates in PEM form that HTTPS servers may be signed by, beside the system's
+
 	SSHKeyFile       string // private key; "" is the agent
 	SSHKeyPassphrase string
 	SSHAgent         string   // the agent's socket; "" is where the agent's library looks for it

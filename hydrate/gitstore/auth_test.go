@@ -1,7 +1,10 @@
 package gitstore
 
 import (
+	"encoding/base64"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -38,5 +41,53 @@ func TestNoCredentialInAnError(t *testing.T) {
 	}
 	if _, err := ok.List(t.Context(), ""); err != nil {
 		t.Errorf("credentials of the address were not used: %v", err)
+	}
+}
+
+func TestCredentialsGoIntoHeaders(t *testing.T) {
+	for want, auth := range map[string]Auth{
+		"Basic " + base64.StdEncoding.EncodeToString([]byte("me:s3cret")):             {User: "me", Password: "s3cret"},
+		"Basic " + base64.StdEncoding.EncodeToString([]byte("x-access-token:s3cret")): {Token: "s3cret"},
+		"Basic " + base64.StdEncoding.EncodeToString([]byte("oauth2:s3cret")):         {User: "oauth2", Token: "s3cret"},
+		"Bearer s3cret": {Bearer: "s3cret"},
+		"":              {},
+	} {
+		var got, address string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			got, address = r.Header.Get("Authorization"), r.URL.String()
+			http.Error(w, "no", http.StatusForbidden)
+		}))
+		t.Cleanup(server.Close)
+		b, err := OpenMemory().Remote(server.URL+"/r.git", auth)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.List(t.Context(), ""); err == nil || got != want || strings.Contains(address, "s3cret") {
+			t.Errorf("got %q at %s: %v", got, address, err)
+		}
+	}
+	if _, err := OpenMemory().Remote("https://example.com/r.git", Auth{Password: "a", Token: "b"}); err == nil {
+		t.Error("a password and a token were taken")
+	}
+}
+
+// TestCredentialsStayWithTheirHost redirects to another host, which must not see them.
+func TestCredentialsStayWithTheirHost(t *testing.T) {
+	leaked := false
+	thief := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leaked = leaked || r.Header.Get("Authorization") != ""
+		http.Error(w, "no", http.StatusUnauthorized)
+	}))
+	t.Cleanup(thief.Close)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, strings.Replace(thief.URL, "127.0.0.1", "localhost", 1)+r.URL.String(), http.StatusFound)
+	}))
+	t.Cleanup(server.Close)
+	b, err := OpenMemory().Remote(server.URL+"/r.git", Auth{User: "me", Password: "s3cret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.List(t.Context(), ""); err == nil || leaked {
+		t.Errorf("leaked %v, %v", leaked, err)
 	}
 }

@@ -2,13 +2,16 @@ package gitstore
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"regexp"
 	"strings"
+	"unicode"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/plumbing/transport/client"
@@ -47,6 +50,12 @@ func newEndpoint(raw string, auth Auth) (endpoint, error) {
 			ep.User = ""
 		}
 	}
+	if len(auth.CABundle) > 0 {
+		if !x509.NewCertPool().AppendCertsFromPEM(auth.CABundle) {
+			return out, fmt.Errorf("%s: the CA bundle holds no certificate in PEM form", out.url)
+		}
+		ep.CaBundle = auth.CABundle
+	}
 	out.ep = ep
 	out.secret = append(out.secret, auth.secrets()...)
 	if out.method, err = auth.method(ep); err != nil {
@@ -78,17 +87,29 @@ func (e endpoint) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := e.redact(err.Error())
+	text := quoted(e.redact(err.Error()))
 	hint := ""
 	switch {
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
 		hint = ": set SLUICE_GIT_USERNAME and SLUICE_GIT_PASSWORD, or SLUICE_GIT_TOKEN"
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		hint = ": name the authority's certificates in a CA bundle, or in SSL_CERT_FILE"
 	case strings.Contains(text, "knownhosts") || strings.Contains(text, "known_hosts"):
 		hint = ": add the host's key with `" + keyscan(e.ep) + "` and compare it with what the host's owner says"
-	case strings.Contains(text, "not our ref"):
-		hint = ": the server gives only branches and tags: allow more with uploadpack.allowReachableSHA1InWant, or clone without --depth and --filter"
 	}
 	return &remoteError{fmt.Sprintf("%s: %s%s", e.url, text, hint), err}
+}
+
+// quoted is what somebody else said, as one line of bounded length without control characters.
+func quoted(text string) string {
+	const longest = 1 << 10
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	}), " ")
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + " …"
+	}
+	return text
 }
 
 func (e endpoint) redact(text string) string {
@@ -113,7 +134,10 @@ func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.text) }
 
 // Is compares with the hidden cause; Unwrap would show its text.
-func (e *remoteError) Is(target error) bool { return errors.Is(e.cause, target) }
+func (e *remoteError) Is(target error) bool {
+	var opaque *plumbing.UnexpectedError // go-git's, which does not unwrap
+	return errors.Is(e.cause, target) || errors.As(e.cause, &opaque) && errors.Is(opaque.Err, target)
+}
 
 // session is what both of go-git's sessions have.
 type session interface {

@@ -109,6 +109,13 @@ func (s *Store) fetch(ctx context.Context, e endpoint, w want) error {
 }
 
 func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, w want) error {
+	if !givesAny(advertised.Capabilities) { // asked for more, it would hang up
+		tips := refsOf(advertised)
+		w.objects = slices.DeleteFunc(slices.Clone(w.objects), func(h Hash) bool { return !isTip(tips, h) })
+		if len(w.objects) == 0 {
+			return e.explain(errOnlyTips)
+		}
+	}
 	req, err := w.request(advertised.Capabilities)
 	if err != nil {
 		return e.explain(err)
@@ -170,6 +177,18 @@ func (w want) request(server *capability.List) (*packp.UploadPackRequest, error)
 		req.Filter = w.filter
 	}
 	return req, nil
+}
+
+var errOnlyTips = errors.New("the server gives only what its branches and tags name: " +
+	"allow more there with uploadpack.allowReachableSHA1InWant, or clone without --depth and --filter")
+
+func isTip(refs map[string]Hash, h Hash) bool {
+	for _, at := range refs {
+		if at == h {
+			return true
+		}
+	}
+	return false
 }
 
 // givesAny says whether the server gives objects that no ref names.

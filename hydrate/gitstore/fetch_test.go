@@ -3,6 +3,7 @@ package gitstore
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,51 +108,71 @@ func TestMirrorIsKeptAndFetchesWhatIsNew(t *testing.T) {
 			if kind == "generous" {
 				generous(t, origin)
 			}
-			noise := make([]byte, 1<<20)
-			for i := range noise {
-				noise[i] = byte(i * i >> 7)
-			}
-			write(t, origin, "noise", string(noise))
+			write(t, origin, "noise", noise())
 			runGit(t, origin, "add", ".")
 			runGit(t, origin, "commit", "-qm", "noise")
 			cacheDir := t.TempDir()
-			first := runGit(t, origin, "rev-parse", "HEAD")
+			first, err := ParseHash(runGit(t, origin, "rev-parse", "HEAD"))
+			if err != nil {
+				t.Fatal(err)
+			}
 			for i := range 3 {
 				write(t, origin, "dir/b.txt", fmt.Sprint(i))
 				runGit(t, origin, "commit", "-qam", fmt.Sprint(i))
 				s := open(t, Options{URL: "file://" + origin, CacheDir: cacheDir})
-				c, err := s.FetchRevision(t.Context(), "main")
-				if err != nil {
-					t.Fatal(err)
+				readMirror(t, s, fmt.Sprint(i))
+				if kind == "plain" {
+					continue
 				}
-				snap := s.Snapshot(t.Context(), c.Tree)
-				if data, err := snap.ReadFile("dir/b.txt"); err != nil || string(data) != fmt.Sprint(i) {
-					t.Fatalf("%q %v", data, err)
-				}
-				if data, err := snap.ReadFile("noise"); err != nil || len(data) != len(noise) {
-					t.Fatalf("%d bytes, %v", len(data), err)
-				}
-				if old, err := ParseHash(first); err != nil || kind == "generous" {
-					if ok, err := s.IsAncestor(t.Context(), old, c.Hash); err != nil || !ok {
-						t.Fatalf("%v %v", ok, err)
-					}
+				if ok, err := s.IsAncestor(t.Context(), first, resolve(t, s, newest).Hash); err != nil || !ok {
+					t.Fatalf("%v %v", ok, err)
 				}
 			}
-			packs, err := filepath.Glob(filepath.Join(cacheDir, "*", "objects", "pack", "*.pack"))
-			if err != nil || len(packs) < 3 {
-				t.Fatalf("%v %v", packs, err)
-			}
-			large := 0
-			for _, pack := range packs {
-				if info, err := os.Stat(pack); err == nil && info.Size() > 2000 {
-					large++
-				}
-			}
-			if large > 1 {
-				t.Errorf("%d packs of %d hold the large file", large, len(packs))
+			if n := largePacks(t, cacheDir); n != 1 {
+				t.Errorf("%d packs hold the large file", n)
 			}
 		})
 	}
+}
+
+// noise is a file that makes a pack large.
+func noise() string {
+	random := rand.New(rand.NewPCG(1, 2))
+	data := make([]byte, 1<<18)
+	for i := range data {
+		data[i] = byte(random.Uint32())
+	}
+	return string(data)
+}
+
+func readMirror(t *testing.T, s *Store, want string) {
+	t.Helper()
+	c, err := s.FetchRevision(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := s.Snapshot(t.Context(), c.Tree)
+	if data, err := snap.ReadFile("dir/b.txt"); err != nil || string(data) != want {
+		t.Fatalf("%q %v", data, err)
+	}
+	if data, err := snap.ReadFile("noise"); err != nil || string(data) != noise() {
+		t.Fatalf("%d bytes, %v", len(data), err)
+	}
+}
+
+func largePacks(t *testing.T, cacheDir string) int {
+	t.Helper()
+	packs, err := filepath.Glob(filepath.Join(cacheDir, "*", "objects", "pack", "*.pack"))
+	if err != nil || len(packs) < 3 {
+		t.Fatalf("%v %v", packs, err)
+	}
+	large := 0
+	for _, pack := range packs {
+		if info, err := os.Stat(pack); err == nil && info.Size() > 1<<17 {
+			large++
+		}
+	}
+	return large
 }
 
 func TestMirrorOfAPlainServerFindsAnOldCommit(t *testing.T) {

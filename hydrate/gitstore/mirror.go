@@ -55,7 +55,7 @@ func (s *Store) fetchTip(ctx context.Context, e endpoint, session transport.Uplo
 	if have, ok := s.ref(newest); ok && s.Has(have) {
 		w.have, w.depth = have, recent
 	}
-	if head := advertised.Head; !isTip(advertised, h) && !givesAny(advertised.Capabilities) && head != nil {
+	if head := advertised.Head; !isTip(refsOf(advertised), h) && !givesAny(advertised.Capabilities) && head != nil {
 		w = want{objects: []Hash{Hash(*head)}, depth: everything}
 	}
 	if err := s.fetchBy(ctx, e, session, advertised, w); err != nil {
@@ -65,15 +65,6 @@ func (s *Store) fetchTip(ctx context.Context, e endpoint, session transport.Uplo
 		return e.explain(fmt.Errorf("%w: %s is on no branch that the server gives", ErrNotFound, h))
 	}
 	return nil
-}
-
-func isTip(advertised *packp.AdvRefs, h Hash) bool {
-	for _, at := range refsOf(advertised) {
-		if at == h {
-			return true
-		}
-	}
-	return false
 }
 
 func choose(e endpoint, refs map[string]Hash, rev string) (Hash, error) {

@@ -6,15 +6,9 @@ import (
 	"testing"
 )
 
-func TestWorkingTreeEqualsGitsOwn(t *testing.T) {
-	dir := source(t)
-	write(t, dir, "ignored", "x")
-	write(t, dir, "dir/.gitignore", "*.log\n")
-	write(t, dir, "dir/x.log", "x")
-	write(t, dir, "new/file", "new")
-	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+// sameAsGit compares with what `git add --all` makes of a working tree.
+func sameAsGit(t *testing.T, dir string) Hash {
+	t.Helper()
 	s := open(t, Options{Dir: dir})
 	got, err := s.WorkingTree(t.Context(), dir)
 	if err != nil {
@@ -22,14 +16,92 @@ func TestWorkingTreeEqualsGitsOwn(t *testing.T) {
 	}
 	runGit(t, dir, "add", "-A")
 	if want := runGit(t, dir, "write-tree"); got.String() != want {
-		t.Errorf("got %s, want %s", got, want)
+		t.Errorf("got %s, want %s:", got, want)
+		w := writer(t, s)
+		tree, err := ParseHash(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, err := s.Changes(t.Context(), tree, got)
+		t.Log(w.Len(), changes, err)
+	}
+	return got
+}
+
+func TestWorkingTreeEqualsGitsOwn(t *testing.T) {
+	dir := source(t)
+	for name, data := range map[string]string{
+		"ignored": "x", "dir/.gitignore": "*.log\n!keep.log\n", "dir/x.log": "x", "dir/keep.log": "k", "dir/sub/deep.log": "x", "new/file": "new",
+		"build/out": "x", "excluded/x": "x", "un-excluded": "x", "a dir/b [c]/d": "x", "slash/only/here": "x", "other/slash/only": "x",
+		".gitignore": "ignored\nbuild/\n/slash\ntracked-but-ignored\n# comment\n\n\\#literal\nexclu*\n!un-excluded\n**/deep/x\ntrailing   \n",
+		"#literal":   "x", "very/deep/x": "x", "trailing": "x", "nested/.git/HEAD": "no repository", "nested/file": "x", "crlf/.gitignore": "a\r\n", "crlf/a": "x",
+	} {
+		write(t, dir, name, data)
+	}
+	write(t, dir, ".git/info/exclude", "un-excluded\n")
+	write(t, dir, "tracked-but-ignored", "one")
+	runGit(t, dir, "add", "-f", "tracked-but-ignored")
+	write(t, dir, "tracked-but-ignored", "two")
+	if err := os.Chmod(filepath.Join(dir, "new", "file"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "dangerous")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("dir", filepath.Join(dir, "to-a-dir")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "nested")); err != nil { // Git takes a broken repository for a folder
+		t.Fatal(err)
+	}
+	got := sameAsGit(t, dir)
+	s := open(t, Options{Dir: dir})
+	if again, err := s.WorkingTree(t.Context(), dir); err != nil || again != got {
+		t.Errorf("%s %v", again, err)
+	}
+	if len(s.overlay) > 2 {
+		t.Errorf("%d objects that Git has are in memory", len(s.overlay))
 	}
 	if data, err := s.Snapshot(t.Context(), got).ReadFile("new/file"); err != nil || string(data) != "new" {
 		t.Errorf("%q %v", data, err)
 	}
+	sub, err := s.WorkingTree(t.Context(), filepath.Join(dir, "dir"))
+	if want := runGit(t, dir, "write-tree", "--prefix=dir/"); err != nil || sub.String() != want {
+		t.Errorf("dir is %s, want %s: %v", sub, want, err)
+	}
+}
+
+func TestWorkingTreeWithSubmodules(t *testing.T) {
+	other := source(t)
+	dir := source(t)
+	runGit(t, dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub")
+	runGit(t, dir, "commit", "-qm", "sub")
+	sameAsGit(t, dir)
+	runGit(t, dir, "submodule", "--quiet", "deinit", "-f", "sub")
+	sameAsGit(t, dir)
+}
+
+func TestWorkingTreeThatIsNotInGit(t *testing.T) {
 	outside := t.TempDir()
 	write(t, outside, "x/y", "z")
-	if _, err := OpenMemory().WorkingTree(t.Context(), outside); err != nil {
-		t.Error(err)
+	write(t, outside, ".gitignore", "no\n")
+	write(t, outside, "no", "z")
+	memory := OpenMemory()
+	h, err := memory.WorkingTree(t.Context(), outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap := memory.Snapshot(t.Context(), h)
+	if data, err := snap.ReadFile("x/y"); err != nil || string(data) != "z" {
+		t.Errorf("%q %v", data, err)
+	}
+	if _, err := snap.Stat("no"); err == nil {
+		t.Error("an ignored file is there")
+	}
+	if empty, err := memory.WorkingTree(t.Context(), t.TempDir()); err != nil || empty.String() != "4b825dc642cb6eb9a060e54bf8d69288fbee4904" {
+		t.Errorf("%s %v", empty, err)
 	}
 }

@@ -2,6 +2,9 @@ package gitstore
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -53,4 +56,70 @@ func TestTreeNamesAreRefused(t *testing.T) {
 	if _, err := w.Tree([]Entry{{"a", ModeFile, Hash{1}}, {"a", ModeTree, Hash{2}}}); err == nil {
 		t.Error("a name was taken twice")
 	}
+}
+
+func TestManyObjectsNeedLittleMemory(t *testing.T) {
+	s := open(t, Options{Dir: source(t)})
+	w := writer(t, s)
+	const count, size = 30_000, 2_000
+	before := liveHeap()
+	random := rand.New(rand.NewPCG(1, 2))
+	data := make([]byte, size)
+	for range count {
+		for i := range data {
+			data[i] = byte(random.Uint32())
+		}
+		if _, err := w.Blob(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What is kept of an object is its name and place.
+	const each = 250
+	if grown := int64(liveHeap()) - int64(before); grown > count*each {
+		t.Errorf("%d objects of %d bytes hold %d bytes of memory", count, size, grown)
+	}
+	if w.Len() != count {
+		t.Errorf("%d objects", w.Len())
+	}
+}
+
+func liveHeap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+func TestAPushedWriterTakesNoMore(t *testing.T) {
+	bare := t.TempDir()
+	runGit(t, bare, "init", "-q", "--bare")
+	s := open(t, Options{Dir: bare})
+	w := writer(t, s)
+	one := commitOf(t, w, "one")
+	push(t, s.Local(), w, Move{"a", Hash{}, one})
+	push(t, s.Local(), w, Move{"b", Hash{}, one})
+	if h, err := w.Blob([]byte("one")); err != nil || h.IsZero() {
+		t.Errorf("an object that it holds: %v", err)
+	}
+	if _, err := w.Blob([]byte("two")); err == nil {
+		t.Error("it took another")
+	}
+	if _, err := w.Commit(CommitSpec{}); err == nil {
+		t.Error("it took a commit without a tree")
+	}
+	for _, e := range []Entry{{"a", ModeFile, Hash{}}, {"a", 0o100600, one}, {"a", 0, one}} {
+		if _, err := w.Tree([]Entry{e}); err == nil {
+			t.Errorf("it took %+v", e)
+		}
+	}
+	if leftover, err := filepath.Glob(filepath.Join(bare, "objects", "pack", "tmp_*")); err != nil || len(leftover) != 1 {
+		t.Errorf("%v %v", leftover, err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if leftover, err := filepath.Glob(filepath.Join(bare, "objects", "pack", "tmp_*")); err != nil || len(leftover) != 0 {
+		t.Errorf("%v %v", leftover, err)
+	}
+	runGit(t, bare, "fsck", "--strict")
 }

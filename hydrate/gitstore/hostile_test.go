@@ -1,0 +1,152 @@
+package gitstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// served makes an empty repository behind HTTP; handle sees each request first, and says whether it answered it.
+func served(t *testing.T, handle func(w http.ResponseWriter, r *http.Request) bool) (bare, address string) {
+	t.Helper()
+	root := t.TempDir()
+	bare = filepath.Join(root, "r.git")
+	runGit(t, root, "init", "-q", "--bare", bare)
+	runGit(t, bare, "config", "http.receivepack", "true")
+	runGit(t, bare, "config", "uploadpack.allowAnySHA1InWant", "true")
+	inner := backend(t, root, "", "")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !handle(w, r) {
+			inner.Config.Handler.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return bare, server.URL + "/r.git"
+}
+
+// What a server says reaches a terminal as plain text, and without what it was told.
+func TestErrorsOfServers(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for _, status := range []int{401, 403, 404, 413, 500, 503} {
+			bare, address := served(t, func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == method {
+					w.WriteHeader(status)
+					_, _ = io.WriteString(w, "your password\r\n\x1b[2J\u202e hunter2 \u009b31m"+strings.Repeat("long ", 1000))
+				}
+				return r.Method == method
+			})
+			s := open(t, Options{Dir: source(t)})
+			b, err := s.Remote(address, Auth{User: "me", Password: "hunter2"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := writer(t, s)
+			results, err := b.Push(t.Context(), w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}}, PushOptions{})
+			switch {
+			case err == nil:
+				t.Errorf("%s %d is no error: %+v", method, status, results)
+				continue
+			case strings.ContainsAny(err.Error(), "\r\n\x1b\u202e\u009b"), strings.Contains(err.Error(), "hunter2"), len(err.Error()) > 2000:
+				t.Errorf("%s %d: %q", method, status, err)
+			case status < 404 && !strings.Contains(err.Error(), "SLUICE_GIT_TOKEN"):
+				t.Errorf("%s %d: no hint: %v", method, status, err)
+			}
+			for _, r := range results {
+				if r.State != Unknown {
+					t.Errorf("%s %d: %+v", method, status, r)
+				}
+			}
+			if refs := runGit(t, bare, "for-each-ref"); refs != "" {
+				t.Errorf("%s %d: moved: %s", method, status, refs)
+			}
+		}
+	}
+}
+
+// A server that takes the push and never answers does not hold up who gives up, and what became of it is not made up.
+func TestServerThatNeverAnswersAPush(t *testing.T) {
+	stop := make(chan struct{})
+	_, address := served(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost {
+			return false
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-stop:
+		case <-r.Context().Done():
+		}
+		return true
+	})
+	t.Cleanup(func() { close(stop) })
+	s := open(t, Options{Dir: source(t)})
+	b, err := s.Remote(address, Auth{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	patience, enough := context.WithTimeout(t.Context(), 10*time.Second)
+	defer enough()
+	results, err := b.Push(ctx, w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}}, PushOptions{})
+	if !errors.Is(err, context.DeadlineExceeded) || len(results) != 1 || results[0].State != Unknown || patience.Err() != nil {
+		t.Errorf("%+v %v; too late: %v", results, err, patience.Err())
+	}
+}
+
+// A service pushes and fetches for weeks.
+func TestNothingIsLeftOpen(t *testing.T) {
+	bare, address := served(t, func(http.ResponseWriter, *http.Request) bool { return false })
+	for _, at := range []string{address, bare} {
+		s := open(t, Options{Dir: source(t)})
+		b, err := s.Remote(at, Auth{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := opened(t)
+		for i := range 15 {
+			w, err := s.NewWriter()
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := commitOf(t, w, fmt.Sprint(at, i))
+			if got := push(t, b, w, Move{fmt.Sprintf("env/%d/%d", len(at), i), Hash{}, h}); got[0].State != Updated {
+				t.Fatalf("%+v", got)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			other := open(t, Options{URL: at})
+			if _, err := other.FetchRevision(t.Context(), h.String()); err != nil {
+				t.Fatal(err)
+			}
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := 0; i < 250 && opened(t) > before+10; i++ {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if now := opened(t); now > before+10 {
+			t.Errorf("%s: %d files and goroutines were open, %d are", at, before, now)
+		}
+	}
+}
+
+func opened(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil && !errors.Is(err, os.ErrNotExist) { // not every system shows them
+		t.Fatal(err)
+	}
+	return len(files) + runtime.NumGoroutine()
+}
