@@ -38,10 +38,14 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	}
 	r.h.Progress("push "+p.name, 0, len(moves))
 	results, err := r.h.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: r.request.PerPush})
-	if err != nil {
-		return err
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil: // the other environments can still go
+		out.Status, out.Reason = StatusRejected, err.Error()
+	default:
+		out.Status, out.Reason = judge(results)
 	}
-	out.Status, out.Reason = judge(results)
 	if out.Status != StatusUpdated {
 		out.New, out.Clusters = "", nil
 	}

@@ -196,12 +196,13 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 		return nil, err
 	}
 	r.writers = append(r.writers, w)
+	unplanned := len(plan.failures)
 	tree, rendered, err := r.h.render(ctx, plan, r.request.Commit.Hash.String(), w)
 	if err != nil {
 		return nil, err
 	}
-	out.Rendered, out.Reused, out.Failures = rendered, plan.reused+plan.skipped, plan.failures
-	out.Targets = out.Rendered + out.Reused
+	out.Targets, out.Rendered, out.Failures = plan.total, rendered, plan.failures
+	out.Reused = plan.total - rendered - unplanned
 	out.Warnings = plan.unknownKinds()
 	if tree == nil {
 		out.Status = StatusFailed
@@ -266,7 +267,8 @@ func (r *run) mayWrite(ctx context.Context, st *state) (Status, string, error) {
 	if err == nil && newer {
 		return "", "", nil
 	}
-	if err != nil && !errors.Is(err, gitstore.ErrShallow) {
+	shallow := errors.Is(err, gitstore.ErrShallow)
+	if err != nil && !shallow {
 		return "", "", err
 	}
 	older, oerr := r.h.store.IsAncestor(ctx, head, from)
@@ -275,9 +277,9 @@ func (r *run) mayWrite(ctx context.Context, st *state) (Status, string, error) {
 		return StatusSuperseded, fmt.Sprintf("%s was rendered from the newer commit %s", st.branch, from.Short()), nil
 	case r.request.Overwrite:
 		return "", "", nil
-	case err != nil:
+	case shallow:
 		return StatusRefused, fmt.Sprintf("%s was rendered from %s, and this clone cannot tell whether that is older: run `git fetch --unshallow`", st.branch, from.Short()), nil
-	default:
+	default: // both answers are no
 		return StatusRefused, fmt.Sprintf("%s was rendered from %s, which is no ancestor of %s: the trunk was rewritten; run with --overwrite-foreign if that is right",
 			st.branch, from.Short(), head.Short()), nil
 	}

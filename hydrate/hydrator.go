@@ -110,6 +110,14 @@ func (v *view) digest(t fleet.Target) (string, error) {
 		key = append(key, 0)
 		key = append(key, id...)
 	}
+	for _, layer := range v.fleet.Components(t) { // the key has the folder itself, not what it reaches
+		r := v.sources.kustomizeID(layer.Path)
+		if r.err != nil {
+			return "", fmt.Errorf("component %s: %w", layer.Path, r.err)
+		}
+		key = append(key, 0)
+		key = append(key, r.id...)
+	}
 	if resolved.Unstable == "keep" { // what is kept is each cluster's own
 		key = append(key, "\x00of "+t.Cluster.Name...)
 	}
@@ -153,23 +161,26 @@ func (v *view) bundle(ctx context.Context, t fleet.Target) (*renderer.Bundle, fl
 	return b, resolved, nil
 }
 
-// component reads a layer's component as the target's cluster gets it.
-func (v *view) component(t fleet.Target, dir string) (renderer.Content, error) {
-	content, err := v.sources.once("component\x00"+dir, func() (renderer.Content, error) { return v.sources.files(dir) })
+// component reads a layer's component, and what it reaches beside its own folder, as the target's cluster gets it.
+func (v *view) component(t fleet.Target, dir string) (renderer.Component, error) {
+	out := renderer.Component{Root: dir}
+	content, err := v.sources.once("component\x00"+dir, func() (renderer.Content, error) { return v.sources.kustomizeFiles(dir) })
 	if err != nil {
-		return content, err
+		return out, fmt.Errorf("component %s: %w", dir, err)
 	}
-	out := renderer.Content{Name: dir, Files: make([]renderer.File, len(content.Files))}
+	out.Files = renderer.Content{Name: dir, Files: make([]renderer.File, len(content.Files))}
 	h := sha256.New()
 	for i, f := range content.Files {
-		data, err := t.ComponentFile(f.Path, f.Data)
-		if err != nil {
-			return out, fmt.Errorf("component %s: %w", dir, err)
+		data := f.Data
+		if strings.HasPrefix(f.Path, dir+"/") { // what stands elsewhere is no layer's and has no references
+			if data, err = t.ComponentFile(f.Path, f.Data); err != nil {
+				return out, fmt.Errorf("component %s: %w", dir, err)
+			}
 		}
-		out.Files[i] = renderer.File{Path: f.Path, Data: data}
+		out.Files.Files[i] = renderer.File{Path: f.Path, Data: data}
 		fmt.Fprintf(h, "%d %s %d\n%s", len(f.Path), f.Path, len(data), data)
 	}
-	out.Digest = "component " + hex.EncodeToString(h.Sum(nil))
+	out.Files.Digest = "component " + hex.EncodeToString(h.Sum(nil))
 	return out, nil
 }
 

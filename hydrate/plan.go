@@ -26,8 +26,7 @@ type environmentPlan struct {
 	state    *state
 	clusters map[string]*clusterPlan // those that are touched
 	left     []string                // clusters of the branch that are not the environment's any more
-	reused   int                     // targets taken from the branch by their digest
-	skipped  int                     // targets that no changed path reaches
+	total    int                     // targets of clusters that are neither frozen nor retired
 	failures []Failure
 	unknown  map[string]bool // custom kinds whose scope nothing tells
 }
@@ -45,7 +44,6 @@ type clusterPlan struct {
 // is looked at; with it, only those that a change since base can touch.
 func (h *Hydrator) plan(ctx context.Context, v *view, name string, st *state, base *diffBase, all bool) (*environmentPlan, error) {
 	p := &environmentPlan{name: name, view: v, state: st, clusters: map[string]*clusterPlan{}, unknown: map[string]bool{}}
-	total := 0
 	wanted := map[string]bool{}
 	for _, c := range v.fleet.ClustersOf(name) {
 		if c.State == "retired" {
@@ -55,7 +53,7 @@ func (h *Hydrator) plan(ctx context.Context, v *view, name string, st *state, ba
 		if c.State == "frozen" {
 			continue
 		}
-		total += len(v.fleet.TargetsOf(c))
+		p.total += len(v.fleet.TargetsOf(c))
 		if base == nil || base.touched[c.Name] || st.clusters[c.Name].IsZero() {
 			p.clusters[c.Name] = &clusterPlan{cluster: c, keep: map[string]string{}}
 		}
@@ -68,12 +66,6 @@ func (h *Hydrator) plan(ctx context.Context, v *view, name string, st *state, ba
 	if err := h.planClusters(ctx, p, all); err != nil {
 		return nil, err
 	}
-	seen := 0
-	for _, c := range p.clusters {
-		seen += len(c.jobs) + len(c.keep)
-		p.reused += len(c.keep)
-	}
-	p.skipped = max(0, total-seen-len(p.failures))
 	slices.SortFunc(p.failures, func(a, b Failure) int { return compareTargets(a.Cluster, a.App, b.Cluster, b.App) })
 	return p, nil
 }
@@ -155,8 +147,7 @@ func (h *Hydrator) changesSince(ctx context.Context, from string, head gitstore.
 		return nil, ctx.Err() //nolint:nilnil // not in this clone: everything is looked at
 	}
 	affected, err := h.affected(ctx, base.Tree, head.Tree, v)
-	var broken fleet.Problems
-	if errors.As(err, &broken) {
+	if _, broken := errors.AsType[fleet.Problems](err); broken {
 		return nil, nil //nolint:nilnil // the earlier commit is no fleet
 	}
 	if err != nil {

@@ -75,7 +75,7 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 	source, err := r.sourceOf(ctx, st)
 	if err != nil {
 		out.Status, out.Reason = "failed", err.Error()
-		return out, nil
+		return out, nil //nolint:nilerr // the other environments can still be verified
 	}
 	v, err := r.h.open(ctx, source.Tree)
 	if err != nil {

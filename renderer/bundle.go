@@ -20,11 +20,17 @@ type Renderer interface {
 // Bundle is everything that one rendering depends on. It holds bytes, never places: whoever fills it has already
 // read them from Git or from an archive whose digest was locked.
 type Bundle struct {
-	Namespace   string   // the app's namespace
-	KubeVersion string   // the cluster's Kubernetes version, with or without `v`
-	APIVersions []string // what the cluster serves beyond the built-in, as `group/version` or `group/version/Kind`
-	Sources     []Source // concatenated in this order
-	Components  []Content
+	Namespace   string      // the app's namespace
+	KubeVersion string      // the cluster's Kubernetes version, with or without `v`
+	APIVersions []string    // what the cluster serves beyond the built-in, as `group/version` or `group/version/Kind`
+	Sources     []Source    // concatenated in this order
+	Components  []Component // on top of the sources' objects, lowest first
+}
+
+// Component is a Kustomize component inside a set of files.
+type Component struct {
+	Files Content
+	Root  string // slash path of the component's directory inside Files
 }
 
 // Source is one origin of objects; exactly one of its three fields is set.
@@ -117,7 +123,7 @@ func (b *Bundle) Digest() string {
 	}
 	h.number(len(b.Components))
 	for i := range b.Components {
-		h.text(b.Components[i].Name, b.Components[i].Digest)
+		h.text(b.Components[i].Root, b.Components[i].Files.Digest)
 	}
 	return hex.EncodeToString(h.h.Sum(nil))
 }

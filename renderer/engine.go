@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sluice-gitops/sluice/renderer/helm"
@@ -160,7 +161,7 @@ func (e *Engine) manifests(c Content) ([]Object, error) {
 	return out, nil
 }
 
-func (e *Engine) components(ctx context.Context, objects []Object, contents []Content) ([]Object, error) {
+func (e *Engine) components(ctx context.Context, objects []Object, layers []Component) ([]Object, error) {
 	base := make([]manifest.Object, 0, len(objects))
 	for i := range objects {
 		decoded, err := manifest.Decode(objects[i].YAML, e.limits.Budget)
@@ -169,9 +170,9 @@ func (e *Engine) components(ctx context.Context, objects []Object, contents []Co
 		}
 		base = append(base, decoded...)
 	}
-	components := make([]kustomize.Component, len(contents))
-	for i, c := range contents {
-		components[i] = kustomize.Component{Name: c.Name, Files: kustomizeFiles(c.Files)}
+	components := make([]kustomize.Component, len(layers))
+	for i, c := range layers {
+		components[i] = kustomize.Component{Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root}
 	}
 	patched, err := e.kustomize.ApplyComponents(ctx, base, components)
 	if err != nil {
@@ -182,10 +183,11 @@ func (e *Engine) components(ctx context.Context, objects []Object, contents []Co
 
 // chart loads a chart and what was resolved for it, or takes it from the last time.
 func (e *Engine) chart(s *HelmSource) (*helm.Chart, error) {
-	key := s.Chart.Digest
+	parts := []string{s.Chart.Digest}
 	for i := range s.Dependencies {
-		key += "+" + s.Dependencies[i].Name + "@" + s.Dependencies[i].Chart.Digest
+		parts = append(parts, s.Dependencies[i].Name, s.Dependencies[i].Chart.Digest)
 	}
+	key := strings.Join(parts, "+")
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c, ok := e.charts[key]; ok {

@@ -113,7 +113,7 @@ func startChild(command []string) (*child, error) {
 }
 
 // render reports besides the outcome whether the child can be used again.
-func (c *child) render(ctx context.Context, b *Bundle) (*Rendering, error, bool) { //nolint:revive // the error belongs to the rendering
+func (c *child) render(ctx context.Context, b *Bundle) (*Rendering, error, bool) {
 	stop := context.AfterFunc(ctx, c.kill)
 	defer stop()
 	if err := c.wire.enc.Encode(request{Bundle: b.stripped()}); err != nil {

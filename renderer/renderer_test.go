@@ -22,14 +22,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func pool(t testing.TB, size int, timeout time.Duration) *Pool {
-	t.Helper()
+func pool(tb testing.TB, timeout time.Duration) *Pool {
+	tb.Helper()
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	p := NewPool(PoolOptions{Command: []string{self, "render-child"}, Size: size, Timeout: timeout, MemoryLimit: 256 << 20})
-	t.Cleanup(p.Close)
+	p := NewPool(PoolOptions{Command: []string{self, "render-child"}, Size: 1, Timeout: timeout, MemoryLimit: 256 << 20})
+	tb.Cleanup(p.Close)
 	return p
 }
 
@@ -67,12 +67,12 @@ func TestEngineAndPoolAgree(t *testing.T) {
 		"a.yaml":    fmt.Sprintf(configMap, "{{ .Release.Name }}-a", `"{{ .Values.a }} {{ .Values.gone }}"`),
 		"hook.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: h, annotations: {helm.sh/hook: pre-install}}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: t, annotations: {helm.sh/hook: test}}\n",
 	})
-	b.Components = []Content{{Name: "apps/x/layers/c", Digest: "c", Files: []File{
+	b.Components = []Component{{Files: Content{Name: "apps/x/layers/c", Digest: "c", Files: []File{
 		{"kustomization.yaml", []byte("apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\npatches:\n- target: {kind: ConfigMap}\n  patch: |-\n    - {op: add, path: /data/extra, value: \"on\"}\n")},
-	}}}
+	}}}}
 	b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m", Files: []File{{"n.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}")}}}}})
 	in := render(t, NewEngine(DefaultLimits()), b)
-	p := pool(t, 1, time.Minute)
+	p := pool(t, time.Minute)
 	for range 2 { // the second time the child holds all contents
 		out := render(t, p, b)
 		if len(in.Objects) != 3 || len(out.Objects) != 3 {
@@ -94,14 +94,14 @@ func TestEngineAndPoolAgree(t *testing.T) {
 }
 
 func TestEmptyRenderingCrossesTheWire(t *testing.T) {
-	got := render(t, pool(t, 1, time.Minute), helmBundle(`{}`, map[string]string{"a.yaml": "{{ if .Values.no }}x{{ end }}"}))
+	got := render(t, pool(t, time.Minute), helmBundle(`{}`, map[string]string{"a.yaml": "{{ if .Values.no }}x{{ end }}"}))
 	if len(got.Objects) != 0 {
 		t.Errorf("got %v", got.Objects)
 	}
 }
 
 func TestHostileTemplatesStayInTheirTarget(t *testing.T) {
-	p := pool(t, 1, 20*time.Second)
+	p := pool(t, 20*time.Second)
 	good := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")})
 	for name, c := range map[string]struct {
 		template string
@@ -127,7 +127,7 @@ func TestHostileTemplatesStayInTheirTarget(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	_, err := pool(t, 1, 300*time.Millisecond).Render(t.Context(), helmBundle(`{}`, map[string]string{
+	_, err := pool(t, 300*time.Millisecond).Render(t.Context(), helmBundle(`{}`, map[string]string{
 		"a.yaml": `{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`,
 	}))
 	if !errors.Is(err, ErrTimeout) {
@@ -136,7 +136,7 @@ func TestTimeout(t *testing.T) {
 }
 
 func TestCancelledContextFreesTheChild(t *testing.T) {
-	p := pool(t, 1, time.Minute)
+	p := pool(t, time.Minute)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := p.Render(ctx, helmBundle(`{}`, map[string]string{"a.yaml": `{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`}))
@@ -187,7 +187,7 @@ func TestBundleDigest(t *testing.T) {
 		"hooks":      func(b *Bundle) { b.Sources[0].Helm.DropHooks = true },
 		"schema":     func(b *Bundle) { b.Sources[0].Helm.SkipSchema = true },
 		"dependency": func(b *Bundle) { b.Sources[0].Helm.Dependencies = []Dependency{{Name: "d"}} },
-		"component":  func(b *Bundle) { b.Components = []Content{{Digest: "c"}} },
+		"component":  func(b *Bundle) { b.Components = []Component{{Files: Content{Digest: "c"}}} },
 		"source":     func(b *Bundle) { b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{}}) },
 	} {
 		b := base()

@@ -48,7 +48,7 @@ func (b *Bundle) contents(visit func(*Content)) {
 		}
 	}
 	for i := range b.Components {
-		visit(&b.Components[i])
+		visit(&b.Components[i].Files)
 	}
 }
 
@@ -70,7 +70,7 @@ func (b *Bundle) stripped() Bundle {
 			out.Sources[i].Manifests = &m
 		}
 	}
-	out.Components = append([]Content(nil), b.Components...)
+	out.Components = append([]Component(nil), b.Components...)
 	out.contents(func(c *Content) { *c = Content{Name: c.Name, Digest: c.Digest} })
 	return out
 }

@@ -147,7 +147,8 @@ func appendDocuments(out []Document, name, text string) []Document {
 	keys := slices.Collect(maps.Keys(entries))
 	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
 	for _, key := range keys {
-		out = append(out, Document{Source: name, Text: []byte(entries[key])})
+		// Helm prints a newline behind each: without it, a block scalar at the end would lose its own.
+		out = append(out, Document{Source: name, Text: []byte(entries[key] + "\n")})
 	}
 	return out
 }
@@ -158,10 +159,8 @@ var errTemplate = errors.New("the template refuses these values")
 // readable puts the message of `fail` and `required` first and keeps the error it came from.
 func readable(err error) error {
 	const mark = "execution error at "
-	text := err.Error()
-	if i := strings.Index(text, mark); i >= 0 {
-		place, message, ok := strings.Cut(text[i+len(mark):], "): ")
-		if ok {
+	if _, rest, found := strings.Cut(err.Error(), mark); found {
+		if place, message, ok := strings.Cut(rest, "): "); ok {
 			return fmt.Errorf("%s: %s (%w)", strings.TrimPrefix(place, "("), message, errTemplate)
 		}
 	}

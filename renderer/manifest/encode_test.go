@@ -18,11 +18,11 @@ func wrap(v any) Object {
 	return Object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x"}, "data": v}
 }
 
-func encode(t testing.TB, o Object) []byte {
-	t.Helper()
+func encode(tb testing.TB, o Object) []byte {
+	tb.Helper()
 	out, err := Encode(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out
 }
@@ -55,25 +55,28 @@ func TestKeysReadTheSameEverywhere(t *testing.T) {
 func TestScalarsReadTheSameEverywhere(t *testing.T) {
 	for _, v := range []any{
 		nil, true, false, int64(0), int64(-1), int64(math.MaxInt64), int64(math.MinInt64), uint64(math.MaxUint64), 1.5, -0.25, 1e21, 1e-7, 3.0, 1e100,
-		map[string]any{}, []any{}, []any{[]any{int64(1), []any{}}, []any{map[string]any{}}}, []any{map[string]any{"a": []any{"b"}}},
+		map[string]any{},
+		[]any{},
+		[]any{[]any{int64(1), []any{}}, []any{map[string]any{}}},
+		[]any{map[string]any{"a": []any{"b"}}},
 	} {
 		checkEverywhere(t, wrap(map[string]any{"v": v, "l": []any{v}}))
 	}
 }
 
 // checkEverywhere asserts that Decode gives the object back and that three other readers, of both YAML versions, agree.
-func checkEverywhere(t testing.TB, o Object) {
-	t.Helper()
-	out := encode(t, o)
+func checkEverywhere(tb testing.TB, o Object) {
+	tb.Helper()
+	out := encode(tb, o)
 	back, err := Decode(out, DefaultBudget())
 	if err != nil || len(back) != 1 {
-		t.Fatalf("decode: %v (%d objects) of\n%s", err, len(back), out)
+		tb.Fatalf("decode: %v (%d objects) of\n%s", err, len(back), out)
 	}
 	if !reflect.DeepEqual(back[0], o) {
-		t.Fatalf("decoded\n%#v\nfrom\n%s\nwant\n%#v", back[0], out, o)
+		tb.Fatalf("decoded\n%#v\nfrom\n%s\nwant\n%#v", back[0], out, o)
 	}
-	if again := encode(t, back[0]); !bytes.Equal(again, out) {
-		t.Fatalf("encoded again\n%s\nnot\n%s", again, out)
+	if again := encode(tb, back[0]); !bytes.Equal(again, out) {
+		tb.Fatalf("encoded again\n%s\nnot\n%s", again, out)
 	}
 	for name, read := range map[string]func([]byte, any) error{
 		"YAML 1.1 goyaml.v2": yaml2.Unmarshal,
@@ -82,10 +85,10 @@ func checkEverywhere(t testing.TB, o Object) {
 	} {
 		var got any
 		if err := read(out, &got); err != nil {
-			t.Fatalf("%s: %v in\n%s", name, err, out)
+			tb.Fatalf("%s: %v in\n%s", name, err, out)
 		}
 		if a, b := normal(got), normal(map[string]any(o)); !reflect.DeepEqual(a, b) {
-			t.Fatalf("%s reads\n%#v\nfrom\n%s\nwant\n%#v", name, a, out, b)
+			tb.Fatalf("%s reads\n%#v\nfrom\n%s\nwant\n%#v", name, a, out, b)
 		}
 	}
 }
@@ -197,7 +200,7 @@ func randomValue(r *rand.Rand, value, key string, depth int) any {
 		}
 		return out
 	case n == 5:
-		return int64(r.Uint64()) //nolint:gosec // any bits will do
+		return int64(r.Uint64())
 	case n == 6:
 		return r.NormFloat64()
 	default:

@@ -1,5 +1,7 @@
 package manifest
 
+import "slices"
+
 // Scope says whether objects of a kind live in a namespace.
 type Scope int
 
@@ -114,12 +116,7 @@ func namespaced(k GroupKind) bool {
 }
 
 func oneOf(kind string, kinds ...string) bool {
-	for _, k := range kinds {
-		if k == kind {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(kinds, kind)
 }
 
 // CRDScope reads the kind and scope that a CustomResourceDefinition defines; false for any other object.

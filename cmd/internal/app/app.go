@@ -175,6 +175,7 @@ func (e Environment) authFrom(prefix string) gitstore.Auth {
 	a := gitstore.Auth{
 		User: e.Getenv(prefix + "USERNAME"), Password: e.Getenv(prefix + "PASSWORD"), Token: e.Getenv(prefix + "TOKEN"),
 		SSHKeyFile: e.Getenv("SLUICE_SSH_KEY"), SSHKeyPassphrase: e.Getenv("SLUICE_SSH_PASSPHRASE"),
+		SSHAgent: e.Getenv("SSH_AUTH_SOCK"),
 	}
 	if known := e.Getenv("SSH_KNOWN_HOSTS"); known != "" {
 		a.KnownHostsFiles = filepath.SplitList(known)

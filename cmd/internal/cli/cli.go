@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -164,12 +165,7 @@ func (c *common) check(formats ...string) error {
 	if c.memory < 64 {
 		return &exitError{ExitUsage, errors.New("--render-memory must be at least 64 MiB")}
 	}
-	for _, f := range formats {
-		if c.output == f {
-			return nil
-		}
-	}
-	if len(formats) > 0 {
+	if len(formats) > 0 && !slices.Contains(formats, c.output) {
 		return &exitError{ExitUsage, fmt.Errorf("--output must be %s, not %q", strings.Join(formats, " or "), c.output)}
 	}
 	return nil

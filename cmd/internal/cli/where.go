@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -104,13 +105,7 @@ func printPlaced(w io.Writer, rows []placed) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "CLUSTER\tAPP\tENVIRONMENT\tSTATE\tSOURCE\tBRANCH")
 	for _, r := range rows {
-		source := r.Error
-		for i, s := range r.Sources {
-			if i > 0 {
-				source += ", "
-			}
-			source += s
-		}
+		source := cmp.Or(r.Error, strings.Join(r.Sources, ", "))
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Cluster, r.App, r.Environment, r.State, source, r.Branch)
 	}
 	return table.Flush()

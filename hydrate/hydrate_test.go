@@ -1,0 +1,486 @@
+package hydrate
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// repo is a source repository with a working tree.
+type repo struct {
+	t   *testing.T
+	dir string
+}
+
+func (r *repo) git(args ...string) string {
+	r.t.Helper()
+	cmd := exec.CommandContext(r.t.Context(), "git", args...)
+	cmd.Dir = r.dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com",
+		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com", "GIT_AUTHOR_DATE=2024-01-02T03:04:05+0100", "GIT_COMMITTER_DATE=2024-01-02T03:04:05+0100")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		r.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (r *repo) write(name, data string) {
+	r.t.Helper()
+	file := filepath.Join(r.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(data), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *repo) commit(message string) {
+	r.t.Helper()
+	r.git("add", "-A")
+	r.git("commit", "-q", "--allow-empty", "-m", message)
+}
+
+// demo is the project's own small fleet, committed.
+func demo(t *testing.T) *repo {
+	t.Helper()
+	r := &repo{t, t.TempDir()}
+	if err := os.CopyFS(r.dir, os.DirFS("../testdata/fleet")); err != nil {
+		t.Fatal(err)
+	}
+	r.git("init", "-q", "-b", "main")
+	r.commit("start")
+	return r
+}
+
+type noArchives struct{}
+
+func (noArchives) Archive(context.Context, fetch.Ref, fetch.Locked) ([]byte, error) {
+	return nil, fmt.Errorf("no network in this test")
+}
+
+func (r *repo) hydrator(jobs int) *Hydrator {
+	r.t.Helper()
+	store, err := gitstore.Open(r.t.Context(), gitstore.Options{Dir: r.dir})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = store.Close() })
+	return New(Config{Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: noArchives{}, Jobs: jobs, Version: "test"})
+}
+
+func (r *repo) hydrate(change func(*Request)) *Result {
+	r.t.Helper()
+	h := r.hydrator(2)
+	c, err := h.store.Resolve(r.t.Context(), "HEAD")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	request := Request{Commit: c, Write: true, Environments: []string{"dev", "staging", "prod"}}
+	if change != nil {
+		change(&request)
+	}
+	result, err := h.Hydrate(r.t.Context(), request)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return result
+}
+
+func (r *repo) expect(result *Result, want ...string) {
+	r.t.Helper()
+	var got []string
+	for _, e := range result.Environments {
+		line := fmt.Sprintf("%s %s %d/%d moved %d", e.Name, e.Status, e.Rendered, e.Targets, len(e.Clusters))
+		got = append(got, line)
+	}
+	if !slices.Equal(got, want) {
+		r.t.Errorf("got %q, want %q (%+v)", got, want, result.Environments)
+	}
+}
+
+func TestOnlyWhatChangesIsRenderedAndMoved(t *testing.T) {
+	r := demo(t)
+	r.expect(r.hydrate(nil), "dev updated 7/7 moved 2", "staging updated 7/7 moved 2", "prod updated 11/11 moved 3")
+	r.expect(r.hydrate(nil), "dev unchanged 0/7 moved 0", "staging unchanged 0/7 moved 0", "prod unchanged 0/11 moved 0")
+	for _, c := range []string{"dev-1", "prod-eu-1", "prod-edge-1"} {
+		env, _, _ := strings.Cut(c, "-")
+		if tree, sub := r.git("rev-parse", "cluster/"+c+"^{tree}"), r.git("rev-parse", "env/"+env+":"+c); tree != sub {
+			t.Errorf("%s: %s is not %s", c, tree, sub)
+		}
+	}
+	r.write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
+	r.commit("Canada")
+	r.expect(r.hydrate(nil), "dev updated 0/7 moved 0", "staging updated 0/7 moved 0", "prod updated 1/11 moved 1")
+	if got := r.git("log", "-1", "--format=%an %cn %ad|%s|%(trailers:key=Sluice-Environment,valueonly)", "--date=iso-strict", "cluster/prod-us-1"); !strings.HasPrefix(got, "A Sluice 2024-01-02T03:04:05+01:00|Canada|prod") {
+		t.Errorf("got %q", got)
+	}
+	r.write("README.md", "nobody reads this\n")
+	r.commit("readme")
+	r.expect(r.hydrate(nil), "dev updated 0/7 moved 0", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
+	r.git("fsck", "--strict", "--full")
+	found, err := r.hydrator(1).Verify(t.Context(), gitstore.Commit{Tree: mustTree(r)}, nil)
+	if err != nil || len(found) != 3 || found[0].Status != "ok" || found[2].Status != "ok" {
+		t.Errorf("%+v %v", found, err)
+	}
+}
+
+func mustTree(r *repo) gitstore.Hash {
+	h, err := gitstore.ParseHash(r.git("rev-parse", "HEAD^{tree}"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return h
+}
+
+func TestFollowersAloneAreWrittenAndAllAreChecked(t *testing.T) {
+	r := demo(t)
+	none := func(q *Request) { q.Environments = nil }
+	r.expect(r.hydrate(none), "dev updated 7/7 moved 2", "staging checked 7/7 moved 0", "prod checked 11/11 moved 0")
+	if got := r.git("branch", "--format=%(refname:short)"); strings.Contains(got, "prod") {
+		t.Errorf("prod was written: %s", got)
+	}
+	r.write("apps/shop/layers/environment/prod/values.yaml", "replicas: many\n")
+	r.commit("break prod")
+	result := r.hydrate(none)
+	r.expect(result, "dev updated 0/7 moved 0", "staging checked 7/7 moved 0", "prod failed 11/11 moved 0")
+	if f := result.Environments[2].Failures; result.OK() || len(f) != 1 || f[0].Cluster != "prod-us-1" || !strings.Contains(f[0].Message, "replicas") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestWhatLeavesGoesAndWhatIsTooMuchIsRefused(t *testing.T) {
+	r := demo(t)
+	r.hydrate(nil)
+	r.git("rm", "-rq", "apps/baseline")
+	r.commit("no baseline")
+	r.expect(r.hydrate(nil), "dev updated 0/5 moved 2", "staging updated 0/5 moved 2", "prod updated 0/8 moved 3")
+	if got := r.git("ls-tree", "-r", "--name-only", "env/dev"); strings.Contains(got, "baseline") {
+		t.Errorf("baseline is still there:\n%s", got)
+	}
+	r.git("rm", "-rq", "apps/monitor", "apps/gateway")
+	r.commit("hardly anything")
+	result := r.hydrate(nil)
+	if e := result.Environments[2]; e.Status != StatusRefused || !strings.Contains(e.Reason, "--max-deletions") {
+		t.Errorf("%+v", e)
+	}
+	result = r.hydrate(func(q *Request) { q.MaxDeletions = 1000 })
+	if !result.OK() {
+		t.Errorf("%+v", result)
+	}
+}
+
+func TestRetiredAndFrozenClusters(t *testing.T) {
+	r := demo(t)
+	r.hydrate(nil)
+	before := r.git("rev-parse", "cluster/prod-eu-1")
+	for name, state := range map[string]string{"prod-edge-1": "retired", "prod-eu-1": "frozen"} {
+		data, err := os.ReadFile(filepath.Join(r.dir, "clusters", name+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.write("clusters/"+name+".yaml", string(data)+"  state: "+state+"\n")
+	}
+	r.write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
+	r.commit("retire and freeze")
+	r.hydrate(func(q *Request) { q.MaxDeletions = 1000 })
+	if got := r.git("rev-parse", "cluster/prod-eu-1"); got != before {
+		t.Error("a frozen cluster moved")
+	}
+	if got := r.git("ls-tree", "--name-only", "env/prod"); strings.Contains(got, "prod-edge-1") || !strings.Contains(got, "prod-eu-1") {
+		t.Errorf("env/prod holds %s", got)
+	}
+	r.git("rev-parse", "cluster/prod-edge-1")
+	r.hydrate(func(q *Request) { q.Prune = true })
+	if got := r.git("branch", "--format=%(refname:short)"); strings.Contains(got, "prod-edge-1") || !strings.Contains(got, "cluster/prod-us-1") {
+		t.Errorf("after --prune: %s", got)
+	}
+}
+
+func TestNobodysWorkIsBuried(t *testing.T) {
+	r := demo(t)
+	r.hydrate(nil)
+	human := func(branch string) {
+		r.git("checkout", "-q", branch)
+		r.write("hotfix.yaml", "a: b\n")
+		r.commit("a human's hotfix")
+		r.git("checkout", "-q", "main")
+	}
+	human("env/dev")
+	r.write("README.md", "x\n")
+	r.commit("next")
+	result := r.hydrate(nil)
+	if e := result.Environments[0]; e.Status != StatusRefused || !strings.Contains(e.Reason, "--overwrite-foreign") {
+		t.Errorf("%+v", e)
+	}
+	if !result.Environments[2].Status.OK() {
+		t.Errorf("one environment kept another: %+v", result.Environments[2])
+	}
+	found, err := r.hydrator(1).Verify(t.Context(), gitstore.Commit{Tree: mustTree(r)}, []string{"dev"})
+	if err != nil || found[0].Status != "differs" || len(found[0].Differences) != 1 || found[0].Differences[0].Path != "hotfix.yaml" {
+		t.Errorf("%+v %v", found, err)
+	}
+	result = r.hydrate(func(q *Request) { q.Overwrite = true })
+	if !result.OK() || strings.Contains(r.git("ls-tree", "--name-only", "env/dev"), "hotfix") || !strings.Contains(r.git("log", "--format=%s", "env/dev"), "a human's hotfix") {
+		t.Errorf("%+v", result.Environments[0])
+	}
+	human("cluster/dev-1")
+	r.write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
+	r.commit("touch shop")
+	if e := r.hydrate(nil).Environments[0]; e.Status != StatusRefused || !strings.Contains(e.Reason, "cluster/dev-1") {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestDeletedBranchesStayDeleted(t *testing.T) {
+	r := demo(t)
+	r.hydrate(nil)
+	r.write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
+	r.commit("touch shop")
+	r.git("branch", "-qD", "cluster/prod-us-1")
+	if e := r.hydrate(nil).Environments[2]; e.Status != StatusRefused || !strings.Contains(e.Reason, "--recreate") {
+		t.Errorf("%+v", e)
+	}
+	if !r.hydrate(func(q *Request) { q.Recreate = true }).OK() {
+		t.Error("--recreate did not help")
+	}
+	r.git("branch", "-qD", "env/dev")
+	if e := r.hydrate(nil).Environments[0]; e.Status != StatusRefused || !strings.Contains(e.Reason, "deleted env/dev") {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestOlderStateNeverOverwritesNewer(t *testing.T) {
+	r := demo(t)
+	r.write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
+	r.commit("second")
+	r.hydrate(nil)
+	tip := r.git("rev-parse", "env/dev")
+	h := r.hydrator(2)
+	old, err := h.store.Resolve(t.Context(), "HEAD~1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := r.hydrate(func(q *Request) { q.Commit = old })
+	if e := result.Environments[0]; e.Status != StatusSuperseded || !result.OK() || r.git("rev-parse", "env/dev") != tip {
+		t.Errorf("%+v", e)
+	}
+	r.git("commit", "-q", "--amend", "-m", "rewritten")
+	if e := r.hydrate(nil).Environments[0]; e.Status != StatusRefused || !strings.Contains(e.Reason, "rewritten") {
+		t.Errorf("%+v", e)
+	}
+}
+
+const crd = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %s.example.com}
+spec: {group: example.com, scope: %s, names: {kind: %s, plural: x}, versions: []}
+`
+
+func TestScopesOfCustomKindsComeFromTheFleet(t *testing.T) {
+	r := demo(t)
+	app := func(name, manifests string) {
+		r.write("apps/"+name+"/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: "+name+"}\nspec: {namespace: own, placement: {matchLabels: {cluster: dev-1}}, source: {manifests: {path: m/"+name+"}}}\n")
+		r.write("m/"+name+"/all.yaml", manifests)
+	}
+	app("objects", "apiVersion: example.com/v1\nkind: Wide\nmetadata: {name: w}\n---\napiVersion: example.com/v1\nkind: Narrow\nmetadata: {name: n1}\n---\napiVersion: example.com/v1\nkind: Unknown\nmetadata: {name: u}\n")
+	app("kinds", fmt.Sprintf(crd, "wides", "Cluster", "Wide")+"---\n"+fmt.Sprintf(crd, "narrows", "Namespaced", "Narrow"))
+	r.commit("custom kinds")
+	result := r.hydrate(nil)
+	if !result.OK() {
+		t.Fatalf("%+v", result)
+	}
+	show := func(name string) string { return r.git("show", "env/dev:dev-1/objects/"+name+".yaml") }
+	if strings.Contains(show("wide-w"), "namespace") || !strings.Contains(show("narrow-n1"), "namespace: own") || !strings.Contains(show("unknown-u"), "namespace: own") {
+		t.Errorf("%s\n%s\n%s", show("wide-w"), show("narrow-n1"), show("unknown-u"))
+	}
+	if w := result.Environments[0].Warnings; len(w) != 1 || !strings.Contains(w[0], "Unknown.example.com") {
+		t.Errorf("%q", w)
+	}
+	app("kinds", fmt.Sprintf(crd, "wides", "Cluster", "Wide")+"---\n"+fmt.Sprintf(crd, "narrows", "Cluster", "Narrow"))
+	r.commit("narrow is wide now")
+	r.expect(r.hydrate(nil), "dev updated 2/9 moved 1", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
+	if strings.Contains(show("narrow-n1"), "namespace") {
+		t.Errorf("%s", show("narrow-n1"))
+	}
+	r.git("rm", "-rq", "apps/kinds", "m/kinds")
+	r.commit("no kinds")
+	r.hydrate(nil)
+	if !strings.Contains(show("wide-w"), "namespace: own") {
+		t.Errorf("%s", show("wide-w"))
+	}
+}
+
+func TestUnstableOutput(t *testing.T) {
+	r := demo(t)
+	r.write("charts/web/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: {{ randAlphaNum 12 }}, fixed: a}\n")
+	r.commit("random")
+	result := r.hydrate(nil)
+	if e := result.Environments[0]; e.Status != StatusFailed || !strings.Contains(e.Failures[0].Message, "stringData.password") || !strings.Contains(e.Failures[0].Message, "unstable: keep") {
+		t.Fatalf("%+v", e)
+	}
+	for _, app := range []string{"shop", "gateway"} {
+		data, err := os.ReadFile(filepath.Join(r.dir, "apps", app, "app.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.write("apps/"+app+"/app.yaml", string(data)+"  unstable: keep\n")
+	}
+	r.commit("keep")
+	if !r.hydrate(nil).OK() {
+		t.Fatal("keep did not help")
+	}
+	secret := func(c string) string { return r.git("show", "env/prod:"+c+"/shop/secret-s.yaml") }
+	first := secret("prod-eu-1")
+	if first == secret("prod-us-1") {
+		t.Error("two clusters have one password")
+	}
+	r.write("charts/web/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: {{ randAlphaNum 12 }}, fixed: b}\n")
+	r.commit("fixed changes")
+	r.hydrate(nil)
+	if got := secret("prod-eu-1"); got != strings.Replace(first, "fixed: a", "fixed: b", 1) {
+		t.Errorf("got\n%s\nafter\n%s", got, first)
+	}
+	found, err := r.hydrator(1).Verify(t.Context(), gitstore.Commit{Tree: mustTree(r)}, nil)
+	if err != nil || found[2].Status != "ok" {
+		t.Errorf("%+v %v", found, err)
+	}
+}
+
+func TestFailuresNameTheirTarget(t *testing.T) {
+	for name, c := range map[string]struct {
+		file, text, want string
+	}{
+		"identity twice": {"manifests/baseline/again.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: baseline}\n", "Namespace baseline is rendered twice"},
+		"no object":      {"manifests/baseline/x.yaml", "hello\n", `manifests/baseline/x.yaml: document 1`},
+		"remote base":    {"kustomize/monitor/overlays/dev/kustomization.yaml", "resources: [\"https://example.com/x\"]\n", "https://example.com/x"},
+		"unset":          {"apps/shop/layers/global/values.yaml", "a: ${cluster.vars.nope}\nhost: x\n", "apps/shop/layers/global/values.yaml:1:4"},
+		"schema":         {"apps/shop/layers/global/values.yaml", "image: {repository: 1, tag: x}\nhost: x\n", "values.schema.json"},
+		"template":       {"charts/web/templates/x.yaml", "{{ fail \"not like this\" }}\n", "not like this"},
+		"unlocked":       {"apps/baseline/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: baseline}\nspec: {namespace: b, placement: {}, source: {helm: {chart: x, repo: \"https://example.com\", version: 1.0.0}}}\n", "sluice deps lock"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := demo(t)
+			r.write(c.file, c.text)
+			r.commit("break")
+			e := r.hydrate(nil).Environments[0]
+			if e.Status != StatusFailed || len(e.Failures) == 0 || !strings.Contains(e.Failures[0].Message, c.want) || e.New != "" {
+				t.Errorf("%+v", e)
+			}
+			if got := r.git("branch", "--format=%(refname:short)"); strings.Contains(got, "env/dev") {
+				t.Error("a failed environment was written")
+			}
+		})
+	}
+	r := demo(t)
+	if err := os.Symlink("/etc/passwd", filepath.Join(r.dir, "manifests/baseline/link.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.commit("link")
+	if e := r.hydrate(nil).Environments[0]; e.Status != StatusFailed || !strings.Contains(e.Failures[0].Message, "symbolic link") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestTheSameCommitGivesTheSameTree plays random edits: hydrating step by step gives what hydrating the last commit from
+// nothing gives, with another number of jobs.
+func TestTheSameCommitGivesTheSameTree(t *testing.T) {
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		r := demo(t)
+		for step := range 6 {
+			edit(r, rng)
+			r.commit(fmt.Sprint("step ", step))
+			r.hydrate(func(q *Request) { q.MaxDeletions = 1000 })
+		}
+		fresh := &repo{t, filepath.Join(t.TempDir(), "clone")}
+		r.git("clone", "-q", "--single-branch", "-b", "main", r.dir, fresh.dir)
+		h := fresh.hydrator(4)
+		c, err := h.store.Resolve(t.Context(), "HEAD")
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := h.Hydrate(t.Context(), Request{Commit: c, Write: true, Environments: []string{"dev", "staging", "prod"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range result.Environments {
+			if !e.Status.OK() {
+				continue
+			}
+			if a, b := r.git("rev-parse", e.Branch+"^{tree}"), fresh.git("rev-parse", e.Branch+"^{tree}"); a != b {
+				t.Errorf("seed %d: %s: step by step %s, at once %s:\n%s", seed, e.Branch, a, b, fresh.git("-C", r.dir, "diff", "--stat", a, b))
+			}
+		}
+	}
+}
+
+func edit(r *repo, rng *rand.Rand) {
+	n := rng.IntN(100)
+	switch rng.IntN(7) {
+	case 0:
+		r.write("layers/environment/prod/values.yaml", fmt.Sprintf("logLevel: l%d\n", n))
+	case 1:
+		r.write("apps/shop/layers/cluster/prod-us-1/values.yaml", fmt.Sprintf("replicas: %d\n", n))
+	case 2:
+		r.write("kustomize/monitor/base/collector.conf", fmt.Sprintf("interval = %d\n", n))
+	case 3:
+		r.write("manifests/baseline/more.yaml", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\n", n))
+	case 4:
+		r.write("clusters/dev-2.yaml", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev-2, labels: {region: eu-west-1}}\nspec: {environment: dev, class: core, vars: {shortName: d%d, lbRange: x}}\n", n))
+	case 5:
+		r.write("apps/gateway/layers/class/edge/values.yaml", fmt.Sprintf("config: {n: %d}\n", n))
+	default:
+		r.write("charts/web/values.yaml", fmt.Sprintf("replicas: %d\nimage: {repository: r, tag: t}\nlogLevel: info\nhost: \"\"\nresources: {}\nenv: {}\nconfig: {}\n", n))
+	}
+}
+
+func TestComponentsReachBesideTheirFolder(t *testing.T) {
+	r := demo(t)
+	r.write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: blue}\n")
+	r.write("apps/shop/layers/environment/dev/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../../../../../shared/team]\n")
+	r.commit("team")
+	r.hydrate(nil)
+	if got := r.git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: blue") {
+		t.Errorf("got\n%s", got)
+	}
+	r.write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: red}\n")
+	r.commit("red")
+	r.expect(r.hydrate(nil), "dev updated 1/7 moved 1", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
+	if got := r.git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: red") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func TestAffectedIsWhatIsRendered(t *testing.T) {
+	r := demo(t)
+	r.write("kustomize/monitor/overlays/prod/kustomization.yaml", "resources: [../../base]\nnamespace: monitor\n")
+	r.commit("no retention")
+	h := r.hydrator(1)
+	base, _ := h.store.Resolve(t.Context(), "HEAD~1")
+	head, _ := h.store.Resolve(t.Context(), "HEAD")
+	got, err := h.Affected(t.Context(), base.Tree, head.Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range got {
+		if a.App != "monitor" || !strings.HasPrefix(a.Cluster, "prod") || a.Effect != fleet.EffectChanged {
+			t.Errorf("%+v", a)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,204 @@
+package helm
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func files(pairs ...string) []File {
+	out := []File{{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\n")}}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		out = append(out, File{pairs[i], []byte(pairs[i+1])})
+	}
+	return out
+}
+
+func loaded(t *testing.T, pairs ...string) *Chart {
+	t.Helper()
+	c, err := Load(files(pairs...), DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func options(values map[string]any) Options {
+	return Options{ReleaseName: "r", Namespace: "n", KubeVersion: "1.33.2", Values: values}
+}
+
+func TestSchemasReachNothingBeyondThemselves(t *testing.T) {
+	for name, c := range map[string]struct{ schema, want string }{
+		"local":     {`{"properties": {"a": {"$ref": "#/$defs/s"}}, "$defs": {"s": {"type": "string"}}}`, ""},
+		"meta":      {`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"type": "string"}}}`, ""},
+		"http":      {`{"properties": {"a": {"$ref": "http://127.0.0.1:1/s.json"}}}`, "http://127.0.0.1:1/s.json"},
+		"file":      {`{"properties": {"a": {"$ref": "file:///etc/passwd"}}}`, "file:///etc/passwd"},
+		"relative":  {`{"properties": {"a": {"$ref": "other.json"}}}`, "other.json"},
+		"by id":     {`{"$id": "http://127.0.0.1:1/base/", "properties": {"a": {"$ref": "other.json"}}}`, "http://127.0.0.1:1/base/other.json"},
+		"dynamic":   {`{"properties": {"a": {"$dynamicRef": "https://127.0.0.1:1/x#a"}}}`, "https://127.0.0.1:1/x"},
+		"schema":    {`{"$schema": "https://127.0.0.1:1/meta.json"}`, "https://127.0.0.1:1/meta.json"},
+		"no schema": {`{"properties": 5}`, "values.schema.json"},
+		"violated":  {`{"properties": {"a": {"type": "integer"}}}`, "/a"},
+	} {
+		chart := loaded(t, "values.schema.json", c.schema, "values.yaml", "a: text\n")
+		_, err := chart.Render(t.Context(), options(nil))
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+		o := options(nil)
+		o.SkipSchema = true
+		if _, err := chart.Render(t.Context(), o); err != nil {
+			t.Errorf("%s: schema: skip: %v", name, err)
+		}
+	}
+}
+
+func archive(t *testing.T, headers ...tar.Header) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	w := tar.NewWriter(zipped)
+	for _, h := range append([]tar.Header{{Name: "x/Chart.yaml", Typeflag: tar.TypeReg, Size: int64(len("name: x\nversion: 1.0.0\n"))}}, headers...) {
+		h.Mode = 0o644
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		data := bytes.Repeat([]byte("y"), int(h.Size))
+		if h.Name == "x/Chart.yaml" {
+			data = []byte("name: x\nversion: 1.0.0\n")
+		}
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := zipped.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestHostileArchivesAreRefused(t *testing.T) {
+	if _, err := LoadArchive(archive(t), DefaultLimits()); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		header tar.Header
+		want   string
+	}{
+		"parent":    {tar.Header{Name: "x/../../etc/passwd", Typeflag: tar.TypeReg}, "leaves it"},
+		"absolute":  {tar.Header{Name: "/etc/passwd", Typeflag: tar.TypeReg}, "leaves it"},
+		"drive":     {tar.Header{Name: `x/C:\x`, Typeflag: tar.TypeReg}, "leaves it"},
+		"symlink":   {tar.Header{Name: "x/templates/l.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}, "link or a device"},
+		"hard link": {tar.Header{Name: "x/l", Typeflag: tar.TypeLink, Linkname: "x/Chart.yaml"}, "link or a device"},
+		"device":    {tar.Header{Name: "x/d", Typeflag: tar.TypeChar}, "link or a device"},
+		"large":     {tar.Header{Name: "x/big", Typeflag: tar.TypeReg, Size: 3 << 20}, "larger"},
+	} {
+		_, err := LoadArchive(archive(t, c.header), Limits{Entries: 10, Bytes: 1 << 20})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	var many []tar.Header
+	for i := range 20 {
+		many = append(many, tar.Header{Name: fmt.Sprint("x/", i), Typeflag: tar.TypeReg})
+	}
+	if _, err := LoadArchive(archive(t, many...), Limits{Entries: 10, Bytes: 1 << 20}); err == nil {
+		t.Error("many entries were taken")
+	}
+	if _, err := LoadArchive([]byte("no archive"), DefaultLimits()); err == nil {
+		t.Error("anything was taken")
+	}
+}
+
+func TestRenderChangesNeitherChartNorValues(t *testing.T) {
+	chart := loaded(t,
+		"values.yaml", "a: {b: 1}\nsub: {c: 2}\n",
+		"charts/sub/Chart.yaml", "name: sub\nversion: 1.0.0\n", "charts/sub/values.yaml", "c: 1\ne: {f: 3}\n",
+		"templates/a.yaml", "v: {{ .Values | toJson | quote }}\n")
+	chart.chart.Metadata.Dependencies = nil
+	values := map[string]any{"a": map[string]any{"b": nil, "g": "h"}}
+	before, err := json.Marshal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := chart.Render(t.Context(), options(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chart.Render(t.Context(), options(map[string]any{"a": "another shape", "sub": map[string]any{"e": nil}})); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			again, err := chart.Render(t.Context(), options(maps.Clone(values)))
+			if err != nil || string(again.Documents[0].Text) != string(first.Documents[0].Text) {
+				t.Errorf("%s, then %s (%v)", first.Documents[0].Text, again.Documents[0].Text, err)
+			}
+		})
+	}
+	group.Wait()
+	if after, _ := json.Marshal(values); string(after) != string(before) {
+		t.Errorf("values became %s", after)
+	}
+}
+
+func TestWhatHelmRefusesIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"library":    {[]string{"Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\ntype: library\n"}, "library"},
+		"dependency": {[]string{"Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies: [{name: d, version: 1.x, repository: \"https://example.com\"}]\n"}, "sluice deps lock"},
+		"version":    {[]string{"Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\nkubeVersion: \">=1.99.0-0\"\n"}, "needs Kubernetes >=1.99.0-0"},
+		"fail":       {[]string{"templates/a.yaml", "a: 1\n{{ fail \"set the host\" }}\n"}, "x/templates/a.yaml:2:3: set the host"},
+		"required":   {[]string{"templates/a.yaml", "{{ required \"host is needed\" .Values.host }}\n"}, "host is needed"},
+		"syntax":     {[]string{"templates/a.yaml", "{{ nope }}\n"}, `"nope" not defined`},
+	} {
+		_, err := loaded(t, c.files...).Render(t.Context(), options(nil))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	o := options(nil)
+	o.MaxOutput = 100
+	if _, err := loaded(t, "templates/a.yaml", "{{ repeat 1000 \"x\" }}").Render(t.Context(), o); err == nil || !strings.Contains(err.Error(), "MiB of text") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAddedDependenciesAreUsed(t *testing.T) {
+	chart := loaded(t, "Chart.yaml", "apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies: [{name: d, version: 1.x, repository: \"https://example.com\", alias: e}]\n")
+	if missing := chart.Missing(); len(missing) != 1 || missing[0] != (Dependency{"d", "1.x", "https://example.com"}) {
+		t.Fatalf("%+v", missing)
+	}
+	d, err := Load([]File{{"Chart.yaml", []byte("apiVersion: v2\nname: d\nversion: 1.2.0\n")}, {"templates/a.yaml", []byte("v: {{ .Values.v }}")}}, DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart.Add(d)
+	got, err := chart.Render(t.Context(), options(map[string]any{"e": map[string]any{"v": "hi"}}))
+	if err != nil || len(got.Documents) != 1 || !strings.HasPrefix(string(got.Documents[0].Text), "v: hi") {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+func TestHookOf(t *testing.T) {
+	for annotation, want := range map[string]Hook{"": NoHook, "pre-install": KeptHook, "Post-Upgrade, pre-rollback": KeptHook, "test": NeverHook, "test-success": NeverHook, "pre-install,test": NeverHook, "crd-install": NeverHook} {
+		if got := HookOf(annotation); got != want {
+			t.Errorf("%q: %v", annotation, got)
+		}
+	}
+}

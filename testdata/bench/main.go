@@ -1,0 +1,322 @@
+// Command bench generates fleets and measures Sluice beside its rival, `helm template` as a process for each target, in
+// one run. Run it with `make bench`; it prints ratios, which hold on any machine, and seconds, which do not.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
+	apps := flag.Int("apps", 20, "apps in each fleet")
+	keep := flag.String("keep", "", "folder to keep the fleets in")
+	flag.Parse()
+	if err := run(context.Background(), strings.Fields(*clusters), *apps, *keep); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+type bench struct {
+	ctx          context.Context //nolint:containedctx // one run
+	sluice, helm string
+	dir          string
+	helmOne      time.Duration // median of one `helm template` process
+}
+
+// measured is a command that was run.
+type measured struct {
+	wall time.Duration
+	peak int64 // bytes, the largest of the process and its children
+}
+
+func run(ctx context.Context, sizes []string, apps int, keep string) error {
+	b := &bench{ctx: ctx, sluice: os.Getenv("SLUICE_BIN"), helm: os.Getenv("HELM_BIN"), dir: keep}
+	if b.sluice == "" || b.helm == "" {
+		return errors.New("SLUICE_BIN and HELM_BIN are needed: run `make bench`")
+	}
+	if b.dir == "" {
+		dir, err := os.MkdirTemp("", "sluice-bench-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		b.dir = dir
+	}
+	fmt.Printf("%d processors, %s\n", runtime.NumCPU(), runtime.Version())
+	ones := map[int]time.Duration{}
+	for _, size := range sizes {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			return err
+		}
+		if ones[n], err = b.fleet(n, apps); err != nil {
+			return fmt.Errorf("%d clusters: %w", n, err)
+		}
+	}
+	if ones[100] > 0 && ones[1000] > 0 {
+		fmt.Printf("\none cluster's value, 1,000 clusters against 100: %.2f × (to reach: 1.3)\n", ratio(ones[1000], ones[100]))
+	}
+	return b.push(1000, 4000)
+}
+
+func ratio(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }
+
+// fleet measures one size and gives the median time of a change of one cluster's value.
+func (b *bench) fleet(clusters, apps int) (time.Duration, error) {
+	targets := clusters * apps
+	fmt.Printf("\n== %d clusters × %d apps = %d targets, one value in ten of a cluster's own\n", clusters, apps, targets)
+	src := filepath.Join(b.dir, fmt.Sprintf("fleet-%d", clusters))
+	bare := src + ".git"
+	if err := generate(src, clusters, apps); err != nil {
+		return 0, err
+	}
+	for _, args := range [][]string{
+		{"init", "-q", "--bare", "-b", "main", bare},
+		{"-C", src, "init", "-q", "-b", "main"},
+		{"-C", src, "remote", "add", "origin", bare},
+	} {
+		if _, err := b.command("", "git", args...); err != nil {
+			return 0, err
+		}
+	}
+	if err := b.save(src, "start"); err != nil {
+		return 0, err
+	}
+	rival, err := b.rival(src, clusters, apps)
+	if err != nil {
+		return 0, err
+	}
+	cold, err := b.hydrate(src, "--dry-run")
+	if err != nil {
+		return 0, err
+	}
+	row("cold, render only", cold, fmt.Sprintf("%.0f targets/s; %.1f × faster than the rival for each target (to reach: 20)",
+		float64(targets)/cold.wall.Seconds(), rival.Seconds()*float64(targets)/cold.wall.Seconds()))
+	whole, err := b.hydrate(src, "--push")
+	if err != nil {
+		return 0, err
+	}
+	row("cold, whole, with push", whole, fmt.Sprintf("%.1f × faster than the rival, which pushes nothing", rival.Seconds()*float64(targets)/whole.wall.Seconds()))
+	if err := b.changed(src, "README.md", "nothing that anybody reads\n", "no change (another commit)", 10); err != nil {
+		return 0, err
+	}
+	var ones []time.Duration
+	for i := range 5 {
+		name := fmt.Sprintf("apps/app-03/layers/cluster/c-%04d/values.yaml", 7+i)
+		if err := b.edit(src, name, fmt.Sprintf("own: changed-%d\n", i)); err != nil {
+			return 0, err
+		}
+		m, err := b.hydrate(src, "--push")
+		if err != nil {
+			return 0, err
+		}
+		ones = append(ones, m.wall)
+		if i == 4 {
+			slices.Sort(ones)
+			m.wall = ones[2]
+			row("one cluster's value", m, fmt.Sprintf("%.1f × one helm template (to reach: 15)", ratio(m.wall, b.helmOne)))
+		}
+	}
+	return ones[2], b.changed(src, "apps/app-05/layers/global/values.yaml", globalValues+"extra: changed\n", "one app's global value", 0)
+}
+
+func row(what string, m measured, more string) {
+	fmt.Printf("%-28s %8.2f s %6d MiB   %s\n", what, m.wall.Seconds(), m.peak>>20, more)
+}
+
+func (b *bench) changed(src, name, text, what string, most float64) error {
+	if err := b.edit(src, name, text); err != nil {
+		return err
+	}
+	m, err := b.hydrate(src, "--push")
+	if err != nil {
+		return err
+	}
+	more := fmt.Sprintf("%.1f × one helm template", ratio(m.wall, b.helmOne))
+	if most > 0 {
+		more += fmt.Sprintf(" (to reach: %.0f)", most)
+	}
+	row(what, m, more)
+	return nil
+}
+
+func (b *bench) edit(src, name, text string) error {
+	file := filepath.Join(src, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return b.save(src, "change "+name)
+}
+
+func (b *bench) save(src, message string) error {
+	for _, args := range [][]string{{"-C", src, "add", "-A"}, {"-C", src, "commit", "-qm", message}, {"-C", src, "push", "-q", "origin", "HEAD:main"}} {
+		if _, err := b.command("", "git", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) hydrate(src string, more ...string) (measured, error) {
+	return b.command(src, b.sluice, append([]string{"hydrate", "-q"}, more...)...)
+}
+
+// rival times `helm template` for some targets, on all processors, and gives the wall time for each.
+func (b *bench) rival(src string, clusters, apps int) (time.Duration, error) {
+	const sample = 40
+	var singles []time.Duration
+	for i := range 5 {
+		m, err := b.template(src, i%clusters, i%apps)
+		if err != nil {
+			return 0, err
+		}
+		singles = append(singles, m.wall)
+	}
+	slices.Sort(singles)
+	b.helmOne = singles[2]
+	start := time.Now()
+	errs := make(chan error, runtime.NumCPU())
+	work := make(chan int)
+	for range runtime.NumCPU() {
+		go func() {
+			var err error
+			for i := range work {
+				if _, e := b.template(src, i%clusters, i%apps); e != nil {
+					err = e
+				}
+			}
+			errs <- err
+		}()
+	}
+	for i := range sample {
+		work <- i
+	}
+	close(work)
+	var err error
+	for range runtime.NumCPU() {
+		err = errors.Join(err, <-errs)
+	}
+	each := time.Since(start) / sample
+	fmt.Printf("rival: one helm template %.3f s; with all processors busy %.1f targets/s\n", b.helmOne.Seconds(), 1/each.Seconds())
+	return each, err
+}
+
+func (b *bench) template(src string, cluster, app int) (measured, error) {
+	name := fmt.Sprintf("app-%02d", app)
+	return b.command(src, b.helm, "template", name, filepath.Join("charts", name), "--namespace", name, "--kube-version", "1.33.2",
+		"-f", filepath.Join("apps", name, "layers/global/values.yaml"), "--set", fmt.Sprintf("own=c-%04d", cluster), "--set", "global.region=r1")
+}
+
+func (b *bench) command(dir, name string, args ...string) (measured, error) {
+	cmd := exec.CommandContext(b.ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=b", "GIT_AUTHOR_EMAIL=b@example.com",
+		"GIT_COMMITTER_NAME=b", "GIT_COMMITTER_EMAIL=b@example.com")
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	err := cmd.Run()
+	m := measured{wall: time.Since(start)}
+	if err != nil {
+		text := out.String()
+		return m, fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, text[max(0, len(text)-2000):])
+	}
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		m.peak = usage.Maxrss << 10
+	}
+	return m, nil
+}
+
+const globalValues = "replicas: 2\nimage: {repository: registry.example.com/app, tag: \"1.0\"}\nown: ${cluster.name}\nhost: app.example.com\nlevel: info\nport: 8080\ncpu: 100m\nmemory: 128Mi\nflag: \"on\"\n"
+
+// generate writes a fleet: one value in ten is the cluster's own, so that every target is rendered by itself.
+func generate(dir string, clusters, apps int) error {
+	files := map[string]string{
+		"sluice.yaml": `apiVersion: sluice.dev/v1alpha1
+kind: Fleet
+metadata: {name: bench}
+spec:
+  layers: [environment, region, cluster]
+  environments: [{name: prod}]
+`,
+	}
+	for i := range clusters {
+		name := fmt.Sprintf("c-%04d", i)
+		files["clusters/"+name+".yaml"] = fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: %s\n  labels:\n    region: r%d\nspec:\n  environment: prod\n  kubeVersion: 1.33.2\n  vars:\n    domain: %s.example.com\n", name, i%5, name)
+	}
+	for i := range 5 {
+		files[fmt.Sprintf("layers/region/r%d/values.yaml", i)] = fmt.Sprintf("region: r%d\n", i)
+	}
+	for i := range apps {
+		name := fmt.Sprintf("app-%02d", i)
+		files["apps/"+name+"/app.yaml"] = fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: %s}\nspec:\n  namespace: %s\n  placement: {}\n  source:\n    helm: {path: charts/%s}\n", name, name, name)
+		files["apps/"+name+"/layers/global/values.yaml"] = globalValues
+		for file, text := range chart(name) {
+			files["charts/"+name+"/"+file] = text
+		}
+	}
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chart is an ordinary one: six objects, helpers, labels.
+func chart(name string) map[string]string {
+	const head = "metadata:\n  name: {{ .Release.Name }}\n  labels: {{- include \"labels\" . | nindent 4 }}\n"
+	return map[string]string{
+		"Chart.yaml":  "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n",
+		"values.yaml": "replicas: 1\nimage: {repository: x, tag: y}\nown: none\nhost: \"\"\nlevel: info\nport: 80\ncpu: 1m\nmemory: 1Mi\nflag: \"off\"\nextra: \"\"\nglobal: {region: none}\n",
+		"templates/_helpers.tpl": `{{- define "labels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Values.image.tag | quote }}
+region: {{ .Values.global.region }}
+{{- end }}
+`,
+		"templates/deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\n" + head + `spec:
+  replicas: {{ .Values.replicas }}
+  selector:
+    matchLabels: {app: {{ .Release.Name }}}
+  template:
+    metadata:
+      labels: {{- include "labels" . | nindent 8 }}
+        app: {{ .Release.Name }}
+    spec:
+      containers:
+        - name: main
+          image: "{{ .Values.image.repository }}:{{ .Values.image.tag }}"
+          args: [--own, {{ .Values.own | quote }}, --level, {{ .Values.level }}]
+          ports: [{name: http, containerPort: {{ .Values.port }}}]
+          resources:
+            requests: {cpu: {{ .Values.cpu }}, memory: {{ .Values.memory }}}
+`,
+		"templates/service.yaml":    "apiVersion: v1\nkind: Service\n" + head + "spec:\n  selector: {app: {{ .Release.Name }}}\n  ports: [{name: http, port: 80, targetPort: http}]\n",
+		"templates/config.yaml":     "apiVersion: v1\nkind: ConfigMap\n" + head + "data:\n  own: {{ .Values.own | quote }}\n  flag: {{ .Values.flag | quote }}\n  extra: {{ .Values.extra | quote }}\n",
+		"templates/ingress.yaml":    "apiVersion: networking.k8s.io/v1\nkind: Ingress\n" + head + "spec:\n  rules:\n    - host: {{ .Values.host }}\n      http:\n        paths: [{path: /, pathType: Prefix, backend: {service: {name: {{ .Release.Name }}, port: {name: http}}}}]\n",
+		"templates/account.yaml":    "apiVersion: v1\nkind: ServiceAccount\n" + head,
+		"templates/disruption.yaml": "apiVersion: policy/v1\nkind: PodDisruptionBudget\n" + head + "spec:\n  minAvailable: 1\n  selector:\n    matchLabels: {app: {{ .Release.Name }}}\n",
+	}
+}
