@@ -18,6 +18,7 @@ const (
 )
 
 const (
+	gcPercent    = 400       // a child holds little between renderings, and memory is bounded below
 	maxStack     = 64 << 20  // a template that calls itself for ever ends here, not at Go's gigabyte
 	heldContents = 128 << 20 // bytes of charts and files that a child keeps between renderings
 	watchEvery   = 20 * time.Millisecond
@@ -29,6 +30,7 @@ const (
 // It belongs in a process of its own: a hostile template can exhaust stack or memory, which no recover catches.
 func ServeChild(ctx context.Context, r io.Reader, w io.Writer, memory int64) error {
 	debug.SetMaxStack(maxStack)
+	debug.SetGCPercent(gcPercent)
 	if memory > 0 {
 		debug.SetMemoryLimit(memory * 3 / 4)
 		limitData(memory)

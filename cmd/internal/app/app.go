@@ -122,11 +122,15 @@ func (s *Session) UseRemote(ctx context.Context, commit gitstore.Commit, remote 
 	return nil
 }
 
-// UseSigner signs rendered commits with the key in a file.
+// UseSigner signs rendered commits with the key in a file: a private one, or the public half of one that an SSH agent holds.
 func (s *Session) UseSigner(file string) error {
 	key, err := os.ReadFile(file) //nolint:gosec // the user names it
 	if err != nil {
 		return fmt.Errorf("signing key: %w", err)
+	}
+	if strings.HasSuffix(file, ".pub") { // the private key stays in the agent
+		s.Signer, err = gitstore.NewAgentSigner(s.env.Getenv("SSH_AUTH_SOCK"), key)
+		return err
 	}
 	s.Signer, err = gitstore.NewSigner(key, s.env.Getenv("SLUICE_SIGNING_PASSPHRASE"))
 	return err
@@ -176,6 +180,9 @@ func (e Environment) authFrom(prefix string) gitstore.Auth {
 		User: e.Getenv(prefix + "USERNAME"), Password: e.Getenv(prefix + "PASSWORD"), Token: e.Getenv(prefix + "TOKEN"),
 		SSHKeyFile: e.Getenv("SLUICE_SSH_KEY"), SSHKeyPassphrase: e.Getenv("SLUICE_SSH_PASSPHRASE"),
 		SSHAgent: e.Getenv("SSH_AUTH_SOCK"),
+	}
+	if file := e.Getenv("SLUICE_CA_FILE"); file != "" {
+		a.CABundle, _ = os.ReadFile(file) //nolint:gosec // the user names it; without it the server's certificate is refused, and says so
 	}
 	if known := e.Getenv("SSH_KNOWN_HOSTS"); known != "" {
 		a.KnownHostsFiles = filepath.SplitList(known)

@@ -58,7 +58,7 @@ the others are.`,
 	f.BoolVar(&h.request.Overwrite, "overwrite-foreign", false, "put the rendering on top of commits that Sluice did not make")
 	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0, "`objects` that may go from one environment (default: what the fleet says)")
 	f.IntVar(&h.request.PerPush, "refs-per-push", 0, "most `refs` in one push (default all); GitLab sends webhooks for at most 3")
-	f.StringVar(&h.signKey, "sign-key", "", "`file` with the SSH or OpenPGP private key that signs rendered commits")
+	f.StringVar(&h.signKey, "sign-key", "", "`file` with the SSH or OpenPGP private key that signs rendered commits, or a .pub file whose key the SSH agent holds")
 	c.MarkFlagsMutuallyExclusive("push", "dry-run")
 	return c
 }
