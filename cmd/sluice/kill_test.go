@@ -122,7 +122,7 @@ func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 				t.Errorf("kill %d: %s is at %s, neither old nor new", i, name, hash)
 			}
 		}
-		s.run(remote, "git", "fsck", "--strict")
+		s.sound(remote)
 		s.converge(src, remote, hydrate, after)
 	}
 	t.Logf("%d of %d runs were cut off", cut, kills)
@@ -140,6 +140,21 @@ func (s *sandbox) remote(src, from, name string) string {
 	}
 	s.run(src, "git", "remote", "set-url", "origin", dir)
 	return dir
+}
+
+// sound asserts that a repository is whole. The receive-pack of a killed run may live a moment longer, and move objects
+// and branches while git fsck looks at them.
+func (s *sandbox) sound(dir string) {
+	s.t.Helper()
+	var out []byte
+	for range 20 {
+		var err error
+		if out, err = s.command(dir, "git", "fsck", "--strict").CombinedOutput(); err == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	s.t.Errorf("%s is not whole:\n%s", dir, out)
 }
 
 // converge runs until a receive-pack of the killed run, which may live a moment longer, has ended.
