@@ -1,0 +1,87 @@
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// String is the pattern, with the number of clusters if it is one.
+func (r Reach) String() string {
+	if r.Clusters == 1 && !strings.HasSuffix(r.Pattern, "*") {
+		return r.Pattern
+	}
+	return fmt.Sprintf("%s (%d)", r.Pattern, r.Clusters)
+}
+
+// Fleet tells which clusters an environment has that an app goes to: a group that has all of them is `env/*`.
+type Fleet interface {
+	// Placed are the clusters of an environment that have the app on either side of the comparison.
+	Placed(app, environment string) int
+}
+
+// reach describes clusters of one environment: all of them, those with a common beginning if it tells them from the others
+// well enough for a reader, or each by name.
+func reach(environment string, clusters []string, all int) []Reach {
+	if len(clusters) == all && all > 1 {
+		return []Reach{{Environment: environment, Pattern: environment + "/*", Clusters: len(clusters), Names: clusters}}
+	}
+	const most = 3
+	if len(clusters) <= most {
+		out := make([]Reach, len(clusters))
+		for i, c := range clusters {
+			out[i] = Reach{Environment: environment, Pattern: environment + "/" + c, Clusters: 1, Names: clusters[i : i+1]}
+		}
+		return out
+	}
+	byPrefix := map[string][]string{}
+	for _, c := range clusters {
+		p := prefix(c)
+		byPrefix[p] = append(byPrefix[p], c)
+	}
+	if len(byPrefix) > most {
+		byPrefix = map[string][]string{common(clusters): clusters}
+	}
+	var out []Reach
+	for p, names := range byPrefix {
+		pattern := environment + "/" + p + "*"
+		if len(names) == 1 {
+			pattern = environment + "/" + names[0]
+		}
+		out = append(out, Reach{Environment: environment, Pattern: pattern, Clusters: len(names), Names: names})
+	}
+	slices.SortFunc(out, func(a, b Reach) int { return cmp.Compare(a.Pattern, b.Pattern) })
+	return out
+}
+
+// prefix is a name up to its last separator before a number or a short tail: eu-west-1a → eu-west-.
+func prefix(name string) string {
+	i := strings.LastIndexAny(name, "-._")
+	if i < 0 {
+		return ""
+	}
+	return name[:i+1]
+}
+
+func common(names []string) string {
+	p := names[0]
+	for _, n := range names[1:] {
+		for !strings.HasPrefix(n, p) {
+			p = p[:len(p)-1]
+		}
+	}
+	return p
+}
+
+// where describes a group's clusters, by environment in the order given.
+func where(app string, byEnvironment map[string][]string, order []string, f Fleet) []Reach {
+	var out []Reach
+	for _, e := range order {
+		if names := byEnvironment[e]; len(names) > 0 {
+			slices.Sort(names)
+			out = append(out, reach(e, names, f.Placed(app, e))...)
+		}
+	}
+	return out
+}
