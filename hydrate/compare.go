@@ -1,0 +1,266 @@
+package hydrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// CompareRequest says which two states to compare. After is a commit. Before is another commit, or what environment
+// branches hold, or nothing.
+type CompareRequest struct {
+	Base         gitstore.Commit // zero: Environments' branches, or nothing
+	Head         gitstore.Commit
+	Environments []string // without Base, which ones; with it, none means all
+	Against      Against
+	Key          []byte // of the masks' fingerprints
+}
+
+// Against says what a commit is compared with.
+type Against string
+
+// What a commit can be compared with.
+const (
+	AgainstCommit   Against = ""         // Base
+	AgainstBranches Against = "branches" // what the environments' branches hold
+	AgainstNothing  Against = "nothing"  // everything is new: the whole environments
+)
+
+// Comparison is what comes out.
+type Comparison struct {
+	Base, Head string // source commits; Base is "" without one
+	Targets    []ComparedTarget
+	Changes    *diff.ChangeSet
+	Warnings   fleet.Problems
+	Notes      []string
+	Rendered   int // targets, both sides together
+	Frozen     int // targets of frozen clusters, which the change does not reach
+	Mask       *diff.Masker
+
+	h      *Hydrator
+	heads  map[string]*comparedSide
+	needed map[string]bool // apps that were compared, by cluster and app
+}
+
+// ComparedTarget is a target with the objects that differ, secrets masked.
+type ComparedTarget struct {
+	Target        fleet.Target // as the head has it, or the base if the head has it no more
+	Environment   string
+	Before, After []ComparedObject
+	Unchanged     int
+}
+
+// ComparedObject is an object with the name of its content and its file on the branch.
+type ComparedObject struct {
+	diff.Object
+	File string // app/file
+}
+
+// candidate is a target that may differ.
+type candidate struct {
+	cluster, app  string
+	before, after *fleet.Target // nil: not there
+	trees         [2]gitstore.Hash
+	failed        [2]string
+	skip          bool
+}
+
+// comparedSide is one side of a comparison in one environment.
+type comparedSide struct {
+	plan     *environmentPlan
+	jobs     []job
+	owner    map[[2]string]*candidate
+	outcomes []*outcome
+}
+
+// Compare renders what differs between two sides and says how. A target that cannot be rendered is withheld, and says so;
+// it falsifies no other. Nothing is written.
+func (h *Hydrator) Compare(ctx context.Context, r CompareRequest) (*Comparison, error) {
+	c := &comparison{h: h, request: r, out: &Comparison{Head: r.Head.Hash.String(), Mask: diff.NewMasker(r.Key), h: h, needed: map[string]bool{}}}
+	defer c.close()
+	if err := c.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.candidates(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.render(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.objects(ctx); err != nil {
+		return nil, err
+	}
+	c.compare()
+	c.out.heads = c.sides[1]
+	return c.out, nil
+}
+
+// comparison is one call of Compare.
+type comparison struct {
+	h       *Hydrator
+	request CompareRequest
+	views   [2]*view
+	refs    map[string]gitstore.Hash
+	states  map[string]*state
+	sides   [2]map[string]*comparedSide // by environment
+	writer  *gitstore.Writer
+	list    []*candidate
+	out     *Comparison
+}
+
+func (c *comparison) close() {
+	if c.writer != nil {
+		_ = c.writer.Close()
+	}
+}
+
+func (c *comparison) open(ctx context.Context) error {
+	h := c.h
+	h.Progress("read the fleet", 0, 0)
+	var err error
+	if c.views[1], err = h.open(ctx, c.request.Head.Tree); err != nil {
+		return err
+	}
+	c.out.Warnings = c.views[1].problems.Warnings()
+	if c.request.Against == AgainstCommit {
+		c.out.Base = c.request.Base.Hash.String()
+		c.views[0], err = h.open(ctx, c.request.Base.Tree)
+		if problems, broken := errors.AsType[fleet.Problems](err); broken {
+			c.request.Against = AgainstBranches
+			c.out.Notes = append(c.out.Notes, fmt.Sprintf("the base %s is no valid fleet (%d problems): the head is compared with what the branches hold", c.request.Base.Hash.Short(), len(problems)))
+		} else if err != nil {
+			return err
+		}
+	}
+	for _, name := range c.request.Environments {
+		if _, ok := c.views[1].fleet.Environment(name); !ok {
+			return fmt.Errorf("there is no environment %q in the fleet", name)
+		}
+	}
+	if c.refs, err = h.Branches.List(ctx, c.views[1].fleet.BranchPrefixes()...); err != nil {
+		return err
+	}
+	c.states = map[string]*state{}
+	c.sides = [2]map[string]*comparedSide{{}, {}}
+	c.writer, err = h.store.NewWriter()
+	return err
+}
+
+func (c *comparison) wanted(environment string) bool {
+	return len(c.request.Environments) == 0 || slices.Contains(c.request.Environments, environment)
+}
+
+// state is what an environment's branch holds, read once.
+func (c *comparison) state(ctx context.Context, f *fleet.Fleet, environment string) (*state, error) {
+	if st, ok := c.states[environment]; ok {
+		return st, nil
+	}
+	branch := f.EnvironmentBranch(environment)
+	tip := c.refs[branch]
+	if !tip.IsZero() {
+		if err := c.h.Branches.Fetch(ctx, tip); err != nil {
+			return nil, err
+		}
+	}
+	st, err := c.h.readState(ctx, branch, tip)
+	c.states[environment] = st
+	return st, err
+}
+
+// candidates finds the targets that may differ.
+func (c *comparison) candidates(ctx context.Context) error {
+	if c.request.Against == AgainstCommit {
+		affected, err := c.h.affected(ctx, c.request.Base.Tree, c.request.Head.Tree, c.views[1])
+		if err != nil {
+			return err
+		}
+		for _, a := range affected {
+			one := &candidate{cluster: a.Cluster, app: a.App, before: targetOf(c.views[0].fleet, a), after: targetOf(c.views[1].fleet, a)}
+			if c.reached(one) {
+				c.list = append(c.list, one)
+			}
+		}
+		return nil
+	}
+	f := c.views[1].fleet
+	for _, e := range f.Spec.Environments {
+		if !c.wanted(e.Name) {
+			continue
+		}
+		st, err := c.state(ctx, f, e.Name)
+		if err != nil {
+			return err
+		}
+		if c.request.Against == AgainstNothing {
+			st = &state{}
+		}
+		if err := c.branchCandidates(ctx, f, e.Name, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// branchCandidates are the targets of an environment, and what its branch holds beside them.
+func (c *comparison) branchCandidates(ctx context.Context, f *fleet.Fleet, environment string, st *state) error {
+	held := map[[2]string]gitstore.Hash{}
+	for cluster, tree := range st.clusters {
+		apps, err := c.h.store.Tree(ctx, tree)
+		if err != nil {
+			return err
+		}
+		for _, a := range apps {
+			held[[2]string{cluster, a.Name}] = a.Hash
+		}
+	}
+	for _, cluster := range f.ClustersOf(environment) {
+		for _, t := range f.TargetsOf(cluster) {
+			one := &candidate{cluster: cluster.Name, app: t.App.Name, after: &t}
+			key := [2]string{cluster.Name, t.App.Name}
+			one.trees[0] = held[key]
+			delete(held, key)
+			if c.reached(one) {
+				c.list = append(c.list, one)
+			}
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(held), func(a, b [2]string) int { return compareTargets(a[0], a[1], b[0], b[1]) }) {
+		if cluster, ok := f.Cluster(key[0]); ok && cluster.State == "frozen" {
+			c.out.Frozen++
+			continue
+		}
+		gone := fleet.Target{App: &fleet.App{Name: key[1]}, Cluster: &fleet.Cluster{Name: key[0], Environment: environment}}
+		c.list = append(c.list, &candidate{cluster: key[0], app: key[1], before: &gone, trees: [2]gitstore.Hash{held[key], {}}})
+	}
+	return nil
+}
+
+// reached leaves out what a change does not reach: frozen clusters, and environments that were not asked for.
+func (c *comparison) reached(one *candidate) bool {
+	if one.after == nil && one.before == nil {
+		return false
+	}
+	if one.after != nil && one.after.Cluster.State == "frozen" {
+		c.out.Frozen++
+		return false
+	}
+	return one.after != nil && c.wanted(one.after.Cluster.Environment) || one.before != nil && c.wanted(one.before.Cluster.Environment)
+}
+
+func targetOf(f *fleet.Fleet, a fleet.AffectedTarget) *fleet.Target {
+	cluster, ok := f.Cluster(a.Cluster)
+	if !ok || cluster.State == "retired" {
+		return nil
+	}
+	app, ok := f.App(a.App)
+	if !ok || !f.Places(app, cluster) {
+		return nil
+	}
+	return &fleet.Target{App: app, Cluster: cluster}
+}

@@ -1,0 +1,165 @@
+package diff
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	udiff "github.com/aymanbagabas/go-udiff"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+const contextLines = 3
+
+// compare says what becomes of an object; nil if nothing does. One of the two may be nil.
+func compare(before, after manifest.Object) *ObjectChange {
+	switch {
+	case before == nil && after == nil:
+		return nil
+	case before == nil:
+		out := &ObjectChange{Verb: Added, ID: after.Identity(), APIVersion: after.APIVersion()}
+		out.Hunks = hunks(nil, lines(after))
+		return finish(out, nil, after)
+	case after == nil:
+		out := &ObjectChange{Verb: Removed, ID: before.Identity(), APIVersion: before.APIVersion()}
+		out.Hunks = hunks(lines(before), nil)
+		return finish(out, before, nil)
+	}
+	out := &ObjectChange{Verb: Changed, ID: after.Identity(), APIVersion: after.APIVersion()}
+	if old := before.Identity(); old != out.ID {
+		out.Verb, out.OldID = Renamed, old
+	}
+	for _, f := range fields("", "", map[string]any(before), map[string]any(after), nil) {
+		if noisy(f) {
+			out.Noise = append(out.Noise, f)
+		} else {
+			out.Fields = append(out.Fields, f)
+		}
+	}
+	if len(out.Fields)+len(out.Noise) == 0 {
+		return nil // another order, and nothing else
+	}
+	byPath := func(a, b FieldChange) int { return cmp.Compare(a.Path, b.Path) }
+	slices.SortStableFunc(out.Fields, byPath)
+	slices.SortStableFunc(out.Noise, byPath)
+	if len(out.Fields) > 0 {
+		shown, _ := alignAll("", map[string]any(before), quiet("", before, after)).(map[string]any)
+		out.Hunks = hunks(lines(before), lines(shown))
+	}
+	return finish(out, before, after)
+}
+
+func finish(out *ObjectChange, before, after manifest.Object) *ObjectChange {
+	for _, h := range out.Hunks {
+		out.Lines += len(h.Lines)
+	}
+	judge(out, before, after)
+	return out
+}
+
+// lines is an object in canonical YAML.
+func lines(o manifest.Object) []string {
+	text, err := manifest.Encode(o)
+	if err != nil { // an object that was read is one that can be written
+		return []string{"# " + err.Error()}
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// hunks is a unified diff of two texts.
+func hunks(a, b []string) []Hunk {
+	switch {
+	case len(a) == 0 && len(b) == 0:
+		return nil
+	case len(a) == 0:
+		return []Hunk{{NewStart: 1, Lines: prefixed("+", b)}}
+	case len(b) == 0:
+		return []Hunk{{OldStart: 1, Lines: prefixed("-", a)}}
+	}
+	before, after := strings.Join(a, "\n")+"\n", strings.Join(b, "\n")+"\n"
+	unified, err := udiff.ToUnifiedDiff("", "", before, udiff.Lines(before, after), contextLines)
+	if err != nil { // edits of a diff are consistent
+		return []Hunk{{OldStart: 1, NewStart: 1, Lines: append(prefixed("-", a), prefixed("+", b)...)}}
+	}
+	out := make([]Hunk, 0, len(unified.Hunks))
+	for _, h := range unified.Hunks {
+		one := Hunk{OldStart: h.FromLine, NewStart: h.ToLine, Lines: make([]string, 0, len(h.Lines))}
+		old, now, first := h.FromLine, h.ToLine, true
+		for _, l := range h.Lines {
+			text := strings.TrimSuffix(l.Content, "\n")
+			switch l.Kind {
+			case udiff.Delete:
+				if first {
+					one.Path, first = pathAt(a, old-1), false
+				}
+				one.Lines = append(one.Lines, "-"+text)
+				old++
+			case udiff.Insert:
+				if first {
+					one.Path, first = pathAt(b, now-1), false
+				}
+				one.Lines = append(one.Lines, "+"+text)
+				now++
+			default:
+				one.Lines = append(one.Lines, " "+text)
+				old++
+				now++
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func prefixed(mark string, text []string) []string {
+	out := make([]string, len(text))
+	for i, l := range text {
+		out[i] = mark + l
+	}
+	return out
+}
+
+// pathAt is the path of the mapping that a line of canonical YAML stands in.
+func pathAt(text []string, at int) string {
+	if at < 0 || at >= len(text) {
+		return ""
+	}
+	depth := indent(text[at])
+	var parts []string
+	for i := at - 1; i >= 0 && depth > 0; i-- {
+		d := indent(text[i])
+		if d >= depth {
+			continue
+		}
+		key := strings.TrimLeft(text[i], " -")
+		name, _, ok := strings.Cut(key, ":")
+		if !ok {
+			continue
+		}
+		item := strings.HasPrefix(strings.TrimLeft(text[i], " "), "- ")
+		switch {
+		case item && strings.HasSuffix(key, ":"):
+			parts = append(parts, name)
+		case item:
+			if _, v, _ := strings.Cut(key, ": "); name == "name" {
+				parts = append(parts, "["+v+"]")
+			}
+		default:
+			parts = append(parts, name)
+		}
+		depth = d
+	}
+	slices.Reverse(parts)
+	return strings.ReplaceAll(strings.Join(parts, "."), ".[", "[")
+}
+
+// indent is a line's depth; a list's element is deeper than the list.
+func indent(line string) int {
+	trimmed := strings.TrimLeft(line, " ")
+	n := len(line) - len(trimmed)
+	if strings.HasPrefix(trimmed, "- ") {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,369 @@
+package diff
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Compare makes the change set of targets. environments are in the order in which they are shown.
+func Compare(targets []Target, withheld []Withheld, environments []string, f Fleet) *ChangeSet {
+	g := &grouper{known: map[[2]string]*ObjectChange{}, sets: map[string][]*ObjectChange{}, generated: generatedSuffix()}
+	out := &ChangeSet{Groups: []Group{}, Apps: []App{}, Withheld: slices.Clone(withheld), Compared: len(targets)}
+	if out.Withheld == nil {
+		out.Withheld = []Withheld{}
+	}
+	byApp := map[string][]*bucket{}
+	find := map[string]*bucket{}
+	for i := range targets {
+		t := &targets[i]
+		changes, signature := g.target(t)
+		if len(changes) == 0 {
+			continue
+		}
+		key := t.App + "\x00" + signature
+		b := find[key]
+		if b == nil {
+			b = &bucket{signature: signature, changes: changes}
+			find[key] = b
+			byApp[t.App] = append(byApp[t.App], b)
+		}
+		b.targets = append(b.targets, t)
+	}
+	for _, app := range slices.Sorted(maps.Keys(byApp)) {
+		for _, merged := range mergeBuckets(byApp[app]) {
+			out.Groups = append(out.Groups, merged.group(environments, f))
+		}
+	}
+	slices.SortStableFunc(out.Groups, compareGroups)
+	slices.SortStableFunc(out.Withheld, func(a, b Withheld) int {
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Cluster, b.Cluster))
+	})
+	out.sum()
+	return out
+}
+
+func compareGroups(a, b Group) int {
+	return cmp.Or(cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), cmp.Compare(len(b.Clusters), len(a.Clusters)),
+		cmp.Compare(a.App, b.App), cmp.Compare(a.Clusters[0], b.Clusters[0]), cmp.Compare(a.ID, b.ID))
+}
+
+type grouper struct {
+	known     map[[2]string]*ObjectChange // by the keys before and after; nil is no change
+	sets      map[string][]*ObjectChange  // the changes of a target, by the keys of all its objects
+	generated *regexp.Regexp
+}
+
+// target gives the changes of one target, and a name for them. Targets of equal objects share the work.
+func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
+	h := sha256.New()
+	for _, o := range t.Before {
+		_, _ = io.WriteString(h, o.Key+"\x00")
+	}
+	_, _ = io.WriteString(h, "\x01")
+	for _, o := range t.After {
+		_, _ = io.WriteString(h, o.Key+"\x00")
+	}
+	signature := string(h.Sum(nil))
+	if known, ok := g.sets[signature]; ok {
+		return known, signature
+	}
+	var out []*ObjectChange
+	for _, p := range pairs(t.Before, t.After, g.generated) {
+		var key [2]string
+		var before, after manifest.Object
+		if p.before != nil {
+			key[0], before = p.before.Key, p.before.Object
+		}
+		if p.after != nil {
+			key[1], after = p.after.Key, p.after.Object
+		}
+		c, ok := g.known[key]
+		if !ok {
+			c = compare(before, after)
+			g.known[key] = c
+		}
+		if c != nil {
+			out = append(out, c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *ObjectChange) int {
+		return cmp.Or(cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), manifest.Compare(a.ID, b.ID), manifest.Compare(a.OldID, b.OldID))
+	})
+	g.sets[signature] = out
+	return out, signature
+}
+
+// bucket are targets with the very same change.
+type bucket struct {
+	signature string
+	changes   []*ObjectChange
+	targets   []*Target
+}
+
+// mergedBucket are buckets whose changes are the same but for values that the registry proves to be the cluster's own.
+type mergedBucket struct {
+	buckets []*bucket
+	id      string
+	varies  []string
+}
+
+// mergeBuckets puts buckets of one app together. In each, the values of those facts that all its clusters share are replaced
+// by their references; buckets that are equal then differ only by what the registry says of their clusters.
+func mergeBuckets(buckets []*bucket) []*mergedBucket {
+	byTemplate := map[string]*mergedBucket{}
+	var out []*mergedBucket
+	for _, b := range buckets {
+		t := newTemplate(b.facts())
+		for _, c := range b.changes {
+			t.change(c)
+		}
+		key := t.sum()
+		m := byTemplate[key]
+		if m == nil {
+			m = &mergedBucket{id: shortID(b.targets[0].App, key)}
+			byTemplate[key] = m
+			out = append(out, m)
+		}
+		m.buckets = append(m.buckets, b)
+		m.varies = append(m.varies, t.used()...)
+	}
+	for _, m := range out {
+		slices.Sort(m.varies)
+		m.varies = slices.Compact(m.varies)
+		if len(m.buckets) == 1 {
+			m.varies = nil
+		}
+	}
+	return out
+}
+
+func shortID(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:6])
+}
+
+// facts are those that have one value on all clusters of the bucket.
+func (b *bucket) facts() []Fact {
+	shared := slices.Clone(b.targets[0].Facts)
+	for _, t := range b.targets[1:] {
+		shared = slices.DeleteFunc(shared, func(f Fact) bool { return !slices.Contains(t.Facts, f) })
+		if len(shared) == 0 {
+			break
+		}
+	}
+	return shared
+}
+
+func (m *mergedBucket) group(environments []string, f Fleet) Group {
+	first := m.buckets[0]
+	out := Group{ID: m.id, App: first.targets[0].App, Varies: m.varies, Risk: RiskNone}
+	byEnvironment := map[string][]string{}
+	for _, b := range m.buckets {
+		for _, t := range b.targets {
+			out.Clusters = append(out.Clusters, t.Cluster)
+			byEnvironment[t.Environment] = append(byEnvironment[t.Environment], t.Cluster)
+		}
+	}
+	slices.Sort(out.Clusters)
+	out.Example = out.Clusters[0]
+	for _, b := range m.buckets {
+		if slices.ContainsFunc(b.targets, func(t *Target) bool { return t.Cluster == out.Example }) {
+			first = b
+		}
+	}
+	out.Where = where(out.App, byEnvironment, environments, f)
+	for _, c := range first.changes {
+		out.Objects = append(out.Objects, *c)
+		out.Counts.Add(countsOf(c), 1)
+		if c.Risk.Rank() < out.Risk.Rank() {
+			out.Risk = c.Risk
+		}
+	}
+	out.Summary = summary(out.Objects, out.Counts)
+	return out
+}
+
+func countsOf(c *ObjectChange) Counts {
+	var out Counts
+	switch {
+	case c.Verb == Added:
+		out.Added = 1
+	case c.Verb == Removed:
+		out.Removed = 1
+	case c.OnlyNoise():
+		out.Noise = 1
+	default:
+		out.Changed = 1
+	}
+	if c.Rolls {
+		out.Workloads = 1
+	}
+	return out
+}
+
+// sum fills in the totals of apps and of the set.
+func (c *ChangeSet) sum() {
+	at := map[string]int{}
+	app := func(name string) *App {
+		i, ok := at[name]
+		if !ok {
+			i = len(c.Apps)
+			at[name] = i
+			c.Apps = append(c.Apps, App{Name: name, Risk: RiskNone})
+		}
+		return &c.Apps[i]
+	}
+	objects := map[string][]ObjectChange{}
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		a := app(g.App)
+		a.Groups++
+		a.Clusters += len(g.Clusters)
+		a.Counts.Add(g.Counts, len(g.Clusters))
+		c.Totals.Add(g.Counts, len(g.Clusters))
+		if g.Risk.Rank() < a.Risk.Rank() {
+			a.Risk = g.Risk
+		}
+		a.Where = append(a.Where, g.Where...)
+		objects[g.App] = append(objects[g.App], g.Objects...)
+	}
+	for _, w := range c.Withheld {
+		app(w.App).Withheld++
+	}
+	for i := range c.Apps {
+		a := &c.Apps[i]
+		a.Where = joinReach(a.Where)
+		a.Summary = summary(objects[a.Name], a.Counts)
+		a.Images = imagesOf(objects[a.Name])
+		a.Effects = gravest(objects[a.Name])
+	}
+}
+
+// joinReach adds up the reaches of several groups by environment.
+func joinReach(list []Reach) []Reach {
+	var out []Reach
+	for _, r := range list {
+		i := slices.IndexFunc(out, func(o Reach) bool { return o.Environment == r.Environment })
+		if i < 0 {
+			out = append(out, r)
+			continue
+		}
+		names := append(slices.Clone(out[i].Names), r.Names...)
+		out[i] = Reach{Environment: r.Environment, Pattern: r.Environment + "/" + common(names) + "*", Clusters: out[i].Clusters + r.Clusters, Names: names}
+	}
+	return out
+}
+
+func imagesOf(objects []ObjectChange) []Image {
+	var out []Image
+	for _, o := range objects {
+		for _, i := range o.Images {
+			if !slices.Contains(out, i) {
+				out = append(out, i)
+			}
+		}
+	}
+	return out
+}
+
+// gravest keeps each kind of effect once, the grave ones.
+func gravest(objects []ObjectChange) []Effect {
+	var out []Effect
+	for _, o := range objects {
+		for _, e := range o.Effects {
+			if e.Risk.Rank() > RiskHigh.Rank() || slices.ContainsFunc(out, func(other Effect) bool { return other.Name == e.Name }) {
+				continue
+			}
+			e.Message = o.Title() + ": " + e.Message
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Effect) int { return cmp.Compare(a.Risk.Rank(), b.Risk.Rank()) })
+	return out
+}
+
+// summary is what a reader wants to know first, on one line.
+func summary(objects []ObjectChange, n Counts) string {
+	var parts []string
+	var moved []string
+	for _, i := range imagesOf(objects) {
+		if i.Old != "" && i.New != "" {
+			moved = append(moved, shortImage(i.Old, i.New))
+		}
+	}
+	slices.Sort(moved)
+	if moved = slices.Compact(moved); len(moved) > 0 {
+		parts = append(parts, moved[0])
+		if len(moved) > 1 {
+			parts[0] += fmt.Sprintf(" and %d more images", len(moved)-1)
+		}
+	}
+	if e := gravest(objects); len(e) > 0 {
+		parts = append(parts, e[0].Message)
+	}
+	if len(parts) == 0 {
+		if text := plainSummary(objects); text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if n.Workloads > 0 {
+		parts = append(parts, fmt.Sprintf("rolls %d %s", n.Workloads, plural(n.Workloads, "workload")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func plainSummary(objects []ObjectChange) string {
+	if len(objects) == 0 {
+		return ""
+	}
+	fields, noise := 0, 0
+	for i := range objects {
+		fields += len(objects[i].Fields)
+		noise += len(objects[i].Noise)
+	}
+	o := &objects[0]
+	switch {
+	case fields == 0 && noise > 0 && !slices.ContainsFunc(objects, func(o ObjectChange) bool { return !o.OnlyNoise() }):
+		return "labels of versions and checksums alone"
+	case len(objects) == 1 && o.Verb == Changed && len(o.Fields) == 1:
+		return o.Title() + ": " + o.Fields[0].Path
+	case len(objects) == 1:
+		return o.Title() + " " + string(o.Verb)
+	}
+	return fmt.Sprintf("%s %s and %d more", o.Title(), o.Verb, len(objects)-1)
+}
+
+// shortImage is `web 1.2 → 1.3`, or the whole names if more than the tag changes.
+func shortImage(old, now string) string {
+	split := func(image string) (name, tag string) {
+		if i := strings.LastIndex(image, "@"); i > 0 {
+			return image[:i], image[i+1 : min(len(image), i+20)]
+		}
+		if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
+			return image[:i], image[i+1:]
+		}
+		return image, ""
+	}
+	a, x := split(old)
+	b, y := split(now)
+	if a != b {
+		return old + " → " + now
+	}
+	return a[strings.LastIndex(a, "/")+1:] + " " + cmp.Or(x, "(none)") + " → " + cmp.Or(y, "(none)")
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}

@@ -1,0 +1,128 @@
+package diff
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// template writes changes with the cluster's own values replaced by their references, as a hash.
+type template struct {
+	h     hash.Hash
+	facts []Fact // the longest values first
+	hits  map[string]bool
+}
+
+func newTemplate(facts []Fact) *template {
+	facts = slices.Clone(facts)
+	slices.SortFunc(facts, func(a, b Fact) int {
+		return cmp.Or(cmp.Compare(len(b.Value), len(a.Value)), cmp.Compare(a.Reference, b.Reference))
+	})
+	return &template{h: sha256.New(), facts: facts, hits: map[string]bool{}}
+}
+
+func (t *template) sum() string { return string(t.h.Sum(nil)) }
+
+func (t *template) used() []string { return slices.Sorted(maps.Keys(t.hits)) }
+
+func (t *template) change(c *ObjectChange) {
+	t.write(string(c.Verb), c.APIVersion)
+	for _, s := range []string{c.ID.Group, c.ID.Kind, c.ID.Namespace, c.ID.Name, c.OldID.Namespace, c.OldID.Name} {
+		t.value(s)
+	}
+	for _, list := range [][]FieldChange{c.Fields, c.Noise} {
+		t.write("fields")
+		for _, f := range list {
+			t.value(f.Path)
+			t.write(fmt.Sprint(f.Had, f.Has))
+			t.value(f.Old)
+			t.value(f.New)
+		}
+	}
+	if c.Verb == Added || c.Verb == Removed {
+		for _, hunk := range c.Hunks {
+			for _, l := range hunk.Lines {
+				t.value(l)
+			}
+		}
+	}
+}
+
+func (t *template) write(parts ...string) {
+	for _, p := range parts {
+		fmt.Fprintf(t.h, "%d:", len(p))
+		_, _ = io.WriteString(t.h, p)
+	}
+}
+
+func (t *template) value(v any) {
+	switch x := v.(type) {
+	case map[string]any:
+		t.write("{")
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			t.value(k)
+			t.value(x[k])
+		}
+		t.write("}")
+	case []any:
+		t.write("[")
+		for _, e := range x {
+			t.value(e)
+		}
+		t.write("]")
+	case string:
+		t.write("s", t.text(x))
+	default:
+		t.write(fmt.Sprintf("%T", v), t.text(fmt.Sprint(v)))
+	}
+}
+
+// text replaces the cluster's own values: the whole text, or a part between characters that are neither letters nor digits.
+func (t *template) text(s string) string {
+	for _, f := range t.facts {
+		if f.Value == "" {
+			continue
+		}
+		if s == f.Value {
+			t.hits[f.Reference] = true
+			return "\x02" + f.Reference + "\x03"
+		}
+		const part = 2 // a single character inside a text proves nothing
+		if len(f.Value) >= part && strings.Contains(s, f.Value) {
+			if out := replaceWords(s, f.Value, "\x02"+f.Reference+"\x03"); out != s {
+				t.hits[f.Reference] = true
+				s = out
+			}
+		}
+	}
+	return s
+}
+
+func replaceWords(s, old, by string) string {
+	var out strings.Builder
+	for at := 0; ; {
+		i := strings.Index(s[at:], old)
+		if i < 0 {
+			out.WriteString(s[at:])
+			return out.String()
+		}
+		i += at
+		end := i + len(old)
+		out.WriteString(s[at:i])
+		if i > 0 && wordByte(s[i-1]) || end < len(s) && wordByte(s[end]) {
+			out.WriteString(old)
+		} else {
+			out.WriteString(by)
+		}
+		at = end
+	}
+}
+
+func wordByte(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+}
