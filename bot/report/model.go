@@ -32,7 +32,7 @@ type Review struct {
 	Since        *Delta          `json:"since,omitempty"` // what is new since the last review of the merge request
 	Journey      []JourneyRow    `json:"journey,omitempty"`
 	Log          []CommandEntry  `json:"log,omitempty"`
-	Marker       string          `json:"-"` // hidden first line of the comment, made by Marker; "" for none
+	Marker       *MarkerInfo     `json:"-"` // names the comment in its hidden first line; nil for none. Markdown fills in Digest
 }
 
 // MergeRequest names what is reviewed on the forge. The zero value: no merge request, a comparison on a laptop.
@@ -127,6 +127,7 @@ type Links struct {
 	Docs     string `json:"docs,omitempty"`     // where the rules' pages are: Docs + "/" + rule
 	Base     string `json:"base,omitempty"`     // the base commit
 	Head     string `json:"head,omitempty"`     // the head commit
+	Command  string `json:"command,omitempty"`  // shows everything on a laptop; "" is `sluice diff BASE HEAD`
 }
 
 // Delta is what became of the groups since the last review, by Group.ID.
