@@ -1,0 +1,90 @@
+// Package review makes the review of a change: it has both sides rendered and compared, judges what differs by the policy
+// of the base, and gives all of it as a report. It knows no forge; who posts the report, and where, is somebody else's.
+package review
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+)
+
+// Hydrator renders and compares. *hydrate.Hydrator is one.
+type Hydrator interface {
+	Compare(ctx context.Context, r hydrate.CompareRequest) (*hydrate.Comparison, error)
+}
+
+// Judge gives the findings of a comparison.
+type Judge interface {
+	Judge(ctx context.Context, c *hydrate.Comparison) (report.Findings, error)
+}
+
+// Options of a review.
+type Options struct {
+	Compare hydrate.CompareRequest
+	Judge   Judge // nil: nothing is judged
+	Fleet   string
+	Version string // of Sluice
+}
+
+// Make makes the review. What is wrong with the change itself, such as a fleet that cannot be read, is in the review; an error
+// means that there is none.
+func Make(ctx context.Context, h Hydrator, o Options) (*report.Review, error) {
+	out := &report.Review{Fleet: o.Fleet, Base: hash(o.Compare.Base.Hash.String()), Head: hash(o.Compare.Head.Hash.String()), Version: o.Version, Verdict: report.VerdictPass}
+	c, err := h.Compare(ctx, o.Compare)
+	if problems, broken := errors.AsType[fleet.Problems](err); broken {
+		for _, p := range problems {
+			if p.Severity == fleet.SeverityError {
+				out.Errors = append(out.Errors, p.String())
+			}
+		}
+		out.Verdict = report.VerdictError
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.Changes = c.Changes
+	for _, p := range c.Warnings {
+		out.Warnings = append(out.Warnings, p.String())
+	}
+	out.Findings.Notes = append(out.Findings.Notes, c.Notes...)
+	if c.Frozen > 0 {
+		out.Findings.Notes = append(out.Findings.Notes, fmt.Sprintf("%d targets on frozen clusters stay as they are", c.Frozen))
+	}
+	if o.Judge != nil {
+		found, err := o.Judge.Judge(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("policy: %w", err)
+		}
+		found.Notes = append(out.Findings.Notes, found.Notes...)
+		out.Findings = found
+	}
+	out.Verdict = Verdict(out)
+	return out, nil
+}
+
+func hash(h string) string {
+	if h == "0000000000000000000000000000000000000000" {
+		return ""
+	}
+	return h
+}
+
+// Verdict is the answer that a review's contents give.
+func Verdict(r *report.Review) report.Verdict {
+	switch {
+	case len(r.Errors) > 0 || r.Changes == nil || slices.ContainsFunc(r.Changes.Withheld, func(w diff.Withheld) bool { return !w.Before }):
+		return report.VerdictError
+	case r.Findings.Count(report.SeverityError) > 0:
+		return report.VerdictFail
+	case r.Findings.Count(report.SeverityWarning) > 0:
+		return report.VerdictWarn
+	}
+	return report.VerdictPass
+}
