@@ -1,0 +1,207 @@
+// Package ci finds out from a CI system's environment what Sluice runs for: a merge request, or a commit of a branch. It reads
+// variables and the event's file as they are given to it and talks to nobody. What it finds was written by whoever
+// pushed: numbers, hashes and paths are checked, and nothing else of an event is taken.
+package ci
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// System is a CI system.
+type System string
+
+// The systems.
+const (
+	GitHubActions System = "github"
+	GitLabCI      System = "gitlab"
+)
+
+// Kind says what a run is for.
+type Kind string
+
+// The kinds.
+const (
+	Review   Kind = "review"   // a merge request
+	Trunk    Kind = "trunk"    // a commit of the trunk, or of another branch: the caller compares the names
+	Queue    Kind = "queue"    // a merge queue's candidate: checked, not commented
+	FollowUp Kind = "followup" // the run after another one, for the same head commit
+	Nothing  Kind = "nothing"  // an event that Sluice has nothing to do for
+)
+
+// Context is what a run is for.
+type Context struct {
+	System       System
+	Kind         Kind
+	Repository   string // full path on the forge
+	APIURL       string
+	ServerURL    string
+	MergeRequest int    // 0 if it must be looked up by Head
+	Head         string // commit; "" if the forge must say
+	Base         string // commit of the target branch as the event knows it, or ""
+	Target       string // branch that the merge request goes to, or the branch that was pushed
+	Fork         bool   // the head comes from another repository: the run has no rights
+	Draft        bool
+	RunURL       string
+	SummaryFile  string // GITHUB_STEP_SUMMARY
+	OutputFile   string // GITHUB_OUTPUT
+	Workspace    string
+	Reason       string // of Nothing
+}
+
+// ErrNoCI is an environment that is no CI system's.
+var ErrNoCI = errors.New("this is neither GitHub Actions nor GitLab CI: GITHUB_ACTIONS or GITLAB_CI must be set. On a laptop, use `sluice diff` and `sluice check`")
+
+// Detect reads the environment. read reads the event's file.
+func Detect(getenv func(string) string, read func(name string) ([]byte, error)) (*Context, error) {
+	switch {
+	case getenv("GITHUB_ACTIONS") == "true":
+		return github(getenv, read)
+	case getenv("GITLAB_CI") == "true":
+		return gitlab(getenv)
+	}
+	return nil, ErrNoCI
+}
+
+// githubEvent is what Sluice takes of an event's payload.
+type githubEvent struct {
+	PullRequest *struct {
+		Number int  `json:"number"`
+		Draft  bool `json:"draft"`
+		Head   struct {
+			SHA  string           `json:"sha"`
+			Repo *githubEventRepo `json:"repo"`
+		} `json:"head"`
+		Base struct {
+			SHA string `json:"sha"`
+			Ref string `json:"ref"`
+		} `json:"base"`
+	} `json:"pull_request"`
+	MergeGroup *struct {
+		HeadSHA string `json:"head_sha"`
+		BaseSHA string `json:"base_sha"`
+		BaseRef string `json:"base_ref"`
+	} `json:"merge_group"`
+	WorkflowRun *struct {
+		HeadSHA string           `json:"head_sha"`
+		Event   string           `json:"event"`
+		Head    *githubEventRepo `json:"head_repository"`
+	} `json:"workflow_run"`
+	Ref     string `json:"ref"`
+	After   string `json:"after"`
+	Deleted bool   `json:"deleted"`
+}
+
+type githubEventRepo struct {
+	FullName string `json:"full_name"`
+}
+
+func github(getenv func(string) string, read func(string) ([]byte, error)) (*Context, error) {
+	c := &Context{
+		System: GitHubActions, Repository: getenv("GITHUB_REPOSITORY"), APIURL: cmp.Or(getenv("GITHUB_API_URL"), "https://api.github.com"),
+		ServerURL: cmp.Or(getenv("GITHUB_SERVER_URL"), "https://github.com"), SummaryFile: getenv("GITHUB_STEP_SUMMARY"),
+		OutputFile: getenv("GITHUB_OUTPUT"), Workspace: getenv("GITHUB_WORKSPACE"),
+	}
+	if run := getenv("GITHUB_RUN_ID"); run != "" {
+		c.RunURL = c.ServerURL + "/" + c.Repository + "/actions/runs/" + run
+	}
+	var event githubEvent
+	if file := getenv("GITHUB_EVENT_PATH"); file != "" {
+		data, err := read(file)
+		if err != nil {
+			return nil, fmt.Errorf("GITHUB_EVENT_PATH: %w", err)
+		}
+		if err := json.Unmarshal(data, &event); err != nil {
+			return nil, fmt.Errorf("GITHUB_EVENT_PATH %s: %w", file, err)
+		}
+	}
+	switch name := getenv("GITHUB_EVENT_NAME"); {
+	case (name == "pull_request" || name == "pull_request_target") && event.PullRequest != nil:
+		p := event.PullRequest
+		c.Kind, c.MergeRequest, c.Head, c.Base, c.Target, c.Draft = Review, p.Number, p.Head.SHA, p.Base.SHA, p.Base.Ref, p.Draft
+		c.Fork = p.Head.Repo == nil || p.Head.Repo.FullName != c.Repository
+	case name == "merge_group" && event.MergeGroup != nil:
+		g := event.MergeGroup
+		c.Kind, c.Head, c.Base, c.Target = Queue, g.HeadSHA, g.BaseSHA, strings.TrimPrefix(g.BaseRef, "refs/heads/")
+	case name == "workflow_run" && event.WorkflowRun != nil:
+		w := event.WorkflowRun
+		c.Kind, c.Head = FollowUp, w.HeadSHA
+		c.Fork = w.Head == nil || w.Head.FullName != c.Repository
+		if w.Event != "pull_request" {
+			c.Kind, c.Reason = Nothing, "the run before was for "+strconv.Quote(w.Event)
+		}
+	case name == "push" || name == "workflow_dispatch" || name == "schedule":
+		c.branch(cmp.Or(event.Ref, getenv("GITHUB_REF")), cmp.Or(event.After, getenv("GITHUB_SHA")), event.Deleted)
+	default:
+		c.Kind, c.Reason = Nothing, "the event "+strconv.Quote(name)+" is none that Sluice reviews or hydrates"
+	}
+	return c, c.check()
+}
+
+// branch is a run for a branch's commit.
+func (c *Context) branch(ref, commit string, deleted bool) {
+	name, ok := strings.CutPrefix(ref, "refs/heads/")
+	if !ok || deleted {
+		c.Kind, c.Reason = Nothing, strconv.Quote(ref)+" is no branch that was pushed to"
+		return
+	}
+	c.Kind, c.Head, c.Target = Trunk, commit, name
+}
+
+func gitlab(getenv func(string) string) (*Context, error) {
+	c := &Context{
+		System: GitLabCI, Repository: getenv("CI_PROJECT_PATH"), APIURL: cmp.Or(getenv("CI_API_V4_URL"), "https://gitlab.com/api/v4"),
+		ServerURL: cmp.Or(getenv("CI_SERVER_URL"), "https://gitlab.com"), RunURL: getenv("CI_JOB_URL"), Workspace: getenv("CI_PROJECT_DIR"),
+	}
+	switch source := getenv("CI_PIPELINE_SOURCE"); {
+	case getenv("CI_MERGE_REQUEST_IID") != "":
+		number, err := strconv.Atoi(getenv("CI_MERGE_REQUEST_IID"))
+		if err != nil {
+			return nil, fmt.Errorf("CI_MERGE_REQUEST_IID: %w", err)
+		}
+		c.Kind, c.MergeRequest, c.Target = Review, number, getenv("CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
+		c.Repository = cmp.Or(getenv("CI_MERGE_REQUEST_PROJECT_PATH"), c.Repository)
+		// A pipeline for merged results runs on a commit that GitLab made: the head is in a variable of its own.
+		c.Head = cmp.Or(getenv("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA"), getenv("CI_COMMIT_SHA"))
+		c.Base = cmp.Or(getenv("CI_MERGE_REQUEST_TARGET_BRANCH_SHA"), getenv("CI_MERGE_REQUEST_DIFF_BASE_SHA"))
+		c.Draft = strings.HasPrefix(getenv("CI_MERGE_REQUEST_TITLE"), "Draft:")
+		if from := getenv("CI_MERGE_REQUEST_SOURCE_PROJECT_PATH"); from != "" {
+			c.Fork = from != c.Repository
+		}
+		if getenv("CI_MERGE_REQUEST_EVENT_TYPE") == "merge_train" {
+			c.Kind = Queue
+			c.Head = getenv("CI_COMMIT_SHA")
+		}
+	case getenv("CI_COMMIT_BRANCH") != "":
+		c.branch("refs/heads/"+getenv("CI_COMMIT_BRANCH"), getenv("CI_COMMIT_SHA"), false)
+	default:
+		c.Kind, c.Reason = Nothing, "a pipeline for "+strconv.Quote(source)+" is none that Sluice reviews or hydrates"
+	}
+	return c, c.check()
+}
+
+// check refuses what is not what it should be.
+func (c *Context) check() error {
+	if c.Kind == Nothing {
+		return nil
+	}
+	if !regexp.MustCompile(`^[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+$`).MatchString(c.Repository) {
+		return fmt.Errorf("%q is no path of a repository", c.Repository)
+	}
+	commit := regexp.MustCompile(`^[0-9a-f]{40}$`)
+	if !commit.MatchString(c.Head) {
+		return fmt.Errorf("the event's commit %q is none", c.Head)
+	}
+	if c.Base != "" && !commit.MatchString(c.Base) || strings.Trim(c.Base, "0") == "" {
+		c.Base = ""
+	}
+	if c.Kind == Review && c.MergeRequest <= 0 {
+		return fmt.Errorf("the event has no number of a merge request")
+	}
+	return nil
+}
