@@ -20,6 +20,7 @@ type CompareRequest struct {
 	Environments []string // without Base, which ones; with it, none means all
 	Against      Against
 	Key          []byte // of the masks' fingerprints
+	Preview      *Preview
 }
 
 // Against says what a commit is compared with.
@@ -42,6 +43,7 @@ type Comparison struct {
 	Rendered   int // targets, both sides together
 	Frozen     int // targets of frozen clusters, which the change does not reach
 	Mask       *diff.Masker
+	Preview    *PreviewResult // nil if none was asked for
 
 	h      *Hydrator
 	heads  map[string]*comparedSide
@@ -98,6 +100,12 @@ func (h *Hydrator) Compare(ctx context.Context, r CompareRequest) (*Comparison, 
 	}
 	c.compare()
 	c.out.heads = c.sides[1]
+	if c.request.Preview != nil {
+		var err error
+		if c.out.Preview, err = c.preview(ctx, c.request.Preview); err != nil {
+			return nil, err
+		}
+	}
 	return c.out, nil
 }
 

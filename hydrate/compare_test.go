@@ -165,3 +165,34 @@ func TestComparisonLeavesFrozenClustersOut(t *testing.T) {
 }
 
 func (r *repo) read(name string) string { return r.git("show", "HEAD:"+name) }
+
+func TestPreview(t *testing.T) {
+	r := demo(t)
+	r.hydrate(nil)
+	r.write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
+	r.commit("Canada")
+	preview := func(limit int) *PreviewResult {
+		c := r.compare(CompareRequest{Base: r.resolve("main~1"), Head: r.resolve("main"), Preview: &Preview{Branch: "sluice/preview/7", Title: "Canada", Limit: limit}})
+		return c.Preview
+	}
+	first := preview(0)
+	if again := preview(5); *first != *again || first.Head != r.git("rev-parse", "sluice/preview/7") {
+		t.Errorf("%+v %+v", first, again)
+	}
+	if got := r.git("diff", "--name-only", "sluice/preview/7^", "sluice/preview/7"); got != "prod/prod-us-1/shop/configmap-shop.yaml\nprod/prod-us-1/shop/deployment-shop.yaml" {
+		t.Errorf("the preview changes %q", got)
+	}
+	r.git("fsck", "--strict")
+	r.write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: MXN}\n")
+	r.commit("Mexico")
+	if second := preview(0); second.Head == first.Head || second.Base != first.Base {
+		// the base is main~1, another commit by now
+		if r.git("rev-parse", "sluice/preview/7") != second.Head {
+			t.Errorf("%+v", second)
+		}
+	}
+	c := r.compare(CompareRequest{Base: r.resolve("main"), Head: r.resolve("main"), Preview: &Preview{Branch: "sluice/preview/7"}})
+	if c.Preview.Reason == "" || r.git("branch", "--list", "sluice/preview/*") != "" {
+		t.Errorf("%+v: the branch is still there", c.Preview)
+	}
+}

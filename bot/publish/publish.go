@@ -1,0 +1,216 @@
+// Package publish puts a review on a merge request: one comment, found again by its author and marker, a commit status or a
+// check run. Every action may run twice. It never writes over a head that is newer than the one that was reviewed.
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/report"
+)
+
+// Forge is what publishing needs of a forge.
+type Forge interface {
+	forge.MergeRequests
+	forge.Comments
+	forge.Statuses
+	forge.Checks
+	Self(ctx context.Context) (forge.User, error)
+}
+
+// Outcome says what became of the comment.
+type Outcome string
+
+// The outcomes.
+const (
+	Created    Outcome = "created"
+	Updated    Outcome = "updated"
+	Unchanged  Outcome = "unchanged"
+	None       Outcome = "none"       // nothing to say, and nothing said before
+	Superseded Outcome = "superseded" // the merge request has a newer head: nothing was written
+	Closed     Outcome = "closed"     // it is neither open nor just merged: nothing was written
+)
+
+// Options of a publication.
+type Options struct {
+	ID      string // tells several comments on one merge request apart; "" for one
+	Context string // of the commit status, and the check's name
+	URL     string // of the run or of the full report
+	Checks  bool   // a check run with annotations, where the credential may write one
+}
+
+const (
+	margin = 512 // characters that a forge may count otherwise
+	steps  = 5   // of shortening when the forge finds a text too long all the same
+)
+
+// Review publishes a review: the comment first, then the status, so that a green status is never older than its reason.
+func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review, o Options) (Outcome, error) {
+	now, err := f.MergeRequest(ctx, repo, mr.Number)
+	if err != nil {
+		return "", fmt.Errorf("merge request %d: %w", mr.Number, err)
+	}
+	if now.Head != r.Head {
+		return Superseded, nil
+	}
+	out, err := comment(ctx, f, repo, mr.Number, r, o)
+	if err != nil {
+		return out, fmt.Errorf("comment on merge request %d: %w", mr.Number, err)
+	}
+	return out, Status(ctx, f, repo, r, o)
+}
+
+// Status writes the verdict on the head commit: as a check run where that is possible and asked for, else as a commit status.
+func Status(ctx context.Context, f interface {
+	forge.Statuses
+	forge.Checks
+}, repo forge.Repository, r *report.Review, o Options,
+) error {
+	state := forge.Failure
+	if r.Verdict == report.VerdictPass || r.Verdict == report.VerdictWarn {
+		state = forge.Success
+	}
+	if o.Checks {
+		summary, _ := report.Markdown(r, forgeSummary)
+		err := f.SetCheck(ctx, repo, forge.Check{
+			Name: o.Context, Commit: r.Head, State: state, Title: report.Headline(r), Summary: summary, URL: o.URL, Annotations: annotations(r),
+		})
+		if err == nil || !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrForbidden) {
+			return wrap("check run", err)
+		}
+	}
+	return wrap("commit status", f.SetStatus(ctx, repo, r.Head, forge.Status{Context: o.Context, State: state, Description: report.Headline(r), URL: o.URL}))
+}
+
+// forgeSummary is GitHub's limit of a check run's summary, less a margin.
+const forgeSummary = 65_535 - margin
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func annotations(r *report.Review) []forge.Annotation {
+	var out []forge.Annotation
+	for i := range r.Findings.Introduced {
+		f := &r.Findings.Introduced[i]
+		if f.File == "" {
+			continue
+		}
+		level := forge.Notice
+		switch f.Severity {
+		case report.SeverityError:
+			level = forge.Error
+		case report.SeverityWarning:
+			level = forge.Warning
+		}
+		out = append(out, forge.Annotation{Path: f.File, Line: max(f.Line, 1), Level: level, Title: f.Rule, Message: f.Message})
+	}
+	return out
+}
+
+// comment writes the one comment.
+func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r *report.Review, o Options) (Outcome, error) {
+	own, err := find(ctx, f, repo, number, o.ID)
+	if err != nil {
+		return "", err
+	}
+	if len(own) == 0 && silent(r) {
+		return None, nil
+	}
+	var last report.MarkerInfo
+	if len(own) > 0 {
+		last, _ = report.ParseMarker(own[0].Body)
+		r.Since = report.Since(last, r.Head, r.Changes)
+	}
+	limit := f.CommentLimit() - margin
+	for step := range steps {
+		body, digest := render(r, o.ID, limit)
+		out := Unchanged
+		switch {
+		case len(own) == 0:
+			out = Created
+			err = create(ctx, f, repo, number, o.ID, body)
+		case last.Digest != digest || last.Head != r.Head || report.Digest(own[0].Body) != digest:
+			out = Updated
+			err = f.EditComment(ctx, repo, number, own[0].ID, body)
+		}
+		if errors.Is(err, forge.ErrTooLong) && step < steps-1 {
+			limit = limit * 4 / 5 // one step down the ladder
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		return out, tidy(ctx, f, repo, number, own)
+	}
+	return "", err
+}
+
+// silent says that there is nothing to tell.
+func silent(r *report.Review) bool {
+	return r.Changes != nil && r.Changes.Empty() && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Journey) == 0 && len(r.Log) == 0
+}
+
+func render(r *report.Review, id string, limit int) (body, digest string) {
+	plain := *r
+	plain.Marker = ""
+	marker := report.MarkerInfo{ID: id, Head: r.Head, Groups: report.Remember(r.Changes)}
+	room := limit - len(report.Marker(marker)) - 64
+	text, _ := report.Markdown(&plain, room)
+	marker.Digest = report.Digest(text)
+	return report.Marker(marker) + "\n" + text, marker.Digest
+}
+
+// create makes the comment. If the forge's answer was lost, it looks whether the comment is there.
+func create(ctx context.Context, f Forge, repo forge.Repository, number int, id, body string) error {
+	_, err := f.CreateComment(ctx, repo, number, body)
+	if err == nil || !errors.Is(err, forge.ErrUnavailable) {
+		return err
+	}
+	own, again := find(ctx, f, repo, number, id)
+	if again == nil && slices.ContainsFunc(own, func(c forge.Comment) bool { return report.Digest(c.Body) == report.Digest(body) }) {
+		return nil
+	}
+	return err
+}
+
+// tidy deletes what two runs at once may have doubled; the oldest stays.
+func tidy(ctx context.Context, f Forge, repo forge.Repository, number int, own []forge.Comment) error {
+	for i := 1; i < len(own); i++ {
+		if err := f.DeleteComment(ctx, repo, number, own[i].ID); err != nil && !errors.Is(err, forge.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// find lists Sluice's own comments, oldest first: by marker, and by author. A credential that may not ask who it is, such as a
+// job's token, is a machine's: then any machine's comment with the marker is taken for its own.
+func find(ctx context.Context, f Forge, repo forge.Repository, number int, id string) ([]forge.Comment, error) {
+	self, err := f.Self(ctx)
+	if err != nil && !errors.Is(err, forge.ErrForbidden) && !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrNotFound) && !errors.Is(err, forge.ErrUnauthorized) {
+		return nil, err
+	}
+	all, err := f.Comments(ctx, repo, number)
+	if err != nil {
+		return nil, err
+	}
+	var out []forge.Comment
+	for _, c := range all {
+		info, ok := report.ParseMarker(c.Body)
+		if !ok || info.ID != id {
+			continue
+		}
+		if self.Login != "" && strings.EqualFold(c.Author.Login, self.Login) || self.Login == "" && c.Author.Bot {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
