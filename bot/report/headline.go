@@ -1,5 +1,7 @@
 package report
 
+import "strings"
+
 // Headline answers "what happens if this is merged" on one line of plain text, for a commit status.
 func Headline(r *Review) string {
 	text := headline(r, visible)
@@ -7,4 +9,42 @@ func Headline(r *Review) string {
 		text += "; " + words
 	}
 	return text
+}
+
+const wholeBlock = 1 << 20 // characters: a block of its own is never cut
+
+// JourneyBlock is the journey alone, for a comment that is brought up to date after its review.
+func JourneyBlock(rows []JourneyRow) string {
+	m := &markdown{r: &Review{Journey: rows}}
+	text, _ := m.journey().fit(wholeBlock)
+	return text
+}
+
+// LogBlock is the command log alone. Earlier are rows of a block that stands already, as LogRows reads them; most is how many
+// rows stay.
+func LogBlock(entries []CommandEntry, earlier []string, most int) string {
+	m := &markdown{r: &Review{Log: entries}}
+	text, _ := m.log().fit(wholeBlock)
+	fresh := LogRows(text)
+	rows := append(fresh, earlier...)
+	rows = rows[:min(len(rows), most)]
+	at := strings.Index(text, "<summary>")
+	end := strings.Index(text, "</summary>")
+	head, _, _ := strings.Cut(text[end:], fresh[0])
+	return text[:at] + "<summary>" + count(len(rows), "command") + head + strings.Join(rows, "\n") + "\n\n</details>\n"
+}
+
+// LogRows gives the rows of a command log.
+func LogRows(block string) []string {
+	var out []string
+	body := false
+	for line := range strings.SplitSeq(block, "\n") {
+		switch {
+		case strings.HasPrefix(line, "|---"):
+			body = true
+		case body && strings.HasPrefix(line, "|"):
+			out = append(out, line)
+		}
+	}
+	return out
 }

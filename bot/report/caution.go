@@ -1,0 +1,142 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+)
+
+// caution is one kind of grave effect, with the objects that have it.
+type caution struct {
+	name  diff.EffectName
+	risk  diff.Risk
+	items []cautionItem // the first ones, by the order of the groups
+	total int           // objects, each counted on every cluster
+	kinds int           // objects, each counted once
+}
+
+type cautionItem struct {
+	group   *diff.Group
+	object  *diff.ObjectChange
+	message string
+}
+
+const cautionItems = 4 // of one kind; the others are counted
+
+// cautions are the effects of critical and high risk, by kind, the gravest first.
+func cautions(c *diff.ChangeSet) []*caution {
+	byName := map[diff.EffectName]*caution{}
+	var out []*caution
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		for j := range g.Objects {
+			o := &g.Objects[j]
+			for k, e := range o.Effects {
+				if e.Risk.Rank() > diff.RiskHigh.Rank() {
+					continue
+				}
+				one := byName[e.Name]
+				if one == nil {
+					one = &caution{name: e.Name, risk: e.Risk}
+					byName[e.Name] = one
+					out = append(out, one)
+				}
+				if e.Risk.Rank() < one.risk.Rank() {
+					one.risk = e.Risk
+				}
+				if slices.ContainsFunc(o.Effects[:k], func(other diff.Effect) bool { return other.Name == e.Name }) {
+					continue // the object counts once
+				}
+				one.kinds++
+				one.total += len(g.Clusters)
+				if len(one.items) < cautionItems {
+					one.items = append(one.items, cautionItem{g, o, e.Message})
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *caution) int {
+		return cmp.Or(cmp.Compare(a.risk.Rank(), b.risk.Rank()), cmp.Compare(a.name, b.name))
+	})
+	return out
+}
+
+// effectWords says in plain words what an effect is.
+func effectWords(name diff.EffectName) string {
+	switch name {
+	case diff.EffectImmutable:
+		return "The cluster will refuse it"
+	case diff.EffectDataLoss:
+		return "Data may be lost"
+	case diff.EffectCRDRemoved:
+		return "A CustomResourceDefinition goes"
+	case diff.EffectCRDVersion:
+		return "A version of a CRD goes"
+	case diff.EffectNamespaceGone:
+		return "A namespace goes"
+	case diff.EffectStatefulGone:
+		return "A StatefulSet goes"
+	case diff.EffectStorageShrinks:
+		return "A volume cannot shrink"
+	case diff.EffectRolls:
+		return "Pods stop before new ones start"
+	case diff.EffectZeroReplicas:
+		return "No replica is left"
+	case diff.EffectRBACWidened:
+		return "Rights are widened"
+	case diff.EffectRecreated:
+		return "A workload is made anew"
+	case diff.EffectHook:
+		return "A hook runs"
+	case diff.EffectImage:
+		return "An image changes"
+	case diff.EffectSecret:
+		return "A secret changes"
+	}
+	return "Take care"
+}
+
+// withheldGroup are targets of one app that failed for one reason.
+type withheldGroup struct {
+	app, message string
+	before       bool
+	targets      int
+	where        []diff.Reach
+	byEnv        map[string]int
+}
+
+// withheldGroups puts targets together that fail alike; those of the most targets first.
+func withheldGroups(list []diff.Withheld) []*withheldGroup {
+	type key struct {
+		app, message string
+		before       bool
+	}
+	find := map[key]*withheldGroup{}
+	var out []*withheldGroup
+	for i := range list {
+		w := &list[i]
+		k := key{w.App, w.Message, w.Before}
+		g := find[k]
+		if g == nil {
+			g = &withheldGroup{app: w.App, message: w.Message, before: w.Before, byEnv: map[string]int{}}
+			find[k] = g
+			out = append(out, g)
+		}
+		g.add(w)
+	}
+	slices.SortStableFunc(out, func(a, b *withheldGroup) int { return cmp.Compare(b.targets, a.targets) })
+	return out
+}
+
+func (g *withheldGroup) add(w *diff.Withheld) {
+	g.targets++
+	i, ok := g.byEnv[w.Environment]
+	if !ok {
+		g.byEnv[w.Environment] = len(g.where)
+		g.where = append(g.where, diff.Reach{Environment: w.Environment, Pattern: w.Environment + "/" + w.Cluster, Clusters: 1})
+		return
+	}
+	g.where[i].Pattern = w.Environment // with its number: some of the environment's clusters
+	g.where[i].Clusters++
+}

@@ -1,0 +1,295 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+)
+
+// The ladder. What changes is a sequence of groups, gravest first, each a sequence of objects. Every rung is given to a
+// beginning of that sequence, so a graver change never has less than a lighter one:
+//
+//	full hunks ⊆ changed paths ⊆ objects by name ⊆ a row in the table; the rest is counted.
+//
+// Every step is a single walk that stops where its share of the room is used up, so the cost follows the limit and not the
+// number of objects. A first round holds room back for the higher rungs, a second gives what is left over to the lower ones.
+
+// unit is a group's shell (object nil) or one of its objects.
+type unit struct {
+	group  int
+	object *diff.ObjectChange
+	text   string // as it stands
+	size   int
+	lines  int // of hunks that were cut off
+}
+
+type ladder struct {
+	m      *markdown
+	groups []*diff.Group
+	units  []unit
+	rows   []string // of the first groups
+	sizes  []int    // of rows
+
+	named, paths, full int // how many units have at least this rung
+	used               int
+}
+
+// The shares of the room up to which the first round climbs, per cent.
+const (
+	shareRows  = 25
+	shareNamed = 40
+	sharePaths = 60
+	shareAll   = 100
+
+	shareObject = 4   // one object takes at most a quarter of the room
+	fewestLines = 8   // of a diff that is cut; less tells nothing
+	openGroups  = 12  // shown one by one; further ones are folded together
+	roomForRest = 900 // what the frames and the counts of the rest take
+)
+
+func newLadder(m *markdown, groups []*diff.Group) *ladder {
+	l := &ladder{m: m, groups: groups}
+	for i, g := range groups {
+		l.units = append(l.units, unit{group: i})
+		for _, o := range shownObjects(g) {
+			l.units = append(l.units, unit{group: i, object: o})
+		}
+	}
+	return l
+}
+
+// climb gives every unit its rung.
+func (l *ladder) climb(room int) {
+	room -= roomForRest
+	if room <= 0 {
+		return
+	}
+	l.giveRows(room * shareRows / shareAll)
+	l.giveNames(room * shareNamed / shareAll)
+	l.givePaths(room * sharePaths / shareAll)
+	l.giveHunks(room, false)
+	l.giveNames(room)
+	l.givePaths(room)
+	l.giveHunks(room, true)
+	l.giveRows(room)
+}
+
+func (l *ladder) giveRows(room int) {
+	for len(l.rows) < len(l.groups) {
+		text := l.m.rowOf(l.groups[len(l.rows)])
+		n := size(text)
+		if l.opened(len(l.rows)) {
+			n = 0 // its shell says it all
+		} else if l.used+n > room {
+			return
+		}
+		l.rows, l.sizes = append(l.rows, text), append(l.sizes, n)
+		l.used += n
+	}
+}
+
+// opened says that a group has its shell.
+func (l *ladder) opened(group int) bool {
+	return l.named > 0 && l.units[l.named-1].group >= group
+}
+
+func (l *ladder) giveNames(room int) {
+	for l.named < len(l.units) {
+		u := &l.units[l.named]
+		text, saved := "", 0
+		if u.object == nil {
+			text = l.m.shell(l.groups[u.group]) + shellEnd
+			if u.group < len(l.sizes) {
+				saved = l.sizes[u.group]
+			}
+		} else {
+			text = named(u.object)
+		}
+		n := size(text)
+		if l.used+n-saved > room {
+			return
+		}
+		if saved > 0 {
+			l.sizes[u.group] = 0
+		}
+		u.text, u.size = text, n
+		l.used += n - saved
+		l.named++
+	}
+}
+
+func (l *ladder) givePaths(room int) {
+	for l.paths < l.named {
+		u := &l.units[l.paths]
+		if u.object != nil {
+			text := withPaths(u.object)
+			n := size(text)
+			if l.used+n-u.size > room {
+				return
+			}
+			l.used += n - u.size
+			u.text, u.size = text, n
+		}
+		l.paths++
+	}
+}
+
+// giveHunks gives the full form. An object that is too large for its share is cut; in the last round, the one with which the
+// room ends too.
+func (l *ladder) giveHunks(room int, last bool) {
+	for l.full < l.paths {
+		u := &l.units[l.full]
+		if u.object == nil {
+			l.full++
+			continue
+		}
+		left := room - l.used + u.size
+		share := min(left, room/shareObject)
+		text, cut := l.fullWithin(u.object, share)
+		fits := text != "" && (last || cut == 0 || share < left)
+		if !fits {
+			return
+		}
+		n := size(text)
+		l.used += n - u.size
+		u.text, u.size, u.lines = text, n, cut
+		l.full++
+		if cut > 0 && share == left {
+			return // the room ends here
+		}
+	}
+}
+
+// fullWithin is an object's full form within a size; "" if too little of it would be left. Its cost follows the size.
+func (l *ladder) fullWithin(o *diff.ObjectChange, room int) (text string, cut int) {
+	most := o.Lines
+	if most > room {
+		most = room // each line takes more than one character
+	}
+	for range 6 {
+		text, cut = full(o, most)
+		n := size(text)
+		if n <= room {
+			return text, cut
+		}
+		shown := o.Lines - cut
+		next := min(shown*room/(n+1), shown-1)
+		if next < fewestLines {
+			return "", 0
+		}
+		most = next
+	}
+	return "", 0
+}
+
+// text writes the groups and counts what each rung has.
+func (l *ladder) text() string {
+	var out strings.Builder
+	opened, inFold := 0, false
+	last := -1
+	for i := range l.units[:l.named] {
+		u := &l.units[i]
+		if u.object == nil {
+			if last >= 0 {
+				out.WriteString(shellEnd)
+			}
+			if opened == openGroups && l.openedGroups() > openGroups+1 {
+				inFold = true
+				out.WriteString("\n<details><summary>" + count(l.openedGroups()-opened, "more group") + " of changes</summary>\n\n")
+			}
+			out.WriteString("\n" + strings.TrimSuffix(u.text, shellEnd))
+			opened++
+		} else {
+			if i >= l.full && i > 0 && l.units[i-1].object != nil && i-1 < l.full {
+				out.WriteString("\n")
+			}
+			out.WriteString(u.text)
+		}
+		last = u.group
+	}
+	if rest := l.unnamed(last); rest != "" {
+		out.WriteString("\n" + rest + "\n")
+	}
+	if last >= 0 {
+		out.WriteString(shellEnd)
+	}
+	if inFold {
+		out.WriteString("\n</details>\n")
+	}
+	l.writeRows(&out, last+1)
+	l.count(last)
+	return out.String()
+}
+
+func (l *ladder) openedGroups() int {
+	if l.named == 0 {
+		return 0
+	}
+	return l.units[l.named-1].group + 1
+}
+
+// unnamed counts the objects of the last open group that have no line.
+func (l *ladder) unnamed(group int) string {
+	var c diff.Counts
+	for i := l.named; i < len(l.units) && l.units[i].group == group; i++ {
+		switch l.units[i].object.Verb {
+		case diff.Added:
+			c.Added++
+		case diff.Removed:
+			c.Removed++
+		default:
+			c.Changed++
+		}
+	}
+	if total(c) == 0 {
+		return ""
+	}
+	return "And " + count(total(c), "more object") + ": " + changeCounts(c) + "."
+}
+
+func (l *ladder) writeRows(out *strings.Builder, from int) {
+	if from < len(l.rows) {
+		out.WriteString("\n**Further groups**\n\n" + row("", "App", "Where", "Objects", "In short") + "|---|---|---|---|---|\n")
+		for _, r := range l.rows[from:] {
+			out.WriteString(r)
+		}
+	}
+	rest := max(from, len(l.rows))
+	if rest >= len(l.groups) {
+		return
+	}
+	var c diff.Counts
+	apps := map[string]bool{}
+	for _, g := range l.groups[rest:] {
+		c.Add(g.Counts, len(g.Clusters))
+		apps[g.App] = true
+	}
+	out.WriteString("\nAnd " + count(len(l.groups)-rest, "more group") + " of " + count(len(apps), "app") + ": " +
+		joined(changeCounts(c), rolls(c.Workloads)) + ".\n")
+}
+
+// count notes what was cut.
+func (l *ladder) count(last int) {
+	cut := &l.m.cut
+	for i := range l.units {
+		u := &l.units[i]
+		if u.object == nil {
+			continue
+		}
+		switch {
+		case i < l.full && u.lines == 0:
+			cut.Full++
+		case i < l.full:
+			cut.Full++
+			cut.Lines += u.lines
+		case i < l.paths:
+			cut.Paths++
+		case i < l.named:
+			cut.Named++
+		default:
+			cut.Counted++
+		}
+	}
+	cut.GroupRows = max(0, len(l.rows)-last-1)
+	cut.Groups = len(l.groups) - max(len(l.rows), last+1)
+}

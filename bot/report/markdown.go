@@ -1,0 +1,323 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+)
+
+// Cut says how far a report was cut to fit. The zero value of everything but Full: nothing was.
+type Cut struct {
+	Full      int // objects with their changed fields in context
+	Lines     int // lines of those that were cut off
+	Paths     int // objects with the changed paths alone
+	Named     int // objects by name alone
+	Counted   int // objects that are counted alone
+	GroupRows int // groups that have a row alone
+	Groups    int // groups that are counted alone
+	AppRows   int // apps that have no row, but are counted
+	Findings  int // new findings that are counted alone
+	Others    int // messages, cautions and entries that are counted alone
+}
+
+// Any says that something was cut.
+func (c Cut) Any() bool {
+	c.Full = 0
+	return c != Cut{}
+}
+
+// markdown makes one comment.
+type markdown struct {
+	r     *Review
+	cut   Cut
+	left  int               // characters
+	since map[string]string // Group.ID → new, changed
+}
+
+const (
+	smallest    = 4000 // characters below which only the headline and the totals are written
+	roomForCut  = 700  // the line that says what was cut
+	roomForMore = 400  // what a part needs to count what it does not show
+)
+
+// Markdown is the comment on the merge request. It has at most limit characters, counted in UTF-16, which is never less than
+// what a forge counts; and nothing in it is live. What does not fit is cut by the ladder, least grave and least
+// far-reaching first; the headline, the cautions, the errors, the apps and all counts stay. The same review gives the same text.
+func Markdown(r *Review, limit int) (string, Cut) {
+	m := &markdown{r: r, since: map[string]string{}}
+	if r.Since != nil {
+		for _, id := range r.Since.New {
+			m.since[id] = "new"
+		}
+		for _, id := range r.Since.Changed {
+			m.since[id] = "changed"
+		}
+	}
+	mark := ""
+	if r.Marker != nil {
+		withDigest := *r.Marker
+		withDigest.Digest = Digest("")
+		mark = Marker(withDigest) + "\n"
+	}
+	body := m.body(limit - size(mark))
+	if r.Marker != nil {
+		withDigest := *r.Marker
+		withDigest.Digest = Digest(body)
+		mark = Marker(withDigest) + "\n"
+	}
+	return mark + body, m.cut
+}
+
+func (m *markdown) body(limit int) string {
+	top := "## Sluice: " + headline(m.r, code) + "\n\n" + m.status()
+	foot := m.footer()
+	if limit < smallest {
+		return m.least(limit)
+	}
+	m.left = limit - size(top) - size(foot) - roomForCut
+	// In the order in which they get their room; they are put together in the order in which they are read.
+	errors := m.take(m.errors(), 2)
+	withheld := m.take(m.withheld(), 2)
+	cautions := m.take(m.cautions(), 2)
+	journey := m.take(m.journey(), 4)
+	m.left -= 4 * roomForMore // kept back for the parts that come after the apps
+	apps, noise := m.apps()
+	m.left += 3 * roomForMore
+	findings := m.findings()
+	resolved := m.take(m.resolved(), 4)
+	warnings := m.take(m.warnings(), 4)
+	log := m.take(m.log(), 4)
+	groups := m.groups()
+	cut := m.cutLine()
+	out := top + errors + withheld + cautions + journey + findings + apps + noise + groups + resolved + warnings + log + cut + foot
+	if size(out) > limit { // headlines, links and counts alone are longer than the limit
+		m.cut = Cut{}
+		return m.least(limit)
+	}
+	return out
+}
+
+// take writes a part into a share of what is left.
+func (m *markdown) take(p *part, divisor int) string {
+	text, shown := p.fit(max(0, m.left) / divisor)
+	m.left -= size(text)
+	m.cut.Others += len(p.items) - shown
+	return text
+}
+
+// least is what is written where hardly anything fits.
+func (m *markdown) least(limit int) string {
+	if c := m.r.Changes; c != nil {
+		m.cut.Groups, m.cut.AppRows = len(c.Groups), len(c.Apps)
+		for i := range c.Groups {
+			m.cut.Counted += len(shownObjects(&c.Groups[i]))
+		}
+	}
+	m.cut.Findings = len(m.r.Findings.Introduced)
+	m.cut.Others = len(m.r.Errors) + len(m.r.Warnings)
+	var out string
+	for _, more := range []string{"## Sluice: " + headline(m.r, code) + "\n", "\n" + m.status(), "Run " + code(m.r.moreCommand()) + " to see the changes.\n"} {
+		if size(out)+size(more) <= limit {
+			out += more
+		}
+	}
+	return out
+}
+
+// status is the verdict and what is new since the last review.
+func (m *markdown) status() string {
+	var out strings.Builder
+	if sign, words := verdictWords(m.r); words != "" {
+		out.WriteString(sign + " **" + words + "**")
+		if text := m.verdictDetail(); text != "" {
+			out.WriteString(": " + text)
+		}
+		out.WriteString(".\n\n")
+	}
+	if d := m.r.Since; d != nil {
+		text := joined(withCount(len(d.New), "new"), withCount(len(d.Changed), "changed"), withCount(len(d.Gone), "gone"))
+		if text == "" {
+			out.WriteString("Since " + code(abbreviated(d.Commit)) + ": the same changes.\n\n")
+		} else {
+			out.WriteString("Since " + code(abbreviated(d.Commit)) + ", by group: " + text + m.sinceNames() + ".\n\n")
+		}
+	}
+	return out.String()
+}
+
+func withCount(n int, word string) string {
+	if n == 0 {
+		return ""
+	}
+	return number(n) + " " + word
+}
+
+// sinceNames names the first groups that are new or changed since the last review.
+func (m *markdown) sinceNames() string {
+	if m.r.Changes == nil {
+		return ""
+	}
+	var names []string
+	for i := range m.r.Changes.Groups {
+		g := &m.r.Changes.Groups[i]
+		if m.since[g.ID] == "" {
+			continue
+		}
+		if len(names) == maxNamed {
+			names = append(names, "…")
+			break
+		}
+		name := code(g.App) + " on " + code(patterns(g.Where, 2))
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " — " + strings.Join(names, ", ")
+}
+
+func (m *markdown) verdictDetail() string {
+	var parts []string
+	if n := len(m.r.Errors); n > 0 {
+		parts = append(parts, count(n, "error"))
+	}
+	if c := m.r.Changes; c != nil && len(c.Withheld) > 0 {
+		parts = append(parts, count(len(c.Withheld), "target")+" withheld")
+	}
+	if f := &m.r.Findings; len(f.Introduced)+len(f.Existing)+len(f.Resolved)+f.Exempted > 0 {
+		parts = append(parts, policyWords(f))
+	}
+	return joined(parts...)
+}
+
+// apps is the table of apps, and the line of folded noise.
+func (m *markdown) apps() (table, noise string) {
+	c := m.r.Changes
+	if c == nil {
+		return "", ""
+	}
+	noise = m.noise()
+	m.left -= size(noise)
+	p, rest := m.appRows(true)
+	if len(p.items) == 0 {
+		return "", noise
+	}
+	const wide = 2 // the rows with a summary take at most half of the room
+	text, shown := p.fit(m.left / wide)
+	if shown < len(p.items) {
+		p, rest = m.appRows(false)
+		text, shown = p.fit(m.left)
+	}
+	m.left -= size(text)
+	m.cut.AppRows = len(rest) - shown
+	return text, noise
+}
+
+// appRows are the rows of the apps in which something changes, rolls or is withheld; those of noise alone are in the line of noise.
+func (m *markdown) appRows(summaries bool) (*part, []*diff.App) {
+	var list []*diff.App
+	p := &part{}
+	for i := range m.r.Changes.Apps {
+		a := &m.r.Changes.Apps[i]
+		if total(a.Counts) == 0 && a.Counts.Workloads == 0 && a.Withheld == 0 {
+			continue
+		}
+		list = append(list, a)
+		p.items = append(p.items, appRow(a, summaries))
+	}
+	const open = 25
+	head := row("", "App", "Clusters", "Groups", "Added", "Changed", "Removed", "In short") + "|---|---|--:|--:|--:|--:|--:|---|\n"
+	p.head = head
+	p.tail = "\n"
+	if len(list) > open+open/2 {
+		p.fold, p.open, p.close = open, "\n<details><summary>More apps</summary>\n\n"+head, "\n</details>\n"
+	}
+	p.more = func(shown int) string {
+		var c diff.Counts
+		withheld := 0
+		for _, a := range list[shown:] {
+			c.Add(a.Counts, 1)
+			withheld += a.Withheld
+		}
+		held := ""
+		if withheld > 0 {
+			held = count(withheld, "target") + " withheld"
+		}
+		return "\n**And " + count(len(list)-shown, "more app") + "**, without a row: " + joined(changeCounts(c), rolls(c.Workloads), held) + ".\n"
+	}
+	return p, list
+}
+
+func appRow(a *diff.App, summaries bool) string {
+	where, words := number(a.Clusters), ""
+	if summaries {
+		if len(a.Where) > 0 {
+			where += " " + code(patterns(a.Where, 3))
+		}
+		words = prose(a.Summary)
+	}
+	if a.Withheld > 0 {
+		held := count(a.Withheld, "target") + " withheld"
+		if words != "" {
+			held = "; " + held
+		}
+		words += held
+	}
+	return row(sign(a.Risk), code(a.Name), where, number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed), plus(a.Counts.Removed), words)
+}
+
+// plus leaves zeros out of a table.
+func plus(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return number(n)
+}
+
+// noise counts what was folded.
+func (m *markdown) noise() string {
+	c := m.r.Changes
+	if c.Totals.Noise == 0 {
+		return ""
+	}
+	s := scopeOf(c)
+	out := "Folded noise: " + count(c.Totals.Noise, "object") + " on " + count(s.noisy, "cluster") + " with new version labels or checksums alone"
+	if len(s.quiet) > 0 {
+		const most = 5
+		names := make([]string, 0, most+1)
+		for i, a := range s.quiet {
+			if i == most {
+				names = append(names, count(len(s.quiet)-i, "more app"))
+				break
+			}
+			names = append(names, code(a))
+		}
+		out += "; nothing else in " + strings.Join(names, ", ")
+	}
+	return "\n" + out + ".\n"
+}
+
+// groups writes the groups of changes into what is left.
+func (m *markdown) groups() string {
+	if m.r.Changes == nil {
+		return ""
+	}
+	var list []*diff.Group
+	for i := range m.r.Changes.Groups {
+		if g := &m.r.Changes.Groups[i]; !quietGroup(g) {
+			list = append(list, g)
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	const heading = "\n### Changes\n"
+	l := newLadder(m, list)
+	l.climb(m.left - len(heading))
+	text := heading + l.text()
+	m.left -= size(text)
+	return text
+}

@@ -1,0 +1,263 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+)
+
+// naming says how a report writes what comes from outside: code for Markdown, visible for the terminal.
+type naming func(string) string
+
+// number writes 10000 as 10,000.
+func number(n int) string {
+	s := strconv.Itoa(n)
+	const group = 3
+	for i := len(s) - group; i > 0 && s[i-1] != '-'; i -= group {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// count writes `1 app`, `3 apps`.
+func count(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return number(n) + " " + one + "s"
+}
+
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
+}
+
+// changeCounts says what is added, changed and removed: `2 added, 240 changed`.
+func changeCounts(c diff.Counts) string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		word string
+	}{{c.Added, "added"}, {c.Changed, "changed"}, {c.Removed, "removed"}} {
+		if p.n > 0 {
+			parts = append(parts, number(p.n)+" "+p.word)
+		}
+	}
+	return joined(parts...)
+}
+
+// rolls says how many workloads get new pods; "" for none.
+func rolls(n int) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 workload rolls"
+	}
+	return number(n) + " workloads roll"
+}
+
+func total(c diff.Counts) int { return c.Added + c.Changed + c.Removed }
+
+// quietGroup says that a group has nothing but noise, and rolls nothing.
+func quietGroup(g *diff.Group) bool { return total(g.Counts) == 0 && g.Counts.Workloads == 0 }
+
+// scope is where the changes of a set go.
+type scope struct {
+	apps     []string // with a change, in the set's order
+	clusters int      // with a change
+	one      string   // the cluster, if it is one
+	noisy    int      // clusters with noise
+	quiet    []string // apps with noise alone
+}
+
+func scopeOf(c *diff.ChangeSet) scope {
+	real, noisy := map[string]bool{}, map[string]bool{}
+	var out scope
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		if g.Counts.Noise > 0 {
+			for _, name := range g.Clusters {
+				noisy[name] = true
+			}
+		}
+		if total(g.Counts) == 0 {
+			continue
+		}
+		for _, name := range g.Clusters {
+			real[name] = true
+		}
+		if len(real) == 1 && len(g.Where) == 1 {
+			out.one = g.Where[0].Pattern
+		}
+	}
+	out.clusters, out.noisy = len(real), len(noisy)
+	if out.clusters != 1 {
+		out.one = ""
+	}
+	for i := range c.Apps {
+		switch a := &c.Apps[i]; {
+		case total(a.Counts) > 0:
+			out.apps = append(out.apps, a.Name)
+		case a.Counts.Noise > 0:
+			out.quiet = append(out.quiet, a.Name)
+		}
+	}
+	return out
+}
+
+// headline answers "what happens if I merge this" on one line.
+func headline(r *Review, name naming) string {
+	c := r.Changes
+	if c == nil {
+		return "no review — the two sides could not be compared"
+	}
+	s := scopeOf(c)
+	withheld := ""
+	if n := len(c.Withheld); n > 0 {
+		withheld = count(n, "target") + " could not be rendered"
+	}
+	switch {
+	case len(s.apps) > 0:
+		what := count(len(s.apps), "app") + " change"
+		if len(s.apps) == 1 {
+			what = name(short(s.apps[0], maxHeadName)) + " changes"
+		}
+		where := "on " + count(s.clusters, "cluster")
+		if s.one != "" {
+			where = "on " + name(short(s.one, maxHeadName))
+		}
+		return what + " " + where + " — " + joined(changeCounts(c.Totals), rolls(c.Totals.Workloads), withheld)
+	case c.Totals.Noise > 0:
+		effect := rolls(c.Totals.Workloads)
+		if effect == "" {
+			effect = "nothing rolls"
+		}
+		return "only noise on " + count(s.noisy, "cluster") + " — " +
+			joined(count(c.Totals.Noise, "object")+" with new version labels or checksums", effect, withheld)
+	case withheld != "":
+		return "no answer — " + withheld
+	}
+	return "no effect — what the clusters run stays the same"
+}
+
+const maxHeadName = 80
+
+// policyWords says how many findings are new and how many are not: `2 new errors, 1 new warning; 17 were there before`.
+func policyWords(f *Findings) string {
+	fresh := ""
+	if n := len(f.Introduced); n > 0 {
+		var parts []string
+		for _, s := range []Severity{SeverityError, SeverityWarning} {
+			if k := f.Count(s); k > 0 {
+				parts = append(parts, count(k, "new "+string(s)))
+				n -= k
+			}
+		}
+		if n > 0 {
+			parts = append(parts, count(n, "new note"))
+		}
+		fresh = joined(parts...)
+	}
+	before := 0
+	for _, n := range f.Existing {
+		before += n
+	}
+	parts := []string{fresh}
+	if fresh == "" {
+		parts[0] = "nothing new"
+	}
+	if n := len(f.Resolved); n > 0 {
+		parts = append(parts, number(n)+" resolved")
+	}
+	if f.Exempted > 0 {
+		parts = append(parts, number(f.Exempted)+" exempted")
+	}
+	if before > 0 {
+		parts = append(parts, number(before)+" there before")
+	}
+	return joined(parts...)
+}
+
+// verdictWords is the answer to "may this be merged", with a sign.
+func verdictWords(r *Review) (sign, words string) {
+	switch r.Verdict {
+	case VerdictPass:
+		return "✅", "Policy passes"
+	case VerdictWarn:
+		return "⚠️", "Policy passes with warnings"
+	case VerdictFail:
+		return "❌", "Policy forbids it"
+	case VerdictError:
+		return "⛔", "Incomplete"
+	}
+	return "", ""
+}
+
+// sign of a risk, beside its word where there is room.
+func sign(r diff.Risk) string {
+	switch r {
+	case diff.RiskCritical:
+		return "🔴"
+	case diff.RiskHigh:
+		return "🟠"
+	case diff.RiskMedium:
+		return "🟡"
+	case diff.RiskLow:
+		return "🔵"
+	}
+	return "⚪"
+}
+
+// patterns says where a change goes, at most n places by name.
+func patterns(where []diff.Reach, n int) string {
+	if len(where) <= n {
+		return diff.Patterns(where)
+	}
+	rest := 0
+	for _, r := range where[n-1:] {
+		rest += r.Clusters
+	}
+	return diff.Patterns(where[:n-1]) + fmt.Sprintf(" and %s more", number(rest))
+}
+
+// places names clusters of one environment: each if they are few.
+func places(environment string, clusters []string) string {
+	const most = 3
+	prefix := ""
+	if environment != "" {
+		prefix = environment + "/"
+	}
+	if len(clusters) > most && environment == "" {
+		return count(len(clusters), "cluster")
+	}
+	if len(clusters) > most {
+		return fmt.Sprintf("%s (%s)", environment, number(len(clusters)))
+	}
+	names := make([]string, len(clusters))
+	for i, c := range clusters {
+		names[i] = prefix + c
+	}
+	return strings.Join(names, ", ")
+}
+
+// moreCommand shows everything on a laptop.
+func (r *Review) moreCommand() string {
+	switch {
+	case r.Links.Command != "":
+		return r.Links.Command
+	case r.Against != "":
+		return "sluice diff --against " + r.Against + " " + abbreviated(r.Head)
+	}
+	return "sluice diff " + abbreviated(r.Base) + " " + abbreviated(r.Head)
+}
+
+func abbreviated(commit string) string {
+	const length = 12
+	if len(commit) > length {
+		return commit[:length]
+	}
+	return commit
+}
