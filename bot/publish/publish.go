@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
@@ -125,19 +124,22 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 		return None, nil
 	}
 	var last report.MarkerInfo
+	var kept string
 	if len(own) > 0 {
 		last, _ = report.ParseMarker(own[0].Body)
 		r.Since = report.Since(last, r.Head, r.Changes)
+		kept = blocks(own[0].Body)
 	}
 	limit := f.CommentLimit() - margin
 	for step := range steps {
-		body, digest := render(r, o.ID, limit)
+		body, digest := render(r, o.ID, limit-len(kept))
+		body += kept
 		out := Unchanged
 		switch {
 		case len(own) == 0:
 			out = Created
 			err = create(ctx, f, repo, number, o.ID, body)
-		case last.Digest != digest || last.Head != r.Head || report.Digest(own[0].Body) != digest:
+		case last.Digest != digest || last.Head != r.Head:
 			out = Updated
 			err = f.EditComment(ctx, repo, number, own[0].ID, body)
 		}
@@ -159,13 +161,11 @@ func silent(r *report.Review) bool {
 }
 
 func render(r *report.Review, id string, limit int) (body, digest string) {
-	plain := *r
-	plain.Marker = ""
-	marker := report.MarkerInfo{ID: id, Head: r.Head, Groups: report.Remember(r.Changes)}
-	room := limit - len(report.Marker(marker)) - 64
-	text, _ := report.Markdown(&plain, room)
-	marker.Digest = report.Digest(text)
-	return report.Marker(marker) + "\n" + text, marker.Digest
+	marked := *r
+	marked.Marker = &report.MarkerInfo{ID: id, Head: r.Head, Groups: report.Remember(r.Changes)}
+	body, _ = report.Markdown(&marked, limit)
+	info, _ := report.ParseMarker(body)
+	return body, info.Digest
 }
 
 // create makes the comment. If the forge's answer was lost, it looks whether the comment is there.
@@ -175,7 +175,7 @@ func create(ctx context.Context, f Forge, repo forge.Repository, number int, id,
 		return err
 	}
 	own, again := find(ctx, f, repo, number, id)
-	if again == nil && slices.ContainsFunc(own, func(c forge.Comment) bool { return report.Digest(c.Body) == report.Digest(body) }) {
+	if again == nil && len(own) > 0 {
 		return nil
 	}
 	return err

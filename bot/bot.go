@@ -1,0 +1,213 @@
+// Package bot does what a merge request or a branch asks for: reviews, previews, hydrations, commands. It works level-triggered:
+// a task says where to look, never what to find, and every action may run twice. It knows forges by their roles and
+// repositories by what a Workspace can do; who wires them, and who hands out tasks, is elsewhere.
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// Place is a repository on a configured forge.
+type Place struct {
+	Forge string // the name that the configuration gives it
+	Repo  forge.Repository
+}
+
+// String is `forge:owner/name`.
+func (p Place) String() string { return p.Forge + ":" + p.Repo.Path }
+
+// Kind of a task.
+type Kind string
+
+// The kinds.
+const (
+	TaskReview  Kind = "review"  // look at a merge request
+	TaskTrunk   Kind = "trunk"   // look at the trunk, and at what promotions wait for
+	TaskComment Kind = "comment" // look at a new comment
+	TaskSweep   Kind = "sweep"   // look at everything
+)
+
+// Task says where to look.
+type Task struct {
+	Place   Place
+	Kind    Kind
+	Number  int    // of the merge request
+	Comment int64  // of TaskComment
+	Force   bool   // review again although nothing moved
+	Ref     string // branch that was pushed, of TaskTrunk; "" is the trunk
+}
+
+// Forge is what the bot needs of a forge.
+type Forge interface {
+	publish.Forge
+	forge.Reactions
+	Access(ctx context.Context, repo forge.Repository, login string) (forge.Access, error)
+	InTeam(ctx context.Context, repo forge.Repository, team, login string) (bool, error)
+}
+
+// Workspace is a repository that was fetched. It belongs to one task at a time.
+type Workspace interface {
+	// Revision fetches a ref, a branch or a commit, and gives the commit.
+	Revision(ctx context.Context, rev string) (gitstore.Commit, error)
+	MergeBase(ctx context.Context, a, b gitstore.Commit) (gitstore.Commit, error)
+	Fleet(ctx context.Context, tree gitstore.Hash) (*fleet.Fleet, fleet.Problems, error)
+	// Review compares and judges by the policy of a tree. Nothing is fetched with credentials for an untrusted change.
+	Review(ctx context.Context, r ReviewRequest) (*report.Review, *hydrate.PreviewResult, error)
+	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
+	Running(ctx context.Context, tree gitstore.Hash) ([]hydrate.Running, error)
+	DropPreview(ctx context.Context, branch string) error
+	Close()
+}
+
+// ReviewRequest asks a Workspace for a review.
+type ReviewRequest struct {
+	Base, Head gitstore.Commit
+	Policy     gitstore.Hash // tree whose policy judges: the target branch's
+	Trusted    bool
+	Preview    *hydrate.Preview
+}
+
+// Workspaces opens repositories.
+type Workspaces interface {
+	Open(ctx context.Context, p Place) (Workspace, error)
+}
+
+// Settings are a repository's.
+type Settings struct {
+	Context    string // of commit statuses. Default: sluice
+	Drafts     bool   // review drafts too
+	Labels     []string
+	SkipLabels []string
+	Previews   bool
+	PreviewCap int // targets
+	PerPush    int // refs
+	Checks     bool
+	TrustForks bool // review forks of people with write access only; never all
+	URL        func(number int) string
+}
+
+// Config of a Bot.
+type Config struct {
+	Forges     map[string]Forge
+	Workspaces Workspaces
+	Settings   func(Place) Settings
+	Again      func(ctx context.Context, t Task) error // hands out another task
+	Places     func(ctx context.Context) ([]Place, error)
+	Clock      func() time.Time
+	Log        *slog.Logger
+	Observe    func(what, result string, took time.Duration) // nil: nobody counts
+}
+
+// Bot does tasks. Safe for concurrent use; two tasks of one place at once only do the same work twice.
+type Bot struct {
+	Config
+	mu   sync.Mutex
+	done map[string]string // what a task last worked on, so that a sweep does not do it again
+}
+
+// New makes a Bot.
+func New(c Config) *Bot {
+	if c.Observe == nil {
+		c.Observe = func(string, string, time.Duration) {}
+	}
+	return &Bot{Config: c, done: map[string]string{}}
+}
+
+// ErrUnknownForge is a task for a forge that is not configured.
+var ErrUnknownForge = errors.New("no such forge is configured")
+
+// Do does a task.
+func (b *Bot) Do(ctx context.Context, t Task) error {
+	f, ok := b.Forges[t.Place.Forge]
+	if !ok {
+		return fmt.Errorf("%s: %w", t.Place, ErrUnknownForge)
+	}
+	began := b.Clock()
+	j := &job{Bot: b, forge: f, place: t.Place, task: t, settings: b.Settings(t.Place), log: b.Log.With("repository", t.Place.String(), "task", string(t.Kind))}
+	defer j.close()
+	var err error
+	switch t.Kind {
+	case TaskReview:
+		err = j.review(ctx, t.Number)
+	case TaskTrunk:
+		err = j.trunk(ctx)
+	case TaskComment:
+		err = j.comment(ctx)
+	case TaskSweep:
+		err = j.sweep(ctx)
+	default:
+		err = fmt.Errorf("there is no task %q", t.Kind)
+	}
+	result := "ok"
+	if err != nil {
+		result = "error"
+	}
+	b.Observe(string(t.Kind), result, b.Clock().Sub(began))
+	return err
+}
+
+// job is one task being done.
+type job struct {
+	*Bot
+	forge    Forge
+	place    Place
+	task     Task
+	settings Settings
+	log      *slog.Logger
+	space    Workspace
+}
+
+func (j *job) close() {
+	if j.space != nil {
+		j.space.Close()
+	}
+}
+
+// open opens the repository once.
+func (j *job) open(ctx context.Context) error {
+	if j.space != nil {
+		return nil
+	}
+	var err error
+	if j.space, err = j.Workspaces.Open(ctx, j.place); err != nil {
+		return fmt.Errorf("open %s: %w", j.place, err)
+	}
+	return nil
+}
+
+// seen says whether the same state was worked on already, and remember notes it.
+func (j *job) seen(key, state string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.done[j.place.String()+" "+key] == state
+}
+
+func (j *job) remember(key, state string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.done[j.place.String()+" "+key] = state
+}
+
+// wants says whether a merge request is one to review.
+func (j *job) wants(mr *forge.MergeRequest) bool {
+	if mr.Draft && !j.settings.Drafts {
+		return false
+	}
+	has := func(label string) bool { return slices.Contains(mr.Labels, label) }
+	return !slices.ContainsFunc(j.settings.SkipLabels, has) && (len(j.settings.Labels) == 0 || slices.ContainsFunc(j.settings.Labels, has))
+}
+
+func previewBranch(number int) string { return fmt.Sprintf("sluice/preview/%d", number) }

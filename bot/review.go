@@ -1,0 +1,177 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/hydrate"
+)
+
+// review looks at a merge request and brings comment, status and preview to what they should be.
+func (j *job) review(ctx context.Context, number int) error {
+	mr, err := j.forge.MergeRequest(ctx, j.place.Repo, number)
+	if errors.Is(err, forge.ErrNotFound) {
+		return nil // gone, or never there: nothing to do
+	}
+	if err != nil {
+		return err
+	}
+	log := j.log.With("merge_request", number, "head", mr.Head)
+	if mr.State != forge.Open {
+		return j.closed(ctx, mr)
+	}
+	if !j.wants(mr) {
+		log.Info("left out: a draft, or its labels say so")
+		return nil
+	}
+	trusted, by, err := j.trusted(ctx, mr)
+	if err != nil {
+		return err
+	}
+	if !trusted {
+		log.Info("waits for trust", "author", mr.Author.Login)
+		return j.forge.SetStatus(ctx, j.place.Repo, mr.Head, forge.Status{
+			Context: j.context(), State: forge.Pending, Description: "not rendered: somebody with write access must comment `/sluice trust`",
+		})
+	}
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	target, err := j.space.Revision(ctx, "refs/heads/"+mr.TargetBranch)
+	if err != nil {
+		return fmt.Errorf("target branch %s: %w", mr.TargetBranch, err)
+	}
+	state := mr.Head + " on " + target.Hash.String() + " " + strings.Join(mr.Labels, ",")
+	key := fmt.Sprintf("mr/%d", number)
+	if !j.task.Force && j.seen(key, state) {
+		return nil
+	}
+	outcome, err := j.reviewHead(ctx, mr, by == "")
+	if err != nil {
+		return err
+	}
+	log.Info("reviewed", "comment", string(outcome))
+	if outcome == publish.Superseded { // a newer head has a task of its own; this makes sure of it
+		return j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: number})
+	}
+	j.remember(key, state)
+	return nil
+}
+
+// reviewHead renders, compares and publishes. own is a change of somebody with write access; others' are rendered without
+// credentials and get no preview.
+func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) (publish.Outcome, error) {
+	head, err := j.space.Revision(ctx, j.forge.MergeRequestRef(mr.Number))
+	if err != nil {
+		return "", fmt.Errorf("head of merge request %d: %w", mr.Number, err)
+	}
+	if head.Hash.String() != mr.Head {
+		return publish.Superseded, nil
+	}
+	target, err := j.space.Revision(ctx, "refs/heads/"+mr.TargetBranch)
+	if err != nil {
+		return "", err
+	}
+	base, err := j.space.MergeBase(ctx, target, head)
+	if err != nil {
+		return "", err
+	}
+	request := ReviewRequest{Base: base, Head: head, Policy: target.Tree, Trusted: own}
+	if own && j.settings.Previews {
+		request.Preview = &hydrate.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: j.settings.PreviewCap}
+	}
+	review, preview, err := j.space.Review(ctx, request)
+	if err != nil {
+		return "", err
+	}
+	review.Repository = j.place.Repo.Path
+	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
+	if preview != nil && preview.Head != "" {
+		review.Links.Full = compareLink(mr.URL, preview)
+	}
+	if j.settings.URL != nil {
+		review.Links.HTML = j.settings.URL(mr.Number)
+	}
+	return publish.Review(ctx, j.forge, j.place.Repo, mr, review, publish.Options{Context: j.context(), URL: mr.URL, Checks: j.settings.Checks})
+}
+
+// compareLink is the forge's own view of the preview: what lies between its two commits.
+func compareLink(url string, p *hydrate.PreviewResult) string {
+	if base, _, ok := strings.Cut(url, "/-/merge_requests/"); ok {
+		return base + "/-/compare/" + p.Base + "..." + p.Head
+	}
+	if base, _, ok := strings.Cut(url, "/pull/"); ok {
+		return base + "/compare/" + p.Base + "..." + p.Head
+	}
+	return ""
+}
+
+func (j *job) context() string {
+	if j.settings.Context != "" {
+		return j.settings.Context
+	}
+	return "sluice"
+}
+
+// closed cleans up behind a merge request.
+func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
+	key := fmt.Sprintf("mr/%d", mr.Number)
+	if j.seen(key, string(mr.State)) {
+		return nil
+	}
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	if target, err := j.space.Revision(ctx, "refs/heads/"+mr.TargetBranch); err == nil {
+		if _, _, err := j.space.Fleet(ctx, target.Tree); err != nil {
+			j.log.Debug("the target branch has no fleet: previews are looked for all the same")
+		}
+	}
+	if err := j.space.DropPreview(ctx, previewBranch(mr.Number)); err != nil {
+		return err
+	}
+	if mr.State == forge.Merged {
+		if err := j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk}); err != nil {
+			return err
+		}
+	}
+	j.remember(key, string(mr.State))
+	return nil
+}
+
+// trustContext is the commit status by which somebody's trust in a head is kept: on the forge, bound to the commit.
+const trustContext = "sluice/trust"
+
+// trusted says whether a merge request may be rendered, and by whose word if its author may not write.
+func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
+	if !mr.Fork {
+		access, err := j.forge.Access(ctx, j.place.Repo, mr.Author.Login)
+		if err != nil && !errors.Is(err, forge.ErrNotFound) {
+			return false, "", err
+		}
+		// A branch in the repository itself was pushed by somebody who may write; a machine's account may have no access level.
+		if access >= forge.AccessWrite || mr.Author.Bot {
+			return true, "", nil
+		}
+	} else if access, err := j.forge.Access(ctx, j.place.Repo, mr.Author.Login); err == nil && access >= forge.AccessWrite {
+		return true, mr.Author.Login, nil // theirs, but on another repository: no credentials
+	}
+	self, err := j.forge.Self(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	statuses, err := j.forge.Statuses(ctx, j.place.Repo, mr.Head)
+	if err != nil {
+		return false, "", err
+	}
+	for _, s := range statuses {
+		if s.Context == trustContext && s.State == forge.Success && strings.EqualFold(s.Author.Login, self.Login) {
+			return true, s.Description, nil
+		}
+	}
+	return false, "", nil
+}

@@ -1,0 +1,186 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// trunk hydrates the trunk's tip, says so on the commits and on the merge requests that brought them, and has the open
+// merge requests looked at again: their base moved.
+func (j *job) trunk(ctx context.Context) error {
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	tip, f, err := j.trunkTip(ctx)
+	if err != nil {
+		return err
+	}
+	if f == nil {
+		return nil
+	}
+	result, err := j.space.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: j.settings.PerPush})
+	if err != nil {
+		return err
+	}
+	if err := j.sayHydrated(ctx, tip, result); err != nil {
+		return err
+	}
+	if err := j.journeys(ctx, tip, f, result); err != nil {
+		return err
+	}
+	if j.seen("trunk", tip.Hash.String()) {
+		return nil
+	}
+	if err := j.othersAgain(ctx, f.Spec.Trunk); err != nil {
+		return err
+	}
+	j.remember("trunk", tip.Hash.String())
+	for _, e := range result.Environments {
+		if e.Status == hydrate.StatusConflict {
+			return fmt.Errorf("environment %s: %s", e.Name, e.Reason) // another look, a little later
+		}
+	}
+	return nil
+}
+
+// trunkTip is the trunk's commit and its fleet. A commit whose fleet cannot be read gets a red status, and no error: only a
+// new commit helps.
+func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, error) {
+	tip, err := j.space.Revision(ctx, "HEAD")
+	if err != nil {
+		return tip, nil, err
+	}
+	f, _, err := j.space.Fleet(ctx, tip.Tree)
+	if err == nil && f.Spec.Trunk != "" {
+		if trunk, err := j.space.Revision(ctx, "refs/heads/"+f.Spec.Trunk); err == nil && trunk.Hash != tip.Hash {
+			tip = trunk
+			f, _, err = j.space.Fleet(ctx, tip.Tree)
+			return tip, f, j.brokenFleet(ctx, tip, err)
+		}
+	}
+	return tip, f, j.brokenFleet(ctx, tip, err)
+}
+
+func (j *job) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) error {
+	problems, broken := errors.AsType[fleet.Problems](err)
+	if !broken {
+		return err
+	}
+	return j.forge.SetStatus(ctx, j.place.Repo, tip.Hash.String(), forge.Status{
+		Context: j.context() + "/hydrate", State: forge.Failure, Description: fmt.Sprintf("%d problems in the fleet: %s", len(problems), problems[0]),
+	})
+}
+
+// sayHydrated writes a status for each environment on the source commit.
+func (j *job) sayHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.Result) error {
+	for _, e := range r.Environments {
+		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {
+			continue
+		}
+		s := forge.Status{Context: j.context() + "/" + e.Name, State: forge.Success, Description: e.Summary()}
+		if !e.Status.OK() {
+			s.State = forge.Failure
+		}
+		if err := j.forge.SetStatus(ctx, j.place.Repo, tip.Hash.String(), s); err != nil {
+			return fmt.Errorf("status of %s: %w", e.Name, err)
+		}
+		if e.New != "" && e.New != e.Old {
+			// The rendered commit may live in another repository: then the forge does not know it here.
+			err := j.forge.SetStatus(ctx, j.place.Repo, e.New, s)
+			if err != nil && !errors.Is(err, forge.ErrNotFound) && !errors.Is(err, forge.ErrUnsupported) {
+				return fmt.Errorf("status of the rendered commit of %s: %w", e.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// journeys brings the journey in the comment of the merge requests behind the tip up to date.
+func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result) error {
+	merged, err := j.forge.MergeRequestsOf(ctx, j.place.Repo, tip.Hash.String())
+	if err != nil || len(merged) == 0 {
+		return err
+	}
+	running, err := j.space.Running(ctx, tip.Tree)
+	if err != nil {
+		return err
+	}
+	rows := journey(tip.Hash, running, f, result)
+	for _, mr := range merged {
+		if mr.State != forge.Merged {
+			continue
+		}
+		if err := publish.Journey(ctx, j.forge, j.place.Repo, mr.Number, "", rows); err != nil {
+			return fmt.Errorf("journey of merge request %d: %w", mr.Number, err)
+		}
+	}
+	return nil
+}
+
+// journey says where a commit stands in each environment.
+func journey(commit gitstore.Hash, running []hydrate.Running, f *fleet.Fleet, result *hydrate.Result) []report.JourneyRow {
+	var out []report.JourneyRow
+	status := map[string]hydrate.EnvironmentResult{}
+	if result != nil {
+		for _, e := range result.Environments {
+			status[e.Name] = e
+		}
+	}
+	for _, r := range running {
+		row := report.JourneyRow{Environment: r.Environment, State: "not rendered yet"}
+		if !r.Source.IsZero() {
+			row.Commit, row.Since = r.Source.String(), r.Since.UTC().Truncate(time.Second)
+			row.State = "runs another commit"
+		}
+		e, known := status[r.Environment]
+		switch {
+		case r.Source == commit:
+			row.State = "runs it"
+		case known && !e.Status.OK():
+			row.State, row.Waits = string(e.Status), e.Reason
+		default:
+			if env, ok := f.Environment(r.Environment); ok && len(env.After) > 0 {
+				row.Waits = "promotion from " + env.After[0]
+			}
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// othersAgain has every open merge request on the trunk looked at.
+func (j *job) othersAgain(ctx context.Context, trunk string) error {
+	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo, trunk)
+	if err != nil {
+		return err
+	}
+	for _, mr := range open {
+		if err := j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep has everything looked at: what no webhook told of is found here.
+func (j *job) sweep(ctx context.Context) error {
+	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo, "")
+	if err != nil {
+		return err
+	}
+	for _, mr := range open {
+		if err := j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number}); err != nil {
+			return err
+		}
+	}
+	return j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk})
+}

@@ -1,0 +1,100 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/cmd/internal/config"
+)
+
+func parse(text string) (*config.Config, error) {
+	return config.Parse("sluice.yaml", []byte(text), config.Sources{
+		Getenv: func(k string) string { return map[string]string{"TOKEN": "t0ken\n", "HOOK": "h00k"}[k] },
+		Read: func(f string) ([]byte, error) {
+			if f != "/run/key" {
+				return nil, &os.PathError{Op: "open", Path: f, Err: os.ErrNotExist}
+			}
+			return []byte("k3y\n"), nil
+		},
+	})
+}
+
+const good = `
+url: https://sluice.example.com
+mirrors: 512Mi
+sweep: 1m
+forges:
+  - kind: github
+    app: {id: 7, key: {file: /run/key}}
+    secrets: [{env: HOOK}]
+    repositories: ["acme/*"]
+    settings: {labels: [fleet], drafts: false}
+    overrides:
+      - {repositories: [acme/edge], settings: {drafts: true, previews: false}}
+  - name: ours
+    kind: gitlab
+    api: https://git.example.com/sub/api/v4
+    token: {env: TOKEN}
+    secrets: [{env: HOOK}]
+    repositories: ["platform/**"]
+`
+
+func TestParse(t *testing.T) {
+	c, err := parse(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Mirrors != 512<<20 || c.Sweep != time.Minute || c.Workers != 4 || c.Listen != ":8080" || c.Queue.Replicas != 1 {
+		t.Errorf("%+v", c)
+	}
+	hub, lab := &c.Forges[0], &c.Forges[1]
+	if hub.Git != "https://github.com" || hub.Name != "github" || string(hub.App.Key.Bytes()) != "k3y" || string(lab.Token.Bytes()) != "t0ken" || lab.Git != "https://git.example.com/sub" {
+		t.Errorf("%+v", c.Forges)
+	}
+	if s := fmt.Sprintf("%v %+v", c.Forges, lab.Token); strings.Contains(s, "t0ken") && !strings.Contains(s, "(secret)") {
+		t.Errorf("a secret shows: %s", s)
+	}
+	if s := hub.For("acme/edge"); !*s.Drafts || *s.Previews || s.Labels[0] != "fleet" {
+		t.Errorf("%+v", s)
+	}
+	for repo, want := range map[string]bool{"acme/fleet": true, "acme/a/b": false, "other/fleet": false} {
+		if hub.Has(repo) != want {
+			t.Errorf("%s: %v", repo, !want)
+		}
+	}
+	if !lab.Has("platform/a/b") || lab.Has("platform") {
+		t.Error("groups and their subgroups")
+	}
+}
+
+func TestParseSaysEverythingAtOnce(t *testing.T) {
+	_, err := parse(`
+workers: -1
+sweep: 1s
+url: ftp://x
+forges:
+  - {kind: gitea, name: A}
+  - {kind: github, repositories: [fleet], secrets: [{env: NOTHING}], token: {file: /none}, api: "https://u:p@x/"}
+  - {kind: github, app: {id: 1}, signing: [{env: HOOK}], repositories: ["a/b"]}
+`)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		"workers: -1", "sweep: 1s", "url: \"ftp://x\"", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
+		"/none", "no http or https URL without credentials", "\"fleet\" is no pattern", "forges[2]: the name \"github\" is taken", "forges[2].app: an app needs", "forges[2].signing",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in\n%v", want, err)
+		}
+	}
+	if _, err := parse("workrs: 3\nforges: []"); err == nil || !strings.Contains(err.Error(), "line 1") {
+		t.Errorf("an unknown key: %v", err)
+	}
+	if _, err := parse("forges: []"); err == nil || !strings.Contains(err.Error(), "at least one") {
+		t.Errorf("no forge: %v", err)
+	}
+}

@@ -1,0 +1,50 @@
+package hydrate
+
+import (
+	"context"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// Running says what an environment's branch holds.
+type Running struct {
+	Environment string
+	Branch      string
+	Tip         gitstore.Hash // zero: there is no branch yet
+	Source      gitstore.Hash // the commit it was rendered from; zero if its record cannot be read
+	Since       time.Time     // of the branch's last commit
+	Foreign     string        // why the tip is not Sluice's own work; "" if it is
+}
+
+// Running reads what every environment of a fleet runs, from the branches alone.
+func (h *Hydrator) Running(ctx context.Context, tree gitstore.Hash) ([]Running, error) {
+	v, err := h.open(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := h.Branches.List(ctx, v.fleet.BranchPrefixes()...)
+	if err != nil {
+		return nil, err
+	}
+	var out []Running
+	for _, e := range v.fleet.Spec.Environments {
+		one := Running{Environment: e.Name, Branch: v.fleet.EnvironmentBranch(e.Name)}
+		one.Tip = refs[one.Branch]
+		if !one.Tip.IsZero() {
+			if err := h.Branches.Fetch(ctx, one.Tip); err != nil {
+				return nil, err
+			}
+			st, err := h.readState(ctx, one.Branch, one.Tip)
+			if err != nil {
+				return nil, err
+			}
+			one.Since, one.Foreign = st.tip.Committer.When, st.foreign
+			if source, err := gitstore.ParseHash(st.record.Source); err == nil {
+				one.Source = source
+			}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
