@@ -140,11 +140,15 @@ func sentence(s string, in func(string) string) string {
 		}
 		gap(&out)
 		text := strings.Join(pending, " ")
-		bare := strings.TrimRight(text, ".,;:")
+		bare := strings.TrimRight(text, punctuation)
 		if bare == "" {
 			bare = text
 		}
-		out.WriteString(in(bare) + text[len(bare):])
+		quoted := bare
+		if n := len(bare); n > 2 && bare[0] == '`' && bare[n-1] == '`' && !strings.Contains(bare[1:n-1], "`") {
+			quoted = bare[1 : n-1] // the message has it in code already
+		}
+		out.WriteString(in(quoted) + text[len(bare):])
 		pending = pending[:0]
 	}
 	for word := range strings.FieldsSeq(s) {
@@ -155,7 +159,7 @@ func sentence(s string, in func(string) string) string {
 			continue
 		}
 		pending = append(pending, word)
-		if strings.ContainsRune(".,;:", rune(word[len(word)-1])) {
+		if strings.IndexByte(punctuation, word[len(word)-1]) >= 0 {
 			flush()
 		}
 	}
@@ -163,7 +167,10 @@ func sentence(s string, in func(string) string) string {
 	return out.String()
 }
 
-const maxSentence = 600
+const (
+	maxSentence = 600
+	punctuation = ".,;:?"
+)
 
 func gap(out *strings.Builder) {
 	if out.Len() > 0 {
@@ -177,7 +184,7 @@ func plainWord(w string) bool {
 		return true
 	}
 	w = strings.TrimPrefix(w, "(")
-	if i := len(w) - 1; i > 0 && strings.IndexByte(".,;:", w[i]) >= 0 {
+	if i := len(w) - 1; i > 0 && strings.IndexByte(punctuation, w[i]) >= 0 {
 		w = w[:i]
 	}
 	w = strings.TrimSuffix(w, ")")
@@ -195,6 +202,7 @@ func plainWord(w string) bool {
 			}
 		case c >= '0' && c <= '9':
 			numbers++
+		case c == '\'' && i > 0 && i == len(w)-2: // the volume's
 		default:
 			return false
 		}

@@ -30,6 +30,8 @@ type ladder struct {
 	rows   []string // of the first groups
 	sizes  []int    // of rows
 
+	ofApp map[string]int
+
 	named, paths, full int // how many units have at least this rung
 	used               int
 }
@@ -48,8 +50,9 @@ const (
 )
 
 func newLadder(m *markdown, groups []*diff.Group) *ladder {
-	l := &ladder{m: m, groups: groups}
+	l := &ladder{m: m, groups: groups, ofApp: map[string]int{}}
 	for i, g := range groups {
+		l.ofApp[g.App]++
 		l.units = append(l.units, unit{group: i})
 		for _, o := range shownObjects(g) {
 			l.units = append(l.units, unit{group: i, object: o})
@@ -76,7 +79,10 @@ func (l *ladder) climb(room int) {
 
 func (l *ladder) giveRows(room int) {
 	for len(l.rows) < len(l.groups) {
-		text := l.m.rowOf(l.groups[len(l.rows)])
+		text := ""
+		if g := l.groups[len(l.rows)]; !l.m.rowed || l.ofApp[g.App] > 1 {
+			text = l.m.rowOf(g)
+		}
 		n := size(text)
 		if l.opened(len(l.rows)) {
 			n = 0 // its shell says it all
@@ -248,11 +254,18 @@ func (l *ladder) unnamed(group int) string {
 }
 
 func (l *ladder) writeRows(out *strings.Builder, from int) {
-	if from < len(l.rows) {
-		out.WriteString("\n**Further groups**\n\n" + row("", "App", "Where", "Objects", "In short") + "|---|---|---|---|---|\n")
-		for _, r := range l.rows[from:] {
-			out.WriteString(r)
+	table, above := strings.Builder{}, 0
+	for _, r := range l.rows[min(from, len(l.rows)):] {
+		table.WriteString(r)
+		if r == "" {
+			above++
 		}
+	}
+	if table.Len() > 0 {
+		out.WriteString("\n**Further groups**\n\n" + row("", "App", "Where", "Objects", "In short") + "|---|---|---|---|---|\n" + table.String())
+	}
+	if above > 0 {
+		out.WriteString("\nThe table of apps sums up " + count(above, "more group") + ", each the only one of its app.\n")
 	}
 	rest := max(from, len(l.rows))
 	if rest >= len(l.groups) {

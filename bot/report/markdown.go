@@ -33,6 +33,7 @@ type markdown struct {
 	cut   Cut
 	left  int               // characters
 	since map[string]string // Group.ID → new, changed
+	rowed bool              // every app has its row with its summary
 }
 
 const (
@@ -91,7 +92,8 @@ func (m *markdown) body(limit int) string {
 	groups := m.groups()
 	cut := m.cutLine()
 	out := top + errors + withheld + cautions + journey + findings + apps + noise + groups + resolved + warnings + log + cut + foot
-	if size(out) > limit { // headlines, links and counts alone are longer than the limit
+	out = strings.ReplaceAll(out, "\n\n\n", "\n\n") // never within foreign text: each of its lines has a mark before it
+	if size(out) > limit {                          // headlines, links and counts alone are longer than the limit
 		m.cut = Cut{}
 		return m.least(limit)
 	}
@@ -140,7 +142,7 @@ func (m *markdown) status() string {
 		if text == "" {
 			out.WriteString("Since " + code(abbreviated(d.Commit)) + ": the same changes.\n\n")
 		} else {
-			out.WriteString("Since " + code(abbreviated(d.Commit)) + ", by group: " + text + m.sinceNames() + ".\n\n")
+			out.WriteString("Since " + code(abbreviated(d.Commit)) + ", groups of changes: " + text + m.sinceNames() + ".\n\n")
 		}
 	}
 	return out.String()
@@ -207,7 +209,8 @@ func (m *markdown) apps() (table, noise string) {
 	}
 	const wide = 2 // the rows with a summary take at most half of the room
 	text, shown := p.fit(m.left / wide)
-	if shown < len(p.items) {
+	m.rowed = shown == len(p.items)
+	if !m.rowed {
 		p, rest = m.appRows(false)
 		text, shown = p.fit(m.left)
 	}
@@ -229,7 +232,7 @@ func (m *markdown) appRows(summaries bool) (*part, []*diff.App) {
 		p.items = append(p.items, appRow(a, summaries))
 	}
 	const open = 25
-	head := row("", "App", "Clusters", "Groups", "Added", "Changed", "Removed", "In short") + "|---|---|--:|--:|--:|--:|--:|---|\n"
+	head := row("", "App", "Clusters", "Groups", "Added", "Changed", "Removed", "In short") + "|---|---|---|--:|--:|--:|--:|---|\n"
 	p.head = head
 	p.tail = "\n"
 	if len(list) > open+open/2 {
@@ -255,7 +258,7 @@ func appRow(a *diff.App, summaries bool) string {
 	where, words := number(a.Clusters), ""
 	if summaries {
 		if len(a.Where) > 0 {
-			where += " " + code(patterns(a.Where, 3))
+			where = code(patterns(a.Where, 3))
 		}
 		words = prose(a.Summary)
 	}
@@ -266,7 +269,11 @@ func appRow(a *diff.App, summaries bool) string {
 		}
 		words += held
 	}
-	return row(sign(a.Risk), code(a.Name), where, number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed), plus(a.Counts.Removed), words)
+	mark := sign(a.Risk)
+	if a.Withheld > 0 {
+		mark = "⛔"
+	}
+	return row(mark, code(a.Name), where, number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed), plus(a.Counts.Removed), words)
 }
 
 // plus leaves zeros out of a table.

@@ -125,14 +125,29 @@ func severitySign(s Severity) string {
 	return "ℹ️"
 }
 
+// docsOf is the address of a rule's page; "" if it has none.
+func docsOf(r *Review, f *Finding) string {
+	if f.Docs != "" || r.Links.Docs == "" {
+		return f.Docs
+	}
+	return strings.TrimSuffix(r.Links.Docs, "/") + "/" + f.Rule
+}
+
+func fileLine(f *Finding) string {
+	if f.File == "" || f.Line <= 0 {
+		return f.File
+	}
+	return fmt.Sprintf("%s:%d", f.File, f.Line)
+}
+
+func bySeverity(a, b Finding) int {
+	return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), cmp.Compare(a.Rule, b.Rule))
+}
+
 // finding is one line. The rule leads to its page.
 func (m *markdown) finding(f *Finding) string {
-	docs := f.Docs
-	if docs == "" && m.r.Links.Docs != "" {
-		docs = strings.TrimSuffix(m.r.Links.Docs, "/") + "/" + f.Rule
-	}
 	var out strings.Builder
-	out.WriteString("- " + severitySign(f.Severity) + " " + link(code(f.Rule), docs))
+	out.WriteString("- " + severitySign(f.Severity) + " " + link(code(f.Rule), docsOf(m.r, f)))
 	if f.Object.Kind != "" {
 		out.WriteString(" " + code(diff.Title(f.Object)))
 	}
@@ -146,11 +161,7 @@ func (m *markdown) finding(f *Finding) string {
 	if f.Path != "" {
 		out.WriteString(" (" + code(f.Path) + ")")
 	}
-	if f.File != "" {
-		at := f.File
-		if f.Line > 0 {
-			at = fmt.Sprintf("%s:%d", f.File, f.Line)
-		}
+	if at := fileLine(f); at != "" {
 		out.WriteString(" in " + code(at))
 	}
 	if f.Hint != "" {
@@ -164,9 +175,7 @@ func (m *markdown) finding(f *Finding) string {
 func (m *markdown) findings() string {
 	f := &m.r.Findings
 	list := slices.Clone(f.Introduced)
-	slices.SortStableFunc(list, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), cmp.Compare(a.Rule, b.Rule))
-	})
+	slices.SortStableFunc(list, bySeverity)
 	p := &part{head: "### Policy\n\n", tail: "\n"}
 	for i := range list {
 		p.items = append(p.items, m.finding(&list[i]))
