@@ -31,7 +31,6 @@ const (
 	Unchanged  Outcome = "unchanged"
 	None       Outcome = "none"       // nothing to say, and nothing said before
 	Superseded Outcome = "superseded" // the merge request has a newer head: nothing was written
-	Closed     Outcome = "closed"     // it is neither open nor just merged: nothing was written
 )
 
 // Options of a publication.
@@ -49,6 +48,15 @@ const (
 
 // Review publishes a review: the comment first, then the status, so that a green status is never older than its reason.
 func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review, o Options) (Outcome, error) {
+	out, err := Comment(ctx, f, repo, mr, r, o)
+	if err != nil || out == Superseded {
+		return out, err
+	}
+	return out, Status(ctx, f, repo, r, o)
+}
+
+// Comment writes the comment, unless the merge request has another head by now.
+func Comment(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review, o Options) (Outcome, error) {
 	now, err := f.MergeRequest(ctx, repo, mr.Number)
 	if err != nil {
 		return "", fmt.Errorf("merge request %d: %w", mr.Number, err)
@@ -60,7 +68,7 @@ func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.Merge
 	if err != nil {
 		return out, fmt.Errorf("comment on merge request %d: %w", mr.Number, err)
 	}
-	return out, Status(ctx, f, repo, r, o)
+	return out, nil
 }
 
 // Status writes the verdict on the head commit: as a check run where that is possible and asked for, else as a commit status.

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/ci"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/github"
+	"github.com/sluice-gitops/sluice/bot/forge/gitlab"
+)
+
+// Forge is a forge with all its roles.
+type Forge = forge.Forge
+
+// token is the credential for the forge that a CI job has been given.
+func (e Environment) token(s ci.System) string {
+	if s == ci.GitHubActions {
+		return cmp.Or(e.Getenv("SLUICE_FORGE_TOKEN"), e.Getenv("GITHUB_TOKEN"))
+	}
+	return cmp.Or(e.Getenv("SLUICE_FORGE_TOKEN"), e.Getenv("GITLAB_TOKEN"))
+}
+
+// Forge is the forge that a CI job runs on.
+func (e Environment) Forge(at *ci.Context) (Forge, error) {
+	token := e.token(at.System)
+	transport := http.DefaultTransport
+	if at.System == ci.GitHubActions {
+		return github.New(github.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: "sluice/" + Version()})
+	}
+	if job := e.Getenv("CI_JOB_TOKEN"); token == "" && job != "" {
+		return gitlab.New(gitlab.Config{URL: at.APIURL, JobToken: job, Transport: transport, Clock: time.Now, UserAgent: "sluice/" + Version()})
+	}
+	if token == "" {
+		return nil, fmt.Errorf("GITLAB_TOKEN is needed: a project's access token with the scope api, as a masked variable of the project")
+	}
+	return gitlab.New(gitlab.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: "sluice/" + Version()})
+}
+
+// ForCI gives the environment of a CI job: Git uses the forge's credential if it has none of its own.
+func (e Environment) ForCI(at *ci.Context) Environment {
+	outer := e.Getenv
+	out := e
+	out.Getenv = func(name string) string {
+		v := outer(name)
+		if name != "SLUICE_GIT_TOKEN" && name != "SLUICE_GIT_USERNAME" || v != "" || outer("SLUICE_GIT_PASSWORD") != "" {
+			return v
+		}
+		token := cmp.Or(outer("SLUICE_GIT_TOKEN"), e.token(at.System))
+		job := outer("CI_JOB_TOKEN")
+		switch {
+		case at.System == ci.GitLabCI && token == "" && name == "SLUICE_GIT_USERNAME":
+			return "gitlab-ci-token"
+		case at.System == ci.GitLabCI && token == "":
+			return job
+		case name == "SLUICE_GIT_TOKEN":
+			return token
+		}
+		return map[ci.System]string{ci.GitHubActions: "x-access-token", ci.GitLabCI: "oauth2"}[at.System]
+	}
+	return out
+}
