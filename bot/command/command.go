@@ -91,7 +91,7 @@ func (c Command) String() string {
 }
 
 func quote(s string) string {
-	if s != "" && !strings.ContainsAny(s, " \t\"'\\“”„") {
+	if s != "" && !strings.ContainsAny(s, " \t\"'\\“”„") && !(word{text: s}).flag() {
 		return s
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`

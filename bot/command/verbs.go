@@ -106,8 +106,10 @@ func Verbs() []Spec {
 			Verb: VerbPromote, Right: RightEnvironment, Does: "Brings a commit to an environment, whole or for chosen apps; `--now` does not wait.",
 			Arguments: []Argument{env},
 			Flags: []Flag{
-				app, {Name: "commit", Value: "REV", kind: kindRevision, field: commitOf},
-				{Name: "now"}, reason,
+				app,
+				{Name: "commit", Value: "REV", kind: kindRevision, field: commitOf},
+				{Name: "now"},
+				reason,
 			},
 		},
 		{

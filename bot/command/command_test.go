@@ -1,0 +1,340 @@
+package command_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/command"
+)
+
+func TestParse(t *testing.T) {
+	for name, test := range map[string]struct {
+		line string
+		want command.Command
+	}{
+		"help":              {"/sluice help", command.Command{Verb: command.VerbHelp}},
+		"status":            {"/sluice\tstatus  ", command.Command{Verb: command.VerbStatus}},
+		"diff":              {"/sluice diff --env prod --app a --app b --cluster c1", command.Command{Verb: command.VerbDiff, Env: "prod", App: []string{"a", "b"}, Clusters: []string{"c1"}}},
+		"explain":           {"/sluice explain web eu-1 .controller.image[0]", command.Command{Verb: command.VerbExplain, App: []string{"web"}, Clusters: []string{"eu-1"}, Path: ".controller.image[0]"}},
+		"retry":             {"/sluice retry", command.Command{Verb: command.VerbRetry}},
+		"cancel":            {"/sluice cancel", command.Command{Verb: command.VerbCancel}},
+		"trust":             {"/sluice trust", command.Command{Verb: command.VerbTrust}},
+		"approve":           {"/sluice approve prod", command.Command{Verb: command.VerbApprove, Env: "prod"}},
+		"promote":           {"/sluice promote prod", command.Command{Verb: command.VerbPromote, Env: "prod"}},
+		"promote flags":     {"/sluice promote --app=web prod --commit abc1234 --app web", command.Command{Verb: command.VerbPromote, Env: "prod", App: []string{"web"}, Commit: "abc1234"}},
+		"promote now":       {`/sluice promote prod --now --reason "a \"hot\" fix \\ now"`, command.Command{Verb: command.VerbPromote, Env: "prod", Now: true, Reason: `a "hot" fix \ now`}},
+		"single quotes":     {`/sluice promote prod --now --reason 'it "is" down\'`, command.Command{Verb: command.VerbPromote, Env: "prod", Now: true, Reason: `it "is" down\`}},
+		"typographic":       {`/sluice freeze prod --reason “the fair’s week”`, command.Command{Verb: command.VerbFreeze, Target: "prod", Reason: "the fair’s week"}},
+		"german":            {`/sluice freeze prod --reason „Messe heute“`, command.Command{Verb: command.VerbFreeze, Target: "prod", Reason: "Messe heute"}},
+		"apostrophe":        {`/sluice freeze prod --reason it's`, command.Command{Verb: command.VerbFreeze, Target: "prod", Reason: "it's"}},
+		"value like a flag": {`/sluice freeze prod --reason "--now"`, command.Command{Verb: command.VerbFreeze, Target: "prod", Reason: "--now"}},
+		"inline quotes":     {`/sluice freeze prod --reason="two words" --until=3d`, command.Command{Verb: command.VerbFreeze, Target: "prod", Reason: "two words", Until: "3d"}},
+		"rollback":          {"/sluice rollback prod --to main --cluster eu-1 --app web", command.Command{Verb: command.VerbRollback, Env: "prod", To: "main", Clusters: []string{"eu-1"}, App: []string{"web"}}},
+		"unfreeze":          {"/sluice unfreeze eu-1.a", command.Command{Verb: command.VerbUnfreeze, Target: "eu-1.a"}},
+		"halt":              {"/sluice halt prod", command.Command{Verb: command.VerbHalt, Env: "prod"}},
+		"resume":            {"/sluice resume prod", command.Command{Verb: command.VerbResume, Env: "prod"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, problems := command.Parse(test.line)
+			if len(problems) > 0 || len(got) != 1 {
+				t.Fatalf("%d commands, problems: %v", len(got), problems)
+			}
+			canonical := got[0].String()
+			got[0].Text, got[0].Line = "", 0
+			if !reflect.DeepEqual(got[0], test.want) {
+				t.Fatalf("got  %+v\nwant %+v", got[0], test.want)
+			}
+			again, problems := command.Parse(canonical)
+			if len(problems) > 0 || len(again) != 1 {
+				t.Fatalf("%s: %v", canonical, problems)
+			}
+			again[0].Text, again[0].Line = "", 0
+			if !reflect.DeepEqual(again[0], test.want) {
+				t.Fatalf("canonical %s\ngot  %+v\nwant %+v", canonical, again[0], test.want)
+			}
+		})
+	}
+}
+
+// What is refused says why, and what to write instead.
+func TestProblems(t *testing.T) {
+	for line, want := range map[string]string{
+		"/sluice":                                         "a verb is missing (/sluice help lists them)",
+		"/sluice promot prod":                             `no command "promot", did you mean promote?`,
+		"/sluice Promote prod":                            "did you mean promote?",
+		"/sluice destroy everything":                      `no command "destroy" (`,
+		"/sluice promote":                                 "ENV is missing (the form is: /sluice promote ENV [--app A]…",
+		"/sluice promote prod staging":                    `"staging" is one word too many`,
+		"/sluice promote prod --ap web":                   `no flag "--ap", did you mean --app?`,
+		"/sluice promote prod -app web":                   "did you mean --app?",
+		"/sluice promote prod —reason x":                  "did you mean --reason?",
+		"/sluice promote prod --now":                      "--now needs a --reason",
+		"/sluice promote prod --now=yes --reason x":       "--now takes no value",
+		"/sluice promote prod --commit":                   "--commit needs a value",
+		"/sluice promote prod --commit --now":             "--commit needs a value",
+		"/sluice promote prod --commit a --commit b":      "--commit is there twice",
+		"/sluice promote prod --commit a..b":              "is no revision",
+		"/sluice promote prod --commit \"-x\"":            "is no revision",
+		"/sluice promote ../x":                            "is no name",
+		"/sluice promote Prod":                            "is no name: lower-case",
+		"/sluice promote prod --app \"\"":                 "is no name",
+		"/sluice halt \"prod":                             "the quotation mark \" is not closed",
+		"/sluice freeze prod":                             "--reason is missing",
+		"/sluice freeze prod --reason \" \"":              "must be a text of 1 to 300",
+		"/sluice freeze prod --reason x --until tomorrow": "is no time: write one such as 2026-12-24T18:00:00Z",
+		"/sluice halt prod\u202e":                         "invisible character U+202E",
+		"/sluice halt prod\x00":                           "invisible character",
+		"/sluice halt prod\xff":                           "not UTF-8",
+		"/sluice explain a b":                             "PATH is missing",
+		"/sluice help me":                                 "one word too many",
+		"/sluice halt " + strings.Repeat("a", 64):         "is no name",
+		"/sluice halt " + strings.Repeat("a", 2000):       "at most 1024 are read",
+		"/sluice halt " + strings.Repeat("a ", 45):        "more than 40 words",
+		"/sluice promote prod" + manyApps(21):             "more than 20 times",
+	} {
+		got, problems := command.Parse(line)
+		if len(got) != 0 || len(problems) != 1 {
+			t.Errorf("%.60q: %d commands, %d problems", line, len(got), len(problems))
+			continue
+		}
+		if text := problems[0].String(); !strings.Contains(text, want) {
+			t.Errorf("%.60q: %q does not say %q", line, text, want)
+		}
+		if problems[0].Hint == "" {
+			t.Errorf("%.60q: no next step", line)
+		}
+	}
+}
+
+func manyApps(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(" --app=a" + string(rune('a'+i)))
+	}
+	return b.String()
+}
+
+// Only plain text at column 0 is a command.
+func TestPlaces(t *testing.T) {
+	const line = "/sluice halt prod"
+	for name, test := range map[string]struct {
+		body string
+		want int
+	}{
+		"alone":                        {line, 1},
+		"after text":                   {"Please.\n" + line + "\nThanks", 1},
+		"windows":                      {"Please.\r\n" + line + "\r\n", 1},
+		"old mac":                      {"Please.\r" + line + "\r", 1},
+		"after a quotation":            {"> said so\n\n" + line, 1},
+		"after a list":                 {"- x\n\n" + line, 1},
+		"after code":                   {"```\nx\n```\n" + line, 1},
+		"between details":              {"<details>\n\n" + line + "\n\n</details>", 1},
+		"after an HTML quotation":      {"<blockquote>\n\nx\n\n</blockquote>\n\n" + line, 1},
+		"after a comment of HTML":      {"<!-- <blockquote> -->\n\n" + line, 1},
+		"after GitLab's quotation":     {">>>\nx\n>>>\n\n" + line, 1},
+		"an open GitLab quotation":     {">>>\nx\n" + line, 1},
+		"not at the beginning":         {"x " + line, 0},
+		"indented":                     {" " + line, 0},
+		"indented code":                {"x\n\n    " + line, 0},
+		"a tab":                        {"\t" + line, 0},
+		"fence":                        {"```\n" + line + "\n```", 0},
+		"fence with words":             {"```sh\n" + line + "\n```", 0},
+		"tildes":                       {"~~~\n" + line + "\n~~~", 0},
+		"a fence that does not end":    {"```\n" + line, 0},
+		"a longer fence":               {"````\n```\n" + line + "\n````", 0},
+		"a fence in a list":            {"- ```\n" + line + "\n  ```", 1}, // the fence ends with its list
+		"code span":                    {"`" + line + "`", 0},
+		"code span over lines":         {"a `b\n" + line + "\nc` d", 0},
+		"quoted":                       {"> " + line, 0},
+		"lazily quoted":                {"> a\n" + line, 0},
+		"quoted at the column":         {">\n" + line, 1}, // an empty quotation has no lazy lines
+		"nested quotation":             {">> a\n" + line, 0},
+		"list item":                    {"- " + line, 0},
+		"lazy list item":               {"- a\n" + line, 0},
+		"HTML comment":                 {"<!--\n" + line + "\n-->", 0},
+		"HTML comment inside a line":   {"a <!--\n" + line + "\n--> b", 0},
+		"HTML block":                   {"<div>\n" + line + "\n</div>", 0},
+		"pre":                          {"<pre>\n\n" + line + "\n\n</pre>", 0},
+		"HTML quotation":               {"<blockquote>\n\n" + line + "\n\n</blockquote>", 0},
+		"HTML quotation, attributes":   {"<blockquote cite=\"x\">\n\n" + line + "\n\n</blockquote>", 0},
+		"GitLab's quotation":           {">>>\n" + line + "\n>>>", 0},
+		"escaped":                      {"\\" + line, 0},
+		"link":                         {"[a\n" + line + "\nb](c)", 0},
+		"link title":                   {"[a](b \"\n" + line + "\n\")", 0},
+		"reference":                    {"[a]: b \"\n" + line + "\n\"", 0},
+		"image":                        {"![a\n" + line + "\n](c)", 0},
+		"emphasis":                     {"*a\n" + line + "*", 0},
+		"struck out":                   {"~~a\n" + line + "~~", 0},
+		"table":                        {line + " | a\n--- | ---\nx | y", 0},
+		"heading":                      {"# " + line, 0},
+		"other command":                {"/sluices halt prod\n/sluice-halt prod\n/sluice/halt\n/Sluice halt prod", 0},
+		"empty":                        {"", 0},
+		"no lines":                     {"\n\n\n", 0},
+		"quick actions beside it":      {"/label ~x\n" + line + "\n/close", 1},
+		"a mail's answer":              {"yes\n" + line + "\n\nOn Monday, X wrote:\n> /sluice halt staging", 1},
+		"several":                      {line + "\n" + line + "\n\n" + line, 3},
+		"code span in a command's end": {line + " --x `a\n" + line + "`", 0}, // one problem, and one line inside code
+	} {
+		got, _ := command.Parse(test.body)
+		if len(got) != test.want {
+			t.Errorf("%s: %d commands, want %d", name, len(got), test.want)
+		}
+	}
+}
+
+func TestLinesAreNumbered(t *testing.T) {
+	got, problems := command.Parse("hello\n\n/sluice help\n\n> x\n\n/sluice hepl\n")
+	if len(got) != 1 || got[0].Line != 3 || got[0].Text != "/sluice help" {
+		t.Errorf("commands: %+v", got)
+	}
+	if len(problems) != 1 || problems[0].Line != 7 || problems[0].Text != "/sluice hepl" {
+		t.Errorf("problems: %+v", problems)
+	}
+}
+
+// The line under a text makes it a heading: silence would leave people waiting.
+func TestHeadingIsSaid(t *testing.T) {
+	got, problems := command.Parse("/sluice help\n---\n")
+	if len(got) != 0 || len(problems) != 1 || !strings.Contains(problems[0].String(), "heading") {
+		t.Errorf("%v, %v", got, problems)
+	}
+}
+
+func TestAtMostFive(t *testing.T) {
+	got, problems := command.Parse(strings.Repeat("/sluice help\n", 7))
+	if len(got) != 5 || len(problems) != 2 || !strings.Contains(problems[0].Message, "at most 5") {
+		t.Errorf("%d commands, problems %v", len(got), problems)
+	}
+	got, problems = command.Parse(strings.Repeat("/sluice nonsense\n", 500) + "/sluice help")
+	if len(got) != 0 || len(problems) != 10 {
+		t.Errorf("%d commands, %d problems", len(got), len(problems))
+	}
+}
+
+func TestLongComment(t *testing.T) {
+	long := strings.Repeat("x", 70_000)
+	if got, problems := command.Parse(long); len(got)+len(problems) != 0 {
+		t.Error("a long comment without commands is none of Sluice's business")
+	}
+	got, problems := command.Parse(long + "\n/sluice help")
+	if len(got) != 0 || len(problems) != 1 || !strings.Contains(problems[0].Message, "bytes") {
+		t.Errorf("%v, %v", got, problems)
+	}
+}
+
+// Comments that are made to be slow are not.
+func TestHostileComments(t *testing.T) {
+	const end = "\n/sluice help\n"
+	for name, piece := range map[string]string{
+		"quotes": ">", "brackets": "[", "parens": "[](", "stars": "*a ", "underscores": "_a", "ticks": "`a``", "lists": "- ",
+		"nested": "> - ", "tags": "<a ", "comments": "<!--", "tables": "|", "links": "[a](b", "images": "![", "entities": "&amp", "fences": "```\n",
+		"lines": "/sluice\n", "rows": "a|b\n-|-\n", "tilde": "~~a", "references": "[a]: b\n", "spaces": "\n\n ", "steps": "  - a\n",
+	} {
+		start := time.Now()
+		command.Parse(strings.Repeat(piece, 60_000/len(piece)) + end)
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("%s: %v", name, took)
+		} else {
+			t.Logf("%s: %v", name, took)
+		}
+	}
+}
+
+func TestRights(t *testing.T) {
+	want := map[command.Right]string{
+		command.RightRead:        "help status diff explain",
+		command.RightWrite:       "retry cancel trust",
+		command.RightEnvironment: "approve promote rollback freeze unfreeze halt resume",
+	}
+	got := map[command.Right][]string{}
+	for _, s := range command.Verbs() {
+		got[s.Right] = append(got[s.Right], string(s.Verb))
+		if (command.Command{Verb: s.Verb}).Right() != s.Right {
+			t.Errorf("%s: two rights", s.Verb)
+		}
+	}
+	for right, verbs := range want {
+		if text := strings.Join(got[right], " "); text != verbs {
+			t.Errorf("%s: %s, want %s", right, text, verbs)
+		}
+	}
+	if r := (command.Command{Verb: "no such"}).Right(); r != command.RightEnvironment {
+		t.Errorf("an unknown verb needs %s, which must be the highest right", r)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	help := command.Help()
+	for _, want := range []string{
+		"| `/sluice promote ENV [--app A]… [--commit REV] [--now] [--reason TEXT]` |",
+		"| `/sluice freeze ENV\\|CLUSTER [--until T] --reason TEXT` |",
+		"| `/sluice explain APP CLUSTER PATH` |",
+	} {
+		if !strings.Contains(help, want) {
+			t.Errorf("help lacks %s:\n%s", want, help)
+		}
+	}
+	if got, problems := command.Parse(help); len(got)+len(problems) != 0 {
+		t.Error("the help is read as commands")
+	}
+}
+
+func TestParseUntil(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"2026-12-24T18:00:00+01:00": "2026-12-24T17:00:00Z",
+		"2026-12-24T18:00Z":         "2026-12-24T18:00:00Z",
+		"2026-12-24":                "2026-12-24T00:00:00Z",
+		"90m":                       "2026-11-21T13:30:00Z",
+		"3d":                        "2026-11-24T12:00:00Z",
+		"1h30m":                     "2026-11-21T13:30:00Z",
+		"2026-11-20":                "over already",
+		"-1h":                       "is no time",
+		"0d":                        "is no time",
+		"3650d1":                    "is no time",
+		"9999d":                     "is no time",
+		"2040-01-01":                "more than ten years",
+		"":                          "is no time",
+	} {
+		got, err := command.ParseUntil(text, now)
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %s", text, err, want)
+			}
+			continue
+		}
+		if got.Format(time.RFC3339) != want {
+			t.Errorf("%s: %s, want %s", text, got.Format(time.RFC3339), want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("/sluice promote prod --app a --now --reason \"x y\"")
+	f.Add("> a\n/sluice help\n\n```\n/sluice help\n")
+	f.Add("<!-- \n/sluice halt a\n-->\n>>>\n/sluice halt b\n>>>\n| a |\n|---|\n")
+	f.Add("/sluice freeze a --until 3d --reason “x”\r\n/sluice —now")
+	f.Fuzz(func(t *testing.T, body string) {
+		got, problems := command.Parse(body)
+		if len(got) > 5 || len(problems) > 10 {
+			t.Fatalf("%d commands, %d problems", len(got), len(problems))
+		}
+		for _, p := range problems {
+			if p.Message == "" || p.Hint == "" || p.Line < 1 {
+				t.Fatalf("%+v", p)
+			}
+		}
+		for _, c := range got {
+			again, problems := command.Parse(c.String())
+			if len(again) != 1 || len(problems) != 0 {
+				t.Fatalf("%q becomes %q: %v", c.Text, c.String(), problems)
+			}
+			again[0].Text, again[0].Line = c.Text, c.Line
+			if !reflect.DeepEqual(again[0], c) {
+				t.Fatalf("%q: %+v becomes %+v", c.Text, c, again[0])
+			}
+		}
+	})
+}
