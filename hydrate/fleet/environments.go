@@ -87,6 +87,73 @@ func (l *loader) checkPromotion(e Environment, at []string) {
 	if p.Approvers.Count < 0 {
 		l.errorf(l.file, append(at, "approvers", "count"), "1 or more", "%d approvals cannot be asked for", p.Approvers.Count)
 	}
+	for i, pattern := range p.Health.CommitStatuses {
+		if pattern == "" {
+			l.errorf(l.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)), "such as kustomization/*", "a pattern of a status's name is empty")
+		}
+	}
+	for i, key := range p.AvoidTogether {
+		if !validLabelKey(key) {
+			l.errorf(l.file, append(slices.Clone(at), "avoidTogether", strconv.Itoa(i)), "the key of a label that clusters have", "%q is no label key", key)
+		}
+	}
+	l.checkChecks(p.Checks, at)
+	l.checkRights(p.Rights, at)
+}
+
+func (l *loader) checkChecks(checks []Check, at []string) {
+	seen := map[string]bool{}
+	for i, c := range checks {
+		place := append(slices.Clone(at), "checks", strconv.Itoa(i))
+		if !l.checkName(l.file, c.Name, append(place, "name")...) {
+			continue
+		}
+		address := ""
+		switch {
+		case seen[c.Name]:
+			l.errorf(l.file, place, "rename one", "there are two checks %s", c.Name)
+		case (c.HTTP == nil) == (c.Prometheus == nil):
+			l.errorf(l.file, place, "write http or prometheus", "check %s must ask exactly one of them", c.Name)
+		case c.HTTP != nil:
+			address = c.HTTP.URL
+			if s := c.HTTP.Status; s != 0 && (s < 100 || s > 599) {
+				l.errorf(l.file, append(place, "http", "status"), "such as 200", "%d is no status of HTTP", s)
+			}
+			place = append(place, "http", "url")
+		default:
+			address = c.Prometheus.URL
+			place = append(place, "prometheus", "url")
+		}
+		seen[c.Name] = true
+		if address == "" {
+			continue
+		}
+		u, err := url.Parse(address)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+			l.errorf(l.file, place, "http or https, without credentials", "check %s: %q cannot be asked", c.Name, address)
+		}
+	}
+}
+
+func (l *loader) checkRights(rights []Rights, at []string) {
+	verbs := []string{"approve", "promote", "now", "rollback", "freeze", "unfreeze", "halt", "resume"}
+	roles := []string{"read", "write", "maintain", "admin"}
+	for i, r := range rights {
+		place := append(slices.Clone(at), "rights", strconv.Itoa(i))
+		for j, v := range r.Verbs {
+			if !slices.Contains(verbs, v) {
+				l.errorf(l.file, append(slices.Clone(place), "verbs", strconv.Itoa(j)), "one of "+strings.Join(verbs, ", "), "there is no right for %q%s", v, didYouMean(v, verbs))
+			}
+		}
+		for j, v := range r.Roles {
+			if !slices.Contains(roles, v) {
+				l.errorf(l.file, append(slices.Clone(place), "roles", strconv.Itoa(j)), "one of "+strings.Join(roles, ", "), "there is no role %q%s", v, didYouMean(v, roles))
+			}
+		}
+		if len(r.Users)+len(r.Teams)+len(r.Roles) == 0 {
+			l.errorf(l.file, place, "write users, teams or roles", "the right is nobody's")
+		}
+	}
 }
 
 func (l *loader) checkWindow(w Window, at []string) {
@@ -94,6 +161,11 @@ func (l *loader) checkWindow(w Window, at []string) {
 	for i, day := range w.Days {
 		if !slices.Contains(days, day) {
 			l.errorf(l.file, append(slices.Clone(at), "days", strconv.Itoa(i)), "one of "+strings.Join(days, ", "), "%q is no day%s", day, didYouMean(day, days))
+		}
+	}
+	for i, date := range w.Dates {
+		if _, err := time.Parse(time.DateOnly, date); err != nil {
+			l.errorf(l.file, append(slices.Clone(at), "dates", strconv.Itoa(i)), "such as 2026-12-24", "%q is no date", date)
 		}
 	}
 	clock := regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$`)

@@ -190,6 +190,19 @@ func TestRefusedFleets(t *testing.T) {
 		return fleet("  environments:\n  - {name: dev}\n  - name: prod\n    after: [dev]\n    promotion: " + p + "\n")
 	}
 	for name, files := range map[string]map[string]string{
+		"no such date":       promotion("{windows: [{dates: [2026-13-01], from: '09:00', to: '10:00'}]}"),
+		"empty pattern":      promotion("{health: {commitStatuses: ['']}}"),
+		"bad label key":      promotion("{avoidTogether: ['a b']}"),
+		"two kinds of check": promotion("{checks: [{name: a, http: {url: 'https://x'}, prometheus: {url: 'https://x', query: up}}]}"),
+		"no kind of check":   promotion("{checks: [{name: a}]}"),
+		"check from a file":  promotion("{checks: [{name: a, http: {url: 'file:///etc/passwd'}}]}"),
+		"check with secret":  promotion("{checks: [{name: a, http: {url: 'https://me:x@y'}}]}"),
+		"check of no status": promotion("{checks: [{name: a, http: {url: 'https://y', status: 700}}]}"),
+		"two checks":         promotion("{checks: [{name: a, http: {url: 'https://x'}}, {name: a, http: {url: 'https://x'}}]}"),
+		"right of nobody":    promotion("{rights: [{verbs: [promote]}]}"),
+		"right for nothing":  promotion("{rights: [{verbs: [destroy], users: [x]}]}"),
+		"no such role":       promotion("{rights: [{roles: [owner]}]}"),
+		"no such failure":    promotion("{onFailure: ignore}"),
 		"percent above 100":  promotion("{waves: [{name: w, percent: 150}]}"),
 		"negative count":     promotion("{waves: [{name: w, count: -1}]}"),
 		"percent and count":  promotion("{waves: [{name: w, percent: 10, count: 1}]}"),

@@ -84,20 +84,74 @@ type Promotion struct {
 	Approvers Approvers `json:"approvers,omitzero"`
 	// Waves are ordered parts of the environment's clusters.
 	Waves []Wave `json:"waves,omitempty"`
+	// AvoidTogether are label keys: two clusters with the same value of one of them never move at once.
+	AvoidTogether []string `json:"avoidTogether,omitempty"`
+	// Checks are asked while waves go on; like statuses, they must be green.
+	Checks []Check `json:"checks,omitempty"`
+	// OnFailure is halt or rollback: what to do when health turns red while a promotion goes on. Default: halt.
+	OnFailure string `json:"onFailure,omitempty" jsonschema:"enum=halt,enum=rollback"`
+	// RestartBake lets a newer commit take the place of one that still bakes or goes through waves. Default: false.
+	RestartBake bool `json:"restartBake,omitempty"`
+	// Rights say who may give which command. Default: whoever may maintain the source repository.
+	Rights []Rights `json:"rights,omitempty"`
+}
+
+// Check asks a system outside whether all is well: an HTTP address or a Prometheus query, exactly one of them.
+type Check struct {
+	// Name of the check, unique in its environment.
+	Name string `json:"name" jsonschema:"required"`
+	// HTTP asks an address.
+	HTTP *HTTPCheck `json:"http,omitempty"`
+	// Prometheus asks for a query's value.
+	Prometheus *PrometheusCheck `json:"prometheus,omitempty"`
+}
+
+// HTTPCheck is green if the answer has the status.
+type HTTPCheck struct {
+	// URL to get, without credentials.
+	URL string `json:"url" jsonschema:"required"`
+	// Status of a good answer. Default: 200.
+	Status int `json:"status,omitempty" jsonschema:"minimum=100,maximum=599"`
+}
+
+// PrometheusCheck is green if the query has a result and each of its values is above 0, as `errors < 5` has with bool.
+type PrometheusCheck struct {
+	// URL of the server, without credentials.
+	URL string `json:"url" jsonschema:"required"`
+	// Query in PromQL.
+	Query string `json:"query" jsonschema:"required"`
+}
+
+// Rights allow some people some commands.
+type Rights struct {
+	// Verbs of commands: approve, promote, now (of promote), rollback, freeze, unfreeze, halt, resume. Default: all but now.
+	Verbs []string `json:"verbs,omitempty"`
+	// Users by their name on the forge.
+	Users []string `json:"users,omitempty"`
+	// Teams (GitHub) or groups (GitLab).
+	Teams []string `json:"teams,omitempty"`
+	// Roles in the source repository: read, write, maintain, admin. A higher role has what a lower one has.
+	Roles []string `json:"roles,omitempty"`
+	// SecondPerson asks for the approval of somebody else, beside whoever gives the command.
+	SecondPerson bool `json:"secondPerson,omitempty"`
 }
 
 // Health is judged by the statuses that others write on the rendered commits.
 type Health struct {
-	// CommitStatuses are patterns of status names that must be green.
+	// CommitStatuses are patterns of status names that must be green; * stands for any text, ? for one character.
 	CommitStatuses []string `json:"commitStatuses,omitempty"`
 	// Healthy is the share of clusters that must be green, such as 100%.
 	Healthy string `json:"healthy,omitempty" jsonschema:"pattern=^[0-9]{1\\,3}%$"`
 }
 
-// Window is a weekly time span.
+// Window is a time span of some days.
 type Window struct {
-	// Days of the week: Mon, Tue, Wed, Thu, Fri, Sat, Sun.
+	// Days of the week: Mon, Tue, Wed, Thu, Fri, Sat, Sun. Without days and dates: every day.
 	Days []string `json:"days,omitempty"`
+	// Dates are single days, such as 2026-12-24.
+	Dates []string `json:"dates,omitempty"`
+	// Deny closes the time span instead of opening it; it wins over every other window.
+	Deny bool `json:"deny,omitempty"`
 	// From is the time of day at which the window opens, as hh:mm.
 	From string `json:"from" jsonschema:"required"`
 	// To is the time of day at which it closes, as hh:mm.
