@@ -45,17 +45,22 @@ type Comparison struct {
 	Mask       *diff.Masker
 	Preview    *PreviewResult // nil if none was asked for
 
-	h      *Hydrator
-	heads  map[string]*comparedSide
-	needed map[string]bool // apps that were compared, by cluster and app
+	run *comparison
 }
+
+// Close gives back what was rendered: after it, Beside has nothing more to tell. The comparison itself stays.
+func (c *Comparison) Close() { c.run.close() }
 
 // ComparedTarget is a target with the objects that differ, secrets masked.
 type ComparedTarget struct {
-	Target        fleet.Target // as the head has it, or the base if the head has it no more
+	Target        fleet.Target  // as the head has it, or the base if the head has it no more
+	Old           *fleet.Target // as the base has it; nil without one
 	Environment   string
+	Namespace     string // of the app on the cluster
 	Before, After []ComparedObject
-	Unchanged     int
+	Same          []ComparedObject // objects that stay as they are on a cluster whose Kubernetes version changes
+	Unchanged     int              // objects that are the same on both sides
+	Gone          bool             // the head has the target no more
 }
 
 // ComparedObject is an object with the name of its content and its file on the branch.
@@ -71,6 +76,7 @@ type candidate struct {
 	trees         [2]gitstore.Hash
 	failed        [2]string
 	skip          bool
+	anew          bool // the cluster's Kubernetes version changes: equal objects may be judged otherwise
 }
 
 // comparedSide is one side of a comparison in one environment.
@@ -82,31 +88,30 @@ type comparedSide struct {
 }
 
 // Compare renders what differs between two sides and says how. A target that cannot be rendered is withheld, and says so;
-// it falsifies no other. Nothing is written.
+// it falsifies no other. Nothing is written but a preview that was asked for. The caller closes the comparison.
 func (h *Hydrator) Compare(ctx context.Context, r CompareRequest) (*Comparison, error) {
-	c := &comparison{h: h, request: r, out: &Comparison{Head: r.Head.Hash.String(), Mask: diff.NewMasker(r.Key), h: h, needed: map[string]bool{}}}
-	defer c.close()
-	if err := c.open(ctx); err != nil {
+	c := &comparison{h: h, request: r, out: &Comparison{Head: r.Head.Hash.String(), Mask: diff.NewMasker(r.Key)}}
+	c.out.run = c
+	if err := c.all(ctx); err != nil {
+		c.close()
 		return nil, err
-	}
-	if err := c.candidates(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.render(ctx); err != nil {
-		return nil, err
-	}
-	if err := c.objects(ctx); err != nil {
-		return nil, err
-	}
-	c.compare()
-	c.out.heads = c.sides[1]
-	if c.request.Preview != nil {
-		var err error
-		if c.out.Preview, err = c.preview(ctx, c.request.Preview); err != nil {
-			return nil, err
-		}
 	}
 	return c.out, nil
+}
+
+func (c *comparison) all(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{c.open, c.candidates, c.render, c.objects} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	c.compare()
+	if c.request.Preview == nil {
+		return nil
+	}
+	var err error
+	c.out.Preview, err = c.preview(ctx, c.request.Preview)
+	return err
 }
 
 // comparison is one call of Compare.
@@ -119,12 +124,14 @@ type comparison struct {
 	sides   [2]map[string]*comparedSide // by environment
 	writer  *gitstore.Writer
 	list    []*candidate
+	reader  *objectReader
 	out     *Comparison
 }
 
 func (c *comparison) close() {
 	if c.writer != nil {
 		_ = c.writer.Close()
+		c.writer = nil
 	}
 }
 
@@ -190,6 +197,7 @@ func (c *comparison) candidates(ctx context.Context) error {
 		}
 		for _, a := range affected {
 			one := &candidate{cluster: a.Cluster, app: a.App, before: targetOf(c.views[0].fleet, a), after: targetOf(c.views[1].fleet, a)}
+			one.anew = one.before != nil && one.after != nil && one.before.Cluster.KubeVersion != one.after.Cluster.KubeVersion
 			if c.reached(one) {
 				c.list = append(c.list, one)
 			}

@@ -48,7 +48,7 @@ func (c *comparison) plan(ctx context.Context, one *candidate, read map[string]i
 		}
 		digests[i] = d
 	}
-	if digests[0] != "" && digests[0] == digests[1] && one.before.Cluster.Environment == one.after.Cluster.Environment {
+	if digests[0] != "" && digests[0] == digests[1] && one.before.Cluster.Environment == one.after.Cluster.Environment && !one.anew {
 		one.skip = true
 		return nil
 	}
@@ -158,50 +158,83 @@ type file struct {
 
 // treePair is what two trees do not have in common, read once for all targets that have them.
 type treePair struct {
-	before, after []ComparedObject
-	unchanged     int
+	before, after, same []ComparedObject
+	unchanged           int
+}
+
+// differingFiles are the files that only one of two trees has, and those that both have if somebody wants them.
+type differingFiles struct {
+	before, after, same []file
+	anew                bool
 }
 
 // objects reads what differs. Secrets are learned from all files of the trees first, and everything is masked before it is
 // given to anybody.
 func (c *comparison) objects(ctx context.Context) error {
-	reader := &objectReader{c: c, blobs: map[gitstore.Hash]*diff.Object{}, learned: map[gitstore.Hash]bool{}}
-	known := map[[2]gitstore.Hash]*treePair{}
-	files := map[[2]gitstore.Hash][2][]file{}
+	c.reader = &objectReader{c: c, blobs: map[gitstore.Hash]*diff.Object{}, learned: map[gitstore.Hash]bool{}}
+	files := map[[2]gitstore.Hash]*differingFiles{}
 	for _, one := range c.list {
-		if one.skip || one.withheld() || one.trees[0] == one.trees[1] {
+		if one.skip || one.withheld() || one.trees[0] == one.trees[1] && !one.anew {
 			continue
 		}
-		if _, ok := files[one.trees]; ok {
+		if d, ok := files[one.trees]; ok {
+			d.anew = d.anew || one.anew
 			continue
 		}
-		a, b, same, err := reader.differing(ctx, one.trees)
+		d, err := c.reader.differing(ctx, one.trees)
 		if err != nil {
 			return err
 		}
-		files[one.trees] = [2][]file{a, b}
-		known[one.trees] = &treePair{unchanged: same}
+		d.anew = one.anew
+		files[one.trees] = d
 	}
-	for trees, pair := range known { // all secrets are learned by now
-		var err error
-		if pair.before, err = reader.read(ctx, files[trees][0]); err != nil {
-			return err
+	known := map[[2]gitstore.Hash]*treePair{}
+	for trees, d := range files { // all secrets are learned by now
+		pair := &treePair{unchanged: len(d.same)}
+		if !d.anew {
+			d.same = nil
 		}
-		if pair.after, err = reader.read(ctx, files[trees][1]); err != nil {
-			return err
+		for _, list := range []struct {
+			files []file
+			into  *[]ComparedObject
+		}{{d.before, &pair.before}, {d.after, &pair.after}, {d.same, &pair.same}} {
+			var err error
+			if *list.into, err = c.reader.read(ctx, list.files); err != nil {
+				return err
+			}
 		}
+		known[trees] = pair
 	}
+	return c.targets(known)
+}
+
+// targets gives every target what its trees do not have in common.
+func (c *comparison) targets(known map[[2]gitstore.Hash]*treePair) error {
 	for _, one := range c.list {
 		pair := known[one.trees]
 		if one.skip || one.withheld() || pair == nil {
 			continue
 		}
 		t := one.target()
-		c.out.needed[one.cluster+"\x00"+one.app] = true
-		c.out.Targets = append(c.out.Targets, ComparedTarget{
-			Target: t, Environment: t.Cluster.Environment, Unchanged: pair.unchanged,
+		out := ComparedTarget{
+			Target: t, Old: one.before, Environment: t.Cluster.Environment, Unchanged: pair.unchanged, Gone: one.after == nil,
 			Before: inApp(one.app, pair.before), After: inApp(one.app, pair.after),
-		})
+		}
+		if one.anew {
+			out.Same = inApp(one.app, pair.same)
+		}
+		view := c.views[1]
+		if one.after == nil {
+			view = c.views[0]
+		}
+		if view != nil && t.App.File != "" {
+			resolved, err := view.fleet.Resolve(t)
+			if err != nil {
+				return err
+			}
+			out.Namespace = resolved.Namespace
+		}
+		c.out.Targets = append(c.out.Targets, out)
 	}
 	return nil
 }
@@ -230,46 +263,45 @@ type objectReader struct {
 	learned map[gitstore.Hash]bool
 }
 
-// differing lists the files of two trees that are not in both, and learns from the Secrets among all of them.
-func (r *objectReader) differing(ctx context.Context, trees [2]gitstore.Hash) (a, b []file, same int, err error) {
+// differing lists the files of two trees, those that are not in both apart, and learns from the Secrets among all of them.
+func (r *objectReader) differing(ctx context.Context, trees [2]gitstore.Hash) (*differingFiles, error) {
 	var lists [2][]gitstore.Entry
 	for i, tree := range trees {
 		if tree.IsZero() {
 			continue
 		}
+		var err error
 		if lists[i], err = r.c.h.store.Tree(ctx, tree); err != nil {
-			return nil, nil, 0, err
+			return nil, err
 		}
 		for _, e := range lists[i] {
 			if err := r.learn(ctx, e); err != nil {
-				return nil, nil, 0, err
+				return nil, err
 			}
 		}
 	}
-	have := map[gitstore.Hash]int{}
-	for _, e := range lists[1] {
-		have[e.Hash]++
-	}
-	for _, e := range lists[0] {
-		if have[e.Hash] > 0 {
-			have[e.Hash]--
-			same++
-			continue
+	out := &differingFiles{}
+	for i, list := range [][]gitstore.Entry{lists[0], lists[1]} {
+		have := map[gitstore.Hash]int{}
+		for _, e := range lists[1-i] {
+			have[e.Hash]++
 		}
-		a = append(a, file{e.Name, e.Hash})
-	}
-	had := map[gitstore.Hash]int{}
-	for _, e := range lists[0] {
-		had[e.Hash]++
-	}
-	for _, e := range lists[1] {
-		if had[e.Hash] > 0 {
-			had[e.Hash]--
-			continue
+		for _, e := range list {
+			f := file{e.Name, e.Hash}
+			switch {
+			case have[e.Hash] > 0:
+				have[e.Hash]--
+				if i == 1 {
+					out.same = append(out.same, f)
+				}
+			case i == 0:
+				out.before = append(out.before, f)
+			default:
+				out.after = append(out.after, f)
+			}
 		}
-		b = append(b, file{e.Name, e.Hash})
 	}
-	return a, b, same, nil
+	return out, nil
 }
 
 // learn takes in a Secret, which its file's name tells.

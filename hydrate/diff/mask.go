@@ -55,7 +55,7 @@ func (m *Masker) Learn(o manifest.Object) {
 		values, _ := o[field].(map[string]any)
 		for _, v := range values {
 			text, ok := v.(string)
-			if !ok {
+			if !ok || o["sops"] != nil && strings.HasPrefix(text, "ENC[") {
 				continue
 			}
 			if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text)); encoded && err == nil {
@@ -106,7 +106,7 @@ func (m *Masker) Mask(o manifest.Object) manifest.Object {
 		case k == "apiVersion" || k == "kind":
 			out[k] = v
 		case secret && (k == "data" || k == "stringData"):
-			out[k] = m.maskData(v, k == "data")
+			out[k] = m.maskData(v, k == "data", o["sops"] != nil)
 		case k == "metadata":
 			out[k] = m.metadata(v, all, secret)
 		default:
@@ -147,7 +147,8 @@ func (m *Masker) replacer() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-func (m *Masker) maskData(v any, encoded bool) any {
+// maskData hides a Secret's values, but not what SOPS encrypted: everybody may see that.
+func (m *Masker) maskData(v any, encoded, sops bool) any {
 	values, ok := v.(map[string]any)
 	if !ok {
 		return m.fingerprint(fmt.Sprint(v))
@@ -157,6 +158,10 @@ func (m *Masker) maskData(v any, encoded bool) any {
 		text, isText := v.(string)
 		if !isText {
 			text = fmt.Sprint(v)
+		}
+		if sops && strings.HasPrefix(text, "ENC[") && strings.HasSuffix(text, "]") {
+			out[k] = text
+			continue
 		}
 		if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text)); encoded && err == nil {
 			text = string(plain)

@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// minor is a Kubernetes minor version; major 1 has been the only one.
+type minor struct{ major, minor int }
+
+func (m minor) before(o minor) bool { return m.major < o.major || m.major == o.major && m.minor < o.minor }
+
+func (m minor) next() minor { return minor{m.major, m.minor + 1} }
+
+func (m minor) String() string { return fmt.Sprintf("%d.%d", m.major, m.minor) }
+
+// parseMinor reads 1.33, v1.33.2 or 1.33.2+k3s1.
+func parseMinor(version string) (minor, bool) {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 2 {
+		return minor{}, false
+	}
+	a, err1 := strconv.Atoi(parts[0])
+	b, err2 := strconv.Atoi(strings.TrimRight(parts[1], "+"))
+	return minor{a, b}, err1 == nil && err2 == nil
+}
+
+// lifecycle of an API version.
+type lifecycle struct {
+	deprecated, removed minor // zero: not, or not known
+	replacement         string
+}
+
+// The methods that Kubernetes generates for the types of versions that will go.
+type (
+	deprecatedAPI interface{ APILifecycleDeprecated() (major, minor int) }
+	removedAPI    interface{ APILifecycleRemoved() (major, minor int) }
+	replacedAPI   interface {
+		APILifecycleReplacement() schema.GroupVersionKind
+	}
+)
+
+// lifecycleOf asks Kubernetes' own types, and for those that are gone from its libraries the deprecation guide
+// (https://kubernetes.io/docs/reference/using-api/deprecation-guide/).
+func lifecycleOf(apiVersion, kind string) (lifecycle, bool) {
+	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
+	if l, ok := goneAPIs()[apiVersion+"/"+kind]; ok {
+		return l, true
+	}
+	object, err := scheme.Scheme.New(gvk)
+	if err != nil {
+		return lifecycle{}, false
+	}
+	var out lifecycle
+	d, ok := object.(deprecatedAPI)
+	if !ok {
+		return lifecycle{}, false
+	}
+	out.deprecated.major, out.deprecated.minor = d.APILifecycleDeprecated()
+	if r, ok := object.(removedAPI); ok {
+		out.removed.major, out.removed.minor = r.APILifecycleRemoved()
+	}
+	if r, ok := object.(replacedAPI); ok {
+		to := r.APILifecycleReplacement()
+		out.replacement = to.GroupVersion().String() + " " + to.Kind
+	}
+	return out, true
+}
+
+func goneAPIs() map[string]lifecycle {
+	v := func(m int) minor { return minor{1, m} }
+	crd := lifecycle{v(16), v(22), "apiextensions.k8s.io/v1 CustomResourceDefinition"}
+	psp := lifecycle{deprecated: v(21), removed: v(25), replacement: "Pod Security admission"}
+	return map[string]lifecycle{
+		"apiextensions.k8s.io/v1beta1/CustomResourceDefinition":           crd,
+		"apiregistration.k8s.io/v1beta1/APIService":                       {v(16), v(22), "apiregistration.k8s.io/v1 APIService"},
+		"policy/v1beta1/PodSecurityPolicy":                                psp,
+		"extensions/v1beta1/PodSecurityPolicy":                            {v(11), v(16), "Pod Security admission"},
+		"autoscaling/v2beta1/HorizontalPodAutoscaler":                     {v(22), v(25), "autoscaling/v2 HorizontalPodAutoscaler"},
+		"autoscaling/v2beta2/HorizontalPodAutoscaler":                     {v(23), v(26), "autoscaling/v2 HorizontalPodAutoscaler"},
+		"flowcontrol.apiserver.k8s.io/v1alpha1/FlowSchema":                {v(20), v(21), "flowcontrol.apiserver.k8s.io/v1 FlowSchema"},
+		"flowcontrol.apiserver.k8s.io/v1alpha1/PriorityLevelConfiguration": {v(20), v(21), "flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration"},
+	}
+}
+
+// apiCheck finds APIs that the cluster serves no longer, or soon will not.
+type apiCheck struct{ engine *Engine }
+
+func (c *apiCheck) scope(s *Subject, o *Object) string {
+	version, ok := parseMinor(s.Cluster.KubeVersion)
+	if !ok {
+		return ""
+	}
+	return o.Object.APIVersion() + "\x00" + o.Object.Kind() + "\x00" + version.String()
+}
+
+func (c *apiCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, error) {
+	l, ok := lifecycleOf(o.Object.APIVersion(), o.Object.Kind())
+	if !ok {
+		return nil, nil
+	}
+	version, _ := parseMinor(s.Cluster.KubeVersion)
+	api := o.Object.APIVersion() + " " + o.Object.Kind()
+	hint := ""
+	if l.replacement != "" {
+		hint = "use " + l.replacement
+	}
+	zero := minor{}
+	switch {
+	case l.removed != zero && !version.before(l.removed):
+		return []breach{{rule: RuleAPIRemoved, path: "apiVersion", message: fmt.Sprintf("%s is not served since Kubernetes %s; the cluster has %s", api, l.removed, version), hint: hint}}, nil
+	case l.removed != zero && !version.next().before(l.removed):
+		return []breach{{rule: RuleAPIDeprecated, path: "apiVersion", message: fmt.Sprintf("%s is served no more by Kubernetes %s, the next version after the cluster's", api, l.removed), hint: hint}}, nil
+	case l.deprecated != zero && !version.next().before(l.deprecated):
+		return []breach{{rule: RuleAPIDeprecated, path: "apiVersion", message: fmt.Sprintf("%s is deprecated since Kubernetes %s%s", api, l.deprecated, until(l.removed)), hint: hint}}, nil
+	}
+	return nil, nil
+}
+
+func until(removed minor) string {
+	if removed == (minor{}) {
+		return ""
+	}
+	return " and goes with " + removed.String()
+}

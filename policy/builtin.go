@@ -1,0 +1,188 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// plainCheck holds the rules that need nothing but the object, the app's name and its namespace.
+type plainCheck struct{ engine *Engine }
+
+func (c *plainCheck) scope(s *Subject, o *Object) string { return o.Key + "\x00" + s.App.Name }
+
+func (c *plainCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, error) {
+	out := secretBreaches(o.Object)
+	if pod, at := podSpec(o.Object); pod != nil {
+		out = append(out, c.images(s, pod, at)...)
+		out = append(out, c.privileges(s, o.Object, pod, at)...)
+	}
+	return out, nil
+}
+
+// secretBreaches finds Secrets whose values would stand on a branch as they are. Sealed and external secrets are other kinds;
+// what SOPS encrypted says so itself.
+func secretBreaches(o manifest.Object) []breach {
+	if o.Kind() != "Secret" || o.APIVersion() != "v1" || str(o, "type") == "kubernetes.io/service-account-token" {
+		return nil
+	}
+	sops := child(o, "sops")
+	for _, field := range []string{"data", "stringData"} {
+		for key, v := range child(o, field) {
+			value, _ := v.(string)
+			encrypted := sops != nil && str(sops, "mac") != "" && strings.HasPrefix(value, "ENC[") && strings.HasSuffix(value, "]")
+			if value != "" && !encrypted || v != nil && !isString(v) {
+				return []breach{{
+					rule: RulePlaintextSecret, path: field, message: fmt.Sprintf("its values would stand on the branch in plain text (%s, for instance)", quoteKey(o, field, key)),
+					hint: "use a SealedSecret, SOPS or an ExternalSecret, or have the chart take an existing Secret",
+				}}
+			}
+		}
+	}
+	return nil
+}
+
+// quoteKey names the first key of a field, so that the message is the same each time.
+func quoteKey(o manifest.Object, field, key string) string {
+	for k := range child(o, field) {
+		if k < key {
+			key = k
+		}
+	}
+	return field + "." + key
+}
+
+func isString(v any) bool {
+	_, ok := v.(string)
+	return ok
+}
+
+func (c *plainCheck) images(s *Subject, pod map[string]any, at string) []breach {
+	allow := c.engine.allow(RuleImageTag)
+	var out []breach
+	eachContainer(pod, at, func(container map[string]any, path string) {
+		image := str(container, "image")
+		if image == "" || masked(image) || strings.Contains(image, "@sha256:") || allow.allows(s.App.Name, image) {
+			return
+		}
+		base := image[strings.LastIndexByte(image, '/')+1:]
+		_, tag, tagged := strings.Cut(base, ":")
+		switch {
+		case !tagged || tag == "":
+			out = append(out, breach{rule: RuleImageTag, path: path + ".image", message: fmt.Sprintf("the image %s has no tag: what runs depends on the day", image), hint: "give it a version, or better a digest"})
+		case tag == "latest":
+			out = append(out, breach{rule: RuleImageTag, path: path + ".image", message: fmt.Sprintf("the image %s has the tag latest: what runs depends on the day", image), hint: "give it a version, or better a digest"})
+		}
+	})
+	return out
+}
+
+// privileges finds what the Pod Security Standard `baseline` forbids, by https://kubernetes.io/docs/concepts/security/pod-security-standards/.
+func (c *plainCheck) privileges(s *Subject, o manifest.Object, pod map[string]any, at string) []breach {
+	allow := c.engine.allow(RulePrivileged)
+	var out []breach
+	add := func(name, path, message string) {
+		if !allow.allows(s.App.Name, name) {
+			out = append(out, breach{rule: RulePrivileged, path: path, message: message, hint: "do without it, or have an exemption for " + o.Kind() + " " + o.Name() + " written"})
+		}
+	}
+	for _, field := range []string{"hostNetwork", "hostPID", "hostIPC"} {
+		if truth(pod, field) {
+			add(field, at+"."+field, "the pod shares the host's "+strings.ToLower(strings.TrimPrefix(field, "host")))
+		}
+	}
+	volumes, _ := pod["volumes"].([]any)
+	for i, v := range volumes {
+		volume, _ := v.(map[string]any)
+		if host := child(volume, "hostPath"); host != nil {
+			name := fmt.Sprint(i)
+			if n := str(volume, "name"); n != "" {
+				name = "name=" + n
+			}
+			add("hostPath", fmt.Sprintf("%s.volumes[%s].hostPath", at, name), fmt.Sprintf("the pod mounts %s of the host", str(host, "path")))
+		}
+	}
+	eachContainer(pod, at, func(container map[string]any, path string) {
+		security := child(container, "securityContext")
+		if truth(security, "privileged") {
+			add("privileged", path+".securityContext.privileged", "the container is privileged: it can do on its host what root can")
+		}
+		added, _ := child(security, "capabilities")["add"].([]any)
+		for _, v := range added {
+			capability, _ := v.(string)
+			if capability != "" && !slices.Contains(baselineCapabilities(), capability) {
+				add(capability, path+".securityContext.capabilities.add", "the container gets the capability "+capability)
+			}
+		}
+		ports, _ := container["ports"].([]any)
+		for _, v := range ports {
+			if p, ok := v.(map[string]any); ok && p["hostPort"] != nil && fmt.Sprint(p["hostPort"]) != "0" && !truth(pod, "hostNetwork") {
+				add("hostPort", path+".ports", fmt.Sprintf("the container takes the port %v of the host", p["hostPort"]))
+			}
+		}
+	})
+	return out
+}
+
+func baselineCapabilities() []string {
+	return []string{
+		"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+	}
+}
+
+// namespaceCheck holds the rules on where an app's objects may be.
+type namespaceCheck struct {
+	engine *Engine
+	crds   *definitions
+}
+
+func (c *namespaceCheck) scope(s *Subject, o *Object) string {
+	if o.Object.Namespace() == s.App.Namespace {
+		return ""
+	}
+	id := o.Object.Identity()
+	if c.clusterScoped(s, o) {
+		return "cluster\x00" + s.App.Name + "\x00" + id.Group + "\x00" + id.Kind
+	}
+	return "namespaced\x00" + s.App.Name + "\x00" + id.Namespace
+}
+
+func (c *namespaceCheck) clusterScoped(s *Subject, o *Object) bool {
+	id := o.Object.Identity()
+	kind := manifest.GroupKind{Group: id.Group, Kind: id.Kind}
+	switch manifest.BuiltinScope(kind) {
+	case manifest.ScopeCluster:
+		return true
+	case manifest.ScopeNamespaced:
+		return false
+	}
+	if d := c.crds.of(s.Cluster.Name, kind); d != nil {
+		return d.clusterScoped
+	}
+	return id.Namespace == ""
+}
+
+func (c *namespaceCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, error) {
+	id := o.Object.Identity()
+	if c.clusterScoped(s, o) {
+		allow := c.engine.allow(RuleClusterScoped)
+		kind := manifest.GroupKind{Group: id.Group, Kind: id.Kind}.String()
+		if allow.empty() || allow.allows(s.App.Name, kind) || allow.allows(s.App.Name, id.Kind) {
+			return nil, nil
+		}
+		return []breach{{
+			rule: RuleClusterScoped, message: fmt.Sprintf("the app %s may not have objects of the cluster-scoped kind %s", s.App.Name, kind),
+			hint: "a platform app should bring it, or rules.cluster-scoped.allow in policy/ should name it",
+		}}, nil
+	}
+	if c.engine.allow(RuleNamespace).allows(s.App.Name, id.Namespace) {
+		return nil, nil
+	}
+	return []breach{{
+		rule: RuleNamespace, path: "metadata.namespace", message: fmt.Sprintf("it is in the namespace %s; the app's is %s", id.Namespace, s.App.Namespace),
+		hint: "move it, or have rules.namespace-outside-app.allow in policy/ name the namespace",
+	}}, nil
+}

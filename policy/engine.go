@@ -1,0 +1,253 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// checker judges one object.
+type checker interface {
+	// scope names what the answer depends on beside the checker: equal scopes, equal answers. "" means that the object is
+	// none of the checker's.
+	scope(s *Subject, o *Object) string
+	check(ctx context.Context, s *Subject, o *Object) ([]breach, error)
+}
+
+// Check judges all objects of the input. Equal objects in equal circumstances are judged once for the whole fleet. A rule that
+// cannot be evaluated gives a finding of the rule policy-error; an error means that nothing was judged.
+func (e *Engine) Check(ctx context.Context, in Input) (*Result, error) {
+	run := &run{engine: e, input: in, notes: &notes{}, memo: map[memoKey]*answer{}}
+	run.prepare(ctx)
+	if err := run.judge(ctx); err != nil {
+		return nil, err
+	}
+	run.collect()
+	if run.crds.err != nil {
+		return nil, run.crds.err
+	}
+	if err := run.owners(ctx); err != nil {
+		return nil, err
+	}
+	run.expired()
+	sortFindings(run.out)
+	return &Result{Findings: run.out, Notes: run.notes.list()}, nil
+}
+
+type memoKey struct {
+	checker int
+	scope   string
+}
+
+type answer struct {
+	subject  *Subject
+	object   *Object
+	breaches []breach
+}
+
+type run struct {
+	engine   *Engine
+	input    Input
+	notes    *notes
+	crds     *definitions
+	checkers []checker
+	memo     map[memoKey]*answer
+	out      []Finding
+}
+
+func (r *run) prepare(ctx context.Context) {
+	crds := newDefinitions(ctx, r.input, r.notes)
+	r.crds = crds
+	e := r.engine
+	r.checkers = []checker{
+		&plainCheck{engine: e}, &apiCheck{engine: e}, &customCheck{engine: e, known: crds},
+		&schemaCheck{engine: e, crds: crds, notes: r.notes}, &namespaceCheck{engine: e, crds: crds},
+	}
+	if e.rego != nil && len(e.rego.names) > 0 {
+		r.checkers = append(r.checkers, &regoCheck{engine: e, rules: e.rego})
+	}
+	for _, a := range e.admission {
+		r.checkers = append(r.checkers, a)
+	}
+}
+
+// judge asks every checker once for each scope.
+func (r *run) judge(ctx context.Context) error {
+	var work []memoKey
+	for i := range r.input.Subjects {
+		s := &r.input.Subjects[i]
+		for j := range s.Objects {
+			for n, c := range r.checkers {
+				scope := c.scope(s, &s.Objects[j])
+				if scope == "" {
+					continue
+				}
+				key := memoKey{n, scope}
+				if _, ok := r.memo[key]; !ok {
+					r.memo[key] = &answer{subject: s, object: &s.Objects[j]}
+					work = append(work, key)
+				}
+			}
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, r.engine.options.Parallel))
+	for _, key := range work {
+		a, c := r.memo[key], r.checkers[key.checker]
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			var err error
+			if a.breaches, err = c.check(ctx, a.subject, a.object); err != nil {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				a.breaches = append(a.breaches, breach{rule: RulePolicyError, message: err.Error()})
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// collect gives every object of every subject the answers of its scopes.
+func (r *run) collect() {
+	for i := range r.input.Subjects {
+		s := &r.input.Subjects[i]
+		for j := range s.Objects {
+			o := &s.Objects[j]
+			for n, c := range r.checkers {
+				scope := c.scope(s, o)
+				if scope == "" {
+					continue
+				}
+				for _, b := range r.memo[memoKey{n, scope}].breaches {
+					r.add(b, s, o.Object.Identity())
+				}
+			}
+		}
+	}
+}
+
+func (r *run) add(b breach, s *Subject, id manifest.Identity) {
+	severity := r.engine.severity(b.rule, b.severity, s.Cluster.Environment)
+	if severity == SeverityOff {
+		return
+	}
+	f := Finding{
+		Rule: b.rule, Severity: severity, Message: b.message, Hint: b.hint, Path: b.path, Object: id,
+		App: s.App.Name, Cluster: s.Cluster.Name, Environment: s.Cluster.Environment,
+	}
+	for i := range r.engine.exemptions {
+		e := &r.engine.exemptions[i]
+		if !e.expired(r.engine.options.Now) && e.covers(&f) {
+			f.Exemption = &Exempt{Reason: e.Reason, Until: e.Until, File: e.file}
+			break
+		}
+	}
+	r.out = append(r.out, f)
+}
+
+// expired tells of exemptions that hold no longer and would have let a finding pass.
+func (r *run) expired() {
+	for i := range r.engine.exemptions {
+		e := &r.engine.exemptions[i]
+		if !e.expired(r.engine.options.Now) {
+			continue
+		}
+		for _, f := range slices.Clone(r.out) {
+			if f.Exemption != nil || f.Rule == RuleExemptionExpired || !e.covers(&f) {
+				continue
+			}
+			severity := r.engine.severity(RuleExemptionExpired, "", f.Environment)
+			if severity == SeverityOff {
+				continue
+			}
+			f.Message = fmt.Sprintf("the exemption %s from %s ended on %s (%s): %s", e.name, f.Rule, e.Until, e.file, e.Reason)
+			f.Hint = "set things right, or have the exemption renewed"
+			f.Rule, f.Severity, f.Path = RuleExemptionExpired, severity, ""
+			r.out = append(r.out, f)
+		}
+	}
+}
+
+// owners finds objects that two apps have on one cluster.
+func (r *run) owners(ctx context.Context) error {
+	byCluster := map[string]map[manifest.Identity]*Subject{}
+	for i := range r.input.Subjects {
+		s := &r.input.Subjects[i]
+		objects := byCluster[s.Cluster.Name]
+		if objects == nil {
+			objects = map[manifest.Identity]*Subject{}
+			byCluster[s.Cluster.Name] = objects
+		}
+		for j := range s.Objects {
+			o := &s.Objects[j]
+			id := o.Object.Identity()
+			other := ""
+			if had := objects[id]; had != nil && had.App.Name != s.App.Name {
+				other = had.App.Name
+			} else if r.input.Surroundings != nil {
+				var err error
+				if other, err = r.input.Surroundings.Owner(ctx, s.Cluster.Name, s.App.Name, id); err != nil {
+					return err
+				}
+			}
+			objects[id] = s
+			if other != "" {
+				r.add(breach{
+					rule: RuleDuplicateOwner, message: fmt.Sprintf("the app %s has this object too: the two would overwrite each other", other),
+					hint: "leave it to one of the apps",
+				}, s, id)
+			}
+		}
+	}
+	return nil
+}
+
+// notes are what could not be checked, each once with the number of objects.
+type notes struct {
+	mu   sync.Mutex
+	seen map[string]map[string]bool
+}
+
+// add notes what could not be checked for an object.
+func (n *notes) add(what, object string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.seen == nil {
+		n.seen = map[string]map[string]bool{}
+	}
+	if n.seen[what] == nil {
+		n.seen[what] = map[string]bool{}
+	}
+	n.seen[what][object] = true
+}
+
+func (n *notes) list() []string {
+	out := make([]string, 0, len(n.seen))
+	for what, objects := range n.seen {
+		delete(objects, "")
+		names := slices.Collect(maps.Keys(objects))
+		sort.Strings(names)
+		switch {
+		case len(names) == 0:
+			out = append(out, what)
+		case len(names) > 5:
+			out = append(out, fmt.Sprintf("%s: %s and %d more", what, strings.Join(names[:5], ", "), len(names)-5))
+		default:
+			out = append(out, what+": "+strings.Join(names, ", "))
+		}
+	}
+	sort.Strings(out)
+	return out
+}

@@ -1,0 +1,299 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Dir is where a source repository keeps its policy.
+const Dir = "policy"
+
+const (
+	maxFiles = 2_000
+	maxFile  = 4 << 20 // bytes
+)
+
+// Options of an engine.
+type Options struct {
+	Schemas      Schemas   // nil: schemas are not checked, and that is said
+	Now          time.Time // for exemptions, and time.now_ns() in Rego
+	Environments []string  // of the fleet; nil: names are not checked
+	Parallel     int       // objects judged at once; 0 is 1
+}
+
+// Problems are what is wrong with the policy's files, each with its place.
+type Problems []string
+
+// Error has one line for each.
+func (p Problems) Error() string { return strings.Join(p, "\n") }
+
+// Engine judges objects. Safe for concurrent use.
+type Engine struct {
+	options    Options
+	rules      map[string]ruleSpec
+	known      map[string]Rule
+	exemptions []exemption
+	parameters map[string]any
+	schemaSpec schemaSpec
+	rego       *regoRules
+	admission  []*admissionPolicy
+	digest     string
+}
+
+// Load reads the folder policy of a source repository. All that is wrong is told at once, as Problems. A missing folder is an
+// empty one: the built-in rules hold.
+func Load(repository fs.FS, o Options) (*Engine, error) {
+	l := &loader{engine: &Engine{options: o, rules: map[string]ruleSpec{}, known: map[string]Rule{}}}
+	for _, r := range BuiltIn() {
+		l.engine.known[r.ID] = r
+	}
+	files, err := policyFiles(repository)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		switch {
+		case strings.HasSuffix(f.name, ".rego"):
+			l.modules = append(l.modules, f)
+		default:
+			l.yamlFile(f)
+		}
+	}
+	l.finish()
+	if len(l.problems) > 0 {
+		return nil, l.problems
+	}
+	return l.engine, nil
+}
+
+type file struct {
+	name string
+	data []byte
+}
+
+func policyFiles(repository fs.FS) ([]file, error) {
+	var out []file
+	err := fs.WalkDir(repository, Dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !d.Type().IsRegular() || !slices.Contains([]string{".rego", ".yaml", ".yml"}, path.Ext(name)) {
+			return err
+		}
+		if len(out) == maxFiles {
+			return Problems{fmt.Sprintf("%s: more than %d files", Dir, maxFiles)}
+		}
+		data, err := fs.ReadFile(repository, name)
+		if err != nil {
+			return err
+		}
+		if len(data) > maxFile {
+			return Problems{fmt.Sprintf("%s: more than %d bytes", name, maxFile)}
+		}
+		out = append(out, file{name, data})
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return out, err
+}
+
+type loader struct {
+	engine   *Engine
+	modules  []file
+	vaps     []document
+	bindings []document
+	params   []manifest.Object
+	at       map[string]string // where a rule was configured
+	problems Problems
+}
+
+type document struct {
+	file   string
+	line   int
+	object manifest.Object
+	text   []byte
+}
+
+func (l *loader) errorf(at string, line int, format string, args ...any) {
+	if line > 0 {
+		at = fmt.Sprintf("%s:%d", at, line)
+	}
+	l.problems = append(l.problems, at+": "+fmt.Sprintf(format, args...))
+}
+
+// yamlFile takes the documents of a file apart by their kind.
+func (l *loader) yamlFile(f file) {
+	if err := manifest.Check(f.data, manifest.DefaultBudget()); err != nil {
+		l.errorf(f.name, 0, "%v", err)
+		return
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(f.data))
+	for i := 0; ; i++ {
+		var node yaml.Node
+		err := decoder.Decode(&node)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			l.errorf(f.name, 0, "%v", err)
+			return
+		}
+		if len(node.Content) == 0 || node.Content[0].Kind == yaml.ScalarNode && node.Content[0].Value == "" {
+			continue
+		}
+		var h header
+		if err := node.Decode(&h); err != nil || h.Kind == "" {
+			l.errorf(f.name, node.Line, "a document without a kind: Policy, Exemption, ValidatingAdmissionPolicy and its binding and parameters can stand here")
+			continue
+		}
+		l.document(f, i, node.Content[0].Line, h)
+	}
+}
+
+func (l *loader) document(f file, index, line int, h header) {
+	switch {
+	case h.APIVersion == APIVersion && h.Kind == "Policy":
+		var p policyFile
+		if l.decode(f, index, &p) {
+			l.policy(f.name, line, &p)
+		}
+	case h.APIVersion == APIVersion && h.Kind == "Exemption":
+		var e exemptionFile
+		if !l.decode(f, index, &e) {
+			return
+		}
+		until, err := e.Spec.check()
+		if err != nil {
+			l.errorf(f.name, line, "exemption %s: %v", e.Metadata.Name, err)
+			return
+		}
+		l.engine.exemptions = append(l.engine.exemptions, exemption{exemptionSpec: e.Spec, name: e.Metadata.Name, file: fmt.Sprintf("%s:%d", f.name, line), until: until})
+	case h.APIVersion == APIVersion:
+		l.errorf(f.name, line, "there is no kind %s: Policy and Exemption can stand here", h.Kind)
+	default:
+		l.kubernetes(f, index, line, h)
+	}
+}
+
+// decode decodes one document strictly.
+func (l *loader) decode(f file, index int, into any) bool {
+	decoder := yaml.NewDecoder(bytes.NewReader(f.data))
+	for range index {
+		var skip yaml.Node
+		if err := decoder.Decode(&skip); err != nil {
+			return false
+		}
+	}
+	decoder.KnownFields(true)
+	if err := decoder.Decode(into); err != nil {
+		for _, line := range strings.Split(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n"), "\n") {
+			l.errorf(f.name, 0, "%s", strings.TrimSpace(line))
+		}
+		return false
+	}
+	return true
+}
+
+func (l *loader) policy(name string, line int, p *policyFile) {
+	if l.at == nil {
+		l.at = map[string]string{}
+	}
+	for id, r := range p.Spec.Rules {
+		if other, twice := l.at[id]; twice {
+			l.errorf(name, line, "rule %s is configured in %s too: keep one", id, other)
+			continue
+		}
+		l.at[id] = fmt.Sprintf("%s:%d", name, line)
+		if r.Severity != "" && !r.Severity.valid() {
+			l.errorf(name, line, "rule %s: severity %q is none of error, warning, info, off", id, r.Severity)
+		}
+		for environment, s := range r.Environments {
+			if !s.valid() {
+				l.errorf(name, line, "rule %s: severity %q in %s is none of error, warning, info, off", id, s, environment)
+			}
+			if l.engine.options.Environments != nil && !slices.Contains(l.engine.options.Environments, environment) {
+				l.errorf(name, line, "rule %s: there is no environment %q", id, environment)
+			}
+		}
+		if err := r.Allow.check(); err != nil {
+			l.errorf(name, line, "rule %s: %v", id, err)
+		}
+		l.engine.rules[id] = r
+	}
+	if len(p.Spec.Schemas.Locations) > 0 {
+		l.engine.schemaSpec.Locations = p.Spec.Schemas.Locations
+	}
+	l.engine.schemaSpec.AllowUnknownFields = l.engine.schemaSpec.AllowUnknownFields || p.Spec.Schemas.AllowUnknownFields
+	for k, v := range p.Spec.Parameters {
+		if l.engine.parameters == nil {
+			l.engine.parameters = map[string]any{}
+		}
+		l.engine.parameters[k] = v
+	}
+}
+
+// finish compiles what was read.
+func (l *loader) finish() {
+	e := l.engine
+	var err error
+	if e.rego, err = loadRego(l.modules, e.parameters, e.options); err != nil {
+		l.problems = append(l.problems, strings.Split(err.Error(), "\n")...)
+	} else {
+		for _, r := range e.rego.rules {
+			e.known[r.ID] = r
+		}
+	}
+	l.admission()
+	for id := range e.rules {
+		if _, ok := e.known[id]; !ok && len(l.problems) == 0 {
+			l.errorf(l.at[id], 0, "there is no rule %q: `sluice policy list` lists them", id)
+		}
+	}
+	slices.Sort(l.problems)
+}
+
+// Rules lists all rules, the fleet's own too, by identifier.
+func (e *Engine) Rules() []Rule {
+	out := make([]Rule, 0, len(e.known))
+	for _, r := range e.known {
+		if s := e.rules[r.ID].Severity; s != "" {
+			r.Severity = s
+		}
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b Rule) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// SchemaLocations are the fleet's own places for schemas; empty means the default.
+func (e *Engine) SchemaLocations() []string { return e.schemaSpec.Locations }
+
+// severity of a rule in an environment.
+func (e *Engine) severity(rule string, own Severity, environment string) Severity {
+	spec := e.rules[rule]
+	if s, ok := spec.Environments[environment]; ok {
+		return s
+	}
+	if spec.Severity != "" {
+		return spec.Severity
+	}
+	if own != "" {
+		return own
+	}
+	return e.known[rule].Severity
+}
+
+func (e *Engine) allow(rule string) *allowList {
+	a := e.rules[rule].Allow
+	return &a
+}

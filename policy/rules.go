@@ -1,0 +1,45 @@
+package policy
+
+// Identifiers of the built-in rules. Each has a page docs/policy/<id>.md.
+const (
+	RuleSchema           = "schema"
+	RuleCustomResource   = "custom-resource-schema"
+	RuleAPIRemoved       = "api-removed"
+	RuleAPIDeprecated    = "api-deprecated"
+	RulePlaintextSecret  = "plaintext-secret"
+	RuleNamespace        = "namespace-outside-app"
+	RuleClusterScoped    = "cluster-scoped"
+	RuleDuplicateOwner   = "duplicate-owner"
+	RuleImageTag         = "image-tag"
+	RulePrivileged       = "privileged"
+	RuleExemptionExpired = "exemption-expired"
+	RulePolicyError      = "policy-error"
+)
+
+// Rule describes a rule.
+type Rule struct {
+	ID       string   `json:"id"`
+	Severity Severity `json:"severity"` // unless the fleet says otherwise
+	Title    string   `json:"title"`
+	BuiltIn  bool     `json:"builtIn"`
+	File     string   `json:"file,omitempty"` // of the fleet's own rules
+}
+
+// BuiltIn lists the built-in rules.
+func BuiltIn() []Rule {
+	rule := func(id string, s Severity, title string) Rule { return Rule{ID: id, Severity: s, Title: title, BuiltIn: true} }
+	return []Rule{
+		rule(RuleSchema, SeverityError, "the object does not match the schema of its kind in the cluster's Kubernetes version"),
+		rule(RuleCustomResource, SeverityError, "the custom resource does not match its CustomResourceDefinition in the fleet"),
+		rule(RuleAPIRemoved, SeverityError, "the cluster's Kubernetes version does not serve this API any more"),
+		rule(RuleAPIDeprecated, SeverityWarning, "the API is deprecated, or the next Kubernetes version does not serve it"),
+		rule(RulePlaintextSecret, SeverityError, "a Secret would stand on a branch in plain text"),
+		rule(RuleNamespace, SeverityWarning, "the object is outside the app's namespaces"),
+		rule(RuleClusterScoped, SeverityError, "the app may not have objects of this cluster-scoped kind"),
+		rule(RuleDuplicateOwner, SeverityError, "two apps have the same object on one cluster"),
+		rule(RuleImageTag, SeverityWarning, "the image has neither a fixed tag nor a digest"),
+		rule(RulePrivileged, SeverityWarning, "the pod gets privileges on its host"),
+		rule(RuleExemptionExpired, SeverityWarning, "an exemption has expired"),
+		rule(RulePolicyError, SeverityError, "a rule could not be evaluated"),
+	}
+}

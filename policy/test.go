@@ -1,0 +1,65 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
+	"github.com/open-policy-agent/opa/v1/tester"
+)
+
+// TestResult is the outcome of one test rule.
+type TestResult struct {
+	Name     string        `json:"name"` // data.main.test_latest
+	File     string        `json:"file"`
+	Line     int           `json:"line"`
+	Pass     bool          `json:"pass"`
+	Skip     bool          `json:"skip,omitempty"`
+	Error    string        `json:"error,omitempty"`
+	Output   string        `json:"output,omitempty"`
+	Duration time.Duration `json:"duration"`
+}
+
+// Test runs the tests of the fleet's rules: rules named test_ in policy/*.rego, as conftest and opa run them. run selects by
+// a regular expression on the name; "" is all.
+func Test(ctx context.Context, repository fs.FS, run string, o Options) ([]TestResult, error) {
+	e, err := Load(repository, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(e.rego.modules) == 0 {
+		return nil, nil
+	}
+	store := inmem.NewFromObject(e.rego.data)
+	txn, err := store.NewTransaction(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Abort(ctx, txn)
+	runner := tester.NewRunner().SetStore(store).SetModules(maps.Clone(e.rego.modules)).CapturePrintOutput(true).RaiseBuiltinErrors(true).SetTimeout(regoTimeout)
+	if run != "" {
+		runner = runner.Filter(run)
+	}
+	results, err := runner.RunTests(ctx, txn)
+	if err != nil {
+		return nil, fmt.Errorf("tests in policy/: %w", err)
+	}
+	var out []TestResult
+	for r := range results {
+		one := TestResult{Name: strings.TrimPrefix(r.Package, "data.") + "." + r.Name, Pass: r.Pass() && !r.Fail, Skip: r.Skip, Output: string(r.Output), Duration: r.Duration}
+		if r.Location != nil {
+			one.File, one.Line = r.Location.File, r.Location.Row
+		}
+		if r.Error != nil {
+			one.Pass, one.Error = false, r.Error.Error()
+		}
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b TestResult) int { return strings.Compare(a.File+a.Name, b.File+b.Name) })
+	return out, nil
+}
