@@ -150,11 +150,7 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return NewRecord(environment), nil
 	}
-	if len(data) > maxRecord {
-		return fail(fmt.Errorf("%d bytes are more than a record has", len(data)))
-	}
-	budget := manifest.Limits{}
-	if err := manifest.Check(data, &budget); err != nil {
+	if err := manifest.Check(data, manifest.Budget{Bytes: maxRecord, Nodes: 400_000, Depth: 20, Aliases: 0}); err != nil {
 		return fail(err)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))

@@ -1,0 +1,144 @@
+package promote
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+)
+
+// factAge is how long the answer to a check holds.
+const factAge = 10 * time.Minute
+
+// judged is the health of some clusters by the statuses on their branches.
+type judged struct {
+	state  State
+	reason string
+}
+
+// judge holds the statuses against the patterns. Each pattern must match a status on each cluster; what is not there is
+// unknown, and counts as not green.
+func judge(h fleet.Health, clusters []ClusterState) judged {
+	if len(h.CommitStatuses) == 0 || len(clusters) == 0 {
+		return judged{state: Green}
+	}
+	count := map[State]int{}
+	var example [2]string // of the first red one, and of the first that is not green
+	for _, c := range clusters {
+		state, why := ofCluster(h.CommitStatuses, c)
+		count[state]++
+		i := 1
+		if state == Red {
+			i = 0
+		}
+		if state != Green && example[i] == "" {
+			example[i] = c.Name + ": " + why
+		}
+	}
+	need := needed(h.Healthy, len(clusters))
+	why := fmt.Sprintf("%d of %d clusters are healthy, %d are needed", count[Green], len(clusters), need)
+	if example[0] == "" {
+		example[0] = example[1]
+	}
+	if example[0] != "" {
+		why += " (" + example[0] + ")"
+	}
+	switch {
+	case count[Green] >= need:
+		return judged{Green, why}
+	case len(clusters)-count[Red] < need:
+		return judged{Red, why}
+	case count[Green]+count[Unknown] < need || count[Unknown] == 0:
+		return judged{Waiting, why}
+	default:
+		return judged{Unknown, why}
+	}
+}
+
+func ofCluster(patterns []string, c ClusterState) (State, string) {
+	if c.Lost {
+		return Unknown, "its statuses could not be read"
+	}
+	states, why := []State{}, map[State]string{}
+	for _, pattern := range patterns {
+		found := false
+		for _, s := range c.Statuses {
+			if !glob(pattern, s.Name) {
+				continue
+			}
+			found = true
+			state := Unknown
+			switch s.State {
+			case "success":
+				state = Green
+			case "failure", "error":
+				state = Red
+			case "pending":
+				state = Waiting
+			}
+			states, why[state] = append(states, state), s.Name+" is "+s.State
+		}
+		if !found {
+			states, why[Unknown] = append(states, Unknown), "no status "+pattern+" yet"
+		}
+	}
+	state := worst(states...)
+	return state, why[state]
+}
+
+// needed is how many of n must be green; without a share, all.
+func needed(share string, n int) int {
+	digits, ok := strings.CutSuffix(share, "%")
+	percent, err := strconv.Atoi(digits)
+	if !ok || err != nil || percent < 0 || percent > 100 {
+		return n
+	}
+	return (n*percent + 99) / 100
+}
+
+// glob matches a status's name: * is any text, / too, and ? is one character.
+func glob(pattern, name string) bool {
+	p, n, star, mark := 0, 0, -1, 0
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, n
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
+			p++
+			n++
+		case star >= 0:
+			mark++
+			p, n = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// checks are the gates of HTTP addresses and Prometheus queries. An answer from before since says nothing about what has
+// moved since then.
+func checks(s Situation, since time.Time) []Gate {
+	out := make([]Gate, 0, len(s.Environment.Promotion.Checks))
+	for _, c := range s.Environment.Promotion.Checks {
+		g := Gate{Name: GateCheck + c.Name, State: Unknown, Reason: "it has not been asked yet"}
+		if i := slices.IndexFunc(s.Facts, func(f Fact) bool { return f.Name == c.Name }); i >= 0 {
+			f := s.Facts[i]
+			g.State, g.Reason, g.Since = f.State, f.Reason, f.At
+			switch {
+			case f.At.Before(since):
+				g.State, g.Reason = Unknown, "its answer is from before the last clusters moved"
+			case s.Now.Sub(f.At) > factAge:
+				g.State, g.Reason = Unknown, "its last answer is from "+stamp(f.At)
+			case !slices.Contains([]State{Green, Waiting, Red}, f.State):
+				g.State = Unknown
+			}
+		}
+		out = append(out, g)
+	}
+	return out
+}
