@@ -1,0 +1,276 @@
+package queue
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// index is what one replica knows of the pending hints: places in a ring, in each place items in the order in which they
+// came. It is only a guide to what may be worth a lease; the stream is read again before any work.
+type index struct {
+	mu     sync.Mutex
+	places map[string]*place // by digest
+	ring   []*place
+	next   int           // in ring: whose turn it is
+	wake   chan struct{} // has a token when something may have become ready
+}
+
+type place struct {
+	digest    string
+	items     []*item
+	running   *run      // what this replica works on here
+	notBefore time.Time // another replica has the lease until about then
+}
+
+// item is all pending messages of one key.
+type item struct {
+	key       string            // subject without its `.force`
+	kind      string            //
+	messages  map[string]uint64 // subject → newest sequence
+	first     time.Time         // when the oldest of the messages came, also of those that were replaced
+	notBefore time.Time         // backoff
+}
+
+// run is the work on one item.
+type run struct {
+	place  *place
+	item   *item
+	loaded map[string]uint64 // what the worker read; nil before
+	cancel func(error)
+}
+
+func newIndex() *index {
+	return &index{places: map[string]*place{}, wake: make(chan struct{}, 1)}
+}
+
+// splitSubject takes a subject below the hints' prefix apart.
+func splitSubject(subject string) (placeDigest, kind, key string, err error) {
+	parts := strings.Split(subject, ".")
+	if len(parts) < 3 || len(parts) > 4 {
+		return "", "", "", fmt.Errorf("the subject %.80q is not one of a hint: %w", subject, ErrInvalid)
+	}
+	return parts[0], parts[1], strings.TrimSuffix(subject, ".force"), nil
+}
+
+// add notes a message. It cancels a running review of the same number.
+func (x *index) add(subject string, sequence uint64, at time.Time) error {
+	digest, kind, key, err := splitSubject(subject)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.places[digest]
+	if p == nil {
+		p = &place{digest: digest}
+		x.places[digest] = p
+		x.ring = append(x.ring, p)
+	}
+	i := slices.IndexFunc(p.items, func(i *item) bool { return i.key == key })
+	if i < 0 {
+		i = len(p.items)
+		p.items = append(p.items, &item{key: key, kind: kind, messages: map[string]uint64{}, first: at})
+	}
+	it := p.items[i]
+	if sequence <= it.messages[subject] {
+		return nil
+	}
+	it.messages[subject] = sequence
+	it.notBefore = time.Time{} // what is new deserves a new try
+	if r := p.running; r != nil && r.item == it {
+		r.supersede()
+	}
+	x.signal()
+	return nil
+}
+
+// supersede cancels a review if there is a newer message than those that it read. The caller holds the lock.
+func (r *run) supersede() {
+	if r.item.kind != KindReview || r.loaded == nil {
+		return
+	}
+	for subject, sequence := range r.item.messages {
+		if sequence > r.loaded[subject] {
+			r.cancel(ErrSuperseded)
+			return
+		}
+	}
+}
+
+// remove forgets messages that are done, unless newer ones came.
+func (x *index) remove(done map[string]uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for subject, sequence := range done {
+		digest, _, key, err := splitSubject(subject)
+		if err != nil || x.places[digest] == nil {
+			continue
+		}
+		p := x.places[digest]
+		p.notBefore = time.Time{} // who did it gives the lease back now
+		i := slices.IndexFunc(p.items, func(i *item) bool { return i.key == key })
+		if i < 0 {
+			continue
+		}
+		it := p.items[i]
+		if it.messages[subject] <= sequence {
+			delete(it.messages, subject)
+		}
+		if len(it.messages) == 0 {
+			p.items = slices.Delete(p.items, i, i+1)
+			x.shrink(p)
+		}
+	}
+	x.signal()
+}
+
+// shrink forgets a place without items. The caller holds the lock.
+func (x *index) shrink(p *place) {
+	if len(p.items) > 0 || p.running != nil {
+		return
+	}
+	delete(x.places, p.digest)
+	i := slices.Index(x.ring, p)
+	x.ring = slices.Delete(x.ring, i, i+1)
+	if i < x.next {
+		x.next--
+	}
+}
+
+// pick gives the next item that is ready, one place after the other. Without one it says when to look again (zero: when woken).
+func (x *index) pick(now time.Time) (*run, time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var soonest time.Time
+	for n := range len(x.ring) {
+		i := (x.next + n) % len(x.ring)
+		p := x.ring[i]
+		if p.running != nil {
+			continue
+		}
+		it, at := p.ready(now)
+		if it != nil {
+			p.running = &run{place: p, item: it, cancel: func(error) {}}
+			x.next = i + 1
+			return p.running, time.Time{}
+		}
+		if !at.IsZero() && (soonest.IsZero() || at.Before(soonest)) {
+			soonest = at
+		}
+	}
+	return nil, soonest
+}
+
+func (p *place) ready(now time.Time) (*item, time.Time) {
+	var soonest time.Time
+	for _, it := range p.items {
+		at := it.notBefore
+		if p.notBefore.After(at) {
+			at = p.notBefore
+		}
+		if !at.After(now) {
+			return it, time.Time{}
+		}
+		if soonest.IsZero() || at.Before(soonest) {
+			soonest = at
+		}
+	}
+	return nil, soonest
+}
+
+// messages copies what is known of the item's messages.
+func (x *index) messages(r *run) map[string]uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return maps.Clone(r.item.messages)
+}
+
+// started notes what the worker read and how to cancel it. A message that came in between cancels at once.
+func (x *index) started(r *run, loaded map[string]uint64, cancel func(error)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	r.loaded, r.cancel = loaded, cancel
+	r.supersede()
+}
+
+// finished ends a run. The item, if still there, waits until `again`; the place until `free`.
+func (x *index) finished(r *run, again, free time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p, it := r.place, r.item
+	p.running = nil
+	p.notBefore = free
+	if i := slices.Index(p.items, it); i >= 0 {
+		fresh := false
+		for subject, sequence := range it.messages {
+			fresh = fresh || (r.loaded != nil && sequence > r.loaded[subject])
+		}
+		if !fresh {
+			it.notBefore = again
+		}
+		if r.loaded != nil { // it had its turn
+			p.items = append(slices.Delete(p.items, i, i+1), it)
+		}
+	}
+	x.shrink(p)
+	x.signal()
+}
+
+// sync brings the index to the list of subjects that the stream has up to a sequence. It gives those it did not know.
+func (x *index) sync(subjects []string, last uint64) []string {
+	present := make(map[string]bool, len(subjects))
+	var unknown []string
+	x.mu.Lock()
+	for _, s := range subjects {
+		present[s] = true
+		digest, _, key, err := splitSubject(s)
+		if err != nil || !x.has(digest, key, s) {
+			unknown = append(unknown, s)
+		}
+	}
+	gone := map[string]uint64{}
+	for _, p := range x.ring {
+		for _, it := range p.items {
+			for s, sequence := range it.messages {
+				if !present[s] && sequence <= last {
+					gone[s] = sequence
+				}
+			}
+		}
+	}
+	x.mu.Unlock()
+	x.remove(gone)
+	return unknown
+}
+
+func (x *index) has(digest, key, subject string) bool {
+	p := x.places[digest]
+	return p != nil && slices.ContainsFunc(p.items, func(i *item) bool { return i.key == key && i.messages[subject] > 0 })
+}
+
+// oldest says since when the oldest item waits.
+func (x *index) oldest() time.Time {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var first time.Time
+	for _, p := range x.ring {
+		for _, it := range p.items {
+			if first.IsZero() || it.first.Before(first) {
+				first = it.first
+			}
+		}
+	}
+	return first
+}
+
+// signal wakes the dispatcher. The caller holds the lock.
+func (x *index) signal() {
+	select {
+	case x.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}

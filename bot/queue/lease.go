@@ -1,0 +1,111 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nuid"
+)
+
+// lease is the right to work on a place. Its message disappears by itself, by the server's clock, unless it is renewed.
+type lease struct {
+	bucket   *bucket
+	ttl      time.Duration
+	key      string
+	value    []byte
+	epoch    uint64 // the revision at which it was taken: greater than that of any earlier lease of any place
+	revision uint64
+	deadline *time.Timer // when to stop working: counts from before the last request that succeeded
+}
+
+type leaseValue struct {
+	Owner string `json:"owner"` // replica, for people
+	Token string `json:"token"` // of this lease, so that a renewal whose answer was lost is known again
+}
+
+type epochKey struct{}
+
+// Epoch is the number of the lease under which a hint is worked on. Later leases have greater numbers.
+func Epoch(ctx context.Context) (uint64, bool) {
+	epoch, ok := ctx.Value(epochKey{}).(uint64)
+	return epoch, ok
+}
+
+// takeLease gives errChanged when another worker has the place.
+func (q *Queue) takeLease(ctx context.Context, key string) (*lease, error) {
+	value, err := json.Marshal(leaseValue{Owner: q.cfg.Name, Token: nuid.Next()})
+	if err != nil {
+		return nil, fmt.Errorf("encode a lease: %w", err)
+	}
+	l := &lease{bucket: q.leases, ttl: q.cfg.Lease, key: key, value: value}
+	l.deadline = l.timer()
+	l.epoch, err = q.leases.swap(ctx, key, value, 0)
+	if err != nil {
+		l.deadline.Stop()
+		return nil, err
+	}
+	l.revision = l.epoch
+	return l, nil
+}
+
+// timer runs by the process's monotonic clock. With the longest renewal it ends before the server removes the lease.
+func (l *lease) timer() *time.Timer { return time.NewTimer(l.ttl * 5 / 8) }
+
+// keep renews the lease until ctx ends. It calls lost before anybody else can have the lease.
+func (l *lease) keep(ctx context.Context, lost func(error)) {
+	tick := time.NewTicker(l.ttl / 4)
+	defer tick.Stop()
+	defer func() { l.deadline.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.deadline.C:
+			lost(ErrLeaseLost)
+			return
+		case <-tick.C:
+			next := l.timer()
+			err := l.renew(ctx)
+			if err == nil {
+				l.deadline.Stop()
+				l.deadline = next
+				continue
+			}
+			next.Stop()
+			if errors.Is(err, errChanged) {
+				lost(ErrLeaseLost)
+				return
+			}
+		}
+	}
+}
+
+func (l *lease) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.ttl/4)
+	defer cancel()
+	revision, err := l.bucket.swap(ctx, l.key, l.value, l.revision)
+	if errors.Is(err, errChanged) {
+		value, found, ok, getErr := l.bucket.get(ctx, l.key)
+		if getErr != nil {
+			return getErr // not known to be lost: the deadline decides
+		}
+		if ok && string(value) == string(l.value) {
+			l.revision = found // an earlier renewal whose answer was lost
+			return nil
+		}
+		return errChanged
+	}
+	if err != nil {
+		return err
+	}
+	l.revision = revision
+	return nil
+}
+
+// release gives the place back. When it fails the lease ends by itself.
+func (l *lease) release(ctx context.Context) error {
+	return l.bucket.drop(ctx, l.revision)
+}

@@ -1,0 +1,230 @@
+// Package queue keeps hints ("this merge request may have changed") on disk until they were worked on, lets one worker at a
+// time into each repository, and spreads renderings over replicas. It runs on NATS JetStream: inside this process with a
+// directory, or on a cluster by URL, with the same code. It owns no state of the fleet: it must never be asked what is true
+// (that is Git), and its leases only save work (the fence is the compare-and-swap of Git). Deleting all it stores loses
+// nothing that a sweep does not find again.
+//
+// # What is stored
+//
+// With the prefix `sluice`, six streams and an object store:
+//
+//	stream            subjects                                            holds
+//	sluice-hints      sluice.hint.<place>.<kind>.<number>[.force]         one message per key, the newest
+//	                  sluice.hint.<place>.comment.<number>.<command>      one message per command
+//	sluice-leases     sluice.lease.<place>                                who works on a place; gone after Config.Lease
+//	sluice-attempts   sluice.attempt.<key>                                starts and failures of a hint that is not done
+//	sluice-parked     sluice.parked.<key>                                 hints that failed too often
+//	sluice-seen       sluice.seen.<hash>                                  delivery ids and body hashes; gone after Config.SeenTTL
+//	sluice-shards     sluice.shard.<sha256>                               work queue of jobs to render
+//	OBJ_sluice-blobs  job-<sha256>, result-<sha256>                       the jobs' and the results' bytes
+//
+// A place, a key, a command and a hash are hexadecimal digests. Each stream but the shards' keeps one message per subject,
+// so that it is a bucket: a key has a value and a revision (the stream's sequence), and changes by compare-and-swap. All
+// reads go to the stream's leader.
+//
+// # How a hint is worked on
+//
+// Each replica follows the stream of hints and keeps an index of it in memory. A worker takes the lease of a place, reads the
+// newest message of a key, does the work, and deletes exactly the sequence that it read: a hint that came meanwhile has
+// another sequence and stays. So a crash at any moment leaves the hint in the stream, and it is worked on again.
+package queue
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Errors, and causes of a cancelled work context.
+var (
+	// ErrSuperseded is the cause when a newer hint of the same merge request came. The newer one is worked on next.
+	ErrSuperseded = errors.New("a newer hint of this merge request came")
+	// ErrLeaseLost is the cause when another replica may be working on this place by now.
+	ErrLeaseLost = errors.New("the lease of this repository is lost")
+	// ErrDraining is the cause when the process stops and the grace period is over.
+	ErrDraining = errors.New("the process stops and the grace period is over")
+	// ErrFull says that the queue's size limit is reached.
+	ErrFull = errors.New("the queue is full: raise its size limit, or see in the metrics what is parked or stuck")
+	// ErrInvalid says that a hint or a setting cannot be used.
+	ErrInvalid = errors.New("not valid")
+	// ErrNotParked says that no such hint is parked.
+	ErrNotParked = errors.New("no such hint is parked")
+)
+
+// Config of a queue. Zero values get defaults, except Clock, which is required, and Dir, required without URL.
+type Config struct {
+	URL         string      // of NATS servers, comma separated; "" runs a server inside this process
+	Dir         string      // where the server inside keeps its files
+	Replicas    int         // copies of each message on a cluster: 1 to 5; default 1, with URL 3
+	Credentials string      // file with NATS credentials (JWT and seed)
+	TLS         *tls.Config // for the connection to URL
+	Name        string      // this replica, in leases and logs; default "sluice"
+	Prefix      string      // of streams and subjects; default "sluice"
+	Clock       func() time.Time
+	Log         *slog.Logger // default: none
+
+	Retries    int           // failures after which a hint is parked; default 8
+	Crashes    int           // times that a hint's worker vanished after which it is parked; default 10
+	Backoff    time.Duration // wait after the first failure, doubled each time; default 2 s
+	BackoffMax time.Duration // default 5 min
+	Lease      time.Duration // how long a silent worker keeps its place or shard; default 15 s
+	Grace      time.Duration // how long running work may go on when Run's context ends; default 25 s
+	SeenTTL    time.Duration // default 72 h
+	ShardTTL   time.Duration // how long results are kept; default 24 h
+	MaxBytes   int64         // of all streams together; default 1 GiB, at least 16 MiB
+
+	OnPark func(Hint, error) // called when a hint is parked; may be called twice for the same
+}
+
+// Queue is a connection to the streams, and with an empty URL their server. Its methods are safe for concurrent use.
+type Queue struct {
+	cfg      Config
+	log      *slog.Logger
+	srv      *server.Server // nil with a URL
+	unlock   func()         // of the directory
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	hints    *bucket
+	leases   *bucket
+	attempts *bucket
+	parked   *bucket
+	seen     *bucket
+	shards   jetstream.Stream
+	workers  jetstream.Consumer
+	blobs    jetstream.ObjectStore
+
+	mu     sync.Mutex
+	index  *index // of the running Run, or nil
+	closed bool
+}
+
+// Open starts or reaches the server and makes the streams. It waits for a cluster until ctx ends, at most one minute.
+func Open(ctx context.Context, cfg Config) (*Queue, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	q := &Queue{cfg: cfg, log: cfg.Log}
+	if cfg.URL == "" {
+		if err := q.startServer(); err != nil {
+			return nil, errors.Join(err, q.Close())
+		}
+	}
+	if err := q.connect(ctx); err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
+	if err := q.makeStreams(ctx); err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
+	return q, nil
+}
+
+// Close ends the connection and the server inside. End Run and RunShards before. Hints that are not done stay on disk.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	if q.nc != nil {
+		q.nc.Close()
+	}
+	if q.srv != nil {
+		q.srv.Shutdown()
+		q.srv.WaitForShutdown()
+	}
+	if q.unlock != nil {
+		q.unlock()
+	}
+	return nil
+}
+
+// Ready says whether a hint could be put now: it writes and reads back a message.
+func (q *Queue) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	key := "ready-" + digest(q.cfg.Name)
+	if _, err := q.seen.set(ctx, key, []byte(q.cfg.Name)); err != nil {
+		return fmt.Errorf("the queue cannot write: %w", err)
+	}
+	if _, _, ok, err := q.seen.get(ctx, key); err != nil || !ok {
+		return fmt.Errorf("the queue cannot read back what it wrote (found: %t): %w", ok, errors.Join(err))
+	}
+	return nil
+}
+
+func (c Config) withDefaults() (Config, error) {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("queue: "+format+": %w", append(args, ErrInvalid)...))
+	}
+	if c.Clock == nil {
+		bad("Clock is missing")
+	}
+	if c.URL == "" && c.Dir == "" {
+		bad("neither URL nor Dir is set; name a directory for the queue's files or the URL of a NATS cluster")
+	}
+	if c.URL == "" && c.Replicas > 1 {
+		bad("Replicas is %d without URL; one machine keeps one copy", c.Replicas)
+	}
+	if c.Credentials != "" {
+		if _, err := os.Stat(c.Credentials); err != nil {
+			errs = append(errs, fmt.Errorf("queue: the credentials file cannot be read: %w", err))
+		}
+	}
+	replicas := 1
+	if c.URL != "" {
+		replicas = 3
+	}
+	c.Replicas = or(c.Replicas, replicas)
+	c.Name, c.Prefix = or(c.Name, "sluice"), or(c.Prefix, "sluice")
+	c.Retries, c.Crashes = or(c.Retries, 8), or(c.Crashes, 10)
+	c.Backoff, c.BackoffMax = or(c.Backoff, 2*time.Second), or(c.BackoffMax, 5*time.Minute)
+	c.Lease, c.Grace = or(c.Lease, 15*time.Second), or(c.Grace, 25*time.Second)
+	c.SeenTTL, c.ShardTTL = or(c.SeenTTL, 72*time.Hour), or(c.ShardTTL, 24*time.Hour)
+	c.MaxBytes = or(c.MaxBytes, 1<<30)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Replicas < 1 || c.Replicas > 5 {
+		bad("Replicas is %d, not 1 to 5", c.Replicas)
+	}
+	if !prefixPattern().MatchString(c.Prefix) {
+		bad("Prefix %q has other characters than a-z, 0-9 and -, or more than 32", c.Prefix)
+	}
+	if c.MaxBytes < 16<<20 {
+		bad("MaxBytes is %d, less than 16 MiB", c.MaxBytes)
+	}
+	if c.Lease < 500*time.Millisecond || c.SeenTTL < c.Lease || c.ShardTTL < c.Lease {
+		bad("Lease is %s, SeenTTL %s, ShardTTL %s; a lease is at least 500 ms and shorter than the others", c.Lease, c.SeenTTL, c.ShardTTL)
+	}
+	if c.Retries < 1 || c.Crashes < 1 || c.Backoff < 0 || c.BackoffMax < c.Backoff || c.Grace < 0 {
+		bad("Retries %d, Crashes %d, Backoff %s, BackoffMax %s, Grace %s: none may be negative, and the backoff's limit not below its start",
+			c.Retries, c.Crashes, c.Backoff, c.BackoffMax, c.Grace)
+	}
+	return c, errors.Join(errs...)
+}
+
+func prefixPattern() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`) }
+
+// or is the value, or the default for a zero value.
+func or[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}

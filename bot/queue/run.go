@@ -1,0 +1,210 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	resyncEvery  = 30 * time.Second
+	leasePoll    = 250 * time.Millisecond
+	maxWorkers   = 1024
+	opTimeout    = 5 * time.Second // of the few requests around a hint
+	followPull   = 5 * time.Second
+	followSilent = time.Second
+)
+
+// Run works on hints with as many workers, at most one per place, until ctx ends. Work that runs then may go on for
+// Config.Grace; after that its context is cancelled with ErrDraining, and its hint stays. Run returns when all work returned,
+// with nil after a drain. Only one Run at a time per Queue.
+//
+// The work's context is cancelled with ErrSuperseded, ErrLeaseLost or ErrDraining as its cause. An error counts as a failure
+// unless one of these was the cause, or it is a *Delay.
+func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, Hint) error) error {
+	if workers < 1 || workers > maxWorkers {
+		return fmt.Errorf("%d workers, not 1 to %d: %w", workers, maxWorkers, ErrInvalid)
+	}
+	x := newIndex()
+	q.mu.Lock()
+	if q.index != nil || q.closed {
+		q.mu.Unlock()
+		return fmt.Errorf("the queue runs already, or is closed: %w", ErrInvalid)
+	}
+	q.index = x
+	q.mu.Unlock()
+	defer func() {
+		q.mu.Lock()
+		q.index = nil
+		q.mu.Unlock()
+	}()
+	stop, err := q.follow(ctx, x)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before it started
+		}
+		return err
+	}
+	defer stop()
+
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	q.dispatch(ctx, x, workers, func(r *run, ended func()) {
+		wg.Go(func() {
+			defer ended()
+			q.work(work, x, r, do)
+		})
+	})
+	q.drain(&wg, cancel)
+	return nil
+}
+
+// drain waits for running work, for the grace period with good words.
+func (q *Queue) drain(wg *sync.WaitGroup, cancel func(error)) {
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	grace := time.NewTimer(q.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case <-done:
+	case <-grace.C:
+		q.log.Warn("queue: the grace period is over, running work is cancelled; its hints stay")
+		cancel(ErrDraining)
+		<-done
+	}
+}
+
+// dispatch starts ready items while there are free workers, until ctx ends.
+func (q *Queue) dispatch(ctx context.Context, x *index, workers int, start func(*run, func())) {
+	busy := 0
+	ended := make(chan struct{}, workers)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		timer.Reset(time.Hour)
+		for busy < workers {
+			r, at := x.pick(q.cfg.Clock())
+			if r == nil {
+				if !at.IsZero() {
+					timer.Reset(max(at.Sub(q.cfg.Clock()), time.Millisecond))
+				}
+				break
+			}
+			busy++
+			start(r, func() { ended <- struct{}{} })
+		}
+		select {
+		case <-ctx.Done():
+		case <-ended:
+			busy--
+		case <-x.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// doneNote tells the other replicas what needs no look any more.
+type doneNote struct {
+	Done map[string]uint64 `json:"done"` // subject below the hints' prefix → sequence
+}
+
+// follow fills the index from the stream and keeps it up to date. The answer ends that.
+func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
+	consumer, err := again(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return q.hints.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("follow the hints: %w", err)
+	}
+	consume, err := consumer.Consume(func(m jetstream.Msg) { q.noticed(x, m) },
+		jetstream.PullExpiry(followPull), jetstream.PullHeartbeat(followSilent),
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+			q.log.Debug("queue: following the hints was interrupted", "err", err)
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("follow the hints: %w", err)
+	}
+	notes, err := q.nc.Subscribe(q.cfg.Prefix+".note.done", func(m *nats.Msg) {
+		var note doneNote
+		if json.Unmarshal(m.Data, &note) == nil {
+			x.remove(note.Done)
+		}
+	})
+	if err != nil {
+		consume.Stop()
+		return nil, fmt.Errorf("listen to other replicas: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { q.resync(ctx, x) })
+	return func() {
+		cancel()
+		consume.Stop()
+		if err := notes.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+			q.log.Debug("queue: unsubscribe", "err", err)
+		}
+		<-consume.Closed()
+		wg.Wait()
+	}, nil
+}
+
+func (q *Queue) noticed(x *index, m jetstream.Msg) {
+	meta, err := m.Metadata()
+	if err != nil {
+		q.log.Warn("queue: a message without metadata", "err", err)
+		return
+	}
+	q.notice(x, m.Subject()[len(q.hints.prefix):], meta.Sequence.Stream, meta.Timestamp)
+}
+
+func (q *Queue) notice(x *index, subject string, sequence uint64, at time.Time) {
+	if err := x.add(subject, sequence, at); err != nil {
+		q.log.Warn("queue: a message that is no hint stays in the stream", "err", err)
+	}
+}
+
+// resync compares the index with the stream now and then: what a broken connection swallowed costs no more than that.
+func (q *Queue) resync(ctx context.Context, x *index) {
+	for pause(ctx, resyncEvery) == nil {
+		subjects, last, err := q.hints.keys(ctx)
+		if err != nil {
+			q.log.Warn("queue: the pending hints cannot be listed", "err", err)
+			continue
+		}
+		for _, s := range x.sync(subjects, last) {
+			m, err := q.hints.stream.GetLastMsgForSubject(ctx, q.hints.prefix+s)
+			if err != nil {
+				continue // done meanwhile, or listed again the next time
+			}
+			q.notice(x, s, m.Sequence, m.Time)
+		}
+	}
+}
+
+// jitter spreads a wait over ±25 %, so that what failed together does not come back together.
+func jitter(d time.Duration) time.Duration {
+	return d*3/4 + time.Duration(rand.Int64N(int64(d/2)+1)) //nolint:gosec // no secret
+}
+
+// backoff is the wait after so many failures.
+func (q *Queue) backoff(failures int) time.Duration {
+	d := q.cfg.Backoff
+	for range failures - 1 {
+		if d >= q.cfg.BackoffMax/2 {
+			return jitter(q.cfg.BackoffMax)
+		}
+		d *= 2
+	}
+	return jitter(min(d, q.cfg.BackoffMax))
+}

@@ -1,0 +1,66 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Stats are the numbers of the whole queue, over all replicas.
+type Stats struct {
+	Depth    int           // hints that are not done, with those in work
+	Oldest   time.Duration // how long the oldest of them waits
+	InFlight int           // places in work
+	Parked   int
+	Shards   int   // jobs that wait for a renderer or are rendered
+	Bytes    int64 // of hints and shards
+}
+
+// Stats reads the numbers.
+func (q *Queue) Stats(ctx context.Context) (Stats, error) {
+	hints, err := q.hints.state(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	leases, err := q.leases.state(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	parked, err := q.parked.state(ctx)
+	if err != nil {
+		return Stats{}, err
+	}
+	shards, err := q.shards.Info(ctx)
+	if err != nil {
+		return Stats{}, fmt.Errorf("state of the shards: %w", err)
+	}
+	blobs, err := q.blobs.Status(ctx)
+	if err != nil {
+		return Stats{}, fmt.Errorf("state of the shards' bytes: %w", err)
+	}
+	s := Stats{
+		Depth:    int(hints.Msgs),                   //nolint:gosec // bounded by the stream's bytes
+		InFlight: int(leases.Msgs),                  //nolint:gosec // bounded by the stream's bytes
+		Parked:   int(parked.Msgs),                  //nolint:gosec // bounded by the stream's bytes
+		Shards:   int(shards.State.Msgs),            //nolint:gosec // bounded by the stream's bytes
+		Bytes:    int64(hints.Bytes + blobs.Size()), //nolint:gosec // bounded by the settings
+	}
+	if s.Depth > 0 {
+		s.Oldest = max(q.cfg.Clock().Sub(q.oldest(hints.FirstTime)), 0)
+	}
+	return s, nil
+}
+
+// oldest prefers the index: it remembers since when a key waits whose message was replaced by a newer one.
+func (q *Queue) oldest(first time.Time) time.Time {
+	q.mu.Lock()
+	x := q.index
+	q.mu.Unlock()
+	if x == nil {
+		return first
+	}
+	if t := x.oldest(); !t.IsZero() && t.Before(first) {
+		return t
+	}
+	return first
+}
