@@ -1,0 +1,222 @@
+package github
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+// credential is what requests carry.
+type credential interface {
+	// key names whose rate limit it is.
+	key() string
+	token(ctx context.Context) (string, error)
+	// refused says that GitHub did not accept the token; true if another one may be had.
+	refused(token string) bool
+}
+
+// static is a token that was given.
+type static string
+
+func (static) key() string                             { return "token" }
+func (s static) token(context.Context) (string, error) { return string(s), nil }
+func (static) refused(string) bool                     { return false }
+
+// anonymous carries nothing.
+type anonymous struct{}
+
+func (anonymous) key() string                           { return "" }
+func (anonymous) token(context.Context) (string, error) { return "", nil }
+func (anonymous) refused(string) bool                   { return false }
+
+// jwt is the App itself: a token that it signs, good for little more than asking for installation tokens.
+type jwt struct {
+	issuer  string
+	private *rsa.PrivateKey
+	clock   func() time.Time
+}
+
+func (jwt) key() string         { return "app" }
+func (jwt) refused(string) bool { return false }
+
+// token signs one. GitHub takes ten minutes at most; the minute before now is for clocks that differ.
+func (j jwt) token(context.Context) (string, error) {
+	now := j.clock()
+	claims, err := json.Marshal(map[string]any{
+		"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(8 * time.Minute).Unix(), "iss": j.issuer,
+	})
+	if err != nil {
+		return "", fmt.Errorf("github: sign the App's token: %w", err)
+	}
+	text := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString(claims)
+	sum := sha256.Sum256([]byte(text))
+	sig, err := rsa.SignPKCS1v15(rand.Reader, j.private, crypto.SHA256, sum[:])
+	if err != nil {
+		return "", fmt.Errorf("github: sign the App's token: %w", err)
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(sig), nil
+}
+
+// privateKey reads the App's key.
+func privateKey(data []byte) (*rsa.PrivateKey, error) {
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return privateKeyError("is not PEM", nil)
+	}
+	if block.Type == "RSA PRIVATE KEY" {
+		key, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+		if err != nil {
+			return privateKeyError("cannot be read", err)
+		}
+		return key, nil
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return privateKeyError("cannot be read", err)
+	}
+	key, ok := parsed.(*rsa.PrivateKey)
+	if !ok {
+		return privateKeyError("is not an RSA key", nil)
+	}
+	return key, nil
+}
+
+// app hands out credentials for repositories. An App has one installation for each account.
+type app struct {
+	jwt    jwt
+	client *github.Client
+	clock  func() time.Time
+	fixed  int64
+
+	mu            sync.Mutex
+	itself        *github.App
+	installations map[string]int64         // by owner, in lower case
+	tokens        map[string]*installation // by repository, in lower case; "" is all repositories
+}
+
+// early is how long before its end a token is no longer used: a push may take a while.
+const early = 5 * time.Minute
+
+// of finds the credential of a repository.
+func (a *app) of(ctx context.Context, p place) (credential, error) {
+	id, err := a.installation(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return a.held(id, p), nil
+}
+
+func (a *app) held(id int64, p place) *installation {
+	key := strings.ToLower(p.owner + "/" + p.name)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	have := a.tokens[key]
+	if have == nil || have.id != id {
+		have = &installation{app: a, id: id, place: p}
+		a.tokens[key] = have
+	}
+	return have
+}
+
+func (a *app) installation(ctx context.Context, p place) (int64, error) {
+	if a.fixed != 0 {
+		return a.fixed, nil
+	}
+	owner := strings.ToLower(p.owner)
+	a.mu.Lock()
+	id := a.installations[owner]
+	a.mu.Unlock()
+	if id != 0 {
+		return id, nil
+	}
+	in, _, err := a.client.Apps.FindRepositoryInstallation(carrying(ctx, a.jwt), p.owner, p.name)
+	if err != nil {
+		return 0, fmt.Errorf("find the App's installation (is the App installed on the repository?): %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.installations[owner] = in.GetID()
+	return in.GetID(), nil
+}
+
+// forget drops an installation that is gone, so that the next request looks for its successor.
+func (a *app) forget(id int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for owner, have := range a.installations {
+		if have == id {
+			delete(a.installations, owner)
+		}
+	}
+}
+
+// installation is the App's credential for one repository, or for all of an installation if the place is empty.
+type installation struct {
+	app   *app
+	id    int64
+	place place
+
+	mu   sync.Mutex // held while a token is asked for: one request, however many wait
+	have string
+	end  time.Time
+}
+
+func (i *installation) key() string { return fmt.Sprint("installation ", i.id) }
+
+func (i *installation) token(ctx context.Context) (string, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.have != "" && i.app.clock().Before(i.end.Add(-early)) {
+		return i.have, nil
+	}
+	var o *github.InstallationTokenOptions
+	if i.place.name != "" {
+		o = &github.InstallationTokenOptions{Repositories: []string{i.place.name}}
+	}
+	// Two tokens for one do no harm: the request may be repeated.
+	t, _, err := i.app.client.Apps.CreateInstallationToken(repeating(carrying(ctx, i.app.jwt)), i.id, o)
+	if err != nil {
+		if status(err) == 404 {
+			i.app.forget(i.id)
+		}
+		return "", fmt.Errorf("get the App's token for installation %d: %w", i.id, translated(err))
+	}
+	if t.GetToken() == "" {
+		return "", fmt.Errorf("get the App's token for installation %d: %w: the answer has none", i.id, forge.ErrUnavailable)
+	}
+	i.have, i.end = t.GetToken(), t.GetExpiresAt().Time
+	return i.have, nil
+}
+
+func (i *installation) refused(token string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.have == token {
+		i.have = ""
+	}
+	return true
+}
+
+// status is the HTTP status of an error, or 0.
+func status(err error) int {
+	var e *github.ErrorResponse
+	if errors.As(err, &e) && e.Response != nil {
+		return e.Response.StatusCode
+	}
+	return 0
+}

@@ -1,0 +1,163 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+const (
+	annotationsPerRequest = 50
+	maxAnnotationTitle    = 255
+	maxAnnotationText     = 16000 // characters; GitHub takes 64 KB
+)
+
+// SetCheck writes a check run. GitHub appends annotations and never takes one away, so what has a result is not edited: it
+// stays if it says the same, and gets a successor of the same name otherwise, which then counts. One that waits or runs is edited.
+func (f *Forge) SetCheck(ctx context.Context, repo forge.Repository, c forge.Check) error {
+	what := fmt.Sprintf("write check %.100q of commit %.64s of %.200s", c.Name, c.Commit, repo.Path)
+	if f.app == nil {
+		return wrap(what, fmt.Errorf("%w: only a GitHub App may write check runs; set a commit status", forge.ErrUnsupported))
+	}
+	if err := checkCommit(c.Commit); err != nil {
+		return wrap(what, err)
+	}
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return wrap(what, err)
+	}
+	self, err := f.appItself(ctx)
+	if err != nil {
+		return wrap(what, err)
+	}
+	runs, err := f.checkRuns(ctx, p, c.Commit, c.Name)
+	if err != nil {
+		return wrap(what, err)
+	}
+	var have *github.CheckRun
+	for _, r := range runs {
+		if r.GetApp().GetID() == self.GetID() && (have == nil || r.GetID() > have.GetID()) {
+			have = r
+		}
+	}
+	return wrap(what, f.writeCheck(ctx, p, c, have))
+}
+
+func (f *Forge) writeCheck(ctx context.Context, p place, c forge.Check, have *github.CheckRun) error {
+	notes := annotations(c.Annotations)
+	if have != nil && sameCheck(have, c, len(notes)) {
+		return nil
+	}
+	first, rest := notes, []*github.CheckRunAnnotation(nil)
+	if len(notes) > annotationsPerRequest {
+		first, rest = notes[:annotationsPerRequest], notes[annotationsPerRequest:]
+	}
+	var id int64
+	if have != nil && have.GetStatus() != "completed" && have.GetOutput().GetAnnotationsCount() == 0 {
+		id = have.GetID()
+		if err := f.updateCheck(ctx, p, id, c, first); err != nil {
+			return err
+		}
+	} else {
+		o := updateOf(c, first)
+		run, _, err := f.client.Checks.CreateCheckRun(ctx, p.owner, p.name, github.CreateCheckRunOptions{
+			Name: c.Name, HeadSHA: c.Commit, DetailsURL: o.DetailsURL, Status: o.Status, Conclusion: o.Conclusion, Output: o.Output,
+		})
+		if err != nil {
+			return err
+		}
+		id = run.GetID()
+	}
+	for some := range slices.Chunk(rest, annotationsPerRequest) {
+		if err := f.updateCheck(ctx, p, id, c, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updateCheck edits a run. With annotations it is not repeated: GitHub would show them twice.
+func (f *Forge) updateCheck(ctx context.Context, p place, id int64, c forge.Check, notes []*github.CheckRunAnnotation) error {
+	if len(notes) > 0 {
+		ctx = once(ctx)
+	}
+	_, _, err := f.client.Checks.UpdateCheckRun(ctx, p.owner, p.name, id, updateOf(c, notes))
+	return err
+}
+
+func updateOf(c forge.Check, notes []*github.CheckRunAnnotation) github.UpdateCheckRunOptions {
+	status, conclusion := checkState(c.State)
+	o := github.UpdateCheckRunOptions{
+		Name: c.Name, Status: &status,
+		Output: &github.CheckRunOutput{Title: &c.Title, Summary: &c.Summary, Annotations: notes},
+	}
+	if conclusion != "" {
+		o.Conclusion = &conclusion
+	}
+	if c.URL != "" {
+		o.DetailsURL = &c.URL
+	}
+	return o
+}
+
+func checkState(s forge.StatusState) (status, conclusion string) {
+	switch s {
+	case forge.Pending:
+		return "queued", ""
+	case forge.Running:
+		return "in_progress", ""
+	case forge.Success:
+		return "completed", "success"
+	}
+	return "completed", "failure"
+}
+
+// sameCheck says whether a run says what is wanted already. Annotations are counted, not compared: they follow from the commit.
+func sameCheck(have *github.CheckRun, c forge.Check, notes int) bool {
+	status, conclusion := checkState(c.State)
+	return have.GetStatus() == status && have.GetConclusion() == conclusion && have.GetOutput().GetTitle() == c.Title &&
+		have.GetOutput().GetSummary() == c.Summary && have.GetOutput().GetAnnotationsCount() == notes &&
+		(c.URL == "" || have.GetDetailsURL() == c.URL)
+}
+
+func annotations(in []forge.Annotation) []*github.CheckRunAnnotation {
+	out := make([]*github.CheckRunAnnotation, 0, len(in))
+	for _, a := range in {
+		level := "notice"
+		switch a.Level {
+		case forge.Warning:
+			level = "warning"
+		case forge.Error:
+			level = "failure"
+		case forge.Notice:
+		}
+		line := max(a.Line, 1)
+		note := &github.CheckRunAnnotation{
+			Path: &a.Path, StartLine: &line, EndLine: &line, AnnotationLevel: &level, Message: github.String(cut(a.Message, maxAnnotationText)),
+		}
+		if a.Title != "" {
+			note.Title = github.String(cut(a.Title, maxAnnotationTitle))
+		}
+		out = append(out, note)
+	}
+	return out
+}
+
+// checkRuns lists the latest runs of a commit; all names if name is "".
+func (f *Forge) checkRuns(ctx context.Context, p place, commit, name string) ([]*github.CheckRun, error) {
+	return pages(func(o github.ListOptions) ([]*github.CheckRun, *github.Response, error) {
+		options := &github.ListCheckRunsOptions{Filter: github.String("latest"), ListOptions: o}
+		if name != "" {
+			options.CheckName = &name
+		}
+		got, resp, err := f.client.Checks.ListCheckRunsForRef(ctx, p.owner, p.name, commit, options)
+		if err != nil {
+			return nil, nil, err
+		}
+		return got.CheckRuns, resp, nil
+	})
+}

@@ -1,0 +1,118 @@
+package github
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+const commentLimit = 65536
+
+// CommentLimit is the most characters that a comment may have.
+func (f *Forge) CommentLimit() int { return commentLimit }
+
+// Comments reads the conversation of a pull request, oldest first.
+func (f *Forge) Comments(ctx context.Context, repo forge.Repository, number int) ([]forge.Comment, error) {
+	what := fmt.Sprintf("read the comments of pull request %d of %.200s", number, repo.Path)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	all, err := pages(func(o github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
+		return f.client.Issues.ListComments(ctx, p.owner, p.name, number, &github.IssueListCommentsOptions{ListOptions: o})
+	})
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	out := make([]forge.Comment, 0, len(all))
+	for _, c := range all {
+		out = append(out, comment(c))
+	}
+	slices.SortStableFunc(out, func(a, b forge.Comment) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	return slices.CompactFunc(out, func(a, b forge.Comment) bool { return a.ID == b.ID }), nil
+}
+
+func comment(c *github.IssueComment) forge.Comment {
+	return forge.Comment{
+		ID: c.GetID(), Author: user(c.GetUser()), Body: c.GetBody(), Created: c.GetCreatedAt().Time,
+		Updated: c.GetUpdatedAt().Time, URL: c.GetHTMLURL(),
+	}
+}
+
+// Comment reads one comment, which must be of this pull request: GitHub finds them by id in the whole repository.
+func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, id int64) (*forge.Comment, error) {
+	what := fmt.Sprintf("read comment %d of pull request %d of %.200s", id, number, repo.Path)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	got, _, err := f.client.Issues.GetComment(ctx, p.owner, p.name, id)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	if !strings.HasSuffix(got.GetIssueURL(), fmt.Sprintf("/issues/%d", number)) {
+		return nil, wrap(what, fmt.Errorf("%w: it is a comment of another one", forge.ErrNotFound))
+	}
+	c := comment(got)
+	return &c, nil
+}
+
+// CreateComment comments.
+func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number int, body string) (*forge.Comment, error) {
+	what := fmt.Sprintf("comment on pull request %d of %.200s", number, repo.Path)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	got, _, err := f.client.Issues.CreateComment(ctx, p.owner, p.name, number, &github.IssueComment{Body: &body})
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	c := comment(got)
+	return &c, nil
+}
+
+// EditComment gives a comment another text.
+func (f *Forge) EditComment(ctx context.Context, repo forge.Repository, number int, id int64, body string) error {
+	what := fmt.Sprintf("edit comment %d of pull request %d of %.200s", id, number, repo.Path)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return wrap(what, err)
+	}
+	_, _, err = f.client.Issues.EditComment(ctx, p.owner, p.name, id, &github.IssueComment{Body: &body})
+	return wrap(what, err)
+}
+
+// DeleteComment deletes a comment. One that is gone already is no error, as long as the pull request can be seen.
+func (f *Forge) DeleteComment(ctx context.Context, repo forge.Repository, number int, id int64) error {
+	what := fmt.Sprintf("delete comment %d of pull request %d of %.200s", id, number, repo.Path)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return wrap(what, err)
+	}
+	_, err = f.client.Issues.DeleteComment(ctx, p.owner, p.name, id)
+	if status(err) == 404 {
+		_, _, err = f.client.PullRequests.Get(ctx, p.owner, p.name, number)
+	}
+	return wrap(what, err)
+}
+
+// React marks a comment.
+func (f *Forge) React(ctx context.Context, repo forge.Repository, number int, comment int64, r forge.Reaction) error {
+	what := fmt.Sprintf("react to comment %d of pull request %d of %.200s", comment, number, repo.Path)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return wrap(what, err)
+	}
+	// GitHub keeps one reaction of a kind for each user: twice is once.
+	_, _, err = f.client.Reactions.CreateIssueCommentReaction(repeating(ctx), p.owner, p.name, comment, string(r))
+	return wrap(what, err)
+}

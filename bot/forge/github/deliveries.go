@@ -1,0 +1,73 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+func (f *Forge) noDeliveries() error {
+	if f.app != nil {
+		return nil
+	}
+	return fmt.Errorf("%w: only a GitHub App sees its deliveries", forge.ErrUnsupported)
+}
+
+// FailedDeliveries lists the App's webhooks since a time of which no attempt arrived, oldest first.
+func (f *Forge) FailedDeliveries(ctx context.Context, since time.Time) ([]forge.Delivery, error) {
+	const what = "list the deliveries of webhooks"
+	if err := f.noDeliveries(); err != nil {
+		return nil, wrap(what, err)
+	}
+	ctx = carrying(ctx, f.app.jwt)
+	arrived := map[string]bool{}
+	var failed []forge.Delivery
+	o := &github.ListCursorOptions{PerPage: perPage}
+	for range maxPages {
+		some, resp, err := f.client.Apps.ListHookDeliveries(ctx, o)
+		if err != nil {
+			return nil, wrap(what, err)
+		}
+		old := false
+		for _, d := range some { // newest first
+			if old = d.GetDeliveredAt().Before(since); old {
+				break
+			}
+			guid := d.GetGUID()
+			if code := d.GetStatusCode(); code >= 200 && code < 300 {
+				arrived[guid] = true
+				continue
+			}
+			if !slices.ContainsFunc(failed, func(x forge.Delivery) bool { return x.GUID == guid }) {
+				failed = append(failed, forge.Delivery{ID: d.GetID(), GUID: guid, Sent: d.GetDeliveredAt().Time})
+			}
+		}
+		if old || resp.Cursor == "" {
+			failed = slices.DeleteFunc(failed, func(d forge.Delivery) bool { return arrived[d.GUID] })
+			slices.Reverse(failed)
+			return failed, nil
+		}
+		o.Cursor = resp.Cursor
+	}
+	return nil, wrap(what, fmt.Errorf("%w: the list has more than %d pages", forge.ErrUnavailable, maxPages))
+}
+
+// Redeliver asks GitHub to send a webhook again.
+func (f *Forge) Redeliver(ctx context.Context, id int64) error {
+	what := fmt.Sprintf("deliver webhook %d again", id)
+	if err := f.noDeliveries(); err != nil {
+		return wrap(what, err)
+	}
+	_, _, err := f.client.Apps.RedeliverHookDelivery(repeating(carrying(ctx, f.app.jwt)), id)
+	var accepted *github.AcceptedError // GitHub does it in a moment
+	if errors.As(err, &accepted) {
+		return nil
+	}
+	return wrap(what, err)
+}

@@ -1,0 +1,153 @@
+package github
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+const (
+	perPage  = 100
+	maxPages = 1000 // a hundred thousand things; whoever gives more never ends
+)
+
+// pages reads all pages of a list.
+func pages[T any](list func(o github.ListOptions) ([]T, *github.Response, error)) ([]T, error) {
+	var all []T
+	o := github.ListOptions{PerPage: perPage, Page: 1}
+	for range maxPages {
+		some, resp, err := list(o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+		if resp.NextPage <= o.Page {
+			return all, nil
+		}
+		o.Page = resp.NextPage
+	}
+	return nil, fmt.Errorf("%w: the list has more than %d pages", forge.ErrUnavailable, maxPages)
+}
+
+// MergeRequest reads a pull request.
+func (f *Forge) MergeRequest(ctx context.Context, repo forge.Repository, number int) (*forge.MergeRequest, error) {
+	what := fmt.Sprintf("read pull request %d of %.200s", number, repo.Path)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	pr, _, err := f.client.PullRequests.Get(ctx, p.owner, p.name, number)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	return mergeRequest(pr), nil
+}
+
+// OpenMergeRequests lists the open pull requests by number.
+func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository, targetBranch string) ([]*forge.MergeRequest, error) {
+	what := fmt.Sprintf("list the open pull requests of %.200s", repo.Path)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	all, err := pages(func(o github.ListOptions) ([]*github.PullRequest, *github.Response, error) {
+		return f.client.PullRequests.List(ctx, p.owner, p.name, &github.PullRequestListOptions{
+			State: "open", Base: targetBranch, Sort: "created", Direction: "asc", ListOptions: o,
+		})
+	})
+	return mergeRequests(all, func(a, b *forge.MergeRequest) int { return cmp.Compare(a.Number, b.Number) }), wrap(what, err)
+}
+
+// MergeRequestsOf lists the pull requests that a commit came with, merged ones first.
+func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest, error) {
+	what := fmt.Sprintf("list the pull requests of commit %.64s of %.200s", commit, repo.Path)
+	if err := checkCommit(commit); err != nil {
+		return nil, wrap(what, err)
+	}
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	all, err := pages(func(o github.ListOptions) ([]*github.PullRequest, *github.Response, error) {
+		return f.client.PullRequests.ListPullRequestsWithCommit(ctx, p.owner, p.name, commit, &o)
+	})
+	rank := map[forge.State]int{forge.Merged: 0, forge.Open: 1, forge.Closed: 2}
+	return mergeRequests(all, func(a, b *forge.MergeRequest) int {
+		return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), cmp.Compare(a.Number, b.Number))
+	}), wrap(what, err)
+}
+
+// MergeRequestRef is the ref of a pull request's head.
+func (f *Forge) MergeRequestRef(number int) string { return fmt.Sprintf("refs/pull/%d/head", number) }
+
+// mergeRequests sorts, and drops what came twice because the list moved between two pages.
+func mergeRequests(all []*github.PullRequest, order func(a, b *forge.MergeRequest) int) []*forge.MergeRequest {
+	out := make([]*forge.MergeRequest, 0, len(all))
+	for _, pr := range all {
+		out = append(out, mergeRequest(pr))
+	}
+	slices.SortStableFunc(out, order)
+	return slices.CompactFunc(out, func(a, b *forge.MergeRequest) bool { return a.Number == b.Number })
+}
+
+// mergeRequest translates. It reads what both lists and single answers have: `merged` is in single ones only, and
+// merge_commit_sha of an open one is a trial.
+func mergeRequest(pr *github.PullRequest) *forge.MergeRequest {
+	m := &forge.MergeRequest{
+		Number: pr.GetNumber(), Title: pr.GetTitle(), Body: pr.GetBody(), State: forge.Open, Draft: pr.GetDraft(),
+		Labels: []string{}, Author: user(pr.GetUser()), SourceBranch: pr.GetHead().GetRef(),
+		SourceRepo: pr.GetHead().GetRepo().GetFullName(), Head: pr.GetHead().GetSHA(), TargetBranch: pr.GetBase().GetRef(),
+		Base: pr.GetBase().GetSHA(), URL: pr.GetHTMLURL(), Updated: pr.GetUpdatedAt().Time,
+	}
+	m.Fork = pr.GetHead().GetRepo().GetID() != pr.GetBase().GetRepo().GetID()
+	for _, l := range pr.Labels {
+		m.Labels = append(m.Labels, l.GetName())
+	}
+	switch {
+	case pr.MergedAt != nil || pr.GetMerged():
+		m.State, m.MergeCommit = forge.Merged, pr.GetMergeCommitSHA()
+	case pr.GetState() == "closed":
+		m.State = forge.Closed
+	}
+	return m
+}
+
+func user(u *github.User) forge.User {
+	return forge.User{ID: u.GetID(), Login: u.GetLogin(), Bot: u.GetType() == "Bot"}
+}
+
+// CreateMergeRequest opens a pull request.
+func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r forge.NewRequest) (*forge.MergeRequest, error) {
+	what := fmt.Sprintf("open a pull request of %.200s from %.200s to %.200s", repo.Path, r.SourceBranch, r.TargetBranch)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	pr, _, err := f.client.PullRequests.Create(ctx, p.owner, p.name, &github.NewPullRequest{
+		Title: &r.Title, Body: &r.Body, Head: &r.SourceBranch, Base: &r.TargetBranch, Draft: &r.Draft,
+	})
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	return mergeRequest(pr), nil
+}
+
+// EditMergeRequest changes title and body, and closes the pull request if asked to.
+func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, number int, title, body string, close bool) error {
+	what := fmt.Sprintf("edit pull request %d of %.200s", number, repo.Path)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return wrap(what, err)
+	}
+	change := &github.PullRequest{Title: &title, Body: &body}
+	if close {
+		change.State = github.String("closed")
+	}
+	_, _, err = f.client.PullRequests.Edit(ctx, p.owner, p.name, number, change)
+	return wrap(what, err)
+}

@@ -1,0 +1,124 @@
+package github
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/go-github/v60/github"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+const maxDescription = 140
+
+// SetStatus sets a commit status.
+func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit string, s forge.Status) error {
+	what := fmt.Sprintf("set status %.100q of commit %.64s of %.200s", s.Context, commit, repo.Path)
+	if err := checkCommit(commit); err != nil {
+		return wrap(what, err)
+	}
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return wrap(what, err)
+	}
+	state := string(s.State)
+	if s.State == forge.Running {
+		state = string(forge.Pending)
+	}
+	body := &github.RepoStatus{State: &state, Context: &s.Context, Description: github.String(cut(s.Description, maxDescription))}
+	if s.URL != "" {
+		body.TargetURL = &s.URL
+	}
+	// The newest of a context counts: twice is once.
+	_, _, err = f.client.Repositories.CreateStatus(repeating(ctx), p.owner, p.name, commit, body)
+	return wrap(what, err)
+}
+
+// Statuses gives the newest status of each context, by context: commit statuses and check runs, of anybody.
+func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
+	what := fmt.Sprintf("read the statuses of commit %.64s of %.200s", commit, repo.Path)
+	if err := checkCommit(commit); err != nil {
+		return nil, wrap(what, err)
+	}
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	// The combined status would do with fewer pages, but it does not say who set one.
+	set, err := pages(func(o github.ListOptions) ([]*github.RepoStatus, *github.Response, error) {
+		return f.client.Repositories.ListStatuses(ctx, p.owner, p.name, commit, &o)
+	})
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	runs, err := f.checkRuns(ctx, p, commit, "")
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	all := make([]forge.Status, 0, len(set)+len(runs))
+	for _, s := range set {
+		all = append(all, forge.Status{
+			Context: s.GetContext(), State: stateOf(s.GetState()), Description: s.GetDescription(), URL: s.GetTargetURL(),
+			Updated: s.GetUpdatedAt().Time, Author: user(s.GetCreator()),
+		})
+	}
+	for _, r := range runs {
+		all = append(all, statusOfRun(r))
+	}
+	return newest(all), nil
+}
+
+// newest keeps the newest of each context. Of two as old as each other the first counts: GitHub lists the newest first.
+func newest(all []forge.Status) []forge.Status {
+	fold := func(s forge.Status) string { return strings.ToLower(s.Context) } // GitHub does not tell case apart
+	slices.SortStableFunc(all, func(a, b forge.Status) int {
+		return cmp.Or(strings.Compare(fold(a), fold(b)), b.Updated.Compare(a.Updated))
+	})
+	return slices.CompactFunc(all, func(a, b forge.Status) bool { return fold(a) == fold(b) })
+}
+
+func stateOf(s string) forge.StatusState {
+	switch s {
+	case "success":
+		return forge.Success
+	case "pending":
+		return forge.Pending
+	}
+	return forge.Failure // failure, error, and what is not known: closed is safe
+}
+
+func statusOfRun(r *github.CheckRun) forge.Status {
+	s := forge.Status{
+		Context: r.GetName(), Description: r.GetOutput().GetTitle(), URL: r.GetDetailsURL(), Updated: r.GetCompletedAt().Time,
+		Author: forge.User{Login: botLogin(r.GetApp().GetSlug()), Bot: true},
+	}
+	if s.Updated.IsZero() {
+		s.Updated = r.GetStartedAt().Time
+	}
+	switch r.GetStatus() {
+	case "completed":
+		s.State = forge.Failure
+		if slices.Contains([]string{"success", "neutral", "skipped"}, r.GetConclusion()) {
+			s.State = forge.Success
+		}
+	case "in_progress":
+		s.State = forge.Running
+	default:
+		s.State = forge.Pending
+	}
+	return s
+}
+
+func botLogin(slug string) string { return slug + "[bot]" }
+
+// cut shortens to at most n characters.
+func cut(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	return string(r[:n-1]) + "…"
+}
