@@ -1,0 +1,60 @@
+package promote
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+)
+
+// Person is somebody who gives a command, as the forge knows them at that moment.
+type Person struct {
+	User  string
+	Teams []string
+	Role  string // in the source repository: read, write, maintain, admin; "" is none
+}
+
+// Allowed says whether somebody may give a command in an environment, by the rights of sluice.yaml on the trunk, and if
+// not, why. Verbs are those of commands, and "now" for overtaking. Where no rights are written down, whoever maintains the
+// source repository may do all; approvals are the approvers' where there are some.
+func Allowed(env fleet.Environment, verb string, who Person) (ok bool, reason string) {
+	p := env.Promotion
+	if who.User == "" {
+		return false, "it is not known who asks"
+	}
+	if verb == "approve" && len(p.Approvers.Users)+len(p.Approvers.Teams) > 0 {
+		if hasFold(p.Approvers.Users, who.User) || slices.ContainsFunc(who.Teams, func(t string) bool { return hasFold(p.Approvers.Teams, t) }) {
+			return true, ""
+		}
+		return false, fmt.Sprintf("%s is not among the approvers of %s", who.User, env.Name)
+	}
+	if len(p.Rights) == 0 {
+		if rank(who.Role) >= rank("maintain") {
+			return true, ""
+		}
+		return false, fmt.Sprintf("%s needs the role maintain in the source repository, or rights for %s in sluice.yaml", who.User, env.Name)
+	}
+	for _, r := range p.Rights {
+		if !covers(r, verb) {
+			continue
+		}
+		role := slices.ContainsFunc(r.Roles, func(x string) bool { return rank(x) > 0 && rank(who.Role) >= rank(x) })
+		team := slices.ContainsFunc(who.Teams, func(t string) bool { return hasFold(r.Teams, t) })
+		if role || team || hasFold(r.Users, who.User) {
+			return true, ""
+		}
+	}
+	return false, fmt.Sprintf("sluice.yaml does not give %s the right to %s in %s", who.User, verb, env.Name)
+}
+
+// covers says whether rights are for a verb. Those without verbs are for all but overtaking.
+func covers(r fleet.Rights, verb string) bool {
+	if len(r.Verbs) == 0 {
+		return verb != "now"
+	}
+	return slices.Contains(r.Verbs, verb)
+}
+
+func rank(role string) int {
+	return 1 + slices.Index([]string{"read", "write", "maintain", "admin"}, role)
+}
