@@ -49,7 +49,11 @@ type Comparison struct {
 }
 
 // Close gives back what was rendered: after it, Beside has nothing more to tell. The comparison itself stays.
-func (c *Comparison) Close() { c.run.close() }
+func (c *Comparison) Close() {
+	if c.run != nil {
+		c.run.close()
+	}
+}
 
 // ComparedTarget is a target with the objects that differ, secrets masked.
 type ComparedTarget struct {

@@ -245,7 +245,9 @@ func ruleMatches(r admissionv1.NamedRuleWithOperations, o *Object) bool {
 	if o.Old != nil {
 		operation = admissionv1.Update
 	}
-	has := func(list []string, value string) bool { return slices.Contains(list, "*") || slices.Contains(list, value) }
+	has := func(list []string, value string) bool {
+		return slices.Contains(list, "*") || slices.Contains(list, value)
+	}
 	if !has(r.APIGroups, gvr.Group) || !has(r.APIVersions, gvr.Version) || !has(r.Resources, gvr.Resource) && !slices.Contains(r.Resources, "*/*") {
 		return false
 	}

@@ -13,7 +13,9 @@ import (
 // minor is a Kubernetes minor version; major 1 has been the only one.
 type minor struct{ major, minor int }
 
-func (m minor) before(o minor) bool { return m.major < o.major || m.major == o.major && m.minor < o.minor }
+func (m minor) before(o minor) bool {
+	return m.major < o.major || m.major == o.major && m.minor < o.minor
+}
 
 func (m minor) next() minor { return minor{m.major, m.minor + 1} }
 
@@ -77,13 +79,13 @@ func goneAPIs() map[string]lifecycle {
 	crd := lifecycle{v(16), v(22), "apiextensions.k8s.io/v1 CustomResourceDefinition"}
 	psp := lifecycle{deprecated: v(21), removed: v(25), replacement: "Pod Security admission"}
 	return map[string]lifecycle{
-		"apiextensions.k8s.io/v1beta1/CustomResourceDefinition":           crd,
-		"apiregistration.k8s.io/v1beta1/APIService":                       {v(16), v(22), "apiregistration.k8s.io/v1 APIService"},
-		"policy/v1beta1/PodSecurityPolicy":                                psp,
-		"extensions/v1beta1/PodSecurityPolicy":                            {v(11), v(16), "Pod Security admission"},
-		"autoscaling/v2beta1/HorizontalPodAutoscaler":                     {v(22), v(25), "autoscaling/v2 HorizontalPodAutoscaler"},
-		"autoscaling/v2beta2/HorizontalPodAutoscaler":                     {v(23), v(26), "autoscaling/v2 HorizontalPodAutoscaler"},
-		"flowcontrol.apiserver.k8s.io/v1alpha1/FlowSchema":                {v(20), v(21), "flowcontrol.apiserver.k8s.io/v1 FlowSchema"},
+		"apiextensions.k8s.io/v1beta1/CustomResourceDefinition":            crd,
+		"apiregistration.k8s.io/v1beta1/APIService":                        {v(16), v(22), "apiregistration.k8s.io/v1 APIService"},
+		"policy/v1beta1/PodSecurityPolicy":                                 psp,
+		"extensions/v1beta1/PodSecurityPolicy":                             {v(11), v(16), "Pod Security admission"},
+		"autoscaling/v2beta1/HorizontalPodAutoscaler":                      {v(22), v(25), "autoscaling/v2 HorizontalPodAutoscaler"},
+		"autoscaling/v2beta2/HorizontalPodAutoscaler":                      {v(23), v(26), "autoscaling/v2 HorizontalPodAutoscaler"},
+		"flowcontrol.apiserver.k8s.io/v1alpha1/FlowSchema":                 {v(20), v(21), "flowcontrol.apiserver.k8s.io/v1 FlowSchema"},
 		"flowcontrol.apiserver.k8s.io/v1alpha1/PriorityLevelConfiguration": {v(20), v(21), "flowcontrol.apiserver.k8s.io/v1 PriorityLevelConfiguration"},
 	}
 }

@@ -275,8 +275,21 @@ func (e *Engine) Rules() []Rule {
 	return out
 }
 
-// SchemaLocations are the fleet's own places for schemas; empty means the default.
-func (e *Engine) SchemaLocations() []string { return e.schemaSpec.Locations }
+// SchemaLocations reads from the policy's files where a fleet has its schemas; empty means the default. It must be known before
+// an engine is made.
+func SchemaLocations(repository fs.FS) ([]string, error) {
+	files, err := policyFiles(repository)
+	if err != nil {
+		return nil, err
+	}
+	l := &loader{engine: &Engine{rules: map[string]ruleSpec{}, known: map[string]Rule{}}}
+	for _, f := range files {
+		if !strings.HasSuffix(f.name, ".rego") {
+			l.yamlFile(f)
+		}
+	}
+	return l.engine.schemaSpec.Locations, nil // what is wrong is told by Load
+}
 
 // severity of a rule in an environment.
 func (e *Engine) severity(rule string, own Severity, environment string) Severity {

@@ -327,7 +327,9 @@ data: {most: "5"}
 
 func TestAdmissionPolicies(t *testing.T) {
 	e := load(t, map[string]string{"policy/replicas.yaml": admissionPolicy})
-	with := func(n int) string { return strings.Replace(deployment, "spec:\n", fmt.Sprintf("spec:\n  replicas: %d\n", n), 1) }
+	with := func(n int) string {
+		return strings.Replace(deployment, "spec:\n", fmt.Sprintf("spec:\n  replicas: %d\n", n), 1)
+	}
 	want(t, check(t, e, subject(t, "prod", with(5))))
 	r := check(t, e, subject(t, "prod", with(6)))
 	want(t, r, "warning replicas Deployment")
@@ -395,7 +397,9 @@ type around struct {
 	owner       string
 }
 
-func (a around) Definitions(context.Context, string) ([]policy.Object, error) { return a.definitions, nil }
+func (a around) Definitions(context.Context, string) ([]policy.Object, error) {
+	return a.definitions, nil
+}
 
 func (a around) Owner(_ context.Context, _, _ string, id manifest.Identity) (string, error) {
 	if id.Kind == "ConfigMap" {

@@ -27,7 +27,9 @@ type Rule struct {
 
 // BuiltIn lists the built-in rules.
 func BuiltIn() []Rule {
-	rule := func(id string, s Severity, title string) Rule { return Rule{ID: id, Severity: s, Title: title, BuiltIn: true} }
+	rule := func(id string, s Severity, title string) Rule {
+		return Rule{ID: id, Severity: s, Title: title, BuiltIn: true}
+	}
 	return []Rule{
 		rule(RuleSchema, SeverityError, "the object does not match the schema of its kind in the cluster's Kubernetes version"),
 		rule(RuleCustomResource, SeverityError, "the custom resource does not match its CustomResourceDefinition in the fleet"),

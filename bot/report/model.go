@@ -23,7 +23,7 @@ type Review struct {
 	Head         string          `json:"head"`
 	Against      string          `json:"against,omitempty"` // the branch, if the head is compared with what a branch holds
 	Version      string          `json:"version"`           // of Sluice
-	Changes      *diff.ChangeSet `json:"changes"`           // nil if no comparison could be made: see Errors
+	Changes      *diff.ChangeSet `json:"changes,omitempty"` // nil if no comparison could be made: see Errors
 	Findings     Findings        `json:"findings"`
 	Warnings     []string        `json:"warnings,omitempty"` // of the fleet's files
 	Errors       []string        `json:"errors,omitempty"`   // what keeps the whole review from being made

@@ -383,3 +383,22 @@ func (t *terminal) foot() {
 	parts = append(parts, "Sluice "+visible(r.Version))
 	t.line(t.color(faint, strings.Join(parts, " · ")))
 }
+
+// TerminalFindings writes what a check of whole environments found, without a change set: what could not be rendered, the
+// findings, what could not be checked, and the counts.
+func TerminalFindings(w io.Writer, r *Review, o TerminalOptions) {
+	if o.Width <= 0 {
+		o.Width = 100
+	}
+	t := &terminal{r: r, o: o}
+	t.troubles()
+	t.findings()
+	checked := 0
+	if r.Changes != nil {
+		checked = r.Changes.Compared
+	}
+	f := &r.Findings
+	t.line(t.color(bold, joined(count(checked, "target")+" checked", count(f.Count(SeverityError), "error"), count(f.Count(SeverityWarning), "warning"),
+		optional(number(f.Exempted), " exempted"))))
+	_, _ = io.WriteString(w, t.out.String())
+}

@@ -26,15 +26,16 @@ type Judge interface {
 
 // Options of a review.
 type Options struct {
-	Compare hydrate.CompareRequest
-	Judge   Judge // nil: nothing is judged
-	Fleet   string
-	Version string // of Sluice
+	Compare      hydrate.CompareRequest
+	Judge        Judge // nil: nothing is judged
+	Fleet        string
+	Version      string // of Sluice
+	FindingsOnly bool   // the change set is left out, but for what could not be rendered
 }
 
 // Make makes the review. What is wrong with the change itself, such as a fleet that cannot be read, is in the review; an error
-// means that there is none.
-func Make(ctx context.Context, h Hydrator, o Options) (*report.Review, error) {
+// means that there is none. The preview is nil unless the comparison was asked for one.
+func Make(ctx context.Context, h Hydrator, o Options) (*report.Review, *hydrate.PreviewResult, error) {
 	out := &report.Review{Fleet: o.Fleet, Base: hash(o.Compare.Base.Hash.String()), Head: hash(o.Compare.Head.Hash.String()), Version: o.Version, Verdict: report.VerdictPass}
 	c, err := h.Compare(ctx, o.Compare)
 	if problems, broken := errors.AsType[fleet.Problems](err); broken {
@@ -44,11 +45,12 @@ func Make(ctx context.Context, h Hydrator, o Options) (*report.Review, error) {
 			}
 		}
 		out.Verdict = report.VerdictError
-		return out, nil
+		return out, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	defer c.Close()
 	out.Changes = c.Changes
 	for _, p := range c.Warnings {
 		out.Warnings = append(out.Warnings, p.String())
@@ -60,13 +62,16 @@ func Make(ctx context.Context, h Hydrator, o Options) (*report.Review, error) {
 	if o.Judge != nil {
 		found, err := o.Judge.Judge(ctx, c)
 		if err != nil {
-			return nil, fmt.Errorf("policy: %w", err)
+			return nil, nil, fmt.Errorf("policy: %w", err)
 		}
 		found.Notes = append(out.Findings.Notes, found.Notes...)
 		out.Findings = found
 	}
+	if o.FindingsOnly {
+		out.Changes = &diff.ChangeSet{Withheld: c.Changes.Withheld, Compared: c.Changes.Compared}
+	}
 	out.Verdict = Verdict(out)
-	return out, nil
+	return out, c.Preview, nil
 }
 
 func hash(h string) string {

@@ -117,8 +117,8 @@ func TestWhatCannotBeFetchedIsSaid(t *testing.T) {
 	server, _ := served(t)
 	s := source(t, schemas.Config{Locations: []string{server.URL}, Cache: t.TempDir()})
 	for text, note := range map[string]string{
-		"apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\n":              "could not be fetched: v1 Secret",
-		"apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: shop}\n":             "could not be fetched: v1 Service",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\n":             "could not be fetched: v1 Secret",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: s, namespace: shop}\n":            "could not be fetched: v1 Service",
 		"apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: s, namespace: shop}\n": "neither a CustomResourceDefinition in the fleet nor a schema describes the kind: example.com/v1 Widget",
 	} {
 		r := findings(t, s, text)

@@ -11,7 +11,10 @@ type Object map[string]any
 // Identity names an object on a cluster. The version is no part of it: an object keeps its identity when its API
 // version moves on.
 type Identity struct {
-	Group, Kind, Namespace, Name string
+	Group     string `json:"group,omitempty"`
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
 }
 
 // GroupKind names a kind of objects.

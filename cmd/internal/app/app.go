@@ -77,7 +77,7 @@ func OpenFolder(ctx context.Context, env Environment, o Options, progress hydrat
 func (s *Session) wire(o Options, progress hydrate.Progress) {
 	home := s.env.Home
 	s.Fetcher = fetch.New(fetch.Options{
-		CacheDir:    filepath.Join(cmp.Or(s.env.Getenv("SLUICE_CACHE_DIR"), filepath.Join(cmp.Or(s.env.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), "sluice")), "charts"),
+		CacheDir:    s.env.cache("charts"),
 		Credentials: fetch.NewCredentials(s.env.Getenv, fetch.DefaultCredentialFiles(s.env.Getenv, home)),
 		UserAgent:   "sluice/" + Version(),
 		PlainHTTP:   o.PlainHTTP,
@@ -89,6 +89,12 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Store: s.Store, Branches: s.Store.Local(), Renderer: s.pool, Archives: s.Fetcher, Jobs: o.Jobs, Version: Version(), Progress: progress,
 	})
+}
+
+// cache is the folder for one kind of what is fetched from elsewhere.
+func (e Environment) cache(kind string) string {
+	base := cmp.Or(e.Getenv("XDG_CACHE_HOME"), filepath.Join(e.Home, ".cache"))
+	return filepath.Join(cmp.Or(e.Getenv("SLUICE_CACHE_DIR"), filepath.Join(base, "sluice")), kind)
 }
 
 // Commit finds the commit to work on: rev, or HEAD.

@@ -3,10 +3,94 @@ package app
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io/fs"
+	"runtime"
+	"time"
 
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/bot/review"
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/policy/schemas"
 )
+
+// ReviewOptions say what to review, and by which policy.
+type ReviewOptions struct {
+	Compare      hydrate.CompareRequest
+	Policy       gitstore.Hash // tree of a source commit whose policy judges; zero: nothing is judged
+	Offline      bool          // fetch no schemas
+	Whole        bool          // judge whole environments: nothing was there before
+	FindingsOnly bool
+}
+
+// Review compares and judges. What is wrong with the fleet or its policy is in the review.
+func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, *hydrate.PreviewResult, error) {
+	options := review.Options{Compare: o.Compare, Version: Version(), FindingsOnly: o.FindingsOnly}
+	if f, _, err := s.Fleet(ctx, o.Compare.Head.Tree); err == nil {
+		options.Fleet = f.Name
+	}
+	var broken policy.Problems
+	if !o.Policy.IsZero() {
+		engine, err := s.Policy(ctx, o.Policy, o.Offline)
+		switch {
+		case errors.As(err, &broken):
+		case err != nil:
+			return nil, nil, err
+		default:
+			options.Judge = review.Policy{Engine: engine, Whole: o.Whole}
+		}
+	}
+	r, preview, err := review.Make(ctx, s, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(broken) > 0 {
+		r.Errors = append(r.Errors, broken...)
+		r.Verdict = review.Verdict(r)
+	}
+	return r, preview, nil
+}
+
+// Policy loads the policy of a source commit's tree. Its problems are policy.Problems.
+func (s *Session) Policy(ctx context.Context, tree gitstore.Hash, offline bool) (*policy.Engine, error) {
+	return loadPolicy(s.Store.Snapshot(ctx, tree), s.env, s.environments(ctx, tree), offline)
+}
+
+func (s *Session) environments(ctx context.Context, tree gitstore.Hash) []string {
+	f, _, err := s.Fleet(ctx, tree)
+	if err != nil {
+		return nil
+	}
+	out := make([]string, len(f.Spec.Environments))
+	for i, e := range f.Spec.Environments {
+		out[i] = e.Name
+	}
+	return out
+}
+
+func loadPolicy(files fs.FS, env Environment, environments []string, offline bool) (*policy.Engine, error) {
+	o := policy.Options{Now: time.Now(), Environments: environments, Parallel: runtime.GOMAXPROCS(0)}
+	locations, err := policy.SchemaLocations(files)
+	if err != nil {
+		return nil, err
+	}
+	source, err := schemas.New(schemas.Config{
+		Locations: locations, Files: files, Cache: env.cache("schemas"), Offline: offline || env.Getenv("SLUICE_OFFLINE") != "", UserAgent: "sluice/" + Version(),
+	})
+	if err != nil {
+		return nil, policy.Problems{err.Error()}
+	}
+	o.Schemas = source
+	return policy.Load(files, o)
+}
+
+// TestPolicy runs the tests of a tree's own rules.
+func (s *Session) TestPolicy(ctx context.Context, tree gitstore.Hash, run string) ([]policy.TestResult, error) {
+	return policy.Test(ctx, s.Store.Snapshot(ctx, tree), run, policy.Options{Now: time.Now()})
+}
 
 // FingerprintKey is the key of the fingerprints that stand for secrets: SLUICE_FINGERPRINT_KEY, or random. Without the
 // variable, fingerprints of two runs cannot be compared.

@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/bot/report/data"
 	"github.com/sluice-gitops/sluice/bot/report/page"
-	"github.com/sluice-gitops/sluice/bot/review"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -103,7 +102,11 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if err := d.useRemote(ctx, s, request.Head); err != nil {
 		return err
 	}
-	r, err := d.review(ctx, s, request)
+	judged := request.Base.Tree
+	if request.Against != hydrate.AgainstCommit {
+		judged = request.Head.Tree
+	}
+	r, err := d.review(ctx, s, request, judged)
 	if err != nil {
 		return err
 	}
@@ -212,13 +215,14 @@ func (r *reviewFlags) useRemote(ctx context.Context, s *app.Session, head gitsto
 	return s.UseRemote(ctx, head, r.remote)
 }
 
-// review makes the review of a comparison.
-func (r *reviewFlags) review(ctx context.Context, s *app.Session, request hydrate.CompareRequest) (*report.Review, error) {
-	o := review.Options{Compare: request, Version: app.Version()}
-	if f, _, err := s.Fleet(ctx, request.Head.Tree); err == nil {
-		o.Fleet = f.Name
+// review makes the review of a comparison, judged by the policy of a tree.
+func (r *reviewFlags) review(ctx context.Context, s *app.Session, request hydrate.CompareRequest, judged gitstore.Hash) (*report.Review, error) {
+	o := app.ReviewOptions{Compare: request, Offline: r.offline}
+	if !r.noPolicy {
+		o.Policy = judged
 	}
-	return review.Make(ctx, s, o)
+	out, _, err := s.Review(ctx, o)
+	return out, err
 }
 
 // show writes a review in the form that was asked for, and the files.

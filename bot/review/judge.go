@@ -1,0 +1,167 @@
+package review
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Engine judges objects. *policy.Engine is one.
+type Engine interface {
+	Check(ctx context.Context, in policy.Input) (*policy.Result, error)
+}
+
+// Policy is a Judge by the fleet's policy: both sides of a comparison are judged by the same rules, and what was there before is
+// counted apart.
+type Policy struct {
+	Engine Engine
+	Whole  bool // findings that were there before are new too: whole environments are judged
+}
+
+// Judge implements Judge.
+func (p Policy) Judge(ctx context.Context, c *hydrate.Comparison) (report.Findings, error) {
+	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, true), Surroundings: surroundings{c.Beside(true)}})
+	if err != nil {
+		return report.Findings{}, err
+	}
+	before := &policy.Result{}
+	if !p.Whole {
+		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, false), Surroundings: surroundings{c.Beside(false)}}); err != nil {
+			return report.Findings{}, err
+		}
+	}
+	found := policy.Compare(before.Findings, after.Findings)
+	files := sources(c)
+	out := report.Findings{Introduced: merge(found.Introduced, files), Resolved: merge(found.Resolved, files), Exempted: len(merge(found.Exempted, files)), Notes: after.Notes}
+	for _, f := range merge(found.Existing, files) {
+		if out.Existing == nil {
+			out.Existing = map[report.Severity]int{}
+		}
+		out.Existing[f.Severity]++
+	}
+	return out, nil
+}
+
+// subjects are the targets of one side.
+func subjects(c *hydrate.Comparison, after bool) []policy.Subject {
+	out := make([]policy.Subject, 0, len(c.Targets))
+	clusters := map[*fleet.Cluster]*policy.Cluster{}
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		target, objects := t.Target, t.After
+		if !after {
+			objects = t.Before
+			if t.Old != nil {
+				target = *t.Old
+			}
+		}
+		if after && t.Gone || len(objects)+len(t.Same) == 0 {
+			continue
+		}
+		cluster := clusters[target.Cluster]
+		if cluster == nil {
+			cluster = clusterOf(target.Cluster)
+			clusters[target.Cluster] = cluster
+		}
+		s := policy.Subject{Cluster: cluster, App: &policy.App{Name: target.App.Name, Namespace: t.Namespace}, Objects: make([]policy.Object, 0, len(objects)+len(t.Same))}
+		old := map[manifest.Identity]*hydrate.ComparedObject{}
+		if after {
+			for j := range t.Before {
+				old[t.Before[j].Object.Object.Identity()] = &t.Before[j]
+			}
+		}
+		for j := range objects {
+			o := policy.Object{Key: objects[j].Key, Object: objects[j].Object.Object}
+			if was := old[o.Object.Identity()]; was != nil {
+				o.OldKey, o.Old = was.Key, was.Object.Object
+			}
+			s.Objects = append(s.Objects, o)
+		}
+		for j := range t.Same {
+			s.Objects = append(s.Objects, policy.Object{Key: t.Same[j].Key, Object: t.Same[j].Object.Object, OldKey: t.Same[j].Key, Old: t.Same[j].Object.Object})
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func clusterOf(c *fleet.Cluster) *policy.Cluster {
+	return &policy.Cluster{Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion, Labels: c.Labels, Vars: c.Vars}
+}
+
+// surroundings are what a comparison knows of a cluster beside the targets that differ.
+type surroundings struct{ beside *hydrate.Beside }
+
+func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy.Object, error) {
+	list, err := s.beside.Definitions(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]policy.Object, len(list))
+	for i := range list {
+		out[i] = policy.Object{Key: list[i].Key, Object: list[i].Object.Object}
+	}
+	return out, nil
+}
+
+func (s surroundings) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
+	return s.beside.Owner(ctx, cluster, app, id)
+}
+
+// sources are the apps' files, by app.
+func sources(c *hydrate.Comparison) map[string]string {
+	out := map[string]string{}
+	for i := range c.Targets {
+		if a := c.Targets[i].Target.App; a.File != "" {
+			out[a.Name] = a.File
+		}
+	}
+	return out
+}
+
+// merge makes one finding of those that are the same but for the cluster.
+func merge(list []policy.Finding, files map[string]string) []report.Finding {
+	type key struct {
+		rule, severity, message, path, app, environment string
+		object                                          manifest.Identity
+	}
+	var out []report.Finding
+	at := map[key]int{}
+	for i := range list {
+		f := &list[i]
+		k := key{f.Rule, string(f.Severity), f.Message, f.Path, f.App, f.Environment, f.Object}
+		n, ok := at[k]
+		if !ok {
+			n = len(out)
+			at[k] = n
+			one := report.Finding{
+				Rule: f.Rule, Severity: report.Severity(f.Severity), Message: f.Message, Hint: f.Hint, Path: f.Path, Object: f.Object,
+				App: f.App, Environment: f.Environment, File: files[f.App],
+			}
+			if f.Exemption != nil {
+				one.Exemption = &report.Exemption{Reason: f.Exemption.Reason, Until: f.Exemption.Until, File: f.Exemption.File}
+			}
+			out = append(out, one)
+		}
+		if clusters := out[n].Clusters; len(clusters) == 0 || clusters[len(clusters)-1] != f.Cluster {
+			out[n].Clusters = append(clusters, f.Cluster)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b report.Finding) int {
+		return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), strings.Compare(a.Rule, b.Rule), strings.Compare(a.App, b.App))
+	})
+	return out
+}
+
+// Summary says in one line what a policy found.
+func Summary(f *report.Findings) string {
+	return fmt.Sprintf("%d errors, %d warnings, %d notes of information", f.Count(report.SeverityError), f.Count(report.SeverityWarning), f.Count(report.SeverityInfo))
+}
