@@ -1,0 +1,43 @@
+"use strict";
+// Runs a page in a document without a screen, uses it, and prints what became of it.
+const fs = require("fs");
+const {JSDOM, VirtualConsole} = require("jsdom");
+const errors = [];
+const con = new VirtualConsole();
+con.on("jsdomError", (e) => errors.push(String(e.message || e)));
+con.on("error", (e) => errors.push(String(e)));
+const text = fs.readFileSync(process.argv[2], "utf8");
+const began = performance.now();
+const {window} = new JSDOM(text, {runScripts: "dangerously", virtualConsole: con, url: "https://example.com/report.html#id4242"});
+const FirstMs = performance.now() - began;
+const d = window.document;
+const wait = () => new Promise((r) => setTimeout(r, 300));
+const count = () => Number(/^(\d+) change/.exec(d.getElementById("count").textContent)[1]);
+const set = async (id, value) => {
+  d.getElementById("filters").reset();
+  d.getElementById(id).value = value;
+  d.getElementById("filters").dispatchEvent(new window.Event("input", {bubbles: true}));
+  await wait();
+  return count();
+};
+(async () => {
+  const out = {errors, FirstMs, Total: count()};
+  const target = d.getElementById("g-id4242");
+  out.Jumped = Boolean(target && target.open);
+  window.location.hash = "";
+  await set("search", "");
+  out.Drawn = d.querySelectorAll(".group").length;
+  out.Searched = await set("search", "web-9999 replicas");
+  const group = d.querySelector(".group");
+  group.open = true;
+  out.Bold = d.querySelectorAll("main b, main script").length;
+  d.getElementById("split").click();
+  d.querySelector(".group").open = true;
+  out.Split = d.querySelectorAll(".sides").length > 0 && d.querySelector(".sides .del") !== null;
+  out.ByCluster = await set("cluster", "eu-49");
+  out.ByApp = await set("application", "app-0");
+  out.ByKind = await set("kind", "Service");
+  out.Count = d.getElementById("count").textContent;
+  out.Finding = d.querySelector("#findings td:last-child").textContent;
+  console.log(JSON.stringify(out));
+})();
