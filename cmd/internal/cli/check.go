@@ -40,7 +40,7 @@ Exit status: 0; 1 if there are findings of severity error or a target could not 
 			return k.run(c.Context(), o, strings.Join(args, ""))
 		},
 	}
-	k.reviewFlags.reviewFlags(c, "text", "json", "sarif", "junit")
+	k.add(c, "text", "json", "sarif", "junit")
 	c.Flags().BoolVar(&k.strict, "strict", false, "fail on warnings too")
 	return c
 }

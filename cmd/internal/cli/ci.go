@@ -60,7 +60,7 @@ not be rendered or policy forbids the change.`,
 			return c.run(cmd.Context(), o)
 		},
 	}
-	c.reviewFlags.reviewFlags(cmd)
+	c.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&c.artifacts, "artifacts", "sluice-review", "`folder` for the reports; \"\" for none")
 	f.StringVar(&c.context, "context", "sluice", "`name` of the commit status or check run")

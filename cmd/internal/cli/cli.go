@@ -80,11 +80,11 @@ func Main(ctx context.Context, args []string, o IO) int {
 	if !errors.As(err, &exit) {
 		exit = &exitError{code: ExitFailed, err: err}
 	}
-	report(o.Err, exit)
+	complain(o.Err, exit)
 	return exit.code
 }
 
-func report(w io.Writer, e *exitError) {
+func complain(w io.Writer, e *exitError) {
 	var problems fleet.Problems
 	switch text := e.Error(); {
 	case errors.As(e.err, &problems):

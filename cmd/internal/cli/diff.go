@@ -33,7 +33,7 @@ type reviewFlags struct {
 // reportFiles are reports that are written beside what is shown.
 type reportFiles struct{ markdown, html, json, sarif, junit string }
 
-func (r *reviewFlags) reviewFlags(cmd *cobra.Command, formats ...string) {
+func (r *reviewFlags) add(cmd *cobra.Command, formats ...string) {
 	r.flags(cmd, formats...)
 	f := cmd.Flags()
 	f.StringSliceVar(&r.environments, "env", nil, "only these `environments`")
@@ -83,7 +83,7 @@ Exit status: 0; 1 if a target could not be rendered or policy forbids the change
 			return d.run(c.Context(), o, strings.Join(args, ""))
 		},
 	}
-	d.reviewFlags(c, "text", "markdown", "html", "json")
+	d.add(c, "text", "markdown", "html", "json")
 	c.Flags().StringVar(&d.against, "against", "", "compare with what this environment's `branch` holds")
 	c.Flags().BoolVar(&d.exitCode, "exit-code", false, "end with status 3 if anything changes")
 	return c
@@ -261,14 +261,14 @@ func (f reportFiles) write(rev *report.Review) error {
 		if one.name == "" {
 			continue
 		}
-		if err := writeFile(one.name, rev, one.write); err != nil {
+		if err := writeReport(one.name, rev, one.write); err != nil {
 			return fmt.Errorf("write %s: %w", one.name, err)
 		}
 	}
 	return nil
 }
 
-func writeFile(name string, rev *report.Review, write func(io.Writer, *report.Review) error) error {
+func writeReport(name string, rev *report.Review, write func(io.Writer, *report.Review) error) error {
 	file, err := os.Create(name) //nolint:gosec // the user names it
 	if err != nil {
 		return err

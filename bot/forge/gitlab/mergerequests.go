@@ -1,0 +1,166 @@
+package gitlab
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/xanzy/go-gitlab"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+// MergeRequest implements forge.MergeRequests.
+func (f *Forge) MergeRequest(ctx context.Context, repo forge.Repository, number int) (*forge.MergeRequest, error) {
+	mr, _, err := f.client.MergeRequests.GetMergeRequest(repo.Path, number, nil, with(ctx))
+	if err != nil {
+		return nil, wrap(fmt.Sprintf("read merge request %s!%d", repo.Path, number), err)
+	}
+	return f.neutral(ctx, repo, mr)
+}
+
+// OpenMergeRequests implements forge.MergeRequests.
+func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository, targetBranch string) ([]*forge.MergeRequest, error) {
+	o := &gitlab.ListProjectMergeRequestsOptions{State: gitlab.Ptr("opened"), OrderBy: gitlab.Ptr("created_at"), Sort: gitlab.Ptr("asc")}
+	if targetBranch != "" {
+		o.TargetBranch = &targetBranch
+	}
+	list, err := pages(func(p gitlab.ListOptions) ([]*gitlab.MergeRequest, *gitlab.Response, error) {
+		o.ListOptions = p
+		return f.client.MergeRequests.ListProjectMergeRequests(repo.Path, o, with(ctx))
+	})
+	if err != nil {
+		return nil, wrap("list open merge requests of "+repo.Path, err)
+	}
+	return f.all(ctx, repo, list)
+}
+
+// MergeRequestsOf implements forge.MergeRequests.
+func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest, error) {
+	list, _, err := f.client.Commits.ListMergeRequestsByCommit(repo.Path, commit, with(ctx))
+	if err != nil {
+		return nil, wrap("list merge requests of commit "+commit, err)
+	}
+	// They come from the whole network of forks.
+	list = slices.DeleteFunc(list, func(mr *gitlab.MergeRequest) bool {
+		path, err := f.project(ctx, mr.TargetProjectID)
+		return err == nil && path != repo.Path
+	})
+	out, err := f.all(ctx, repo, list)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(out, func(a, b *forge.MergeRequest) int {
+		rank := func(mr *forge.MergeRequest) int {
+			if mr.State == forge.Merged {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Number, b.Number))
+	})
+	return out, nil
+}
+
+// MergeRequestRef implements forge.MergeRequests.
+func (f *Forge) MergeRequestRef(number int) string {
+	return fmt.Sprintf("refs/merge-requests/%d/head", number)
+}
+
+// CreateMergeRequest implements forge.Requests.
+func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r forge.NewRequest) (*forge.MergeRequest, error) {
+	title := r.Title
+	if r.Draft {
+		title = "Draft: " + title
+	}
+	mr, _, err := f.client.MergeRequests.CreateMergeRequest(repo.Path, &gitlab.CreateMergeRequestOptions{
+		Title: &title, Description: &r.Body, SourceBranch: &r.SourceBranch, TargetBranch: &r.TargetBranch,
+	}, with(ctx))
+	if err != nil {
+		return nil, wrap("open a merge request in "+repo.Path, err)
+	}
+	return f.neutral(ctx, repo, mr)
+}
+
+// EditMergeRequest implements forge.Requests.
+func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, number int, title, body string, shut bool) error {
+	o := &gitlab.UpdateMergeRequestOptions{Title: &title, Description: &body}
+	if shut {
+		mr, _, err := f.client.MergeRequests.GetMergeRequest(repo.Path, number, nil, with(ctx))
+		if err != nil {
+			return wrap(fmt.Sprintf("read merge request %s!%d", repo.Path, number), err)
+		}
+		if mr.State == "opened" { // a second close would be refused
+			o.StateEvent = gitlab.Ptr("close")
+		}
+	}
+	_, _, err := f.client.MergeRequests.UpdateMergeRequest(repo.Path, number, o, with(ctx))
+	return wrap(fmt.Sprintf("edit merge request %s!%d", repo.Path, number), err)
+}
+
+func (f *Forge) all(ctx context.Context, repo forge.Repository, list []*gitlab.MergeRequest) ([]*forge.MergeRequest, error) {
+	out := make([]*forge.MergeRequest, len(list))
+	for i, mr := range list {
+		var err error
+		if out[i], err = f.neutral(ctx, repo, mr); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(out, func(a, b *forge.MergeRequest) int { return cmp.Compare(a.Number, b.Number) })
+	return out, nil
+}
+
+func (f *Forge) neutral(ctx context.Context, repo forge.Repository, mr *gitlab.MergeRequest) (*forge.MergeRequest, error) {
+	out := &forge.MergeRequest{
+		Number: mr.IID, Title: mr.Title, Body: mr.Description, Draft: mr.Draft || mr.WorkInProgress, Labels: slices.Clone([]string(mr.Labels)),
+		Author: basicUser(mr.Author), SourceBranch: mr.SourceBranch, SourceRepo: repo.Path, Head: mr.SHA, TargetBranch: mr.TargetBranch,
+		Base: mr.DiffRefs.StartSha, URL: mr.WebURL, Updated: when(mr.UpdatedAt),
+	}
+	if out.Labels == nil {
+		out.Labels = []string{}
+	}
+	switch mr.State {
+	case "opened":
+		out.State = forge.Open
+	case "merged":
+		out.State = forge.Merged
+		out.MergeCommit = cmp.Or(mr.MergeCommitSHA, mr.SquashCommitSHA, mr.SHA)
+	default: // closed, locked
+		out.State = forge.Closed
+	}
+	if mr.SourceProjectID == mr.TargetProjectID {
+		return out, nil
+	}
+	out.Fork, out.SourceRepo = true, ""
+	if mr.SourceProjectID == 0 {
+		return out, nil // the fork was deleted
+	}
+	path, err := f.project(ctx, mr.SourceProjectID)
+	if err != nil {
+		return nil, wrap(fmt.Sprintf("read the source project of %s!%d", repo.Path, mr.IID), err)
+	}
+	out.SourceRepo = path
+	return out, nil
+}
+
+// project is the full path of a project; "" for one that is gone or hidden.
+func (f *Forge) project(ctx context.Context, id int) (string, error) {
+	f.mu.Lock()
+	path, ok := f.projects[id]
+	f.mu.Unlock()
+	if ok {
+		return path, nil
+	}
+	p, _, err := f.client.Projects.GetProject(id, nil, with(ctx))
+	if err != nil {
+		if missing(translated(err)) {
+			return "", nil
+		}
+		return "", err
+	}
+	f.mu.Lock()
+	f.projects[id] = p.PathWithNamespace
+	f.mu.Unlock()
+	return p.PathWithNamespace, nil
+}
