@@ -127,7 +127,7 @@ type Links struct {
 	Docs     string `json:"docs,omitempty"`     // where the rules' pages are: Docs + "/" + rule
 	Base     string `json:"base,omitempty"`     // the base commit
 	Head     string `json:"head,omitempty"`     // the head commit
-	Command  string `json:"command,omitempty"`  // shows everything on a laptop; "" is `sluice diff BASE HEAD`
+	Command  string `json:"command,omitempty"`  // shows everything on a laptop; "" is `sluice diff BASE..HEAD`
 }
 
 // Delta is what became of the groups since the last review, by Group.ID.

@@ -398,7 +398,10 @@ func TerminalFindings(w io.Writer, r *Review, o TerminalOptions) {
 		checked = r.Changes.Compared
 	}
 	f := &r.Findings
-	t.line(t.color(bold, joined(count(checked, "target")+" checked", count(f.Count(SeverityError), "error"), count(f.Count(SeverityWarning), "warning"),
-		optional(number(f.Exempted), " exempted"))))
+	exempted := ""
+	if f.Exempted > 0 {
+		exempted = number(f.Exempted) + " exempted"
+	}
+	t.line(t.color(bold, joined(count(checked, "target")+" checked", count(f.Count(SeverityError), "error"), count(f.Count(SeverityWarning), "warning"), exempted)))
 	_, _ = io.WriteString(w, t.out.String())
 }

@@ -251,10 +251,17 @@ func (r *Review) moreCommand() string {
 	case r.Against != "":
 		return "sluice diff --against " + r.Against + " " + abbreviated(r.Head)
 	}
-	return "sluice diff " + abbreviated(r.Base) + " " + abbreviated(r.Head)
+	if r.Head == "" {
+		return "sluice diff " + abbreviated(r.Base)
+	}
+	return "sluice diff " + abbreviated(r.Base) + ".." + abbreviated(r.Head)
 }
 
+// abbreviated is a commit as people read it; none is the files as they are.
 func abbreviated(commit string) string {
+	if commit == "" {
+		return "working tree"
+	}
 	const length = 12
 	if len(commit) > length {
 		return commit[:length]

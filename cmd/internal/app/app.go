@@ -26,6 +26,7 @@ type Environment struct {
 	Getenv     func(string) string
 	Home       string
 	Executable string // this binary, for render processes
+	Untrusted  bool   // what is rendered comes from somebody who may not write: charts are fetched without credentials
 }
 
 // Options are the flags that every rendering verb has.
@@ -76,9 +77,13 @@ func OpenFolder(ctx context.Context, env Environment, o Options, progress hydrat
 
 func (s *Session) wire(o Options, progress hydrate.Progress) {
 	home := s.env.Home
+	kind, credentials := "charts", fetch.NewCredentials(s.env.Getenv, fetch.DefaultCredentialFiles(s.env.Getenv, home))
+	if s.env.Untrusted { // nor what was fetched with credentials before
+		kind, credentials = "charts-untrusted", nil
+	}
 	s.Fetcher = fetch.New(fetch.Options{
-		CacheDir:    s.env.cache("charts"),
-		Credentials: fetch.NewCredentials(s.env.Getenv, fetch.DefaultCredentialFiles(s.env.Getenv, home)),
+		CacheDir:    s.env.cache(kind),
+		Credentials: credentials,
 		UserAgent:   "sluice/" + Version(),
 		PlainHTTP:   o.PlainHTTP,
 	})

@@ -43,6 +43,7 @@ func (e Environment) Forge(at *ci.Context) (Forge, error) {
 func (e Environment) ForCI(at *ci.Context) Environment {
 	outer := e.Getenv
 	out := e
+	out.Untrusted = at.Fork
 	out.Getenv = func(name string) string {
 		v := outer(name)
 		if name != "SLUICE_GIT_TOKEN" && name != "SLUICE_GIT_USERNAME" || v != "" || outer("SLUICE_GIT_PASSWORD") != "" {
