@@ -3,6 +3,7 @@ package policy_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -448,5 +449,21 @@ func TestEqualObjectsAreJudgedOnce(t *testing.T) {
 	all := check(t, e, subjects...)
 	if many := time.Since(began); len(all.Findings) != 400*len(one.Findings) || many > 50*single+time.Second {
 		t.Errorf("%d findings in %v; one takes %v", len(all.Findings), many, single)
+	}
+}
+
+func TestEveryRuleHasAPage(t *testing.T) {
+	index, err := os.ReadFile("../docs/policy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range policy.BuiltIn() {
+		page, err := os.ReadFile("../docs/policy/" + r.ID + ".md")
+		if err != nil || !strings.Contains(string(page), fmt.Sprintf("Rule `%s`, by default of severity **%s**", r.ID, r.Severity)) {
+			t.Errorf("%s: %v", r.ID, err)
+		}
+		if !strings.Contains(string(index), fmt.Sprintf("| [`%s`](policy/%s.md) | %s |", r.ID, r.ID, r.Severity)) {
+			t.Errorf("docs/policy.md does not list %s", r.ID)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package review
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -133,6 +132,10 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 		rule, severity, message, path, app, environment string
 		object                                          manifest.Identity
 	}
+	builtIn := map[string]bool{}
+	for _, r := range policy.BuiltIn() {
+		builtIn[r.ID] = true
+	}
 	var out []report.Finding
 	at := map[key]int{}
 	for i := range list {
@@ -145,6 +148,9 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 			one := report.Finding{
 				Rule: f.Rule, Severity: report.Severity(f.Severity), Message: f.Message, Hint: f.Hint, Path: f.Path, Object: f.Object,
 				App: f.App, Environment: f.Environment, File: files[f.App],
+			}
+			if builtIn[f.Rule] {
+				one.Docs = docs + f.Rule + ".md"
 			}
 			if f.Exemption != nil {
 				one.Exemption = &report.Exemption{Reason: f.Exemption.Reason, Until: f.Exemption.Until, File: f.Exemption.File}
@@ -161,7 +167,5 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 	return out
 }
 
-// Summary says in one line what a policy found.
-func Summary(f *report.Findings) string {
-	return fmt.Sprintf("%d errors, %d warnings, %d notes of information", f.Count(report.SeverityError), f.Count(report.SeverityWarning), f.Count(report.SeverityInfo))
-}
+// docs is where the pages of the built-in rules are.
+const docs = "https://github.com/sluice-gitops/sluice/blob/main/docs/policy/"
