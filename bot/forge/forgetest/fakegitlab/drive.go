@@ -1,0 +1,338 @@
+package fakegitlab
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/bare"
+)
+
+// AddUser makes a user, and a token if it is not "".
+func (s *Server) AddUser(login, token string, bot bool) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.ensure(login)
+	u.bot = bot
+	if token != "" {
+		s.tokens[token] = u
+	}
+	return u.id
+}
+
+// AddProject makes a project: connected to a bare repository on disk, or with made-up commits if gitDir is "".
+func (s *Server) AddProject(path, gitDir string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addProject(path, gitDir).id
+}
+
+func (s *Server) addProject(path, gitDir string) *project {
+	p := &project{id: s.id(), path: path, branches: map[string]string{}, commits: map[string]bool{}, members: map[int]member{}}
+	if gitDir != "" {
+		p.git = &bare.Repository{Dir: gitDir}
+	} else {
+		s.grow(p, "main")
+	}
+	s.projects = append(s.projects, p)
+	return p
+}
+
+// AddJobToken makes the token of a job of a project.
+func (s *Server) AddJobToken(path, token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.jobs[token] = s.find(path)
+}
+
+// Grant makes a user a member of a project; level 0 takes the membership away.
+func (s *Server) Grant(path, login string, level int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, u := s.find(path), s.ensure(login)
+	delete(p.members, u.id)
+	if level > 0 {
+		p.members[u.id] = member{level, "active"}
+	}
+}
+
+// AddGroup makes a group with active members and members who wait to be approved.
+func (s *Server) AddGroup(path string, members, awaiting []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := &group{id: s.id(), path: path, members: map[int]member{}}
+	for _, m := range members {
+		g.members[s.ensure(m).id] = member{Developer, "active"}
+	}
+	for _, m := range awaiting {
+		g.members[s.ensure(m).id] = member{Developer, "awaiting"}
+	}
+	s.groups[strings.ToLower(path)] = g
+}
+
+// Scene is a merge request to open.
+type Scene struct {
+	Title, Body, Author        string
+	SourceBranch, TargetBranch string // "" is main
+	Labels                     []string
+	SourceProject              string // of a fork; "" is the project itself
+}
+
+// Open opens a merge request. Its source branch must be there; in a project without Git it is made.
+func (s *Server) Open(path string, o Scene) (iid int) {
+	defer s.flush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(path)
+	source := p
+	if o.SourceProject != "" {
+		if source = s.find(o.SourceProject); source == nil {
+			source = s.addProject(o.SourceProject, "")
+		}
+	}
+	if o.TargetBranch == "" {
+		o.TargetBranch = "main"
+	}
+	if p.git == nil {
+		if p.tip(o.TargetBranch) == "" {
+			p.branches[o.TargetBranch] = p.branches["main"]
+		}
+		s.grow(source, o.SourceBranch)
+	}
+	return s.open(p, source, o).iid
+}
+
+func (s *Server) open(p, source *project, o Scene) *mergeRequest {
+	now := s.now()
+	m := &mergeRequest{
+		id: s.id(), iid: len(p.mrs) + 1, title: o.Title, description: o.Body, author: s.ensure(o.Author), source: source, sourceBranch: o.SourceBranch,
+		target: o.TargetBranch, labels: o.Labels, state: "opened", created: now, updated: now, heads: map[string]bool{},
+	}
+	p.mrs = append(p.mrs, m)
+	s.refresh(p, m)
+	s.mergeRequestEvent(p, m, "open", "", m.author)
+	return m
+}
+
+// Push tells that the source branch has moved; in a project without Git it moves it. It gives the head.
+func (s *Server) Push(path string, iid int) string {
+	defer s.flush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(path)
+	m := p.mr(fmt.Sprint(iid))
+	before := m.head
+	if p.git == nil {
+		s.grow(m.source, m.sourceBranch)
+	}
+	s.refresh(p, m)
+	s.mergeRequestEvent(p, m, "update", before, m.author)
+	return m.head
+}
+
+// PushBranch tells that a branch of the project was pushed to.
+func (s *Server) PushBranch(path, branch, before string) {
+	defer s.flush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(path)
+	s.emit("Push Hook", fields{
+		"object_kind": "push", "event_name": "push", "before": before, "after": p.tip(branch), "ref": "refs/heads/" + branch, "checkout_sha": p.tip(branch),
+		"project": s.projectEvent(p), "project_id": p.id, "commits": []any{}, "total_commits_count": 1,
+	})
+}
+
+// Merge merges, and gives the commit that the target branch then has.
+func (s *Server) Merge(path string, iid int, login string) (string, error) {
+	defer s.flush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(path)
+	m := p.mr(fmt.Sprint(iid))
+	s.refresh(p, m)
+	if m.state != "opened" {
+		return "", errors.New("405 Method Not Allowed")
+	}
+	before, now := p.tip(m.target), s.now()
+	who := s.ensure(login)
+	if p.git != nil {
+		sha, err := p.git.Merge(m.target, m.head, fmt.Sprintf("Merge branch '%s' into '%s'\n\n%s\n\nSee merge request %s!%d", m.sourceBranch, m.target, m.title, p.path, m.iid), who.login, now)
+		if err != nil {
+			return "", err
+		}
+		m.mergeSHA = sha
+	} else {
+		m.mergeSHA = s.grow(p, m.target)
+	}
+	m.state, m.updated = "merged", now
+	s.mergeRequestEvent(p, m, "merge", "", who)
+	s.emit("Push Hook", fields{
+		"object_kind": "push", "event_name": "push", "before": before, "after": m.mergeSHA, "ref": "refs/heads/" + m.target, "checkout_sha": m.mergeSHA,
+		"project": s.projectEvent(p), "project_id": p.id, "commits": []any{}, "total_commits_count": 1,
+	})
+	return m.mergeSHA, nil
+}
+
+// Close closes without merging.
+func (s *Server) Close(path string, iid int) {
+	defer s.flush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(path)
+	m := p.mr(fmt.Sprint(iid))
+	m.state, m.closed_, m.updated = "closed", s.now(), s.now()
+	s.mergeRequestEvent(p, m, "close", "", m.author)
+}
+
+// Draft makes the merge request a draft, or ready.
+func (s *Server) Draft(path string, iid int, draft bool) {
+	defer s.flush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(path)
+	m := p.mr(fmt.Sprint(iid))
+	m.title = strings.TrimPrefix(m.title, "Draft: ")
+	if draft {
+		m.title = "Draft: " + m.title
+	}
+	s.mergeRequestEvent(p, m, "update", "", m.author)
+}
+
+// Say comments as a user and gives the note's id.
+func (s *Server) Say(path string, iid int, login, body string) int {
+	defer s.flush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(path)
+	return s.say(p, p.mr(fmt.Sprint(iid)), s.ensure(login), body).id
+}
+
+func (s *Server) say(p *project, m *mergeRequest, who *user, body string) *note {
+	now := s.now()
+	n := &note{id: s.id(), author: who, body: body, created: now, updated: now}
+	m.notes = append(m.notes, n)
+	s.emit("Note Hook", fields{
+		"object_kind": "note", "event_type": "note", "user": s.userFields(who, false), "project_id": p.id, "project": s.projectEvent(p),
+		"object_attributes": fields{
+			"id": n.id, "note": body, "noteable_type": "MergeRequest", "author_id": who.id, "project_id": p.id, "system": false, "action": "create",
+			"created_at": stamp(now), "updated_at": stamp(now), "noteable_id": m.id,
+		},
+		"merge_request": fields{"id": m.id, "iid": m.iid, "target_branch": m.target, "source_branch": m.sourceBranch, "state": m.state, "last_commit": fields{"id": m.head}},
+	})
+	return n
+}
+
+// Report sets a status of a commit as a user.
+func (s *Server) Report(path, sha, login, state, name, description string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report(s.find(path), sha, state, name, description, "", s.ensure(login))
+}
+
+func (s *Server) report(p *project, sha, state, name, description, target string, who *user) *status {
+	now := s.now()
+	t := &status{id: s.id(), sha: sha, state: state, name: name, description: description, target: target, author: who, created: now}
+	if state != "pending" {
+		t.started = now
+	}
+	if state != "pending" && state != "running" {
+		t.finished = now
+	}
+	p.statuses = append(p.statuses, t)
+	return t
+}
+
+// Note is a comment as it is.
+type Note struct {
+	ID           int
+	Author, Body string
+	Emojis       []string
+}
+
+// Notes are the comments of a merge request, oldest first.
+func (s *Server) Notes(path string, iid int) []Note {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Note
+	for _, n := range s.find(path).mr(fmt.Sprint(iid)).notes {
+		one := Note{ID: n.id, Author: n.author.login, Body: n.body}
+		for _, e := range n.emojis {
+			one.Emojis = append(one.Emojis, e.name)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// Statuses are the newest states of a commit's statuses, by name.
+func (s *Server) Statuses(path, sha string) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]string{}
+	for _, t := range s.find(path).statuses {
+		if t.sha == sha {
+			out[t.name] = t.state
+		}
+	}
+	return out
+}
+
+// Numbers are the merge requests of a project.
+func (s *Server) Numbers(path string) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []int
+	for _, m := range s.find(path).mrs {
+		out = append(out, m.iid)
+	}
+	return out
+}
+
+// Head is a merge request's head.
+func (s *Server) Head(path string, iid int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(path)
+	m := p.mr(fmt.Sprint(iid))
+	s.refresh(p, m)
+	return m.head
+}
+
+func (s *Server) projectEvent(p *project) fields {
+	return fields{"id": p.id, "path_with_namespace": p.path, "web_url": s.o.URL + "/" + p.path, "default_branch": "main"}
+}
+
+func (s *Server) mergeRequestEvent(p *project, m *mergeRequest, action, oldrev string, who *user) {
+	attributes := fields{
+		"id": m.id, "iid": m.iid, "title": m.title, "state": m.state, "action": action, "source_branch": m.sourceBranch, "target_branch": m.target,
+		"source_project_id": m.source.id, "target_project_id": p.id, "last_commit": fields{"id": m.head}, "draft": strings.HasPrefix(m.title, "Draft:"),
+	}
+	if oldrev != "" {
+		attributes["oldrev"] = oldrev
+	}
+	s.emit("Merge Request Hook", fields{
+		"object_kind": "merge_request", "event_type": "merge_request", "user": s.userFields(who, false), "project": s.projectEvent(p), "object_attributes": attributes,
+	})
+}
+
+func (s *Server) emit(name string, payload fields) {
+	if s.o.OnEvent == nil {
+		return
+	}
+	data, err := json.Marshal(payload)
+	if err == nil {
+		s.events = append(s.events, event{name, data})
+	}
+}
+
+// flush sends the webhooks of what a driver did.
+func (s *Server) flush() {
+	s.mu.Lock()
+	events := s.events
+	s.events = nil
+	s.mu.Unlock()
+	for _, e := range events {
+		s.o.OnEvent(e.name, e.payload)
+	}
+}
