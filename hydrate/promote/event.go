@@ -232,10 +232,7 @@ func (r *Record) seen(e Event) error {
 }
 
 func (r *Record) moved(e Event) {
-	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At}
-	if q := r.Request; q != nil {
-		p.Now = q.Now && e.Now
-	}
+	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, Now: e.Now, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At}
 	p.Rollback = r.Rollback != nil && r.Rollback.becomes(r.Progress, p)
 	r.Progress = p
 	r.Approvals = nil // they were for what landed, or are void now

@@ -42,7 +42,7 @@ func (x *decider) observeMove() error {
 				changed = append(changed, name)
 			}
 		}
-		e := Event{Kind: EventMoved, Source: run.Source, Tree: run.Tree, Clusters: changed, Now: done && q.Now}
+		e := Event{Kind: EventMoved, Source: run.Source, Tree: run.Tree, Clusters: changed, Now: run.Overtakes}
 		if err := x.emit(e); err != nil {
 			return err
 		}

@@ -23,10 +23,12 @@ type Situation struct {
 
 // Running is what the environment branch holds.
 type Running struct {
-	Source  Source // zero: there is no branch yet
-	Tree    string
-	Commit  string // tip of the branch
-	Foreign string // why the tip is not Sluice's own work; "" if it is
+	Source Source // zero: there is no branch yet
+	Tree   string
+	Commit string // tip of the branch
+	// Overtakes says that --now brought it there: the trailer of the tip's commit.
+	Overtakes bool
+	Foreign   string // why the tip is not Sluice's own work; "" if it is
 }
 
 // ClusterState is a cluster, with what its branch holds and should hold.
