@@ -233,23 +233,30 @@ func (r *Record) seen(e Event) error {
 
 func (r *Record) moved(e Event) {
 	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, Now: e.Now, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At}
-	p.Rollback = r.Rollback != nil && r.Rollback.becomes(r.Progress, p)
+	if b := r.Rollback; b != nil && b.becomes(r.Progress, p) {
+		p.Rollback = true
+		if r.Progress != nil { // what ran when it was done, not when it was asked for
+			done := *b
+			done.From = r.Progress.Source
+			r.Rollback = &done
+		}
+	}
 	r.Progress = p
 	r.Approvals = nil // they were for what landed, or are void now
 	r.Ran = append(r.Ran, Ran{Source: p.Source, Tree: e.Tree, At: e.At})
 }
 
 func (r *Record) rolledBack(e Event) error {
-	b := r.Rollback
-	if b == nil {
+	if r.Rollback == nil {
 		return errors.New("no rollback was asked for")
-	}
-	if len(b.Clusters) == 0 && !b.From.Empty() && !b.From.Equal(b.To) {
-		r.fail(Failed{Source: b.From, Reason: "rolled back: " + b.Reason, At: e.At})
 	}
 	if e.Tree != "" && (r.Progress == nil || r.Progress.Tree != e.Tree) {
 		r.moved(e)
 		r.Progress.Rollback = true
+	}
+	b := r.Rollback
+	if len(b.Clusters) == 0 && !b.From.Empty() && !b.From.Equal(b.To) {
+		r.fail(Failed{Source: b.From, Reason: "rolled back: " + b.Reason, At: e.At})
 	}
 	r.Rollback = nil
 	if b.By == "" || b.whole() {

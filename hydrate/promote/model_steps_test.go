@@ -30,6 +30,7 @@ func (w *world) happen() {
 		clear(w.red)
 		clear(w.pending)
 	case 7:
+		w.wasFrozen[target] = true
 		ok := w.apply(promote.Event{Kind: promote.EventFreeze, By: "ann", Reason: "fair", Target: target, Until: w.now.Add(time.Hour)})
 		w.logf("freeze %q: %v", target, ok)
 	case 8:
@@ -56,7 +57,7 @@ func (w *world) happen() {
 		w.logf("foreign: %v", w.foreign)
 	case 19:
 		if w.r.IntN(8) == 0 {
-			w.record, w.lost = nil, true
+			w.record, w.lost = promote.NewRecord("prod"), true
 			w.done["lost record"]++
 			w.logf("the record is lost")
 		}
@@ -112,9 +113,11 @@ func (w *world) reconcile(hostile bool) error {
 			return err
 		}
 		cut := hostile && w.r.IntN(12) == 0
-		if !cut || w.r.IntN(2) == 0 {
-			w.store(d.Record)
+		if cut && w.r.IntN(2) == 0 {
+			w.done["cut off"]++
+			return nil // nothing is done before the record is stored
 		}
+		w.store(d.Record)
 		for _, a := range d.Actions {
 			if cut && w.r.IntN(2) == 0 {
 				w.done["cut off"]++
@@ -248,10 +251,7 @@ func (w *world) mayPromote(s promote.Situation, a promote.Action) error {
 }
 
 func (w *world) mayMove(overtakes bool) error {
-	record, err := promote.DecodeRecord("prod", w.record)
-	if err != nil {
-		return err
-	}
+	record := w.record
 	if record.Halt != nil {
 		return fmt.Errorf("it is halted")
 	}
@@ -301,12 +301,9 @@ func (w *world) moveWave(d promote.Decision, a promote.Action) error {
 		if w.r.IntN(20) == 0 {
 			continue // the push of this one was refused
 		}
-		if w.movedAt[name].Before(w.progress) && w.now.Sub(w.progress) > 12*time.Hour || w.env.Promotion.Mode == "" {
-			w.done["late"]++
-		}
 		w.clusters[name], w.movedAt[name] = w.prod.tree.subs[name], w.now
 		w.pending[name] = w.r.IntN(3) == 0
-		if w.done["unfrozen "+name]++; !w.changed[name] {
+		if w.wasFrozen[name] {
 			w.done["thawed"]++
 		}
 	}
@@ -330,11 +327,11 @@ func (w *world) mayMoveWave(d promote.Decision, a promote.Action, frozen func(st
 			if w.clusters[name] != w.prod.tree.subs[name] && !frozen(name) {
 				return fmt.Errorf("%s of the wave %s before is behind", name, v.Name)
 			}
-			if w.changed[name] && w.movedAt[name].After(last) && !frozen(name) {
+			if w.changed[name] && w.movedAt[name].After(last) && !w.wasFrozen[name] { // a thaw does not begin a bake anew
 				last = w.movedAt[name]
 			}
 		}
-		if !w.now_ && last.After(w.progress) && w.now.Sub(last) < v.Bake && !slices.ContainsFunc(d.Frozen, func(string) bool { return true }) && w.done["thawed"] == 0 {
+		if !w.now_ && last.After(w.progress) && w.now.Sub(last) < v.Bake {
 			return fmt.Errorf("wave %s has moved at %s, and bakes", v.Name, last)
 		}
 	}
