@@ -1,6 +1,9 @@
 package forgetest
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
@@ -9,20 +12,167 @@ import (
 // cases are the tests of the suite by name.
 func cases() map[string]func(*testing.T, World) {
 	return map[string]func(*testing.T, World){
-		"merge request": testMergeRequest,
+		"merge request":                  testMergeRequest,
+		"merge request of a fork":        testFork,
+		"merge request that moves":       testMoves,
+		"open merge requests":            testOpen,
+		"merge requests of a commit":     testOf,
+		"request":                        testRequest,
+		"what is not there":              testMissing,
+		"comments":                       testComments,
+		"many comments":                  testManyComments,
+		"comment that is too long":       testTooLong,
+		"comment whose answer is lost":   testLost,
+		"reactions":                      testReactions,
+		"statuses":                       testStatuses,
+		"checks":                         testChecks,
+		"people":                         testPeople,
+		"teams":                          testTeams,
+		"rate limit":                     testRateLimit,
+		"rate limit that lasts":          testLongRateLimit,
+		"server that fails for a moment": testBroken,
+		"refused credential":             testRefused,
 	}
 }
 
-func testMergeRequest(t *testing.T, w World) {
+// scene is a repository with a person who may write.
+func scene(t *testing.T, w World) forge.Repository {
+	t.Helper()
 	repo := w.Repository(t, "acme/fleet")
 	w.User(t, "ada")
 	w.Grant(t, repo, "ada", forge.AccessWrite)
+	return repo
+}
+
+func open(t *testing.T, w World, repo forge.Repository, branch string) forge.MergeRequest {
+	t.Helper()
+	return w.Open(t, repo, Scene{Title: "Change " + branch, Body: "because", Author: "ada", SourceBranch: branch})
+}
+
+func testMergeRequest(t *testing.T, w World) {
+	repo := scene(t, w)
 	want := w.Open(t, repo, Scene{Title: "Raise replicas", Body: "for the sale", Author: "ada", SourceBranch: "sale", Labels: []string{"prod"}})
 	got, err := w.Forge().MergeRequest(t.Context(), repo, want.Number)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Title != want.Title || got.Head != want.Head {
-		t.Errorf("got %+v, want %+v", got, want)
+	if got.Title != "Raise replicas" || got.Body != "for the sale" || got.Head != want.Head || len(got.Head) != 40 || got.State != forge.Open || got.Draft || got.Fork ||
+		got.Author.Login != "ada" || got.SourceBranch != "sale" || got.TargetBranch != "main" || got.SourceRepo != repo.Path || !slices.Equal(got.Labels, []string{"prod"}) || got.URL == "" {
+		t.Errorf("got %+v", got)
+	}
+	draft := w.Open(t, repo, Scene{Title: "Later", Author: "ada", SourceBranch: "later", Draft: true})
+	if got, err = w.Forge().MergeRequest(t.Context(), repo, draft.Number); err != nil || !got.Draft || got.Labels == nil {
+		t.Errorf("draft: %+v, %v", got, err)
+	}
+}
+
+func testFork(t *testing.T, w World) {
+	repo := scene(t, w)
+	w.User(t, "eve")
+	want := w.Open(t, repo, Scene{Title: "From outside", Author: "eve", SourceBranch: "patch", Fork: true})
+	got, err := w.Forge().MergeRequest(t.Context(), repo, want.Number)
+	if err != nil || !got.Fork || got.SourceRepo == repo.Path || got.SourceRepo == "" || got.Head != want.Head {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if ref := w.Forge().MergeRequestRef(7); ref != "refs/pull/7/head" && ref != "refs/merge-requests/7/head" {
+		t.Errorf("ref %q", ref)
+	}
+}
+
+func testMoves(t *testing.T, w World) {
+	repo := scene(t, w)
+	mr := open(t, w, repo, "a")
+	head := w.Push(t, repo, mr.Number)
+	got, err := w.Forge().MergeRequest(t.Context(), repo, mr.Number)
+	if err != nil || got.Head != head || head == mr.Head {
+		t.Errorf("after a push: %+v, %v; head %s", got, err, head)
+	}
+	commit := w.Merge(t, repo, mr.Number)
+	if got, err = w.Forge().MergeRequest(t.Context(), repo, mr.Number); err != nil || got.State != forge.Merged || got.MergeCommit != commit {
+		t.Errorf("merged: %+v, %v; commit %s", got, err, commit)
+	}
+	other := open(t, w, repo, "b")
+	w.Close(t, repo, other.Number)
+	if got, err = w.Forge().MergeRequest(t.Context(), repo, other.Number); err != nil || got.State != forge.Closed {
+		t.Errorf("closed: %+v, %v", got, err)
+	}
+}
+
+func testOpen(t *testing.T, w World) {
+	repo := scene(t, w)
+	const many = 105 // more than a page
+	for i := range many {
+		open(t, w, repo, fmt.Sprintf("b%d", i))
+	}
+	w.Open(t, repo, Scene{Title: "Backport", Author: "ada", SourceBranch: "backport", TargetBranch: "release"})
+	w.Close(t, repo, 3)
+	got, err := w.Forge().OpenMergeRequests(t.Context(), repo, "")
+	if err != nil || len(got) != many || !slices.IsSortedFunc(got, func(a, b *forge.MergeRequest) int { return a.Number - b.Number }) {
+		t.Errorf("%d open, %v", len(got), err)
+	}
+	if got, err = w.Forge().OpenMergeRequests(t.Context(), repo, "release"); err != nil || len(got) != 1 || got[0].TargetBranch != "release" {
+		t.Errorf("into release: %+v, %v", got, err)
+	}
+}
+
+func testOf(t *testing.T, w World) {
+	repo := scene(t, w)
+	one := open(t, w, repo, "a")
+	commit := w.Merge(t, repo, one.Number)
+	for _, sha := range []string{commit, one.Head} {
+		got, err := w.Forge().MergeRequestsOf(t.Context(), repo, sha)
+		if err != nil || len(got) != 1 || got[0].Number != one.Number || got[0].State != forge.Merged {
+			t.Errorf("of %s: %+v, %v", sha, got, err)
+		}
+	}
+}
+
+func testRequest(t *testing.T, w World) {
+	repo := scene(t, w)
+	existing := open(t, w, repo, "promote")
+	w.Close(t, repo, existing.Number)
+	made, err := w.Forge().CreateMergeRequest(t.Context(), repo, forge.NewRequest{Title: "Promote", Body: "to prod", SourceBranch: "promote", TargetBranch: "main"})
+	if err != nil || made.Title != "Promote" || made.State != forge.Open || made.Number == existing.Number {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	if _, err := w.Forge().CreateMergeRequest(t.Context(), repo, forge.NewRequest{Title: "Promote", SourceBranch: "promote", TargetBranch: "main"}); !errors.Is(err, forge.ErrConflict) {
+		t.Errorf("a second one: %v", err)
+	}
+	if err := w.Forge().EditMergeRequest(t.Context(), repo, made.Number, "Promote more", "now", false); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.Forge().MergeRequest(t.Context(), repo, made.Number)
+	if err != nil || got.Title != "Promote more" || got.Body != "now" || got.State != forge.Open {
+		t.Errorf("edited: %+v, %v", got, err)
+	}
+	for range 2 {
+		if err := w.Forge().EditMergeRequest(t.Context(), repo, made.Number, "Promote more", "done", true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err = w.Forge().MergeRequest(t.Context(), repo, made.Number); err != nil || got.State != forge.Closed || got.Body != "done" {
+		t.Errorf("closed: %+v, %v", got, err)
+	}
+}
+
+func testMissing(t *testing.T, w World) {
+	repo := scene(t, w)
+	mr := open(t, w, repo, "a")
+	f := w.Forge()
+	calls := map[string]func() error{
+		"merge request": func() error { _, err := f.MergeRequest(t.Context(), repo, 999); return err },
+		"repository": func() error {
+			_, err := f.MergeRequest(t.Context(), forge.Repository{Path: "acme/none"}, 1)
+			return err
+		},
+		"comment":  func() error { _, err := f.Comment(t.Context(), repo, mr.Number, 424242); return err },
+		"edit":     func() error { return f.EditComment(t.Context(), repo, mr.Number, 424242, "x") },
+		"comments": func() error { _, err := f.Comments(t.Context(), repo, 999); return err },
+		"user":     func() error { _, err := f.Access(t.Context(), repo, "nobody-at-all"); return err },
+	}
+	for name, call := range calls {
+		if err := call(); !errors.Is(err, forge.ErrNotFound) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

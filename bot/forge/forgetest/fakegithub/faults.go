@@ -1,0 +1,91 @@
+package fakegithub
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// FaultKind says what goes wrong.
+type FaultKind int
+
+// The kinds of faults.
+const (
+	TooMany      FaultKind = iota // 429 with Retry-After
+	Secondary                     // 403 of the secondary rate limit, with Retry-After if it is set
+	Exhausted                     // 403 of the primary rate limit, which ends at Until
+	BadGateway                    // 502
+	Unavailable                   // 503
+	Lost                          // the request has its effect, and the connection closes without an answer
+	TooLong                       // 422: the text is too long
+	Denied                        // 403
+	Unauthorized                  // 401
+)
+
+// Fault is something that goes wrong with the next requests that it fits.
+type Fault struct {
+	Kind       FaultKind
+	Method     string // "" is any; "!GET" is any but GET
+	Path       string // what the path must contain
+	Times      int    // 0 is one
+	RetryAfter time.Duration
+	Until      time.Time
+}
+
+// Fail makes something go wrong.
+func (s *Server) Fail(f Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.Times = max(f.Times, 1)
+	s.faults = append(s.faults, &f)
+}
+
+func (s *Server) fault(r *http.Request) *Fault {
+	for i, f := range s.faults {
+		other, not := strings.CutPrefix(f.Method, "!")
+		if f.Method != "" && (r.Method == other) == not || !strings.Contains(r.URL.Path, f.Path) {
+			continue
+		}
+		if f.Times--; f.Times == 0 {
+			s.faults = append(s.faults[:i:i], s.faults[i+1:]...)
+		}
+		return f
+	}
+	return nil
+}
+
+func (f *Fault) answer(now time.Time) answer {
+	headers := map[string]string{}
+	if f.RetryAfter > 0 {
+		headers["Retry-After"] = fmt.Sprint(int(f.RetryAfter / time.Second))
+	}
+	var a answer
+	switch f.Kind {
+	case TooMany:
+		a = problem(http.StatusTooManyRequests, "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
+	case Secondary:
+		a = problem(http.StatusForbidden, "You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
+	case Exhausted:
+		a = problem(http.StatusForbidden, "API rate limit exceeded for installation.")
+		until := f.Until
+		if until.IsZero() {
+			until = now.Add(time.Hour)
+		}
+		headers["X-RateLimit-Limit"], headers["X-RateLimit-Remaining"] = "5000", "0"
+		headers["X-RateLimit-Reset"] = fmt.Sprint(until.Unix())
+	case BadGateway:
+		a = problem(http.StatusBadGateway, "Server Error")
+	case Unavailable:
+		a = problem(http.StatusServiceUnavailable, "Service unavailable")
+	case TooLong:
+		a = invalid("IssueComment", "body", "unprocessable", "body is too long (maximum is 65536 characters)")
+	case Denied:
+		a = problem(http.StatusForbidden, "Resource not accessible by integration")
+	case Unauthorized:
+		a = problem(http.StatusUnauthorized, "Bad credentials")
+	case Lost:
+	}
+	a.value = refusal{header: headers, value: a.value}
+	return a
+}

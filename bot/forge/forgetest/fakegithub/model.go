@@ -1,0 +1,172 @@
+package fakegithub
+
+import (
+	"crypto/sha1" //nolint:gosec // commit ids of Git are SHA-1
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+type account struct {
+	id    int64
+	login string
+	kind  string // User, Bot, Organization
+}
+
+type repository struct {
+	id       int64
+	owner    *account
+	name     string
+	fork     bool
+	git      *gitRepo // nil: commits are made up
+	created  time.Time
+	branches map[string]string // without git
+	roles    map[string]string // by login in lower case
+	pulls    []*pull
+	commits  map[string]bool // made up ones
+	statuses []*status       // oldest first
+	checks   []*check
+}
+
+func (r *repository) path() string { return r.owner.login + "/" + r.name }
+
+type pull struct {
+	id, number               int64
+	title, body              string
+	author                   *account
+	head                     *repository
+	headRef, headSHA         string
+	baseRef, baseSHA         string
+	labels                   []string
+	draft, closed            bool
+	mergedBy                 *account
+	mergeSHA                 string
+	created, updated, merged time.Time
+	closedAt                 time.Time
+	heads                    map[string]bool // all commits that it had
+	comments                 []*comment
+}
+
+type comment struct {
+	id               int64
+	author           *account
+	body             string
+	created, updated time.Time
+	reactions        []*reaction
+}
+
+type reaction struct {
+	id      int64
+	user    *account
+	content string
+	created time.Time
+}
+
+type status struct {
+	id                               int64
+	sha, state, context, description string
+	target                           string
+	creator                          *account
+	created                          time.Time
+}
+
+type check struct {
+	id                            int64
+	app                           *app
+	sha, name, status, conclusion string
+	details, title, summary, text string
+	started, completed            time.Time
+	annotations                   []Annotation
+}
+
+type delivery struct {
+	Delivery
+	id         int64
+	redelivery bool
+}
+
+// oid makes a commit id up.
+func (s *Server) oid() string {
+	sum := sha1.Sum([]byte(fmt.Sprint("commit ", s.id()))) //nolint:gosec // not for security
+	return hex.EncodeToString(sum[:])
+}
+
+func (s *Server) repo(path string) *repository { return s.repos[strings.ToLower(path)] }
+
+func (s *Server) account(login string) *account { return s.accounts[strings.ToLower(login)] }
+
+func (s *Server) ensure(login, kind string) *account {
+	if a := s.account(login); a != nil {
+		return a
+	}
+	a := &account{id: s.id(), login: login, kind: kind}
+	s.accounts[strings.ToLower(login)] = a
+	return a
+}
+
+func (r *repository) pull(number int) *pull {
+	for _, p := range r.pulls {
+		if int(p.number) == number {
+			return p
+		}
+	}
+	return nil
+}
+
+// comment finds a comment in the whole repository, as GitHub does.
+func (r *repository) comment(id int64) (*pull, int) {
+	for _, p := range r.pulls {
+		for i, c := range p.comments {
+			if c.id == id {
+				return p, i
+			}
+		}
+	}
+	return nil, 0
+}
+
+// tip is a branch's commit; "" if there is no such branch.
+func (r *repository) tip(branch string) string {
+	if r.git != nil {
+		return r.git.tip(branch)
+	}
+	return r.branches[branch]
+}
+
+func (r *repository) has(sha string) bool {
+	if r.git != nil {
+		return r.git.has(sha)
+	}
+	return r.commits[sha]
+}
+
+// grow adds a made-up commit to a branch.
+func (s *Server) grow(r *repository, branch string) string {
+	sha := s.oid()
+	r.branches[branch], r.commits[sha] = sha, true
+	return sha
+}
+
+// refresh takes a pull request's heads from its branches, as far as it is open; true if the head moved.
+func (s *Server) refresh(r *repository, p *pull) (before string, moved bool) {
+	if p.closed {
+		return p.headSHA, false
+	}
+	if tip := r.tip(p.baseRef); tip != "" {
+		p.baseSHA = tip
+	}
+	before = p.headSHA
+	tip := p.head.tip(p.headRef)
+	if tip == "" || tip == before {
+		return before, false
+	}
+	p.headSHA, p.heads[tip] = tip, true
+	if r.git != nil {
+		r.git.keep(p.head.git, int(p.number), tip)
+	} else {
+		r.commits[tip] = true
+	}
+	p.updated = s.now()
+	return before, true
+}

@@ -1,0 +1,231 @@
+// Package fakegithub is a GitHub in memory, over HTTP: the part of the REST API that Sluice uses, with its shapes, statuses,
+// pages, permissions and words, and its webhooks. Tests hold each request and answer against GitHub's published description.
+// It owns state only; repositories may be connected to bare Git repositories on disk, whose branches it then reads. It must
+// never be part of a released binary, and never be more lenient than GitHub.
+package fakegithub
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options are all optional.
+type Options struct {
+	// Clock tells the time; nil is a clock that starts in 2026 and moves a second whenever something happens.
+	Clock func() time.Time
+	// URL is where people find this GitHub, APIURL where programs do. Links have them. "" is https://github.test and
+	// https://api.github.test.
+	URL, APIURL string
+	// OnEvent is given each webhook as GitHub would send it: the event's name and the payload. It may call the server.
+	OnEvent func(event string, payload []byte)
+}
+
+// Server is the fake. All methods are safe for concurrent use.
+type Server struct {
+	o   Options
+	mux *http.ServeMux
+
+	mu         sync.Mutex
+	ticks      int64
+	ids        int64
+	accounts   map[string]*account // by login in lower case
+	repos      map[string]*repository
+	tokens     map[string]identity
+	apps       []*app
+	teams      map[string]map[string]string // org/slug -> login -> state, all in lower case
+	deliveries []*delivery                  // oldest first
+	faults     []*Fault
+	events     []event
+	requests   int
+}
+
+type event struct {
+	name    string
+	payload []byte
+}
+
+// New makes a GitHub without users, repositories and Apps.
+func New(o Options) *Server {
+	if o.URL == "" {
+		o.URL = "https://github.test"
+	}
+	if o.APIURL == "" {
+		o.APIURL = "https://api.github.test"
+	}
+	s := &Server{
+		o: o, mux: http.NewServeMux(), ids: 1000, accounts: map[string]*account{}, repos: map[string]*repository{},
+		tokens: map[string]identity{}, teams: map[string]map[string]string{},
+	}
+	s.routes()
+	return s
+}
+
+const maxBody = 8 << 20
+
+// call is a request in progress; the server is locked while it is answered.
+type call struct {
+	s    *Server
+	r    *http.Request
+	who  identity
+	body []byte
+	repo *repository
+}
+
+// answer is what a handler gives.
+type answer struct {
+	code  int
+	value any
+	link  string
+}
+
+type fields = map[string]any
+
+type handler func(c *call) answer
+
+// need says who may use an address.
+type need int
+
+const (
+	anybody need = iota
+	signedIn
+	asApp
+	reader
+	writer
+)
+
+func (s *Server) handle(pattern string, n need, h handler) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+		if err != nil || len(body) > maxBody {
+			write(w, problem(http.StatusRequestEntityTooLarge, "The request is too large."))
+			return
+		}
+		a, lost, events := s.answer(&call{s: s, r: r, body: body}, n, h)
+		if lost {
+			// The documented way to cut a connection: the server of net/http catches it.
+			panic(http.ErrAbortHandler)
+		}
+		write(w, a)
+		for _, e := range events {
+			s.o.OnEvent(e.name, e.payload)
+		}
+	})
+}
+
+func (s *Server) answer(c *call, n need, h handler) (a answer, lost bool, events []event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	who, ok := s.identify(c.r.Header.Get("Authorization"))
+	c.who = who
+	fault := s.fault(c.r)
+	switch {
+	case fault != nil && fault.Kind != Lost:
+		a = fault.answer(s.now())
+	case !ok:
+		a = problem(http.StatusUnauthorized, "Bad credentials")
+	default:
+		if a, ok = c.admit(n); ok {
+			a = h(c)
+		}
+	}
+	events, s.events = s.events, nil
+	return a, fault != nil && fault.Kind == Lost, events
+}
+
+// ServeHTTP answers. GitHub Enterprise Server's addresses, below /api/v3, are understood too.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r2 := r.Clone(r.Context())
+	if rest, ok := strings.CutPrefix(r.URL.Path, "/api/v3/"); ok {
+		r2.URL.Path, r2.URL.RawPath = "/"+rest, ""
+	} else if r.URL.Path == "/api/graphql" {
+		r2.URL.Path = "/graphql"
+	}
+	s.mux.ServeHTTP(w, r2)
+}
+
+func write(w http.ResponseWriter, a answer) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json; charset=utf-8")
+	h.Set("X-GitHub-Api-Version-Selected", "2022-11-28")
+	if a.link != "" {
+		h.Set("Link", a.link)
+	}
+	if f, ok := a.value.(refusal); ok {
+		for k, v := range f.header {
+			h.Set(k, v)
+		}
+		a.value = f.value
+	}
+	if a.code == http.StatusNoContent {
+		h.Del("Content-Type")
+		w.WriteHeader(a.code)
+		return
+	}
+	data, err := json.Marshal(a.value)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(a.code)
+	_, _ = w.Write(data) // the client has gone
+}
+
+// refusal is an answer with headers.
+type refusal struct {
+	header map[string]string
+	value  any
+}
+
+func problem(code int, message string) answer {
+	return answer{code: code, value: fields{
+		"message": message, "documentation_url": "https://docs.github.com/rest", "status": fmt.Sprint(code),
+	}}
+}
+
+// invalid is a 422. GitHub gives its details as objects.
+func invalid(resource, field, code, message string) answer {
+	detail := fields{"resource": resource, "field": field, "code": code}
+	if message != "" {
+		detail["message"] = message
+	}
+	return answer{code: http.StatusUnprocessableEntity, value: fields{
+		"message": "Validation Failed", "errors": []fields{detail}, "documentation_url": "https://docs.github.com/rest", "status": "422",
+	}}
+}
+
+func notFound() answer { return problem(http.StatusNotFound, "Not Found") }
+
+func (c *call) read(into any) bool {
+	d := json.NewDecoder(bytes.NewReader(c.body))
+	return d.Decode(into) == nil
+}
+
+func unreadable() answer { return problem(http.StatusBadRequest, "Problems parsing JSON") }
+
+// now is the time. A clock of our own moves with each look.
+func (s *Server) now() time.Time {
+	if s.o.Clock != nil {
+		return s.o.Clock().UTC().Truncate(time.Second)
+	}
+	s.ticks++
+	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s.ticks) * time.Second)
+}
+
+func (s *Server) id() int64 {
+	s.ids++
+	return s.ids
+}
+
+// Requests is the number of requests so far, those of Apps for tokens included.
+func (s *Server) Requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
+}

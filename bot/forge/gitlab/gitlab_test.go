@@ -1,0 +1,269 @@
+package gitlab_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest"
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
+	"github.com/sluice-gitops/sluice/bot/forge/gitlab"
+)
+
+func TestContract(t *testing.T) { forgetest.Run(t, backend{}) }
+
+type backend struct{}
+
+func (backend) New(t *testing.T) forgetest.World { return newWorld(t) }
+
+// world is a GitLab on which nothing has happened yet.
+type world struct {
+	server *fakegitlab.Server
+	forge  *gitlab.Forge
+	url    string
+
+	mu    sync.Mutex
+	waits []time.Duration
+	moved time.Duration // by waits
+}
+
+const token = "token-of-the-test"
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{}
+	w.server = fakegitlab.New(fakegitlab.Options{})
+	server := httptest.NewServer(w.server)
+	t.Cleanup(server.Close)
+	w.url = server.URL
+	w.server.AddUser("project_1_bot_5f3a", token, true)
+	f, err := gitlab.New(gitlab.Config{URL: server.URL + "/api/v4", Token: token, Clock: w.now, Sleep: w.sleep, Transport: shapes{t, http.DefaultTransport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.forge = f
+	return w
+}
+
+func (w *world) now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(w.moved)
+}
+
+func (w *world) sleep(_ context.Context, d time.Duration) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waits, w.moved = append(w.waits, d), w.moved+d
+	return nil
+}
+
+func (w *world) Forge() forge.Forge { return w.forge }
+
+func (w *world) Self() forge.User { return forge.User{Login: "project_1_bot_5f3a", Bot: true} }
+
+func (w *world) Checks() bool { return false }
+
+func (w *world) Repository(_ *testing.T, path string) forge.Repository {
+	w.server.AddProject(path, "")
+	w.server.Grant(path, w.Self().Login, fakegitlab.Maintainer)
+	return forge.Repository{Path: path}
+}
+
+func (w *world) User(_ *testing.T, login string) forge.User {
+	return forge.User{ID: int64(w.server.AddUser(login, "", false)), Login: login}
+}
+
+func (w *world) Grant(_ *testing.T, repo forge.Repository, login string, a forge.Access) {
+	w.server.Grant(repo.Path, login, []int{0, fakegitlab.Reporter, fakegitlab.Developer, fakegitlab.Maintainer, fakegitlab.Owner}[a])
+}
+
+func (w *world) Team(_ *testing.T, team string, members, pending []string) {
+	w.server.AddGroup(team, members, pending)
+}
+
+func (w *world) Open(t *testing.T, repo forge.Repository, s forgetest.Scene) forge.MergeRequest {
+	t.Helper()
+	if s.Author == "" {
+		s.Author = w.Self().Login
+	}
+	scene := fakegitlab.Scene{Title: s.Title, Body: s.Body, Author: s.Author, SourceBranch: s.SourceBranch, TargetBranch: s.TargetBranch, Labels: s.Labels}
+	if s.Draft {
+		scene.Title = "Draft: " + s.Title
+	}
+	if s.Fork {
+		scene.SourceProject = s.Author + "/fork"
+		w.server.AddProject(scene.SourceProject, "")
+		w.server.Grant(scene.SourceProject, w.Self().Login, fakegitlab.Reporter)
+	}
+	iid := w.server.Open(repo.Path, scene)
+	return forge.MergeRequest{Number: iid, Title: s.Title, Head: w.server.Head(repo.Path, iid)}
+}
+
+func (w *world) Push(_ *testing.T, repo forge.Repository, number int) string {
+	return w.server.Push(repo.Path, number)
+}
+
+func (w *world) Merge(t *testing.T, repo forge.Repository, number int) string {
+	t.Helper()
+	sha, err := w.server.Merge(repo.Path, number, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sha
+}
+
+func (w *world) Close(_ *testing.T, repo forge.Repository, number int) {
+	w.server.Close(repo.Path, number)
+}
+
+func (w *world) Say(_ *testing.T, repo forge.Repository, number int, login, body string) forge.Comment {
+	return forge.Comment{ID: int64(w.server.Say(repo.Path, number, login, body)), Body: body}
+}
+
+func (w *world) Report(_ *testing.T, repo forge.Repository, commit, login string, s forge.Status) {
+	state := map[forge.StatusState]string{forge.Pending: "pending", forge.Running: "running", forge.Success: "success", forge.Failure: "failed"}[s.State]
+	w.server.Report(repo.Path, commit, login, state, s.Context, s.Description)
+}
+
+func (w *world) Fail(_ *testing.T, f forgetest.Fault) {
+	w.server.Fail(fakegitlab.Fault{
+		Kind: map[forgetest.FaultKind]fakegitlab.FaultKind{
+			forgetest.RateLimited: fakegitlab.TooMany, forgetest.Broken: fakegitlab.BadGateway, forgetest.Lost: fakegitlab.Lost,
+			forgetest.TooLong: fakegitlab.TooLong, forgetest.Denied: fakegitlab.Denied, forgetest.SignedOut: fakegitlab.Unauthorized,
+		}[f.Kind],
+		Method: []string{"", "GET", "!GET"}[f.On], Times: f.Times, RetryAfter: f.RetryAfter,
+	})
+}
+
+func (w *world) Requests() int { return w.server.Requests() }
+
+func (w *world) Waits() []time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waits
+}
+
+func (w *world) Comments(_ *testing.T, repo forge.Repository, number int) []forge.Comment {
+	var out []forge.Comment
+	for _, n := range w.server.Notes(repo.Path, number) {
+		out = append(out, forge.Comment{ID: int64(n.ID), Author: forge.User{Login: n.Author}, Body: n.Body})
+	}
+	return out
+}
+
+func (w *world) Reactions(_ *testing.T, repo forge.Repository, number int, comment int64) []forge.Reaction {
+	var out []forge.Reaction
+	for _, n := range w.server.Notes(repo.Path, number) {
+		if int64(n.ID) == comment {
+			for _, e := range n.Emojis {
+				out = append(out, forge.Reaction(e))
+			}
+		}
+	}
+	return out
+}
+
+func (w *world) Check(*testing.T, forge.Repository, string, string) (forge.Check, bool) {
+	return forge.Check{}, false
+}
+
+func (w *world) Numbers(_ *testing.T, repo forge.Repository) []int {
+	return w.server.Numbers(repo.Path)
+}
+
+// shapes holds every request and answer against what https://docs.gitlab.com/api/ documents.
+type shapes struct {
+	t    *testing.T
+	next http.RoundTripper
+}
+
+func (s shapes) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := fakegitlab.CheckRequest(r); err != nil {
+		s.t.Errorf("request %s %s: %v", r.Method, r.URL.Path, err)
+	}
+	resp, err := s.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(data))
+	if err := fakegitlab.CheckAnswer(r, resp.StatusCode, data); err != nil {
+		s.t.Errorf("answer to %s %s: %v", r.Method, r.URL.Path, err)
+	}
+	return resp, nil
+}
+
+func TestJobToken(t *testing.T) {
+	w := newWorld(t)
+	repo := w.Repository(t, "acme/fleet")
+	w.server.AddJobToken(repo.Path, "job")
+	f, err := gitlab.New(gitlab.Config{URL: w.url + "/api/v4", JobToken: "job", Clock: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Self(t.Context()); !errors.Is(err, forge.ErrUnsupported) {
+		t.Errorf("self: %v", err)
+	}
+	if _, err := f.MergeRequest(t.Context(), repo, 1); !errors.Is(err, forge.ErrForbidden) {
+		t.Errorf("merge request: %v", err)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for _, c := range []gitlab.Config{
+		{Clock: time.Now},
+		{Clock: time.Now, Token: "a", JobToken: "b"},
+		{Token: "a"},
+		{Clock: time.Now, Token: "a", URL: "http://gitlab.example.com/api/v4"},
+		{Clock: time.Now, Token: "a", URL: "https://u:p@gitlab.example.com/api/v4"},
+	} {
+		if _, err := gitlab.New(c); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+}
+
+// TestRedirect: a credential never goes to another host.
+func TestRedirect(t *testing.T) {
+	seen := false
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen = true }))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)+r.URL.Path, http.StatusFound)
+	}))
+	defer server.Close()
+	f, err := gitlab.New(gitlab.Config{URL: server.URL, Token: "a", Clock: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Self(t.Context()); err == nil || seen {
+		t.Errorf("followed: %v, %v", seen, err)
+	}
+}
+
+func TestMachineNames(t *testing.T) {
+	w := newWorld(t)
+	repo := w.Repository(t, "acme/fleet")
+	w.User(t, "ada")
+	mr := w.Open(t, repo, forgetest.Scene{Title: "x", Author: "ada", SourceBranch: "x"})
+	for login, bot := range map[string]bool{"project_12_bot": true, "project_12_bot3": true, "group_7_bot_0a1b2c": true, "ada": false, "robot": false, "project_bot": false} {
+		w.User(t, login)
+		said := w.Say(t, repo, mr.Number, login, "hello")
+		got, err := w.forge.Comment(t.Context(), repo, mr.Number, said.ID)
+		if err != nil || got.Author.Bot != bot {
+			t.Errorf("%s: %+v, %v", login, got, err)
+		}
+	}
+}
