@@ -84,6 +84,12 @@ func (l *loader) checkPromotion(e Environment, at []string) {
 			}
 		}
 	}
+	l.checkConditions(p, at)
+	l.checkChecks(p.Checks, at)
+	l.checkRights(p.Rights, at)
+}
+
+func (l *loader) checkConditions(p Promotion, at []string) {
 	if p.Approvers.Count < 0 {
 		l.errorf(l.file, append(at, "approvers", "count"), "1 or more", "%d approvals cannot be asked for", p.Approvers.Count)
 	}
@@ -97,8 +103,6 @@ func (l *loader) checkPromotion(e Environment, at []string) {
 			l.errorf(l.file, append(slices.Clone(at), "avoidTogether", strconv.Itoa(i)), "the key of a label that clusters have", "%q is no label key", key)
 		}
 	}
-	l.checkChecks(p.Checks, at)
-	l.checkRights(p.Rights, at)
 }
 
 func (l *loader) checkChecks(checks []Check, at []string) {

@@ -31,6 +31,12 @@ func Decide(s Situation) (Decision, error) {
 	if err := x.observe(); err != nil {
 		return Decision{}, err
 	}
+	if b := x.rec.Rollback; b != nil && len(b.Clusters) > 0 && len(x.thawed(b.Clusters)) == 0 {
+		// Nothing of it can be done, and it must neither hold up the others nor become a rollback of all.
+		if err := x.emit(Event{Kind: EventRolledBack}); err != nil {
+			return Decision{}, err
+		}
+	}
 	switch {
 	case x.s.Running.Foreign != "":
 		x.d.Gates = []Gate{{Name: GateBranch, State: Red, Reason: x.s.Running.Foreign + "; Sluice moves nothing until that is resolved"}}
@@ -160,29 +166,28 @@ func (x *decider) rollback() {
 // thawed leaves out clusters that are frozen.
 func (x *decider) thawed(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		_, frozen := x.frozen(n)
-		return frozen
+		return x.frozen(n)
 	})
 }
 
-// frozen says whether a cluster stays where it is, and why.
-func (x *decider) frozen(name string) (string, bool) {
+// frozen says whether a cluster stays where it is.
+func (x *decider) frozen(name string) bool {
 	if x.clusters[name].State == "frozen" {
-		return "its entry in the registry says frozen", true
+		return true
 	}
 	for _, f := range x.rec.Freezes {
 		if f.Target == name && f.Holds(x.s.Now) {
-			return f.String(), true
+			return true
 		}
 	}
-	return "", false
+	return false
 }
 
 func (x *decider) finish() Decision {
 	d := x.d
 	d.Record = x.rec
 	for _, c := range x.s.Clusters {
-		if _, frozen := x.frozen(c.Name); frozen && c.behind() && c.State != "retired" {
+		if x.frozen(c.Name) && c.behind() && c.State != "retired" {
 			d.Frozen = append(d.Frozen, c.Name)
 		}
 	}

@@ -51,6 +51,7 @@ type Event struct {
 	Source   Source // promote, moved, before: what; rollback, failed, failedBack: from what
 	Apps     []string
 	Now      bool
+	Restores bool     // moved: it is a rollback
 	To       Ran      // rollback, failedBack: the state to go back to
 	Clusters []string // rollback: which; moved: those that have to move
 	Teams    []string // approve: of the person
@@ -232,14 +233,11 @@ func (r *Record) seen(e Event) error {
 }
 
 func (r *Record) moved(e Event) {
-	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, Now: e.Now, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At}
-	if b := r.Rollback; b != nil && b.becomes(r.Progress, p) {
-		p.Rollback = true
-		if r.Progress != nil { // what ran when it was done, not when it was asked for
-			done := *b
-			done.From = r.Progress.Source
-			r.Rollback = &done
-		}
+	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, Now: e.Now, Rollback: e.Restores, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At}
+	if b := r.Rollback; b != nil && r.Progress != nil && b.becomes(r.Progress, p) {
+		done := *b
+		done.From = r.Progress.Source // what ran when it was done, not when it was asked for
+		r.Rollback = &done
 	}
 	r.Progress = p
 	r.Approvals = nil // they were for what landed, or are void now

@@ -62,9 +62,6 @@ func (w *world) happen() {
 			w.logf("the record is lost")
 		}
 	}
-	if w.isRed {
-		w.stagingRed = w.now
-	}
 }
 
 func (w *world) ask() {
@@ -98,9 +95,6 @@ func (w *world) goBack(cluster string) {
 // reconcile is one pass: decide, store, act; or only a part of that, as when a run is cut off.
 func (w *world) reconcile(hostile bool) error {
 	for range 3 {
-		if w.isRed {
-			w.stagingRed = w.now
-		}
 		s, err := w.situation()
 		if err != nil {
 			return err
@@ -118,6 +112,9 @@ func (w *world) reconcile(hostile bool) error {
 			return nil // nothing is done before the record is stored
 		}
 		w.store(d.Record)
+		if w.isRed { // what nobody saw, nobody knows
+			w.stagingRed = w.now
+		}
 		for _, a := range d.Actions {
 			if cut && w.r.IntN(2) == 0 {
 				w.done["cut off"]++
@@ -293,7 +290,7 @@ func (w *world) moveWave(d promote.Decision, a promote.Action) error {
 		pairs[pair] = true
 	}
 	if a.Wave != "" {
-		if err := w.mayMoveWave(d, a, frozen); err != nil {
+		if err := w.mayMoveWave(a, frozen); err != nil {
 			return err
 		}
 	}
@@ -310,7 +307,7 @@ func (w *world) moveWave(d promote.Decision, a promote.Action) error {
 	return nil
 }
 
-func (w *world) mayMoveWave(d promote.Decision, a promote.Action, frozen func(string) bool) error {
+func (w *world) mayMoveWave(a promote.Action, frozen func(string) bool) error {
 	if err := w.mayMove(w.now_); err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ type world struct {
 	failed   []promote.Source // by rollback or halt, until asked for
 	lost     bool             // the record was lost: times are not the world's any more
 	progress time.Time        // of the last move of prod's branch
-	now_     bool             //nolint:revive // whether that move overtook
+	now_     bool             // whether that move overtook
 	restored bool             // whether it was a rollback
 	changed  map[string]bool
 
@@ -209,7 +209,7 @@ func (w *world) setProd(s promote.Source, subs map[string]string) {
 func (w *world) situation() (promote.Situation, error) {
 	s := promote.Situation{
 		Environment: w.env, Trunk: w.trunk, Record: w.record, Request: w.request, Now: w.now,
-		Running: promote.Running{Source: w.prod.tree.source, Tree: w.prod.id, Commit: w.prod.tip, Overtakes: w.now_},
+		Running: promote.Running{Source: w.prod.tree.source, Tree: w.prod.id, Commit: w.prod.tip, Overtakes: w.now_, Restores: w.restored},
 		Before:  []promote.Earlier{{Name: "staging", Source: w.staging, Complete: true, Clusters: []promote.ClusterState{{Cluster: promote.Cluster{Name: "s"}, Tree: "x", Want: "x", Statuses: status(w.isRed, false)}}}},
 	}
 	if w.foreign {
@@ -257,9 +257,6 @@ func (w *world) play(steps int) error {
 
 // settle lets all be well, and looks whether the environment arrives.
 func (w *world) settle() error {
-	if w.isRed {
-		w.stagingRed = w.now
-	}
 	w.red, w.pending, w.isRed, w.foreign = map[string]bool{}, map[string]bool{}, false, false
 	for i := range w.members {
 		w.members[i].State = ""

@@ -42,7 +42,7 @@ func (x *decider) observeMove() error {
 				changed = append(changed, name)
 			}
 		}
-		e := Event{Kind: EventMoved, Source: run.Source, Tree: run.Tree, Clusters: changed, Now: run.Overtakes}
+		e := Event{Kind: EventMoved, Source: run.Source, Tree: run.Tree, Clusters: changed, Now: run.Overtakes, Restores: run.Restores}
 		if err := x.emit(e); err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (x *decider) through() bool {
 func (x *decider) behind(names []string) []string {
 	var out []string
 	for _, n := range names {
-		if _, frozen := x.frozen(n); !frozen && x.clusters[n].behind() {
+		if !x.frozen(n) && x.clusters[n].behind() {
 			out = append(out, n)
 		}
 	}

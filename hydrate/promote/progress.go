@@ -3,6 +3,8 @@ package promote
 import (
 	"fmt"
 	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 // progress goes on with the waves of the promotion that runs. It returns the next move, if its gates hold.
@@ -152,11 +154,7 @@ func (x *decider) haltGate() Gate {
 func (x *decider) timeGates(overtakes bool) []Gate {
 	windows := slices.Clone(x.p.Windows)
 	if overtakes {
-		for i := len(windows) - 1; i >= 0; i-- {
-			if !windows[i].Deny {
-				windows = slices.Delete(windows, i, i+1)
-			}
-		}
+		windows = slices.DeleteFunc(windows, func(w fleet.Window) bool { return !w.Deny })
 	}
 	freeze := Gate{Name: GateFreeze, State: Green}
 	if open, reason, next := Open(nil, x.freezes, x.s.Now); !open {
@@ -182,7 +180,7 @@ func (x *decider) waveProgress() []WaveProgress {
 			if !c.behind() {
 				one.Moved++
 			}
-			if _, frozen := x.frozen(n); frozen {
+			if x.frozen(n) {
 				one.Frozen = append(one.Frozen, n)
 			}
 		}

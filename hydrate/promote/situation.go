@@ -28,7 +28,9 @@ type Running struct {
 	Commit string // tip of the branch
 	// Overtakes says that --now brought it there: the trailer of the tip's commit.
 	Overtakes bool
-	Foreign   string // why the tip is not Sluice's own work; "" if it is
+	// Restores says that the tip's commit is a rollback, by its trailer.
+	Restores bool
+	Foreign  string // why the tip is not Sluice's own work; "" if it is
 }
 
 // ClusterState is a cluster, with what its branch holds and should hold.

@@ -3,6 +3,7 @@ package promote
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Source says which source commit an environment runs: one for all apps, and others for the apps where it differs.
@@ -44,11 +45,11 @@ func (s Source) tidy() Source {
 // String is the source in a few words.
 func (s Source) String() string {
 	s = s.tidy()
-	out := short(s.Commit)
+	parts := []string{short(s.Commit)}
 	for _, app := range slices.Sorted(maps.Keys(s.Apps)) {
-		out += " " + app + "@" + short(s.Apps[app])
+		parts = append(parts, app+"@"+short(s.Apps[app]))
 	}
-	return out
+	return strings.Join(parts, " ")
 }
 
 func short(commit string) string {
