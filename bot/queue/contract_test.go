@@ -1,0 +1,507 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestEmbedded(t *testing.T) { contract(t, embedded()) }
+
+func TestCluster(t *testing.T) {
+	_, urls := startCluster(t, 3)
+	contract(t, clustered(urls))
+}
+
+// contract is what holds on one machine and on a cluster.
+func contract(t *testing.T, o opener) {
+	for name, test := range map[string]func(*testing.T, opener){
+		"hints":          testHints,
+		"commands":       testCommands,
+		"again":          testWorkedOnAgain,
+		"supersede":      testSupersede,
+		"one per place":  testOnePerPlace,
+		"fair":           testFair,
+		"park":           testPark,
+		"delay":          testDelay,
+		"lease lost":     testLeaseLost,
+		"vanished":       testVanished,
+		"seen":           testSeen,
+		"drain":          testDrain,
+		"full":           testFull,
+		"fan":            testFan,
+		"fan lost":       testFanLostWorker,
+		"fan failing":    testFanFailing,
+		"foreign":        testForeign,
+		"counted deaths": testCountedDeaths,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, o)
+		})
+	}
+}
+
+func testHints(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	if err := q.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put(t, q, review("a/a", 1, "old"), review("a/a", 1, "new"), review("a/a", 2, ""), review("b/b", 1, ""))
+	forced := review("c/c", 7, "forced")
+	forced.Force = true
+	put(t, q, forced, review("c/c", 7, "newer"))
+	if s := stats(t, q); s.Depth != 5 || s.InFlight != 0 || s.Bytes == 0 {
+		t.Errorf("before: %+v", s)
+	}
+	var mu sync.Mutex
+	var got []string
+	epochs := map[uint64]bool{}
+	running(t, q, 3, func(ctx context.Context, h Hint) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if h.At.IsZero() {
+			t.Error("a hint without a time")
+		}
+		epoch, ok := Epoch(ctx)
+		if !ok || epochs[epoch] {
+			t.Errorf("epoch %d: none, or not new", epoch)
+		}
+		epochs[epoch] = true
+		got = append(got, fmt.Sprintf("%s!%d %s %t", h.Place, h.Number, h.Ref, h.Force))
+		return nil
+	})
+	empty(t, q)
+	mu.Lock()
+	defer mu.Unlock()
+	slices.Sort(got)
+	want := []string{"github:a/a!1 new false", "github:a/a!2  false", "github:b/b!1  false", "github:c/c!7 newer true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("worked on %q, want %q", got, want)
+	}
+	if keys, _, err := q.attempts.keys(t.Context()); err != nil || len(keys) != 0 {
+		t.Errorf("attempts stay: %v %v", keys, err)
+	}
+}
+
+func testCommands(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	var want []int64
+	for i := range int64(5) {
+		h := Hint{Place: "gitlab:g/p", Kind: KindComment, Number: 3, Comment: i + 1, ID: fmt.Sprint(i)}
+		put(t, q, h, h) // the second is the same delivery
+		want = append(want, i+1)
+	}
+	put(t, q, Hint{Place: "gitlab:g/p", Kind: KindComment, Number: 3}, Hint{Place: "gitlab:g/p", Kind: KindComment, Number: 3})
+	want = append(want, 0, 0)
+	var mu sync.Mutex
+	var got []int64
+	running(t, q, 4, func(_ context.Context, h Hint) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, h.Comment)
+		return nil
+	})
+	empty(t, q)
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(got, want) {
+		t.Errorf("commands %v, want %v", got, want)
+	}
+}
+
+func testWorkedOnAgain(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	started, finish := make(chan string, 10), make(chan struct{})
+	running(t, q, 2, func(ctx context.Context, h Hint) error {
+		started <- h.Ref
+		select {
+		case <-finish:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	h := Hint{Place: "github:a/a", Kind: "push", Ref: "1"}
+	put(t, q, h)
+	if got := receive(t, "the first", started); got != "1" {
+		t.Fatalf("started %q", got)
+	}
+	for _, ref := range []string{"2", "3"} {
+		h.Ref = ref
+		put(t, q, h)
+	}
+	if s := stats(t, q); s.Depth != 1 || s.InFlight != 1 {
+		t.Errorf("in work: %+v", s)
+	}
+	finish <- struct{}{}
+	if got := receive(t, "the one put meanwhile", started); got != "3" {
+		t.Fatalf("started %q", got)
+	}
+	close(finish)
+	empty(t, q)
+	if len(started) != 0 {
+		t.Errorf("worked on once more: %q", <-started)
+	}
+}
+
+func testSupersede(t *testing.T, o opener) {
+	q := o.open(t, func(c *Config) { c.Retries = 1 }) // being superseded is no failure
+	started, causes := make(chan string, 10), make(chan error, 10)
+	running(t, q, 2, func(ctx context.Context, h Hint) error {
+		started <- fmt.Sprintf("%d %s", h.Number, h.Ref)
+		if h.Ref == "last" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			causes <- context.Cause(ctx)
+			return fmt.Errorf("stopped: %w", ctx.Err())
+		case <-time.After(15 * time.Second):
+			return errors.New("nobody cancelled")
+		}
+	})
+	expect := func(want string) {
+		t.Helper()
+		if got := receive(t, want, started); got != want {
+			t.Fatalf("started %q, want %q", got, want)
+		}
+	}
+	superseded := func() {
+		t.Helper()
+		if err := receive(t, "the cause", causes); !errors.Is(err, ErrSuperseded) {
+			t.Fatalf("cause %v", err)
+		}
+	}
+	put(t, q, review("a/a", 9, "first"))
+	expect("9 first")
+	put(t, q, review("a/a", 10, "last")) // another number cancels nothing
+	select {
+	case err := <-causes:
+		t.Fatalf("cancelled by another merge request: %v", err)
+	case <-time.After(150 * time.Millisecond):
+	}
+	put(t, q, review("a/a", 9, "second"))
+	superseded()
+	expect("10 last") // it waited, and has its turn first
+	expect("9 second")
+	put(t, q, review("a/a", 9, "last"))
+	superseded()
+	expect("9 last")
+	empty(t, q)
+	if s := stats(t, q); s.Parked != 0 {
+		t.Errorf("parked: %+v", s)
+	}
+}
+
+func testOnePerPlace(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	replicas := []*Queue{q, o.twin(t, q, "two")}
+	const places, numbers = 4, 6
+	var mu sync.Mutex
+	busy, workedBy := map[string]int{}, map[string]int{}
+	most, total, finished := 0, 0, map[string]int{}
+	for _, r := range replicas {
+		running(t, r, 2, func(_ context.Context, h Hint) error {
+			mu.Lock()
+			busy[h.Place]++
+			total++
+			workedBy[r.cfg.Name]++
+			most = max(most, total)
+			if busy[h.Place] > 1 {
+				t.Errorf("%d workers in %s", busy[h.Place], h.Place)
+			}
+			mu.Unlock()
+			time.Sleep(50 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			busy[h.Place]--
+			total--
+			finished[h.Key()]++
+			return nil
+		})
+	}
+	for n := range numbers {
+		for p := range places {
+			put(t, replicas[n%2], review(fmt.Sprintf("o/%d", p), n, ""))
+		}
+	}
+	empty(t, q)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(finished) != places*numbers {
+		t.Errorf("%d hints done, want %d", len(finished), places*numbers)
+	}
+	if most < 2 || len(workedBy) != 2 {
+		t.Errorf("at most %d at once, by %v: not in parallel", most, workedBy)
+	}
+}
+
+func testFair(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	for n := range 20 {
+		put(t, q, review("busy/busy", n, ""))
+	}
+	put(t, q, review("quiet/quiet", 1, ""), review("calm/calm", 1, ""))
+	var mu sync.Mutex
+	var order []string
+	running(t, q, 1, func(_ context.Context, h Hint) error {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, h.Place)
+		if len(order) == 1 {
+			time.Sleep(200 * time.Millisecond) // until all are known
+		}
+		return nil
+	})
+	empty(t, q)
+	mu.Lock()
+	defer mu.Unlock()
+	for _, p := range []string{"github:quiet/quiet", "github:calm/calm"} {
+		if i := slices.Index(order, p); i < 0 || i > 4 {
+			t.Errorf("%s came as number %d of %d", p, i+1, len(order))
+		}
+	}
+}
+
+func testPark(t *testing.T, o opener) {
+	parked := make(chan string, 10)
+	q := o.open(t, func(c *Config) {
+		c.Retries = 3
+		c.OnPark = func(h Hint, err error) { parked <- fmt.Sprintf("%d: %v", h.Number, err) }
+	})
+	var mu sync.Mutex
+	tries := map[int]int{}
+	healthy := false
+	running(t, q, 2, func(_ context.Context, h Hint) error {
+		mu.Lock()
+		defer mu.Unlock()
+		tries[h.Number]++
+		switch {
+		case h.Number == 1 && !healthy:
+			return errors.New("broken chart")
+		case h.Number == 2 && tries[2] < 3:
+			panic("bad luck")
+		}
+		return nil
+	})
+	put(t, q, review("a/a", 1, "x"), review("a/a", 2, ""), review("a/a", 3, ""))
+	if got := receive(t, "OnPark", parked); got != "1: broken chart" {
+		t.Fatalf("parked %s", got)
+	}
+	empty(t, q)
+	list, err := q.Parked(t.Context())
+	if err != nil || len(list) != 1 || list[0].Hint.Ref != "x" || list[0].Failures != 3 || list[0].Err != "broken chart" || list[0].Since.IsZero() {
+		t.Fatalf("parked %+v, %v", list, err)
+	}
+	mu.Lock()
+	if tries[1] != 3 || tries[2] != 3 || tries[3] != 1 {
+		t.Errorf("tries %v", tries)
+	}
+	healthy = true
+	mu.Unlock()
+	if err := q.Unpark(t.Context(), review("a/a", 3, "")); !errors.Is(err, ErrNotParked) {
+		t.Errorf("unpark what is not parked: %v", err)
+	}
+	if err := q.Unpark(t.Context(), list[0].Hint); err != nil {
+		t.Fatal(err)
+	}
+	empty(t, q)
+	if s := stats(t, q); s.Parked != 0 {
+		t.Errorf("still parked: %+v", s)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if tries[1] != 4 {
+		t.Errorf("tries after unpark %v", tries)
+	}
+}
+
+func testDelay(t *testing.T, o opener) {
+	q := o.open(t, func(c *Config) { c.Retries = 1 })
+	var mu sync.Mutex
+	var times []time.Time
+	running(t, q, 1, func(context.Context, Hint) error {
+		mu.Lock()
+		defer mu.Unlock()
+		times = append(times, time.Now())
+		if len(times) < 3 {
+			return fmt.Errorf("wrapped: %w", &Delay{Until: time.Now().Add(150 * time.Millisecond), Err: errors.New("rate limit")})
+		}
+		return nil
+	})
+	put(t, q, review("a/a", 1, ""))
+	empty(t, q)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(times) != 3 || times[1].Sub(times[0]) < 150*time.Millisecond || times[2].Sub(times[1]) < 150*time.Millisecond {
+		t.Errorf("tried at %v", times)
+	}
+	if s := stats(t, q); s.Parked != 0 {
+		t.Errorf("a delay was counted: %+v", s)
+	}
+}
+
+func testLeaseLost(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	causes, place := make(chan error, 10), make(chan string, 10)
+	turns := 0 // one place, so one worker
+	running(t, q, 1, func(ctx context.Context, h Hint) error {
+		turns++
+		if turns > 1 {
+			return nil
+		}
+		place <- digest(h.Place)
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return ctx.Err()
+	})
+	put(t, q, review("a/a", 1, ""))
+	key := receive(t, "the work", place)
+	if _, err := q.leases.set(t.Context(), key, []byte("somebody else's")); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, "the cause", causes); !errors.Is(err, ErrLeaseLost) {
+		t.Errorf("cause %v", err)
+	}
+	empty(t, q)
+}
+
+// testVanished is about a replica that took a place and went away.
+func testVanished(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	taken := time.Now()
+	if _, err := q.takeLease(t.Context(), digest("github:a/a")); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan time.Time, 2)
+	running(t, q, 2, func(_ context.Context, h Hint) error {
+		if h.Place == "github:a/a" {
+			done <- time.Now()
+		}
+		return nil
+	})
+	put(t, q, review("a/a", 1, ""), review("b/b", 1, ""))
+	waited := receive(t, "the place after its lease ended", done).Sub(taken)
+	if waited < q.cfg.Lease-50*time.Millisecond {
+		t.Errorf("the place was entered after %s, the lease is %s", waited, q.cfg.Lease)
+	}
+}
+
+func testSeen(t *testing.T, o opener) {
+	q := o.open(t, func(c *Config) { c.Lease, c.SeenTTL = time.Second, 2*time.Second })
+	ctx := t.Context()
+	check := func(what string, want bool, f func(context.Context, string) (bool, error)) {
+		t.Helper()
+		if got, err := f(ctx, "delivery 1/ü"); err != nil || got != want {
+			t.Errorf("%s: %t, %v", what, got, err)
+		}
+	}
+	check("known before", false, q.Known)
+	check("first", false, q.Seen)
+	check("second", true, q.Seen)
+	check("known", true, q.Known)
+	if err := q.Forget(ctx, "delivery 1/ü"); err != nil {
+		t.Error(err)
+	}
+	check("after forget", false, q.Seen)
+	eventually(t, "the record expires", func() bool { ok, err := q.Known(ctx, "delivery 1/ü"); return err == nil && !ok })
+}
+
+func testDrain(t *testing.T, o opener) {
+	q := o.open(t, func(c *Config) { c.Grace = 500 * time.Millisecond })
+	started, causes := make(chan int, 10), make(chan error, 10)
+	do := func(ctx context.Context, h Hint) error {
+		started <- h.Number
+		if h.Number == 1 {
+			time.Sleep(150 * time.Millisecond)
+			return ctx.Err()
+		}
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return ctx.Err()
+	}
+	stop := running(t, q, 2, do)
+	put(t, q, review("a/a", 1, ""), review("b/b", 2, ""))
+	receive(t, "start", started)
+	receive(t, "start", started)
+	stop()
+	if err := receive(t, "the cause", causes); !errors.Is(err, ErrDraining) {
+		t.Errorf("cause %v", err)
+	}
+	if s := stats(t, q); s.Depth != 1 || s.InFlight != 0 {
+		t.Errorf("after the drain: %+v", s)
+	}
+	again := make(chan int, 10)
+	running(t, q, 2, func(_ context.Context, h Hint) error { again <- h.Number; return nil })
+	if n := receive(t, "the hint that was cut off", again); n != 2 {
+		t.Errorf("worked on %d", n)
+	}
+	empty(t, q)
+}
+
+func testFull(t *testing.T, o opener) {
+	q := o.open(t, func(c *Config) { c.MaxBytes = 16 << 20 })
+	ref := strings.Repeat("x", 1024)
+	var full error
+	n := 0
+	for ; n < 20000 && full == nil; n++ {
+		if _, err := q.hints.set(t.Context(), digest(fmt.Sprint(n))+".review.1", []byte(strings.Repeat(ref, 60))); err != nil {
+			full = err
+		}
+	}
+	if !errors.Is(full, ErrFull) {
+		t.Fatalf("after %d: %v", n, full)
+	}
+	if err := q.Put(t.Context(), review("a/a", 1, ref)); !errors.Is(err, ErrFull) && err != nil {
+		t.Fatalf("put: %v", err)
+	}
+	running(t, q, 4, func(context.Context, Hint) error { return nil }) // what was set above is no hint, and removed
+	empty(t, q)
+	put(t, q, review("a/a", 1, ref))
+	empty(t, q)
+}
+
+func testForeign(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	for _, s := range []string{"deep.er.than.any.hint", "flat", digest("github:a/a") + ".review.1"} {
+		if _, err := q.hints.set(t.Context(), s, []byte(`{"place":`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan Hint, 10)
+	running(t, q, 2, func(_ context.Context, h Hint) error { done <- h; return nil })
+	put(t, q, review("a/a", 2, ""))
+	if h := receive(t, "the hint beside rubbish", done); h.Number != 2 {
+		t.Errorf("worked on %+v", h)
+	}
+	eventually(t, "rubbish on a hint's subject is removed", func() bool { return stats(t, q).Depth == 2 })
+}
+
+// testCountedDeaths is about a hint that kills its workers.
+func testCountedDeaths(t *testing.T, o opener) {
+	parked := make(chan error, 1)
+	q := o.open(t, func(c *Config) { c.Crashes = 3; c.OnPark = func(_ Hint, err error) { parked <- err } })
+	h := review("a/a", 1, "")
+	put(t, q, h)
+	m, err := q.hints.stream.GetLastMsgForSubject(t.Context(), q.hints.prefix+h.subject())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // workers that begin and are never heard of again
+		dead := &task{q: q, hint: h, loaded: map[string]uint64{h.subject(): m.Sequence}}
+		if _, err := dead.begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running(t, q, 1, func(context.Context, Hint) error { t.Error("worked on once more"); return nil })
+	if err := receive(t, "OnPark", parked); !strings.Contains(err.Error(), "vanished 3 times") {
+		t.Errorf("parked because: %v", err)
+	}
+	empty(t, q)
+}

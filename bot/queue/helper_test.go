@@ -1,0 +1,218 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("QUEUE_TEST_CHILD"); dir != "" {
+		childMain(dir) // until killed
+	}
+	os.Exit(m.Run())
+}
+
+// opener gives a queue of its own on the server under test, and twins of it: other replicas on the same streams.
+type opener struct {
+	open func(t *testing.T, change func(*Config)) *Queue
+	twin func(t *testing.T, q *Queue, name string) *Queue
+}
+
+func testConfig(change func(*Config)) Config {
+	cfg := Config{
+		Clock: time.Now, Name: "one", Lease: 2 * time.Second, Grace: 5 * time.Second,
+		Backoff: 10 * time.Millisecond, BackoffMax: 50 * time.Millisecond, MaxBytes: 64 << 20,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	return cfg
+}
+
+func embedded() opener {
+	return opener{
+		open: func(t *testing.T, change func(*Config)) *Queue {
+			t.Helper()
+			cfg := testConfig(change)
+			cfg.Dir = t.TempDir()
+			return openQueue(t, cfg)
+		},
+		twin: func(t *testing.T, q *Queue, name string) *Queue {
+			t.Helper()
+			cfg := q.cfg
+			cfg.Name = name
+			twin := &Queue{cfg: cfg, log: cfg.Log, srv: q.srv}
+			if err := twin.connect(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			twin.srv = nil // it is the other one's
+			if err := twin.makeStreams(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { closeQueue(t, twin) })
+			return twin
+		},
+	}
+}
+
+// clustered opens each queue with a prefix of its own, so that the tests do not see each other.
+func clustered(urls string) opener {
+	var n atomic.Int64
+	return opener{
+		open: func(t *testing.T, change func(*Config)) *Queue {
+			t.Helper()
+			cfg := testConfig(change)
+			cfg.URL = urls
+			cfg.Prefix = "t" + strconv.FormatInt(n.Add(1), 10)
+			return openQueue(t, cfg)
+		},
+		twin: func(t *testing.T, q *Queue, name string) *Queue {
+			t.Helper()
+			cfg := q.cfg
+			cfg.Name = name
+			return openQueue(t, cfg)
+		},
+	}
+}
+
+func openQueue(t *testing.T, cfg Config) *Queue {
+	t.Helper()
+	q, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeQueue(t, q) })
+	return q
+}
+
+func closeQueue(t *testing.T, q *Queue) {
+	t.Helper()
+	if err := q.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// startCluster runs NATS servers in this process, connected by routes on ports of the loopback interface.
+func startCluster(t *testing.T, nodes int) ([]*server.Server, string) {
+	t.Helper()
+	ports := make([]int, nodes)
+	routes := make([]string, nodes)
+	for i := range ports {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+		routes[i] = fmt.Sprintf("nats-route://127.0.0.1:%d", ports[i])
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	servers := make([]*server.Server, nodes)
+	urls := make([]string, nodes)
+	for i := range servers {
+		srv, err := server.NewServer(&server.Options{
+			ServerName: "n" + strconv.Itoa(i), Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true,
+			JetStream: true, StoreDir: filepath.Join(dir, strconv.Itoa(i)), SyncAlways: true,
+			JetStreamMaxMemory: 256 << 20, JetStreamMaxStore: 8 << 30,
+			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: ports[i]},
+			Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.Start()
+		servers[i] = srv
+		t.Cleanup(func() { srv.Shutdown(); srv.WaitForShutdown() })
+	}
+	for i, srv := range servers {
+		if !srv.ReadyForConnections(10 * time.Second) {
+			t.Fatalf("node %d did not start", i)
+		}
+		urls[i] = srv.ClientURL()
+	}
+	return servers, strings.Join(urls, ",")
+}
+
+// running runs a queue until the test ends or stop is called.
+func running(t *testing.T, q *Queue, workers int, do func(context.Context, Hint) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- q.Run(ctx, workers, do) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("Run did not end")
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func put(t *testing.T, q *Queue, hints ...Hint) {
+	t.Helper()
+	for _, h := range hints {
+		if err := q.Put(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("never: %s", what)
+}
+
+func stats(t *testing.T, q *Queue) Stats {
+	t.Helper()
+	s, err := q.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// empty waits until nothing is pending or in work.
+func empty(t *testing.T, q *Queue) {
+	t.Helper()
+	eventually(t, "an empty queue", func() bool { s := stats(t, q); return s.Depth == 0 && s.InFlight == 0 })
+}
+
+// receive takes from a channel, with a limit.
+func receive[T any](t *testing.T, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(15 * time.Second):
+		t.Fatalf("did not come: %s", what)
+		panic("unreachable")
+	}
+}
+
+func review(place string, number int, ref string) Hint {
+	return Hint{Place: "github:" + place, Kind: KindReview, Number: number, Ref: ref}
+}

@@ -1,0 +1,118 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// rendering runs RunShards until the test ends or stop is called.
+func rendering(t *testing.T, q *Queue, render func(context.Context, []byte) ([]byte, error)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- q.RunShards(ctx, render) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("RunShards: %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("RunShards did not end")
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+func upper(_ context.Context, job []byte) ([]byte, error) { return bytes.ToUpper(job), nil }
+
+func testFan(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var rendered atomic.Int64
+	for _, r := range []*Queue{q, o.twin(t, q, "two")} {
+		rendering(t, r, func(ctx context.Context, job []byte) ([]byte, error) {
+			rendered.Add(1)
+			return upper(ctx, job)
+		})
+	}
+	big := bytes.Repeat([]byte("manifest\n"), 300_000) // 2.7 MB: more than one message
+	jobs := [][]byte{[]byte("a"), big, []byte("b"), []byte("a"), []byte("c")}
+	for range 2 {
+		results, err := q.Fan(ctx, jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, job := range jobs {
+			if !bytes.Equal(results[i], bytes.ToUpper(job)) {
+				t.Errorf("result %d has %d bytes", i, len(results[i]))
+			}
+		}
+	}
+	if n := rendered.Load(); n != 4 {
+		t.Errorf("%d renderings of 4 jobs", n)
+	}
+	eventually(t, "no shard is left", func() bool { return stats(t, q).Shards == 0 })
+	if _, err := q.Fan(ctx, [][]byte{nil}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("an empty job: %v", err)
+	}
+}
+
+func testFanLostWorker(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	type answer struct {
+		results [][]byte
+		err     error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		results, err := q.Fan(ctx, [][]byte{[]byte("x")})
+		answers <- answer{results, err}
+	}()
+	eventually(t, "a lost worker takes the shard", func() bool {
+		_, err := q.workers.Next()
+		return err == nil
+	})
+	rendering(t, q, upper)
+	a := receive(t, "the result", answers)
+	if a.err != nil || string(a.results[0]) != "X" {
+		t.Errorf("%q, %v", a.results, a.err)
+	}
+}
+
+func testFanFailing(t *testing.T, o opener) {
+	q := o.open(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var tries atomic.Int64
+	var healthy atomic.Bool
+	rendering(t, q, func(_ context.Context, job []byte) ([]byte, error) {
+		if string(job) == "good" || healthy.Load() {
+			return job, nil
+		}
+		if tries.Add(1) == 2 {
+			panic("out of luck")
+		}
+		return nil, fmt.Errorf("no such chart")
+	})
+	_, err := q.Fan(ctx, [][]byte{[]byte("good"), []byte("bad")})
+	shard, ok := errors.AsType[*ShardError](err)
+	if !ok || shard.Index != 1 || shard.Text != "no such chart" || tries.Load() != shardTries {
+		t.Errorf("%v after %d tries", err, tries.Load())
+	}
+	healthy.Store(true)
+	if results, err := q.Fan(ctx, [][]byte{[]byte("bad")}); err != nil || string(results[0]) != "bad" {
+		t.Errorf("a new call after a failure: %q, %v", results, err)
+	}
+}
