@@ -184,15 +184,18 @@ func (i *installation) token(ctx context.Context) (string, error) {
 	if i.have != "" && i.app.clock().Before(i.end.Add(-early)) {
 		return i.have, nil
 	}
-	var o *github.InstallationTokenOptions
+	o := &github.InstallationTokenOptions{} // a nil one would be sent as null, which GitHub does not describe
 	if i.place.name != "" {
-		o = &github.InstallationTokenOptions{Repositories: []string{i.place.name}}
+		o.Repositories = []string{i.place.name}
 	}
 	// Two tokens for one do no harm: the request may be repeated.
 	t, _, err := i.app.client.Apps.CreateInstallationToken(repeating(carrying(ctx, i.app.jwt)), i.id, o)
 	if err != nil {
 		if status(err) == 404 {
 			i.app.forget(i.id)
+		}
+		if status(err) == 422 && i.place.name != "" {
+			err = fmt.Errorf("%w: the App is not installed on %s/%s, or there is no such repository", forge.ErrNotFound, i.place.owner, i.place.name)
 		}
 		return "", fmt.Errorf("get the App's token for installation %d: %w", i.id, translated(err))
 	}

@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/bare"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/bare"
 )
 
 type account struct {
@@ -19,7 +23,7 @@ type repository struct {
 	owner    *account
 	name     string
 	fork     bool
-	git      *gitRepo // nil: commits are made up
+	git      *bare.Repository // nil: commits are made up
 	created  time.Time
 	branches map[string]string // without git
 	roles    map[string]string // by login in lower case
@@ -129,14 +133,14 @@ func (r *repository) comment(id int64) (*pull, int) {
 // tip is a branch's commit; "" if there is no such branch.
 func (r *repository) tip(branch string) string {
 	if r.git != nil {
-		return r.git.tip(branch)
+		return r.git.Tip(branch)
 	}
 	return r.branches[branch]
 }
 
 func (r *repository) has(sha string) bool {
 	if r.git != nil {
-		return r.git.has(sha)
+		return r.git.Has(sha)
 	}
 	return r.commits[sha]
 }
@@ -163,7 +167,7 @@ func (s *Server) refresh(r *repository, p *pull) (before string, moved bool) {
 	}
 	p.headSHA, p.heads[tip] = tip, true
 	if r.git != nil {
-		r.git.keep(p.head.git, int(p.number), tip)
+		r.git.Keep(p.head.git, fmt.Sprintf("refs/pull/%d/head", p.number), tip)
 	} else {
 		r.commits[tip] = true
 	}
