@@ -14,6 +14,9 @@ import (
 // errChanged says that a compare-and-swap found another revision.
 var errChanged = errors.New("somebody else changed it meanwhile")
 
+// requestTimeout is for one request. It must not use up the caller's time: after a leader died, the answer never comes.
+const requestTimeout = 2 * time.Second
+
 // bucket is a stream with one message per key. It is not JetStream's own KeyValue because that reads from followers, which
 // may lag, and leaves a marker for each deleted key.
 type bucket struct {
@@ -33,7 +36,7 @@ const (
 
 // get reads the newest value of a key.
 func (b *bucket) get(ctx context.Context, key string) ([]byte, uint64, bool, error) {
-	m, err := b.stream.GetLastMsgForSubject(ctx, b.prefix+key)
+	m, err := b.last(ctx, key)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, 0, false, nil
 	}
@@ -41,6 +44,21 @@ func (b *bucket) get(ctx context.Context, key string) ([]byte, uint64, bool, err
 		return nil, 0, false, fmt.Errorf("read %s%s: %w", b.prefix, key, err)
 	}
 	return m.Data, m.Sequence, true, nil
+}
+
+// last reads a message, asking again when no answer comes: after a leader died, that of the first request never does.
+func (b *bucket) last(ctx context.Context, key string) (*jetstream.RawStreamMsg, error) {
+	var m *jetstream.RawStreamMsg
+	var err error
+	for range 3 {
+		one, cancel := context.WithTimeout(ctx, requestTimeout)
+		m, err = b.stream.GetLastMsgForSubject(one, b.prefix+key)
+		cancel()
+		if err == nil || errors.Is(err, jetstream.ErrMsgNotFound) || !passing(err) || pause(ctx, 50*time.Millisecond) != nil {
+			break
+		}
+	}
+	return m, err
 }
 
 // set writes a value whatever is there, and gives its revision.
@@ -54,8 +72,7 @@ func (b *bucket) swap(ctx context.Context, key string, value []byte, revision ui
 }
 
 func (b *bucket) publish(ctx context.Context, key string, value []byte, opts ...jetstream.PublishOpt) (uint64, error) {
-	// One attempt must not use up the caller's time: after a leader died, its answer never comes.
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	ack, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + key, Data: value}, opts...)
 	if err == nil {
@@ -78,6 +95,8 @@ func (b *bucket) publish(ctx context.Context, key string, value []byte, opts ...
 
 // drop removes exactly one revision. One that is gone already is no error.
 func (b *bucket) drop(ctx context.Context, revision uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
+	defer cancel()
 	err := b.stream.DeleteMsg(ctx, revision)
 	if err == nil {
 		return nil
@@ -90,6 +109,8 @@ func (b *bucket) drop(ctx context.Context, revision uint64) error {
 
 // keys lists the keys, and the last sequence that the list knows of.
 func (b *bucket) keys(ctx context.Context) ([]string, uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*requestTimeout) // the list may be long
+	defer cancel()
 	info, err := b.stream.Info(ctx, jetstream.WithSubjectFilter(b.prefix+">"))
 	if err != nil {
 		return nil, 0, fmt.Errorf("list %s: %w", b.prefix, err)
@@ -103,6 +124,8 @@ func (b *bucket) keys(ctx context.Context) ([]string, uint64, error) {
 
 // state reads the stream's numbers.
 func (b *bucket) state(ctx context.Context) (jetstream.StreamState, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
+	defer cancel()
 	info, err := b.stream.Info(ctx)
 	if err != nil {
 		return jetstream.StreamState{}, fmt.Errorf("state of %s: %w", b.prefix, err)

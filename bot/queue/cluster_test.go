@@ -21,7 +21,7 @@ func TestNodeLost(t *testing.T) {
 	var mu sync.Mutex
 	latest, commands := map[string]int{}, map[string]bool{} // done, by key
 	busy := map[string]int{}
-	var epochs = map[string]uint64{}
+	epochs := map[string]uint64{}
 	for _, q := range []*Queue{one, two} {
 		running(t, q, 4, func(ctx context.Context, h Hint) error {
 			epoch, _ := Epoch(ctx)

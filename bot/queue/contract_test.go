@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ func TestCluster(t *testing.T) {
 
 // contract is what holds on one machine and on a cluster.
 func contract(t *testing.T, o opener) {
+	t.Helper()
 	for name, test := range map[string]func(*testing.T, opener){
 		"hints":          testHints,
 		"commands":       testCommands,
@@ -48,6 +48,7 @@ func contract(t *testing.T, o opener) {
 }
 
 func testHints(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, nil)
 	if err := q.Ready(t.Context()); err != nil {
 		t.Fatal(err)
@@ -90,6 +91,7 @@ func testHints(t *testing.T, o opener) {
 }
 
 func testCommands(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, nil)
 	var want []int64
 	for i := range int64(5) {
@@ -116,6 +118,7 @@ func testCommands(t *testing.T, o opener) {
 }
 
 func testWorkedOnAgain(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, nil)
 	started, finish := make(chan string, 10), make(chan struct{})
 	running(t, q, 2, func(ctx context.Context, h Hint) error {
@@ -151,6 +154,7 @@ func testWorkedOnAgain(t *testing.T, o opener) {
 }
 
 func testSupersede(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, func(c *Config) { c.Retries = 1 }) // being superseded is no failure
 	started, causes := make(chan string, 10), make(chan error, 10)
 	running(t, q, 2, func(ctx context.Context, h Hint) error {
@@ -200,6 +204,7 @@ func testSupersede(t *testing.T, o opener) {
 }
 
 func testOnePerPlace(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, nil)
 	replicas := []*Queue{q, o.twin(t, q, "two")}
 	const places, numbers = 4, 6
@@ -243,6 +248,7 @@ func testOnePerPlace(t *testing.T, o opener) {
 }
 
 func testFair(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, nil)
 	for n := range 20 {
 		put(t, q, review("busy/busy", n, ""))
@@ -270,6 +276,7 @@ func testFair(t *testing.T, o opener) {
 }
 
 func testPark(t *testing.T, o opener) {
+	t.Helper()
 	parked := make(chan string, 10)
 	q := o.open(t, func(c *Config) {
 		c.Retries = 3
@@ -323,6 +330,7 @@ func testPark(t *testing.T, o opener) {
 }
 
 func testDelay(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, func(c *Config) { c.Retries = 1 })
 	var mu sync.Mutex
 	var times []time.Time
@@ -348,6 +356,7 @@ func testDelay(t *testing.T, o opener) {
 }
 
 func testLeaseLost(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, nil)
 	causes, place := make(chan error, 10), make(chan string, 10)
 	turns := 0 // one place, so one worker
@@ -374,6 +383,7 @@ func testLeaseLost(t *testing.T, o opener) {
 
 // testVanished is about a replica that took a place and went away.
 func testVanished(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, nil)
 	taken := time.Now()
 	if _, err := q.takeLease(t.Context(), digest("github:a/a")); err != nil {
@@ -394,6 +404,7 @@ func testVanished(t *testing.T, o opener) {
 }
 
 func testSeen(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, func(c *Config) { c.Lease, c.SeenTTL = time.Second, 2*time.Second })
 	ctx := t.Context()
 	check := func(what string, want bool, f func(context.Context, string) (bool, error)) {
@@ -414,6 +425,7 @@ func testSeen(t *testing.T, o opener) {
 }
 
 func testDrain(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, func(c *Config) { c.Grace = 500 * time.Millisecond })
 	started, causes := make(chan int, 10), make(chan error, 10)
 	do := func(ctx context.Context, h Hint) error {
@@ -441,67 +453,6 @@ func testDrain(t *testing.T, o opener) {
 	running(t, q, 2, func(_ context.Context, h Hint) error { again <- h.Number; return nil })
 	if n := receive(t, "the hint that was cut off", again); n != 2 {
 		t.Errorf("worked on %d", n)
-	}
-	empty(t, q)
-}
-
-func testFull(t *testing.T, o opener) {
-	q := o.open(t, func(c *Config) { c.MaxBytes = 16 << 20 })
-	ref := strings.Repeat("x", 1024)
-	var full error
-	n := 0
-	for ; n < 20000 && full == nil; n++ {
-		if _, err := q.hints.set(t.Context(), digest(fmt.Sprint(n))+".review.1", []byte(strings.Repeat(ref, 60))); err != nil {
-			full = err
-		}
-	}
-	if !errors.Is(full, ErrFull) {
-		t.Fatalf("after %d: %v", n, full)
-	}
-	if err := q.Put(t.Context(), review("a/a", 1, ref)); !errors.Is(err, ErrFull) && err != nil {
-		t.Fatalf("put: %v", err)
-	}
-	running(t, q, 4, func(context.Context, Hint) error { return nil }) // what was set above is no hint, and removed
-	empty(t, q)
-	put(t, q, review("a/a", 1, ref))
-	empty(t, q)
-}
-
-func testForeign(t *testing.T, o opener) {
-	q := o.open(t, nil)
-	for _, s := range []string{"deep.er.than.any.hint", "flat", digest("github:a/a") + ".review.1"} {
-		if _, err := q.hints.set(t.Context(), s, []byte(`{"place":`)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	done := make(chan Hint, 10)
-	running(t, q, 2, func(_ context.Context, h Hint) error { done <- h; return nil })
-	put(t, q, review("a/a", 2, ""))
-	if h := receive(t, "the hint beside rubbish", done); h.Number != 2 {
-		t.Errorf("worked on %+v", h)
-	}
-	eventually(t, "rubbish on a hint's subject is removed", func() bool { return stats(t, q).Depth == 2 })
-}
-
-// testCountedDeaths is about a hint that kills its workers.
-func testCountedDeaths(t *testing.T, o opener) {
-	parked := make(chan error, 1)
-	q := o.open(t, func(c *Config) { c.Crashes = 3; c.OnPark = func(_ Hint, err error) { parked <- err } })
-	h := review("a/a", 1, "")
-	put(t, q, h)
-	m, err := q.hints.stream.GetLastMsgForSubject(t.Context(), q.hints.prefix+h.subject())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 { // workers that begin and are never heard of again
-		dead := &task{q: q, hint: h, loaded: map[string]uint64{h.subject(): m.Sequence}}
-		if _, err := dead.begin(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	running(t, q, 1, func(context.Context, Hint) error { t.Error("worked on once more"); return nil })
-	if err := receive(t, "OnPark", parked); !strings.Contains(err.Error(), "vanished 3 times") {
-		t.Errorf("parked because: %v", err)
 	}
 	empty(t, q)
 }

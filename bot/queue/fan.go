@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // fan is one call of Fan.
@@ -48,8 +47,10 @@ func (q *Queue) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
 		}
 	}()
 	for id := range f.jobs {
-		if err := f.start(ctx, id); err != nil {
-			return nil, err
+		for err := f.start(ctx, id); err != nil; err = f.start(ctx, id) {
+			if !f.later(ctx, err) || pause(ctx, 100*time.Millisecond) != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := f.wait(ctx, notes); err != nil {
@@ -80,11 +81,15 @@ func (f *fan) put(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	b := bucket{js: f.q.js, stream: f.q.shards, prefix: f.q.cfg.Prefix + ".shard."}
-	if _, err := b.swap(ctx, id, nil, 0); err != nil && !errors.Is(err, errChanged) {
+	if _, err := f.pending().swap(ctx, id, nil, 0); err != nil && !errors.Is(err, errChanged) {
 		return err
 	}
 	return nil
+}
+
+// pending is the stream of jobs, seen as a bucket.
+func (f *fan) pending() *bucket {
+	return &bucket{js: f.q.js, stream: f.q.shards, prefix: f.q.cfg.Prefix + ".shard."}
 }
 
 // forget removes the note of an earlier failure.
@@ -101,79 +106,89 @@ func (f *fan) wait(ctx context.Context, notes <-chan *nats.Msg) error {
 	poll := time.NewTicker(fanPoll)
 	defer poll.Stop()
 	for len(f.waiting) > 0 {
+		var err error
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%d of %d shards have no result yet: %w", len(f.waiting), len(f.jobs), context.Cause(ctx))
 		case m := <-notes:
-			var note shardNote
-			if json.Unmarshal(m.Data, &note) != nil || !f.waiting[note.ID] {
-				continue
-			}
-			if note.Err != "" {
-				return &ShardError{Index: f.indexes[note.ID][0], Text: note.Err}
-			}
-			if _, err := f.collect(ctx, note.ID); err != nil {
-				return err
-			}
+			err = f.told(ctx, m)
 		case <-poll.C:
-			for id := range f.waiting {
-				if err := f.look(ctx, id); err != nil {
-					return err
-				}
-			}
+			err = f.lookAll(ctx)
+		}
+		if err != nil && !f.later(ctx, err) {
+			return err
 		}
 	}
 	return nil
 }
 
-// look finds what became of a job without a note. A server that does not answer is asked again at the next look.
+func (f *fan) told(ctx context.Context, m *nats.Msg) error {
+	var note shardNote
+	if err := json.Unmarshal(m.Data, &note); err != nil {
+		return fmt.Errorf("decode a note: %w", err) // the next look finds out what it was about
+	}
+	if !f.waiting[note.ID] {
+		return nil
+	}
+	if note.Err != "" {
+		return &ShardError{Index: f.indexes[note.ID][0], Text: note.Err}
+	}
+	_, err := f.collect(ctx, note.ID)
+	return err
+}
+
+// lookAll ends at the first trouble: a server that does not answer is not asked for each job.
+func (f *fan) lookAll(ctx context.Context) error {
+	for id := range f.waiting {
+		if err := f.look(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look finds what became of a job without a note.
 func (f *fan) look(ctx context.Context, id string) error {
-	q := f.q
-	data, _, failed, err := q.attempts.get(ctx, "shard-"+id)
+	data, _, failed, err := f.q.attempts.get(ctx, "shard-"+id)
 	if err != nil {
-		return f.patient(ctx, err)
+		return err
 	}
 	if failed {
 		var note shardNote
 		if err := json.Unmarshal(data, &note); err != nil {
-			return fmt.Errorf("decode a shard's failure: %w", err)
+			return fmt.Errorf("decode a shard's failure (%w): %w", err, ErrInvalid)
 		}
 		return &ShardError{Index: f.indexes[id][0], Text: note.Err}
 	}
-	_, err = q.shards.GetLastMsgForSubject(ctx, q.cfg.Prefix+".shard."+id)
-	pending := err == nil
-	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return f.patient(ctx, err)
+	_, _, pending, err := f.pending().get(ctx, id)
+	if err != nil {
+		return err
 	}
 	// The order matters: a job is removed after its result is stored, so "not pending" was read before "no result".
 	if ok, err := f.collect(ctx, id); err != nil || ok || pending {
 		return err
 	}
-	return f.patient(ctx, f.put(ctx, id))
+	return f.put(ctx, id)
 }
 
-// patient forgives errors that pass while the caller still waits.
-func (f *fan) patient(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || !passing(err) {
-		return err
+// later says whether an error may pass while the caller still waits.
+func (f *fan) later(ctx context.Context, err error) bool {
+	if _, failed := errors.AsType[*ShardError](err); failed || ctx.Err() != nil || !passing(err) {
+		return false
 	}
 	f.q.log.Debug("queue: a shard cannot be looked up now", "err", err)
-	return nil
+	return true
 }
 
-// collect takes the result if it is there. One that cannot be read counts as missing.
+// collect takes the result if it is there.
 func (f *fan) collect(ctx context.Context, id string) (bool, error) {
-	q := f.q
-	ok, err := q.hasBlob(ctx, "result-"+id)
+	ok, err := f.q.hasBlob(ctx, "result-"+id)
 	if err != nil || !ok {
-		return false, f.patient(ctx, err)
+		return false, err
 	}
-	read, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	result, err := q.blobs.GetBytes(read, "result-"+id)
+	result, err := f.q.getBlob(ctx, "result-"+id)
 	if err != nil {
-		q.log.Debug("queue: a stored result cannot be read", "err", err)
-		return false, f.patient(ctx, err)
+		return false, err
 	}
 	for _, i := range f.indexes[id] {
 		f.results[i] = result

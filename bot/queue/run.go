@@ -183,7 +183,7 @@ func (q *Queue) resync(ctx context.Context, x *index) {
 			continue
 		}
 		for _, s := range x.sync(subjects, last) {
-			m, err := q.hints.stream.GetLastMsgForSubject(ctx, q.hints.prefix+s)
+			m, err := q.hints.last(ctx, s)
 			if err != nil {
 				continue // done meanwhile, or listed again the next time
 			}

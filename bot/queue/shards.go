@@ -98,9 +98,9 @@ func (q *Queue) renderShard(ctx context.Context, id string, render func(context.
 	if ok, err := q.hasBlob(ctx, "result-"+id); err == nil && ok {
 		return nil
 	}
-	job, err := q.blobs.GetBytes(ctx, "job-"+id)
+	job, err := q.getBlob(ctx, "job-"+id)
 	if err != nil {
-		return fmt.Errorf("read a shard's job: %w", err)
+		return err
 	}
 	if shardID(job) != id {
 		return fmt.Errorf("the stored job is not the one that its name says: %w", ErrInvalid)
@@ -162,8 +162,13 @@ func (q *Queue) tell(note shardNote) {
 	}
 }
 
+// blobTimeout is for moving so many bytes. Without it a node that dies meanwhile would keep a worker for ever.
+func blobTimeout(size int) time.Duration { return 5*time.Second + time.Duration(size>>20)*time.Second }
+
 // hasBlob says whether an object is there and will be for some time.
 func (q *Queue) hasBlob(ctx context.Context, name string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	info, err := q.blobs.GetInfo(ctx, name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return false, nil
@@ -175,7 +180,28 @@ func (q *Queue) hasBlob(ctx context.Context, name string) (bool, error) {
 	return q.cfg.Clock().Sub(info.ModTime) < q.cfg.ShardTTL/2, nil
 }
 
+func (q *Queue) getBlob(ctx context.Context, name string) ([]byte, error) {
+	look, cancelLook := context.WithTimeout(ctx, requestTimeout)
+	defer cancelLook()
+	info, err := q.blobs.GetInfo(look, name)
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", name, err)
+	}
+	if info.Size > maxShardBytes {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d: %w", name, info.Size, maxShardBytes, ErrInvalid)
+	}
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout(int(info.Size)))
+	defer cancel()
+	data, err := q.blobs.GetBytes(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return data, nil
+}
+
 func (q *Queue) putBlob(ctx context.Context, name string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout(len(data)))
+	defer cancel()
 	if _, err := q.blobs.PutBytes(ctx, name, data); err != nil {
 		return fmt.Errorf("store %s (%d bytes): %w", name, len(data), err)
 	}

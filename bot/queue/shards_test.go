@@ -35,6 +35,7 @@ func rendering(t *testing.T, q *Queue, render func(context.Context, []byte) ([]b
 func upper(_ context.Context, job []byte) ([]byte, error) { return bytes.ToUpper(job), nil }
 
 func testFan(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -68,6 +69,7 @@ func testFan(t *testing.T, o opener) {
 }
 
 func testFanLostWorker(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -92,6 +94,7 @@ func testFanLostWorker(t *testing.T, o opener) {
 }
 
 func testFanFailing(t *testing.T, o opener) {
+	t.Helper()
 	q := o.open(t, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

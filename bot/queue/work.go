@@ -146,7 +146,7 @@ func (t *task) load(ctx context.Context) error {
 func (t *task) message(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	m, err := t.q.hints.stream.GetLastMsgForSubject(ctx, t.q.hints.prefix+subject)
+	m, err := t.q.hints.last(ctx, subject)
 	if err != nil {
 		return nil, fmt.Errorf("read a hint: %w", err)
 	}
