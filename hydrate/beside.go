@@ -57,7 +57,7 @@ func (b *Beside) apps(ctx context.Context, cluster string) (map[string]gitstore.
 // held are the apps that the branch has on a candidate's cluster.
 func (b *Beside) held(ctx context.Context, one *candidate) (map[string]gitstore.Hash, error) {
 	out := map[string]gitstore.Hash{}
-	st, err := b.c.state(ctx, b.c.views[1].fleet, one.target().Cluster.Environment)
+	st, err := b.c.state(ctx, one.target().Cluster.Environment)
 	if err != nil {
 		return nil, err
 	}

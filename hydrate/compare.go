@@ -129,6 +129,7 @@ type comparison struct {
 	writer  *gitstore.Writer
 	list    []*candidate
 	reader  *objectReader
+	outputs *fleet.Fleet // says where the branches are
 	out     *Comparison
 }
 
@@ -162,7 +163,12 @@ func (c *comparison) open(ctx context.Context) error {
 			return fmt.Errorf("there is no environment %q in the fleet", name)
 		}
 	}
-	if c.refs, err = h.Branches.List(ctx, c.views[1].fleet.BranchPrefixes()...); err != nil {
+	// What is rendered already is taken from where the base says that the branches are: a change must not bring its own.
+	c.outputs = c.views[1].fleet
+	if c.views[0] != nil {
+		c.outputs = c.views[0].fleet
+	}
+	if c.refs, err = h.Branches.List(ctx, c.outputs.BranchPrefixes()...); err != nil {
 		return err
 	}
 	c.states = map[string]*state{}
@@ -176,11 +182,11 @@ func (c *comparison) wanted(environment string) bool {
 }
 
 // state is what an environment's branch holds, read once.
-func (c *comparison) state(ctx context.Context, f *fleet.Fleet, environment string) (*state, error) {
+func (c *comparison) state(ctx context.Context, environment string) (*state, error) {
 	if st, ok := c.states[environment]; ok {
 		return st, nil
 	}
-	branch := f.EnvironmentBranch(environment)
+	branch := c.outputs.EnvironmentBranch(environment)
 	tip := c.refs[branch]
 	if !tip.IsZero() {
 		if err := c.h.Branches.Fetch(ctx, tip); err != nil {
@@ -213,7 +219,7 @@ func (c *comparison) candidates(ctx context.Context) error {
 		if !c.wanted(e.Name) {
 			continue
 		}
-		st, err := c.state(ctx, f, e.Name)
+		st, err := c.state(ctx, e.Name)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (c *comparison) plan(ctx context.Context, one *candidate, read map[string]i
 		if digests[i] == "" {
 			continue
 		}
-		st, err := c.state(ctx, c.views[i].fleet, t.Cluster.Environment)
+		st, err := c.state(ctx, t.Cluster.Environment)
 		if err != nil {
 			return err
 		}

@@ -40,7 +40,9 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/script",
 		Setup: func(env *testscript.Env) error {
+			env.Values["forge"] = new(*scriptForge)
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("SLUICE_OFFLINE", "1")
 			env.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(env.WorkDir, ".gitconfig"))
 			env.Setenv("GIT_CONFIG_SYSTEM", "/dev/null")
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
@@ -54,7 +56,7 @@ func TestScripts(t *testing.T) {
 			return os.CopyFS(filepath.Join(env.WorkDir, "fleet"), os.DirFS("../../testdata/fleet"))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus, "replace": replace,
+			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus, "replace": replace, "forge": forgeCommand,
 		},
 	})
 }

@@ -30,9 +30,9 @@ const (
 )
 
 // described holds every request and answer against GitHub's description.
-func described(t *testing.T) http.RoundTripper {
+func described(t *testing.T, next http.RoundTripper) http.RoundTripper {
 	t.Helper()
-	return checked{t, router(t), http.DefaultTransport}
+	return checked{t, router(t), next}
 }
 
 type checked struct {

@@ -4,6 +4,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -114,13 +116,13 @@ func (s *Session) Commit(ctx context.Context, rev string) (gitstore.Commit, erro
 // one came from.
 func (s *Session) UseRemote(ctx context.Context, commit gitstore.Commit, remote string) error {
 	f, _, err := s.Fleet(ctx, commit.Tree)
-	if err != nil {
+	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken { // what is wrong is told by whoever reads the fleet
 		return err
 	}
 	auth := s.env.auth()
 	address := remote
 	switch {
-	case f.Spec.Output.Repository != "":
+	case f != nil && f.Spec.Output.Repository != "":
 		address, auth = f.Spec.Output.Repository, s.env.outputAuth(f.Spec.Output.Repository, s.Store.RemoteURL())
 	case s.url:
 		address = s.Store.RemoteURL()

@@ -148,17 +148,17 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, at *ci.Context
 		return err
 	}
 	defer s.Close()
-	request, policy, err := c.sides(ctx, s, at, f)
+	request, target, err := c.sides(ctx, s, at, f)
 	if err != nil {
 		return err
 	}
 	if s.Store.RemoteURL() != "" {
 		c.fromRemote = true
 	}
-	if err := c.useRemote(ctx, s, request.Head); err != nil {
+	if err := c.useRemote(ctx, s, target); err != nil { // never where the merge request says that the branches are
 		return err
 	}
-	r, err := c.review(ctx, s, request, policy)
+	r, err := c.review(ctx, s, request, target.Tree)
 	if err != nil {
 		return err
 	}
@@ -181,8 +181,8 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, at *ci.Context
 	return nil
 }
 
-// sides finds base and head, and the tree whose policy judges: the target branch's as it is now.
-func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context, f app.Forge) (hydrate.CompareRequest, gitstore.Hash, error) {
+// sides finds base and head, and the target branch as it is now: its policy judges.
+func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context, f app.Forge) (hydrate.CompareRequest, gitstore.Commit, error) {
 	out := hydrate.CompareRequest{Environments: c.environments, Key: s.FingerprintKey()}
 	var err error
 	ref := ""
@@ -190,17 +190,17 @@ func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context, f
 		ref = f.MergeRequestRef(at.MergeRequest)
 	}
 	if out.Head, err = s.FetchCommit(ctx, at.Head, ref); err != nil {
-		return out, gitstore.Hash{}, fmt.Errorf("head %.10s: %w", at.Head, err)
+		return out, gitstore.Commit{}, fmt.Errorf("head %.10s: %w", at.Head, err)
 	}
 	target, err := s.FetchRef(ctx, "refs/heads/"+at.Target)
 	if err != nil && at.Base != "" {
 		target, err = s.FetchCommit(ctx, at.Base, "")
 	}
 	if err != nil {
-		return out, gitstore.Hash{}, fmt.Errorf("target branch %s: %w", at.Target, err)
+		return out, target, fmt.Errorf("target branch %s: %w", at.Target, err)
 	}
 	out.Base, err = s.MergeBase(ctx, target, out.Head)
-	return out, target.Tree, err
+	return out, target, err
 }
 
 // writeReports puts the reports where the CI system keeps them.

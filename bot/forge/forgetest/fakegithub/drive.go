@@ -194,6 +194,19 @@ func (s *Server) ClosePR(path string, number int) error {
 	})
 }
 
+// DraftPR makes a pull request a draft, or ready.
+func (s *Server) DraftPR(path string, number int, draft bool) error {
+	return s.do(func() error {
+		r, p, err := s.find(path, number)
+		if err != nil {
+			return err
+		}
+		p.draft, p.updated = draft, s.now()
+		s.pullEvent(r, p, map[bool]string{true: "converted_to_draft", false: "ready_for_review"}[draft], p.author, "")
+		return nil
+	})
+}
+
 func (s *Server) close(r *repository, p *pull, who *account) {
 	if p.closed {
 		return

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/bare"
-
-	"github.com/sluice-gitops/sluice/bot/forge/forgetest/bare"
 )
 
 type account struct {

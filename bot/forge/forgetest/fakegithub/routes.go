@@ -43,11 +43,11 @@ func (s *Server) routes() {
 	s.handle("GET "+repo+"/pulls/{number}", reader, getPull)
 	s.handle("PATCH "+repo+"/pulls/{number}", writer, editPull)
 	s.handle("GET "+repo+"/commits/{sha}/pulls", reader, pullsOf)
-	s.handle("GET "+repo+"/issues/{number}/comments", reader, listComments)
-	s.handle("POST "+repo+"/issues/{number}/comments", reader, createComment)
-	s.handle("GET "+repo+"/issues/comments/{id}", reader, getComment)
-	s.handle("PATCH "+repo+"/issues/comments/{id}", reader, editComment)
-	s.handle("DELETE "+repo+"/issues/comments/{id}", reader, deleteComment)
+	// The two forms overlap for the mux: issues/{number}/comments and issues/comments/{id}.
+	s.handle("GET "+repo+"/issues/{number}/{id}", reader, either(listComments, getComment))
+	s.handle("POST "+repo+"/issues/{number}/{id}", reader, either(createComment, nil))
+	s.handle("PATCH "+repo+"/issues/{number}/{id}", reader, either(nil, editComment))
+	s.handle("DELETE "+repo+"/issues/{number}/{id}", reader, either(nil, deleteComment))
 	s.handle("POST "+repo+"/issues/comments/{id}/reactions", reader, react)
 	s.handle("POST "+repo+"/statuses/{sha}", writer, createStatus)
 	s.handle("GET "+repo+"/commits/{sha}/statuses", reader, listStatuses)
@@ -56,6 +56,19 @@ func (s *Server) routes() {
 	s.handle("PATCH "+repo+"/check-runs/{id}", writer, updateCheck)
 	s.appRoutes()
 	s.handle("/", anybody, func(*call) answer { return notFound() })
+}
+
+// either tells the comments of an issue from one comment.
+func either(ofIssue, one handler) handler {
+	return func(c *call) answer {
+		switch {
+		case c.r.PathValue("number") == "comments" && one != nil:
+			return one(c)
+		case c.r.PathValue("id") == "comments" && ofIssue != nil:
+			return ofIssue(c)
+		}
+		return notFound()
+	}
 }
 
 // page gives one page of a list, and links to its neighbours.

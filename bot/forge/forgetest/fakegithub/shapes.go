@@ -213,8 +213,10 @@ func permissions() fields {
 }
 
 func (s *Server) installation(a *app, in *install) fields {
+	account := s.user(in.owner) // the description of the list wants an enterprise's attributes too
+	account["name"], account["slug"], account["created_at"], account["updated_at"] = in.owner.login, in.owner.login, stamp(in.created), stamp(in.created)
 	return fields{
-		"id": in.id, "account": s.user(in.owner), "repository_selection": "all",
+		"id": in.id, "account": account, "repository_selection": "all",
 		"access_tokens_url": fmt.Sprintf("%s/app/installations/%d/access_tokens", s.o.APIURL, in.id),
 		"repositories_url":  s.o.APIURL + "/installation/repositories", "html_url": fmt.Sprintf("%s/settings/installations/%d", s.o.URL, in.id),
 		"app_id": a.ID, "app_slug": a.Slug, "target_id": in.owner.id, "target_type": in.owner.kind, "permissions": permissions(),
