@@ -59,7 +59,7 @@ type Forge interface {
 }
 
 // Workspace is a repository that was fetched. It belongs to one task at a time.
-type Workspace interface {
+type Workspace interface { //nolint:interfacebloat // one repository, all that is done with it
 	// Revision fetches a ref, a branch or a commit, and gives the commit.
 	Revision(ctx context.Context, rev string) (gitstore.Commit, error)
 	MergeBase(ctx context.Context, a, b gitstore.Commit) (gitstore.Commit, error)
@@ -69,6 +69,10 @@ type Workspace interface {
 	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
 	Running(ctx context.Context, tree gitstore.Hash) ([]hydrate.Running, error)
 	DropPreview(ctx context.Context, branch string) error
+	// Answer is the Markdown text for a question: status, diff, explain.
+	Answer(ctx context.Context, o Order) (string, error)
+	// Order carries out a command on an environment, if the trunk's sluice.yaml lets the person. ErrRefused says why not.
+	Order(ctx context.Context, o Order) (string, error)
 	Close()
 }
 

@@ -3,6 +3,8 @@ package publish
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
@@ -60,14 +62,54 @@ func Journey(ctx context.Context, f Forge, repo forge.Repository, number int, id
 	return edit(ctx, f, repo, number, id, func(body string) string { return withBlock(body, blockJourney, report.JourneyBlock(rows)) })
 }
 
-// Log adds what became of a command to the comment's log.
-func Log(ctx context.Context, f Forge, repo forge.Repository, number int, id string, entries ...report.CommandEntry) error {
-	if len(entries) == 0 {
+// Log adds what became of a comment's commands to the log, and that the comment is done.
+func Log(ctx context.Context, f Forge, repo forge.Repository, number int, id string, comment int64, entries ...report.CommandEntry) error {
+	return edit(ctx, f, repo, number, id, func(body string) string {
+		old := block(body, blockLog)
+		if slices.Contains(logged(old), comment) {
+			return body
+		}
+		done := append(logged(old), comment)
+		done = done[max(0, len(done)-handled):]
+		words := make([]string, len(done))
+		for i, n := range done {
+			words[i] = strconv.FormatInt(n, 10)
+		}
+		text := report.LogBlock(entries, report.LogRows(old), logRows)
+		return withBlock(body, blockLog, donePrefix+strings.Join(words, " ")+doneSuffix+"\n"+text)
+	})
+}
+
+// handled is how many comments the log remembers as done.
+const (
+	handled    = 200
+	donePrefix = "<!-- done "
+	doneSuffix = " -->"
+)
+
+// logged are the comments that a log's block has as done.
+func logged(log string) []int64 {
+	line, _, _ := strings.Cut(strings.TrimLeft(log, "\n"), "\n")
+	list, ok := strings.CutPrefix(line, donePrefix)
+	if !ok {
 		return nil
 	}
-	return edit(ctx, f, repo, number, id, func(body string) string {
-		return withBlock(body, blockLog, report.LogBlock(entries, report.LogRows(block(body, blockLog)), logRows))
-	})
+	var out []int64
+	for word := range strings.FieldsSeq(strings.TrimSuffix(list, doneSuffix)) {
+		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Logged says whether a comment's commands are done.
+func Logged(ctx context.Context, f Forge, repo forge.Repository, number int, id string, comment int64) (bool, error) {
+	own, err := find(ctx, f, repo, number, id)
+	if err != nil || len(own) == 0 {
+		return false, err
+	}
+	return slices.Contains(logged(block(own[0].Body, blockLog)), comment), nil
 }
 
 // edit changes the comment, and writes it only if that changes anything.

@@ -1,0 +1,189 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// Person is who gave a command, as the forge knows them when it is executed.
+type Person struct {
+	User   forge.User
+	Access forge.Access
+	InTeam func(ctx context.Context, team string) (bool, error)
+}
+
+// Order is a command on an environment, for a Workspace to carry out.
+type Order struct {
+	command.Command
+	ID    string // of the comment and the line, so that it may come twice
+	By    Person
+	Trunk gitstore.Commit // whose sluice.yaml says who may
+	MR    *forge.MergeRequest
+}
+
+// ErrRefused is a command that is not carried out; its text says why, for whoever gave it.
+var ErrRefused = errors.New("refused")
+
+// comment carries out the commands of a comment: those that are new, by people who may.
+func (j *job) comment(ctx context.Context) error {
+	number := j.task.Number
+	c, err := j.forge.Comment(ctx, j.place.Repo, number, j.task.Comment)
+	if errors.Is(err, forge.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	commands, problems := command.Parse(c.Body)
+	if len(commands)+len(problems) == 0 {
+		return nil
+	}
+	self, err := j.forge.Self(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Author.Bot || strings.EqualFold(c.Author.Login, self.Login) {
+		return nil
+	}
+	mr, err := j.forge.MergeRequest(ctx, j.place.Repo, number)
+	if err != nil {
+		return err
+	}
+	if done, err := publish.Logged(ctx, j.forge, j.place.Repo, number, "", c.ID); err != nil || done {
+		return err
+	}
+	if err := j.forge.React(ctx, j.place.Repo, number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
+		return err
+	}
+	entries, refused, err := j.carryOut(ctx, mr, c, commands)
+	if err != nil {
+		return err // it is tried again: what was done already does no harm
+	}
+	for _, p := range problems {
+		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + hint(p.Hint), At: c.Created})
+	}
+	if err := publish.Log(ctx, j.forge, j.place.Repo, number, "", c.ID, entries...); err != nil {
+		return err
+	}
+	reaction := forge.Rocket
+	if refused || len(problems) > 0 {
+		reaction = forge.Confused
+	}
+	if err := j.forge.React(ctx, j.place.Repo, number, c.ID, reaction); err != nil && !errors.Is(err, forge.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+func hint(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
+// carryOut does the commands in order. A refusal stops none of the others.
+func (j *job) carryOut(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command) (entries []report.CommandEntry, refused bool, err error) {
+	by := Person{User: c.Author, InTeam: func(ctx context.Context, team string) (bool, error) {
+		return j.forge.InTeam(ctx, j.place.Repo, team, c.Author.Login)
+	}}
+	by.Access, err = j.forge.Access(ctx, j.place.Repo, c.Author.Login)
+	if err != nil && !errors.Is(err, forge.ErrNotFound) {
+		return nil, false, err
+	}
+	for i, one := range commands {
+		outcome, err := j.one(ctx, mr, Order{Command: one, ID: fmt.Sprintf("%s/%d/%d/%d", j.place, mr.Number, c.ID, i), By: by, MR: mr}, c.Created)
+		switch {
+		case errors.Is(err, ErrRefused):
+			refused = true
+			outcome = err.Error()
+		case err != nil:
+			return nil, false, fmt.Errorf("%s: %w", one.Verb, err)
+		}
+		j.log.Info("command", "verb", string(one.Verb), "merge_request", mr.Number, "comment", c.ID, "refused", err != nil)
+		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(), Outcome: outcome, At: c.Created})
+	}
+	return entries, refused, nil
+}
+
+// one carries out one command, if the person may.
+func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.Time) (string, error) {
+	need := forge.AccessRead
+	if o.Right() == command.RightWrite {
+		need = forge.AccessWrite
+	}
+	if o.By.Access < need {
+		return "", fmt.Errorf("%w: it needs the right to %s, and %s has %s", ErrRefused, map[forge.Access]string{forge.AccessRead: "read", forge.AccessWrite: "write"}[need], o.By.User.Login, o.By.Access)
+	}
+	switch o.Verb {
+	case command.VerbHelp:
+		_, err := j.forge.CreateComment(ctx, j.place.Repo, mr.Number, "Commands, each at the beginning of a line:\n\n"+command.Help())
+		return "answered", err
+	case command.VerbRetry:
+		return "a new review begins", j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true})
+	case command.VerbCancel:
+		return "a running review was stopped for this", nil
+	case command.VerbTrust:
+		return j.trust(ctx, mr, o, at)
+	}
+	if err := j.open(ctx); err != nil {
+		return "", err
+	}
+	tip, f, err := j.trunkTip(ctx)
+	if err != nil {
+		return "", err
+	}
+	if f == nil {
+		return "", fmt.Errorf("%w: the trunk's fleet cannot be read", ErrRefused)
+	}
+	o.Trunk = tip
+	switch o.Verb {
+	case command.VerbStatus, command.VerbDiff, command.VerbExplain:
+		text, err := j.space.Answer(ctx, o)
+		if err != nil {
+			return "", err
+		}
+		_, err = j.forge.CreateComment(ctx, j.place.Repo, mr.Number, text)
+		return "answered", err
+	}
+	outcome, err := j.space.Order(ctx, o)
+	if err != nil {
+		return "", err
+	}
+	return outcome, j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk})
+}
+
+// trust lets a head of somebody without the right to write be rendered: exactly this one.
+func (j *job) trust(ctx context.Context, mr *forge.MergeRequest, o Order, at time.Time) (string, error) {
+	if mr.State != forge.Open {
+		return "", fmt.Errorf("%w: the merge request is not open", ErrRefused)
+	}
+	if strings.EqualFold(o.By.User.Login, mr.Author.Login) && !mr.Fork {
+		return "", fmt.Errorf("%w: somebody else must trust it", ErrRefused)
+	}
+	statuses, err := j.forge.Statuses(ctx, j.place.Repo, mr.Head)
+	if err != nil {
+		return "", err
+	}
+	// What was trusted is what whoever commented saw: a head that came after the comment is another one. The status that
+	// waits for trust was written when Sluice first saw the head.
+	i := slices.IndexFunc(statuses, func(s forge.Status) bool { return s.Context == j.context() })
+	if i >= 0 && statuses[i].State == forge.Pending && statuses[i].Updated.After(at) {
+		return "", fmt.Errorf("%w: the head %.10s came after the comment: look at it, and comment again", ErrRefused, mr.Head)
+	}
+	err = j.forge.SetStatus(ctx, j.place.Repo, mr.Head, forge.Status{Context: trustContext, State: forge.Success, Description: "trusted by " + o.By.User.Login})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%.10s is trusted", mr.Head), j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true})
+}
