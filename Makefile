@@ -6,20 +6,24 @@ CORPUS ?= $(CURDIR)/../shared/corpus
 FUZZTIME ?= 20s
 LDFLAGS := -s -w
 
-.PHONY: build test lint bench fuzz demo schema clean
+.PHONY: build test lint bench fuzz demo dist image schema clean
 build: ## the binary, in bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
 
 test: ## every test; the real charts and Kustomize roots of CORPUS too, where they are
 	$(GO) test -count=1 -timeout 15m ./...
 
-lint: $(BIN)/golangci-lint
+lint: $(BIN)/golangci-lint $(BIN)/actionlint
 	$(BIN)/golangci-lint run ./...
+	$(BIN)/actionlint .github/workflows/*.yaml docs/examples/github/*.yaml
 	$(GO) vet ./...
 	@test -z "$$($(GO) mod tidy -diff 2>&1)" || { $(GO) mod tidy -diff; exit 1; }
 
 $(BIN)/golangci-lint: tools/lint/go.mod
 	$(GO) build -C tools/lint -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(BIN)/actionlint: tools/actionlint/go.mod
+	$(GO) build -C tools/actionlint -o $@ github.com/rhysd/actionlint/cmd/actionlint
 
 $(BIN)/helm $(BIN)/kustomize: tools/go.mod
 	$(GO) build -C tools -o $(BIN)/ helm.sh/helm/v3/cmd/helm sigs.k8s.io/kustomize/kustomize/v5
@@ -35,6 +39,23 @@ fuzz: ## every fuzz target for FUZZTIME
 
 demo: build ## hydrates a small fleet twice, and shows what became of it
 	@SLUICE=$(BIN)/sluice bash testdata/demo.sh
+
+VERSION ?= 0.0.0
+dist: ## archives of all systems in dist/, with checksums, as a release has them
+	rm -rf dist && mkdir -p dist
+	@set -e; for system in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
+	  os=$${system%/*}; arch=$${system#*/}; \
+	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/sluice ./cmd/sluice; \
+	  tar -czf dist/sluice_$(VERSION)_$${os}_$$arch.tar.gz -C dist sluice; rm dist/sluice; \
+	done; cd dist && sha256sum *.tar.gz > checksums.txt
+
+image: ## what the Dockerfile copies, in bin/image; then the image itself where there is a builder
+	rm -rf bin/image && mkdir -p bin/image/etc/ssl/certs bin/image/tmp && chmod 1777 bin/image/tmp
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/image/sluice ./cmd/sluice
+	@for f in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do \
+	  if [ -f $$f ]; then cp $$f bin/image/etc/ssl/certs/ca-certificates.crt; break; fi; done
+	@if command -v docker >/dev/null; then docker build -t sluice .; elif command -v podman >/dev/null; then podman build -t sluice .; \
+	  else echo "no builder here: bin/image has what the image holds"; fi
 
 schema: ## writes docs/schema from the Go types
 	$(GO) test ./hydrate/fleet -run TestSchemas -update

@@ -59,7 +59,7 @@ func (j *job) comment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if done, err := publish.Logged(ctx, j.forge, j.place.Repo, number, "", c.ID); err != nil || done {
+	if done, err := publish.Logged(ctx, j.forge, j.place.Repo, number, c.ID); err != nil || done {
 		return err
 	}
 	if err := j.forge.React(ctx, j.place.Repo, number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
@@ -72,7 +72,7 @@ func (j *job) comment(ctx context.Context) error {
 	for _, p := range problems {
 		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + hint(p.Hint), At: c.Created})
 	}
-	if err := publish.Log(ctx, j.forge, j.place.Repo, number, "", c.ID, entries...); err != nil {
+	if err := publish.Log(ctx, j.forge, j.place.Repo, number, c.ID, entries...); err != nil {
 		return err
 	}
 	reaction := forge.Rocket

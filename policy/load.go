@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -48,12 +49,11 @@ type Engine struct {
 	schemaSpec schemaSpec
 	rego       *regoRules
 	admission  []*admissionPolicy
-	digest     string
 }
 
 // Load reads the folder policy of a source repository. All that is wrong is told at once, as Problems. A missing folder is an
 // empty one: the built-in rules hold.
-func Load(repository fs.FS, o Options) (*Engine, error) {
+func Load(ctx context.Context, repository fs.FS, o Options) (*Engine, error) {
 	l := &loader{engine: &Engine{options: o, rules: map[string]ruleSpec{}, known: map[string]Rule{}}}
 	for _, r := range BuiltIn() {
 		l.engine.known[r.ID] = r
@@ -70,7 +70,7 @@ func Load(repository fs.FS, o Options) (*Engine, error) {
 			l.yamlFile(f)
 		}
 	}
-	l.finish()
+	l.finish(ctx)
 	if len(l.problems) > 0 {
 		return nil, l.problems
 	}
@@ -121,7 +121,6 @@ type document struct {
 	file   string
 	line   int
 	object manifest.Object
-	text   []byte
 }
 
 func (l *loader) errorf(at string, line int, format string, args ...any) {
@@ -196,7 +195,7 @@ func (l *loader) decode(f file, index int, into any) bool {
 	}
 	decoder.KnownFields(true)
 	if err := decoder.Decode(into); err != nil {
-		for _, line := range strings.Split(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n"), "\n") {
+		for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n"), "\n") {
 			l.errorf(f.name, 0, "%s", strings.TrimSpace(line))
 		}
 		return false
@@ -243,10 +242,10 @@ func (l *loader) policy(name string, line int, p *policyFile) {
 }
 
 // finish compiles what was read.
-func (l *loader) finish() {
+func (l *loader) finish(ctx context.Context) {
 	e := l.engine
 	var err error
-	if e.rego, err = loadRego(l.modules, e.parameters, e.options); err != nil {
+	if e.rego, err = loadRego(ctx, l.modules, e.parameters, e.options); err != nil {
 		l.problems = append(l.problems, strings.Split(err.Error(), "\n")...)
 	} else {
 		for _, r := range e.rego.rules {

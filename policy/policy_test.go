@@ -27,7 +27,7 @@ func day() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
 
 func load(t *testing.T, files map[string]string) *policy.Engine {
 	t.Helper()
-	e, err := policy.Load(tree(files), policy.Options{Now: day(), Environments: []string{"dev", "prod"}, Parallel: 2})
+	e, err := policy.Load(t.Context(), tree(files), policy.Options{Now: day(), Environments: []string{"dev", "prod"}, Parallel: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestExemptions(t *testing.T) {
 }
 
 func TestWhatIsWrongWithTheFiles(t *testing.T) {
-	_, err := policy.Load(tree(map[string]string{
+	_, err := policy.Load(t.Context(), tree(map[string]string{
 		"policy/a.yaml":    "apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: a}\nspec:\n  rules:\n    image-tag: {severty: error}\n",
 		"policy/b.yaml":    "apiVersion: sluice.dev/v1alpha1\nkind: Exemption\nmetadata: {name: b}\nspec: {rule: x, object: '*', reason: why, until: soon}\n",
 		"policy/c.rego":    "package main\ndeny contains msg if { msg := undefined_function(1) }\n",
@@ -210,7 +210,7 @@ func TestWhatIsWrongWithTheFiles(t *testing.T) {
 			t.Errorf("nothing says %q in:\n%v", part, err)
 		}
 	}
-	if _, err := policy.Load(tree(map[string]string{"policy/a.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: a}\nspec: {rules: {image-tags: {severity: error}}}\n"}), policy.Options{Now: day()}); err == nil || !strings.Contains(err.Error(), `no rule "image-tags"`) {
+	if _, err := policy.Load(t.Context(), tree(map[string]string{"policy/a.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: a}\nspec: {rules: {image-tags: {severity: error}}}\n"}), policy.Options{Now: day()}); err == nil || !strings.Contains(err.Error(), `no rule "image-tags"`) {
 		t.Errorf("an unknown rule: %v", err)
 	}
 }

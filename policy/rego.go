@@ -52,7 +52,7 @@ func capabilities() *ast.Capabilities {
 	return c
 }
 
-func loadRego(files []file, parameters map[string]any, o Options) (*regoRules, error) {
+func loadRego(ctx context.Context, files []file, parameters map[string]any, o Options) (*regoRules, error) {
 	r := &regoRules{modules: map[string]*ast.Module{}, severity: map[string]Severity{}, now: o.Now, data: map[string]any{"sluice": map[string]any{"parameters": jsonish(parameters)}}}
 	if len(files) == 0 {
 		return r, nil
@@ -79,7 +79,7 @@ func loadRego(files []file, parameters map[string]any, o Options) (*regoRules, e
 	if len(r.names) == 0 {
 		return r, nil
 	}
-	return r, r.prepare(compiler, max(1, min(o.Parallel, runtime.GOMAXPROCS(0))))
+	return r, r.prepare(ctx, compiler, max(1, min(o.Parallel, runtime.GOMAXPROCS(0))))
 }
 
 func regoErrors(err error) []string {
@@ -124,7 +124,7 @@ func (r *regoRules) collect(name string, m *ast.Module) {
 // title is the rule's METADATA title, if it has one.
 func title(m *ast.Module, rule *ast.Rule, id string) string {
 	for _, a := range m.Annotations {
-		if a.Title != "" && a.GetTargetPath() != nil && a.GetTargetPath().Equal(rule.Path()) {
+		if a.Title != "" && a.GetTargetPath() != nil && strings.HasSuffix(a.GetTargetPath().String(), "."+string(rule.Head.Ref()[0].Value.(ast.Var))) {
 			return a.Title
 		}
 	}
@@ -164,7 +164,7 @@ func (u *uses) note(ref ast.Ref) {
 	}
 }
 
-func (r *regoRules) prepare(compiler *ast.Compiler, n int) error {
+func (r *regoRules) prepare(ctx context.Context, compiler *ast.Compiler, n int) error {
 	parts := make([]string, len(r.names))
 	for i, id := range r.names {
 		parts[i] = fmt.Sprintf("%q: [v | v := %s]", id, ast.MustParseRef("data."+id))
@@ -173,7 +173,7 @@ func (r *regoRules) prepare(compiler *ast.Compiler, n int) error {
 	r.evaluator = make(chan *evaluator, n)
 	for range n {
 		store := inmem.NewFromObjectWithOpts(r.data, inmem.OptRoundTripOnWrite(false))
-		q, err := rego.New(rego.Query(query), rego.Compiler(compiler), rego.Store(store), rego.StrictBuiltinErrors(true)).PrepareForEval(context.Background())
+		q, err := rego.New(rego.Query(query), rego.Compiler(compiler), rego.Store(store), rego.StrictBuiltinErrors(true)).PrepareForEval(ctx)
 		if err != nil {
 			return err
 		}

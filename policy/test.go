@@ -28,7 +28,7 @@ type TestResult struct {
 // Test runs the tests of the fleet's rules: rules named test_ in policy/*.rego, as conftest and opa run them. run selects by
 // a regular expression on the name; "" is all.
 func Test(ctx context.Context, repository fs.FS, run string, o Options) ([]TestResult, error) {
-	e, err := Load(repository, o)
+	e, err := Load(ctx, repository, o)
 	if err != nil {
 		return nil, err
 	}

@@ -242,7 +242,7 @@ type Deliveries interface {
 }
 
 // Forge is a forge with all its roles: what an adapter is and a service is wired with.
-type Forge interface {
+type Forge interface { //nolint:interfacebloat // all roles; nobody asks for it but the wiring
 	MergeRequests
 	Requests
 	Comments

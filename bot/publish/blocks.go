@@ -63,8 +63,8 @@ func Journey(ctx context.Context, f Forge, repo forge.Repository, number int, id
 }
 
 // Log adds what became of a comment's commands to the log, and that the comment is done.
-func Log(ctx context.Context, f Forge, repo forge.Repository, number int, id string, comment int64, entries ...report.CommandEntry) error {
-	return edit(ctx, f, repo, number, id, func(body string) string {
+func Log(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64, entries ...report.CommandEntry) error {
+	return edit(ctx, f, repo, number, "", func(body string) string {
 		old := block(body, blockLog)
 		if slices.Contains(logged(old), comment) {
 			return body
@@ -104,8 +104,8 @@ func logged(log string) []int64 {
 }
 
 // Logged says whether a comment's commands are done.
-func Logged(ctx context.Context, f Forge, repo forge.Repository, number int, id string, comment int64) (bool, error) {
-	own, err := find(ctx, f, repo, number, id)
+func Logged(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64) (bool, error) {
+	own, err := find(ctx, f, repo, number, "")
 	if err != nil || len(own) == 0 {
 		return false, err
 	}

@@ -22,6 +22,22 @@ type cautionItem struct {
 	message string
 }
 
+// add counts an effect of an object, by its index. Several of a kind count once.
+func (c *caution) add(g *diff.Group, o *diff.ObjectChange, effect int) {
+	e := o.Effects[effect]
+	if e.Risk.Rank() < c.risk.Rank() {
+		c.risk = e.Risk
+	}
+	if slices.ContainsFunc(o.Effects[:effect], func(other diff.Effect) bool { return other.Name == e.Name }) {
+		return
+	}
+	c.kinds++
+	c.total += len(g.Clusters)
+	if len(c.items) < cautionItems {
+		c.items = append(c.items, cautionItem{g, o, e.Message})
+	}
+}
+
 const cautionItems = 4 // of one kind; the others are counted
 
 // cautions are the effects of critical and high risk, by kind, the gravest first.
@@ -42,17 +58,7 @@ func cautions(c *diff.ChangeSet) []*caution {
 					byName[e.Name] = one
 					out = append(out, one)
 				}
-				if e.Risk.Rank() < one.risk.Rank() {
-					one.risk = e.Risk
-				}
-				if slices.ContainsFunc(o.Effects[:k], func(other diff.Effect) bool { return other.Name == e.Name }) {
-					continue // the object counts once
-				}
-				one.kinds++
-				one.total += len(g.Clusters)
-				if len(one.items) < cautionItems {
-					one.items = append(one.items, cautionItem{g, o, e.Message})
-				}
+				one.add(g, o, k)
 			}
 		}
 	}

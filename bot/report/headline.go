@@ -28,10 +28,10 @@ func LogBlock(entries []CommandEntry, earlier []string, most int) string {
 	fresh := LogRows(text)
 	rows := append(fresh, earlier...)
 	rows = rows[:min(len(rows), most)]
-	at := strings.Index(text, "<summary>")
+	before, _, _ := strings.Cut(text, "<summary>")
 	end := strings.Index(text, "</summary>")
 	head, _, _ := strings.Cut(text[end:], fresh[0])
-	return text[:at] + "<summary>" + count(len(rows), "command") + head + strings.Join(rows, "\n") + "\n\n</details>\n"
+	return before + "<summary>" + count(len(rows), "command") + head + strings.Join(rows, "\n") + "\n\n</details>\n"
 }
 
 // LogRows gives the rows of a command log.

@@ -168,10 +168,9 @@ func (l *ladder) giveHunks(room int, last bool) {
 
 // fullWithin is an object's full form within a size; "" if too little of it would be left. Its cost follows the size.
 func (l *ladder) fullWithin(o *diff.ObjectChange, room int) (text string, cut int) {
-	most := o.Lines
-	if most > room {
-		most = room // each line takes more than one character
-	}
+	most := min(o.Lines,
+		// each line takes more than one character
+		room)
 	for range 6 {
 		text, cut = full(o, most)
 		n := size(text)

@@ -296,9 +296,14 @@ func (m *markdown) cutLine() string {
 		one  string
 		rest string
 	}{
-		{c.Lines, "line", " of diffs left out"}, {c.Paths, "object", " by changed paths alone"}, {c.Named, "object", " by name alone"},
-		{c.Counted, "object", " counted alone"}, {c.Groups, "group", " without a row"}, {c.AppRows, "app", " without a row"},
-		{c.Findings, "finding", " counted alone"}, {c.Others, "entry", " counted alone"},
+		{c.Lines, "line", " of diffs left out"},
+		{c.Paths, "object", " by changed paths alone"},
+		{c.Named, "object", " by name alone"},
+		{c.Counted, "object", " counted alone"},
+		{c.Groups, "group", " without a row"},
+		{c.AppRows, "app", " without a row"},
+		{c.Findings, "finding", " counted alone"},
+		{c.Others, "entry", " counted alone"},
 	} {
 		switch {
 		case p.n > 1 && p.one == "entry":

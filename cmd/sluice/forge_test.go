@@ -67,9 +67,9 @@ func forgeCommand(ts *testscript.TestScript, neg bool, args []string) {
 func startForge(ts *testscript.TestScript, kind string) {
 	f := &scriptForge{kind: kind}
 	dir := ts.MkAbs("origin.git")
-	ts.Check(exec.Command("git", "init", "-q", "--bare", "-b", "main", dir).Run()) //nolint:noctx // a moment
-	ts.Check(exec.Command("git", "-C", dir, "config", "http.receivepack", "true").Run())
-	ts.Check(exec.Command("git", "-C", dir, "config", "uploadpack.allowAnySHA1InWant", "true").Run())
+	ts.Check(exec.Command("git", "init", "-q", "--bare", "-b", "main", dir).Run())                    //nolint:noctx // a moment
+	ts.Check(exec.Command("git", "-C", dir, "config", "http.receivepack", "true").Run())              //nolint:noctx // a moment
+	ts.Check(exec.Command("git", "-C", dir, "config", "uploadpack.allowAnySHA1InWant", "true").Run()) //nolint:noctx // a moment
 	gitServer(ts, false, nil)
 	if kind == "github" {
 		f.hub = fakegithub.New(fakegithub.Options{})

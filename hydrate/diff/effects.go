@@ -50,8 +50,6 @@ func (j *judgement) add(name EffectName, risk Risk, path, format string, args ..
 	j.change.Effects = append(j.change.Effects, Effect{Name: name, Risk: risk, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-func (j *judgement) kind() string { return j.change.ID.Kind }
-
 func (j *judgement) is(group string, kinds ...string) bool {
 	return j.change.ID.Group == group && slices.Contains(kinds, j.change.ID.Kind)
 }

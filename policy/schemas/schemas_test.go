@@ -52,7 +52,7 @@ func source(t *testing.T, c schemas.Config) *schemas.Source {
 
 func findings(t *testing.T, s policy.Schemas, text string) *policy.Result {
 	t.Helper()
-	e, err := policy.Load(fstest.MapFS{}, policy.Options{Now: time.Unix(0, 0), Schemas: s})
+	e, err := policy.Load(t.Context(), fstest.MapFS{}, policy.Options{Now: time.Unix(0, 0), Schemas: s})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,10 +137,10 @@ func annotations(in []forge.Annotation) []*github.CheckRunAnnotation {
 		}
 		line := max(a.Line, 1)
 		note := &github.CheckRunAnnotation{
-			Path: &a.Path, StartLine: &line, EndLine: &line, AnnotationLevel: &level, Message: github.String(cut(a.Message, maxAnnotationText)),
+			Path: &a.Path, StartLine: &line, EndLine: &line, AnnotationLevel: &level, Message: new(cut(a.Message, maxAnnotationText)),
 		}
 		if a.Title != "" {
-			note.Title = github.String(cut(a.Title, maxAnnotationTitle))
+			note.Title = new(cut(a.Title, maxAnnotationTitle))
 		}
 		out = append(out, note)
 	}
@@ -150,7 +150,7 @@ func annotations(in []forge.Annotation) []*github.CheckRunAnnotation {
 // checkRuns lists the latest runs of a commit; all names if name is "".
 func (f *Forge) checkRuns(ctx context.Context, p place, commit, name string) ([]*github.CheckRun, error) {
 	return pages(func(o github.ListOptions) ([]*github.CheckRun, *github.Response, error) {
-		options := &github.ListCheckRunsOptions{Filter: github.String("latest"), ListOptions: o}
+		options := &github.ListCheckRunsOptions{Filter: new("latest"), ListOptions: o}
 		if name != "" {
 			options.CheckName = &name
 		}

@@ -65,8 +65,7 @@ func (f *Forge) Redeliver(ctx context.Context, id int64) error {
 		return wrap(what, err)
 	}
 	_, _, err := f.client.Apps.RedeliverHookDelivery(repeating(carrying(ctx, f.app.jwt)), id)
-	var accepted *github.AcceptedError // GitHub does it in a moment
-	if errors.As(err, &accepted) {
+	if _, ok := errors.AsType[*github.AcceptedError](err); ok {
 		return nil
 	}
 	return wrap(what, err)

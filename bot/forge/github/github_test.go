@@ -78,8 +78,12 @@ func TestDeliveries(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for _, c := range []github.Config{
-		{Clock: time.Now}, {Token: "a"}, {Clock: time.Now, Token: "a", URL: "http://github.example.com/api/v3"}, {Clock: time.Now, Token: "a", URL: "https://u:p@github.example.com"},
-		{Clock: time.Now, App: &github.App{ID: 1, PrivateKey: []byte("no key")}}, {Clock: time.Now, Token: "a", App: &github.App{}},
+		{Clock: time.Now},
+		{Token: "a"},
+		{Clock: time.Now, Token: "a", URL: "http://github.example.com/api/v3"},
+		{Clock: time.Now, Token: "a", URL: "https://u:p@github.example.com"},
+		{Clock: time.Now, App: &github.App{ID: 1, PrivateKey: []byte("no key")}},
+		{Clock: time.Now, Token: "a", App: &github.App{}},
 	} {
 		if _, err := github.New(c); err == nil || strings.Contains(err.Error(), "u:p@") && !strings.Contains(err.Error(), "address") {
 			t.Errorf("%+v: %v", c, err)

@@ -146,7 +146,7 @@ func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, num
 	}
 	change := &github.PullRequest{Title: &title, Body: &body}
 	if close {
-		change.State = github.String("closed")
+		change.State = new("closed")
 	}
 	_, _, err = f.client.PullRequests.Edit(ctx, p.owner, p.name, number, change)
 	return wrap(what, err)

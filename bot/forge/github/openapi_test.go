@@ -157,7 +157,7 @@ func npmFile(spec, file string) ([]byte, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("npm", "pack", "--silent", "--pack-destination", dir, spec)
+	cmd := exec.CommandContext(context.Background(), "npm", "pack", "--silent", "--pack-destination", dir, spec)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return nil, errors.Join(errors.New("npm pack "+spec+": "+string(out)), err)

@@ -91,13 +91,9 @@ func (t *transport) redirect(req *http.Request, via []*http.Request) error {
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	m := mannerOf(ctx)
-	var body []byte
-	if req.Body != nil {
-		defer func() { _ = req.Body.Close() }() // a reader of memory
-		var err error
-		if body, err = io.ReadAll(req.Body); err != nil {
-			return nil, fmt.Errorf("read the request: %w", err)
-		}
+	body, err := whole(req)
+	if err != nil {
+		return nil, err
 	}
 	for try := 1; ; try++ {
 		if err := t.gate(ctx, m.cred.key()); err != nil {
@@ -131,6 +127,19 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
+}
+
+// whole reads a request's body, so that it can be sent again; nil if it has none.
+func whole(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	defer func() { _ = req.Body.Close() }() // a reader of memory
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read the request: %w", err)
+	}
+	return body, nil
 }
 
 // send makes one try.

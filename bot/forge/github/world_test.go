@@ -25,7 +25,10 @@ func TestContractWithApp(t *testing.T) { forgetest.Run(t, backend{app: true}) }
 
 type backend struct{ app bool }
 
-func (b backend) New(t *testing.T) forgetest.World { return newWorld(t, b.app) }
+func (b backend) New(t *testing.T) forgetest.World {
+	t.Helper()
+	return newWorld(t, b.app)
+}
 
 // signingKey is made once: it takes a while.
 var signingKey = sync.OnceValue(func() *rsa.PrivateKey {

@@ -17,7 +17,7 @@ func (f *Forge) CommentLimit() int { return commentLimit }
 
 // Comments implements forge.Comments. Notes that GitLab writes itself are none.
 func (f *Forge) Comments(ctx context.Context, repo forge.Repository, number int) ([]forge.Comment, error) {
-	o := &gitlab.ListMergeRequestNotesOptions{OrderBy: gitlab.Ptr("created_at"), Sort: gitlab.Ptr("asc")}
+	o := &gitlab.ListMergeRequestNotesOptions{OrderBy: new("created_at"), Sort: new("asc")}
 	notes, err := pages(func(p gitlab.ListOptions) ([]*gitlab.Note, *gitlab.Response, error) {
 		o.ListOptions = p
 		return f.client.Notes.ListMergeRequestNotes(repo.Path, number, o, with(ctx))

@@ -34,8 +34,8 @@ type Config struct {
 
 // Forge is GitLab. It is safe for concurrent use.
 type Forge struct {
-	client *gitlab.Client
-	job    bool // the credential is a job's
+	client *gitlab.Client //nolint:staticcheck // the library is given; its successor has the same API
+	job    bool           // the credential is a job's
 
 	mu       sync.Mutex
 	self     *forge.User
@@ -77,9 +77,9 @@ func New(c Config) (*Forge, error) {
 	}
 	f := &Forge{job: c.JobToken != "", projects: map[int]string{}, users: map[string]int{}}
 	if f.job {
-		f.client, err = gitlab.NewJobClient(c.JobToken, options...)
+		f.client, err = gitlab.NewJobClient(c.JobToken, options...) //nolint:staticcheck // see the field
 	} else {
-		f.client, err = gitlab.NewClient(c.Token, options...)
+		f.client, err = gitlab.NewClient(c.Token, options...) //nolint:staticcheck // see the field
 	}
 	if err != nil {
 		return nil, fmt.Errorf("gitlab: %w", err)

@@ -22,7 +22,10 @@ func TestContract(t *testing.T) { forgetest.Run(t, backend{}) }
 
 type backend struct{}
 
-func (backend) New(t *testing.T) forgetest.World { return newWorld(t) }
+func (backend) New(t *testing.T) forgetest.World {
+	t.Helper()
+	return newWorld(t)
+}
 
 // world is a GitLab on which nothing has happened yet.
 type world struct {

@@ -22,7 +22,7 @@ func (f *Forge) MergeRequest(ctx context.Context, repo forge.Repository, number 
 
 // OpenMergeRequests implements forge.MergeRequests.
 func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository, targetBranch string) ([]*forge.MergeRequest, error) {
-	o := &gitlab.ListProjectMergeRequestsOptions{State: gitlab.Ptr("opened"), OrderBy: gitlab.Ptr("created_at"), Sort: gitlab.Ptr("asc")}
+	o := &gitlab.ListProjectMergeRequestsOptions{State: new("opened"), OrderBy: new("created_at"), Sort: new("asc")}
 	if targetBranch != "" {
 		o.TargetBranch = &targetBranch
 	}
@@ -92,7 +92,7 @@ func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, num
 			return wrap(fmt.Sprintf("read merge request %s!%d", repo.Path, number), err)
 		}
 		if mr.State == "opened" { // a second close would be refused
-			o.StateEvent = gitlab.Ptr("close")
+			o.StateEvent = new("close")
 		}
 	}
 	_, _, err := f.client.MergeRequests.UpdateMergeRequest(repo.Path, number, o, with(ctx))

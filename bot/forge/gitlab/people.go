@@ -101,7 +101,7 @@ func (f *Forge) member(ctx context.Context, group, login string) (bool, error) {
 	if !missing(translated(err)) {
 		return false, err
 	}
-	if _, _, err := f.client.Groups.GetGroup(group, &gitlab.GetGroupOptions{WithProjects: gitlab.Ptr(false)}, with(ctx)); err != nil {
+	if _, _, err := f.client.Groups.GetGroup(group, &gitlab.GetGroupOptions{WithProjects: new(false)}, with(ctx)); err != nil {
 		return false, err
 	}
 	return false, nil

@@ -17,13 +17,13 @@ import (
 )
 
 //go:embed page.html
-var pageHTML string //nolint:gochecknoglobals // embedded, never changed
+var pageHTML string
 
 //go:embed page.css
-var pageCSS string //nolint:gochecknoglobals // embedded, never changed
+var pageCSS string
 
 //go:embed page.js
-var pageJS string //nolint:gochecknoglobals // embedded, never changed
+var pageJS string
 
 // view is what the template fills in.
 type view struct {

@@ -3,6 +3,7 @@ package page_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,21 +39,21 @@ func review(n int, text string) *report.Review {
 	}
 }
 
-func render(t testing.TB, r *report.Review) []byte {
-	t.Helper()
+func render(tb testing.TB, r *report.Review) []byte {
+	tb.Helper()
 	var b bytes.Buffer
 	if err := page.Write(&b, r); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b.Bytes()
 }
 
 // elements counts what an HTML parser sees.
-func elements(t testing.TB, text []byte) string {
-	t.Helper()
+func elements(tb testing.TB, text []byte) string {
+	tb.Helper()
 	doc, err := html.Parse(bytes.NewReader(text))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var out []string
 	for n := range doc.Descendants() {
@@ -101,7 +102,7 @@ func TestPageInADocument(t *testing.T) {
 	if err := os.WriteFile(file, render(t, review(many, "<b>bold</b> \u202e")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("node", "testdata/page_test.js", file)
+	cmd := exec.CommandContext(t.Context(), "node", "testdata/page_test.js", file)
 	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
 	out, err := cmd.Output()
 	if err != nil {
@@ -127,7 +128,8 @@ func TestPageInADocument(t *testing.T) {
 }
 
 func stderr(err error) string {
-	if exit, ok := err.(*exec.ExitError); ok {
+	exit := &exec.ExitError{}
+	if errors.As(err, &exit) {
 		return string(exit.Stderr)
 	}
 	return ""
@@ -148,7 +150,7 @@ func npm(t *testing.T, spec string) string {
 	if _, err := os.Stat(filepath.Join(modules, ".package-lock.json")); err == nil {
 		return modules
 	}
-	if out, err := exec.Command("npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir, spec).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir, spec).CombinedOutput(); err != nil {
 		t.Fatalf("npm install %s: %v\n%s", spec, err, out)
 	}
 	return modules

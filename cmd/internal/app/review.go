@@ -56,7 +56,7 @@ func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, 
 
 // Policy loads the policy of a source commit's tree. Its problems are policy.Problems.
 func (s *Session) Policy(ctx context.Context, tree gitstore.Hash, offline bool) (*policy.Engine, error) {
-	return loadPolicy(s.Store.Snapshot(ctx, tree), s.env, s.environments(ctx, tree), offline)
+	return loadPolicy(ctx, s.Store.Snapshot(ctx, tree), s.env, s.environments(ctx, tree), offline)
 }
 
 func (s *Session) environments(ctx context.Context, tree gitstore.Hash) []string {
@@ -71,7 +71,7 @@ func (s *Session) environments(ctx context.Context, tree gitstore.Hash) []string
 	return out
 }
 
-func loadPolicy(files fs.FS, env Environment, environments []string, offline bool) (*policy.Engine, error) {
+func loadPolicy(ctx context.Context, files fs.FS, env Environment, environments []string, offline bool) (*policy.Engine, error) {
 	o := policy.Options{Now: time.Now(), Environments: environments, Parallel: runtime.GOMAXPROCS(0)}
 	locations, err := policy.SchemaLocations(files)
 	if err != nil {
@@ -84,7 +84,7 @@ func loadPolicy(files fs.FS, env Environment, environments []string, offline boo
 		return nil, policy.Problems{err.Error()}
 	}
 	o.Schemas = source
-	return policy.Load(files, o)
+	return policy.Load(ctx, files, o)
 }
 
 // TestPolicy runs the tests of a tree's own rules.

@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-gitops/sluice/bot/ci"
 	"github.com/sluice-gitops/sluice/bot/forge"
@@ -47,13 +49,17 @@ do: what is missing is fetched. For a fork's merge request nothing is written to
 
 For a push to the trunk: hydrates and pushes the branches.
 
-The credential is GITHUB_TOKEN, or GITLAB_TOKEN (the job's own token cannot comment). Exit status: 0; 1 if something could
+The credential is GITHUB_TOKEN, or GITLAB_TOKEN (the job's own token cannot comment). Every flag can be given as a variable too:
+SLUICE_CI_COMMENT_ID is --comment-id. Exit status: 0; 1 if something could
 not be rendered or policy forbids the change.`,
 		Example: `  sluice ci
   sluice ci --artifacts reports --checks
   sluice ci --no-hydrate                 # reviews alone`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fromEnv(cmd, "SLUICE_CI_", o.Env.Getenv); err != nil {
+				return err
+			}
 			if err := c.check(); err != nil {
 				return err
 			}
@@ -74,6 +80,23 @@ not be rendered or policy forbids the change.`,
 	f.StringSliceVar(&c.hydrateEnvs, "hydrate-env", nil, "`environments` to write on the trunk (default those without `after`)")
 	f.IntVar(&c.perPush, "refs-per-push", 0, "most `refs` in one push (default all); GitLab sends webhooks for at most 3")
 	return cmd
+}
+
+// fromEnv sets the flags that the call leaves out from variables: an action and a template of a job hand their inputs over so,
+// without a shell that could read more into them.
+func fromEnv(cmd *cobra.Command, prefix string, getenv func(string) string) error {
+	var first error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		name := prefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value := getenv(name)
+		if f.Changed || value == "" || first != nil {
+			return
+		}
+		if err := cmd.Flags().Set(f.Name, value); err != nil {
+			first = &exitError{ExitUsage, fmt.Errorf("%s: %w", name, err)}
+		}
+	})
+	return first
 }
 
 func (c *ciOptions) run(ctx context.Context, o IO) error {

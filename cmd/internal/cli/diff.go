@@ -256,7 +256,10 @@ func (f reportFiles) write(rev *report.Review) error {
 			_, err := io.WriteString(w, text+"\n")
 			return err
 		}},
-		{f.html, page.Write}, {f.json, data.JSON}, {f.sarif, data.SARIF}, {f.junit, data.JUnit},
+		{f.html, page.Write},
+		{f.json, data.JSON},
+		{f.sarif, data.SARIF},
+		{f.junit, data.JUnit},
 	} {
 		if one.name == "" {
 			continue

@@ -145,7 +145,7 @@ func (s *Server) PushPR(path string, number int) (string, error) {
 		if p.head.git == nil {
 			s.grow(p.head, p.headRef)
 		}
-		before, _ := s.refresh(r, p)
+		before := s.refresh(r, p)
 		head = p.headSHA
 		s.pullEvent(r, p, "synchronize", p.author, before)
 		return nil

@@ -150,10 +150,10 @@ func (s *Server) grow(r *repository, branch string) string {
 	return sha
 }
 
-// refresh takes a pull request's heads from its branches, as far as it is open; true if the head moved.
-func (s *Server) refresh(r *repository, p *pull) (before string, moved bool) {
+// refresh takes a pull request's heads from its branches, as far as it is open, and gives the head before.
+func (s *Server) refresh(r *repository, p *pull) (before string) {
 	if p.closed {
-		return p.headSHA, false
+		return p.headSHA
 	}
 	if tip := r.tip(p.baseRef); tip != "" {
 		p.baseSHA = tip
@@ -161,7 +161,7 @@ func (s *Server) refresh(r *repository, p *pull) (before string, moved bool) {
 	before = p.headSHA
 	tip := p.head.tip(p.headRef)
 	if tip == "" || tip == before {
-		return before, false
+		return before
 	}
 	p.headSHA, p.heads[tip] = tip, true
 	if r.git != nil {
@@ -170,5 +170,5 @@ func (s *Server) refresh(r *repository, p *pull) (before string, moved bool) {
 		r.commits[tip] = true
 	}
 	p.updated = s.now()
-	return before, true
+	return before
 }

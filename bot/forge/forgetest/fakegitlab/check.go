@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -27,9 +28,7 @@ func userShape() map[string]string {
 }
 
 func with(base map[string]string, more map[string]string) map[string]string {
-	for k, v := range more {
-		base[k] = v
-	}
+	maps.Copy(base, more)
 	return base
 }
 

@@ -230,7 +230,9 @@ func (s *Server) Report(path, sha, login, state, name, description string) {
 	s.report(s.find(path), sha, state, name, description, "", s.ensure(login))
 }
 
-func (s *Server) report(p *project, sha, state, name, description, target string, who *user) *status {
+func (s *Server) report( //nolint:revive // what a status has
+	p *project, sha, state, name, description, target string, who *user,
+) *status {
 	now := s.now()
 	t := &status{id: s.id(), sha: sha, state: state, name: name, description: description, target: target, author: who, created: now}
 	if state != "pending" {

@@ -154,17 +154,16 @@ func (s *Server) grow(p *project, branch string) string {
 }
 
 // refresh takes a merge request's commits from its branches, as far as it is open.
-func (s *Server) refresh(p *project, m *mergeRequest) (before string, moved bool) {
-	before = m.head
+func (s *Server) refresh(p *project, m *mergeRequest) {
 	if m.state != "opened" {
-		return before, false
+		return
 	}
 	if tip := p.tip(m.target); tip != "" {
 		m.base = tip
 	}
 	tip := m.source.tip(m.sourceBranch)
-	if tip == "" || tip == before {
-		return before, false
+	if tip == "" || tip == m.head {
+		return
 	}
 	m.head, m.heads[tip] = tip, true
 	if p.git != nil {
@@ -173,7 +172,6 @@ func (s *Server) refresh(p *project, m *mergeRequest) (before string, moved bool
 		p.commits[tip] = true
 	}
 	m.updated = s.now()
-	return before, true
 }
 
 // level is what a user may do in a project: as a member of it or of a group above.

@@ -317,8 +317,8 @@ func (c *call) setStatus(p *project, sha string) answer {
 	if name == "" {
 		name = "default"
 	}
-	for i := len(p.statuses) - 1; i >= 0; i-- {
-		if old := p.statuses[i]; old.sha == sha && old.name == name {
+	for _, old := range slices.Backward(p.statuses) {
+		if old.sha == sha && old.name == name {
 			if old.state == state && (state == "pending" || state == "running") {
 				return problem(http.StatusBadRequest, "Cannot transition status via :"+map[string]string{"pending": "enqueue", "running": "run"}[state]+" from :"+state+" (Reason(s): Status cannot transition via \""+state+"\")")
 			}
