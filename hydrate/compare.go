@@ -129,7 +129,8 @@ type comparison struct {
 	writer  *gitstore.Writer
 	list    []*candidate
 	reader  *objectReader
-	outputs *fleet.Fleet // says where the branches are
+	outputs *fleet.Fleet             // says where the branches are
+	trees   map[string]gitstore.Hash // by digest: what a branch holds; zero if it must be rendered
 	out     *Comparison
 }
 
@@ -171,7 +172,7 @@ func (c *comparison) open(ctx context.Context) error {
 	if c.refs, err = h.Branches.List(ctx, c.outputs.BranchPrefixes()...); err != nil {
 		return err
 	}
-	c.states = map[string]*state{}
+	c.states, c.trees = map[string]*state{}, map[string]gitstore.Hash{}
 	c.sides = [2]map[string]*comparedSide{{}, {}}
 	c.writer, err = h.store.NewWriter()
 	return err

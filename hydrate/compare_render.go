@@ -90,8 +90,18 @@ func (c *comparison) side(i int, environment string, st *state) *comparedSide {
 	return side
 }
 
-// held is the tree that a branch holds for a digest; zero if it has another, or if somebody else wrote to it.
+// held is the tree that a branch holds for a digest; zero if it has another, or if somebody else wrote to it. A digest is looked for
+// on one cluster: if that does not have it, it is rendered, once for all that share it, which costs less than to ask them all.
 func (c *comparison) held(ctx context.Context, st *state, t *fleet.Target, digest string, read map[string]inputs) (gitstore.Hash, error) {
+	if tree, known := c.trees[digest]; known {
+		return tree, nil
+	}
+	tree, err := c.heldBy(ctx, st, t, digest, read)
+	c.trees[digest] = tree
+	return tree, err
+}
+
+func (c *comparison) heldBy(ctx context.Context, st *state, t *fleet.Target, digest string, read map[string]inputs) (gitstore.Hash, error) {
 	if !st.exists() || st.foreign != "" || st.record.Renderer != Epoch {
 		return gitstore.Hash{}, nil
 	}

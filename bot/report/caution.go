@@ -97,8 +97,6 @@ func effectWords(name diff.EffectName) string {
 		return "A hook runs"
 	case diff.EffectImage:
 		return "An image changes"
-	case diff.EffectSecret:
-		return "A secret changes"
 	}
 	return "Take care"
 }

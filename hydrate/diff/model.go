@@ -217,7 +217,6 @@ const (
 	EffectImage          EffectName = "image"
 	EffectHook           EffectName = "hook"
 	EffectRecreated      EffectName = "recreated"
-	EffectSecret         EffectName = "secret"
 )
 
 // Patterns joins where a group goes: `prod/* (80), staging/eu-* (3)`.

@@ -19,11 +19,12 @@ import (
 )
 
 func main() {
+	only := flag.String("only", "", "diff: only the diffs")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	keep := flag.String("keep", "", "folder to keep the fleets in")
 	flag.Parse()
-	if err := run(context.Background(), strings.Fields(*clusters), *apps, *keep); err != nil {
+	if err := run(context.Background(), strings.Fields(*clusters), *apps, *keep, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -42,7 +43,7 @@ type measured struct {
 	peak int64 // bytes, the largest of the process and its children
 }
 
-func run(ctx context.Context, sizes []string, apps int, keep string) error {
+func run(ctx context.Context, sizes []string, apps int, keep, only string) error {
 	b := &bench{ctx: ctx, sluice: os.Getenv("SLUICE_BIN"), helm: os.Getenv("HELM_BIN"), dir: keep}
 	if b.sluice == "" || b.helm == "" {
 		return errors.New("SLUICE_BIN and HELM_BIN are needed: run `make bench`")
@@ -56,6 +57,9 @@ func run(ctx context.Context, sizes []string, apps int, keep string) error {
 		b.dir = dir
 	}
 	fmt.Printf("%d processors, %s\n", runtime.NumCPU(), runtime.Version())
+	if only == "diff" {
+		return b.diffs(sizes, apps)
+	}
 	ones := map[int]time.Duration{}
 	for _, size := range sizes {
 		n, err := strconv.Atoi(size)
@@ -69,6 +73,9 @@ func run(ctx context.Context, sizes []string, apps int, keep string) error {
 	if ones[100] > 0 && ones[1000] > 0 {
 		fmt.Printf("\none cluster's value, 1,000 clusters against 100: %.2f × (to reach: 1.3)\n", ratio(ones[1000], ones[100]))
 	}
+	if err := b.diffs(sizes, apps); err != nil {
+		return err
+	}
 	return b.push(1000, 4000)
 }
 
@@ -80,7 +87,7 @@ func (b *bench) fleet(clusters, apps int) (time.Duration, error) {
 	fmt.Printf("\n== %d clusters × %d apps = %d targets, one value in ten of a cluster's own\n", clusters, apps, targets)
 	src := filepath.Join(b.dir, fmt.Sprintf("fleet-%d", clusters))
 	bare := src + ".git"
-	if err := generate(src, clusters, apps); err != nil {
+	if err := generate(src, clusters, apps, globalValues); err != nil {
 		return 0, err
 	}
 	for _, args := range [][]string{
@@ -246,7 +253,7 @@ func (b *bench) command(dir, name string, args ...string) (measured, error) {
 const globalValues = "replicas: 2\nimage: {repository: registry.example.com/app, tag: \"1.0\"}\nown: ${cluster.name}\nhost: app.example.com\nlevel: info\nport: 8080\ncpu: 100m\nmemory: 128Mi\nflag: \"on\"\n"
 
 // generate writes a fleet: one value in ten is the cluster's own, so that every target is rendered by itself.
-func generate(dir string, clusters, apps int) error {
+func generate(dir string, clusters, apps int, values string) error {
 	files := map[string]string{
 		"sluice.yaml": `apiVersion: sluice.dev/v1alpha1
 kind: Fleet
@@ -266,7 +273,7 @@ spec:
 	for i := range apps {
 		name := fmt.Sprintf("app-%02d", i)
 		files["apps/"+name+"/app.yaml"] = fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: %s}\nspec:\n  namespace: %s\n  placement: {}\n  source:\n    helm: {path: charts/%s}\n", name, name, name)
-		files["apps/"+name+"/layers/global/values.yaml"] = globalValues
+		files["apps/"+name+"/layers/global/values.yaml"] = values
 		for file, text := range chart(name) {
 			files["charts/"+name+"/"+file] = text
 		}
