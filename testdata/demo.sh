@@ -41,6 +41,10 @@ run git diff -U0 HEAD~1 HEAD -- apps
 run sluice affected HEAD~1..HEAD
 run sluice explain --app shop --cluster prod-us-1 --value config.currency
 
+say "What a reviewer sees before anybody merges it: the objects, not the values"
+export SLUICE_OFFLINE=1
+run sluice diff HEAD~1..HEAD
+
 say "Hydrated again: only what the change reaches is rendered, only its branches move"
 run sluice hydrate --push --env dev,staging,prod
 
