@@ -1,0 +1,467 @@
+package webhook_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/webhook"
+)
+
+const (
+	secret  = "It's a Secret to Everybody"
+	other   = "the next secret, while they rotate"
+	signing = "whsec_plJ3nmyCDGBKInavdOK15jsl"
+)
+
+// sink keeps hints in memory.
+type sink struct {
+	mu    sync.Mutex
+	hints []webhook.Hint
+	notes map[string]bool
+	fail  error
+	slow  time.Duration
+}
+
+func (s *sink) Put(ctx context.Context, h webhook.Hint) error {
+	select {
+	case <-time.After(s.slow):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
+	s.hints = append(s.hints, h)
+	return nil
+}
+
+func (s *sink) Known(_ context.Context, id string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notes[id], nil
+}
+
+func (s *sink) Note(_ context.Context, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.notes == nil {
+		s.notes = map[string]bool{}
+	}
+	s.notes[id] = true
+	return nil
+}
+
+func (s *sink) got() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, h := range s.hints {
+		out = append(out, fmt.Sprintf("%s %s %s #%d c%d %s %t", h.Forge, h.Kind, h.Repository, h.Number, h.Comment, h.Ref, h.Force))
+	}
+	return out
+}
+
+func now() time.Time { return time.Unix(1731705121, 0) }
+
+func handler(tb testing.TB, s *sink, log io.Writer) http.Handler {
+	tb.Helper()
+	h, err := webhook.New(webhook.Config{
+		Endpoints: []webhook.Endpoint{
+			{Forge: "hub", Kind: "github", Path: "/hooks/hub", Secrets: []string{other, secret}},
+			{Forge: "lab", Kind: "gitlab", Path: "/hooks/lab", Secrets: []string{secret}, Signing: []string{signing}},
+		},
+		Sink: s, Clock: now, Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return h
+}
+
+func sign(key string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write(body)
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+func hub(event string, body []byte) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/hooks/hub", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-GitHub-Event", event)
+	r.Header.Set("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
+	r.Header.Set("X-Hub-Signature-256", sign(secret, body))
+	return r
+}
+
+func lab(event string, body []byte) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/hooks/lab", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Gitlab-Event", event)
+	r.Header.Set("X-Gitlab-Token", secret)
+	return r
+}
+
+func send(h http.Handler, r *http.Request) int {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code
+}
+
+// TestVectors: the examples of https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries and of
+// https://www.standardwebhooks.com, which GitLab's signatures follow.
+func TestVectors(t *testing.T) {
+	const vector = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+	if got := sign(secret, []byte("Hello, World!")); got != vector {
+		t.Errorf("the test's own signature is %s", got)
+	}
+	h := handler(t, &sink{}, io.Discard)
+	r := hub("ping", []byte("Hello, World!"))
+	r.Header.Set("X-Hub-Signature-256", vector)
+	if code := send(h, r); code != http.StatusOK {
+		t.Errorf("GitHub's example: %d", code)
+	}
+	body := []byte(`{"event_type":"ping","data":{"success":true}}`)
+	s := lab("Emoji Hook", body)
+	s.Header.Del("X-Gitlab-Token")
+	s.Header.Set("webhook-id", "msg_loFOjxBNrRLzqYUf")
+	s.Header.Set("webhook-timestamp", "1731705121")
+	s.Header.Set("webhook-signature", "v1,rAvfW3dJ/X/qxhsaXPOyyCGmRKsaKWcsNccKXlIktD0=")
+	if code := send(h, s); code != http.StatusOK {
+		t.Errorf("the example of Standard Webhooks: %d", code)
+	}
+}
+
+func TestHints(t *testing.T) {
+	for _, c := range []struct {
+		kind, event, body string
+		code              int
+		want              string
+	}{
+		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/fleet"}}`, 202, "hub trunk acme/fleet #0 c0 main false"},
+		{"hub", "push", `{"ref":"refs/heads/gone","after":"0000000000000000000000000000000000000000","repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{"hub", "push", `{"ref":"refs/tags/v1","after":"a","repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{"hub", "pull_request", `{"action":"opened","pull_request":{"number":7},"repository":{"full_name":"acme/fleet"}}`, 202, "hub review acme/fleet #7 c0  false"},
+		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false"},
+		{"hub", "issue_comment", `{"action":"edited","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{"hub", "issue_comment", `{"action":"created","issue":{"number":7},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{"hub", "check_run", `{"action":"rerequested","check_run":{"pull_requests":[{"number":3}]},"repository":{"full_name":"acme/fleet"}}`, 202, "hub review acme/fleet #3 c0  true"},
+		{"hub", "check_suite", `{"action":"rerequested","check_suite":{"pull_requests":[]},"repository":{"full_name":"acme/fleet"}}`, 202, "hub sweep acme/fleet #0 c0  true"},
+		{"hub", "installation", `{"action":"created"}`, 202, "hub sweep  #0 c0  false"},
+		{"hub", "star", `{}`, 200, ""},
+		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"../../etc"}}`, 400, ""},
+		{"hub", "push", `not json`, 400, ""},
+		{"lab", "Push Hook", `{"object_kind":"push","ref":"refs/heads/main","after":"a","project":{"path_with_namespace":"acme/sub/fleet"}}`, 202, "lab trunk acme/sub/fleet #0 c0 main false"},
+		{"lab", "System Hook", `{"event_name":"push","ref":"refs/heads/main","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab trunk acme/fleet #0 c0 main false"},
+		{"lab", "System Hook", `{"event_name":"user_create"}`, 200, ""},
+		{"lab", "Merge Request Hook", `{"object_kind":"merge_request","object_attributes":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab review acme/fleet #4 c0  false"},
+		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","action":"create"},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab comment acme/fleet #4 c9  false"},
+		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","action":"update"},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
+		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","system":true},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
+		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"Issue"},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
+		{"lab", "Pipeline Hook", `{"object_kind":"pipeline","object_attributes":{"id":1},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab trunk acme/fleet #0 c0  false"},
+		{"lab", "Emoji Hook", `{"object_kind":"emoji"}`, 200, ""},
+	} {
+		s := &sink{}
+		h := handler(t, s, io.Discard)
+		r := hub(c.event, []byte(c.body))
+		if c.kind == "lab" {
+			r = lab(c.event, []byte(c.body))
+		}
+		if code := send(h, r); code != c.code || strings.Join(s.got(), "|") != c.want {
+			t.Errorf("%s %s: %d %q, want %d %q", c.event, c.body, code, s.got(), c.code, c.want)
+		}
+	}
+}
+
+const push = `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/fleet"}}`
+
+func TestWhatIsRefused(t *testing.T) {
+	signed := func(stamp int64, key string) *http.Request {
+		body := []byte(`{"object_kind":"push","ref":"refs/heads/main","after":"a","project":{"path_with_namespace":"acme/fleet"}}`)
+		r := lab("Push Hook", body)
+		r.Header.Del("X-Gitlab-Token")
+		raw, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(key, "whsec_"))
+		mac := hmac.New(sha256.New, raw)
+		fmt.Fprintf(mac, "m.%d.%s", stamp, body)
+		r.Header.Set("webhook-id", "m")
+		r.Header.Set("webhook-timestamp", strconv.FormatInt(stamp, 10))
+		r.Header.Set("webhook-signature", "v1,AAAA v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+		return r
+	}
+	with := func(change func(r *http.Request)) *http.Request {
+		r := hub("push", []byte(push))
+		change(r)
+		return r
+	}
+	for name, c := range map[string]struct {
+		r    *http.Request
+		code int
+	}{
+		"good":                 {hub("push", []byte(push)), 202},
+		"the other secret":     {with(func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign(other, []byte(push))) }), 202},
+		"signed by GitLab":     {signed(now().Unix(), signing), 202},
+		"another key":          {signed(now().Unix(), "whsec_"+base64.StdEncoding.EncodeToString([]byte("wrong wrong wrong"))), 401},
+		"old":                  {signed(now().Add(-6*time.Minute).Unix(), signing), 401},
+		"from tomorrow":        {signed(now().Add(24*time.Hour).Unix(), signing), 401},
+		"no signature":         {with(func(r *http.Request) { r.Header.Del("X-Hub-Signature-256") }), 401},
+		"SHA-1":                {with(func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", "sha1=0000") }), 401},
+		"another body's":       {with(func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign(secret, []byte("x"))) }), 401},
+		"wrong secret":         {with(func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign("guess", []byte(push))) }), 401},
+		"no event":             {with(func(r *http.Request) { r.Header.Del("X-GitHub-Event") }), 400},
+		"a form":               {with(func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") }), 415},
+		"another method":       {httptest.NewRequest(http.MethodGet, "/hooks/hub", nil), 405},
+		"another path":         {httptest.NewRequest(http.MethodPost, "/hooks/hub/", nil), 404},
+		"GitLab without token": {func() *http.Request { r := lab("Push Hook", []byte(push)); r.Header.Del("X-Gitlab-Token"); return r }(), 401},
+		"GitLab's token wrong": {func() *http.Request {
+			r := lab("Push Hook", []byte(push))
+			r.Header.Set("X-Gitlab-Token", "x")
+			return r
+		}(), 401},
+		"GitHub's hook to GitLab": {func() *http.Request { r := hub("push", []byte(push)); r.URL.Path = "/hooks/lab"; return r }(), 400},
+		"too large":               {func() *http.Request { return hub("push", make([]byte, 26<<20)) }(), 413},
+	} {
+		s := &sink{}
+		if code := send(handler(t, s, io.Discard), c.r); code != c.code || (code >= 300) == (len(s.hints) > 0) {
+			t.Errorf("%s: %d, want %d; hints %v", name, code, c.code, s.got())
+		}
+	}
+}
+
+func TestNoSecretNoService(t *testing.T) {
+	for name, e := range map[string]webhook.Endpoint{
+		"none":       {Forge: "hub", Kind: "github", Path: "/h"},
+		"empty":      {Forge: "hub", Kind: "github", Path: "/h", Secrets: []string{""}},
+		"short":      {Forge: "hub", Kind: "github", Path: "/h", Secrets: []string{"hunter2"}},
+		"no whsec":   {Forge: "lab", Kind: "gitlab", Path: "/h", Signing: []string{"0123456789abcdef"}},
+		"other kind": {Forge: "x", Kind: "gitea", Path: "/h", Secrets: []string{secret}},
+		"no path":    {Forge: "x", Kind: "github", Path: "h", Secrets: []string{secret}},
+	} {
+		if _, err := webhook.New(webhook.Config{Endpoints: []webhook.Endpoint{e}, Sink: &sink{}, Clock: now, Log: slog.New(slog.DiscardHandler)}); err == nil {
+			t.Errorf("%s starts", name)
+		}
+	}
+}
+
+func TestReplays(t *testing.T) {
+	s := &sink{}
+	h := handler(t, s, io.Discard)
+	codes := []int{send(h, hub("push", []byte(push))), send(h, hub("push", []byte(push)))}
+	again := hub("push", []byte(push))
+	again.Header.Set("X-GitHub-Delivery", "another")
+	codes = append(codes, send(h, again))
+	if !slices.Equal(codes, []int{202, 200, 200}) || len(s.hints) != 1 {
+		t.Errorf("%v, %d hints", codes, len(s.hints))
+	}
+}
+
+func TestQueueThatDoesNotTakeIt(t *testing.T) {
+	s := &sink{fail: errors.New("disk full")}
+	h := handler(t, s, io.Discard)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, hub("push", []byte(push)))
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	s.fail = nil
+	if code := send(h, hub("push", []byte(push))); code != http.StatusAccepted || len(s.hints) != 1 {
+		t.Errorf("sent again: %d, %d hints: it was taken for known", code, len(s.hints))
+	}
+	slow := &sink{slow: time.Minute}
+	began := time.Now()
+	if code := send(handler(t, slow, io.Discard), hub("push", []byte(push))); code != http.StatusServiceUnavailable || time.Since(began) > 2*time.Second {
+		t.Errorf("a slow queue: %d after %v", code, time.Since(began))
+	}
+}
+
+func TestLog(t *testing.T) {
+	var log bytes.Buffer
+	h := handler(t, &sink{}, &log)
+	r := hub("push", []byte(strings.Replace(push, `"a"`, `"hunter2"`, 1)))
+	r.URL.RawQuery = "token=hunter2"
+	r.Header.Set("X-GitHub-Delivery", "evil\nline hunter2")
+	r.Header.Set("Authorization", "hunter2")
+	send(h, r)
+	if text := log.String(); strings.Contains(text, "hunter2") || strings.Count(text, "\n") != 1 || !strings.Contains(text, "event=push") {
+		t.Errorf("log %q", text)
+	}
+}
+
+// TestExamples: every example of npm @octokit/webhooks-examples, which nobody here wrote, is accepted or ignored.
+func TestExamples(t *testing.T) {
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Skip("needs npm, which is not here")
+	}
+	data := npmFile(t, "@octokit/webhooks-examples@7.6.1", "package/api.github.com/index.json")
+	var events []struct {
+		Name     string            `json:"name"`
+		Examples []json.RawMessage `json:"examples"`
+	}
+	if err := json.Unmarshal(data, &events); err != nil {
+		t.Fatal(err)
+	}
+	s := &sink{}
+	h := handler(t, s, io.Discard)
+	sent, hints := 0, map[string]int{}
+	for _, e := range events {
+		for i, body := range e.Examples {
+			r := hub(e.Name, body)
+			r.Header.Set("X-GitHub-Delivery", fmt.Sprint(e.Name, " ", i))
+			before := len(s.hints)
+			if code := send(h, r); code != http.StatusOK && code != http.StatusAccepted {
+				t.Errorf("%s, example %d: %d", e.Name, i, code)
+			}
+			hints[e.Name] += len(s.hints) - before
+			sent++
+		}
+	}
+	for _, e := range []string{"push", "pull_request", "check_run", "check_suite", "merge_group", "installation"} {
+		if hints[e] == 0 {
+			t.Errorf("no example of %s gives a hint", e)
+		}
+	}
+	t.Logf("%d examples, hints %v", sent, hints)
+	if sent < 200 {
+		t.Errorf("only %d examples", sent)
+	}
+}
+
+func npmFile(t *testing.T, spec, file string) []byte {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "sluice-test", strings.NewReplacer("@", "-", "/", "-").Replace(spec))
+	kept := filepath.Join(dir, filepath.Base(file))
+	if data, err := os.ReadFile(kept); err == nil {
+		return data
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "npm", "pack", "--silent", "--pack-destination", dir, spec).CombinedOutput(); err != nil {
+		t.Fatalf("npm pack %s: %v\n%s", spec, err, out)
+	}
+	archives, _ := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	if len(archives) == 0 {
+		t.Fatal("no archive")
+	}
+	packed, err := os.Open(archives[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = packed.Close() }()
+	zip, err := gzip.NewReader(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(zip); ; {
+		h, err := r.Next()
+		if err != nil {
+			t.Fatalf("%s is not in %s: %v", file, spec, err)
+		}
+		if h.Name != file {
+			continue
+		}
+		data, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(kept, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+}
+
+func FuzzHandler(f *testing.F) {
+	f.Add("push", []byte(push), true)
+	f.Add("Note Hook", []byte(`{"object_attributes":{}}`), false)
+	f.Fuzz(func(t *testing.T, event string, body []byte, github bool) {
+		s := &sink{}
+		h := handler(t, s, io.Discard)
+		r := lab("x", body)
+		if github {
+			r = hub("x", body)
+			r.Header["X-Github-Event"] = []string{event}
+		} else {
+			r.Header["X-Gitlab-Event"] = []string{event}
+		}
+		if code := send(h, r); code >= 500 {
+			t.Fatalf("%q %q: %d", event, body, code)
+		}
+		for _, hint := range s.hints {
+			if strings.Contains(hint.Repository, "..") && strings.Contains(hint.Repository, "/../") || strings.ContainsAny(hint.Ref, "\n\x00") {
+				t.Fatalf("%+v", hint)
+			}
+		}
+	})
+}
+
+// BenchmarkDeliveries sends 5,000 deliveries over 50 connections.
+func BenchmarkDeliveries(b *testing.B) {
+	s := &sink{}
+	server := httptest.NewServer(handler(b, s, io.Discard))
+	defer server.Close()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 50}}
+	for b.Loop() {
+		const deliveries, connections = 5000, 50
+		took := make([]time.Duration, deliveries)
+		var next atomic.Int64
+		var group sync.WaitGroup
+		began := time.Now()
+		for range connections {
+			group.Go(func() {
+				for i := next.Add(1) - 1; i < deliveries; i = next.Add(1) - 1 {
+					body := []byte(strings.Replace(push, `"a"`, fmt.Sprintf(`"%d-%d"`, time.Now().UnixNano(), i), 1))
+					r := hub("push", body)
+					out, err := http.NewRequestWithContext(b.Context(), http.MethodPost, server.URL+"/hooks/hub", bytes.NewReader(body))
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					out.Header = r.Header
+					out.Header.Set("X-GitHub-Delivery", fmt.Sprint(time.Now().UnixNano(), "-", i))
+					start := time.Now()
+					resp, err := client.Do(out)
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, resp.Body)
+					_ = resp.Body.Close()
+					took[i] = time.Since(start)
+				}
+			})
+		}
+		group.Wait()
+		slices.Sort(took)
+		b.ReportMetric(deliveries/time.Since(began).Seconds(), "accepted/s")
+		b.ReportMetric(float64(took[deliveries*99/100].Milliseconds()), "p99-ms")
+	}
+}
