@@ -446,9 +446,11 @@ func testDrain(t *testing.T, o opener) {
 	if err := receive(t, "the cause", causes); !errors.Is(err, ErrDraining) {
 		t.Errorf("cause %v", err)
 	}
-	if s := stats(t, q); s.Depth != 1 || s.InFlight != 0 {
-		t.Errorf("after the drain: %+v", s)
-	}
+	// A cluster's follower may tell the numbers a moment late.
+	eventually(t, "one hint left and no lease", func() bool {
+		s := stats(t, q)
+		return s.Depth == 1 && s.InFlight == 0
+	})
 	again := make(chan int, 10)
 	running(t, q, 2, func(_ context.Context, h Hint) error { again <- h.Number; return nil })
 	if n := receive(t, "the hint that was cut off", again); n != 2 {
