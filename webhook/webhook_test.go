@@ -110,7 +110,7 @@ func sign(key string, body []byte) string {
 }
 
 func hub(event string, body []byte) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, "/hooks/hub", bytes.NewReader(body))
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/hooks/hub", bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-GitHub-Event", event)
 	r.Header.Set("X-GitHub-Delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958")
@@ -119,7 +119,7 @@ func hub(event string, body []byte) *http.Request {
 }
 
 func lab(event string, body []byte) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, "/hooks/lab", bytes.NewReader(body))
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/hooks/lab", bytes.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-Gitlab-Event", event)
 	r.Header.Set("X-Gitlab-Token", secret)
@@ -234,8 +234,8 @@ func TestWhatIsRefused(t *testing.T) {
 		"wrong secret":         {with(func(r *http.Request) { r.Header.Set("X-Hub-Signature-256", sign("guess", []byte(push))) }), 401},
 		"no event":             {with(func(r *http.Request) { r.Header.Del("X-GitHub-Event") }), 400},
 		"a form":               {with(func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") }), 415},
-		"another method":       {httptest.NewRequest(http.MethodGet, "/hooks/hub", nil), 405},
-		"another path":         {httptest.NewRequest(http.MethodPost, "/hooks/hub/", nil), 404},
+		"another method":       {httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/hooks/hub", nil), 405},
+		"another path":         {httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/hooks/hub/", nil), 404},
 		"GitLab without token": {func() *http.Request { r := lab("Push Hook", []byte(push)); r.Header.Del("X-Gitlab-Token"); return r }(), 401},
 		"GitLab's token wrong": {func() *http.Request {
 			r := lab("Push Hook", []byte(push))
