@@ -103,13 +103,17 @@ type Settings struct {
 	URL        func(number int) string
 }
 
+// Forges are the configured forges by name.
+type Forges interface {
+	Forge(name string) (Forge, bool)
+}
+
 // Config of a Bot.
 type Config struct {
-	Forges     map[string]Forge
+	Forges     Forges
 	Workspaces Workspaces
 	Settings   func(Place) Settings
 	Again      func(ctx context.Context, t Task) error // hands out another task
-	Places     func(ctx context.Context) ([]Place, error)
 	Clock      func() time.Time
 	Log        *slog.Logger
 	Observe    func(what, result string, took time.Duration) // nil: nobody counts
@@ -135,7 +139,7 @@ var ErrUnknownForge = errors.New("no such forge is configured")
 
 // Do does a task.
 func (b *Bot) Do(ctx context.Context, t Task) error {
-	f, ok := b.Forges[t.Place.Forge]
+	f, ok := b.Forges.Forge(t.Place.Forge)
 	if !ok {
 		return fmt.Errorf("%s: %w", t.Place, ErrUnknownForge)
 	}

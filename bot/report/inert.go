@@ -281,3 +281,6 @@ func row(cells ...string) string {
 	out.WriteByte('\n')
 	return out.String()
 }
+
+// Block is a block of text as it is, in which nothing is live.
+func Block(lines []string) string { return fence("text", lines) }

@@ -38,6 +38,7 @@ type Options struct {
 	RenderTimeout time.Duration
 	RenderMemory  int64 // bytes
 	PlainHTTP     []string
+	Pool          *renderer.Pool // shared with others; nil: the session's own
 }
 
 // Session is an open repository with all that renders it. Close frees it.
@@ -89,12 +90,20 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 		UserAgent:   "sluice/" + Version(),
 		PlainHTTP:   o.PlainHTTP,
 	})
-	s.pool = renderer.NewPool(renderer.PoolOptions{
-		Command: []string{s.env.Executable, ChildCommand, fmt.Sprintf("--memory=%d", o.RenderMemory)},
-		Size:    o.Jobs, Timeout: o.RenderTimeout, MemoryLimit: o.RenderMemory,
-	})
+	pool := o.Pool
+	if pool == nil {
+		s.pool = newPool(s.env, o)
+		pool = s.pool
+	}
 	s.Hydrator = hydrate.New(hydrate.Config{
-		Store: s.Store, Branches: s.Store.Local(), Renderer: s.pool, Archives: s.Fetcher, Jobs: o.Jobs, Version: Version(), Progress: progress,
+		Store: s.Store, Branches: s.Store.Local(), Renderer: pool, Archives: s.Fetcher, Jobs: o.Jobs, Version: Version(), Progress: progress,
+	})
+}
+
+func newPool(env Environment, o Options) *renderer.Pool {
+	return renderer.NewPool(renderer.PoolOptions{
+		Command: []string{env.Executable, ChildCommand, fmt.Sprintf("--memory=%d", o.RenderMemory)},
+		Size:    o.Jobs, Timeout: o.RenderTimeout, MemoryLimit: o.RenderMemory,
 	})
 }
 
@@ -151,7 +160,9 @@ func (s *Session) UseSigner(file string) error {
 
 // Close ends render processes and closes the repository.
 func (s *Session) Close() {
-	s.pool.Close()
+	if s.pool != nil {
+		s.pool.Close()
+	}
 	_ = s.Store.Close()
 }
 

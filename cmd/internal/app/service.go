@@ -1,0 +1,435 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/github"
+	"github.com/sluice-gitops/sluice/bot/forge/gitlab"
+	"github.com/sluice-gitops/sluice/bot/queue"
+	"github.com/sluice-gitops/sluice/cmd/internal/config"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/webhook"
+)
+
+const renderMemory = 1 << 30
+
+// configured is a forge with its adapter.
+type configured struct {
+	config.Forge
+	adapter Forge
+	tokens  func(ctx context.Context, repo forge.Repository) (string, error) // of the GitHub App; nil without one
+	base    Environment
+}
+
+// environment gives Git the forge's credential: the one that pushes, or the one that reads.
+func (f *configured) environment(ctx context.Context, repo forge.Repository, push bool) (Environment, error) {
+	secret := f.GitToken
+	if push && f.PushToken.Set() {
+		secret = f.PushToken
+	}
+	token := string(secret.Bytes())
+	if token == "" {
+		token = string(f.Token.Bytes())
+	}
+	if token == "" && f.tokens != nil {
+		var err error
+		if token, err = f.tokens(ctx, repo); err != nil {
+			return Environment{}, err
+		}
+	}
+	user := "oauth2"
+	if f.Kind == "github" {
+		user = "x-access-token"
+	}
+	env, outer := f.base, f.base.Getenv
+	env.Getenv = func(name string) string {
+		switch name {
+		case "SLUICE_GIT_USERNAME":
+			return user
+		case "SLUICE_GIT_TOKEN":
+			return token
+		case "SLUICE_GIT_PASSWORD":
+			return ""
+		}
+		return outer(name)
+	}
+	return env, nil
+}
+
+func configure(f config.Forge, env Environment, transport http.RoundTripper, clock func() time.Time) (*configured, error) {
+	out := &configured{Forge: f, base: env}
+	agent := "sluice/" + Version()
+	if f.Kind == "gitlab" {
+		a, err := gitlab.New(gitlab.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport, Clock: clock, UserAgent: agent})
+		out.adapter = a
+		return out, err
+	}
+	c := github.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport, Clock: clock, UserAgent: agent}
+	if f.App.ID != 0 {
+		c.Token, c.App = "", &github.App{ID: f.App.ID, PrivateKey: f.App.Key.Bytes()}
+	}
+	a, err := github.New(c)
+	if err != nil {
+		return nil, err
+	}
+	out.adapter = a
+	if c.App != nil {
+		out.tokens = a.GitToken
+	}
+	return out, nil
+}
+
+// ServiceOptions are what a Service is made of.
+type ServiceOptions struct {
+	Env       Environment
+	Load      func() (*config.Config, error) // reads the configuration, again on Reload
+	Log       *slog.Logger
+	Transport http.RoundTripper // to forges; nil is each adapter's own
+	Clock     func() time.Time  // nil is the system's
+	Retry     time.Duration     // wait after a first failure; 0 is the queue's default
+}
+
+// Service receives webhooks and does what they ask for, on one machine or many.
+type Service struct {
+	o       ServiceOptions
+	config  *config.Config // as it was at the start: what a reload does not change
+	log     *slog.Logger
+	clock   func() time.Time
+	key     []byte
+	jobs    int
+	pool    *renderer.Pool
+	mirrors *mirrors
+	queue   *queue.Queue
+	bot     *bot.Bot
+	metrics *metrics
+	now     atomic.Pointer[reloadable]
+	seen    sync.Map // places that a hint named
+	since   time.Time
+}
+
+// reloadable is what a reload changes.
+type reloadable struct {
+	config *config.Config
+	forges map[string]*configured
+	hooks  http.Handler
+}
+
+func (s *Service) state() *reloadable { return s.now.Load() }
+
+// NewService opens the queue and makes all parts. Everything that is wrong with the configuration is told at once.
+func NewService(ctx context.Context, o ServiceOptions) (*Service, error) {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	c, err := o.Load()
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{o: o, config: c, log: o.Log, clock: o.Clock, key: c.Fingerprint.Bytes(), jobs: c.Jobs, since: o.Clock().Add(-time.Hour)}
+	if len(s.key) == 0 {
+		s.key = []byte(rand.Text())
+		s.log.Warn("no fingerprint key is configured: fingerprints of secrets change when the service starts again")
+	}
+	if s.jobs == 0 {
+		s.jobs = runtime.GOMAXPROCS(0)
+	}
+	s.metrics = newMetrics(s)
+	if err := s.apply(c); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	s.mirrors = &mirrors{dir: filepath.Join(c.Data, "mirrors"), most: int64(c.Mirrors), busy: map[string]int{}}
+	s.pool = newPool(o.Env, Options{Jobs: s.jobs, RenderTimeout: time.Minute, RenderMemory: renderMemory})
+	host, _ := os.Hostname()
+	s.queue, err = queue.Open(ctx, queue.Config{
+		URL: c.Queue.URL, Dir: filepath.Join(c.Data, "queue"), Replicas: c.Queue.Replicas, Credentials: c.Queue.Credentials, Name: host, Clock: o.Clock,
+		Log: o.Log, Grace: c.Drain, Backoff: o.Retry, OnPark: s.parked,
+	})
+	if err != nil {
+		s.pool.Close()
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	s.bot = bot.New(bot.Config{
+		Forges: botForges{s}, Workspaces: workspaces{s}, Settings: s.settings, Again: s.again, Clock: o.Clock, Log: o.Log, Observe: s.metrics.task,
+	})
+	return s, nil
+}
+
+// apply makes what a configuration says of forges and hooks.
+func (s *Service) apply(c *config.Config) error {
+	next := &reloadable{config: c, forges: map[string]*configured{}}
+	var endpoints []webhook.Endpoint
+	var problems []error
+	for _, f := range c.Forges {
+		one, err := configure(f, s.o.Env, s.metrics.transport(f.Name, s.o.Transport), s.clock)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("forge %s: %w", f.Name, err))
+			continue
+		}
+		next.forges[f.Name] = one
+		e := webhook.Endpoint{Forge: f.Name, Kind: f.Kind, Path: "/hooks/" + f.Name}
+		for _, secret := range f.Secrets {
+			e.Secrets = append(e.Secrets, string(secret.Bytes()))
+		}
+		for _, secret := range f.Signing {
+			e.Signing = append(e.Signing, string(secret.Bytes()))
+		}
+		endpoints = append(endpoints, e)
+	}
+	hooks, err := webhook.New(webhook.Config{Endpoints: endpoints, Sink: sink{s}, Clock: s.clock, Log: s.log, Observe: s.metrics.webhook})
+	if err = errors.Join(append(problems, err)...); err != nil {
+		return err
+	}
+	next.hooks = hooks
+	s.now.Store(next)
+	return nil
+}
+
+// Reload reads the configuration again: forges, secrets, repositories and settings. With an error all stays as it was.
+func (s *Service) Reload() error {
+	c, err := s.o.Load()
+	if err != nil {
+		return err
+	}
+	return s.apply(c)
+}
+
+// Run works until the context ends, then drains.
+func (s *Service) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.queue.Run(ctx, s.config.Workers, s.do) })
+	group.Go(func() error { s.every(ctx, s.config.Sweep, s.sweep); return nil })
+	group.Go(func() error { s.every(ctx, s.config.Promote, s.promotions); return nil })
+	err := group.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return err
+}
+
+// Close ends the queue and the render processes.
+func (s *Service) Close() error {
+	s.pool.Close()
+	return s.queue.Close()
+}
+
+func (s *Service) every(ctx context.Context, d time.Duration, do func(context.Context)) {
+	do(ctx)
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do(ctx)
+		}
+	}
+}
+
+// places are the repositories that are named in the configuration, and those that a webhook told of.
+func (s *Service) places() []bot.Place {
+	var out []bot.Place
+	add := func(p bot.Place) {
+		if !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	for name, f := range s.state().forges {
+		for _, pattern := range f.Repositories {
+			if !strings.ContainsAny(pattern, "*?[") {
+				add(bot.Place{Forge: name, Repo: forge.Repository{Path: pattern}})
+			}
+		}
+	}
+	s.seen.Range(func(key, _ any) bool {
+		if p, ok := key.(bot.Place); ok && s.knows(p) {
+			add(p)
+		}
+		return true
+	})
+	slices.SortFunc(out, func(a, b bot.Place) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
+
+func (s *Service) knows(p bot.Place) bool {
+	f := s.state().forges[p.Forge]
+	return f != nil && f.Has(p.Repo.Path)
+}
+
+// sweep has all repositories looked at, and on GitHub webhooks that did not arrive sent again.
+func (s *Service) sweep(ctx context.Context) {
+	for _, p := range s.places() {
+		if err := s.put(ctx, bot.Task{Place: p, Kind: bot.TaskSweep}, ""); err != nil && ctx.Err() == nil {
+			s.log.Error("sweep", "repository", p.String(), "error", err)
+		}
+	}
+	for name, f := range s.state().forges {
+		d, ok := f.adapter.(forge.Deliveries)
+		if !ok {
+			continue
+		}
+		began := s.clock()
+		failed, err := d.FailedDeliveries(ctx, s.since)
+		if err != nil {
+			if !errors.Is(err, forge.ErrUnsupported) && ctx.Err() == nil {
+				s.log.Warn("failed deliveries cannot be listed", "forge", name, "error", err)
+			}
+			continue
+		}
+		for _, one := range failed {
+			if err := d.Redeliver(ctx, one.ID); err != nil && ctx.Err() == nil {
+				s.log.Warn("a delivery cannot be sent again", "forge", name, "delivery", one.GUID, "error", err)
+			}
+		}
+		s.since = began.Add(-time.Minute)
+	}
+}
+
+// promotions has the trunks looked at: what a promotion waits for may have come.
+func (s *Service) promotions(ctx context.Context) {
+	for _, p := range s.places() {
+		if err := s.put(ctx, bot.Task{Place: p, Kind: bot.TaskTrunk}, ""); err != nil && ctx.Err() == nil {
+			s.log.Error("promotions", "repository", p.String(), "error", err)
+		}
+	}
+}
+
+func (s *Service) put(ctx context.Context, t bot.Task, id string) error {
+	return s.queue.Put(ctx, queue.Hint{
+		Place: t.Place.String(), Kind: string(t.Kind), Number: t.Number, Comment: t.Comment, Ref: t.Ref, Force: t.Force, ID: id, At: s.clock(),
+	})
+}
+
+func (s *Service) again(ctx context.Context, t bot.Task) error { return s.put(ctx, t, "") }
+
+// do does what a hint asks for. A rate limit is waited out, without counting as a failure.
+func (s *Service) do(ctx context.Context, h queue.Hint) error {
+	name, path, _ := strings.Cut(h.Place, ":")
+	p := bot.Place{Forge: name, Repo: forge.Repository{Path: path}}
+	if !s.knows(p) {
+		return nil // no longer, or never ours
+	}
+	s.seen.Store(p, true)
+	ctx, end := s.metrics.span(ctx, "task "+h.Kind, h)
+	err := s.bot.Do(ctx, bot.Task{Place: p, Kind: bot.Kind(h.Kind), Number: h.Number, Comment: h.Comment, Ref: h.Ref, Force: h.Force})
+	end(err)
+	if limit, ok := errors.AsType[*forge.RateLimitError](err); ok {
+		return &queue.Delay{Until: limit.Until, Err: err}
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Warn("task failed", "repository", h.Place, "kind", h.Kind, "number", h.Number, "delivery", h.ID, "error", err)
+	}
+	return err
+}
+
+// parked tells of a hint that failed too often: on the merge request, if it is one's.
+func (s *Service) parked(h queue.Hint, why error) {
+	s.log.Error("a task failed too often and is parked", "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", why)
+	name, path, _ := strings.Cut(h.Place, ":")
+	f := s.state().forges[name]
+	if h.Number == 0 || f == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	repo := forge.Repository{Path: path}
+	mr, err := f.adapter.MergeRequest(ctx, repo, h.Number)
+	if err != nil {
+		return
+	}
+	settings := s.settings(bot.Place{Forge: name, Repo: repo})
+	_ = f.adapter.SetStatus(ctx, repo, mr.Head, forge.Status{
+		Context: settings.Context, State: forge.Failure, Description: "Sluice failed on this again and again; its operators know. `/sluice retry` tries once more",
+	})
+}
+
+func (s *Service) settings(p bot.Place) bot.Settings {
+	f := s.state().forges[p.Forge]
+	if f == nil {
+		return bot.Settings{}
+	}
+	c := f.For(p.Repo.Path)
+	yes := func(b *bool, otherwise bool) bool {
+		if b == nil {
+			return otherwise
+		}
+		return *b
+	}
+	const previewCap = 2000
+	out := bot.Settings{
+		Context: c.Context, Drafts: yes(c.Drafts, true), Labels: c.Labels, SkipLabels: c.SkipLabels, Previews: yes(c.Previews, true),
+		PreviewCap: c.PreviewCap, PerPush: c.PerPush, Checks: yes(c.Checks, f.App.ID != 0),
+	}
+	if out.Context == "" {
+		out.Context = "sluice"
+	}
+	if out.PreviewCap == 0 {
+		out.PreviewCap = previewCap
+	}
+	return out
+}
+
+// botForges are the forges of the moment.
+type botForges struct{ s *Service }
+
+// Forge implements bot.Forges.
+func (b botForges) Forge(name string) (bot.Forge, bool) {
+	f := b.s.state().forges[name]
+	if f == nil {
+		return nil, false
+	}
+	return f.adapter, true
+}
+
+// sink takes the webhooks' hints.
+type sink struct{ s *Service }
+
+// Put implements webhook.Sink: hints on repositories that are not configured are dropped.
+func (k sink) Put(ctx context.Context, h webhook.Hint) error {
+	kind := map[webhook.Kind]bot.Kind{webhook.Review: bot.TaskReview, webhook.Trunk: bot.TaskTrunk, webhook.Comment: bot.TaskComment, webhook.Sweep: bot.TaskSweep}[h.Kind]
+	if h.Repository == "" {
+		for _, p := range k.s.places() {
+			if p.Forge == h.Forge {
+				if err := k.s.put(ctx, bot.Task{Place: p, Kind: kind}, h.ID); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	p := bot.Place{Forge: h.Forge, Repo: forge.Repository{Path: h.Repository}}
+	if !k.s.knows(p) {
+		return nil
+	}
+	k.s.seen.Store(p, true)
+	return k.s.put(ctx, bot.Task{Place: p, Kind: kind, Number: h.Number, Comment: h.Comment, Ref: h.Ref, Force: h.Force}, h.ID)
+}
+
+// Known implements webhook.Sink.
+func (k sink) Known(ctx context.Context, id string) (bool, error) { return k.s.queue.Known(ctx, id) }
+
+// Note implements webhook.Sink.
+func (k sink) Note(ctx context.Context, id string) error {
+	_, err := k.s.queue.Seen(ctx, id)
+	return err
+}

@@ -1,0 +1,389 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// mirrors are the clones of a service's repositories: one folder for each, opened by one task at a time, the one that was not used for
+// the longest time given up when they take more than they may. All of it can be deleted at any moment: Git has it.
+type mirrors struct {
+	dir  string
+	most int64 // bytes
+	mu   sync.Mutex
+	busy map[string]int
+}
+
+func (m *mirrors) folder(p bot.Place) string {
+	sum := sha256.Sum256([]byte(p.String()))
+	return filepath.Join(m.dir, p.Forge, strings.ReplaceAll(p.Repo.Path, "/", "_")+"-"+hex.EncodeToString(sum[:4]))
+}
+
+// take marks a folder as in use, makes room, and gives back how to end the use.
+func (m *mirrors) take(p bot.Place, now time.Time) (folder string, release func(), err error) {
+	folder = m.folder(p)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", nil, fmt.Errorf("mirror of %s: %w", p, err)
+	}
+	m.mu.Lock()
+	m.busy[folder]++
+	m.mu.Unlock()
+	_ = os.Chtimes(folder, now, now) // only for what is given up first
+	m.evict()
+	return folder, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.busy[folder]--; m.busy[folder] == 0 {
+			delete(m.busy, folder)
+		}
+	}, nil
+}
+
+// evict deletes the oldest mirrors that nobody uses until the rest fits.
+func (m *mirrors) evict() {
+	type one struct {
+		folder string
+		used   time.Time
+		size   int64
+	}
+	var all []one
+	var total int64
+	forges, _ := os.ReadDir(m.dir)
+	for _, f := range forges {
+		list, _ := os.ReadDir(filepath.Join(m.dir, f.Name()))
+		for _, e := range list {
+			folder := filepath.Join(m.dir, f.Name(), e.Name())
+			info, err := e.Info()
+			if err != nil {
+				continue
+			}
+			size := sizeOf(folder)
+			total += size
+			all = append(all, one{folder, info.ModTime(), size})
+		}
+	}
+	slices.SortFunc(all, func(a, b one) int { return a.used.Compare(b.used) })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, o := range all {
+		if total <= m.most {
+			return
+		}
+		if m.busy[o.folder] == 0 && os.RemoveAll(o.folder) == nil {
+			total -= o.size
+		}
+	}
+}
+
+func sizeOf(folder string) int64 {
+	var total int64
+	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil //nolint:nilerr // what cannot be read counts nothing
+		}
+		if info, err := d.Info(); err == nil {
+			total += info.Size()
+		}
+		return nil
+	})
+	return total
+}
+
+// workspace is a repository for one task of the bot.
+type workspace struct {
+	*Session
+	open    func(env Environment) (*Session, error)
+	forge   *configured
+	place   bot.Place
+	clock   func() time.Time
+	release func()
+	keyed   []byte
+	others  []*Session
+}
+
+// Close frees it.
+func (w *workspace) Close() {
+	for _, s := range w.others {
+		s.Close()
+	}
+	w.Session.Close()
+	w.release()
+}
+
+// Revision implements bot.Workspace.
+func (w *workspace) Revision(ctx context.Context, rev string) (gitstore.Commit, error) {
+	return w.Store.FetchRevision(ctx, rev)
+}
+
+// pushing makes the output of a source commit's fleet the place of the branches, with the credential that may push.
+func (w *workspace) pushing(ctx context.Context, tree gitstore.Hash) error {
+	env, err := w.forge.environment(ctx, w.place.Repo, true)
+	if err != nil {
+		return err
+	}
+	w.env = env
+	return w.UseRemote(ctx, gitstore.Commit{Tree: tree}, "")
+}
+
+// Review implements bot.Workspace.
+func (w *workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Review, *hydrate.PreviewResult, error) {
+	s := w.Session
+	if !r.Trusted {
+		env := w.env
+		env.Untrusted = true
+		other, err := w.open(env)
+		if err != nil {
+			return nil, nil, err
+		}
+		w.others = append(w.others, other)
+		s = other
+		for _, c := range []gitstore.Commit{r.Base, r.Head} { // what was fetched is in the same mirror
+			if _, err := s.Store.Commit(ctx, c.Hash); err != nil {
+				return nil, nil, err
+			}
+		}
+		if err := s.UseRemote(ctx, gitstore.Commit{Tree: r.Policy}, ""); err != nil {
+			return nil, nil, err
+		}
+	} else if err := w.pushing(ctx, r.Policy); err != nil {
+		return nil, nil, err
+	}
+	return s.Review(ctx, ReviewOptions{
+		Compare: hydrate.CompareRequest{Base: r.Base, Head: r.Head, Key: w.keyed, Preview: r.Preview}, Policy: r.Policy,
+	})
+}
+
+// Hydrate implements bot.Workspace.
+func (w *workspace) Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error) {
+	if err := w.pushing(ctx, r.Commit.Tree); err != nil {
+		return nil, err
+	}
+	return w.Session.Hydrate(ctx, r)
+}
+
+// Running implements bot.Workspace.
+func (w *workspace) Running(ctx context.Context, tree gitstore.Hash) ([]hydrate.Running, error) {
+	if err := w.pushing(ctx, tree); err != nil {
+		return nil, err
+	}
+	return w.Session.Running(ctx, tree)
+}
+
+// DropPreview implements bot.Workspace.
+func (w *workspace) DropPreview(ctx context.Context, branch string) error {
+	tip, err := w.Revision(ctx, "HEAD")
+	if err != nil {
+		return err
+	}
+	if err := w.pushing(ctx, tip.Tree); err != nil {
+		return err
+	}
+	return w.Session.DropPreview(ctx, branch)
+}
+
+// Answer implements bot.Workspace.
+func (w *workspace) Answer(ctx context.Context, o bot.Order) (string, error) {
+	switch o.Verb {
+	case command.VerbStatus:
+		return w.status(ctx, o)
+	case command.VerbExplain:
+		return w.explain(ctx, o)
+	}
+	return w.narrowed(ctx, o)
+}
+
+func (w *workspace) status(ctx context.Context, o bot.Order) (string, error) {
+	list, err := w.Running(ctx, o.Trunk.Tree)
+	if err != nil {
+		return "", err
+	}
+	rows := make([]report.JourneyRow, len(list))
+	for i, r := range list {
+		rows[i] = report.JourneyRow{Environment: r.Environment, State: "not rendered yet", Since: r.Since}
+		if !r.Source.IsZero() {
+			rows[i].Commit, rows[i].State = r.Source.String(), "runs it"
+		}
+		if r.Foreign != "" {
+			rows[i].Waits = r.Foreign
+		}
+	}
+	return report.JourneyBlock(rows), nil
+}
+
+func (w *workspace) explain(ctx context.Context, o bot.Order) (string, error) {
+	head, err := w.Revision(ctx, w.forge.adapter.MergeRequestRef(o.MR.Number))
+	if err != nil {
+		return "", err
+	}
+	f, _, err := w.Fleet(ctx, head.Tree)
+	if err != nil {
+		return "", fmt.Errorf("%w: the fleet of the merge request cannot be read", bot.ErrRefused)
+	}
+	a, ok := f.App(first(o.App))
+	c, found := f.Cluster(first(o.Clusters))
+	if !ok || !found || !f.Places(a, c) {
+		return "", fmt.Errorf("%w: the app %s does not go to a cluster %s", bot.ErrRefused, first(o.App), first(o.Clusters))
+	}
+	t := fleet.Target{App: a, Cluster: c}
+	defaults, err := w.Defaults(ctx, head.Tree, t, "")
+	if err != nil {
+		defaults = fleet.Defaults{}
+	}
+	chains, err := f.Explain(t, "", o.Path, defaults)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", bot.ErrRefused, err)
+	}
+	var lines []string
+	mask := diff.NewMasker(w.keyed)
+	for _, chain := range chains {
+		lines = append(lines, chain.Path)
+		for _, origin := range chain.Origins {
+			mark := "  "
+			if origin.Winner {
+				mark = "* "
+			}
+			layer := origin.Layer
+			if origin.Value != "" {
+				layer += "=" + origin.Value
+			}
+			lines = append(lines, fmt.Sprintf("  %s%s  %s  %s:%d", mark, layer, mask.Text(fmt.Sprint(origin.Set)), cmp.Or(origin.File, "-"), origin.Line))
+		}
+	}
+	const most = 300
+	if len(lines) > most {
+		lines = append(lines[:most], fmt.Sprintf("… and %d lines more: name a path", len(lines)-most))
+	}
+	return report.Block(lines), nil
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// narrowed is the review of the merge request, for some environments, apps and clusters.
+func (w *workspace) narrowed(ctx context.Context, o bot.Order) (string, error) {
+	head, err := w.Revision(ctx, w.forge.adapter.MergeRequestRef(o.MR.Number))
+	if err != nil {
+		return "", err
+	}
+	target, err := w.Revision(ctx, "refs/heads/"+o.MR.TargetBranch)
+	if err != nil {
+		return "", err
+	}
+	base, err := w.MergeBase(ctx, target, head)
+	if err != nil {
+		return "", err
+	}
+	if o.MR.Fork {
+		return "", fmt.Errorf("%w: the comment above has what may be shown of a fork", bot.ErrRefused)
+	}
+	r, _, err := w.Review(ctx, bot.ReviewRequest{Base: base, Head: head, Policy: target.Tree, Trusted: true})
+	if err != nil {
+		return "", err
+	}
+	if r.Changes != nil {
+		r.Changes.Groups = slices.DeleteFunc(r.Changes.Groups, func(g diff.Group) bool { return !narrow(&o, &g) })
+		r.Changes.Apps = slices.DeleteFunc(r.Changes.Apps, func(a diff.App) bool {
+			return !slices.ContainsFunc(r.Changes.Groups, func(g diff.Group) bool { return g.App == a.Name })
+		})
+	}
+	const margin = 2000
+	text, _ := report.Markdown(r, w.forge.adapter.CommentLimit()-margin)
+	return text, nil
+}
+
+func narrow(o *bot.Order, g *diff.Group) bool {
+	if len(o.App) > 0 && !slices.Contains(o.App, g.App) {
+		return false
+	}
+	if o.Env != "" && !slices.ContainsFunc(g.Where, func(r diff.Reach) bool { return r.Environment == o.Env }) {
+		return false
+	}
+	return len(o.Clusters) == 0 || slices.ContainsFunc(o.Clusters, func(c string) bool { return slices.Contains(g.Clusters, c) })
+}
+
+// workspaces opens repositories for the bot.
+type workspaces struct{ service *Service }
+
+// Open implements bot.Workspaces. A mirror that cannot be opened is thrown away and made again.
+func (w workspaces) Open(ctx context.Context, p bot.Place) (bot.Workspace, error) {
+	s := w.service
+	f := s.state().forges[p.Forge]
+	if f == nil {
+		return nil, bot.ErrUnknownForge
+	}
+	env, err := f.environment(ctx, p.Repo, false)
+	if err != nil {
+		return nil, fmt.Errorf("credential for %s: %w", p, err)
+	}
+	folder, release, err := s.mirrors.take(p, s.clock())
+	if err != nil {
+		return nil, err
+	}
+	open := func(env Environment) (*Session, error) {
+		outer := env.Getenv
+		env.Getenv = func(name string) string {
+			if name == "SLUICE_MIRROR_DIR" {
+				return folder
+			}
+			return outer(name)
+		}
+		return Open(ctx, env, Options{Repo: f.Git + "/" + p.Repo.Path + ".git", Jobs: s.jobs, RenderTimeout: time.Minute, RenderMemory: renderMemory, Pool: s.pool}, nil)
+	}
+	session, err := open(env)
+	if err == nil {
+		_, err = session.Store.FetchRevision(ctx, "HEAD")
+		if err != nil && !errors.Is(err, gitstore.ErrNotFound) && damaged(err) {
+			session.Close()
+			s.log.Warn("the mirror is damaged: it is made again", "repository", p.String(), "error", err)
+			if err = os.RemoveAll(folder); err == nil {
+				session, err = open(env)
+			}
+		} else {
+			err = nil // whoever needs the revision is told
+		}
+	}
+	if err != nil {
+		release()
+		return nil, fmt.Errorf("mirror of %s: %w", p, err)
+	}
+	return &workspace{Session: session, open: open, forge: f, place: p, clock: s.clock, release: release, keyed: s.key}, nil
+}
+
+// damaged says whether an error is of the mirror rather than of the server.
+func damaged(err error) bool {
+	text := err.Error()
+	for _, word := range []string{"packfile", "object not found", "zlib", "malformed", "corrupt", "invalid checksum", "unexpected EOF", "no such file"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// Order implements bot.Workspace.
+func (w *workspace) Order(ctx context.Context, o bot.Order) (string, error) {
+	return "", fmt.Errorf("%w: %s is not known here", bot.ErrRefused, o.Verb)
+}

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/cmd/internal/config"
+)
+
+type serveOptions struct {
+	file   string
+	format string
+	level  string
+	check  bool
+}
+
+func newServe(o IO) *cobra.Command {
+	var s serveOptions
+	c := &cobra.Command{
+		Use:   "serve --config FILE",
+		Short: "Receive webhooks and do what they ask for",
+		Long: `Runs the service: webhooks of GitHub and GitLab come in at /hooks/<name of the forge>; reviews, previews, hydrated branches
+and promotions go out. All state is in Git and on the forge; the data folder can be deleted at any moment.
+
+SIGHUP reads the configuration again; SIGTERM and SIGINT drain: no new work, running work gets time, then it ends.`,
+		Example: `  sluice serve --config /etc/sluice/config.yaml
+  sluice serve --config config.yaml --check      # only says what is wrong with the configuration`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), o) },
+	}
+	f := c.Flags()
+	f.StringVar(&s.file, "config", "", "configuration `file` (needed; SLUICE_CONFIG)")
+	f.StringVar(&s.format, "log", "text", "text or json")
+	f.StringVar(&s.level, "log-level", "info", "debug, info, warn or error")
+	f.BoolVar(&s.check, "check", false, "check the configuration and end")
+	return c
+}
+
+func (s *serveOptions) run(ctx context.Context, o IO) error {
+	if s.file == "" {
+		s.file = o.Env.Getenv("SLUICE_CONFIG")
+	}
+	if s.file == "" {
+		return &exitError{ExitUsage, errors.New("--config is needed: docs/service.md shows a configuration")}
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.level)); err != nil {
+		return &exitError{ExitUsage, fmt.Errorf("--log-level: %w", err)}
+	}
+	handler := slog.Handler(slog.NewTextHandler(o.Err, &slog.HandlerOptions{Level: level}))
+	if s.format == "json" {
+		handler = slog.NewJSONHandler(o.Err, &slog.HandlerOptions{Level: level})
+	}
+	log := slog.New(handler)
+	load := func() (*config.Config, error) {
+		data, err := os.ReadFile(s.file)
+		if err != nil {
+			return nil, err
+		}
+		return config.Parse(s.file, data, config.Sources{Getenv: o.Env.Getenv, Read: func(name string) ([]byte, error) { return os.ReadFile(name) }}) //nolint:gosec // the configuration names it
+	}
+	c, err := load()
+	if err != nil {
+		return err
+	}
+	if s.check {
+		fmt.Fprintf(o.Out, "%s: %d forges, no errors\n", s.file, len(c.Forges))
+		return nil
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	service, err := app.NewService(ctx, app.ServiceOptions{Env: o.Env, Load: load, Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := service.Close(); err != nil {
+			log.Error("close", "error", err)
+		}
+	}()
+	if c.Tracing != "" {
+		end, err := service.Trace(ctx, c.Tracing)
+		if err != nil {
+			return fmt.Errorf("tracing: %w", err)
+		}
+		defer func() { _ = end(context.WithoutCancel(ctx)) }() // what is lost are spans
+	}
+	return serve(ctx, service, c, log)
+}
+
+// serve runs the HTTP servers and the work until the context ends.
+func serve(ctx context.Context, service *app.Service, c *config.Config, log *slog.Logger) error {
+	fail := make(chan error, 4)
+	servers := []*http.Server{}
+	for address, handler := range map[string]http.Handler{c.Listen: service.Handler(), c.Metrics: service.MetricsHandler(), c.Debug: app.DebugHandler()} {
+		if address == "" {
+			continue
+		}
+		server := &http.Server{
+			Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		}
+		servers = append(servers, server)
+		go func() {
+			if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+				fail <- err
+			}
+		}()
+	}
+	log.Info("listening", "address", c.Listen)
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	work, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- service.Run(work) }()
+	for {
+		select {
+		case <-hup:
+			if err := service.Reload(); err != nil {
+				log.Error("the new configuration is not taken: all stays as it was", "error", err)
+			} else {
+				log.Info("the configuration was read again")
+			}
+		case err := <-fail:
+			cancel()
+			return errors.Join(err, <-done)
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			log.Info("draining")
+			for _, server := range servers {
+				shut, end := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+				_ = server.Shutdown(shut) // a webhook that is cut off is sent again
+				end()
+			}
+			return <-done
+		}
+	}
+}
