@@ -157,7 +157,7 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, error) {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	s.mirrors = &mirrors{dir: filepath.Join(c.Data, "mirrors"), most: int64(c.Mirrors), busy: map[string]int{}}
+	s.mirrors = &mirrors{dir: filepath.Join(c.Data, "mirrors"), most: int64(c.Mirrors), busy: map[string]int{}, bad: map[string]bool{}}
 	s.pool = newPool(o.Env, Options{Jobs: s.jobs, RenderTimeout: time.Minute, RenderMemory: renderMemory})
 	host, _ := os.Hostname()
 	s.queue, err = queue.Open(ctx, queue.Config{
@@ -337,6 +337,9 @@ func (s *Service) do(ctx context.Context, h queue.Hint) error {
 		return &queue.Delay{Until: limit.Until, Err: err}
 	}
 	if err != nil && ctx.Err() == nil {
+		if damaged(err) {
+			s.mirrors.suspect(p) // it costs a clone, and Git has all of it
+		}
 		s.log.Warn("task failed", "repository", h.Place, "kind", h.Kind, "number", h.Number, "delivery", h.ID, "error", err)
 	}
 	return err

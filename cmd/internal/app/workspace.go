@@ -31,6 +31,14 @@ type mirrors struct {
 	most int64 // bytes
 	mu   sync.Mutex
 	busy map[string]int
+	bad  map[string]bool // to be made again
+}
+
+// suspect has a repository's mirror made again before it is used next.
+func (m *mirrors) suspect(p bot.Place) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bad[m.folder(p)] = true
 }
 
 func (m *mirrors) folder(p bot.Place) string {
@@ -41,12 +49,15 @@ func (m *mirrors) folder(p bot.Place) string {
 // take marks a folder as in use, makes room, and gives back how to end the use.
 func (m *mirrors) take(p bot.Place, now time.Time) (folder string, release func(), err error) {
 	folder = m.folder(p)
+	m.mu.Lock()
+	if m.bad[folder] && m.busy[folder] == 0 && os.RemoveAll(folder) == nil {
+		delete(m.bad, folder)
+	}
+	m.busy[folder]++
+	m.mu.Unlock()
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", nil, fmt.Errorf("mirror of %s: %w", p, err)
 	}
-	m.mu.Lock()
-	m.busy[folder]++
-	m.mu.Unlock()
 	_ = os.Chtimes(folder, now, now) // only for what is given up first
 	m.evict()
 	return folder, func() {
@@ -353,27 +364,19 @@ func (w workspaces) Open(ctx context.Context, p bot.Place) (bot.Workspace, error
 		return Open(ctx, env, Options{Repo: f.Git + "/" + p.Repo.Path + ".git", Jobs: s.jobs, RenderTimeout: time.Minute, RenderMemory: renderMemory, Pool: s.pool}, nil)
 	}
 	session, err := open(env)
-	if err == nil {
-		_, err = session.Store.FetchRevision(ctx, "HEAD")
-		if err != nil && !errors.Is(err, gitstore.ErrNotFound) && damaged(err) {
-			session.Close()
-			s.log.Warn("the mirror is damaged: it is made again", "repository", p.String(), "error", err)
-			if err = os.RemoveAll(folder); err == nil {
-				session, err = open(env)
-			}
-		} else {
-			err = nil // whoever needs the revision is told
-		}
-	}
 	if err != nil {
 		release()
+		s.mirrors.suspect(p)
 		return nil, fmt.Errorf("mirror of %s: %w", p, err)
 	}
 	return &workspace{Session: session, open: open, forge: f, place: p, clock: s.clock, release: release, keyed: s.key}, nil
 }
 
-// damaged says whether an error is of the mirror rather than of the server.
+// damaged says whether an error may be of the mirror rather than of the server: what is not there may be missing from it.
 func damaged(err error) bool {
+	if errors.Is(err, gitstore.ErrNotFound) {
+		return true
+	}
 	text := err.Error()
 	for _, word := range []string{"packfile", "object not found", "zlib", "malformed", "corrupt", "invalid checksum", "unexpected EOF", "no such file"} {
 		if strings.Contains(text, word) {

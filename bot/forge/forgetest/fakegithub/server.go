@@ -66,6 +66,13 @@ func New(o Options) *Server {
 	return s
 }
 
+// SetOnEvent gives the webhooks to somebody else from now on.
+func (s *Server) SetOnEvent(take func(event string, payload []byte)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.o.OnEvent = take
+}
+
 const maxBody = 8 << 20
 
 // call is a request in progress; the server is locked while it is answered.

@@ -1,0 +1,647 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/cmd/internal/cli"
+	"github.com/sluice-gitops/sluice/cmd/internal/config"
+)
+
+// TestMain lets the test binary be a render process.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == app.ChildCommand {
+		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System()))
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	repo   = "acme/fleet"
+	secret = "a secret of the test, long enough"
+)
+
+// story is a forge with real Git behind it, and a service that its webhooks reach.
+type story struct {
+	t       *testing.T
+	dir     string
+	kind    string
+	hub     *fakegithub.Server
+	lab     *fakegitlab.Server
+	forge   *httptest.Server
+	git     *httptest.Server
+	hooks   *httptest.Server
+	options app.ServiceOptions
+	drop    func(event string) bool // webhooks that are lost
+
+	mu      sync.Mutex
+	service *app.Service
+	stop    func()
+	count   int
+}
+
+func newStory(t *testing.T, kind string) *story {
+	t.Helper()
+	s := &story{t: t, dir: t.TempDir(), kind: kind, drop: func(string) bool { return false }}
+	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+	t.Setenv("GIT_CONFIG_SYSTEM", "/dev/null")
+	for _, who := range []string{"AUTHOR", "COMMITTER"} {
+		t.Setenv("GIT_"+who+"_NAME", "Ada")
+		t.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
+	}
+	bare := filepath.Join(s.dir, "git", repo+".git")
+	s.run("", "init", "-q", "--bare", "-b", "main", bare)
+	s.run(bare, "config", "http.receivepack", "true")
+	s.run(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
+	s.git = httptest.NewServer(backend(t, filepath.Join(s.dir, "git")))
+	t.Cleanup(s.git.Close)
+	token := s.startForge(bare)
+	t.Cleanup(s.forge.Close)
+	work := filepath.Join(s.dir, "work")
+	if err := os.CopyFS(work, os.DirFS("../../../testdata/fleet")); err != nil {
+		t.Fatal(err)
+	}
+	s.run(work, "init", "-q", "-b", "main")
+	s.commit("start")
+	s.run(work, "remote", "add", "origin", bare)
+	s.push("main")
+	file := filepath.Join(s.dir, "config.yaml")
+	text := fmt.Sprintf(`data: %s
+sweep: 5s
+promote: 5s
+drain: 5s
+fingerprint: {env: FINGERPRINT}
+forges:
+  - {name: f, kind: %s, api: %s, git: %s, token: {env: TOKEN}, secrets: [{env: SECRET}], repositories: [%s]}
+`, filepath.Join(s.dir, "data"), kind, s.forge.URL, s.git.URL, repo)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"TOKEN": token, "SECRET": secret, "FINGERPRINT": "k", "SLUICE_OFFLINE": "1", "SLUICE_CACHE_DIR": filepath.Join(s.dir, "cache")}
+	getenv := func(name string) string { return env[name] }
+	s.options = app.ServiceOptions{
+		Env: app.Environment{Getenv: getenv, Home: s.dir, Executable: os.Args[0]}, Log: slog.New(slog.NewTextHandler(writer{t}, &slog.HandlerOptions{Level: slog.LevelWarn})), Retry: 100 * time.Millisecond,
+		Load: func() (*config.Config, error) {
+			return config.Parse("config.yaml", []byte(text), config.Sources{Getenv: getenv, Read: os.ReadFile})
+		},
+	}
+	t.Cleanup(s.end)
+	return s
+}
+
+type writer struct{ t *testing.T }
+
+func (w writer) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimSpace(string(p)))
+	return len(p), nil
+}
+
+func backend(t *testing.T, root string) http.Handler {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cgi.Handler{
+		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
+		Env:  []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null"},
+	}
+}
+
+func (s *story) startForge(bare string) (token string) {
+	if s.kind == "github" {
+		s.hub = fakegithub.New(fakegithub.Options{OnEvent: s.deliver, Clock: time.Now})
+		s.hub.AddRepository(repo, bare)
+		_, token = s.hub.AddUser("sluice-bot")
+		s.hub.Grant(repo, "sluice-bot", "maintain")
+		for login, role := range map[string]string{"ada": "write", "mia": "maintain", "eve": ""} {
+			s.hub.AddUser(login)
+			s.hub.Grant(repo, login, role)
+		}
+		s.forge = httptest.NewServer(s.hub)
+		return token
+	}
+	s.lab = fakegitlab.New(fakegitlab.Options{OnEvent: s.deliver, Clock: time.Now})
+	s.lab.AddProject(repo, bare)
+	token = "token-of-the-test"
+	s.lab.AddUser("sluice-bot", token, false)
+	s.lab.Grant(repo, "sluice-bot", fakegitlab.Maintainer)
+	s.lab.AddUser("eve", "", false)
+	s.lab.Grant(repo, "ada", fakegitlab.Developer)
+	s.lab.Grant(repo, "mia", fakegitlab.Maintainer)
+	s.forge = httptest.NewServer(s.lab)
+	return token
+}
+
+// deliver sends a webhook to the service, as the forge would, until it is taken.
+func (s *story) deliver(event string, payload []byte) {
+	if s.drop(event) {
+		return
+	}
+	s.mu.Lock()
+	s.count++
+	id, hooks := fmt.Sprint("delivery-", s.count), s.hooks
+	s.mu.Unlock()
+	if hooks != nil {
+		_, _ = s.post(hooks.URL, id, event, payload)
+	}
+}
+
+func (s *story) post(base, id, event string, payload []byte) (int, error) {
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, base+"/hooks/f", bytes.NewReader(payload))
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if s.kind == "github" {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write(payload)
+		r.Header.Set("X-GitHub-Event", event)
+		r.Header.Set("X-GitHub-Delivery", id)
+		r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	} else {
+		r.Header.Set("X-Gitlab-Event", event)
+		r.Header.Set("X-Gitlab-Token", secret)
+		r.Header.Set("Idempotency-Key", id)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// start starts the service.
+func (s *story) start() {
+	s.t.Helper()
+	service, err := app.NewService(context.Background(), s.options)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := service.Run(ctx); err != nil {
+			s.t.Errorf("run: %v", err)
+		}
+	}()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.service, s.hooks = service, httptest.NewServer(service.Handler())
+	s.stop = func() {
+		s.hooks.Close()
+		cancel()
+		<-done
+		if err := service.Close(); err != nil {
+			s.t.Errorf("close: %v", err)
+		}
+	}
+}
+
+func (s *story) end() {
+	s.mu.Lock()
+	stop := s.stop
+	s.stop = nil
+	s.mu.Unlock()
+	if stop != nil {
+		stop()
+		s.mu.Lock()
+		s.hooks = nil
+		s.mu.Unlock()
+	}
+}
+
+func (s *story) run(dir string, args ...string) string {
+	s.t.Helper()
+	if dir != "" {
+		args = append([]string{"-C", dir}, args...)
+	}
+	out, err := exec.CommandContext(context.Background(), "git", args...).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (s *story) commit(message string) {
+	s.t.Helper()
+	s.run(filepath.Join(s.dir, "work"), "add", "-A")
+	s.run(filepath.Join(s.dir, "work"), "commit", "-q", "--allow-empty", "-m", message)
+}
+
+func (s *story) push(branch string, more ...string) {
+	s.t.Helper()
+	s.run(filepath.Join(s.dir, "work"), append([]string{"push", "-q", "origin", "HEAD:" + branch}, more...)...)
+}
+
+// branch makes a branch from main with one changed value, and pushes it.
+func (s *story) branch(name, currency string) {
+	s.t.Helper()
+	work := filepath.Join(s.dir, "work")
+	s.run(work, "fetch", "-q", "origin")
+	s.run(work, "checkout", "-q", "-B", name, "origin/main")
+	s.set(currency)
+	s.commit("sell in " + currency)
+	s.push(name)
+}
+
+func (s *story) set(currency string) {
+	s.t.Helper()
+	file := filepath.Join(s.dir, "work/apps/shop/layers/region/us-east-1/values.yaml")
+	if err := os.WriteFile(file, []byte("config:\n  currency: "+currency+"\n"), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *story) open(branch, author string) int {
+	s.t.Helper()
+	if s.hub != nil {
+		pr, err := s.hub.OpenPR(repo, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return pr.Number
+	}
+	return s.lab.Open(repo, fakegitlab.Scene{Title: "Change " + branch, Author: author, SourceBranch: branch})
+}
+
+func (s *story) pushed(number int) {
+	s.t.Helper()
+	if s.hub != nil {
+		if _, err := s.hub.PushPR(repo, number); err != nil {
+			s.t.Fatal(err)
+		}
+		return
+	}
+	s.lab.Push(repo, number)
+}
+
+func (s *story) merge(number int) {
+	s.t.Helper()
+	var err error
+	if s.hub != nil {
+		_, err = s.hub.MergePR(repo, number, "mia")
+	} else {
+		_, err = s.lab.Merge(repo, number, "mia")
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *story) shut(number int) {
+	s.t.Helper()
+	if s.hub != nil {
+		if err := s.hub.ClosePR(repo, number); err != nil {
+			s.t.Fatal(err)
+		}
+		return
+	}
+	s.lab.Close(repo, number)
+}
+
+func (s *story) say(number int, login, text string) {
+	s.t.Helper()
+	if s.hub != nil {
+		if _, err := s.hub.CommentPR(repo, number, login, text); err != nil {
+			s.t.Fatal(err)
+		}
+		return
+	}
+	s.lab.Say(repo, number, login, text)
+}
+
+// comments are those of the bot.
+func (s *story) comments(number int) []string {
+	var out []string
+	if s.hub != nil {
+		for _, c := range s.hub.Comments(repo, number) {
+			if c.Author == "sluice-bot" {
+				out = append(out, c.Body)
+			}
+		}
+		return out
+	}
+	for _, n := range s.lab.Notes(repo, number) {
+		if n.Author == "sluice-bot" {
+			out = append(out, n.Body)
+		}
+	}
+	return out
+}
+
+func (s *story) status(sha, context string) string {
+	if s.hub != nil {
+		state := ""
+		for _, one := range s.hub.Statuses(repo, sha) {
+			if one.Context == context {
+				state = one.State
+			}
+		}
+		return state
+	}
+	return s.lab.Statuses(repo, sha)[context]
+}
+
+func (s *story) head(number int) string {
+	if s.hub != nil {
+		pr, err := s.hub.PR(repo, number)
+		if err != nil {
+			return ""
+		}
+		return pr.HeadSHA
+	}
+	return s.lab.Head(repo, number)
+}
+
+// ref is a branch's commit in the repository; "" if there is none.
+func (s *story) ref(name string) string {
+	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "rev-parse", "-q", "--verify", "refs/heads/"+name).Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// until waits for something to be so.
+func (s *story) until(what string, is func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if is() {
+			return
+		}
+	}
+	s.t.Fatalf("it did not come about that %s", what)
+}
+
+// says waits for the one comment to hold some text.
+func (s *story) says(number int, parts ...string) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("the comment on %d says %q; it is\n%s", number, parts, strings.Join(s.comments(number), "\n====\n")), func() bool {
+		all := s.comments(number)
+		return len(all) == 1 && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(all[0], p) })
+	})
+}
+
+func both(t *testing.T, test func(t *testing.T, s *story)) {
+	t.Helper()
+	for _, kind := range []string{"github", "gitlab"} {
+		t.Run(kind, func(t *testing.T) { test(t, newStory(t, kind)) })
+	}
+}
+
+// TestStory is the whole way: opened, pushed to, closed, merged.
+func TestStory(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.start()
+		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+		s.branch("cad", "CAD")
+		n := s.open("cad", "ada")
+		s.says(n, "changes on `prod/prod-us-1`", "+  currency: CAD")
+		s.until("the status is green", func() bool { return s.status(s.head(n), "sluice") == "success" })
+		preview := fmt.Sprintf("sluice/preview/%d", n)
+		s.until("there is a preview", func() bool { return s.ref(preview) != "" })
+		first := s.ref(preview)
+
+		s.set("MXN")
+		s.commit("pesos")
+		s.push("cad")
+		s.pushed(n)
+		s.says(n, "+  currency: MXN", "Since")
+		s.until("the preview follows", func() bool { return s.ref(preview) != first })
+
+		s.branch("docs", "USD")
+		other := s.open("docs", "ada")
+		s.until("an unaffected one is green", func() bool { return s.status(s.head(other), "sluice") == "success" })
+		if all := s.comments(other); len(all) != 0 {
+			t.Errorf("a comment without need: %s", all)
+		}
+		s.shut(n)
+		s.until("the preview is gone", func() bool { return s.ref(preview) == "" })
+
+		s.branch("gbp", "GBP")
+		third := s.open("gbp", "ada")
+		s.says(third, "+  currency: GBP")
+		before := s.ref("env/dev")
+		s.merge(third)
+		s.until("dev moved", func() bool { return s.ref("env/dev") != before })
+		s.says(third, "dev", "runs it")
+		main := s.ref("main")
+		s.until("the trunk's commit has a status", func() bool { return s.status(main, "sluice/dev") == "success" })
+	})
+}
+
+// TestLostWebhooks: nothing depends on a webhook that arrives.
+func TestLostWebhooks(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.drop = func(string) bool { return true }
+		s.start()
+		s.branch("cad", "CAD")
+		n := s.open("cad", "ada")
+		s.says(n, "+  currency: CAD")
+	})
+}
+
+// TestStrangers: nothing of theirs is rendered until somebody who may write says so, for this head.
+func TestStrangers(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.start()
+		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+		s.branch("patch", "CAD")
+		n := s.open("patch", "eve")
+		s.until("it waits", func() bool { return s.status(s.head(n), "sluice") == "pending" })
+		s.say(n, "eve", "/sluice trust")
+		s.says(n, "refused")
+		s.say(n, "ada", "/sluice trust")
+		s.says(n, "+  currency: CAD", "is trusted")
+		s.set("MXN")
+		s.commit("more")
+		s.push("patch")
+		s.pushed(n)
+		s.until("a new head waits again", func() bool { return s.status(s.head(n), "sluice") == "pending" })
+		if strings.Contains(strings.Join(s.comments(n), ""), "MXN") {
+			t.Error("the new head was rendered")
+		}
+		if s.ref(fmt.Sprintf("sluice/preview/%d", n)) != "" {
+			t.Error("a stranger got a preview")
+		}
+	})
+}
+
+// TestSameDeliveryAHundredTimes, and in another order.
+func TestSameDeliveryAHundredTimes(t *testing.T) {
+	s := newStory(t, "github")
+	type sent struct {
+		event string
+		body  []byte
+	}
+	var all []sent
+	var mu sync.Mutex
+	s.drop = func(string) bool { return false }
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	s.hub = fakegithubWith(t, s, func(event string, body []byte) {
+		mu.Lock()
+		all = append(all, sent{event, body})
+		mu.Unlock()
+	})
+	s.branch("cad", "CAD")
+	n := s.open("cad", "ada")
+	s.set("MXN")
+	s.commit("more")
+	s.push("cad")
+	s.pushed(n)
+	mu.Lock()
+	defer mu.Unlock()
+	for i := range 100 {
+		for j := range slices.Backward(all) {
+			if code, err := s.post(s.hooks.URL, fmt.Sprint("x", i%3, j), all[j].event, all[j].body); err != nil || code >= 300 {
+				t.Fatalf("%d, %v", code, err)
+			}
+		}
+	}
+	s.says(n, "+  currency: MXN")
+}
+
+// fakegithubWith has the webhooks of the story's forge handed to somebody else.
+func fakegithubWith(t *testing.T, s *story, take func(event string, body []byte)) *fakegithub.Server {
+	t.Helper()
+	s.drop = func(string) bool { return false }
+	s.hub.SetOnEvent(take)
+	return s.hub
+}
+
+// TestRestarts: the service is stopped in the middle, all its data are deleted, and it goes on.
+func TestRestarts(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.start()
+		s.branch("cad", "CAD")
+		n := s.open("cad", "ada")
+		s.end()
+		if err := os.RemoveAll(filepath.Join(s.dir, "data")); err != nil {
+			t.Fatal(err)
+		}
+		s.start()
+		s.says(n, "+  currency: CAD")
+		s.end()
+		s.start()
+		s.merge(n)
+		s.says(n, "runs it")
+	})
+}
+
+// TestDamagedMirror: a mirror that was damaged is made again.
+func TestDamagedMirror(t *testing.T) {
+	s := newStory(t, "gitlab")
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	s.end()
+	err := filepath.WalkDir(filepath.Join(s.dir, "data/mirrors"), func(name string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".pack") {
+			return os.Chmod(name, 0o600)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packs, _ := filepath.Glob(filepath.Join(s.dir, "data/mirrors/*/*/*/objects/pack/*.pack"))
+	more, _ := filepath.Glob(filepath.Join(s.dir, "data/mirrors/*/*/*/*/objects/pack/*.pack"))
+	for _, p := range append(packs, more...) {
+		if err := os.WriteFile(p, []byte("garbage"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.start()
+	s.branch("cad", "CAD")
+	n := s.open("cad", "ada")
+	s.says(n, "+  currency: CAD")
+}
+
+// TestForgeInTrouble: rate limits, failures and lost answers cost time and nothing else.
+func TestForgeInTrouble(t *testing.T) {
+	s := newStory(t, "github")
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	for _, f := range []fakegithub.Fault{
+		{Kind: fakegithub.BadGateway, Times: 3}, {Kind: fakegithub.TooMany, Times: 2, RetryAfter: time.Second}, {Kind: fakegithub.Lost, Method: "POST", Path: "/comments"},
+	} {
+		s.hub.Fail(f)
+	}
+	s.branch("cad", "CAD")
+	n := s.open("cad", "ada")
+	s.says(n, "+  currency: CAD")
+}
+
+// TestSomebodyPushesToABranch: a human's commit on an environment branch stays, and the status says so.
+func TestSomebodyPushesToABranch(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.start()
+		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+		human := filepath.Join(s.dir, "human")
+		s.run("", "clone", "-q", "-b", "env/dev", filepath.Join(s.dir, "git", repo+".git"), human)
+		if err := os.WriteFile(filepath.Join(human, "note.txt"), []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.run(human, "add", "-A")
+		s.run(human, "commit", "-qm", "mine")
+		s.run(human, "push", "-q")
+		theirs := s.ref("env/dev")
+		s.branch("cad", "CAD")
+		n := s.open("cad", "ada")
+		s.says(n, "CAD")
+		s.merge(n)
+		main := s.ref("main")
+		s.until("the refusal is told", func() bool {
+			return s.status(main, "sluice/dev") == "failure" || s.status(main, "sluice/dev") == "failed"
+		})
+		if s.ref("env/dev") != theirs {
+			t.Error("a human's commit was buried")
+		}
+	})
+}
+
+// TestProbes: health, readiness, metrics.
+func TestProbes(t *testing.T) {
+	s := newStory(t, "github")
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	for path, part := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": "sluice_task_seconds_count"} {
+		s.until(path+" says "+part, func() bool {
+			resp, err := http.Get(s.hooks.URL + path) //nolint:noctx // a moment
+			if err != nil {
+				return false
+			}
+			body, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			return resp.StatusCode == http.StatusOK && strings.Contains(string(body), part)
+		})
+	}
+}
