@@ -71,6 +71,8 @@ type Workspace interface { //nolint:interfacebloat // one repository, all that i
 	DropPreview(ctx context.Context, branch string) error
 	// Answer is the Markdown text for a question: status, diff, explain.
 	Answer(ctx context.Context, o Order) (string, error)
+	// Promotions looks at what promotions wait for, and does what is due.
+	Promotions(ctx context.Context, trunk gitstore.Commit) ([]hydrate.EnvironmentStatus, error)
 	// Order carries out a command on an environment, if the trunk's sluice.yaml lets the person. ErrRefused says why not.
 	Order(ctx context.Context, o Order) (string, error)
 	Close()

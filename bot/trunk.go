@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
 // trunk hydrates the trunk's tip, says so on the commits and on the merge requests that brought them, and has the open
@@ -34,7 +35,11 @@ func (j *job) trunk(ctx context.Context) error {
 	if err := j.sayHydrated(ctx, tip, result); err != nil {
 		return err
 	}
-	if err := j.journeys(ctx, tip, f, result); err != nil {
+	promotions, err := j.space.Promotions(ctx, tip)
+	if err != nil {
+		j.log.Warn("promotions", "error", err) // what is hydrated is told all the same
+	}
+	if err := j.journeys(ctx, tip, f, result, promotions); err != nil {
 		return err
 	}
 	if j.seen("trunk", tip.Hash.String()) {
@@ -105,7 +110,7 @@ func (j *job) sayHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.R
 }
 
 // journeys brings the journey in the comment of the merge requests behind the tip up to date.
-func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result) error {
+func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) error {
 	merged, err := j.forge.MergeRequestsOf(ctx, j.place.Repo, tip.Hash.String())
 	if err != nil || len(merged) == 0 {
 		return err
@@ -114,7 +119,7 @@ func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 	if err != nil {
 		return err
 	}
-	rows := journey(tip.Hash, running, f, result)
+	rows := journey(tip.Hash, running, f, result, promotions)
 	for _, mr := range merged {
 		if mr.State != forge.Merged {
 			continue
@@ -127,7 +132,7 @@ func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 }
 
 // journey says where a commit stands in each environment.
-func journey(commit gitstore.Hash, running []hydrate.Running, f *fleet.Fleet, result *hydrate.Result) []report.JourneyRow {
+func journey(commit gitstore.Hash, running []hydrate.Running, f *fleet.Fleet, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) []report.JourneyRow {
 	var out []report.JourneyRow
 	status := map[string]hydrate.EnvironmentResult{}
 	if result != nil {
@@ -145,16 +150,36 @@ func journey(commit gitstore.Hash, running []hydrate.Running, f *fleet.Fleet, re
 		switch {
 		case r.Source == commit:
 			row.State = "runs it"
+			for _, e := range promotions {
+				if e.Environment == r.Environment {
+					row.State, row.Waits = waves(&e), e.Decision.WaitsFor
+				}
+			}
 		case known && !e.Status.OK():
 			row.State, row.Waits = string(e.Status), e.Reason
 		default:
 			if env, ok := f.Environment(r.Environment); ok && len(env.After) > 0 {
 				row.Waits = "promotion from " + env.After[0]
+				for _, p := range promotions {
+					if p.Environment == r.Environment && p.Decision.WaitsFor != "" {
+						row.Waits = p.Decision.WaitsFor
+					}
+				}
 			}
 		}
 		out = append(out, row)
 	}
 	return out
+}
+
+// waves says how far the clusters of an environment are that runs the commit.
+func waves(e *hydrate.EnvironmentStatus) string {
+	for i, w := range e.Decision.Waves {
+		if w.State != promote.WaveDone {
+			return fmt.Sprintf("wave %s, %d of %d: %s", w.Name, i+1, len(e.Decision.Waves), w.State)
+		}
+	}
+	return "runs it"
 }
 
 // othersAgain has every open merge request on the trunk looked at.

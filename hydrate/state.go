@@ -37,6 +37,8 @@ type record struct {
 	Source      string `yaml:"source"`   // commit
 	Renderer    string `yaml:"renderer"` // epoch of the digests
 	Objects     int    `yaml:"objects"`
+	// Apps are those whose source commit is another one.
+	Apps map[string]string `yaml:"apps,omitempty"`
 }
 
 // kinds are the scopes of the custom kinds that an environment's CustomResourceDefinitions define.
@@ -71,11 +73,22 @@ func (h *Hydrator) readState(ctx context.Context, branch string, tip gitstore.Ha
 	if s.tip, err = h.store.Commit(ctx, tip); err != nil {
 		return nil, fmt.Errorf("branch %s: %w", branch, err)
 	}
-	snap := h.store.Snapshot(ctx, s.tip.Tree)
-	if err := readYAML(snap, path.Join(recordDir, environmentFile), &s.record); err != nil {
+	if err := h.readTree(ctx, s, s.tip.Tree); err != nil {
+		return nil, err
+	}
+	if s.record.Source == "" {
 		s.foreign = fmt.Sprintf("it has no readable %s/%s", recordDir, environmentFile)
 	} else if source := trailer(s.tip.Message, TrailerSource); source != s.record.Source {
 		s.foreign = fmt.Sprintf("its commit %s by %s was not made by Sluice", s.tip.Hash.Short(), s.tip.Author.Name)
+	}
+	return s, nil
+}
+
+// readTree reads what an environment's tree says.
+func (h *Hydrator) readTree(ctx context.Context, s *state, tree gitstore.Hash) error {
+	snap := h.store.Snapshot(ctx, tree)
+	if err := readYAML(snap, path.Join(recordDir, environmentFile), &s.record); err != nil {
+		s.record = record{}
 	}
 	raw := map[string]string{}
 	if err := readYAML(snap, path.Join(recordDir, kindsFile), &raw); err == nil {
@@ -85,7 +98,7 @@ func (h *Hydrator) readState(ctx context.Context, branch string, tip gitstore.Ha
 	}
 	entries, err := snap.Entries(".")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, e := range entries {
 		if e.Mode == gitstore.ModeTree && e.Name != recordDir {
@@ -97,7 +110,7 @@ func (h *Hydrator) readState(ctx context.Context, branch string, tip gitstore.Ha
 			s.inputs[strings.TrimSuffix(e.Name, ".yaml")] = e.Hash
 		}
 	}
-	return s, nil
+	return nil
 }
 
 func trailer(message, key string) string {
@@ -165,10 +178,18 @@ func anyList(list []string) []any {
 }
 
 func (r record) encode() ([]byte, error) {
-	return manifest.Append(nil, map[string]any{
+	out := map[string]any{
 		"apiVersion": fleet.APIVersion, "kind": "RenderedEnvironment", "environment": r.Environment, "source": r.Source,
 		"renderer": r.Renderer, "objects": int64(r.Objects),
-	})
+	}
+	if len(r.Apps) > 0 {
+		apps := map[string]any{}
+		for app, commit := range r.Apps {
+			apps[app] = commit
+		}
+		out["apps"] = apps
+	}
+	return manifest.Append(nil, out)
 }
 
 func (k kinds) encode() ([]byte, error) {

@@ -122,6 +122,9 @@ func (r *run) sourceOf(ctx context.Context, st *state) (gitstore.Commit, error) 
 }
 
 func (r *run) renderAgain(ctx context.Context, v *view, name string, st *state, source gitstore.Commit, out *Verification) (*written, error) {
+	if len(st.record.Apps) > 0 {
+		return r.mixedAgain(ctx, v, name, st, out)
+	}
 	fresh := *st
 	fresh.kinds = kinds{}
 	fresh.foreign = "verify" // so that objects are counted, not taken from the record
@@ -142,6 +145,38 @@ func (r *run) renderAgain(ctx context.Context, v *view, name string, st *state, 
 		out.Status, out.Reason, out.Failures = "failed", "targets could not be rendered again", plan.failures
 	}
 	return tree, nil
+}
+
+// mixedAgain renders an environment whose apps come from several source commits.
+func (r *run) mixedAgain(ctx context.Context, v *view, name string, st *state, out *Verification) (*written, error) {
+	fresh := *st
+	fresh.kinds, fresh.foreign = kinds{}, "verify"
+	fresh.tip = gitstore.Commit{} // nothing is taken from the branch
+	p := &promotion{h: r.h, view: v, states: map[string]*state{name: &fresh}, commits: map[string]gitstore.Commit{}, composed: map[string]*composed{}, all: true}
+	source := sourceOf(st)
+	for _, c := range commitsOf(source) {
+		hash, err := gitstore.ParseHash(c)
+		if err == nil {
+			p.commits[c], err = r.h.store.Commit(ctx, hash)
+		}
+		if err != nil {
+			out.Status, out.Reason = "failed", err.Error()
+			return nil, nil //nolint:nilnil,nilerr // told in out
+		}
+	}
+	tree, failure, w, err := p.once(ctx, name, source)
+	if w != nil {
+		r.writers = append(r.writers, w)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if failure != "" {
+		out.Status, out.Reason = "failed", failure
+		return nil, nil //nolint:nilnil // told in out
+	}
+	done := &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
+	return &written{tree: tree, clusters: done.clusters}, r.h.readTree(ctx, done, tree)
 }
 
 func (r *run) compare(ctx context.Context, out *Verification, branch string, want, have gitstore.Hash) error {

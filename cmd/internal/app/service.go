@@ -108,20 +108,21 @@ type ServiceOptions struct {
 
 // Service receives webhooks and does what they ask for, on one machine or many.
 type Service struct {
-	o       ServiceOptions
-	config  *config.Config // as it was at the start: what a reload does not change
-	log     *slog.Logger
-	clock   func() time.Time
-	key     []byte
-	jobs    int
-	pool    *renderer.Pool
-	mirrors *mirrors
-	queue   *queue.Queue
-	bot     *bot.Bot
-	metrics *metrics
-	now     atomic.Pointer[reloadable]
-	seen    sync.Map // places that a hint named
-	since   time.Time
+	o        ServiceOptions
+	config   *config.Config // as it was at the start: what a reload does not change
+	log      *slog.Logger
+	clock    func() time.Time
+	key      []byte
+	jobs     int
+	pool     *renderer.Pool
+	mirrors  *mirrors
+	queue    *queue.Queue
+	bot      *bot.Bot
+	metrics  *metrics
+	now      atomic.Pointer[reloadable]
+	seen     sync.Map // places that a hint named
+	verdicts *verdicts
+	since    time.Time
 }
 
 // reloadable is what a reload changes.
@@ -142,7 +143,7 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{o: o, config: c, log: o.Log, clock: o.Clock, key: c.Fingerprint.Bytes(), jobs: c.Jobs, since: o.Clock().Add(-time.Hour)}
+	s := &Service{o: o, config: c, log: o.Log, clock: o.Clock, key: c.Fingerprint.Bytes(), jobs: c.Jobs, since: o.Clock().Add(-time.Hour), verdicts: &verdicts{known: map[string]verdict{}}}
 	if len(s.key) == 0 {
 		s.key = []byte(rand.Text())
 		s.log.Warn("no fingerprint key is configured: fingerprints of secrets change when the service starts again")

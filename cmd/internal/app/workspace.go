@@ -122,13 +122,14 @@ func sizeOf(folder string) int64 {
 // workspace is a repository for one task of the bot.
 type workspace struct {
 	*Session
-	open    func(env Environment) (*Session, error)
-	forge   *configured
-	place   bot.Place
-	clock   func() time.Time
-	release func()
-	keyed   []byte
-	others  []*Session
+	open     func(env Environment) (*Session, error)
+	forge    *configured
+	place    bot.Place
+	clock    func() time.Time
+	release  func()
+	keyed    []byte
+	verdicts *verdicts
+	others   []*Session
 }
 
 // Close frees it.
@@ -369,7 +370,7 @@ func (w workspaces) Open(ctx context.Context, p bot.Place) (bot.Workspace, error
 		s.mirrors.suspect(p)
 		return nil, fmt.Errorf("mirror of %s: %w", p, err)
 	}
-	return &workspace{Session: session, open: open, forge: f, place: p, clock: s.clock, release: release, keyed: s.key}, nil
+	return &workspace{Session: session, open: open, forge: f, place: p, clock: s.clock, release: release, keyed: s.key, verdicts: s.verdicts}, nil
 }
 
 // damaged says whether an error may be of the mirror rather than of the server: what is not there may be missing from it.
@@ -384,9 +385,4 @@ func damaged(err error) bool {
 		}
 	}
 	return false
-}
-
-// Order implements bot.Workspace.
-func (w *workspace) Order(ctx context.Context, o bot.Order) (string, error) {
-	return "", fmt.Errorf("%w: %s is not known here", bot.ErrRefused, o.Verb)
 }

@@ -1,0 +1,425 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// verdicts remembers what policy said of a source in an environment: a promotion that waits is looked at again and again.
+type verdicts struct {
+	mu    sync.Mutex
+	known map[string]verdict
+}
+
+type verdict struct {
+	state  promote.State
+	reason string
+}
+
+// outside tells promotions what Git does not hold.
+type outside struct {
+	session  *Session
+	trunk    gitstore.Commit
+	forge    Forge // nil: there is none
+	repo     forge.Repository
+	client   *http.Client
+	verdicts *verdicts
+	noPolicy bool
+}
+
+// Outside is what a session knows, without a forge.
+func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) hydrate.Outside {
+	return &outside{session: s, trunk: trunk, client: checkClient(), verdicts: &verdicts{known: map[string]verdict{}}, noPolicy: noPolicy}
+}
+
+const (
+	checkTimeout = 10 * time.Second
+	checkAnswer  = 1 << 20
+)
+
+func checkClient() *http.Client {
+	return &http.Client{Timeout: checkTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+var errNoStatuses = errors.New("there is no forge to ask for commit statuses")
+
+// Statuses implements hydrate.Outside.
+func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status, error) {
+	if o.forge == nil {
+		return nil, errNoStatuses
+	}
+	list, err := o.forge.Statuses(ctx, o.repo, commit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]promote.Status, len(list))
+	for i, s := range list {
+		state := string(s.State)
+		if s.State == forge.Running {
+			state = "pending"
+		}
+		out[i] = promote.Status{Name: s.Context, State: state}
+	}
+	return out, nil
+}
+
+// Facts implements hydrate.Outside. The addresses are the trunk's, not a merge request's.
+func (o *outside) Facts(ctx context.Context, e fleet.Environment, now time.Time) []promote.Fact {
+	out := make([]promote.Fact, 0, len(e.Promotion.Checks))
+	for _, c := range e.Promotion.Checks {
+		f := promote.Fact{Name: c.Name, State: promote.Unknown, At: now}
+		switch {
+		case c.HTTP != nil:
+			f.State, f.Reason = o.http(ctx, c.HTTP)
+		case c.Prometheus != nil:
+			f.State, f.Reason = o.prometheus(ctx, c.Prometheus)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (o *outside) get(ctx context.Context, address string) (*http.Response, []byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Header.Set("User-Agent", "sluice/"+Version())
+	resp, err := o.client.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, checkAnswer))
+	return resp, body, err
+}
+
+func (o *outside) http(ctx context.Context, c *fleet.HTTPCheck) (promote.State, string) {
+	want := c.Status
+	if want == 0 {
+		want = http.StatusOK
+	}
+	resp, _, err := o.get(ctx, c.URL)
+	switch {
+	case err != nil:
+		return promote.Unknown, "it does not answer"
+	case resp.StatusCode != want:
+		return promote.Red, "it answers " + strconv.Itoa(resp.StatusCode)
+	}
+	return promote.Green, ""
+}
+
+// prometheus asks the HTTP API (https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries).
+func (o *outside) prometheus(ctx context.Context, c *fleet.PrometheusCheck) (promote.State, string) {
+	resp, body, err := o.get(ctx, strings.TrimSuffix(c.URL, "/")+"/api/v1/query?query="+url.QueryEscape(c.Query))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return promote.Unknown, "Prometheus does not answer"
+	}
+	var answer struct {
+		Status string `json:"status"`
+		Data   struct {
+			ResultType string `json:"resultType"`
+			Result     []struct {
+				Value [2]any `json:"value"`
+			} `json:"result"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Status != "success" || answer.Data.ResultType != "vector" {
+		return promote.Unknown, "Prometheus gives no vector"
+	}
+	if len(answer.Data.Result) == 0 {
+		return promote.Unknown, "the query has no result"
+	}
+	for _, r := range answer.Data.Result {
+		text, _ := r.Value[1].(string)
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v > 0) {
+			return promote.Red, "a value is " + text
+		}
+	}
+	return promote.Green, ""
+}
+
+// Policy implements hydrate.Outside: the trunk's policy judges what would change in the environment.
+func (o *outside) Policy(ctx context.Context, environment string, source gitstore.Commit) (promote.State, string) {
+	if o.noPolicy {
+		return promote.Green, ""
+	}
+	key := environment + " " + source.Hash.String() + " " + o.trunk.Tree.String()
+	o.verdicts.mu.Lock()
+	v, known := o.verdicts.known[key]
+	o.verdicts.mu.Unlock()
+	if known {
+		return v.state, v.reason
+	}
+	r, _, err := o.session.Review(ctx, ReviewOptions{
+		Compare: hydrate.CompareRequest{Head: source, Against: hydrate.AgainstBranches, Environments: []string{environment}, Key: o.session.FingerprintKey()}, Policy: o.trunk.Tree,
+	})
+	switch {
+	case err != nil:
+		return promote.Unknown, "policy could not be asked"
+	case r.Verdict == report.VerdictFail || r.Verdict == report.VerdictError:
+		v = verdict{promote.Red, report.Headline(r)}
+	default:
+		v = verdict{promote.Green, ""}
+	}
+	o.verdicts.mu.Lock()
+	defer o.verdicts.mu.Unlock()
+	o.verdicts.known[key] = v
+	return v.state, v.reason
+}
+
+// Authors implements hydrate.Outside.
+func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) []string {
+	if o.forge == nil {
+		return nil
+	}
+	var out []string
+	const most = 50
+	for _, c := range commits[max(0, len(commits)-most):] {
+		list, err := o.forge.MergeRequestsOf(ctx, o.repo, c.Hash.String())
+		if err != nil {
+			continue
+		}
+		for _, mr := range list {
+			out = append(out, mr.Author.Login)
+		}
+	}
+	return out
+}
+
+// Request implements hydrate.Outside.
+func (o *outside) Request(ctx context.Context, from, to string) (*hydrate.OpenRequest, error) {
+	if o.forge == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	list, err := o.forge.OpenMergeRequests(ctx, o.repo, to)
+	if err != nil {
+		return nil, err
+	}
+	for _, mr := range list {
+		if mr.SourceBranch == from && !mr.Fork {
+			return &hydrate.OpenRequest{Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title, Body: mr.Body}, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// Open implements hydrate.Outside.
+func (o *outside) Open(ctx context.Context, r hydrate.OpenRequest) error {
+	if o.forge == nil {
+		return hydrate.ErrNoForge
+	}
+	body := "Merging this promotes:\n\n" + report.Block(strings.Split(r.Why, "\n"))
+	source, err := gitstore.ParseHash(r.Source)
+	if err == nil {
+		if c, err := o.session.Store.Commit(ctx, source); err == nil {
+			review, _, err := o.session.Review(ctx, ReviewOptions{
+				Compare: hydrate.CompareRequest{Head: c, Against: hydrate.AgainstBranches, Environments: []string{o.environmentOf(ctx, r.To)}, Key: o.session.FingerprintKey()}, Policy: o.trunk.Tree,
+			})
+			if err == nil {
+				const margin = 20_000
+				text, _ := report.Markdown(review, o.forge.CommentLimit()-margin)
+				body += "\n" + text
+			}
+		}
+	}
+	have, err := o.Request(ctx, r.From, r.To)
+	if err != nil {
+		return err
+	}
+	if have != nil {
+		return o.forge.EditMergeRequest(ctx, o.repo, have.Number, r.Title, body, false)
+	}
+	_, err = o.forge.CreateMergeRequest(ctx, o.repo, forge.NewRequest{Title: r.Title, Body: body, SourceBranch: r.From, TargetBranch: r.To})
+	return err
+}
+
+func (o *outside) environmentOf(ctx context.Context, branch string) string {
+	f, _, err := o.session.Fleet(ctx, o.trunk.Tree)
+	if err != nil {
+		return ""
+	}
+	for _, e := range f.Spec.Environments {
+		if f.EnvironmentBranch(e.Name) == branch {
+			return e.Name
+		}
+	}
+	return ""
+}
+
+// Close implements hydrate.Outside.
+func (o *outside) Close(ctx context.Context, r hydrate.OpenRequest, why string) error {
+	return o.forge.EditMergeRequest(ctx, o.repo, r.Number, r.Title, r.Body+"\n\nClosed: "+why+"\n", true)
+}
+
+// Promotions looks at all environments until there is nothing more to be done at once. A branch that somebody else moved is looked at again.
+func (s *Session) Promotions(ctx context.Context, r hydrate.PromoteRequest) ([]hydrate.EnvironmentStatus, error) {
+	const most = 40
+	var all []hydrate.EnvironmentStatus
+	done, refused := map[string][]string{}, map[string][]string{}
+	for range most {
+		list, err := s.Promote(ctx, r)
+		if moved, ok := errors.AsType[*hydrate.ErrMoved](err); ok && !r.DryRun {
+			_ = moved
+			continue
+		}
+		if err != nil {
+			return list, err
+		}
+		all = list
+		more := false
+		for i := range list {
+			e := &list[i]
+			more = more || len(e.Done) > 0
+			done[e.Environment] = append(done[e.Environment], e.Done...)
+			refused[e.Environment] = append(refused[e.Environment], e.Refused...)
+		}
+		r.Commands = nil // they are in the record now
+		if !more || r.DryRun {
+			break
+		}
+	}
+	for i := range all {
+		all[i].Done, all[i].Refused = done[all[i].Environment], refused[all[i].Environment]
+	}
+	return all, nil
+}
+
+// Promotions implements bot.Workspace.
+func (w *workspace) Promotions(ctx context.Context, trunk gitstore.Commit) ([]hydrate.EnvironmentStatus, error) {
+	return w.promotions(ctx, trunk, nil)
+}
+
+func (w *workspace) promotions(ctx context.Context, trunk gitstore.Commit, commands []hydrate.Command) ([]hydrate.EnvironmentStatus, error) {
+	if err := w.pushing(ctx, trunk.Tree); err != nil {
+		return nil, err
+	}
+	return w.Session.Promotions(ctx, hydrate.PromoteRequest{
+		Trunk: trunk, Commands: commands, Now: w.clock(), PerPush: w.forgeSettings().PerPush,
+		Outside: &outside{session: w.Session, trunk: trunk, forge: w.forge.adapter, repo: w.place.Repo, client: checkClient(), verdicts: w.verdicts},
+	})
+}
+
+func (w *workspace) forgeSettings() bot.Settings {
+	return bot.Settings{PerPush: w.forge.For(w.place.Repo.Path).PerPush}
+}
+
+// Order implements bot.Workspace.
+func (w *workspace) Order(ctx context.Context, o bot.Order) (string, error) {
+	f, _, err := w.Fleet(ctx, o.Trunk.Tree)
+	if err != nil {
+		return "", err
+	}
+	c, err := commandOf(f, o.Command, w.clock())
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", bot.ErrRefused, err)
+	}
+	c.ID, c.By, c.At = o.ID, o.By.User.Login, w.clock()
+	c.Person, err = w.person(ctx, f, o, c.Environment)
+	if err != nil {
+		return "", err
+	}
+	list, err := w.promotions(ctx, o.Trunk, []hydrate.Command{*c})
+	if err != nil {
+		return "", err
+	}
+	for _, e := range list {
+		if e.Environment != c.Environment {
+			continue
+		}
+		if len(e.Refused) > 0 {
+			return "", fmt.Errorf("%w: %s", bot.ErrRefused, strings.Join(e.Refused, "; "))
+		}
+		return outcome(&e), nil
+	}
+	return "", fmt.Errorf("%w: %s comes after no other environment: it follows the trunk", bot.ErrRefused, c.Environment)
+}
+
+// outcome is what became of a command, in a sentence.
+func outcome(e *hydrate.EnvironmentStatus) string {
+	parts := e.Done
+	if e.Decision.WaitsFor != "" {
+		parts = append(parts, e.Decision.WaitsFor)
+	}
+	if len(parts) == 0 {
+		return "done"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// person is who gave a command, with those of the teams that sluice.yaml names in the environment.
+func (w *workspace) person(ctx context.Context, f *fleet.Fleet, o bot.Order, environment string) (promote.Person, error) {
+	out := promote.Person{User: o.By.User.Login}
+	if o.By.Access != forge.AccessNone {
+		out.Role = o.By.Access.String()
+	}
+	e, ok := f.Environment(environment)
+	if !ok {
+		return out, nil
+	}
+	teams := map[string]bool{}
+	for _, t := range e.Promotion.Approvers.Teams {
+		teams[t] = true
+	}
+	for _, r := range e.Promotion.Rights {
+		for _, t := range r.Teams {
+			teams[t] = true
+		}
+	}
+	for t := range teams {
+		in, err := o.By.InTeam(ctx, t)
+		if err != nil && !errors.Is(err, forge.ErrNotFound) {
+			return out, err
+		}
+		if in {
+			out.Teams = append(out.Teams, t)
+		}
+	}
+	return out, nil
+}
+
+// commandOf turns a chat command into one of promotions.
+func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*hydrate.Command, error) {
+	out := &hydrate.Command{Environment: c.Env, Verb: string(c.Verb)}
+	out.Reason, out.Apps, out.Now, out.Clusters = c.Reason, c.App, c.Now, c.Clusters
+	kinds := map[command.Verb]promote.EventKind{
+		command.VerbPromote: promote.EventPromote, command.VerbApprove: promote.EventApprove, command.VerbRollback: promote.EventRollback, command.VerbFreeze: promote.EventFreeze,
+		command.VerbUnfreeze: promote.EventUnfreeze, command.VerbHalt: promote.EventHalt, command.VerbResume: promote.EventResume,
+	}
+	kind, ok := kinds[c.Verb]
+	if !ok {
+		return nil, fmt.Errorf("%s cannot be done here", c.Verb)
+	}
+	out.Kind, out.Revision = kind, c.Commit
+	if c.Verb == command.VerbRollback {
+		out.Revision = c.To
+	}
+	if c.Verb == command.VerbFreeze || c.Verb == command.VerbUnfreeze {
+		if err := out.Aim(f, c.Target, c.Until, now); err != nil {
+			return nil, err
+		}
+	}
+	if _, known := f.Environment(out.Environment); !known {
+		return nil, fmt.Errorf("there is no environment %q", out.Environment)
+	}
+	return out, nil
+}

@@ -1,0 +1,746 @@
+package hydrate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// candidate renders a source for an environment on top of what its branch holds now.
+func (p *promotion) candidate(ctx context.Context, environment string, source promote.Source) (*promote.Candidate, error) {
+	tree, failure, _, err := p.once(ctx, environment, source)
+	if err != nil {
+		return nil, err
+	}
+	st := p.states[environment]
+	out := &promote.Candidate{Source: source, Tree: hashText(tree), Base: hashText(st.tip.Hash), Policy: promote.Green}
+	if failure != "" {
+		out.Tree, out.Policy, out.Reason = "", promote.Red, failure
+		return out, nil
+	}
+	brought := p.brought(sourceOf(st), source)
+	for _, c := range brought {
+		out.Authors = append(out.Authors, c.Author.Email, c.Author.Name)
+	}
+	if p.r.Outside != nil {
+		out.Authors = append(out.Authors, p.r.Outside.Authors(ctx, brought)...)
+		if c, ok := p.commits[source.Commit]; ok {
+			out.Policy, out.Reason = p.r.Outside.Policy(ctx, environment, c)
+		}
+	}
+	return out, nil
+}
+
+// composed is a tree with the writer that has its new objects.
+type composed struct {
+	tree    gitstore.Hash
+	failure string
+	w       *gitstore.Writer
+}
+
+// once composes a source for an environment once in a call.
+func (p *promotion) once(ctx context.Context, environment string, source promote.Source) (gitstore.Hash, string, *gitstore.Writer, error) {
+	key := environment + " " + source.String()
+	if c := p.composed[key]; c != nil {
+		return c.tree, c.failure, c.w, nil
+	}
+	w, err := p.h.store.NewWriter()
+	if err != nil {
+		return gitstore.Hash{}, "", nil, err
+	}
+	tree, failure, err := p.compose(ctx, environment, source, w)
+	if err != nil {
+		_ = w.Close()
+		return gitstore.Hash{}, "", nil, err
+	}
+	p.composed[key] = &composed{tree, failure, w}
+	return tree, failure, w, nil
+}
+
+func (p *promotion) close() {
+	for _, c := range p.composed {
+		_ = c.w.Close()
+	}
+}
+
+// brought are the trunk's commits that a source has and another has not.
+func (p *promotion) brought(from, to promote.Source) []gitstore.Commit {
+	begin, end := -1, -1
+	for i, c := range p.trunk {
+		if c == from.Commit {
+			begin = i
+		}
+		if slices.Contains(commitsOf(to), c) {
+			end = max(end, i)
+		}
+	}
+	var out []gitstore.Commit
+	for i := begin + 1; i <= end; i++ {
+		out = append(out, p.commits[p.trunk[i]])
+	}
+	return out
+}
+
+// compose makes an environment's tree of a source: what has its commit rendered from that, what has another one from there, and what
+// stays as it runs taken from the branch. failure says why it cannot be rendered.
+func (p *promotion) compose(ctx context.Context, environment string, source promote.Source, w *gitstore.Writer) (tree gitstore.Hash, failure string, err error) {
+	st := p.states[environment]
+	running := sourceOf(st)
+	needed := map[string]bool{}
+	if source.Commit != running.Commit || !st.exists() {
+		needed[source.Commit] = true
+	}
+	for app, c := range source.Apps {
+		if running.Of(app) != c {
+			needed[c] = true
+		}
+	}
+	parts := map[string]*state{}
+	for _, c := range slices.Sorted(maps.Keys(needed)) {
+		part, why, err := p.rendered(ctx, environment, c, w)
+		if err != nil || why != "" {
+			return gitstore.Hash{}, why, err
+		}
+		parts[c] = part
+	}
+	base := parts[source.Commit]
+	if base == nil {
+		base = st
+	}
+	if len(source.Apps) == 0 && base != st {
+		return base.tip.Tree, "", nil
+	}
+	of := func(app string) *state {
+		c := source.Of(app)
+		if c == running.Of(app) && st.exists() {
+			return st
+		}
+		return parts[c]
+	}
+	return p.assemble(ctx, environment, source, base, of, w)
+}
+
+// rendered renders a source commit for an environment. Its state's tip has the tree alone.
+func (p *promotion) rendered(ctx context.Context, environment, commit string, w *gitstore.Writer) (*state, string, error) {
+	c, ok := p.commits[commit]
+	if !ok {
+		return nil, fmt.Sprintf("%.10s is not on the trunk", commit), nil
+	}
+	v, err := p.h.open(ctx, c.Tree)
+	if err != nil {
+		return nil, fmt.Sprintf("the fleet of %.10s cannot be read: %v", commit, err), ctx.Err()
+	}
+	if _, ok := v.fleet.Environment(environment); !ok {
+		return nil, fmt.Sprintf("%.10s has no environment %s", commit, environment), nil
+	}
+	plan, err := p.h.plan(ctx, v, environment, p.states[environment], nil, p.all)
+	if err != nil {
+		return nil, "", err
+	}
+	done, _, err := p.h.render(ctx, plan, commit, w)
+	if err != nil {
+		return nil, "", err
+	}
+	if done == nil {
+		return nil, fmt.Sprintf("%d of %d targets cannot be rendered: %s", len(plan.failures), plan.total, plan.failures[0].Message), nil
+	}
+	st := &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
+	st.tip.Tree = done.tree
+	return st, "", p.h.readTree(ctx, st, done.tree)
+}
+
+// assemble puts an environment together from the parts that its apps come from.
+func (p *promotion) assemble(ctx context.Context, environment string, source promote.Source, base *state, of func(app string) *state, w *gitstore.Writer) (gitstore.Hash, string, error) {
+	var entries, recorded []gitstore.Entry
+	objects := 0
+	for _, cluster := range slices.Sorted(maps.Keys(base.clusters)) {
+		apps, in, err := p.cluster(ctx, cluster, base, of, slices.Sorted(maps.Keys(source.Apps)))
+		if err != nil {
+			return gitstore.Hash{}, "", err
+		}
+		for _, a := range apps {
+			files, err := p.h.store.Tree(ctx, a.Hash)
+			if err != nil {
+				return gitstore.Hash{}, "", err
+			}
+			objects += len(files)
+		}
+		tree, err := w.Tree(apps)
+		if err != nil {
+			return gitstore.Hash{}, "", err
+		}
+		data, err := in.encode()
+		if err != nil {
+			return gitstore.Hash{}, "", err
+		}
+		blob, err := w.Blob(data)
+		if err != nil {
+			return gitstore.Hash{}, "", err
+		}
+		entries = append(entries, gitstore.Entry{Name: cluster, Mode: gitstore.ModeTree, Hash: tree})
+		recorded = append(recorded, gitstore.Entry{Name: cluster + ".yaml", Mode: gitstore.ModeFile, Hash: blob})
+	}
+	tree, err := p.root(environment, source, base, objects, entries, recorded, w)
+	return tree, "", err
+}
+
+// cluster takes each app of a cluster from where it belongs.
+func (p *promotion) cluster(ctx context.Context, cluster string, base *state, of func(app string) *state, more []string) ([]gitstore.Entry, inputs, error) {
+	in := inputs{Apps: map[string]string{}, Scopes: map[string][]string{}}
+	names := map[string]bool{}
+	trees := map[*state]map[string]gitstore.Entry{}
+	digests := map[*state]inputs{}
+	load := func(st *state) error {
+		if st == nil || trees[st] != nil {
+			return nil
+		}
+		trees[st] = map[string]gitstore.Entry{}
+		if tree := st.clusters[cluster]; !tree.IsZero() {
+			list, err := p.h.store.Tree(ctx, tree)
+			if err != nil {
+				return err
+			}
+			for _, e := range list {
+				trees[st][e.Name] = e
+				names[e.Name] = true
+			}
+		}
+		var err error
+		digests[st], err = p.h.readInputs(ctx, st.inputs[cluster])
+		return err
+	}
+	states := []*state{base}
+	if err := load(base); err != nil {
+		return nil, in, err
+	}
+	for name := range maps.Clone(names) {
+		states = append(states, of(name))
+	}
+	for _, app := range more { // those that the base may not have
+		states = append(states, of(app))
+	}
+	for _, st := range states {
+		if err := load(st); err != nil {
+			return nil, in, err
+		}
+	}
+	var out []gitstore.Entry
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		st := of(name)
+		e, ok := trees[st][name]
+		if !ok {
+			continue // it goes, or is not there yet
+		}
+		out = append(out, e)
+		in.Apps[name] = digests[st].Apps[name]
+		if scopes := digests[st].Scopes[name]; len(scopes) > 0 {
+			in.Scopes[name] = scopes
+		}
+	}
+	return out, in, nil
+}
+
+func (p *promotion) root(environment string, source promote.Source, base *state, objects int, entries, recorded []gitstore.Entry, w *gitstore.Writer) (gitstore.Hash, error) {
+	inputsTree, err := w.Tree(recorded)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	own := []gitstore.Entry{{Name: inputsDir, Mode: gitstore.ModeTree, Hash: inputsTree}}
+	files := map[string]func() ([]byte, error){
+		environmentFile: record{Environment: environment, Source: source.Commit, Renderer: Epoch, Objects: objects, Apps: source.Apps}.encode,
+	}
+	if len(base.kinds) > 0 {
+		files[kindsFile] = base.kinds.encode
+	}
+	for name, encode := range files {
+		data, err := encode()
+		if err != nil {
+			return gitstore.Hash{}, err
+		}
+		blob, err := w.Blob(data)
+		if err != nil {
+			return gitstore.Hash{}, err
+		}
+		own = append(own, gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob})
+	}
+	dir, err := w.Tree(own)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	return w.Tree(append(entries, gitstore.Entry{Name: recordDir, Mode: gitstore.ModeTree, Hash: dir}))
+}
+
+// store writes an environment's record, if it is another than before.
+func (p *promotion) store(ctx context.Context, before, after promote.Record, changed bool, environment string) error {
+	old, err := before.Encode()
+	if err != nil {
+		return err
+	}
+	data, err := after.Encode()
+	if err != nil {
+		return err
+	}
+	if !changed && bytes.Equal(old, data) {
+		return nil
+	}
+	w, err := p.h.store.NewWriter()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }()
+	files := map[string]gitstore.Entry{}
+	if !p.stateTip.Hash.IsZero() {
+		list, err := p.h.store.Snapshot(ctx, p.stateTip.Tree).Entries("environments")
+		if err == nil {
+			for _, e := range list {
+				files[e.Name] = e
+			}
+		}
+	}
+	blob, err := w.Blob(data)
+	if err != nil {
+		return err
+	}
+	name := environment + ".yaml"
+	files[name] = gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob}
+	dir, err := w.Tree(slices.Collect(maps.Values(files)))
+	if err != nil {
+		return err
+	}
+	root, err := w.Tree([]gitstore.Entry{{Name: "environments", Mode: gitstore.ModeTree, Hash: dir}})
+	if err != nil {
+		return err
+	}
+	if root == p.stateTip.Tree {
+		return nil
+	}
+	hash, err := p.commit(w, root, p.stateTip.Hash, p.r.Trunk, "Record of "+environment, "", nil)
+	if err != nil {
+		return err
+	}
+	if err := p.push(ctx, w, []gitstore.Move{{Branch: promote.StateBranch, Old: p.stateTip.Hash, New: hash}}); err != nil {
+		return err
+	}
+	p.stateTip, err = p.h.store.Commit(ctx, hash)
+	return err
+}
+
+// commit makes a commit of now.
+func (p *promotion) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit, subject, body string, trailers []gitstore.Trailer) (gitstore.Hash, error) {
+	committer := p.view.fleet.Spec.Output.Committer
+	spec := gitstore.CommitSpec{
+		Tree: tree, Author: author.Author,
+		Committer: gitstore.Signature{Name: cmp.Or(committer.Name, "Sluice"), Email: cmp.Or(committer.Email, "sluice@localhost"), When: p.r.Now.UTC().Truncate(time.Second)},
+		Message:   gitstore.Message(subject, body, append(trailers, gitstore.Trailer{Key: TrailerVersion, Value: p.h.Version})), Signer: p.h.Signer,
+	}
+	if !parent.IsZero() {
+		spec.Parents = []gitstore.Hash{parent}
+	}
+	return w.Commit(spec)
+}
+
+// ErrMoved is a branch that somebody else moved meanwhile: another look decides anew.
+type ErrMoved struct{ Reason string }
+
+// Error says which.
+func (e *ErrMoved) Error() string { return "somebody else moved a branch meanwhile: " + e.Reason }
+
+func (p *promotion) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	results, err := p.h.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.r.PerPush})
+	if err != nil {
+		return err
+	}
+	switch status, reason := judge(results); status {
+	case StatusUpdated:
+		return nil
+	case StatusConflict:
+		return &ErrMoved{reason}
+	default:
+		return fmt.Errorf("the server refuses: %s", reason)
+	}
+}
+
+// act does one thing that was decided.
+func (p *promotion) act(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
+	switch a.Kind {
+	case promote.MoveEnvironment:
+		return p.moveEnvironment(ctx, e, a, out)
+	case promote.MoveWave:
+		return p.moveWave(ctx, e, a, out)
+	case promote.DoRollback:
+		return p.rollback(ctx, e, a, out)
+	case promote.OpenRequest:
+		return p.request(ctx, e, a, out)
+	case promote.CloseRequest:
+		open, err := p.r.Outside.Request(ctx, requestBranch(e.Name), p.states[e.Name].branch)
+		if err != nil || open == nil {
+			return err
+		}
+		out.Done = append(out.Done, "merge request closed: "+a.Reason)
+		return p.r.Outside.Close(ctx, *open, a.Reason)
+	case promote.DoHalt:
+		out.Done = append(out.Done, "halted: "+a.Reason)
+	}
+	return nil
+}
+
+func (p *promotion) trailers(e fleet.Environment, a promote.Action) []gitstore.Trailer {
+	list := []gitstore.Trailer{{Key: TrailerSource, Value: a.Source.Commit}, {Key: TrailerEnvironment, Value: e.Name}}
+	if len(e.After) > 0 && a.Kind != promote.DoRollback {
+		list = append(list, gitstore.Trailer{Key: TrailerFrom, Value: strings.Join(e.After, ", ")})
+	}
+	for _, who := range a.ApprovedBy {
+		list = append(list, gitstore.Trailer{Key: TrailerApproved, Value: who})
+	}
+	if a.By != "" {
+		list = append(list, gitstore.Trailer{Key: TrailerBy, Value: a.By})
+	}
+	if len(a.Apps) > 0 {
+		list = append(list, gitstore.Trailer{Key: TrailerApps, Value: strings.Join(a.Apps, ", ")})
+	}
+	if a.Overtakes {
+		list = append(list, gitstore.Trailer{Key: TrailerNow, Value: cmp.Or(a.Reason, "yes")})
+	}
+	if a.Kind == promote.DoRollback {
+		list = append(list, gitstore.Trailer{Key: TrailerRollback, Value: cmp.Or(a.Reason, "yes")})
+	}
+	return list
+}
+
+// made renders again what was decided on, and gives it only if it is the same tree: what was approved is what lands.
+func (p *promotion) made(ctx context.Context, e fleet.Environment, a promote.Action) (gitstore.Hash, *gitstore.Writer, error) {
+	tree, failure, w, err := p.once(ctx, e.Name, a.Source)
+	if err != nil {
+		return tree, nil, err
+	}
+	if failure != "" || tree.String() != a.Tree {
+		return tree, nil, fmt.Errorf("%s was decided on and is another tree now: nothing was moved%s", a.Source, optional(": ", failure))
+	}
+	return tree, w, nil
+}
+
+func optional(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+func (p *promotion) moveEnvironment(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
+	tree, w, err := p.made(ctx, e, a)
+	if err != nil {
+		return err
+	}
+	st := p.states[e.Name]
+	subject := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
+	hash, err := p.commit(w, tree, st.tip.Hash, p.commits[a.Source.Commit], subject, p.bringing(st, a.Source), p.trailers(e, a))
+	if err != nil {
+		return err
+	}
+	if err := p.push(ctx, w, []gitstore.Move{{Branch: st.branch, Old: st.tip.Hash, New: hash}}); err != nil {
+		return err
+	}
+	out.Tip, out.Source = hash.String(), a.Source
+	out.Done = append(out.Done, fmt.Sprintf("%s has %s", st.branch, a.Source))
+	return nil
+}
+
+// bringing lists the subjects of the commits that a promotion brings.
+func (p *promotion) bringing(st *state, to promote.Source) string {
+	const most = 30
+	list := p.brought(sourceOf(st), to)
+	var lines []string
+	for _, c := range slices.Backward(list) {
+		subject, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
+		lines = append(lines, "- "+c.Hash.Short()+" "+subject)
+		if len(lines) == most {
+			lines = append(lines, fmt.Sprintf("- and %d more", len(list)-most))
+			break
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// moveWave brings cluster branches to what the environment branch has.
+func (p *promotion) moveWave(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
+	st := p.states[e.Name]
+	if hashText(st.tip.Hash) != a.Base {
+		return &ErrMoved{st.branch}
+	}
+	w, err := p.h.store.NewWriter()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }()
+	moves, err := p.clusterMoves(e, a, st.clusters, w)
+	if err != nil {
+		return err
+	}
+	if err := p.push(ctx, w, moves); err != nil {
+		return err
+	}
+	out.Done = append(out.Done, fmt.Sprintf("wave %s: %d cluster branches have %s", a.Wave, len(moves), sourceOf(st)))
+	return nil
+}
+
+func (p *promotion) clusterMoves(e fleet.Environment, a promote.Action, trees map[string]gitstore.Hash, w *gitstore.Writer) ([]gitstore.Move, error) {
+	source := a.Source
+	if source.Empty() {
+		source = sourceOf(p.states[e.Name])
+	}
+	var moves []gitstore.Move
+	for _, name := range a.Clusters {
+		c, ok := p.view.fleet.Cluster(name)
+		if !ok || trees[name].IsZero() {
+			continue
+		}
+		branch := p.view.fleet.ClusterBranch(c)
+		trailers := p.trailers(e, promote.Action{Kind: a.Kind, Source: source, By: a.By, Reason: a.Reason})
+		if a.Wave != "" {
+			trailers = append(trailers, gitstore.Trailer{Key: TrailerWave, Value: a.Wave})
+		}
+		hash, err := p.commit(w, trees[name], p.refs[branch], p.commits[source.Commit], fmt.Sprintf("%s on %s", source, name), "", trailers)
+		if err != nil {
+			return nil, err
+		}
+		moves = append(moves, gitstore.Move{Branch: branch, Old: p.refs[branch], New: hash})
+	}
+	return moves, nil
+}
+
+// rollback brings back an earlier state: of the environment, of clusters or of apps. The clusters move at once.
+func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
+	st := p.states[e.Name]
+	old, err := p.stateOf(ctx, e.Name, a.Tree)
+	if err != nil {
+		return err
+	}
+	w, err := p.h.store.NewWriter()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }()
+	tree, source := old.tip.Tree, a.Source
+	clusters := a.Clusters
+	if len(a.Clusters)+len(a.Apps) > 0 {
+		if tree, source, err = p.partly(ctx, e, a, old, w); err != nil {
+			return err
+		}
+	}
+	after := &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
+	if err := p.h.readTree(ctx, after, tree); err != nil {
+		return err
+	}
+	if len(a.Clusters) == 0 {
+		clusters = p.affectedClusters(e.Name, after)
+	}
+	what := a
+	what.Source, what.Clusters = source, clusters
+	trailers := p.trailers(e, what)
+	hash, err := p.commit(w, tree, st.tip.Hash, p.r.Trunk, fmt.Sprintf("Roll %s back to %s", e.Name, source), a.Reason, trailers)
+	if err != nil {
+		return err
+	}
+	moves, err := p.clusterMoves(e, what, after.clusters, w)
+	if err != nil {
+		return err
+	}
+	if tree != st.tip.Tree {
+		moves = append(moves, gitstore.Move{Branch: st.branch, Old: st.tip.Hash, New: hash})
+	}
+	if err := p.push(ctx, w, moves); err != nil {
+		return err
+	}
+	out.Done = append(out.Done, fmt.Sprintf("%s is back at %s", e.Name, source))
+	event := promote.Event{Kind: promote.EventRolledBack, At: p.r.Now}
+	if len(a.Clusters)+len(a.Apps) > 0 {
+		event.Tree, event.Source = tree.String(), source
+	}
+	before := p.records[e.Name]
+	next, err := promote.Apply(before, event)
+	if err != nil {
+		return err
+	}
+	p.records[e.Name] = next
+	return p.store(ctx, before, next, false, e.Name)
+}
+
+// affectedClusters are those whose branch is not what a state says, but for frozen ones.
+func (p *promotion) affectedClusters(environment string, after *state) []string {
+	var out []string
+	frozen := map[string]bool{}
+	for _, f := range p.records[environment].Freezes {
+		if f.Holds(p.r.Now) {
+			frozen[f.Target] = true
+		}
+	}
+	for _, c := range p.view.fleet.ClustersOf(environment) {
+		tip, err := p.h.store.Commit(context.Background(), p.refs[p.view.fleet.ClusterBranch(c)])
+		if c.State == "frozen" || c.State == "retired" || frozen[c.Name] || after.clusters[c.Name].IsZero() || err == nil && tip.Tree == after.clusters[c.Name] {
+			continue
+		}
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// partly takes some clusters or apps from an earlier state and all else from now.
+func (p *promotion) partly(ctx context.Context, e fleet.Environment, a promote.Action, old *state, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
+	st := p.states[e.Name]
+	source := sourceOf(st)
+	if len(a.Apps) > 0 {
+		source.Apps = maps.Clone(source.Apps)
+		if source.Apps == nil {
+			source.Apps = map[string]string{}
+		}
+		for _, app := range a.Apps {
+			source.Apps[app] = sourceOf(old).Of(app)
+		}
+	}
+	base := &state{tip: st.tip, record: st.record, kinds: st.kinds, clusters: maps.Clone(st.clusters), inputs: maps.Clone(st.inputs)}
+	for _, c := range a.Clusters {
+		base.clusters[c], base.inputs[c] = old.clusters[c], old.inputs[c]
+	}
+	of := func(app string) *state {
+		if slices.Contains(a.Apps, app) {
+			return old
+		}
+		return base
+	}
+	if len(a.Clusters) > 0 && len(a.Apps) > 0 { // apps of these clusters alone
+		base = &state{tip: st.tip, record: st.record, kinds: st.kinds, clusters: maps.Clone(st.clusters), inputs: maps.Clone(st.inputs)}
+		mixed := &state{kinds: st.kinds, clusters: maps.Clone(st.clusters), inputs: maps.Clone(st.inputs)}
+		for _, c := range a.Clusters {
+			mixed.clusters[c], mixed.inputs[c] = old.clusters[c], old.inputs[c]
+		}
+		of = func(app string) *state {
+			if slices.Contains(a.Apps, app) {
+				return mixed
+			}
+			return base
+		}
+		source = sourceOf(st)
+	}
+	tree, _, err := p.assemble(ctx, e.Name, source, base, of, w)
+	return tree, source, err
+}
+
+// stateOf reads an earlier tree of an environment.
+func (p *promotion) stateOf(ctx context.Context, environment, tree string) (*state, error) {
+	entries, err := p.h.history(ctx, p.states[environment].tip, maxHistory)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if entry.Tree.String() != tree {
+			continue
+		}
+		if err := p.h.Branches.Fetch(ctx, entry.Commit); err != nil {
+			return nil, err
+		}
+		st := &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
+		st.tip.Tree = entry.Tree
+		return st, p.h.readTree(ctx, st, entry.Tree)
+	}
+	return nil, fmt.Errorf("the tree %.10s is not in the history of %s any more", tree, p.states[environment].branch)
+}
+
+// request keeps the merge request of a promotion current.
+func (p *promotion) request(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
+	if p.r.Outside == nil {
+		return ErrNoForge
+	}
+	tree, w, err := p.made(ctx, e, a)
+	if err != nil {
+		return err
+	}
+	st := p.states[e.Name]
+	title := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
+	hash, err := p.commit(w, tree, st.tip.Hash, p.commits[a.Source.Commit], title, p.bringing(st, a.Source), p.trailers(e, a))
+	if err != nil {
+		return err
+	}
+	branch := requestBranch(e.Name)
+	if err := p.push(ctx, w, []gitstore.Move{{Branch: branch, Old: p.refs[branch], New: hash}}); err != nil {
+		return err
+	}
+	out.Done = append(out.Done, "a merge request asks for "+a.Source.String())
+	return p.r.Outside.Open(ctx, OpenRequest{From: branch, To: st.branch, Head: hash.String(), Title: title, Source: a.Source.Commit, Tree: a.Tree, Why: p.bringing(st, a.Source)})
+}
+
+// HistoryEntry is a state that an environment had.
+type HistoryEntry struct {
+	Commit   gitstore.Hash
+	Tree     gitstore.Hash
+	Source   promote.Source
+	At       time.Time
+	Subject  string
+	Author   string
+	Trailers []gitstore.Trailer
+}
+
+// History is what an environment's branch went through, newest first, from Git alone.
+func (h *Hydrator) History(ctx context.Context, tree gitstore.Hash, environment string, most int) ([]HistoryEntry, error) {
+	v, err := h.open(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := v.fleet.Environment(environment); !ok {
+		return nil, fmt.Errorf("there is no environment %q in the fleet", environment)
+	}
+	branch := v.fleet.EnvironmentBranch(environment)
+	refs, err := h.Branches.List(ctx, branch)
+	if err != nil {
+		return nil, err
+	}
+	if refs[branch].IsZero() {
+		return nil, nil
+	}
+	if err := h.Branches.Fetch(ctx, refs[branch]); err != nil {
+		return nil, err
+	}
+	tip, err := h.store.Commit(ctx, refs[branch])
+	if err != nil {
+		return nil, err
+	}
+	return h.history(ctx, tip, most)
+}
+
+func (h *Hydrator) history(ctx context.Context, tip gitstore.Commit, most int) ([]HistoryEntry, error) {
+	var out []HistoryEntry
+	at := tip
+	for range most {
+		if at.Hash.IsZero() {
+			return out, nil
+		}
+		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name, Trailers: gitstore.Trailers(at.Message)}
+		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
+		entry.Source.Commit = trailer(at.Message, TrailerSource)
+		out = append(out, entry)
+		if len(at.Parents) == 0 {
+			return out, nil
+		}
+		parent := at.Parents[0]
+		if err := h.Branches.Fetch(ctx, parent); err != nil {
+			return out, err
+		}
+		next, err := h.store.Commit(ctx, parent)
+		if err != nil {
+			return out, err
+		}
+		at = next
+	}
+	return out, nil
+}
