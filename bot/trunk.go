@@ -133,43 +133,47 @@ func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 
 // journey says where a commit stands in each environment.
 func journey(commit gitstore.Hash, running []hydrate.Running, f *fleet.Fleet, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) []report.JourneyRow {
-	var out []report.JourneyRow
+	out := make([]report.JourneyRow, 0, len(running))
 	status := map[string]hydrate.EnvironmentResult{}
 	if result != nil {
 		for _, e := range result.Environments {
 			status[e.Name] = e
 		}
 	}
+	promoted := map[string]*hydrate.EnvironmentStatus{}
+	for i := range promotions {
+		promoted[promotions[i].Environment] = &promotions[i]
+	}
 	for _, r := range running {
 		row := report.JourneyRow{Environment: r.Environment, State: "not rendered yet"}
 		if !r.Source.IsZero() {
-			row.Commit, row.Since = r.Source.String(), r.Since.UTC().Truncate(time.Second)
-			row.State = "runs another commit"
+			row.Commit, row.Since, row.State = r.Source.String(), r.Since.UTC().Truncate(time.Second), "runs another commit"
 		}
-		e, known := status[r.Environment]
-		switch {
+		p := promoted[r.Environment]
+		switch e, known := status[r.Environment]; {
+		case r.Source == commit && p != nil:
+			row.State, row.Waits = waves(p), p.Decision.WaitsFor
 		case r.Source == commit:
 			row.State = "runs it"
-			for _, e := range promotions {
-				if e.Environment == r.Environment {
-					row.State, row.Waits = waves(&e), e.Decision.WaitsFor
-				}
-			}
 		case known && !e.Status.OK():
 			row.State, row.Waits = string(e.Status), e.Reason
 		default:
-			if env, ok := f.Environment(r.Environment); ok && len(env.After) > 0 {
-				row.Waits = "promotion from " + env.After[0]
-				for _, p := range promotions {
-					if p.Environment == r.Environment && p.Decision.WaitsFor != "" {
-						row.Waits = p.Decision.WaitsFor
-					}
-				}
-			}
+			row.Waits = waitsFor(f, r.Environment, p)
 		}
 		out = append(out, row)
 	}
 	return out
+}
+
+// waitsFor says what an environment waits for.
+func waitsFor(f *fleet.Fleet, environment string, p *hydrate.EnvironmentStatus) string {
+	if p != nil && p.Decision.WaitsFor != "" {
+		return p.Decision.WaitsFor
+	}
+	if e, ok := f.Environment(environment); ok && len(e.After) > 0 {
+		return "promotion from " + e.After[0]
+	}
+	return ""
 }
 
 // waves says how far the clusters of an environment are that runs the commit.

@@ -27,7 +27,7 @@ const (
 )
 
 // Outside is what promotions need to know that Git does not hold. What is not known counts as unknown, and unknown is never green.
-type Outside interface {
+type Outside interface { //nolint:interfacebloat // one world outside, asked by one caller
 	// Statuses are those on a rendered commit.
 	Statuses(ctx context.Context, commit string) ([]promote.Status, error)
 	// Facts answers an environment's checks.
@@ -227,8 +227,10 @@ func (p *promotion) readTrunk(ctx context.Context) error {
 			break
 		}
 		next, err := p.h.store.Commit(ctx, at.Parents[0])
-		if err != nil {
+		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
 			break // the history ends here: what is older is not known
+		} else if err != nil {
+			return err
 		}
 		at = next
 	}
@@ -438,13 +440,10 @@ func (p *promotion) commands(ctx context.Context, e fleet.Environment, s *promot
 				}
 			}
 		}
-		event, err := p.event(ctx, e, c, s)
+		next, err := p.apply(ctx, e, c, s)
 		if err == nil {
-			var next promote.Record
-			if next, err = promote.Apply(s.Record, event); err == nil {
-				s.Record, changed = next, true
-				continue
-			}
+			s.Record, changed = next, true
+			continue
 		}
 		if ctx.Err() != nil {
 			return false, ctx.Err()
@@ -452,6 +451,15 @@ func (p *promotion) commands(ctx context.Context, e fleet.Environment, s *promot
 		out.Refused = append(out.Refused, err.Error())
 	}
 	return changed, nil
+}
+
+// apply is the record after a command.
+func (p *promotion) apply(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation) (promote.Record, error) {
+	event, err := p.event(ctx, e, c, s)
+	if err != nil {
+		return s.Record, err
+	}
+	return promote.Apply(s.Record, event)
 }
 
 // event makes a command complete: it binds it to commits and trees.
@@ -494,9 +502,9 @@ func (p *promotion) event(ctx context.Context, e fleet.Environment, c Command, s
 func (p *promotion) promoted(c Command, s *promote.Situation) (promote.Source, error) {
 	switch {
 	case c.Revision != "":
-		for i := len(p.trunk) - 1; i >= 0; i-- {
-			if strings.HasPrefix(p.trunk[i], c.Revision) && len(c.Revision) >= 7 {
-				return promote.Source{Commit: p.trunk[i]}, nil
+		for _, commit := range slices.Backward(p.trunk) {
+			if strings.HasPrefix(commit, c.Revision) && len(c.Revision) >= 7 {
+				return promote.Source{Commit: commit}, nil
 			}
 		}
 		return promote.Source{}, fmt.Errorf("%s is no commit of the trunk that an environment before could run: give at least seven digits of its id", c.Revision)

@@ -126,7 +126,7 @@ func (p *promotion) compose(ctx context.Context, environment string, source prom
 		}
 		return parts[c]
 	}
-	return p.assemble(ctx, environment, source, base, of, w)
+	return p.assemble(ctx, recipe{environment, source, base, of}, w)
 }
 
 // rendered renders a source commit for an environment. Its state's tip has the tree alone.
@@ -158,8 +158,17 @@ func (p *promotion) rendered(ctx context.Context, environment, commit string, w 
 	return st, "", p.h.readTree(ctx, st, done.tree)
 }
 
+// recipe says what an environment is put together from: the clusters and kinds of base, each app from where of says.
+type recipe struct {
+	environment string
+	source      promote.Source
+	base        *state
+	of          func(app string) *state
+}
+
 // assemble puts an environment together from the parts that its apps come from.
-func (p *promotion) assemble(ctx context.Context, environment string, source promote.Source, base *state, of func(app string) *state, w *gitstore.Writer) (gitstore.Hash, string, error) {
+func (p *promotion) assemble(ctx context.Context, r recipe, w *gitstore.Writer) (gitstore.Hash, string, error) {
+	environment, source, base, of := r.environment, r.source, r.base, r.of
 	var entries, recorded []gitstore.Entry
 	objects := 0
 	for _, cluster := range slices.Sorted(maps.Keys(base.clusters)) {
@@ -189,7 +198,8 @@ func (p *promotion) assemble(ctx context.Context, environment string, source pro
 		entries = append(entries, gitstore.Entry{Name: cluster, Mode: gitstore.ModeTree, Hash: tree})
 		recorded = append(recorded, gitstore.Entry{Name: cluster + ".yaml", Mode: gitstore.ModeFile, Hash: blob})
 	}
-	tree, err := p.root(environment, source, base, objects, entries, recorded, w)
+	rec := record{Environment: environment, Source: source.Commit, Renderer: Epoch, Objects: objects, Apps: source.Apps}
+	tree, err := p.root(rec, base.kinds, entries, recorded, w)
 	return tree, "", err
 }
 
@@ -249,17 +259,17 @@ func (p *promotion) cluster(ctx context.Context, cluster string, base *state, of
 	return out, in, nil
 }
 
-func (p *promotion) root(environment string, source promote.Source, base *state, objects int, entries, recorded []gitstore.Entry, w *gitstore.Writer) (gitstore.Hash, error) {
+func (p *promotion) root(r record, scopes kinds, entries, recorded []gitstore.Entry, w *gitstore.Writer) (gitstore.Hash, error) {
 	inputsTree, err := w.Tree(recorded)
 	if err != nil {
 		return gitstore.Hash{}, err
 	}
 	own := []gitstore.Entry{{Name: inputsDir, Mode: gitstore.ModeTree, Hash: inputsTree}}
 	files := map[string]func() ([]byte, error){
-		environmentFile: record{Environment: environment, Source: source.Commit, Renderer: Epoch, Objects: objects, Apps: source.Apps}.encode,
+		environmentFile: r.encode,
 	}
-	if len(base.kinds) > 0 {
-		files[kindsFile] = base.kinds.encode
+	if len(scopes) > 0 {
+		files[kindsFile] = scopes.encode
 	}
 	for name, encode := range files {
 		data, err := encode()
@@ -323,7 +333,7 @@ func (p *promotion) store(ctx context.Context, before, after promote.Record, cha
 	if root == p.stateTip.Tree {
 		return nil
 	}
-	hash, err := p.commit(w, root, p.stateTip.Hash, p.r.Trunk, "Record of "+environment, "", nil)
+	hash, err := p.commit(w, root, p.stateTip.Hash, p.r.Trunk, message{subject: "Record of " + environment})
 	if err != nil {
 		return err
 	}
@@ -334,13 +344,19 @@ func (p *promotion) store(ctx context.Context, before, after promote.Record, cha
 	return err
 }
 
+// message is a commit's.
+type message struct {
+	subject, body string
+	trailers      []gitstore.Trailer
+}
+
 // commit makes a commit of now.
-func (p *promotion) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit, subject, body string, trailers []gitstore.Trailer) (gitstore.Hash, error) {
+func (p *promotion) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit, m message) (gitstore.Hash, error) {
 	committer := p.view.fleet.Spec.Output.Committer
 	spec := gitstore.CommitSpec{
 		Tree: tree, Author: author.Author,
 		Committer: gitstore.Signature{Name: cmp.Or(committer.Name, "Sluice"), Email: cmp.Or(committer.Email, "sluice@localhost"), When: p.r.Now.UTC().Truncate(time.Second)},
-		Message:   gitstore.Message(subject, body, append(trailers, gitstore.Trailer{Key: TrailerVersion, Value: p.h.Version})), Signer: p.h.Signer,
+		Message:   gitstore.Message(m.subject, m.body, append(m.trailers, gitstore.Trailer{Key: TrailerVersion, Value: p.h.Version})), Signer: p.h.Signer,
 	}
 	if !parent.IsZero() {
 		spec.Parents = []gitstore.Hash{parent}
@@ -445,7 +461,7 @@ func (p *promotion) moveEnvironment(ctx context.Context, e fleet.Environment, a 
 	}
 	st := p.states[e.Name]
 	subject := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
-	hash, err := p.commit(w, tree, st.tip.Hash, p.commits[a.Source.Commit], subject, p.bringing(st, a.Source), p.trailers(e, a))
+	hash, err := p.commit(w, tree, st.tip.Hash, p.commits[a.Source.Commit], message{subject, p.bringing(st, a.Source), p.trailers(e, a)})
 	if err != nil {
 		return err
 	}
@@ -511,150 +527,13 @@ func (p *promotion) clusterMoves(e fleet.Environment, a promote.Action, trees ma
 		if a.Wave != "" {
 			trailers = append(trailers, gitstore.Trailer{Key: TrailerWave, Value: a.Wave})
 		}
-		hash, err := p.commit(w, trees[name], p.refs[branch], p.commits[source.Commit], fmt.Sprintf("%s on %s", source, name), "", trailers)
+		hash, err := p.commit(w, trees[name], p.refs[branch], p.commits[source.Commit], message{fmt.Sprintf("%s on %s", source, name), "", trailers})
 		if err != nil {
 			return nil, err
 		}
 		moves = append(moves, gitstore.Move{Branch: branch, Old: p.refs[branch], New: hash})
 	}
 	return moves, nil
-}
-
-// rollback brings back an earlier state: of the environment, of clusters or of apps. The clusters move at once.
-func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
-	st := p.states[e.Name]
-	old, err := p.stateOf(ctx, e.Name, a.Tree)
-	if err != nil {
-		return err
-	}
-	w, err := p.h.store.NewWriter()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = w.Close() }()
-	tree, source := old.tip.Tree, a.Source
-	clusters := a.Clusters
-	if len(a.Clusters)+len(a.Apps) > 0 {
-		if tree, source, err = p.partly(ctx, e, a, old, w); err != nil {
-			return err
-		}
-	}
-	after := &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
-	if err := p.h.readTree(ctx, after, tree); err != nil {
-		return err
-	}
-	if len(a.Clusters) == 0 {
-		clusters = p.affectedClusters(e.Name, after)
-	}
-	what := a
-	what.Source, what.Clusters = source, clusters
-	trailers := p.trailers(e, what)
-	hash, err := p.commit(w, tree, st.tip.Hash, p.r.Trunk, fmt.Sprintf("Roll %s back to %s", e.Name, source), a.Reason, trailers)
-	if err != nil {
-		return err
-	}
-	moves, err := p.clusterMoves(e, what, after.clusters, w)
-	if err != nil {
-		return err
-	}
-	if tree != st.tip.Tree {
-		moves = append(moves, gitstore.Move{Branch: st.branch, Old: st.tip.Hash, New: hash})
-	}
-	if err := p.push(ctx, w, moves); err != nil {
-		return err
-	}
-	out.Done = append(out.Done, fmt.Sprintf("%s is back at %s", e.Name, source))
-	event := promote.Event{Kind: promote.EventRolledBack, At: p.r.Now}
-	if len(a.Clusters)+len(a.Apps) > 0 {
-		event.Tree, event.Source = tree.String(), source
-	}
-	before := p.records[e.Name]
-	next, err := promote.Apply(before, event)
-	if err != nil {
-		return err
-	}
-	p.records[e.Name] = next
-	return p.store(ctx, before, next, false, e.Name)
-}
-
-// affectedClusters are those whose branch is not what a state says, but for frozen ones.
-func (p *promotion) affectedClusters(environment string, after *state) []string {
-	var out []string
-	frozen := map[string]bool{}
-	for _, f := range p.records[environment].Freezes {
-		if f.Holds(p.r.Now) {
-			frozen[f.Target] = true
-		}
-	}
-	for _, c := range p.view.fleet.ClustersOf(environment) {
-		tip, err := p.h.store.Commit(context.Background(), p.refs[p.view.fleet.ClusterBranch(c)])
-		if c.State == "frozen" || c.State == "retired" || frozen[c.Name] || after.clusters[c.Name].IsZero() || err == nil && tip.Tree == after.clusters[c.Name] {
-			continue
-		}
-		out = append(out, c.Name)
-	}
-	return out
-}
-
-// partly takes some clusters or apps from an earlier state and all else from now.
-func (p *promotion) partly(ctx context.Context, e fleet.Environment, a promote.Action, old *state, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
-	st := p.states[e.Name]
-	source := sourceOf(st)
-	if len(a.Apps) > 0 {
-		source.Apps = maps.Clone(source.Apps)
-		if source.Apps == nil {
-			source.Apps = map[string]string{}
-		}
-		for _, app := range a.Apps {
-			source.Apps[app] = sourceOf(old).Of(app)
-		}
-	}
-	base := &state{tip: st.tip, record: st.record, kinds: st.kinds, clusters: maps.Clone(st.clusters), inputs: maps.Clone(st.inputs)}
-	for _, c := range a.Clusters {
-		base.clusters[c], base.inputs[c] = old.clusters[c], old.inputs[c]
-	}
-	of := func(app string) *state {
-		if slices.Contains(a.Apps, app) {
-			return old
-		}
-		return base
-	}
-	if len(a.Clusters) > 0 && len(a.Apps) > 0 { // apps of these clusters alone
-		base = &state{tip: st.tip, record: st.record, kinds: st.kinds, clusters: maps.Clone(st.clusters), inputs: maps.Clone(st.inputs)}
-		mixed := &state{kinds: st.kinds, clusters: maps.Clone(st.clusters), inputs: maps.Clone(st.inputs)}
-		for _, c := range a.Clusters {
-			mixed.clusters[c], mixed.inputs[c] = old.clusters[c], old.inputs[c]
-		}
-		of = func(app string) *state {
-			if slices.Contains(a.Apps, app) {
-				return mixed
-			}
-			return base
-		}
-		source = sourceOf(st)
-	}
-	tree, _, err := p.assemble(ctx, e.Name, source, base, of, w)
-	return tree, source, err
-}
-
-// stateOf reads an earlier tree of an environment.
-func (p *promotion) stateOf(ctx context.Context, environment, tree string) (*state, error) {
-	entries, err := p.h.history(ctx, p.states[environment].tip, maxHistory)
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		if entry.Tree.String() != tree {
-			continue
-		}
-		if err := p.h.Branches.Fetch(ctx, entry.Commit); err != nil {
-			return nil, err
-		}
-		st := &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
-		st.tip.Tree = entry.Tree
-		return st, p.h.readTree(ctx, st, entry.Tree)
-	}
-	return nil, fmt.Errorf("the tree %.10s is not in the history of %s any more", tree, p.states[environment].branch)
 }
 
 // request keeps the merge request of a promotion current.
@@ -668,7 +547,7 @@ func (p *promotion) request(ctx context.Context, e fleet.Environment, a promote.
 	}
 	st := p.states[e.Name]
 	title := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
-	hash, err := p.commit(w, tree, st.tip.Hash, p.commits[a.Source.Commit], title, p.bringing(st, a.Source), p.trailers(e, a))
+	hash, err := p.commit(w, tree, st.tip.Hash, p.commits[a.Source.Commit], message{title, p.bringing(st, a.Source), p.trailers(e, a)})
 	if err != nil {
 		return err
 	}
@@ -678,69 +557,4 @@ func (p *promotion) request(ctx context.Context, e fleet.Environment, a promote.
 	}
 	out.Done = append(out.Done, "a merge request asks for "+a.Source.String())
 	return p.r.Outside.Open(ctx, OpenRequest{From: branch, To: st.branch, Head: hash.String(), Title: title, Source: a.Source.Commit, Tree: a.Tree, Why: p.bringing(st, a.Source)})
-}
-
-// HistoryEntry is a state that an environment had.
-type HistoryEntry struct {
-	Commit   gitstore.Hash
-	Tree     gitstore.Hash
-	Source   promote.Source
-	At       time.Time
-	Subject  string
-	Author   string
-	Trailers []gitstore.Trailer
-}
-
-// History is what an environment's branch went through, newest first, from Git alone.
-func (h *Hydrator) History(ctx context.Context, tree gitstore.Hash, environment string, most int) ([]HistoryEntry, error) {
-	v, err := h.open(ctx, tree)
-	if err != nil {
-		return nil, err
-	}
-	if _, ok := v.fleet.Environment(environment); !ok {
-		return nil, fmt.Errorf("there is no environment %q in the fleet", environment)
-	}
-	branch := v.fleet.EnvironmentBranch(environment)
-	refs, err := h.Branches.List(ctx, branch)
-	if err != nil {
-		return nil, err
-	}
-	if refs[branch].IsZero() {
-		return nil, nil
-	}
-	if err := h.Branches.Fetch(ctx, refs[branch]); err != nil {
-		return nil, err
-	}
-	tip, err := h.store.Commit(ctx, refs[branch])
-	if err != nil {
-		return nil, err
-	}
-	return h.history(ctx, tip, most)
-}
-
-func (h *Hydrator) history(ctx context.Context, tip gitstore.Commit, most int) ([]HistoryEntry, error) {
-	var out []HistoryEntry
-	at := tip
-	for range most {
-		if at.Hash.IsZero() {
-			return out, nil
-		}
-		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name, Trailers: gitstore.Trailers(at.Message)}
-		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
-		entry.Source.Commit = trailer(at.Message, TrailerSource)
-		out = append(out, entry)
-		if len(at.Parents) == 0 {
-			return out, nil
-		}
-		parent := at.Parents[0]
-		if err := h.Branches.Fetch(ctx, parent); err != nil {
-			return out, err
-		}
-		next, err := h.store.Commit(ctx, parent)
-		if err != nil {
-			return out, err
-		}
-		at = next
-	}
-	return out, nil
 }

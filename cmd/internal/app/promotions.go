@@ -97,19 +97,19 @@ func (o *outside) Facts(ctx context.Context, e fleet.Environment, now time.Time)
 	return out
 }
 
-func (o *outside) get(ctx context.Context, address string) (*http.Response, []byte, error) {
+func (o *outside) get(ctx context.Context, address string) (status int, body []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
 	r.Header.Set("User-Agent", "sluice/"+Version())
 	resp, err := o.client.Do(r)
 	if err != nil {
-		return nil, nil, err
+		return 0, nil, err
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, checkAnswer))
-	return resp, body, err
+	body, err = io.ReadAll(io.LimitReader(resp.Body, checkAnswer))
+	return resp.StatusCode, body, err
 }
 
 func (o *outside) http(ctx context.Context, c *fleet.HTTPCheck) (promote.State, string) {
@@ -117,20 +117,20 @@ func (o *outside) http(ctx context.Context, c *fleet.HTTPCheck) (promote.State, 
 	if want == 0 {
 		want = http.StatusOK
 	}
-	resp, _, err := o.get(ctx, c.URL)
+	status, _, err := o.get(ctx, c.URL)
 	switch {
 	case err != nil:
 		return promote.Unknown, "it does not answer"
-	case resp.StatusCode != want:
-		return promote.Red, "it answers " + strconv.Itoa(resp.StatusCode)
+	case status != want:
+		return promote.Red, "it answers " + strconv.Itoa(status)
 	}
 	return promote.Green, ""
 }
 
 // prometheus asks the HTTP API (https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries).
 func (o *outside) prometheus(ctx context.Context, c *fleet.PrometheusCheck) (promote.State, string) {
-	resp, body, err := o.get(ctx, strings.TrimSuffix(c.URL, "/")+"/api/v1/query?query="+url.QueryEscape(c.Query))
-	if err != nil || resp.StatusCode != http.StatusOK {
+	status, body, err := o.get(ctx, strings.TrimSuffix(c.URL, "/")+"/api/v1/query?query="+url.QueryEscape(c.Query))
+	if err != nil || status != http.StatusOK {
 		return promote.Unknown, "Prometheus does not answer"
 	}
 	var answer struct {

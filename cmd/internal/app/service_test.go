@@ -233,7 +233,7 @@ func (s *story) end() {
 	}
 }
 
-func (s *story) run(dir string, args ...string) string {
+func (s *story) run(dir string, args ...string) {
 	s.t.Helper()
 	if dir != "" {
 		args = append([]string{"-C", dir}, args...)
@@ -242,7 +242,6 @@ func (s *story) run(dir string, args ...string) string {
 	if err != nil {
 		s.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	return strings.TrimSpace(string(out))
 }
 
 func (s *story) commit(message string) {
@@ -251,9 +250,9 @@ func (s *story) commit(message string) {
 	s.run(filepath.Join(s.dir, "work"), "commit", "-q", "--allow-empty", "-m", message)
 }
 
-func (s *story) push(branch string, more ...string) {
+func (s *story) push(branch string) {
 	s.t.Helper()
-	s.run(filepath.Join(s.dir, "work"), append([]string{"push", "-q", "origin", "HEAD:" + branch}, more...)...)
+	s.run(filepath.Join(s.dir, "work"), "push", "-q", "origin", "HEAD:"+branch)
 }
 
 // branch makes a branch from main with one changed value, and pushes it.

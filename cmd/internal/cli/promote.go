@@ -570,13 +570,13 @@ func printHistory(w io.Writer, list []hydrate.HistoryEntry) error {
 		for _, t := range e.Trailers {
 			by[t.Key] = strings.TrimPrefix(by[t.Key]+", "+t.Value, ", ")
 		}
-		what := e.Subject
+		what := []string{e.Subject}
 		for _, more := range [][2]string{{hydrate.TrailerApproved, "approved by "}, {hydrate.TrailerNow, "overtook: "}, {hydrate.TrailerRollback, "rollback: "}, {hydrate.TrailerApps, "apps: "}} {
 			if v := by[more[0]]; v != "" {
-				what += "; " + more[1] + v
+				what = append(what, more[1]+v)
 			}
 		}
-		fmt.Fprintf(table, "%s\t%.10s\t%s\t%s\t%s\n", e.Commit.Short(), e.Source.Commit, e.At.UTC().Format(time.DateTime), cmp.Or(by[hydrate.TrailerBy], e.Author), what)
+		fmt.Fprintf(table, "%s\t%.10s\t%s\t%s\t%s\n", e.Commit.Short(), e.Source.Commit, e.At.UTC().Format(time.DateTime), cmp.Or(by[hydrate.TrailerBy], e.Author), strings.Join(what, "; "))
 	}
 	return table.Flush()
 }

@@ -1,0 +1,76 @@
+package hydrate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// HistoryEntry is a state that an environment had.
+type HistoryEntry struct {
+	Commit   gitstore.Hash
+	Tree     gitstore.Hash
+	Source   promote.Source
+	At       time.Time
+	Subject  string
+	Author   string
+	Trailers []gitstore.Trailer
+}
+
+// History is what an environment's branch went through, newest first, from Git alone.
+func (h *Hydrator) History(ctx context.Context, tree gitstore.Hash, environment string, most int) ([]HistoryEntry, error) {
+	v, err := h.open(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := v.fleet.Environment(environment); !ok {
+		return nil, fmt.Errorf("there is no environment %q in the fleet", environment)
+	}
+	branch := v.fleet.EnvironmentBranch(environment)
+	refs, err := h.Branches.List(ctx, branch)
+	if err != nil {
+		return nil, err
+	}
+	if refs[branch].IsZero() {
+		return nil, nil
+	}
+	if err := h.Branches.Fetch(ctx, refs[branch]); err != nil {
+		return nil, err
+	}
+	tip, err := h.store.Commit(ctx, refs[branch])
+	if err != nil {
+		return nil, err
+	}
+	return h.history(ctx, tip, most)
+}
+
+func (h *Hydrator) history(ctx context.Context, tip gitstore.Commit, most int) ([]HistoryEntry, error) {
+	var out []HistoryEntry
+	at := tip
+	for range most {
+		if at.Hash.IsZero() {
+			return out, nil
+		}
+		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name, Trailers: gitstore.Trailers(at.Message)}
+		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
+		entry.Source.Commit = trailer(at.Message, TrailerSource)
+		out = append(out, entry)
+		if len(at.Parents) == 0 {
+			return out, nil
+		}
+		parent := at.Parents[0]
+		if err := h.Branches.Fetch(ctx, parent); err != nil {
+			return out, err
+		}
+		next, err := h.store.Commit(ctx, parent)
+		if err != nil {
+			return out, err
+		}
+		at = next
+	}
+	return out, nil
+}
