@@ -39,6 +39,9 @@ func (j *job) trunk(ctx context.Context) error {
 	if err != nil {
 		j.log.Warn("promotions", "error", err) // what is hydrated is told all the same
 	}
+	for _, e := range promotions {
+		j.log.Debug("promotion", "environment", e.Environment, "runs", e.Source.String(), "done", e.Done, "waits", e.Decision.WaitsFor)
+	}
 	if err := j.journeys(ctx, tip, f, result, promotions); err != nil {
 		return err
 	}

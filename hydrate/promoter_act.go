@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,13 +30,52 @@ func (p *promotion) candidate(ctx context.Context, environment string, source pr
 	}
 	brought := p.brought(sourceOf(st), source)
 	for _, c := range brought {
-		out.Authors = append(out.Authors, c.Author.Email, c.Author.Name)
+		names, err := p.authors(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		out.Authors = append(out.Authors, names...)
 	}
 	if p.r.Outside != nil {
 		out.Authors = append(out.Authors, p.r.Outside.Authors(ctx, brought)...)
 		if c, ok := p.commits[source.Commit]; ok {
 			out.Policy, out.Reason = p.r.Outside.Policy(ctx, environment, c)
 		}
+	}
+	return out, nil
+}
+
+// authors are those whose change a commit of the trunk is: its own author, or those of the commits that a merge brought. Whoever
+// merged has changed nothing, and may be who approves.
+func (p *promotion) authors(ctx context.Context, c gitstore.Commit) ([]string, error) {
+	if len(c.Parents) < 2 {
+		return []string{c.Author.Email, c.Author.Name}, nil
+	}
+	const most = 250
+	var out []string
+	seen := map[gitstore.Hash]bool{}
+	for todo := slices.Clone(c.Parents[1:]); len(todo) > 0 && len(seen) < most; todo = todo[1:] {
+		if seen[todo[0]] {
+			continue
+		}
+		seen[todo[0]] = true
+		known, err := p.h.store.IsAncestor(ctx, todo[0], c.Parents[0])
+		if err != nil && !errors.Is(err, gitstore.ErrShallow) && !errors.Is(err, gitstore.ErrNotFound) {
+			return nil, err
+		} else if known {
+			continue
+		}
+		one, err := p.h.store.Commit(ctx, todo[0])
+		if errors.Is(err, gitstore.ErrShallow) || errors.Is(err, gitstore.ErrNotFound) {
+			out = append(out, c.Author.Email, c.Author.Name) // what it brought is not here: be careful
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		if len(one.Parents) < 2 {
+			out = append(out, one.Author.Email, one.Author.Name)
+		}
+		todo = append(todo, one.Parents...)
 	}
 	return out, nil
 }
@@ -523,7 +563,7 @@ func (p *promotion) clusterMoves(e fleet.Environment, a promote.Action, trees ma
 			continue
 		}
 		branch := p.view.fleet.ClusterBranch(c)
-		trailers := p.trailers(e, promote.Action{Kind: a.Kind, Source: source, By: a.By, Reason: a.Reason})
+		trailers := p.trailers(e, promote.Action{Kind: a.Kind, Source: source, By: a.By, Reason: a.Reason, Overtakes: a.Overtakes && a.Reason != ""})
 		if a.Wave != "" {
 			trailers = append(trailers, gitstore.Trailer{Key: TrailerWave, Value: a.Wave})
 		}

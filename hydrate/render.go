@@ -74,27 +74,56 @@ func (h *Hydrator) renderJob(ctx context.Context, p *environmentPlan, j job, w *
 	if p.view.fleet.AsRendered() {
 		key += " as rendered"
 	}
-	h.mu.Lock()
-	work, ok := h.done[key]
-	if !ok {
-		work = &shared{}
-		h.done[key] = work
-	}
-	h.mu.Unlock()
-	o.work = work
-	work.once.Do(func() {
-		work.err = h.renderOnce(ctx, p, o, bundle, resolved, w)
-		if work.err != nil && ctx.Err() != nil { // the next run must not inherit a cancelled rendering
-			h.mu.Lock()
-			delete(h.done, key)
-			h.mu.Unlock()
+	for {
+		work := h.shared(key)
+		o.work = work
+		rendered := false
+		work.once.Do(func() {
+			rendered = true
+			work.err = h.renderOnce(ctx, p, o, bundle, resolved, w)
+			if work.err != nil && ctx.Err() != nil { // the next run must not inherit a cancelled rendering
+				h.forget(key, work)
+			}
+		})
+		if rendered || work.result == nil || h.holds(ctx, work.result.tree) {
+			break
 		}
-	})
+		h.forget(key, work) // it went with the writer of an earlier run, which pushed nothing
+	}
+	work := o.work
 	o.result, o.err = work.result, work.err
 	if o.err == nil && o.result != nil {
 		o.err = h.adopt(ctx, o.result.tree, w)
 	}
 	return o
+}
+
+func (h *Hydrator) shared(key string) *shared {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	work, ok := h.done[key]
+	if !ok {
+		work = &shared{}
+		h.done[key] = work
+	}
+	return work
+}
+
+func (h *Hydrator) forget(key string, work *shared) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done[key] == work {
+		delete(h.done, key)
+	}
+}
+
+// holds says that a target's tree and all its files are here, in the store or in a writer that is open.
+func (h *Hydrator) holds(ctx context.Context, tree gitstore.Hash) bool {
+	if !h.store.Has(tree) {
+		return false
+	}
+	entries, err := h.store.Tree(ctx, tree)
+	return err == nil && !slices.ContainsFunc(entries, func(e gitstore.Entry) bool { return !h.store.Has(e.Hash) })
 }
 
 // adopt brings a target's tree into a writer that another environment's writer holds already.

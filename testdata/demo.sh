@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Hydrates the fleet of testdata/fleet into a bare repository in a temporary folder, changes one value, hydrates again,
-# and shows what a person wants to see.
+# promotes a change to prod in two waves, rolls it back, and shows what a person wants to see.
 set -euo pipefail
 fleet=$(cd "$(dirname "$0")/fleet" && pwd)
 sluice=${SLUICE:-sluice}
@@ -12,7 +12,12 @@ export GIT_AUTHOR_NAME=Ada GIT_AUTHOR_EMAIL=ada@example.com GIT_COMMITTER_NAME=A
 bold=; dim=; plain=
 if [ -t 1 ]; then bold=$'\e[1m'; dim=$'\e[2m'; plain=$'\e[0m'; fi
 say() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
-run() { printf '%s$ %s%s\n' "$dim" "$*" "$plain"; "$@"; }
+run() { # shows a command and runs it
+  printf '%s$' "$dim"
+  for word in "$@"; do case $word in *' '*) printf ' "%s"' "$word" ;; *) printf ' %s' "$word" ;; esac; done
+  printf '%s\n' "$plain"
+  "$@"
+}
 sluice() { "$sluice" "$@"; }
 
 git init -q --bare -b main "$work/fleet.git"
@@ -50,6 +55,21 @@ run sluice hydrate --push --env dev,staging,prod
 
 say "What that is on the cluster's branch"
 run git -C "$work/fleet.git" show --stat --patch --format='%h %an: %s%n%n%b' cluster/prod-us-1 --
+
+say "A change for everybody walks: dev has it at once, staging after dev, prod when somebody asks for it"
+sed -i.bak 's/mind the gap/mind the step/' apps/shop/layers/global/values.yaml && rm -f apps/shop/layers/global/values.yaml.bak
+git commit -qam "Greet otherwise" && git push -q origin main
+sluice hydrate --push --quiet >/dev/null
+run sluice status
+say "staging would wait until dev has had it for 30 minutes; a reason overtakes that, and is written down"
+run sluice promote staging --now --reason "a demonstration"
+say "prod goes in two waves: the environment branch and the canary first, then the rest"
+run sluice promote prod
+run sluice history prod
+
+say "A call at night: back to what prod had, at once"
+run sluice rollback prod --reason "the greeting confuses people" --by on-call
+run sluice status prod
 
 say "And the branches are what their commits say"
 run sluice verify --from-remote

@@ -155,6 +155,9 @@ func (r *Record) request(e Event) error {
 	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix is how a failed promotion is mended
 		r.Halt = nil
 	}
+	if p := r.Progress; e.Now && p != nil && p.Done.IsZero() && len(e.Apps) == 0 && p.Source.Equal(e.Source) { // it is on its way: its waves hurry
+		p.Now, p.NowBy, p.NowWhy = true, e.By, e.Reason
+	}
 	return nil
 }
 

@@ -72,6 +72,7 @@ func (w *world) ask() {
 	ok := w.apply(e)
 	if ok {
 		w.failed = nil
+		w.now_ = w.now_ || e.Now && len(e.Apps) == 0 && w.prod.tree.source.Equal(e.Source) // what is on its way hurries
 	}
 	w.logf("promote %s %v now=%v: %v", e.Source, e.Apps, e.Now, ok)
 }

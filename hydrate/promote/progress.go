@@ -34,7 +34,7 @@ func (x *decider) progress() (*Action, error) {
 			if !Holds(x.d.WaveGates) {
 				return nil, nil
 			}
-			return &Action{Kind: MoveWave, Wave: w.Name, Clusters: next, Source: p.Source, Overtakes: p.Now}, nil
+			return &Action{Kind: MoveWave, Wave: w.Name, Clusters: next, Source: p.Source, Overtakes: p.Now, By: p.NowBy, Reason: p.NowWhy}, nil
 		}
 	}
 	return nil, nil

@@ -98,6 +98,8 @@ type Progress struct {
 	Source   Source     `yaml:"source"`
 	Tree     string     `yaml:"tree"` // of the environment branch; another one begins anew
 	Now      bool       `yaml:"now,omitempty"`
+	NowBy    string     `yaml:"nowBy,omitempty"` // who asked to hurry when it was on its way, and why
+	NowWhy   string     `yaml:"nowWhy,omitempty"`
 	Rollback bool       `yaml:"rollback,omitempty"`
 	Started  time.Time  `yaml:"started"`
 	Changed  []string   `yaml:"changed,omitempty"` // clusters whose branches had to move

@@ -398,7 +398,12 @@ func (s *story) until(what string, is func() bool) {
 // says waits for the one comment to hold some text.
 func (s *story) says(number int, parts ...string) {
 	s.t.Helper()
-	s.until(fmt.Sprintf("the comment on %d says %q; it is\n%s", number, parts, strings.Join(s.comments(number), "\n====\n")), func() bool {
+	s.t.Cleanup(func() {
+		if s.t.Failed() {
+			s.t.Logf("the comment on %d is now\n%s", number, strings.Join(s.comments(number), "\n====\n"))
+		}
+	})
+	s.until(fmt.Sprintf("the comment on %d says %q", number, parts), func() bool {
 		all := s.comments(number)
 		return len(all) == 1 && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(all[0], p) })
 	})

@@ -33,7 +33,7 @@ func (p *promotionFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&p.remote, "remote", "origin", "`name` of the remote whose branches these are")
 	f.BoolVar(&p.local, "local", false, "work on the branches of this clone instead")
-	f.StringVar(&p.by, "by", "", "`name` of who asks (default: Git's user.name, as GIT_AUTHOR_NAME or GITHUB_ACTOR or GITLAB_USER_LOGIN has it)")
+	f.StringVar(&p.by, "by", "", "`name` of who asks (default: SLUICE_USER, GITHUB_ACTOR, GITLAB_USER_LOGIN, GIT_AUTHOR_NAME or USER)")
 	f.IntVar(&p.perPush, "refs-per-push", 0, "most `refs` in one push (default all)")
 	f.BoolVar(&p.noPolicy, "no-policy", false, "do not ask the trunk's policy")
 }
@@ -218,7 +218,7 @@ func (p *promotionFlags) show(o IO, list []hydrate.EnvironmentStatus, environmen
 func printStatus(w io.Writer, e *hydrate.EnvironmentStatus) {
 	fmt.Fprintf(w, "%s runs %s", e.Environment, e.Source)
 	if e.Behind > 0 && !e.Source.Empty() {
-		fmt.Fprintf(w, ", %d commits behind the trunk", e.Behind)
+		fmt.Fprintf(w, ", %s behind the trunk", count(e.Behind, "commit"))
 	}
 	fmt.Fprintln(w)
 	if e.Foreign != "" {
@@ -579,4 +579,11 @@ func printHistory(w io.Writer, list []hydrate.HistoryEntry) error {
 		fmt.Fprintf(table, "%s\t%.10s\t%s\t%s\t%s\n", e.Commit.Short(), e.Source.Commit, e.At.UTC().Format(time.DateTime), cmp.Or(by[hydrate.TrailerBy], e.Author), strings.Join(what, "; "))
 	}
 	return table.Flush()
+}
+
+func count(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }

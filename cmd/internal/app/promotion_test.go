@@ -1,0 +1,192 @@
+package app_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
+)
+
+// gated is a fleet whose prod asks for an approval, and goes on only where Flux says that all is well.
+const gated = `apiVersion: sluice.dev/v1alpha1
+kind: Fleet
+metadata: {name: harbour}
+spec:
+  trunk: main
+  layers: [class, environment, region, cluster]
+  environments:
+    - name: dev
+    - name: staging
+      after: [dev]
+      promotion: {mode: auto}
+    - name: prod
+      after: [staging]
+      promotion:
+        mode: manual
+        approvers: {count: 1, users: [mia]}
+        health: {commitStatuses: ["flux/*"]}
+        onFailure: rollback
+        rights:
+          - {verbs: [promote, approve, freeze, unfreeze, rollback], roles: [write]}
+          - {verbs: [now], users: [mia]}
+        waves:
+          - {name: canary, clusters: {matchLabels: {ring: canary}}}
+          - {name: rest}
+`
+
+// reports writes what Flux would write on a cluster branch's tip, and those of staging.
+func (s *story) reports(branch, state string) {
+	s.t.Helper()
+	sha := s.ref(branch)
+	if s.hub != nil {
+		if err := s.hub.SetStatus(repo, fakegithub.Status{SHA: sha, Context: "flux/apps", State: state}); err != nil {
+			s.t.Fatal(err)
+		}
+		return
+	}
+	s.lab.Report(repo, sha, "ada", map[string]string{"success": "success", "failure": "failed"}[state], "flux/apps", "")
+}
+
+func (s *story) greet(text string) int {
+	s.t.Helper()
+	name := strings.ReplaceAll(text, " ", "-")
+	work := filepath.Join(s.dir, "work")
+	s.run(work, "fetch", "-q", "origin")
+	s.run(work, "checkout", "-q", "-B", name, "origin/main")
+	file := filepath.Join(work, "apps/shop/layers/global/values.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lines := strings.Split(string(data), "\n")
+	for i, l := range lines {
+		if strings.HasPrefix(strings.TrimSpace(l), "mind the") {
+			lines[i] = "    mind the " + text + "."
+		}
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.commit("mind the " + text)
+	s.push(name)
+	return s.open(name, "ada")
+}
+
+// holds says whether a branch has a text in the shop's ConfigMap.
+func (s *story) holds(branch, text string) bool {
+	if s.ref(branch) == "" {
+		return false
+	}
+	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "grep", "-q", text, "refs/heads/"+branch).CombinedOutput()
+	if err != nil && len(out) > 0 {
+		s.t.Logf("git grep: %s", out)
+	}
+	return err == nil
+}
+
+// TestPromotionByChat walks commits from a merge to the last wave of prod, and back again when the canary is red.
+func TestPromotionByChat(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(s.dir, "work", "sluice.yaml"), []byte(gated), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.commit("gates")
+		s.push("main")
+		s.start()
+		s.until("staging follows by itself", func() bool { return s.ref("env/staging") != "" })
+
+		first := s.greet("first step")
+		s.says(first, "first step")
+		s.merge(first)
+		s.until("staging has it", func() bool { return s.holds("cluster/staging-1", "first step") })
+		for _, c := range []string{"cluster/staging-1", "cluster/staging-edge-1"} {
+			s.reports(c, "success")
+		}
+		s.say(first, "eve", "/sluice promote prod")
+		s.says(first, "refused")
+		s.say(first, "ada", "/sluice promote prod --now --reason hurry")
+		s.until("ada may not overtake", func() bool { return strings.Count(strings.Join(s.comments(first), ""), "refused") > 1 })
+		s.say(first, "ada", "/sluice promote prod")
+		s.says(first, "approv")
+		if s.ref("env/prod") != "" {
+			t.Fatal("prod moved without an approval")
+		}
+		s.say(first, "mia", "/sluice approve prod")
+		s.until("the canary has it", func() bool { return s.holds("cluster/prod-eu-1", "first step") })
+		if s.ref("cluster/prod-us-1") != "" {
+			t.Error("the rest moved before the canary was well")
+		}
+		s.reports("cluster/prod-eu-1", "success")
+		s.until("the rest has it", func() bool { return s.holds("cluster/prod-us-1", "first step") })
+		s.reports("cluster/prod-us-1", "success")
+		s.reports("cluster/prod-edge-1", "success")
+		s.says(first, "prod", "runs it")
+		before := s.ref("cluster/prod-us-1")
+
+		second := s.greet("second step")
+		s.merge(second)
+		s.until("staging has the second", func() bool { return s.holds("cluster/staging-1", "second step") })
+		for _, c := range []string{"cluster/staging-1", "cluster/staging-edge-1"} {
+			s.reports(c, "success")
+		}
+		s.say(second, "mia", "/sluice promote prod --now --reason CVE-2026-1")
+		s.say(second, "mia", "/sluice approve prod")
+		s.until("the canary has the second", func() bool { return s.holds("cluster/prod-eu-1", "second step") })
+		s.reports("cluster/prod-eu-1", "failure")
+		s.until("the canary is back", func() bool { return s.holds("cluster/prod-eu-1", "first step") })
+		if s.ref("cluster/prod-us-1") != before {
+			t.Error("the rest moved, though the canary was red")
+		}
+		time.Sleep(6 * time.Second) // one more look of the service
+		if s.holds("cluster/prod-eu-1", "second step") || !s.holds("env/prod", "first step") {
+			t.Error("what failed went in again by itself")
+		}
+		s.say(second, "ada", "/sluice freeze prod-us-1 --reason incident")
+		s.says(second, "freeze prod-us-1")
+		s.until("it is in the record", func() bool { return s.ref("sluice/state") != "" })
+	})
+}
+
+// TestHostileComments: none of them does anything.
+func TestHostileComments(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.start()
+		s.until("staging is there", func() bool { return s.ref("env/dev") != "" })
+		n := s.greet("step")
+		s.says(n, "step")
+		before := map[string]string{}
+		branches := []string{"env/dev", "env/staging", "env/prod", "cluster/prod-eu-1", "main"}
+		for _, b := range branches {
+			before[b] = s.ref(b)
+		}
+		for i, text := range []string{
+			" /sluice promote prod", "> /sluice promote prod", "```\n/sluice promote prod\n```", "    /sluice promote prod", "`/sluice promote prod`",
+			"/sluice promote prod; rm -rf /", "/sluice promote $(id)", "/sluice promote ../../main", "/sluice promote prod --app ../x", "/sluice promote prod --commit main..x",
+			"/sluice promote prod --now", "/sluice promote PROD", "/sluice promote prod\u202e", "/sluice\u00a0promote prod", "/sluice promote prod --commit -x",
+			"/sluice rollback prod --to refs/heads/main", "/sluice freeze prod --until yesterday --reason x", "/SLUICE promote prod", "<!-- \n/sluice promote prod\n-->", "/sluice promote prod --yes",
+		} {
+			s.say(n, "eve", text)
+			if i%2 == 0 {
+				s.say(n, "ada", text)
+			}
+		}
+		s.say(n, "ada", "/sluice status")
+		s.says(n, "status")
+		time.Sleep(2 * time.Second)
+		for _, b := range branches {
+			if s.ref(b) != before[b] {
+				t.Errorf("%s moved from %s to %s", b, before[b], s.ref(b))
+			}
+		}
+		if all := s.comments(n); len(all) != 1 || strings.Contains(all[0], "<!-- \n") {
+			t.Errorf("%d comments: %s", len(all), all)
+		}
+	})
+}
