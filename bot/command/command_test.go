@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -337,4 +338,16 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDocumentation: the table of commands in the documentation is the one that /sluice help shows.
+func TestDocumentation(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/promotion.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), strings.TrimSpace(command.Help())) {
+		t.Error("docs/promotion.md shows other commands than /sluice help")
+	}
 }

@@ -178,7 +178,9 @@ func TestHostileComments(t *testing.T) {
 			}
 		}
 		s.say(n, "ada", "/sluice status")
-		s.until("status is answered", func() bool { return strings.Contains(strings.Join(s.comments(n), ""), "| `/sluice status` | `ada` | answered") })
+		s.until("status is answered", func() bool {
+			return strings.Contains(strings.Join(s.comments(n), ""), "| `/sluice status` | `ada` | answered")
+		})
 		time.Sleep(time.Second)
 		for _, b := range branches {
 			if s.ref(b) != before[b] {
