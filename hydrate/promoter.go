@@ -92,8 +92,8 @@ type EnvironmentStatus struct {
 }
 
 // Promote looks at the environments in the order of the graph: reads what they run, applies commands, decides, stores the record and
-// does what was decided. Everything may be done twice; compare-and-swap decides between two who do it at once. A conflict is an
-// error of one environment, told in its status.
+// does what was decided. Everything may be done twice; compare-and-swap decides between two who do it at once. An error
+// of one environment, such as ErrMoved, stops no other: the statuses are those of the others, and the error joins all.
 func (h *Hydrator) Promote(ctx context.Context, r PromoteRequest) ([]EnvironmentStatus, error) {
 	v, err := h.open(ctx, r.Trunk.Tree)
 	if err != nil {
@@ -105,17 +105,22 @@ func (h *Hydrator) Promote(ctx context.Context, r PromoteRequest) ([]Environment
 		return nil, err
 	}
 	var out []EnvironmentStatus
+	var failed []error
 	for _, e := range v.fleet.Spec.Environments {
 		if len(e.After) == 0 || len(r.Environments) > 0 && !slices.Contains(r.Environments, e.Name) {
 			continue
 		}
 		st, err := p.environment(ctx, e)
 		if err != nil {
-			return out, fmt.Errorf("environment %s: %w", e.Name, err)
+			failed = append(failed, fmt.Errorf("environment %s: %w", e.Name, err))
+			if ctx.Err() != nil {
+				break
+			}
+			continue
 		}
 		out = append(out, *st)
 	}
-	return out, nil
+	return out, errors.Join(failed...)
 }
 
 // promotion is one call of Promote.
@@ -138,7 +143,7 @@ type promotion struct {
 func (p *promotion) read(ctx context.Context) error {
 	f := p.view.fleet
 	var err error
-	if p.refs, err = p.h.Branches.List(ctx, append(f.BranchPrefixes(), promote.StateBranch)...); err != nil {
+	if p.refs, err = p.h.Branches.List(ctx, append(f.BranchPrefixes(), promote.StateBranch, requestBranch(""))...); err != nil {
 		return err
 	}
 	for _, e := range f.Spec.Environments {

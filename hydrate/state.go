@@ -63,6 +63,15 @@ type state struct {
 
 func (s *state) exists() bool { return !s.tip.Hash.IsZero() }
 
+// merges says that the tip is the forge's merge of a promotion request: a merge of a commit of ours that changes nothing of it.
+func (h *Hydrator) merges(ctx context.Context, s *state) bool {
+	if len(s.tip.Parents) != 2 {
+		return false
+	}
+	ours, err := h.store.Commit(ctx, s.tip.Parents[1])
+	return err == nil && ours.Tree == s.tip.Tree && trailer(ours.Message, TrailerSource) == s.record.Source && len(ours.Parents) == 1 && ours.Parents[0] == s.tip.Parents[0]
+}
+
 // readState reads an environment branch.
 func (h *Hydrator) readState(ctx context.Context, branch string, tip gitstore.Hash) (*state, error) {
 	s := &state{branch: branch, kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
@@ -78,7 +87,7 @@ func (h *Hydrator) readState(ctx context.Context, branch string, tip gitstore.Ha
 	}
 	if s.record.Source == "" {
 		s.foreign = fmt.Sprintf("it has no readable %s/%s", recordDir, environmentFile)
-	} else if source := trailer(s.tip.Message, TrailerSource); source != s.record.Source {
+	} else if source := trailer(s.tip.Message, TrailerSource); source != s.record.Source && !h.merges(ctx, s) {
 		s.foreign = fmt.Sprintf("its commit %s by %s was not made by Sluice", s.tip.Hash.Short(), s.tip.Author.Name)
 	}
 	return s, nil

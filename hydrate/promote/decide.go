@@ -146,6 +146,7 @@ func (x *decider) promote(w Want) bool {
 	open := x.s.Request
 	others := slices.DeleteFunc(slices.Clone(x.d.Gates), func(g Gate) bool { return g.Name == GateApprovals }) // they are the forge's
 	switch {
+	case x.s.Running.Commit == "": // there is no branch yet that a merge request could ask
 	case Holds(others) && (open == nil || open.Tree != a.Tree || !open.Source.Equal(a.Source)):
 		a.Kind = OpenRequest
 		x.act(a)
@@ -217,6 +218,8 @@ func (x *decider) waitsFor(d Decision) string {
 		return fmt.Sprintf("the clusters of %s wait for %s", name, firstClosed(d.WaveGates))
 	case !Holds(d.Gates):
 		return fmt.Sprintf("%s waits for %s", name, firstClosed(d.Gates))
+	case d.Wants != nil && x.s.Running.Commit == "":
+		return fmt.Sprintf("%s has no branch yet: its first state needs a command: /sluice promote %s", name, name)
 	case d.Wants != nil:
 		return fmt.Sprintf("%s waits for its merge request to be merged", name)
 	case x.mode() == modeManual && x.offered() != nil:

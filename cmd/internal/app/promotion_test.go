@@ -153,6 +153,41 @@ func TestPromotionByChat(t *testing.T) {
 	})
 }
 
+// TestPromotionRequest: Sluice opens the merge request, and merging it on the forge is the promotion.
+func TestPromotionRequest(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		text := strings.Replace(gated, "{mode: auto}", "{mode: request}", 1)
+		if err := os.WriteFile(filepath.Join(s.dir, "work", "sluice.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.commit("requests")
+		s.push("main")
+		s.start()
+		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+		first := s.greet("first step")
+		s.says(first, "first step")
+		s.say(first, "mia", "/sluice promote staging")
+		s.until("a command brings the first state", func() bool { return s.ref("env/staging") != "" })
+		s.merge(first)
+		s.until("it is asked for", func() bool { return s.holds("sluice/promote/staging", "first step") })
+		number := 0
+		s.until("there is a merge request", func() bool {
+			for n := first + 1; n < first+5; n++ {
+				if s.head(n) != "" && s.head(n) == s.ref("sluice/promote/staging") {
+					number = n
+				}
+			}
+			return number > 0
+		})
+		if s.holds("env/staging", "first step") {
+			t.Fatal("staging moved by itself")
+		}
+		s.merge(number)
+		s.until("the clusters follow", func() bool { return s.holds("cluster/staging-1", "first step") })
+	})
+}
+
 // TestHostileComments: none of them does anything.
 func TestHostileComments(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {

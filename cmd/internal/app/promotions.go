@@ -275,25 +275,27 @@ func (o *outside) Close(ctx context.Context, r hydrate.OpenRequest, why string) 
 func (s *Session) Promotions(ctx context.Context, r hydrate.PromoteRequest) ([]hydrate.EnvironmentStatus, error) {
 	const most = 40
 	var all []hydrate.EnvironmentStatus
+	var failed error
 	done, refused := map[string][]string{}, map[string][]string{}
 	for range most {
-		list, err := s.Promote(ctx, r)
-		if moved, ok := errors.AsType[*hydrate.ErrMoved](err); ok && !r.DryRun {
-			_ = moved
-			continue
-		}
-		if err != nil {
-			return list, err
+		var list []hydrate.EnvironmentStatus
+		if list, failed = s.Promote(ctx, r); failed != nil && len(list) == 0 || ctx.Err() != nil {
+			if _, moved := errors.AsType[*hydrate.ErrMoved](failed); moved && !r.DryRun && ctx.Err() == nil {
+				continue
+			}
+			return all, errors.Join(failed, ctx.Err())
 		}
 		all = list
-		more := false
+		_, more := errors.AsType[*hydrate.ErrMoved](failed)
+		if !more {
+			r.Commands = nil // they are in the record now; where a branch moved, their IDs keep them from being done twice
+		}
 		for i := range list {
 			e := &list[i]
 			more = more || len(e.Done) > 0
 			done[e.Environment] = append(done[e.Environment], e.Done...)
 			refused[e.Environment] = append(refused[e.Environment], e.Refused...)
 		}
-		r.Commands = nil // they are in the record now
 		if !more || r.DryRun {
 			break
 		}
@@ -301,7 +303,7 @@ func (s *Session) Promotions(ctx context.Context, r hydrate.PromoteRequest) ([]h
 	for i := range all {
 		all[i].Done, all[i].Refused = done[all[i].Environment], refused[all[i].Environment]
 	}
-	return all, nil
+	return all, failed
 }
 
 // Promotions implements bot.Workspace.
@@ -338,10 +340,7 @@ func (w *workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	list, err := w.promotions(ctx, o.Trunk, []hydrate.Command{*c})
-	if err != nil {
-		return "", err
-	}
+	list, failed := w.promotions(ctx, o.Trunk, []hydrate.Command{*c})
 	for _, e := range list {
 		if e.Environment != c.Environment {
 			continue
@@ -350,6 +349,9 @@ func (w *workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 			return "", fmt.Errorf("%w: %s", bot.ErrRefused, strings.Join(e.Refused, "; "))
 		}
 		return outcome(&e), nil
+	}
+	if failed != nil {
+		return "", failed
 	}
 	return "", fmt.Errorf("%w: %s comes after no other environment: it follows the trunk", bot.ErrRefused, c.Environment)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -84,6 +85,7 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 	now := time.Now()
 	for i := range commands {
 		commands[i].CLI = true
+		commands[i].ID = fmt.Sprintf("cli/%d/%d", now.UnixNano(), i)
 		commands[i].By = p.who(o)
 		commands[i].At = now
 		commands[i].Person = promote.Person{User: commands[i].By}
@@ -151,9 +153,6 @@ func (p *promoteOptions) run(ctx context.Context, o IO, environment string) erro
 		commands = append(commands, c)
 	}
 	list, err := p.look(ctx, o, s, trunk, p.dry, commands...)
-	if err != nil {
-		return err
-	}
 	for deadline := time.Now().Add(p.timeout); p.wait && err == nil && waits(list, environment) && time.Now().Before(deadline); {
 		const pause = 5 * time.Second
 		select {
@@ -163,10 +162,7 @@ func (p *promoteOptions) run(ctx context.Context, o IO, environment string) erro
 		}
 		list, err = p.look(ctx, o, s, trunk, false)
 	}
-	if err != nil {
-		return err
-	}
-	return p.show(o, list, environment)
+	return p.showAll(o, list, environment, err)
 }
 
 // waits says whether time or others may still bring something.
@@ -320,10 +316,16 @@ func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Ses
 		return err
 	}
 	list, err := p.look(ctx, o, s, trunk, false, *c)
-	if err != nil {
-		return err
+	return p.showAll(o, list, c.Environment, err)
+}
+
+// showAll shows the environments that could be looked at, and then the error of the others.
+func (p *promotionFlags) showAll(o IO, list []hydrate.EnvironmentStatus, environment string, failed error) error {
+	known := slices.ContainsFunc(list, func(e hydrate.EnvironmentStatus) bool { return environment == "" || e.Environment == environment })
+	if failed != nil && !known {
+		return failed
 	}
-	return p.show(o, list, c.Environment)
+	return errors.Join(failed, p.show(o, list, environment))
 }
 
 func newRollback(o IO) *cobra.Command {

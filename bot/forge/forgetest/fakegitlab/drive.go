@@ -291,12 +291,15 @@ func (s *Server) Numbers(path string) []int {
 	return out
 }
 
-// Head is a merge request's head.
+// Head is a merge request's head; "" if there is none.
 func (s *Server) Head(path string, iid int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.find(path)
 	m := p.mr(fmt.Sprint(iid))
+	if m == nil {
+		return ""
+	}
 	s.refresh(p, m)
 	return m.head
 }
