@@ -3,6 +3,7 @@ package hydrate
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -72,7 +73,7 @@ func (h *Hydrator) plan(ctx context.Context, v *view, name string, st *state, ba
 
 func (h *Hydrator) planClusters(ctx context.Context, p *environmentPlan, all bool) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(h.Jobs)
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	var mu sync.Mutex
 	for _, c := range p.clusters {
 		group.Go(func() error {

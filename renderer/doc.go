@@ -3,5 +3,5 @@
 // A Bundle goes in (charts, values, Kustomize roots, manifests, the cluster's version), a Rendering comes out (objects
 // in canonical YAML). The package knows no Git, no forge and no cluster; it reads no file, no environment and no
 // clock, and opens no connection. Engine renders in this process; Pool renders in child processes that die in its
-// place; Once renders equal bundles only once. All three are a Renderer.
+// place; Farm gives what has to wait to other machines. All three are a Renderer.
 package renderer

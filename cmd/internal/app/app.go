@@ -38,7 +38,7 @@ type Options struct {
 	RenderTimeout time.Duration
 	RenderMemory  int64 // bytes
 	PlainHTTP     []string
-	Pool          *renderer.Pool // shared with others; nil: the session's own
+	Renderer      renderer.Renderer // shared with others; nil: the session's own
 }
 
 // Session is an open repository with all that renders it. Close frees it.
@@ -90,13 +90,13 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 		UserAgent:   "sluice/" + Version(),
 		PlainHTTP:   o.PlainHTTP,
 	})
-	pool := o.Pool
-	if pool == nil {
+	r := o.Renderer
+	if r == nil {
 		s.pool = newPool(s.env, o)
-		pool = s.pool
+		r = s.pool
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
-		Store: s.Store, Branches: s.Store.Local(), Renderer: pool, Archives: s.Fetcher, Jobs: o.Jobs, Version: Version(), Progress: progress,
+		Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: Version(), Progress: progress,
 	})
 }
 

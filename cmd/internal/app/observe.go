@@ -30,6 +30,10 @@ type metrics struct {
 	tasks    *prometheus.HistogramVec
 	calls    *prometheus.HistogramVec
 	limit    *prometheus.GaugeVec
+	renders  *prometheus.HistogramVec
+	targets  *prometheus.CounterVec
+	pushes   *prometheus.CounterVec
+	shards   *prometheus.CounterVec
 	tracer   oteltrace.Tracer
 }
 
@@ -40,6 +44,11 @@ func newMetrics(s *Service) *metrics {
 	m.tasks = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_task_seconds", Help: "Time of tasks by kind and result.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 14)}, []string{"kind", "result"})
 	m.calls = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_forge_request_seconds", Help: "Requests to forges by method and status.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 12)}, []string{"forge", "method", "status"})
 	m.limit = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_forge_rate_limit_remaining", Help: "Requests that the forge still takes, as its last answer said."}, []string{"forge"})
+	m.renders = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_render_seconds", Help: "Renderings done by this replica, by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"result"})
+	m.targets = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_targets_total", Help: "Targets of hydrations: rendered, or taken from a branch as they are (reused)."}, []string{"how"})
+	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_branch_moves_total", Help: "Branches that were to move, by what became of it; conflict: somebody else was faster."}, []string{"result"})
+	m.shards = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_shards_total", Help: "Shards of large hydrations that this replica rendered, by result."}, []string{"result"})
+	m.registry.MustRegister(m.renders, m.targets, m.pushes, m.shards)
 	m.registry.MustRegister(m.hooks, m.hookTime, m.tasks, m.calls, m.limit, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &queueCollector{s})
 	return m
 }

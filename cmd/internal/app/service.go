@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/gitlab"
 	"github.com/sluice-gitops/sluice/bot/queue"
 	"github.com/sluice-gitops/sluice/cmd/internal/config"
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/webhook"
 )
@@ -115,6 +116,8 @@ type Service struct {
 	key      []byte
 	jobs     int
 	pool     *renderer.Pool
+	renderer renderer.Renderer // the pool, or a farm of all replicas
+	inFlight int               // renderings that it can make use of at once
 	mirrors  *mirrors
 	queue    *queue.Queue
 	bot      *bot.Bot
@@ -169,6 +172,10 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, error) {
 		s.pool.Close()
 		return nil, fmt.Errorf("queue: %w", err)
 	}
+	s.renderer, s.inFlight = countedRenderer{s.pool, s.metrics}, s.jobs
+	if s.shared() {
+		s.renderer, s.inFlight = renderer.NewFarm(s.renderer, s.jobs, s.queue, shardVersion()), renderer.FarmInFlight
+	}
 	s.bot = bot.New(bot.Config{
 		Forges: botForges{s}, Workspaces: workspaces{s}, Settings: s.settings, Again: s.again, Clock: o.Clock, Log: o.Log, Observe: s.metrics.task,
 	})
@@ -214,10 +221,37 @@ func (s *Service) Reload() error {
 	return s.apply(c)
 }
 
+// shared says that replicas render large hydrations together.
+func (s *Service) shared() bool {
+	if s.config.Queue.Shards != nil {
+		return *s.config.Queue.Shards
+	}
+	return s.config.Queue.URL != ""
+}
+
+// shardVersion is what a rendering depends on besides its bundle: replicas of other versions render otherwise.
+func shardVersion() string { return hydrate.Epoch + " of " + Version() }
+
+// shard renders a part of some replica's hydration.
+func (s *Service) shard(ctx context.Context, job []byte) ([]byte, error) {
+	out, err := renderer.RenderShard(ctx, countedRenderer{s.pool, s.metrics}, shardVersion(), job)
+	s.metrics.shards.WithLabelValues(resultOf(err)).Inc()
+	return out, err
+}
+
 // Run works until the context ends, then drains.
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.queue.Run(ctx, s.config.Workers, s.do) })
+	shards, drained := context.WithCancel(context.WithoutCancel(ctx)) // what drains may wait for a shard
+	group.Go(func() error {
+		defer drained()
+		return s.queue.Run(ctx, s.config.Workers, s.do)
+	})
+	if s.shared() {
+		for range s.jobs {
+			group.Go(func() error { return s.queue.RunShards(shards, s.shard) })
+		}
+	}
 	group.Go(func() error { s.every(ctx, s.config.Sweep, s.sweep); return nil })
 	group.Go(func() error { s.every(ctx, s.config.Promote, s.promotions); return nil })
 	err := group.Wait()

@@ -52,6 +52,7 @@ type story struct {
 	git     *httptest.Server
 	hooks   *httptest.Server
 	options app.ServiceOptions
+	config  string                  // of the service
 	drop    func(event string) bool // webhooks that are lost
 
 	mu      sync.Mutex
@@ -86,7 +87,7 @@ func newStory(t *testing.T, kind string) *story {
 	s.run(work, "remote", "add", "origin", bare)
 	s.push("main")
 	file := filepath.Join(s.dir, "config.yaml")
-	text := fmt.Sprintf(`data: %s
+	s.config = fmt.Sprintf(`data: %s
 sweep: 5s
 promote: 5s
 drain: 5s
@@ -94,7 +95,7 @@ fingerprint: {env: FINGERPRINT}
 forges:
   - {name: f, kind: %s, api: %s, git: %s, token: {env: TOKEN}, secrets: [{env: SECRET}], repositories: [%s]}
 `, filepath.Join(s.dir, "data"), kind, s.forge.URL, s.git.URL, repo)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(s.config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := map[string]string{"TOKEN": token, "SECRET": secret, "FINGERPRINT": "k", "SLUICE_OFFLINE": "1", "SLUICE_CACHE_DIR": filepath.Join(s.dir, "cache")}
@@ -102,7 +103,7 @@ forges:
 	s.options = app.ServiceOptions{
 		Env: app.Environment{Getenv: getenv, Home: s.dir, Executable: os.Args[0]}, Log: slog.New(slog.NewTextHandler(writer{t}, &slog.HandlerOptions{Level: slog.LevelWarn})), Retry: 100 * time.Millisecond,
 		Load: func() (*config.Config, error) {
-			return config.Parse("config.yaml", []byte(text), config.Sources{Getenv: getenv, Read: os.ReadFile})
+			return config.Parse("config.yaml", []byte(s.config), config.Sources{Getenv: getenv, Read: os.ReadFile})
 		},
 	}
 	t.Cleanup(s.end)

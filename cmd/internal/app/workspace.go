@@ -129,6 +129,7 @@ type workspace struct {
 	release  func()
 	keyed    []byte
 	verdicts *verdicts
+	metrics  *metrics
 	others   []*Session
 }
 
@@ -153,7 +154,11 @@ func (w *workspace) pushing(ctx context.Context, tree gitstore.Hash) error {
 		return err
 	}
 	w.env = env
-	return w.UseRemote(ctx, gitstore.Commit{Tree: tree}, "")
+	if err := w.UseRemote(ctx, gitstore.Commit{Tree: tree}, ""); err != nil {
+		return err
+	}
+	w.Branches = countedBranches{w.Branches, w.metrics}
+	return nil
 }
 
 // Review implements bot.Workspace.
@@ -189,7 +194,14 @@ func (w *workspace) Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Re
 	if err := w.pushing(ctx, r.Commit.Tree); err != nil {
 		return nil, err
 	}
-	return w.Session.Hydrate(ctx, r)
+	result, err := w.Session.Hydrate(ctx, r)
+	if result != nil {
+		for i := range result.Environments {
+			w.metrics.targets.WithLabelValues("rendered").Add(float64(result.Environments[i].Rendered))
+			w.metrics.targets.WithLabelValues("reused").Add(float64(result.Environments[i].Reused))
+		}
+	}
+	return result, err
 }
 
 // Running implements bot.Workspace.
@@ -362,7 +374,7 @@ func (w workspaces) Open(ctx context.Context, p bot.Place) (bot.Workspace, error
 			}
 			return outer(name)
 		}
-		return Open(ctx, env, Options{Repo: f.Git + "/" + p.Repo.Path + ".git", Jobs: s.jobs, RenderTimeout: time.Minute, RenderMemory: renderMemory, Pool: s.pool}, nil)
+		return Open(ctx, env, Options{Repo: f.Git + "/" + p.Repo.Path + ".git", Jobs: s.inFlight, Renderer: s.renderer}, nil)
 	}
 	session, err := open(env)
 	if err != nil {
@@ -370,7 +382,7 @@ func (w workspaces) Open(ctx context.Context, p bot.Place) (bot.Workspace, error
 		s.mirrors.suspect(p)
 		return nil, fmt.Errorf("mirror of %s: %w", p, err)
 	}
-	return &workspace{Session: session, open: open, forge: f, place: p, clock: s.clock, release: release, keyed: s.key, verdicts: s.verdicts}, nil
+	return &workspace{Session: session, open: open, forge: f, place: p, clock: s.clock, release: release, keyed: s.key, verdicts: s.verdicts, metrics: s.metrics}, nil
 }
 
 // damaged says whether an error may be of the mirror rather than of the server: what is not there may be missing from it.

@@ -42,6 +42,7 @@ type Queue struct {
 	URL         string `yaml:"url"`         // of a NATS cluster; "" is one of our own in the process
 	Credentials string `yaml:"credentials"` // file of NATS credentials
 	Replicas    int    `yaml:"replicas"`    // of streams. Default: 1, or 3 with a URL
+	Shards      *bool  `yaml:"shards"`      // have all replicas render large hydrations together. Default: with a URL
 }
 
 // Forge is one account on one forge.

@@ -1,0 +1,145 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/cmd/internal/cli"
+)
+
+// nats is a server such as replicas share.
+func nats(t *testing.T) string {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the NATS server does not start")
+	}
+	return s.ClientURL()
+}
+
+// replica is another service of the same story, with a data folder of its own.
+func (s *story) replica(name string) *httptest.Server {
+	s.t.Helper()
+	o := s.options
+	data := filepath.Join(s.dir, "data")
+	text := s.config
+	s.config = strings.Replace(text, data, data+"-"+name, 1)
+	service, err := app.NewService(context.Background(), o)
+	s.config = text
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- service.Run(ctx) }()
+	probes := httptest.NewServer(service.Handler())
+	s.t.Cleanup(func() {
+		probes.Close()
+		cancel()
+		if err := <-done; err != nil {
+			s.t.Errorf("replica %s: %v", name, err)
+		}
+		if err := service.Close(); err != nil {
+			s.t.Errorf("replica %s: %v", name, err)
+		}
+	})
+	return probes
+}
+
+// metric adds up the samples of a metric whose labels hold a text.
+func metric(t *testing.T, base, name, label string) float64 {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum float64
+	for _, m := range regexp.MustCompile(`(?m)^`+name+`(\{.*\})? (\S+)$`).FindAllStringSubmatch(string(body), -1) {
+		if n, err := strconv.ParseFloat(m[2], 64); err == nil && strings.Contains(m[1], label) {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// many puts clusters into dev whose renderings all differ.
+func (s *story) many(n int) {
+	s.t.Helper()
+	for i := range n {
+		text := fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: many-%d\n  labels: {region: eu-west-1}\nspec:\n  environment: dev\n  class: core\n  vars: {shortName: m%d, lbRange: 10.10.0.0/24}\n", i, i)
+		if err := os.WriteFile(filepath.Join(s.dir, "work/clusters", fmt.Sprintf("many-%d.yaml", i)), []byte(text), 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.commit("many clusters")
+	s.push("main")
+}
+
+// alone is the commit that the command line makes of the same source commit.
+func (s *story) alone() string {
+	s.t.Helper()
+	clone := filepath.Join(s.t.TempDir(), "clone")
+	s.run("", "clone", "-q", filepath.Join(s.dir, "git", repo+".git"), clone)
+	if code := cli.Main(s.t.Context(), []string{"hydrate", "--repo", clone, "--env", "dev", "--quiet"}, cli.IO{
+		Out: io.Discard, Err: os.Stderr, Env: s.options.Env, Dir: clone,
+	}); code != 0 {
+		s.t.Fatalf("hydrate: exit status %d", code)
+	}
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", clone, "rev-parse", "env/dev").Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestReplicasShareALargeHydration: the targets are rendered by both replicas, and what one of them pushes is what one alone would.
+func TestReplicasShareALargeHydration(t *testing.T) {
+	url := nats(t) // ends after those who use it
+	s := newStory(t, "github")
+	s.config += "jobs: 1\nqueue: {url: \"" + url + "\", replicas: 1}\n"
+	s.many(150)
+	second := s.replica("second")
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	if got, want := s.ref("env/dev"), s.alone(); got != want {
+		t.Errorf("env/dev is at %s, the command line makes %s", got, want)
+	}
+	const all = "sluice_shards_total"
+	a, b := metric(t, s.hooks.URL, all, `result="ok"`), metric(t, second.URL, all, `result="ok"`)
+	if a+b < 5 || a == 0 || b == 0 {
+		t.Errorf("the replicas rendered %v and %v shards", a, b)
+	}
+	targets := metric(t, s.hooks.URL, "sluice_targets_total", "rendered") + metric(t, second.URL, "sluice_targets_total", "rendered")
+	moves := metric(t, s.hooks.URL, "sluice_branch_moves_total", "updated") + metric(t, second.URL, "sluice_branch_moves_total", "updated")
+	if targets < 600 || moves < 151 {
+		t.Errorf("%v targets rendered, %v branches moved", targets, moves)
+	}
+}

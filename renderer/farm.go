@@ -1,0 +1,244 @@
+package renderer
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	shardBundles = 32       // bundles of one shard: enough that its way costs little beside its rendering
+	shardBytes   = 16 << 20 // of a shard's bundles and contents; a larger one is closed early
+	patience     = 5 * time.Minute
+)
+
+// FarmInFlight is how many calls of Render a Farm makes use of at once: it forms shards of calls that wait.
+const FarmInFlight = 1024
+
+// Fan has jobs done by whatever machine is free and gives their results in the jobs' order. A job's bytes are all that
+// its result depends on.
+type Fan interface {
+	Fan(ctx context.Context, jobs [][]byte) ([][]byte, error)
+}
+
+// Farm renders here as long as that keeps up, and gives what has to wait to other machines, in shards. Whatever goes
+// wrong on the way of a shard, its bundles are rendered here: other machines make it faster, they are never needed.
+type Farm struct {
+	near    Renderer
+	fan     Fan
+	version string
+	slots   chan struct{} // renderings here
+
+	mu   sync.Mutex
+	open *shard
+}
+
+// shard is a number of bundles on their way.
+type shard struct {
+	waiting  []*waiting
+	contents map[string]int // bytes by digest
+	bytes    int
+	closed   bool
+	done     chan struct{}
+}
+
+// waiting is one call of Render.
+type waiting struct {
+	bundle *Bundle
+	shard  *shard
+	answer *shardAnswer // nil: render it here
+}
+
+// The form of jobs and results: gob, with each content once.
+type shardJob struct {
+	Version  string
+	Contents []Content
+	Bundles  []Bundle // stripped
+}
+
+type shardAnswer struct {
+	Rendering *Rendering
+	Err       string
+	Again     bool // the error may be the machine's: time, memory, a crash
+}
+
+// NewFarm makes a farm. near renders slots bundles at once; version names all that a rendering depends on besides its
+// bundle: machines of another version leave its shards alone.
+func NewFarm(near Renderer, slots int, fan Fan, version string) *Farm {
+	return &Farm{near: near, fan: fan, version: version, slots: make(chan struct{}, max(slots, 1))}
+}
+
+// Render implements Renderer.
+func (f *Farm) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
+	select {
+	case f.slots <- struct{}{}:
+		return f.here(ctx, b)
+	default:
+	}
+	w, full := f.join(b)
+	if full != nil {
+		f.send(ctx, full)
+	}
+	select {
+	case <-w.shard.done:
+	case f.slots <- struct{}{}:
+		if f.leave(w) {
+			return f.here(ctx, b)
+		}
+		<-f.slots
+		select {
+		case <-w.shard.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	case <-ctx.Done():
+		f.leave(w)
+		return nil, ctx.Err()
+	}
+	switch a := w.answer; {
+	case a == nil || a.Again:
+		select {
+		case f.slots <- struct{}{}:
+			return f.here(ctx, b)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	case a.Err != "":
+		return nil, errors.New(a.Err)
+	default:
+		return a.Rendering, nil
+	}
+}
+
+// here renders with a slot that is taken.
+func (f *Farm) here(ctx context.Context, b *Bundle) (*Rendering, error) {
+	defer func() { <-f.slots }()
+	return f.near.Render(ctx, b)
+}
+
+// join lets a call wait in the open shard, and gives that shard if it is full now.
+func (f *Farm) join(b *Bundle) (*waiting, *shard) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.open == nil {
+		f.open = &shard{contents: map[string]int{}, done: make(chan struct{})}
+	}
+	s := f.open
+	w := &waiting{bundle: b, shard: s}
+	s.waiting = append(s.waiting, w)
+	for i := range b.Sources {
+		if h := b.Sources[i].Helm; h != nil {
+			s.bytes += len(h.Values)
+		}
+	}
+	b.contents(func(c *Content) {
+		if _, ok := s.contents[c.Digest]; !ok {
+			s.contents[c.Digest] = c.size()
+			s.bytes += c.size()
+		}
+	})
+	if len(s.waiting) < shardBundles && s.bytes < shardBytes {
+		return w, nil
+	}
+	s.closed, f.open = true, nil
+	return w, s
+}
+
+// leave takes a call out of its shard, unless that is on its way.
+func (f *Farm) leave(w *waiting) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w.shard.closed {
+		return false
+	}
+	for i, other := range w.shard.waiting {
+		if other == w {
+			w.shard.waiting = append(w.shard.waiting[:i], w.shard.waiting[i+1:]...)
+			break
+		}
+	}
+	return true
+}
+
+// send has a closed shard rendered and tells those who wait. Without an answer each renders its own bundle.
+func (f *Farm) send(ctx context.Context, s *shard) {
+	defer close(s.done)
+	job := shardJob{Version: f.version}
+	for _, w := range s.waiting {
+		job.Bundles = append(job.Bundles, w.bundle.stripped())
+		w.bundle.contents(func(c *Content) {
+			if _, ok := s.contents[c.Digest]; ok {
+				delete(s.contents, c.Digest)
+				job.Contents = append(job.Contents, *c)
+			}
+		})
+	}
+	var data bytes.Buffer
+	if err := gob.NewEncoder(&data).Encode(job); err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience) // then it is done here, maybe twice
+	defer cancel()
+	results, err := f.fan.Fan(ctx, [][]byte{data.Bytes()})
+	if err != nil || len(results) != 1 {
+		return
+	}
+	var answers []shardAnswer
+	if err := gob.NewDecoder(bytes.NewReader(results[0])).Decode(&answers); err != nil || len(answers) != len(s.waiting) {
+		return
+	}
+	for i, w := range s.waiting {
+		if a := &answers[i]; a.Rendering != nil || a.Err != "" {
+			w.answer = a
+		}
+	}
+}
+
+// RenderShard does a job of a Farm of the same version with a renderer of this machine. A bundle that fails does not fail
+// the others. An error means that no result should be kept: the job is another version's, or ctx ended.
+func RenderShard(ctx context.Context, r Renderer, version string, data []byte) ([]byte, error) {
+	var job shardJob
+	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&job); err != nil {
+		return nil, fmt.Errorf("read a shard: %w", err)
+	}
+	if job.Version != version {
+		return nil, fmt.Errorf("the shard is for the version %s, this is %s", job.Version, version)
+	}
+	have := make(map[string]Content, len(job.Contents))
+	for _, c := range job.Contents {
+		have[c.Digest] = c
+	}
+	answers := make([]shardAnswer, len(job.Bundles))
+	for i := range job.Bundles {
+		b := &job.Bundles[i]
+		var missing string
+		b.contents(func(c *Content) {
+			found, ok := have[c.Digest]
+			if !ok {
+				missing = c.Digest
+			}
+			c.Files, c.Archive = found.Files, found.Archive
+		})
+		if missing != "" {
+			return nil, fmt.Errorf("read a shard: it lacks the content %s", missing)
+		}
+		rendering, err := r.Render(ctx, b)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		answers[i].Rendering = rendering
+		if err != nil {
+			again := errors.Is(err, ErrTimeout) || errors.Is(err, ErrMemory) || errors.Is(err, ErrCrashed)
+			answers[i] = shardAnswer{Err: err.Error(), Again: again}
+		}
+	}
+	var out bytes.Buffer
+	if err := gob.NewEncoder(&out).Encode(answers); err != nil {
+		return nil, fmt.Errorf("write a shard's result: %w", err)
+	}
+	return out.Bytes(), nil
+}

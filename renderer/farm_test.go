@@ -1,0 +1,152 @@
+package renderer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// elsewhere is a Fan whose other machine is a function; jobs counts what came.
+type elsewhere struct {
+	do   func(ctx context.Context, job []byte) ([]byte, error)
+	jobs atomic.Int64
+}
+
+func (e *elsewhere) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
+	e.jobs.Add(int64(len(jobs)))
+	out := make([][]byte, len(jobs))
+	for i, job := range jobs {
+		var err error
+		if out[i], err = e.do(ctx, job); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// slow renders like an engine, and holds every bundle until it may go on.
+type slow struct {
+	Renderer
+	gate  chan struct{}
+	calls atomic.Int64
+}
+
+func (s *slow) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
+	s.calls.Add(1)
+	select {
+	case <-s.gate:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return s.Renderer.Render(ctx, b)
+}
+
+func numbered(i int) *Bundle {
+	return helmBundle(fmt.Sprintf(`{"a": %d}`, i), map[string]string{"a.yaml": fmt.Sprintf(configMap, "x", `"{{ .Values.a }}{{ if eq (int .Values.a) 7 }}{{ fail "seven" }}{{ end }}"`)})
+}
+
+// harvest renders n bundles at once and holds every answer against an engine's.
+func harvest(t *testing.T, f *Farm, n int, started func()) {
+	t.Helper()
+	e := NewEngine(DefaultLimits())
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			got, err := f.Render(t.Context(), numbered(i))
+			want, wantErr := e.Render(t.Context(), numbered(i))
+			if (err == nil) != (wantErr == nil) || err != nil && err.Error() != wantErr.Error() {
+				t.Errorf("bundle %d: %v, want %v", i, err, wantErr)
+				return
+			}
+			if err == nil && string(got.Objects[0].YAML) != string(want.Objects[0].YAML) {
+				t.Errorf("bundle %d: %s", i, got.Objects[0].YAML)
+			}
+		})
+	}
+	if started != nil {
+		started()
+	}
+	all.Wait()
+}
+
+func TestFarm(t *testing.T) {
+	t.Parallel()
+	engine := NewEngine(DefaultLimits())
+	other := &elsewhere{do: func(ctx context.Context, job []byte) ([]byte, error) { return RenderShard(ctx, engine, "v1", job) }}
+	near := &slow{Renderer: engine, gate: make(chan struct{})}
+	const n = 3*shardBundles + 2 + 5 // three shards, two slots, and five that wait for a slot
+	harvest(t, NewFarm(near, 2, other, "v1"), n, func() {
+		for other.jobs.Load() < 3 || near.calls.Load() < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		close(near.gate)
+	})
+	if other.jobs.Load() != 3 || near.calls.Load() != 2+5 {
+		t.Errorf("%d shards, and %d bundles rendered here", other.jobs.Load(), near.calls.Load())
+	}
+}
+
+func TestFarmKeepsSmallWorkHere(t *testing.T) {
+	t.Parallel()
+	other := &elsewhere{do: func(context.Context, []byte) ([]byte, error) { return nil, errors.New("nobody asked") }}
+	harvest(t, NewFarm(NewEngine(DefaultLimits()), 2, other, "v1"), shardBundles, nil)
+	if other.jobs.Load() != 0 {
+		t.Errorf("%d shards", other.jobs.Load())
+	}
+}
+
+func TestFarmNeedsNobody(t *testing.T) {
+	t.Parallel()
+	engine := NewEngine(DefaultLimits())
+	for name, do := range map[string]func(context.Context, []byte) ([]byte, error){
+		"fails":           func(context.Context, []byte) ([]byte, error) { return nil, errors.New("out of luck") },
+		"garbage":         func(context.Context, []byte) ([]byte, error) { return []byte("garbage"), nil },
+		"another version": func(ctx context.Context, job []byte) ([]byte, error) { return RenderShard(ctx, engine, "v2", job) },
+		"a dying machine": func(ctx context.Context, job []byte) ([]byte, error) {
+			return RenderShard(ctx, dying{}, "v1", job)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			other := &elsewhere{do: do}
+			near := &slow{Renderer: engine, gate: make(chan struct{})}
+			harvest(t, NewFarm(near, 1, other, "v1"), 2*shardBundles+1, func() {
+				for other.jobs.Load() < 2 {
+					time.Sleep(time.Millisecond)
+				}
+				close(near.gate)
+			})
+			if n := near.calls.Load(); n != 2*shardBundles+1 {
+				t.Errorf("%d rendered here", n)
+			}
+		})
+	}
+}
+
+type dying struct{}
+
+func (dying) Render(context.Context, *Bundle) (*Rendering, error) { return nil, ErrMemory }
+
+func TestFarmCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	other := &elsewhere{do: func(ctx context.Context, _ []byte) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }}
+	f := NewFarm(&slow{Renderer: NewEngine(DefaultLimits()), gate: make(chan struct{})}, 1, other, "v1")
+	var all sync.WaitGroup
+	for i := range 2 * shardBundles {
+		all.Go(func() {
+			if _, err := f.Render(ctx, numbered(i)); !errors.Is(err, context.Canceled) {
+				t.Errorf("bundle %d: %v", i, err)
+			}
+		})
+	}
+	for other.jobs.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	all.Wait()
+}
