@@ -139,6 +139,9 @@ func New(c Config) *Bot {
 // ErrUnknownForge is a task for a forge that is not configured.
 var ErrUnknownForge = errors.New("no such forge is configured")
 
+// ErrNoFleet is a task for a repository whose trunk has no sluice.yaml: nothing was done, and nothing said.
+var ErrNoFleet = errors.New("the repository is no fleet: it has no sluice.yaml")
+
 // Do does a task.
 func (b *Bot) Do(ctx context.Context, t Task) error {
 	f, ok := b.Forges.Forge(t.Place.Forge)
@@ -162,7 +165,10 @@ func (b *Bot) Do(ctx context.Context, t Task) error {
 		err = fmt.Errorf("there is no task %q", t.Kind)
 	}
 	result := "ok"
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNoFleet):
+		result = "none"
+	case err != nil:
 		result = "error"
 	}
 	b.Observe(string(t.Kind), result, b.Clock().Sub(began))

@@ -140,7 +140,7 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 		return "", err
 	}
 	tip, f, err := j.trunkTip(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNoFleet) {
 		return "", err
 	}
 	if f == nil {

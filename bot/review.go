@@ -9,6 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 // review looks at a merge request and brings comment, status and preview to what they should be.
@@ -28,22 +30,25 @@ func (j *job) review(ctx context.Context, number int) error {
 		log.Info("left out: a draft, or its labels say so")
 		return nil
 	}
-	trusted, by, err := j.trusted(ctx, mr)
-	if err != nil {
-		return err
-	}
-	if !trusted {
-		log.Info("waits for trust", "author", mr.Author.Login)
-		return j.forge.SetStatus(ctx, j.place.Repo, mr.Head, forge.Status{
-			Context: j.context(), State: forge.Pending, Description: "not rendered: somebody with write access must comment `/sluice trust`",
-		})
-	}
 	if err := j.open(ctx); err != nil {
 		return err
 	}
 	target, err := j.space.Revision(ctx, "refs/heads/"+mr.TargetBranch)
 	if err != nil {
 		return fmt.Errorf("target branch %s: %w", mr.TargetBranch, err)
+	}
+	trusted, by, err := j.trusted(ctx, mr)
+	if err != nil {
+		return err
+	}
+	switch {
+	case j.absent(ctx, target) && (!trusted || j.absentHead(ctx, mr)):
+		return nil // neither is a fleet: nobody asked
+	case !trusted:
+		log.Info("waits for trust", "author", mr.Author.Login)
+		return j.forge.SetStatus(ctx, j.place.Repo, mr.Head, forge.Status{
+			Context: j.context(), State: forge.Pending, Description: "not rendered: somebody with write access must comment `/sluice trust`",
+		})
 	}
 	state := mr.Head + " on " + target.Hash.String() + " " + strings.Join(mr.Labels, ",")
 	key := fmt.Sprintf("mr/%d", number)
@@ -60,6 +65,18 @@ func (j *job) review(ctx context.Context, number int) error {
 	}
 	j.remember(key, state)
 	return nil
+}
+
+// absent says that a commit has no fleet, not even a broken one.
+func (j *job) absent(ctx context.Context, c gitstore.Commit) bool {
+	_, _, err := j.space.Fleet(ctx, c.Tree)
+	problems, ok := errors.AsType[fleet.Problems](err)
+	return ok && problems.Absent()
+}
+
+func (j *job) absentHead(ctx context.Context, mr *forge.MergeRequest) bool {
+	head, err := j.space.Revision(ctx, j.forge.MergeRequestRef(mr.Number))
+	return err == nil && j.absent(ctx, head)
 }
 
 // reviewHead renders, compares and publishes. own is a change of somebody with write access; others' are rendered without

@@ -60,7 +60,7 @@ func (j *job) trunk(ctx context.Context) error {
 	return nil
 }
 
-// trunkTip is the trunk's commit and its fleet. A commit whose fleet cannot be read gets a red status, and no error: only a
+// trunkTip is the trunk's commit and its fleet; ErrNoFleet if there is none. A commit whose fleet cannot be read gets a red status, and no error: only a
 // new commit helps.
 func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, error) {
 	tip, err := j.space.Revision(ctx, "HEAD")
@@ -82,6 +82,9 @@ func (j *job) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) e
 	problems, broken := errors.AsType[fleet.Problems](err)
 	if !broken {
 		return err
+	}
+	if problems.Absent() {
+		return ErrNoFleet
 	}
 	return j.forge.SetStatus(ctx, j.place.Repo, tip.Hash.String(), forge.Status{
 		Context: j.context() + "/hydrate", State: forge.Failure, Description: fmt.Sprintf("%d problems in the fleet: %s", len(problems), problems[0]),

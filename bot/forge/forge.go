@@ -241,6 +241,12 @@ type Deliveries interface {
 	Redeliver(ctx context.Context, id int64) error
 }
 
+// Repositories tells what the credential may write to.
+type Repositories interface {
+	// Repositories lists them by path; archived ones, and those that are only read, are left out.
+	Repositories(ctx context.Context) ([]Repository, error)
+}
+
 // Forge is a forge with all its roles: what an adapter is and a service is wired with.
 type Forge interface { //nolint:interfacebloat // all roles; nobody asks for it but the wiring
 	MergeRequests
@@ -250,4 +256,5 @@ type Forge interface { //nolint:interfacebloat // all roles; nobody asks for it 
 	Statuses
 	Checks
 	People
+	Repositories
 }

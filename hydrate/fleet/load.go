@@ -171,7 +171,7 @@ func (l *loader) readFleet() bool {
 	data, err := readBounded(l.tree, fleetFile)
 	if err != nil {
 		hint := "run `sluice init`, or look at the right commit and folder"
-		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err), Hint: hint})
+		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err), Hint: hint, absent: errors.Is(err, fs.ErrNotExist)})
 		return false
 	}
 	decoded := decodeFile(fleetFile, data)

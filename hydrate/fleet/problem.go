@@ -24,6 +24,7 @@ type Problem struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
 	Hint     string   `json:"hint,omitempty"` // the next step
+	absent   bool     // there is no fleet at all
 }
 
 // String is the problem on one line, as compilers write it.
@@ -60,6 +61,11 @@ func (p Problems) Err() error {
 		return p
 	}
 	return nil
+}
+
+// Absent says that there is no sluice.yaml: what was read is no fleet, rather than a broken one.
+func (p Problems) Absent() bool {
+	return slices.ContainsFunc(p, func(x Problem) bool { return x.absent })
 }
 
 // Warnings are the problems that stop nothing.

@@ -26,6 +26,7 @@ func cases() map[string]func(*testing.T, World) {
 		"reactions":                      testReactions,
 		"statuses":                       testStatuses,
 		"checks":                         testChecks,
+		"repositories":                   testRepositories,
 		"people":                         testPeople,
 		"teams":                          testTeams,
 		"rate limit":                     testRateLimit,

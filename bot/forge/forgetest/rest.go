@@ -45,6 +45,25 @@ func testStatuses(t *testing.T, w World) {
 	}
 }
 
+func testRepositories(t *testing.T, w World) {
+	const many = 130 // more than a page
+	for i := range many {
+		w.Repository(t, fmt.Sprintf("acme/r%03d", i))
+	}
+	if !w.Checks() { // an App may write whatever it is installed on
+		w.Grant(t, w.Repository(t, "acme/read"), w.Self().Login, forge.AccessRead)
+	}
+	got, err := w.Forge().Repositories(t.Context())
+	if err != nil || len(got) != many {
+		t.Fatalf("%d repositories, %v", len(got), err)
+	}
+	for i, r := range got {
+		if want := fmt.Sprintf("acme/r%03d", i); r.Path != want {
+			t.Errorf("%s, want %s", r.Path, want)
+		}
+	}
+}
+
 func testChecks(t *testing.T, w World) {
 	repo := scene(t, w)
 	mr := open(t, w, repo, "a")

@@ -123,7 +123,10 @@ type Service struct {
 	bot      *bot.Bot
 	metrics  *metrics
 	now      atomic.Pointer[reloadable]
-	seen     sync.Map // places that a hint named
+	seen     sync.Map                    // places that a hint named
+	listed   atomic.Pointer[[]bot.Place] // that the forges listed, by the configuration's patterns
+	listedAt time.Time
+	barren   sync.Map // place → when it was found to be no fleet
 	verdicts *verdicts
 	since    time.Time
 }
@@ -281,7 +284,8 @@ func (s *Service) every(ctx context.Context, d time.Duration, do func(context.Co
 	}
 }
 
-// places are the repositories that are named in the configuration, and those that a webhook told of.
+// places are the repositories that are named in the configuration, those that a webhook told of, and those that the forge lists
+// and a pattern means; of the latter two, not those that were no fleet an hour ago.
 func (s *Service) places() []bot.Place {
 	var out []bot.Place
 	add := func(p bot.Place) {
@@ -291,20 +295,67 @@ func (s *Service) places() []bot.Place {
 	}
 	for name, f := range s.state().forges {
 		for _, pattern := range f.Repositories {
-			if !strings.ContainsAny(pattern, "*?[") {
+			if !isPattern(pattern) {
 				add(bot.Place{Forge: name, Repo: forge.Repository{Path: pattern}})
 			}
 		}
 	}
-	s.seen.Range(func(key, _ any) bool {
-		if p, ok := key.(bot.Place); ok && s.knows(p) {
+	for _, p := range s.found() {
+		if at, ok := s.barren.Load(p); ok && s.clock().Sub(at.(time.Time)) < time.Hour { //nolint:forcetypeassert // ours
+			continue
+		}
+		if s.knows(p) {
 			add(p)
 		}
-		return true
-	})
+	}
 	slices.SortFunc(out, func(a, b bot.Place) int { return strings.Compare(a.String(), b.String()) })
 	return out
 }
+
+// found are the places that nobody named.
+func (s *Service) found() []bot.Place {
+	var out []bot.Place
+	if list := s.listed.Load(); list != nil {
+		out = slices.Clone(*list)
+	}
+	s.seen.Range(func(key, _ any) bool {
+		if p, ok := key.(bot.Place); ok {
+			out = append(out, p)
+		}
+		return true
+	})
+	return out
+}
+
+// list asks the forges for the repositories that patterns mean.
+func (s *Service) list(ctx context.Context) {
+	const every = 10 * time.Minute
+	if s.clock().Sub(s.listedAt) < every {
+		return
+	}
+	var out []bot.Place
+	for name, f := range s.state().forges {
+		if !slices.ContainsFunc(f.Repositories, isPattern) {
+			continue
+		}
+		all, err := f.adapter.Repositories(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.log.Warn("repositories cannot be listed: those of patterns are looked at from their first webhook on", "forge", name, "error", err)
+			}
+			return
+		}
+		for _, repo := range all {
+			if f.Has(repo.Path) {
+				out = append(out, bot.Place{Forge: name, Repo: repo})
+			}
+		}
+	}
+	s.listed.Store(&out)
+	s.listedAt = s.clock()
+}
+
+func isPattern(repository string) bool { return strings.ContainsAny(repository, "*?[") }
 
 func (s *Service) knows(p bot.Place) bool {
 	f := s.state().forges[p.Forge]
@@ -313,6 +364,7 @@ func (s *Service) knows(p bot.Place) bool {
 
 // sweep has all repositories looked at, and on GitHub webhooks that did not arrive sent again.
 func (s *Service) sweep(ctx context.Context) {
+	s.list(ctx)
 	for _, p := range s.places() {
 		if err := s.put(ctx, bot.Task{Place: p, Kind: bot.TaskSweep}, ""); err != nil && ctx.Err() == nil {
 			s.log.Error("sweep", "repository", p.String(), "error", err)
@@ -367,6 +419,15 @@ func (s *Service) do(ctx context.Context, h queue.Hint) error {
 	s.seen.Store(p, true)
 	ctx, end := s.metrics.span(ctx, "task "+h.Kind, h)
 	err := s.bot.Do(ctx, bot.Task{Place: p, Kind: bot.Kind(h.Kind), Number: h.Number, Comment: h.Comment, Ref: h.Ref, Force: h.Force})
+	if errors.Is(err, bot.ErrNoFleet) {
+		s.barren.Store(p, s.clock())
+		if slices.Contains(s.state().forges[name].Repositories, path) {
+			s.log.Warn("the repository has no sluice.yaml on its trunk", "repository", h.Place)
+		}
+		err = nil
+	} else if err == nil && h.Kind == string(bot.TaskTrunk) {
+		s.barren.Delete(p)
+	}
 	end(err)
 	if limit, ok := errors.AsType[*forge.RateLimitError](err); ok {
 		return &queue.Delay{Until: limit.Until, Err: err}

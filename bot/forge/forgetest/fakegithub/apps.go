@@ -18,6 +18,7 @@ func (s *Server) appRoutes() {
 		}
 		return c.paged(all)
 	})
+	s.handle("GET /installation/repositories", signedIn, installationRepositories)
 	s.handle("GET /repos/{owner}/{repo}/installation", asApp, func(c *call) answer {
 		r := s.repo(c.r.PathValue("owner") + "/" + c.r.PathValue("repo"))
 		for _, in := range c.who.app.installs {
@@ -30,6 +31,21 @@ func (s *Server) appRoutes() {
 	s.handle("POST /app/installations/{id}/access_tokens", asApp, accessToken)
 	s.handle("GET /app/hook/deliveries", asApp, listDeliveries)
 	s.handle("POST /app/hook/deliveries/{id}/attempts", asApp, redeliver)
+}
+
+// installationRepositories lists what an installation's token reaches.
+func installationRepositories(c *call) answer {
+	if c.who.install == nil {
+		return c.forbidden()
+	}
+	var all []fields
+	for _, r := range c.s.sorted() {
+		if r.owner == c.who.install.owner && (c.who.only == nil || slices.Contains(c.who.only, strings.ToLower(r.path()))) {
+			all = append(all, c.s.repository(r))
+		}
+	}
+	some, link := c.page(all)
+	return answer{code: 200, value: fields{"total_count": len(all), "repositories": some}, link: link}
 }
 
 func accessToken(c *call) answer {

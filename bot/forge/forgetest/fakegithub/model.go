@@ -1,9 +1,12 @@
 package fakegithub
 
 import (
+	"cmp"
 	"crypto/sha1" //nolint:gosec // commit ids of Git are SHA-1
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +35,11 @@ type repository struct {
 }
 
 func (r *repository) path() string { return r.owner.login + "/" + r.name }
+
+// sorted are all repositories, the oldest first.
+func (s *Server) sorted() []*repository {
+	return slices.SortedFunc(maps.Values(s.repos), func(a, b *repository) int { return cmp.Compare(a.id, b.id) })
+}
 
 type pull struct {
 	id, number               int64

@@ -35,6 +35,7 @@ func (s *Server) routes() {
 		u := c.who.user
 		return answer{code: 200, value: fields{"data": fields{"viewer": fields{"login": u.login, "databaseId": u.id}}}}
 	})
+	s.handle("GET /user/repos", signedIn, userRepositories)
 	const repo = "/repos/{owner}/{repo}"
 	s.handle("GET "+repo+"/collaborators/{login}/permission", writer, permission)
 	s.handle("GET /orgs/{org}/teams/{team}/memberships/{login}", signedIn, membership)
@@ -56,6 +57,25 @@ func (s *Server) routes() {
 	s.handle("PATCH "+repo+"/check-runs/{id}", writer, updateCheck)
 	s.appRoutes()
 	s.handle("/", anybody, func(*call) answer { return notFound() })
+}
+
+// userRepositories lists what somebody may read, with what else is allowed.
+func userRepositories(c *call) answer {
+	if c.who.bot {
+		return c.forbidden()
+	}
+	var all []fields
+	for _, r := range c.s.sorted() {
+		role := r.roles[strings.ToLower(c.who.user.login)]
+		if role == "" {
+			continue
+		}
+		push := slices.Contains([]string{"write", "maintain", "admin"}, role)
+		out := c.s.repository(r)
+		out["permissions"] = fields{"pull": true, "triage": push, "push": push, "maintain": role == "maintain" || role == "admin", "admin": role == "admin"}
+		all = append(all, out)
+	}
+	return c.paged(all)
 }
 
 // either tells the comments of an issue from one comment.

@@ -56,6 +56,7 @@ func documentation() []documented {
 		{"GET", `users`, append([]string{"username"}, paged...), true, userShape(), docs + "users/"},
 		{"GET", `groups/` + one, []string{"with_projects", "with_custom_attributes"}, false, map[string]string{"id": "number", "full_path": "string", "name": "string"}, docs + "groups/"},
 		{"GET", `groups/` + one + `/members/all/\d+`, nil, false, member, docs + "group_members/"},
+		{"GET", `projects`, append([]string{"archived", "membership", "simple", "min_access_level", "order_by", "sort"}, paged...), true, map[string]string{"id": "number", "path_with_namespace": "string", "default_branch": "string", "web_url": "string"}, docs + "projects/"},
 		{"GET", `projects/` + one, nil, false, map[string]string{"id": "number", "path_with_namespace": "string", "visibility": "string", "default_branch": "string", "web_url": "string"}, docs + "projects/"},
 		{"GET", `projects/` + one + `/members/all/\d+`, nil, false, member, docs + "project_members/"},
 		{"GET", m, append([]string{"state", "order_by", "sort", "target_branch", "source_branch"}, paged...), true, mr, docs + "merge_requests/"},

@@ -23,6 +23,8 @@ func (c *call) route() answer {
 		return c.listUsers()
 	case len(p) >= 2 && p[0] == "groups":
 		return c.group()
+	case is(http.MethodGet, 1) && p[0] == "projects":
+		return c.listProjects()
 	case len(p) >= 2 && p[0] == "projects":
 		return c.project()
 	}
@@ -77,11 +79,7 @@ func (c *call) project() answer {
 	}
 	switch rest := c.path[2:]; {
 	case len(rest) == 0:
-		visibility := "private"
-		if p.public {
-			visibility = "public"
-		}
-		return answer{code: http.StatusOK, value: fields{"id": p.id, "path_with_namespace": p.path, "name": p.path[strings.LastIndexByte(p.path, '/')+1:], "visibility": visibility, "default_branch": "main", "web_url": c.s.o.URL + "/" + p.path}}
+		return answer{code: http.StatusOK, value: c.projectFields(p)}
 	case c.job != nil: // https://docs.gitlab.com/ci/jobs/ci_job_token/: little else
 		return problem(http.StatusForbidden, "403 Forbidden")
 	case len(rest) == 3 && rest[0] == "members" && rest[1] == "all":
@@ -100,6 +98,31 @@ func (c *call) project() answer {
 		return c.setStatus(p, rest[1])
 	}
 	return problem(http.StatusNotFound, "404 Not Found")
+}
+
+func (c *call) projectFields(p *project) fields {
+	visibility := "private"
+	if p.public {
+		visibility = "public"
+	}
+	return fields{
+		"id": p.id, "path_with_namespace": p.path, "name": p.path[strings.LastIndexByte(p.path, '/')+1:], "visibility": visibility, "default_branch": "main",
+		"web_url": c.s.o.URL + "/" + p.path,
+	}
+}
+
+func (c *call) listProjects() answer {
+	if c.who == nil || c.job != nil || c.query.Get("membership") != "true" {
+		return problem(http.StatusForbidden, "403 Forbidden")
+	}
+	least, _ := strconv.Atoi(c.query.Get("min_access_level"))
+	list := []fields{}
+	for _, p := range c.s.projects {
+		if c.s.may(p, c.who, least) {
+			list = append(list, c.projectFields(p))
+		}
+	}
+	return c.page(list)
 }
 
 func (c *call) mergeRequests(p *project, rest []string) answer {

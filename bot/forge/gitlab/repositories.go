@@ -1,0 +1,36 @@
+package gitlab
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/xanzy/go-gitlab"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+// Repositories implements forge.Repositories: the projects where the token's user is at least a Developer. A job's token may
+// not ask.
+func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
+	const what = "list projects"
+	if f.job {
+		return nil, wrap(what, forge.ErrUnsupported)
+	}
+	o := &gitlab.ListProjectsOptions{
+		Archived: new(false), Membership: new(true), Simple: new(true), MinAccessLevel: new(gitlab.DeveloperPermissions), OrderBy: new("id"), Sort: new("asc"),
+	}
+	all, err := pages(func(p gitlab.ListOptions) ([]*gitlab.Project, *gitlab.Response, error) {
+		o.ListOptions = p
+		return f.client.Projects.ListProjects(o, with(ctx))
+	})
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	out := []forge.Repository{}
+	for _, p := range all {
+		out = append(out, forge.Repository{Path: p.PathWithNamespace})
+	}
+	slices.SortFunc(out, func(a, b forge.Repository) int { return cmp.Compare(a.Path, b.Path) })
+	return slices.Compact(out), nil
+}
