@@ -239,7 +239,7 @@ func (p *promotion) assemble(ctx context.Context, r recipe, w *gitstore.Writer) 
 		recorded = append(recorded, gitstore.Entry{Name: cluster + ".yaml", Mode: gitstore.ModeFile, Hash: blob})
 	}
 	rec := record{Environment: environment, Source: source.Commit, Renderer: Epoch, Objects: objects, Apps: source.Apps}
-	tree, err := p.root(rec, base.kinds, entries, recorded, w)
+	tree, err := p.h.root(ctx, rec, base.kinds, entries, recorded, w)
 	return tree, "", err
 }
 
@@ -297,36 +297,6 @@ func (p *promotion) cluster(ctx context.Context, cluster string, base *state, of
 		}
 	}
 	return out, in, nil
-}
-
-func (p *promotion) root(r record, scopes kinds, entries, recorded []gitstore.Entry, w *gitstore.Writer) (gitstore.Hash, error) {
-	inputsTree, err := w.Tree(recorded)
-	if err != nil {
-		return gitstore.Hash{}, err
-	}
-	own := []gitstore.Entry{{Name: inputsDir, Mode: gitstore.ModeTree, Hash: inputsTree}}
-	files := map[string]func() ([]byte, error){
-		environmentFile: r.encode,
-	}
-	if len(scopes) > 0 {
-		files[kindsFile] = scopes.encode
-	}
-	for name, encode := range files {
-		data, err := encode()
-		if err != nil {
-			return gitstore.Hash{}, err
-		}
-		blob, err := w.Blob(data)
-		if err != nil {
-			return gitstore.Hash{}, err
-		}
-		own = append(own, gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob})
-	}
-	dir, err := w.Tree(own)
-	if err != nil {
-		return gitstore.Hash{}, err
-	}
-	return w.Tree(append(entries, gitstore.Entry{Name: recordDir, Mode: gitstore.ModeTree, Hash: dir}))
 }
 
 // store writes an environment's record, if it is another than before.

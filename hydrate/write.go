@@ -373,34 +373,9 @@ func (b *builder) root(scopes kinds, source string) error {
 			list = append(list, gitstore.Entry{Name: name + ".yaml", Mode: gitstore.ModeFile, Hash: blob})
 		}
 	}
-	inputsTree, err := b.w.Tree(list)
-	if err != nil {
-		return err
-	}
-	recordTree := []gitstore.Entry{{Name: inputsDir, Mode: gitstore.ModeTree, Hash: inputsTree}}
-	files := map[string]func() ([]byte, error){
-		environmentFile: record{Environment: b.plan.name, Source: source, Renderer: Epoch, Objects: b.out.objects}.encode,
-	}
-	if len(scopes) > 0 {
-		files[kindsFile] = scopes.encode
-	}
-	for name, encode := range files {
-		data, err := encode()
-		if err != nil {
-			return err
-		}
-		blob, err := b.w.Blob(data)
-		if err != nil {
-			return err
-		}
-		recordTree = append(recordTree, gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob})
-	}
-	own, err := b.w.Tree(recordTree)
-	if err != nil {
-		return err
-	}
-	entries = append(entries, gitstore.Entry{Name: recordDir, Mode: gitstore.ModeTree, Hash: own})
-	if b.out.tree, err = b.w.Tree(entries); err != nil {
+	r := record{Environment: b.plan.name, Source: source, Renderer: Epoch, Objects: b.out.objects}
+	var err error
+	if b.out.tree, err = b.h.root(b.ctx, r, scopes, entries, list, b.w); err != nil {
 		return fmt.Errorf("environment %s: %w", b.plan.name, err)
 	}
 	return nil

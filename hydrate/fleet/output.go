@@ -51,8 +51,10 @@ func (l *loader) checkOutput() {
 			l.errorf(l.file, at, "letters, digits, -, _, . and /; ${environment} and ${cluster.name}", "%q is no branch name", branch)
 		}
 	}
-	if hasPassword(out.Repository) {
-		l.errorf(l.file, append(at, "repository"), "leave them out; credentials come from the environment", "a URL must not hold credentials")
+	for name, address := range map[string]string{"repository": out.Repository, "hydratorMetadata": out.HydratorMetadata} {
+		if hasPassword(address) {
+			l.errorf(l.file, append(at, name), "leave them out; credentials come from the environment", "a URL must not hold credentials")
+		}
 	}
 }
 

@@ -206,6 +206,9 @@ type Output struct {
 	Repository string `json:"repository,omitempty"`
 	// Namespaces is explicit (objects name their namespace) or asRendered. Default: explicit.
 	Namespaces string `json:"namespaces,omitempty" jsonschema:"enum=explicit,enum=asRendered"`
+	// HydratorMetadata is the URL of the source repository. With it, environment branches have a file hydrator.metadata, as
+	// Argo CD's source hydrator writes it and GitOps Promoter reads it.
+	HydratorMetadata string `json:"hydratorMetadata,omitempty"`
 	// Committer of rendered commits.
 	Committer Person `json:"committer,omitzero"`
 }
