@@ -34,6 +34,7 @@ type metrics struct {
 	targets  *prometheus.CounterVec
 	pushes   *prometheus.CounterVec
 	shards   *prometheus.CounterVec
+	notified *prometheus.CounterVec
 	tracer   oteltrace.Tracer
 }
 
@@ -48,7 +49,8 @@ func newMetrics(s *Service) *metrics {
 	m.targets = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_targets_total", Help: "Targets of hydrations: rendered, or taken from a branch as they are (reused)."}, []string{"how"})
 	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_branch_moves_total", Help: "Branches that were to move, by what became of it; conflict: somebody else was faster."}, []string{"result"})
 	m.shards = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_shards_total", Help: "Shards of large hydrations that this replica rendered, by result."}, []string{"result"})
-	m.registry.MustRegister(m.renders, m.targets, m.pushes, m.shards)
+	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_notifications_total", Help: "Pushes that receivers of Flux and Argo CD were told of, by result."}, []string{"result"})
+	m.registry.MustRegister(m.notified, m.renders, m.targets, m.pushes, m.shards)
 	m.registry.MustRegister(m.hooks, m.hookTime, m.tasks, m.calls, m.limit, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &queueCollector{s})
 	return m
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/queue"
 	"github.com/sluice-gitops/sluice/cmd/internal/config"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/notify"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/webhook"
 )
@@ -72,6 +73,17 @@ func (f *configured) environment(ctx context.Context, repo forge.Repository, pus
 		return outer(name)
 	}
 	return env, nil
+}
+
+// notifier tells the receivers of a repository.
+func (f *configured) notifier(repository string) *notify.Notifier {
+	var list []config.Receiver
+	for _, r := range f.Receivers {
+		if r.Concerns(repository) {
+			list = append(list, r)
+		}
+	}
+	return newNotifier(list)
 }
 
 func configure(f config.Forge, env Environment, transport http.RoundTripper, clock func() time.Time) (*configured, error) {
@@ -126,7 +138,8 @@ type Service struct {
 	seen     sync.Map                    // places that a hint named
 	listed   atomic.Pointer[[]bot.Place] // that the forges listed, by the configuration's patterns
 	listedAt time.Time
-	barren   sync.Map // place → when it was found to be no fleet
+	telling  sync.WaitGroup // receivers
+	barren   sync.Map       // place → when it was found to be no fleet
 	verdicts *verdicts
 	since    time.Time
 }
@@ -264,8 +277,23 @@ func (s *Service) Run(ctx context.Context) error {
 	return err
 }
 
+// tell tells receivers of branches that moved, while the work goes on.
+func (s *Service) tell(ctx context.Context, n *notify.Notifier, repository string, moves []notify.Move) {
+	const most = time.Minute
+	s.telling.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+		defer cancel()
+		err := n.Tell(ctx, repository, moves)
+		s.metrics.notified.WithLabelValues(resultOf(err)).Inc()
+		if err != nil {
+			s.log.Warn("receivers were not told of all branches that moved: they find out at their next look", "repository", repository, "error", err)
+		}
+	})
+}
+
 // Close ends the queue and the render processes.
 func (s *Service) Close() error {
+	s.telling.Wait()
 	s.pool.Close()
 	return s.queue.Close()
 }

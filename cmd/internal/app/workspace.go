@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/notify"
 )
 
 // mirrors are the clones of a service's repositories: one folder for each, opened by one task at a time, the one that was not used for
@@ -130,6 +131,7 @@ type workspace struct {
 	keyed    []byte
 	verdicts *verdicts
 	metrics  *metrics
+	told     func(ctx context.Context, n *notify.Notifier, repository string, moves []notify.Move)
 	others   []*Session
 }
 
@@ -158,6 +160,9 @@ func (w *workspace) pushing(ctx context.Context, tree gitstore.Hash) error {
 		return err
 	}
 	w.Branches = countedBranches{w.Branches, w.metrics}
+	if n := w.forge.notifier(w.place.Repo.Path); len(n.Receivers) > 0 {
+		return w.announce(ctx, tree, func(ctx context.Context, repository string, moves []notify.Move) { w.told(ctx, n, repository, moves) })
+	}
 	return nil
 }
 
@@ -382,7 +387,7 @@ func (w workspaces) Open(ctx context.Context, p bot.Place) (bot.Workspace, error
 		s.mirrors.suspect(p)
 		return nil, fmt.Errorf("mirror of %s: %w", p, err)
 	}
-	return &workspace{Session: session, open: open, forge: f, place: p, clock: s.clock, release: release, keyed: s.key, verdicts: s.verdicts, metrics: s.metrics}, nil
+	return &workspace{Session: session, open: open, forge: f, place: p, clock: s.clock, release: release, keyed: s.key, verdicts: s.verdicts, metrics: s.metrics, told: s.tell}, nil
 }
 
 // damaged says whether an error may be of the mirror rather than of the server: what is not there may be missing from it.

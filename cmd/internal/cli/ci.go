@@ -34,6 +34,7 @@ type ciOptions struct {
 	hydrateEnvs []string
 	perPush     int
 	url         string
+	listen      string
 }
 
 func newCI(o IO) *cobra.Command {
@@ -71,6 +72,7 @@ not be rendered or policy forbids the change.`,
 	f.StringVar(&c.artifacts, "artifacts", "sluice-review", "`folder` for the reports; \"\" for none")
 	f.StringVar(&c.context, "context", "sluice", "`name` of the commit status or check run")
 	f.StringVar(&c.id, "comment-id", "", "`name` that tells several comments on one merge request apart")
+	receiversFlag(f, &c.listen)
 	f.StringVar(&c.url, "report-url", "", "`URL` of the full report (default: the run's)")
 	f.BoolVar(&c.noComment, "no-comment", false, "write no comment")
 	f.BoolVar(&c.noStatus, "no-status", false, "write no commit status")
@@ -323,6 +325,11 @@ func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 	}
 	if err := s.UseRemote(ctx, commit, c.remote); err != nil {
 		return err
+	}
+	if c.listen != "" {
+		if err := s.Announce(ctx, commit, c.listen, warner(o)); err != nil {
+			return &exitError{ExitUsage, err}
+		}
 	}
 	result, err := s.Hydrate(ctx, hydrate.Request{Commit: commit, Write: true, Environments: c.hydrateEnvs, PerPush: c.perPush})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -20,6 +21,7 @@ type hydrateOptions struct {
 	dryRun  bool
 	remote  string
 	signKey string
+	listen  string
 }
 
 func newHydrate(o IO) *cobra.Command {
@@ -59,6 +61,7 @@ the others are.`,
 	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0, "`objects` that may go from one environment (default: what the fleet says)")
 	f.IntVar(&h.request.PerPush, "refs-per-push", 0, "most `refs` in one push (default all); GitLab sends webhooks for at most 3")
 	f.StringVar(&h.signKey, "sign-key", "", "`file` with the SSH or OpenPGP private key that signs rendered commits, or a .pub file whose key the SSH agent holds")
+	receiversFlag(f, &h.listen)
 	c.MarkFlagsMutuallyExclusive("push", "dry-run")
 	return c
 }
@@ -78,6 +81,11 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 	if h.push || s.IsURL() {
 		if err := s.UseRemote(ctx, h.request.Commit, h.remote); err != nil {
 			return err
+		}
+	}
+	if h.listen != "" {
+		if err := s.Announce(ctx, h.request.Commit, h.listen, warner(o)); err != nil {
+			return &exitError{ExitUsage, err}
 		}
 	}
 	if h.signKey != "" {
@@ -100,6 +108,15 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 		err = &exitError{code: ExitFailed}
 	}
 	return err
+}
+
+func receiversFlag(f *pflag.FlagSet, file *string) {
+	f.StringVar(file, "receivers", "", "`file` with the receivers of Flux and Argo CD that are told of branches that moved")
+}
+
+// warner shows what went wrong beside the work.
+func warner(o IO) func(error) {
+	return func(err error) { fmt.Fprintf(o.Err, "warning: %v\n", err) }
 }
 
 func printResult(w io.Writer, r *hydrate.Result) {

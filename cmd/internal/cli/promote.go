@@ -25,6 +25,7 @@ type promotionFlags struct {
 	remote   string
 	local    bool
 	by       string
+	listen   string
 	perPush  int
 	noPolicy bool
 }
@@ -36,6 +37,7 @@ func (p *promotionFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&p.local, "local", false, "work on the branches of this clone instead")
 	f.StringVar(&p.by, "by", "", "`name` of who asks (default: SLUICE_USER, GITHUB_ACTOR, GITLAB_USER_LOGIN, GIT_AUTHOR_NAME or USER)")
 	f.IntVar(&p.perPush, "refs-per-push", 0, "most `refs` in one push (default all)")
+	receiversFlag(f, &p.listen)
 	f.BoolVar(&p.noPolicy, "no-policy", false, "do not ask the trunk's policy")
 }
 
@@ -47,6 +49,9 @@ func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore
 	trunk, err := trunkOf(ctx, s, !p.local)
 	if err == nil && (!p.local || s.IsURL()) {
 		err = s.UseRemote(ctx, trunk, p.remote)
+	}
+	if err == nil && p.listen != "" {
+		err = s.Announce(ctx, trunk, p.listen, warner(o))
 	}
 	if err != nil {
 		s.Close()

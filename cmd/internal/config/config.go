@@ -60,6 +60,7 @@ type Forge struct {
 	Repositories []string   `yaml:"repositories"` // patterns of full paths: acme/*
 	Settings     Settings   `yaml:"settings"`
 	Overrides    []Override `yaml:"overrides"` // the last that matches wins
+	Receivers    []Receiver `yaml:"receivers"` // told of branches that moved
 }
 
 // App is a GitHub App.
@@ -251,6 +252,9 @@ func (f *Forge) check(p *problems, at string) {
 	if len(f.Repositories) == 0 {
 		p.add("%s.repositories: say which ones, such as [\"acme/*\"]", at)
 	}
+	for i := range f.Receivers {
+		f.Receivers[i].check(p, fmt.Sprintf("%s.receivers[%d]", at, i))
+	}
 	for _, list := range append([][]string{f.Repositories}, overridden(f.Overrides)...) {
 		for _, pattern := range list {
 			if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, "/") {
@@ -270,26 +274,7 @@ func overridden(list []Override) [][]string {
 
 // load reads the secrets.
 func (c *Config) load(p *problems, s Sources) {
-	read := func(at string, secret *Secret, required bool) {
-		switch {
-		case secret.File != "" && secret.Env != "":
-			p.add("%s: file or env, not both", at)
-		case secret.File != "":
-			data, err := s.Read(secret.File)
-			if err != nil {
-				p.add("%s: %w", at, err)
-				return
-			}
-			secret.value = bytes.TrimSpace(data)
-		case secret.Env != "":
-			secret.value = []byte(strings.TrimSpace(s.Getenv(secret.Env)))
-		case !required:
-			return
-		}
-		if len(secret.value) == 0 {
-			p.add("%s: the secret is empty", at)
-		}
-	}
+	read := func(at string, secret *Secret, required bool) { secret.load(p, s, at, required) }
 	read("fingerprint", &c.Fingerprint, false)
 	for i := range c.Forges {
 		f := &c.Forges[i]
@@ -304,6 +289,30 @@ func (c *Config) load(p *problems, s Sources) {
 		for k := range f.Signing {
 			read(fmt.Sprintf("%s.signing[%d]", at, k), &f.Signing[k], true)
 		}
+		for k := range f.Receivers {
+			read(fmt.Sprintf("%s.receivers[%d].secret", at, k), &f.Receivers[k].Secret, true)
+		}
+	}
+}
+
+func (secret *Secret) load(p *problems, s Sources, at string, required bool) {
+	switch {
+	case secret.File != "" && secret.Env != "":
+		p.add("%s: file or env, not both", at)
+	case secret.File != "":
+		data, err := s.Read(secret.File)
+		if err != nil {
+			p.add("%s: %w", at, err)
+			return
+		}
+		secret.value = bytes.TrimSpace(data)
+	case secret.Env != "":
+		secret.value = []byte(strings.TrimSpace(s.Getenv(secret.Env)))
+	case !required:
+		return
+	}
+	if len(secret.value) == 0 {
+		p.add("%s: the secret is empty", at)
 	}
 }
 

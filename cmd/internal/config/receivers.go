@@ -1,0 +1,58 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+// Receiver is told at once of branches that moved.
+type Receiver struct {
+	Kind         string   `yaml:"kind"`         // flux (a Receiver of the type generic-hmac) or argocd (/api/webhook)
+	URL          string   `yaml:"url"`          // may have ${cluster.name} and ${environment} in it
+	Secret       Secret   `yaml:"secret"`       // that signs
+	Repositories []string `yaml:"repositories"` // patterns of full paths; none: all
+	Clusters     []string `yaml:"clusters"`     // patterns of names; none: all
+}
+
+// ParseReceivers reads a list of receivers and their secrets. The error lists all problems.
+func ParseReceivers(name string, data []byte, s Sources) ([]Receiver, error) {
+	var list []Receiver
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	p := &problems{name: name}
+	for i := range list {
+		at := fmt.Sprintf("[%d]", i)
+		list[i].check(p, at)
+		list[i].Secret.load(p, s, at+".secret", true)
+	}
+	return list, errors.Join(p.list...)
+}
+
+func (r *Receiver) check(p *problems, at string) {
+	if r.Kind != "flux" && r.Kind != "argocd" {
+		p.add("%s.kind: %q must be flux or argocd", at, r.Kind)
+	}
+	plain := strings.NewReplacer("${cluster.name}", "x", "${environment}", "x").Replace(r.URL)
+	if !webURL(plain) || strings.Contains(plain, "${") {
+		p.add("%s.url: it is no http or https URL without credentials; ${cluster.name} and ${environment} may stand in it", at)
+	}
+	for _, pattern := range append(append([]string{}, r.Repositories...), r.Clusters...) {
+		if _, err := path.Match(pattern, ""); err != nil {
+			p.add("%s: %q is no pattern", at, pattern)
+		}
+	}
+}
+
+// Concerns says whether the receiver wants to hear of a repository.
+func (r *Receiver) Concerns(repository string) bool {
+	return len(r.Repositories) == 0 || matches(r.Repositories, repository)
+}
