@@ -271,12 +271,13 @@ func size(s string) int {
 	return n
 }
 
-// row is a line of a table. A pipe cannot be escaped in all forges' tables alike, so it is shown as an escape.
+// row is a line of a table. A pipe in a cell is written as `\|`, which tables take for the pipe itself, within code too. One that has a
+// backslash before it is shown as an escape: parsers do not agree on which of the two that backslash belongs to.
 func row(cells ...string) string {
 	var out strings.Builder
 	out.WriteByte('|')
 	for _, c := range cells {
-		out.WriteString(" " + strings.ReplaceAll(c, "|", `\u007c`) + " |")
+		out.WriteString(" " + strings.NewReplacer(`\|`, `\\u007c`, "|", `\|`).Replace(c) + " |")
 	}
 	out.WriteByte('\n')
 	return out.String()

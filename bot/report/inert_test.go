@@ -202,3 +202,30 @@ func TestMarkerRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// TestPipesInTables: what a reader sees in a cell is the pipe that was written, and no parser takes one for the end of a cell.
+func TestPipesInTables(t *testing.T) {
+	for written, want := range map[string]string{
+		"/sluice freeze prod --reason a|b":                "<code>/sluice freeze prod --reason a|b</code>",
+		"/sluice freeze prod --reason |":                  "<code>/sluice freeze prod --reason |</code>",
+		"/sluice freeze prod --reason a||b":               "<code>/sluice freeze prod --reason a||b</code>",
+		"/sluice freeze prod --reason `a|b`":              "<code>/sluice freeze prod --reason `a|b`</code>",
+		`/sluice freeze prod --reason a\|b`:               `<code>/sluice freeze prod --reason a\\u007cb</code>`,
+		`/sluice freeze prod --reason a\\|b`:              `<code>/sluice freeze prod --reason a\\\u007cb</code>`,
+		`/sluice freeze prod --reason |\`:                 `<code>/sluice freeze prod --reason |\</code>`,
+		"/sluice freeze prod --reason | @all | <img> | x": "<code>/sluice freeze prod --reason | @all | &lt;img&gt; | x</code>",
+	} {
+		r := hostileWith("a", "a")
+		r.Log = []report.CommandEntry{{Who: "mia", Command: written, Outcome: "not understood: a|b"}}
+		source, _ := report.Markdown(r, 1_000_000)
+		var out strings.Builder
+		if err := goldmark.New(goldmark.WithExtensions(extension.GFM)).Convert([]byte(source), &out); err != nil {
+			t.Fatal(err)
+		}
+		row := "<tr>\n<td>" + want + "</td>\n<td><code>mia</code></td>\n<td>not understood: <code>a|b</code></td>\n<td></td>\n</tr>"
+		if !strings.Contains(out.String(), row) {
+			_, log, _ := strings.Cut(out.String(), "<th>Command</th>")
+			t.Errorf("%s is not shown as %s:\n%s", written, want, log)
+		}
+	}
+}

@@ -3,6 +3,8 @@ module github.com/sluice-gitops/sluice/tools/actionlint
 
 go 1.26
 
+tool github.com/rhysd/actionlint/cmd/actionlint
+
 require (
 	github.com/bmatcuk/doublestar/v4 v4.10.0 // indirect
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect

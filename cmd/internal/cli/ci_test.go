@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -184,6 +185,29 @@ func TestArchives(t *testing.T) {
 	for _, part := range []string{"linux/amd64 linux/arm64 darwin/amd64 darwin/arm64", "sluice_$(VERSION)_$${os}_$$arch.tar.gz", "checksums.txt"} {
 		if !strings.Contains(string(makefile), part) {
 			t.Errorf("the Makefile has no %q", part)
+		}
+	}
+}
+
+// TestTools: what the Makefile builds of a module under tools/ is a tool of that module, so that `go mod tidy` keeps it.
+func TestTools(t *testing.T) {
+	makefile, err := os.ReadFile(root + "Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	builds := regexp.MustCompile(`(?m)build -C (tools\S*) -o \S+ (.+)$`).FindAllStringSubmatch(string(makefile), -1)
+	if len(builds) < 3 {
+		t.Fatalf("the Makefile builds only %d tools", len(builds))
+	}
+	for _, b := range builds {
+		mod, err := os.ReadFile(root + b[1] + "/go.mod")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pkg := range strings.FieldsSeq(b[2]) {
+			if !regexp.MustCompile(`(?m)^(tool |\t)` + regexp.QuoteMeta(pkg) + `$`).Match(mod) {
+				t.Errorf("%s is no tool of %s/go.mod: go mod tidy would drop it", pkg, b[1])
+			}
 		}
 	}
 }
