@@ -6,7 +6,7 @@ CORPUS ?= $(CURDIR)/../shared/corpus
 FUZZTIME ?= 20s
 LDFLAGS := -s -w
 
-.PHONY: build test lint bench fuzz demo dist image schema clean
+.PHONY: build test lint bench fuzz demo dist image image-files schema clean
 build: ## the binary, in bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
 
@@ -49,13 +49,22 @@ dist: ## archives of all systems in dist/, with checksums, as a release has them
 	  tar -czf dist/sluice_$(VERSION)_$${os}_$$arch.tar.gz -C dist sluice; rm dist/sluice; \
 	done; cd dist && sha256sum *.tar.gz > checksums.txt
 
-image: ## what the Dockerfile copies, in bin/image; then the image itself where there is a builder
-	rm -rf bin/image && mkdir -p bin/image/etc/ssl/certs bin/image/tmp && chmod 1777 bin/image/tmp
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/image/sluice ./cmd/sluice
+IMAGE ?= sluice
+FILES ?= bin/image
+ARCH ?= $(shell $(GO) env GOARCH)
+image-files: ## what the Dockerfile copies, in FILES: a static binary for linux/ARCH, certificates, an empty /tmp
+	rm -rf $(FILES) && mkdir -p $(FILES)/etc/ssl/certs $(FILES)/tmp && chmod 1777 $(FILES)/tmp
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(FILES)/sluice ./cmd/sluice
 	@for f in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do \
-	  if [ -f $$f ]; then cp $$f bin/image/etc/ssl/certs/ca-certificates.crt; break; fi; done
-	@if command -v docker >/dev/null; then docker build -t sluice .; elif command -v podman >/dev/null; then podman build -t sluice .; \
-	  else echo "no builder here: bin/image has what the image holds"; fi
+	  if [ -f $$f ]; then cp $$f $(FILES)/etc/ssl/certs/ca-certificates.crt; break; fi; done
+	@[ -f $(FILES)/etc/ssl/certs/ca-certificates.crt ] || echo "no certificates found on this system: the image has none; mount some and set SSL_CERT_FILE" >&2
+
+image: image-files ## the files, then the image IMAGE for linux/ARCH where a builder answers
+	@if command -v docker >/dev/null && docker info >/dev/null 2>&1; then docker build --platform linux/$(ARCH) -t $(IMAGE) .; \
+	elif command -v podman >/dev/null; then podman build --platform linux/$(ARCH) -t $(IMAGE) .; \
+	else echo "NO IMAGE WAS BUILT. $(FILES) has what it would hold." >&2; \
+	  if command -v docker >/dev/null; then echo "docker is installed, but its daemon does not answer: start it, set DOCKER_HOST, or install podman; \`docker info\` says more." >&2; \
+	  else echo "Neither docker nor podman is installed." >&2; fi; fi
 
 schema: ## writes docs/schema from the Go types
 	$(GO) test ./hydrate/fleet -run TestSchemas -update

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"debug/elf"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,9 +42,9 @@ func TestInputsAreTheFlags(t *testing.T) {
 			Inputs map[string]struct{ Description, Default string }
 		}
 	}
-	read(t, ".gitlab/sluice.yml", 0, &component)
+	read(t, "templates/sluice.yml", 0, &component)
 	var jobs map[string]struct{ Variables map[string]string }
-	read(t, ".gitlab/sluice.yml", 1, &jobs)
+	read(t, "templates/sluice.yml", 1, &jobs)
 
 	own := map[string]bool{"token": true, "version": true, "binary": true, "fingerprint-key": true} // of the action
 	ownLab := map[string]bool{"stage": true, "image": true, "version": true}
@@ -67,7 +68,7 @@ func TestInputsAreTheFlags(t *testing.T) {
 			return
 		}
 		if _, ok := component.Spec.Inputs[f.Name]; !ok || jobs[".sluice"].Variables[variable] != "$[[ inputs."+f.Name+" ]]" {
-			t.Errorf(".gitlab/sluice.yml has no input %s for %s", f.Name, variable)
+			t.Errorf("templates/sluice.yml has no input %s for %s", f.Name, variable)
 		}
 	})
 	for name := range action.Inputs {
@@ -77,7 +78,7 @@ func TestInputsAreTheFlags(t *testing.T) {
 	}
 	for name := range component.Spec.Inputs {
 		if !flags[name] && !ownLab[name] {
-			t.Errorf(".gitlab/sluice.yml: the input %s is no flag", name)
+			t.Errorf("templates/sluice.yml: the input %s is no flag", name)
 		}
 	}
 	for _, step := range action.Runs.Steps {
@@ -124,9 +125,10 @@ func TestFlagsFromVariables(t *testing.T) {
 	}
 }
 
-// TestInstall installs a release from a server, and none whose checksum is another.
-func TestInstall(t *testing.T) {
-	name := fmt.Sprintf("sluice_1.2.3_%s_%s.tar.gz", runtime.GOOS, runtime.GOARCH)
+// releases serves a release 1.2.3, and a 6.6.6 whose checksum is another, for an operating system and an architecture.
+func releases(t *testing.T, system, arch string) *httptest.Server {
+	t.Helper()
+	name := fmt.Sprintf("sluice_1.2.3_%s_%s.tar.gz", system, arch)
 	var archive bytes.Buffer
 	zip := gzip.NewWriter(&archive)
 	w := tar.NewWriter(zip)
@@ -140,9 +142,9 @@ func TestInstall(t *testing.T) {
 	sum := fmt.Sprintf("%x  %s\n", sha256.Sum256(archive.Bytes()), name)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
-		case "/v1.2.3/" + name, "/v6.6.6/" + strings.Replace(name, "1.2.3", "6.6.6", 1):
+		case "/v1.2.3/" + name, "/v6.6.6/" + strings.Replace(name, "1.2.3", "6.6.6", 1), "/v7.7.7/" + strings.Replace(name, "1.2.3", "7.7.7", 1):
 			_, _ = w.Write(archive.Bytes())
-		case "/v1.2.3/checksums.txt":
+		case "/v1.2.3/checksums.txt", "/v7.7.7/checksums.txt": // 7.7.7 is not named
 			_, _ = io.WriteString(w, sum)
 		case "/v6.6.6/checksums.txt":
 			_, _ = io.WriteString(w, strings.Replace(strings.Replace(sum, "1.2.3", "6.6.6", 1), sum[:4], "0000", 1))
@@ -150,7 +152,13 @@ func TestInstall(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// TestInstall installs a release from a server, and none whose checksum is another.
+func TestInstall(t *testing.T) {
+	server := releases(t, runtime.GOOS, runtime.GOARCH)
 	install := func(version string) (string, error) {
 		cmd := exec.CommandContext(t.Context(), "bash", root+"deploy/ci/install.sh", t.TempDir())
 		cmd.Env = append(os.Environ(), "SLUICE_VERSION="+version, "SLUICE_RELEASES="+server.URL, "SLUICE_BINARY=")
@@ -164,7 +172,7 @@ func TestInstall(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), path).Output(); err != nil || string(out) != "installed\n" {
 		t.Errorf("%s, %v", out, err)
 	}
-	for _, version := range []string{"v6.6.6", "v9.9.9", "main; rm -rf /"} {
+	for _, version := range []string{"v6.6.6", "v7.7.7", "v9.9.9", "main; rm -rf /"} {
 		if path, err := install(version); err == nil {
 			t.Errorf("%s was installed as %s", version, path)
 		}
@@ -174,6 +182,71 @@ func TestInstall(t *testing.T) {
 	if out, err := cmd.Output(); err != nil || string(out) != "sluice=/opt/sluice\n" {
 		t.Errorf("a binary that is there: %s, %v", out, err)
 	}
+}
+
+// TestGitLabInstall runs the component's before_script and script as a runner does: in one shell that ends with the first command that fails.
+func TestGitLabInstall(t *testing.T) {
+	var jobs map[string]struct {
+		BeforeScript []string `yaml:"before_script"`
+		Script       []string
+	}
+	read(t, "templates/sluice.yml", 1, &jobs)
+	lines := append(append([]string{}, jobs[".sluice"].BeforeScript...), jobs[".sluice"].Script...)
+	if len(lines) != 2 || lines[1] != "sluice ci" {
+		t.Fatalf("%q", lines)
+	}
+	arch := map[string]string{"amd64": "amd64", "arm64": "arm64"}[runtime.GOARCH]
+	if runtime.GOOS != "linux" || arch == "" {
+		t.Skip("the jobs run in Linux containers")
+	}
+	server := releases(t, "linux", arch)
+	for _, shell := range [][]string{{"sh", "-e"}, {"bash", "-eo", "pipefail"}} {
+		for version, want := range map[string]string{
+			"v1.2.3": "sluice_1.2.3_linux_" + arch + ".tar.gz: OK\ninstalled\nCLEAN\n", "": "OWN\nCLEAN\n",
+			"v6.6.6": "", "v7.7.7": "", "v9.9.9": "", // another checksum, none, no archive
+		} {
+			project, own := t.TempDir(), t.TempDir()
+			if err := os.WriteFile(filepath.Join(own, "sluice"), []byte("#!/bin/sh\necho OWN\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", strings.Join(lines, "\n")+"\n[ \"$PWD\" != \"$CI_PROJECT_DIR\" ] || [ -n \"$(ls)\" ] || echo CLEAN")...)
+			cmd.Dir = project
+			cmd.Env = append(os.Environ(), "SLUICE_VERSION="+version, "SLUICE_RELEASES="+server.URL, "CI_PROJECT_DIR="+project, "TMPDIR="+t.TempDir(), "PATH="+own+":"+os.Getenv("PATH"))
+			out, err := cmd.Output()
+			if (err == nil) != (want != "") || want != "" && string(out) != want {
+				t.Errorf("%v %q: %q, %v, want %q", shell, version, out, err, want)
+			}
+			if strings.Contains(string(out), "OWN") && version != "" {
+				t.Errorf("%v %q: went on without the release", shell, version)
+			}
+		}
+	}
+}
+
+// TestComponent: GitLab finds a component only as templates/<name>.yml, and the documentation names it so.
+func TestComponent(t *testing.T) {
+	page, err := os.ReadFile(root + "docs/ci-gitlab.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	component := regexp.MustCompile(`component: \S+/sluice/([a-z-]+)@\S+`).FindSubmatch(page)
+	if component == nil {
+		t.Fatal("docs/ci-gitlab.md includes no component")
+	}
+	for _, file := range append([]string{"templates/" + string(component[1]) + ".yml"}, remotes(page)...) {
+		if _, err := os.Stat(root + file); err != nil {
+			t.Errorf("docs/ci-gitlab.md includes what is not there: %v", err)
+		}
+	}
+}
+
+// remotes are the files of this repository that a page includes by address.
+func remotes(page []byte) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`remote: https://raw\.githubusercontent\.com/sluice-gitops/sluice/[^/]+/(\S+)`).FindAllSubmatch(page, -1) {
+		out = append(out, string(m[1]))
+	}
+	return out
 }
 
 // TestArchives: `make dist` makes the archives that install.sh asks for.
@@ -212,7 +285,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestImage: the image's files are put together without network, the user is none of the host's, and the binary needs no library.
+// TestImage: the image's files are put together without network, the user is none of the host's, and the binary needs no library: it is
+// for Linux whatever builds it, names no interpreter and imports nothing.
 func TestImage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	if err != nil {
@@ -225,5 +299,73 @@ func TestImage(t *testing.T) {
 	}
 	if !strings.Contains(string(text), "USER 65532") {
 		t.Error("runs as root")
+	}
+	ignore, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
+	if err != nil || !strings.HasSuffix(string(ignore), "\n*\n!bin/image\n") {
+		t.Errorf("more than bin/image is sent to the builder: %q, %v", ignore, err)
+	}
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("there is no make")
+	}
+	files := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "make", "-s", "-C", root, "image-files", "FILES="+files)
+	cmd.Env = append(os.Environ(), "GOOS=", "GOARCH=", "CGO_ENABLED=1", "MAKEFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	binary, err := elf.Open(filepath.Join(files, "sluice"))
+	if err != nil {
+		t.Fatalf("no program for Linux: %v", err)
+	}
+	defer binary.Close() //nolint:errcheck // it was read
+	for _, p := range binary.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("the binary is linked dynamically: it has a %s", p.Type)
+		}
+	}
+	if libraries, err := binary.ImportedLibraries(); err != nil || len(libraries) > 0 {
+		t.Errorf("the binary needs %v, %v", libraries, err)
+	}
+	if info, err := os.Stat(filepath.Join(files, "tmp")); err != nil || info.Mode().Perm() != 0o777 || info.Mode()&os.ModeSticky == 0 {
+		t.Errorf("/tmp is %v, %v", info.Mode(), err)
+	}
+}
+
+// TestImageWithoutBuilder: `make image` says what is missing instead of failing somewhere in docker.
+func TestImageWithoutBuilder(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("there is no make")
+	}
+	for name, c := range map[string]struct{ docker, podman, want string }{
+		"a daemon that does not answer": {docker: "exit 1", want: "its daemon does not answer"},
+		"nothing":                       {want: "Neither docker nor podman"},
+		"podman instead":                {docker: "exit 1", podman: "echo podman $*", want: "podman build --platform linux/arm64 -t other ."},
+		"docker":                        {docker: "echo docker $*", podman: "exit 1", want: "docker build --platform linux/arm64 -t other ."},
+	} {
+		bin := t.TempDir()
+		for program, body := range map[string]string{"go": "exit 0", "docker": c.docker, "podman": c.podman} {
+			if body == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, program := range []string{"bash", "sh", "rm", "mkdir", "chmod", "cp"} {
+			path, err := exec.LookPath(program)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(path, filepath.Join(bin, program)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path, _ := exec.LookPath("make")
+		cmd := exec.CommandContext(t.Context(), path, "-s", "-C", root, "image", "SHELL="+filepath.Join(bin, "bash"), "IMAGE=other", "ARCH=arm64", "FILES="+filepath.Join(bin, "files"))
+		cmd.Env = []string{"PATH=" + bin, "HOME=" + bin}
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
 	}
 }
