@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -71,9 +72,7 @@ type githubCheck struct {
 }
 
 func (github) decode(event string, body []byte) ([]Hint, error) {
-	switch event {
-	case "push", "pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "installation", "installation_repositories":
-	default: // ping, and all others
+	if !slices.Contains(Events("github"), event) { // ping, and all others
 		return nil, nil
 	}
 	var p githubEvent

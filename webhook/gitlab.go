@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,9 +113,7 @@ type gitlabEvent struct {
 }
 
 func (gitlab) decode(event string, body []byte) ([]Hint, error) {
-	switch event {
-	case "Push Hook", "Merge Request Hook", "Note Hook", "Pipeline Hook", "System Hook":
-	default: // emoji, tags, jobs, issues …
+	if !slices.Contains(Events("gitlab"), event) { // emoji, tags, jobs, issues …
 		return nil, nil
 	}
 	var p gitlabEvent

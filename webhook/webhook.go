@@ -17,6 +17,7 @@ import (
 	"mime"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,15 @@ const (
 	Comment Kind = "comment" // a new comment on a merge request
 	Sweep   Kind = "sweep"   // everything of a repository
 )
+
+// Events are the names of a kind of forge's events that are heard, as X-GitHub-Event and X-Gitlab-Event have them. GitHub sends the
+// installation's to every App, subscribed or not.
+func Events(kind string) []string {
+	return map[string][]string{
+		"github": {"push", "pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "installation", "installation_repositories"},
+		"gitlab": {"Push Hook", "Merge Request Hook", "Note Hook", "Pipeline Hook", "System Hook"},
+	}[kind]
+}
 
 // Hint says where to look.
 type Hint struct {
@@ -71,10 +81,10 @@ type Config struct {
 	Sink      Sink
 	Clock     func() time.Time
 	Log       *slog.Logger
-	MaxBody   int64         // bytes. Default: 25 MiB, GitHub's limit
-	Tolerance time.Duration // of timestamps. Default: 5m
-	Within    time.Duration // most time for the sink. Default: 900ms: forges give up after some seconds
-	Observe   func(forge, event, result string, took time.Duration)
+	MaxBody   int64                                                 // bytes. Default: 25 MiB, GitHub's limit
+	Tolerance time.Duration                                         // of timestamps. Default: 5m
+	Within    time.Duration                                         // most time for the sink. Default: 900ms: forges give up after some seconds
+	Observe   func(forge, event, result string, took time.Duration) // event is one of Events, or "other"
 }
 
 const (
@@ -188,7 +198,11 @@ func (e *endpoint) receive(g *gin.Context) {
 	}
 	g.JSON(code, gin.H{"result": result})
 	took := e.Clock().Sub(began)
-	e.Observe(e.Forge, event, result, took)
+	counted := event
+	if !slices.Contains(Events(e.Kind), event) { // anybody can send other names, without end
+		counted = "other"
+	}
+	e.Observe(e.Forge, counted, result, took)
 	e.Log.Info("webhook", "forge", e.Forge, "delivery", id, "event", event, "bytes", size, "result", result, "status", code)
 }
 

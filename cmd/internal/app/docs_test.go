@@ -1,0 +1,365 @@
+package app
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/webhook"
+)
+
+const repository = "../../../"
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(repository + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// pages are all documents by name, below the repository.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, dir := range []string{"docs", "deploy"} {
+		err := filepath.WalkDir(repository+dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".md") {
+				name := strings.TrimPrefix(path, repository)
+				out[name] = page(t, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out["README.md"] = page(t, "README.md")
+	if len(out) < 20 {
+		t.Fatalf("only %d pages", len(out))
+	}
+	return out
+}
+
+// exported are the names and labels of the service's metrics.
+func exported(t *testing.T) map[string][]string {
+	t.Helper()
+	descs := make(chan *prometheus.Desc, 1000)
+	newMetrics(&Service{}).registry.Describe(descs)
+	close(descs)
+	out := map[string][]string{}
+	for d := range descs {
+		m := regexp.MustCompile(`fqName: "(sluice_[a-z_]+)".*variableLabels: \{([a-z,]*)\}`).FindStringSubmatch(d.String())
+		if m == nil {
+			continue
+		}
+		out[m[1]] = strings.Split(m[2], ",")
+		if strings.HasSuffix(m[1], "_seconds") {
+			for _, part := range []string{"_bucket", "_sum", "_count"} {
+				out[m[1]+part] = append(strings.Split(m[2], ","), "le")
+			}
+		}
+	}
+	if len(out["sluice_webhooks_total"]) != 3 {
+		t.Fatalf("%v", out)
+	}
+	return out
+}
+
+// alerts is what is looked at of deploy/alerts.yaml.
+type alerts struct {
+	Groups []struct {
+		Rules []struct {
+			Alert       string
+			Expr        string
+			For         string
+			Labels      map[string]string
+			Annotations map[string]string
+		}
+	}
+}
+
+// TestMetricsInDocuments: every metric that a document, an alert or the chart names is one that the service has.
+func TestMetricsInDocuments(t *testing.T) {
+	known := exported(t)
+	texts := pages(t)
+	for _, name := range []string{"deploy/alerts.yaml", "deploy/chart/sluice/values.yaml", "deploy/chart/sluice/ci/replicas-values.yaml"} {
+		texts[name] = page(t, name)
+	}
+	named := map[string]bool{}
+	for name, text := range texts {
+		for _, metric := range regexp.MustCompile(`\bsluice_[a-z_]+[a-z]`).FindAllString(text, -1) {
+			if strings.HasPrefix(metric, "sluice_linux_") || strings.HasPrefix(metric, "sluice_darwin_") { // archives
+				continue
+			}
+			named[metric] = true
+			if known[metric] == nil {
+				t.Errorf("%s names the metric %s, which there is not", name, metric)
+			}
+		}
+	}
+	for metric := range known {
+		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(metric, "")
+		if !strings.Contains(texts["docs/runbook.md"], base) {
+			t.Errorf("docs/runbook.md says nothing of the metric %s", base)
+		}
+	}
+	if len(named) < 8 {
+		t.Errorf("only %d metrics are named: %v", len(named), named)
+	}
+}
+
+// TestAlerts: the labels that the rules select are those of their metrics, and each alert has a section in the runbook.
+func TestAlerts(t *testing.T) {
+	known := exported(t)
+	var a alerts
+	dec := yaml.NewDecoder(strings.NewReader(page(t, "deploy/alerts.yaml")))
+	if err := dec.Decode(&a); err != nil {
+		t.Fatal(err)
+	}
+	runbook, count := page(t, "docs/runbook.md"), 0
+	for _, g := range a.Groups {
+		for _, r := range g.Rules {
+			count++
+			selectors := regexp.MustCompile(`(sluice_[a-z_]+)(?:\{([^}]*)\})?`).FindAllStringSubmatch(r.Expr, -1)
+			if len(selectors) == 0 && r.Alert != "SluiceDown" {
+				t.Errorf("%s looks at none of Sluice's metrics: %s", r.Alert, r.Expr)
+			}
+			for _, s := range selectors {
+				for _, label := range regexp.MustCompile(`([a-z]+)\s*[=!]`).FindAllStringSubmatch(s[2], -1) {
+					if !slices.Contains(known[s[1]], label[1]) {
+						t.Errorf("%s: %s has no label %s, but %v", r.Alert, s[1], label[1], known[s[1]])
+					}
+				}
+			}
+			if r.For == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
+				t.Errorf("%s has no time, severity or summary", r.Alert)
+			}
+			if want := "docs/runbook.md#" + strings.ToLower(r.Alert); !strings.HasSuffix(r.Annotations["runbook_url"], want) {
+				t.Errorf("%s leads to %q, want …%s", r.Alert, r.Annotations["runbook_url"], want)
+			}
+			if !strings.Contains(runbook, "\n### "+r.Alert+"\n") {
+				t.Errorf("docs/runbook.md has no section %s", r.Alert)
+			}
+		}
+	}
+	if sections := len(regexp.MustCompile(`(?m)^### Sluice[A-Z]`).FindAllString(runbook, -1)); sections != count || count < 6 {
+		t.Errorf("%d alerts, %d sections", count, sections)
+	}
+}
+
+// TestLogLines: every line of the log that a document quotes as msg="…" is one that some code writes.
+func TestLogLines(t *testing.T) {
+	var source strings.Builder
+	for _, dir := range []string{"bot", "cmd", "webhook"} {
+		err := filepath.WalkDir(repository+dir, func(path string, _ fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				source.WriteString(page(t, strings.TrimPrefix(path, repository)))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	count := 0
+	for name, text := range pages(t) {
+		for _, m := range regexp.MustCompile(`msg=(?:"([^"]*)"|([a-z]+))`).FindAllStringSubmatch(text, -1) {
+			count++
+			line := m[1] + m[2]
+			if !regexp.MustCompile(`\.(Info|Warn|Error)\("` + regexp.QuoteMeta(line) + `"`).MatchString(source.String()) {
+				t.Errorf("%s quotes the line %q, which nothing writes", name, line)
+			}
+		}
+	}
+	if count < 5 {
+		t.Errorf("only %d lines are quoted", count)
+	}
+}
+
+// TestLinks: what the documents lead to within the repository is there, headings too.
+func TestLinks(t *testing.T) {
+	all := pages(t)
+	anchor := func(heading string) string {
+		heading = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+		return strings.ReplaceAll(heading, " ", "-")
+	}
+	for name, text := range all {
+		text = regexp.MustCompile("(?ms)^ *```.*?^ *```").ReplaceAllString(text, "")
+		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(text, -1) {
+			target, section, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, ":") {
+				continue
+			}
+			file := filepath.Join(filepath.Dir(name), target)
+			if target == "" {
+				file = name
+			}
+			if _, err := os.Stat(repository + file); err != nil {
+				t.Errorf("%s leads to %s, which is not there", name, m[1])
+				continue
+			}
+			headings := regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(all[file], -1)
+			if section != "" && !slices.ContainsFunc(headings, func(h []string) bool { return anchor(h[1]) == section }) {
+				t.Errorf("%s leads to %s: there is no such heading", name, m[1])
+			}
+		}
+	}
+	for name := range all {
+		if in, _ := filepath.Match("docs/*.md", name); in && name != "docs/README.md" && !strings.Contains(all["docs/README.md"], "("+filepath.Base(name)) {
+			t.Errorf("docs/README.md does not lead to %s", name)
+		}
+	}
+}
+
+// manifest is what https://docs.github.com/apps/sharing-github-apps/registering-a-github-app-from-a-manifest describes.
+type manifest struct {
+	DefaultEvents      []string          `json:"default_events"`
+	DefaultPermissions map[string]string `json:"default_permissions"`
+}
+
+// needed says which permission a method of go-github, or an address, needs of an App's installation (or what else it takes), as
+// https://docs.github.com/rest/authentication/permissions-required-for-github-apps has it. "app" is what the App itself may do.
+func needed() map[string]string {
+	const itself = "app"
+	return map[string]string{
+		"Apps.Get": itself, "Apps.FindRepositoryInstallation": itself, "Apps.ListInstallations": itself, "Apps.CreateInstallationToken": itself,
+		"Apps.ListHookDeliveries": itself, "Apps.RedeliverHookDelivery": itself,
+		"Checks.CreateCheckRun": "checks: write", "Checks.UpdateCheckRun": "checks: write", "Checks.ListCheckRunsForRef": "checks: read",
+		"Issues.ListComments": "issues: read", "Issues.GetComment": "issues: read", "Issues.CreateComment": "issues: write", "Issues.EditComment": "issues: write",
+		"Issues.DeleteComment": "issues: write", "Reactions.CreateIssueCommentReaction": "issues: write",
+		"PullRequests.Get": "pull_requests: read", "PullRequests.List": "pull_requests: read", "PullRequests.ListPullRequestsWithCommit": "pull_requests: read",
+		"PullRequests.Create": "pull_requests: write", "PullRequests.Edit": "pull_requests: write",
+		"Repositories.CreateStatus": "statuses: write", "Repositories.ListStatuses": "statuses: read",
+		"Teams.GetTeamMembershipBySlug": "members: read", "Users.Get": "metadata: read",
+		"repos/%s/%s/collaborators/%s/permission": "metadata: read", "graphql": "metadata: read",
+		// Not of the API: pushes, and what GitHub wants for sending an event.
+		"git push": "contents: write", "push": "contents: read", "pull_request": "pull_requests: read", "issue_comment": "issues: read",
+		"check_run": "checks: read", "check_suite": "checks: read", "merge_group": "merge_queues: read",
+	}
+}
+
+// calls are the methods of go-github that the adapter calls, and the addresses that it asks itself.
+func calls(t *testing.T) map[string]bool {
+	t.Helper()
+	packages, err := parser.ParseDir(token.NewFileSet(), repository+"bot/forge/github", func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, 0) //nolint:staticcheck // files of one package, no build tags
+	if err != nil || packages["github"] == nil {
+		t.Fatal(errors.Join(err, errors.New("there is no package github")))
+	}
+	out := map[string]bool{"git push": true}
+	ast.Inspect(packages["github"], func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		method, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		switch on := method.X.(type) {
+		case *ast.SelectorExpr:
+			if of, ok := on.X.(*ast.SelectorExpr); ok && of.Sel.Name == "client" {
+				out[on.Sel.Name+"."+method.Sel.Name] = true
+			}
+			if on.Sel.Name == "client" && method.Sel.Name == "NewRequest" {
+				out[address(call)] = true
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// address is what a NewRequest asks.
+func address(call *ast.CallExpr) string {
+	found := "graphql"
+	ast.Inspect(call.Args[1], func(n ast.Node) bool {
+		if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING {
+			found = strings.Trim(text.Value, `"`)
+		}
+		return true
+	})
+	return found
+}
+
+// TestManifest: the App's manifest in the documentation asks for the events that are heard, and for the permissions that the adapter's
+// requests, pushes and these events need: none more, none less.
+func TestManifest(t *testing.T) {
+	text := page(t, "docs/github-app.md")
+	_, block, ok := strings.Cut(text, "```json\n")
+	block, _, _ = strings.Cut(block, "```")
+	var m manifest
+	if err := json.Unmarshal([]byte(block), &m); !ok || err != nil {
+		t.Fatalf("docs/github-app.md has no manifest: %v", err)
+	}
+	var form manifest
+	_, area, _ := strings.Cut(page(t, "docs/examples/github/create-app.html"), "<textarea")
+	_, area, _ = strings.Cut(area, ">")
+	area, _, _ = strings.Cut(area, "</textarea>")
+	if err := json.Unmarshal([]byte(area), &form); err != nil || strings.TrimSpace(area) != strings.TrimSpace(strings.ReplaceAll("\n"+block, "\n   ", "\n")) {
+		t.Errorf("docs/examples/github/create-app.html has another manifest than docs/github-app.md: %v", err)
+	}
+	events := slices.DeleteFunc(webhook.Events("github"), func(e string) bool { return strings.HasPrefix(e, "installation") }) // every App gets these
+	if got := slices.Sorted(slices.Values(m.DefaultEvents)); !slices.Equal(got, slices.Sorted(slices.Values(events))) {
+		t.Errorf("the manifest's events are %v, those that are heard %v", got, events)
+	}
+	used := calls(t)
+	if len(used) < 20 {
+		t.Fatalf("only %d calls were found: %v", len(used), used)
+	}
+	for _, e := range events {
+		used[e] = true
+	}
+	want := map[string]string{}
+	for call := range used {
+		need, known := needed()[call]
+		if !known {
+			t.Errorf("nobody says which permission %s needs: add it to the test, and to the manifest", call)
+			continue
+		}
+		name, level, _ := strings.Cut(need, ": ")
+		if level == "write" || level == "read" && want[name] == "" {
+			want[name] = level
+		}
+	}
+	if !maps.Equal(m.DefaultPermissions, want) {
+		t.Errorf("the manifest's permissions are\n%v\nwhat is needed is\n%v", m.DefaultPermissions, want)
+	}
+	for name, level := range want {
+		if !strings.Contains(text, fmt.Sprintf("| `%s` | %s |", name, level)) {
+			t.Errorf("docs/github-app.md does not say what %s: %s is for", name, level)
+		}
+	}
+	for call := range needed() {
+		if !used[call] {
+			t.Errorf("%s is not used any more", call)
+		}
+	}
+}
+
+// TestHeard: docs/webhooks.md names the events of both forges.
+func TestHeard(t *testing.T) {
+	text := page(t, "docs/webhooks.md")
+	for _, kind := range []string{"github", "gitlab"} {
+		for _, e := range webhook.Events(kind) {
+			if !strings.Contains(text, "`"+e+"`") {
+				t.Errorf("docs/webhooks.md does not name the event %s of %s", e, kind)
+			}
+		}
+	}
+}
