@@ -1,0 +1,47 @@
+package deploy_test
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// marked is the first line of a block in the documents that is a whole configuration of the service.
+const marked = "# config.yaml"
+
+// blocks are the YAML blocks of a document, without their indentation.
+func blocks(text string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```").FindAllStringSubmatch(text, -1) {
+		out = append(out, strings.TrimPrefix(strings.ReplaceAll("\n"+m[2], "\n"+m[1], "\n"), "\n"))
+	}
+	return out
+}
+
+// TestConfigurationsInDocuments gives every configuration that a document shows to the service. One that is not marked would go unseen:
+// whatever has forges is a configuration.
+func TestConfigurationsInDocuments(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, file := range append(files, "../README.md", "chart/sluice/README.md") {
+		for _, block := range blocks(read(t, file)) {
+			switch {
+			case strings.HasPrefix(block, marked):
+				count++
+				if err := serveCheck(t, block); err != nil {
+					t.Errorf("%s: %v\n%s", file, err, block)
+				}
+			case regexp.MustCompile(`(?m)^forges:`).MatchString(block):
+				t.Errorf("%s has a configuration that does not begin with %q:\n%s", file, marked, block)
+			}
+		}
+	}
+	if count < 6 {
+		t.Errorf("only %d configurations were found", count)
+	}
+}
