@@ -130,7 +130,13 @@ func equalLabels(x, y map[string]string) bool {
 }
 
 func sameApp(x, y *App) bool {
-	return x.doc.node == y.doc.node || x.Dir == y.Dir && reflect.DeepEqual(x.Spec, y.Spec)
+	return x.doc.node == y.doc.node || x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered())
+}
+
+// rendered is what a rendering may depend on.
+func (s AppSpec) rendered() AppSpec {
+	s.DependsOn = nil
+	return s
 }
 
 // files finds the targets that take or read a changed path.

@@ -156,6 +156,7 @@ func (l *loader) load(ctx context.Context) {
 	l.classesFrom(clusters)
 	l.clustersFrom(clusters)
 	l.appsFrom(apps)
+	l.checkOrder()
 	l.checkBranches()
 	l.checkTemplates()
 }

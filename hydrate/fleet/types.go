@@ -305,6 +305,8 @@ type AppSpec struct {
 	Sources []Source `json:"sources,omitempty"`
 	// Unstable says what to do about output that changes by itself: error, or keep the value that the branch has. Default: error.
 	Unstable string `json:"unstable,omitempty" jsonschema:"enum=error,enum=keep"`
+	// DependsOn are apps that a cluster must have first. It orders what `sluice bootstrap` prints, and renders nothing.
+	DependsOn []string `json:"dependsOn,omitempty"`
 }
 
 // Source is a chart, a Kustomize root or a folder of manifests: exactly one of them.

@@ -1,0 +1,67 @@
+package fleet
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// checkOrder refuses dependencies that no cluster could satisfy.
+func (l *loader) checkOrder() {
+	apps, names, after := l.fleet.Apps, make([]string, 0, len(l.fleet.Apps)), map[string][]string{}
+	for _, a := range apps {
+		names = append(names, a.Name)
+		after[a.Name] = a.Spec.DependsOn
+	}
+	for _, a := range apps {
+		for i, other := range a.Spec.DependsOn {
+			at := []string{"spec", "dependsOn", strconv.Itoa(i)}
+			if slices.Contains(a.Spec.DependsOn[:i], other) {
+				l.errorf(a.doc, at, "keep one", "app %s depends on %s twice", a.Name, other)
+			}
+			if _, ok := after[other]; !ok && !l.lost {
+				l.errorf(a.doc, at, "the name of an app of this fleet", "app %s depends on %q, which does not exist%s", a.Name, other, didYouMean(other, names))
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for _, a := range apps {
+		if cycle := findCycle(a.Name, after, seen); cycle != nil {
+			l.errorf(l.fleet.apps[cycle[0]].doc, []string{"spec", "dependsOn"}, "remove one `dependsOn`", "apps wait for each other: %s", strings.Join(cycle, " → "))
+			return
+		}
+	}
+}
+
+// Dependencies are the apps that the target's app depends on, by name, as far as they go to the target's cluster.
+func (f *Fleet) Dependencies(t Target) []*App {
+	var out []*App
+	for _, name := range slices.Sorted(slices.Values(t.App.Spec.DependsOn)) {
+		if a, ok := f.App(name); ok && f.Places(a, t.Cluster) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Steps say for each app on a cluster how many others must be there one after another before it: 0 for one that waits for
+// none.
+func (f *Fleet) Steps(c *Cluster) map[string]int {
+	out := map[string]int{}
+	var step func(a *App) int
+	step = func(a *App) int {
+		if n, ok := out[a.Name]; ok {
+			return n
+		}
+		n := 0
+		for _, before := range f.Dependencies(Target{App: a, Cluster: c}) {
+			n = max(n, step(before)+1)
+		}
+		out[a.Name] = n
+		return n
+	}
+	for _, t := range f.TargetsOf(c) {
+		step(t.App)
+	}
+	return out
+}
