@@ -111,7 +111,7 @@ Exit status: 0 done; 1 something failed; 2 wrong words in the call; 3 verify fou
 		return &exitError{ExitUsage, fmt.Errorf("%w: see `%s --help`", err, c.CommandPath())}
 	})
 	for _, add := range []func(IO) *cobra.Command{
-		newInit, newValidate, newRender, newHydrate, newVerify, newWhere, newExplain, newAffected, newDiff, newCheck, newPolicy, newCI, newServe, newPromote, newApprove, newRollback, newFreeze, newUnfreeze, newHalt, newResume, newStatus, newHistory, newDeps, newChild,
+		newInit, newValidate, newRender, newHydrate, newVerify, newWhere, newExplain, newAffected, newDiff, newCheck, newPolicy, newCI, newServe, newPromote, newApprove, newRollback, newFreeze, newUnfreeze, newHalt, newResume, newStatus, newHistory, newBootstrap, newDeps, newChild,
 	} {
 		command := add(o)
 		wrapArgs(command)

@@ -1,0 +1,172 @@
+package bootstrap
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+)
+
+const argo = "argoproj.io/v1alpha1"
+
+// What the notifications of Argo CD are called.
+const (
+	argoTrigger = "sluice-commit-status"
+	argoService = "sluice"
+	argoToken   = "sluice-token" //nolint:gosec // a key's name
+)
+
+// ArgoOptions are Argo CD's own.
+type ArgoOptions struct {
+	Options
+	Project        string
+	Hub            bool // one Argo CD for many clusters, which it knows by their names in the fleet
+	ApplicationSet bool // one object, which takes every folder of the branch for an app
+}
+
+// ArgoCD gives the objects with which Argo CD syncs a cluster: one Application for each app, or one ApplicationSet, and what
+// writes the commit statuses argocd/<app>/<cluster> on the rendered commits.
+func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
+	if err := checkNames(o.Namespace, cmp.Or(o.Project, "default")); err != nil {
+		return nil, err
+	}
+	list, err := apps(f, c, func(app string) string { return applicationName(app, c, o) })
+	if err != nil {
+		return nil, err
+	}
+	var out []Object
+	if o.ApplicationSet {
+		if f.AsRendered() {
+			return nil, errors.New("an ApplicationSet does not know the namespaces of apps, and with spec.output.namespaces: asRendered objects do not name them: leave --applicationset out")
+		}
+		if o.Namespaces && !o.Hub {
+			out = namespaces(list, o.Namespace)
+		}
+		out = append(out, applicationSet(f, c, o))
+	} else {
+		for _, p := range list {
+			out = append(out, application(f, c, p, o))
+		}
+	}
+	if o.Forge == None {
+		return out, nil
+	}
+	return append(out, notifications(o)), nil
+}
+
+// applicationName leaves room for what Argo CD puts beside the name of an Application in a label.
+func applicationName(app string, c *fleet.Cluster, o ArgoOptions) string {
+	if o.Hub {
+		return safeName(c.Name + "." + app)
+	}
+	return safeName(app)
+}
+
+func application(f *fleet.Fleet, c *fleet.Cluster, p placed, o ArgoOptions) Object {
+	out := object(argo, "Application", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: p.app.Name})
+	metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
+	metadata["annotations"] = annotations(o, strconv.Itoa(p.step))
+	metadata["finalizers"] = []any{"resources-finalizer.argocd.argoproj.io"}
+	destination := server(c, o)
+	destination["namespace"] = p.namespace
+	out["spec"] = applicationSpec(f.ClusterBranch(c), p.app.Name, destination, o, o.Namespaces)
+	return out
+}
+
+func annotations(o ArgoOptions, wave string) map[string]any {
+	out := map[string]any{}
+	if wave != "" {
+		out["argocd.argoproj.io/sync-wave"] = wave
+	}
+	if o.Forge != None {
+		out["notifications.argoproj.io/subscribe."+argoTrigger+"."+argoService] = ""
+	}
+	return out
+}
+
+func server(c *fleet.Cluster, o ArgoOptions) map[string]any {
+	if o.Hub {
+		return map[string]any{"name": c.Name}
+	}
+	return map[string]any{"server": "https://kubernetes.default.svc"}
+}
+
+func applicationSpec(branch, path string, destination map[string]any, o ArgoOptions, createNamespace bool) map[string]any {
+	options := []any{"ServerSideApply=true"}
+	if createNamespace {
+		options = append(options, "CreateNamespace=true")
+	}
+	return map[string]any{
+		"project":     cmp.Or(o.Project, "default"),
+		"source":      map[string]any{"repoURL": o.Repository.URL, "targetRevision": branch, "path": path},
+		"destination": destination,
+		"syncPolicy": map[string]any{
+			"automated":   map[string]any{"prune": true, "selfHeal": true},
+			"syncOptions": options,
+			"retry":       map[string]any{"limit": int64(5), "backoff": map[string]any{"duration": "10s", "factor": int64(2), "maxDuration": "3m"}},
+		},
+	}
+}
+
+func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
+	branch, name := f.ClusterBranch(c), "sluice"
+	app := "{{ .path.basename }}"
+	title := "{{ .path.basenameNormalized }}"
+	if o.Hub {
+		name = safeName("sluice." + c.Name)
+		title = safeName(c.Name) + "." + title
+	}
+	out := object(argo, "ApplicationSet", o.Namespace, name, map[string]any{LabelCluster: c.Name})
+	metadata := map[string]any{"name": title, "labels": map[string]any{LabelCluster: c.Name, LabelApp: app}}
+	if a := annotations(o, ""); len(a) > 0 {
+		metadata["annotations"] = a
+	}
+	out["spec"] = map[string]any{
+		"goTemplate": true, "goTemplateOptions": []any{"missingkey=error"},
+		"generators": []any{map[string]any{"git": map[string]any{
+			"repoURL": o.Repository.URL, "revision": branch, "directories": []any{map[string]any{"path": "*"}},
+		}}},
+		"template": map[string]any{"metadata": metadata, "spec": applicationSpec(branch, "{{ .path.path }}", server(c, o), o, false)},
+	}
+	return out
+}
+
+// notifications write commit statuses. A commit that changes nothing of an app starts no sync of it, so that the revision that
+// was compared counts, not the one that was synced last. The time of the health's last change in oncePer lets a status
+// follow when an app recovers on the same commit.
+func notifications(o ArgoOptions) Object {
+	out := object("v1", "ConfigMap", o.Namespace, "argocd-notifications-cm", map[string]any{
+		"app.kubernetes.io/name": "argocd-notifications-cm", "app.kubernetes.io/part-of": "argocd",
+	})
+	const (
+		revision = "{{ .app.status.sync.revision }}"
+		context  = `argocd/{{ index .app.metadata.labels "` + LabelApp + `" }}/{{ index .app.metadata.labels "` + LabelCluster + `" }}`
+		once     = `"[app.status.sync.revision, app.status.health?.lastTransitionTime, app.status.operationState?.finishedAt]"`
+	)
+	base, path, header, failed, field := o.Repository.web+"/api/v3", "repos/"+o.Repository.path+"/statuses/"+revision, "Authorization", "failure", "context"
+	token := "Bearer $" + argoToken
+	switch {
+	case o.Forge == GitLab:
+		base, path = o.Repository.web+"/api/v4", "projects/"+url.PathEscape(o.Repository.path)+"/statuses/"+revision
+		header, token, failed, field = "PRIVATE-TOKEN", "$"+argoToken, "failed", "name"
+	case o.Repository.host == "github.com" || o.Repository.host == "www.github.com":
+		base = "https://api.github.com"
+	}
+	template := func(state, description string) string {
+		return fmt.Sprintf("webhook:\n  %s:\n    method: POST\n    path: %s\n    body: |\n      {\"state\": %q, %q: \"%s\", \"description\": %q}\n",
+			argoService, "'"+path+"'", state, field, context, description)
+	}
+	out["data"] = map[string]any{
+		"service.webhook." + argoService: fmt.Sprintf("url: %s\nheaders:\n  - name: %s\n    value: %s\n  - name: Content-Type\n    value: application/json\n", base, header, token),
+		"template.sluice-healthy":        template("success", "synced and healthy"),
+		"template.sluice-failed":         template(failed, "failed to sync, or degraded"),
+		"trigger." + argoTrigger: "- when: app.status.sync.status == 'Synced' and app.status.health?.status == 'Healthy'\n" +
+			"  oncePer: " + once + "\n  send: [sluice-healthy]\n" +
+			"- when: app.status.sync.status == 'Synced' and app.status.health?.status == 'Degraded' or app.status.operationState?.phase in ['Error', 'Failed'] and app.status.operationState?.operation?.sync?.revision == app.status.sync.revision\n" +
+			"  oncePer: " + once + "\n  send: [sluice-failed]\n",
+	}
+	return out
+}

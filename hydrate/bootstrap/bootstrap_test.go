@@ -1,0 +1,293 @@
+package bootstrap
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const base = "apiVersion: sluice.dev/v1alpha1\n"
+
+func app(name, placement, dependsOn string) string {
+	return fmt.Sprintf("%skind: App\nmetadata: {name: %s}\nspec: {namespace: \"%s-${environment}\", placement: %s, dependsOn: %s, source: {manifests: {path: m}}}\n", base, name, name[:1], placement, dependsOn)
+}
+
+func testFleet(t *testing.T, change func(files map[string]string)) *fleet.Fleet {
+	t.Helper()
+	cluster := func(name, state string) string {
+		return base + "kind: Cluster\nmetadata: {name: " + name + ", labels: {region: eu}}\nspec: {environment: prod, state: " + state + "}\n---\n"
+	}
+	files := map[string]string{
+		"sluice.yaml":         base + "kind: Fleet\nmetadata: {name: acme}\nspec:\n  environments: [{name: prod}]\n  output: {clusterBranch: \"rendered/${environment}/${cluster.name}\"}\n",
+		"clusters/all.yaml":   cluster("eu-1", "active") + cluster("ice", "frozen") + cluster("old", "retired"),
+		"apps/certs/app.yaml": app("certs", "{}", "[]"),
+		"apps/mesh/app.yaml":  app("mesh", "{matchLabels: {region: us}}", "[]"),
+		"apps/shop/app.yaml":  app("shop", "{}", "[mesh, certs]"),
+		"m/x.yaml":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+	}
+	if change != nil {
+		change(files)
+	}
+	tree := fstest.MapFS{}
+	for name, data := range files {
+		tree[name] = &fstest.MapFile{Data: []byte(data)}
+	}
+	f, problems := fleet.Load(t.Context(), tree, nil)
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func fluxOptions(t *testing.T, address string) FluxOptions {
+	t.Helper()
+	o := FluxOptions{Name: "sluice", Secret: "git", StatusSecret: "status", Interval: time.Minute, Timeout: 5 * time.Minute}
+	o.Options = common(t, address, "flux-system")
+	return o
+}
+
+func common(t *testing.T, address, namespace string) Options {
+	t.Helper()
+	r, err := ParseRepository(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forge, err := r.ForgeOf(Guess)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{Repository: r, Forge: forge, Namespace: namespace, Namespaces: true}
+}
+
+func TestGolden(t *testing.T) {
+	f := testFleet(t, nil)
+	const github, gitlab = "https://github.com/acme/fleet.git", "git@gitlab.example.com:acme/platform/fleet.git"
+	argo := func(address string, hub, set bool) ArgoOptions {
+		return ArgoOptions{Options: common(t, address, "argocd"), Hub: hub, ApplicationSet: set}
+	}
+	receiver := fluxOptions(t, gitlab)
+	receiver.ReceiverSecret = "hook"
+	for name, give := range map[string]func(c *fleet.Cluster) ([]Object, error){
+		"flux-github":       func(c *fleet.Cluster) ([]Object, error) { return Flux(f, c, fluxOptions(t, github)) },
+		"flux-gitlab":       func(c *fleet.Cluster) ([]Object, error) { return Flux(f, c, receiver) },
+		"argocd-github":     func(c *fleet.Cluster) ([]Object, error) { return ArgoCD(f, c, argo(github, false, false)) },
+		"argocd-gitlab-hub": func(c *fleet.Cluster) ([]Object, error) { return ArgoCD(f, c, argo(gitlab, true, false)) },
+		"argocd-set":        func(c *fleet.Cluster) ([]Object, error) { return ArgoCD(f, c, argo(github, false, true)) },
+		"argocd-set-hub":    func(c *fleet.Cluster) ([]Object, error) { return ArgoCD(f, c, argo(gitlab, true, true)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := f.Cluster("eu-1")
+			list, err := give(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := YAML(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", name+".yaml")
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), string(got)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestStates(t *testing.T) {
+	f := testFleet(t, nil)
+	ice, _ := f.Cluster("ice")
+	if list, err := Flux(f, ice, fluxOptions(t, "https://github.com/acme/fleet")); err != nil || len(list) == 0 {
+		t.Errorf("a frozen cluster keeps its branch: %v", err)
+	}
+	old, _ := f.Cluster("old")
+	for _, err := range []error{second(Flux(f, old, fluxOptions(t, "https://github.com/acme/fleet"))), second(ArgoCD(f, old, ArgoOptions{}))} {
+		if err == nil || !strings.Contains(err.Error(), "retired") {
+			t.Errorf("a retired cluster gives %v", err)
+		}
+	}
+}
+
+func second(_ []Object, err error) error { return err }
+
+// Names that the fleet allows and Kubernetes does not are made safe, in dependsOn and in the folder's path as the branch has it.
+func TestOddNames(t *testing.T) {
+	long := strings.Repeat("very-long-", 6) + "app"
+	odd := []string{"a.-b", "a-.b", "flux-system", "x.y", long}
+	f := testFleet(t, func(files map[string]string) {
+		for _, name := range odd {
+			files["apps/"+name+"/app.yaml"] = app(name, "{}", "[]")
+		}
+		files["apps/shop/app.yaml"] = app("shop", "{}", "["+strings.Join(odd, ", ")+"]")
+	})
+	c, _ := f.Cluster("eu-1")
+	o := fluxOptions(t, "https://github.com/acme/fleet")
+	list, err := Flux(f, c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	legal := regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$`)
+	names, waited, paths := map[string]bool{}, 0, map[string]string{}
+	for _, k := range list {
+		name := k["metadata"].(map[string]any)["name"].(string)
+		if !legal.MatchString(name) || !validName(name) {
+			t.Errorf("%s %q", k["kind"], name)
+		}
+		if k["kind"] == "Kustomization" {
+			names[name] = true
+			paths[k["spec"].(map[string]any)["path"].(string)] = name
+		}
+	}
+	for _, k := range list {
+		if spec, ok := k["spec"].(map[string]any); ok && spec["dependsOn"] != nil {
+			for _, before := range spec["dependsOn"].([]any) {
+				waited++
+				if name := before.(map[string]any)["name"].(string); !names[name] {
+					t.Errorf("waits for %s, which is not there", name)
+				}
+			}
+		}
+	}
+	if len(names) != len(odd)+2 || waited != len(odd) {
+		t.Errorf("%d names, %d waited for", len(names), waited)
+	}
+	for _, name := range odd {
+		if paths["./"+name] == "" {
+			t.Errorf("no Kustomization has the folder of %s", name)
+		}
+	}
+	if paths["./flux-system"] == "flux-system" {
+		t.Error("takes the place of Flux's own Kustomization")
+	}
+	if paths["./x.y"] != "x.y" {
+		t.Error("a good name was changed")
+	}
+	hub := ArgoOptions{Options: common(t, "https://github.com/acme/fleet", "argocd"), Hub: true}
+	list, err = ArgoCD(f, c, hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range list {
+		if name := a["metadata"].(map[string]any)["name"].(string); !legal.MatchString(name) || !validName(name) {
+			t.Errorf("%s %q", a["kind"], name)
+		}
+	}
+}
+
+func TestSafeNamesNeverMeet(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{"a.b", "a.-b", "a-.b", "a..b", "A.b", "", "-", "é", strings.Repeat("x", 64), strings.Repeat("x", 65)} {
+		got := safeName(name)
+		if other, ok := seen[got]; ok || !validName(got) || len(got) > maxName {
+			t.Errorf("%q becomes %q, as %q", name, got, other)
+		}
+		seen[got] = name
+	}
+}
+
+func TestRepository(t *testing.T) {
+	for address, want := range map[string]struct{ url, page, forge string }{
+		"https://github.com/acme/fleet.git":                   {"https://github.com/acme/fleet.git", "https://github.com/acme/fleet", "github"},
+		"https://x-access-token:ghs_secret@github.com/acme/f": {"https://github.com/acme/f", "https://github.com/acme/f", "github"},
+		"git@github.com:acme/fleet.git":                       {"ssh://git@github.com/acme/fleet.git", "https://github.com/acme/fleet", "github"},
+		"github.com:acme/fleet":                               {"ssh://git@github.com/acme/fleet", "https://github.com/acme/fleet", "github"},
+		"ssh://git@gitlab.example.com:2222/a/b/c.git":         {"ssh://git@gitlab.example.com:2222/a/b/c.git", "https://gitlab.example.com/a/b/c", "gitlab"},
+		"ssh://git:secret@gitlab.com/a/b":                     {"ssh://git@gitlab.com/a/b", "https://gitlab.com/a/b", "gitlab"},
+		"http://gitlab.internal:8080/a/b.git?x=secret#f":      {"http://gitlab.internal:8080/a/b.git", "http://gitlab.internal:8080/a/b", "gitlab"},
+		"https://git.example.com/a/b":                         {"https://git.example.com/a/b", "https://git.example.com/a/b", "error: --forge github, gitlab, none"},
+		"https://github.com/acme/group/fleet":                 {"https://github.com/acme/group/fleet", "https://github.com/acme/group/fleet", "error: owner/name"},
+		"/srv/git/fleet.git":                                  {url: "error: --url"},
+		"file:///srv/git/fleet.git":                           {url: "error: --url"},
+		`C:\git\fleet`:                                        {url: "error: --url"},
+		"git://github.com/a/b":                                {url: "error: --url"},
+		"https://github.com":                                  {url: "error: --url"},
+		"https://user:secret@host:bad/a":                      {url: "error: --url"},
+	} {
+		r, err := ParseRepository(address)
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: shows the password: %v", address, err)
+		}
+		if text, ok := strings.CutPrefix(want.url, "error: "); ok {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v, %+v", address, err, r)
+			}
+			continue
+		}
+		if err != nil || r.URL != want.url || r.Page() != want.page {
+			t.Errorf("%s: %q %q %v", address, r.URL, r.Page(), err)
+			continue
+		}
+		forge, err := r.ForgeOf(Guess)
+		if text, ok := strings.CutPrefix(want.forge, "error: "); ok {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %s, %v", address, forge, err)
+			}
+		} else if err != nil || string(forge) != want.forge {
+			t.Errorf("%s: %s, %v", address, forge, err)
+		}
+	}
+	r, _ := ParseRepository("https://git.example.com/a/b")
+	for forge, good := range map[Forge]bool{GitHub: true, GitLab: true, None: true, "gitea": false} {
+		if _, err := r.ForgeOf(forge); (err == nil) != good {
+			t.Errorf("%s: %v", forge, err)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	f := testFleet(t, nil)
+	c, _ := f.Cluster("eu-1")
+	for name, change := range map[string]func(o *FluxOptions){
+		"namespace": func(o *FluxOptions) { o.Namespace = "Flux_System" },
+		"name":      func(o *FluxOptions) { o.Name = "a b" },
+		"secret":    func(o *FluxOptions) { o.Secret = "x\ny" },
+		"interval":  func(o *FluxOptions) { o.Interval = 0 },
+		"timeout":   func(o *FluxOptions) { o.Timeout = -time.Second },
+	} {
+		o := fluxOptions(t, "https://github.com/acme/fleet")
+		change(&o)
+		if _, err := Flux(f, c, o); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	f = testFleet(t, func(files map[string]string) {
+		files["sluice.yaml"] = strings.Replace(files["sluice.yaml"], "output: {", "output: {namespaces: asRendered, ", 1)
+	})
+	c, _ = f.Cluster("eu-1")
+	if _, err := ArgoCD(f, c, ArgoOptions{Options: common(t, "https://github.com/a/b", "argocd"), ApplicationSet: true}); err == nil || !strings.Contains(err.Error(), "asRendered") {
+		t.Errorf("an ApplicationSet without namespaces: %v", err)
+	}
+	list, err := Flux(f, c, fluxOptions(t, "https://github.com/acme/fleet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := 0
+	for _, k := range list {
+		if k["kind"] == "Kustomization" && k["spec"].(map[string]any)["targetNamespace"] != nil {
+			targets++
+		}
+	}
+	if targets != 2 {
+		t.Errorf("asRendered: %d Kustomizations have a namespace", targets)
+	}
+}

@@ -1,0 +1,114 @@
+package bootstrap
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+)
+
+const (
+	fluxSource       = "source.toolkit.fluxcd.io/v1"
+	fluxKustomize    = "kustomize.toolkit.fluxcd.io/v1"
+	fluxNotification = "notification.toolkit.fluxcd.io/v1beta3"
+	fluxReceiver     = "notification.toolkit.fluxcd.io/v1"
+)
+
+// FluxOptions are Flux's own.
+type FluxOptions struct {
+	Options
+	Name           string        // of the GitRepository, the Provider, the Alert and the Receiver
+	Secret         string        // with what reads the repository; "" for a public one
+	StatusSecret   string        // with the token that writes commit statuses
+	ReceiverSecret string        // with the token of the Receiver; "": no Receiver
+	Interval       time.Duration // between two looks at the branch
+	Timeout        time.Duration // for an app to be healthy
+}
+
+// Flux gives the objects with which Flux syncs a cluster: one GitRepository for its branch, one Kustomization for each app,
+// and what writes the commit statuses kustomization/<app>/<cluster> on the rendered commits.
+func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
+	if err := checkNames(o.Namespace, o.Name, o.Secret, o.ReceiverSecret, o.StatusSecret); err != nil {
+		return nil, err
+	}
+	if o.Interval < time.Second || o.Timeout < time.Second {
+		return nil, errors.New("intervals and timeouts are at least a second")
+	}
+	list, err := apps(f, c, func(app string) string { return safeName(app, "flux-system") })
+	if err != nil {
+		return nil, err
+	}
+	labels := map[string]any{LabelCluster: c.Name}
+	source := object(fluxSource, "GitRepository", o.Namespace, o.Name, labels)
+	spec := map[string]any{"url": o.Repository.URL, "ref": map[string]any{"branch": f.ClusterBranch(c)}, "interval": o.Interval.String(), "timeout": "1m0s"}
+	if o.Secret != "" {
+		spec["secretRef"] = map[string]any{"name": o.Secret}
+	}
+	source["spec"] = spec
+	var out []Object
+	if o.Namespaces {
+		out = namespaces(list, o.Namespace)
+	}
+	out = append(out, source)
+	for _, p := range list {
+		out = append(out, kustomization(p, c, o, f.AsRendered()))
+	}
+	out = append(out, statuses(c, o)...)
+	if o.ReceiverSecret != "" {
+		receiver := object(fluxReceiver, "Receiver", o.Namespace, o.Name, labels)
+		receiver["spec"] = map[string]any{
+			"type":      "generic-hmac",
+			"secretRef": map[string]any{"name": o.ReceiverSecret},
+			"resources": []any{map[string]any{"apiVersion": fluxSource, "kind": "GitRepository", "name": o.Name}},
+		}
+		out = append(out, receiver)
+	}
+	return out, nil
+}
+
+func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) Object {
+	out := object(fluxKustomize, "Kustomization", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: p.app.Name})
+	spec := map[string]any{
+		"sourceRef": map[string]any{"kind": "GitRepository", "name": o.Name},
+		"path":      "./" + p.app.Name,
+		"prune":     true, "wait": true,
+		"interval": "10m0s", "retryInterval": "1m0s", "timeout": o.Timeout.String(),
+	}
+	if asRendered { // else objects name their namespaces
+		spec["targetNamespace"] = p.namespace
+	}
+	if len(p.after) > 0 {
+		var after []any
+		for _, name := range p.after {
+			after = append(after, map[string]any{"name": name})
+		}
+		spec["dependsOn"] = after
+	}
+	out["spec"] = spec
+	return out
+}
+
+// statuses are what writes commit statuses. The expression keeps a status's name through a new Provider, and tells clusters
+// apart. What is excluded says only that something has not happened yet; Flux would write it down as a success.
+func statuses(c *fleet.Cluster, o FluxOptions) []Object {
+	if o.Forge == None {
+		return nil
+	}
+	labels := map[string]any{LabelCluster: c.Name}
+	provider := object(fluxNotification, "Provider", o.Namespace, o.Name, labels)
+	provider["spec"] = map[string]any{
+		"type": string(o.Forge), "address": o.Repository.Page(), "secretRef": map[string]any{"name": o.StatusSecret},
+		"commitStatusExpr": fmt.Sprintf("'kustomization/' + event.involvedObject.name + '/%s'", c.Name),
+	}
+	alert := object(fluxNotification, "Alert", o.Namespace, o.Name, labels)
+	alert["spec"] = map[string]any{
+		"providerRef":   map[string]any{"name": o.Name},
+		"eventSeverity": "info",
+		"eventSources": []any{
+			map[string]any{"kind": "Kustomization", "name": "*", "matchLabels": map[string]any{LabelCluster: c.Name}},
+		},
+		"exclusionList": []any{"^Dependencies do not meet ready condition", "^Health checks canceled"},
+	}
+	return []Object{provider, alert}
+}
