@@ -144,7 +144,7 @@ func notifications(o ArgoOptions) Object {
 	const (
 		revision = "{{ .app.status.sync.revision }}"
 		context  = `argocd/{{ index .app.metadata.labels "` + LabelApp + `" }}/{{ index .app.metadata.labels "` + LabelCluster + `" }}`
-		once     = `"[app.status.sync.revision, app.status.health?.lastTransitionTime, app.status.operationState?.finishedAt]"`
+		once     = `"[app.status.sync?.revision, app.status.health?.lastTransitionTime, app.status.operationState?.finishedAt]"`
 	)
 	base, path, header, failed, field := o.Repository.web+"/api/v3", "repos/"+o.Repository.path+"/statuses/"+revision, "Authorization", "failure", "context"
 	token := "Bearer $" + argoToken
@@ -163,9 +163,9 @@ func notifications(o ArgoOptions) Object {
 		"service.webhook." + argoService: fmt.Sprintf("url: %s\nheaders:\n  - name: %s\n    value: %s\n  - name: Content-Type\n    value: application/json\n", base, header, token),
 		"template.sluice-healthy":        template("success", "synced and healthy"),
 		"template.sluice-failed":         template(failed, "failed to sync, or degraded"),
-		"trigger." + argoTrigger: "- when: app.status.sync.status == 'Synced' and app.status.health?.status == 'Healthy'\n" +
+		"trigger." + argoTrigger: "- when: app.status.sync?.status == 'Synced' and app.status.health?.status == 'Healthy'\n" +
 			"  oncePer: " + once + "\n  send: [sluice-healthy]\n" +
-			"- when: app.status.sync.status == 'Synced' and app.status.health?.status == 'Degraded' or app.status.operationState?.phase in ['Error', 'Failed'] and app.status.operationState?.operation?.sync?.revision == app.status.sync.revision\n" +
+			"- when: app.status.sync?.status == 'Synced' and app.status.health?.status == 'Degraded' or app.status.operationState?.phase in ['Error', 'Failed'] and app.status.operationState?.operation?.sync?.revision == app.status.sync?.revision\n" +
 			"  oncePer: " + once + "\n  send: [sluice-failed]\n",
 	}
 	return out

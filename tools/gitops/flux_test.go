@@ -25,10 +25,22 @@ func TestFluxBuildsWhatSluiceWrote(t *testing.T) {
 			printed := s.bootstrap("flux", cluster, "--forge", "github")
 			folder := clone(t, printed)
 			written := contents(t, folder)
-			built := map[string]string{}
+			built, names := map[string]string{}, map[string]bool{}
+			for _, k := range printed {
+				names[k.GetKind()+"/"+k.GetName()] = true
+			}
 			for _, k := range printed {
 				if k.GetKind() != "Kustomization" {
 					continue
+				}
+				if name, _, _ := unstructured.NestedString(k.Object, "spec", "sourceRef", "name"); !names["GitRepository/"+name] {
+					t.Errorf("%s takes from %q, which is not there", k.GetName(), name)
+				}
+				after, _, _ := unstructured.NestedSlice(k.Object, "spec", "dependsOn")
+				for _, before := range after {
+					if name := before.(map[string]any)["name"].(string); !names["Kustomization/"+name] {
+						t.Errorf("%s waits for %s, which is not there", k.GetName(), name)
+					}
 				}
 				list := build(t, folder, k)
 				if len(list) == 0 {
