@@ -27,10 +27,13 @@ type ArgoOptions struct {
 	ApplicationSet bool // one object, which takes every folder of the branch for an app
 }
 
+// Check refuses what no object can have.
+func (o ArgoOptions) Check() error { return checkNames(o.Namespace, o.Project) }
+
 // ArgoCD gives the objects with which Argo CD syncs a cluster: one Application for each app, or one ApplicationSet, and what
 // writes the commit statuses argocd/<app>/<cluster> on the rendered commits.
 func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
-	if err := checkNames(o.Namespace, cmp.Or(o.Project, "default")); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	list, err := apps(f, c, func(app string) string { return applicationName(app, c, o) })

@@ -3,9 +3,11 @@ package bootstrap
 import (
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -254,6 +256,33 @@ func TestRepository(t *testing.T) {
 	}
 }
 
+// Whatever an address is, what comes of it is one that Flux can clone, and no password goes through.
+func FuzzParseRepository(f *testing.F) {
+	for _, address := range []string{"git@github.com:acme/fleet.git", "https://u:hunter2hunter2@github.com/a/b?x#y", "ssh://git:hunter2hunter2@h:22/a", "https://hunter2hunter2@h", "a:b", "//h/a", "https://h/%2f", "ssh://h/../a", "https:a@b:c"} {
+		f.Add(address)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		r, err := ParseRepository(address)
+		secret := strings.Contains(address, "://") && strings.Contains(address, ":hunter2hunter2@")
+		if secret && strings.Contains(fmt.Sprint(r, err), ":hunter2hunter2@") {
+			t.Fatalf("%q shows its password: %+v %v", address, r, err)
+		}
+		if err != nil {
+			return
+		}
+		u, err := url.Parse(r.URL)
+		if err != nil || !slices.Contains([]string{"http", "https", "ssh"}, u.Scheme) || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+			t.Fatalf("%q becomes %q: %v", address, r.URL, err)
+		}
+		if _, password := u.User.Password(); password || u.Scheme != "ssh" && u.User != nil {
+			t.Fatalf("%q keeps credentials: %q", address, r.URL)
+		}
+		if again, err := ParseRepository(r.URL); err != nil || again != r {
+			t.Fatalf("%q becomes %+v and then %+v: %v", address, r, again, err)
+		}
+	})
+}
+
 func TestRefused(t *testing.T) {
 	f := testFleet(t, nil)
 	c, _ := f.Cluster("eu-1")
@@ -261,6 +290,8 @@ func TestRefused(t *testing.T) {
 		"namespace": func(o *FluxOptions) { o.Namespace = "Flux_System" },
 		"name":      func(o *FluxOptions) { o.Name = "a b" },
 		"secret":    func(o *FluxOptions) { o.Secret = "x\ny" },
+		"no name":   func(o *FluxOptions) { o.Name = "" },
+		"no token":  func(o *FluxOptions) { o.StatusSecret = "" },
 		"interval":  func(o *FluxOptions) { o.Interval = 0 },
 		"timeout":   func(o *FluxOptions) { o.Timeout = -time.Second },
 	} {

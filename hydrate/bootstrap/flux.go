@@ -26,14 +26,22 @@ type FluxOptions struct {
 	Timeout        time.Duration // for an app to be healthy
 }
 
+// Check refuses what no object can have.
+func (o FluxOptions) Check() error {
+	if o.Name == "" || o.Forge != None && o.StatusSecret == "" {
+		return errors.New("the name of the objects, and of the Secret for commit statuses, cannot be empty")
+	}
+	if o.Interval < time.Second || o.Timeout < time.Second {
+		return errors.New("intervals and timeouts are at least a second")
+	}
+	return checkNames(o.Namespace, o.Name, o.Secret, o.ReceiverSecret, o.StatusSecret)
+}
+
 // Flux gives the objects with which Flux syncs a cluster: one GitRepository for its branch, one Kustomization for each app,
 // and what writes the commit statuses kustomization/<app>/<cluster> on the rendered commits.
 func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
-	if err := checkNames(o.Namespace, o.Name, o.Secret, o.ReceiverSecret, o.StatusSecret); err != nil {
+	if err := o.Check(); err != nil {
 		return nil, err
-	}
-	if o.Interval < time.Second || o.Timeout < time.Second {
-		return nil, errors.New("intervals and timeouts are at least a second")
 	}
 	list, err := apps(f, c, func(app string) string { return safeName(app, "flux-system") })
 	if err != nil {

@@ -41,9 +41,10 @@ func ParseRepository(address string) (Repository, error) {
 		written = "ssh://" + user + m[2] + "/" + strings.TrimLeft(m[3], "/")
 	}
 	u, err := url.Parse(written)
-	if err != nil { // whose text would show the address, and credentials in it
+	if err != nil { // no text here shows the address: there may be credentials in it
 		return Repository{}, errors.New("the repository's address cannot be read: give --url, such as https://github.com/acme/fleet")
 	}
+	u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = "", false, "", ""
 	r := Repository{host: u.Hostname(), path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git"), web: "https://" + u.Hostname()}
 	switch u.Scheme {
 	case "https", "http":
@@ -57,9 +58,8 @@ func ParseRepository(address string) (Repository, error) {
 		return Repository{}, errors.New("clusters can reach a repository by https, http or ssh alone: give --url, such as https://github.com/acme/fleet")
 	}
 	if r.host == "" || r.path == "" {
-		return Repository{}, fmt.Errorf("%q names no repository on a host: give --url, such as https://github.com/acme/fleet", u.Redacted())
+		return Repository{}, errors.New("the address names no repository on a host: give --url, such as https://github.com/acme/fleet")
 	}
-	u.RawQuery, u.Fragment = "", ""
 	r.URL = u.String()
 	return r, nil
 }

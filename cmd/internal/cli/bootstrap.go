@@ -62,6 +62,9 @@ The Secrets that the objects name are yours to create: see docs/flux.md.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return b.run(c.Context(), o, func(fl *fleet.Fleet, cluster *fleet.Cluster) ([]bootstrap.Object, error) {
 				f.Options = b.Options
+				if err := f.Check(); err != nil {
+					return nil, &exitError{ExitUsage, err}
+				}
 				return bootstrap.Flux(fl, cluster, f)
 			})
 		},
@@ -96,6 +99,9 @@ Waves hold among the Applications of one parent: see docs/argocd.md, which also 
 			ordered := false
 			err := b.run(c.Context(), o, func(fl *fleet.Fleet, cluster *fleet.Cluster) ([]bootstrap.Object, error) {
 				a.Options = b.Options
+				if err := a.Check(); err != nil {
+					return nil, &exitError{ExitUsage, err}
+				}
 				for _, n := range fl.Steps(cluster) {
 					ordered = ordered || n > 0
 				}
