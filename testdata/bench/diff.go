@@ -5,21 +5,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
 // diffs measures `sluice diff` on fleets of all sizes: with values of each cluster's own, so that every target is rendered by itself, and
 // with the same values everywhere, so that a change of all clusters is rendered once.
-func (b *bench) diffs(sizes []string, apps int) error {
+func (b *bench) diffs(sizes []int, apps int) error {
 	same := map[int]time.Duration{}
 	for _, shared := range []bool{false, true} {
-		for _, size := range sizes {
-			n, err := strconv.Atoi(size)
-			if err != nil {
-				return err
-			}
+		for _, n := range sizes {
 			what := "one value in ten of a cluster's own"
 			if shared {
 				what = "the same values on all clusters"

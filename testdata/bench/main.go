@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,15 +20,22 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "diff: only the diffs")
+	only := flag.String("only", "", "only these parts, by commas: fleets, diff, push, service (deliveries, comments, day)")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
+	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
 	keep := flag.String("keep", "", "folder to keep the fleets in")
 	flag.Parse()
-	if err := run(context.Background(), strings.Fields(*clusters), *apps, *keep, *only); err != nil {
+	if err := run(context.Background(), options{sizes: strings.Fields(*clusters), apps: *apps, rounds: *rounds, keep: *keep, only: *only}); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+type options struct {
+	sizes        []string
+	apps, rounds int
+	keep, only   string
 }
 
 type bench struct {
@@ -43,8 +51,8 @@ type measured struct {
 	peak int64 // bytes, the largest of the process and its children
 }
 
-func run(ctx context.Context, sizes []string, apps int, keep, only string) error {
-	b := &bench{ctx: ctx, sluice: os.Getenv("SLUICE_BIN"), helm: os.Getenv("HELM_BIN"), dir: keep}
+func run(ctx context.Context, o options) error {
+	b := &bench{ctx: ctx, sluice: os.Getenv("SLUICE_BIN"), helm: os.Getenv("HELM_BIN"), dir: o.keep}
 	if b.sluice == "" || b.helm == "" {
 		return errors.New("SLUICE_BIN and HELM_BIN are needed: run `make bench`")
 	}
@@ -56,16 +64,45 @@ func run(ctx context.Context, sizes []string, apps int, keep, only string) error
 		defer func() { _ = os.RemoveAll(dir) }()
 		b.dir = dir
 	}
-	fmt.Printf("%d processors, %s\n", runtime.NumCPU(), runtime.Version())
-	if only == "diff" {
-		return b.diffs(sizes, apps)
-	}
-	ones := map[int]time.Duration{}
-	for _, size := range sizes {
+	var sizes []int
+	for _, size := range o.sizes {
 		n, err := strconv.Atoi(size)
 		if err != nil {
 			return err
 		}
+		sizes = append(sizes, n)
+	}
+	fmt.Printf("%d processors, %s\n", runtime.NumCPU(), runtime.Version())
+	parts := map[string]func() error{
+		"fleets":     func() error { return b.fleets(sizes, o.apps) },
+		"diff":       func() error { return b.diffs(sizes, o.apps) },
+		"push":       func() error { return b.push(1000, 4000) },
+		"service":    func() error { return b.service(sizes, o.apps, o.rounds) },
+		"deliveries": func() error { return b.deliveries(5000) },
+		"comments":   func() error { return b.comments(sizes, o.apps) },
+		"day":        func() error { return b.day(50, o.rounds) },
+	}
+	names := []string{"fleets", "diff", "push", "service"}
+	if o.only != "" {
+		names = strings.Split(o.only, ",")
+	}
+	for _, name := range names {
+		part := parts[name]
+		if part == nil {
+			return fmt.Errorf("-only %s: there are %s", name, strings.Join(slices.Sorted(maps.Keys(parts)), ", "))
+		}
+		if err := part(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// fleets measures hydration on fleets of all sizes.
+func (b *bench) fleets(sizes []int, apps int) error {
+	ones := map[int]time.Duration{}
+	for _, n := range sizes {
+		var err error
 		if ones[n], err = b.fleet(n, apps); err != nil {
 			return fmt.Errorf("%d clusters: %w", n, err)
 		}
@@ -73,10 +110,7 @@ func run(ctx context.Context, sizes []string, apps int, keep, only string) error
 	if ones[100] > 0 && ones[1000] > 0 {
 		fmt.Printf("\none cluster's value, 1,000 clusters against 100: %.2f × (to reach: 1.3)\n", ratio(ones[1000], ones[100]))
 	}
-	if err := b.diffs(sizes, apps); err != nil {
-		return err
-	}
-	return b.push(1000, 4000)
+	return nil
 }
 
 func ratio(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }

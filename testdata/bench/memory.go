@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
+)
+
+// sample is the service's memory after a round, in bytes.
+type sample struct {
+	resident, children int64 // of the process, and of the render processes that it keeps
+	heap               int64 // of Go, in use after a collection
+}
+
+// day lives a day of many small repositories in a few minutes: in each round every repository gets a merge request with its comment, a
+// chat command, and the merge, after which the trunk is rendered. The service's memory is read after each round.
+func (b *bench) day(repositories, rounds int) error {
+	fmt.Printf("\n== memory: %d repositories, %d rounds of merge request, chat command and merge for each; sweeps and promotions every 30 s\n", repositories, rounds)
+	s, err := b.site("day")
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.hamlets(repositories); err != nil {
+		return err
+	}
+	if err := s.start(30*time.Second, "acme/*"); err != nil {
+		return err
+	}
+	var samples []sample
+	for round := range rounds {
+		began := time.Now()
+		before, err := s.tasks()
+		if err != nil {
+			return err
+		}
+		if err := s.round(repositories, round); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+		one, err := s.memory()
+		if err != nil {
+			return err
+		}
+		samples = append(samples, one)
+		after, err := s.tasks()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("round %2d: %5.1f s, %4.0f tasks; resident %d MiB, Go heap after collection %.1f MiB, render processes %d MiB\n", round+1, time.Since(began).Seconds(),
+			after-before, one.resident>>20, float64(one.heap)/(1<<20), one.children>>20)
+	}
+	third := max(1, rounds/3)
+	for _, what := range []struct {
+		name string
+		of   func(sample) int64
+	}{{"resident", func(s sample) int64 { return s.resident }}, {"Go heap", func(s sample) int64 { return s.heap }}, {"render processes", func(s sample) int64 { return s.children }}} {
+		first, last := mean(samples[:third], what.of), mean(samples[len(samples)-third:], what.of)
+		fmt.Printf("%-17s first third %6.1f MiB, last third %6.1f MiB: %.2f × (flat: 1)\n", what.name, first/(1<<20), last/(1<<20), last/first)
+	}
+	return nil
+}
+
+func mean(list []sample, of func(sample) int64) float64 {
+	var sum int64
+	for _, s := range list {
+		sum += of(s)
+	}
+	return float64(sum) / float64(len(list))
+}
+
+func hamlet(i int) string { return fmt.Sprintf("acme/small-%02d", i) }
+
+// hamlets makes small repositories: four clusters, three apps.
+func (s *site) hamlets(n int) error {
+	for i := range n {
+		src := s.work(hamlet(i))
+		if err := generate(src, 4, 3, globalValues); err != nil {
+			return err
+		}
+		if err := s.add(hamlet(i), src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tasks counts those that were done.
+func (s *site) tasks() (float64, error) { return s.metric("sluice_task_seconds_count") }
+
+// round gives each repository its events, and waits for what comes of them.
+func (s *site) round(n, round int) error {
+	numbers := make([]int, n)
+	for i := range n {
+		branch := fmt.Sprintf("change-%d", round)
+		if err := s.branch(hamlet(i), branch, fmt.Sprintf("apps/app-01/layers/cluster/c-%04d/values.yaml", round%4), fmt.Sprintf("own: changed-%d\n", round)); err != nil {
+			return err
+		}
+		pr, err := s.hub.OpenPR(hamlet(i), fakegithub.PR{Title: "Change " + branch, Author: "ada", Head: branch})
+		if err != nil {
+			return err
+		}
+		numbers[i] = pr.Number
+	}
+	if err := s.idle(5 * time.Minute); err != nil {
+		return err
+	}
+	for i, number := range numbers {
+		if _, err := s.hub.CommentPR(hamlet(i), number, "ada", "/sluice status"); err != nil {
+			return err
+		}
+	}
+	if err := s.idle(5 * time.Minute); err != nil {
+		return err
+	}
+	for i, number := range numbers {
+		if _, err := s.hub.MergePR(hamlet(i), number, "ada"); err != nil {
+			return err
+		}
+		if _, err := s.b.command("", "git", "-C", s.work(hamlet(i)), "fetch", "-q", "origin", "main"); err != nil {
+			return err
+		}
+	}
+	if err := s.idle(5 * time.Minute); err != nil {
+		return err
+	}
+	for i, number := range numbers {
+		if text := fmt.Sprint(s.hub.Comments(hamlet(i), number)); !strings.Contains(text, "runs it") {
+			return fmt.Errorf("%s!%d was not rendered after its merge: %s", hamlet(i), number, text)
+		}
+	}
+	return nil
+}
+
+// memory reads what the service takes. The heap is read after a collection; pprof's answer is not needed for more.
+func (s *site) memory() (sample, error) {
+	var out sample
+	if _, err := s.get("http://" + s.debug + "/debug/pprof/heap?gc=1"); err != nil {
+		return out, err
+	}
+	heap, err := s.metric("go_memstats_heap_alloc_bytes")
+	if err != nil {
+		return out, err
+	}
+	out.heap = int64(heap)
+	pid := s.server.Process.Pid
+	if out.resident, err = resident(pid); err != nil {
+		return out, err
+	}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return out, err
+	}
+	for _, t := range threads {
+		list, _ := os.ReadFile(t) // a thread that ended has none
+		for child := range strings.FieldsSeq(string(list)) {
+			id, err := strconv.Atoi(child)
+			if err != nil {
+				return out, err
+			}
+			one, _ := resident(id) // nor has a child that ended
+			out.children += one
+		}
+	}
+	return out, nil
+}
+
+// resident is VmRSS of a process, in bytes.
+func resident(pid int) (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(data) {
+		if rest, ok := bytes.CutPrefix(line, []byte("VmRSS:")); ok {
+			var kib int64
+			_, err := fmt.Sscanf(string(rest), "%d kB", &kib)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("process %d has no VmRSS", pid)
+}
