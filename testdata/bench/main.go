@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: fleets, diff, push, service (deliveries, comments, day)")
+	only := flag.String("only", "", "only these parts, by commas: fleets, diff, push, service (deliveries, comments, day), promote")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
@@ -81,8 +81,9 @@ func run(ctx context.Context, o options) error {
 		"deliveries": func() error { return b.deliveries(5000) },
 		"comments":   func() error { return b.comments(sizes, o.apps) },
 		"day":        func() error { return b.day(50, o.rounds) },
+		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
 	}
-	names := []string{"fleets", "diff", "push", "service"}
+	names := []string{"fleets", "diff", "push", "service", "promote"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}
@@ -265,6 +266,17 @@ func (b *bench) template(src string, cluster, app int) (measured, error) {
 }
 
 func (b *bench) command(dir, name string, args ...string) (measured, error) {
+	_, m, err := b.execute(dir, name, args...)
+	return m, err
+}
+
+// output runs a command for what it prints.
+func (b *bench) output(dir, name string, args ...string) (string, error) {
+	text, _, err := b.execute(dir, name, args...)
+	return text, err
+}
+
+func (b *bench) execute(dir, name string, args ...string) (string, measured, error) {
 	cmd := exec.CommandContext(b.ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=b", "GIT_AUTHOR_EMAIL=b@example.com",
@@ -274,14 +286,14 @@ func (b *bench) command(dir, name string, args ...string) (measured, error) {
 	start := time.Now()
 	err := cmd.Run()
 	m := measured{wall: time.Since(start)}
+	text := out.String()
 	if err != nil {
-		text := out.String()
-		return m, fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, text[max(0, len(text)-2000):])
+		return text, m, fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, text[max(0, len(text)-2000):])
 	}
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		m.peak = usage.Maxrss << 10
 	}
-	return m, nil
+	return text, m, nil
 }
 
 const globalValues = "replicas: 2\nimage: {repository: registry.example.com/app, tag: \"1.0\"}\nown: ${cluster.name}\nhost: app.example.com\nlevel: info\nport: 8080\ncpu: 100m\nmemory: 128Mi\nflag: \"on\"\n"
