@@ -124,9 +124,13 @@ type Config struct {
 // Bot does tasks. Safe for concurrent use; two tasks of one place at once only do the same work twice.
 type Bot struct {
 	Config
-	mu   sync.Mutex
-	done map[string]string // what a task last worked on, so that a sweep does not do it again
+	mu     sync.Mutex
+	done   map[string]string // what a task last worked on, so that a sweep does not do it again
+	before map[string]string // what done was until it was full: what is not asked for from here is forgotten
 }
+
+// remembered is how many states each of the two maps holds: merge requests come and go as long as the service runs.
+const remembered = 20_000
 
 // New makes a Bot.
 func New(c Config) *Bot {
@@ -208,13 +212,28 @@ func (j *job) open(ctx context.Context) error {
 func (j *job) seen(key, state string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.done[j.place.String()+" "+key] == state
+	key = j.place.String() + " " + key
+	have, ok := j.done[key]
+	if !ok {
+		if have, ok = j.before[key]; ok {
+			j.keep(key, have)
+		}
+	}
+	return ok && have == state
 }
 
 func (j *job) remember(key, state string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.done[j.place.String()+" "+key] = state
+	j.keep(j.place.String()+" "+key, state)
+}
+
+// keep notes a state. Forgetting one costs the work once more, and does no harm. The caller holds the lock.
+func (b *Bot) keep(key, state string) {
+	if len(b.done) >= remembered {
+		b.before, b.done = b.done, make(map[string]string, remembered)
+	}
+	b.done[key] = state
 }
 
 // wants says whether a merge request is one to review.

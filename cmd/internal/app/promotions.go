@@ -23,10 +23,41 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// verdicts remembers what policy said of a source in an environment: a promotion that waits is looked at again and again.
+// verdicts remembers what policy said of a source in an environment: a promotion that waits is looked at again and again. What was not
+// asked for while many others were is forgotten: each commit of a trunk makes keys anew as long as the service runs.
 type verdicts struct {
-	mu    sync.Mutex
-	known map[string]verdict
+	mu            sync.Mutex
+	known, before map[string]verdict
+}
+
+const mostVerdicts = 1000 // in each of the two maps
+
+func newVerdicts() *verdicts { return &verdicts{known: map[string]verdict{}} }
+
+func (v *verdicts) get(key string) (verdict, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	one, ok := v.known[key]
+	if !ok {
+		if one, ok = v.before[key]; ok {
+			v.keep(key, one)
+		}
+	}
+	return one, ok
+}
+
+func (v *verdicts) put(key string, one verdict) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.keep(key, one)
+}
+
+// keep is called with the lock held.
+func (v *verdicts) keep(key string, one verdict) {
+	if len(v.known) >= mostVerdicts {
+		v.before, v.known = v.known, map[string]verdict{}
+	}
+	v.known[key] = one
 }
 
 type verdict struct {
@@ -47,7 +78,7 @@ type outside struct {
 
 // Outside is what a session knows, without a forge.
 func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) hydrate.Outside {
-	return &outside{session: s, trunk: trunk, client: checkClient(), verdicts: &verdicts{known: map[string]verdict{}}, noPolicy: noPolicy}
+	return &outside{session: s, trunk: trunk, client: checkClient(), verdicts: newVerdicts(), noPolicy: noPolicy}
 }
 
 const (
@@ -164,9 +195,7 @@ func (o *outside) Policy(ctx context.Context, environment string, source gitstor
 		return promote.Green, ""
 	}
 	key := environment + " " + source.Hash.String() + " " + o.trunk.Tree.String()
-	o.verdicts.mu.Lock()
-	v, known := o.verdicts.known[key]
-	o.verdicts.mu.Unlock()
+	v, known := o.verdicts.get(key)
 	if known {
 		return v.state, v.reason
 	}
@@ -181,9 +210,7 @@ func (o *outside) Policy(ctx context.Context, environment string, source gitstor
 	default:
 		v = verdict{promote.Green, ""}
 	}
-	o.verdicts.mu.Lock()
-	defer o.verdicts.mu.Unlock()
-	o.verdicts.known[key] = v
+	o.verdicts.put(key, v)
 	return v.state, v.reason
 }
 

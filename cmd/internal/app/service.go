@@ -162,7 +162,7 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{o: o, config: c, log: o.Log, clock: o.Clock, key: c.Fingerprint.Bytes(), jobs: c.Jobs, since: o.Clock().Add(-time.Hour), verdicts: &verdicts{known: map[string]verdict{}}}
+	s := &Service{o: o, config: c, log: o.Log, clock: o.Clock, key: c.Fingerprint.Bytes(), jobs: c.Jobs, since: o.Clock().Add(-time.Hour), verdicts: newVerdicts()}
 	if len(s.key) == 0 {
 		s.key = []byte(rand.Text())
 		s.log.Warn("no fingerprint key is configured: fingerprints of secrets change when the service starts again")
