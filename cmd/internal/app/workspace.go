@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +33,13 @@ type mirrors struct {
 	most int64 // bytes
 	mu   sync.Mutex
 	busy map[string]int
-	bad  map[string]bool // to be made again
+	bad  map[string]bool      // to be made again
+	kept map[string]keptClone // by folder, measured after each use; nil until the first: others are not walked for a task of one
+}
+
+type keptClone struct {
+	used time.Time
+	size int64
 }
 
 // suspect has a repository's mirror made again before it is used next.
@@ -47,7 +54,7 @@ func (m *mirrors) folder(p bot.Place) string {
 	return filepath.Join(m.dir, p.Forge, strings.ReplaceAll(p.Repo.Path, "/", "_")+"-"+hex.EncodeToString(sum[:4]))
 }
 
-// take marks a folder as in use, makes room, and gives back how to end the use.
+// take marks a folder as in use, and gives back how to end the use.
 func (m *mirrors) take(p bot.Place, now time.Time) (folder string, release func(), err error) {
 	folder = m.folder(p)
 	m.mu.Lock()
@@ -60,48 +67,57 @@ func (m *mirrors) take(p bot.Place, now time.Time) (folder string, release func(
 		return "", nil, fmt.Errorf("mirror of %s: %w", p, err)
 	}
 	_ = os.Chtimes(folder, now, now) // only for what is given up first
-	m.evict()
-	return folder, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.busy[folder]--; m.busy[folder] == 0 {
-			delete(m.busy, folder)
-		}
-	}, nil
+	return folder, func() { m.release(folder, now) }, nil
 }
 
-// evict deletes the oldest mirrors that nobody uses until the rest fits.
-func (m *mirrors) evict() {
-	type one struct {
-		folder string
-		used   time.Time
-		size   int64
+// release ends a use, and makes room for what it brought.
+func (m *mirrors) release(folder string, used time.Time) {
+	size := sizeOf(folder)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.busy[folder]--; m.busy[folder] == 0 {
+		delete(m.busy, folder)
 	}
-	var all []one
-	var total int64
+	if m.kept == nil {
+		m.kept = m.found()
+	}
+	m.kept[folder] = keptClone{used, size}
+	m.evict(folder)
+}
+
+// found are the mirrors of an earlier process.
+func (m *mirrors) found() map[string]keptClone {
+	out := map[string]keptClone{}
 	forges, _ := os.ReadDir(m.dir)
 	for _, f := range forges {
 		list, _ := os.ReadDir(filepath.Join(m.dir, f.Name()))
 		for _, e := range list {
-			folder := filepath.Join(m.dir, f.Name(), e.Name())
-			info, err := e.Info()
-			if err != nil {
-				continue
+			if info, err := e.Info(); err == nil {
+				folder := filepath.Join(m.dir, f.Name(), e.Name())
+				out[folder] = keptClone{info.ModTime(), sizeOf(folder)}
 			}
-			size := sizeOf(folder)
-			total += size
-			all = append(all, one{folder, info.ModTime(), size})
 		}
 	}
-	slices.SortFunc(all, func(a, b one) int { return a.used.Compare(b.used) })
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, o := range all {
+	return out
+}
+
+// evict deletes the oldest mirrors that nobody uses until the rest fits, but not the one that was used last: alone, it may be as large as
+// it is. The caller holds the lock.
+func (m *mirrors) evict(last string) {
+	var total int64
+	for _, k := range m.kept {
+		total += k.size
+	}
+	if total <= m.most {
+		return
+	}
+	for _, folder := range slices.SortedFunc(maps.Keys(m.kept), func(a, b string) int { return m.kept[a].used.Compare(m.kept[b].used) }) {
 		if total <= m.most {
 			return
 		}
-		if m.busy[o.folder] == 0 && os.RemoveAll(o.folder) == nil {
-			total -= o.size
+		if folder != last && m.busy[folder] == 0 && os.RemoveAll(folder) == nil {
+			total -= m.kept[folder].size
+			delete(m.kept, folder)
 		}
 	}
 }

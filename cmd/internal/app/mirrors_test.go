@@ -1,0 +1,53 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+// TestMirrorsMakeRoom: the one that was not used for the longest time goes first, one in use never, and those of an earlier process count.
+func TestMirrorsMakeRoom(t *testing.T) {
+	dir := t.TempDir()
+	fresh := func() *mirrors {
+		return &mirrors{dir: dir, most: 250, busy: map[string]int{}, bad: map[string]bool{}}
+	}
+	m, start := fresh(), time.Unix(1_700_000_000, 0)
+	place := func(name string) bot.Place {
+		return bot.Place{Forge: "f", Repo: forge.Repository{Path: "acme/" + name}}
+	}
+	use := func(name string, minute int, bytes int) func() {
+		folder, release, err := m.take(place(name), start.Add(time.Duration(minute)*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "pack"), make([]byte, bytes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return release
+	}
+	there := func(want map[string]bool) {
+		t.Helper()
+		for name, is := range want {
+			if _, err := os.Stat(m.folder(place(name))); (err == nil) != is {
+				t.Errorf("%s: %v, want there: %t", name, err, is)
+			}
+		}
+	}
+	use("a", 1, 100)()
+	use("b", 2, 100)()
+	there(map[string]bool{"a": true, "b": true})
+	use("c", 3, 100)()
+	there(map[string]bool{"a": false, "b": true, "c": true})
+	end := use("b", 4, 100) // used again, and in use
+	use("d", 5, 200)()
+	there(map[string]bool{"b": true, "c": false, "d": true})
+	end()
+	m = fresh()
+	use("e", 6, 300)() // too large, and alone
+	there(map[string]bool{"b": false, "d": false, "e": true})
+}
