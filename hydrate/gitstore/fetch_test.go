@@ -245,6 +245,55 @@ func TestARepositoryThatMayOnlyBeRead(t *testing.T) {
 	}
 }
 
+// TestManyFetchesLeaveFewPacks: each fetch of a mirror brings a pack, and opening it again makes one of the small ones. Nothing is lost,
+// neither for who opens it nor for who has it open, and Git finds nothing wrong.
+func TestManyFetchesLeaveFewPacks(t *testing.T) {
+	origin, dir := source(t), t.TempDir()
+	generous(t, origin)
+	runGit(t, origin, "tag", "-a", "-m", "a tag", "v1")
+	mirror := func() *Store { return open(t, Options{URL: "file://" + origin, CacheDir: dir}) }
+	first := mirror()
+	if _, err := first.FetchRevision(t.Context(), "v1"); err != nil {
+		t.Fatal(err)
+	}
+	known := map[Hash]bool{}
+	most, s := 0, first
+	for i := range 3 * manySmall {
+		write(t, origin, "a.txt", fmt.Sprint("change ", i))
+		runGit(t, origin, "commit", "-qam", fmt.Sprint("change ", i))
+		s = mirror()
+		c, err := s.FetchRevision(t.Context(), "HEAD")
+		if err != nil {
+			t.Fatal(err)
+		}
+		known[c.Hash], known[c.Tree] = true, true
+		packs, err := packsOf(s.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(packs))
+	}
+	if most > manySmall || most < 2 {
+		t.Errorf("there were up to %d packs", most)
+	}
+	runGit(t, s.dir, "fsck", "--connectivity-only")
+	runGit(t, origin, "update-ref", "-d", "refs/heads/main") // nothing can be fetched again
+	for h := range known {
+		for name, at := range map[string]*Store{"the first": first, "the last": s} {
+			if _, err := at.readLocal(h); err != nil {
+				t.Errorf("%s does not have %s: %v", name, h, err)
+			}
+		}
+	}
+	tag, err := ParseHash(strings.TrimSpace(runGit(t, origin, "rev-parse", "refs/tags/v1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err := s.readLocal(tag); err != nil || o.kind != "tag" {
+		t.Errorf("the tag: %q, %v", o.kind, err)
+	}
+}
+
 func TestOldPacksOfACacheArePruned(t *testing.T) {
 	dir := t.TempDir()
 	pack := filepath.Join(dir, "objects", "pack")

@@ -131,7 +131,7 @@ func openGitDir(dir string) (*Store, error) {
 		s.borrowed = append(s.borrowed, openFolder(other))
 	}
 	if at := filepath.Join(s.dir, sideName); isFolder(filepath.Join(at, "objects")) {
-		_ = prunePacks(at) // a repository that may only be read keeps its packs
+		_ = tidyPacks(at) // a repository that may only be read keeps its packs
 		s.side = openFolder(at)
 	}
 	return s, nil
@@ -214,7 +214,7 @@ func openMirror(o Options) (*Store, error) {
 	} else {
 		dir = filepath.Join(o.CacheDir, hashObject("blob", []byte(e.url)).String())
 	}
-	_ = prunePacks(dir) // as above
+	_ = tidyPacks(dir) // as above
 	s, err := openOrInit(dir)
 	if err != nil {
 		return nil, fmt.Errorf("mirror of %s in %s: %w", e.url, dir, err)

@@ -55,9 +55,9 @@ func (w *Writer) storePack(into *folder) error {
 	if into == nil || len(w.order) == 0 {
 		return nil
 	}
-	var checksum plumbing.Hash
-	if _, err := w.file.ReadAt(checksum[:], w.offset); err != nil {
-		return fmt.Errorf("complete the packfile: %w", err)
+	checksum, err := w.checksum()
+	if err != nil {
+		return err
 	}
 	if err := w.storeIn(filepath.Join(into.dir, "objects", "pack"), checksum); err != nil {
 		return fmt.Errorf("store the packfile: %w", err)
@@ -67,6 +67,15 @@ func (w *Writer) storePack(into *folder) error {
 	into.seen = into.packTime()
 	into.storer.Reindex()
 	return nil
+}
+
+// checksum is what a sealed packfile is named by.
+func (w *Writer) checksum() (plumbing.Hash, error) {
+	var out plumbing.Hash
+	if _, err := w.file.ReadAt(out[:], w.offset); err != nil {
+		return out, fmt.Errorf("complete the packfile: %w", err)
+	}
+	return out, nil
 }
 
 func (w *Writer) storeIn(dir string, checksum plumbing.Hash) error {

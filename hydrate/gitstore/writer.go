@@ -108,13 +108,15 @@ func kindByte(kind string) byte {
 		return 1
 	case "tree":
 		return 2
+	case "tag":
+		return 4
 	default:
 		return 3
 	}
 }
 
 func kindName(kind byte) string {
-	return [...]string{"", "commit", "tree", "blob"}[kind]
+	return [...]string{"", "commit", "tree", "blob", "tag"}[kind]
 }
 
 // add hashes and deflates outside the lock.
