@@ -14,8 +14,9 @@ import (
 
 // sample is the service's memory after a round, in bytes.
 type sample struct {
-	resident, children int64 // of the process, and of the render processes that it keeps
-	heap               int64 // of Go, in use after a collection
+	resident, children int64   // of the process, and of the render processes that it keeps
+	heap               int64   // of Go, in use after a collection
+	tasks, seconds     float64 // done so far, and the processor's time of the process for them
 }
 
 // day lives a day of many small repositories in a few minutes: in each round every repository gets a merge request with its comment, a
@@ -33,13 +34,13 @@ func (b *bench) day(repositories, rounds int) error {
 	if err := s.start(30*time.Second, "acme/*"); err != nil {
 		return err
 	}
-	var samples []sample
+	before, err := s.memory()
+	if err != nil {
+		return err
+	}
+	samples := []sample{before}
 	for round := range rounds {
 		began := time.Now()
-		before, err := s.tasks()
-		if err != nil {
-			return err
-		}
 		if err := s.round(repositories, round); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
@@ -48,22 +49,31 @@ func (b *bench) day(repositories, rounds int) error {
 			return err
 		}
 		samples = append(samples, one)
-		after, err := s.tasks()
-		if err != nil {
-			return err
-		}
-		fmt.Printf("round %2d: %5.1f s, %4.0f tasks; resident %d MiB, Go heap after collection %.1f MiB, render processes %d MiB\n", round+1, time.Since(began).Seconds(),
-			after-before, one.resident>>20, float64(one.heap)/(1<<20), one.children>>20)
+		fmt.Printf("round %2d: %5.1f s, %4.0f tasks of %.0f ms of the processor; resident %d MiB, Go heap after collection %.1f MiB, render processes %d MiB\n", round+1,
+			time.Since(began).Seconds(), one.tasks-before.tasks, perTask(before, one), one.resident>>20, float64(one.heap)/(1<<20), one.children>>20)
+		before = one
 	}
-	third := max(1, rounds/3)
+	flat(samples, max(1, rounds/3))
+	return nil
+}
+
+// perTask is the processor's time of a task between two samples, in milliseconds.
+func perTask(from, to sample) float64 {
+	return 1000 * (to.seconds - from.seconds) / (to.tasks - from.tasks)
+}
+
+// flat compares the first third of the rounds with the last one.
+func flat(samples []sample, third int) {
+	begin, end := samples[1:1+third], samples[len(samples)-third:]
 	for _, what := range []struct {
 		name string
 		of   func(sample) int64
 	}{{"resident", func(s sample) int64 { return s.resident }}, {"Go heap", func(s sample) int64 { return s.heap }}, {"render processes", func(s sample) int64 { return s.children }}} {
-		first, last := mean(samples[:third], what.of), mean(samples[len(samples)-third:], what.of)
+		first, last := mean(begin, what.of), mean(end, what.of)
 		fmt.Printf("%-17s first third %6.1f MiB, last third %6.1f MiB: %.2f × (flat: 1)\n", what.name, first/(1<<20), last/(1<<20), last/first)
 	}
-	return nil
+	first, last := perTask(samples[0], samples[third]), perTask(samples[len(samples)-1-third], samples[len(samples)-1])
+	fmt.Printf("%-17s first third %6.1f ms,  last third %6.1f ms:  %.2f × (flat: 1)\n", "processor a task", first, last, last/first)
 }
 
 func mean(list []sample, of func(sample) int64) float64 {
@@ -89,9 +99,6 @@ func (s *site) hamlets(n int) error {
 	}
 	return nil
 }
-
-// tasks counts those that were done.
-func (s *site) tasks() (float64, error) { return s.metric("sluice_task_seconds_count") }
 
 // round gives each repository its events, and waits for what comes of them.
 func (s *site) round(n, round int) error {
@@ -137,17 +144,25 @@ func (s *site) round(n, round int) error {
 	return nil
 }
 
-// memory reads what the service takes. The heap is read after a collection; pprof's answer is not needed for more.
+// memory reads what the service takes. The heap is read after collections, which pprof's address asks for.
 func (s *site) memory() (sample, error) {
 	var out sample
-	if _, err := s.get("http://" + s.debug + "/debug/pprof/heap?gc=1"); err != nil {
-		return out, err
+	for range 2 { // what pools hold outlives one
+		if _, err := s.get("http://" + s.debug + "/debug/pprof/heap?gc=1"); err != nil {
+			return out, err
+		}
 	}
 	heap, err := s.metric("go_memstats_heap_alloc_bytes")
 	if err != nil {
 		return out, err
 	}
 	out.heap = int64(heap)
+	if out.tasks, err = s.metric("sluice_task_seconds_count"); err != nil {
+		return out, err
+	}
+	if out.seconds, err = s.metric("process_cpu_seconds_total"); err != nil {
+		return out, err
+	}
 	pid := s.server.Process.Pid
 	if out.resident, err = resident(pid); err != nil {
 		return out, err
