@@ -6,7 +6,7 @@ CORPUS ?= $(CURDIR)/../shared/corpus
 FUZZTIME ?= 20s
 LDFLAGS := -s -w
 
-.PHONY: build test lint bench fuzz demo dist image image-files schema clean
+.PHONY: build test lint bench fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
 
@@ -42,6 +42,10 @@ fuzz: ## every fuzz target for FUZZTIME
 
 demo: build ## hydrates a small fleet twice, and shows what became of it
 	@SLUICE=$(BIN)/sluice bash testdata/demo.sh
+
+FORGE ?= github
+demo-service: build ## plays a day of the service without any account: a forge in memory, Git over HTTP, the real process; FORGE=gitlab
+	@$(GO) run ./testdata/demoservice -sluice $(BIN)/sluice -forge $(FORGE)
 
 VERSION ?= 0.0.0
 dist: ## archives of all systems in dist/, with checksums, as a release has them

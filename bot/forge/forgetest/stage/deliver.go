@@ -1,0 +1,94 @@
+package stage
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Delivery is a webhook on its way.
+type Delivery struct {
+	ID, Event string
+	Body      []byte
+}
+
+const answerTime = 10 * time.Second // GitHub gives up then, and so do we
+
+// Webhooks go to a service's address from now on; "" is nowhere.
+func (s *Stage) Webhooks(address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hooks = address
+}
+
+// Plan says when each webhook is sent, from the moment of the event: no time at all is a lost one, two are two deliveries of the
+// same. Without a plan each is sent at once. A delivery that is not taken is not sent again but by plan.
+func (s *Stage) Plan(plan func(d Delivery) []time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plan = plan
+}
+
+// event sends a webhook beside whatever caused it, as a forge does.
+func (s *Stage) event(event string, body []byte) {
+	s.mu.Lock()
+	s.count++
+	d := Delivery{ID: fmt.Sprint("delivery-", s.count), Event: event, Body: body}
+	plan := s.plan
+	s.mu.Unlock()
+	for _, after := range plan(d) {
+		s.out.Go(func() {
+			wait := time.NewTimer(after)
+			defer wait.Stop()
+			select {
+			case <-s.life.Done():
+			case <-wait.C:
+				status := s.Deliver(d)
+				if s.o.Sent != nil {
+					s.o.Sent(d, status)
+				}
+			}
+		})
+	}
+}
+
+// Deliver sends a webhook once and gives the answer's status; 0 is no answer.
+func (s *Stage) Deliver(d Delivery) int {
+	s.mu.Lock()
+	address := s.hooks
+	s.mu.Unlock()
+	if address == "" {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(s.life, answerTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/hooks/f", bytes.NewReader(d.Body))
+	if err != nil {
+		return 0
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if s.hub != nil {
+		mac := hmac.New(sha256.New, []byte(Secret))
+		mac.Write(d.Body)
+		r.Header.Set("X-GitHub-Event", d.Event)
+		r.Header.Set("X-GitHub-Delivery", d.ID)
+		r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	} else {
+		r.Header.Set("X-Gitlab-Event", d.Event)
+		r.Header.Set("X-Gitlab-Token", Secret)
+		r.Header.Set("Idempotency-Key", d.ID)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()               //nolint:errcheck // it was read
+	_, _ = io.Copy(io.Discard, resp.Body) // only the status counts
+	return resp.StatusCode
+}

@@ -1,0 +1,150 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Serving says how a service runs.
+type Serving struct {
+	Binary string
+	Name   string    // of its configuration and data folders; "" is "data"
+	Listen string    // host:port; "" is one that is free
+	Extra  string    // more lines of the configuration
+	Log    io.Writer // its log; nil: nobody reads it
+	Wrap   []string  // a command that runs it: prlimit and its like
+}
+
+// Process is a `sluice serve` that runs.
+type Process struct {
+	Address string // http://host:port
+	Data    string
+	cmd     *exec.Cmd
+	done    chan struct{}
+	err     error
+}
+
+// FreeAddress is an address on this machine that nobody listens on.
+func FreeAddress(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// Config is the configuration of a service for this stage.
+func (s *Stage) Config(v Serving) string {
+	return fmt.Sprintf(`listen: %s
+data: %s
+sweep: 5s
+promote: 5s
+drain: 5s
+fingerprint: {env: STAGE_FINGERPRINT}
+forges:
+  - {name: f, kind: %s, api: %s, git: %s, token: {env: STAGE_TOKEN}, secrets: [{env: STAGE_SECRET}], repositories: [%s]}
+%s`, v.Listen, s.data(v), s.o.Kind, s.forge.URL, s.git.URL, Repository, v.Extra)
+}
+
+func (s *Stage) data(v Serving) string {
+	if v.Name == "" {
+		v.Name = "data"
+	}
+	return filepath.Join(s.o.Dir, v.Name)
+}
+
+// Serve starts a service. It may not be ready yet.
+func (s *Stage) Serve(ctx context.Context, v Serving) (*Process, error) {
+	if v.Listen == "" {
+		var err error
+		if v.Listen, err = FreeAddress(ctx); err != nil {
+			return nil, err
+		}
+	}
+	file := s.data(v) + ".yaml"
+	if err := os.WriteFile(file, []byte(s.Config(v)), 0o600); err != nil {
+		return nil, err
+	}
+	args := append(append([]string{}, v.Wrap...), v.Binary, "serve", "--config", file)
+	p := &Process{Address: "http://" + v.Listen, Data: s.data(v), done: make(chan struct{})}
+	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), args[0], args[1:]...) //nolint:gosec // of the stage's own making
+	p.cmd.Env = append(os.Environ(), "HOME="+s.o.Dir, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+filepath.Join(s.o.Dir, "cache"),
+		"STAGE_FINGERPRINT=k", "STAGE_TOKEN="+s.token, "STAGE_SECRET="+Secret)
+	p.cmd.Stderr, p.cmd.Stdout = v.Log, v.Log
+	p.cmd.WaitDelay = time.Second // a render process may hold the log a moment longer
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.done)
+		p.err = p.cmd.Wait()
+	}()
+	return p, nil
+}
+
+// Ready waits until the service takes webhooks.
+func (p *Process) Ready(ctx context.Context, bound time.Duration) error {
+	err := Until(ctx, bound, "the service is ready", func() bool { return p.Ended() || p.Answers(ctx, "/readyz") })
+	if err == nil && p.Ended() {
+		return fmt.Errorf("the service ended: %w", errors.Join(p.err, errors.New("its log says why")))
+	}
+	return err
+}
+
+// Answers says whether an address of the service answers 200.
+func (p *Process) Answers(ctx context.Context, path string) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.Address+path, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// Ended says that the process is gone.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// PID is the process's number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Kill ends it with SIGKILL, and waits until it is gone. Its render processes end by themselves: nobody writes to them any more.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may have ended by itself
+	<-p.done
+}
+
+// Stop has it drain and end, with its error; a process that does not end is killed.
+func (p *Process) Stop(bound time.Duration) error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !p.Ended() {
+		return err
+	}
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(bound):
+		p.Kill()
+		return fmt.Errorf("the service did not end within %s of SIGTERM", bound)
+	}
+}

@@ -1,0 +1,320 @@
+// Command demoservice plays a day of the service in a terminal, without any account: a forge in memory, real Git over HTTP, and
+// the real `sluice serve`, with its queue inside. It shows what the service leaves on the forge and in Git, and fails if
+// anything that should happen does not within a bound.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
+)
+
+const (
+	whole = 2 * time.Minute  // everything
+	step  = 20 * time.Second // one thing that should come about
+)
+
+func main() {
+	binary := flag.String("sluice", "bin/sluice", "the binary")
+	kind := flag.String("forge", "github", "github or gitlab")
+	fleet := flag.String("fleet", "testdata/fleet", "folder of the fleet")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithTimeout(ctx, whole)
+	err := run(ctx, *binary, *kind, *fleet)
+	cancel()
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demoservice:", err)
+		os.Exit(1)
+	}
+}
+
+// show is the play: a stage, a service, and somebody who tells.
+type show struct {
+	*stage.Stage
+	out  io.Writer
+	mark string // of a merge request's number: # or !
+	bold func(string) string
+}
+
+func run(ctx context.Context, binary, kind, fleet string) error {
+	if kind != "github" && kind != "gitlab" {
+		return fmt.Errorf("-forge %s: github or gitlab", kind)
+	}
+	binary, err := filepath.Abs(binary)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "sluice-demo-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	s := &show{out: os.Stdout, mark: map[string]string{"github": "#", "gitlab": "!"}[kind], bold: emphasis(os.Stdout)}
+	if s.Stage, err = stage.New(ctx, stage.Options{Kind: kind, Dir: dir, Fleet: fleet, Sent: s.sent}); err != nil {
+		return err
+	}
+	defer s.Close()
+	log := &journal{}
+	service, err := s.Serve(ctx, stage.Serving{Binary: binary, Log: log})
+	if err != nil {
+		return err
+	}
+	defer service.Kill()
+	began := time.Now()
+	s.say("A %s in memory, its Git over HTTP, and `sluice serve` at %s", map[string]string{"github": "GitHub", "gitlab": "GitLab"}[kind], service.Address)
+	err = service.Ready(ctx, step)
+	if err == nil {
+		s.Webhooks(service.Address)
+		err = s.play(ctx)
+	}
+	if err == nil {
+		s.say("SIGTERM: the service drains and ends")
+		err = service.Stop(step)
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n\nthe service's log:\n%s", err, log)
+	}
+	s.tell("all of it as expected, in %.1f s", time.Since(began).Seconds())
+	return nil
+}
+
+// play is the story.
+func (s *show) play(ctx context.Context) error {
+	s.say("The trunk is hydrated by itself: dev follows it")
+	if err := s.until(ctx, "env/dev is there", func() bool { return s.Ref("env/dev") != "" && s.Ref("cluster/dev-1") != "" }); err != nil {
+		return err
+	}
+	s.branches("env/", "cluster/")
+	if err := s.review(ctx); err != nil {
+		return err
+	}
+	return s.walk(ctx)
+}
+
+// review opens a merge request, pushes to it, and closes it.
+func (s *show) review(ctx context.Context) error {
+	number, err := s.propose("cad", "Sell in Canadian dollars", currency("CAD"))
+	if err != nil {
+		return err
+	}
+	preview := fmt.Sprintf("sluice/preview/%d", number)
+	if err := s.until(ctx, "there is one comment with the change, a green status and a preview", func() bool {
+		return s.one(number, "+  currency: CAD") && s.Status(s.Head(number), "sluice") == "success" && s.Ref(preview) != ""
+	}); err != nil {
+		return err
+	}
+	s.comment(number)
+	s.branches(preview)
+	first := s.Ref(preview)
+
+	s.say("ada pushes to it: pesos, not dollars")
+	if err := errors.Join(s.Change("cad", "Pesos", currency("MXN")), s.Pushed(number)); err != nil {
+		return err
+	}
+	if err := s.until(ctx, "the same comment has the new change, and the preview follows", func() bool {
+		return s.one(number, "+  currency: MXN", "Since") && s.Ref(preview) != first && s.Ref(preview) != ""
+	}); err != nil {
+		return err
+	}
+	s.tell("still one comment, brought up to date; what is new since the last one:")
+	s.quote(s.Comments(number)[0], func(line string) bool { return strings.HasPrefix(line, "+") || strings.Contains(line, "Since") })
+
+	s.say("ada closes it")
+	if err := s.Shut(number); err != nil {
+		return err
+	}
+	if err := s.until(ctx, "the preview's branch is gone", func() bool { return s.Ref(preview) == "" }); err != nil {
+		return err
+	}
+	s.tell("%s is gone", preview)
+	return nil
+}
+
+// walk merges another one and follows it.
+func (s *show) walk(ctx context.Context) error {
+	number, err := s.propose("greeting", "Greet otherwise", greeting)
+	if err != nil {
+		return err
+	}
+	if err := s.until(ctx, "there is one comment with the change", func() bool { return s.one(number, "mind the step") }); err != nil {
+		return err
+	}
+	before := s.Refs()
+	s.say("mia merges it")
+	trunk, err := s.Merge(number)
+	if err != nil {
+		return err
+	}
+	if err := s.until(ctx, "dev runs it: its branches moved, status and comment say so", func() bool {
+		return s.Ref("env/dev") != before["env/dev"] && s.Ref("cluster/dev-1") != before["cluster/dev-1"] && s.Status(trunk, "sluice/dev") == "success" && s.one(number, "runs it")
+	}); err != nil {
+		return err
+	}
+	s.moved(before)
+	s.tell("what the cluster dev-1 gets:")
+	s.quote(s.Look("show", "--format=%h %an: %s%n%n%b", "-U0", "refs/heads/cluster/dev-1"), func(line string) bool { return line != "" && !strings.HasPrefix(line, "diff") })
+	s.tell("and the journey in the comment of %s%d:", s.mark, number)
+	s.quote(s.Comments(number)[0], func(line string) bool {
+		return strings.HasPrefix(line, "| ") && slices.ContainsFunc([]string{"Environment", "dev", "staging", "prod"}, func(w string) bool { return strings.Contains(strings.SplitN(line, "|", 3)[1], w) })
+	})
+
+	s.say("mia asks by chat where everything is")
+	if err := s.Say(number, "mia", "/sluice status"); err != nil {
+		return err
+	}
+	if err := s.until(ctx, "it is answered once, and the log has it", func() bool {
+		all := s.Comments(number)
+		return len(all) == 2 && stage.Has(all[0], "| `/sluice status` | `mia` | answered")
+	}); err != nil {
+		return err
+	}
+	s.quote(s.Comments(number)[1], func(string) bool { return true })
+	return nil
+}
+
+// propose pushes a branch and opens a merge request.
+func (s *show) propose(branch, title string, edit func(dir string) error) (int, error) {
+	if err := s.Branch(branch, title, edit); err != nil {
+		return 0, err
+	}
+	number, err := s.Open(branch, "ada")
+	s.say("ada opens %s%d: %s", s.mark, number, title)
+	return number, err
+}
+
+// one says that the bot has one comment, with all these parts.
+func (s *show) one(number int, parts ...string) bool {
+	all := s.Comments(number)
+	return len(all) == 1 && stage.Has(all[0], parts...)
+}
+
+func (s *show) until(ctx context.Context, what string, is func() bool) error {
+	began := time.Now()
+	if err := stage.Until(ctx, step, what, is); err != nil {
+		return err
+	}
+	s.tell("after %.1f s %s", time.Since(began).Seconds(), what)
+	return nil
+}
+
+func (s *show) say(format string, args ...any) {
+	fmt.Fprintf(s.out, "\n%s\n", s.bold(fmt.Sprintf(format, args...)))
+}
+
+func (s *show) tell(format string, args ...any) { fmt.Fprintf(s.out, "  "+format+"\n", args...) }
+
+// sent tells of a webhook that was not taken: none should be.
+func (s *show) sent(d stage.Delivery, status int) {
+	if status < 200 || status > 299 {
+		s.tell("the webhook %s was answered with %d", d.Event, status)
+	}
+}
+
+func (s *show) branches(prefixes ...string) {
+	for name, hash := range sorted(s.Refs()) {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			s.tell("%.10s  %s", hash, name)
+		}
+	}
+}
+
+// moved shows what the branches were and are.
+func (s *show) moved(before map[string]string) {
+	for name, hash := range sorted(s.Refs()) {
+		if was := before[name]; was != hash {
+			s.tell("%-10.10s → %.10s  %s", was, hash, name)
+		}
+	}
+}
+
+func sorted(refs map[string]string) func(yield func(string, string) bool) {
+	return func(yield func(string, string) bool) {
+		names := []string{}
+		for name := range refs {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			if !yield(name, refs[name]) {
+				return
+			}
+		}
+	}
+}
+
+const quoted = 60 // lines of a comment that are shown
+
+func (s *show) comment(number int) {
+	s.tell("the comment on %s%d:", s.mark, number)
+	s.quote(s.Comments(number)[0], func(line string) bool { return !strings.HasPrefix(line, "<!--") })
+}
+
+func (s *show) quote(text string, show func(line string) bool) {
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(line string) bool { return !show(line) })
+	if len(lines) > quoted {
+		lines = append(lines[:quoted], "…")
+	}
+	for _, line := range lines {
+		fmt.Fprintf(s.out, "    │ %s\n", line)
+	}
+}
+
+func emphasis(f *os.File) func(string) string {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return func(s string) string { return s }
+	}
+	return func(s string) string { return "\x1b[1m" + s + "\x1b[0m" }
+}
+
+// currency changes what one region sells in.
+func currency(to string) func(dir string) error {
+	return func(dir string) error {
+		return os.WriteFile(filepath.Join(dir, "apps/shop/layers/region/us-east-1/values.yaml"), []byte("config:\n  currency: "+to+"\n"), 0o600)
+	}
+}
+
+// greeting changes what every shop says.
+func greeting(dir string) error {
+	file := filepath.Join(dir, "apps/shop/layers/global/values.yaml")
+	data, err := os.ReadFile(file) //nolint:gosec // of the stage
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, bytes.ReplaceAll(data, []byte("mind the gap"), []byte("mind the step")), 0o600) //nolint:gosec // of the stage
+}
+
+// journal keeps the service's log, for when something goes wrong.
+type journal struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.all.Write(p)
+}
+
+// String is the log so far.
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.all.String()
+}
