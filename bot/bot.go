@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -54,6 +55,7 @@ type Task struct {
 type Forge interface {
 	publish.Forge
 	forge.Reactions
+	forge.Recent
 	Access(ctx context.Context, repo forge.Repository, login string) (forge.Access, error)
 	InTeam(ctx context.Context, repo forge.Repository, team, login string) (bool, error)
 }
@@ -68,7 +70,11 @@ type Workspace interface { //nolint:interfacebloat // one repository, all that i
 	Review(ctx context.Context, r ReviewRequest) (*report.Review, *hydrate.PreviewResult, error)
 	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
 	Running(ctx context.Context, tree gitstore.Hash) ([]hydrate.Running, error)
+	// Missed lists the trunk's commits before its tip that environments which follow it do not run yet, oldest first.
+	Missed(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error)
 	DropPreview(ctx context.Context, branch string) error
+	// Previews lists the branches that begin with a prefix, where previews are.
+	Previews(ctx context.Context, prefix string) ([]string, error)
 	// Answer is the Markdown text for a question: status, diff, explain.
 	Answer(ctx context.Context, o Order) (string, error)
 	// Promotions looks at what promotions wait for, and does what is due.
@@ -245,4 +251,6 @@ func (j *job) wants(mr *forge.MergeRequest) bool {
 	return !slices.ContainsFunc(j.settings.SkipLabels, has) && (len(j.settings.Labels) == 0 || slices.ContainsFunc(j.settings.Labels, has))
 }
 
-func previewBranch(number int) string { return fmt.Sprintf("sluice/preview/%d", number) }
+const previews = "sluice/preview/"
+
+func previewBranch(number int) string { return previews + strconv.Itoa(number) }

@@ -34,6 +34,49 @@ type Order struct {
 // ErrRefused is a command that is not carried out; its text says why, for whoever gave it.
 var ErrRefused = errors.New("refused")
 
+// fresh is how old a command may be that no webhook told of: who gave it still expects it.
+const fresh = time.Hour
+
+// commandsAgain finds commands that no webhook told of, and has them looked at. A comment that was edited is left alone: others
+// than its author may have.
+func (j *job) commandsAgain(ctx context.Context) error {
+	now := j.Clock()
+	recent, err := j.forge.RecentMergeRequests(ctx, j.place.Repo, now.Add(-fresh))
+	if err != nil || len(recent) == 0 {
+		return err
+	}
+	self, err := j.forge.Self(ctx)
+	if err != nil {
+		return err
+	}
+	for _, mr := range recent {
+		key, state := fmt.Sprintf("comments/%d", mr.Number), mr.Updated.String()
+		if j.seen(key, state) {
+			continue
+		}
+		all, err := j.forge.Comments(ctx, j.place.Repo, mr.Number)
+		if err != nil {
+			return err
+		}
+		handled := publish.Handled(self, all)
+		for _, c := range all {
+			if now.Sub(c.Created) > fresh || !c.Updated.Equal(c.Created) || c.Author.Bot || strings.EqualFold(c.Author.Login, self.Login) || slices.Contains(handled, c.ID) {
+				continue
+			}
+			if commands, problems := command.Parse(c.Body); len(commands)+len(problems) == 0 {
+				continue
+			}
+			if err := j.Again(ctx, Task{Place: j.place, Kind: TaskComment, Number: mr.Number, Comment: c.ID}); err != nil {
+				return err
+			}
+		}
+		if now.Sub(mr.Updated) > time.Minute { // forges' times are coarse, and their clocks others
+			j.remember(key, state)
+		}
+	}
+	return nil
+}
+
 // comment carries out the commands of a comment: those that are new, by people who may.
 func (j *job) comment(ctx context.Context) error {
 	number := j.task.Number
@@ -127,8 +170,7 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	}
 	switch o.Verb {
 	case command.VerbHelp:
-		_, err := j.forge.CreateComment(ctx, j.place.Repo, mr.Number, "Commands, each at the beginning of a line:\n\n"+command.Help())
-		return "answered", err
+		return "answered", j.answer(ctx, o, "Commands, each at the beginning of a line:\n\n"+command.Help())
 	case command.VerbRetry:
 		return "a new review begins", j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true})
 	case command.VerbCancel:
@@ -153,14 +195,18 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 		if err != nil {
 			return "", err
 		}
-		_, err = j.forge.CreateComment(ctx, j.place.Repo, mr.Number, text)
-		return "answered", err
+		return "answered", j.answer(ctx, o, text)
 	}
 	outcome, err := j.space.Order(ctx, o)
 	if err != nil {
 		return "", err
 	}
 	return outcome, j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk})
+}
+
+// answer says something of its own, once for each command.
+func (j *job) answer(ctx context.Context, o Order, text string) error {
+	return publish.Answer(ctx, j.forge, j.place.Repo, o.MR.Number, "answer:"+o.ID, text)
 }
 
 // trust lets a head of somebody without the right to write be rendered: exactly this one.

@@ -137,7 +137,7 @@ func (j *job) context() string {
 // closed cleans up behind a merge request.
 func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	key := fmt.Sprintf("mr/%d", mr.Number)
-	if j.seen(key, string(mr.State)) {
+	if !j.task.Force && j.seen(key, string(mr.State)) {
 		return nil
 	}
 	if err := j.open(ctx); err != nil {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
@@ -28,11 +31,11 @@ func (j *job) trunk(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
-	result, err := j.space.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: j.settings.PerPush})
-	if err != nil {
+	if err := j.missed(ctx, tip); err != nil {
 		return err
 	}
-	if err := j.sayHydrated(ctx, tip, result); err != nil {
+	result, err := j.hydrated(ctx, tip)
+	if err != nil {
 		return err
 	}
 	promotions, err := j.space.Promotions(ctx, tip)
@@ -60,8 +63,46 @@ func (j *job) trunk(ctx context.Context) error {
 	return nil
 }
 
-// trunkTip is the trunk's commit and its fleet; ErrNoFleet if there is none. A commit whose fleet cannot be read gets a red status, and no error: only a
-// new commit helps.
+// mostMissed is how many commits of the trunk are made up for. Whoever was away for longer begins with the newest.
+const mostMissed = 100
+
+// missed hydrates what came before the tip and was not hydrated: several commits came at once, or nobody was there. Each makes a
+// commit of its own on the branches, and its own statuses. One that cannot be hydrated says so on itself and stops no later one.
+func (j *job) missed(ctx context.Context, tip gitstore.Commit) error {
+	list, err := j.space.Missed(ctx, tip, mostMissed)
+	if err != nil {
+		return fmt.Errorf("what came before %s: %w", tip.Hash.Short(), err)
+	}
+	for _, c := range list {
+		f, _, err := j.space.Fleet(ctx, c.Tree)
+		if err := j.brokenFleet(ctx, c, err); err != nil && !errors.Is(err, ErrNoFleet) {
+			return err
+		}
+		if f == nil {
+			continue
+		}
+		result, err := j.hydrated(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := j.journeys(ctx, c, f, result, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hydrated hydrates a commit and says so on it.
+func (j *job) hydrated(ctx context.Context, c gitstore.Commit) (*hydrate.Result, error) {
+	result, err := j.space.Hydrate(ctx, hydrate.Request{Commit: c, Write: true, PerPush: j.settings.PerPush})
+	if err != nil {
+		return nil, err
+	}
+	return result, j.sayHydrated(ctx, c, result)
+}
+
+// trunkTip is the trunk's commit and its fleet; ErrNoFleet if there is none. A commit whose fleet cannot be read gets a red status,
+// and no error: only a new commit helps.
 func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, error) {
 	tip, err := j.space.Revision(ctx, "HEAD")
 	if err != nil {
@@ -206,7 +247,7 @@ func (j *job) othersAgain(ctx context.Context, trunk string) error {
 	return nil
 }
 
-// sweep has everything looked at: what no webhook told of is found here.
+// sweep has everything looked at: what no webhook told of is found here. A look that fails keeps none of the others from being made.
 func (j *job) sweep(ctx context.Context) error {
 	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo, "")
 	if err != nil {
@@ -217,5 +258,29 @@ func (j *job) sweep(ctx context.Context) error {
 			return err
 		}
 	}
-	return j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk})
+	if err := j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk}); err != nil {
+		return err
+	}
+	return errors.Join(j.commandsAgain(ctx), j.previewsAgain(ctx, open))
+}
+
+// previewsAgain has merge requests looked at that are not open and have a preview: nobody told that they were closed.
+func (j *job) previewsAgain(ctx context.Context, open []*forge.MergeRequest) error {
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	branches, err := j.space.Previews(ctx, previews)
+	if err != nil {
+		return fmt.Errorf("list previews: %w", err)
+	}
+	for _, branch := range branches {
+		number, err := strconv.Atoi(strings.TrimPrefix(branch, previews))
+		if err != nil || number <= 0 || slices.ContainsFunc(open, func(mr *forge.MergeRequest) bool { return mr.Number == number }) {
+			continue
+		}
+		if err := j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: number, Force: true}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

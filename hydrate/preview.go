@@ -3,6 +3,7 @@ package hydrate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -145,6 +146,15 @@ func (h *Hydrator) DropPreview(ctx context.Context, branch string) error {
 		return nil
 	}
 	return h.movePreview(ctx, nil, gitstore.Move{Branch: branch, Old: old})
+}
+
+// Previews lists the branches of previews, which all begin with a prefix.
+func (h *Hydrator) Previews(ctx context.Context, prefix string) ([]string, error) {
+	refs, err := h.Branches.List(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(refs)), nil
 }
 
 func (h *Hydrator) movePreview(ctx context.Context, w *gitstore.Writer, move gitstore.Move) error {

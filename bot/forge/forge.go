@@ -191,6 +191,12 @@ type MergeRequests interface {
 	MergeRequestRef(number int) string
 }
 
+// Recent finds the merge requests that something happened to, whatever their state.
+type Recent interface {
+	// RecentMergeRequests lists those that were updated at a time or later: opened, pushed to, commented on, closed, merged.
+	RecentMergeRequests(ctx context.Context, repo Repository, since time.Time) ([]*MergeRequest, error)
+}
+
 // Requests opens merge requests and keeps them current.
 type Requests interface {
 	CreateMergeRequest(ctx context.Context, repo Repository, r NewRequest) (*MergeRequest, error)
@@ -250,6 +256,7 @@ type Repositories interface {
 // Forge is a forge with all its roles: what an adapter is and a service is wired with.
 type Forge interface { //nolint:interfacebloat // all roles; nobody asks for it but the wiring
 	MergeRequests
+	Recent
 	Requests
 	Comments
 	Reactions

@@ -112,6 +112,15 @@ func Logged(ctx context.Context, f Forge, repo forge.Repository, number int, com
 	return slices.Contains(logged(block(own[0].Body, blockLog)), comment), nil
 }
 
+// Handled are the comments whose commands are done, as Sluice's own log among a merge request's comments has it.
+func Handled(self forge.User, all []forge.Comment) []int64 {
+	mine := own(self, all, "")
+	if len(mine) == 0 {
+		return nil
+	}
+	return logged(block(mine[0].Body, blockLog))
+}
+
 // edit changes the comment, and writes it only if that changes anything.
 func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id string, change func(body string) string) error {
 	own, err := find(ctx, f, repo, number, id)

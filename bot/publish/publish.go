@@ -189,6 +189,15 @@ func create(ctx context.Context, f Forge, repo forge.Repository, number int, id,
 	return err
 }
 
+// Answer makes a comment of its own, and only one for each id: whoever was interrupted after it does not say it again.
+func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id, text string) error {
+	have, err := find(ctx, f, repo, number, id)
+	if err != nil || len(have) > 0 {
+		return err
+	}
+	return create(ctx, f, repo, number, id, report.Marker(report.MarkerInfo{ID: id})+"\n"+text)
+}
+
 // tidy deletes what two runs at once may have doubled; the oldest stays.
 func tidy(ctx context.Context, f Forge, repo forge.Repository, number int, own []forge.Comment) error {
 	for i := 1; i < len(own); i++ {
@@ -210,6 +219,10 @@ func find(ctx context.Context, f Forge, repo forge.Repository, number int, id st
 	if err != nil {
 		return nil, err
 	}
+	return own(self, all, id), nil
+}
+
+func own(self forge.User, all []forge.Comment, id string) []forge.Comment {
 	var out []forge.Comment
 	for _, c := range all {
 		info, ok := report.ParseMarker(c.Body)
@@ -220,5 +233,5 @@ func find(ctx context.Context, f Forge, repo forge.Repository, number int, id st
 			out = append(out, c)
 		}
 	}
-	return out, nil
+	return out
 }

@@ -174,7 +174,7 @@ func (s *show) walk(ctx context.Context) error {
 	})
 
 	s.say("mia asks by chat where everything is")
-	if err := s.Say(number, "mia", "/sluice status"); err != nil {
+	if _, err := s.Say(number, "mia", "/sluice status"); err != nil {
 		return err
 	}
 	if err := s.until(ctx, "it is answered once, and the log has it", func() bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
@@ -16,6 +17,7 @@ func cases() map[string]func(*testing.T, World) {
 		"merge request of a fork":        testFork,
 		"merge request that moves":       testMoves,
 		"open merge requests":            testOpen,
+		"recent merge requests":          testRecent,
 		"merge requests of a commit":     testOf,
 		"request":                        testRequest,
 		"what is not there":              testMissing,
@@ -113,6 +115,46 @@ func testOpen(t *testing.T, w World) {
 	}
 	if got, err = w.Forge().OpenMergeRequests(t.Context(), repo, "release"); err != nil || len(got) != 1 || got[0].TargetBranch != "release" {
 		t.Errorf("into release: %+v, %v", got, err)
+	}
+}
+
+func testRecent(t *testing.T, w World) {
+	repo := scene(t, w)
+	recent := func(since time.Time) (numbers []int) {
+		got, err := w.Forge().RecentMergeRequests(t.Context(), repo, since)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, mr := range got {
+			numbers = append(numbers, mr.Number)
+		}
+		return numbers
+	}
+	const many = 103 // more than a page
+	var list []forge.MergeRequest
+	for i := range many {
+		list = append(list, open(t, w, repo, fmt.Sprintf("b%d", i)))
+	}
+	updated := func(number int) time.Time {
+		mr, err := w.Forge().MergeRequest(t.Context(), repo, number)
+		if err != nil || mr.Updated.IsZero() {
+			t.Fatalf("%+v, %v", mr, err)
+		}
+		return mr.Updated
+	}
+	w.Close(t, repo, list[1].Number)
+	merged := list[2].Number
+	w.Merge(t, repo, merged)
+	if got := recent(updated(list[0].Number)); len(got) != many || !slices.IsSorted(got) {
+		t.Errorf("all of them, whatever their state: %v", got)
+	}
+	w.Say(t, repo, merged, "ada", "late")
+	at := updated(merged)
+	if got := recent(at); !slices.Contains(got, merged) {
+		t.Errorf("after a comment on the merged one: %v", got)
+	}
+	if got := recent(at.Add(time.Second)); len(got) != 0 {
+		t.Errorf("after all: %v", got)
 	}
 }
 

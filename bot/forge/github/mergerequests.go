@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/go-github/v60/github"
 
@@ -61,6 +62,25 @@ func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository, ta
 		})
 	})
 	return mergeRequests(all, func(a, b *forge.MergeRequest) int { return cmp.Compare(a.Number, b.Number) }), wrap(what, err)
+}
+
+// RecentMergeRequests lists the pull requests that were updated since a time, the newest first until they are older.
+func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, since time.Time) ([]*forge.MergeRequest, error) {
+	what := fmt.Sprintf("list the recent pull requests of %.200s", repo.Path)
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	since = since.Truncate(time.Second) // GitHub's times have no fractions
+	old := func(pr *github.PullRequest) bool { return pr.GetUpdatedAt().Before(since) }
+	all, err := pages(func(o github.ListOptions) ([]*github.PullRequest, *github.Response, error) {
+		list, resp, err := f.client.PullRequests.List(ctx, p.owner, p.name, &github.PullRequestListOptions{State: "all", Sort: "updated", Direction: "desc", ListOptions: o})
+		if resp != nil && slices.ContainsFunc(list, old) {
+			resp.NextPage = 0
+		}
+		return list, resp, err
+	})
+	return mergeRequests(slices.DeleteFunc(all, old), func(a, b *forge.MergeRequest) int { return cmp.Compare(a.Number, b.Number) }), wrap(what, err)
 }
 
 // MergeRequestsOf lists the pull requests that a commit came with, merged ones first.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/xanzy/go-gitlab"
 
@@ -32,6 +33,19 @@ func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository, ta
 	})
 	if err != nil {
 		return nil, wrap("list open merge requests of "+repo.Path, err)
+	}
+	return f.all(ctx, repo, list)
+}
+
+// RecentMergeRequests implements forge.Recent.
+func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, since time.Time) ([]*forge.MergeRequest, error) {
+	o := &gitlab.ListProjectMergeRequestsOptions{UpdatedAfter: &since, OrderBy: new("created_at"), Sort: new("asc")}
+	list, err := pages(func(p gitlab.ListOptions) ([]*gitlab.MergeRequest, *gitlab.Response, error) {
+		o.ListOptions = p
+		return f.client.MergeRequests.ListProjectMergeRequests(repo.Path, o, with(ctx))
+	})
+	if err != nil {
+		return nil, wrap("list recent merge requests of "+repo.Path, err)
 	}
 	return f.all(ctx, repo, list)
 }

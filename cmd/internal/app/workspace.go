@@ -233,16 +233,36 @@ func (w *workspace) Running(ctx context.Context, tree gitstore.Hash) ([]hydrate.
 	return w.Session.Running(ctx, tree)
 }
 
+// Missed implements bot.Workspace.
+func (w *workspace) Missed(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
+	if err := w.pushing(ctx, tip.Tree); err != nil {
+		return nil, err
+	}
+	return w.Session.Missed(ctx, tip, most)
+}
+
 // DropPreview implements bot.Workspace.
 func (w *workspace) DropPreview(ctx context.Context, branch string) error {
+	if err := w.pushingTip(ctx); err != nil {
+		return err
+	}
+	return w.Session.DropPreview(ctx, branch)
+}
+
+// Previews implements bot.Workspace.
+func (w *workspace) Previews(ctx context.Context, prefix string) ([]string, error) {
+	if err := w.pushingTip(ctx); err != nil {
+		return nil, err
+	}
+	return w.Session.Previews(ctx, prefix)
+}
+
+func (w *workspace) pushingTip(ctx context.Context) error {
 	tip, err := w.Revision(ctx, "HEAD")
 	if err != nil {
 		return err
 	}
-	if err := w.pushing(ctx, tip.Tree); err != nil {
-		return err
-	}
-	return w.Session.DropPreview(ctx, branch)
+	return w.pushing(ctx, tip.Tree)
 }
 
 // Answer implements bot.Workspace.

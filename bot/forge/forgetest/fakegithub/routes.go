@@ -171,8 +171,12 @@ func listPulls(c *call) answer {
 	if state == "" {
 		state = "open"
 	}
+	pulls := slices.Clone(c.repo.pulls)
+	if q.Get("sort") == "updated" {
+		slices.SortStableFunc(pulls, func(a, b *pull) int { return a.updated.Compare(b.updated) })
+	}
 	var all []fields
-	for _, p := range c.repo.pulls {
+	for _, p := range pulls {
 		if state != "all" && (state == "closed") != p.closed || q.Get("base") != "" && q.Get("base") != p.baseRef {
 			continue
 		}

@@ -59,7 +59,7 @@ func documentation() []documented {
 		{"GET", `projects`, append([]string{"archived", "membership", "simple", "min_access_level", "order_by", "sort"}, paged...), true, map[string]string{"id": "number", "path_with_namespace": "string", "default_branch": "string", "web_url": "string"}, docs + "projects/"},
 		{"GET", `projects/` + one, nil, false, map[string]string{"id": "number", "path_with_namespace": "string", "visibility": "string", "default_branch": "string", "web_url": "string"}, docs + "projects/"},
 		{"GET", `projects/` + one + `/members/all/\d+`, nil, false, member, docs + "project_members/"},
-		{"GET", m, append([]string{"state", "order_by", "sort", "target_branch", "source_branch"}, paged...), true, mr, docs + "merge_requests/"},
+		{"GET", m, append([]string{"state", "order_by", "sort", "target_branch", "source_branch", "updated_after"}, paged...), true, mr, docs + "merge_requests/"},
 		{"POST", m, []string{"source_branch", "target_branch", "title", "description", "labels"}, false, mr, docs + "merge_requests/"},
 		{"GET", m + `/\d+`, nil, false, mr, docs + "merge_requests/"},
 		{"PUT", m + `/\d+`, []string{"title", "description", "state_event", "target_branch"}, false, mr, docs + "merge_requests/"},

@@ -211,7 +211,7 @@ func (s *Server) Say(path string, iid int, login, body string) int {
 func (s *Server) say(p *project, m *mergeRequest, who *user, body string) *note {
 	now := s.now()
 	n := &note{id: s.id(), author: who, body: body, created: now, updated: now}
-	m.notes = append(m.notes, n)
+	m.notes, m.updated = append(m.notes, n), now
 	s.emit("Note Hook", fields{
 		"object_kind": "note", "event_type": "note", "user": s.userFields(who, false), "project_id": p.id, "project": s.projectEvent(p),
 		"object_attributes": fields{

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const maxNote = 1_000_000
@@ -159,6 +160,9 @@ func (c *call) listMergeRequests(p *project) answer {
 			continue
 		}
 		if target := c.query.Get("target_branch"); target != "" && target != m.target {
+			continue
+		}
+		if after, err := time.Parse(time.RFC3339, c.query.Get("updated_after")); err == nil && m.updated.Before(after) {
 			continue
 		}
 		list = append(list, c.s.mrFields(p, m, false))

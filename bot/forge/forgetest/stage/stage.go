@@ -269,14 +269,13 @@ func (s *Stage) Shut(number int) error {
 	return nil
 }
 
-// Say comments.
-func (s *Stage) Say(number int, login, text string) error {
+// Say comments, and gives the comment's id.
+func (s *Stage) Say(number int, login, text string) (int64, error) {
 	if s.hub != nil {
-		_, err := s.hub.CommentPR(Repository, number, login, text)
-		return err
+		c, err := s.hub.CommentPR(Repository, number, login, text)
+		return c.ID, err
 	}
-	s.lab.Say(Repository, number, login, text)
-	return nil
+	return int64(s.lab.Say(Repository, number, login, text)), nil
 }
 
 // Comments are those of the bot, oldest first.
