@@ -66,6 +66,8 @@ type Workspace interface { //nolint:interfacebloat // one repository, all that i
 	Revision(ctx context.Context, rev string) (gitstore.Commit, error)
 	MergeBase(ctx context.Context, a, b gitstore.Commit) (gitstore.Commit, error)
 	Fleet(ctx context.Context, tree gitstore.Hash) (*fleet.Fleet, fleet.Problems, error)
+	// Readable is the newest commit up to this one whose fleet can be read.
+	Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error)
 	// Review compares and judges by the policy of a tree. Nothing is fetched with credentials for an untrusted change.
 	Review(ctx context.Context, r ReviewRequest) (*report.Review, *hydrate.PreviewResult, error)
 	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)

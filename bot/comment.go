@@ -28,6 +28,7 @@ type Order struct {
 	ID    string // of the comment and the line, so that it may come twice
 	By    Person
 	Trunk gitstore.Commit // whose sluice.yaml says who may
+	Said  time.Time       // when the comment was written: what came later was not meant
 	MR    *forge.MergeRequest
 }
 
@@ -145,7 +146,7 @@ func (j *job) carryOut(ctx context.Context, mr *forge.MergeRequest, c *forge.Com
 		return nil, false, err
 	}
 	for i, one := range commands {
-		outcome, err := j.one(ctx, mr, Order{Command: one, ID: fmt.Sprintf("%s/%d/%d/%d", j.place, mr.Number, c.ID, i), By: by, MR: mr}, c.Created)
+		outcome, err := j.one(ctx, mr, Order{Command: one, ID: fmt.Sprintf("%s/%d/%d/%d", j.place, mr.Number, c.ID, i), By: by, MR: mr, Said: c.Created}, c.Created)
 		switch {
 		case errors.Is(err, ErrRefused):
 			refused = true

@@ -102,7 +102,7 @@ func (j *job) hydrated(ctx context.Context, c gitstore.Commit) (*hydrate.Result,
 }
 
 // trunkTip is the trunk's commit and its fleet; ErrNoFleet if there is none. A commit whose fleet cannot be read gets a red status,
-// and no error: only a new commit helps.
+// and what stands for it is the last one before it whose fleet could be: a mistake on the trunk stops no promotion and no rollback.
 func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, error) {
 	tip, err := j.space.Revision(ctx, "HEAD")
 	if err != nil {
@@ -113,10 +113,24 @@ func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, erro
 		if trunk, err := j.space.Revision(ctx, "refs/heads/"+f.Spec.Trunk); err == nil && trunk.Hash != tip.Hash {
 			tip = trunk
 			f, _, err = j.space.Fleet(ctx, tip.Tree)
-			return tip, f, j.brokenFleet(ctx, tip, err)
+			return j.readable(ctx, tip, f, err)
 		}
 	}
-	return tip, f, j.brokenFleet(ctx, tip, err)
+	return j.readable(ctx, tip, f, err)
+}
+
+func (j *job) readable(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, err error) (gitstore.Commit, *fleet.Fleet, error) {
+	if err == nil {
+		return tip, f, nil
+	}
+	if err := j.brokenFleet(ctx, tip, err); err != nil {
+		return tip, nil, err
+	}
+	good, f, err := j.space.Readable(ctx, tip)
+	if _, broken := errors.AsType[fleet.Problems](err); broken {
+		return tip, nil, nil // there is none: only a new commit helps
+	}
+	return good, f, err
 }
 
 func (j *job) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) error {

@@ -18,6 +18,8 @@ type CompareRequest struct {
 	Base         gitstore.Commit // zero: Environments' branches, or nothing
 	Head         gitstore.Commit
 	Environments []string // without Base, which ones; with it, none means all
+	Apps         []string // none means all
+	Without      []string // apps that are left out
 	Against      Against
 	Key          []byte // of the masks' fingerprints
 	Preview      *Preview
@@ -201,6 +203,16 @@ func (c *comparison) state(ctx context.Context, environment string) (*state, err
 
 // candidates finds the targets that may differ.
 func (c *comparison) candidates(ctx context.Context) error {
+	if err := c.reachable(ctx); err != nil {
+		return err
+	}
+	c.list = slices.DeleteFunc(c.list, func(one *candidate) bool {
+		return len(c.request.Apps) > 0 && !slices.Contains(c.request.Apps, one.app) || slices.Contains(c.request.Without, one.app)
+	})
+	return nil
+}
+
+func (c *comparison) reachable(ctx context.Context) error {
 	if c.request.Against == AgainstCommit {
 		affected, err := c.h.affected(ctx, c.request.Base.Tree, c.request.Head.Tree, c.views[1])
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -88,6 +89,32 @@ func (h *Hydrator) Fleet(ctx context.Context, tree gitstore.Hash) (*fleet.Fleet,
 		return nil, nil, err
 	}
 	return v.fleet, v.problems, nil
+}
+
+// Readable is the newest commit on a commit's line of first parents whose fleet can be read, the commit itself if its own can. So a
+// mistake on the trunk stops no rollback: rights and gates are those of the last fleet that was one. The error is the
+// commit's own if none is found in its last hundred.
+func (h *Hydrator) Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error) {
+	const most = 100
+	at := tip
+	var first error
+	for range most {
+		v, err := h.open(ctx, at.Tree)
+		if err == nil {
+			return at, v.fleet, nil
+		}
+		problems, broken := errors.AsType[fleet.Problems](err)
+		if first == nil {
+			first = err
+		}
+		if !broken || problems.Absent() || len(at.Parents) == 0 {
+			return tip, nil, first
+		}
+		if at, err = h.store.Commit(ctx, at.Parents[0]); err != nil {
+			return tip, nil, first
+		}
+	}
+	return tip, nil, first
 }
 
 // digest is a target's input digest.

@@ -1,13 +1,11 @@
 package hydrate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -32,15 +30,24 @@ type Outside interface { //nolint:interfacebloat // one world outside, asked by 
 	Statuses(ctx context.Context, commit string) ([]promote.Status, error)
 	// Facts answers an environment's checks.
 	Facts(ctx context.Context, environment fleet.Environment, now time.Time) []promote.Fact
-	// Policy judges what an environment would be: its verdict and why.
-	Policy(ctx context.Context, environment string, source gitstore.Commit) (promote.State, string)
-	// Authors are the people behind source commits, by their names on the forge and in Git.
-	Authors(ctx context.Context, commits []gitstore.Commit) []string
+	// Policy judges what a part of a promotion would make of an environment: its verdict and why.
+	Policy(ctx context.Context, part Part) (promote.State, string)
+	// Authors are the people behind source commits, by their names on the forge. An error is one that leaves somebody out.
+	Authors(ctx context.Context, commits []gitstore.Commit) ([]string, error)
 	// Request is the open merge request from one branch to another; nil if there is none, or no forge.
 	Request(ctx context.Context, from, to string) (*OpenRequest, error)
 	// Open opens it or brings its text up to date; Close closes it. ErrNoForge where there is none.
 	Open(ctx context.Context, r OpenRequest) error
 	Close(ctx context.Context, r OpenRequest, why string) error
+}
+
+// Part is what a promotion takes from one source commit.
+type Part struct {
+	Environment string
+	Base        gitstore.Hash // tip of the environment branch that it would change
+	Source      gitstore.Commit
+	Apps        []string // none means all
+	Without     []string // but for these, which come from other commits
 }
 
 // ErrNoForge is a merge request that is needed where there is no forge.
@@ -64,6 +71,9 @@ type PromoteRequest struct {
 	Outside      Outside
 	DryRun       bool // decide, and do nothing
 	PerPush      int
+	MaxDeletions int  // objects that may go from one environment; 0: what the fleet says
+	Recreate     bool // make branches again that somebody deleted
+	Overwrite    bool // put what is promoted on top of commits that Sluice did not make
 }
 
 // Command is what somebody asks for in an environment.
@@ -73,8 +83,9 @@ type Command struct {
 	From        string // of promote: the environment to take from
 	Revision    string // of promote: a source commit; of rollback: what to go back to
 	Person      promote.Person
-	Verb        string // the right that it needs
-	CLI         bool   // given on a command line: rights are the repository's own
+	Verb        string    // the right that it needs
+	CLI         bool      // given on a command line: rights are the repository's own
+	Said        time.Time // when somebody wrote it; zero for now. What came after that was not meant
 }
 
 // EnvironmentStatus is where an environment stands.
@@ -99,7 +110,7 @@ func (h *Hydrator) Promote(ctx context.Context, r PromoteRequest) ([]Environment
 	if err != nil {
 		return nil, err
 	}
-	p := &promotion{h: h, r: r, view: v, records: map[string]promote.Record{}, states: map[string]*state{}, statuses: map[string][]promote.Status{}, composed: map[string]*composed{}}
+	p := &promotion{h: h, r: r, view: v, records: map[string]promote.Record{}, broken: map[string]error{}, states: map[string]*state{}, statuses: map[string][]promote.Status{}, composed: map[string]*composed{}, foreign: map[string]string{}}
 	defer p.close()
 	if err := p.read(ctx); err != nil {
 		return nil, err
@@ -130,13 +141,15 @@ type promotion struct {
 	view     *view
 	refs     map[string]gitstore.Hash
 	records  map[string]promote.Record
-	stateTip gitstore.Commit // of the branch of records
+	broken   map[string]error // records that cannot be read
+	stateTip gitstore.Commit  // of the branch of records
 	states   map[string]*state
 	trunk    promote.Trunk
 	commits  map[string]gitstore.Commit // of the trunk
 	statuses map[string][]promote.Status
 	composed map[string]*composed
-	all      bool // render everything, and take nothing from branches
+	foreign  map[string]string // clusters whose branches are not ours to move, and why
+	all      bool              // render everything, and take nothing from branches
 }
 
 // read lists the branches, and reads what they hold.
@@ -190,18 +203,22 @@ func (p *promotion) readRecords(ctx context.Context) error {
 		}
 		record, err := promote.DecodeRecord(e.Name, data)
 		if err != nil {
-			return err
+			p.broken[e.Name] = err // it stops this environment, and no other
+			record = promote.NewRecord(e.Name)
 		}
 		p.records[e.Name] = record
 	}
 	return nil
 }
 
-const maxTrunk = 5_000 // commits that are looked at
+const (
+	maxTrunk    = 5_000 // commits that are looked at
+	enoughTrunk = 500   // where what runs is not on it: who goes on from there brings all of them
+)
 
-// readTrunk walks the trunk back to the oldest commit that an environment runs or a record names.
-func (p *promotion) readTrunk(ctx context.Context) error {
-	needed := map[string]bool{}
+// needed are the trunk's commits that environments run or records name. rewritten says that some of them are not on it.
+func (p *promotion) needed(ctx context.Context) (needed map[string]bool, rewritten bool, err error) {
+	needed = map[string]bool{}
 	for name, st := range p.states {
 		for _, c := range commitsOf(sourceOf(st)) {
 			needed[c] = true
@@ -215,20 +232,30 @@ func (p *promotion) readTrunk(ctx context.Context) error {
 	for c := range needed {
 		if hash, err := gitstore.ParseHash(c); err == nil { // brings the history that is needed
 			if ok, err := p.h.store.IsAncestor(ctx, hash, p.r.Trunk.Hash); err != nil && !errors.Is(err, gitstore.ErrShallow) && !errors.Is(err, gitstore.ErrNotFound) {
-				return err
+				return nil, false, err
 			} else if !ok {
 				delete(needed, c) // it is not on the trunk, and its environment is told so
+				rewritten = true
 			}
 		}
 	}
+	return needed, rewritten, nil
+}
+
+// readTrunk walks the trunk back to the oldest commit that an environment runs or a record names.
+func (p *promotion) readTrunk(ctx context.Context) error {
+	needed, rewritten, err := p.needed(ctx)
+	if err != nil {
+		return err
+	}
 	p.commits = map[string]gitstore.Commit{}
 	at := p.r.Trunk
-	for range maxTrunk {
+	for i := range maxTrunk {
 		id := at.Hash.String()
 		p.trunk = append(p.trunk, id)
 		p.commits[id] = at
 		delete(needed, id)
-		if len(needed) == 0 || len(at.Parents) == 0 {
+		if len(needed) == 0 && (!rewritten || i > enoughTrunk) || len(at.Parents) == 0 {
 			break
 		}
 		next, err := p.h.store.Commit(ctx, at.Parents[0])
@@ -240,6 +267,42 @@ func (p *promotion) readTrunk(ctx context.Context) error {
 		at = next
 	}
 	slices.Reverse(p.trunk)
+	return p.aside(ctx, needed)
+}
+
+// aside puts commits into the trunk that an environment runs and that its first parents miss: the old tip, after somebody merged it
+// into work of their own and pushed that. Each comes right before the first commit that has it.
+func (p *promotion) aside(ctx context.Context, needed map[string]bool) error {
+	for _, c := range slices.Sorted(maps.Keys(needed)) {
+		hash, err := gitstore.ParseHash(c)
+		if err != nil {
+			continue
+		}
+		commit, err := p.h.store.Commit(ctx, hash)
+		if err != nil {
+			continue // it is not known, and its environment is told so
+		}
+		at, found := 0, errors.New("not looked for yet")
+		low, high := 0, len(p.trunk)-1
+		for low <= high {
+			at = (low + high) / 2
+			tip := p.commits[p.trunk[at]]
+			has, err := p.h.store.IsAncestor(ctx, hash, tip.Hash)
+			if err != nil && !errors.Is(err, gitstore.ErrShallow) && !errors.Is(err, gitstore.ErrNotFound) {
+				return err
+			}
+			if has {
+				found, high = nil, at-1
+			} else {
+				low = at + 1
+			}
+		}
+		if found != nil {
+			continue
+		}
+		p.commits[c] = commit
+		p.trunk = slices.Insert(p.trunk, low, c)
+	}
 	return nil
 }
 
@@ -260,6 +323,9 @@ func sourceOf(st *state) promote.Source {
 
 // environment looks at one environment.
 func (p *promotion) environment(ctx context.Context, e fleet.Environment) (*EnvironmentStatus, error) {
+	if err := p.broken[e.Name]; err != nil {
+		return nil, err
+	}
 	st := p.states[e.Name]
 	out := &EnvironmentStatus{Environment: e.Name, Branch: st.branch, Tip: hashText(st.tip.Hash), Source: sourceOf(st), Foreign: st.foreign}
 	out.Behind = p.behind(out.Source)
@@ -310,6 +376,12 @@ func (p *promotion) situation(ctx context.Context, e fleet.Environment) (promote
 	st := p.states[e.Name]
 	s := promote.Situation{Environment: e, Trunk: p.trunk, Record: p.records[e.Name], Now: p.r.Now}
 	s.Running = promote.Running{Source: sourceOf(st), Commit: hashText(st.tip.Hash), Foreign: st.foreign}
+	switch {
+	case p.r.Overwrite || st.foreign != "" && s.Record.Knows(st.tip.Tree.String()): // the forge squashed our own request
+		s.Running.Foreign = ""
+	case !st.exists() && len(s.Record.Ran) > 0 && !p.r.Recreate:
+		s.Running.Foreign = fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to make it again", st.branch)
+	}
 	if st.exists() {
 		s.Running.Tree = st.tip.Tree.String()
 		s.Running.Overtakes = trailer(st.tip.Message, TrailerNow) != ""
@@ -319,13 +391,22 @@ func (p *promotion) situation(ctx context.Context, e fleet.Environment) (promote
 	if s.Clusters, err = p.clusters(ctx, e.Name); err != nil {
 		return s, err
 	}
+	p.guard(&s)
 	for _, name := range e.After {
 		earlier := promote.Earlier{Name: name, Source: sourceOf(p.states[name])}
-		if b := p.states[name]; b.exists() {
-			earlier.Since = b.tip.Committer.When
+		if b, before := p.states[name], p.view.fleet; b.exists() {
+			if x, ok := before.Environment(name); ok && len(x.After) > 0 { // commits of one that follows the trunk have the source's dates
+				earlier.Since = b.tip.Committer.When
+			}
 		}
 		if earlier.Clusters, err = p.clusters(ctx, name); err != nil {
 			return s, err
+		}
+		for i := range earlier.Clusters {
+			target := earlier.Clusters[i].Name
+			if slices.ContainsFunc(p.records[name].Freezes, func(f promote.Freeze) bool { return f.Target == target && f.Holds(p.r.Now) }) {
+				earlier.Clusters[i].State = "frozen"
+			}
 		}
 		earlier.Complete = !slices.ContainsFunc(earlier.Clusters, func(c promote.ClusterState) bool {
 			return c.Tree != c.Want && c.Want != "" && c.State != "frozen" && c.State != "retired"
@@ -346,10 +427,36 @@ func (p *promotion) clusters(ctx context.Context, environment string) ([]promote
 				return nil, err
 			}
 			one.Tree = commit.Tree.String()
+			if trailer(commit.Message, TrailerEnvironment) == "" && !p.r.Overwrite {
+				one.Foreign = fmt.Sprintf("%s has the commit %s by %s that Sluice did not make: bring it into the source, or promote with --overwrite-foreign on the command line",
+					f.ClusterBranch(c), tip.Short(), commit.Author.Name)
+			}
 		}
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// guard finds cluster branches that somebody deleted: those that were there at an earlier look.
+func (p *promotion) guard(s *promote.Situation) {
+	var there []string
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		switch was := slices.Contains(s.Record.Branches, c.Name); {
+		case c.State == "retired":
+			continue
+		case c.Tree == "" && was && !p.r.Recreate:
+			c.Foreign = fmt.Sprintf("somebody deleted the branch of %s: promote with --recreate on the command line to make it again, or retire the cluster", c.Name)
+			there = append(there, c.Name)
+		case c.Tree != "":
+			there = append(there, c.Name)
+		}
+	}
+	slices.Sort(there)
+	s.Record.Branches = there
+	for _, c := range s.Clusters {
+		p.foreign[c.Name] = c.Foreign
+	}
 }
 
 // look asks for what only matters when something is to be promoted: statuses, checks, the candidate, its policy.
@@ -424,159 +531,4 @@ func (p *promotion) ask(ctx context.Context, environment string, clusters []prom
 		}
 		clusters[i].Statuses = list
 	}
-}
-
-// commands applies what people ask for, and says whether that changed anything.
-func (p *promotion) commands(ctx context.Context, e fleet.Environment, s *promote.Situation, out *EnvironmentStatus) (bool, error) {
-	changed := false
-	for _, c := range p.r.Commands {
-		if c.Environment != e.Name {
-			continue
-		}
-		if !c.CLI {
-			if ok, why := promote.Allowed(e, c.Verb, c.Person); !ok {
-				out.Refused = append(out.Refused, why)
-				continue
-			}
-			if c.Now {
-				if ok, why := promote.Allowed(e, "now", c.Person); !ok {
-					out.Refused = append(out.Refused, why)
-					continue
-				}
-			}
-		}
-		next, err := p.apply(ctx, e, c, s)
-		if err == nil {
-			s.Record, changed = next, true
-			continue
-		}
-		if ctx.Err() != nil {
-			return false, ctx.Err()
-		}
-		out.Refused = append(out.Refused, err.Error())
-	}
-	return changed, nil
-}
-
-// apply is the record after a command.
-func (p *promotion) apply(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation) (promote.Record, error) {
-	event, err := p.event(ctx, e, c, s)
-	if err != nil {
-		return s.Record, err
-	}
-	return promote.Apply(s.Record, event)
-}
-
-// event makes a command complete: it binds it to commits and trees.
-func (p *promotion) event(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation) (promote.Event, error) {
-	event := c.Event
-	event.By = cmp.Or(event.By, c.Person.User)
-	event.Teams = c.Person.Teams
-	if event.At.IsZero() {
-		event.At = p.r.Now
-	}
-	switch event.Kind {
-	case promote.EventPromote:
-		source, err := p.promoted(c, s)
-		event.Source = source
-		return event, err
-	case promote.EventApprove:
-		next, err := promote.Next(*s)
-		if err != nil {
-			return event, err
-		}
-		if next == nil {
-			return event, fmt.Errorf("there is nothing to approve in %s", e.Name)
-		}
-		candidate, err := p.candidate(ctx, e.Name, next.Source)
-		if err != nil {
-			return event, err
-		}
-		event.Tree = candidate.Tree
-	case promote.EventRollback:
-		to, err := p.earlier(ctx, e.Name, c.Revision)
-		if err != nil {
-			return event, err
-		}
-		event.To, event.Source = *to, s.Running.Source
-	}
-	return event, nil
-}
-
-// promoted finds the source that a promotion is about.
-func (p *promotion) promoted(c Command, s *promote.Situation) (promote.Source, error) {
-	switch {
-	case c.Revision != "":
-		for _, commit := range slices.Backward(p.trunk) {
-			if strings.HasPrefix(commit, c.Revision) && len(c.Revision) >= 7 {
-				return promote.Source{Commit: commit}, nil
-			}
-		}
-		return promote.Source{}, fmt.Errorf("%s is no commit of the trunk that an environment before could run: give at least seven digits of its id", c.Revision)
-	case c.From != "":
-		for _, b := range s.Before {
-			if b.Name == c.From {
-				return b.Source, nil
-			}
-		}
-		return promote.Source{}, fmt.Errorf("%s does not come before %s: spec.environments says what does", c.From, c.Environment)
-	}
-	latest := promote.Latest(p.trunk, s.Before)
-	if latest.Empty() {
-		return latest, errors.New("the environments before run nothing yet")
-	}
-	return latest, nil
-}
-
-const maxHistory = 1_000
-
-// earlier finds a state that the environment had: the last one with another tree than now, or the one of a source commit.
-func (p *promotion) earlier(ctx context.Context, environment, revision string) (*promote.Ran, error) {
-	entries, err := p.h.history(ctx, p.states[environment].tip, maxHistory)
-	if err != nil {
-		return nil, err
-	}
-	now := p.states[environment].tip.Tree
-	for _, e := range entries {
-		if e.Tree == now {
-			continue
-		}
-		if revision == "" || strings.HasPrefix(e.Source.Commit, revision) || strings.HasPrefix(e.Commit.String(), revision) {
-			st, err := p.stateOf(ctx, environment, e.Tree.String())
-			if err != nil {
-				return nil, err
-			}
-			st.tip.Hash = e.Commit // it is there
-			return &promote.Ran{Source: sourceOf(st), Tree: e.Tree.String(), At: e.At}, nil
-		}
-	}
-	if revision == "" {
-		return nil, errors.New("there is no earlier state")
-	}
-	return nil, fmt.Errorf("%s never ran %s: `sluice history %s` shows what it ran", environment, revision, environment)
-}
-
-// Aim points a freeze or its end at an environment or a cluster. until is a time or a span, as in commands; "" is without end.
-func (c *Command) Aim(f *fleet.Fleet, target, until string, now time.Time) error {
-	if _, ok := f.Environment(target); ok {
-		c.Environment = target
-	} else if cluster, ok := f.Cluster(target); ok {
-		c.Environment, c.Target = cluster.Environment, cluster.Name
-	} else {
-		return fmt.Errorf("%q is neither an environment nor a cluster", target)
-	}
-	if until == "" {
-		return nil
-	}
-	if d, err := time.ParseDuration(until); err == nil && d > 0 {
-		c.Until = now.Add(d)
-		return nil
-	}
-	for _, form := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(form, until); err == nil {
-			c.Until = t
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is no time: write one such as 2026-12-24T18:00:00Z, 2026-12-24 or 4h", until)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,70 +14,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
-
-// candidate renders a source for an environment on top of what its branch holds now.
-func (p *promotion) candidate(ctx context.Context, environment string, source promote.Source) (*promote.Candidate, error) {
-	tree, failure, _, err := p.once(ctx, environment, source)
-	if err != nil {
-		return nil, err
-	}
-	st := p.states[environment]
-	out := &promote.Candidate{Source: source, Tree: hashText(tree), Base: hashText(st.tip.Hash), Policy: promote.Green}
-	if failure != "" {
-		out.Tree, out.Policy, out.Reason = "", promote.Red, failure
-		return out, nil
-	}
-	brought := p.brought(sourceOf(st), source)
-	for _, c := range brought {
-		names, err := p.authors(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		out.Authors = append(out.Authors, names...)
-	}
-	if p.r.Outside != nil {
-		out.Authors = append(out.Authors, p.r.Outside.Authors(ctx, brought)...)
-		if c, ok := p.commits[source.Commit]; ok {
-			out.Policy, out.Reason = p.r.Outside.Policy(ctx, environment, c)
-		}
-	}
-	return out, nil
-}
-
-// authors are those whose change a commit of the trunk is: its own author, or those of the commits that a merge brought. Whoever
-// merged has changed nothing, and may be who approves.
-func (p *promotion) authors(ctx context.Context, c gitstore.Commit) ([]string, error) {
-	if len(c.Parents) < 2 {
-		return []string{c.Author.Email, c.Author.Name}, nil
-	}
-	const most = 250
-	var out []string
-	seen := map[gitstore.Hash]bool{}
-	for todo := slices.Clone(c.Parents[1:]); len(todo) > 0 && len(seen) < most; todo = todo[1:] {
-		if seen[todo[0]] {
-			continue
-		}
-		seen[todo[0]] = true
-		known, err := p.h.store.IsAncestor(ctx, todo[0], c.Parents[0])
-		if err != nil && !errors.Is(err, gitstore.ErrShallow) && !errors.Is(err, gitstore.ErrNotFound) {
-			return nil, err
-		} else if known {
-			continue
-		}
-		one, err := p.h.store.Commit(ctx, todo[0])
-		if errors.Is(err, gitstore.ErrShallow) || errors.Is(err, gitstore.ErrNotFound) {
-			out = append(out, c.Author.Email, c.Author.Name) // what it brought is not here: be careful
-			continue
-		} else if err != nil {
-			return nil, err
-		}
-		if len(one.Parents) < 2 {
-			out = append(out, one.Author.Email, one.Author.Name)
-		}
-		todo = append(todo, one.Parents...)
-	}
-	return out, nil
-}
 
 // composed is a tree with the writer that has its new objects.
 type composed struct {
@@ -110,24 +45,6 @@ func (p *promotion) close() {
 	for _, c := range p.composed {
 		_ = c.w.Close()
 	}
-}
-
-// brought are the trunk's commits that a source has and another has not.
-func (p *promotion) brought(from, to promote.Source) []gitstore.Commit {
-	begin, end := -1, -1
-	for i, c := range p.trunk {
-		if c == from.Commit {
-			begin = i
-		}
-		if slices.Contains(commitsOf(to), c) {
-			end = max(end, i)
-		}
-	}
-	var out []gitstore.Commit
-	for i := begin + 1; i <= end; i++ {
-		out = append(out, p.commits[p.trunk[i]])
-	}
-	return out
 }
 
 // compose makes an environment's tree of a source: what has its commit rendered from that, what has another one from there, and what
@@ -471,7 +388,7 @@ func (p *promotion) moveEnvironment(ctx context.Context, e fleet.Environment, a 
 	}
 	st := p.states[e.Name]
 	subject := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
-	hash, err := p.commit(w, tree, st.tip.Hash, p.commits[a.Source.Commit], message{subject, p.bringing(st, a.Source), p.trailers(e, a)})
+	hash, err := p.commit(w, tree, st.tip.Hash, p.author(ctx, a.Source.Commit), message{subject, p.bringing(st, a.Source), p.trailers(e, a)})
 	if err != nil {
 		return err
 	}
@@ -510,7 +427,7 @@ func (p *promotion) moveWave(ctx context.Context, e fleet.Environment, a promote
 		return err
 	}
 	defer func() { _ = w.Close() }()
-	moves, err := p.clusterMoves(e, a, st.clusters, w)
+	moves, err := p.clusterMoves(ctx, e, a, moving{st.clusters, w}, out)
 	if err != nil {
 		return err
 	}
@@ -521,15 +438,40 @@ func (p *promotion) moveWave(ctx context.Context, e fleet.Environment, a promote
 	return nil
 }
 
-func (p *promotion) clusterMoves(e fleet.Environment, a promote.Action, trees map[string]gitstore.Hash, w *gitstore.Writer) ([]gitstore.Move, error) {
+// moving are the trees that cluster branches get, and where their commits are written.
+type moving struct {
+	trees map[string]gitstore.Hash
+	w     *gitstore.Writer
+}
+
+// author is the commit whose author a rendered commit has: the source, or the trunk's tip if that is not known here.
+func (p *promotion) author(ctx context.Context, source string) gitstore.Commit {
+	if c, ok := p.commits[source]; ok {
+		return c
+	}
+	if hash, err := gitstore.ParseHash(source); err == nil {
+		if c, err := p.h.store.Commit(ctx, hash); err == nil {
+			return c
+		}
+	}
+	return p.r.Trunk
+}
+
+func (p *promotion) clusterMoves(ctx context.Context, e fleet.Environment, a promote.Action, to moving, out *EnvironmentStatus) ([]gitstore.Move, error) {
+	trees, w := to.trees, to.w
 	source := a.Source
 	if source.Empty() {
 		source = sourceOf(p.states[e.Name])
 	}
+	author := p.author(ctx, source.Commit)
 	var moves []gitstore.Move
 	for _, name := range a.Clusters {
 		c, ok := p.view.fleet.Cluster(name)
 		if !ok || trees[name].IsZero() {
+			continue
+		}
+		if why := p.foreign[name]; why != "" {
+			out.Done = append(out.Done, "left as it is: "+why)
 			continue
 		}
 		branch := p.view.fleet.ClusterBranch(c)
@@ -537,7 +479,7 @@ func (p *promotion) clusterMoves(e fleet.Environment, a promote.Action, trees ma
 		if a.Wave != "" {
 			trailers = append(trailers, gitstore.Trailer{Key: TrailerWave, Value: a.Wave})
 		}
-		hash, err := p.commit(w, trees[name], p.refs[branch], p.commits[source.Commit], message{fmt.Sprintf("%s on %s", source, name), "", trailers})
+		hash, err := p.commit(w, trees[name], p.refs[branch], author, message{fmt.Sprintf("%s on %s", source, name), "", trailers})
 		if err != nil {
 			return nil, err
 		}
@@ -557,7 +499,7 @@ func (p *promotion) request(ctx context.Context, e fleet.Environment, a promote.
 	}
 	st := p.states[e.Name]
 	title := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
-	hash, err := p.commit(w, tree, st.tip.Hash, p.commits[a.Source.Commit], message{title, p.bringing(st, a.Source), p.trailers(e, a)})
+	hash, err := p.commit(w, tree, st.tip.Hash, p.author(ctx, a.Source.Commit), message{title, p.bringing(st, a.Source), p.trailers(e, a)})
 	if err != nil {
 		return err
 	}

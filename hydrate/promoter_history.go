@@ -3,6 +3,7 @@ package hydrate
 import (
 	"context"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
@@ -57,7 +58,13 @@ func (h *Hydrator) history(ctx context.Context, tip gitstore.Commit, most int) (
 		}
 		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name, Trailers: gitstore.Trailers(at.Message)}
 		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
-		entry.Source.Commit = trailer(at.Message, TrailerSource)
+		var made record // of a merge by the forge, the tree alone tells what it is
+		if err := readYAML(h.store.Snapshot(ctx, at.Tree), path.Join(recordDir, environmentFile), &made); err == nil {
+			entry.Source = promote.Source{Commit: made.Source, Apps: made.Apps}
+		}
+		if entry.Source.Commit == "" {
+			entry.Source.Commit = trailer(at.Message, TrailerSource)
+		}
 		out = append(out, entry)
 		if len(at.Parents) == 0 {
 			return out, nil

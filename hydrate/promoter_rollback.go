@@ -44,7 +44,7 @@ func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote
 	if err != nil {
 		return err
 	}
-	moves, err := p.clusterMoves(e, what, after.clusters, w)
+	moves, err := p.clusterMoves(ctx, e, what, moving{after.clusters, w}, out)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	_ "time/tzdata" // a container without zone files must decide as a laptop does
 )
 
 func (l *loader) checkEnvironments() {
@@ -45,7 +46,8 @@ func (l *loader) checkEnvironments() {
 func (l *loader) checkPromotion(e Environment, at []string) {
 	p := e.Promotion
 	at = append(slices.Clone(at), "promotion")
-	l.checkDuration(p.Bake, e.Name, append(at, "bake"))
+	l.checkDuration(p.Bake, e.Name, append(slices.Clone(at), "bake"))
+	l.checkDuration(p.Settle, e.Name, append(slices.Clone(at), "settle"))
 	for i, w := range p.Windows {
 		l.checkWindow(w, append(at, "windows", strconv.Itoa(i)))
 	}
@@ -181,8 +183,8 @@ func (l *loader) checkWindow(w Window, at []string) {
 	if w.From == w.To {
 		l.errorf(l.file, append(slices.Clone(at), "to"), `a whole day is from "00:00" to "24:00"`, "the window closes when it opens")
 	}
-	zone := regexp.MustCompile(`^[A-Za-z]+([-+_/A-Za-z0-9]*[A-Za-z0-9])?$`)
-	if w.TimeZone != "" && !zone.MatchString(w.TimeZone) {
+	// Local would be each machine's own.
+	if _, err := time.LoadLocation(w.TimeZone); err != nil || w.TimeZone == "Local" {
 		l.errorf(l.file, append(slices.Clone(at), "timeZone"), "an IANA name such as Europe/Berlin", "%q is no time zone", w.TimeZone)
 	}
 }

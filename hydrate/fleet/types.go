@@ -86,6 +86,9 @@ type Promotion struct {
 	Waves []Wave `json:"waves,omitempty"`
 	// AvoidTogether are label keys: two clusters with the same value of one of them never move at once.
 	AvoidTogether []string `json:"avoidTogether,omitempty"`
+	// Settle is how long the clusters of one step have moved before the next step of a wave follows, where maxParallel or
+	// avoidTogether make several. Default: 5m without health and checks, else none: then health tells.
+	Settle Duration `json:"settle,omitempty"`
 	// Checks are asked while waves go on; like statuses, they must be green.
 	Checks []Check `json:"checks,omitempty"`
 	// OnFailure is halt or rollback: what to do when health turns red while a promotion goes on. Default: halt.

@@ -8,11 +8,15 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
+// defaultSettle keeps the steps of a wave apart where nobody is asked whether clusters are well.
+const defaultSettle = 5 * time.Minute
+
 // decider holds what one decision looks at over and over.
 type decider struct {
 	s        Situation
 	p        fleet.Promotion
 	bake     time.Duration
+	settle   time.Duration
 	order    order
 	waves    []Wave
 	clusters map[string]ClusterState
@@ -76,6 +80,12 @@ func prepare(s Situation) (*decider, error) {
 	if x.bake, err = duration(x.p.Bake); err != nil {
 		return nil, fmt.Errorf("environment %s: bake: %w", s.Environment.Name, err)
 	}
+	if x.settle, err = duration(x.p.Settle); err != nil {
+		return nil, fmt.Errorf("environment %s: settle: %w", s.Environment.Name, err)
+	}
+	if x.p.Settle == "" && len(x.p.Health.CommitStatuses)+len(x.p.Checks) == 0 {
+		x.settle = defaultSettle
+	}
 	if x.freezes, err = Planned(x.p); err != nil {
 		return nil, fmt.Errorf("environment %s: %w", s.Environment.Name, err)
 	}
@@ -111,6 +121,9 @@ func (x *decider) advance() error {
 	if err != nil || x.rec.Rollback != nil {
 		return err
 	}
+	if h := x.hurry(); h != nil {
+		x.d.Gates = []Gate{x.hurryGate(h)}
+	}
 	want := x.want()
 	x.d.Wants = want
 	if want == nil {
@@ -119,6 +132,9 @@ func (x *decider) advance() error {
 		}
 	} else {
 		x.d.Gates = x.gates(*want)
+		if err := x.offer(*want); err != nil {
+			return err
+		}
 		if x.promote(*want) {
 			return nil // the waves begin anew with it
 		}
@@ -214,6 +230,8 @@ func (x *decider) waitsFor(d Decision) string {
 	switch {
 	case acts:
 		return ""
+	case !Holds(d.Gates) && x.hurry() != nil:
+		return fmt.Sprintf("--now waits for %s", firstClosed(d.Gates))
 	case !Holds(d.WaveGates):
 		return fmt.Sprintf("the clusters of %s wait for %s", name, firstClosed(d.WaveGates))
 	case !Holds(d.Gates):

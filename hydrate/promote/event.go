@@ -29,6 +29,8 @@ const (
 	EventClusters      EventKind = "clusters"      // more clusters of the promotion have moved
 	EventWave          EventKind = "wave"          // all clusters of a wave have moved
 	EventWaveHealthy   EventKind = "waveHealthy"   // and are healthy
+	EventOffered       EventKind = "offered"       // people can agree to something else from now on
+	EventHurry         EventKind = "hurry"         // the promotion under way overtakes its gates
 	EventDone          EventKind = "done"          // the promotion is through
 	EventRequestDone   EventKind = "requestDone"   // what was asked for runs
 	EventFailed        EventKind = "failed"        // health turned red, and the environment halts
@@ -155,9 +157,6 @@ func (r *Record) request(e Event) error {
 	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix is how a failed promotion is mended
 		r.Halt = nil
 	}
-	if p := r.Progress; e.Now && p != nil && p.Done.IsZero() && len(e.Apps) == 0 && p.Source.Equal(e.Source) { // it is on its way: its waves hurry
-		p.Now, p.NowBy, p.NowWhy = true, e.By, e.Reason
-	}
 	return nil
 }
 
@@ -192,8 +191,12 @@ func (r *Record) seen(e Event) error {
 		r.moved(e)
 		return nil
 	}
-	if e.Kind == EventRequestDone {
+	switch e.Kind {
+	case EventRequestDone:
 		r.Request = nil
+		return nil
+	case EventOffered:
+		r.Offered = &Offered{Source: e.Source.tidy(), Tree: e.Tree, At: e.At}
 		return nil
 	}
 	if e.Kind == EventRolledBack {
@@ -216,6 +219,8 @@ func (r *Record) seen(e Event) error {
 			return fmt.Errorf("wave %s has not moved", e.Target)
 		}
 		p.Waves[i].Healthy = e.At
+	case EventHurry:
+		p.Now, p.NowBy, p.NowWhy = true, e.By, e.Reason
 	case EventDone:
 		p.Done = e.At
 	case EventFailed, EventFailedBack:
@@ -242,8 +247,10 @@ func (r *Record) moved(e Event) {
 		done.From = r.Progress.Source // what ran when it was done, not when it was asked for
 		r.Rollback = &done
 	}
+	if r.Progress != nil {
+		r.Approvals = nil // they were for what landed, or are void now
+	}
 	r.Progress = p
-	r.Approvals = nil // they were for what landed, or are void now
 	r.Ran = append(r.Ran, Ran{Source: p.Source, Tree: e.Tree, At: e.At})
 }
 

@@ -29,6 +29,7 @@ const (
 	GatePolicy    = "policy"
 	GateApprovals = "approvals"
 	GateHealth    = "health"
+	GateSettle    = "settle" // the steps of a wave follow each other
 	GateBake      = "bake"
 	GateBefore    = "before/"
 	GateCheck     = "check/"

@@ -52,6 +52,14 @@ func (x *decider) observeMove() error {
 			return err
 		}
 	}
+	if h := x.hurry(); h != nil {
+		if x.hurryGate(h).State != Green {
+			return nil
+		}
+		if err := x.emit(Event{Kind: EventHurry, By: h.By, Reason: h.Reason}); err != nil {
+			return err
+		}
+	}
 	if done {
 		return x.emit(Event{Kind: EventRequestDone})
 	}

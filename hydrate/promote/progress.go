@@ -19,18 +19,23 @@ func (x *decider) progress() (*Action, error) {
 	}
 	defer func() { x.d.Waves = x.waveProgress() }()
 	if p.Rollback {
-		if all := x.behind(p.names(x)); len(all) > 0 {
+		if all := x.movable(x.behind(p.names(x))); len(all) > 0 {
 			return &Action{Kind: MoveWave, Clusters: all, Source: p.Source, Reason: "a rollback moves all at once"}, nil
 		}
 		return nil, nil
 	}
 	for i, w := range x.waves {
-		for _, step := range w.Steps {
+		for j, step := range w.Steps {
 			next := x.behind(step)
 			if len(next) == 0 {
 				continue
 			}
-			x.d.WaveGates = x.waveGates(i)
+			x.d.WaveGates = append(x.waveGates(i), x.settleGate(w, j))
+			if free := x.movable(next); len(free) > 0 {
+				next = free
+			} else { // it stays where it is, and what comes after it waits
+				x.d.WaveGates = append(x.d.WaveGates, Gate{Name: GateBranch, State: Red, Reason: x.clusters[next[0]].Foreign})
+			}
 			if !Holds(x.d.WaveGates) {
 				return nil, nil
 			}
@@ -94,11 +99,44 @@ func (x *decider) waveGates(i int) []Gate {
 	gates := append([]Gate{x.haltGate()}, x.timeGates(p.Now)...)
 	gates = append(gates, x.healthGates()...)
 	for _, w := range x.waves[:i] {
+		if x.idle(w) && !p.Now {
+			return append(gates, Gate{
+				Name: GateBake, State: Waiting, Reason: fmt.Sprintf("wave %s proves nothing: all of its clusters are frozen; unfreeze one, or promote with --now", w.Name),
+			})
+		}
 		if g := x.bakeGate(w); g.State != Green {
 			return append(gates, g)
 		}
 	}
 	return append(gates, Gate{Name: GateBake, State: Green})
+}
+
+// idle says that a wave has something to do and nobody to do it: all of its clusters are frozen, and stay behind.
+func (x *decider) idle(w Wave) bool {
+	names := w.Clusters()
+	return len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !x.frozen(n) || !x.clusters[n].behind() })
+}
+
+// movable are those whose branches are Sluice's to move.
+func (x *decider) movable(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return x.clusters[n].Foreign != "" })
+}
+
+// settleGate keeps the steps of a wave apart. Health does that where somebody is asked for it; without, time must.
+func (x *decider) settleGate(w Wave, step int) Gate {
+	p := x.rec.Progress
+	g := Gate{Name: GateSettle, State: Green}
+	earlier := slices.ContainsFunc(w.Steps[:step], func(s []string) bool {
+		return slices.ContainsFunc(s, func(n string) bool { return slices.Contains(p.Changed, n) })
+	})
+	if !earlier || p.Rollback || p.Now && len(x.p.AvoidTogether) == 0 {
+		return g
+	}
+	if until := p.LastMove.Add(x.settle); x.s.Now.Before(until) {
+		g.State, g.Since, g.Until = Waiting, p.LastMove, until
+		g.Reason = fmt.Sprintf("the clusters that moved last settle until %s", stamp(until))
+	}
+	return g
 }
 
 // healthGates are statuses and checks, of what has moved so far.

@@ -51,7 +51,24 @@ type Record struct {
 	Ran         []Ran             `yaml:"ran,omitempty"` // oldest first
 	Failed      []Failed          `yaml:"failed,omitempty"`
 	Handled     []string          `yaml:"handled,omitempty"` // ids of events, so that one may come twice
+	Offered     *Offered          `yaml:"offered,omitempty"`
+	Branches    []string          `yaml:"branches,omitempty"` // clusters that had a branch at the last look
 }
+
+// Offered is what people were last asked to agree to, and since when.
+type Offered struct {
+	Source Source    `yaml:"source"`
+	Tree   string    `yaml:"tree"`
+	At     time.Time `yaml:"at"`
+}
+
+// Knows says that a tree is what was offered last, or what the environment had at the last look: it is Sluice's, whoever committed it.
+func (r Record) Knows(tree string) bool {
+	return r.Offered.Is(tree) || len(r.Ran) > 0 && r.Ran[len(r.Ran)-1].Tree == tree
+}
+
+// Is says whether a tree is the one that was offered.
+func (o *Offered) Is(tree string) bool { return o != nil && o.Tree == tree }
 
 // Request is a promotion that somebody asked for.
 type Request struct {

@@ -40,6 +40,7 @@ type ClusterState struct {
 	Want     string   // the cluster's subtree of the environment branch; "" if there is none
 	Statuses []Status // on the tip of the cluster branch
 	Lost     bool     // the statuses could not be read
+	Foreign  string   // why the branch is not Sluice's to move; "" if it is
 }
 
 // behind says that the cluster branch is not what the environment branch asks for.
@@ -61,7 +62,10 @@ type Candidate struct {
 	Base    string // the tip of the environment branch that it was made for
 	Policy  State  // red with a reason if rendering or policy refuse it
 	Reason  string
-	Authors []string // of the commits that it brings
+	Blocked string   // why it may not go in though it can be rendered; "" if it may
+	Authors []string // of the commits that it brings; told where somebody else must agree
+	// AuthorsUnknown is why Authors may lack somebody.
+	AuthorsUnknown string
 }
 
 // MergeRequest is the open one for a promotion.

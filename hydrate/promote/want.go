@@ -55,12 +55,12 @@ func Latest(trunk Trunk, before []Earlier) Source {
 
 // want is what was asked for, or else what comes by itself.
 func (x *decider) want() *Want {
-	if q := x.rec.Request; q != nil {
+	if q := x.rec.Request; q != nil && x.hurry() == nil {
 		w := &Want{Asked: q.Source, Apps: q.Apps, Overtakes: q.Now, By: q.By, Reason: q.Reason}
 		w.Source = x.order.compose(x.s.Running.Source, q.Source, q.Apps)
 		return w
 	}
-	if x.mode() == modeManual {
+	if x.mode() == modeManual || x.rec.Request != nil {
 		return nil
 	}
 	return x.offered()
@@ -135,8 +135,10 @@ func (x *decider) gates(w Want) []Gate {
 func (x *decider) branchGate(w Want) Gate {
 	g := Gate{Name: GateBranch, State: Green}
 	switch {
+	case !x.order.knows(x.s.Running.Source) && w.Overtakes && x.order.knows(w.Asked):
+		g.Reason = fmt.Sprintf("it runs %s, which is not on the trunk any more; --now goes on from there", x.s.Running.Source)
 	case !x.order.knows(x.s.Running.Source):
-		g.State, g.Reason = Unknown, fmt.Sprintf("it runs %s, which is not on the trunk as far as is known", x.s.Running.Source)
+		g.State, g.Reason = Unknown, fmt.Sprintf("it runs %s, which is not on the trunk as far as is known; promote with --now if the trunk was rewritten", x.s.Running.Source)
 	case !x.order.knows(w.Asked):
 		g.State, g.Reason = Unknown, fmt.Sprintf("%s is not on the trunk as far as is known", w.Asked)
 	case len(w.Apps) > 0 && x.s.Running.Source.Empty():
@@ -228,6 +230,9 @@ func (x *decider) renderedGates(w Want) []Gate {
 		rendered.State, rendered.Reason = Waiting, w.Source.String()+" is not rendered yet"
 	case c.Base != x.s.Running.Commit:
 		rendered.State, rendered.Reason = Waiting, "the environment branch has moved since it was rendered"
+	case c.Blocked != "":
+		rendered.State, rendered.Reason = Red, c.Blocked
+		policy.State, policy.Reason = c.Policy, c.Reason
 	case c.Policy == Red || c.Policy == Waiting || c.Policy == Green:
 		policy.State, policy.Reason = c.Policy, c.Reason
 		if c.Tree == "" && c.Policy == Green {
@@ -260,6 +265,10 @@ func (x *decider) approvalsGate() (Gate, bool) {
 	if len(by) > 0 {
 		g.Reason += ": " + strings.Join(by, ", ")
 	}
+	if c := x.s.Candidate; c != nil && c.AuthorsUnknown != "" {
+		g.State, g.Reason = Unknown, "who wrote it is not known, and authors do not count: "+c.AuthorsUnknown
+		return g, true
+	}
 	if len(by) < need {
 		g.State = Waiting
 		if void := slices.ContainsFunc(x.rec.Approvals, func(p Approval) bool { return p.Tree != tree }); void {
@@ -284,6 +293,54 @@ func (x *decider) approvers(tree string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// hurry is a request to overtake the gates of the promotion that is under way; nil if there is none.
+func (x *decider) hurry() *Request {
+	q, p := x.rec.Request, x.rec.Progress
+	if q == nil || p == nil || !q.Now || p.Now || !p.Done.IsZero() || len(q.Apps) > 0 || !p.Source.Equal(q.Source) || p.Tree != x.s.Running.Tree {
+		return nil
+	}
+	return q
+}
+
+// hurryGate says whether somebody else agrees, where sluice.yaml asks for that.
+func (x *decider) hurryGate(q *Request) Gate {
+	g := Gate{Name: GateApprovals, State: Green}
+	if !x.secondPerson(q) {
+		return g
+	}
+	if by := x.approvers(x.s.Running.Tree); len(by) > 0 {
+		g.Reason = strings.Join(by, ", ")
+		return g
+	}
+	g.State, g.Since, g.Reason = Waiting, q.At, fmt.Sprintf("somebody else than %s: /sluice approve %s", q.By, x.s.Environment.Name)
+	return g
+}
+
+// Hurried is the tree that an approval is about while somebody waits for a second person to let a running promotion hurry; "" if nobody does.
+func Hurried(s Situation) (string, error) {
+	x, err := prepare(s)
+	if err != nil {
+		return "", err
+	}
+	if err := x.observe(); err != nil {
+		return "", err
+	}
+	if x.hurry() == nil {
+		return "", nil
+	}
+	return s.Running.Tree, nil
+}
+
+// offer remembers since when people may agree to something: an approval from before is of something else.
+func (x *decider) offer(w Want) error {
+	c := x.s.Candidate
+	_, asked := x.approvalsGate()
+	if !asked && x.mode() != modeRequest || c == nil || c.Tree == "" || !c.Source.Equal(w.Source) || x.rec.Offered.Is(c.Tree) {
+		return nil
+	}
+	return x.emit(Event{Kind: EventOffered, Source: w.Source, Tree: c.Tree})
 }
 
 // secondPerson says whether a promotion by command needs the approval of somebody else.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // a container without zone files must decide as a laptop does
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )

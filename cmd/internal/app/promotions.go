@@ -61,6 +61,8 @@ func (v *verdicts) keep(key string, one verdict) {
 }
 
 type verdict struct {
+	at     time.Time
+	names  []string // of authors
 	state  promote.State
 	reason string
 }
@@ -189,48 +191,63 @@ func (o *outside) prometheus(ctx context.Context, c *fleet.PrometheusCheck) (pro
 	return promote.Green, ""
 }
 
+// verdictLife is how long a verdict is remembered: exemptions end with time.
+const verdictLife = 10 * time.Minute
+
 // Policy implements hydrate.Outside: the trunk's policy judges what would change in the environment.
-func (o *outside) Policy(ctx context.Context, environment string, source gitstore.Commit) (promote.State, string) {
+func (o *outside) Policy(ctx context.Context, part hydrate.Part) (promote.State, string) {
 	if o.noPolicy {
 		return promote.Green, ""
 	}
-	key := environment + " " + source.Hash.String() + " " + o.trunk.Tree.String()
+	key := fmt.Sprint("policy ", part.Environment, part.Base, part.Source.Hash, part.Apps, part.Without, o.trunk.Tree)
 	v, known := o.verdicts.get(key)
-	if known {
+	if known && time.Since(v.at) < verdictLife {
 		return v.state, v.reason
 	}
 	r, _, err := o.session.Review(ctx, ReviewOptions{
-		Compare: hydrate.CompareRequest{Head: source, Against: hydrate.AgainstBranches, Environments: []string{environment}, Key: o.session.FingerprintKey()}, Policy: o.trunk.Tree,
+		Compare: hydrate.CompareRequest{
+			Head: part.Source, Against: hydrate.AgainstBranches, Environments: []string{part.Environment}, Apps: part.Apps, Without: part.Without, Key: o.session.FingerprintKey(),
+		}, Policy: o.trunk.Tree,
 	})
 	switch {
 	case err != nil:
 		return promote.Unknown, "policy could not be asked"
 	case r.Verdict == report.VerdictFail || r.Verdict == report.VerdictError:
-		v = verdict{promote.Red, report.Headline(r)}
+		v = verdict{state: promote.Red, reason: report.Headline(r)}
 	default:
-		v = verdict{promote.Green, ""}
+		v = verdict{state: promote.Green}
 	}
+	v.at = time.Now()
 	o.verdicts.put(key, v)
 	return v.state, v.reason
 }
 
-// Authors implements hydrate.Outside.
-func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) []string {
+// Authors implements hydrate.Outside: who opened the merge requests that brought the commits.
+func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]string, error) {
 	if o.forge == nil {
-		return nil
+		return nil, nil
+	}
+	const most = 500
+	if len(commits) > most {
+		return nil, fmt.Errorf("it brings %d commits, and of at most %d is asked who wrote them: promote in smaller steps", len(commits), most)
 	}
 	var out []string
-	const most = 50
-	for _, c := range commits[max(0, len(commits)-most):] {
-		list, err := o.forge.MergeRequestsOf(ctx, o.repo, c.Hash.String())
-		if err != nil {
-			continue
+	for _, c := range commits {
+		key := fmt.Sprint("authors ", o.repo.Path, c.Hash)
+		v, known := o.verdicts.get(key)
+		if !known {
+			list, err := o.forge.MergeRequestsOf(ctx, o.repo, c.Hash.String())
+			if err != nil {
+				return nil, fmt.Errorf("the forge does not say who wrote %s", c.Hash.Short())
+			}
+			for _, mr := range list {
+				v.names = append(v.names, mr.Author.Login)
+			}
+			o.verdicts.put(key, v)
 		}
-		for _, mr := range list {
-			out = append(out, mr.Author.Login)
-		}
+		out = append(out, v.names...)
 	}
-	return out
+	return out, nil
 }
 
 // Request implements hydrate.Outside.
@@ -362,7 +379,7 @@ func (w *workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", bot.ErrRefused, err)
 	}
-	c.ID, c.By, c.At = o.ID, o.By.User.Login, w.clock()
+	c.ID, c.By, c.At, c.Said = o.ID, o.By.User.Login, w.clock(), o.Said
 	c.Person, err = w.person(ctx, f, o, c.Environment)
 	if err != nil {
 		return "", err
@@ -443,8 +460,14 @@ func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*hydrate.Comma
 		out.Revision = c.To
 	}
 	if c.Verb == command.VerbFreeze || c.Verb == command.VerbUnfreeze {
-		if err := out.Aim(f, c.Target, c.Until, now); err != nil {
+		if err := out.Aim(f, c.Target); err != nil {
 			return nil, err
+		}
+		if c.Until != "" {
+			var err error
+			if out.Until, err = command.ParseUntil(c.Until, now); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if _, known := f.Environment(out.Environment); !known {

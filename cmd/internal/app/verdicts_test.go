@@ -10,7 +10,7 @@ import (
 // TestVerdictsAreBounded: what waits and is asked for stays known, the keys of commits of long ago go.
 func TestVerdictsAreBounded(t *testing.T) {
 	v := newVerdicts()
-	v.put("waits", verdict{promote.Red, "why"})
+	v.put("waits", verdict{state: promote.Red, reason: "why"})
 	for i := range 5 * mostVerdicts {
 		v.put(fmt.Sprint("commit ", i), verdict{state: promote.Green})
 		if one, ok := v.get("waits"); !ok || one.reason != "why" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -27,6 +28,9 @@ type promotionFlags struct {
 	by       string
 	listen   string
 	perPush  int
+	recreate bool
+	foreign  bool
+	deletes  int
 	noPolicy bool
 }
 
@@ -37,6 +41,9 @@ func (p *promotionFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&p.local, "local", false, "work on the branches of this clone instead")
 	f.StringVar(&p.by, "by", "", "`name` of who asks (default: SLUICE_USER, GITHUB_ACTOR, GITLAB_USER_LOGIN, GIT_AUTHOR_NAME or USER)")
 	f.IntVar(&p.perPush, "refs-per-push", 0, "most `refs` in one push (default all)")
+	f.BoolVar(&p.recreate, "recreate", false, "make branches again that somebody deleted")
+	f.BoolVar(&p.foreign, "overwrite-foreign", false, "put what is promoted on top of commits that Sluice did not make")
+	f.IntVar(&p.deletes, "max-deletions", 0, "`objects` that may go from one environment (default: what the fleet says)")
 	receiversFlag(f, &p.listen)
 	f.BoolVar(&p.noPolicy, "no-policy", false, "do not ask the trunk's policy")
 }
@@ -47,6 +54,10 @@ func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore
 		return nil, gitstore.Commit{}, err
 	}
 	trunk, err := trunkOf(ctx, s, !p.local)
+	if good, _, broken := s.Readable(ctx, trunk); err == nil && broken == nil && good.Hash != trunk.Hash {
+		fmt.Fprintf(o.Err, "warning: the fleet of the trunk's tip %s cannot be read; gates and rights are those of %s (run sluice validate)\n", trunk.Hash.Short(), good.Hash.Short())
+		trunk = good
+	}
 	if err == nil && (!p.local || s.IsURL()) {
 		err = s.UseRemote(ctx, trunk, p.remote)
 	}
@@ -95,7 +106,10 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 		commands[i].At = now
 		commands[i].Person = promote.Person{User: commands[i].By}
 	}
-	return s.Promotions(ctx, hydrate.PromoteRequest{Trunk: trunk, Commands: commands, Now: now, Outside: s.Outside(trunk, p.noPolicy), DryRun: dry, PerPush: p.perPush})
+	return s.Promotions(ctx, hydrate.PromoteRequest{
+		Trunk: trunk, Commands: commands, Now: now, Outside: s.Outside(trunk, p.noPolicy), DryRun: dry, PerPush: p.perPush,
+		Recreate: p.recreate, Overwrite: p.foreign, MaxDeletions: p.deletes,
+	})
 }
 
 type promoteOptions struct {
@@ -446,7 +460,12 @@ func (p *promotionFlags) aimed(ctx context.Context, o IO, kind promote.EventKind
 		}
 		c := &hydrate.Command{Verb: string(kind)}
 		c.Kind, c.Reason = kind, why
-		return c, c.Aim(f, target, until, time.Now())
+		if until != "" {
+			if c.Until, err = command.ParseUntil(until, time.Now()); err != nil {
+				return nil, err
+			}
+		}
+		return c, c.Aim(f, target)
 	})
 }
 

@@ -1,0 +1,176 @@
+package promote_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// at is a Friday.
+func at() time.Time { return time.Date(2026, 3, 27, 10, 0, 0, 0, time.UTC) }
+
+// prod has just got c2, which clusters a and b do not have yet.
+func prod(p fleet.Promotion, clusters ...promote.ClusterState) promote.Situation {
+	return promote.Situation{
+		Environment: fleet.Environment{Name: "prod", After: []string{"staging"}, Promotion: p},
+		Trunk:       promote.Trunk{"c1", "c2"}, Now: at(), Record: promote.NewRecord("prod"), Clusters: clusters,
+		Running: promote.Running{Source: promote.Source{Commit: "c2"}, Tree: "t2", Commit: "x2"},
+		Before:  []promote.Earlier{{Name: "staging", Source: promote.Source{Commit: "c2"}, Complete: true}},
+	}
+}
+
+func behind(name string, change func(*promote.ClusterState)) promote.ClusterState {
+	c := promote.ClusterState{Cluster: promote.Cluster{Name: name, Labels: map[string]string{"pair": "1"}}, Tree: name + "1", Want: name + "2"}
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+// step decides, and does what was decided to cluster branches. It gives the clusters that moved.
+func step(t *testing.T, s *promote.Situation) (moved []string, d promote.Decision) {
+	t.Helper()
+	d, err := promote.Decide(*s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Record = d.Record
+	for _, a := range d.Actions {
+		if a.Kind != promote.MoveWave {
+			continue
+		}
+		moved = append(moved, a.Clusters...)
+		for i := range s.Clusters {
+			for _, name := range a.Clusters {
+				if s.Clusters[i].Name == name {
+					s.Clusters[i].Tree = s.Clusters[i].Want
+				}
+			}
+		}
+	}
+	return moved, d
+}
+
+// TestHurryNeedsTheSecondPerson: --now on what is under way ends its bakes only when somebody else agrees, if sluice.yaml asks for that.
+func TestHurryNeedsTheSecondPerson(t *testing.T) {
+	t.Parallel()
+	for _, second := range []bool{true, false} {
+		s := prod(fleet.Promotion{
+			Mode: "manual", Waves: []fleet.Wave{{Name: "canary", Count: 1, Bake: "24h"}, {Name: "rest"}},
+			Rights: []fleet.Rights{{Verbs: []string{"promote"}, Roles: []string{"write"}}, {Verbs: []string{"now"}, Users: []string{"mia"}, SecondPerson: second}},
+		}, behind("a", nil), behind("b", nil))
+		if moved, _ := step(t, &s); len(moved) != 1 {
+			t.Fatalf("the canary: %v", moved)
+		}
+		s.Now = s.Now.Add(time.Minute)
+		if moved, _ := step(t, &s); len(moved) != 0 {
+			t.Fatalf("without a bake: %v", moved)
+		}
+		apply := func(e promote.Event) {
+			t.Helper()
+			next, err := promote.Apply(s.Record, e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Record = next
+		}
+		apply(promote.Event{Kind: promote.EventPromote, By: "mia", At: s.Now, Now: true, Reason: "a hotfix", Source: promote.Source{Commit: "c2"}})
+		if second {
+			apply(promote.Event{Kind: promote.EventApprove, By: "mia", At: s.Now, Tree: "t2"})
+			moved, d := step(t, &s)
+			if len(moved) != 0 || d.WaitsFor != "--now waits for approvals: waiting: somebody else than mia: /sluice approve prod" {
+				t.Errorf("by her own word alone: %v, %s", moved, d.WaitsFor)
+			}
+			if tree, err := promote.Hurried(s); tree != "t2" || err != nil {
+				t.Errorf("to be approved: %q, %v", tree, err)
+			}
+			apply(promote.Event{Kind: promote.EventApprove, By: "bob", At: s.Now, Tree: "t2"})
+		}
+		if moved, d := step(t, &s); len(moved) != 1 || !d.Actions[0].Overtakes || d.Actions[0].By != "mia" || d.Record.Request != nil {
+			t.Errorf("second %t: %v, %+v", second, moved, d.Actions)
+		}
+	}
+}
+
+// TestStepsSettle: where nobody is asked whether clusters are well, time keeps those apart that must not move at once.
+func TestStepsSettle(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		p    fleet.Promotion
+		wait time.Duration
+	}{
+		"maxParallel":   {fleet.Promotion{Waves: []fleet.Wave{{Name: "all", MaxParallel: 1}}}, 5 * time.Minute},
+		"avoidTogether": {fleet.Promotion{AvoidTogether: []string{"pair"}}, 5 * time.Minute},
+		"settle":        {fleet.Promotion{AvoidTogether: []string{"pair"}, Settle: "20m"}, 20 * time.Minute},
+	} {
+		s := prod(c.p, behind("a", nil), behind("b", nil))
+		for range 3 {
+			if moved, _ := step(t, &s); len(moved) > 1 {
+				t.Fatalf("%s: %v at once", name, moved)
+			}
+		}
+		s.Now = at().Add(c.wait - time.Second)
+		if moved, d := step(t, &s); len(moved) != 0 || d.Next != at().Add(c.wait) {
+			t.Errorf("%s: %v a second too early; next look %s", name, moved, d.Next)
+		}
+		s.Now = at().Add(c.wait)
+		if moved, _ := step(t, &s); len(moved) != 1 {
+			t.Errorf("%s: nothing after %s", name, c.wait)
+		}
+	}
+}
+
+// TestFrozenCanary: a wave that can prove nothing lets nothing through, but for --now.
+func TestFrozenCanary(t *testing.T) {
+	t.Parallel()
+	frozen := func(c *promote.ClusterState) { c.State = "frozen" }
+	s := prod(fleet.Promotion{Waves: []fleet.Wave{{Name: "canary", Count: 1}, {Name: "rest"}}}, behind("a", frozen), behind("b", nil))
+	if moved, d := step(t, &s); len(moved) != 0 || d.WaveGates[len(d.WaveGates)-1].State == promote.Red {
+		t.Errorf("%v, %v", moved, d.WaveGates)
+	}
+	s.Record.Progress.Now = true
+	if moved, _ := step(t, &s); len(moved) != 1 {
+		t.Errorf("with --now: %v", moved)
+	}
+}
+
+// TestForeignCluster: a branch that is somebody else's stays; the others of its wave go, the next wave waits.
+func TestForeignCluster(t *testing.T) {
+	t.Parallel()
+	s := prod(fleet.Promotion{Waves: []fleet.Wave{{Name: "first", Count: 2}, {Name: "rest"}}},
+		behind("a", func(c *promote.ClusterState) { c.Foreign = "a human was here" }), behind("b", nil), behind("c", nil))
+	if moved, _ := step(t, &s); len(moved) != 1 || moved[0] != "b" {
+		t.Errorf("first: %v", moved)
+	}
+	moved, d := step(t, &s)
+	if len(moved) != 0 || d.WaitsFor != "the clusters of prod wait for branch: red: a human was here" {
+		t.Errorf("then: %v, %s", moved, d.WaitsFor)
+	}
+}
+
+// TestWindowsOfSummerTime: hours that there are not, and those that there are twice.
+func TestWindowsOfSummerTime(t *testing.T) {
+	t.Parallel()
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	night := []fleet.Window{{Days: []string{"Sat"}, From: "22:00", To: "04:00", TimeZone: "Europe/Berlin"}}
+	for _, c := range []struct {
+		at   time.Time
+		open bool
+	}{
+		{time.Date(2026, 3, 28, 21, 59, 0, 0, berlin), false},
+		{time.Date(2026, 3, 29, 1, 59, 0, 0, berlin), true},
+		{time.Date(2026, 3, 29, 3, 30, 0, 0, berlin), true}, // an hour after 1:30
+		{time.Date(2026, 3, 29, 4, 0, 0, 0, berlin), false},
+		{time.Date(2026, 10, 25, 3, 59, 0, 0, berlin), true},
+		{time.Date(2026, 10, 25, 4, 0, 0, 0, berlin), false},
+	} {
+		if open, reason, _ := promote.Open(night, nil, c.at); open != c.open {
+			t.Errorf("%s: %t, %s", c.at, open, reason)
+		}
+	}
+}
