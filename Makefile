@@ -32,7 +32,7 @@ $(BIN)/helm $(BIN)/kustomize: tools/go.mod
 	$(GO) build -C tools -o $(BIN)/ helm.sh/helm/v3/cmd/helm sigs.k8s.io/kustomize/kustomize/v5
 
 bench: build $(BIN)/helm ## side by side with `helm template` as a process for each target; CLUSTERS="100 1000" chooses the fleets, ONLY=diff,service the parts
-	SLUICE_BIN=$(BIN)/sluice HELM_BIN=$(BIN)/helm $(GO) run ./testdata/bench $(if $(CLUSTERS),-clusters "$(CLUSTERS)") $(if $(ONLY),-only $(ONLY))
+	SLUICE_BIN=$(BIN)/sluice HELM_BIN=$(BIN)/helm $(GO) run ./testdata/bench $(if $(CLUSTERS),-clusters "$(CLUSTERS)") $(if $(ONLY),-only $(ONLY)) $(if $(ROUNDS),-rounds $(ROUNDS))
 
 fuzz: ## every fuzz target for FUZZTIME
 	@set -e; for pkg in $$($(GO) list ./...); do \

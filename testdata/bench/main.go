@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -26,7 +27,10 @@ func main() {
 	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
 	keep := flag.String("keep", "", "folder to keep the fleets in")
 	flag.Parse()
-	if err := run(context.Background(), options{sizes: strings.Fields(*clusters), apps: *apps, rounds: *rounds, keep: *keep, only: *only}); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, options{sizes: strings.Fields(*clusters), apps: *apps, rounds: *rounds, keep: *keep, only: *only})
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
