@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
@@ -17,8 +16,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// binary is sluice, built from this tree.
-var binary string
+// binary is sluice, built from this tree, and work a folder for all tests.
+var binary, work string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -29,27 +28,37 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "sluice")
+		binary, work = filepath.Join(dir, "sluice"), dir
 		if out, err := exec.Command("go", "build", "-C", "../..", "-o", binary, "./cmd/sluice").CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build sluice: %v\n%s", err, out)
 			return 1
 		}
+		defer func() {
+			if server != nil {
+				server.Close()
+			}
+		}()
 		return m.Run()
 	}())
 }
 
-// source is a repository with a fleet, and a server of the bare repository that its branches are pushed to.
+// server serves the repositories below work; it is started once.
+var server *httptest.Server
+
+// source is a repository with a fleet, whose branches are pushed to a bare repository that server serves.
 type source struct {
 	t   *testing.T
 	dir string
-	url string
 }
 
-// newSource has the test fleet, with an order, and an app that is hard to build and to name.
+// newSource has the test fleet, with an order, and an app that is hard to build and to name. It is made once, for all tests,
+// which only read it, one after another.
 func newSource(t *testing.T) *source {
 	t.Helper()
-	root := t.TempDir()
-	s := &source{t: t, dir: filepath.Join(root, "fleet")}
+	s := &source{t: t, dir: filepath.Join(work, "fleet")}
+	if server != nil {
+		return s
+	}
 	if err := os.CopyFS(s.dir, os.DirFS("../../testdata/fleet")); err != nil {
 		t.Fatal(err)
 	}
@@ -57,15 +66,15 @@ func newSource(t *testing.T) *source {
 	s.write("apps/shop/app.yaml", shop+"  dependsOn: [baseline, gateway]\n")
 	s.write("apps/odd/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: odd.-app}\nspec:\n  namespace: odd\n  placement: {}\n  source: {manifests: {path: manifests/odd}}\n  dependsOn: [shop]\n")
 	s.write("manifests/odd/all.yaml", odd)
-	bare := filepath.Join(root, "served", "acme", "fleet.git")
-	s.run("git", "init", "-q", "--bare", "-b", "main", bare)
-	s.url = serve(t, filepath.Join(root, "served")) + "/acme/fleet.git"
+	served := serve(t, filepath.Join(work, "served"))
+	s.run("git", "init", "-q", "--bare", "-b", "main", filepath.Join(work, "served", "acme", "fleet.git"))
 	s.run("git", "init", "-q", "-b", "main")
 	s.run("git", "add", "-A")
 	s.run("git", "commit", "-qm", "start")
-	s.run("git", "remote", "add", "origin", s.url)
+	s.run("git", "remote", "add", "origin", served.URL+"/acme/fleet.git")
 	s.run("git", "push", "-q", "origin", "main")
 	s.run(binary, "hydrate", "--push", "--env", "dev,staging,prod")
+	server = served
 	return s
 }
 
@@ -175,16 +184,14 @@ func objects(t *testing.T, text string) []*unstructured.Unstructured {
 }
 
 // serve serves the repositories below a folder with git http-backend; anybody may push.
-func serve(t *testing.T, root string) string {
+func serve(t *testing.T, root string) *httptest.Server {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.Handler(&cgi.Handler{
+	return httptest.NewServer(&cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
 		Env:  []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null"},
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
+	})
 }
