@@ -529,6 +529,21 @@ func (p *promotion) ask(ctx context.Context, environment string, clusters []prom
 			}
 			p.statuses[tip] = list
 		}
-		clusters[i].Statuses = list
+		apps, err := p.apps(ctx, p.refs[f.ClusterBranch(c)])
+		clusters[i].Statuses, clusters[i].Apps, clusters[i].Lost = list, apps, err != nil
 	}
+}
+
+// apps are those that a cluster's branch holds: its folders.
+func (p *promotion) apps(ctx context.Context, tip gitstore.Hash) ([]string, error) {
+	commit, err := p.h.store.Commit(ctx, tip)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := p.h.store.Tree(ctx, commit.Tree)
+	out := make([]string, 0, len(entries)) // never nil: somebody looked
+	for _, e := range entries {
+		out = append(out, e.Name)
+	}
+	return out, err
 }

@@ -99,6 +99,9 @@ func (l *loader) checkConditions(p Promotion, at []string) {
 		if pattern == "" {
 			l.errorf(l.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)), "such as kustomization/*", "a pattern of a status's name is empty")
 		}
+		if strings.Contains(strings.ReplaceAll(pattern, "${app}", ""), "${") {
+			l.errorf(l.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)), "only ${app} can stand here, for each app of a cluster", "%q has a reference that does not exist", pattern)
+		}
 	}
 	for i, key := range p.AvoidTogether {
 		if !validLabelKey(key) {

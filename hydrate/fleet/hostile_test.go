@@ -192,6 +192,7 @@ func TestRefusedFleets(t *testing.T) {
 	for name, files := range map[string]map[string]string{
 		"no such date":       promotion("{windows: [{dates: [2026-13-01], from: '09:00', to: '10:00'}]}"),
 		"empty pattern":      promotion("{health: {commitStatuses: ['']}}"),
+		"bad reference":      promotion("{health: {commitStatuses: ['kustomization/${apps}/*']}}"),
 		"bad label key":      promotion("{avoidTogether: ['a b']}"),
 		"two kinds of check": promotion("{checks: [{name: a, http: {url: 'https://x'}, prometheus: {url: 'https://x', query: up}}]}"),
 		"no kind of check":   promotion("{checks: [{name: a}]}"),

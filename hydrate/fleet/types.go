@@ -141,7 +141,7 @@ type Rights struct {
 
 // Health is judged by the statuses that others write on the rendered commits.
 type Health struct {
-	// CommitStatuses are patterns of status names that must be green; * stands for any text, ? for one character.
+	// CommitStatuses are patterns of status names that must be green; * stands for any text, ? for one character, ${app} for each app that the cluster has.
 	CommitStatuses []string `json:"commitStatuses,omitempty"`
 	// Healthy is the share of clusters that must be green, such as 100%.
 	Healthy string `json:"healthy,omitempty" jsonschema:"pattern=^[0-9]{1\\,3}%$"`

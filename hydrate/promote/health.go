@@ -10,6 +10,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
+// AppReference in the pattern of a status stands for each app that a cluster has.
+const AppReference = "${app}"
+
 // factAge is how long the answer to a check holds.
 const factAge = 10 * time.Minute
 
@@ -62,8 +65,11 @@ func ofCluster(patterns []string, c ClusterState) (State, string) {
 	if c.Lost {
 		return Unknown, "its statuses could not be read"
 	}
+	if c.Apps == nil && slices.ContainsFunc(patterns, func(p string) bool { return strings.Contains(p, AppReference) }) {
+		return Unknown, "its apps are not known yet"
+	}
 	states, why := []State{}, map[State]string{}
-	for _, pattern := range patterns {
+	for _, pattern := range eachApp(patterns, c.Apps) {
 		found := false
 		for _, s := range c.Statuses {
 			if !glob(pattern, s.Name) {
@@ -87,6 +93,21 @@ func ofCluster(patterns []string, c ClusterState) (State, string) {
 	}
 	state := worst(states...)
 	return state, why[state]
+}
+
+// eachApp replaces ${app} by each app in turn, so that each must have a status of its own.
+func eachApp(patterns, apps []string) []string {
+	var out []string
+	for _, pattern := range patterns {
+		if !strings.Contains(pattern, AppReference) {
+			out = append(out, pattern)
+			continue
+		}
+		for _, app := range apps {
+			out = append(out, strings.ReplaceAll(pattern, AppReference, app))
+		}
+	}
+	return out
 }
 
 // needed is how many of n must be green; without a share, all.

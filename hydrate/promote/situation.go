@@ -39,6 +39,7 @@ type ClusterState struct {
 	Tree     string   // of the cluster branch; "" if there is none
 	Want     string   // the cluster's subtree of the environment branch; "" if there is none
 	Statuses []Status // on the tip of the cluster branch
+	Apps     []string // that the tip of the cluster branch holds; nil: nobody looked
 	Lost     bool     // the statuses could not be read
 	Foreign  string   // why the branch is not Sluice's to move; "" if it is
 }

@@ -29,7 +29,7 @@ spec:
       promotion:
         mode: manual
         approvers: {count: 1, users: [mia]}
-        health: {commitStatuses: ["flux/*"]}
+        health: {commitStatuses: ["kustomization/${app}/*"]}
         onFailure: rollback
         rights:
           - {verbs: [promote, approve, freeze, unfreeze, rollback], roles: [write]}
@@ -39,17 +39,26 @@ spec:
           - {name: rest}
 `
 
-// reports writes what Flux would write on a cluster branch's tip, and those of staging.
+// reports writes what Flux would write on a cluster branch's tip, one status for each app, by the names that `sluice bootstrap`
+// gives them.
 func (s *story) reports(branch, state string) {
 	s.t.Helper()
 	sha := s.ref(branch)
-	if s.hub != nil {
-		if err := s.hub.SetStatus(repo, fakegithub.Status{SHA: sha, Context: "flux/apps", State: state}); err != nil {
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "ls-tree", "--name-only", sha).Output()
+	apps := strings.Fields(string(out))
+	if err != nil || len(apps) < 2 {
+		s.t.Fatalf("%s has the apps %v: %v", branch, apps, err)
+	}
+	for _, app := range apps {
+		name := "kustomization/" + app + strings.TrimPrefix(branch, "cluster")
+		if s.hub == nil {
+			s.lab.Report(repo, sha, "ada", map[string]string{"success": "success", "failure": "failed"}[state], name, "")
+			continue
+		}
+		if err := s.hub.SetStatus(repo, fakegithub.Status{SHA: sha, Context: name, State: state}); err != nil {
 			s.t.Fatal(err)
 		}
-		return
 	}
-	s.lab.Report(repo, sha, "ada", map[string]string{"success": "success", "failure": "failed"}[state], "flux/apps", "")
 }
 
 func (s *story) greet(text string) int {
