@@ -39,11 +39,7 @@ func (s *sandbox) command(dir, name string, args ...string) *exec.Cmd {
 // newSandbox builds the real binary and commits the demo fleet.
 func newSandbox(t *testing.T) *sandbox {
 	t.Helper()
-	s := &sandbox{t: t, dir: t.TempDir()}
-	s.binary = filepath.Join(s.dir, "sluice")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", s.binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	s := &sandbox{t: t, dir: t.TempDir(), binary: build(t)}
 	s.source("fleet")
 	return s
 }
