@@ -23,6 +23,8 @@ type bucket struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	prefix string // of subjects, with the dot
+	clock  func() time.Time
+	health *health
 }
 
 // The answers of JetStream that mean something to a bucket.
@@ -72,6 +74,12 @@ func (b *bucket) swap(ctx context.Context, key string, value []byte, revision ui
 }
 
 func (b *bucket) publish(ctx context.Context, key string, value []byte, opts ...jetstream.PublishOpt) (uint64, error) {
+	sequence, err := b.send(ctx, key, value, opts...)
+	b.health.note(b.clock(), err)
+	return sequence, err
+}
+
+func (b *bucket) send(ctx context.Context, key string, value []byte, opts ...jetstream.PublishOpt) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	ack, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.prefix + key, Data: value}, opts...)

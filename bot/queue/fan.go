@@ -89,7 +89,7 @@ func (f *fan) put(ctx context.Context, id string) error {
 
 // pending is the stream of jobs, seen as a bucket.
 func (f *fan) pending() *bucket {
-	return &bucket{js: f.q.js, stream: f.q.shards, prefix: f.q.cfg.Prefix + ".shard."}
+	return &bucket{js: f.q.js, stream: f.q.shards, prefix: f.q.cfg.Prefix + ".shard.", clock: f.q.cfg.Clock, health: &health{}}
 }
 
 // forget removes the note of an earlier failure.

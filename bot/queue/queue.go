@@ -156,6 +156,9 @@ func (q *Queue) Close() error {
 func (q *Queue) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+	if err := q.Stuck(); err != nil {
+		return err
+	}
 	key := "ready-" + digest(q.cfg.Name)
 	if _, err := q.seen.set(ctx, key, []byte(q.cfg.Name)); err != nil {
 		return fmt.Errorf("the queue cannot write: %w", err)

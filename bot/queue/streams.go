@@ -60,7 +60,7 @@ func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes in
 	if err != nil {
 		return nil, fmt.Errorf("make the stream %s: %w", cfg.Name, err)
 	}
-	return &bucket{js: q.js, stream: s, prefix: prefix}, nil
+	return &bucket{js: q.js, stream: s, prefix: prefix, clock: q.cfg.Clock, health: &health{}}, nil
 }
 
 func (q *Queue) makeShards(ctx context.Context, part int64) error {

@@ -255,7 +255,8 @@ func (s *Service) shard(ctx context.Context, job []byte) ([]byte, error) {
 	return out, err
 }
 
-// Run works until the context ends, then drains.
+// Run works until the context ends, then drains. It ends with an error when the queue is stuck: whoever started the process
+// starts it again, and what the queue holds is on disk.
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	shards, drained := context.WithCancel(context.WithoutCancel(ctx)) // what drains may wait for a shard
@@ -268,6 +269,7 @@ func (s *Service) Run(ctx context.Context) error {
 			group.Go(func() error { return s.queue.RunShards(shards, s.shard) })
 		}
 	}
+	group.Go(func() error { return s.watch(ctx) })
 	group.Go(func() error { s.every(ctx, s.config.Sweep, s.sweep); return nil })
 	group.Go(func() error { s.every(ctx, s.config.Promote, s.promotions); return nil })
 	err := group.Wait()
@@ -289,6 +291,22 @@ func (s *Service) tell(ctx context.Context, n *notify.Notifier, repository strin
 			s.log.Warn("receivers were not told of all branches that moved: they find out at their next look", "repository", repository, "error", err)
 		}
 	})
+}
+
+// watch looks at the queue until it is stuck.
+func (s *Service) watch(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := s.queue.Stuck(); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // Close ends the queue and the render processes.
