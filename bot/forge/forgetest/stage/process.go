@@ -1,15 +1,18 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -19,9 +22,10 @@ type Serving struct {
 	Binary string
 	Name   string    // of its configuration and data folders; "" is "data"
 	Listen string    // host:port; "" is one that is free
+	API    string    // the forge's address; "" is the stage's
+	Sweep  string    // time between looks at everything; "" is 5s
 	Extra  string    // more lines of the configuration
 	Log    io.Writer // its log; nil: nobody reads it
-	Wrap   []string  // a command that runs it: prlimit and its like
 }
 
 // Process is a `sluice serve` that runs.
@@ -33,33 +37,43 @@ type Process struct {
 	err     error
 }
 
-// FreeAddress is an address on this machine that nobody listens on.
+// The ports that services get: below those that systems hand out by themselves, and none twice in one process, so that nobody
+// takes one between two services.
+const (
+	firstPort = 20_000
+	ports     = 12_000
+)
+
+var nextPort atomic.Uint32
+
+// FreeAddress is an address on this machine that nobody listens on. It stays free for a service that is started again and again.
 func FreeAddress(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	nextPort.CompareAndSwap(0, rand.Uint32N(ports)+1) //nolint:gosec // another process begins elsewhere
+	for range ports {
+		address := fmt.Sprintf("127.0.0.1:%d", firstPort+nextPort.Add(1)%ports)
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		if err == nil {
+			return address, l.Close()
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", errors.New("no port is free")
 }
 
 // Config is the configuration of a service for this stage.
 func (s *Stage) Config(v Serving) string {
 	return fmt.Sprintf(`listen: %s
 data: %s
-sweep: 5s
+sweep: %s
 promote: 5s
 drain: 5s
 fingerprint: {env: STAGE_FINGERPRINT}
 forges:
   - {name: f, kind: %s, api: %s, git: %s, token: {env: STAGE_TOKEN}, secrets: [{env: STAGE_SECRET}], repositories: [%s]}
-%s`, v.Listen, s.data(v), s.o.Kind, s.forge.URL, s.git.URL, Repository, v.Extra)
+%s`, v.Listen, s.data(v), cmp.Or(v.Sweep, "5s"), s.o.Kind, cmp.Or(v.API, s.forge.URL), s.git.URL, Repository, v.Extra)
 }
 
 func (s *Stage) data(v Serving) string {
-	if v.Name == "" {
-		v.Name = "data"
-	}
-	return filepath.Join(s.o.Dir, v.Name)
+	return filepath.Join(s.o.Dir, cmp.Or(v.Name, "data"))
 }
 
 // Serve starts a service. It may not be ready yet.
@@ -74,9 +88,8 @@ func (s *Stage) Serve(ctx context.Context, v Serving) (*Process, error) {
 	if err := os.WriteFile(file, []byte(s.Config(v)), 0o600); err != nil {
 		return nil, err
 	}
-	args := append(append([]string{}, v.Wrap...), v.Binary, "serve", "--config", file)
 	p := &Process{Address: "http://" + v.Listen, Data: s.data(v), done: make(chan struct{})}
-	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), args[0], args[1:]...) //nolint:gosec // of the stage's own making
+	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), v.Binary, "serve", "--config", file) //nolint:gosec // of the stage's own making
 	p.cmd.Env = append(os.Environ(), "HOME="+s.o.Dir, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+filepath.Join(s.o.Dir, "cache"),
 		"STAGE_FINGERPRINT=k", "STAGE_TOKEN="+s.token, "STAGE_SECRET="+Secret)
 	p.cmd.Stderr, p.cmd.Stdout = v.Log, v.Log
@@ -124,6 +137,14 @@ func (p *Process) Ended() bool {
 	default:
 		return false
 	}
+}
+
+// Err is how the process ended; nil while it runs, and after an end with status 0.
+func (p *Process) Err() error {
+	if !p.Ended() {
+		return nil
+	}
+	return p.err
 }
 
 // PID is the process's number.

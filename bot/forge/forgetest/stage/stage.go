@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/cgi" //nolint:gosec // on Go versions of before 2016
 	"net/http/httptest"
@@ -109,8 +111,9 @@ func (s *Stage) repository(ctx context.Context) error {
 		return fmt.Errorf("git --exec-path: %w", err)
 	}
 	var backend http.Handler = &cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + filepath.Join(s.o.Dir, "git"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"},
+		Path:   filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
+		Logger: log.New(io.Discard, "", 0), // of clients that were killed
+		Env:    []string{"GIT_PROJECT_ROOT=" + filepath.Join(s.o.Dir, "git"), "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=x", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null"},
 	}
 	if s.o.Git != nil {
 		backend = s.o.Git(backend)
@@ -325,6 +328,14 @@ func (s *Stage) Head(number int) string {
 		return pr.HeadSHA
 	}
 	return s.lab.Head(Repository, number)
+}
+
+// API is the forge's own API, without what wraps it: another door to the same forge.
+func (s *Stage) API() http.Handler {
+	if s.hub != nil {
+		return s.hub
+	}
+	return s.lab
 }
 
 // Hub is the GitHub and Lab the GitLab; the one that is not there is nil.
