@@ -135,6 +135,8 @@ type Bot struct {
 	mu     sync.Mutex
 	done   map[string]string // what a task last worked on, so that a sweep does not do it again
 	before map[string]string // what done was until it was full: what is not asked for from here is forgotten
+
+	statuses *statuses
 }
 
 // remembered is how many states each of the two maps holds: merge requests come and go as long as the service runs.
@@ -145,7 +147,7 @@ func New(c Config) *Bot {
 	if c.Observe == nil {
 		c.Observe = func(string, string, time.Duration) {}
 	}
-	return &Bot{Config: c, done: map[string]string{}}
+	return &Bot{Config: c, done: map[string]string{}, statuses: &statuses{clock: c.Clock, known: map[string]*commitStatuses{}}}
 }
 
 // ErrUnknownForge is a task for a forge that is not configured.
@@ -161,7 +163,7 @@ func (b *Bot) Do(ctx context.Context, t Task) error {
 		return fmt.Errorf("%s: %w", t.Place, ErrUnknownForge)
 	}
 	began := b.Clock()
-	j := &job{Bot: b, forge: f, place: t.Place, task: t, settings: b.Settings(t.Place), log: b.Log.With("repository", t.Place.String(), "task", string(t.Kind))}
+	j := &job{Bot: b, forge: quiet{f, t.Place, b.statuses}, place: t.Place, task: t, settings: b.Settings(t.Place), log: b.Log.With("repository", t.Place.String(), "task", string(t.Kind))}
 	defer j.close()
 	var err error
 	switch t.Kind {
@@ -190,7 +192,7 @@ func (b *Bot) Do(ctx context.Context, t Task) error {
 // job is one task being done.
 type job struct {
 	*Bot
-	forge    Forge
+	forge    quiet
 	place    Place
 	task     Task
 	settings Settings

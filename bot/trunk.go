@@ -34,10 +34,11 @@ func (j *job) trunk(ctx context.Context) error {
 	if err := j.missed(ctx, tip); err != nil {
 		return err
 	}
-	result, err := j.hydrated(ctx, tip)
+	result, err := j.space.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: j.settings.PerPush})
 	if err != nil {
 		return err
 	}
+	// What is due is done first: a forge that takes no status, or no comment, holds up no promotion.
 	promotions, err := j.space.Promotions(ctx, tip)
 	if err != nil {
 		j.log.Warn("promotions", "error", err) // what is hydrated is told all the same
@@ -45,21 +46,31 @@ func (j *job) trunk(ctx context.Context) error {
 	for _, e := range promotions {
 		j.log.Debug("promotion", "environment", e.Environment, "runs", e.Source.String(), "done", e.Done, "waits", e.Decision.WaitsFor)
 	}
-	if err := j.journeys(ctx, tip, f, result, promotions); err != nil {
-		return err
-	}
+	told := errors.Join(
+		j.told(ctx, errors.Join(j.sayHydrated(ctx, tip, result), j.sayPromoted(ctx, promotions))),
+		j.journeys(ctx, tip, f, result, promotions))
 	if j.seen("trunk", tip.Hash.String()) {
-		return nil
+		return told
 	}
 	if err := j.othersAgain(ctx, f.Spec.Trunk); err != nil {
-		return err
+		return errors.Join(told, err)
 	}
 	j.remember("trunk", tip.Hash.String())
 	for _, e := range result.Environments {
 		if e.Status == hydrate.StatusConflict {
-			return fmt.Errorf("environment %s: %s", e.Name, e.Reason) // another look, a little later
+			return errors.Join(told, fmt.Errorf("environment %s: %s", e.Name, e.Reason)) // another look, a little later
 		}
 	}
+	return told
+}
+
+// told is what is worth another try of statuses that could not be written. What the forge refuses for good is logged, and holds up
+// nothing: the next look tries again in any case.
+func (j *job) told(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, forge.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	j.log.Warn("statuses could not be written", "error", err)
 	return nil
 }
 
@@ -98,7 +109,7 @@ func (j *job) hydrated(ctx context.Context, c gitstore.Commit) (*hydrate.Result,
 	if err != nil {
 		return nil, err
 	}
-	return result, j.sayHydrated(ctx, c, result)
+	return result, j.told(ctx, j.sayHydrated(ctx, c, result))
 }
 
 // trunkTip is the trunk's commit and its fleet; ErrNoFleet if there is none. A commit whose fleet cannot be read gets a red status,
@@ -133,6 +144,7 @@ func (j *job) readable(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 	return good, f, err
 }
 
+// brokenFleet says on a commit that its fleet cannot be read. An error is one that is no mistake of the fleet's.
 func (j *job) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) error {
 	problems, broken := errors.AsType[fleet.Problems](err)
 	if !broken {
@@ -141,33 +153,9 @@ func (j *job) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) e
 	if problems.Absent() {
 		return ErrNoFleet
 	}
-	return j.forge.SetStatus(ctx, j.place.Repo, tip.Hash.String(), forge.Status{
+	return j.told(ctx, j.forge.SetStatus(ctx, j.place.Repo, tip.Hash.String(), forge.Status{
 		Context: j.context() + "/hydrate", State: forge.Failure, Description: fmt.Sprintf("%d problems in the fleet: %s", len(problems), problems[0]),
-	})
-}
-
-// sayHydrated writes a status for each environment on the source commit.
-func (j *job) sayHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.Result) error {
-	for _, e := range r.Environments {
-		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {
-			continue
-		}
-		s := forge.Status{Context: j.context() + "/" + e.Name, State: forge.Success, Description: e.Summary()}
-		if !e.Status.OK() {
-			s.State = forge.Failure
-		}
-		if err := j.forge.SetStatus(ctx, j.place.Repo, tip.Hash.String(), s); err != nil {
-			return fmt.Errorf("status of %s: %w", e.Name, err)
-		}
-		if e.New != "" && e.New != e.Old {
-			// The rendered commit may live in another repository: then the forge does not know it here.
-			err := j.forge.SetStatus(ctx, j.place.Repo, e.New, s)
-			if err != nil && !errors.Is(err, forge.ErrNotFound) && !errors.Is(err, forge.ErrUnsupported) {
-				return fmt.Errorf("status of the rendered commit of %s: %w", e.Name, err)
-			}
-		}
-	}
-	return nil
+	}))
 }
 
 // journeys brings the journey in the comment of the merge requests behind the tip up to date.

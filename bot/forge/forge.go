@@ -107,6 +107,7 @@ type Status struct {
 	URL         string      `json:"url"`
 	Updated     time.Time   `json:"updated"`
 	Author      User        `json:"author"`
+	Check       bool        `json:"check,omitempty"` // it is a check run, which no status can take the place of
 }
 
 // Level of an annotation.

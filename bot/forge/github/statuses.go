@@ -93,7 +93,7 @@ func stateOf(s string) forge.StatusState {
 func statusOfRun(r *github.CheckRun) forge.Status {
 	s := forge.Status{
 		Context: r.GetName(), Description: r.GetOutput().GetTitle(), URL: r.GetDetailsURL(), Updated: r.GetCompletedAt().Time,
-		Author: forge.User{Login: botLogin(r.GetApp().GetSlug()), Bot: true},
+		Author: forge.User{Login: botLogin(r.GetApp().GetSlug()), Bot: true}, Check: true,
 	}
 	if s.Updated.IsZero() {
 		s.Updated = r.GetStartedAt().Time

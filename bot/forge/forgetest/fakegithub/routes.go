@@ -368,6 +368,18 @@ func react(c *call) answer {
 	return answer{code: 201, value: c.s.reaction(x)}
 }
 
+const mostStatuses = 1000 // of a commit and context
+
+func countStatuses(r *repository, sha, context string) int {
+	n := 0
+	for _, x := range r.statuses {
+		if x.sha == sha && strings.EqualFold(x.context, context) {
+			n++
+		}
+	}
+	return n
+}
+
 func createStatus(c *call) answer {
 	var in struct {
 		State, Context, Description string
@@ -388,6 +400,9 @@ func createStatus(c *call) answer {
 	}
 	if in.Context == "" {
 		in.Context = "default"
+	}
+	if countStatuses(c.repo, sha, in.Context) >= mostStatuses {
+		return invalid("Status", "", "custom", "This SHA and context has reached the maximum number of statuses.")
 	}
 	x := c.s.setStatus(c.repo, Status{SHA: sha, State: in.State, Context: in.Context, Description: in.Description, URL: in.Target}, c.who.user)
 	return answer{code: 201, value: c.s.status(c.repo, x)}

@@ -1,0 +1,228 @@
+package bot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// statuses remembers what commits have, so that only what differs is written: a forge keeps every status that was ever set, and
+// GitHub takes no more than a thousand for one commit and context.
+type statuses struct {
+	clock func() time.Time
+	mu    sync.Mutex
+	known map[string]*commitStatuses // by place and commit
+}
+
+// commitStatuses are the statuses of a commit by context.
+type commitStatuses struct {
+	at   time.Time // when the forge was asked
+	list map[string]said
+}
+
+type said struct {
+	forge.Status
+	words int // how often it was written again for other words alone
+	when  time.Time
+}
+
+const (
+	statusesFresh  = 5 * time.Minute // then the forge is asked again: another replica, or somebody else, may have written
+	statusesKept   = 2000            // commits
+	wordsAtOnce    = 20              // changes of words alone, before they have to wait
+	wordsAfterward = time.Hour
+)
+
+// quiet is a forge that does not take a status that the commit has already.
+type quiet struct {
+	Forge
+	place    Place
+	statuses *statuses
+}
+
+// SetStatus implements forge.Statuses.
+func (q quiet) SetStatus(ctx context.Context, repo forge.Repository, commit string, s forge.Status) error {
+	if s.Context == trustContext { // somebody's word is written as often as it is given
+		return q.Forge.SetStatus(ctx, repo, commit, s)
+	}
+	have, err := q.have(ctx, repo, commit)
+	if err != nil {
+		return err
+	}
+	key := strings.ToLower(s.Context)
+	q.statuses.mu.Lock()
+	old, known := have.list[key]
+	q.statuses.mu.Unlock()
+	now := q.statuses.clock()
+	next := said{Status: s, when: now}
+	if known && !old.Check && sameState(old.State, s.State) {
+		if sameWords(old.Description, s.Description) && (s.URL == "" || s.URL == old.URL) {
+			return nil
+		}
+		if next.words = old.words + 1; next.words > wordsAtOnce && now.Sub(old.when) < wordsAfterward {
+			return nil
+		}
+	}
+	if err := q.Forge.SetStatus(ctx, repo, commit, s); err != nil {
+		return err
+	}
+	q.statuses.mu.Lock()
+	defer q.statuses.mu.Unlock()
+	have.list[key] = next
+	return nil
+}
+
+// succeeded says that the commit has a green status of a context.
+func (q quiet) succeeded(ctx context.Context, repo forge.Repository, commit, name string) bool {
+	have, err := q.have(ctx, repo, commit)
+	if err != nil {
+		return false
+	}
+	q.statuses.mu.Lock()
+	defer q.statuses.mu.Unlock()
+	s, known := have.list[strings.ToLower(name)]
+	return known && !s.Check && s.State == forge.Success
+}
+
+// have is what a commit has, as far as that is known. A credential that may not read statuses may still write them.
+func (q quiet) have(ctx context.Context, repo forge.Repository, commit string) (*commitStatuses, error) {
+	key, now := q.place.String()+" "+commit, q.statuses.clock()
+	q.statuses.mu.Lock()
+	have := q.statuses.known[key]
+	q.statuses.mu.Unlock()
+	if have != nil && now.Sub(have.at) < statusesFresh {
+		return have, nil
+	}
+	list, err := q.Statuses(ctx, repo, commit)
+	if _, limited := errors.AsType[*forge.RateLimitError](err); limited || errors.Is(err, forge.ErrNotFound) || ctx.Err() != nil {
+		return nil, err
+	}
+	q.statuses.mu.Lock()
+	defer q.statuses.mu.Unlock()
+	next := &commitStatuses{at: now, list: map[string]said{}}
+	if err != nil && have != nil {
+		next.list = have.list
+	}
+	for _, s := range list {
+		one := said{Status: s, when: s.Updated}
+		if have != nil {
+			one.words = have.list[strings.ToLower(s.Context)].words
+		}
+		next.list[strings.ToLower(s.Context)] = one
+	}
+	q.statuses.keep(key, next)
+	return next, nil
+}
+
+// keep makes room first: what was not asked for the longest time is asked for again when it is needed.
+func (s *statuses) keep(key string, c *commitStatuses) {
+	if len(s.known) >= statusesKept {
+		for k, one := range s.known {
+			if c.at.Sub(one.at) > 2*statusesFresh {
+				delete(s.known, k)
+			}
+		}
+	}
+	if len(s.known) >= statusesKept {
+		clear(s.known)
+	}
+	s.known[key] = c
+}
+
+func sameState(a, b forge.StatusState) bool {
+	plain := func(s forge.StatusState) forge.StatusState {
+		if s == forge.Running { // not everywhere a state of its own
+			return forge.Pending
+		}
+		return s
+	}
+	return plain(a) == plain(b)
+}
+
+// sameWords compares what is there, which the forge's adapter may have cut, with what is to be there.
+func sameWords(have, want string) bool {
+	begin, cut := strings.CutSuffix(have, "…")
+	return have == want || cut && strings.HasPrefix(want, begin)
+}
+
+// sayHydrated writes a status for each environment that follows the trunk, on the source commit and on the rendered one.
+func (j *job) sayHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.Result) error {
+	var failed []error
+	for _, e := range r.Environments {
+		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {
+			continue
+		}
+		s := forge.Status{Context: j.context() + "/" + e.Name, State: forge.Success, Description: e.Summary()}
+		if !e.Status.OK() {
+			s.State = forge.Failure
+		}
+		commits := []string{tip.Hash.String()}
+		if e.Status == hydrate.StatusUpdated || e.Status == hydrate.StatusUnchanged {
+			commits = append(commits, cmp.Or(e.New, e.Old))
+		}
+		failed = append(failed, j.sayOn(ctx, s, e.Status == hydrate.StatusUnchanged, commits...))
+	}
+	return errors.Join(failed...)
+}
+
+// sayPromoted writes a status for each environment that comes after others: on the source commit that it runs, and on the rendered one.
+func (j *job) sayPromoted(ctx context.Context, list []hydrate.EnvironmentStatus) error {
+	var failed []error
+	for i := range list {
+		e := &list[i]
+		if e.Source.Commit == "" || e.Decision.Record.Rollback != nil { // nothing yet, or not for long
+			continue
+		}
+		s := forge.Status{Context: j.context() + "/" + e.Environment, State: forge.Success, Description: e.Environment + " " + waves(e)}
+		commits := []string{e.Source.Commit, e.Tip}
+		switch state := wavesState(e); {
+		case e.Foreign != "":
+			s.State, s.Description = forge.Failure, e.Decision.WaitsFor
+			commits = commits[:1] // the other is somebody else's
+		case state == promote.WaveFailed || e.Decision.Record.Halt != nil:
+			s.State = forge.Failure
+		case state != promote.WaveDone:
+			s.State = forge.Pending
+		}
+		failed = append(failed, j.sayOn(ctx, s, false, commits...))
+	}
+	return errors.Join(failed...)
+}
+
+// wavesState is that of the first wave that is not done.
+func wavesState(e *hydrate.EnvironmentStatus) promote.WaveState {
+	for _, w := range e.Decision.Waves {
+		if w.State != promote.WaveDone {
+			return w.State
+		}
+	}
+	return promote.WaveDone
+}
+
+// sayOn writes a status on a source commit and, behind it, on a rendered one. That may live in another repository: then the forge
+// does not know it here. With unless, a green one stays as it is.
+func (j *job) sayOn(ctx context.Context, s forge.Status, unless bool, commits ...string) error {
+	var failed []error
+	for i, commit := range commits {
+		if commit == "" || unless && j.forge.succeeded(ctx, j.place.Repo, commit, s.Context) {
+			continue
+		}
+		err := j.forge.SetStatus(ctx, j.place.Repo, commit, s)
+		if i > 0 && (errors.Is(err, forge.ErrNotFound) || errors.Is(err, forge.ErrUnsupported)) {
+			continue
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("status %s of %.10s: %w", s.Context, commit, err))
+		}
+	}
+	return errors.Join(failed...)
+}
