@@ -34,6 +34,9 @@ func (j *job) review(ctx context.Context, number int) error {
 		return err
 	}
 	target, err := j.space.Revision(ctx, "refs/heads/"+mr.TargetBranch)
+	if errors.Is(err, gitstore.ErrNoRef) {
+		return j.cannot(ctx, mr, fmt.Sprintf("the target branch %s is not there: give the merge request another one, or restore the branch", mr.TargetBranch))
+	}
 	if err != nil {
 		return fmt.Errorf("target branch %s: %w", mr.TargetBranch, err)
 	}
@@ -46,6 +49,7 @@ func (j *job) review(ctx context.Context, number int) error {
 		return nil // neither is a fleet: nobody asked
 	case !trusted:
 		log.Info("waits for trust", "author", mr.Author.Login)
+		j.remember(fmt.Sprintf("mr/%d", number), "")
 		return j.forge.SetStatus(ctx, j.place.Repo, mr.Head, forge.Status{
 			Context: j.context(), State: forge.Pending, Description: "not rendered: somebody with write access must comment `/sluice trust`",
 		})
@@ -65,6 +69,19 @@ func (j *job) review(ctx context.Context, number int) error {
 	}
 	j.remember(key, state)
 	return nil
+}
+
+// cannot says on a merge request why it cannot be compared: only somebody who changes it, or its branches, can help.
+func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) error {
+	j.remember(fmt.Sprintf("mr/%d", mr.Number), "") // what was said before is said again when it can be
+	j.log.Info("cannot be compared", "merge_request", mr.Number, "head", mr.Head, "why", why)
+	if j.settings.Checks {
+		err := j.forge.SetCheck(ctx, j.place.Repo, forge.Check{Name: j.context(), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
+		if err == nil || !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrForbidden) {
+			return err
+		}
+	}
+	return j.forge.SetStatus(ctx, j.place.Repo, mr.Head, forge.Status{Context: j.context(), State: forge.Failure, Description: why})
 }
 
 // absent says that a commit has no fleet, not even a broken one.
@@ -94,6 +111,9 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 		return "", err
 	}
 	base, err := j.space.MergeBase(ctx, target, head)
+	if errors.Is(err, gitstore.ErrUnrelated) {
+		return publish.None, j.cannot(ctx, mr, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", mr.TargetBranch))
+	}
 	if err != nil {
 		return "", err
 	}

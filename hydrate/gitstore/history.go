@@ -28,7 +28,7 @@ func (s *Store) IsAncestor(ctx context.Context, old, new Hash) (bool, error) {
 	return false, nil
 }
 
-// MergeBase is the best common ancestor of two commits; of several equally good ones it is always the same. ErrNotFound if
+// MergeBase is the best common ancestor of two commits; of several equally good ones it is always the same. ErrUnrelated if
 // they have nothing in common, ErrShallow if the history that is here and can be fetched does not tell.
 func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	if a == b {
@@ -42,7 +42,7 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	case w.cut:
 		return Hash{}, ErrShallow
 	case len(bases) == 0:
-		return Hash{}, fmt.Errorf("%w: %s and %s have no ancestor in common", ErrNotFound, a.Short(), b.Short())
+		return Hash{}, fmt.Errorf("%w: %s and %s have no ancestor in common", ErrUnrelated, a.Short(), b.Short())
 	}
 	slices.SortFunc(bases, func(x, y Hash) int { return bytes.Compare(x[:], y[:]) })
 	best := bases[:0:0]

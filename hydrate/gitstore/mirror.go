@@ -17,7 +17,7 @@ const newest = "refs/sluice/source"
 const recent = 50
 
 // FetchRevision makes a revision of the remote readable here and gives its commit: a hash, a branch, a tag, or HEAD. Its
-// history comes when it is asked for.
+// history comes when it is asked for. ErrNoRef if the server has no such branch or tag.
 func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
 	s.mu.RLock()
 	sources := s.sources
@@ -76,7 +76,7 @@ func choose(e endpoint, refs map[string]Hash, rev string) (Hash, error) {
 			return h, nil
 		}
 	}
-	return Hash{}, fmt.Errorf("%w: %s has no branch or tag %q", ErrNotFound, e.url, rev)
+	return Hash{}, fmt.Errorf("%w: %s has no branch or tag %q", ErrNoRef, e.url, rev)
 }
 
 // remember is only for speed: if it fails, the next fetch brings more than it must.

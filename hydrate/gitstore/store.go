@@ -19,6 +19,12 @@ var (
 	ErrShallow  = errors.New("the history is cut off here: fetch more of it with `git fetch --unshallow`")
 )
 
+// Kinds of ErrNotFound that say nothing of the objects that are here.
+var (
+	ErrNoRef     = fmt.Errorf("%w on the server", ErrNotFound) // it was asked just now, and has no such branch or tag
+	ErrUnrelated = fmt.Errorf("%w: both histories are complete", ErrNotFound)
+)
+
 // Store reads a repository. Safe for concurrent use.
 type Store struct {
 	dir      string // the .git folder, of the main working tree if there are several; "" in memory

@@ -428,6 +428,9 @@ func (w workspaces) Open(ctx context.Context, p bot.Place) (bot.Workspace, error
 
 // damaged says whether an error may be of the mirror rather than of the server: what is not there may be missing from it.
 func damaged(err error) bool {
+	if errors.Is(err, gitstore.ErrNoRef) || errors.Is(err, gitstore.ErrUnrelated) {
+		return false
+	}
 	if errors.Is(err, gitstore.ErrNotFound) {
 		return true
 	}
