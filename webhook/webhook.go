@@ -81,14 +81,17 @@ type Config struct {
 	Sink      Sink
 	Clock     func() time.Time
 	Log       *slog.Logger
-	MaxBody   int64                                                 // bytes. Default: 25 MiB, GitHub's limit
-	Tolerance time.Duration                                         // of timestamps. Default: 5m
-	Within    time.Duration                                         // most time for the sink. Default: 900ms: forges give up after some seconds
-	Observe   func(forge, event, result string, took time.Duration) // event is one of Events, or "other"
+	MaxBody   int64         // bytes. Default: 25 MiB, GitHub's limit
+	Reading   int64         // bytes of bodies held at once, before anybody knows who sent them. Default: 64 MiB; half of it for large ones
+	Tolerance time.Duration // of timestamps. Default: 5m
+	Within    time.Duration // most time for the sink. Default: 900ms: forges give up after some seconds
+	// Observe counts. The event is one of a fixed few: what an unverified request says of itself is not passed on.
+	Observe func(forge, event, result string, took time.Duration)
 }
 
 const (
 	maxBody   = 25 << 20
+	reading   = 64 << 20
 	tolerance = 5 * time.Minute
 	within    = 900 * time.Millisecond
 	shortest  = 16 // bytes of a secret
@@ -101,6 +104,9 @@ func New(c Config) (http.Handler, error) {
 	}
 	if c.MaxBody == 0 {
 		c.MaxBody = maxBody
+	}
+	if c.Reading == 0 {
+		c.Reading = reading
 	}
 	if c.Tolerance == 0 {
 		c.Tolerance = tolerance
@@ -119,7 +125,7 @@ func New(c Config) (http.Handler, error) {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(g *gin.Context, _ any) { g.AbortWithStatus(http.StatusInternalServerError) }))
-	seen := map[string]bool{}
+	seen, held := map[string]bool{}, &budget{most: c.Reading}
 	for _, e := range c.Endpoints {
 		decode, err := e.check()
 		if err != nil {
@@ -129,7 +135,7 @@ func New(c Config) (http.Handler, error) {
 			return nil, fmt.Errorf("webhook: two forges have the path %s", e.Path)
 		}
 		seen[e.Path] = true
-		h := &endpoint{Config: c, Endpoint: e, decode: decode}
+		h := &endpoint{Config: c, Endpoint: e, decode: decode, held: held}
 		r.POST(e.Path, h.receive)
 	}
 	return r, nil
@@ -167,6 +173,7 @@ func (e *Endpoint) check() (decoder, error) {
 
 // decoder is what is different between the forges.
 type decoder interface {
+	// events are those that are known: the others are of no interest.
 	// identify gives the delivery's id and the event's kind.
 	identify(h http.Header) (id, event string)
 	// verify says whether the body comes from who knows the secret.
@@ -179,6 +186,7 @@ type endpoint struct {
 	Config
 	Endpoint
 	decode decoder
+	held   *budget // of all endpoints
 }
 
 // Errors of verification; the answer does not tell them apart.
@@ -187,26 +195,52 @@ var (
 	errOld      = errors.New("the timestamp is too far from now")
 )
 
+// What the event of a request is called that was not verified, or that is of no interest.
+const (
+	eventUnverified = "unverified"
+	eventOther      = "other"
+)
+
+// reply is the answer to a webhook.
+type reply struct {
+	code   int
+	result string
+	size   int
+	event  string // as it is counted
+}
+
 // receive answers one webhook.
 func (e *endpoint) receive(g *gin.Context) {
 	began := e.Clock()
 	id, event := e.decode.identify(g.Request.Header)
 	id, event = plain(id), plain(event)
-	code, result, size := e.answer(g, id, event)
-	if code == http.StatusServiceUnavailable {
+	a := e.answer(g, id, event)
+	if a.code == http.StatusServiceUnavailable {
 		g.Header("Retry-After", "10")
 	}
-	g.JSON(code, gin.H{"result": result})
+	g.JSON(a.code, gin.H{"result": a.result})
 	took := e.Clock().Sub(began)
-	counted := event
-	if !slices.Contains(Events(e.Kind), event) { // anybody can send other names, without end
-		counted = "other"
-	}
-	e.Observe(e.Forge, counted, result, took)
-	e.Log.Info("webhook", "forge", e.Forge, "delivery", id, "event", event, "bytes", size, "result", result, "status", code)
+	e.Observe(e.Forge, a.event, a.result, took)
+	e.Log.Info("webhook", "forge", e.Forge, "delivery", id, "event", event, "bytes", a.size, "result", a.result, "status", a.code)
 }
 
-func (e *endpoint) answer(g *gin.Context, id, event string) (code int, result string, size int) {
+// answer reads, verifies and takes a webhook.
+func (e *endpoint) answer(g *gin.Context, id, event string) reply {
+	body := &body{budget: e.held}
+	defer body.free()
+	if code, result, size := e.read(g, body, event); code != 0 {
+		return reply{code, result, size, eventUnverified}
+	}
+	out := reply{event: eventOther}
+	if slices.Contains(Events(e.Kind), event) {
+		out.event = event
+	}
+	out.code, out.result, out.size = e.take(g.Request.Context(), id, event, body.data)
+	return out
+}
+
+// read reads and verifies the body; a code says why not.
+func (e *endpoint) read(g *gin.Context, body *body, event string) (code int, result string, size int) {
 	media, _, err := mime.ParseMediaType(g.GetHeader("Content-Type"))
 	if err != nil || media != "application/json" {
 		return http.StatusUnsupportedMediaType, "only application/json", 0
@@ -217,17 +251,23 @@ func (e *endpoint) answer(g *gin.Context, id, event string) (code int, result st
 	if g.Request.ContentLength > e.MaxBody {
 		return http.StatusRequestEntityTooLarge, "too large", int(g.Request.ContentLength)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(g.Writer, g.Request.Body, e.MaxBody))
-	if err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return http.StatusRequestEntityTooLarge, "too large", len(body)
+	if err := body.read(http.MaxBytesReader(g.Writer, g.Request.Body, e.MaxBody)); err != nil {
+		if errors.Is(err, errBusy) {
+			return http.StatusServiceUnavailable, "busy", len(body.data)
 		}
-		return http.StatusBadRequest, "cut off", len(body)
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			return http.StatusRequestEntityTooLarge, "too large", len(body.data)
+		}
+		return http.StatusBadRequest, "cut off", len(body.data)
 	}
-	now := e.Clock()
-	if err := e.decode.verify(&e.Endpoint, g.Request.Header, body, now, e.Tolerance); err != nil {
-		return http.StatusUnauthorized, "not verified", len(body)
+	if err := e.decode.verify(&e.Endpoint, g.Request.Header, body.data, e.Clock(), e.Tolerance); err != nil {
+		return http.StatusUnauthorized, "not verified", len(body.data)
 	}
+	return 0, "", len(body.data)
+}
+
+// take decodes what was verified, and hands its hints over.
+func (e *endpoint) take(ctx context.Context, id, event string, body []byte) (code int, result string, size int) {
 	hints, err := e.decode.decode(event, body)
 	if err != nil {
 		return http.StatusBadRequest, "not understood", len(body)
@@ -235,9 +275,9 @@ func (e *endpoint) answer(g *gin.Context, id, event string) (code int, result st
 	if len(hints) == 0 {
 		return http.StatusOK, "ignored", len(body)
 	}
-	ctx, cancel := context.WithTimeout(g.Request.Context(), e.Within)
+	ctx, cancel := context.WithTimeout(ctx, e.Within)
 	defer cancel()
-	return e.put(ctx, id, body, hints, now)
+	return e.put(ctx, id, body, hints, e.Clock())
 }
 
 // put hands the hints over. A delivery is noted after its hints are on disk: a crash in between costs a hint that comes twice, never one

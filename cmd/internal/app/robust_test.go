@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,32 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 )
+
+// TestUnsignedWebhooksMakeNoSeries: nobody can fill the metrics from outside.
+func TestUnsignedWebhooksMakeNoSeries(t *testing.T) {
+	s := newStory(t, "github")
+	s.start()
+	for i := range 50 {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.hooks.URL+"/hooks/f", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-GitHub-Event", fmt.Sprint("nobody-", i))
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	const all = "sluice_webhooks_total"
+	if n := metric(t, s.hooks.URL, all, "nobody"); n > 0 {
+		t.Errorf("%v webhooks are counted by their own words", n)
+	}
+	if n := metric(t, s.hooks.URL, all, `event="unverified"`); n != 50 {
+		t.Errorf("%v webhooks of nobody", n)
+	}
+}
 
 // mirror tells one clone of the repository from the next.
 func (s *story) mirror() string {
