@@ -121,27 +121,27 @@ type ServiceOptions struct {
 
 // Service receives webhooks and does what they ask for, on one machine or many.
 type Service struct {
-	o        ServiceOptions
-	config   *config.Config // as it was at the start: what a reload does not change
-	log      *slog.Logger
-	clock    func() time.Time
-	key      []byte
-	jobs     int
-	pool     *renderer.Pool
-	renderer renderer.Renderer // the pool, or a farm of all replicas
-	inFlight int               // renderings that it can make use of at once
-	mirrors  *mirrors
-	queue    *queue.Queue
-	bot      *bot.Bot
-	metrics  *metrics
-	now      atomic.Pointer[reloadable]
-	seen     sync.Map                    // places that a hint named
-	listed   atomic.Pointer[[]bot.Place] // that the forges listed, by the configuration's patterns
-	listedAt time.Time
-	telling  sync.WaitGroup // receivers
-	barren   sync.Map       // place → when it was found to be no fleet
-	verdicts *verdicts
-	since    time.Time
+	o           ServiceOptions
+	config      *config.Config // as it was at the start: what a reload does not change
+	log         *slog.Logger
+	clock       func() time.Time
+	key         []byte
+	jobs        int
+	pool        *renderer.Pool
+	renderer    renderer.Renderer // the pool, or a farm of all replicas
+	inFlight    int               // renderings that it can make use of at once
+	mirrors     *mirrors
+	queue       *queue.Queue
+	bot         *bot.Bot
+	metrics     *metrics
+	now         atomic.Pointer[reloadable]
+	seen        sync.Map                    // places that a hint named
+	listed      atomic.Pointer[[]bot.Place] // that the forges listed, by the configuration's patterns
+	listedAt    time.Time
+	telling     sync.WaitGroup // receivers
+	barren      sync.Map       // place → when it was found to be no fleet
+	verdicts    *verdicts
+	undelivered *redeliveries
 }
 
 // reloadable is what a reload changes.
@@ -162,7 +162,7 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{o: o, config: c, log: o.Log, clock: o.Clock, key: c.Fingerprint.Bytes(), jobs: c.Jobs, since: o.Clock().Add(-time.Hour), verdicts: newVerdicts()}
+	s := &Service{o: o, config: c, log: o.Log, clock: o.Clock, key: c.Fingerprint.Bytes(), jobs: c.Jobs, undelivered: newRedeliveries(o.Log, o.Clock), verdicts: newVerdicts()}
 	if len(s.key) == 0 {
 		s.key = []byte(rand.Text())
 		s.log.Warn("no fingerprint key is configured: fingerprints of secrets change when the service starts again")
@@ -421,20 +421,7 @@ func (s *Service) sweep(ctx context.Context) {
 		if !ok {
 			continue
 		}
-		began := s.clock()
-		failed, err := d.FailedDeliveries(ctx, s.since)
-		if err != nil {
-			if !errors.Is(err, forge.ErrUnsupported) && ctx.Err() == nil {
-				s.log.Warn("failed deliveries cannot be listed", "forge", name, "error", err)
-			}
-			continue
-		}
-		for _, one := range failed {
-			if err := d.Redeliver(ctx, one.ID); err != nil && ctx.Err() == nil {
-				s.log.Warn("a delivery cannot be sent again", "forge", name, "delivery", one.GUID, "error", err)
-			}
-		}
-		s.since = began.Add(-time.Minute)
+		s.undelivered.look(ctx, name, d)
 	}
 }
 

@@ -106,6 +106,9 @@ func redeliver(c *call) answer {
 		if d.id == c.id() {
 			again := &delivery{Delivery: d.Delivery, id: c.s.id(), redelivery: true}
 			again.At, again.Status = c.s.now(), http.StatusOK
+			if send := c.s.redeliver; send != nil {
+				again.Status = send(d.Delivery)
+			}
 			c.s.deliveries = append(c.s.deliveries, again)
 			return answer{code: http.StatusAccepted, value: fields{}}
 		}

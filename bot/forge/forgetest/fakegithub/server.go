@@ -40,6 +40,7 @@ type Server struct {
 	apps       []*app
 	teams      map[string]map[string]string // org/slug -> login -> state, all in lower case
 	deliveries []*delivery                  // oldest first
+	redeliver  func(Delivery) int           // the status of another attempt; nil is 200
 	faults     []*Fault
 	events     []event
 	requests   int
@@ -71,6 +72,13 @@ func (s *Server) SetOnEvent(take func(event string, payload []byte)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.o.OnEvent = take
+}
+
+// SetRedeliver has somebody attempt what is to be delivered again; the answer is the status. It must not call the server.
+func (s *Server) SetRedeliver(send func(Delivery) int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.redeliver = send
 }
 
 const maxBody = 8 << 20
