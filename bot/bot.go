@@ -109,8 +109,6 @@ type Settings struct {
 	PreviewCap int // targets
 	PerPush    int // refs
 	Checks     bool
-	TrustForks bool // review forks of people with write access only; never all
-	URL        func(number int) string
 }
 
 // Forges are the configured forges by name.

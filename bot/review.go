@@ -130,9 +130,6 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	if preview != nil && preview.Head != "" {
 		review.Links.Full = compareLink(mr.URL, preview)
 	}
-	if j.settings.URL != nil {
-		review.Links.HTML = j.settings.URL(mr.Number)
-	}
 	return publish.Review(ctx, j.forge, j.place.Repo, mr, review, publish.Options{Context: j.context(), URL: mr.URL, Checks: j.settings.Checks})
 }
 

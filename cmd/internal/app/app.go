@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -145,17 +146,33 @@ func (s *Session) UseRemote(ctx context.Context, commit gitstore.Commit, remote 
 }
 
 // UseSigner signs rendered commits with the key in a file: a private one, or the public half of one that an SSH agent holds.
-func (s *Session) UseSigner(file string) error {
+func (s *Session) UseSigner(file string) (err error) {
+	s.Signer, err = s.env.signer(file)
+	return err
+}
+
+func (e Environment) signer(file string) (gitstore.Signer, error) {
 	key, err := os.ReadFile(file) //nolint:gosec // the user names it
 	if err != nil {
-		return fmt.Errorf("signing key: %w", err)
+		return nil, fmt.Errorf("signing key: %w", err)
 	}
 	if strings.HasSuffix(file, ".pub") { // the private key stays in the agent
-		s.Signer, err = gitstore.NewAgentSigner(s.env.Getenv("SSH_AUTH_SOCK"), key)
-		return err
+		return gitstore.NewAgentSigner(e.Getenv("SSH_AUTH_SOCK"), key)
 	}
-	s.Signer, err = gitstore.NewSigner(key, s.env.Getenv("SLUICE_SIGNING_PASSPHRASE"))
-	return err
+	return gitstore.NewSigner(key, e.Getenv("SLUICE_SIGNING_PASSPHRASE"))
+}
+
+// oneAtATime is a signer that several repositories share.
+type oneAtATime struct {
+	mu     sync.Mutex
+	signer gitstore.Signer
+}
+
+// Sign implements gitstore.Signer.
+func (o *oneAtATime) Sign(commit []byte) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.signer.Sign(commit)
 }
 
 // Close ends render processes and closes the repository.

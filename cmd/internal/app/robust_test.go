@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
 )
 
 // TestUnsignedWebhooksMakeNoSeries: nobody can fill the metrics from outside.
@@ -101,4 +102,39 @@ func TestUnrelatedHistory(t *testing.T) {
 			t.Errorf("the mirror was made again: %s, then %s", made, now)
 		}
 	})
+}
+
+// TestSignedCommits: with a signKey, what the service hydrates and promotes can be verified, its record too.
+func TestSignedCommits(t *testing.T) {
+	s := newStory(t, "gitlab")
+	key := filepath.Join(s.dir, "key")
+	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+		t.Fatalf("ssh-keygen: %v %s", err, out)
+	}
+	public, err := os.ReadFile(key + ".pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signers := filepath.Join(s.dir, "signers")
+	if err := os.WriteFile(signers, append([]byte("* "), public...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.config += "signKey: " + key + "\n"
+	s.gates(gated)
+	s.start()
+	s.branch("cad", "CAD")
+	n := s.open("cad", "ada")
+	s.says(n, "CAD")
+	preview := fmt.Sprintf("sluice/preview/%d", n)
+	for _, branch := range []string{"env/dev", "cluster/dev-1", "env/staging", "cluster/staging-1", "sluice/state", preview} {
+		s.until(branch+" is there", func() bool { return s.ref(branch) != "" })
+		s.run(filepath.Join(s.dir, "git", repo+".git"), "-c", "gpg.ssh.allowedSignersFile="+signers, "verify-commit", "refs/heads/"+branch)
+	}
+	s.end()
+	if err := os.WriteFile(key, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := app.NewService(t.Context(), s.options); err == nil || !strings.Contains(err.Error(), "signKey") {
+		t.Errorf("a key that is none: %v", err)
+	}
 }

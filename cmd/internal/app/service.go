@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/queue"
 	"github.com/sluice-gitops/sluice/cmd/internal/config"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/notify"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/webhook"
@@ -149,6 +150,7 @@ type reloadable struct {
 	config *config.Config
 	forges map[string]*configured
 	hooks  http.Handler
+	signer gitstore.Signer // of rendered commits; nil: they are not signed
 }
 
 func (s *Service) state() *reloadable { return s.now.Load() }
@@ -219,6 +221,10 @@ func (s *Service) apply(c *config.Config) error {
 		}
 		endpoints = append(endpoints, e)
 	}
+	if c.SignKey != "" {
+		signer, err := s.o.Env.signer(c.SignKey)
+		problems, next.signer = append(problems, wrapped("signKey", err)), &oneAtATime{signer: signer}
+	}
 	hooks, err := webhook.New(webhook.Config{Endpoints: endpoints, Sink: sink{s}, Clock: s.clock, Log: s.log, Observe: s.metrics.webhook})
 	if err = errors.Join(append(problems, err)...); err != nil {
 		return err
@@ -226,6 +232,13 @@ func (s *Service) apply(c *config.Config) error {
 	next.hooks = hooks
 	s.now.Store(next)
 	return nil
+}
+
+func wrapped(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // Reload reads the configuration again: forges, secrets, repositories and settings. With an error all stays as it was.

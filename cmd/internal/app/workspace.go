@@ -423,6 +423,7 @@ func (w workspaces) Open(ctx context.Context, p bot.Place) (bot.Workspace, error
 		s.mirrors.suspect(p)
 		return nil, fmt.Errorf("mirror of %s: %w", p, err)
 	}
+	session.Signer = s.state().signer
 	return &workspace{Session: session, open: open, forge: f, place: p, clock: s.clock, release: release, keyed: s.key, verdicts: s.verdicts, metrics: s.metrics, told: s.tell}, nil
 }
 

@@ -22,7 +22,6 @@ type Config struct {
 	Listen      string        `yaml:"listen"`      // address of webhooks, pages and probes. Default: :8080
 	Metrics     string        `yaml:"metrics"`     // address of metrics; "" is Listen's
 	Debug       string        `yaml:"debug"`       // address of pprof; "" is none
-	URL         string        `yaml:"url"`         // where people reach the service; "" : comments link to the forge alone
 	Data        string        `yaml:"data"`        // folder of queue, mirrors and caches. Default: /var/lib/sluice
 	Mirrors     ByteSize      `yaml:"mirrors"`     // most that mirrors may take. Default: 20Gi
 	Workers     int           `yaml:"workers"`     // repositories at once. Default: 4
@@ -32,7 +31,7 @@ type Config struct {
 	Drain       time.Duration `yaml:"drain"`       // most time that running work gets at the end. Default: 2m
 	Queue       Queue         `yaml:"queue"`       //
 	Fingerprint Secret        `yaml:"fingerprint"` // key of the fingerprints that stand for secrets
-	SignKey     string        `yaml:"signKey"`     // file of the key that signs rendered commits
+	SignKey     string        `yaml:"signKey"`     // file of the key that signs rendered commits: an SSH or OpenPGP private key, or a .pub file whose key the SSH agent holds
 	Tracing     string        `yaml:"tracing"`     // URL of an OTLP receiver over HTTP; "" is none
 	Forges      []Forge       `yaml:"forges"`
 }
@@ -204,9 +203,6 @@ func (c *Config) check(p *problems) {
 			p.add("%s: %s is less than 5s", d.key, d.value)
 		}
 	}
-	if c.URL != "" && !webURL(c.URL) {
-		p.add("url: %q is no http or https URL", c.URL)
-	}
 	var names []string
 	for i := range c.Forges {
 		f := &c.Forges[i]
@@ -276,6 +272,11 @@ func overridden(list []Override) [][]string {
 func (c *Config) load(p *problems, s Sources) {
 	read := func(at string, secret *Secret, required bool) { secret.load(p, s, at, required) }
 	read("fingerprint", &c.Fingerprint, false)
+	if c.SignKey != "" {
+		if _, err := s.Read(c.SignKey); err != nil {
+			p.add("signKey: %w", err)
+		}
+	}
 	for i := range c.Forges {
 		f := &c.Forges[i]
 		at := fmt.Sprintf("forges[%d]", i)

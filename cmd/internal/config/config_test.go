@@ -23,7 +23,7 @@ func parse(text string) (*config.Config, error) {
 }
 
 const good = `
-url: https://sluice.example.com
+signKey: /run/key
 mirrors: 512Mi
 sweep: 1m
 forges:
@@ -74,7 +74,7 @@ func TestParseSaysEverythingAtOnce(t *testing.T) {
 	_, err := parse(`
 workers: -1
 sweep: 1s
-url: ftp://x
+signKey: /none
 forges:
   - {kind: gitea, name: A}
   - {kind: github, repositories: [fleet], secrets: [{env: NOTHING}], token: {file: /none}, api: "https://u:p@x/"}
@@ -84,7 +84,7 @@ forges:
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"workers: -1", "sweep: 1s", "url: \"ftp://x\"", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
+		"workers: -1", "sweep: 1s", "signKey: open /none", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
 		"/none", "no http or https URL without credentials", "\"fleet\" is no pattern", "forges[2]: the name \"github\" is taken", "forges[2].app: an app needs", "forges[2].signing",
 	} {
 		if !strings.Contains(err.Error(), want) {
