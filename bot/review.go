@@ -60,6 +60,9 @@ func (j *job) review(ctx context.Context, number int) error {
 		return nil
 	}
 	outcome, err := j.reviewHead(ctx, mr, by == "")
+	if errors.Is(err, ErrRefused) {
+		return j.cannot(ctx, mr, err.Error())
+	}
 	if err != nil {
 		return err
 	}
@@ -68,6 +71,7 @@ func (j *job) review(ctx context.Context, number int) error {
 		return j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: number})
 	}
 	j.remember(key, state)
+	j.remember(fmt.Sprintf("cannot/%d", number), "")
 	return nil
 }
 
@@ -75,9 +79,18 @@ func (j *job) review(ctx context.Context, number int) error {
 func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) error {
 	j.remember(fmt.Sprintf("mr/%d", mr.Number), "") // what was said before is said again when it can be
 	j.log.Info("cannot be compared", "merge_request", mr.Number, "head", mr.Head, "why", why)
+	key, state := fmt.Sprintf("cannot/%d", mr.Number), mr.Head+" "+why
 	if j.settings.Checks {
+		if j.seen(key, state) {
+			return nil
+		}
+		j.remember(key, state)
 		err := j.forge.SetCheck(ctx, j.place.Repo, forge.Check{Name: j.context(), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
-		if err == nil || !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrForbidden) {
+		if err == nil {
+			return nil
+		}
+		j.remember(key, "")
+		if !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrForbidden) {
 			return err
 		}
 	}
@@ -165,7 +178,9 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 			j.log.Debug("the target branch has no fleet: previews are looked for all the same")
 		}
 	}
-	if err := j.space.DropPreview(ctx, previewBranch(mr.Number)); err != nil {
+	if err := j.space.DropPreview(ctx, previewBranch(mr.Number)); errors.Is(err, ErrRefused) {
+		j.log.Warn("no preview is looked for", "merge_request", mr.Number, "error", err)
+	} else if err != nil {
 		return err
 	}
 	if mr.State == forge.Merged {

@@ -81,16 +81,19 @@ func (q quiet) SetStatus(ctx context.Context, repo forge.Repository, commit stri
 	return nil
 }
 
-// succeeded says that the commit has a green status of a context.
-func (q quiet) succeeded(ctx context.Context, repo forge.Repository, commit, name string) bool {
+// state is that of a commit's status; "" if there is none, or it is not known.
+func (q quiet) state(ctx context.Context, repo forge.Repository, commit, name string) forge.StatusState {
 	have, err := q.have(ctx, repo, commit)
 	if err != nil {
-		return false
+		return ""
 	}
 	q.statuses.mu.Lock()
 	defer q.statuses.mu.Unlock()
-	s, known := have.list[strings.ToLower(name)]
-	return known && !s.Check && s.State == forge.Success
+	s := have.list[strings.ToLower(name)]
+	if s.Check {
+		return ""
+	}
+	return s.State
 }
 
 // have is what a commit has, as far as that is known. A credential that may not read statuses may still write them.
@@ -157,6 +160,10 @@ func sameWords(have, want string) bool {
 // sayHydrated writes a status for each environment that follows the trunk, on the source commit and on the rendered one.
 func (j *job) sayHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.Result) error {
 	var failed []error
+	whole := j.context() + "/hydrate" // red if none of it could be hydrated, for a reason that is gone
+	if state := j.forge.state(ctx, j.place.Repo, tip.Hash.String(), whole); state == forge.Failure {
+		failed = append(failed, j.sayOn(ctx, forge.Status{Context: whole, State: forge.Success, Description: "hydrated"}, false, tip.Hash.String()))
+	}
 	for _, e := range r.Environments {
 		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {
 			continue
@@ -213,7 +220,7 @@ func wavesState(e *hydrate.EnvironmentStatus) promote.WaveState {
 func (j *job) sayOn(ctx context.Context, s forge.Status, unless bool, commits ...string) error {
 	var failed []error
 	for i, commit := range commits {
-		if commit == "" || unless && j.forge.succeeded(ctx, j.place.Repo, commit, s.Context) {
+		if commit == "" || unless && j.forge.state(ctx, j.place.Repo, commit, s.Context) == forge.Success {
 			continue
 		}
 		err := j.forge.SetStatus(ctx, j.place.Repo, commit, s)

@@ -35,6 +35,10 @@ func (j *job) trunk(ctx context.Context) error {
 		return err
 	}
 	result, err := j.space.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: j.settings.PerPush})
+	if errors.Is(err, ErrRefused) { // only a new commit, or another configuration, helps
+		j.log.Warn("not hydrated", "error", err)
+		return j.forge.SetStatus(ctx, j.place.Repo, tip.Hash.String(), forge.Status{Context: j.context() + "/hydrate", State: forge.Failure, Description: err.Error()})
+	}
 	if err != nil {
 		return err
 	}

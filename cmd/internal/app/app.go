@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -133,7 +132,10 @@ func (s *Session) UseRemote(ctx context.Context, commit gitstore.Commit, remote 
 	address := remote
 	switch {
 	case f != nil && f.Spec.Output.Repository != "":
-		address, auth = f.Spec.Output.Repository, s.env.outputAuth(f.Spec.Output.Repository, s.Store.RemoteURL())
+		address = f.Spec.Output.Repository
+		if auth, err = s.env.outputAuth(address, s.Store.RemoteURL()); err != nil {
+			return err
+		}
 	case s.url:
 		address = s.Store.RemoteURL()
 	}
@@ -191,30 +193,6 @@ func isURL(repo string) bool {
 }
 
 func (e Environment) auth() gitstore.Auth { return e.authFrom("SLUICE_GIT_") }
-
-// outputAuth is the credential of an output repository: its own, or the source's if both are on one host. A fleet's file
-// must not be able to send a credential elsewhere.
-func (e Environment) outputAuth(output, source string) gitstore.Auth {
-	for _, name := range []string{"USERNAME", "PASSWORD", "TOKEN"} {
-		if e.Getenv("SLUICE_OUTPUT_GIT_"+name) != "" {
-			return e.authFrom("SLUICE_OUTPUT_GIT_")
-		}
-	}
-	a := e.auth()
-	if x, y := hostOf(output), hostOf(source); x != "" && x == y {
-		return a
-	}
-	a.User, a.Password, a.Token = "", "", ""
-	return a
-}
-
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Scheme + "://" + u.Host
-}
 
 func (e Environment) authFrom(prefix string) gitstore.Auth {
 	a := gitstore.Auth{

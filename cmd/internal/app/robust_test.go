@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 )
 
@@ -137,4 +138,91 @@ func TestSignedCommits(t *testing.T) {
 	if _, err := app.NewService(t.Context(), s.options); err == nil || !strings.Contains(err.Error(), "signKey") {
 		t.Errorf("a key that is none: %v", err)
 	}
+}
+
+// other makes one more repository on the forge, with nothing in it.
+func (s *story) other(path string) (bare string) {
+	s.t.Helper()
+	bare = filepath.Join(s.dir, "git", path+".git")
+	s.run("", "init", "-q", "--bare", "-b", "main", bare)
+	s.run(bare, "config", "http.receivepack", "true")
+	s.run(bare, "config", "uploadpack.allowAnySHA1InWant", "true")
+	if s.hub != nil {
+		s.hub.AddRepository(path, bare)
+		s.hub.Grant(path, "sluice-bot", "maintain")
+	} else {
+		s.lab.AddProject(path, bare)
+		s.lab.Grant(path, "sluice-bot", fakegitlab.Maintainer)
+	}
+	return bare
+}
+
+// heads are the branches of a repository.
+func (s *story) heads(bare string) string {
+	s.t.Helper()
+	out, err := exec.CommandContext(s.t.Context(), "git", "-C", bare, "for-each-ref", "--format=%(refname:short)").Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.Join(strings.Fields(string(out)), " ")
+}
+
+// to is the fleet with its branches in another repository.
+func (s *story) to(path string) string {
+	return strings.Replace(gated, "  trunk: main\n", "  trunk: main\n  output: {repository: "+s.git.URL+"/"+path+".git}\n", 1)
+}
+
+// TestOutputRepository: branches go to another repository only if the configuration names it, and the trunk alone says to which.
+func TestOutputRepository(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		rendered, victim := s.other("acme/rendered"), s.other("acme/victim")
+		s.gates(s.to("acme/rendered"))
+		s.start()
+		s.until("the refusal is told", func() bool { return strings.HasPrefix(s.status(s.ref("main"), "sluice/hydrate"), "fail") })
+		s.branch("cad", "CAD")
+		n := s.open("cad", "ada")
+		s.until("it is told on the merge request", func() bool { return strings.HasPrefix(s.status(s.head(n), "sluice"), "fail") })
+		if got := s.heads(rendered); got != "" {
+			t.Errorf("branches were written to a repository that nobody named: %s", got)
+		}
+		s.config = strings.Replace(s.config, "repositories: ["+repo+"]", "repositories: ["+repo+"], outputs: [acme/rendered, acme/victim]", 1)
+		if err := s.service.Reload(); err != nil {
+			t.Fatal(err)
+		}
+		s.until("dev is there", func() bool { return strings.Contains(s.heads(rendered), "env/dev") })
+		s.until("what was red is green", func() bool { return s.status(s.ref("main"), "sluice/hydrate") == "success" })
+		s.says(n, "CAD")
+		s.until("the preview is there too", func() bool { return strings.Contains(s.heads(rendered), fmt.Sprintf("sluice/preview/%d", n)) })
+
+		work := filepath.Join(s.dir, "work")
+		s.run(work, "checkout", "-q", "-B", "playground", "origin/main")
+		s.sets("playground", s.to("acme/victim"))
+		s.run(work, "checkout", "-q", "-B", "gbp")
+		s.set("GBP")
+		s.commit("gbp")
+		s.push("gbp")
+		m := s.onto("gbp", "playground")
+		s.says(m, "GBP")
+		s.until("that preview is where the trunk says", func() bool { return strings.Contains(s.heads(rendered), fmt.Sprintf("sluice/preview/%d", m)) })
+		if got := s.heads(victim); got != "" {
+			t.Errorf("a branch that anybody may push to chose where a preview goes: %s", got)
+		}
+		if got := s.heads(filepath.Join(s.dir, "git", repo+".git")); strings.Contains(got, "env/") || strings.Contains(got, "preview") {
+			t.Errorf("the source has %s", got)
+		}
+	})
+}
+
+// onto opens a merge request onto a branch that is not the trunk.
+func (s *story) onto(branch, base string) int {
+	s.t.Helper()
+	if s.hub != nil {
+		pr, err := s.hub.OpenPR(repo, fakegithub.PR{Title: "Change " + branch, Author: "ada", Head: branch, Base: base})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return pr.Number
+	}
+	return s.lab.Open(repo, fakegitlab.Scene{Title: "Change " + branch, Author: "ada", SourceBranch: branch, TargetBranch: base})
 }

@@ -10,14 +10,17 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 )
 
-// gates makes a fleet's sluice.yaml another one.
-func (s *story) gates(text string) {
+// gates makes the trunk's sluice.yaml another one.
+func (s *story) gates(text string) { s.sets("main", text) }
+
+// sets makes a branch's sluice.yaml another one.
+func (s *story) sets(branch, text string) {
 	s.t.Helper()
 	if err := os.WriteFile(filepath.Join(s.dir, "work", "sluice.yaml"), []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 	s.commit("gates")
-	s.push("main")
+	s.push(branch)
 }
 
 // statuses counts how often a context of a commit was written; on GitHub alone.

@@ -167,7 +167,11 @@ func (w *workspace) Revision(ctx context.Context, rev string) (gitstore.Commit, 
 
 // pushing makes the output of a source commit's fleet the place of the branches, with the credential that may push.
 func (w *workspace) pushing(ctx context.Context, tree gitstore.Hash) error {
-	env, err := w.forge.environment(ctx, w.place.Repo, true)
+	output, err := w.outputOf(ctx, tree)
+	if err != nil {
+		return err
+	}
+	env, err := w.forge.environment(ctx, output, true)
 	if err != nil {
 		return err
 	}
@@ -185,7 +189,14 @@ func (w *workspace) pushing(ctx context.Context, tree gitstore.Hash) error {
 // Review implements bot.Workspace.
 func (w *workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Review, *hydrate.PreviewResult, error) {
 	s := w.Session
+	trunk, err := w.trunk(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	if !r.Trusted {
+		if _, err := w.outputOf(ctx, trunk); err != nil {
+			return nil, nil, err
+		}
 		env := w.env
 		env.Untrusted = true
 		other, err := w.open(env)
@@ -199,10 +210,10 @@ func (w *workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 				return nil, nil, err
 			}
 		}
-		if err := s.UseRemote(ctx, gitstore.Commit{Tree: r.Policy}, ""); err != nil {
+		if err := s.UseRemote(ctx, gitstore.Commit{Tree: trunk}, ""); err != nil {
 			return nil, nil, err
 		}
-	} else if err := w.pushing(ctx, r.Policy); err != nil {
+	} else if err := w.pushing(ctx, trunk); err != nil {
 		return nil, nil, err
 	}
 	return s.Review(ctx, ReviewOptions{
@@ -258,11 +269,11 @@ func (w *workspace) Previews(ctx context.Context, prefix string) ([]string, erro
 }
 
 func (w *workspace) pushingTip(ctx context.Context) error {
-	tip, err := w.Revision(ctx, "HEAD")
+	tree, err := w.trunk(ctx)
 	if err != nil {
 		return err
 	}
-	return w.pushing(ctx, tip.Tree)
+	return w.pushing(ctx, tree)
 }
 
 // Answer implements bot.Workspace.

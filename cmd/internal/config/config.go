@@ -57,6 +57,7 @@ type Forge struct {
 	Secrets      []Secret   `yaml:"secrets"`      // of webhooks: several at once while they are rotated
 	Signing      []Secret   `yaml:"signing"`      // GitLab's signing secrets (whsec_…)
 	Repositories []string   `yaml:"repositories"` // patterns of full paths: acme/*
+	Outputs      Outputs    `yaml:"outputs"`      // where spec.output.repository may point, beside them: patterns of full paths, or of addresses elsewhere
 	Settings     Settings   `yaml:"settings"`
 	Overrides    []Override `yaml:"overrides"` // the last that matches wins
 	Receivers    []Receiver `yaml:"receivers"` // told of branches that moved
@@ -251,7 +252,7 @@ func (f *Forge) check(p *problems, at string) {
 	for i := range f.Receivers {
 		f.Receivers[i].check(p, fmt.Sprintf("%s.receivers[%d]", at, i))
 	}
-	for _, list := range append([][]string{f.Repositories}, overridden(f.Overrides)...) {
+	for _, list := range append([][]string{f.Repositories, f.Outputs}, overridden(f.Overrides)...) {
 		for _, pattern := range list {
 			if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, "/") {
 				p.add("%s: %q is no pattern of a repository's full path", at, pattern)
@@ -315,6 +316,27 @@ func (secret *Secret) load(p *problems, s Sources, at string, required bool) {
 	if len(secret.value) == 0 {
 		p.add("%s: the secret is empty", at)
 	}
+}
+
+// Outputs are patterns of repositories that rendered branches may go to: of full paths on the forge, or of whole addresses.
+type Outputs []string
+
+// Path says whether a repository on the forge is one of them.
+func (o Outputs) Path(repository string) bool {
+	return matches(slices.DeleteFunc(slices.Clone(o), isAddress), repository)
+}
+
+// Address says whether an address is one of them. The end .git makes no difference.
+func (o Outputs) Address(address string) bool {
+	plain := func(s string) string { return strings.TrimSuffix(s, ".git") }
+	return slices.ContainsFunc(o, func(pattern string) bool {
+		ok, err := path.Match(plain(pattern), plain(address))
+		return err == nil && ok && isAddress(pattern) && !strings.Contains(address, "..")
+	})
+}
+
+func isAddress(pattern string) bool {
+	return strings.Contains(pattern, "://") || strings.Contains(pattern, "@")
 }
 
 // Has says whether the forge's repositories include one.
