@@ -47,6 +47,7 @@ type Task struct {
 	Kind    Kind
 	Number  int    // of the merge request
 	Comment int64  // of TaskComment
+	Text    string // digest of that comment when it was created, as a webhook told; "" if nobody did
 	Force   bool   // review again although nothing moved
 	Ref     string // branch that was pushed, of TaskTrunk; "" is the trunk
 }

@@ -30,6 +30,7 @@ type Order struct {
 	Trunk gitstore.Commit // whose sluice.yaml says who may
 	Said  time.Time       // when the comment was written: what came later was not meant
 	MR    *forge.MergeRequest
+	Own   bool // the head is of somebody who may write: only then may what it names be fetched with credentials
 }
 
 // ErrRefused is a command that is not carried out; its text says why, for whoever gave it.
@@ -106,6 +107,10 @@ func (j *job) comment(ctx context.Context) error {
 	if done, err := publish.Logged(ctx, j.forge, j.place.Repo, number, c.ID); err != nil || done {
 		return err
 	}
+	if edited(c, j.task.Text) { // by anybody who may write: these need not be the author's words
+		entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}
+		return j.answered(ctx, c, true, entry)
+	}
 	if err := j.forge.React(ctx, j.place.Repo, number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
@@ -116,14 +121,28 @@ func (j *job) comment(ctx context.Context) error {
 	for _, p := range problems {
 		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + hint(p.Hint), At: c.Created})
 	}
-	if err := publish.Log(ctx, j.forge, j.place.Repo, number, c.ID, entries...); err != nil {
+	return j.answered(ctx, c, refused || len(problems) > 0, entries...)
+}
+
+// edited says whether a comment's text may be another one than it was created with. A webhook told the text; without one, the forge's
+// times must be the same. Reactions may move a comment's time, and never its text.
+func edited(c *forge.Comment, text string) bool {
+	if text != "" {
+		return forge.TextDigest(c.Body) != text
+	}
+	return !c.Updated.IsZero() && !c.Updated.Equal(c.Created)
+}
+
+// answered logs what became of a comment, and marks it.
+func (j *job) answered(ctx context.Context, c *forge.Comment, refused bool, entries ...report.CommandEntry) error {
+	if err := publish.Log(ctx, j.forge, j.place.Repo, j.task.Number, c.ID, entries...); err != nil {
 		return err
 	}
 	reaction := forge.Rocket
-	if refused || len(problems) > 0 {
+	if refused {
 		reaction = forge.Confused
 	}
-	if err := j.forge.React(ctx, j.place.Repo, number, c.ID, reaction); err != nil && !errors.Is(err, forge.ErrNotFound) {
+	if err := j.forge.React(ctx, j.place.Repo, j.task.Number, c.ID, reaction); err != nil && !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -171,7 +190,7 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	}
 	switch o.Verb {
 	case command.VerbHelp:
-		return "answered", j.answer(ctx, o, "Commands, each at the beginning of a line:\n\n"+command.Help())
+		return "answered", j.reply(ctx, o, "Commands, each at the beginning of a line:\n\n"+command.Help())
 	case command.VerbRetry:
 		return "a new review begins", j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true})
 	case command.VerbCancel:
@@ -192,11 +211,7 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	o.Trunk = tip
 	switch o.Verb {
 	case command.VerbStatus, command.VerbDiff, command.VerbExplain:
-		text, err := j.space.Answer(ctx, o)
-		if err != nil {
-			return "", err
-		}
-		return "answered", j.answer(ctx, o, text)
+		return j.answer(ctx, mr, o)
 	}
 	outcome, err := j.space.Order(ctx, o)
 	if err != nil {
@@ -205,9 +220,28 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	return outcome, j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk})
 }
 
-// answer says something of its own, once for each command.
-func (j *job) answer(ctx context.Context, o Order, text string) error {
+// reply says something of its own, once for each command.
+func (j *job) reply(ctx context.Context, o Order, text string) error {
 	return publish.Answer(ctx, j.forge, j.place.Repo, o.MR.Number, "answer:"+o.ID, text)
+}
+
+// answer says what was asked for. Nothing of a head that nobody trusts is rendered, nor is anything fetched that it names.
+func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
+	if o.Verb != command.VerbStatus {
+		ok, by, err := j.trusted(ctx, mr)
+		if err != nil {
+			return "", err
+		}
+		if !ok {
+			return "", fmt.Errorf("%w: the head %.10s waits for trust: nothing of it is rendered before", ErrRefused, mr.Head)
+		}
+		o.Own = by == ""
+	}
+	text, err := j.space.Answer(ctx, o)
+	if err != nil {
+		return "", err
+	}
+	return "answered", j.reply(ctx, o, text)
 }
 
 // trust lets a head of somebody without the right to write be rendered: exactly this one.

@@ -55,7 +55,10 @@ type githubEvent struct {
 		PullRequest json.RawMessage `json:"pull_request"`
 	} `json:"issue"`
 	Comment *struct {
-		ID int64 `json:"id"`
+		ID      int64  `json:"id"`
+		Body    string `json:"body"`
+		Created string `json:"created_at"`
+		Updated string `json:"updated_at"`
 	} `json:"comment"`
 	CheckRun   *githubCheck `json:"check_run"`
 	CheckSuite *githubCheck `json:"check_suite"`
@@ -103,7 +106,7 @@ func (p *githubEvent) hints(event, repo string) []Hint {
 	case event == "pull_request" && p.PullRequest != nil && p.PullRequest.Number > 0:
 		return []Hint{{Repository: repo, Kind: Review, Number: p.PullRequest.Number}}
 	case event == "issue_comment" && p.Action == "created" && p.Issue != nil && p.Issue.PullRequest != nil && p.Comment != nil && p.Issue.Number > 0:
-		return []Hint{{Repository: repo, Kind: Comment, Number: p.Issue.Number, Comment: p.Comment.ID}}
+		return []Hint{{Repository: repo, Kind: Comment, Number: p.Issue.Number, Comment: p.Comment.ID, Text: created(p.Comment.Body, p.Comment.Created, p.Comment.Updated)}}
 	case event == "check_run" && p.Action == "rerequested":
 		return p.CheckRun.again(repo)
 	case event == "check_suite" && p.Action == "rerequested":

@@ -106,6 +106,9 @@ type gitlabEvent struct {
 		Action       string `json:"action"`
 		Ref          string `json:"ref"`
 		Source       string `json:"source"`
+		Note         string `json:"note"`
+		Created      string `json:"created_at"`
+		Updated      string `json:"updated_at"`
 	} `json:"object_attributes"`
 	MergeRequest *struct {
 		IID int `json:"iid"`
@@ -143,7 +146,7 @@ func (p *gitlabEvent) hints(repo string) []Hint {
 	case kind == "merge_request" && a != nil && a.IID > 0:
 		return []Hint{{Repository: repo, Kind: Review, Number: a.IID}}
 	case kind == "note" && a != nil && a.NoteableType == "MergeRequest" && !a.System && (a.Action == "" || a.Action == "create") && p.MergeRequest != nil && p.MergeRequest.IID > 0:
-		return []Hint{{Repository: repo, Kind: Comment, Number: p.MergeRequest.IID, Comment: a.ID}}
+		return []Hint{{Repository: repo, Kind: Comment, Number: p.MergeRequest.IID, Comment: a.ID, Text: created(a.Note, a.Created, a.Updated)}}
 	case kind == "pipeline" && p.MergeRequest != nil && p.MergeRequest.IID > 0: // statuses may have changed that gates wait for
 		return []Hint{{Repository: repo, Kind: Trunk}}
 	}

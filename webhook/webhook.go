@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
 // Kind says what a hint asks to look at.
@@ -51,6 +53,7 @@ type Hint struct {
 	Kind       Kind
 	Number     int    // merge request
 	Comment    int64  // of Comment
+	Text       string // of Comment: digest of its text when it was created; "" if the payload tells of an edited one
 	Ref        string // branch that was pushed
 	Force      bool   // although nothing moved: somebody asked
 	ID         string // of the delivery
@@ -336,4 +339,12 @@ func branch(ref, after string) string {
 		return ""
 	}
 	return name
+}
+
+// created is the digest of a comment's text, if the payload has it as it was created: somebody else may have edited it since.
+func created(text, at, updated string) string {
+	if text == "" || at != updated {
+		return ""
+	}
+	return forge.TextDigest(text)
 }

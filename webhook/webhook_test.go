@@ -27,6 +27,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/webhook"
 )
 
@@ -463,5 +464,23 @@ func BenchmarkDeliveries(b *testing.B) {
 		slices.Sort(took)
 		b.ReportMetric(deliveries/time.Since(began).Seconds(), "accepted/s")
 		b.ReportMetric(float64(took[deliveries*99/100].Milliseconds()), "p99-ms")
+	}
+}
+
+// TestTextOfComments: a hint says what the comment was when it was created, so that an edited one is known. A payload of an edited one says nothing.
+func TestTextOfComments(t *testing.T) {
+	const onHub = `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"/sluice help","created_at":"2026-04-01T12:00:00Z","updated_at":"2026-04-01T12:00:%sZ"},"repository":{"full_name":"acme/fleet"}}`
+	const onLab = `{"object_kind":"note","project":{"path_with_namespace":"acme/fleet"},"merge_request":{"iid":7},"object_attributes":{"id":5,"noteable_type":"MergeRequest","action":"create","note":"/sluice help","created_at":"2026-04-01 12:00:00 UTC","updated_at":"2026-04-01 12:00:%s UTC"}}`
+	for second, want := range map[string]string{"00": forge.TextDigest("/sluice help"), "01": ""} {
+		s := &sink{}
+		h := handler(t, s, io.Discard)
+		for _, r := range []*http.Request{hub("issue_comment", fmt.Appendf(nil, onHub, second)), lab("Note Hook", fmt.Appendf(nil, onLab, second))} {
+			if code := send(h, r); code != http.StatusAccepted {
+				t.Fatal(code)
+			}
+		}
+		if len(s.hints) != 2 || s.hints[0].Text != want || s.hints[1].Text != want {
+			t.Errorf("%s: %+v", second, s.hints)
+		}
 	}
 }

@@ -7,8 +7,11 @@ package forge
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -86,6 +89,13 @@ type Comment struct {
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
 	URL     string    `json:"url"`
+}
+
+// TextDigest names a comment's text: a webhook tells what it was when it was created, and what is read later is compared. Forges
+// keep line breaks and blanks around a text as they like.
+func TextDigest(body string) string {
+	sum := sha256.Sum256([]byte(strings.TrimSpace(strings.ReplaceAll(body, "\r\n", "\n"))))
+	return hex.EncodeToString(sum[:])
 }
 
 // StatusState is the state of a commit status.

@@ -29,6 +29,7 @@ type Hint struct {
 	Kind    string    `json:"kind"`
 	Number  int       `json:"number,omitempty"` // of the merge request
 	Comment int64     `json:"comment,omitempty"`
+	Text    string    `json:"text,omitempty"` // digest of the comment when it was created
 	Ref     string    `json:"ref,omitempty"`
 	Force   bool      `json:"force,omitempty"` // do it even if it was done; not lost when a newer hint without it comes
 	ID      string    `json:"id,omitempty"`    // of the delivery
@@ -55,8 +56,8 @@ func (h Hint) Check() error {
 		return fmt.Errorf("a hint's kind %.40q is not a lower-case word of at most 32 letters: %w", h.Kind, ErrInvalid)
 	case h.Number < 0 || h.Comment < 0:
 		return fmt.Errorf("a hint's number %d or comment %d is negative: %w", h.Number, h.Comment, ErrInvalid)
-	case len(h.Ref) > 1024 || len(h.ID) > 256:
-		return fmt.Errorf("a hint's ref has %d bytes (at most 1024) and its id %d (at most 256): %w", len(h.Ref), len(h.ID), ErrInvalid)
+	case len(h.Ref) > 1024 || len(h.ID) > 256 || len(h.Text) > 256:
+		return fmt.Errorf("a hint's ref has %d bytes (at most 1024), its id %d and its text's digest %d (at most 256): %w", len(h.Ref), len(h.ID), len(h.Text), ErrInvalid)
 	}
 	return nil
 }

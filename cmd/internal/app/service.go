@@ -449,7 +449,7 @@ func (s *Service) promotions(ctx context.Context) {
 
 func (s *Service) put(ctx context.Context, t bot.Task, id string) error {
 	return s.queue.Put(ctx, queue.Hint{
-		Place: t.Place.String(), Kind: string(t.Kind), Number: t.Number, Comment: t.Comment, Ref: t.Ref, Force: t.Force, ID: id, At: s.clock(),
+		Place: t.Place.String(), Kind: string(t.Kind), Number: t.Number, Comment: t.Comment, Text: t.Text, Ref: t.Ref, Force: t.Force, ID: id, At: s.clock(),
 	})
 }
 
@@ -464,7 +464,7 @@ func (s *Service) do(ctx context.Context, h queue.Hint) error {
 	}
 	s.seen.Store(p, true)
 	ctx, end := s.metrics.span(ctx, "task "+h.Kind, h)
-	err := s.bot.Do(ctx, bot.Task{Place: p, Kind: bot.Kind(h.Kind), Number: h.Number, Comment: h.Comment, Ref: h.Ref, Force: h.Force})
+	err := s.bot.Do(ctx, bot.Task{Place: p, Kind: bot.Kind(h.Kind), Number: h.Number, Comment: h.Comment, Text: h.Text, Ref: h.Ref, Force: h.Force})
 	if errors.Is(err, bot.ErrNoFleet) {
 		s.barren.Store(p, s.clock())
 		if slices.Contains(s.state().forges[name].Repositories, path) {
@@ -567,7 +567,7 @@ func (k sink) Put(ctx context.Context, h webhook.Hint) error {
 		return nil
 	}
 	k.s.seen.Store(p, true)
-	return k.s.put(ctx, bot.Task{Place: p, Kind: kind, Number: h.Number, Comment: h.Comment, Ref: h.Ref, Force: h.Force}, h.ID)
+	return k.s.put(ctx, bot.Task{Place: p, Kind: kind, Number: h.Number, Comment: h.Comment, Text: h.Text, Ref: h.Ref, Force: h.Force}, h.ID)
 }
 
 // Known implements webhook.Sink.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
@@ -197,18 +198,8 @@ func (w *workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 		if _, err := w.outputOf(ctx, trunk); err != nil {
 			return nil, nil, err
 		}
-		env := w.env
-		env.Untrusted = true
-		other, err := w.open(env)
-		if err != nil {
+		if s, err = w.untrusted(ctx, r.Base, r.Head); err != nil {
 			return nil, nil, err
-		}
-		w.others = append(w.others, other)
-		s = other
-		for _, c := range []gitstore.Commit{r.Base, r.Head} { // what was fetched is in the same mirror
-			if _, err := s.Store.Commit(ctx, c.Hash); err != nil {
-				return nil, nil, err
-			}
 		}
 		if err := s.UseRemote(ctx, gitstore.Commit{Tree: trunk}, ""); err != nil {
 			return nil, nil, err
@@ -219,6 +210,32 @@ func (w *workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 	return s.Review(ctx, ReviewOptions{
 		Compare: hydrate.CompareRequest{Base: r.Base, Head: r.Head, Key: w.keyed, Preview: r.Preview}, Policy: r.Policy,
 	})
+}
+
+// untrusted opens the repository without credentials, to render what is not of somebody who may write.
+func (w *workspace) untrusted(ctx context.Context, commits ...gitstore.Commit) (*Session, error) {
+	env := w.env
+	env.Untrusted = true
+	s, err := w.open(env)
+	if err != nil {
+		return nil, err
+	}
+	w.others = append(w.others, s)
+	for _, c := range commits { // what was fetched is in the same mirror
+		if _, err := s.Store.Commit(ctx, c.Hash); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// head is the head that was looked at before it was said to be trusted, and no other.
+func (w *workspace) head(ctx context.Context, mr *forge.MergeRequest) (gitstore.Commit, error) {
+	head, err := w.Revision(ctx, w.forge.adapter.MergeRequestRef(mr.Number))
+	if err == nil && head.Hash.String() != mr.Head {
+		err = fmt.Errorf("%w: the merge request has another head by now: ask again", bot.ErrRefused)
+	}
+	return head, err
 }
 
 // Hydrate implements bot.Workspace.
@@ -306,11 +323,17 @@ func (w *workspace) status(ctx context.Context, o bot.Order) (string, error) {
 }
 
 func (w *workspace) explain(ctx context.Context, o bot.Order) (string, error) {
-	head, err := w.Revision(ctx, w.forge.adapter.MergeRequestRef(o.MR.Number))
+	head, err := w.head(ctx, o.MR)
 	if err != nil {
 		return "", err
 	}
-	f, _, err := w.Fleet(ctx, head.Tree)
+	session := w.Session
+	if !o.Own {
+		if session, err = w.untrusted(ctx, head); err != nil {
+			return "", err
+		}
+	}
+	f, _, err := session.Fleet(ctx, head.Tree)
 	if err != nil {
 		return "", fmt.Errorf("%w: the fleet of the merge request cannot be read", bot.ErrRefused)
 	}
@@ -320,7 +343,7 @@ func (w *workspace) explain(ctx context.Context, o bot.Order) (string, error) {
 		return "", fmt.Errorf("%w: the app %s does not go to a cluster %s", bot.ErrRefused, first(o.App), first(o.Clusters))
 	}
 	t := fleet.Target{App: a, Cluster: c}
-	defaults, err := w.Defaults(ctx, head.Tree, t, "")
+	defaults, err := session.Defaults(ctx, head.Tree, t, "")
 	if err != nil {
 		defaults = fleet.Defaults{}
 	}
@@ -360,7 +383,7 @@ func first(list []string) string {
 
 // narrowed is the review of the merge request, for some environments, apps and clusters.
 func (w *workspace) narrowed(ctx context.Context, o bot.Order) (string, error) {
-	head, err := w.Revision(ctx, w.forge.adapter.MergeRequestRef(o.MR.Number))
+	head, err := w.head(ctx, o.MR)
 	if err != nil {
 		return "", err
 	}
@@ -372,10 +395,7 @@ func (w *workspace) narrowed(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if o.MR.Fork {
-		return "", fmt.Errorf("%w: the comment above has what may be shown of a fork", bot.ErrRefused)
-	}
-	r, _, err := w.Review(ctx, bot.ReviewRequest{Base: base, Head: head, Policy: target.Tree, Trusted: true})
+	r, _, err := w.Review(ctx, bot.ReviewRequest{Base: base, Head: head, Policy: target.Tree, Trusted: o.Own})
 	if err != nil {
 		return "", err
 	}

@@ -331,13 +331,20 @@ func (s *Server) emit(name string, payload fields) {
 	}
 }
 
+// SetOnEvent gives the webhooks to somebody else from now on.
+func (s *Server) SetOnEvent(take func(event string, payload []byte)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.o.OnEvent = take
+}
+
 // flush sends the webhooks of what a driver did.
 func (s *Server) flush() {
 	s.mu.Lock()
-	events := s.events
+	events, take := s.events, s.o.OnEvent
 	s.events = nil
 	s.mu.Unlock()
 	for _, e := range events {
-		s.o.OnEvent(e.name, e.payload)
+		take(e.name, e.payload)
 	}
 }

@@ -172,8 +172,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the documented way to cut a connection
 	}
 	write(w, a)
+	s.mu.Lock()
+	take := s.o.OnEvent
+	s.mu.Unlock()
 	for _, e := range events {
-		s.o.OnEvent(e.name, e.payload)
+		take(e.name, e.payload)
 	}
 }
 
