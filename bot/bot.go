@@ -122,7 +122,8 @@ type Config struct {
 	Forges     Forges
 	Workspaces Workspaces
 	Settings   func(Place) Settings
-	Again      func(ctx context.Context, t Task) error // hands out another task
+	Again      func(ctx context.Context, t Task) error                     // hands out another task
+	Unpark     func(ctx context.Context, p Place, number int) (int, error) // hands out again what failed too often for a merge request; nil: nothing does
 	Clock      func() time.Time
 	Log        *slog.Logger
 	Observe    func(what, result string, took time.Duration) // nil: nobody counts
@@ -145,6 +146,9 @@ const remembered = 20_000
 func New(c Config) *Bot {
 	if c.Observe == nil {
 		c.Observe = func(string, string, time.Duration) {}
+	}
+	if c.Unpark == nil {
+		c.Unpark = func(context.Context, Place, int) (int, error) { return 0, nil }
 	}
 	return &Bot{Config: c, done: map[string]string{}, statuses: &statuses{clock: c.Clock, known: map[string]*commitStatuses{}}}
 }

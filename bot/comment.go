@@ -104,7 +104,7 @@ func (j *job) comment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if done, err := publish.Logged(ctx, j.forge, j.place.Repo, number, c.ID); err != nil || done {
+	if done, err := publish.Logged(ctx, j.forge, j.place.Repo, number, c.ID); err != nil || done && !j.task.Force {
 		return err
 	}
 	if edited(c, j.task.Text) { // by anybody who may write: these need not be the author's words
@@ -135,6 +135,11 @@ func edited(c *forge.Comment, text string) bool {
 
 // answered logs what became of a comment, and marks it.
 func (j *job) answered(ctx context.Context, c *forge.Comment, refused bool, entries ...report.CommandEntry) error {
+	if j.task.Force { // it had failed, and that was logged
+		if err := publish.Forget(ctx, j.forge, j.place.Repo, j.task.Number, c.ID); err != nil {
+			return err
+		}
+	}
 	if err := publish.Log(ctx, j.forge, j.place.Repo, j.task.Number, c.ID, entries...); err != nil {
 		return err
 	}
@@ -170,6 +175,10 @@ func (j *job) carryOut(ctx context.Context, mr *forge.MergeRequest, c *forge.Com
 		case errors.Is(err, ErrRefused):
 			refused = true
 			outcome = err.Error()
+		case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported): // it will not be otherwise the next time
+			j.log.Warn("a command failed for good", "verb", string(one.Verb), "merge_request", mr.Number, "error", err)
+			refused = true
+			outcome = "failed: " + short(err)
 		case err != nil:
 			return nil, false, fmt.Errorf("%s: %w", one.Verb, err)
 		}
@@ -190,9 +199,11 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	}
 	switch o.Verb {
 	case command.VerbHelp:
-		return "answered", j.reply(ctx, o, "Commands, each at the beginning of a line:\n\n"+command.Help())
+		return j.reply(ctx, mr, o, func() (string, error) {
+			return "Commands, each at the beginning of a line:\n\n" + command.Help(), nil
+		})
 	case command.VerbRetry:
-		return "a new review begins", j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true})
+		return j.retry(ctx, mr)
 	case command.VerbCancel:
 		return "a running review was stopped for this", nil
 	case command.VerbTrust:
@@ -220,11 +231,6 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	return outcome, j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk})
 }
 
-// reply says something of its own, once for each command.
-func (j *job) reply(ctx context.Context, o Order, text string) error {
-	return publish.Answer(ctx, j.forge, j.place.Repo, o.MR.Number, "answer:"+o.ID, text)
-}
-
 // answer says what was asked for. Nothing of a head that nobody trusts is rendered, nor is anything fetched that it names.
 func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
 	if o.Verb != command.VerbStatus {
@@ -237,11 +243,73 @@ func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (stri
 		}
 		o.Own = by == ""
 	}
-	text, err := j.space.Answer(ctx, o)
+	return j.reply(ctx, mr, o, func() (string, error) { return j.space.Answer(ctx, o) })
+}
+
+// reply answers in a comment of its own: one, however often the command is tried because another of the same comment fails.
+func (j *job) reply(ctx context.Context, mr *forge.MergeRequest, o Order, text func() (string, error)) (string, error) {
+	return "answered", publish.Answer(ctx, j.forge, j.place.Repo, mr.Number, "answer/"+o.ID, text)
+}
+
+// retry begins a new review, and tries again what had failed too often.
+func (j *job) retry(ctx context.Context, mr *forge.MergeRequest) (string, error) {
+	n, err := j.Unpark(ctx, j.place, mr.Number)
 	if err != nil {
 		return "", err
 	}
-	return "answered", j.reply(ctx, o, text)
+	outcome := "a new review begins"
+	if n > 0 {
+		outcome += fmt.Sprintf("; what had failed is tried again: %d", n)
+	}
+	return outcome, j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true})
+}
+
+// Parked tells of a task that failed too often, where whoever waits for it looks: on the merge request's head, or in the log of commands.
+func (b *Bot) Parked(ctx context.Context, t Task, why error) error {
+	f, ok := b.Forges.Forge(t.Place.Forge)
+	if !ok || t.Number == 0 {
+		return nil
+	}
+	j := &job{Bot: b, forge: quiet{f, t.Place, b.statuses}, place: t.Place, task: t, settings: b.Settings(t.Place), log: b.Log}
+	if t.Kind == TaskComment {
+		return j.parkedComment(ctx, why)
+	}
+	mr, err := f.MergeRequest(ctx, t.Place.Repo, t.Number)
+	if err != nil {
+		return err
+	}
+	return j.say(ctx, mr, forge.Failure, "Sluice failed on this again and again; its operators know. `/sluice retry` tries once more")
+}
+
+func (j *job) parkedComment(ctx context.Context, why error) error {
+	c, err := j.forge.Comment(ctx, j.place.Repo, j.task.Number, j.task.Comment)
+	if err != nil {
+		return err
+	}
+	commands, _ := command.Parse(c.Body)
+	if edited(c, j.task.Text) {
+		commands = nil
+	}
+	var entries []report.CommandEntry
+	for _, one := range commands {
+		entries = append(entries, report.CommandEntry{
+			Who: c.Author.Login, Command: one.String(), At: c.Created, Outcome: "failed again and again: " + short(why) + ". Comment /sluice retry to try once more",
+		})
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return j.answered(ctx, c, true, entries...)
+}
+
+// short is an error as the log of commands has it.
+func short(err error) string {
+	const most = 300
+	r := []rune(strings.Join(strings.Fields(err.Error()), " "))
+	if len(r) > most {
+		r = append(r[:most], '…')
+	}
+	return string(r)
 }
 
 // trust lets a head of somebody without the right to write be rendered: exactly this one.
@@ -252,19 +320,24 @@ func (j *job) trust(ctx context.Context, mr *forge.MergeRequest, o Order, at tim
 	if strings.EqualFold(o.By.User.Login, mr.Author.Login) && !mr.Fork {
 		return "", fmt.Errorf("%w: somebody else must trust it", ErrRefused)
 	}
-	statuses, err := j.forge.Statuses(ctx, j.place.Repo, mr.Head)
+	again := Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true}
+	if ok, _, err := j.trusted(ctx, mr); err != nil || ok {
+		return "it is trusted already", errors.Join(err, j.Again(ctx, again))
+	}
+	// What is trusted is what whoever commented saw: the head that Sluice had seen when they did, and no other.
+	head, since, err := publish.Waiting(ctx, j.forge, j.place.Repo, mr.Number)
 	if err != nil {
 		return "", err
 	}
-	// What was trusted is what whoever commented saw: a head that came after the comment is another one. The status that
-	// waits for trust was written when Sluice first saw the head.
-	i := slices.IndexFunc(statuses, func(s forge.Status) bool { return s.Context == j.context() })
-	if i >= 0 && statuses[i].State == forge.Pending && statuses[i].Updated.After(at) {
-		return "", fmt.Errorf("%w: the head %.10s came after the comment: look at it, and comment again", ErrRefused, mr.Head)
+	if head != mr.Head || !since.Before(at) {
+		if err := j.waits(ctx, mr); err != nil {
+			return "", err
+		}
+		return "", fmt.Errorf("%w: the head %.10s came after the comment, or was not seen before it: look at it, and comment again", ErrRefused, mr.Head)
 	}
 	err = j.forge.SetStatus(ctx, j.place.Repo, mr.Head, forge.Status{Context: trustContext, State: forge.Success, Description: "trusted by " + o.By.User.Login})
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%.10s is trusted", mr.Head), j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true})
+	return fmt.Sprintf("%.10s is trusted", mr.Head), j.Again(ctx, again)
 }

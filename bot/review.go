@@ -50,9 +50,7 @@ func (j *job) review(ctx context.Context, number int) error {
 	case !trusted:
 		log.Info("waits for trust", "author", mr.Author.Login)
 		j.remember(fmt.Sprintf("mr/%d", number), "")
-		return j.forge.SetStatus(ctx, j.place.Repo, mr.Head, forge.Status{
-			Context: j.context(), State: forge.Pending, Description: "not rendered: somebody with write access must comment `/sluice trust`",
-		})
+		return j.waits(ctx, mr)
 	}
 	state := mr.Head + " on " + target.Hash.String() + " " + strings.Join(mr.Labels, ",")
 	key := fmt.Sprintf("mr/%d", number)
@@ -194,6 +192,31 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 
 // trustContext is the commit status by which somebody's trust in a head is kept: on the forge, bound to the commit.
 const trustContext = "sluice/trust"
+
+// waits says that the head waits for trust: in the comment, which remembers since when the head is the merge request's, and as a status.
+func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
+	key, state := fmt.Sprintf("mr/%d", mr.Number), "waits "+mr.Head
+	if j.task.Kind == TaskReview && j.seen(key, state) {
+		return nil
+	}
+	since := j.Clock()
+	if mr.Updated.After(since) { // by the forge's clock, which is also that of comments
+		since = mr.Updated
+	}
+	if err := publish.Waits(ctx, j.forge, j.place.Repo, mr.Number, mr.Head, since); err != nil {
+		return err
+	}
+	err := j.say(ctx, mr, forge.Pending, "not rendered: somebody with write access must comment `/sluice trust`")
+	if err == nil {
+		j.remember(key, state)
+	}
+	return err
+}
+
+// say writes a state of the head that is no review's.
+func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
+	return publish.Say(ctx, j.forge, j.place.Repo, mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: j.context(), URL: mr.URL, Checks: j.settings.Checks})
+}
 
 // trusted says whether a merge request may be rendered, and by whose word if its author may not write.
 func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {

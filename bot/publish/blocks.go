@@ -3,9 +3,11 @@ package publish
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/report"
@@ -16,6 +18,7 @@ import (
 const (
 	blockJourney = "journey"
 	blockLog     = "log"
+	blockWaits   = "waits" // until the next review
 	logRows      = 20
 )
 
@@ -71,13 +74,79 @@ func Log(ctx context.Context, f Forge, repo forge.Repository, number int, commen
 		}
 		done := append(logged(old), comment)
 		done = done[max(0, len(done)-handled):]
-		words := make([]string, len(done))
-		for i, n := range done {
-			words[i] = strconv.FormatInt(n, 10)
-		}
 		text := report.LogBlock(entries, report.LogRows(old), logRows)
-		return withBlock(body, blockLog, donePrefix+strings.Join(words, " ")+doneSuffix+"\n"+text)
+		return withBlock(body, blockLog, doneLine(done)+text)
 	})
+}
+
+// Forget makes a comment one whose commands are not done, so that Log takes what becomes of them when they are tried again.
+func Forget(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64) error {
+	return edit(ctx, f, repo, number, "", func(body string) string {
+		old := block(body, blockLog)
+		done := logged(old)
+		i := slices.Index(done, comment)
+		if i < 0 {
+			return body
+		}
+		_, rest, _ := strings.Cut(strings.TrimLeft(old, "\n"), "\n")
+		return withBlock(body, blockLog, doneLine(slices.Delete(done, i, i+1))+rest)
+	})
+}
+
+func doneLine(done []int64) string {
+	words := make([]string, len(done))
+	for i, n := range done {
+		words[i] = strconv.FormatInt(n, 10)
+	}
+	return donePrefix + strings.Join(words, " ") + doneSuffix + "\n"
+}
+
+// Answer writes a comment of its own, once for each id: text is not asked for when it is there.
+func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id string, text func() (string, error)) error {
+	own, err := find(ctx, f, repo, number, id)
+	if err != nil || len(own) > 0 {
+		return err
+	}
+	body, err := text()
+	if err != nil {
+		return err
+	}
+	return create(ctx, f, repo, number, id, report.Marker(report.MarkerInfo{ID: id})+"\n"+body)
+}
+
+// Waits says in the comment that a head waits for trust, and remembers since when it is the merge request's. What is remembered of
+// the same head stays; any other head is seen anew, also one that was there before.
+func Waits(ctx context.Context, f Forge, repo forge.Repository, number int, head string, since time.Time) error {
+	return edit(ctx, f, repo, number, "", func(body string) string {
+		if have, _ := waiting(body); have == head {
+			return body
+		}
+		return withBlock(body, blockWaits, fmt.Sprintf("%s%s %s%s\n⏳ `%.10s` is not rendered: its author may not write here. Whoever may, and has looked at it, lets Sluice render it by the comment `/sluice trust`.",
+			waitsPrefix, head, since.UTC().Format(time.RFC3339Nano), doneSuffix, head))
+	})
+}
+
+// Waiting is the head that waits for trust, and since when it is the merge request's; "" if none does.
+func Waiting(ctx context.Context, f Forge, repo forge.Repository, number int) (head string, since time.Time, err error) {
+	own, err := find(ctx, f, repo, number, "")
+	if err != nil || len(own) == 0 {
+		return "", time.Time{}, err
+	}
+	head, since = waiting(own[0].Body)
+	return head, since, nil
+}
+
+const waitsPrefix = "<!-- head "
+
+func waiting(body string) (head string, since time.Time) {
+	line, _, _ := strings.Cut(strings.TrimLeft(block(body, blockWaits), "\n"), "\n")
+	line, ok := strings.CutPrefix(strings.TrimSpace(line), waitsPrefix)
+	head, text, _ := strings.Cut(strings.TrimSuffix(line, doneSuffix), " ")
+	since, err := time.Parse(time.RFC3339Nano, text)
+	if !ok || err != nil {
+		return "", time.Time{}
+	}
+	return head, since
 }
 
 // handled is how many comments the log remembers as done.

@@ -72,25 +72,49 @@ func Comment(ctx context.Context, f Forge, repo forge.Repository, mr *forge.Merg
 }
 
 // Status writes the verdict on the head commit: as a check run where that is possible and asked for, else as a commit status.
-func Status(ctx context.Context, f interface {
-	forge.Statuses
-	forge.Checks
-}, repo forge.Repository, r *report.Review, o Options,
-) error {
+func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Review, o Options) error {
 	state := forge.Failure
 	if r.Verdict == report.VerdictPass || r.Verdict == report.VerdictWarn {
 		state = forge.Success
 	}
+	summary := ""
 	if o.Checks {
-		summary, _ := report.Markdown(r, forgeSummary)
-		err := f.SetCheck(ctx, repo, forge.Check{
-			Name: o.Context, Commit: r.Head, State: state, Title: report.Headline(r), Summary: summary, URL: o.URL, Annotations: annotations(r),
-		})
+		summary, _ = report.Markdown(r, forgeSummary)
+	}
+	return set(ctx, f, repo, forge.Check{Commit: r.Head, State: state, Title: report.Headline(r), Summary: summary, Annotations: annotations(r)}, o)
+}
+
+// Say writes a state of a commit that is no review's, where a review's verdict will take its place: a check run would leave a commit
+// status of the same name as it is, for ever. What is said already is not said again.
+func Say(ctx context.Context, f Statuses, repo forge.Repository, commit string, s forge.Status, o Options) error {
+	list, err := f.Statuses(ctx, repo, commit)
+	if err != nil {
+		return wrap("statuses", err)
+	}
+	for _, have := range list {
+		if strings.EqualFold(have.Context, o.Context) && have.State == s.State && have.Description == s.Description {
+			return nil
+		}
+	}
+	return set(ctx, f, repo, forge.Check{Commit: commit, State: s.State, Title: s.Description, Summary: s.Description}, o)
+}
+
+// Statuses are a forge's two ways to say something of a commit.
+type Statuses interface {
+	forge.Statuses
+	forge.Checks
+}
+
+// set writes a check run, or a commit status where there are no check runs.
+func set(ctx context.Context, f Statuses, repo forge.Repository, c forge.Check, o Options) error {
+	if o.Checks {
+		c.Name, c.URL = o.Context, o.URL
+		err := f.SetCheck(ctx, repo, c)
 		if err == nil || !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrForbidden) {
 			return wrap("check run", err)
 		}
 	}
-	return wrap("commit status", f.SetStatus(ctx, repo, r.Head, forge.Status{Context: o.Context, State: state, Description: report.Headline(r), URL: o.URL}))
+	return wrap("commit status", f.SetStatus(ctx, repo, c.Commit, forge.Status{Context: o.Context, State: c.State, Description: c.Title, URL: o.URL}))
 }
 
 // forgeSummary is GitHub's limit of a check run's summary, less a margin.
@@ -147,7 +171,7 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 		case len(own) == 0:
 			out = Created
 			err = create(ctx, f, repo, number, o.ID, body)
-		case last.Digest != digest || last.Head != r.Head:
+		case last.Digest != digest || last.Head != r.Head || block(own[0].Body, blockWaits) != "":
 			out = Updated
 			err = f.EditComment(ctx, repo, number, own[0].ID, body)
 		}
@@ -187,15 +211,6 @@ func create(ctx context.Context, f Forge, repo forge.Repository, number int, id,
 		return nil
 	}
 	return err
-}
-
-// Answer makes a comment of its own, and only one for each id: whoever was interrupted after it does not say it again.
-func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id, text string) error {
-	have, err := find(ctx, f, repo, number, id)
-	if err != nil || len(have) > 0 {
-		return err
-	}
-	return create(ctx, f, repo, number, id, report.Marker(report.MarkerInfo{ID: id})+"\n"+text)
 }
 
 // tidy deletes what two runs at once may have doubled; the oldest stays.

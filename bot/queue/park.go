@@ -176,7 +176,7 @@ func (q *Queue) Parked(ctx context.Context) ([]Parked, error) {
 	return list, nil
 }
 
-// Unpark puts a parked hint of the same key back into the queue, with new tries.
+// Unpark puts a parked hint of the same key back into the queue, with new tries, and with force if it is given with it.
 func (q *Queue) Unpark(ctx context.Context, h Hint) error {
 	data, revision, ok, err := q.parked.get(ctx, digest(h.Key()))
 	if err != nil {
@@ -189,6 +189,7 @@ func (q *Queue) Unpark(ctx context.Context, h Hint) error {
 	if err := json.Unmarshal(data, &p); err != nil {
 		return fmt.Errorf("decode a parked hint: %w", err)
 	}
+	p.Hint.Force = p.Hint.Force || h.Force
 	if err := q.Put(ctx, p.Hint); err != nil { // first: a crash here leaves it in both places, never in none
 		return err
 	}

@@ -195,7 +195,7 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, error) {
 		s.renderer, s.inFlight = renderer.NewFarm(s.renderer, s.jobs, s.queue, shardVersion()), renderer.FarmInFlight
 	}
 	s.bot = bot.New(bot.Config{
-		Forges: botForges{s}, Workspaces: workspaces{s}, Settings: s.settings, Again: s.again, Clock: o.Clock, Log: o.Log, Observe: s.metrics.task,
+		Forges: botForges{s}, Workspaces: workspaces{s}, Settings: s.settings, Again: s.again, Unpark: s.unpark, Clock: o.Clock, Log: o.Log, Observe: s.metrics.task,
 	})
 	return s, nil
 }
@@ -457,17 +457,17 @@ func (s *Service) again(ctx context.Context, t bot.Task) error { return s.put(ct
 
 // do does what a hint asks for. A rate limit is waited out, without counting as a failure.
 func (s *Service) do(ctx context.Context, h queue.Hint) error {
-	name, path, _ := strings.Cut(h.Place, ":")
-	p := bot.Place{Forge: name, Repo: forge.Repository{Path: path}}
+	task := taskOf(h)
+	p := task.Place
 	if !s.knows(p) {
 		return nil // no longer, or never ours
 	}
 	s.seen.Store(p, true)
 	ctx, end := s.metrics.span(ctx, "task "+h.Kind, h)
-	err := s.bot.Do(ctx, bot.Task{Place: p, Kind: bot.Kind(h.Kind), Number: h.Number, Comment: h.Comment, Text: h.Text, Ref: h.Ref, Force: h.Force})
+	err := s.bot.Do(ctx, task)
 	if errors.Is(err, bot.ErrNoFleet) {
 		s.barren.Store(p, s.clock())
-		if slices.Contains(s.state().forges[name].Repositories, path) {
+		if slices.Contains(s.state().forges[p.Forge].Repositories, p.Repo.Path) {
 			s.log.Warn("the repository has no sluice.yaml on its trunk", "repository", h.Place)
 		}
 		err = nil
@@ -490,22 +490,37 @@ func (s *Service) do(ctx context.Context, h queue.Hint) error {
 // parked tells of a hint that failed too often: on the merge request, if it is one's.
 func (s *Service) parked(h queue.Hint, why error) {
 	s.log.Error("a task failed too often and is parked", "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", why)
-	name, path, _ := strings.Cut(h.Place, ":")
-	f := s.state().forges[name]
-	if h.Number == 0 || f == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	repo := forge.Repository{Path: path}
-	mr, err := f.adapter.MergeRequest(ctx, repo, h.Number)
-	if err != nil {
-		return
+	if err := s.bot.Parked(ctx, taskOf(h), why); err != nil {
+		s.log.Warn("nobody could be told of a parked task", "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", err)
 	}
-	settings := s.settings(bot.Place{Forge: name, Repo: repo})
-	_ = f.adapter.SetStatus(ctx, repo, mr.Head, forge.Status{
-		Context: settings.Context, State: forge.Failure, Description: "Sluice failed on this again and again; its operators know. `/sluice retry` tries once more",
-	})
+}
+
+// unpark has what failed too often for a merge request tried again, although it was told that it failed.
+func (s *Service) unpark(ctx context.Context, p bot.Place, number int) (n int, err error) {
+	list, err := s.queue.Parked(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, one := range list {
+		if one.Hint.Place != p.String() || one.Hint.Number != number {
+			continue
+		}
+		one.Hint.Force = true
+		if err := s.queue.Unpark(ctx, one.Hint); err != nil && !errors.Is(err, queue.ErrNotParked) {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+func taskOf(h queue.Hint) bot.Task {
+	name, path, _ := strings.Cut(h.Place, ":")
+	return bot.Task{
+		Place: bot.Place{Forge: name, Repo: forge.Repository{Path: path}}, Kind: bot.Kind(h.Kind), Number: h.Number, Comment: h.Comment, Text: h.Text, Ref: h.Ref, Force: h.Force,
+	}
 }
 
 func (s *Service) settings(p bot.Place) bot.Settings {

@@ -1,6 +1,10 @@
 package app_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
+	"github.com/sluice-gitops/sluice/cmd/internal/config"
 )
 
 // hold keeps webhooks back; the answer delivers them.
@@ -226,4 +232,166 @@ func TestQuestionsOfStrangers(t *testing.T) {
 func (s *story) trust(number int) {
 	time.Sleep(1100 * time.Millisecond)
 	s.say(number, "ada", "/sluice trust")
+}
+
+// TestTrustOfAnotherHead: who trusts a head trusts the one that was there when they commented, not one that came in between, be it new or old.
+func TestTrustOfAnotherHead(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.start()
+		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+		s.branch("patch", "CAD")
+		n := s.open("patch", "eve")
+		s.until("it waits", func() bool { return s.status(s.head(n), "sluice") == "pending" })
+		first := s.head(n)
+		release := s.hold(s.comment())
+		s.trust(n)
+		s.set("EVIL")
+		s.commit("evil")
+		s.push("patch")
+		s.pushed(n)
+		release()
+		s.says(n, "came after the comment")
+		s.until("the other head waits", func() bool { return s.head(n) != first && s.status(s.head(n), "sluice") == "pending" })
+		s.until("the comment says so", func() bool { return strings.Contains(s.all(n), "head "+s.head(n)) })
+		s.drop = func(event string) bool { return event != s.comment() }
+		release = s.hold(s.comment())
+		s.trust(n)
+		s.run(filepath.Join(s.dir, "work"), "push", "-qf", "origin", first+":patch")
+		s.pushed(n)
+		release()
+		s.until("the old head is not taken for the new one", func() bool { return strings.Count(s.all(n), "came after the comment") == 2 })
+		if all := s.all(n); strings.Contains(all, "EVIL") || strings.Contains(all, "currency: CAD") {
+			t.Errorf("a head was rendered that nobody looked at: %s", all)
+		}
+		s.trust(n)
+		s.says(n, "+  currency: CAD", "is trusted")
+		if strings.Contains(s.all(n), "is not rendered") {
+			t.Errorf("it still waits: %s", s.all(n))
+		}
+	})
+}
+
+// TestWaitingIsSaidOnce: sweeps write no statuses of what waits already.
+func TestWaitingIsSaidOnce(t *testing.T) {
+	s := newStory(t, "github")
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	s.branch("patch", "CAD")
+	n := s.open("patch", "eve")
+	s.until("it waits", func() bool { return s.status(s.head(n), "sluice") == "pending" })
+	s.end()
+	s.start() // what it remembered is gone
+	time.Sleep(6 * time.Second)
+	count := 0
+	for _, one := range s.hub.Statuses(repo, s.head(n)) {
+		if one.Context == "sluice" {
+			count++
+		}
+	}
+	if all := s.comments(n); count != 1 || len(all) != 1 {
+		t.Errorf("%d statuses, %d comments", count, len(all))
+	}
+}
+
+// TestPendingCheckEnds: what a GitHub App says of a head that waits is what it says of the verdict later, in the same check run.
+func TestPendingCheckEnds(t *testing.T) {
+	s := newStory(t, "github")
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private := string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	s.hub.AddApp(fakegithub.App{ID: 77, Slug: "sluice-app", Key: &key.PublicKey})
+	s.hub.Install(77, "acme")
+	s.config = strings.Replace(s.config, "token: {env: TOKEN}", "app: {id: 77, key: {env: KEY}}", 1)
+	getenv := s.options.Env.Getenv
+	s.options.Load = func() (*config.Config, error) {
+		return config.Parse("config.yaml", []byte(s.config), config.Sources{Read: os.ReadFile, Getenv: func(name string) string {
+			if name == "KEY" {
+				return private
+			}
+			return getenv(name)
+		}})
+	}
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	s.branch("patch", "CAD")
+	n := s.open("patch", "eve")
+	check := func() string {
+		all := s.hub.Checks(repo, s.head(n))
+		if len(all) == 0 {
+			return ""
+		}
+		return all[len(all)-1].Status + " " + all[len(all)-1].Conclusion
+	}
+	s.until("it waits", func() bool { return check() == "queued " })
+	s.trust(n)
+	s.until("it is checked", func() bool { return check() == "completed success" })
+	if got := s.status(s.head(n), "sluice"); got != "" || len(s.hub.Checks(repo, s.head(n))) != 1 {
+		t.Errorf("there is a commit status besides, which is %s; checks: %+v", got, s.hub.Checks(repo, s.head(n)))
+	}
+}
+
+// lock has the server refuse pushes for a while.
+func (s *story) lock(locked bool) {
+	s.run(filepath.Join(s.dir, "git", repo+".git"), "config", "http.receivepack", fmt.Sprint(!locked))
+}
+
+// TestAnswersOnce: a command is answered once, however often another one of the same comment fails.
+func TestAnswersOnce(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.fleet(gated)
+		s.start()
+		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+		n := s.greet("step")
+		s.says(n, "step")
+		s.lock(true)
+		s.say(n, "mia", "/sluice help\n/sluice diff\n/sluice freeze prod --reason slow")
+		s.until("it is answered", func() bool { return len(s.comments(n)) > 2 })
+		time.Sleep(2 * time.Second) // some tries
+		s.lock(false)
+		s.until("the last one is done", func() bool { return strings.Contains(s.all(n), "freeze prod --reason") })
+		if all := s.comments(n); len(all) != 3 {
+			t.Errorf("%d comments, not the review and two answers:\n%s", len(all), s.all(n))
+		}
+	})
+}
+
+// TestParkedCommand: a command that fails again and again is told to have failed, and tried again when somebody says so.
+func TestParkedCommand(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.options.Retry = 10 * time.Millisecond
+		s.fleet(gated)
+		s.start()
+		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+		n := s.greet("step")
+		s.says(n, "step")
+		s.lock(true)
+		s.say(n, "mia", "/sluice freeze prod --reason stuck")
+		s.says(n, "failed again and again")
+		s.lock(false)
+		s.say(n, "ada", "/sluice retry")
+		s.until("it is done after all", func() bool { return strings.Contains(s.state(), "stuck") })
+		s.says(n, "a new review begins; what had failed is tried again: 1")
+		s.until("the log says both", func() bool { return strings.Count(s.all(n), "`/sluice freeze prod --reason") == 2 })
+	})
+}
+
+// TestForbiddenCommand: what the credential may not ask fails at once, and is told.
+func TestForbiddenCommand(t *testing.T) {
+	s := newStory(t, "github")
+	s.fleet(strings.Replace(gated, "{verbs: [now], users: [mia]}", "{verbs: [halt], teams: [acme/on-call]}", 1))
+	s.start()
+	s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+	n := s.greet("step")
+	s.says(n, "step")
+	s.hub.Fail(fakegithub.Fault{Kind: fakegithub.Denied, Path: "/teams/", Times: 1000})
+	s.say(n, "mia", "/sluice halt prod\n/sluice help")
+	s.until("the rest is answered", func() bool { return len(s.comments(n)) == 2 })
+	s.until("the failure is told", func() bool {
+		return strings.Contains(s.comments(n)[0], "failed: ") && strings.Contains(s.comments(n)[0], "answered")
+	})
 }
