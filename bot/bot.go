@@ -159,6 +159,20 @@ var ErrUnknownForge = errors.New("no such forge is configured")
 // ErrNoFleet is a task for a repository whose trunk has no sluice.yaml: nothing was done, and nothing said.
 var ErrNoFleet = errors.New("the repository is no fleet: it has no sluice.yaml")
 
+// Later is an error that asks for another look at a time. It is no failure.
+type Later struct {
+	Until time.Time
+	Err   error
+}
+
+// Error says why and until when.
+func (l *Later) Error() string {
+	return fmt.Sprintf("another look at %s: %v", l.Until.UTC().Format(time.RFC3339), l.Err)
+}
+
+// Unwrap gives the reason.
+func (l *Later) Unwrap() error { return l.Err }
+
 // Do does a task.
 func (b *Bot) Do(ctx context.Context, t Task) error {
 	f, ok := b.Forges.Forge(t.Place.Forge)
@@ -182,7 +196,11 @@ func (b *Bot) Do(ctx context.Context, t Task) error {
 		err = fmt.Errorf("there is no task %q", t.Kind)
 	}
 	result := "ok"
+	later, wait := errors.AsType[*Later](err)
 	switch {
+	case wait:
+		result = "none"
+		j.log.Info("later", "until", later.Until, "why", later.Err)
 	case errors.Is(err, ErrNoFleet):
 		result = "none"
 	case err != nil:
@@ -233,6 +251,17 @@ func (j *job) seen(key, state string) bool {
 		}
 	}
 	return ok && have == state
+}
+
+// recall gives what was worked on last; "" if that is not known.
+func (j *job) recall(key string) string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	key = j.place.String() + " " + key
+	if have, ok := j.done[key]; ok {
+		return have
+	}
+	return j.before[key]
 }
 
 func (j *job) remember(key, state string) {

@@ -39,8 +39,8 @@ var ErrRefused = errors.New("refused")
 // fresh is how old a command may be that no webhook told of: who gave it still expects it.
 const fresh = time.Hour
 
-// commandsAgain finds commands that no webhook told of, and has them looked at. A comment that was edited is left alone: others
-// than its author may have.
+// commandsAgain finds commands that no webhook told of, and has them looked at. One that was edited is refused then: others than its
+// author may have.
 func (j *job) commandsAgain(ctx context.Context) error {
 	now := j.Clock()
 	recent, err := j.forge.RecentMergeRequests(ctx, j.place.Repo, now.Add(-fresh))
@@ -62,7 +62,7 @@ func (j *job) commandsAgain(ctx context.Context) error {
 		}
 		handled := publish.Handled(self, all)
 		for _, c := range all {
-			if now.Sub(c.Created) > fresh || !c.Updated.Equal(c.Created) || c.Author.Bot || strings.EqualFold(c.Author.Login, self.Login) || slices.Contains(handled, c.ID) {
+			if now.Sub(c.Created) > fresh || c.Author.Bot || strings.EqualFold(c.Author.Login, self.Login) || slices.Contains(handled, c.ID) {
 				continue
 			}
 			if commands, problems := command.Parse(c.Body); len(commands)+len(problems) == 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/publish"
@@ -65,9 +66,10 @@ func (j *job) review(ctx context.Context, number int) error {
 		return err
 	}
 	log.Info("reviewed", "comment", string(outcome))
-	if outcome == publish.Superseded { // a newer head has a task of its own; this makes sure of it
-		return j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: number})
+	if outcome == publish.Superseded {
+		return j.behind(number)
 	}
+	j.remember(behindKey(number), "")
 	j.remember(key, state)
 	j.remember(fmt.Sprintf("cannot/%d", number), "")
 	return nil
@@ -92,7 +94,22 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 			return err
 		}
 	}
-	return j.forge.SetStatus(ctx, j.place.Repo, mr.Head, forge.Status{Context: j.context(), State: forge.Failure, Description: why})
+	return j.say(ctx, mr, forge.Failure, why)
+}
+
+func behindKey(number int) string { return fmt.Sprintf("behind/%d", number) }
+
+// behind asks for another look when the forge and Git do not tell of the same head: a newer one has a task of its own, but they may also
+// disagree for a while. The longer they do, the longer it waits.
+func (j *job) behind(number int) error {
+	const first, most = time.Second, time.Minute
+	wait, err := time.ParseDuration(j.recall(behindKey(number)))
+	wait = min(2*wait, most)
+	if err != nil {
+		wait = first
+	}
+	j.remember(behindKey(number), wait.String())
+	return &Later{Until: j.Clock().Add(wait), Err: fmt.Errorf("the forge and Git tell of different heads of merge request %d", number)}
 }
 
 // absent says that a commit has no fleet, not even a broken one.

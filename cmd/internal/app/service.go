@@ -478,6 +478,9 @@ func (s *Service) do(ctx context.Context, h queue.Hint) error {
 	if limit, ok := errors.AsType[*forge.RateLimitError](err); ok {
 		return &queue.Delay{Until: limit.Until, Err: err}
 	}
+	if later, ok := errors.AsType[*bot.Later](err); ok {
+		return &queue.Delay{Until: later.Until, Err: err}
+	}
 	if err != nil && ctx.Err() == nil {
 		if damaged(err) {
 			s.mirrors.suspect(p) // it costs a clone, and Git has all of it
