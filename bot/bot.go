@@ -39,6 +39,7 @@ const (
 	TaskTrunk   Kind = "trunk"   // look at the trunk, and at what promotions wait for
 	TaskComment Kind = "comment" // look at a new comment
 	TaskSweep   Kind = "sweep"   // look at everything
+	TaskGroup   Kind = "group"   // look at a group of a merge queue
 )
 
 // Task says where to look.
@@ -49,7 +50,7 @@ type Task struct {
 	Comment int64  // of TaskComment
 	Text    string // digest of that comment when it was created, as a webhook told; "" if nobody did
 	Force   bool   // review again although nothing moved
-	Ref     string // branch that was pushed, of TaskTrunk; "" is the trunk
+	Ref     string // branch that was pushed, of TaskTrunk, "" is the trunk; the group's, of TaskGroup
 }
 
 // Forge is what the bot needs of a forge.
@@ -122,8 +123,9 @@ type Config struct {
 	Forges     Forges
 	Workspaces Workspaces
 	Settings   func(Place) Settings
-	Again      func(ctx context.Context, t Task) error                     // hands out another task
-	Unpark     func(ctx context.Context, p Place, number int) (int, error) // hands out again what failed too often for a merge request; nil: nothing does
+	Again      func(ctx context.Context, t Task) error                      // hands out another task
+	Unpark     func(ctx context.Context, p Place, number int) (int, error)  // hands out again what failed too often for a merge request; nil: nothing does
+	Cancel     func(ctx context.Context, p Place, number int) (bool, error) // takes back a review that waits, and says whether one did; nil: none does
 	Clock      func() time.Time
 	Log        *slog.Logger
 	Observe    func(what, result string, took time.Duration) // nil: nobody counts
@@ -149,6 +151,9 @@ func New(c Config) *Bot {
 	}
 	if c.Unpark == nil {
 		c.Unpark = func(context.Context, Place, int) (int, error) { return 0, nil }
+	}
+	if c.Cancel == nil {
+		c.Cancel = func(context.Context, Place, int) (bool, error) { return false, nil }
 	}
 	return &Bot{Config: c, done: map[string]string{}, statuses: &statuses{clock: c.Clock, known: map[string]*commitStatuses{}}}
 }
@@ -190,6 +195,8 @@ func (b *Bot) Do(ctx context.Context, t Task) error {
 		err = j.trunk(ctx)
 	case TaskComment:
 		err = j.comment(ctx)
+	case TaskGroup:
+		err = j.group(ctx)
 	case TaskSweep:
 		err = j.sweep(ctx)
 	default:

@@ -205,7 +205,7 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	case command.VerbRetry:
 		return j.retry(ctx, mr)
 	case command.VerbCancel:
-		return "a running review was stopped for this", nil
+		return j.cancel(ctx, mr, o)
 	case command.VerbTrust:
 		return j.trust(ctx, mr, o, at)
 	}
@@ -262,6 +262,63 @@ func (j *job) retry(ctx context.Context, mr *forge.MergeRequest) (string, error)
 		outcome += fmt.Sprintf("; what had failed is tried again: %d", n)
 	}
 	return outcome, j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true})
+}
+
+const stoppedBy = "stopped by "
+
+// cancel takes back the review that waits, or that ran until it was interrupted for this. Until somebody retries, or pushes another head,
+// none begins: the head's status says so.
+func (j *job) cancel(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
+	waited, err := j.Cancel(ctx, j.place, mr.Number)
+	if err != nil {
+		return "", err
+	}
+	if !waited {
+		return "nothing runs for this merge request", nil
+	}
+	if err := j.say(ctx, mr, forge.Failure, stoppedBy+o.By.User.Login+": `/sluice retry` begins again"); err != nil {
+		return "", err
+	}
+	return "the review was stopped", nil
+}
+
+// stopped says whether somebody stopped the review of the head.
+func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error) {
+	statuses, err := j.forge.Statuses(ctx, j.place.Repo, mr.Head)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(statuses, func(s forge.Status) bool {
+		return s.Context == j.context() && s.State == forge.Failure && strings.HasPrefix(s.Description, stoppedBy)
+	}), nil
+}
+
+// Urgent says whether a comment has a command that waits for no review, by somebody who may write: to cancel one, that of its merge request;
+// to stop something in an environment, any (number 0). It does nothing: the command is carried out by its own task.
+func (b *Bot) Urgent(ctx context.Context, t Task) (urgent bool, number int, err error) {
+	f, ok := b.Forges.Forge(t.Place.Forge)
+	if !ok {
+		return false, 0, nil
+	}
+	c, err := f.Comment(ctx, t.Place.Repo, t.Number, t.Comment)
+	if err != nil || edited(c, t.Text) || c.Author.Bot {
+		return false, 0, err
+	}
+	commands, _ := command.Parse(c.Body)
+	number = t.Number
+	for _, one := range commands {
+		switch one.Verb {
+		case command.VerbCancel:
+			urgent = true
+		case command.VerbHalt, command.VerbRollback, command.VerbFreeze:
+			urgent, number = true, 0
+		}
+	}
+	if !urgent {
+		return false, 0, nil
+	}
+	access, err := f.Access(ctx, t.Place.Repo, c.Author.Login)
+	return access >= forge.AccessWrite, number, err
 }
 
 // Parked tells of a task that failed too often, where whoever waits for it looks: on the merge request's head, or in the log of commands.

@@ -58,6 +58,11 @@ func (j *job) review(ctx context.Context, number int) error {
 	if !j.task.Force && j.seen(key, state) {
 		return nil
 	}
+	if !j.task.Force {
+		if stop, err := j.stopped(ctx, mr); err != nil || stop {
+			return err
+		}
+	}
 	outcome, err := j.reviewHead(ctx, mr, by == "")
 	if errors.Is(err, ErrRefused) {
 		return j.cannot(ctx, mr, err.Error())

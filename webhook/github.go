@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -60,6 +62,9 @@ type githubEvent struct {
 		Created string `json:"created_at"`
 		Updated string `json:"updated_at"`
 	} `json:"comment"`
+	MergeGroup *struct {
+		HeadRef string `json:"head_ref"`
+	} `json:"merge_group"`
 	CheckRun   *githubCheck `json:"check_run"`
 	CheckSuite *githubCheck `json:"check_suite"`
 }
@@ -101,12 +106,14 @@ func (p *githubEvent) hints(event, repo string) []Hint {
 		if name := branch(p.Ref, p.After); name != "" {
 			return []Hint{{Repository: repo, Kind: Trunk, Ref: name}}
 		}
-	case event == "merge_group":
-		return []Hint{{Repository: repo, Kind: Sweep}}
+	case event == "merge_group" && p.Action == "checks_requested" && p.MergeGroup != nil:
+		if number, name := group(p.MergeGroup.HeadRef); name != "" {
+			return []Hint{{Repository: repo, Kind: Group, Number: number, Ref: name}}
+		}
 	case event == "pull_request" && p.PullRequest != nil && p.PullRequest.Number > 0:
 		return []Hint{{Repository: repo, Kind: Review, Number: p.PullRequest.Number}}
 	case event == "issue_comment" && p.Action == "created" && p.Issue != nil && p.Issue.PullRequest != nil && p.Comment != nil && p.Issue.Number > 0:
-		return []Hint{{Repository: repo, Kind: Comment, Number: p.Issue.Number, Comment: p.Comment.ID, Text: created(p.Comment.Body, p.Comment.Created, p.Comment.Updated)}}
+		return []Hint{{Repository: repo, Kind: Comment, Number: p.Issue.Number, Comment: p.Comment.ID, Text: created(p.Comment.Body, p.Comment.Created, p.Comment.Updated), Urgent: urgent(p.Comment.Body)}}
 	case event == "check_run" && p.Action == "rerequested":
 		return p.CheckRun.again(repo)
 	case event == "check_suite" && p.Action == "rerequested":
@@ -130,4 +137,15 @@ func (c *githubCheck) again(repo string) []Hint {
 		return []Hint{{Repository: repo, Kind: Sweep, Force: true}}
 	}
 	return out
+}
+
+// group is the branch of a merge queue's group, refs/heads/gh-readonly-queue/main/pr-7-<commit>, and the number of its last pull request:
+// when that one is put together anew, the group before is of no interest.
+func group(ref string) (number int, name string) {
+	m := regexp.MustCompile(`^refs/heads/(gh-readonly-queue/[^\x00-\x20]{1,400}/pr-([0-9]{1,9})-[0-9a-f]{7,64})$`).FindStringSubmatch(ref)
+	if m == nil {
+		return 0, ""
+	}
+	number, _ = strconv.Atoi(m[2])
+	return number, m[1]
 }

@@ -146,7 +146,7 @@ func (p *gitlabEvent) hints(repo string) []Hint {
 	case kind == "merge_request" && a != nil && a.IID > 0:
 		return []Hint{{Repository: repo, Kind: Review, Number: a.IID}}
 	case kind == "note" && a != nil && a.NoteableType == "MergeRequest" && !a.System && (a.Action == "" || a.Action == "create") && p.MergeRequest != nil && p.MergeRequest.IID > 0:
-		return []Hint{{Repository: repo, Kind: Comment, Number: p.MergeRequest.IID, Comment: a.ID, Text: created(a.Note, a.Created, a.Updated)}}
+		return []Hint{{Repository: repo, Kind: Comment, Number: p.MergeRequest.IID, Comment: a.ID, Text: created(a.Note, a.Created, a.Updated), Urgent: urgent(a.Note)}}
 	case kind == "pipeline" && p.MergeRequest != nil && p.MergeRequest.IID > 0: // statuses may have changed that gates wait for
 		return []Hint{{Repository: repo, Kind: Trunk}}
 	}

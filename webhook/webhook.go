@@ -35,6 +35,7 @@ const (
 	Trunk   Kind = "trunk"   // a branch
 	Comment Kind = "comment" // a new comment on a merge request
 	Sweep   Kind = "sweep"   // everything of a repository
+	Group   Kind = "group"   // a group of a merge queue
 )
 
 // Events are the names of a kind of forge's events that are heard, as X-GitHub-Event and X-Gitlab-Event have them. GitHub sends the
@@ -54,7 +55,8 @@ type Hint struct {
 	Number     int    // merge request
 	Comment    int64  // of Comment
 	Text       string // of Comment: digest of its text when it was created; "" if the payload tells of an edited one
-	Ref        string // branch that was pushed
+	Urgent     bool   // of Comment: it may have a command that should wait for no review
+	Ref        string // branch that was pushed, or the group's
 	Force      bool   // although nothing moved: somebody asked
 	ID         string // of the delivery
 	At         time.Time
@@ -347,4 +349,9 @@ func created(text, at, updated string) string {
 		return ""
 	}
 	return forge.TextDigest(text)
+}
+
+// urgent says whether a comment may have a command that should wait for nothing. Whether it has one, and who may, is found out later.
+func urgent(text string) bool {
+	return regexp.MustCompile(`(?m)^/sluice (cancel|halt|rollback|freeze)\b`).MatchString(text)
 }

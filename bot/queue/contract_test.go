@@ -25,6 +25,8 @@ func contract(t *testing.T, o opener) {
 		"commands":       testCommands,
 		"again":          testWorkedOnAgain,
 		"supersede":      testSupersede,
+		"commands first": testCommandsFirst,
+		"interrupt":      testInterrupt,
 		"one per place":  testOnePerPlace,
 		"fair":           testFair,
 		"park":           testPark,
@@ -457,4 +459,88 @@ func testDrain(t *testing.T, o opener) {
 		t.Errorf("worked on %d", n)
 	}
 	empty(t, q)
+}
+
+// testCommandsFirst: a command goes before the reviews that came earlier.
+func testCommandsFirst(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, nil)
+	put(t, q, review("a/a", 1, ""), review("a/a", 2, ""), Hint{Place: "github:a/a", Kind: "trunk"}, Hint{Place: "github:a/a", Kind: KindComment, Number: 2, Comment: 5})
+	put(t, q, Hint{Place: "github:a/a", Kind: KindComment, Number: 1, Comment: 6})
+	var mu sync.Mutex
+	var got []string
+	started := make(chan struct{})
+	running(t, q, 3, func(_ context.Context, h Hint) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, fmt.Sprint(h.Kind, h.Number))
+		if len(got) == 1 {
+			close(started)
+		}
+		return nil
+	})
+	<-started
+	empty(t, q)
+	mu.Lock()
+	defer mu.Unlock()
+	first, second := slices.Index(got, "comment2"), slices.Index(got, "comment1")
+	// The index fills while the first item is worked on: one of the others may go before, no more.
+	if first < 0 || second != first+1 || first > 1 {
+		t.Errorf("worked on %q", got)
+	}
+}
+
+// testInterrupt: a review that is interrupted, also by another replica, is worked on after the command, and counts no failure; one that
+// the command took back is not.
+func testInterrupt(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, func(c *Config) { c.Retries, c.Crashes = 1, 1 })
+	other := o.twin(t, q, "two")
+	var mu sync.Mutex
+	var got []string
+	causes := make(chan error, 10)
+	begun := make(chan struct{}, 10)
+	wait := true
+	running(t, q, 2, func(ctx context.Context, h Hint) error {
+		mu.Lock()
+		got = append(got, fmt.Sprint(h.Kind, h.Number))
+		hang := wait && h.Kind == KindReview
+		mu.Unlock()
+		if h.Kind == KindComment && h.Comment == 2 {
+			dropped, err := other.Drop(ctx, review("a/a", h.Number, ""))
+			if err == nil && !dropped {
+				err = errors.New("there was nothing to take back")
+			}
+			return err
+		}
+		if hang {
+			begun <- struct{}{}
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return ctx.Err()
+		}
+		return nil
+	})
+	interrupt := func(comment int64) {
+		t.Helper()
+		<-begun
+		put(t, q, Hint{Place: "github:a/a", Kind: KindComment, Number: 1, Comment: comment})
+		for _, number := range []int{9, 1} { // the first is another one's
+			if err := other.Interrupt("github:a/a", number); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if cause := <-causes; !errors.Is(cause, ErrInterrupted) {
+			t.Errorf("the cause is %v", cause)
+		}
+	}
+	put(t, q, review("a/a", 1, ""))
+	interrupt(1)
+	interrupt(2)
+	empty(t, q)
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"review1", "comment1", "review1", "comment1"}; !slices.Equal(got, want) {
+		t.Errorf("worked on %q, want %q", got, want)
+	}
 }

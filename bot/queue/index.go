@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -101,6 +102,19 @@ func (r *run) supersede() {
 	}
 }
 
+// interrupt cancels a running review of a place; number 0 means any. Its hint stays.
+func (x *index) interrupt(placeDigest string, number int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.places[placeDigest]
+	if p == nil || p.running == nil || p.running.item.kind != KindReview {
+		return
+	}
+	if number == 0 || p.running.item.key == placeDigest+"."+KindReview+"."+strconv.Itoa(number) {
+		p.running.cancel(ErrInterrupted)
+	}
+}
+
 // remove forgets messages that are done, unless newer ones came.
 func (x *index) remove(done map[string]uint64) {
 	x.mu.Lock()
@@ -165,7 +179,9 @@ func (x *index) pick(now time.Time) (*run, time.Time) {
 	return nil, soonest
 }
 
+// ready gives the first item that may be worked on now: a command before all that is no command.
 func (p *place) ready(now time.Time) (*item, time.Time) {
+	var first *item
 	var soonest time.Time
 	for _, it := range p.items {
 		at := it.notBefore
@@ -173,11 +189,20 @@ func (p *place) ready(now time.Time) (*item, time.Time) {
 			at = p.notBefore
 		}
 		if !at.After(now) {
-			return it, time.Time{}
+			if it.kind == KindComment {
+				return it, time.Time{}
+			}
+			if first == nil {
+				first = it
+			}
+			continue
 		}
 		if soonest.IsZero() || at.Before(soonest) {
 			soonest = at
 		}
+	}
+	if first != nil {
+		return first, time.Time{}
 	}
 	return nil, soonest
 }

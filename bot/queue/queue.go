@@ -49,6 +49,8 @@ import (
 var (
 	// ErrSuperseded is the cause when a newer hint of the same merge request came. The newer one is worked on next.
 	ErrSuperseded = errors.New("a newer hint of this merge request came")
+	// ErrInterrupted is the cause when a command does not wait for a review. The review is worked on again after the command.
+	ErrInterrupted = errors.New("a command goes before this review")
 	// ErrLeaseLost is the cause when another replica may be working on this place by now.
 	ErrLeaseLost = errors.New("the lease of this repository is lost")
 	// ErrDraining is the cause when the process stops and the grace period is over.

@@ -26,7 +26,7 @@ const (
 // Config.Grace; after that its context is cancelled with ErrDraining, and its hint stays. Run returns when all work returned,
 // with nil after a drain. Only one Run at a time per Queue.
 //
-// The work's context is cancelled with ErrSuperseded, ErrLeaseLost or ErrDraining as its cause. An error counts as a failure
+// In a place, commands go before all that waits. The work's context is cancelled with ErrSuperseded, ErrInterrupted, ErrLeaseLost or ErrDraining as its cause. An error counts as a failure
 // unless one of these was the cause, or it is a *Delay.
 func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, Hint) error) error {
 	if workers < 1 || workers > maxWorkers {
@@ -119,6 +119,60 @@ type doneNote struct {
 	Done map[string]uint64 `json:"done"` // subject below the hints' prefix → sequence
 }
 
+// interruptNote tells the replica that works on a review to leave it for now.
+type interruptNote struct {
+	Place  string `json:"place"` // digest
+	Number int    `json:"number"`
+}
+
+// Interrupt cancels a running review of a place on whichever replica it runs, with ErrInterrupted: its hint stays. Number 0 means any
+// review. It saves a command the wait and nothing depends on it: a note may be lost.
+func (q *Queue) Interrupt(place string, number int) error {
+	note, err := json.Marshal(interruptNote{Place: digest(place), Number: number})
+	if err != nil {
+		return fmt.Errorf("encode a note: %w", err)
+	}
+	if err := q.nc.Publish(q.cfg.Prefix+".note.interrupt", note); err != nil {
+		return fmt.Errorf("interrupt a review of %s: %w", place, err)
+	}
+	return nil
+}
+
+// Drop takes back hints of the same place, kind and number that wait. It says whether there was one.
+func (q *Queue) Drop(ctx context.Context, h Hint) (bool, error) {
+	found := false
+	for _, force := range []bool{false, true} {
+		h.Force = force
+		_, revision, ok, err := q.hints.get(ctx, h.subject())
+		if err != nil {
+			return found, fmt.Errorf("look for a hint of %s: %w", h.Place, err)
+		}
+		if !ok {
+			continue
+		}
+		found = true
+		if err := q.hints.drop(ctx, revision); err != nil {
+			return found, fmt.Errorf("take back a hint of %s: %w", h.Place, err)
+		}
+		if err := q.tellDone(map[string]uint64{h.subject(): revision}); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// tellDone tells all replicas, this one too, what needs no look any more.
+func (q *Queue) tellDone(done map[string]uint64) error {
+	note, err := json.Marshal(doneNote{Done: done})
+	if err != nil {
+		return fmt.Errorf("encode a note: %w", err)
+	}
+	if err := q.nc.Publish(q.cfg.Prefix+".note.done", note); err != nil {
+		q.log.Debug("queue: the other replicas will find out themselves", "err", err)
+	}
+	return nil
+}
+
 // follow fills the index from the stream and keeps it up to date. The answer ends that.
 func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
 	consumer, err := again(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
@@ -145,14 +199,27 @@ func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
 		consume.Stop()
 		return nil, fmt.Errorf("listen to other replicas: %w", err)
 	}
+	interrupts, err := q.nc.Subscribe(q.cfg.Prefix+".note.interrupt", func(m *nats.Msg) {
+		var note interruptNote
+		if json.Unmarshal(m.Data, &note) == nil {
+			x.interrupt(note.Place, note.Number)
+		}
+	})
+	if err != nil {
+		consume.Stop()
+		_ = notes.Unsubscribe()
+		return nil, fmt.Errorf("listen to other replicas: %w", err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { q.resync(ctx, x) })
 	return func() {
 		cancel()
 		consume.Stop()
-		if err := notes.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-			q.log.Debug("queue: unsubscribe", "err", err)
+		for _, s := range []*nats.Subscription{notes, interrupts} {
+			if err := s.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
+				q.log.Debug("queue: unsubscribe", "err", err)
+			}
 		}
 		<-consume.Closed()
 		wg.Wait()

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -169,6 +168,10 @@ func (t *task) outcome(work context.Context, err error) time.Time {
 		return q.cfg.Clock().Add(jitter(time.Second)) // whoever has the lease now notes the outcome
 	case errors.Is(cause, ErrSuperseded):
 		return time.Time{} // the newer one has its own count
+	case errors.Is(cause, ErrInterrupted): // the command may be on its way here still
+		until := q.cfg.Clock().Add(time.Second)
+		t.excuse(ctx, until, err)
+		return until
 	case errors.Is(cause, ErrDraining):
 		t.excuse(ctx, time.Time{}, err)
 		return time.Time{}
@@ -203,12 +206,5 @@ func (t *task) finish(ctx context.Context) error {
 			t.q.log.Debug("queue: attempts of a done hint stay for a while", "err", err)
 		}
 	}
-	note, err := json.Marshal(doneNote{Done: t.loaded})
-	if err != nil {
-		return fmt.Errorf("encode a note: %w", err)
-	}
-	if err := t.q.nc.Publish(t.q.cfg.Prefix+".note.done", note); err != nil {
-		t.q.log.Debug("queue: the other replicas will find out themselves", "err", err)
-	}
-	return nil
+	return t.q.tellDone(t.loaded)
 }

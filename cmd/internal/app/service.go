@@ -195,7 +195,7 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, error) {
 		s.renderer, s.inFlight = renderer.NewFarm(s.renderer, s.jobs, s.queue, shardVersion()), renderer.FarmInFlight
 	}
 	s.bot = bot.New(bot.Config{
-		Forges: botForges{s}, Workspaces: workspaces{s}, Settings: s.settings, Again: s.again, Unpark: s.unpark, Clock: o.Clock, Log: o.Log, Observe: s.metrics.task,
+		Forges: botForges{s}, Workspaces: workspaces{s}, Settings: s.settings, Again: s.again, Unpark: s.unpark, Cancel: s.cancel, Clock: o.Clock, Log: o.Log, Observe: s.metrics.task,
 	})
 	return s, nil
 }
@@ -569,7 +569,7 @@ type sink struct{ s *Service }
 
 // Put implements webhook.Sink: hints on repositories that are not configured are dropped.
 func (k sink) Put(ctx context.Context, h webhook.Hint) error {
-	kind := map[webhook.Kind]bot.Kind{webhook.Review: bot.TaskReview, webhook.Trunk: bot.TaskTrunk, webhook.Comment: bot.TaskComment, webhook.Sweep: bot.TaskSweep}[h.Kind]
+	kind := map[webhook.Kind]bot.Kind{webhook.Review: bot.TaskReview, webhook.Trunk: bot.TaskTrunk, webhook.Comment: bot.TaskComment, webhook.Sweep: bot.TaskSweep, webhook.Group: bot.TaskGroup}[h.Kind]
 	if h.Repository == "" {
 		for _, p := range k.s.places() {
 			if p.Forge == h.Forge {
@@ -585,7 +585,33 @@ func (k sink) Put(ctx context.Context, h webhook.Hint) error {
 		return nil
 	}
 	k.s.seen.Store(p, true)
-	return k.s.put(ctx, bot.Task{Place: p, Kind: kind, Number: h.Number, Comment: h.Comment, Text: h.Text, Ref: h.Ref, Force: h.Force}, h.ID)
+	t := bot.Task{Place: p, Kind: kind, Number: h.Number, Comment: h.Comment, Text: h.Text, Ref: h.Ref, Force: h.Force}
+	err := k.s.put(ctx, t, h.ID)
+	if err == nil && h.Urgent {
+		k.s.urgent(ctx, t)
+	}
+	return err
+}
+
+// urgent interrupts what a command should not wait for, if whoever gave it may, while the webhook is answered.
+func (s *Service) urgent(ctx context.Context, t bot.Task) {
+	const most = 30 * time.Second
+	s.telling.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+		defer cancel()
+		yes, number, err := s.bot.Urgent(ctx, t)
+		if err == nil && yes {
+			err = s.queue.Interrupt(t.Place.String(), number)
+		}
+		if err != nil {
+			s.log.Warn("a command waits for its turn", "repository", t.Place.String(), "number", t.Number, "error", err)
+		}
+	})
+}
+
+// cancel takes back the review of a merge request that waits.
+func (s *Service) cancel(ctx context.Context, p bot.Place, number int) (bool, error) {
+	return s.queue.Drop(ctx, queue.Hint{Place: p.String(), Kind: string(bot.TaskReview), Number: number})
 }
 
 // Known implements webhook.Sink.

@@ -151,12 +151,24 @@ func (s *story) state() string {
 // stranger is what somebody else's server hears.
 func (s *story) stranger() (address string, heard func() string) {
 	s.t.Helper()
+	return s.server(nil)
+}
+
+// server answers when it is let.
+func (s *story) server(let <-chan struct{}) (address string, heard func() string) {
+	s.t.Helper()
 	var mu sync.Mutex
 	var all []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		all = append(all, r.Method+" "+r.URL.String())
 		mu.Unlock()
+		if let != nil {
+			select {
+			case <-let:
+			case <-r.Context().Done():
+			}
+		}
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	s.t.Cleanup(server.Close)
@@ -451,4 +463,77 @@ func TestLostEditedCommand(t *testing.T) {
 			t.Error("mal's words count as mia's")
 		}
 	})
+}
+
+// TestCommandsDoNotWait: while a review takes its time, somebody who may write stops an environment, and stops the review for good.
+func TestCommandsDoNotWait(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		let := make(chan struct{})
+		address, heard := s.server(let)
+		defer close(let)
+		s.fleet(gated)
+		s.start()
+		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+		s.reader("eve")
+		other := s.greet("step")
+		s.says(other, "step")
+		s.lure("slow", address)
+		n := s.open("slow", "ada")
+		s.until("the review takes its time", func() bool { return heard() != "" })
+		s.say(other, "mia", "/sluice freeze prod --reason fire")
+		s.until("a freeze does not wait", func() bool { return strings.Contains(s.state(), "fire") })
+		asked := func() int { return strings.Count(heard(), "GET") }
+		before := asked()
+		s.until("the review goes on", func() bool { return asked() > before })
+		s.say(n, "eve", "/sluice cancel")
+		time.Sleep(time.Second)
+		if len(s.comments(n)) != 0 {
+			t.Errorf("a stranger interrupts: %s", s.all(n))
+		}
+		s.say(n, "mia", "/sluice cancel")
+		s.says(n, "the review was stopped", "refused")
+		s.until("the status says so", func() bool { return strings.HasPrefix(s.status(s.head(n), "sluice"), "fail") })
+		before = asked()
+		time.Sleep(7 * time.Second) // another sweep
+		if asked() != before {
+			t.Error("what was stopped began again by itself")
+		}
+		s.say(n, "mia", "/sluice retry")
+		s.until("it begins again", func() bool { return asked() > before })
+	})
+}
+
+// TestMergeQueue: the group of a merge queue gets a verdict, on its commit, and no comment.
+func TestMergeQueue(t *testing.T) {
+	s := newStory(t, "github")
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	s.branch("cad", "CAD")
+	n := s.open("cad", "ada")
+	s.says(n, "+  currency: CAD")
+	before := s.all(n)
+	s.run(filepath.Join(s.dir, "work"), "commit", "-q", "--allow-empty", "-m", "Merge pull request")
+	branch := fmt.Sprintf("gh-readonly-queue/main/pr-%d-%s", n, s.ref("main"))
+	s.push(branch)
+	group := func(action, ref string) {
+		s.deliver("merge_group", fmt.Appendf(nil, `{"action":%q,"merge_group":{"head_sha":%q,"head_ref":%q,"base_sha":%q,"base_ref":"refs/heads/main"},"repository":{"full_name":%q}}`,
+			action, s.ref(branch), ref, s.ref("main"), repo))
+	}
+	group("checks_requested", "refs/heads/gh-readonly-queue/main/pr-9-0123456789") // gone meanwhile
+	group("checks_requested", "refs/heads/"+branch)
+	s.until("the group has a verdict", func() bool { return s.status(s.ref(branch), "sluice") == "success" })
+	if s.all(n) != before {
+		t.Errorf("somebody was told: %s", s.all(n))
+	}
+	s.run(filepath.Join(s.dir, "work"), "commit", "-q", "--allow-empty", "-m", "another")
+	broken := filepath.Join(s.dir, "work", "apps/shop/app.yaml")
+	if err := os.WriteFile(broken, []byte("kind: Nothing\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.commit("broken")
+	branch = fmt.Sprintf("gh-readonly-queue/main/pr-%d-%s", n+1, s.ref(branch))
+	s.push(branch)
+	group("checks_requested", "refs/heads/"+branch)
+	s.until("a broken group is red", func() bool { return s.status(s.ref(branch), "sluice") == "failure" })
 }

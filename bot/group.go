@@ -1,0 +1,66 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// group looks at a group of GitHub's merge queue: what the trunk would be. The verdict goes to the group's commit, where the queue waits
+// for it; nobody is told by a comment. Whoever put it into the queue may write, and the next that happens to it is to be merged.
+func (j *job) group(ctx context.Context) error {
+	branch, ok := groupTarget(j.task.Ref)
+	if !ok {
+		return nil
+	}
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	head, err := j.space.Revision(ctx, "refs/heads/"+j.task.Ref)
+	if errors.Is(err, gitstore.ErrNotFound) {
+		return nil // merged or taken out meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	target, err := j.space.Revision(ctx, "refs/heads/"+branch)
+	if err != nil {
+		return fmt.Errorf("target branch %s: %w", branch, err)
+	}
+	if j.absent(ctx, target) && j.absent(ctx, head) {
+		return nil
+	}
+	key, state := "group/"+j.task.Ref, head.Hash.String()+" on "+target.Hash.String()
+	if j.seen(key, state) && !j.task.Force {
+		return nil
+	}
+	base, err := j.space.MergeBase(ctx, target, head)
+	if err != nil {
+		return err
+	}
+	review, _, err := j.space.Review(ctx, ReviewRequest{Base: base, Head: head, Policy: target.Tree, Trusted: true})
+	if err != nil {
+		return err
+	}
+	review.Repository = j.place.Repo.Path
+	if err := publish.Status(ctx, j.forge, j.place.Repo, review, publish.Options{Context: j.context(), Checks: j.settings.Checks}); err != nil {
+		return err
+	}
+	j.log.Info("reviewed", "group", j.task.Ref, "head", head.Hash.String())
+	j.remember(key, state)
+	return nil
+}
+
+// groupTarget is the branch that a group is to be merged into: main of gh-readonly-queue/main/pr-7-<commit>.
+func groupTarget(ref string) (string, bool) {
+	rest, ok := strings.CutPrefix(ref, "gh-readonly-queue/")
+	i := strings.LastIndex(rest, "/pr-")
+	if !ok || i <= 0 {
+		return "", false
+	}
+	return rest[:i], true
+}
