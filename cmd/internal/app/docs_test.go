@@ -248,6 +248,7 @@ func needed() map[string]string {
 		"Repositories.CreateStatus": "statuses: write", "Repositories.ListStatuses": "statuses: read",
 		"Teams.GetTeamMembershipBySlug": "members: read", "Users.Get": "metadata: read",
 		"repos/%s/%s/collaborators/%s/permission": "metadata: read", "graphql": "metadata: read",
+		"Apps.ListRepos": "metadata: read", "Repositories.ListByAuthenticatedUser": "metadata: read",
 		// Not of the API: pushes, and what GitHub wants for sending an event.
 		"git push": "contents: write", "push": "contents: read", "pull_request": "pull_requests: read", "issue_comment": "issues: read",
 		"check_run": "checks: read", "check_suite": "checks: read", "merge_group": "merge_queues: read",
