@@ -51,6 +51,8 @@ type Task struct {
 	Text    string // digest of that comment when it was created, as a webhook told; "" if nobody did
 	Force   bool   // review again although nothing moved
 	Ref     string // branch that was pushed, of TaskTrunk, "" is the trunk; the group's, of TaskGroup
+
+	Delivery string // id of the webhook, for the log
 }
 
 // Forge is what the bot needs of a forge.
@@ -185,7 +187,11 @@ func (b *Bot) Do(ctx context.Context, t Task) error {
 		return fmt.Errorf("%s: %w", t.Place, ErrUnknownForge)
 	}
 	began := b.Clock()
-	j := &job{Bot: b, forge: quiet{f, t.Place, b.statuses}, place: t.Place, task: t, settings: b.Settings(t.Place), log: b.Log.With("repository", t.Place.String(), "task", string(t.Kind))}
+	log := b.Log.With("repository", t.Place.String(), "task", string(t.Kind))
+	if t.Delivery != "" {
+		log = log.With("delivery", t.Delivery)
+	}
+	j := &job{Bot: b, forge: quiet{f, t.Place, b.statuses}, place: t.Place, task: t, settings: b.Settings(t.Place), log: log}
 	defer j.close()
 	var err error
 	switch t.Kind {

@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"strconv"
@@ -64,18 +66,19 @@ func (m *metrics) task(what, result string, took time.Duration) {
 	m.tasks.WithLabelValues(what, result).Observe(took.Seconds())
 }
 
-// transport counts the requests to a forge.
-func (m *metrics) transport(forge string, next http.RoundTripper) http.RoundTripper {
+// transport counts the requests to a forge, and logs those that failed with the id that its operators ask for.
+func (m *metrics) transport(forge string, next http.RoundTripper, log *slog.Logger) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	return counted{m, forge, next}
+	return counted{m, forge, next, log}
 }
 
 type counted struct {
 	m     *metrics
 	forge string
 	next  http.RoundTripper
+	log   *slog.Logger
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -90,6 +93,10 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 				c.m.limit.WithLabelValues(c.forge).Set(n)
 			}
 		}
+	}
+	if err == nil && resp.StatusCode >= http.StatusBadRequest {
+		id := cmp.Or(resp.Header.Get("X-GitHub-Request-Id"), resp.Header.Get("X-Request-Id"))
+		c.log.DebugContext(r.Context(), "a request to the forge failed", "forge", c.forge, "method", r.Method, "path", r.URL.Path, "status", status, "request", id)
 	}
 	c.m.calls.WithLabelValues(c.forge, r.Method, status).Observe(time.Since(began).Seconds())
 	return resp, err

@@ -206,7 +206,7 @@ func (s *Service) apply(c *config.Config) error {
 	var endpoints []webhook.Endpoint
 	var problems []error
 	for _, f := range c.Forges {
-		one, err := configure(f, s.o.Env, s.metrics.transport(f.Name, s.o.Transport), s.clock)
+		one, err := configure(f, s.o.Env, s.metrics.transport(f.Name, s.o.Transport, s.log), s.clock)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("forge %s: %w", f.Name, err))
 			continue
@@ -247,7 +247,13 @@ func (s *Service) Reload() error {
 	if err != nil {
 		return err
 	}
-	return s.apply(c)
+	if err := s.apply(c); err != nil {
+		return err
+	}
+	if later := config.Restart(s.config, c); len(later) > 0 {
+		s.log.Warn("some settings change only when the service starts again", "settings", strings.Join(later, ", "))
+	}
+	return nil
 }
 
 // shared says that replicas render large hydrations together.
@@ -522,7 +528,7 @@ func (s *Service) unpark(ctx context.Context, p bot.Place, number int) (n int, e
 func taskOf(h queue.Hint) bot.Task {
 	name, path, _ := strings.Cut(h.Place, ":")
 	return bot.Task{
-		Place: bot.Place{Forge: name, Repo: forge.Repository{Path: path}}, Kind: bot.Kind(h.Kind), Number: h.Number, Comment: h.Comment, Text: h.Text, Ref: h.Ref, Force: h.Force,
+		Place: bot.Place{Forge: name, Repo: forge.Repository{Path: path}}, Kind: bot.Kind(h.Kind), Number: h.Number, Comment: h.Comment, Text: h.Text, Ref: h.Ref, Force: h.Force, Delivery: h.ID,
 	}
 }
 

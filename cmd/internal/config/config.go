@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -189,7 +190,25 @@ func (p *problems) add(format string, args ...any) {
 	p.list = append(p.list, fmt.Errorf("%s: %w", p.name, fmt.Errorf(format, args...)))
 }
 
+// Restart names the settings that differ and that a running service does not take over.
+func Restart(running, next *Config) []string {
+	var out []string
+	a, b := reflect.ValueOf(*running), reflect.ValueOf(*next)
+	for i := range a.NumField() {
+		name := a.Type().Field(i).Tag.Get("yaml")
+		if name != "forges" && name != "signKey" && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 func (c *Config) check(p *problems) {
+	for key, address := range map[string]string{"metrics": c.Metrics, "debug": c.Debug} {
+		if address != "" && (address == c.Listen || key == "debug" && address == c.Metrics) {
+			p.add("%s: %s is taken: it needs an address of its own", key, address)
+		}
+	}
 	if len(c.Forges) == 0 {
 		p.add("forges: at least one is needed")
 	}

@@ -73,6 +73,9 @@ func TestParse(t *testing.T) {
 func TestParseSaysEverythingAtOnce(t *testing.T) {
 	_, err := parse(`
 workers: -1
+listen: ":1"
+metrics: ":1"
+debug: ":1"
 sweep: 1s
 signKey: /none
 forges:
@@ -84,7 +87,7 @@ forges:
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"workers: -1", "sweep: 1s", "signKey: open /none", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
+		"workers: -1", "metrics: :1 is taken", "debug: :1 is taken", "sweep: 1s", "signKey: open /none", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
 		"/none", "no http or https URL without credentials", "\"fleet\" is no pattern", "forges[2]: the name \"github\" is taken", "forges[2].app: an app needs", "forges[2].signing",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // PR is a pull request: what to open, and what became of it.
@@ -205,6 +206,40 @@ func (s *Server) DraftPR(path string, number int, draft bool) error {
 		s.pullEvent(r, p, map[bool]string{true: "converted_to_draft", false: "ready_for_review"}[draft], p.author, "")
 		return nil
 	})
+}
+
+// change changes a pull request and tells the world.
+func (s *Server) change(path string, number int, action string, do func(r *repository, p *pull)) error {
+	return s.do(func() error {
+		r, p, err := s.find(path, number)
+		if err != nil {
+			return err
+		}
+		do(r, p)
+		p.updated = s.now()
+		s.refresh(r, p)
+		s.pullEvent(r, p, action, p.author, "")
+		return nil
+	})
+}
+
+// RetargetPR gives a pull request another base.
+func (s *Server) RetargetPR(path string, number int, base string) error {
+	return s.change(path, number, "edited", func(_ *repository, p *pull) { p.baseRef = base })
+}
+
+// ReopenPR opens a pull request again that was closed without merging.
+func (s *Server) ReopenPR(path string, number int) error {
+	return s.change(path, number, "reopened", func(_ *repository, p *pull) {
+		if p.merged.IsZero() {
+			p.closed, p.closedAt = false, time.Time{}
+		}
+	})
+}
+
+// LabelPR gives a pull request exactly these labels.
+func (s *Server) LabelPR(path string, number int, labels ...string) error {
+	return s.change(path, number, "labeled", func(_ *repository, p *pull) { p.labels = labels })
 }
 
 func (s *Server) close(r *repository, p *pull, who *account) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/bare"
 )
@@ -197,6 +198,38 @@ func (s *Server) Draft(path string, iid int, draft bool) {
 		m.title = "Draft: " + m.title
 	}
 	s.mergeRequestEvent(p, m, "update", "", m.author)
+}
+
+// change changes a merge request and tells the world.
+func (s *Server) change(path string, iid int, action string, do func(m *mergeRequest)) {
+	defer s.flush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(path)
+	m := p.mr(fmt.Sprint(iid))
+	do(m)
+	m.updated = s.now()
+	s.refresh(p, m)
+	s.mergeRequestEvent(p, m, action, "", m.author)
+}
+
+// Retarget gives a merge request another target branch.
+func (s *Server) Retarget(path string, iid int, target string) {
+	s.change(path, iid, "update", func(m *mergeRequest) { m.target = target })
+}
+
+// Reopen opens a merge request again that was closed without merging.
+func (s *Server) Reopen(path string, iid int) {
+	s.change(path, iid, "reopen", func(m *mergeRequest) {
+		if m.state == "closed" {
+			m.state, m.closed_ = "opened", time.Time{}
+		}
+	})
+}
+
+// Label gives a merge request exactly these labels.
+func (s *Server) Label(path string, iid int, labels ...string) {
+	s.change(path, iid, "update", func(m *mergeRequest) { m.labels = labels })
 }
 
 // Say comments as a user and gives the note's id.
