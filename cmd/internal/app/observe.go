@@ -185,7 +185,9 @@ func (s *Service) Handler() http.Handler {
 
 // MetricsHandler serves Prometheus metrics.
 func (s *Service) MetricsHandler() http.Handler {
-	return promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	return mux
 }
 
 // DebugHandler serves pprof.

@@ -28,9 +28,9 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/config"
 )
 
-// TestMain lets the test binary be a render process.
+// TestMain lets the test binary be a render process, and a service.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == app.ChildCommand {
+	if len(os.Args) > 1 && (os.Args[1] == app.ChildCommand || os.Args[1] == "serve") {
 		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System()))
 	}
 	os.Exit(m.Run())
@@ -54,6 +54,8 @@ type story struct {
 	options app.ServiceOptions
 	config  string                  // of the service
 	drop    func(event string) bool // webhooks that are lost
+	self    string                  // who the bot is
+	prepare func(*app.Service)      // before it runs
 
 	mu      sync.Mutex
 	service *app.Service
@@ -63,7 +65,7 @@ type story struct {
 
 func newStory(t *testing.T, kind string) *story {
 	t.Helper()
-	s := &story{t: t, dir: t.TempDir(), kind: kind, drop: func(string) bool { return false }}
+	s := &story{t: t, dir: t.TempDir(), kind: kind, self: "sluice-bot", drop: func(string) bool { return false }, prepare: func(*app.Service) {}}
 	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
 	t.Setenv("GIT_CONFIG_SYSTEM", "/dev/null")
 	for _, who := range []string{"AUTHOR", "COMMITTER"} {
@@ -200,6 +202,7 @@ func (s *story) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.prepare(service)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -338,14 +341,14 @@ func (s *story) comments(number int) []string {
 	var out []string
 	if s.hub != nil {
 		for _, c := range s.hub.Comments(repo, number) {
-			if c.Author == "sluice-bot" {
+			if c.Author == s.self {
 				out = append(out, c.Body)
 			}
 		}
 		return out
 	}
 	for _, n := range s.lab.Notes(repo, number) {
-		if n.Author == "sluice-bot" {
+		if n.Author == s.self {
 			out = append(out, n.Body)
 		}
 	}

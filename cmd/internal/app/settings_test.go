@@ -149,7 +149,7 @@ func TestPreviewsOffAndCapped(t *testing.T) {
 // gate lets a Git server be used with some passwords only, and remembers who did what.
 type gate struct {
 	next  http.Handler
-	may   func(password string, push bool) bool
+	may   func(password, path string, push bool) bool // path of the repository
 	mu    sync.Mutex
 	pulls map[string]int
 	sent  map[string]int
@@ -159,7 +159,8 @@ type gate struct {
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, password, _ := r.BasicAuth()
 	push := strings.HasSuffix(r.URL.Path, "/git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack"
-	if !g.may(password, push) {
+	path, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), ".git/")
+	if !g.may(password, path, push) {
 		w.Header().Set("WWW-Authenticate", "Basic")
 		w.WriteHeader(map[bool]int{true: http.StatusUnauthorized, false: http.StatusForbidden}[password == ""])
 		return
@@ -175,12 +176,13 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // guard puts a gate before the story's Git server.
-func (s *story) guard(may func(password string, push bool) bool) *gate {
+func (s *story) guard(may func(password, path string, push bool) bool) *gate {
 	s.t.Helper()
 	g := &gate{next: backend(s.t, filepath.Join(s.dir, "git")), may: may, pulls: map[string]int{}, sent: map[string]int{}}
 	server := httptest.NewServer(g)
 	s.t.Cleanup(server.Close)
 	s.config = strings.ReplaceAll(s.config, s.git.URL, server.URL)
+	s.git = server
 	return g
 }
 
@@ -188,7 +190,7 @@ func (s *story) guard(may func(password string, push bool) bool) *gate {
 func TestSeparateCredentials(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		g := s.guard(func(password string, push bool) bool {
+		g := s.guard(func(password, _ string, push bool) bool {
 			return password == "the-pusher" || password == "the-reader" && !push
 		})
 		for name, token := range map[string]string{"reader": "the-reader", "pusher": "the-pusher"} {

@@ -6,10 +6,10 @@ package fakegithub
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -170,7 +170,7 @@ func write(w http.ResponseWriter, a answer) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("X-GitHub-Api-Version-Selected", "2022-11-28")
-	h.Set("X-GitHub-Request-Id", fmt.Sprintf("%016X", rand.Uint64()))
+	h.Set("X-GitHub-Request-Id", rand.Text())
 	if a.link != "" {
 		h.Set("Link", a.link)
 	}

@@ -124,6 +124,14 @@ func (s *Server) Install(appID int64, owner string) int64 {
 	return 0
 }
 
+// Reaches says whether an installation's token is valid, and is for a repository.
+func (s *Server) Reaches(token, path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	who, ok := s.tokens[token]
+	return ok && who.install != nil && (len(who.only) == 0 || slices.Contains(who.only, strings.ToLower(path)))
+}
+
 // Uninstall removes an App's installation, and withdraws its tokens.
 func (s *Server) Uninstall(id int64) {
 	s.mu.Lock()
