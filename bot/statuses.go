@@ -25,8 +25,9 @@ type statuses struct {
 
 // commitStatuses are the statuses of a commit by context.
 type commitStatuses struct {
-	at   time.Time // when the forge was asked
-	list map[string]said
+	at    time.Time     // when the forge was asked
+	fresh time.Duration // how long that is believed
+	list  map[string]said
 }
 
 type said struct {
@@ -36,9 +37,10 @@ type said struct {
 }
 
 const (
-	statusesFresh  = 5 * time.Minute // then the forge is asked again: another replica, or somebody else, may have written
-	statusesKept   = 2000            // commits
-	wordsAtOnce    = 20              // changes of words alone, before they have to wait
+	statusesFresh  = 5 * time.Minute  // then the forge is asked again: another replica, or somebody else, may have written
+	statusesLong   = 40 * time.Minute // the same where nothing was written for long: each time that it is asked, twice as long
+	statusesKept   = 2000             // commits
+	wordsAtOnce    = 20               // changes of words alone, before they have to wait
 	wordsAfterward = time.Hour
 )
 
@@ -77,7 +79,7 @@ func (q quiet) SetStatus(ctx context.Context, repo forge.Repository, commit stri
 	}
 	q.statuses.mu.Lock()
 	defer q.statuses.mu.Unlock()
-	have.list[key] = next
+	have.list[key], have.fresh = next, statusesFresh
 	return nil
 }
 
@@ -102,7 +104,7 @@ func (q quiet) have(ctx context.Context, repo forge.Repository, commit string) (
 	q.statuses.mu.Lock()
 	have := q.statuses.known[key]
 	q.statuses.mu.Unlock()
-	if have != nil && now.Sub(have.at) < statusesFresh {
+	if have != nil && now.Sub(have.at) < have.fresh {
 		return have, nil
 	}
 	list, err := q.Statuses(ctx, repo, commit)
@@ -111,14 +113,20 @@ func (q quiet) have(ctx context.Context, repo forge.Repository, commit string) (
 	}
 	q.statuses.mu.Lock()
 	defer q.statuses.mu.Unlock()
-	next := &commitStatuses{at: now, list: map[string]said{}}
+	next := &commitStatuses{at: now, fresh: statusesFresh, list: map[string]said{}}
+	if have != nil {
+		next.fresh = min(2*have.fresh, statusesLong)
+	}
 	if err != nil && have != nil {
 		next.list = have.list
 	}
 	for _, s := range list {
 		one := said{Status: s, when: s.Updated}
 		if have != nil {
-			one.words = have.list[strings.ToLower(s.Context)].words
+			old := have.list[strings.ToLower(s.Context)]
+			if one.words = old.words; old.when.After(one.when) {
+				one.when = old.when
+			}
 		}
 		next.list[strings.ToLower(s.Context)] = one
 	}
@@ -130,7 +138,7 @@ func (q quiet) have(ctx context.Context, repo forge.Repository, commit string) (
 func (s *statuses) keep(key string, c *commitStatuses) {
 	if len(s.known) >= statusesKept {
 		for k, one := range s.known {
-			if c.at.Sub(one.at) > 2*statusesFresh {
+			if c.at.Sub(one.at) > 2*statusesLong {
 				delete(s.known, k)
 			}
 		}
