@@ -80,6 +80,21 @@ func (j *job) review(ctx context.Context, number int) error {
 	return nil
 }
 
+func behindKey(number int) string { return fmt.Sprintf("behind/%d", number) }
+
+// behind asks for another look when the forge and Git do not tell of the same head: a newer one has a task of its own, but they may also
+// disagree for a while. The longer they do, the longer it waits.
+func (j *job) behind(number int) error {
+	const first, most = time.Second, time.Minute
+	wait, err := time.ParseDuration(j.recall(behindKey(number)))
+	wait = min(2*wait, most)
+	if err != nil {
+		wait = first
+	}
+	j.remember(behindKey(number), wait.String())
+	return &Later{Until: j.Clock().Add(wait), Err: fmt.Errorf("the forge and Git tell of different heads of merge request %d", number)}
+}
+
 // cannot says on a merge request why it cannot be compared: only somebody who changes it, or its branches, can help.
 func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) error {
 	j.remember(fmt.Sprintf("mr/%d", mr.Number), "") // what was said before is said again when it can be
@@ -100,21 +115,6 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 		}
 	}
 	return j.say(ctx, mr, forge.Failure, why)
-}
-
-func behindKey(number int) string { return fmt.Sprintf("behind/%d", number) }
-
-// behind asks for another look when the forge and Git do not tell of the same head: a newer one has a task of its own, but they may also
-// disagree for a while. The longer they do, the longer it waits.
-func (j *job) behind(number int) error {
-	const first, most = time.Second, time.Minute
-	wait, err := time.ParseDuration(j.recall(behindKey(number)))
-	wait = min(2*wait, most)
-	if err != nil {
-		wait = first
-	}
-	j.remember(behindKey(number), wait.String())
-	return &Later{Until: j.Clock().Add(wait), Err: fmt.Errorf("the forge and Git tell of different heads of merge request %d", number)}
 }
 
 // absent says that a commit has no fleet, not even a broken one.

@@ -408,42 +408,6 @@ func TestForbiddenCommand(t *testing.T) {
 	})
 }
 
-// TestLostCommandsAndEnds: a command whose webhook is lost is carried out all the same, and once; so is what a lost close leaves behind.
-func TestLostCommandsAndEnds(t *testing.T) {
-	both(t, func(t *testing.T, s *story) {
-		t.Helper()
-		s.fleet(gated)
-		s.start()
-		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
-		closed, merged, old := s.greet("step"), s.greet("other step"), s.greet("old step")
-		preview := func(n int) string { return fmt.Sprintf("sluice/preview/%d", n) }
-		for _, n := range []int{closed, merged, old} {
-			s.until("there is a preview", func() bool { return s.ref(preview(n)) != "" })
-		}
-		s.drop = func(string) bool { return true }
-		s.say(closed, "mia", "/sluice freeze prod --reason lost")
-		s.say(closed, "mia", "what a day")
-		s.shut(closed)
-		s.say(merged, "mia", "/sluice help")
-		s.merge(merged)
-		s.until("the command is done", func() bool { return strings.Contains(s.state(), "lost") })
-		s.until("help is answered", func() bool { return strings.Contains(s.all(merged), "| `/sluice help` |") })
-		s.until("the previews are gone", func() bool { return s.ref(preview(closed)) == "" && s.ref(preview(merged)) == "" })
-		s.end()
-		tip := s.ref(preview(old))
-		s.shut(old)
-		s.start()
-		s.until("the preview of what was closed meanwhile is gone", func() bool { return tip != "" && s.ref(preview(old)) == "" })
-		s.run(filepath.Join(s.dir, "git", repo+".git"), "update-ref", "refs/heads/"+preview(old), tip)
-		s.end()
-		s.start()
-		s.until("a preview that was left is gone", func() bool { return s.ref(preview(old)) == "" })
-		if n := strings.Count(s.all(merged), "Commands, each at"); n != 1 {
-			t.Errorf("help was answered %d times", n)
-		}
-	})
-}
-
 // TestLostEditedCommand: without a webhook, an edited comment is refused.
 func TestLostEditedCommand(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {

@@ -1,0 +1,31 @@
+package bot
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestBehind: while the forge and Git disagree, each look waits twice as long as the one before, a minute at most; another merge request,
+// or one that was reviewed meanwhile, begins anew.
+func TestBehind(t *testing.T) {
+	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
+	j := &job{Bot: New(Config{Clock: func() time.Time { return now }}), place: Place{Forge: "f"}}
+	wait := func(number int) time.Duration {
+		t.Helper()
+		later, ok := errors.AsType[*Later](j.behind(number))
+		if !ok {
+			t.Fatal("it is no Later")
+		}
+		return later.Until.Sub(now)
+	}
+	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute} {
+		if got := wait(7); got != want {
+			t.Errorf("look %d waits %s, not %s", i, got, want)
+		}
+	}
+	j.remember(behindKey(7), "")
+	if wait(7) != time.Second || wait(8) != time.Second {
+		t.Error("the wait does not begin anew")
+	}
+}
