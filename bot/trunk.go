@@ -31,10 +31,10 @@ func (j *job) trunk(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
-	if err := j.missed(ctx, tip); err != nil {
-		return err
+	var result *hydrate.Result
+	if err = j.missed(ctx, tip); err == nil {
+		result, err = j.space.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: j.settings.PerPush})
 	}
-	result, err := j.space.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: j.settings.PerPush})
 	if errors.Is(err, ErrRefused) { // only a new commit, or another configuration, helps
 		j.log.Warn("not hydrated", "error", err)
 		return j.forge.SetStatus(ctx, j.place.Repo, tip.Hash.String(), forge.Status{Context: j.context() + "/hydrate", State: forge.Failure, Description: err.Error()})
@@ -96,11 +96,7 @@ func (j *job) missed(ctx context.Context, tip gitstore.Commit) error {
 		if f == nil {
 			continue
 		}
-		result, err := j.hydrated(ctx, c)
-		if err != nil {
-			return err
-		}
-		if err := j.journeys(ctx, c, f, result, nil); err != nil {
+		if err := j.hydrated(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -108,12 +104,12 @@ func (j *job) missed(ctx context.Context, tip gitstore.Commit) error {
 }
 
 // hydrated hydrates a commit and says so on it.
-func (j *job) hydrated(ctx context.Context, c gitstore.Commit) (*hydrate.Result, error) {
+func (j *job) hydrated(ctx context.Context, c gitstore.Commit) error {
 	result, err := j.space.Hydrate(ctx, hydrate.Request{Commit: c, Write: true, PerPush: j.settings.PerPush})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return result, j.told(ctx, j.sayHydrated(ctx, c, result))
+	return j.told(ctx, j.sayHydrated(ctx, c, result))
 }
 
 // trunkTip is the trunk's commit and its fleet; ErrNoFleet if there is none. A commit whose fleet cannot be read gets a red status,
@@ -162,17 +158,51 @@ func (j *job) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) e
 	}))
 }
 
-// journeys brings the journey in the comment of the merge requests behind the tip up to date.
+// mostJourneys is how many commits of the trunk are followed through the environments.
+const mostJourneys = 30
+
+// journeys brings the journey in the comments of merged merge requests up to date: from the tip back to where everything is everywhere.
+// Nothing is asked of the forge about a commit whose journey is what it was.
 func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) error {
-	merged, err := j.forge.MergeRequestsOf(ctx, j.place.Repo, tip.Hash.String())
-	if err != nil || len(merged) == 0 {
-		return err
-	}
 	running, err := j.space.Running(ctx, tip.Tree)
 	if err != nil {
 		return err
 	}
-	rows := journey(tip.Hash, running, f, result, promotions)
+	line, err := j.space.Line(ctx, tip, mostJourneys)
+	if err != nil {
+		return err
+	}
+	const enough = 3 // in a row that are everywhere: what is older was told
+	place := map[gitstore.Hash]int{}
+	for i, c := range line {
+		place[c.Hash] = i
+	}
+	arrived := 0
+	for i, c := range line {
+		rows, everywhere := journey(c.Hash, place, running, f, result, promotions)
+		if err := j.tellJourney(ctx, c, rows); err != nil {
+			return err
+		}
+		if arrived++; !everywhere {
+			arrived = 0
+		}
+		if i > 0 && arrived >= enough {
+			break
+		}
+	}
+	return nil
+}
+
+// tellJourney writes the journey of a commit on the merge requests that brought it.
+func (j *job) tellJourney(ctx context.Context, c gitstore.Commit, rows []report.JourneyRow) error {
+	key, state := "journey/"+c.Hash.String(), fmt.Sprint(rows)
+	if j.seen(key, state) {
+		return nil
+	}
+	merged, err := j.forge.MergeRequestsOf(ctx, j.place.Repo, c.Hash.String())
+	if err != nil {
+		return err
+	}
 	for _, mr := range merged {
 		if mr.State != forge.Merged {
 			continue
@@ -181,11 +211,13 @@ func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 			return fmt.Errorf("journey of merge request %d: %w", mr.Number, err)
 		}
 	}
+	j.remember(key, state)
 	return nil
 }
 
-// journey says where a commit stands in each environment.
-func journey(commit gitstore.Hash, running []hydrate.Running, f *fleet.Fleet, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) []report.JourneyRow {
+// journey says where a commit stands in each environment, and whether all of them have it. place has the trunk's commits, the newest at 0:
+// what runs a newer one has it too.
+func journey(commit gitstore.Hash, place map[gitstore.Hash]int, running []hydrate.Running, f *fleet.Fleet, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) (rows []report.JourneyRow, everywhere bool) {
 	out := make([]report.JourneyRow, 0, len(running))
 	status := map[string]hydrate.EnvironmentResult{}
 	if result != nil {
@@ -197,26 +229,36 @@ func journey(commit gitstore.Hash, running []hydrate.Running, f *fleet.Fleet, re
 	for i := range promotions {
 		promoted[promotions[i].Environment] = &promotions[i]
 	}
+	everywhere = true
 	for _, r := range running {
 		row := report.JourneyRow{Environment: r.Environment, State: "not rendered yet"}
 		if !r.Source.IsZero() {
 			row.Commit, row.Since, row.State = r.Source.String(), r.Since.UTC().Truncate(time.Second), "runs another commit"
 		}
 		p := promoted[r.Environment]
-		switch e, known := status[r.Environment]; {
-		case r.Source == commit && p != nil:
-			row.State, row.Waits = waves(p), p.Decision.WaitsFor
-		case r.Source == commit:
-			row.State = "runs it"
-		case known && !e.Status.OK():
+		at, known := place[r.Source]
+		has := known && at <= place[commit]
+		switch e, hydrated := status[r.Environment]; {
+		case has && p != nil:
+			row.State, row.Waits = waves(p), ""
+			if row.State != arrivedState || r.Source == commit {
+				row.Waits = p.Decision.WaitsFor
+			}
+		case has:
+			row.State = arrivedState
+		case hydrated && !e.Status.OK():
 			row.State, row.Waits = string(e.Status), e.Reason
 		default:
 			row.Waits = waitsFor(f, r.Environment, p)
 		}
+		everywhere = everywhere && row.State == arrivedState
 		out = append(out, row)
 	}
-	return out
+	return out, everywhere
 }
+
+// arrivedState is that of an environment all of whose clusters have a commit.
+const arrivedState = "runs it"
 
 // waitsFor says what an environment waits for.
 func waitsFor(f *fleet.Fleet, environment string, p *hydrate.EnvironmentStatus) string {
@@ -236,7 +278,7 @@ func waves(e *hydrate.EnvironmentStatus) string {
 			return fmt.Sprintf("wave %s, %d of %d: %s", w.Name, i+1, len(e.Decision.Waves), w.State)
 		}
 	}
-	return "runs it"
+	return arrivedState
 }
 
 // othersAgain has every open merge request on the trunk looked at.

@@ -82,6 +82,7 @@ type Command struct {
 	Environment string
 	From        string // of promote: the environment to take from
 	Revision    string // of promote: a source commit; of rollback: what to go back to
+	Wave        string // of rollback: its clusters
 	Person      promote.Person
 	Verb        string    // the right that it needs
 	CLI         bool      // given on a command line: rights are the repository's own

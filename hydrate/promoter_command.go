@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -64,13 +65,21 @@ func (p *promotion) event(ctx context.Context, e fleet.Environment, c Command, s
 	if event.At.IsZero() {
 		event.At = p.r.Now
 	}
+	if c.Wave != "" {
+		members, err := p.wave(e, c.Wave, s)
+		if err != nil {
+			return event, err
+		}
+		c.Clusters = append(slices.Clone(c.Clusters), members...)
+		event.Clusters = c.Clusters
+	}
 	if err := p.checkNames(ctx, e, c); err != nil {
 		return event, err
 	}
 	switch event.Kind {
 	case promote.EventPromote:
 		source, err := p.promoted(c, s)
-		event.Source = source
+		event.Source, event.Said = source, c.Said
 		return event, err
 	case promote.EventApprove:
 		if tree, err := promote.Hurried(*s); err != nil || tree != "" {
@@ -88,7 +97,7 @@ func (p *promotion) event(ctx context.Context, e fleet.Environment, c Command, s
 		if err != nil {
 			return event, err
 		}
-		if o := s.Record.Offered; !c.Said.IsZero() && (!o.Is(candidate.Tree) || c.Said.Before(o.At)) {
+		if !c.Said.IsZero() && !seen(s.Record, candidate.Tree, c.Said) {
 			return event, fmt.Errorf("what would go into %s is %s now, which came after this was said: look at it, and approve again", e.Name, next.Source)
 		}
 		event.Tree = candidate.Tree
@@ -101,6 +110,38 @@ func (p *promotion) event(ctx context.Context, e fleet.Environment, c Command, s
 		return event, p.checkRollback(ctx, e, c, s, to.Tree)
 	}
 	return event, nil
+}
+
+// seen says whether somebody who wrote at a time could mean a tree: what was asked for by then, or what was offered by then.
+func seen(r promote.Record, tree string, said time.Time) bool {
+	if q := r.Request; q != nil { // it is bound to a commit
+		asked := q.Said
+		if asked.IsZero() {
+			asked = q.At
+		}
+		return !said.Before(asked)
+	}
+	return r.Offered.Is(tree) && !said.Before(r.Offered.At)
+}
+
+// wave are the clusters of a wave, by its name.
+func (*promotion) wave(e fleet.Environment, name string, s *promote.Situation) ([]string, error) {
+	members := make([]promote.Cluster, 0, len(s.Clusters))
+	for _, c := range s.Clusters {
+		members = append(members, c.Cluster)
+	}
+	waves, err := promote.Waves(e, members)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(waves))
+	for _, w := range waves {
+		if w.Name == name && len(w.Clusters()) > 0 {
+			return w.Clusters(), nil
+		}
+		names = append(names, w.Name)
+	}
+	return nil, fmt.Errorf("%s has no wave %q with clusters: there are %s", e.Name, name, strings.Join(names, ", "))
 }
 
 // checkNames refuses apps and clusters that the environment does not have: a name that is written wrong must not pass for done.

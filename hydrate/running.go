@@ -2,6 +2,7 @@ package hydrate
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -45,6 +46,26 @@ func (h *Hydrator) Running(ctx context.Context, tree gitstore.Hash) ([]Running, 
 			}
 		}
 		out = append(out, one)
+	}
+	return out, nil
+}
+
+// Line is a commit and those before it on its line of first parents, newest first, as far as they are here and at most so many.
+func (h *Hydrator) Line(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
+	out := []gitstore.Commit{tip}
+	for len(out) < most {
+		last := out[len(out)-1]
+		if len(last.Parents) == 0 {
+			break
+		}
+		next, err := h.store.Commit(ctx, last.Parents[0])
+		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, next)
 	}
 	return out, nil
 }

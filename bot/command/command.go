@@ -51,6 +51,7 @@ type Command struct {
 	Path     string   // of explain: where in the values
 	Commit   string   // of promote: a revision
 	To       string   // of rollback: a revision
+	Wave     string   // of rollback: the clusters of one
 	Until    string   // of freeze; see ParseUntil
 	Reason   string
 	Now      bool   // overtakes gates that only wait

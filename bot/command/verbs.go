@@ -66,6 +66,7 @@ func targetOf(c *Command) *string     { return &c.Target }
 func pathOf(c *Command) *string       { return &c.Path }
 func commitOf(c *Command) *string     { return &c.Commit }
 func toOf(c *Command) *string         { return &c.To }
+func waveOf(c *Command) *string       { return &c.Wave }
 func untilOf(c *Command) *string      { return &c.Until }
 func reasonOf(c *Command) *string     { return &c.Reason }
 func appsOf(c *Command) *[]string     { return &c.App }
@@ -113,9 +114,13 @@ func Verbs() []Spec {
 			},
 		},
 		{
-			Verb: VerbRollback, Right: RightEnvironment, Does: "Restores an earlier state of an environment, of clusters or of apps.",
+			Verb: VerbRollback, Right: RightEnvironment, Does: "Restores an earlier state of an environment, of a wave, of clusters or of apps.",
 			Arguments: []Argument{env},
-			Flags:     []Flag{{Name: "to", Value: "REV", kind: kindRevision, field: toOf}, cluster, app},
+			Flags: []Flag{
+				{Name: "to", Value: "REV", kind: kindRevision, field: toOf},
+				{Name: "wave", Value: "W", kind: kindName, field: waveOf},
+				cluster, app,
+			},
 		},
 		{
 			Verb: VerbFreeze, Right: RightEnvironment, Does: "Lets no promotion into an environment or a cluster.",

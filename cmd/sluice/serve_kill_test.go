@@ -508,7 +508,7 @@ func (s *saga) judgeOrders() {
 		}
 		answers := 0
 		for _, body := range s.Comments(o.number) {
-			if info, ok := report.ParseMarker(body); !ok || strings.HasPrefix(info.ID, "answer:") {
+			if info, ok := report.ParseMarker(body); !ok || strings.HasPrefix(info.ID, "answer/") {
 				answers++
 			}
 		}

@@ -48,6 +48,7 @@ type Event struct {
 	Kind   EventKind
 	By     string
 	At     time.Time
+	Said   time.Time // promote: when it was written
 	Reason string
 
 	Source   Source // promote, moved, before: what; rollback, failed, failedBack: from what
@@ -150,7 +151,7 @@ func (r *Record) request(e Event) error {
 	case r.Request != nil && r.Request.At.After(e.At):
 		return errors.New("a later promotion was asked for already")
 	}
-	r.Request = &Request{Source: e.Source.tidy(), Apps: sorted(e.Apps), Now: e.Now, Reason: e.Reason, By: e.By, At: e.At}
+	r.Request = &Request{Source: e.Source.tidy(), Apps: sorted(e.Apps), Now: e.Now, Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC()}
 	r.Failed = slices.DeleteFunc(r.Failed, func(f Failed) bool {
 		return f.Source.Equal(e.Source) || f.Source.Commit == e.Source.Commit || slices.ContainsFunc(e.Apps, func(a string) bool { return f.Source.Of(a) == e.Source.Of(a) })
 	})

@@ -78,6 +78,7 @@ type Request struct {
 	Reason string    `yaml:"reason,omitempty"`
 	By     string    `yaml:"by"`
 	At     time.Time `yaml:"at"`
+	Said   time.Time `yaml:"said,omitempty"` // when it was written, if that was earlier
 }
 
 // Approval is one person's agreement to one tree.

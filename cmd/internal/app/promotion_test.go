@@ -236,3 +236,27 @@ func TestHostileComments(t *testing.T) {
 		}
 	})
 }
+
+// TestJourneyOfEarlierMergeRequests: each merged merge request follows its commit to the last environment, also when others came after it.
+func TestJourneyOfEarlierMergeRequests(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.fleet(strings.NewReplacer("health: {commitStatuses: [\"flux/*\"]}", "", "approvers: {count: 1, users: [mia]}", "").Replace(gated))
+		s.start()
+		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+		first := s.greet("first step")
+		s.says(first, "first step")
+		s.merge(first)
+		s.says(first, "| `staging` | `"+s.ref("main")[:12]+"` | runs it |", "/sluice promote prod")
+		second := s.greet("second step")
+		s.says(second, "second step")
+		s.merge(second)
+		tip := s.ref("main")
+		s.says(second, "| `staging` | `"+tip[:12]+"` | runs it |")
+		s.says(first, "| `staging` | `"+tip[:12]+"` | runs it |")
+		s.say(second, "mia", "/sluice promote prod")
+		for _, n := range []int{first, second} {
+			s.says(n, "| `prod` | `"+tip[:12]+"` | runs it |")
+		}
+	})
+}

@@ -457,7 +457,7 @@ func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*hydrate.Comma
 	}
 	out.Kind, out.Revision = kind, c.Commit
 	if c.Verb == command.VerbRollback {
-		out.Revision = c.To
+		out.Revision, out.Wave = c.To, c.Wave
 	}
 	if c.Verb == command.VerbFreeze || c.Verb == command.VerbUnfreeze {
 		if err := out.Aim(f, c.Target); err != nil {

@@ -349,15 +349,16 @@ func (p *promotionFlags) showAll(o IO, list []hydrate.EnvironmentStatus, environ
 
 func newRollback(o IO) *cobra.Command {
 	var p promotionFlags
-	var to, why string
+	var to, why, wave string
 	var clusters, apps []string
 	c := &cobra.Command{
 		Use:   "rollback ENV",
-		Short: "Bring back an earlier state of an environment, of clusters or of apps, at once",
+		Short: "Bring back an earlier state of an environment, of a wave, of clusters or of apps, at once",
 		Long: `Makes a new commit with the tree that the environment had, byte for byte, and moves the cluster branches to it at once; nothing is
 rendered, and no gate is waited for. Frozen clusters stay. What was rolled back is not promoted again by itself.`,
 		Example: `  sluice rollback prod                       # the state before
   sluice rollback prod --to 1a2b3c4          # that source commit, or that commit of the branch
+  sluice rollback prod --wave canary         # the clusters of a wave
   sluice rollback prod --cluster eu-1a --app shop --reason "checkout is down"`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -365,7 +366,7 @@ rendered, and no gate is waited for. Frozen clusters stay. What was rolled back 
 				return err
 			}
 			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*hydrate.Command, error) {
-				c := &hydrate.Command{Environment: args[0], Verb: "rollback", Revision: to}
+				c := &hydrate.Command{Environment: args[0], Verb: "rollback", Revision: to, Wave: wave}
 				c.Kind, c.Clusters, c.Apps, c.Reason = promote.EventRollback, clusters, apps, cmp.Or(why, "by command")
 				return c, nil
 			})
@@ -373,6 +374,7 @@ rendered, and no gate is waited for. Frozen clusters stay. What was rolled back 
 	}
 	p.add(c)
 	c.Flags().StringVar(&to, "to", "", "source `commit`, or commit of the environment branch, to go back to (default: the state before)")
+	c.Flags().StringVar(&wave, "wave", "", "only the clusters of this `wave`")
 	c.Flags().StringSliceVar(&clusters, "cluster", nil, "only these `clusters`")
 	c.Flags().StringSliceVar(&apps, "app", nil, "only these `apps`")
 	c.Flags().StringVar(&why, "reason", "", "`why`; it is written down")
