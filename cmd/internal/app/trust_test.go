@@ -501,3 +501,79 @@ func TestMergeQueue(t *testing.T) {
 	group("checks_requested", "refs/heads/"+branch)
 	s.until("a broken group is red", func() bool { return s.status(s.ref(branch), "sluice") == "failure" })
 }
+
+// chats has what the gates of gated have, for a prod that anybody who may write can stop, and whose rights show.
+func chats() string {
+	text := strings.Replace(gated, "freeze, unfreeze, rollback]", "freeze, unfreeze, rollback, halt, resume]", 1)
+	return strings.Replace(text, `health: {commitStatuses: ["kustomization/${app}/*"]}`, "health: {}", 1)
+}
+
+// TestChat: every question is answered, and every command does what it says.
+func TestChat(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.fleet(chats())
+		s.start()
+		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+		first := s.greet("first step")
+		s.says(first, "first step")
+		said := 0
+		ask := func(number int, text string, parts ...string) {
+			t.Helper()
+			said = len(s.comments(number))
+			s.say(number, "mia", text)
+			s.until(text+" is answered with "+strings.Join(parts, ", "), func() bool {
+				all := s.comments(number)
+				if len(all) != said+1 {
+					return false
+				}
+				for _, p := range parts {
+					if !strings.Contains(all[said], p) {
+						return false
+					}
+				}
+				return true
+			})
+		}
+		logs := func(number int, text string, is func() bool) {
+			t.Helper()
+			before := strings.Count(s.comments(number)[0], "`"+text+"`")
+			s.say(number, "mia", text)
+			s.until(text+" is logged", func() bool { return strings.Count(s.comments(number)[0], "`"+text+"`") == before+1 })
+			s.until(text+" is done", is)
+		}
+		ask(first, "/sluice help", "/sluice rollback ENV")
+		ask(first, "/sluice diff --env prod", "mind the first step")
+		ask(first, "/sluice explain shop prod-us-1 config.currency", "region=us-east-1", "USD")
+		logs(first, "/sluice retry", func() bool { return strings.Contains(s.all(first), "a new review begins") })
+		s.merge(first)
+		s.until("staging has it", func() bool { return s.holds("cluster/staging-1", "first step") })
+		logs(first, "/sluice promote prod", func() bool { return strings.Contains(s.comments(first)[0], "approv") })
+		ask(first, "/sluice status", "dev runs", "it follows the trunk", "prod runs nothing", "gate     approvals", "waits    ")
+		logs(first, "/sluice halt prod", func() bool { return strings.Contains(s.state(), "halt") })
+		logs(first, "/sluice approve prod", func() bool { return true })
+		time.Sleep(6 * time.Second) // another look
+		if s.ref("env/prod") != "" {
+			t.Error("prod moved though it is halted")
+		}
+		ask(first, "/sluice status", "gate     halt")
+		logs(first, "/sluice resume prod", func() bool { return s.holds("cluster/prod-us-1", "first step") })
+		ask(first, "/sluice status", "wave     canary: ", "wave     rest: ")
+		logs(first, "/sluice freeze prod --reason x", func() bool { return strings.Contains(s.state(), "freeze") })
+		second := s.greet("second step")
+		s.says(second, "second step")
+		s.merge(second)
+		s.until("staging has the second", func() bool { return s.holds("cluster/staging-1", "second step") })
+		ask(second, "/sluice status", "prod runs", "1 commit behind the trunk")
+		logs(second, "/sluice promote prod", func() bool { return true })
+		logs(second, "/sluice approve prod", func() bool { return true })
+		time.Sleep(6 * time.Second)
+		if s.holds("env/prod", "second step") {
+			t.Error("prod moved though it is frozen")
+		}
+		logs(second, "/sluice unfreeze prod", func() bool { return s.holds("cluster/prod-us-1", "second step") })
+		logs(second, "/sluice rollback prod", func() bool {
+			return s.holds("cluster/prod-us-1", "first step") && s.holds("cluster/prod-eu-1", "first step") && s.holds("env/prod", "first step")
+		})
+	})
+}

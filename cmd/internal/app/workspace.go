@@ -304,24 +304,6 @@ func (w *workspace) Answer(ctx context.Context, o bot.Order) (string, error) {
 	return w.narrowed(ctx, o)
 }
 
-func (w *workspace) status(ctx context.Context, o bot.Order) (string, error) {
-	list, err := w.Running(ctx, o.Trunk.Tree)
-	if err != nil {
-		return "", err
-	}
-	rows := make([]report.JourneyRow, len(list))
-	for i, r := range list {
-		rows[i] = report.JourneyRow{Environment: r.Environment, State: "not rendered yet", Since: r.Since}
-		if !r.Source.IsZero() {
-			rows[i].Commit, rows[i].State = r.Source.String(), "runs it"
-		}
-		if r.Foreign != "" {
-			rows[i].Waits = r.Foreign
-		}
-	}
-	return report.JourneyBlock(rows), nil
-}
-
 func (w *workspace) explain(ctx context.Context, o bot.Order) (string, error) {
 	head, err := w.head(ctx, o.MR)
 	if err != nil {

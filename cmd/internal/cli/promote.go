@@ -220,7 +220,7 @@ func (p *promotionFlags) show(o IO, list []hydrate.EnvironmentStatus, environmen
 	} else {
 		for i := range list {
 			if environment == "" || list[i].Environment == environment {
-				printStatus(o.Out, &list[i])
+				app.WriteStatus(o.Out, &list[i])
 			}
 		}
 	}
@@ -228,51 +228,6 @@ func (p *promotionFlags) show(o IO, list []hydrate.EnvironmentStatus, environmen
 		return &exitError{code: ExitFailed}
 	}
 	return nil
-}
-
-func printStatus(w io.Writer, e *hydrate.EnvironmentStatus) {
-	fmt.Fprintf(w, "%s runs %s", e.Environment, e.Source)
-	if e.Behind > 0 && !e.Source.Empty() {
-		fmt.Fprintf(w, ", %s behind the trunk", count(e.Behind, "commit"))
-	}
-	fmt.Fprintln(w)
-	if e.Foreign != "" {
-		fmt.Fprintf(w, "  foreign  %s\n", e.Foreign)
-	}
-	for _, r := range e.Refused {
-		fmt.Fprintf(w, "  refused  %s\n", r)
-	}
-	for _, d := range e.Done {
-		fmt.Fprintf(w, "  done     %s\n", d)
-	}
-	for _, g := range e.Decision.Gates {
-		if g.State != promote.Green {
-			fmt.Fprintf(w, "  gate     %s\n", g)
-		}
-	}
-	for _, g := range e.Decision.WaveGates {
-		if g.State != promote.Green {
-			fmt.Fprintf(w, "  gate     %s\n", g)
-		}
-	}
-	if len(e.Decision.Waves) > 1 {
-		for _, v := range e.Decision.Waves {
-			fmt.Fprintf(w, "  wave     %s: %s, %d of %d clusters%s\n", v.Name, v.State, v.Moved, v.Total, reason(v.Reason))
-		}
-	}
-	if len(e.Decision.Frozen) > 0 {
-		fmt.Fprintf(w, "  frozen   %s\n", strings.Join(e.Decision.Frozen, ", "))
-	}
-	if e.Decision.WaitsFor != "" {
-		fmt.Fprintf(w, "  waits    %s\n", e.Decision.WaitsFor)
-	}
-}
-
-func reason(s string) string {
-	if s == "" {
-		return ""
-	}
-	return " (" + s + ")"
 }
 
 type statusEntry struct {
@@ -501,7 +456,7 @@ func newStatus(o IO) *cobra.Command {
 			if p.output == "text" {
 				for _, r := range running {
 					if follows(list, r.Environment) && (only == "" || only == r.Environment) {
-						fmt.Fprintf(o.Out, "%s runs %.8s; it follows the trunk\n", r.Environment, orNothing(r.Source))
+						app.WriteFollower(o.Out, &r)
 					}
 				}
 			}
@@ -517,13 +472,6 @@ func newStatus(o IO) *cobra.Command {
 	}
 	p.add(c)
 	return c
-}
-
-func orNothing(h gitstore.Hash) string {
-	if h.IsZero() {
-		return "nothing"
-	}
-	return h.String()
 }
 
 func follows(list []hydrate.EnvironmentStatus, environment string) bool {
