@@ -484,3 +484,33 @@ func TestTextOfComments(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupsAndUrgentCommands: a merge queue's group is a hint of its own, by its last pull request; commands that wait for nothing are told
+// from others and from what only speaks of them.
+func TestGroupsAndUrgentCommands(t *testing.T) {
+	const payload = `{"action":%q,"merge_group":{"head_ref":%q},"repository":{"full_name":"acme/fleet"}}`
+	for _, c := range []struct{ action, ref, want string }{
+		{"checks_requested", "refs/heads/gh-readonly-queue/main/pr-104-79fe1d03", "hub group acme/fleet #104 c0 gh-readonly-queue/main/pr-104-79fe1d03 false"},
+		{"checks_requested", "refs/heads/gh-readonly-queue/release/1.2/pr-7-79fe1d03", "hub group acme/fleet #7 c0 gh-readonly-queue/release/1.2/pr-7-79fe1d03 false"},
+		{"destroyed", "refs/heads/gh-readonly-queue/main/pr-104-79fe1d03", ""},
+		{"checks_requested", "refs/heads/main", ""},
+		{"checks_requested", "refs/heads/gh-readonly-queue/main/pr-x-79fe1d03", ""},
+	} {
+		s := &sink{}
+		send(handler(t, s, io.Discard), hub("merge_group", fmt.Appendf(nil, payload, c.action, c.ref)))
+		if got := strings.Join(s.got(), ";"); got != c.want {
+			t.Errorf("%s %s: %q", c.action, c.ref, got)
+		}
+	}
+	const comment = `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":%q},"repository":{"full_name":"acme/fleet"}}`
+	for text, want := range map[string]bool{
+		"/sluice cancel": true, "Fire!\n/sluice halt prod": true, "/sluice rollback prod\r\n": true, "/sluice freeze prod --reason x": true,
+		"/sluice help": false, "please /sluice cancel": false, "> /sluice halt prod": false, "/sluice cancelled": false,
+	} {
+		s := &sink{}
+		send(handler(t, s, io.Discard), hub("issue_comment", fmt.Appendf(nil, comment, text)))
+		if len(s.hints) != 1 || s.hints[0].Urgent != want {
+			t.Errorf("%q: %+v", text, s.hints)
+		}
+	}
+}
