@@ -191,8 +191,11 @@ func TestReload(t *testing.T) {
 func TestAddressesAndLog(t *testing.T) {
 	s := newStory(t, "github")
 	s.config = strings.Replace(s.config, "secrets: [{env: SECRET}]", fmt.Sprintf("secrets: [{file: %q}]", filepath.Join(s.dir, "hook")), 1)
+	s.reload("sweep: 5s", "sweep: 1h") // a hint of the sweep would take the place of the webhook's
 	p := s.serve(map[string]string{"hook": oldSecret}, "")
-	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	s.until("dev is hydrated, and the look has ended", func() bool {
+		return s.ref("env/dev") != "" && metric(t, "http://"+p.metrics, "sluice_task_seconds_count", `kind="trunk"`) > 0
+	})
 	const profile = "/debug/pprof/goroutine?debug=1"
 	for address, want := range map[string]bool{p.listen: false, p.metrics: false, p.debug: true} {
 		if _, body := p.get(address, profile); strings.Contains(body, "goroutine profile:") != want {
