@@ -31,16 +31,16 @@ func (j *job) trunk(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
+	earlier, err := j.missed(ctx, tip)
 	var result *hydrate.Result
-	if err = j.missed(ctx, tip); err == nil {
+	if err == nil {
 		result, err = j.space.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: j.settings.PerPush})
 	}
-	if errors.Is(err, ErrRefused) { // only a new commit, or another configuration, helps
-		j.log.Warn("not hydrated", "error", err)
-		return j.forge.SetStatus(ctx, j.place.Repo, tip.Hash.String(), forge.Status{Context: j.context() + "/hydrate", State: forge.Failure, Description: err.Error()})
+	if errors.Is(err, ErrRefused) {
+		return errors.Join(earlier, j.refused(ctx, tip, err))
 	}
 	if err != nil {
-		return err
+		return errors.Join(earlier, err)
 	}
 	// What is due is done first: a forge that takes no status, or no comment, holds up no promotion.
 	promotions, err := j.space.Promotions(ctx, tip)
@@ -50,7 +50,7 @@ func (j *job) trunk(ctx context.Context) error {
 	for _, e := range promotions {
 		j.log.Debug("promotion", "environment", e.Environment, "runs", e.Source.String(), "done", e.Done, "waits", e.Decision.WaitsFor)
 	}
-	told := errors.Join(
+	told := errors.Join(earlier,
 		j.told(ctx, errors.Join(j.sayHydrated(ctx, tip, result), j.sayPromoted(ctx, promotions))),
 		j.journeys(ctx, tip, f, result, promotions))
 	if j.seen("trunk", tip.Hash.String()) {
@@ -68,6 +68,12 @@ func (j *job) trunk(ctx context.Context) error {
 	return told
 }
 
+// refused says on a commit why nothing of it is hydrated: only a new commit, or another configuration, helps.
+func (j *job) refused(ctx context.Context, c gitstore.Commit, why error) error {
+	j.log.Warn("not hydrated", "commit", c.Hash.String(), "error", why)
+	return j.forge.SetStatus(ctx, j.place.Repo, c.Hash.String(), forge.Status{Context: j.context() + "/hydrate", State: forge.Failure, Description: why.Error()})
+}
+
 // told is what is worth another try of statuses that could not be written. What the forge refuses for good is logged, and holds up
 // nothing: the next look tries again in any case.
 func (j *job) told(ctx context.Context, err error) error {
@@ -82,34 +88,32 @@ func (j *job) told(ctx context.Context, err error) error {
 const mostMissed = 100
 
 // missed hydrates what came before the tip and was not hydrated: several commits came at once, or nobody was there. Each makes a
-// commit of its own on the branches, and its own statuses. One that cannot be hydrated says so on itself and stops no later one.
-func (j *job) missed(ctx context.Context, tip gitstore.Commit) error {
+// commit of its own on the branches, and its own statuses. One that cannot be hydrated says so on itself and stops no later one;
+// told is what could not be said.
+func (j *job) missed(ctx context.Context, tip gitstore.Commit) (told, err error) {
 	list, err := j.space.Missed(ctx, tip, mostMissed)
 	if err != nil {
-		return fmt.Errorf("what came before %s: %w", tip.Hash.Short(), err)
+		return nil, fmt.Errorf("what came before %s: %w", tip.Hash.Short(), err)
 	}
 	for _, c := range list {
 		f, _, err := j.space.Fleet(ctx, c.Tree)
 		if err := j.brokenFleet(ctx, c, err); err != nil && !errors.Is(err, ErrNoFleet) {
-			return err
+			return told, err
 		}
 		if f == nil {
 			continue
 		}
-		if err := j.hydrated(ctx, c); err != nil {
-			return err
+		result, err := j.space.Hydrate(ctx, hydrate.Request{Commit: c, Write: true, PerPush: j.settings.PerPush})
+		if errors.Is(err, ErrRefused) {
+			told = errors.Join(told, j.told(ctx, j.refused(ctx, c, err)))
+			continue
 		}
+		if err != nil {
+			return told, err
+		}
+		told = errors.Join(told, j.told(ctx, j.sayHydrated(ctx, c, result))) // journeys are told from the tip on
 	}
-	return nil
-}
-
-// hydrated hydrates a commit and says so on it.
-func (j *job) hydrated(ctx context.Context, c gitstore.Commit) error {
-	result, err := j.space.Hydrate(ctx, hydrate.Request{Commit: c, Write: true, PerPush: j.settings.PerPush})
-	if err != nil {
-		return err
-	}
-	return j.told(ctx, j.sayHydrated(ctx, c, result))
+	return told, nil
 }
 
 // trunkTip is the trunk's commit and its fleet; ErrNoFleet if there is none. A commit whose fleet cannot be read gets a red status,
@@ -318,6 +322,9 @@ func (j *job) previewsAgain(ctx context.Context, open []*forge.MergeRequest) err
 		return err
 	}
 	branches, err := j.space.Previews(ctx, previews)
+	if errors.Is(err, ErrRefused) {
+		return nil // there are none, where none may be written
+	}
 	if err != nil {
 		return fmt.Errorf("list previews: %w", err)
 	}
