@@ -313,7 +313,11 @@ func (j *job) sweep(ctx context.Context) error {
 	if err := j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk}); err != nil {
 		return err
 	}
-	return errors.Join(j.commandsAgain(ctx), j.previewsAgain(ctx, open))
+	err = j.previewsAgain(ctx, open)
+	if errors.Is(err, ErrRefused) { // whoever hydrates says so
+		err = nil
+	}
+	return errors.Join(j.commandsAgain(ctx), err)
 }
 
 // previewsAgain has merge requests looked at that are not open and have a preview: nobody told that they were closed.
