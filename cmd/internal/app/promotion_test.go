@@ -247,7 +247,7 @@ func TestJourneyOfEarlierMergeRequests(t *testing.T) {
 		first := s.greet("first step")
 		s.says(first, "first step")
 		s.merge(first)
-		s.says(first, "| `staging` | `"+s.ref("main")[:12]+"` | runs it |", "/sluice promote prod")
+		s.says(first, "| `staging` | `"+s.ref("main")[:12]+"` | runs it |", "waits for a command")
 		second := s.greet("second step")
 		s.says(second, "second step")
 		s.merge(second)
