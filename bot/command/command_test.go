@@ -235,7 +235,7 @@ func TestHostileComments(t *testing.T) {
 	} {
 		start := time.Now()
 		command.Parse(strings.Repeat(piece, 60_000/len(piece)) + end)
-		if took := time.Since(start); took > 3*time.Second {
+		if took := time.Since(start); took > 15*time.Second { // a bomb takes minutes; machines may be busy
 			t.Errorf("%s: %v", name, took)
 		} else {
 			t.Logf("%s: %v", name, took)
