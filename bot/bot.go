@@ -76,6 +76,8 @@ type Workspace interface { //nolint:interfacebloat // one repository, all that i
 	Review(ctx context.Context, r ReviewRequest) (*report.Review, *hydrate.PreviewResult, error)
 	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
 	Running(ctx context.Context, tree gitstore.Hash) ([]hydrate.Running, error)
+	// Output is the repository that the branches go to.
+	Output(ctx context.Context) (forge.Repository, error)
 	// Line is a commit and those before it, newest first.
 	Line(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error)
 	// Missed lists the trunk's commits before its tip that environments which follow it do not run yet, oldest first.

@@ -227,11 +227,18 @@ func wavesState(e *hydrate.EnvironmentStatus) promote.WaveState {
 // does not know it here. With unless, a green one stays as it is.
 func (j *job) sayOn(ctx context.Context, s forge.Status, unless bool, commits ...string) error {
 	var failed []error
+	repo := j.place.Repo
 	for i, commit := range commits {
-		if commit == "" || unless && j.forge.state(ctx, j.place.Repo, commit, s.Context) == forge.Success {
+		if i == 1 { // the others are rendered ones
+			var err error
+			if repo, err = j.space.Output(ctx); err != nil {
+				return errors.Join(append(failed, err)...)
+			}
+		}
+		if commit == "" || unless && j.forge.state(ctx, repo, commit, s.Context) == forge.Success {
 			continue
 		}
-		err := j.forge.SetStatus(ctx, j.place.Repo, commit, s)
+		err := j.forge.SetStatus(ctx, repo, commit, s)
 		if i > 0 && (errors.Is(err, forge.ErrNotFound) || errors.Is(err, forge.ErrUnsupported)) {
 			continue
 		}

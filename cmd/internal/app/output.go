@@ -25,7 +25,19 @@ func (w *workspace) trunk(ctx context.Context) (gitstore.Hash, error) {
 			tip = trunk
 		}
 	}
+	if good, _, err := w.Readable(ctx, tip); err == nil { // a mistake on the trunk must not make branches go elsewhere
+		tip = good
+	}
 	return tip.Tree, nil
+}
+
+// Output implements bot.Workspace.
+func (w *workspace) Output(ctx context.Context) (forge.Repository, error) {
+	tree, err := w.trunk(ctx)
+	if err != nil {
+		return w.place.Repo, err
+	}
+	return w.outputOf(ctx, tree)
 }
 
 // outputOf is the repository on the forge whose credential writes the branches of a fleet. A fleet's file names a repository, and

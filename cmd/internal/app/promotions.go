@@ -72,7 +72,8 @@ type outside struct {
 	session  *Session
 	trunk    gitstore.Commit
 	forge    Forge // nil: there is none
-	repo     forge.Repository
+	repo     forge.Repository // of the sources
+	output   forge.Repository // of the branches
 	client   *http.Client
 	verdicts *verdicts
 	noPolicy bool
@@ -99,7 +100,7 @@ func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status
 	if o.forge == nil {
 		return nil, errNoStatuses
 	}
-	list, err := o.forge.Statuses(ctx, o.repo, commit)
+	list, err := o.forge.Statuses(ctx, o.output, commit)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +256,7 @@ func (o *outside) Request(ctx context.Context, from, to string) (*hydrate.OpenRe
 	if o.forge == nil {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	list, err := o.forge.OpenMergeRequests(ctx, o.repo, to)
+	list, err := o.forge.OpenMergeRequests(ctx, o.output, to)
 	if err != nil {
 		return nil, err
 	}
@@ -291,9 +292,9 @@ func (o *outside) Open(ctx context.Context, r hydrate.OpenRequest) error {
 		return err
 	}
 	if have != nil {
-		return o.forge.EditMergeRequest(ctx, o.repo, have.Number, r.Title, body, false)
+		return o.forge.EditMergeRequest(ctx, o.output, have.Number, r.Title, body, false)
 	}
-	_, err = o.forge.CreateMergeRequest(ctx, o.repo, forge.NewRequest{Title: r.Title, Body: body, SourceBranch: r.From, TargetBranch: r.To})
+	_, err = o.forge.CreateMergeRequest(ctx, o.output, forge.NewRequest{Title: r.Title, Body: body, SourceBranch: r.From, TargetBranch: r.To})
 	return err
 }
 
@@ -312,7 +313,7 @@ func (o *outside) environmentOf(ctx context.Context, branch string) string {
 
 // Close implements hydrate.Outside.
 func (o *outside) Close(ctx context.Context, r hydrate.OpenRequest, why string) error {
-	return o.forge.EditMergeRequest(ctx, o.repo, r.Number, r.Title, r.Body+"\n\nClosed: "+why+"\n", true)
+	return o.forge.EditMergeRequest(ctx, o.output, r.Number, r.Title, r.Body+"\n\nClosed: "+why+"\n", true)
 }
 
 // Promotions looks at all environments until there is nothing more to be done at once. A branch that somebody else moved is looked at again.
@@ -359,9 +360,13 @@ func (w *workspace) promotions(ctx context.Context, trunk gitstore.Commit, comma
 	if err := w.pushing(ctx, trunk.Tree); err != nil {
 		return nil, err
 	}
+	output, err := w.outputOf(ctx, trunk.Tree)
+	if err != nil {
+		return nil, err
+	}
 	return w.Session.Promotions(ctx, hydrate.PromoteRequest{
 		Trunk: trunk, Commands: commands, Now: w.clock(), PerPush: w.forgeSettings().PerPush,
-		Outside: &outside{session: w.Session, trunk: trunk, forge: w.forge.adapter, repo: w.place.Repo, client: checkClient(), verdicts: w.verdicts},
+		Outside: &outside{session: w.Session, trunk: trunk, forge: w.forge.adapter, repo: w.place.Repo, output: output, client: checkClient(), verdicts: w.verdicts},
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,6 +192,14 @@ func TestOutputRepository(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.until("dev is there", func() bool { return strings.Contains(s.heads(rendered), "env/dev") })
+		s.until("the rendered commit has a status where it is", func() bool {
+			out, err := exec.CommandContext(t.Context(), "git", "-C", rendered, "rev-parse", "env/dev").Output()
+			sha := strings.TrimSpace(string(out))
+			if s.hub != nil {
+				return err == nil && slices.ContainsFunc(s.hub.Statuses("acme/rendered", sha), func(x fakegithub.Status) bool { return x.Context == "sluice/dev" && x.State == "success" })
+			}
+			return err == nil && s.lab.Statuses("acme/rendered", sha)["sluice/dev"] == "success"
+		})
 		s.until("what was red is green", func() bool { return s.status(s.ref("main"), "sluice/hydrate") == "success" })
 		s.says(n, "CAD")
 		s.until("the preview is there too", func() bool { return strings.Contains(s.heads(rendered), fmt.Sprintf("sluice/preview/%d", n)) })

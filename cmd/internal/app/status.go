@@ -70,9 +70,13 @@ func (w *workspace) status(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	output, err := w.outputOf(ctx, o.Trunk.Tree)
+	if err != nil {
+		return "", err
+	}
 	list, failed := w.Session.Promotions(ctx, hydrate.PromoteRequest{
 		Trunk: o.Trunk, Now: w.clock(), DryRun: true,
-		Outside: &outside{session: w.Session, trunk: o.Trunk, forge: w.forge.adapter, repo: w.place.Repo, client: checkClient(), verdicts: w.verdicts},
+		Outside: &outside{session: w.Session, trunk: o.Trunk, forge: w.forge.adapter, repo: w.place.Repo, output: output, client: checkClient(), verdicts: w.verdicts},
 	})
 	if failed != nil && len(list) == 0 {
 		return "", failed
