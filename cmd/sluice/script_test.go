@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 			return os.CopyFS(filepath.Join(env.WorkDir, "fleet"), os.DirFS("../../testdata/fleet"))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus, "replace": replace, "forge": forgeCommand,
+			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus, "replace": replace, "forge": forgeCommand, "keep": keep,
 		},
 	})
 }
@@ -73,6 +73,11 @@ func exitStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit status %s, want %s", got, args[0])
 	}
+}
+
+// keep sets a variable to what the last command printed: keep NAME
+func keep(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
 // replace changes a file: replace FILE OLD NEW

@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: fleets, diff, push, service (deliveries, comments, day), promote")
+	only := flag.String("only", "", "only these parts, by commas: fleets, diff, push, service (deliveries, comments, day), promote, replicas")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
@@ -86,8 +86,9 @@ func run(ctx context.Context, o options) error {
 		"comments":   func() error { return b.comments(sizes, o.apps) },
 		"day":        func() error { return b.day(50, o.rounds) },
 		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
+		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
 	}
-	names := []string{"fleets", "diff", "push", "service", "promote"}
+	names := []string{"fleets", "diff", "push", "service", "promote", "replicas"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}

@@ -71,7 +71,7 @@ type verdict struct {
 type outside struct {
 	session  *Session
 	trunk    gitstore.Commit
-	forge    Forge // nil: there is none
+	forge    Forge            // nil: there is none
 	repo     forge.Repository // of the sources
 	output   forge.Repository // of the branches
 	client   *http.Client

@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,10 +29,26 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/config"
 )
 
-// TestMain lets the test binary be a render process, and a service.
+// TestMain lets the test binary be a render process and a service, and gives Git an identity.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == app.ChildCommand || os.Args[1] == "serve") {
 		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System()))
+	}
+	env := map[string]string{"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+	for _, who := range []string{"AUTHOR", "COMMITTER"} {
+		env["GIT_"+who+"_NAME"], env["GIT_"+who+"_EMAIL"] = "Ada", "ada@example.com"
+	}
+	for name, value := range env {
+		if err := os.Setenv(name, value); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	flag.Parse()
+	const atOnce = "5" // they wait more than they work
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -63,15 +80,11 @@ type story struct {
 	count   int
 }
 
+// newStory makes the test one of those that run beside each other: stories share nothing.
 func newStory(t *testing.T, kind string) *story {
 	t.Helper()
+	t.Parallel()
 	s := &story{t: t, dir: t.TempDir(), kind: kind, self: "sluice-bot", drop: func(string) bool { return false }, prepare: func(*app.Service) {}}
-	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
-	t.Setenv("GIT_CONFIG_SYSTEM", "/dev/null")
-	for _, who := range []string{"AUTHOR", "COMMITTER"} {
-		t.Setenv("GIT_"+who+"_NAME", "Ada")
-		t.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
-	}
 	bare := filepath.Join(s.dir, "git", repo+".git")
 	s.run("", "init", "-q", "--bare", "-b", "main", bare)
 	s.run(bare, "config", "http.receivepack", "true")
@@ -391,7 +404,7 @@ func (s *story) ref(name string) string {
 // until waits for something to be so.
 func (s *story) until(what string, is func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if is() {
 			return
 		}

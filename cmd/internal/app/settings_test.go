@@ -83,8 +83,8 @@ func TestDraftsAndLabels(t *testing.T) {
 		s.draft(n, true)
 		s.label(n, "fleet")
 		silent("it is a draft")
+		s.label(n, "fleet", "hold") // first: a webhook tells of each
 		s.draft(n, false)
-		s.label(n, "fleet", "hold")
 		silent("it is put on hold")
 		s.label(n, "fleet")
 		s.says(n, "+  currency: CAD")

@@ -290,7 +290,15 @@ func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Ses
 		return err
 	}
 	list, err := p.look(ctx, o, s, trunk, false, *c)
-	return p.showAll(o, list, c.Environment, err)
+	if err := p.showAll(o, list, c.Environment, err); err != nil {
+		return err
+	}
+	for i := range list { // a rollback waits for nothing: one that is not done is in trouble
+		if list[i].Environment == c.Environment && c.Kind == promote.EventRollback && list[i].Decision.Record.Rollback != nil {
+			return &exitError{ExitFailed, errors.New("the rollback is recorded and not done: see what it waits for")}
+		}
+	}
+	return nil
 }
 
 // showAll shows the environments that could be looked at, and then the error of the others.
