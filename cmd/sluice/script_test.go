@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -25,6 +26,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil { // the tests of the service wait more than they work
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"sluice": func() {
 		o := cli.System()
 		if self, err := exec.LookPath("sluice"); err == nil { // not the test binary behind the name
@@ -37,6 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: "../../testdata/script",
 		Setup: func(env *testscript.Env) error {

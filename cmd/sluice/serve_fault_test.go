@@ -35,6 +35,7 @@ type misfortune struct {
 // TestServiceInTrouble has the world around the service fail: Git, forges, disks, other replicas, people. Each story ends as
 // if it had not.
 func TestServiceInTrouble(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	var all sync.WaitGroup // at once, whatever -parallel says: they wait
 	for name, test := range map[string]func(*misfortune){

@@ -309,6 +309,7 @@ func (s *saga) sleep(most int) { time.Sleep(time.Duration(s.dice(most)) * time.M
 //
 // SLUICE_KILL_SEED plays the same dice, SLUICE_KILLS says how often.
 func TestServiceKilledAnywhere(t *testing.T) {
+	t.Parallel()
 	seed, kills := uint64(time.Now().UnixNano()), 200
 	if testing.Short() {
 		kills = 20

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	flag.Parse()
-	const atOnce = "5" // they wait more than they work
+	const atOnce = "8" // they wait more than they work
 	if err := flag.Set("test.parallel", atOnce); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
