@@ -61,7 +61,7 @@ func (b *bench) replicas(clusters, apps, replicas int) (time.Duration, string, e
 	listens := make([]string, replicas)
 	began := time.Now()
 	for i := range replicas {
-		stop, listen, err := s.replica(i, nats.ClientURL(), repo)
+		stop, listen, err := s.replica(i, fmt.Sprintf("{url: %q, replicas: 1, shards: %t}", nats.ClientURL(), replicas > 1), repo) // one alone needs no shards
 		if err != nil {
 			return 0, "", err
 		}
@@ -90,15 +90,15 @@ func (b *bench) replicas(clusters, apps, replicas int) (time.Duration, string, e
 }
 
 // replica starts a service that stays on one processor, with its render processes.
-func (s *site) replica(i int, nats, repo string) (stop func(), listen string, err error) {
+func (s *site) replica(i int, queue, repo string) (stop func(), listen string, err error) {
 	if listen, err = freePort(); err != nil {
 		return nil, "", err
 	}
 	name := fmt.Sprint("replica-", i)
 	file := filepath.Join(s.dir, name+".yaml")
-	text := fmt.Sprintf("listen: %s\ndata: %s\nsweep: 1h\npromote: 1h\ndrain: 5s\njobs: 1\nqueue: {url: %q, replicas: 1}\nfingerprint: {env: BENCH_SECRET}\nforges:\n"+
+	text := fmt.Sprintf("listen: %s\ndata: %s\nsweep: 1h\npromote: 1h\ndrain: 5s\njobs: 1\nqueue: %s\nfingerprint: {env: BENCH_SECRET}\nforges:\n"+
 		"  - {name: f, kind: github, api: %s, git: %s, token: {env: BENCH_TOKEN}, secrets: [{env: BENCH_SECRET}], repositories: [%s]}\n",
-		listen, filepath.Join(s.dir, name), nats, s.api.URL, s.git.URL, repo)
+		listen, filepath.Join(s.dir, name), queue, s.api.URL, s.git.URL, repo)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", err
 	}
