@@ -168,6 +168,11 @@ const mostJourneys = 30
 // journeys brings the journey in the comments of merged merge requests up to date: from the tip back to where everything is everywhere.
 // Nothing is asked of the forge about a commit whose journey is what it was.
 func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) error {
+	const key = "journeys"
+	state := stateOf(tip, result, promotions)
+	if j.seen(key, state) {
+		return nil
+	}
 	running, err := j.space.Running(ctx, tip.Tree)
 	if err != nil {
 		return err
@@ -194,7 +199,24 @@ func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 			break
 		}
 	}
+	j.remember(key, state)
 	return nil
+}
+
+// stateOf is all that journeys depend on: while it stays, they do.
+func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) string {
+	var b strings.Builder
+	b.WriteString(tip.Hash.String())
+	if result != nil {
+		for _, e := range result.Environments {
+			fmt.Fprint(&b, " ", e.Name, e.Status, e.Reason, e.New)
+		}
+	}
+	for i := range promotions {
+		p := &promotions[i]
+		fmt.Fprint(&b, " ", p.Environment, p.Tip, p.Source, p.Foreign, p.Decision.WaitsFor, waves(p))
+	}
+	return b.String()
 }
 
 // tellJourney writes the journey of a commit on the merge requests that brought it.

@@ -378,7 +378,7 @@ func (p *promotion) situation(ctx context.Context, e fleet.Environment) (promote
 	s := promote.Situation{Environment: e, Trunk: p.trunk, Record: p.records[e.Name], Now: p.r.Now}
 	s.Running = promote.Running{Source: sourceOf(st), Commit: hashText(st.tip.Hash), Foreign: st.foreign}
 	switch {
-	case p.r.Overwrite || st.foreign != "" && s.Record.Knows(st.tip.Tree.String()): // the forge squashed our own request
+	case st.foreign != "" && (p.r.Overwrite || !p.theirs(e.Name)):
 		s.Running.Foreign = ""
 	case !st.exists() && len(s.Record.Ran) > 0 && !p.r.Recreate:
 		s.Running.Foreign = fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to make it again", st.branch)
@@ -415,6 +415,13 @@ func (p *promotion) situation(ctx context.Context, e fleet.Environment) (promote
 		s.Before = append(s.Before, earlier)
 	}
 	return s, nil
+}
+
+// theirs says that an environment's branch has what Sluice did not make. What the forge made of a promotion request, by a squash, is
+// Sluice's own tree in a commit of somebody else's.
+func (p *promotion) theirs(environment string) bool {
+	st := p.states[environment]
+	return st.foreign != "" && !p.records[environment].Knows(st.tip.Tree.String())
 }
 
 func (p *promotion) clusters(ctx context.Context, environment string) ([]promote.ClusterState, error) {

@@ -99,7 +99,7 @@ func (p *promotion) rendered(ctx context.Context, environment, commit string, w 
 	if _, ok := v.fleet.Environment(environment); !ok {
 		return nil, fmt.Sprintf("%.10s has no environment %s", commit, environment), nil
 	}
-	plan, err := p.h.plan(ctx, v, environment, p.states[environment], nil, p.all)
+	plan, err := p.h.plan(ctx, v, environment, p.states[environment], nil, p.all || p.theirs(environment))
 	if err != nil {
 		return nil, "", err
 	}

@@ -262,6 +262,33 @@ func TestPromotionKeepsBranches(t *testing.T) {
 	}
 }
 
+// TestOverwriteTakesNothing: what a human wrote into the environment's branch does not come along when somebody puts a promotion on top.
+func TestOverwriteTakesNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	s.look(nil)
+	s.git("switch", "-q", "env/prod")
+	s.git("rm", "-q", "-r", "prod-us-1/monitor")
+	s.git("commit", "-q", "-m", "by hand")
+	s.git("switch", "-q", "main")
+	s.release("next")
+	last, _ := s.look(nil)
+	wants(t, "told", []string{last.Decision.WaitsFor}, "was not made by Sluice")
+	s.look(func(r *PromoteRequest) { r.Overwrite = true })
+	if got := s.git("ls-tree", "--name-only", "env/prod:prod-us-1"); !strings.Contains(got, "monitor") {
+		t.Errorf("what was deleted by hand is still gone: %s", got)
+	}
+	h := s.hydrator(1)
+	head, err := h.store.Resolve(t.Context(), "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := h.Verify(t.Context(), head, []string{"prod"})
+	if err != nil || list[0].Status != "ok" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 func TestDeletedEnvironmentBranch(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
