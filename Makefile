@@ -5,10 +5,12 @@ BIN := $(CURDIR)/bin
 CORPUS ?= $(CURDIR)/../shared/corpus
 FUZZTIME ?= 20s
 LDFLAGS := -s -w
+# For all alike, so that what is built is compiled once for binaries, tests and linters.
+export GOFLAGS := -trimpath
 
 .PHONY: build test lint bench fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
 
 test: ## every test; the real charts and Kustomize roots of CORPUS too, where they are
 	$(GO) test -count=1 -timeout 15m ./...
@@ -52,7 +54,7 @@ dist: ## archives of all systems in dist/, with checksums, as a release has them
 	rm -rf dist && mkdir -p dist
 	@set -e; for system in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
 	  os=$${system%/*}; arch=$${system#*/}; \
-	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o dist/sluice ./cmd/sluice; \
+	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -ldflags '$(LDFLAGS)' -o dist/sluice ./cmd/sluice; \
 	  tar -czf dist/sluice_$(VERSION)_$${os}_$$arch.tar.gz -C dist sluice; rm dist/sluice; \
 	done; cd dist && sha256sum *.tar.gz > checksums.txt
 
@@ -61,7 +63,7 @@ FILES ?= bin/image
 ARCH ?= $(shell $(GO) env GOARCH)
 image-files: ## what the Dockerfile copies, in FILES: a static binary for linux/ARCH, certificates, an empty /tmp
 	rm -rf $(FILES) && mkdir -p $(FILES)/etc/ssl/certs $(FILES)/tmp && chmod 1777 $(FILES)/tmp
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(FILES)/sluice ./cmd/sluice
+	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -ldflags '$(LDFLAGS)' -o $(FILES)/sluice ./cmd/sluice
 	@for f in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do \
 	  if [ -f $$f ]; then cp $$f $(FILES)/etc/ssl/certs/ca-certificates.crt; break; fi; done
 	@[ -f $(FILES)/etc/ssl/certs/ca-certificates.crt ] || echo "no certificates found on this system: the image has none; mount some and set SSL_CERT_FILE" >&2
