@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -449,6 +451,9 @@ func damaged(err error) bool {
 		return true
 	}
 	text := err.Error()
+	if _, network := errors.AsType[*url.Error](err); !network && (errors.Is(err, io.EOF) || strings.HasSuffix(text, ": EOF")) {
+		return true // a file ends too early, as one does whose writer was killed; a server that hangs up costs a clone at worst
+	}
 	for _, word := range []string{"packfile", "object not found", "zlib", "malformed", "corrupt", "invalid checksum", "unexpected EOF", "no such file"} {
 		if strings.Contains(text, word) {
 			return true
