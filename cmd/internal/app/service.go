@@ -136,9 +136,8 @@ type Service struct {
 	bot         *bot.Bot
 	metrics     *metrics
 	now         atomic.Pointer[reloadable]
-	seen        sync.Map                    // places that a hint named
-	listed      atomic.Pointer[[]bot.Place] // that the forges listed, by the configuration's patterns
-	listedAt    time.Time
+	seen        sync.Map // places that a hint named
+	listings    *listings
 	telling     sync.WaitGroup // receivers
 	barren      sync.Map       // place → when it was found to be no fleet
 	verdicts    *verdicts
@@ -164,7 +163,7 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{o: o, config: c, log: o.Log, clock: o.Clock, key: c.Fingerprint.Bytes(), jobs: c.Jobs, undelivered: newRedeliveries(o.Log, o.Clock), verdicts: newVerdicts()}
+	s := &Service{o: o, config: c, log: o.Log, clock: o.Clock, key: c.Fingerprint.Bytes(), jobs: c.Jobs, undelivered: newRedeliveries(o.Log, o.Clock), listings: newListings(o.Log, o.Clock), verdicts: newVerdicts()}
 	if len(s.key) == 0 {
 		s.key = []byte(rand.Text())
 		s.log.Warn("no fingerprint key is configured: fingerprints of secrets change when the service starts again")
@@ -349,87 +348,9 @@ func (s *Service) every(ctx context.Context, d time.Duration, do func(context.Co
 	}
 }
 
-// places are the repositories that are named in the configuration, those that a webhook told of, and those that the forge lists
-// and a pattern means; of the latter two, not those that were no fleet an hour ago.
-func (s *Service) places() []bot.Place {
-	var out []bot.Place
-	add := func(p bot.Place) {
-		if !slices.Contains(out, p) {
-			out = append(out, p)
-		}
-	}
-	for name, f := range s.state().forges {
-		for _, pattern := range f.Repositories {
-			if !isPattern(pattern) {
-				add(bot.Place{Forge: name, Repo: forge.Repository{Path: pattern}})
-			}
-		}
-	}
-	for _, p := range s.found() {
-		if at, ok := s.barren.Load(p); ok && s.clock().Sub(at.(time.Time)) < time.Hour { //nolint:forcetypeassert // ours
-			continue
-		}
-		if s.knows(p) {
-			add(p)
-		}
-	}
-	slices.SortFunc(out, func(a, b bot.Place) int { return strings.Compare(a.String(), b.String()) })
-	return out
-}
-
-// found are the places that nobody named.
-func (s *Service) found() []bot.Place {
-	var out []bot.Place
-	if list := s.listed.Load(); list != nil {
-		out = slices.Clone(*list)
-	}
-	s.seen.Range(func(key, _ any) bool {
-		if p, ok := key.(bot.Place); ok {
-			out = append(out, p)
-		}
-		return true
-	})
-	return out
-}
-
-// list asks the forges for the repositories that patterns mean.
-func (s *Service) list(ctx context.Context) {
-	const every = 10 * time.Minute
-	if s.clock().Sub(s.listedAt) < every {
-		return
-	}
-	var out []bot.Place
-	for name, f := range s.state().forges {
-		if !slices.ContainsFunc(f.Repositories, isPattern) {
-			continue
-		}
-		all, err := f.adapter.Repositories(ctx)
-		if err != nil {
-			if ctx.Err() == nil {
-				s.log.Warn("repositories cannot be listed: those of patterns are looked at from their first webhook on", "forge", name, "error", err)
-			}
-			return
-		}
-		for _, repo := range all {
-			if f.Has(repo.Path) {
-				out = append(out, bot.Place{Forge: name, Repo: repo})
-			}
-		}
-	}
-	s.listed.Store(&out)
-	s.listedAt = s.clock()
-}
-
-func isPattern(repository string) bool { return strings.ContainsAny(repository, "*?[") }
-
-func (s *Service) knows(p bot.Place) bool {
-	f := s.state().forges[p.Forge]
-	return f != nil && f.Has(p.Repo.Path)
-}
-
 // sweep has all repositories looked at, and on GitHub webhooks that did not arrive sent again.
 func (s *Service) sweep(ctx context.Context) {
-	s.list(ctx)
+	s.listings.look(ctx, s.state().forges)
 	for _, p := range s.places() {
 		if err := s.put(ctx, bot.Task{Place: p, Kind: bot.TaskSweep}, ""); err != nil && ctx.Err() == nil {
 			s.log.Error("sweep", "repository", p.String(), "error", err)
