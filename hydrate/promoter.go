@@ -283,26 +283,23 @@ func (p *promotion) aside(ctx context.Context, needed map[string]bool) error {
 		if err != nil {
 			continue // it is not known, and its environment is told so
 		}
-		at, found := 0, errors.New("not looked for yet")
-		low, high := 0, len(p.trunk)-1
-		for low <= high {
-			at = (low + high) / 2
-			tip := p.commits[p.trunk[at]]
-			has, err := p.h.store.IsAncestor(ctx, hash, tip.Hash)
+		low, high := 0, len(p.trunk) // the first that has it is in trunk[low:high], or there is none
+		for low < high {
+			at := (low + high) / 2
+			has, err := p.h.store.IsAncestor(ctx, hash, p.commits[p.trunk[at]].Hash)
 			if err != nil && !errors.Is(err, gitstore.ErrShallow) && !errors.Is(err, gitstore.ErrNotFound) {
 				return err
 			}
 			if has {
-				found, high = nil, at-1
+				high = at
 			} else {
 				low = at + 1
 			}
 		}
-		if found != nil {
-			continue
+		if low < len(p.trunk) {
+			p.commits[c] = commit
+			p.trunk = slices.Insert(p.trunk, low, c)
 		}
-		p.commits[c] = commit
-		p.trunk = slices.Insert(p.trunk, low, c)
 	}
 	return nil
 }
@@ -395,10 +392,8 @@ func (p *promotion) situation(ctx context.Context, e fleet.Environment) (promote
 	p.guard(&s)
 	for _, name := range e.After {
 		earlier := promote.Earlier{Name: name, Source: sourceOf(p.states[name])}
-		if b, before := p.states[name], p.view.fleet; b.exists() {
-			if x, ok := before.Environment(name); ok && len(x.After) > 0 { // commits of one that follows the trunk have the source's dates
-				earlier.Since = b.tip.Committer.When
-			}
+		if x, ok := p.view.fleet.Environment(name); ok && len(x.After) > 0 && p.states[name].exists() { // commits of one that follows the trunk have the source's dates
+			earlier.Since = p.states[name].tip.Committer.When
 		}
 		if earlier.Clusters, err = p.clusters(ctx, name); err != nil {
 			return s, err
