@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 const (
@@ -217,7 +218,7 @@ func scalar(v any) (string, bool) {
 	case map[string]any, []any:
 		return "", false
 	}
-	return short(fmt.Sprint(v), maxValue), true
+	return safetext.Shorten(fmt.Sprint(v), maxValue), true
 }
 
 // full is an object with the changed fields in context, cut to at most so many lines (-1: all). left is what was cut off.
@@ -244,7 +245,7 @@ func full(o *diff.ObjectChange, most int) (text string, left int) {
 	return out.String(), left
 }
 
-// hunkLines are the lines of an object's hunks, visible, with the path above each hunk.
+// hunkLines are the lines of an object's hunks, escaped, with the path above each hunk.
 func hunkLines(o *diff.ObjectChange, most int) (lines []string, left int) {
 	n := 0
 	for i := range o.Hunks {
@@ -272,7 +273,7 @@ func hunkHead(h *diff.Hunk) string {
 	if h.Path == "" {
 		return fmt.Sprintf("@@ line %d @@", max(h.OldStart, h.NewStart))
 	}
-	return "@@ " + visible(short(h.Path, maxLine)) + " @@"
+	return "@@ " + safetext.Line(safetext.Shorten(h.Path, maxLine)) + " @@"
 }
 
 // beside is the line that a removed or added one is the other form of: a lone '-' before a lone '+'.
@@ -298,7 +299,7 @@ func diffLine(l, other string) string {
 		l = " " + l
 	}
 	if len(l) <= maxLine {
-		return visible(l)
+		return safetext.Line(l)
 	}
 	mark, body := l[:1], l[1:]
 	if other != "" {
@@ -308,10 +309,10 @@ func diffLine(l, other string) string {
 			for from < len(body) && !utf8.RuneStart(body[from]) {
 				from++
 			}
-			body = short(body, start) + " … " + body[from:]
+			body = safetext.Shorten(body, start) + " … " + body[from:]
 		}
 	}
-	return mark + visible(short(body, maxLine))
+	return mark + safetext.Line(safetext.Shorten(body, maxLine))
 }
 
 func commonPrefix(a, b string) int {

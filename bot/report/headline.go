@@ -1,10 +1,14 @@
 package report
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
+)
 
 // Headline answers "what happens if this is merged" on one line of plain text, for a commit status.
 func Headline(r *Review) string {
-	text := headline(r, visible)
+	text := headline(r, safetext.Line)
 	if words := policyWords(&r.Findings); words != "" && len(r.Findings.Introduced) > 0 {
 		text += "; " + words
 	}

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"unicode"
 	"unicode/utf16"
-	"unicode/utf8"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // Everything that comes from outside passes through one of the functions of this file, which are the only ones that make
@@ -14,84 +14,9 @@ import (
 // forge looks for mentions, references, links, markup or emoji; only plain English words are let out, because text in code
 // alone is hard to read.
 
-// visible shows what a reader could not see, or would see in the wrong place, as escapes: control, bidirectional, zero-width and
-// other invisible characters, spaces that are not the common one, bytes that are no UTF-8, and piles of combining marks.
-func visible(s string) string {
-	clean := true
-	for i := 0; i < len(s) && clean; i++ {
-		clean = s[i] >= ' ' && s[i] < 0x7f
-	}
-	if clean {
-		return s
-	}
-	var out strings.Builder
-	marks := maxMarks // a mark at the very start would sit on what is not the text's own
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		mark := unicode.Is(unicode.M, r)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&out, `\x%02x`, s[i])
-		case r == '\n':
-			out.WriteString(`\n`)
-		case r == '\t':
-			out.WriteString(`\t`)
-		case r == '\r':
-			out.WriteString(`\r`)
-		case mark && marks >= maxMarks, r != ' ' && !mark && hidden(r), mark && hiddenMark(r):
-			if r > 0xffff {
-				fmt.Fprintf(&out, `\U%08x`, r)
-			} else {
-				fmt.Fprintf(&out, `\u%04x`, r)
-			}
-		default:
-			out.WriteString(s[i : i+n])
-			if mark {
-				marks++
-			} else {
-				marks = 0
-			}
-		}
-		i += n
-	}
-	return out.String()
-}
-
-const maxMarks = 3 // combining marks on one character
-
-// hidden says that a character cannot be seen, or is not what it looks like.
-func hidden(r rune) bool {
-	switch r {
-	case 0x115f, 0x1160, 0x3164, 0xffa0, 0x2800, 0xfffc: // fillers and blanks that count as letters and symbols
-		return true
-	}
-	return !unicode.IsPrint(r) // all spaces but U+0020, controls, formats, surrogates, private use, unassigned
-}
-
-func hiddenMark(r rune) bool {
-	return r == 0x034f || r == 0x17b4 || r == 0x17b5 || unicode.Is(unicode.Variation_Selector, r)
-}
-
-// short cuts a text to at most n characters, and shows that.
-func short(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	count := 0
-	for i := range s {
-		if count == n-1 {
-			if _, width := utf8.DecodeRuneInString(s[i:]); i+width < len(s) {
-				return s[:i] + "…"
-			}
-		}
-		count++
-	}
-	return s
-}
-
 // code is a span of code. The reader sees the very text, spaces at its ends included.
 func code(s string) string {
-	s = visible(short(s, maxSpan))
+	s = safetext.Line(safetext.Shorten(s, maxSpan))
 	if s == "" || s[0] == ' ' || s[len(s)-1] == ' ' {
 		s = `"` + s + `"`
 	}
@@ -120,7 +45,7 @@ func longestRun(s string, c byte, least int) int {
 
 // htmlCode is code within our own HTML.
 func htmlCode(s string) string {
-	return "<code>" + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(visible(short(s, maxSpan))) + "</code>"
+	return "<code>" + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(safetext.Line(safetext.Shorten(s, maxSpan))) + "</code>"
 }
 
 // prose is a sentence that was made of foreign parts: plain words and small numbers stay, all else becomes code. It must not
@@ -131,7 +56,7 @@ func prose(s string) string { return sentence(s, code) }
 func htmlProse(s string) string { return sentence(s, htmlCode) }
 
 func sentence(s string, in func(string) string) string {
-	s = short(s, maxSentence)
+	s = safetext.Shorten(s, maxSentence)
 	var out strings.Builder
 	var pending []string // neighbours that need code share one span
 	flush := func() {

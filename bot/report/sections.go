@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 const (
@@ -34,7 +35,7 @@ func messageBlock(text string) []string {
 	}
 	out := make([]string, 0, len(lines)+1)
 	for _, l := range lines {
-		out = append(out, "  "+visible(short(strings.TrimRight(l, "\r "), messageWidth)))
+		out = append(out, "  "+safetext.Line(safetext.Shorten(strings.TrimRight(l, "\r "), messageWidth)))
 	}
 	if rest != "" {
 		out = append(out, "  … "+count(strings.Count(rest, "\n")+1, "more line"))
@@ -95,7 +96,7 @@ func (m *markdown) cautions() *part {
 		for _, i := range c.items {
 			kinds = append(kinds, c)
 			p.items = append(p.items, "> - "+sign(c.risk)+" **"+effectWords(c.name)+"**: "+code(i.object.Title())+" of "+code(i.group.App)+
-				" on "+code(patterns(i.group.Where, 3))+" — "+prose(short(i.message, oneLine))+"\n")
+				" on "+code(patterns(i.group.Where, 3))+" — "+prose(safetext.Shorten(i.message, oneLine))+"\n")
 		}
 		if rest := c.kinds - len(c.items); rest > 0 {
 			kinds = append(kinds, c)
@@ -157,7 +158,7 @@ func (m *markdown) finding(f *Finding) string {
 	if len(f.Clusters) > 0 {
 		out.WriteString(" on " + code(places(f.Environment, f.Clusters)))
 	}
-	out.WriteString(": " + prose(short(f.Message, messageWidth)))
+	out.WriteString(": " + prose(safetext.Shorten(f.Message, messageWidth)))
 	if f.Path != "" {
 		out.WriteString(" (" + code(f.Path) + ")")
 	}
@@ -165,7 +166,7 @@ func (m *markdown) finding(f *Finding) string {
 		out.WriteString(" in " + code(at))
 	}
 	if f.Hint != "" {
-		out.WriteString(" → " + prose(short(f.Hint, messageWidth)))
+		out.WriteString(" → " + prose(safetext.Shorten(f.Hint, messageWidth)))
 	}
 	out.WriteString("\n")
 	return out.String()
@@ -206,7 +207,7 @@ func byRule(list []Finding) string {
 			parts = append(parts, number(rest)+" of "+count(len(rules)-i, "other rule"))
 			break
 		}
-		parts = append(parts, number(n[r])+" of "+code(short(r, oneLine/4)))
+		parts = append(parts, number(n[r])+" of "+code(safetext.Shorten(r, oneLine/4)))
 		rest -= n[r]
 	}
 	return strings.Join(parts, ", ")

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // TerminalOptions say how a report is written to a terminal.
@@ -73,7 +74,7 @@ func (t *terminal) line(parts ...string) {
 
 func (t *terminal) top() {
 	r := t.r
-	t.line(t.color(bold, headline(r, visible)))
+	t.line(t.color(bold, headline(r, safetext.Line)))
 	if sign, words := verdictWords(r); words != "" {
 		p := green
 		switch r.Verdict {
@@ -110,7 +111,7 @@ func (t *terminal) troubles() {
 		t.line()
 		t.line(t.color(red, count(len(c.Withheld), "target")+" could not be rendered"), "; nothing is said of what would change there:")
 		for _, g := range withheldGroups(c.Withheld) {
-			where := visible(g.app) + " on " + visible(patterns(g.where, maxWhere))
+			where := safetext.Line(g.app) + " on " + safetext.Line(patterns(g.where, maxWhere))
 			if g.before {
 				where += " (at the base; the head renders)"
 			}
@@ -129,7 +130,7 @@ func (t *terminal) message(label string, p paint, where, text string) {
 		lines, rest = lines[:messageLines], len(lines)-messageLines
 	}
 	for i, l := range lines {
-		l = visible(strings.TrimRight(l, "\r "))
+		l = safetext.Line(strings.TrimRight(l, "\r "))
 		if i == 0 {
 			t.line(t.color(p, label), ": ", where, l)
 		} else {
@@ -161,8 +162,8 @@ func (t *terminal) cautions() {
 	}
 	for _, c := range list {
 		for _, i := range c.items {
-			t.line(t.color(riskPaint(c.risk), string(c.risk)), "  ", t.color(bold, effectWords(c.name)), ": ", visible(i.object.Title()),
-				" of ", visible(i.group.App), " on ", visible(patterns(i.group.Where, 3)), " — ", visible(i.message))
+			t.line(t.color(riskPaint(c.risk), string(c.risk)), "  ", t.color(bold, effectWords(c.name)), ": ", safetext.Line(i.object.Title()),
+				" of ", safetext.Line(i.group.App), " on ", safetext.Line(patterns(i.group.Where, 3)), " — ", safetext.Line(i.message))
 		}
 		if rest := c.kinds - len(c.items); rest > 0 {
 			t.line(t.color(riskPaint(c.risk), string(c.risk)), "  ", t.color(bold, effectWords(c.name)), ": and ", count(rest, "more object"), ", ",
@@ -179,7 +180,7 @@ func (t *terminal) apps() {
 	rows := [][]string{{"APP", "CLUSTERS", "GROUPS", "ADDED", "CHANGED", "REMOVED", "ROLLS", "IN SHORT"}}
 	for i := range c.Apps {
 		a := &c.Apps[i]
-		words := visible(a.Summary)
+		words := safetext.Line(a.Summary)
 		if a.Withheld > 0 {
 			held := count(a.Withheld, "target") + " withheld"
 			if words != "" {
@@ -188,7 +189,7 @@ func (t *terminal) apps() {
 			words = held + words
 		}
 		rows = append(rows, []string{
-			visible(short(a.Name, maxColumn)), number(a.Clusters), number(a.Groups), number(a.Counts.Added), number(a.Counts.Changed),
+			safetext.Line(safetext.Shorten(a.Name, maxColumn)), number(a.Clusters), number(a.Groups), number(a.Counts.Added), number(a.Counts.Changed),
 			number(a.Counts.Removed), number(a.Counts.Workloads), words,
 		})
 	}
@@ -222,7 +223,7 @@ func (t *terminal) table(rows [][]string) {
 			used += widths[i] + 2
 		}
 		const least = 20
-		out.WriteString(short(r[last], max(least, t.o.Width-used)))
+		out.WriteString(safetext.Shorten(r[last], max(least, t.o.Width-used)))
 		text := strings.TrimRight(out.String(), " ")
 		if n == 0 {
 			text = t.color(faint, text)
@@ -244,10 +245,10 @@ func (t *terminal) groups() {
 		}
 		objects := shownObjects(g)
 		t.line()
-		t.line(t.color(riskPaint(g.Risk), "● "+string(g.Risk)), "  ", t.color(bold, visible(g.App)), " on ", visible(patterns(g.Where, maxWhere)),
+		t.line(t.color(riskPaint(g.Risk), "● "+string(g.Risk)), "  ", t.color(bold, safetext.Line(g.App)), " on ", safetext.Line(patterns(g.Where, maxWhere)),
 			optional(" — ", groupCounts(g)))
 		if len(g.Varies) > 0 {
-			t.line("  differs from cluster to cluster by ", visible(strings.Join(g.Varies, ", ")), "; shown as on ", visible(g.Example))
+			t.line("  differs from cluster to cluster by ", safetext.Line(strings.Join(g.Varies, ", ")), "; shown as on ", safetext.Line(g.Example))
 		}
 		t.images(g)
 		for j, o := range objects {
@@ -258,7 +259,7 @@ func (t *terminal) groups() {
 			left--
 			t.object(o)
 		}
-		if line := noiseLine(g, visible); line != "" {
+		if line := noiseLine(g, safetext.Line); line != "" {
 			t.line("  ", t.color(faint, line))
 		}
 		if t.o.Full {
@@ -280,9 +281,9 @@ func (t *terminal) images(g *diff.Group) {
 			if s == "" {
 				return "none"
 			}
-			return visible(s)
+			return safetext.Line(s)
 		}
-		t.line("  image ", visible(i.Container), ": ", t.color(red, none(i.Old)), " → ", t.color(green, none(i.New)))
+		t.line("  image ", safetext.Line(i.Container), ": ", t.color(red, none(i.Old)), " → ", t.color(green, none(i.New)))
 	}
 }
 
@@ -294,10 +295,10 @@ func (t *terminal) object(o *diff.ObjectChange) {
 	case diff.Removed:
 		p = red
 	}
-	t.line("  ", t.color(p, strings.ToLower(verbWord(o.Verb))), " ", t.color(bold, objectLine(o, visible)))
+	t.line("  ", t.color(p, strings.ToLower(verbWord(o.Verb))), " ", t.color(bold, objectLine(o, safetext.Line)))
 	for _, e := range o.Effects {
 		if e.Name != diff.EffectImage && e.Name != diff.EffectRolls {
-			t.line("    ", t.color(riskPaint(e.Risk), "! "+visible(e.Message)))
+			t.line("    ", t.color(riskPaint(e.Risk), "! "+safetext.Line(e.Message)))
 		}
 	}
 	most := terminalLines
@@ -325,7 +326,7 @@ func (t *terminal) object(o *diff.ObjectChange) {
 func (t *terminal) noise(g *diff.Group) {
 	for i := range g.Objects {
 		for j := range g.Objects[i].Noise {
-			t.line("    ", t.color(faint, visible(g.Objects[i].Title())+": "+fieldText(&g.Objects[i].Noise[j], visible)))
+			t.line("    ", t.color(faint, safetext.Line(g.Objects[i].Title())+": "+fieldText(&g.Objects[i].Noise[j], safetext.Line)))
 		}
 	}
 }
@@ -355,16 +356,16 @@ func (t *terminal) finding(f *Finding) {
 	}
 	var where string
 	if f.Object.Kind != "" {
-		where = " " + visible(diff.Title(f.Object))
+		where = " " + safetext.Line(diff.Title(f.Object))
 	}
-	where += optional(" of ", visible(f.App))
+	where += optional(" of ", safetext.Line(f.App))
 	if len(f.Clusters) > 0 {
-		where += " on " + visible(places(f.Environment, f.Clusters))
+		where += " on " + safetext.Line(places(f.Environment, f.Clusters))
 	}
-	t.line(t.color(p, visible(string(f.Severity))), " ", t.color(bold, visible(f.Rule)), where, ": ", visible(f.Message))
+	t.line(t.color(p, safetext.Line(string(f.Severity))), " ", t.color(bold, safetext.Line(f.Rule)), where, ": ", safetext.Line(f.Message))
 	for _, more := range [][2]string{{"field", f.Path}, {"file", fileLine(f)}, {"do", f.Hint}, {"see", docsOf(t.r, f)}} {
 		if more[1] != "" {
-			t.line("    ", t.color(faint, more[0]), " ", visible(more[1]))
+			t.line("    ", t.color(faint, more[0]), " ", safetext.Line(more[1]))
 		}
 	}
 }
@@ -376,11 +377,11 @@ func (t *terminal) foot() {
 	if r.Against != "" {
 		from = r.Against
 	}
-	parts := []string{visible(from) + " → " + visible(abbreviated(r.Head))}
+	parts := []string{safetext.Line(from) + " → " + safetext.Line(abbreviated(r.Head))}
 	if r.Changes != nil {
 		parts = append(parts, count(r.Changes.Compared, "target")+" compared")
 	}
-	parts = append(parts, "Sluice "+visible(r.Version))
+	parts = append(parts, "Sluice "+safetext.Line(r.Version))
 	t.line(t.color(faint, strings.Join(parts, " · ")))
 }
 

@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// naming says how a report writes what comes from outside: code for Markdown, visible for the terminal.
+// naming writes text from outside: code for Markdown, safetext.Line for the terminal.
 type naming func(string) string
 
 // number writes 10000 as 10,000.
@@ -123,11 +124,11 @@ func headline(r *Review, name naming) string {
 	case len(s.apps) > 0:
 		what := count(len(s.apps), "app") + " change"
 		if len(s.apps) == 1 {
-			what = name(short(s.apps[0], maxHeadName)) + " changes"
+			what = name(safetext.Shorten(s.apps[0], maxHeadName)) + " changes"
 		}
 		where := "on " + count(s.clusters, "cluster")
 		if s.one != "" {
-			where = "on " + name(short(s.one, maxHeadName))
+			where = "on " + name(safetext.Shorten(s.one, maxHeadName))
 		}
 		return what + " " + where + " — " + joined(changeCounts(c.Totals), rolls(c.Totals.Workloads), withheld)
 	case c.Totals.Noise > 0:

@@ -6,10 +6,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 type testSuites struct {
@@ -115,16 +115,5 @@ func firstLine(s string) string {
 	return clean(line)
 }
 
-// clean leaves out what XML 1.0 and terminals cannot hold: control characters, surrogates, text direction marks.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r < 0x20 || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == 0xfffe || r == 0xffff,
-			r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f:
-			return '�'
-		}
-		return r
-	}, s)
-}
+// clean escapes what XML 1.0, terminals and log viewers cannot show. Line breaks stay.
+func clean(s string) string { return safetext.Lines(s) }
