@@ -1,151 +1,192 @@
 package webhook
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// github decodes https://docs.github.com/webhooks/webhook-events-and-payloads.
+// github verifies and decodes https://docs.github.com/webhooks/webhook-events-and-payloads.
 type github struct{}
 
 func (github) identify(h http.Header) (id, event string) {
 	return h.Get("X-GitHub-Delivery"), h.Get("X-GitHub-Event")
 }
 
-// verify checks X-Hub-Signature-256 (https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries). All secrets are
-// tried, whichever fits, so that the time tells nothing.
+// verify checks X-Hub-Signature-256 (https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries). It computes the
+// signature with every secret even after a match, so that the time does not reveal which secret matched.
 func (github) verify(e *Endpoint, h http.Header, body []byte, _ time.Time, _ time.Duration) error {
 	text, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), "sha256=")
 	given, err := hex.DecodeString(text)
 	if !ok || err != nil || len(given) != sha256.Size {
 		return errUnsigned
 	}
-	fits := false
+	matches := false
 	for _, secret := range e.Secrets {
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write(body)
-		fits = hmac.Equal(mac.Sum(nil), given) || fits
+		matches = hmac.Equal(mac.Sum(nil), given) || matches
 	}
-	if !fits {
+	if !matches {
 		return errUnsigned
 	}
 	return nil
 }
 
-// githubEvent is what is read of a payload.
-type githubEvent struct {
-	Action     string `json:"action"`
-	Ref        string `json:"ref"`
-	After      string `json:"after"`
-	Repository *struct {
+// githubSource is the member that all events of a repository have.
+type githubSource struct {
+	Repository struct {
 		FullName string `json:"full_name"`
 	} `json:"repository"`
-	PullRequest *struct {
+}
+
+func (s *githubSource) repository() string { return s.Repository.FullName }
+
+func (github) decode(event string, body []byte) ([]Hint, error) {
+	switch event {
+	case "installation", "installation_repositories": // the repositories that the App may write to have changed
+		return []Hint{{Kind: Sweep}}, nil
+	case "push":
+		return decode(event, body, githubPush)
+	case "pull_request":
+		return decode(event, body, githubPullRequest)
+	case "issue_comment":
+		return decode(event, body, githubComment)
+	case "merge_group":
+		return decode(event, body, githubMergeGroup)
+	case "check_run", "check_suite":
+		return decode(event, body, githubRerun)
+	}
+	return nil, nil
+}
+
+type githubPushEvent struct {
+	githubSource
+	Ref   string `json:"ref"`
+	After string `json:"after"`
+}
+
+func githubPush(p *githubPushEvent) ([]Hint, error) {
+	if p.Ref == "" {
+		return nil, errors.New("it has no ref")
+	}
+	if name := pushedBranch(p.Ref, p.After); name != "" {
+		return []Hint{{Kind: Trunk, Ref: name}}, nil
+	}
+	return nil, nil
+}
+
+type githubPullRequestEvent struct {
+	githubSource
+	PullRequest struct {
 		Number int `json:"number"`
 	} `json:"pull_request"`
-	Issue *struct {
+}
+
+func githubPullRequest(p *githubPullRequestEvent) ([]Hint, error) {
+	if p.PullRequest.Number <= 0 {
+		return nil, errors.New("it has no pull_request.number")
+	}
+	return []Hint{{Kind: Review, Number: p.PullRequest.Number}}, nil
+}
+
+type githubCommentEvent struct {
+	githubSource
+	Action string `json:"action"`
+	Issue  struct {
 		Number      int             `json:"number"`
-		PullRequest json.RawMessage `json:"pull_request"`
+		PullRequest json.RawMessage `json:"pull_request"` // absent or null for an issue
 	} `json:"issue"`
-	Comment *struct {
+	Comment struct {
 		ID      int64  `json:"id"`
 		Body    string `json:"body"`
 		Created string `json:"created_at"`
 		Updated string `json:"updated_at"`
 	} `json:"comment"`
-	MergeGroup *struct {
+}
+
+func githubComment(p *githubCommentEvent) ([]Hint, error) {
+	if p.Action != "created" || len(p.Issue.PullRequest) == 0 || bytes.Equal(p.Issue.PullRequest, []byte("null")) {
+		return nil, nil
+	}
+	if p.Issue.Number <= 0 || p.Comment.ID <= 0 {
+		return nil, errors.New("it has no issue.number or no comment.id")
+	}
+	c := p.Comment
+	return []Hint{{Kind: Comment, Number: p.Issue.Number, Comment: c.ID, Text: createdText(c.Body, c.Created, c.Updated), Urgent: urgent(c.Body)}}, nil
+}
+
+type githubMergeGroupEvent struct {
+	githubSource
+	Action     string `json:"action"`
+	MergeGroup struct {
 		HeadRef string `json:"head_ref"`
 	} `json:"merge_group"`
-	CheckRun   *githubCheck `json:"check_run"`
-	CheckSuite *githubCheck `json:"check_suite"`
+}
+
+func githubMergeGroup(p *githubMergeGroupEvent) ([]Hint, error) {
+	if p.Action != "checks_requested" {
+		return nil, nil
+	}
+	if number, name := mergeGroup(p.MergeGroup.HeadRef); name != "" {
+		return []Hint{{Kind: Group, Number: number, Ref: name}}, nil
+	}
+	return nil, errors.New("merge_group.head_ref is not the branch of a merge queue")
+}
+
+var mergeGroupPattern = regexp.MustCompile(`^refs/heads/(gh-readonly-queue/[^\x00-\x20]{1,400}/pr-([0-9]{1,9})-[0-9a-f]{7,64})$`)
+
+// mergeGroup parses the ref of a merge queue's group, refs/heads/gh-readonly-queue/main/pr-7-<commit>. The number is that of the
+// group's last pull request: a new group with the same number replaces the previous one.
+func mergeGroup(ref string) (number int, name string) {
+	m := mergeGroupPattern.FindStringSubmatch(ref)
+	if m == nil {
+		return 0, ""
+	}
+	number, err := strconv.Atoi(m[2])
+	if err != nil {
+		return 0, ""
+	}
+	return number, m[1]
+}
+
+type githubRerunEvent struct {
+	githubSource
+	Action     string      `json:"action"`
+	CheckRun   githubCheck `json:"check_run"`
+	CheckSuite githubCheck `json:"check_suite"`
 }
 
 type githubCheck struct {
 	PullRequests []struct {
 		Number int `json:"number"`
 	} `json:"pull_requests"`
-	HeadBranch string `json:"head_branch"`
-	CheckSuite *struct {
-		HeadBranch string `json:"head_branch"`
-	} `json:"check_suite"`
 }
 
-func (github) decode(event string, body []byte) ([]Hint, error) {
-	if !slices.Contains(Events("github"), event) { // ping, and all others
+// maxRerun bounds the hints of one event.
+const maxRerun = 100
+
+// githubRerun decodes a click on "Re-run". GitHub lists no pull requests for a check of a fork or of a branch.
+func githubRerun(p *githubRerunEvent) ([]Hint, error) {
+	if p.Action != "rerequested" {
 		return nil, nil
 	}
-	var p githubEvent
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, fmt.Errorf("payload of %s: %w", event, err)
-	}
-	if strings.HasPrefix(event, "installation") {
-		return []Hint{{Kind: Sweep}}, nil
-	}
-	if p.Repository == nil {
-		return nil, nil // an organisation's hook may tell of things without a repository
-	}
-	repo := p.Repository.FullName
-	if !repository(repo) {
-		return nil, fmt.Errorf("payload of %s: no repository", event)
-	}
-	return p.hints(event, repo), nil
-}
-
-func (p *githubEvent) hints(event, repo string) []Hint {
-	switch {
-	case event == "push":
-		if name := branch(p.Ref, p.After); name != "" {
-			return []Hint{{Repository: repo, Kind: Trunk, Ref: name}}
-		}
-	case event == "merge_group" && p.Action == "checks_requested" && p.MergeGroup != nil:
-		if number, name := group(p.MergeGroup.HeadRef); name != "" {
-			return []Hint{{Repository: repo, Kind: Group, Number: number, Ref: name}}
-		}
-	case event == "pull_request" && p.PullRequest != nil && p.PullRequest.Number > 0:
-		return []Hint{{Repository: repo, Kind: Review, Number: p.PullRequest.Number}}
-	case event == "issue_comment" && p.Action == "created" && p.Issue != nil && p.Issue.PullRequest != nil && p.Comment != nil && p.Issue.Number > 0:
-		return []Hint{{Repository: repo, Kind: Comment, Number: p.Issue.Number, Comment: p.Comment.ID, Text: created(p.Comment.Body, p.Comment.Created, p.Comment.Updated), Urgent: urgent(p.Comment.Body)}}
-	case event == "check_run" && p.Action == "rerequested":
-		return p.CheckRun.again(repo)
-	case event == "check_suite" && p.Action == "rerequested":
-		return p.CheckSuite.again(repo)
-	}
-	return nil
-}
-
-// again is the button "re-run".
-func (c *githubCheck) again(repo string) []Hint {
-	if c == nil {
-		return nil
-	}
 	var out []Hint
-	for _, p := range c.PullRequests {
-		if p.Number > 0 && len(out) < 100 {
-			out = append(out, Hint{Repository: repo, Kind: Review, Number: p.Number, Force: true})
+	for _, pr := range append(p.CheckRun.PullRequests, p.CheckSuite.PullRequests...) {
+		if pr.Number > 0 && len(out) < maxRerun {
+			out = append(out, Hint{Kind: Review, Number: pr.Number, Force: true})
 		}
 	}
-	if len(out) == 0 { // of a fork, or of a branch
-		return []Hint{{Repository: repo, Kind: Sweep, Force: true}}
+	if len(out) == 0 {
+		return []Hint{{Kind: Sweep, Force: true}}, nil
 	}
-	return out
-}
-
-// group is the branch of a merge queue's group, refs/heads/gh-readonly-queue/main/pr-7-<commit>, and the number of its last pull request:
-// when that one is put together anew, the group before is of no interest.
-func group(ref string) (number int, name string) {
-	m := regexp.MustCompile(`^refs/heads/(gh-readonly-queue/[^\x00-\x20]{1,400}/pr-([0-9]{1,9})-[0-9a-f]{7,64})$`).FindStringSubmatch(ref)
-	if m == nil {
-		return 0, ""
-	}
-	number, _ = strconv.Atoi(m[2])
-	return number, m[1]
+	return out, nil
 }

@@ -1,21 +1,20 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// gitlab decodes https://docs.gitlab.com/user/project/integrations/webhook_events/, of projects, groups and the whole system.
+// gitlab verifies and decodes https://docs.gitlab.com/user/project/integrations/webhook_events/: the hooks of projects, of groups and of
+// the whole system.
 type gitlab struct{}
 
 func (gitlab) identify(h http.Header) (id, event string) {
@@ -29,35 +28,35 @@ func (gitlab) identify(h http.Header) (id, event string) {
 	return id, h.Get("X-Gitlab-Event")
 }
 
-// signingKey reads a signing secret: whsec_ and the key in base64, as https://www.standardwebhooks.com has it.
+// signingKey decodes a signing secret: whsec_ followed by the key in base64 (https://www.standardwebhooks.com).
 func signingKey(secret string) ([]byte, error) {
 	text, ok := strings.CutPrefix(secret, "whsec_")
 	key, err := base64.StdEncoding.DecodeString(text)
 	if !ok || err != nil {
-		return nil, errors.New("a signing secret begins with whsec_ and goes on in base64")
+		return nil, errors.New("a signing secret is whsec_ followed by base64")
 	}
 	return key, nil
 }
 
-// verify checks a signature where signing secrets are configured, and else the token. With both configured, either will do: so one takes
-// the place of the other without a gap.
+// verify checks the signature if the request has one and signing secrets are configured, and the token otherwise. With both kinds of
+// secrets configured either is accepted, so that an installation can change from tokens to signatures without losing events.
 func (g gitlab) verify(e *Endpoint, h http.Header, body []byte, now time.Time, tolerance time.Duration) error {
 	if h.Get("webhook-signature") != "" && len(e.Signing) > 0 {
 		return g.signed(e, h, body, now, tolerance)
 	}
 	given := sha256.Sum256([]byte(h.Get("X-Gitlab-Token")))
-	fits := 0
+	matches := 0
 	for _, secret := range e.Secrets {
 		want := sha256.Sum256([]byte(secret))
-		fits |= subtle.ConstantTimeCompare(given[:], want[:])
+		matches |= subtle.ConstantTimeCompare(given[:], want[:])
 	}
-	if fits != 1 || h.Get("X-Gitlab-Token") == "" {
+	if matches != 1 || h.Get("X-Gitlab-Token") == "" {
 		return errUnsigned
 	}
 	return nil
 }
 
-// signed checks `webhook-signature`: HMAC-SHA256 over id, timestamp and body, several of them while keys are rotated.
+// signed checks `webhook-signature`: HMAC-SHA256 over id, timestamp and body. GitLab sends several signatures while keys are rotated.
 func (gitlab) signed(e *Endpoint, h http.Header, body []byte, now time.Time, tolerance time.Duration) error {
 	id, stamp := h.Get("webhook-id"), h.Get("webhook-timestamp")
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
@@ -67,7 +66,7 @@ func (gitlab) signed(e *Endpoint, h http.Header, body []byte, now time.Time, tol
 	if age := now.Sub(time.Unix(seconds, 0)); age > tolerance || age < -tolerance {
 		return errOld
 	}
-	fits := false
+	matches := false
 	for _, secret := range e.Signing {
 		key, err := signingKey(secret)
 		if err != nil {
@@ -80,75 +79,127 @@ func (gitlab) signed(e *Endpoint, h http.Header, body []byte, now time.Time, tol
 		for one := range strings.FieldsSeq(h.Get("webhook-signature")) {
 			text, ok := strings.CutPrefix(one, "v1,")
 			given, err := base64.StdEncoding.DecodeString(text)
-			fits = ok && err == nil && hmac.Equal(want, given) || fits
+			matches = ok && err == nil && hmac.Equal(want, given) || matches
 		}
 	}
-	if !fits {
+	if !matches {
 		return errUnsigned
 	}
 	return nil
 }
 
-// gitlabEvent is what is read of a payload. System hooks have event_name where the others have object_kind.
-type gitlabEvent struct {
-	ObjectKind string `json:"object_kind"`
-	EventName  string `json:"event_name"`
-	Ref        string `json:"ref"`
-	After      string `json:"after"`
-	Project    *struct {
+// gitlabSource is the member that all events of a project have.
+type gitlabSource struct {
+	Project struct {
 		Path string `json:"path_with_namespace"`
 	} `json:"project"`
-	ObjectAttributes *struct {
-		IID          int    `json:"iid"`
+}
+
+func (s *gitlabSource) repository() string { return s.Project.Path }
+
+func (gitlab) decode(event string, body []byte) ([]Hint, error) {
+	kind := map[string]string{"Push Hook": "push", "Merge Request Hook": "merge_request", "Note Hook": "note", "Pipeline Hook": "pipeline"}[event]
+	if event == "System Hook" {
+		var err error
+		if kind, err = systemKind(body); err != nil {
+			return nil, &payloadError{event: event, err: err}
+		}
+	}
+	switch kind {
+	case "push":
+		return decode(event, body, gitlabPush)
+	case "merge_request":
+		return decode(event, body, gitlabMergeRequest)
+	case "note":
+		return decode(event, body, gitlabNote)
+	case "pipeline":
+		return decode(event, body, gitlabPipeline)
+	}
+	return nil, nil
+}
+
+// systemKind returns the kind of a system hook: object_kind where the payload is that of a project's hook, event_name otherwise
+// (https://docs.gitlab.com/administration/system_hooks/).
+func systemKind(body []byte) (string, error) {
+	var p struct {
+		ObjectKind string `json:"object_kind"`
+		EventName  string `json:"event_name"`
+	}
+	err := unmarshal(body, &p)
+	return cmp.Or(p.ObjectKind, p.EventName), err
+}
+
+type gitlabPushEvent struct {
+	gitlabSource
+	Ref   string `json:"ref"`
+	After string `json:"after"`
+}
+
+func gitlabPush(p *gitlabPushEvent) ([]Hint, error) {
+	if p.Ref == "" {
+		return nil, errors.New("it has no ref")
+	}
+	if name := pushedBranch(p.Ref, p.After); name != "" {
+		return []Hint{{Kind: Trunk, Ref: name}}, nil
+	}
+	return nil, nil
+}
+
+type gitlabMergeRequestEvent struct {
+	gitlabSource
+	ObjectAttributes struct {
+		IID int `json:"iid"`
+	} `json:"object_attributes"`
+}
+
+func gitlabMergeRequest(p *gitlabMergeRequestEvent) ([]Hint, error) {
+	if p.ObjectAttributes.IID <= 0 {
+		return nil, errors.New("it has no object_attributes.iid")
+	}
+	return []Hint{{Kind: Review, Number: p.ObjectAttributes.IID}}, nil
+}
+
+type gitlabNoteEvent struct {
+	gitlabSource
+	ObjectAttributes struct {
 		ID           int64  `json:"id"`
 		NoteableType string `json:"noteable_type"`
 		System       bool   `json:"system"`
-		Action       string `json:"action"`
-		Ref          string `json:"ref"`
-		Source       string `json:"source"`
+		Action       string `json:"action"` // since GitLab 16.11
 		Note         string `json:"note"`
 		Created      string `json:"created_at"`
 		Updated      string `json:"updated_at"`
 	} `json:"object_attributes"`
-	MergeRequest *struct {
+	MergeRequest struct {
 		IID int `json:"iid"`
 	} `json:"merge_request"`
 }
 
-func (gitlab) decode(event string, body []byte) ([]Hint, error) {
-	if !slices.Contains(Events("gitlab"), event) { // emoji, tags, jobs, issues …
+func gitlabNote(p *gitlabNoteEvent) ([]Hint, error) {
+	a := p.ObjectAttributes
+	if a.NoteableType == "" {
+		return nil, errors.New("it has no object_attributes.noteable_type")
+	}
+	if a.NoteableType != "MergeRequest" || a.System || a.Action != "" && a.Action != "create" {
 		return nil, nil
 	}
-	var p gitlabEvent
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, fmt.Errorf("payload of %s: %w", event, err)
+	if p.MergeRequest.IID <= 0 || a.ID <= 0 {
+		return nil, errors.New("it has no merge_request.iid or no object_attributes.id")
 	}
-	if p.Project == nil {
-		return nil, nil // of the system: users, groups
-	}
-	if !repository(p.Project.Path) {
-		return nil, fmt.Errorf("payload of %s: no project", event)
-	}
-	return p.hints(p.Project.Path), nil
+	return []Hint{{Kind: Comment, Number: p.MergeRequest.IID, Comment: a.ID, Text: createdText(a.Note, a.Created, a.Updated), Urgent: urgent(a.Note)}}, nil
 }
 
-func (p *gitlabEvent) hints(repo string) []Hint {
-	kind := p.ObjectKind
-	if kind == "" {
-		kind = p.EventName
+type gitlabPipelineEvent struct {
+	gitlabSource
+	MergeRequest struct {
+		IID int `json:"iid"`
+	} `json:"merge_request"`
+}
+
+// gitlabPipeline decodes the end or progress of a merge request's pipeline: gates may wait for its statuses.
+func gitlabPipeline(p *gitlabPipelineEvent) ([]Hint, error) {
+	if p.MergeRequest.IID <= 0 {
+		return nil, nil
 	}
-	a := p.ObjectAttributes
-	switch {
-	case kind == "push":
-		if name := branch(p.Ref, p.After); name != "" {
-			return []Hint{{Repository: repo, Kind: Trunk, Ref: name}}
-		}
-	case kind == "merge_request" && a != nil && a.IID > 0:
-		return []Hint{{Repository: repo, Kind: Review, Number: a.IID}}
-	case kind == "note" && a != nil && a.NoteableType == "MergeRequest" && !a.System && (a.Action == "" || a.Action == "create") && p.MergeRequest != nil && p.MergeRequest.IID > 0:
-		return []Hint{{Repository: repo, Kind: Comment, Number: p.MergeRequest.IID, Comment: a.ID, Text: created(a.Note, a.Created, a.Updated), Urgent: urgent(a.Note)}}
-	case kind == "pipeline" && p.MergeRequest != nil && p.MergeRequest.IID > 0: // statuses may have changed that gates wait for
-		return []Hint{{Repository: repo, Kind: Trunk}}
-	}
-	return nil
+	return []Hint{{Kind: Trunk}}, nil
 }

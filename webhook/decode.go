@@ -1,0 +1,34 @@
+package webhook
+
+import "errors"
+
+// source is a payload that names its repository.
+type source interface{ repository() string }
+
+// decode reads the payload of an event into P, has its hints made, and sets their repository. It reads the members that P declares
+// and no others. Every error is a *payloadError.
+func decode[P any, S interface {
+	*P
+	source
+}](event string, body []byte, hints func(S) ([]Hint, error),
+) ([]Hint, error) {
+	p := S(new(P))
+	err := unmarshal(body, p)
+	var out []Hint
+	if err == nil {
+		if out, err = hints(p); err == nil && len(out) == 0 {
+			return nil, nil
+		}
+	}
+	repository := p.repository()
+	if !validRepository(repository) {
+		repository, err = "", errors.Join(err, errors.New("it names no repository"))
+	}
+	if err != nil {
+		return nil, &payloadError{event: event, repository: repository, err: err}
+	}
+	for i := range out {
+		out[i].Repository = repository
+	}
+	return out, nil
+}

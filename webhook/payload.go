@@ -1,0 +1,86 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+// payloadError reports a verified payload that does not have the shape that the forge documents. It is no reason to refuse the
+// event: the repository is swept instead, or all of the forge's repositories if the payload does not name one.
+type payloadError struct {
+	event      string
+	repository string // "" if it is unknown
+	err        error
+}
+
+// Error names the event and the member that has another shape. It quotes nothing else of the payload.
+func (e *payloadError) Error() string { return "payload of " + e.event + ": " + e.err.Error() }
+
+func (e *payloadError) Unwrap() error { return e.err }
+
+// unmarshal decodes the members of a payload that v declares, whatever the shape of the others. After an error about the type of a
+// member, the other members are set.
+func unmarshal(payload []byte, v any) error {
+	err := json.Unmarshal(payload, v)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s has the JSON type %s", wrong.Field, strings.Fields(wrong.Value + " ?")[0])
+	}
+	if err != nil {
+		return errors.New("it is not JSON")
+	}
+	return nil
+}
+
+var (
+	headerPattern     = regexp.MustCompile(`^[A-Za-z0-9_. \-]{1,100}$`)
+	repositoryPattern = regexp.MustCompile(`^[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+$`)
+	urgentPattern     = regexp.MustCompile(`(?m)^/sluice (cancel|halt|rollback|freeze)\b`)
+)
+
+// cleanHeader returns a header's value if it can be logged and counted, and "" otherwise.
+func cleanHeader(s string) string {
+	if headerPattern.MatchString(s) {
+		return s
+	}
+	return ""
+}
+
+// validRepository reports whether a path can be the full path of a repository. Names such as `.github` are valid.
+func validRepository(path string) bool {
+	if len(path) >= 500 || !repositoryPattern.MatchString(path) {
+		return false
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		if name == "." || name == ".." {
+			return false
+		}
+	}
+	return true
+}
+
+// pushedBranch returns the name of the branch that a push moved. It returns "" for tags and for deleted branches.
+func pushedBranch(ref, after string) string {
+	name, ok := strings.CutPrefix(ref, "refs/heads/")
+	if !ok || len(name) > 500 || strings.Trim(after, "0") == "" || strings.ContainsAny(name, "\x00\n\r") {
+		return ""
+	}
+	return name
+}
+
+// createdText returns the digest of a comment's text as it was created. It returns "" if the comment was edited since: the payload
+// then has the text of whoever edited it.
+func createdText(text, created, updated string) string {
+	if text == "" || created != updated {
+		return ""
+	}
+	return forge.TextDigest(text)
+}
+
+// urgent reports whether a comment may contain a command that interrupts a running review. The bot parses the comment and checks
+// the author's rights later.
+func urgent(text string) bool { return urgentPattern.MatchString(text) }
