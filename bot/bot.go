@@ -14,46 +14,13 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
-
-// Place is a repository on a configured forge.
-type Place struct {
-	Forge string // the name that the configuration gives it
-	Repo  forge.Repository
-}
-
-// String is `forge:owner/name`.
-func (p Place) String() string { return p.Forge + ":" + p.Repo.Path }
-
-// Kind of a task.
-type Kind string
-
-// The kinds.
-const (
-	TaskReview  Kind = "review"  // look at a merge request
-	TaskTrunk   Kind = "trunk"   // look at the trunk, and at what promotions wait for
-	TaskComment Kind = "comment" // look at a new comment
-	TaskSweep   Kind = "sweep"   // look at everything
-	TaskGroup   Kind = "group"   // look at a group of a merge queue
-)
-
-// Task says where to look.
-type Task struct {
-	Place   Place
-	Kind    Kind
-	Number  int    // of the merge request
-	Comment int64  // of TaskComment
-	Text    string // digest of that comment when it was created, as a webhook told; "" if nobody did
-	Force   bool   // review again although nothing moved
-	Ref     string // branch that was pushed, of TaskTrunk, "" is the trunk; the group's, of TaskGroup
-
-	Delivery string // id of the webhook, for the log
-}
 
 // Forge is what the bot needs of a forge.
 type Forge interface {
@@ -104,7 +71,7 @@ type ReviewRequest struct {
 
 // Workspaces opens repositories.
 type Workspaces interface {
-	Open(ctx context.Context, p Place) (Workspace, error)
+	Open(ctx context.Context, p hint.Place) (Workspace, error)
 }
 
 // Settings are a repository's.
@@ -128,10 +95,10 @@ type Forges interface {
 type Config struct {
 	Forges     Forges
 	Workspaces Workspaces
-	Settings   func(Place) Settings
-	Again      func(ctx context.Context, t Task) error                      // hands out another task
-	Unpark     func(ctx context.Context, p Place, number int) (int, error)  // hands out again what failed too often for a merge request; nil: nothing does
-	Cancel     func(ctx context.Context, p Place, number int) (bool, error) // takes back a review that waits, and says whether one did; nil: none does
+	Settings   func(hint.Place) Settings
+	Again      func(ctx context.Context, t hint.Hint) error                      // hands out another task
+	Unpark     func(ctx context.Context, p hint.Place, number int) (int, error)  // hands out again what failed too often for a merge request; nil: nothing does
+	Cancel     func(ctx context.Context, p hint.Place, number int) (bool, error) // takes back a review that waits, and says whether one did; nil: none does
 	Clock      func() time.Time
 	Log        *slog.Logger
 	Observe    func(what, result string, took time.Duration) // nil: nobody counts
@@ -156,10 +123,10 @@ func New(c Config) *Bot {
 		c.Observe = func(string, string, time.Duration) {}
 	}
 	if c.Unpark == nil {
-		c.Unpark = func(context.Context, Place, int) (int, error) { return 0, nil }
+		c.Unpark = func(context.Context, hint.Place, int) (int, error) { return 0, nil }
 	}
 	if c.Cancel == nil {
-		c.Cancel = func(context.Context, Place, int) (bool, error) { return false, nil }
+		c.Cancel = func(context.Context, hint.Place, int) (bool, error) { return false, nil }
 	}
 	return &Bot{Config: c, done: map[string]string{}, statuses: &statuses{clock: c.Clock, known: map[string]*commitStatuses{}}}
 }
@@ -185,29 +152,29 @@ func (l *Later) Error() string {
 func (l *Later) Unwrap() error { return l.Err }
 
 // Do does a task.
-func (b *Bot) Do(ctx context.Context, t Task) error {
-	f, ok := b.Forges.Forge(t.Place.Forge)
+func (b *Bot) Do(ctx context.Context, t hint.Hint) error {
+	f, ok := b.Forges.Forge(t.Place.Forge())
 	if !ok {
 		return fmt.Errorf("%s: %w", t.Place, ErrUnknownForge)
 	}
 	began := b.Clock()
 	log := b.Log.With("repository", t.Place.String(), "task", string(t.Kind))
-	if t.Delivery != "" {
-		log = log.With("delivery", t.Delivery)
+	if t.ID != "" {
+		log = log.With("delivery", t.ID)
 	}
 	j := &job{Bot: b, forge: quiet{f, t.Place, b.statuses}, place: t.Place, task: t, settings: b.Settings(t.Place), log: log}
 	defer j.close()
 	var err error
 	switch t.Kind {
-	case TaskReview:
+	case hint.Review:
 		err = j.review(ctx, t.Number)
-	case TaskTrunk:
+	case hint.Trunk:
 		err = j.trunk(ctx)
-	case TaskComment:
+	case hint.Comment:
 		err = j.comment(ctx)
-	case TaskGroup:
+	case hint.Group:
 		err = j.group(ctx)
-	case TaskSweep:
+	case hint.Sweep:
 		err = j.sweep(ctx)
 	default:
 		err = fmt.Errorf("there is no task %q", t.Kind)
@@ -231,8 +198,8 @@ func (b *Bot) Do(ctx context.Context, t Task) error {
 type job struct {
 	*Bot
 	forge    quiet
-	place    Place
-	task     Task
+	place    hint.Place
+	task     hint.Hint
 	settings Settings
 	log      *slog.Logger
 	space    Workspace

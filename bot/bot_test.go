@@ -3,11 +3,13 @@ package bot
 import (
 	"fmt"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // TestRememberedIsBounded: what was seen lately is known, and what is long ago takes no memory for ever.
 func TestRememberedIsBounded(t *testing.T) {
-	j := &job{Bot: New(Config{}), place: Place{Forge: "f"}}
+	j := &job{Bot: New(Config{}), place: hint.NewPlace("f", "")}
 	for i := range 5 * remembered {
 		j.remember("used", "state")
 		j.remember(fmt.Sprint("mr/", i), "state")

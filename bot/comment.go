@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -43,7 +44,7 @@ const fresh = time.Hour
 // author may have.
 func (j *job) commandsAgain(ctx context.Context) error {
 	now := j.Clock()
-	recent, err := j.forge.RecentMergeRequests(ctx, j.place.Repo, now.Add(-fresh))
+	recent, err := j.forge.RecentMergeRequests(ctx, j.place.Repo(), now.Add(-fresh))
 	if err != nil || len(recent) == 0 {
 		return err
 	}
@@ -56,7 +57,7 @@ func (j *job) commandsAgain(ctx context.Context) error {
 		if j.seen(key, state) {
 			continue
 		}
-		all, err := j.forge.Comments(ctx, j.place.Repo, mr.Number)
+		all, err := j.forge.Comments(ctx, j.place.Repo(), mr.Number)
 		if err != nil {
 			return err
 		}
@@ -68,7 +69,7 @@ func (j *job) commandsAgain(ctx context.Context) error {
 			if commands, problems := command.Parse(c.Body); len(commands)+len(problems) == 0 {
 				continue
 			}
-			if err := j.Again(ctx, Task{Place: j.place, Kind: TaskComment, Number: mr.Number, Comment: c.ID}); err != nil {
+			if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Comment, Number: mr.Number, Comment: c.ID}); err != nil {
 				return err
 			}
 		}
@@ -82,7 +83,7 @@ func (j *job) commandsAgain(ctx context.Context) error {
 // comment carries out the commands of a comment: those that are new, by people who may.
 func (j *job) comment(ctx context.Context) error {
 	number := j.task.Number
-	c, err := j.forge.Comment(ctx, j.place.Repo, number, j.task.Comment)
+	c, err := j.forge.Comment(ctx, j.place.Repo(), number, j.task.Comment)
 	if errors.Is(err, forge.ErrNotFound) {
 		return nil
 	}
@@ -100,18 +101,18 @@ func (j *job) comment(ctx context.Context) error {
 	if c.Author.Bot || strings.EqualFold(c.Author.Login, self.Login) {
 		return nil
 	}
-	mr, err := j.forge.MergeRequest(ctx, j.place.Repo, number)
+	mr, err := j.forge.MergeRequest(ctx, j.place.Repo(), number)
 	if err != nil {
 		return err
 	}
-	if done, err := publish.Logged(ctx, j.forge, j.place.Repo, number, c.ID); err != nil || done && !j.task.Force {
+	if done, err := publish.Logged(ctx, j.forge, j.place.Repo(), number, c.ID); err != nil || done && !j.task.Force {
 		return err
 	}
 	if edited(c, j.task.Text) { // by anybody who may write: these need not be the author's words
 		entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}
 		return j.answered(ctx, c, true, entry)
 	}
-	if err := j.forge.React(ctx, j.place.Repo, number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
+	if err := j.forge.React(ctx, j.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
 	entries, refused, err := j.carryOut(ctx, mr, c, commands)
@@ -119,7 +120,7 @@ func (j *job) comment(ctx context.Context) error {
 		return err // it is tried again: what was done already does no harm
 	}
 	for _, p := range problems {
-		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + hint(p.Hint), At: c.Created})
+		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
 	}
 	return j.answered(ctx, c, refused || len(problems) > 0, entries...)
 }
@@ -136,24 +137,24 @@ func edited(c *forge.Comment, text string) bool {
 // answered logs what became of a comment, and marks it.
 func (j *job) answered(ctx context.Context, c *forge.Comment, refused bool, entries ...report.CommandEntry) error {
 	if j.task.Force { // it had failed, and that was logged
-		if err := publish.Forget(ctx, j.forge, j.place.Repo, j.task.Number, c.ID); err != nil {
+		if err := publish.Forget(ctx, j.forge, j.place.Repo(), j.task.Number, c.ID); err != nil {
 			return err
 		}
 	}
-	if err := publish.Log(ctx, j.forge, j.place.Repo, j.task.Number, c.ID, entries...); err != nil {
+	if err := publish.Log(ctx, j.forge, j.place.Repo(), j.task.Number, c.ID, entries...); err != nil {
 		return err
 	}
 	reaction := forge.Rocket
 	if refused {
 		reaction = forge.Confused
 	}
-	if err := j.forge.React(ctx, j.place.Repo, j.task.Number, c.ID, reaction); err != nil && !errors.Is(err, forge.ErrNotFound) {
+	if err := j.forge.React(ctx, j.place.Repo(), j.task.Number, c.ID, reaction); err != nil && !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
 	return nil
 }
 
-func hint(s string) string {
+func suggestion(s string) string {
 	if s == "" {
 		return ""
 	}
@@ -163,9 +164,9 @@ func hint(s string) string {
 // carryOut does the commands in order. A refusal stops none of the others.
 func (j *job) carryOut(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command) (entries []report.CommandEntry, refused bool, err error) {
 	by := Person{User: c.Author, InTeam: func(ctx context.Context, team string) (bool, error) {
-		return j.forge.InTeam(ctx, j.place.Repo, team, c.Author.Login)
+		return j.forge.InTeam(ctx, j.place.Repo(), team, c.Author.Login)
 	}}
-	by.Access, err = j.forge.Access(ctx, j.place.Repo, c.Author.Login)
+	by.Access, err = j.forge.Access(ctx, j.place.Repo(), c.Author.Login)
 	if err != nil && !errors.Is(err, forge.ErrNotFound) {
 		return nil, false, err
 	}
@@ -228,7 +229,7 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	if err != nil {
 		return "", err
 	}
-	return outcome, j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk})
+	return outcome, j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk})
 }
 
 // answer says what was asked for. Nothing of a head that nobody trusts is rendered, nor is anything fetched that it names.
@@ -248,7 +249,7 @@ func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (stri
 
 // reply answers in a comment of its own: one, however often the command is tried because another of the same comment fails.
 func (j *job) reply(ctx context.Context, mr *forge.MergeRequest, o Order, text func() (string, error)) (string, error) {
-	return "answered", publish.Answer(ctx, j.forge, j.place.Repo, mr.Number, "answer/"+o.ID, text)
+	return "answered", publish.Answer(ctx, j.forge, j.place.Repo(), mr.Number, "answer/"+o.ID, text)
 }
 
 // retry begins a new review, and tries again what had failed too often.
@@ -261,7 +262,7 @@ func (j *job) retry(ctx context.Context, mr *forge.MergeRequest) (string, error)
 	if n > 0 {
 		outcome += fmt.Sprintf("; what had failed is tried again: %d", n)
 	}
-	return outcome, j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true})
+	return outcome, j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number, Force: true})
 }
 
 const stoppedBy = "stopped by "
@@ -284,7 +285,7 @@ func (j *job) cancel(ctx context.Context, mr *forge.MergeRequest, o Order) (stri
 
 // stopped says whether somebody stopped the review of the head.
 func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error) {
-	statuses, err := j.forge.Statuses(ctx, j.place.Repo, mr.Head)
+	statuses, err := j.forge.Statuses(ctx, j.place.Repo(), mr.Head)
 	if err != nil {
 		return false, err
 	}
@@ -295,12 +296,12 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error)
 
 // Urgent says whether a comment has a command that waits for no review, by somebody who may write: to cancel one, that of its merge request;
 // to stop something in an environment, any (number 0). It does nothing: the command is carried out by its own task.
-func (b *Bot) Urgent(ctx context.Context, t Task) (urgent bool, number int, err error) {
-	f, ok := b.Forges.Forge(t.Place.Forge)
+func (b *Bot) Urgent(ctx context.Context, t hint.Hint) (urgent bool, number int, err error) {
+	f, ok := b.Forges.Forge(t.Place.Forge())
 	if !ok {
 		return false, 0, nil
 	}
-	c, err := f.Comment(ctx, t.Place.Repo, t.Number, t.Comment)
+	c, err := f.Comment(ctx, t.Place.Repo(), t.Number, t.Comment)
 	if err != nil || edited(c, t.Text) || c.Author.Bot {
 		return false, 0, err
 	}
@@ -317,21 +318,21 @@ func (b *Bot) Urgent(ctx context.Context, t Task) (urgent bool, number int, err 
 	if !urgent {
 		return false, 0, nil
 	}
-	access, err := f.Access(ctx, t.Place.Repo, c.Author.Login)
+	access, err := f.Access(ctx, t.Place.Repo(), c.Author.Login)
 	return access >= forge.AccessWrite, number, err
 }
 
 // Parked tells of a task that failed too often, where whoever waits for it looks: on the merge request's head, or in the log of commands.
-func (b *Bot) Parked(ctx context.Context, t Task, why error) error {
-	f, ok := b.Forges.Forge(t.Place.Forge)
+func (b *Bot) Parked(ctx context.Context, t hint.Hint, why error) error {
+	f, ok := b.Forges.Forge(t.Place.Forge())
 	if !ok || t.Number == 0 {
 		return nil
 	}
 	j := &job{Bot: b, forge: quiet{f, t.Place, b.statuses}, place: t.Place, task: t, settings: b.Settings(t.Place), log: b.Log}
-	if t.Kind == TaskComment {
+	if t.Kind == hint.Comment {
 		return j.parkedComment(ctx, why)
 	}
-	mr, err := f.MergeRequest(ctx, t.Place.Repo, t.Number)
+	mr, err := f.MergeRequest(ctx, t.Place.Repo(), t.Number)
 	if err != nil {
 		return err
 	}
@@ -339,7 +340,7 @@ func (b *Bot) Parked(ctx context.Context, t Task, why error) error {
 }
 
 func (j *job) parkedComment(ctx context.Context, why error) error {
-	c, err := j.forge.Comment(ctx, j.place.Repo, j.task.Number, j.task.Comment)
+	c, err := j.forge.Comment(ctx, j.place.Repo(), j.task.Number, j.task.Comment)
 	if err != nil {
 		return err
 	}
@@ -377,12 +378,12 @@ func (j *job) trust(ctx context.Context, mr *forge.MergeRequest, o Order, at tim
 	if strings.EqualFold(o.By.User.Login, mr.Author.Login) && !mr.Fork {
 		return "", fmt.Errorf("%w: somebody else must trust it", ErrRefused)
 	}
-	again := Task{Place: j.place, Kind: TaskReview, Number: mr.Number, Force: true}
+	again := hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number, Force: true}
 	if ok, _, err := j.trusted(ctx, mr); err != nil || ok {
 		return "it is trusted already", errors.Join(err, j.Again(ctx, again))
 	}
 	// What is trusted is what whoever commented saw: the head that Sluice had seen when they did, and no other.
-	head, since, err := publish.Waiting(ctx, j.forge, j.place.Repo, mr.Number)
+	head, since, err := publish.Waiting(ctx, j.forge, j.place.Repo(), mr.Number)
 	if err != nil {
 		return "", err
 	}
@@ -392,7 +393,7 @@ func (j *job) trust(ctx context.Context, mr *forge.MergeRequest, o Order, at tim
 		}
 		return "", fmt.Errorf("%w: the head %.10s came after the comment, or was not seen before it: look at it, and comment again", ErrRefused, mr.Head)
 	}
-	err = j.forge.SetStatus(ctx, j.place.Repo, mr.Head, forge.Status{Context: trustContext, State: forge.Success, Description: "trusted by " + o.By.User.Login})
+	err = j.forge.SetStatus(ctx, j.place.Repo(), mr.Head, forge.Status{Context: trustContext, State: forge.Success, Description: "trusted by " + o.By.User.Login})
 	if err != nil {
 		return "", err
 	}

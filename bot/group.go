@@ -46,8 +46,8 @@ func (j *job) group(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	review.Repository = j.place.Repo.Path
-	if err := publish.Status(ctx, j.forge, j.place.Repo, review, publish.Options{Context: j.context(), Checks: j.settings.Checks}); err != nil {
+	review.Repository = j.place.Repo().Path
+	if err := publish.Status(ctx, j.forge, j.place.Repo(), review, publish.Options{Context: j.context(), Checks: j.settings.Checks}); err != nil {
 		return err
 	}
 	j.log.Info("reviewed", "group", j.task.Ref, "head", head.Hash.String())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -16,7 +17,7 @@ import (
 
 // review looks at a merge request and brings comment, status and preview to what they should be.
 func (j *job) review(ctx context.Context, number int) error {
-	mr, err := j.forge.MergeRequest(ctx, j.place.Repo, number)
+	mr, err := j.forge.MergeRequest(ctx, j.place.Repo(), number)
 	if errors.Is(err, forge.ErrNotFound) {
 		return nil // gone, or never there: nothing to do
 	}
@@ -105,7 +106,7 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 			return nil
 		}
 		j.remember(key, state)
-		err := j.forge.SetCheck(ctx, j.place.Repo, forge.Check{Name: j.context(), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
+		err := j.forge.SetCheck(ctx, j.place.Repo(), forge.Check{Name: j.context(), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
 		if err == nil {
 			return nil
 		}
@@ -158,12 +159,12 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	if err != nil {
 		return "", err
 	}
-	review.Repository = j.place.Repo.Path
+	review.Repository = j.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 	if preview != nil && preview.Head != "" {
 		review.Links.Full = compareLink(mr.URL, preview)
 	}
-	return publish.Review(ctx, j.forge, j.place.Repo, mr, review, publish.Options{Context: j.context(), URL: mr.URL, Checks: j.settings.Checks})
+	return publish.Review(ctx, j.forge, j.place.Repo(), mr, review, publish.Options{Context: j.context(), URL: mr.URL, Checks: j.settings.Checks})
 }
 
 // compareLink is the forge's own view of the preview: what lies between its two commits.
@@ -204,7 +205,7 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 		return err
 	}
 	if mr.State == forge.Merged {
-		if err := j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk}); err != nil {
+		if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
 			return err
 		}
 	}
@@ -218,14 +219,14 @@ const trustContext = "sluice/trust"
 // waits says that the head waits for trust: in the comment, which remembers since when the head is the merge request's, and as a status.
 func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 	key, state := fmt.Sprintf("mr/%d", mr.Number), "waits "+mr.Head
-	if j.task.Kind == TaskReview && j.seen(key, state) {
+	if j.task.Kind == hint.Review && j.seen(key, state) {
 		return nil
 	}
 	since := j.Clock()
 	if mr.Updated.After(since) { // by the forge's clock, which is also that of comments
 		since = mr.Updated
 	}
-	if err := publish.Waits(ctx, j.forge, j.place.Repo, mr.Number, mr.Head, since); err != nil {
+	if err := publish.Waits(ctx, j.forge, j.place.Repo(), mr.Number, mr.Head, since); err != nil {
 		return err
 	}
 	err := j.say(ctx, mr, forge.Pending, "not rendered: somebody with write access must comment `/sluice trust`")
@@ -237,13 +238,13 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 
 // say writes a state of the head that is no review's.
 func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
-	return publish.Say(ctx, j.forge, j.place.Repo, mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: j.context(), URL: mr.URL, Checks: j.settings.Checks})
+	return publish.Say(ctx, j.forge, j.place.Repo(), mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: j.context(), URL: mr.URL, Checks: j.settings.Checks})
 }
 
 // trusted says whether a merge request may be rendered, and by whose word if its author may not write.
 func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
 	if !mr.Fork {
-		access, err := j.forge.Access(ctx, j.place.Repo, mr.Author.Login)
+		access, err := j.forge.Access(ctx, j.place.Repo(), mr.Author.Login)
 		if err != nil && !errors.Is(err, forge.ErrNotFound) {
 			return false, "", err
 		}
@@ -251,14 +252,14 @@ func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by 
 		if access >= forge.AccessWrite || mr.Author.Bot {
 			return true, "", nil
 		}
-	} else if access, err := j.forge.Access(ctx, j.place.Repo, mr.Author.Login); err == nil && access >= forge.AccessWrite {
+	} else if access, err := j.forge.Access(ctx, j.place.Repo(), mr.Author.Login); err == nil && access >= forge.AccessWrite {
 		return true, mr.Author.Login, nil // theirs, but on another repository: no credentials
 	}
 	self, err := j.forge.Self(ctx)
 	if err != nil {
 		return false, "", err
 	}
-	statuses, err := j.forge.Statuses(ctx, j.place.Repo, mr.Head)
+	statuses, err := j.forge.Statuses(ctx, j.place.Repo(), mr.Head)
 	if err != nil {
 		return false, "", err
 	}

@@ -4,13 +4,15 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // TestBehind: while the forge and Git disagree, each look waits twice as long as the one before, a minute at most; another merge request,
 // or one that was reviewed meanwhile, begins anew.
 func TestBehind(t *testing.T) {
 	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
-	j := &job{Bot: New(Config{Clock: func() time.Time { return now }}), place: Place{Forge: "f"}}
+	j := &job{Bot: New(Config{Clock: func() time.Time { return now }}), place: hint.NewPlace("f", "")}
 	wait := func(number int) time.Duration {
 		t.Helper()
 		later, ok := errors.AsType[*Later](j.behind(number))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -47,7 +48,7 @@ const (
 // quiet is a forge that does not take a status that the commit has already.
 type quiet struct {
 	Forge
-	place    Place
+	place    hint.Place
 	statuses *statuses
 }
 
@@ -169,7 +170,7 @@ func sameWords(have, want string) bool {
 func (j *job) sayHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.Result) error {
 	var failed []error
 	whole := j.context() + "/hydrate" // red if none of it could be hydrated, for a reason that is gone
-	if state := j.forge.state(ctx, j.place.Repo, tip.Hash.String(), whole); state == forge.Failure {
+	if state := j.forge.state(ctx, j.place.Repo(), tip.Hash.String(), whole); state == forge.Failure {
 		failed = append(failed, j.sayOn(ctx, forge.Status{Context: whole, State: forge.Success, Description: "hydrated"}, false, tip.Hash.String()))
 	}
 	for _, e := range r.Environments {
@@ -227,7 +228,7 @@ func wavesState(e *hydrate.EnvironmentStatus) promote.WaveState {
 // does not know it here. With unless, a green one stays as it is.
 func (j *job) sayOn(ctx context.Context, s forge.Status, unless bool, commits ...string) error {
 	var failed []error
-	repo := j.place.Repo
+	repo := j.place.Repo()
 	for i, commit := range commits {
 		if i == 1 { // the others are rendered ones
 			var err error

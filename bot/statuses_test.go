@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // ledger is a forge that keeps statuses as GitHub does: all of them, the newest counting.
@@ -44,7 +45,7 @@ func TestQuietStatuses(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	l := &ledger{list: map[string]forge.Status{}}
 	replica := func() quiet {
-		return quiet{l, Place{}, &statuses{clock: func() time.Time { return now }, known: map[string]*commitStatuses{}}}
+		return quiet{l, hint.Place(""), &statuses{clock: func() time.Time { return now }, known: map[string]*commitStatuses{}}}
 	}
 	a, b := replica(), replica()
 	say := func(q quiet, state forge.StatusState, words string) int {

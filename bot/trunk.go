@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -71,7 +72,7 @@ func (j *job) trunk(ctx context.Context) error {
 // refused says on a commit why nothing of it is hydrated: only a new commit, or another configuration, helps.
 func (j *job) refused(ctx context.Context, c gitstore.Commit, why error) error {
 	j.log.Warn("not hydrated", "commit", c.Hash.String(), "error", why)
-	return j.forge.SetStatus(ctx, j.place.Repo, c.Hash.String(), forge.Status{Context: j.context() + "/hydrate", State: forge.Failure, Description: why.Error()})
+	return j.forge.SetStatus(ctx, j.place.Repo(), c.Hash.String(), forge.Status{Context: j.context() + "/hydrate", State: forge.Failure, Description: why.Error()})
 }
 
 // told is what is worth another try of statuses that could not be written. What the forge refuses for good is logged, and holds up
@@ -157,7 +158,7 @@ func (j *job) brokenFleet(ctx context.Context, tip gitstore.Commit, err error) e
 	if problems.Absent() {
 		return ErrNoFleet
 	}
-	return j.told(ctx, j.forge.SetStatus(ctx, j.place.Repo, tip.Hash.String(), forge.Status{
+	return j.told(ctx, j.forge.SetStatus(ctx, j.place.Repo(), tip.Hash.String(), forge.Status{
 		Context: j.context() + "/hydrate", State: forge.Failure, Description: fmt.Sprintf("%d problems in the fleet: %s", len(problems), problems[0]),
 	}))
 }
@@ -225,7 +226,7 @@ func (j *job) tellJourney(ctx context.Context, c gitstore.Commit, rows []report.
 	if j.seen(key, state) {
 		return nil
 	}
-	merged, err := j.forge.MergeRequestsOf(ctx, j.place.Repo, c.Hash.String())
+	merged, err := j.forge.MergeRequestsOf(ctx, j.place.Repo(), c.Hash.String())
 	if err != nil {
 		return err
 	}
@@ -233,7 +234,7 @@ func (j *job) tellJourney(ctx context.Context, c gitstore.Commit, rows []report.
 		if mr.State != forge.Merged {
 			continue
 		}
-		if err := publish.Journey(ctx, j.forge, j.place.Repo, mr.Number, "", rows); err != nil {
+		if err := publish.Journey(ctx, j.forge, j.place.Repo(), mr.Number, "", rows); err != nil {
 			return fmt.Errorf("journey of merge request %d: %w", mr.Number, err)
 		}
 	}
@@ -309,12 +310,12 @@ func waves(e *hydrate.EnvironmentStatus) string {
 
 // othersAgain has every open merge request on the trunk looked at.
 func (j *job) othersAgain(ctx context.Context, trunk string) error {
-	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo, trunk)
+	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo(), trunk)
 	if err != nil {
 		return err
 	}
 	for _, mr := range open {
-		if err := j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number}); err != nil {
+		if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number}); err != nil {
 			return err
 		}
 	}
@@ -323,16 +324,16 @@ func (j *job) othersAgain(ctx context.Context, trunk string) error {
 
 // sweep has everything looked at: what no webhook told of is found here. A look that fails keeps none of the others from being made.
 func (j *job) sweep(ctx context.Context) error {
-	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo, "")
+	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo(), "")
 	if err != nil {
 		return err
 	}
 	for _, mr := range open {
-		if err := j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: mr.Number}); err != nil {
+		if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number}); err != nil {
 			return err
 		}
 	}
-	if err := j.Again(ctx, Task{Place: j.place, Kind: TaskTrunk}); err != nil {
+	if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
 		return err
 	}
 	err = j.previewsAgain(ctx, open)
@@ -359,7 +360,7 @@ func (j *job) previewsAgain(ctx context.Context, open []*forge.MergeRequest) err
 		if err != nil || number <= 0 || slices.ContainsFunc(open, func(mr *forge.MergeRequest) bool { return mr.Number == number }) {
 			continue
 		}
-		if err := j.Again(ctx, Task{Place: j.place, Kind: TaskReview, Number: number, Force: true}); err != nil {
+		if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: number, Force: true}); err != nil {
 			return err
 		}
 	}

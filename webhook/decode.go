@@ -1,6 +1,10 @@
 package webhook
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
+)
 
 // source is a payload that names its repository.
 type source interface{ repository() string }
@@ -10,11 +14,11 @@ type source interface{ repository() string }
 func decode[P any, S interface {
 	*P
 	source
-}](event string, body []byte, hints func(S) ([]Hint, error),
-) ([]Hint, error) {
+}](event string, body []byte, hints func(S) ([]hint.Hint, error),
+) ([]hint.Hint, error) {
 	p := S(new(P))
 	err := unmarshal(body, p)
-	var out []Hint
+	var out []hint.Hint
 	if err == nil {
 		if out, err = hints(p); err == nil && len(out) == 0 {
 			return nil, nil
@@ -28,7 +32,7 @@ func decode[P any, S interface {
 		return nil, &payloadError{event: event, repository: repository, err: err}
 	}
 	for i := range out {
-		out[i].Repository = repository
+		out[i].Place = hint.NewPlace("", repository)
 	}
 	return out, nil
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // github verifies and decodes https://docs.github.com/webhooks/webhook-events-and-payloads.
@@ -50,10 +52,10 @@ type githubSource struct {
 
 func (s *githubSource) repository() string { return s.Repository.FullName }
 
-func (github) decode(event string, body []byte) ([]Hint, error) {
+func (github) decode(event string, body []byte) ([]hint.Hint, error) {
 	switch event {
 	case "installation", "installation_repositories": // the repositories that the App may write to have changed
-		return []Hint{{Kind: Sweep}}, nil
+		return []hint.Hint{{Kind: hint.Sweep}}, nil
 	case "push":
 		return decode(event, body, githubPush)
 	case "pull_request":
@@ -74,12 +76,12 @@ type githubPushEvent struct {
 	After string `json:"after"`
 }
 
-func githubPush(p *githubPushEvent) ([]Hint, error) {
+func githubPush(p *githubPushEvent) ([]hint.Hint, error) {
 	if p.Ref == "" {
 		return nil, errors.New("it has no ref")
 	}
 	if name := pushedBranch(p.Ref, p.After); name != "" {
-		return []Hint{{Kind: Trunk, Ref: name}}, nil
+		return []hint.Hint{{Kind: hint.Trunk, Ref: name}}, nil
 	}
 	return nil, nil
 }
@@ -91,11 +93,11 @@ type githubPullRequestEvent struct {
 	} `json:"pull_request"`
 }
 
-func githubPullRequest(p *githubPullRequestEvent) ([]Hint, error) {
+func githubPullRequest(p *githubPullRequestEvent) ([]hint.Hint, error) {
 	if p.PullRequest.Number <= 0 {
 		return nil, errors.New("it has no pull_request.number")
 	}
-	return []Hint{{Kind: Review, Number: p.PullRequest.Number}}, nil
+	return []hint.Hint{{Kind: hint.Review, Number: p.PullRequest.Number}}, nil
 }
 
 type githubCommentEvent struct {
@@ -113,7 +115,7 @@ type githubCommentEvent struct {
 	} `json:"comment"`
 }
 
-func githubComment(p *githubCommentEvent) ([]Hint, error) {
+func githubComment(p *githubCommentEvent) ([]hint.Hint, error) {
 	if p.Action != "created" || len(p.Issue.PullRequest) == 0 || bytes.Equal(p.Issue.PullRequest, []byte("null")) {
 		return nil, nil
 	}
@@ -121,7 +123,7 @@ func githubComment(p *githubCommentEvent) ([]Hint, error) {
 		return nil, errors.New("it has no issue.number or no comment.id")
 	}
 	c := p.Comment
-	return []Hint{{Kind: Comment, Number: p.Issue.Number, Comment: c.ID, Text: createdText(c.Body, c.Created, c.Updated), Urgent: urgent(c.Body)}}, nil
+	return []hint.Hint{{Kind: hint.Comment, Number: p.Issue.Number, Comment: c.ID, Text: createdText(c.Body, c.Created, c.Updated), Urgent: urgent(c.Body)}}, nil
 }
 
 type githubMergeGroupEvent struct {
@@ -132,12 +134,12 @@ type githubMergeGroupEvent struct {
 	} `json:"merge_group"`
 }
 
-func githubMergeGroup(p *githubMergeGroupEvent) ([]Hint, error) {
+func githubMergeGroup(p *githubMergeGroupEvent) ([]hint.Hint, error) {
 	if p.Action != "checks_requested" {
 		return nil, nil
 	}
 	if number, name := mergeGroup(p.MergeGroup.HeadRef); name != "" {
-		return []Hint{{Kind: Group, Number: number, Ref: name}}, nil
+		return []hint.Hint{{Kind: hint.Group, Number: number, Ref: name}}, nil
 	}
 	return nil, errors.New("merge_group.head_ref is not the branch of a merge queue")
 }
@@ -175,18 +177,18 @@ type githubCheck struct {
 const maxRerun = 100
 
 // githubRerun decodes a click on "Re-run". GitHub lists no pull requests for a check of a fork or of a branch.
-func githubRerun(p *githubRerunEvent) ([]Hint, error) {
+func githubRerun(p *githubRerunEvent) ([]hint.Hint, error) {
 	if p.Action != "rerequested" {
 		return nil, nil
 	}
-	var out []Hint
+	var out []hint.Hint
 	for _, pr := range append(p.CheckRun.PullRequests, p.CheckSuite.PullRequests...) {
 		if pr.Number > 0 && len(out) < maxRerun {
-			out = append(out, Hint{Kind: Review, Number: pr.Number, Force: true})
+			out = append(out, hint.Hint{Kind: hint.Review, Number: pr.Number, Force: true})
 		}
 	}
 	if len(out) == 0 {
-		return []Hint{{Kind: Sweep, Force: true}}, nil
+		return []hint.Hint{{Kind: hint.Sweep, Force: true}}, nil
 	}
 	return out, nil
 }

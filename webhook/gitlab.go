@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // gitlab verifies and decodes https://docs.gitlab.com/user/project/integrations/webhook_events/: the hooks of projects, of groups and of
@@ -97,7 +99,7 @@ type gitlabSource struct {
 
 func (s *gitlabSource) repository() string { return s.Project.Path }
 
-func (gitlab) decode(event string, body []byte) ([]Hint, error) {
+func (gitlab) decode(event string, body []byte) ([]hint.Hint, error) {
 	kind := map[string]string{"Push Hook": "push", "Merge Request Hook": "merge_request", "Note Hook": "note", "Pipeline Hook": "pipeline"}[event]
 	if event == "System Hook" {
 		var err error
@@ -135,12 +137,12 @@ type gitlabPushEvent struct {
 	After string `json:"after"`
 }
 
-func gitlabPush(p *gitlabPushEvent) ([]Hint, error) {
+func gitlabPush(p *gitlabPushEvent) ([]hint.Hint, error) {
 	if p.Ref == "" {
 		return nil, errors.New("it has no ref")
 	}
 	if name := pushedBranch(p.Ref, p.After); name != "" {
-		return []Hint{{Kind: Trunk, Ref: name}}, nil
+		return []hint.Hint{{Kind: hint.Trunk, Ref: name}}, nil
 	}
 	return nil, nil
 }
@@ -152,11 +154,11 @@ type gitlabMergeRequestEvent struct {
 	} `json:"object_attributes"`
 }
 
-func gitlabMergeRequest(p *gitlabMergeRequestEvent) ([]Hint, error) {
+func gitlabMergeRequest(p *gitlabMergeRequestEvent) ([]hint.Hint, error) {
 	if p.ObjectAttributes.IID <= 0 {
 		return nil, errors.New("it has no object_attributes.iid")
 	}
-	return []Hint{{Kind: Review, Number: p.ObjectAttributes.IID}}, nil
+	return []hint.Hint{{Kind: hint.Review, Number: p.ObjectAttributes.IID}}, nil
 }
 
 type gitlabNoteEvent struct {
@@ -175,7 +177,7 @@ type gitlabNoteEvent struct {
 	} `json:"merge_request"`
 }
 
-func gitlabNote(p *gitlabNoteEvent) ([]Hint, error) {
+func gitlabNote(p *gitlabNoteEvent) ([]hint.Hint, error) {
 	a := p.ObjectAttributes
 	if a.NoteableType == "" {
 		return nil, errors.New("it has no object_attributes.noteable_type")
@@ -186,7 +188,7 @@ func gitlabNote(p *gitlabNoteEvent) ([]Hint, error) {
 	if p.MergeRequest.IID <= 0 || a.ID <= 0 {
 		return nil, errors.New("it has no merge_request.iid or no object_attributes.id")
 	}
-	return []Hint{{Kind: Comment, Number: p.MergeRequest.IID, Comment: a.ID, Text: createdText(a.Note, a.Created, a.Updated), Urgent: urgent(a.Note)}}, nil
+	return []hint.Hint{{Kind: hint.Comment, Number: p.MergeRequest.IID, Comment: a.ID, Text: createdText(a.Note, a.Created, a.Updated), Urgent: urgent(a.Note)}}, nil
 }
 
 type gitlabPipelineEvent struct {
@@ -197,9 +199,9 @@ type gitlabPipelineEvent struct {
 }
 
 // gitlabPipeline decodes the end or progress of a merge request's pipeline: gates may wait for its statuses.
-func gitlabPipeline(p *gitlabPipelineEvent) ([]Hint, error) {
+func gitlabPipeline(p *gitlabPipelineEvent) ([]hint.Hint, error) {
 	if p.MergeRequest.IID <= 0 {
 		return nil, nil
 	}
-	return []Hint{{Kind: Trunk}}, nil
+	return []hint.Hint{{Kind: hint.Trunk}}, nil
 }

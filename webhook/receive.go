@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/gin-gonic/gin"
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // endpoint handles the webhooks of one forge.
@@ -106,7 +107,7 @@ func (e *endpoint) take(ctx context.Context, id, event string, body []byte) (cod
 	if wrong, ok := errors.AsType[*payloadError](err); ok {
 		e.Log.Warn("cannot decode the payload of a verified webhook, so the repository is swept",
 			"forge", e.Forge, "delivery", id, "repository", wrong.repository, "error", err)
-		hints, accepted = []Hint{{Kind: Sweep, Repository: wrong.repository}}, "swept"
+		hints, accepted = []hint.Hint{{Kind: hint.Sweep, Place: hint.NewPlace("", wrong.repository)}}, "swept"
 	}
 	if len(hints) == 0 {
 		return http.StatusOK, "ignored", len(body)
@@ -120,7 +121,7 @@ func (e *endpoint) take(ctx context.Context, id, event string, body []byte) (cod
 // put stores the hints of a delivery, unless the delivery is known. The result is "" if it stored them. It records the delivery after the
 // hints: a crash in between duplicates a hint and never loses one. It records the id and the digest of the body, so that a replay under
 // another id is known too.
-func (e *endpoint) put(ctx context.Context, id string, body []byte, hints []Hint) (code int, result string) {
+func (e *endpoint) put(ctx context.Context, id string, body []byte, hints []hint.Hint) (code int, result string) {
 	sum := sha256.Sum256(append([]byte(e.Forge+"\x00"), body...))
 	names := []string{e.Forge + " body " + hex.EncodeToString(sum[:])}
 	if id != "" {
@@ -136,7 +137,7 @@ func (e *endpoint) put(ctx context.Context, id string, body []byte, hints []Hint
 		}
 	}
 	for _, h := range hints {
-		h.Forge, h.ID, h.At = e.Forge, id, e.Clock()
+		h.Place, h.ID, h.At = hint.NewPlace(e.Forge, h.Place.Repo().Path), id, e.Clock()
 		if err := e.Sink.Put(ctx, h); err != nil {
 			return e.unavailable(err)
 		}

@@ -19,18 +19,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-)
-
-// Kind is the kind of a hint.
-type Kind string
-
-// The kinds.
-const (
-	Review  Kind = "review"  // a merge request changed
-	Trunk   Kind = "trunk"   // a branch or a commit status changed
-	Comment Kind = "comment" // a merge request has a new comment
-	Sweep   Kind = "sweep"   // anything of a repository may have changed
-	Group   Kind = "group"   // a merge queue wants a group checked
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // Events returns the names of the events that Sluice uses, as X-GitHub-Event and X-Gitlab-Event have them. GitHub sends the events of
@@ -42,25 +31,10 @@ func Events(kind string) []string {
 	}[kind]
 }
 
-// Hint says what may have changed.
-type Hint struct {
-	Forge      string // name of the endpoint's forge
-	Repository string // full path; "" for a Sweep of all repositories of the forge
-	Kind       Kind
-	Number     int    // of the merge request
-	Comment    int64  // id of the comment, for kind Comment
-	Text       string // digest of the comment as it was created; "" if it was edited before the forge sent the event
-	Urgent     bool   // the comment may contain a command that interrupts a review
-	Ref        string // branch that was pushed, or branch of the merge queue's group
-	Force      bool   // work on it even if nothing changed: a person clicked "Re-run"
-	ID         string // of the delivery
-	At         time.Time
-}
-
 // Sink stores hints. Implementations are safe for concurrent use.
 type Sink interface {
 	// Put returns when the hint is on disk.
-	Put(ctx context.Context, h Hint) error
+	Put(ctx context.Context, h hint.Hint) error
 	// Known reports whether Note recorded a delivery.
 	Known(ctx context.Context, id string) (bool, error)
 	// Note records a delivery.
@@ -180,5 +154,5 @@ type decoder interface {
 	verify(e *Endpoint, h http.Header, body []byte, now time.Time, tolerance time.Duration) error
 	// decode returns the hints of a verified event: none if Sluice does not use the event, and a *payloadError if the payload does
 	// not have the documented shape.
-	decode(event string, body []byte) ([]Hint, error)
+	decode(event string, body []byte) ([]hint.Hint, error)
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/webhook"
 )
 
@@ -34,13 +35,13 @@ const (
 // sink keeps hints in memory.
 type sink struct {
 	mu    sync.Mutex
-	hints []webhook.Hint
+	hints []hint.Hint
 	notes map[string]bool
 	fail  error
 	slow  time.Duration
 }
 
-func (s *sink) Put(ctx context.Context, h webhook.Hint) error {
+func (s *sink) Put(ctx context.Context, h hint.Hint) error {
 	select {
 	case <-time.After(s.slow):
 	case <-ctx.Done():
@@ -76,7 +77,7 @@ func (s *sink) got() []string {
 	defer s.mu.Unlock()
 	var out []string
 	for _, h := range s.hints {
-		out = append(out, fmt.Sprintf("%s %s %s #%d c%d %s %t", h.Forge, h.Kind, h.Repository, h.Number, h.Comment, h.Ref, h.Force))
+		out = append(out, fmt.Sprintf("%s %s %s #%d c%d %s %t", h.Place.Forge(), h.Kind, h.Place.Repo().Path, h.Number, h.Comment, h.Ref, h.Force))
 	}
 	return out
 }
@@ -332,9 +333,9 @@ func FuzzHandler(f *testing.F) {
 		if code := send(h, r); code >= 500 {
 			t.Fatalf("%q %q: %d", event, body, code)
 		}
-		for _, hint := range s.hints {
-			if strings.Contains(hint.Repository, "..") && strings.Contains(hint.Repository, "/../") || strings.ContainsAny(hint.Ref, "\n\x00") {
-				t.Fatalf("%+v", hint)
+		for _, one := range s.hints {
+			if path := one.Place.Repo().Path; strings.Contains(path, "..") && strings.Contains(path, "/../") || strings.ContainsAny(one.Ref, "\n\x00") {
+				t.Fatalf("%+v", one)
 			}
 		}
 	})

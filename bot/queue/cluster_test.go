@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // TestNodeLost kills one of three nodes, the leader of the hints' stream, while two replicas put and work, and a Fan runs.
@@ -20,8 +22,8 @@ func TestNodeLost(t *testing.T) {
 	const places, numbers = 6, 5
 	var mu sync.Mutex
 	latest, commands := map[string]int{}, map[string]bool{} // done, by key
-	busy := map[string]int{}
-	epochs := map[string]uint64{}
+	busy := map[hint.Place]int{}
+	epochs := map[hint.Place]uint64{}
 	for _, q := range []*Queue{one, two} {
 		running(t, q, 4, func(ctx context.Context, h Hint) error {
 			epoch, _ := Epoch(ctx)
@@ -39,7 +41,7 @@ func TestNodeLost(t *testing.T) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if h.Kind == KindComment {
+			if h.Kind == hint.Comment {
 				commands[h.ID] = true
 				return nil
 			}
@@ -65,7 +67,7 @@ func TestNodeLost(t *testing.T) {
 		writers.Go(func() {
 			for v := 1; time.Now().Before(until); v++ {
 				h := review("o/"+strconv.Itoa(p), v%numbers, strconv.Itoa(v))
-				c := Hint{Place: h.Place, Kind: KindComment, Number: 1, ID: fmt.Sprintf("%d-%d", p, v)}
+				c := Hint{Place: h.Place, Kind: hint.Comment, Number: 1, ID: fmt.Sprintf("%d-%d", p, v)}
 				okHint, okCommand := q.Put(t.Context(), h) == nil, q.Put(t.Context(), c) == nil
 				acks.Lock()
 				if okHint {

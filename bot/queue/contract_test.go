@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 func TestEmbedded(t *testing.T) { contract(t, embedded()) }
@@ -97,11 +99,11 @@ func testCommands(t *testing.T, o opener) {
 	q := o.open(t, nil)
 	var want []int64
 	for i := range int64(5) {
-		h := Hint{Place: "gitlab:g/p", Kind: KindComment, Number: 3, Comment: i + 1, ID: fmt.Sprint(i)}
+		h := Hint{Place: "gitlab:g/p", Kind: hint.Comment, Number: 3, Comment: i + 1, ID: fmt.Sprint(i)}
 		put(t, q, h, h) // the second is the same delivery
 		want = append(want, i+1)
 	}
-	put(t, q, Hint{Place: "gitlab:g/p", Kind: KindComment, Number: 3}, Hint{Place: "gitlab:g/p", Kind: KindComment, Number: 3})
+	put(t, q, Hint{Place: "gitlab:g/p", Kind: hint.Comment, Number: 3}, Hint{Place: "gitlab:g/p", Kind: hint.Comment, Number: 3})
 	want = append(want, 0, 0)
 	var mu sync.Mutex
 	var got []int64
@@ -211,7 +213,7 @@ func testOnePerPlace(t *testing.T, o opener) {
 	replicas := []*Queue{q, o.twin(t, q, "two")}
 	const places, numbers = 4, 6
 	var mu sync.Mutex
-	busy, workedBy := map[string]int{}, map[string]int{}
+	busy, workedBy := map[hint.Place]int{}, map[string]int{}
 	most, total, finished := 0, 0, map[string]int{}
 	for _, r := range replicas {
 		running(t, r, 2, func(_ context.Context, h Hint) error {
@@ -261,7 +263,7 @@ func testFair(t *testing.T, o opener) {
 	running(t, q, 1, func(_ context.Context, h Hint) error {
 		mu.Lock()
 		defer mu.Unlock()
-		order = append(order, h.Place)
+		order = append(order, h.Place.String())
 		if len(order) == 1 {
 			time.Sleep(200 * time.Millisecond) // until all are known
 		}
@@ -367,7 +369,7 @@ func testLeaseLost(t *testing.T, o opener) {
 		if turns > 1 {
 			return nil
 		}
-		place <- digest(h.Place)
+		place <- digest(string(h.Place))
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return ctx.Err()
@@ -465,8 +467,8 @@ func testDrain(t *testing.T, o opener) {
 func testCommandsFirst(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
-	put(t, q, review("a/a", 1, ""), review("a/a", 2, ""), Hint{Place: "github:a/a", Kind: "trunk"}, Hint{Place: "github:a/a", Kind: KindComment, Number: 2, Comment: 5})
-	put(t, q, Hint{Place: "github:a/a", Kind: KindComment, Number: 1, Comment: 6})
+	put(t, q, review("a/a", 1, ""), review("a/a", 2, ""), Hint{Place: "github:a/a", Kind: "trunk"}, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 2, Comment: 5})
+	put(t, q, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 1, Comment: 6})
 	var mu sync.Mutex
 	var got []string
 	started := make(chan struct{})
@@ -504,9 +506,9 @@ func testInterrupt(t *testing.T, o opener) {
 	running(t, q, 2, func(ctx context.Context, h Hint) error {
 		mu.Lock()
 		got = append(got, fmt.Sprint(h.Kind, h.Number))
-		hang := wait && h.Kind == KindReview
+		hang := wait && h.Kind == hint.Review
 		mu.Unlock()
-		if h.Kind == KindComment && h.Comment == 2 {
+		if h.Kind == hint.Comment && h.Comment == 2 {
 			dropped, err := other.Drop(ctx, review("a/a", h.Number, ""))
 			if err == nil && !dropped {
 				err = errors.New("there was nothing to take back")
@@ -524,7 +526,7 @@ func testInterrupt(t *testing.T, o opener) {
 	interrupt := func(comment int64) {
 		t.Helper()
 		<-begun
-		put(t, q, Hint{Place: "github:a/a", Kind: KindComment, Number: 1, Comment: comment})
+		put(t, q, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 1, Comment: comment})
 		for _, number := range []int{9, 1} { // the first is another one's
 			if err := other.Interrupt("github:a/a", number); err != nil {
 				t.Fatal(err)

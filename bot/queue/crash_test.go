@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // childMain is the life of a process that will be killed: it puts hints, works on hints, and says so on its output.
@@ -38,7 +40,7 @@ func childMain(dir string) {
 		say("fail", err)
 	}()
 	for i := 0; ; i++ {
-		h := Hint{Place: "github:a/" + strconv.Itoa(i%20), Kind: KindComment, Number: 1, ID: os.Getenv("QUEUE_TEST_ROUND") + "-" + strconv.Itoa(i)}
+		h := Hint{Place: hint.NewPlace("github", "a/"+strconv.Itoa(i%20)), Kind: hint.Comment, Number: 1, ID: os.Getenv("QUEUE_TEST_ROUND") + "-" + strconv.Itoa(i)}
 		if err := q.Put(context.Background(), h); err != nil {
 			say("fail", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 func TestMain(m *testing.M) {
@@ -214,5 +215,5 @@ func receive[T any](t *testing.T, what string, c <-chan T) T {
 }
 
 func review(place string, number int, ref string) Hint {
-	return Hint{Place: "github:" + place, Kind: KindReview, Number: number, Ref: ref}
+	return Hint{Place: hint.NewPlace("github", place), Kind: hint.Review, Number: number, Ref: ref}
 }

@@ -7,68 +7,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// The kinds that the queue treats in their own way. Any other lower-case word is a kind too.
-const (
-	KindReview  = "review"  // a newer one cancels the running one of the same number
-	KindComment = "comment" // a command: never coalesced
-)
-
-// Hint says what may have changed. The worker reads what is true now from the forge and from Git.
-type Hint struct {
-	Place   string    `json:"place"` // forge:owner/name
-	Kind    string    `json:"kind"`
-	Number  int       `json:"number,omitempty"` // of the merge request
-	Comment int64     `json:"comment,omitempty"`
-	Text    string    `json:"text,omitempty"` // digest of the comment when it was created
-	Ref     string    `json:"ref,omitempty"`
-	Force   bool      `json:"force,omitempty"` // do it even if it was done; not lost when a newer hint without it comes
-	ID      string    `json:"id,omitempty"`    // of the delivery
-	At      time.Time `json:"at"`
-}
-
-// Key is what coalesces: place, kind and number, and for a command the comment and delivery too.
-func (h Hint) Key() string {
-	key := h.Place + "\n" + h.Kind + "\n" + strconv.Itoa(h.Number)
-	if h.Kind == KindComment {
-		key += "\n" + strconv.FormatInt(h.Comment, 10) + "\n" + h.ID
-	}
-	return key
-}
-
-// Check says whether the hint can be put.
-func (h Hint) Check() error {
-	switch {
-	case h.Place == "" || len(h.Place) > 512:
-		return fmt.Errorf("a hint's place has %d bytes, not 1 to 512: %w", len(h.Place), ErrInvalid)
-	case strings.ContainsAny(h.Place, "\n\r\x00"):
-		return fmt.Errorf("a hint's place %q has a control character: %w", h.Place, ErrInvalid)
-	case !kindPattern().MatchString(h.Kind):
-		return fmt.Errorf("a hint's kind %.40q is not a lower-case word of at most 32 letters: %w", h.Kind, ErrInvalid)
-	case h.Number < 0 || h.Comment < 0:
-		return fmt.Errorf("a hint's number %d or comment %d is negative: %w", h.Number, h.Comment, ErrInvalid)
-	case len(h.Ref) > 1024 || len(h.ID) > 256 || len(h.Text) > 256:
-		return fmt.Errorf("a hint's ref has %d bytes (at most 1024), its id %d and its text's digest %d (at most 256): %w", len(h.Ref), len(h.ID), len(h.Text), ErrInvalid)
-	}
-	return nil
-}
-
-func kindPattern() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z_-]{0,31}$`) }
+// Hint is the message that the queue stores.
+type Hint = hint.Hint
 
 // subject is where the hint is stored, below the prefix of hints. Forced hints have their own, so that a newer one without
 // force does not replace them; both are worked on as one.
-func (h Hint) subject() string {
-	s := digest(h.Place) + "." + h.Kind + "." + strconv.Itoa(h.Number)
-	if h.Kind == KindComment {
+func subject(h Hint) string {
+	s := digest(string(h.Place)) + "." + string(h.Kind) + "." + strconv.Itoa(h.Number)
+	if h.Kind == hint.Comment {
 		return s + "." + digest(h.Key())
 	}
 	if h.Force {
@@ -86,7 +42,7 @@ func (q *Queue) Put(ctx context.Context, h Hint) error {
 	if h.At.IsZero() {
 		h.At = q.cfg.Clock()
 	}
-	if h.Kind == KindComment && h.ID == "" && h.Comment == 0 {
+	if h.Kind == hint.Comment && h.ID == "" && h.Comment == 0 {
 		h.ID = nuid.Next() // nothing tells it apart from another command
 	}
 	data, err := json.Marshal(h)
@@ -96,7 +52,7 @@ func (q *Queue) Put(ctx context.Context, h Hint) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		_, err := q.hints.set(ctx, h.subject(), data)
+		_, err := q.hints.set(ctx, subject(h), data)
 		if err == nil {
 			return nil
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 func testFull(t *testing.T, o opener) {
@@ -55,12 +57,12 @@ func testCountedDeaths(t *testing.T, o opener) {
 	q := o.open(t, func(c *Config) { c.Crashes = 3; c.OnPark = func(_ Hint, err error) { parked <- err } })
 	h := review("a/a", 1, "")
 	put(t, q, h)
-	m, err := q.hints.stream.GetLastMsgForSubject(t.Context(), q.hints.prefix+h.subject())
+	m, err := q.hints.stream.GetLastMsgForSubject(t.Context(), q.hints.prefix+subject(h))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 { // workers that begin and are never heard of again
-		dead := &task{q: q, hint: h, loaded: map[string]uint64{h.subject(): m.Sequence}}
+		dead := &task{q: q, hint: h, loaded: map[string]uint64{subject(h): m.Sequence}}
 		if _, err := dead.begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +76,7 @@ func testCountedDeaths(t *testing.T, o opener) {
 
 func TestRefused(t *testing.T) {
 	for name, h := range map[string]Hint{
-		"no place": {Kind: "push"}, "long place": {Place: strings.Repeat("x", 513), Kind: "push"},
+		"no place": {Kind: "push"}, "long place": {Place: hint.Place(strings.Repeat("x", 513)), Kind: "push"},
 		"control character": {Place: "a\nb", Kind: "push"}, "kind with a dot": {Place: "a", Kind: "a.b"},
 		"kind with a wildcard": {Place: "a", Kind: ">"}, "no kind": {Place: "a"},
 		"negative": {Place: "a", Kind: "push", Number: -1}, "long ref": {Place: "a", Kind: "push", Ref: strings.Repeat("x", 1025)},

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // index is what one replica knows of the pending hints: places in a ring, in each place items in the order in which they
@@ -91,7 +93,7 @@ func (x *index) add(subject string, sequence uint64, at time.Time) error {
 
 // supersede cancels a review if there is a newer message than those that it read. The caller holds the lock.
 func (r *run) supersede() {
-	if r.item.kind != KindReview || r.loaded == nil {
+	if r.item.kind != string(hint.Review) || r.loaded == nil {
 		return
 	}
 	for subject, sequence := range r.item.messages {
@@ -107,10 +109,10 @@ func (x *index) interrupt(placeDigest string, number int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.places[placeDigest]
-	if p == nil || p.running == nil || p.running.item.kind != KindReview {
+	if p == nil || p.running == nil || p.running.item.kind != string(hint.Review) {
 		return
 	}
-	if number == 0 || p.running.item.key == placeDigest+"."+KindReview+"."+strconv.Itoa(number) {
+	if number == 0 || p.running.item.key == placeDigest+"."+string(hint.Review)+"."+strconv.Itoa(number) {
 		p.running.cancel(ErrInterrupted)
 	}
 }
@@ -189,7 +191,7 @@ func (p *place) ready(now time.Time) (*item, time.Time) {
 			at = p.notBefore
 		}
 		if !at.After(now) {
-			if it.kind == KindComment {
+			if it.kind == string(hint.Comment) {
 				return it, time.Time{}
 			}
 			if first == nil {

@@ -43,6 +43,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // Errors, and causes of a cancelled work context.
@@ -58,7 +60,7 @@ var (
 	// ErrFull says that the queue's size limit is reached.
 	ErrFull = errors.New("the queue is full: raise its size limit, or see in the metrics what is parked or stuck")
 	// ErrInvalid says that a hint or a setting cannot be used.
-	ErrInvalid = errors.New("not valid")
+	ErrInvalid = hint.ErrInvalid
 	// ErrNotParked says that no such hint is parked.
 	ErrNotParked = errors.New("no such hint is parked")
 )

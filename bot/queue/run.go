@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 const (
@@ -127,8 +128,8 @@ type interruptNote struct {
 
 // Interrupt cancels a running review of a place on whichever replica it runs, with ErrInterrupted: its hint stays. Number 0 means any
 // review. It saves a command the wait and nothing depends on it: a note may be lost.
-func (q *Queue) Interrupt(place string, number int) error {
-	note, err := json.Marshal(interruptNote{Place: digest(place), Number: number})
+func (q *Queue) Interrupt(place hint.Place, number int) error {
+	note, err := json.Marshal(interruptNote{Place: digest(string(place)), Number: number})
 	if err != nil {
 		return fmt.Errorf("encode a note: %w", err)
 	}
@@ -143,7 +144,7 @@ func (q *Queue) Drop(ctx context.Context, h Hint) (bool, error) {
 	found := false
 	for _, force := range []bool{false, true} {
 		h.Force = force
-		_, revision, ok, err := q.hints.get(ctx, h.subject())
+		_, revision, ok, err := q.hints.get(ctx, subject(h))
 		if err != nil {
 			return found, fmt.Errorf("look for a hint of %s: %w", h.Place, err)
 		}
@@ -154,7 +155,7 @@ func (q *Queue) Drop(ctx context.Context, h Hint) (bool, error) {
 		if err := q.hints.drop(ctx, revision); err != nil {
 			return found, fmt.Errorf("take back a hint of %s: %w", h.Place, err)
 		}
-		if err := q.tellDone(map[string]uint64{h.subject(): revision}); err != nil {
+		if err := q.tellDone(map[string]uint64{subject(h): revision}); err != nil {
 			return found, err
 		}
 	}

@@ -6,8 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot"
-	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // TestMirrorsMakeRoom: the one that was not used for the longest time goes first, one in use never, and those of an earlier process count.
@@ -17,8 +16,8 @@ func TestMirrorsMakeRoom(t *testing.T) {
 		return &mirrors{dir: dir, most: 250, busy: map[string]int{}, bad: map[string]bool{}}
 	}
 	m, start := fresh(), time.Unix(1_700_000_000, 0)
-	place := func(name string) bot.Place {
-		return bot.Place{Forge: "f", Repo: forge.Repository{Path: "acme/" + name}}
+	place := func(name string) hint.Place {
+		return hint.NewPlace("f", "acme/"+name)
 	}
 	use := func(name string, minute int, bytes int) func() {
 		folder, release, err := m.take(place(name), start.Add(time.Duration(minute)*time.Minute))

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -20,8 +21,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.26.0"
 	oteltrace "go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
-
-	"github.com/sluice-gitops/sluice/bot/queue"
 )
 
 // metrics counts what a service does. Labels are names of forges, kinds and results: never of repositories, which are too many.
@@ -141,9 +140,9 @@ func (c *queueCollector) Collect(out chan<- prometheus.Metric) {
 }
 
 // span traces a task.
-func (m *metrics) span(ctx context.Context, name string, h queue.Hint) (context.Context, func(error)) {
+func (m *metrics) span(ctx context.Context, name string, h hint.Hint) (context.Context, func(error)) {
 	ctx, span := m.tracer.Start(ctx, name, oteltrace.WithAttributes(
-		attribute.String("sluice.repository", h.Place), attribute.Int("sluice.merge_request", h.Number), attribute.String("sluice.delivery", h.ID)))
+		attribute.String("sluice.repository", h.Place.String()), attribute.Int("sluice.merge_request", h.Number), attribute.String("sluice.delivery", h.ID)))
 	return ctx, func(err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, "failed")

@@ -35,7 +35,7 @@ func (w *workspace) trunk(ctx context.Context) (gitstore.Hash, error) {
 func (w *workspace) Output(ctx context.Context) (forge.Repository, error) {
 	tree, err := w.trunk(ctx)
 	if err != nil {
-		return w.place.Repo, err
+		return w.place.Repo(), err
 	}
 	return w.outputOf(ctx, tree)
 }
@@ -45,12 +45,12 @@ func (w *workspace) Output(ctx context.Context) (forge.Repository, error) {
 func (w *workspace) outputOf(ctx context.Context, tree gitstore.Hash) (forge.Repository, error) {
 	f, _, err := w.Fleet(ctx, tree)
 	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken {
-		return w.place.Repo, err
+		return w.place.Repo(), err
 	}
 	if f == nil || f.Spec.Output.Repository == "" {
-		return w.place.Repo, nil
+		return w.place.Repo(), nil
 	}
-	return w.forge.output(w.place.Repo, f.Spec.Output.Repository)
+	return w.forge.output(w.place.Repo(), f.Spec.Output.Repository)
 }
 
 // output finds a repository among those that the configuration lets branches go to. One that is elsewhere is not on the forge: then

@@ -8,18 +8,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-gitops/sluice/bot"
-	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // places are the repositories that are named in the configuration, those that a webhook told of, and those that the forge lists
 // and a pattern means; of the latter two, not those that were no fleet an hour ago. Each is there once, in the order of their names.
-func (s *Service) places() []bot.Place {
-	var out []bot.Place
+func (s *Service) places() []hint.Place {
+	var out []hint.Place
 	for name, f := range s.state().forges {
 		for _, pattern := range f.Repositories {
 			if !isPattern(pattern) {
-				out = append(out, bot.Place{Forge: name, Repo: forge.Repository{Path: pattern}})
+				out = append(out, hint.NewPlace(name, pattern))
 			}
 		}
 	}
@@ -31,15 +30,15 @@ func (s *Service) places() []bot.Place {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b bot.Place) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(out, func(a, b hint.Place) int { return strings.Compare(a.String(), b.String()) })
 	return slices.Compact(out)
 }
 
 // found are the places that nobody named.
-func (s *Service) found() []bot.Place {
+func (s *Service) found() []hint.Place {
 	out := s.listings.places()
 	s.seen.Range(func(key, _ any) bool {
-		if p, ok := key.(bot.Place); ok {
+		if p, ok := key.(hint.Place); ok {
 			out = append(out, p)
 		}
 		return true
@@ -47,9 +46,9 @@ func (s *Service) found() []bot.Place {
 	return out
 }
 
-func (s *Service) knows(p bot.Place) bool {
-	f := s.state().forges[p.Forge]
-	return f != nil && f.Has(p.Repo.Path)
+func (s *Service) knows(p hint.Place) bool {
+	f := s.state().forges[p.Forge()]
+	return f != nil && f.Has(p.Repo().Path)
 }
 
 func isPattern(repository string) bool { return strings.ContainsAny(repository, "*?[") }
@@ -66,7 +65,7 @@ type listings struct {
 
 type listing struct {
 	at     time.Time
-	places []bot.Place
+	places []hint.Place
 }
 
 func newListings(log *slog.Logger, clock func() time.Time) *listings {
@@ -90,7 +89,7 @@ func (l *listings) look(ctx context.Context, forges map[string]*configured) {
 		}
 		next := listing{at: l.clock()}
 		for _, repo := range all { // all of them: patterns may change by a reload
-			next.places = append(next.places, bot.Place{Forge: name, Repo: repo})
+			next.places = append(next.places, hint.NewPlace(name, repo.Path))
 		}
 		l.mu.Lock()
 		l.forges[name] = next
@@ -104,10 +103,10 @@ func (l *listings) last(name string) time.Time {
 	return l.forges[name].at
 }
 
-func (l *listings) places() []bot.Place {
+func (l *listings) places() []hint.Place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []bot.Place
+	var out []hint.Place
 	for _, one := range l.forges {
 		out = append(out, one.places...)
 	}

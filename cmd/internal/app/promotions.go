@@ -366,12 +366,12 @@ func (w *workspace) promotions(ctx context.Context, trunk gitstore.Commit, comma
 	}
 	return w.Session.Promotions(ctx, hydrate.PromoteRequest{
 		Trunk: trunk, Commands: commands, Now: w.clock(), PerPush: w.forgeSettings().PerPush,
-		Outside: &outside{session: w.Session, trunk: trunk, forge: w.forge.adapter, repo: w.place.Repo, output: output, client: checkClient(), verdicts: w.verdicts},
+		Outside: &outside{session: w.Session, trunk: trunk, forge: w.forge.adapter, repo: w.place.Repo(), output: output, client: checkClient(), verdicts: w.verdicts},
 	})
 }
 
 func (w *workspace) forgeSettings() bot.Settings {
-	return bot.Settings{PerPush: w.forge.For(w.place.Repo.Path).PerPush}
+	return bot.Settings{PerPush: w.forge.For(w.place.Repo().Path).PerPush}
 }
 
 // Order implements bot.Workspace.

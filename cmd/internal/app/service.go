@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/forge/github"
 	"github.com/sluice-gitops/sluice/bot/forge/gitlab"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/queue"
 	"github.com/sluice-gitops/sluice/cmd/internal/config"
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -194,7 +195,7 @@ func NewService(ctx context.Context, o ServiceOptions) (*Service, error) {
 		s.renderer, s.inFlight = renderer.NewFarm(s.renderer, s.jobs, s.queue, shardVersion()), renderer.FarmInFlight
 	}
 	s.bot = bot.New(bot.Config{
-		Forges: botForges{s}, Workspaces: workspaces{s}, Settings: s.settings, Again: s.again, Unpark: s.unpark, Cancel: s.cancel, Clock: o.Clock, Log: o.Log, Observe: s.metrics.task,
+		Forges: botForges{s}, Workspaces: workspaces{s}, Settings: s.settings, Again: s.put, Unpark: s.unpark, Cancel: s.cancel, Clock: o.Clock, Log: o.Log, Observe: s.metrics.task,
 	})
 	return s, nil
 }
@@ -352,7 +353,7 @@ func (s *Service) every(ctx context.Context, d time.Duration, do func(context.Co
 func (s *Service) sweep(ctx context.Context) {
 	s.listings.look(ctx, s.state().forges)
 	for _, p := range s.places() {
-		if err := s.put(ctx, bot.Task{Place: p, Kind: bot.TaskSweep}, ""); err != nil && ctx.Err() == nil {
+		if err := s.put(ctx, hint.Hint{Place: p, Kind: hint.Sweep}); err != nil && ctx.Err() == nil {
 			s.log.Error("sweep", "repository", p.String(), "error", err)
 		}
 	}
@@ -368,37 +369,33 @@ func (s *Service) sweep(ctx context.Context) {
 // promotions has the trunks looked at: what a promotion waits for may have come.
 func (s *Service) promotions(ctx context.Context) {
 	for _, p := range s.places() {
-		if err := s.put(ctx, bot.Task{Place: p, Kind: bot.TaskTrunk}, ""); err != nil && ctx.Err() == nil {
+		if err := s.put(ctx, hint.Hint{Place: p, Kind: hint.Trunk}); err != nil && ctx.Err() == nil {
 			s.log.Error("promotions", "repository", p.String(), "error", err)
 		}
 	}
 }
 
-func (s *Service) put(ctx context.Context, t bot.Task, id string) error {
-	return s.queue.Put(ctx, queue.Hint{
-		Place: t.Place.String(), Kind: string(t.Kind), Number: t.Number, Comment: t.Comment, Text: t.Text, Ref: t.Ref, Force: t.Force, ID: id, At: s.clock(),
-	})
+func (s *Service) put(ctx context.Context, h hint.Hint) error {
+	h.At = s.clock()
+	return s.queue.Put(ctx, h)
 }
 
-func (s *Service) again(ctx context.Context, t bot.Task) error { return s.put(ctx, t, "") }
-
 // do does what a hint asks for. A rate limit is waited out, without counting as a failure.
-func (s *Service) do(ctx context.Context, h queue.Hint) error {
-	task := taskOf(h)
-	p := task.Place
+func (s *Service) do(ctx context.Context, h hint.Hint) error {
+	p := h.Place
 	if !s.knows(p) {
 		return nil // no longer, or never ours
 	}
 	s.seen.Store(p, true)
-	ctx, end := s.metrics.span(ctx, "task "+h.Kind, h)
-	err := s.bot.Do(ctx, task)
+	ctx, end := s.metrics.span(ctx, "task "+string(h.Kind), h)
+	err := s.bot.Do(ctx, h)
 	if errors.Is(err, bot.ErrNoFleet) {
 		s.barren.Store(p, s.clock())
-		if slices.Contains(s.state().forges[p.Forge].Repositories, p.Repo.Path) {
+		if slices.Contains(s.state().forges[p.Forge()].Repositories, p.Repo().Path) {
 			s.log.Warn("the repository has no sluice.yaml on its trunk", "repository", h.Place)
 		}
 		err = nil
-	} else if err == nil && h.Kind == string(bot.TaskTrunk) {
+	} else if err == nil && h.Kind == hint.Trunk {
 		s.barren.Delete(p)
 	}
 	end(err)
@@ -418,23 +415,23 @@ func (s *Service) do(ctx context.Context, h queue.Hint) error {
 }
 
 // parked tells of a hint that failed too often: on the merge request, if it is one's.
-func (s *Service) parked(h queue.Hint, why error) {
+func (s *Service) parked(h hint.Hint, why error) {
 	s.log.Error("a task failed too often and is parked", "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", why)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := s.bot.Parked(ctx, taskOf(h), why); err != nil {
+	if err := s.bot.Parked(ctx, h, why); err != nil {
 		s.log.Warn("nobody could be told of a parked task", "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", err)
 	}
 }
 
 // unpark has what failed too often for a merge request tried again, although it was told that it failed.
-func (s *Service) unpark(ctx context.Context, p bot.Place, number int) (n int, err error) {
+func (s *Service) unpark(ctx context.Context, p hint.Place, number int) (n int, err error) {
 	list, err := s.queue.Parked(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, one := range list {
-		if one.Hint.Place != p.String() || one.Hint.Number != number {
+		if one.Hint.Place != p || one.Hint.Number != number {
 			continue
 		}
 		one.Hint.Force = true
@@ -446,19 +443,12 @@ func (s *Service) unpark(ctx context.Context, p bot.Place, number int) (n int, e
 	return n, nil
 }
 
-func taskOf(h queue.Hint) bot.Task {
-	name, path, _ := strings.Cut(h.Place, ":")
-	return bot.Task{
-		Place: bot.Place{Forge: name, Repo: forge.Repository{Path: path}}, Kind: bot.Kind(h.Kind), Number: h.Number, Comment: h.Comment, Text: h.Text, Ref: h.Ref, Force: h.Force, Delivery: h.ID,
-	}
-}
-
-func (s *Service) settings(p bot.Place) bot.Settings {
-	f := s.state().forges[p.Forge]
+func (s *Service) settings(p hint.Place) bot.Settings {
+	f := s.state().forges[p.Forge()]
 	if f == nil {
 		return bot.Settings{}
 	}
-	c := f.For(p.Repo.Path)
+	c := f.For(p.Repo().Path)
 	yes := func(b *bool, otherwise bool) bool {
 		if b == nil {
 			return otherwise
@@ -494,41 +484,41 @@ func (b botForges) Forge(name string) (bot.Forge, bool) {
 // sink takes the webhooks' hints.
 type sink struct{ s *Service }
 
-// Put implements webhook.Sink: hints on repositories that are not configured are dropped.
-func (k sink) Put(ctx context.Context, h webhook.Hint) error {
-	kind := map[webhook.Kind]bot.Kind{webhook.Review: bot.TaskReview, webhook.Trunk: bot.TaskTrunk, webhook.Comment: bot.TaskComment, webhook.Sweep: bot.TaskSweep, webhook.Group: bot.TaskGroup}[h.Kind]
-	if h.Repository == "" {
+// Put implements webhook.Sink. It drops hints for repositories that the configuration does not name.
+func (k sink) Put(ctx context.Context, h hint.Hint) error {
+	if h.Place.Repo().Path == "" {
 		for _, p := range k.s.places() {
-			if p.Forge == h.Forge {
-				if err := k.s.put(ctx, bot.Task{Place: p, Kind: kind}, h.ID); err != nil {
-					return err
-				}
+			if p.Forge() != h.Place.Forge() {
+				continue
+			}
+			one := h
+			one.Place = p
+			if err := k.s.put(ctx, one); err != nil {
+				return err
 			}
 		}
 		return nil
 	}
-	p := bot.Place{Forge: h.Forge, Repo: forge.Repository{Path: h.Repository}}
-	if !k.s.knows(p) {
+	if !k.s.knows(h.Place) {
 		return nil
 	}
-	k.s.seen.Store(p, true)
-	t := bot.Task{Place: p, Kind: kind, Number: h.Number, Comment: h.Comment, Text: h.Text, Ref: h.Ref, Force: h.Force}
-	err := k.s.put(ctx, t, h.ID)
+	k.s.seen.Store(h.Place, true)
+	err := k.s.put(ctx, h)
 	if err == nil && h.Urgent {
-		k.s.urgent(ctx, t)
+		k.s.urgent(ctx, h)
 	}
 	return err
 }
 
 // urgent interrupts what a command should not wait for, if whoever gave it may, while the webhook is answered.
-func (s *Service) urgent(ctx context.Context, t bot.Task) {
+func (s *Service) urgent(ctx context.Context, t hint.Hint) {
 	const most = 30 * time.Second
 	s.telling.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
 		defer cancel()
 		yes, number, err := s.bot.Urgent(ctx, t)
 		if err == nil && yes {
-			err = s.queue.Interrupt(t.Place.String(), number)
+			err = s.queue.Interrupt(t.Place, number)
 		}
 		if err != nil {
 			s.log.Warn("a command waits for its turn", "repository", t.Place.String(), "number", t.Number, "error", err)
@@ -537,8 +527,8 @@ func (s *Service) urgent(ctx context.Context, t bot.Task) {
 }
 
 // cancel takes back the review of a merge request that waits.
-func (s *Service) cancel(ctx context.Context, p bot.Place, number int) (bool, error) {
-	return s.queue.Drop(ctx, queue.Hint{Place: p.String(), Kind: string(bot.TaskReview), Number: number})
+func (s *Service) cancel(ctx context.Context, p hint.Place, number int) (bool, error) {
+	return s.queue.Drop(ctx, hint.Hint{Place: p, Kind: hint.Review, Number: number})
 }
 
 // Known implements webhook.Sink.

@@ -76,7 +76,7 @@ func (w *workspace) status(ctx context.Context, o bot.Order) (string, error) {
 	}
 	list, failed := w.Session.Promotions(ctx, hydrate.PromoteRequest{
 		Trunk: o.Trunk, Now: w.clock(), DryRun: true,
-		Outside: &outside{session: w.Session, trunk: o.Trunk, forge: w.forge.adapter, repo: w.place.Repo, output: output, client: checkClient(), verdicts: w.verdicts},
+		Outside: &outside{session: w.Session, trunk: o.Trunk, forge: w.forge.adapter, repo: w.place.Repo(), output: output, client: checkClient(), verdicts: w.verdicts},
 	})
 	if failed != nil && len(list) == 0 {
 		return "", failed

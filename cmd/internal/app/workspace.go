@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
@@ -46,19 +47,19 @@ type keptClone struct {
 }
 
 // suspect has a repository's mirror made again before it is used next.
-func (m *mirrors) suspect(p bot.Place) {
+func (m *mirrors) suspect(p hint.Place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.bad[m.folder(p)] = true
 }
 
-func (m *mirrors) folder(p bot.Place) string {
+func (m *mirrors) folder(p hint.Place) string {
 	sum := sha256.Sum256([]byte(p.String()))
-	return filepath.Join(m.dir, p.Forge, strings.ReplaceAll(p.Repo.Path, "/", "_")+"-"+hex.EncodeToString(sum[:4]))
+	return filepath.Join(m.dir, p.Forge(), strings.ReplaceAll(p.Repo().Path, "/", "_")+"-"+hex.EncodeToString(sum[:4]))
 }
 
 // take marks a folder as in use, and gives back how to end the use.
-func (m *mirrors) take(p bot.Place, now time.Time) (folder string, release func(), err error) {
+func (m *mirrors) take(p hint.Place, now time.Time) (folder string, release func(), err error) {
 	folder = m.folder(p)
 	m.mu.Lock()
 	if m.bad[folder] && m.busy[folder] == 0 && os.RemoveAll(folder) == nil {
@@ -144,7 +145,7 @@ type workspace struct {
 	*Session
 	open     func(env Environment) (*Session, error)
 	forge    *configured
-	place    bot.Place
+	place    hint.Place
 	clock    func() time.Time
 	release  func()
 	keyed    []byte
@@ -183,7 +184,7 @@ func (w *workspace) pushing(ctx context.Context, tree gitstore.Hash) error {
 		return err
 	}
 	w.Branches = countedBranches{w.Branches, w.metrics}
-	if n := w.forge.notifier(w.place.Repo.Path); len(n.Receivers) > 0 {
+	if n := w.forge.notifier(w.place.Repo().Path); len(n.Receivers) > 0 {
 		return w.announce(ctx, tree, func(ctx context.Context, repository string, moves []notify.Move) { w.told(ctx, n, repository, moves) })
 	}
 	return nil
@@ -408,13 +409,13 @@ func narrow(o *bot.Order, g *diff.Group) bool {
 type workspaces struct{ service *Service }
 
 // Open implements bot.Workspaces. A mirror that cannot be opened is thrown away and made again.
-func (w workspaces) Open(ctx context.Context, p bot.Place) (bot.Workspace, error) {
+func (w workspaces) Open(ctx context.Context, p hint.Place) (bot.Workspace, error) {
 	s := w.service
-	f := s.state().forges[p.Forge]
+	f := s.state().forges[p.Forge()]
 	if f == nil {
 		return nil, bot.ErrUnknownForge
 	}
-	env, err := f.environment(ctx, p.Repo, false)
+	env, err := f.environment(ctx, p.Repo(), false)
 	if err != nil {
 		return nil, fmt.Errorf("credential for %s: %w", p, err)
 	}
@@ -430,7 +431,7 @@ func (w workspaces) Open(ctx context.Context, p bot.Place) (bot.Workspace, error
 			}
 			return outer(name)
 		}
-		return Open(ctx, env, Options{Repo: f.Git + "/" + p.Repo.Path + ".git", Jobs: s.inFlight, Renderer: s.renderer}, nil)
+		return Open(ctx, env, Options{Repo: f.Git + "/" + p.Repo().Path + ".git", Jobs: s.inFlight, Renderer: s.renderer}, nil)
 	}
 	session, err := open(env)
 	if err != nil {
