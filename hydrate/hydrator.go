@@ -16,7 +16,7 @@ import (
 
 // Epoch names the way that inputs become objects. It is part of every input digest: whoever changes what a rendering gives,
 // by a new version of Helm or Kustomize or by hand, raises it, and everything is rendered anew once.
-const Epoch = "1 helm 3.22.0 kustomize 0.21.2"
+const Epoch = "2 helm 3.22.0 kustomize 0.21.2"
 
 // Config is what a Hydrator works with.
 type Config struct {

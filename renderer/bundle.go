@@ -85,7 +85,8 @@ type File struct {
 // Rendering is the outcome: the objects in order of identity.
 type Rendering struct {
 	Objects  []Object
-	Unstable []Field // fields that differ when the same bundle is rendered again
+	Unstable []Field  // fields that differ when the same bundle is rendered again
+	Notes    []string // what the owner of the fleet should know, one sentence each
 }
 
 // Object is one rendered object in canonical YAML.
@@ -95,6 +96,7 @@ type Object struct {
 	YAML       []byte
 	Scope      manifest.Scope // unknown for a custom kind
 	Defines    *Definition    // set on a CustomResourceDefinition
+	Source     string         // the file that it comes from, as messages name it; empty if a component creates it
 
 	hook helm.Hook
 }

@@ -2,6 +2,7 @@ package renderer
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"path"
 	"strings"
 	"sync"
@@ -13,7 +14,8 @@ import (
 // documents decodes YAML text to objects and remembers large texts: a chart's CRDs are the same for every target, and
 // parsing them costs more than rendering the chart.
 type documents struct {
-	budget manifest.Budget
+	budget    manifest.Budget
+	maxOutput int // bytes of canonical text from one stream
 
 	mu   sync.Mutex
 	seen map[[sha256.Size]byte][]Object
@@ -25,8 +27,8 @@ const (
 	rememberMost = 96 << 20 // bytes of text and result, all together
 )
 
-func newDocuments(budget manifest.Budget) *documents {
-	return &documents{budget: budget, seen: map[[sha256.Size]byte][]Object{}}
+func newDocuments(l Limits) *documents {
+	return &documents{budget: l.Budget, maxOutput: l.MaxOutput, seen: map[[sha256.Size]byte][]Object{}}
 }
 
 func (d *documents) decode(text []byte) ([]Object, error) {
@@ -62,16 +64,18 @@ func (d *documents) parse(text []byte) ([]Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encodeAll(decoded)
+	return encodeAll(decoded, d.maxOutput)
 }
 
-func encodeAll(decoded []manifest.Object) ([]Object, error) {
+// encodeAll writes objects in canonical YAML, all of them in at most limit bytes.
+func encodeAll(decoded []manifest.Object, limit int) ([]Object, error) {
 	out := make([]Object, len(decoded))
 	for i, o := range decoded {
-		text, err := manifest.Encode(o)
+		text, err := manifest.EncodeWithin(o, limit)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", o.Identity(), err)
 		}
+		limit = max(limit-len(text), 1)
 		id := o.Identity()
 		out[i] = Object{ID: id, APIVersion: o.APIVersion(), YAML: text, hook: helm.HookOf(o.Annotation(helm.HookAnnotation))}
 		out[i].Scope = manifest.BuiltinScope(manifest.GroupKind{Group: id.Group, Kind: id.Kind})

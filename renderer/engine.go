@@ -1,9 +1,12 @@
 package renderer
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +20,7 @@ import (
 type Limits struct {
 	Archive   helm.Limits     // a packed chart, unpacked
 	Budget    manifest.Budget // each YAML stream
-	MaxOutput int             // bytes of text from one chart
+	MaxOutput int             // bytes of text from one chart, and of a target's objects as encoded
 	Objects   int             // objects of one target
 }
 
@@ -38,52 +41,93 @@ type Engine struct {
 
 // NewEngine makes an engine.
 func NewEngine(limits Limits) *Engine {
-	return &Engine{limits: limits, docs: newDocuments(limits.Budget), kustomize: kustomize.NewBuilder(limits.Budget), charts: map[string]*helm.Chart{}}
+	return &Engine{limits: limits, docs: newDocuments(limits), kustomize: kustomize.NewBuilder(limits.Budget), charts: map[string]*helm.Chart{}}
 }
 
-// Render renders a bundle; twice, if its charts can reach a function whose outcome changes by itself.
+// Render renders a bundle. It renders a second time if a chart can reach a function whose outcome changes by itself.
 func (e *Engine) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
-	first, mayChange, err := e.pass(ctx, b, false)
+	first, err := e.pass(ctx, b, false)
 	if err != nil {
 		return nil, err
 	}
-	if len(first) > e.limits.Objects {
-		return nil, fmt.Errorf("%d objects are more than the %d that one target may have", len(first), e.limits.Objects)
-	}
-	out := &Rendering{Objects: first}
-	if mayChange {
-		second, _, err := e.pass(ctx, b, true)
+	out := &Rendering{Objects: first.objects, Notes: first.notes}
+	if first.mayChange {
+		second, err := e.pass(ctx, b, true)
 		if err != nil {
 			return nil, err
 		}
-		if out.Unstable, err = unstable(first, second); err != nil {
+		if out.Unstable, err = unstable(out.Objects, second.objects); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// pass renders every source once and puts the components on top. With probe, functions of time give another time.
-func (e *Engine) pass(ctx context.Context, b *Bundle, probe bool) ([]Object, bool, error) {
-	var objects []Object
-	mayChange := false
-	for i := range b.Sources {
-		got, may, err := e.source(ctx, b, &b.Sources[i], probe)
-		if err != nil {
-			return nil, false, err
+// outcome is what one pass over a bundle gives.
+type outcome struct {
+	objects   []Object
+	notes     []string
+	mayChange bool
+}
+
+// within holds the objects of a target against the limits.
+func (e *Engine) within(objects []Object) error {
+	if len(objects) > e.limits.Objects {
+		return fmt.Errorf("%d objects are more than the %d that one target may have: split the app", len(objects), e.limits.Objects)
+	}
+	total := 0
+	for i := range objects {
+		if total += len(objects[i].YAML); total > e.limits.MaxOutput {
+			return fmt.Errorf("the objects take more than %d MiB of YAML: split the app", e.limits.MaxOutput>>20)
 		}
-		objects = append(objects, got...)
-		mayChange = mayChange || may
+	}
+	return nil
+}
+
+// merge drops objects that are equal to one before them, and notes that. It refuses objects of one identity that differ.
+func merge(objects []Object) (kept []Object, notes []string, err error) {
+	kept = objects[:0:0]
+	seen := make(map[manifest.Identity]int, len(objects))
+	for _, o := range objects {
+		i, twice := seen[o.ID]
+		if !twice {
+			seen[o.ID] = len(kept)
+			kept = append(kept, o)
+			continue
+		}
+		first := &kept[i]
+		if !bytes.Equal(first.YAML, o.YAML) {
+			return nil, nil, fmt.Errorf("%s is rendered twice, from %s and from %s, with different content: remove or rename one", o.ID, first.origin(), o.origin())
+		}
+		notes = append(notes, fmt.Sprintf("%s is rendered twice, from %s and from %s, with equal content: the copies are merged", o.ID, first.origin(), o.origin()))
+	}
+	return kept, notes, nil
+}
+
+func (o *Object) origin() string { return cmp.Or(o.Source, "a component") }
+
+// pass renders every source once and applies the components. With probe, functions of time give another time.
+func (e *Engine) pass(ctx context.Context, b *Bundle, probe bool) (outcome, error) {
+	var out outcome
+	for i := range b.Sources {
+		objects, mayChange, err := e.source(ctx, b, &b.Sources[i], probe)
+		if err != nil {
+			return outcome{}, err
+		}
+		out.objects = append(out.objects, objects...)
+		out.mayChange = out.mayChange || mayChange
+	}
+	var err error
+	if out.objects, out.notes, err = merge(out.objects); err != nil {
+		return outcome{}, err
 	}
 	if len(b.Components) > 0 {
-		patched, err := e.components(ctx, objects, b.Components)
-		if err != nil {
-			return nil, false, err
+		if out.objects, err = e.components(ctx, out.objects, b.Components); err != nil {
+			return outcome{}, err
 		}
-		objects = patched
 	}
-	slices.SortStableFunc(objects, func(x, y Object) int { return manifest.Compare(x.ID, y.ID) })
-	return objects, mayChange, nil
+	slices.SortStableFunc(out.objects, func(x, y Object) int { return manifest.Compare(x.ID, y.ID) })
+	return out, e.within(out.objects)
 }
 
 func (e *Engine) source(ctx context.Context, b *Bundle, s *Source, probe bool) ([]Object, bool, error) {
@@ -96,7 +140,10 @@ func (e *Engine) source(ctx context.Context, b *Bundle, s *Source, probe bool) (
 		if err != nil {
 			return nil, false, err
 		}
-		out, err := encodeAll(objects)
+		out, err := encodeAll(objects, e.limits.MaxOutput)
+		for i := range out {
+			out[i].Source = "Kustomize root " + s.Kustomize.Root
+		}
 		return out, false, err
 	case s.Manifests != nil:
 		out, err := e.manifests(s.Manifests.Files)
@@ -133,12 +180,14 @@ func (e *Engine) helm(ctx context.Context, b *Bundle, s *HelmSource, probe bool)
 	}
 	var out []Object
 	for _, doc := range result.Documents {
+		source := s.sourceName(chart.Name(), doc.Source)
 		objects, err := e.docs.decode(doc.Text)
 		if err != nil {
-			return nil, false, fmt.Errorf("%s: %w", doc.Source, err)
+			return nil, false, fmt.Errorf("%s: %w", source, err)
 		}
 		for _, o := range objects {
-			if o.hook == helm.NoHook || o.hook == helm.KeptHook && !s.DropHooks {
+			if doc.CRD || o.hook == helm.NoHook || o.hook == helm.KeptHook && !s.DropHooks {
+				o.Source = source
 				out = append(out, o)
 			}
 		}
@@ -152,11 +201,15 @@ func (e *Engine) manifests(c Content) ([]Object, error) {
 		if !isYAML(f.Path) {
 			continue
 		}
+		source := path.Join(c.Name, f.Path)
 		objects, err := e.docs.decode(f.Data)
 		if err != nil {
-			return nil, fmt.Errorf("%s/%s: %w", c.Name, f.Path, err)
+			return nil, fmt.Errorf("%s: %w", source, err)
 		}
-		out = append(out, objects...)
+		for _, o := range objects {
+			o.Source = source
+			out = append(out, o)
+		}
 	}
 	return out, nil
 }
@@ -178,7 +231,39 @@ func (e *Engine) components(ctx context.Context, objects []Object, layers []Comp
 	if err != nil {
 		return nil, err
 	}
-	return encodeAll(patched)
+	sources := make(map[manifest.Identity]string, len(objects))
+	for i := range objects {
+		sources[objects[i].ID] = objects[i].Source
+	}
+	out, err := encodeAll(patched, e.limits.MaxOutput)
+	for i := range out {
+		out[i].Source = sources[out[i].ID]
+	}
+	return out, err
+}
+
+// sourceName gives a template's name in the repository for its name in Helm, `CHART/templates/FILE`. In a packed chart,
+// the name of the chart stands in front instead.
+func (s *HelmSource) sourceName(chart, name string) string {
+	rest, ok := strings.CutPrefix(name, chart+"/")
+	if !ok {
+		return name
+	}
+	for i := range s.Dependencies {
+		d := &s.Dependencies[i]
+		if inner, ok := strings.CutPrefix(rest, "charts/"+d.Name+"/"); ok {
+			return d.Chart.member(inner)
+		}
+	}
+	return s.Chart.member(rest)
+}
+
+// member names a file of the content for messages.
+func (c *Content) member(name string) string {
+	if c.Archive != nil {
+		return "chart " + c.Name + ": " + name
+	}
+	return path.Join(c.Name, name)
 }
 
 // chart loads a chart and what was resolved for it, or takes it from the last time.

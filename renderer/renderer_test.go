@@ -198,3 +198,47 @@ func TestBundleDigest(t *testing.T) {
 		seen[b.Digest()] = name
 	}
 }
+
+const crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: xs.example.com, annotations: {helm.sh/hook: crd-install}}\n" +
+	"spec: {group: example.com, scope: Cluster, names: {kind: X, plural: xs}}\n"
+
+// Helm applies hook rules to templates only: a file in crds/ is installed as it stands.
+func TestHookAnnotationsInCRDsFolderAreIgnored(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		b := helmBundle(`{}`, map[string]string{"job.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: crd-install}}\n"})
+		h := b.Sources[0].Helm
+		h.Chart.Files = append(h.Chart.Files, File{"crds/x.yaml", []byte(crd)})
+		h.Chart.Digest += "crds"
+		h.IncludeCRDs, h.DropHooks = true, drop
+		got := render(t, NewEngine(DefaultLimits()), b)
+		if len(got.Objects) != 1 || got.Objects[0].Defines == nil {
+			t.Errorf("drop %t: got %v, want the definition alone", drop, got.Objects)
+		}
+	}
+}
+
+// Two objects of one identity: equal ones are merged, different ones are refused by both their files.
+func TestObjectsOfOneIdentity(t *testing.T) {
+	b := func(second string) *Bundle {
+		out := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "same", "x")})
+		out.Sources = append(out.Sources, Source{Manifests: &ManifestsSource{Files: Content{
+			Name: "apps/x/extra", Digest: "m" + second, Files: []File{{"n.yaml", fmt.Appendf(nil, configMap, "same", second)}},
+		}}})
+		return out
+	}
+	got := render(t, NewEngine(DefaultLimits()), b("x"))
+	if len(got.Objects) != 1 || len(got.Notes) != 1 {
+		t.Fatalf("%d objects, notes %v", len(got.Objects), got.Notes)
+	}
+	for _, want := range []string{"ConfigMap same", "charts/x/templates/a.yaml", "apps/x/extra/n.yaml"} {
+		if !strings.Contains(got.Notes[0], want) {
+			t.Errorf("the note %q lacks %q", got.Notes[0], want)
+		}
+	}
+	_, err := NewEngine(DefaultLimits()).Render(t.Context(), b("y"))
+	for _, want := range []string{"ConfigMap same", "charts/x/templates/a.yaml", "apps/x/extra/n.yaml"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error %v lacks %q", err, want)
+		}
+	}
+}

@@ -38,6 +38,7 @@ type Result struct {
 type Document struct {
 	Source string // the template's path, from the chart's name on
 	Text   []byte
+	CRD    bool // from a crds/ directory, to which hook rules do not apply
 }
 
 // Render renders the chart as `helm template` does, in the order of its files.
@@ -126,7 +127,7 @@ func collect(work *chart.Chart, files map[string]string, o Options) ([]Document,
 	total := 0
 	if o.IncludeCRDs {
 		for _, crd := range work.CRDObjects() {
-			out = append(out, Document{Source: crd.Filename, Text: crd.File.Data})
+			out = append(out, Document{Source: crd.Filename, Text: crd.File.Data, CRD: true})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {

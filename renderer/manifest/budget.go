@@ -9,15 +9,16 @@ import (
 
 // Budget bounds a YAML stream before a library builds it.
 type Budget struct {
-	Bytes   int // of text
-	Nodes   int // after every alias is expanded
-	Depth   int // of nesting
-	Aliases int // uses of an anchor
+	Bytes    int // of text
+	Nodes    int // after every alias is expanded
+	Expanded int // bytes of scalars after every alias is expanded
+	Depth    int // of nesting
+	Aliases  int // uses of an anchor
 }
 
 // DefaultBudget holds every public chart and operator bundle that we know.
 func DefaultBudget() Budget {
-	return Budget{Bytes: 32 << 20, Nodes: 2_000_000, Depth: 200, Aliases: 10_000}
+	return Budget{Bytes: 32 << 20, Nodes: 2_000_000, Expanded: 64 << 20, Depth: 200, Aliases: 10_000}
 }
 
 // BudgetError says which bound a text goes beyond.
@@ -31,64 +32,82 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("YAML with %d %s is beyond the limit of %d", e.Have, e.What, e.Max)
 }
 
-// Check refuses a text that is too large, too deep, or that aliases blow up. It parses only texts in which an anchor
-// can stand or whose shape could be deep; a text that is no YAML passes, for the parser to say so.
+// Check refuses a text that is too large, too deep, or that aliases multiply. A text that is not YAML passes: the parser
+// that reads it next names the place.
 func Check(data []byte, b Budget) error {
+	if len(data) <= b.Bytes && mayBeDeeper(data, b.Depth) {
+		if depth := exactDepth(data, b.Depth); depth > b.Depth {
+			return &BudgetError{"levels of nesting", depth, b.Depth}
+		}
+	}
+	return checkSize(data, b)
+}
+
+// checkSize is Check without the depth of nesting. It parses only texts that can hold an anchor and an alias.
+func checkSize(data []byte, b Budget) error {
 	if len(data) > b.Bytes {
 		return &BudgetError{"bytes", len(data), b.Bytes}
-	}
-	if depth := depthBound(data, b.Depth); depth > b.Depth {
-		return &BudgetError{"levels of nesting", depth, b.Depth}
 	}
 	if bytes.IndexByte(data, '&') < 0 || bytes.IndexByte(data, '*') < 0 {
 		return nil
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	total := 0
+	var total size
 	for {
 		var doc yaml.Node
 		if err := dec.Decode(&doc); err != nil {
 			return nil //nolint:nilerr // the end, or no YAML: the parser names the place better
 		}
-		c := counter{budget: b, sizes: map[*yaml.Node]int{}}
+		c := counter{budget: b, sizes: map[*yaml.Node]size{}}
 		n, err := c.count(&doc, 0)
 		if err != nil {
 			return err
 		}
-		if total = clamp(total + n); total > b.Nodes {
-			return &BudgetError{"nodes", total, b.Nodes}
+		total = total.plus(n)
+		if total.nodes > b.Nodes {
+			return &BudgetError{"nodes", total.nodes, b.Nodes}
+		}
+		if total.bytes > b.Expanded {
+			return &BudgetError{"bytes of expanded aliases", total.bytes, b.Expanded}
 		}
 	}
 }
 
-// counter counts the nodes that a document has once its aliases are expanded, each anchor once.
+// size is what a node holds once its aliases are expanded.
+type size struct{ nodes, bytes int }
+
+func (s size) plus(other size) size {
+	return size{clamp(s.nodes + other.nodes), clamp(s.bytes + other.bytes)}
+}
+
+// counter measures the nodes of a document, each anchor once.
 type counter struct {
 	budget  Budget
-	sizes   map[*yaml.Node]int
+	sizes   map[*yaml.Node]size
 	aliases int
 }
 
-func (c *counter) count(n *yaml.Node, depth int) (int, error) {
-	if depth > c.budget.Depth {
-		return 0, &BudgetError{"levels of nesting", depth, c.budget.Depth}
+func (c *counter) count(n *yaml.Node, depth int) (size, error) {
+	if depth > c.budget.Depth+1 { // the document node is no level
+		return size{}, &BudgetError{"levels of nesting", depth - 1, c.budget.Depth}
 	}
 	if n.Kind == yaml.AliasNode {
 		if c.aliases++; c.aliases > c.budget.Aliases {
-			return 0, &BudgetError{"aliases", c.aliases, c.budget.Aliases}
+			return size{}, &BudgetError{"aliases", c.aliases, c.budget.Aliases}
 		}
-		size, ok := c.sizes[n.Alias]
+		known, ok := c.sizes[n.Alias]
 		if !ok { // an alias inside its own anchor
-			return 0, &BudgetError{"nodes in an anchor that holds itself", 1, 0}
+			return size{}, &BudgetError{"nodes in an anchor that holds itself", 1, 0}
 		}
-		return size, nil
+		return known, nil
 	}
-	total := 1
+	total := size{1, len(n.Value)}
 	for _, child := range n.Content {
-		size, err := c.count(child, depth+1)
+		below, err := c.count(child, depth+1)
 		if err != nil {
-			return 0, err
+			return size{}, err
 		}
-		total = clamp(total + size)
+		total = total.plus(below)
 	}
 	if n.Anchor != "" {
 		c.sizes[n] = total
@@ -98,24 +117,11 @@ func (c *counter) count(n *yaml.Node, depth int) (int, error) {
 
 func clamp(n int) int { return min(n, 1<<40) }
 
-// depthBound is an upper bound of the nesting that a text can have, or any number not above limit if that is
-// certainly enough: indentation cannot nest deeper than the columns before a line's first character plus the dashes of
-// that line, flow style not deeper than its open brackets.
-func depthBound(data []byte, limit int) int {
-	open, deepest := 0, 0
-	for _, c := range data {
-		switch c {
-		case '[', '{':
-			open++
-			deepest = max(deepest, open)
-		case ']', '}':
-			open = max(0, open-1)
-		}
-	}
-	if deepest <= limit && widestIndent(data) <= limit {
-		return 0
-	}
-	return exactDepth(data, limit)
+// mayBeDeeper reports whether a text could nest deeper than limit. Indentation cannot nest deeper than the columns before
+// a line's first character, flow style not deeper than its brackets open. Closing brackets do not count against them:
+// one inside quotes or a comment closes nothing.
+func mayBeDeeper(data []byte, limit int) bool {
+	return bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > limit || widestIndent(data) > limit
 }
 
 func widestIndent(data []byte) int {

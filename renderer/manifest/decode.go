@@ -17,7 +17,7 @@ import (
 // sigs.k8s.io/yaml reads it) and integers exact to 64 bits. Empty documents are skipped, lists of objects taken apart. An
 // error says which document of the stream it is about.
 func Decode(data []byte, b Budget) ([]Object, error) {
-	if err := Check(data, b); err != nil {
+	if err := checkSize(data, b); err != nil {
 		return nil, err
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -35,7 +35,10 @@ func Decode(data []byte, b Budget) ([]Object, error) {
 		if raw == nil {
 			continue
 		}
-		objects, err := objectsOf(raw)
+		objects, err := objectsOf(raw, b.Depth)
+		if errors.Is(err, errDepth) {
+			err = &BudgetError{"levels of nesting", b.Depth + 1, b.Depth}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)
 		}
@@ -43,8 +46,8 @@ func Decode(data []byte, b Budget) ([]Object, error) {
 	}
 }
 
-func objectsOf(raw any) ([]Object, error) {
-	value, err := plain(raw)
+func objectsOf(raw any, depth int) ([]Object, error) {
+	value, err := plain(raw, depth)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +108,22 @@ func complete(o Object) error {
 	case o.Kind() == "":
 		return fmt.Errorf("an object needs kind (apiVersion %q, name %q)", o.APIVersion(), o.Name())
 	case o.Name() != "":
-		return nil
+		return namespaceIsText(o)
 	case text(o.metadata()["generateName"]) != "":
 		return fmt.Errorf("%s has metadata.generateName: a branch needs fixed names, set metadata.name", o.Kind())
 	default:
 		return fmt.Errorf("%s needs metadata.name, as a string", o.Kind())
+	}
+}
+
+// namespaceIsText refuses a namespace that YAML reads as another type, such as `y` or `5`: the API server would refuse the
+// object, and reading it as "no namespace" would move it to another one.
+func namespaceIsText(o Object) error {
+	switch v := o.metadata()["namespace"].(type) {
+	case nil, string:
+		return nil
+	default:
+		return fmt.Errorf("%s %s: metadata.namespace must be a string, not %s: quote it", o.Kind(), o.Name(), describe(v))
 	}
 }
 
@@ -130,24 +144,31 @@ func describe(v any) string {
 	}
 }
 
-// plain turns what the YAML library built into JSON-like data.
-func plain(v any) (any, error) {
+// plain converts what the YAML library built to JSON-like data. It refuses data that is nested deeper than depth levels;
+// the library itself stops at 10,000.
+func plain(v any, depth int) (any, error) {
 	switch x := v.(type) {
 	case map[any]any:
+		if depth <= 0 {
+			return nil, errDepth
+		}
 		out := make(map[string]any, len(x))
 		for k, item := range x {
 			key, err := keyText(k)
 			if err != nil {
 				return nil, err
 			}
-			if out[key], err = plain(item); err != nil {
+			if out[key], err = plain(item, depth-1); err != nil {
 				return nil, err
 			}
 		}
 		return out, nil
 	case []any:
+		if depth <= 0 {
+			return nil, errDepth
+		}
 		for i := range x {
-			item, err := plain(x[i])
+			item, err := plain(x[i], depth-1)
 			if err != nil {
 				return nil, err
 			}
@@ -158,12 +179,15 @@ func plain(v any) (any, error) {
 		return int64(x), nil
 	case float64:
 		return number(x)
-	case time.Time: // goyaml.v2 gives strings when it decodes into any; kept for its sake
+	case time.Time: // goyaml.v2 gives strings when it decodes into any; the case guards against a change of that
 		return x.Format(time.RFC3339Nano), nil
 	default:
 		return v, nil
 	}
 }
+
+// errDepth becomes a BudgetError in Decode, which knows the limit.
+var errDepth = errors.New("too deep")
 
 func number(x float64) (any, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {

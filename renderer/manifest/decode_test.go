@@ -146,3 +146,65 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestNamespacesMustBeStrings(t *testing.T) {
+	for namespace, want := range map[string]string{"y": "true", "5": "5", "[a]": "a list", "{a: b}": "a mapping", "1.5": "1.5", "false": "false"} {
+		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: " + namespace + "}\n"
+		_, err := Decode([]byte(text), DefaultBudget())
+		if err == nil || !strings.Contains(err.Error(), "ConfigMap x") || !strings.Contains(err.Error(), "metadata.namespace") || !strings.Contains(err.Error(), want) {
+			t.Errorf("namespace %s: %v", namespace, err)
+		}
+	}
+	for _, namespace := range []string{`"5"`, "'y'", "null", "~", "prod"} {
+		if _, err := Decode([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: "+namespace+"}\n"), DefaultBudget()); err != nil {
+			t.Errorf("namespace %s: %v", namespace, err)
+		}
+	}
+}
+
+// A closing bracket inside quotes or a comment closes nothing.
+func TestDepthBoundIsNotFooled(t *testing.T) {
+	const levels = 300
+	for name, unit := range map[string]string{"double": `["]",`, "single": `[']',`, "comment": "[ # ]\n", "map": `{"}": `, "plain": "["} {
+		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\nv: " + strings.Repeat(unit, levels)
+		closer := "]"
+		if name == "map" {
+			closer, text = "}", text+"1"
+		}
+		text += strings.Repeat(closer, levels) + "\n"
+		for reader, read := range map[string]func() error{
+			"Decode": func() error { _, err := Decode([]byte(text), DefaultBudget()); return err },
+			"Check":  func() error { return Check([]byte(text), DefaultBudget()) },
+		} {
+			if budget, ok := errors.AsType[*BudgetError](read()); !ok || budget.What != "levels of nesting" {
+				t.Errorf("%s: %s gives %v", name, reader, read())
+			}
+		}
+	}
+}
+
+// A few aliases of a large scalar are few nodes and many bytes.
+func TestAliasesOfLargeTextAreBounded(t *testing.T) {
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\na: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 2000) + "]\n"
+	_, err := Decode([]byte(text), DefaultBudget())
+	if budget, ok := errors.AsType[*BudgetError](err); !ok || budget.What != "bytes of expanded aliases" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestEncodeWithin(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	list := make([]any, 2000)
+	for i := range list {
+		list[i] = long
+	}
+	o := Object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "x"}, "data": list}
+	got, err := EncodeWithin(o, 4<<20)
+	if budget, ok := errors.AsType[*BudgetError](err); !ok || budget.Have > 6<<20 || got != nil {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	o["data"] = list[:2]
+	if got, err := EncodeWithin(o, 4<<20); err != nil || len(got) < 2<<20 {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -19,6 +20,19 @@ func Encode(o Object) ([]byte, error) {
 	return Append(make([]byte, 0, 1024), map[string]any(o))
 }
 
+// EncodeWithin is Encode for an object that may not take more than limit bytes. It stops soon after the limit with a
+// BudgetError, so that a small text whose aliases repeat a large value costs no more memory than that.
+func EncodeWithin(o Object, limit int) ([]byte, error) {
+	e := emitter{out: make([]byte, 0, 1024), limit: limit}
+	if err := e.document(map[string]any(o)); err != nil {
+		return nil, err
+	}
+	if err := e.within(); err != nil {
+		return nil, err
+	}
+	return e.out, nil
+}
+
 // Append adds the canonical YAML of any JSON-like value, with a final newline, to dst.
 func Append(dst []byte, v any) ([]byte, error) {
 	e := emitter{out: dst}
@@ -28,7 +42,17 @@ func Append(dst []byte, v any) ([]byte, error) {
 	return e.out, nil
 }
 
-type emitter struct{ out []byte }
+type emitter struct {
+	out   []byte
+	limit int // bytes; 0 means none
+}
+
+func (e *emitter) within() error {
+	if e.limit > 0 && len(e.out) > e.limit {
+		return &BudgetError{"bytes of canonical text", len(e.out), e.limit}
+	}
+	return nil
+}
 
 func (e *emitter) document(v any) error {
 	switch x := v.(type) {
@@ -55,12 +79,15 @@ func (e *emitter) mapping(m map[string]any, indent int, inline bool) error {
 			e.indent(indent)
 		}
 		inline = false
+		if err := e.within(); err != nil {
+			return err
+		}
 		if err := e.key(key, indent); err != nil {
 			return err
 		}
 		e.out = append(e.out, ':')
 		if err := e.value(m[key], indent); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return at(key, err)
 		}
 	}
 	return nil
@@ -88,15 +115,26 @@ func (e *emitter) value(v any, indent int) error {
 	return nil
 }
 
+// at puts the place in front of an error; a BudgetError is about the whole object.
+func at(place string, err error) error {
+	if _, ok := errors.AsType[*BudgetError](err); ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", place, err)
+}
+
 func (e *emitter) sequence(list []any, indent int, inline bool) error {
 	for i, item := range list {
 		if !inline {
 			e.indent(indent)
 		}
 		inline = false
+		if err := e.within(); err != nil {
+			return err
+		}
 		e.out = append(e.out, '-', ' ')
 		if err := e.item(item, indent); err != nil {
-			return fmt.Errorf("[%d]: %w", i, err)
+			return at("["+strconv.Itoa(i)+"]", err)
 		}
 	}
 	return nil
