@@ -61,7 +61,7 @@ func (b *Beside) held(ctx context.Context, one *candidate) (map[string]gitstore.
 	if err != nil {
 		return nil, err
 	}
-	tree := st.clusters[one.cluster]
+	tree := st.Clusters[one.cluster]
 	if tree.IsZero() || b.c.request.Against == AgainstNothing {
 		return out, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -18,10 +19,10 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	if err != nil || out.Status != "" {
 		return err
 	}
-	tip := p.state.tip
+	tip := p.state.Tip
 	out.New = hashText(tip.Hash)
-	if tree.tree != tip.Tree || !p.state.exists() {
-		h, err := w.Commit(r.spec(p.name, tree.tree, tip.Hash, tree))
+	if tree.tree != tip.Tree || !p.state.Exists() {
+		h, err := r.describe(p.name, tree.tree, tip.Hash, tree).Write(w)
 		if err != nil {
 			return err
 		}
@@ -44,7 +45,7 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	case err != nil: // the other environments can still go
 		out.Status, out.Reason = StatusRejected, err.Error()
 	default:
-		out.Status, out.Reason = judge(results)
+		out.Status, out.Reason = PushStatus(results)
 	}
 	if out.Status != StatusUpdated {
 		out.New, out.Clusters = "", nil
@@ -52,7 +53,8 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	return nil
 }
 
-func judge(results []gitstore.MoveResult) (Status, string) {
+// PushStatus maps the results of a push to a status, and names the branches that did not move.
+func PushStatus(results []gitstore.MoveResult) (Status, string) {
 	var bad []gitstore.MoveResult
 	status := StatusUpdated
 	for _, m := range results {
@@ -86,15 +88,15 @@ func judge(results []gitstore.MoveResult) (Status, string) {
 func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, c := range r.view.fleet.ClustersOf(p.name) {
-		branch := r.view.fleet.ClusterBranch(c)
-		tip := r.refs[branch]
+		name := r.view.fleet.ClusterBranch(c)
+		tip := r.refs[name]
 		want, ok := tree.clusters[c.Name]
 		switch {
 		case c.State == "frozen":
 			continue
 		case !ok || c.State == "retired":
 			if r.request.Prune && !tip.IsZero() {
-				moves = append(moves, r.deletion(out, c.Name, branch, tip))
+				moves = append(moves, r.deletion(out, c.Name, name, tip))
 			}
 			continue
 		}
@@ -108,7 +110,7 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 		}
 		if move != nil {
 			moves = append(moves, *move)
-			out.Clusters = append(out.Clusters, ClusterResult{Cluster: c.Name, Branch: branch, Old: hashText(tip), New: move.New.String()})
+			out.Clusters = append(out.Clusters, ClusterResult{Cluster: c.Name, Branch: name, Old: hashText(tip), New: move.New.String()})
 		}
 	}
 	if r.request.Prune {
@@ -128,10 +130,10 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 
 // clusterMove makes a cluster's commit, if its tree is another than that of its branch.
 func (r *run) clusterMove(ctx context.Context, p *environmentPlan, c *fleet.Cluster, want, tip gitstore.Hash, w *gitstore.Writer) (*gitstore.Move, string, error) {
-	branch := r.view.fleet.ClusterBranch(c)
+	name := r.view.fleet.ClusterBranch(c)
 	if tip.IsZero() {
-		if _, was := p.state.clusters[c.Name]; was && !r.request.Recreate {
-			return nil, fmt.Sprintf("somebody deleted the branch %s: run with --recreate to make it again, or retire the cluster", branch), nil
+		if _, was := p.state.Clusters[c.Name]; was && !r.request.Recreate {
+			return nil, fmt.Sprintf("somebody deleted the branch %s: run with --recreate to make it again, or retire the cluster", name), nil
 		}
 	} else {
 		current, err := r.h.store.Commit(ctx, tip)
@@ -141,16 +143,16 @@ func (r *run) clusterMove(ctx context.Context, p *environmentPlan, c *fleet.Clus
 		if current.Tree == want {
 			return nil, "", nil
 		}
-		if trailer(current.Message, TrailerEnvironment) == "" && !r.request.Overwrite {
+		if branch.Trailer(current.Message, branch.TrailerEnvironment) == "" && !r.request.Overwrite {
 			return nil, fmt.Sprintf("%s has the commit %s by %s that Sluice did not make: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign",
-				branch, tip.Short(), current.Author.Name), nil
+				name, tip.Short(), current.Author.Name), nil
 		}
 	}
-	h, err := w.Commit(r.spec(p.name, want, tip, nil))
+	h, err := r.describe(p.name, want, tip, nil).Write(w)
 	if err != nil {
 		return nil, "", err
 	}
-	return &gitstore.Move{Branch: branch, Old: tip, New: h}, "", nil
+	return &gitstore.Move{Branch: name, Old: tip, New: h}, "", nil
 }
 
 // goneBranches deletes branches of clusters that the registry does not have any more. Only a branch whose last commit
@@ -165,9 +167,9 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 	}
 	var unknown []string
 	var tips []gitstore.Hash
-	for branch, tip := range r.refs {
-		if !known[branch] {
-			unknown, tips = append(unknown, branch), append(tips, tip)
+	for name, tip := range r.refs {
+		if !known[name] {
+			unknown, tips = append(unknown, name), append(tips, tip)
 		}
 	}
 	if err := r.h.Branches.Fetch(ctx, tips...); err != nil {
@@ -175,42 +177,31 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 	}
 	slices.Sort(unknown)
 	var moves []gitstore.Move
-	for _, branch := range unknown {
-		tip, err := r.h.store.Commit(ctx, r.refs[branch])
+	for _, name := range unknown {
+		tip, err := r.h.store.Commit(ctx, r.refs[name])
 		if err != nil {
 			return nil, err
 		}
-		if trailer(tip.Message, TrailerEnvironment) == p.name && trailer(tip.Message, TrailerSource) != "" && branch != out.Branch {
-			moves = append(moves, r.deletion(out, branch, branch, tip.Hash))
+		if branch.Trailer(tip.Message, branch.TrailerEnvironment) == p.name && branch.Trailer(tip.Message, branch.TrailerSource) != "" && name != out.Branch {
+			moves = append(moves, r.deletion(out, name, name, tip.Hash))
 		}
 	}
 	return moves, nil
 }
 
-// spec describes a rendered commit. All in it comes from the source commit, so that the same inputs give the same commit.
-func (r *run) spec(environment string, tree, parent gitstore.Hash, counts *written) gitstore.CommitSpec {
+// describe describes a rendered commit. All in it comes from the source commit, so that the same inputs give the same commit.
+func (r *run) describe(environment string, tree, parent gitstore.Hash, counts *written) branch.Commit {
 	source := r.request.Commit
 	subject, _, _ := strings.Cut(strings.TrimSpace(source.Message), "\n")
 	body := fmt.Sprintf("Rendered from %s.", source.Hash)
 	if counts != nil {
 		body = fmt.Sprintf("Rendered from %s: %d objects, %d added, %d changed, %d removed.", source.Hash, counts.objects, counts.added, counts.changed, counts.removed)
 	}
-	committer := r.view.fleet.Spec.Output.Committer
-	spec := gitstore.CommitSpec{
-		Tree:   tree,
-		Author: source.Author,
-		Committer: gitstore.Signature{
-			Name: cmp.Or(committer.Name, "Sluice"), Email: cmp.Or(committer.Email, "sluice@localhost"), When: source.Committer.When,
-		},
-		Message: gitstore.Message(cmp.Or(subject, "(no subject)"), body, []gitstore.Trailer{
-			{Key: TrailerSource, Value: source.Hash.String()},
-			{Key: TrailerEnvironment, Value: environment},
-			{Key: TrailerVersion, Value: r.h.Version},
-		}),
-		Signer: r.h.Signer,
+	return branch.Commit{
+		Tree: tree, Parent: parent, Author: source.Author,
+		Committer: branch.Committer(r.view.fleet.Spec.Output.Committer).At(source.Committer.When),
+		Subject:   cmp.Or(subject, "(no subject)"), Body: body,
+		Trailers: []gitstore.Trailer{{Key: branch.TrailerSource, Value: source.Hash.String()}, {Key: branch.TrailerEnvironment, Value: environment}},
+		Version:  r.h.Version, Signer: r.h.Signer,
 	}
-	if !parent.IsZero() {
-		spec.Parents = []gitstore.Hash{parent}
-	}
-	return spec
 }

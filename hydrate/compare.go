@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -126,7 +127,7 @@ type comparison struct {
 	request CompareRequest
 	views   [2]*view
 	refs    map[string]gitstore.Hash
-	states  map[string]*state
+	states  map[string]*branch.State
 	sides   [2]map[string]*comparedSide // by environment
 	writer  *gitstore.Writer
 	list    []*candidate
@@ -174,7 +175,7 @@ func (c *comparison) open(ctx context.Context) error {
 	if c.refs, err = h.Branches.List(ctx, c.outputs.BranchPrefixes()...); err != nil {
 		return err
 	}
-	c.states, c.trees = map[string]*state{}, map[string]gitstore.Hash{}
+	c.states, c.trees = map[string]*branch.State{}, map[string]gitstore.Hash{}
 	c.sides = [2]map[string]*comparedSide{{}, {}}
 	c.writer, err = h.store.NewWriter()
 	return err
@@ -185,18 +186,18 @@ func (c *comparison) wanted(environment string) bool {
 }
 
 // state is what an environment's branch holds, read once.
-func (c *comparison) state(ctx context.Context, environment string) (*state, error) {
+func (c *comparison) state(ctx context.Context, environment string) (*branch.State, error) {
 	if st, ok := c.states[environment]; ok {
 		return st, nil
 	}
-	branch := c.outputs.EnvironmentBranch(environment)
-	tip := c.refs[branch]
+	name := c.outputs.EnvironmentBranch(environment)
+	tip := c.refs[name]
 	if !tip.IsZero() {
 		if err := c.h.Branches.Fetch(ctx, tip); err != nil {
 			return nil, err
 		}
 	}
-	st, err := c.h.readState(ctx, branch, tip)
+	st, err := branch.ReadState(ctx, c.h.store, name, tip)
 	c.states[environment] = st
 	return st, err
 }
@@ -237,7 +238,7 @@ func (c *comparison) reachable(ctx context.Context) error {
 			return err
 		}
 		if c.request.Against == AgainstNothing {
-			st = &state{}
+			st = branch.NewState("")
 		}
 		if err := c.branchCandidates(ctx, f, e.Name, st); err != nil {
 			return err
@@ -247,9 +248,9 @@ func (c *comparison) reachable(ctx context.Context) error {
 }
 
 // branchCandidates are the targets of an environment, and what its branch holds beside them.
-func (c *comparison) branchCandidates(ctx context.Context, f *fleet.Fleet, environment string, st *state) error {
+func (c *comparison) branchCandidates(ctx context.Context, f *fleet.Fleet, environment string, st *branch.State) error {
 	held := map[[2]string]gitstore.Hash{}
-	for cluster, tree := range st.clusters {
+	for cluster, tree := range st.Clusters {
 		apps, err := c.h.store.Tree(ctx, tree)
 		if err != nil {
 			return err

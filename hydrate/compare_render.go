@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -17,7 +18,7 @@ import (
 
 // render gives every candidate its trees: those that a branch holds under the same digest, the others rendered.
 func (c *comparison) render(ctx context.Context) error {
-	read := map[string]inputs{}
+	read := map[string]branch.Inputs{}
 	for _, one := range c.list {
 		if err := c.plan(ctx, one, read); err != nil {
 			return err
@@ -34,7 +35,7 @@ func (c *comparison) render(ctx context.Context) error {
 }
 
 // plan computes a candidate's digests. Equal ones need no look at what they give.
-func (c *comparison) plan(ctx context.Context, one *candidate, read map[string]inputs) error {
+func (c *comparison) plan(ctx context.Context, one *candidate, read map[string]branch.Inputs) error {
 	targets := [2]*fleet.Target{one.before, one.after}
 	var digests [2]string
 	for i, t := range targets {
@@ -80,7 +81,7 @@ func (c *comparison) plan(ctx context.Context, one *candidate, read map[string]i
 }
 
 // side is one side of one environment, with a plan whose state tells what custom kinds there are.
-func (c *comparison) side(i int, environment string, st *state) *comparedSide {
+func (c *comparison) side(i int, environment string, st *branch.State) *comparedSide {
 	side, ok := c.sides[i][environment]
 	if !ok {
 		p := &environmentPlan{name: environment, view: c.views[i], state: st, clusters: map[string]*clusterPlan{}, unknown: map[string]bool{}}
@@ -92,7 +93,7 @@ func (c *comparison) side(i int, environment string, st *state) *comparedSide {
 
 // held is the tree that a branch holds for a digest; zero if it has another, or if somebody else wrote to it. A digest is looked for
 // on one cluster: if that does not have it, it is rendered, once for all that share it, which costs less than to ask them all.
-func (c *comparison) held(ctx context.Context, st *state, t *fleet.Target, digest string, read map[string]inputs) (gitstore.Hash, error) {
+func (c *comparison) held(ctx context.Context, st *branch.State, t *fleet.Target, digest string, read map[string]branch.Inputs) (gitstore.Hash, error) {
 	if tree, known := c.trees[digest]; known {
 		return tree, nil
 	}
@@ -101,19 +102,19 @@ func (c *comparison) held(ctx context.Context, st *state, t *fleet.Target, diges
 	return tree, err
 }
 
-func (c *comparison) heldBy(ctx context.Context, st *state, t *fleet.Target, digest string, read map[string]inputs) (gitstore.Hash, error) {
-	if !st.exists() || st.foreign != "" || st.record.Renderer != Epoch {
+func (c *comparison) heldBy(ctx context.Context, st *branch.State, t *fleet.Target, digest string, read map[string]branch.Inputs) (gitstore.Hash, error) {
+	if !st.Exists() || st.Foreign != "" || st.Record.Renderer != Epoch {
 		return gitstore.Hash{}, nil
 	}
-	tree := st.clusters[t.Cluster.Name]
+	tree := st.Clusters[t.Cluster.Name]
 	if tree.IsZero() {
 		return tree, nil
 	}
-	key := st.branch + "\x00" + t.Cluster.Name
+	key := st.Branch + "\x00" + t.Cluster.Name
 	in, ok := read[key]
 	if !ok {
 		var err error
-		if in, err = c.h.readInputs(ctx, st.inputs[t.Cluster.Name]); err != nil {
+		if in, err = branch.ReadInputs(ctx, c.h.store, st.Inputs[t.Cluster.Name]); err != nil {
 			return gitstore.Hash{}, err
 		}
 		read[key] = in

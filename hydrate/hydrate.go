@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -230,7 +231,7 @@ func hashText(h gitstore.Hash) string {
 }
 
 // state fetches and reads what the branches of an environment hold.
-func (r *run) state(ctx context.Context, name, branch string, tip gitstore.Hash) (*state, error) {
+func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*branch.State, error) {
 	fetch := []gitstore.Hash{}
 	if !tip.IsZero() {
 		fetch = append(fetch, tip)
@@ -243,22 +244,22 @@ func (r *run) state(ctx context.Context, name, branch string, tip gitstore.Hash)
 	if err := r.h.Branches.Fetch(ctx, fetch...); err != nil {
 		return nil, err
 	}
-	return r.h.readState(ctx, branch, tip)
+	return branch.ReadState(ctx, r.h.store, ref, tip)
 }
 
 // mayWrite holds the branch against the promises: no older state over a newer one, no foreign commit buried, no deleted
 // branch brought back.
-func (r *run) mayWrite(ctx context.Context, st *state) (Status, string, error) {
-	if !st.exists() {
+func (r *run) mayWrite(ctx context.Context, st *branch.State) (Status, string, error) {
+	if !st.Exists() {
 		return r.mayCreate(ctx, st)
 	}
-	if st.foreign != "" {
+	if st.Foreign != "" {
 		if r.request.Overwrite {
 			return "", "", nil
 		}
-		return StatusRefused, fmt.Sprintf("%s: %s: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign", st.branch, st.foreign), nil
+		return StatusRefused, fmt.Sprintf("%s: %s: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign", st.Branch, st.Foreign), nil
 	}
-	from, err := gitstore.ParseHash(st.record.Source)
+	from, err := gitstore.ParseHash(st.Record.Source)
 	if err != nil {
 		return "", "", err
 	}
@@ -274,25 +275,25 @@ func (r *run) mayWrite(ctx context.Context, st *state) (Status, string, error) {
 	older, oerr := r.h.store.IsAncestor(ctx, head, from)
 	switch {
 	case oerr == nil && older:
-		return StatusSuperseded, fmt.Sprintf("%s was rendered from the newer commit %s", st.branch, from.Short()), nil
+		return StatusSuperseded, fmt.Sprintf("%s was rendered from the newer commit %s", st.Branch, from.Short()), nil
 	case r.request.Overwrite:
 		return "", "", nil
 	case shallow:
-		return StatusRefused, fmt.Sprintf("%s was rendered from %s, and this clone cannot tell whether that is older: run `git fetch --unshallow`", st.branch, from.Short()), nil
+		return StatusRefused, fmt.Sprintf("%s was rendered from %s, and this clone cannot tell whether that is older: run `git fetch --unshallow`", st.Branch, from.Short()), nil
 	default: // both answers are no
 		return StatusRefused, fmt.Sprintf("%s was rendered from %s, which is no ancestor of %s: the trunk was rewritten; run with --overwrite-foreign if that is right",
-			st.branch, from.Short(), head.Short()), nil
+			st.Branch, from.Short(), head.Short()), nil
 	}
 }
 
 // mayCreate tells a new environment from one whose branch somebody deleted: then its clusters' branches have a history.
 // Those of a first run that was interrupted have none.
-func (r *run) mayCreate(ctx context.Context, st *state) (Status, string, error) {
+func (r *run) mayCreate(ctx context.Context, st *branch.State) (Status, string, error) {
 	if r.request.Recreate {
 		return "", "", nil
 	}
 	for _, c := range r.view.fleet.Clusters {
-		if r.view.fleet.EnvironmentBranch(c.Environment) != st.branch {
+		if r.view.fleet.EnvironmentBranch(c.Environment) != st.Branch {
 			continue
 		}
 		h, ok := r.refs[r.view.fleet.ClusterBranch(c)]
@@ -303,19 +304,19 @@ func (r *run) mayCreate(ctx context.Context, st *state) (Status, string, error) 
 		if err != nil {
 			return "", "", err
 		}
-		if len(tip.Parents) > 0 && trailer(tip.Message, TrailerEnvironment) == c.Environment {
-			return StatusRefused, fmt.Sprintf("somebody deleted %s (%s is still there): run with --recreate to make it again", st.branch, r.view.fleet.ClusterBranch(c)), nil
+		if len(tip.Parents) > 0 && branch.Trailer(tip.Message, branch.TrailerEnvironment) == c.Environment {
+			return StatusRefused, fmt.Sprintf("somebody deleted %s (%s is still there): run with --recreate to make it again", st.Branch, r.view.fleet.ClusterBranch(c)), nil
 		}
 	}
 	return "", "", nil
 }
 
-func (r *run) plan(ctx context.Context, name string, st *state) (*environmentPlan, error) {
-	all := r.request.NoCache || st.foreign != ""
+func (r *run) plan(ctx context.Context, name string, st *branch.State) (*environmentPlan, error) {
+	all := r.request.NoCache || st.Foreign != ""
 	var base *diffBase
-	if !all && st.record.Renderer == Epoch {
+	if !all && st.Record.Renderer == Epoch {
 		var err error
-		if base, err = r.h.changesSince(ctx, st.record.Source, r.request.Commit, r.view); err != nil {
+		if base, err = r.h.changesSince(ctx, st.Record.Source, r.request.Commit, r.view); err != nil {
 			return nil, err
 		}
 	}
@@ -323,16 +324,16 @@ func (r *run) plan(ctx context.Context, name string, st *state) (*environmentPla
 	return r.h.plan(ctx, r.view, name, st, base, all)
 }
 
-func (r *run) tooManyDeletions(st *state, tree *written) string {
+func (r *run) tooManyDeletions(st *branch.State, tree *written) string {
 	most := r.request.MaxDeletions
 	if most == 0 {
-		most = r.view.fleet.MaxDeletions(st.record.Objects)
+		most = r.view.fleet.MaxDeletions(st.Record.Objects)
 	}
-	if tree.removed <= most || !st.exists() {
+	if tree.removed <= most || !st.Exists() {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d objects would go, more than the %d that spec.safety.maxDeletions allows: if that is right, run with --max-deletions %d",
-		tree.removed, st.record.Objects, most, tree.removed)
+		tree.removed, st.Record.Objects, most, tree.removed)
 }
 
 // unknownKinds warns of custom kinds whose scope nothing in the fleet tells.

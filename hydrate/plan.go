@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -24,7 +25,7 @@ type job struct {
 type environmentPlan struct {
 	name     string
 	view     *view
-	state    *state
+	state    *branch.State
 	clusters map[string]*clusterPlan // those that are touched
 	left     []string                // clusters of the branch that are not the environment's any more
 	total    int                     // targets of clusters that are neither frozen nor retired
@@ -35,7 +36,7 @@ type environmentPlan struct {
 // clusterPlan is what has to be done for one cluster.
 type clusterPlan struct {
 	cluster *fleet.Cluster
-	inputs  inputs // as the branch has them
+	inputs  branch.Inputs // as the branch has them
 	jobs    []job
 	keep    map[string]string // app → digest, taken as they are
 	removed []string          // apps
@@ -43,7 +44,7 @@ type clusterPlan struct {
 
 // plan compares an environment's targets with what its branch holds. Without base, or with all, every target's digest
 // is looked at; with it, only those that a change since base can touch.
-func (h *Hydrator) plan(ctx context.Context, v *view, name string, st *state, base *diffBase, all bool) (*environmentPlan, error) {
+func (h *Hydrator) plan(ctx context.Context, v *view, name string, st *branch.State, base *diffBase, all bool) (*environmentPlan, error) {
 	p := &environmentPlan{name: name, view: v, state: st, clusters: map[string]*clusterPlan{}, unknown: map[string]bool{}}
 	wanted := map[string]bool{}
 	for _, c := range v.fleet.ClustersOf(name) {
@@ -55,11 +56,11 @@ func (h *Hydrator) plan(ctx context.Context, v *view, name string, st *state, ba
 			continue
 		}
 		p.total += len(v.fleet.TargetsOf(c))
-		if base == nil || base.touched[c.Name] || st.clusters[c.Name].IsZero() {
+		if base == nil || base.touched[c.Name] || st.Clusters[c.Name].IsZero() {
 			p.clusters[c.Name] = &clusterPlan{cluster: c, keep: map[string]string{}}
 		}
 	}
-	for _, c := range st.clusterNames() {
+	for _, c := range st.ClusterNames() {
 		if !wanted[c] {
 			p.left = append(p.left, c)
 		}
@@ -89,11 +90,11 @@ func (h *Hydrator) planClusters(ctx context.Context, p *environmentPlan, all boo
 
 func (h *Hydrator) planCluster(ctx context.Context, p *environmentPlan, c *clusterPlan, all bool) ([]Failure, error) {
 	var err error
-	if c.inputs, err = h.readInputs(ctx, p.state.inputs[c.cluster.Name]); err != nil {
+	if c.inputs, err = branch.ReadInputs(ctx, h.store, p.state.Inputs[c.cluster.Name]); err != nil {
 		return nil, err
 	}
 	trees := map[string]gitstore.Hash{}
-	if tree := p.state.clusters[c.cluster.Name]; !tree.IsZero() {
+	if tree := p.state.Clusters[c.cluster.Name]; !tree.IsZero() {
 		entries, err := h.store.Tree(ctx, tree)
 		if err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -65,20 +66,16 @@ func (c *comparison) preview(ctx context.Context, p *Preview) (*PreviewResult, e
 
 func (c *comparison) previewCommit(side int, tree, parent gitstore.Hash, title string) (gitstore.Hash, error) {
 	head := c.request.Head
-	spec := gitstore.CommitSpec{
-		Tree: tree, Author: head.Author,
-		Committer: gitstore.Signature{Name: "Sluice", Email: "sluice@localhost", When: head.Committer.When},
-		Message: gitstore.Message(title, fmt.Sprintf("What %s makes of the targets that it changes.", head.Hash), []gitstore.Trailer{
-			{Key: TrailerSource, Value: head.Hash.String()}, {Key: TrailerVersion, Value: c.h.Version},
-		}),
-		Signer: c.h.Signer,
+	commit := branch.Commit{
+		Tree: tree, Parent: parent, Author: head.Author, Committer: branch.Committer{}.At(head.Committer.When),
+		Subject: title, Body: fmt.Sprintf("What %s makes of the targets that it changes.", head.Hash),
+		Trailers: []gitstore.Trailer{{Key: branch.TrailerSource, Value: head.Hash.String()}},
+		Version:  c.h.Version, Signer: c.h.Signer,
 	}
 	if side == 0 {
-		spec.Message = gitstore.Message("Before: "+title, "What these targets are without the change.", []gitstore.Trailer{{Key: TrailerVersion, Value: c.h.Version}})
-	} else {
-		spec.Parents = []gitstore.Hash{parent}
+		commit.Subject, commit.Body, commit.Trailers = "Before: "+title, "What these targets are without the change.", nil
 	}
-	return c.writer.Commit(spec)
+	return commit.Write(c.writer)
 }
 
 // environmentTrees puts targets' trees under <environment>/<cluster>.

@@ -8,20 +8,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
-)
-
-// Trailers of promotions, beside those of rendered commits.
-const (
-	TrailerFrom     = "Sluice-Promoted-From"
-	TrailerApproved = "Sluice-Approved-By"
-	TrailerBy       = "Sluice-Requested-By"
-	TrailerApps     = "Sluice-Apps"
-	TrailerNow      = "Sluice-Now"      // why gates were overtaken
-	TrailerRollback = "Sluice-Rollback" // why, of a commit that brings back an earlier state
-	TrailerWave     = "Sluice-Wave"
 )
 
 // Outside is what promotions need to know that Git does not hold. What is not known counts as unknown, and unknown is never green.
@@ -111,7 +101,7 @@ func (h *Hydrator) Promote(ctx context.Context, r PromoteRequest) ([]Environment
 	if err != nil {
 		return nil, err
 	}
-	p := &promotion{h: h, r: r, view: v, records: map[string]promote.Record{}, broken: map[string]error{}, states: map[string]*state{}, statuses: map[string][]promote.Status{}, composed: map[string]*composed{}, foreign: map[string]string{}}
+	p := &promotion{h: h, r: r, view: v, records: map[string]promote.Record{}, broken: map[string]error{}, states: map[string]*branch.State{}, statuses: map[string][]promote.Status{}, composed: map[string]*composed{}, foreign: map[string]string{}}
 	defer p.close()
 	if err := p.read(ctx); err != nil {
 		return nil, err
@@ -144,13 +134,12 @@ type promotion struct {
 	records  map[string]promote.Record
 	broken   map[string]error // records that cannot be read
 	stateTip gitstore.Commit  // of the branch of records
-	states   map[string]*state
+	states   map[string]*branch.State
 	trunk    promote.Trunk
 	commits  map[string]gitstore.Commit // of the trunk
 	statuses map[string][]promote.Status
 	composed map[string]*composed
 	foreign  map[string]string // clusters whose branches are not ours to move, and why
-	all      bool              // render everything, and take nothing from branches
 }
 
 // read lists the branches, and reads what they hold.
@@ -161,20 +150,20 @@ func (p *promotion) read(ctx context.Context) error {
 		return err
 	}
 	for _, e := range f.Spec.Environments {
-		branch := f.EnvironmentBranch(e.Name)
+		name := f.EnvironmentBranch(e.Name)
 		fetch := []gitstore.Hash{}
 		for _, c := range f.ClustersOf(e.Name) {
 			if tip := p.refs[f.ClusterBranch(c)]; !tip.IsZero() {
 				fetch = append(fetch, tip)
 			}
 		}
-		if tip := p.refs[branch]; !tip.IsZero() {
+		if tip := p.refs[name]; !tip.IsZero() {
 			fetch = append(fetch, tip)
 		}
 		if err := p.h.Branches.Fetch(ctx, fetch...); err != nil {
 			return err
 		}
-		if p.states[e.Name], err = p.h.readState(ctx, branch, p.refs[branch]); err != nil {
+		if p.states[e.Name], err = branch.ReadState(ctx, p.h.store, name, p.refs[name]); err != nil {
 			return err
 		}
 	}
@@ -312,11 +301,8 @@ func commitsOf(s promote.Source) []string {
 	return out
 }
 
-func sourceOf(st *state) promote.Source {
-	if !st.exists() {
-		return promote.Source{}
-	}
-	return promote.Source{Commit: st.record.Source, Apps: st.record.Apps}
+func sourceOf(st *branch.State) promote.Source {
+	return promote.Source(st.Source())
 }
 
 // environment looks at one environment.
@@ -325,7 +311,7 @@ func (p *promotion) environment(ctx context.Context, e fleet.Environment) (*Envi
 		return nil, err
 	}
 	st := p.states[e.Name]
-	out := &EnvironmentStatus{Environment: e.Name, Branch: st.branch, Tip: hashText(st.tip.Hash), Source: sourceOf(st), Foreign: st.foreign}
+	out := &EnvironmentStatus{Environment: e.Name, Branch: st.Branch, Tip: hashText(st.Tip.Hash), Source: sourceOf(st), Foreign: st.Foreign}
 	out.Behind = p.behind(out.Source)
 	s, err := p.situation(ctx, e)
 	if err != nil {
@@ -373,17 +359,17 @@ func (p *promotion) behind(s promote.Source) int {
 func (p *promotion) situation(ctx context.Context, e fleet.Environment) (promote.Situation, error) {
 	st := p.states[e.Name]
 	s := promote.Situation{Environment: e, Trunk: p.trunk, Record: p.records[e.Name], Now: p.r.Now}
-	s.Running = promote.Running{Source: sourceOf(st), Commit: hashText(st.tip.Hash), Foreign: st.foreign}
+	s.Running = promote.Running{Source: sourceOf(st), Commit: hashText(st.Tip.Hash), Foreign: st.Foreign}
 	switch {
-	case st.foreign != "" && (p.r.Overwrite || !p.theirs(e.Name)):
+	case st.Foreign != "" && (p.r.Overwrite || !p.theirs(e.Name)):
 		s.Running.Foreign = ""
-	case !st.exists() && len(s.Record.Ran) > 0 && !p.r.Recreate:
-		s.Running.Foreign = fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to make it again", st.branch)
+	case !st.Exists() && len(s.Record.Ran) > 0 && !p.r.Recreate:
+		s.Running.Foreign = fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to make it again", st.Branch)
 	}
-	if st.exists() {
-		s.Running.Tree = st.tip.Tree.String()
-		s.Running.Overtakes = trailer(st.tip.Message, TrailerNow) != ""
-		s.Running.Restores = trailer(st.tip.Message, TrailerRollback) != ""
+	if st.Exists() {
+		s.Running.Tree = st.Tip.Tree.String()
+		s.Running.Overtakes = branch.Trailer(st.Tip.Message, branch.TrailerNow) != ""
+		s.Running.Restores = branch.Trailer(st.Tip.Message, branch.TrailerRollback) != ""
 	}
 	var err error
 	if s.Clusters, err = p.clusters(ctx, e.Name); err != nil {
@@ -392,8 +378,8 @@ func (p *promotion) situation(ctx context.Context, e fleet.Environment) (promote
 	p.guard(&s)
 	for _, name := range e.After {
 		earlier := promote.Earlier{Name: name, Source: sourceOf(p.states[name])}
-		if x, ok := p.view.fleet.Environment(name); ok && len(x.After) > 0 && p.states[name].exists() { // commits of one that follows the trunk have the source's dates
-			earlier.Since = p.states[name].tip.Committer.When
+		if x, ok := p.view.fleet.Environment(name); ok && len(x.After) > 0 && p.states[name].Exists() { // commits of one that follows the trunk have the source's dates
+			earlier.Since = p.states[name].Tip.Committer.When
 		}
 		if earlier.Clusters, err = p.clusters(ctx, name); err != nil {
 			return s, err
@@ -416,21 +402,21 @@ func (p *promotion) situation(ctx context.Context, e fleet.Environment) (promote
 // Sluice's own tree in a commit of somebody else's.
 func (p *promotion) theirs(environment string) bool {
 	st := p.states[environment]
-	return st.foreign != "" && !p.records[environment].Knows(st.tip.Tree.String())
+	return st.Foreign != "" && !p.records[environment].Knows(st.Tip.Tree.String())
 }
 
 func (p *promotion) clusters(ctx context.Context, environment string) ([]promote.ClusterState, error) {
 	f, st := p.view.fleet, p.states[environment]
 	var out []promote.ClusterState
 	for _, c := range f.ClustersOf(environment) {
-		one := promote.ClusterState{Cluster: promote.Cluster{Name: c.Name, Labels: c.Labels, State: c.State}, Want: hashText(st.clusters[c.Name])}
+		one := promote.ClusterState{Cluster: promote.Cluster{Name: c.Name, Labels: c.Labels, State: c.State}, Want: hashText(st.Clusters[c.Name])}
 		if tip := p.refs[f.ClusterBranch(c)]; !tip.IsZero() {
 			commit, err := p.h.store.Commit(ctx, tip)
 			if err != nil {
 				return nil, err
 			}
 			one.Tree = commit.Tree.String()
-			if trailer(commit.Message, TrailerEnvironment) == "" && !p.r.Overwrite {
+			if branch.Trailer(commit.Message, branch.TrailerEnvironment) == "" && !p.r.Overwrite {
 				one.Foreign = fmt.Sprintf("%s has the commit %s by %s that Sluice did not make: bring it into the source, or promote with --overwrite-foreign on the command line",
 					f.ClusterBranch(c), tip.Short(), commit.Author.Name)
 			}
@@ -494,7 +480,7 @@ func (p *promotion) openRequest(ctx context.Context, e fleet.Environment, s *pro
 	if e.Promotion.Mode != "request" || p.r.Outside == nil {
 		return nil
 	}
-	open, err := p.r.Outside.Request(ctx, requestBranch(e.Name), p.states[e.Name].branch)
+	open, err := p.r.Outside.Request(ctx, requestBranch(e.Name), p.states[e.Name].Branch)
 	if err != nil || open == nil {
 		return err
 	}
@@ -503,11 +489,11 @@ func (p *promotion) openRequest(ctx context.Context, e fleet.Environment, s *pro
 		if err := p.h.Branches.Fetch(ctx, tip); err != nil {
 			return err
 		}
-		st, err := p.h.readState(ctx, requestBranch(e.Name), tip)
+		st, err := branch.ReadState(ctx, p.h.store, requestBranch(e.Name), tip)
 		if err != nil {
 			return err
 		}
-		s.Request = &promote.MergeRequest{Source: sourceOf(st), Tree: st.tip.Tree.String()}
+		s.Request = &promote.MergeRequest{Source: sourceOf(st), Tree: st.Tip.Tree.String()}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -32,7 +33,9 @@ func (p *promotion) once(ctx context.Context, environment string, source promote
 	if err != nil {
 		return gitstore.Hash{}, "", nil, err
 	}
-	tree, failure, err := p.compose(ctx, environment, source, w)
+	tree, failure, err := p.h.Compose(ctx, Composition{
+		Environment: environment, Source: branch.Source(source), Running: p.states[environment], Commits: p.commits, All: p.theirs(environment),
+	}, w)
 	if err != nil {
 		_ = w.Close()
 		return gitstore.Hash{}, "", nil, err
@@ -45,175 +48,6 @@ func (p *promotion) close() {
 	for _, c := range p.composed {
 		_ = c.w.Close()
 	}
-}
-
-// compose makes an environment's tree of a source: what has its commit rendered from that, what has another one from there, and what
-// stays as it runs taken from the branch. failure says why it cannot be rendered.
-func (p *promotion) compose(ctx context.Context, environment string, source promote.Source, w *gitstore.Writer) (tree gitstore.Hash, failure string, err error) {
-	st := p.states[environment]
-	running := sourceOf(st)
-	needed := map[string]bool{}
-	if source.Commit != running.Commit || !st.exists() {
-		needed[source.Commit] = true
-	}
-	for app, c := range source.Apps {
-		if running.Of(app) != c {
-			needed[c] = true
-		}
-	}
-	parts := map[string]*state{}
-	for _, c := range slices.Sorted(maps.Keys(needed)) {
-		part, why, err := p.rendered(ctx, environment, c, w)
-		if err != nil || why != "" {
-			return gitstore.Hash{}, why, err
-		}
-		parts[c] = part
-	}
-	base := parts[source.Commit]
-	if base == nil {
-		base = st
-	}
-	if len(source.Apps) == 0 && base != st {
-		return base.tip.Tree, "", nil
-	}
-	of := func(app string) *state {
-		c := source.Of(app)
-		if c == running.Of(app) && st.exists() {
-			return st
-		}
-		return parts[c]
-	}
-	return p.assemble(ctx, recipe{environment, source, base, of}, w)
-}
-
-// rendered renders a source commit for an environment. Its state's tip has the tree alone.
-func (p *promotion) rendered(ctx context.Context, environment, commit string, w *gitstore.Writer) (*state, string, error) {
-	c, ok := p.commits[commit]
-	if !ok {
-		return nil, fmt.Sprintf("%.10s is not on the trunk", commit), nil
-	}
-	v, err := p.h.open(ctx, c.Tree)
-	if err != nil {
-		return nil, fmt.Sprintf("the fleet of %.10s cannot be read: %v", commit, err), ctx.Err()
-	}
-	if _, ok := v.fleet.Environment(environment); !ok {
-		return nil, fmt.Sprintf("%.10s has no environment %s", commit, environment), nil
-	}
-	plan, err := p.h.plan(ctx, v, environment, p.states[environment], nil, p.all || p.theirs(environment))
-	if err != nil {
-		return nil, "", err
-	}
-	done, _, err := p.h.render(ctx, plan, commit, w)
-	if err != nil {
-		return nil, "", err
-	}
-	if done == nil {
-		return nil, fmt.Sprintf("%d of %d targets cannot be rendered: %s", len(plan.failures), plan.total, plan.failures[0].Message), nil
-	}
-	st := &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
-	st.tip.Tree = done.tree
-	return st, "", p.h.readTree(ctx, st, done.tree)
-}
-
-// recipe says what an environment is put together from: the clusters and kinds of base, each app from where of says.
-type recipe struct {
-	environment string
-	source      promote.Source
-	base        *state
-	of          func(app string) *state
-}
-
-// assemble puts an environment together from the parts that its apps come from.
-func (p *promotion) assemble(ctx context.Context, r recipe, w *gitstore.Writer) (gitstore.Hash, string, error) {
-	environment, source, base, of := r.environment, r.source, r.base, r.of
-	var entries, recorded []gitstore.Entry
-	objects := 0
-	for _, cluster := range slices.Sorted(maps.Keys(base.clusters)) {
-		apps, in, err := p.cluster(ctx, cluster, base, of, slices.Sorted(maps.Keys(source.Apps)))
-		if err != nil {
-			return gitstore.Hash{}, "", err
-		}
-		for _, a := range apps {
-			files, err := p.h.store.Tree(ctx, a.Hash)
-			if err != nil {
-				return gitstore.Hash{}, "", err
-			}
-			objects += len(files)
-		}
-		tree, err := w.Tree(apps)
-		if err != nil {
-			return gitstore.Hash{}, "", err
-		}
-		data, err := in.encode()
-		if err != nil {
-			return gitstore.Hash{}, "", err
-		}
-		blob, err := w.Blob(data)
-		if err != nil {
-			return gitstore.Hash{}, "", err
-		}
-		entries = append(entries, gitstore.Entry{Name: cluster, Mode: gitstore.ModeTree, Hash: tree})
-		recorded = append(recorded, gitstore.Entry{Name: cluster + ".yaml", Mode: gitstore.ModeFile, Hash: blob})
-	}
-	rec := record{Environment: environment, Source: source.Commit, Renderer: Epoch, Objects: objects, Apps: source.Apps}
-	tree, err := p.h.root(ctx, rec, base.kinds, entries, recorded, w)
-	return tree, "", err
-}
-
-// cluster takes each app of a cluster from where it belongs.
-func (p *promotion) cluster(ctx context.Context, cluster string, base *state, of func(app string) *state, more []string) ([]gitstore.Entry, inputs, error) {
-	in := inputs{Apps: map[string]string{}, Scopes: map[string][]string{}}
-	names := map[string]bool{}
-	trees := map[*state]map[string]gitstore.Entry{}
-	digests := map[*state]inputs{}
-	load := func(st *state) error {
-		if st == nil || trees[st] != nil {
-			return nil
-		}
-		trees[st] = map[string]gitstore.Entry{}
-		if tree := st.clusters[cluster]; !tree.IsZero() {
-			list, err := p.h.store.Tree(ctx, tree)
-			if err != nil {
-				return err
-			}
-			for _, e := range list {
-				trees[st][e.Name] = e
-				names[e.Name] = true
-			}
-		}
-		var err error
-		digests[st], err = p.h.readInputs(ctx, st.inputs[cluster])
-		return err
-	}
-	states := []*state{base}
-	if err := load(base); err != nil {
-		return nil, in, err
-	}
-	for name := range maps.Clone(names) {
-		states = append(states, of(name))
-	}
-	for _, app := range more { // those that the base may not have
-		states = append(states, of(app))
-	}
-	for _, st := range states {
-		if err := load(st); err != nil {
-			return nil, in, err
-		}
-	}
-	var out []gitstore.Entry
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		st := of(name)
-		e, ok := trees[st][name]
-		if !ok {
-			continue // it goes, or is not there yet
-		}
-		out = append(out, e)
-		in.Apps[name] = digests[st].Apps[name]
-		if scopes := digests[st].Scopes[name]; len(scopes) > 0 {
-			in.Scopes[name] = scopes
-		}
-	}
-	return out, in, nil
 }
 
 // store writes an environment's record, if it is another than before.
@@ -279,16 +113,10 @@ type message struct {
 
 // commit makes a commit of now.
 func (p *promotion) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit, m message) (gitstore.Hash, error) {
-	committer := p.view.fleet.Spec.Output.Committer
-	spec := gitstore.CommitSpec{
-		Tree: tree, Author: author.Author,
-		Committer: gitstore.Signature{Name: cmp.Or(committer.Name, "Sluice"), Email: cmp.Or(committer.Email, "sluice@localhost"), When: p.r.Now.UTC().Truncate(time.Second)},
-		Message:   gitstore.Message(m.subject, m.body, append(m.trailers, gitstore.Trailer{Key: TrailerVersion, Value: p.h.Version})), Signer: p.h.Signer,
-	}
-	if !parent.IsZero() {
-		spec.Parents = []gitstore.Hash{parent}
-	}
-	return w.Commit(spec)
+	return branch.Commit{
+		Tree: tree, Parent: parent, Author: author.Author, Committer: branch.Committer(p.view.fleet.Spec.Output.Committer).At(p.r.Now.UTC().Truncate(time.Second)),
+		Subject: m.subject, Body: m.body, Trailers: m.trailers, Version: p.h.Version, Signer: p.h.Signer,
+	}.Write(w)
 }
 
 // ErrMoved is a branch that somebody else moved meanwhile: another look decides anew.
@@ -305,7 +133,7 @@ func (p *promotion) push(ctx context.Context, w *gitstore.Writer, moves []gitsto
 	if err != nil {
 		return err
 	}
-	switch status, reason := judge(results); status {
+	switch status, reason := PushStatus(results); status {
 	case StatusUpdated:
 		return nil
 	case StatusConflict:
@@ -327,7 +155,7 @@ func (p *promotion) act(ctx context.Context, e fleet.Environment, a promote.Acti
 	case promote.OpenRequest:
 		return p.request(ctx, e, a, out)
 	case promote.CloseRequest:
-		open, err := p.r.Outside.Request(ctx, requestBranch(e.Name), p.states[e.Name].branch)
+		open, err := p.r.Outside.Request(ctx, requestBranch(e.Name), p.states[e.Name].Branch)
 		if err != nil || open == nil {
 			return err
 		}
@@ -340,24 +168,24 @@ func (p *promotion) act(ctx context.Context, e fleet.Environment, a promote.Acti
 }
 
 func (p *promotion) trailers(e fleet.Environment, a promote.Action) []gitstore.Trailer {
-	list := []gitstore.Trailer{{Key: TrailerSource, Value: a.Source.Commit}, {Key: TrailerEnvironment, Value: e.Name}}
+	list := []gitstore.Trailer{{Key: branch.TrailerSource, Value: a.Source.Commit}, {Key: branch.TrailerEnvironment, Value: e.Name}}
 	if len(e.After) > 0 && a.Kind != promote.DoRollback {
-		list = append(list, gitstore.Trailer{Key: TrailerFrom, Value: strings.Join(e.After, ", ")})
+		list = append(list, gitstore.Trailer{Key: branch.TrailerFrom, Value: strings.Join(e.After, ", ")})
 	}
 	for _, who := range a.ApprovedBy {
-		list = append(list, gitstore.Trailer{Key: TrailerApproved, Value: who})
+		list = append(list, gitstore.Trailer{Key: branch.TrailerApproved, Value: who})
 	}
 	if a.By != "" {
-		list = append(list, gitstore.Trailer{Key: TrailerBy, Value: a.By})
+		list = append(list, gitstore.Trailer{Key: branch.TrailerBy, Value: a.By})
 	}
 	if len(a.Apps) > 0 {
-		list = append(list, gitstore.Trailer{Key: TrailerApps, Value: strings.Join(a.Apps, ", ")})
+		list = append(list, gitstore.Trailer{Key: branch.TrailerApps, Value: strings.Join(a.Apps, ", ")})
 	}
 	if a.Overtakes {
-		list = append(list, gitstore.Trailer{Key: TrailerNow, Value: cmp.Or(a.Reason, "yes")})
+		list = append(list, gitstore.Trailer{Key: branch.TrailerNow, Value: cmp.Or(a.Reason, "yes")})
 	}
 	if a.Kind == promote.DoRollback {
-		list = append(list, gitstore.Trailer{Key: TrailerRollback, Value: cmp.Or(a.Reason, "yes")})
+		list = append(list, gitstore.Trailer{Key: branch.TrailerRollback, Value: cmp.Or(a.Reason, "yes")})
 	}
 	return list
 }
@@ -388,20 +216,20 @@ func (p *promotion) moveEnvironment(ctx context.Context, e fleet.Environment, a 
 	}
 	st := p.states[e.Name]
 	subject := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
-	hash, err := p.commit(w, tree, st.tip.Hash, p.author(ctx, a.Source.Commit), message{subject, p.bringing(st, a.Source), p.trailers(e, a)})
+	hash, err := p.commit(w, tree, st.Tip.Hash, p.author(ctx, a.Source.Commit), message{subject, p.bringing(st, a.Source), p.trailers(e, a)})
 	if err != nil {
 		return err
 	}
-	if err := p.push(ctx, w, []gitstore.Move{{Branch: st.branch, Old: st.tip.Hash, New: hash}}); err != nil {
+	if err := p.push(ctx, w, []gitstore.Move{{Branch: st.Branch, Old: st.Tip.Hash, New: hash}}); err != nil {
 		return err
 	}
 	out.Tip, out.Source = hash.String(), a.Source
-	out.Done = append(out.Done, fmt.Sprintf("%s has %s", st.branch, a.Source))
+	out.Done = append(out.Done, fmt.Sprintf("%s has %s", st.Branch, a.Source))
 	return nil
 }
 
 // bringing lists the subjects of the commits that a promotion brings.
-func (p *promotion) bringing(st *state, to promote.Source) string {
+func (p *promotion) bringing(st *branch.State, to promote.Source) string {
 	const most = 30
 	list := p.brought(sourceOf(st), to)
 	var lines []string
@@ -419,15 +247,15 @@ func (p *promotion) bringing(st *state, to promote.Source) string {
 // moveWave brings cluster branches to what the environment branch has.
 func (p *promotion) moveWave(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
 	st := p.states[e.Name]
-	if hashText(st.tip.Hash) != a.Base {
-		return &ErrMoved{st.branch}
+	if hashText(st.Tip.Hash) != a.Base {
+		return &ErrMoved{st.Branch}
 	}
 	w, err := p.h.store.NewWriter()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = w.Close() }()
-	moves, err := p.clusterMoves(ctx, e, a, moving{st.clusters, w}, out)
+	moves, err := p.clusterMoves(ctx, e, a, moving{st.Clusters, w}, out)
 	if err != nil {
 		return err
 	}
@@ -474,16 +302,16 @@ func (p *promotion) clusterMoves(ctx context.Context, e fleet.Environment, a pro
 			out.Done = append(out.Done, "left as it is: "+why)
 			continue
 		}
-		branch := p.view.fleet.ClusterBranch(c)
+		name := p.view.fleet.ClusterBranch(c)
 		trailers := p.trailers(e, promote.Action{Kind: a.Kind, Source: source, By: a.By, Reason: a.Reason, Overtakes: a.Overtakes && a.Reason != ""})
 		if a.Wave != "" {
-			trailers = append(trailers, gitstore.Trailer{Key: TrailerWave, Value: a.Wave})
+			trailers = append(trailers, gitstore.Trailer{Key: branch.TrailerWave, Value: a.Wave})
 		}
-		hash, err := p.commit(w, trees[name], p.refs[branch], author, message{fmt.Sprintf("%s on %s", source, name), "", trailers})
+		hash, err := p.commit(w, trees[c.Name], p.refs[name], author, message{fmt.Sprintf("%s on %s", source, c.Name), "", trailers})
 		if err != nil {
 			return nil, err
 		}
-		moves = append(moves, gitstore.Move{Branch: branch, Old: p.refs[branch], New: hash})
+		moves = append(moves, gitstore.Move{Branch: name, Old: p.refs[name], New: hash})
 	}
 	return moves, nil
 }
@@ -499,7 +327,7 @@ func (p *promotion) request(ctx context.Context, e fleet.Environment, a promote.
 	}
 	st := p.states[e.Name]
 	title := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
-	hash, err := p.commit(w, tree, st.tip.Hash, p.author(ctx, a.Source.Commit), message{title, p.bringing(st, a.Source), p.trailers(e, a)})
+	hash, err := p.commit(w, tree, st.Tip.Hash, p.author(ctx, a.Source.Commit), message{title, p.bringing(st, a.Source), p.trailers(e, a)})
 	if err != nil {
 		return err
 	}
@@ -508,5 +336,5 @@ func (p *promotion) request(ctx context.Context, e fleet.Environment, a promote.
 		return err
 	}
 	out.Done = append(out.Done, "a merge request asks for "+a.Source.String())
-	return p.r.Outside.Open(ctx, OpenRequest{From: branch, To: st.branch, Head: hash.String(), Title: title, Source: a.Source.Commit, Tree: a.Tree, Why: p.bringing(st, a.Source)})
+	return p.r.Outside.Open(ctx, OpenRequest{From: branch, To: st.Branch, Head: hash.String(), Title: title, Source: a.Source.Commit, Tree: a.Tree, Why: p.bringing(st, a.Source)})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -20,7 +21,7 @@ func (p *promotion) candidate(ctx context.Context, environment string, source pr
 		return nil, err
 	}
 	st := p.states[environment]
-	out := &promote.Candidate{Source: source, Tree: hashText(tree), Base: hashText(st.tip.Hash), Policy: promote.Green}
+	out := &promote.Candidate{Source: source, Tree: hashText(tree), Base: hashText(st.Tip.Hash), Policy: promote.Green}
 	if failure != "" {
 		out.Tree, out.Policy, out.Reason = "", promote.Red, failure
 		return out, nil
@@ -49,7 +50,7 @@ func (p *promotion) policy(ctx context.Context, environment string, source promo
 		}
 		parts[c].Apps = append(parts[c].Apps, app)
 	}
-	if source.Commit != running.Commit || !st.exists() {
+	if source.Commit != running.Commit || !st.Exists() {
 		parts[source.Commit] = &Part{Without: slices.Sorted(maps.Keys(source.Apps))}
 	} else {
 		for app, c := range running.Apps { // those that come back to the commit of all the others
@@ -68,7 +69,7 @@ func (p *promotion) policy(ctx context.Context, environment string, source promo
 			return promote.Unknown, fmt.Sprintf("%.10s is not on the trunk as far as is known", c)
 		}
 		part := parts[c]
-		part.Environment, part.Base, part.Source = environment, st.tip.Hash, commit
+		part.Environment, part.Base, part.Source = environment, st.Tip.Hash, commit
 		slices.Sort(part.Apps)
 		switch s, why := p.r.Outside.Policy(ctx, *part); {
 		case s == promote.Red:
@@ -105,28 +106,28 @@ func (p *promotion) addAuthors(ctx context.Context, environment string, out *pro
 }
 
 // tooManyDeletions says that a promotion would take more objects from the environment than the fleet lets go at once.
-func (p *promotion) tooManyDeletions(ctx context.Context, st *state, tree gitstore.Hash) (string, error) {
-	if !st.exists() {
+func (p *promotion) tooManyDeletions(ctx context.Context, st *branch.State, tree gitstore.Hash) (string, error) {
+	if !st.Exists() {
 		return "", nil
 	}
-	changes, err := p.h.store.Changes(ctx, st.tip.Tree, tree)
+	changes, err := p.h.store.Changes(ctx, st.Tip.Tree, tree)
 	if err != nil {
 		return "", err
 	}
 	removed := 0
 	for _, c := range changes {
-		if c.New.Hash.IsZero() && !strings.HasPrefix(c.Path, recordDir+"/") {
+		if c.New.Hash.IsZero() && !strings.HasPrefix(c.Path, branch.Dir+"/") {
 			removed++
 		}
 	}
 	most := p.r.MaxDeletions
 	if most == 0 {
-		most = p.view.fleet.MaxDeletions(st.record.Objects)
+		most = p.view.fleet.MaxDeletions(st.Record.Objects)
 	}
 	if removed <= most {
 		return "", nil
 	}
-	return fmt.Sprintf("%d of %d objects would go, more than the %d that may: if that is right, promote with --max-deletions %d on the command line", removed, st.record.Objects, most, removed), nil
+	return fmt.Sprintf("%d of %d objects would go, more than the %d that may: if that is right, promote with --max-deletions %d on the command line", removed, st.Record.Objects, most, removed), nil
 }
 
 // authors are those whose change a commit of the trunk is: its own author, or those of the commits that a merge brought. Whoever

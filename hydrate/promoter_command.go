@@ -165,7 +165,7 @@ func (p *promotion) checkNames(ctx context.Context, e fleet.Environment, c Comma
 			known[t.App.Name] = true
 		}
 	}
-	for _, tree := range p.states[e.Name].clusters { // what is gone from the trunk may still run
+	for _, tree := range p.states[e.Name].Clusters { // what is gone from the trunk may still run
 		entries, err := p.h.store.Tree(ctx, tree)
 		if err != nil {
 			return err
@@ -193,7 +193,7 @@ func (p *promotion) checkRollback(ctx context.Context, e fleet.Environment, c Co
 	}
 	frozen := 0
 	for _, name := range c.Clusters {
-		if old.clusters[name].IsZero() {
+		if old.Clusters[name].IsZero() {
 			return fmt.Errorf("cluster %s was not there in that state of %s: name a later one with --to, which `sluice history %s` shows", name, e.Name, e.Name)
 		}
 		held := slices.ContainsFunc(s.Record.Freezes, func(f promote.Freeze) bool { return f.Target == name && f.Holds(p.r.Now) })
@@ -239,11 +239,11 @@ const (
 
 // earlier finds a state that the environment had: the last one with another tree than now, or the one of a source commit.
 func (p *promotion) earlier(ctx context.Context, environment, revision string) (*promote.Ran, error) {
-	entries, err := p.h.history(ctx, p.states[environment].tip, maxHistory)
+	entries, err := p.h.history(ctx, p.states[environment].Tip, maxHistory)
 	if err != nil {
 		return nil, err
 	}
-	now := p.states[environment].tip.Tree
+	now := p.states[environment].Tip.Tree
 	if revision != "" && len(revision) < leastDigits {
 		return nil, fmt.Errorf("%q may mean many commits: give at least %d digits of its id", revision, leastDigits)
 	}
@@ -256,7 +256,7 @@ func (p *promotion) earlier(ctx context.Context, environment, revision string) (
 			if err != nil {
 				return nil, err
 			}
-			st.tip.Hash = e.Commit // it is there
+			st.Tip.Hash = e.Commit // it is there
 			return &promote.Ran{Source: sourceOf(st), Tree: e.Tree.String(), At: e.At}, nil
 		}
 	}

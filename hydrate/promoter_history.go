@@ -3,10 +3,10 @@ package hydrate
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
@@ -58,12 +58,9 @@ func (h *Hydrator) history(ctx context.Context, tip gitstore.Commit, most int) (
 		}
 		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name, Trailers: gitstore.Trailers(at.Message)}
 		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
-		var made record // of a merge by the forge, the tree alone tells what it is
-		if err := readYAML(h.store.Snapshot(ctx, at.Tree), path.Join(recordDir, environmentFile), &made); err == nil {
-			entry.Source = promote.Source{Commit: made.Source, Apps: made.Apps}
-		}
+		entry.Source = promote.Source(branch.ReadSource(ctx, h.store, at.Tree)) // of a merge by the forge, the tree alone tells what it is
 		if entry.Source.Commit == "" {
-			entry.Source.Commit = trailer(at.Message, TrailerSource)
+			entry.Source.Commit = branch.Trailer(at.Message, branch.TrailerSource)
 		}
 		out = append(out, entry)
 		if len(at.Parents) == 0 {

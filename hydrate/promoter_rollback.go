@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -23,15 +24,15 @@ func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote
 		return err
 	}
 	defer func() { _ = w.Close() }()
-	tree, source := old.tip.Tree, a.Source
+	tree, source := old.Tip.Tree, a.Source
 	clusters := a.Clusters
 	if len(a.Clusters)+len(a.Apps) > 0 {
 		if tree, source, err = p.partly(ctx, e, a, old, w); err != nil {
 			return err
 		}
 	}
-	after := &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
-	if err := p.h.readTree(ctx, after, tree); err != nil {
+	after, err := branch.ReadTree(ctx, p.h.store, tree)
+	if err != nil {
 		return err
 	}
 	if len(a.Clusters) == 0 {
@@ -40,16 +41,16 @@ func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote
 	what := a
 	what.Source, what.Clusters = source, clusters
 	trailers := p.trailers(e, what)
-	hash, err := p.commit(w, tree, st.tip.Hash, p.r.Trunk, message{fmt.Sprintf("Roll %s back to %s", e.Name, source), a.Reason, trailers})
+	hash, err := p.commit(w, tree, st.Tip.Hash, p.r.Trunk, message{fmt.Sprintf("Roll %s back to %s", e.Name, source), a.Reason, trailers})
 	if err != nil {
 		return err
 	}
-	moves, err := p.clusterMoves(ctx, e, what, moving{after.clusters, w}, out)
+	moves, err := p.clusterMoves(ctx, e, what, moving{after.Clusters, w}, out)
 	if err != nil {
 		return err
 	}
-	if tree != st.tip.Tree {
-		moves = append(moves, gitstore.Move{Branch: st.branch, Old: st.tip.Hash, New: hash})
+	if tree != st.Tip.Tree {
+		moves = append(moves, gitstore.Move{Branch: st.Branch, Old: st.Tip.Hash, New: hash})
 	}
 	if err := p.push(ctx, w, moves); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote
 }
 
 // affectedClusters are those whose branch is not what a state says, but for frozen ones.
-func (p *promotion) affectedClusters(ctx context.Context, environment string, after *state) []string {
+func (p *promotion) affectedClusters(ctx context.Context, environment string, after *branch.State) []string {
 	var out []string
 	frozen := map[string]bool{}
 	for _, f := range p.records[environment].Freezes {
@@ -79,7 +80,7 @@ func (p *promotion) affectedClusters(ctx context.Context, environment string, af
 	}
 	for _, c := range p.view.fleet.ClustersOf(environment) {
 		tip, err := p.h.store.Commit(ctx, p.refs[p.view.fleet.ClusterBranch(c)])
-		if c.State == "frozen" || c.State == "retired" || frozen[c.Name] || after.clusters[c.Name].IsZero() || err == nil && tip.Tree == after.clusters[c.Name] {
+		if c.State == "frozen" || c.State == "retired" || frozen[c.Name] || after.Clusters[c.Name].IsZero() || err == nil && tip.Tree == after.Clusters[c.Name] {
 			continue
 		}
 		out = append(out, c.Name)
@@ -88,7 +89,7 @@ func (p *promotion) affectedClusters(ctx context.Context, environment string, af
 }
 
 // partly takes some clusters or apps from an earlier state and all else from now.
-func (p *promotion) partly(ctx context.Context, e fleet.Environment, a promote.Action, old *state, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
+func (p *promotion) partly(ctx context.Context, e fleet.Environment, a promote.Action, old *branch.State, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
 	st := p.states[e.Name]
 	source := sourceOf(st)
 	if len(a.Apps) > 0 {
@@ -100,23 +101,23 @@ func (p *promotion) partly(ctx context.Context, e fleet.Environment, a promote.A
 			source.Apps[app] = sourceOf(old).Of(app)
 		}
 	}
-	base := &state{tip: st.tip, record: st.record, kinds: st.kinds, clusters: maps.Clone(st.clusters), inputs: maps.Clone(st.inputs)}
+	base := st.Clone()
 	for _, c := range a.Clusters {
-		base.clusters[c], base.inputs[c] = old.clusters[c], old.inputs[c]
+		base.Clusters[c], base.Inputs[c] = old.Clusters[c], old.Inputs[c]
 	}
-	of := func(app string) *state {
+	of := func(app string) *branch.State {
 		if slices.Contains(a.Apps, app) {
 			return old
 		}
 		return base
 	}
 	if len(a.Clusters) > 0 && len(a.Apps) > 0 { // apps of these clusters alone
-		base = &state{tip: st.tip, record: st.record, kinds: st.kinds, clusters: maps.Clone(st.clusters), inputs: maps.Clone(st.inputs)}
-		mixed := &state{kinds: st.kinds, clusters: maps.Clone(st.clusters), inputs: maps.Clone(st.inputs)}
+		base = st.Clone()
+		mixed := st.Clone()
 		for _, c := range a.Clusters {
-			mixed.clusters[c], mixed.inputs[c] = old.clusters[c], old.inputs[c]
+			mixed.Clusters[c], mixed.Inputs[c] = old.Clusters[c], old.Inputs[c]
 		}
-		of = func(app string) *state {
+		of = func(app string) *branch.State {
 			if slices.Contains(a.Apps, app) {
 				return mixed
 			}
@@ -124,13 +125,13 @@ func (p *promotion) partly(ctx context.Context, e fleet.Environment, a promote.A
 		}
 		source = sourceOf(st)
 	}
-	tree, _, err := p.assemble(ctx, recipe{e.Name, source, base, of}, w)
+	tree, err := p.h.Assemble(ctx, Recipe{e.Name, branch.Source(source), base, of}, w)
 	return tree, source, err
 }
 
 // stateOf reads an earlier tree of an environment.
-func (p *promotion) stateOf(ctx context.Context, environment, tree string) (*state, error) {
-	entries, err := p.h.history(ctx, p.states[environment].tip, maxHistory)
+func (p *promotion) stateOf(ctx context.Context, environment, tree string) (*branch.State, error) {
+	entries, err := p.h.history(ctx, p.states[environment].Tip, maxHistory)
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +142,7 @@ func (p *promotion) stateOf(ctx context.Context, environment, tree string) (*sta
 		if err := p.h.Branches.Fetch(ctx, entry.Commit); err != nil {
 			return nil, err
 		}
-		st := &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
-		st.tip.Tree = entry.Tree
-		return st, p.h.readTree(ctx, st, entry.Tree)
+		return branch.ReadTree(ctx, p.h.store, entry.Tree)
 	}
-	return nil, fmt.Errorf("the tree %.10s is not in the history of %s any more", tree, p.states[environment].branch)
+	return nil, fmt.Errorf("the tree %.10s is not in the history of %s any more", tree, p.states[environment].Branch)
 }

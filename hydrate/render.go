@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer"
@@ -176,7 +177,7 @@ func (h *Hydrator) renderOnce(ctx context.Context, p *environmentPlan, o *outcom
 // finish gives objects their namespaces and file names and writes them as a tree. scopes are those of custom kinds; a kind
 // that nothing defines is taken as namespaced, as most are: a cluster drops the namespace of an object that has no use
 // for one, and puts one without into `default`.
-func finish(w *gitstore.Writer, objects []renderer.Object, namespace string, asRendered bool, scopes kinds) (*rendered, error) {
+func finish(w *gitstore.Writer, objects []renderer.Object, namespace string, asRendered bool, scopes branch.Kinds) (*rendered, error) {
 	out := &rendered{objects: len(objects), defines: map[manifest.GroupKind]manifest.Scope{}}
 	ids := make([]manifest.Identity, len(objects))
 	seen := make(map[manifest.Identity]bool, len(objects))
@@ -377,7 +378,7 @@ func index(s string, length int) (int, bool) {
 }
 
 // settle finishes what waited for the scopes of custom kinds.
-func settle(w *gitstore.Writer, outcomes []*outcome, scopes kinds) {
+func settle(w *gitstore.Writer, outcomes []*outcome, scopes branch.Kinds) {
 	for _, o := range outcomes {
 		if o.err != nil || o.work == nil || !o.work.pending {
 			continue

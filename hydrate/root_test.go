@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 )
 
 // TestHydratorMetadata: the file that GitOps Promoter reads names the source commit, on environment branches alone.
@@ -13,7 +15,7 @@ func TestHydratorMetadata(t *testing.T) {
 	t.Parallel()
 	r := demo(t)
 	r.hydrate(nil)
-	if out := r.git("ls-tree", "--name-only", "env/dev"); strings.Contains(out, metadataFile) {
+	if out := r.git("ls-tree", "--name-only", "env/dev"); strings.Contains(out, branch.MetadataFile) {
 		t.Errorf("nobody asked for it: %s", out)
 	}
 	text, err := os.ReadFile(filepath.Join(r.dir, "sluice.yaml"))
@@ -25,7 +27,7 @@ func TestHydratorMetadata(t *testing.T) {
 	r.hydrate(nil)
 	for _, environment := range []string{"dev", "prod"} {
 		var got map[string]string
-		if err := json.Unmarshal([]byte(r.git("show", "env/"+environment+":"+metadataFile)), &got); err != nil {
+		if err := json.Unmarshal([]byte(r.git("show", "env/"+environment+":"+branch.MetadataFile)), &got); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]string{
@@ -38,7 +40,7 @@ func TestHydratorMetadata(t *testing.T) {
 			}
 		}
 	}
-	if out := r.git("ls-tree", "-r", "--name-only", "cluster/dev-1"); strings.Contains(out, metadataFile) {
+	if out := r.git("ls-tree", "-r", "--name-only", "cluster/dev-1"); strings.Contains(out, branch.MetadataFile) {
 		t.Error("a cluster's branch would move with every commit")
 	}
 	h := r.hydrator(1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -36,12 +37,12 @@ func (h *Hydrator) Running(ctx context.Context, tree gitstore.Hash) ([]Running, 
 			if err := h.Branches.Fetch(ctx, one.Tip); err != nil {
 				return nil, err
 			}
-			st, err := h.readState(ctx, one.Branch, one.Tip)
+			st, err := branch.ReadState(ctx, h.store, one.Branch, one.Tip)
 			if err != nil {
 				return nil, err
 			}
-			one.Since, one.Foreign = st.tip.Committer.When, st.foreign
-			if source, err := gitstore.ParseHash(st.record.Source); err == nil {
+			one.Since, one.Foreign = st.Tip.Committer.When, st.Foreign
+			if source, err := gitstore.ParseHash(st.Record.Source); err == nil {
 				one.Source = source
 			}
 		}

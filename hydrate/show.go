@@ -8,6 +8,7 @@ import (
 
 	yaml "go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -36,7 +37,7 @@ func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app st
 	}
 	p := &environmentPlan{
 		name: c.Environment, view: v, unknown: map[string]bool{},
-		state: &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}, clusters: map[string]*clusterPlan{},
+		state: branch.NewState(""), clusters: map[string]*clusterPlan{},
 	}
 	plan := &clusterPlan{cluster: c, keep: map[string]string{}}
 	for _, t := range v.fleet.TargetsOf(c) {

@@ -3,8 +3,10 @@ package hydrate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -71,7 +73,7 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Source = st.record.Source
+	out.Source = st.Record.Source
 	source, err := r.sourceOf(ctx, st)
 	if err != nil {
 		out.Status, out.Reason = "failed", err.Error()
@@ -85,7 +87,7 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 	if err != nil || tree == nil {
 		return out, err
 	}
-	if err := r.compare(ctx, out, branch, tree.tree, st.tip.Tree); err != nil {
+	if err := r.compare(ctx, out, branch, tree.tree, st.Tip.Tree); err != nil {
 		return nil, err
 	}
 	if err := r.verifyClusters(ctx, out, v, name, tree); err != nil {
@@ -93,8 +95,8 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 	}
 	if len(out.Differences) > 0 {
 		out.Status = "differs"
-		if st.foreign != "" {
-			out.Reason = st.foreign
+		if st.Foreign != "" {
+			out.Reason = st.Foreign
 		}
 	}
 	return out, nil
@@ -102,10 +104,10 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 
 // sourceOf is the commit that a branch was rendered from: what its record says, or, if somebody changed that, the newest
 // trailer in its history.
-func (r *run) sourceOf(ctx context.Context, st *state) (gitstore.Commit, error) {
-	text := st.record.Source
-	for c := st.tip; text == ""; {
-		if text = trailer(c.Message, TrailerSource); text != "" || len(c.Parents) == 0 {
+func (r *run) sourceOf(ctx context.Context, st *branch.State) (gitstore.Commit, error) {
+	text := st.Record.Source
+	for c := st.Tip; text == ""; {
+		if text = branch.Trailer(c.Message, branch.TrailerSource); text != "" || len(c.Parents) == 0 {
 			break
 		}
 		parent, err := r.h.store.Commit(ctx, c.Parents[0])
@@ -116,18 +118,18 @@ func (r *run) sourceOf(ctx context.Context, st *state) (gitstore.Commit, error) 
 	}
 	hash, err := gitstore.ParseHash(text)
 	if err != nil {
-		return gitstore.Commit{}, fmt.Errorf("%s does not say which commit it was rendered from", st.branch)
+		return gitstore.Commit{}, fmt.Errorf("%s does not say which commit it was rendered from", st.Branch)
 	}
 	return r.h.store.Commit(ctx, hash)
 }
 
-func (r *run) renderAgain(ctx context.Context, v *view, name string, st *state, source gitstore.Commit, out *Verification) (*written, error) {
-	if len(st.record.Apps) > 0 {
-		return r.mixedAgain(ctx, v, name, st, out)
+func (r *run) renderAgain(ctx context.Context, v *view, name string, st *branch.State, source gitstore.Commit, out *Verification) (*written, error) {
+	if len(st.Record.Apps) > 0 {
+		return r.mixedAgain(ctx, name, st, out)
 	}
 	fresh := *st
-	fresh.kinds = kinds{}
-	fresh.foreign = "verify" // so that objects are counted, not taken from the record
+	fresh.Kinds = branch.Kinds{}
+	fresh.Foreign = "verify" // so that objects are counted, not taken from the record
 	plan, err := r.h.plan(ctx, v, name, &fresh, nil, true)
 	if err != nil {
 		return nil, err
@@ -148,26 +150,28 @@ func (r *run) renderAgain(ctx context.Context, v *view, name string, st *state, 
 }
 
 // mixedAgain renders an environment whose apps come from several source commits.
-func (r *run) mixedAgain(ctx context.Context, v *view, name string, st *state, out *Verification) (*written, error) {
+func (r *run) mixedAgain(ctx context.Context, name string, st *branch.State, out *Verification) (*written, error) {
 	fresh := *st
-	fresh.kinds, fresh.foreign = kinds{}, "verify"
-	fresh.tip = gitstore.Commit{} // nothing is taken from the branch
-	p := &promotion{h: r.h, view: v, states: map[string]*state{name: &fresh}, commits: map[string]gitstore.Commit{}, composed: map[string]*composed{}, all: true}
-	source := sourceOf(st)
-	for _, c := range commitsOf(source) {
+	fresh.Kinds, fresh.Foreign = branch.Kinds{}, "verify"
+	fresh.Tip = gitstore.Commit{} // nothing is taken from the branch
+	source := st.Source()
+	commits := map[string]gitstore.Commit{}
+	for _, c := range append(slices.Collect(maps.Values(source.Apps)), source.Commit) {
 		hash, err := gitstore.ParseHash(c)
 		if err == nil {
-			p.commits[c], err = r.h.store.Commit(ctx, hash)
+			commits[c], err = r.h.store.Commit(ctx, hash)
 		}
 		if err != nil {
 			out.Status, out.Reason = "failed", err.Error()
 			return nil, nil //nolint:nilnil,nilerr // told in out
 		}
 	}
-	tree, failure, w, err := p.once(ctx, name, source)
-	if w != nil {
-		r.writers = append(r.writers, w)
+	w, err := r.h.store.NewWriter()
+	if err != nil {
+		return nil, err
 	}
+	r.writers = append(r.writers, w)
+	tree, failure, err := r.h.Compose(ctx, Composition{Environment: name, Source: source, Running: &fresh, Commits: commits, All: true}, w)
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +179,11 @@ func (r *run) mixedAgain(ctx context.Context, v *view, name string, st *state, o
 		out.Status, out.Reason = "failed", failure
 		return nil, nil //nolint:nilnil // told in out
 	}
-	done := &state{kinds: kinds{}, clusters: map[string]gitstore.Hash{}, inputs: map[string]gitstore.Hash{}}
-	return &written{tree: tree, clusters: done.clusters}, r.h.readTree(ctx, done, tree)
+	done, err := branch.ReadTree(ctx, r.h.store, tree)
+	if err != nil {
+		return nil, err
+	}
+	return &written{tree: tree, clusters: done.Clusters}, nil
 }
 
 func (r *run) compare(ctx context.Context, out *Verification, branch string, want, have gitstore.Hash) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -36,7 +37,7 @@ func (h *Hydrator) render(ctx context.Context, p *environmentPlan, source string
 	if err != nil {
 		return nil, 0, err
 	}
-	if changed := p.state.kinds.differing(scopes); len(changed) > 0 {
+	if changed := p.state.Kinds.Differing(scopes); len(changed) > 0 {
 		more, err := h.rescoped(ctx, p, changed, w)
 		if err != nil {
 			return nil, 0, err
@@ -53,13 +54,13 @@ func (h *Hydrator) render(ctx context.Context, p *environmentPlan, source string
 	return out, len(outcomes), err
 }
 
-func (p *environmentPlan) noteUnknown(outcomes []*outcome, scopes kinds) {
+func (p *environmentPlan) noteUnknown(outcomes []*outcome, scopes branch.Kinds) {
 	for _, o := range outcomes {
 		if o.result == nil {
 			continue
 		}
 		for _, kind := range o.result.assumes {
-			if scopes[parseKind(kind)] == manifest.ScopeUnknown {
+			if scopes[branch.ParseKind(kind)] == manifest.ScopeUnknown {
 				p.unknown[fmt.Sprintf("no CustomResourceDefinition in %s defines %s: it is taken as namespaced", p.name, kind)] = true
 			}
 		}
@@ -78,8 +79,8 @@ func (p *environmentPlan) jobs() []job {
 
 // scopes are the custom kinds that the environment defines once the outcomes are in place. What the branch recorded is
 // taken over; only if a definition goes or changes is the whole branch looked through.
-func (h *Hydrator) scopes(ctx context.Context, p *environmentPlan, outcomes []*outcome) (kinds, error) {
-	out := maps.Clone(p.state.kinds)
+func (h *Hydrator) scopes(ctx context.Context, p *environmentPlan, outcomes []*outcome) (branch.Kinds, error) {
+	out := maps.Clone(p.state.Kinds)
 	stale := len(p.left) > 0
 	for _, c := range p.clusters {
 		stale = stale || len(c.removed) > 0
@@ -98,7 +99,7 @@ func (h *Hydrator) scopes(ctx context.Context, p *environmentPlan, outcomes []*o
 		}
 		maps.Copy(out, now)
 	}
-	if !stale || len(p.state.kinds) == 0 {
+	if !stale || len(p.state.Kinds) == 0 {
 		return out, nil
 	}
 	return h.rescan(ctx, p, outcomes)
@@ -120,8 +121,8 @@ func (o *outcome) defines() map[manifest.GroupKind]manifest.Scope {
 }
 
 // definitions reads the CustomResourceDefinitions of a target's tree, which their file names tell.
-func (h *Hydrator) definitions(ctx context.Context, tree gitstore.Hash) (kinds, error) {
-	out := kinds{}
+func (h *Hydrator) definitions(ctx context.Context, tree gitstore.Hash) (branch.Kinds, error) {
+	out := branch.Kinds{}
 	if tree.IsZero() {
 		return out, nil
 	}
@@ -151,8 +152,8 @@ func (h *Hydrator) definitions(ctx context.Context, tree gitstore.Hash) (kinds, 
 }
 
 // rescan collects the definitions of all targets that stay, and of those rendered now.
-func (h *Hydrator) rescan(ctx context.Context, p *environmentPlan, outcomes []*outcome) (kinds, error) {
-	out := kinds{}
+func (h *Hydrator) rescan(ctx context.Context, p *environmentPlan, outcomes []*outcome) (branch.Kinds, error) {
+	out := branch.Kinds{}
 	seen := map[gitstore.Hash]bool{}
 	gone := map[[2]string]bool{}
 	for _, o := range outcomes {
@@ -166,7 +167,7 @@ func (h *Hydrator) rescan(ctx context.Context, p *environmentPlan, outcomes []*o
 			gone[[2]string{name, app}] = true
 		}
 	}
-	for name, tree := range p.state.clusters {
+	for name, tree := range p.state.Clusters {
 		if slices.Contains(p.left, name) {
 			continue
 		}
@@ -193,11 +194,11 @@ func (h *Hydrator) rescan(ctx context.Context, p *environmentPlan, outcomes []*o
 func (h *Hydrator) rescoped(ctx context.Context, p *environmentPlan, changed map[string]bool, w *gitstore.Writer) ([]*outcome, error) {
 	var jobs []job
 	for _, c := range p.view.fleet.ClustersOf(p.name) {
-		tree := p.state.clusters[c.Name]
+		tree := p.state.Clusters[c.Name]
 		if tree.IsZero() || c.State != "active" {
 			continue
 		}
-		in, err := h.readInputs(ctx, p.state.inputs[c.Name])
+		in, err := branch.ReadInputs(ctx, h.store, p.state.Inputs[c.Name])
 		if err != nil {
 			return nil, err
 		}
@@ -215,7 +216,7 @@ func (h *Hydrator) rescoped(ctx context.Context, p *environmentPlan, changed map
 }
 
 // rescopedJob makes a kept target a job; it is not ok for one that is rendered anyway or gone.
-func (h *Hydrator) rescopedJob(ctx context.Context, p *environmentPlan, c *fleet.Cluster, tree gitstore.Hash, name string, in inputs) (job, bool) {
+func (h *Hydrator) rescopedJob(ctx context.Context, p *environmentPlan, c *fleet.Cluster, tree gitstore.Hash, name string, in branch.Inputs) (job, bool) {
 	app, ok := p.view.fleet.App(name)
 	if !ok || !p.view.fleet.Places(app, c) {
 		return job{}, false
@@ -238,8 +239,8 @@ func (h *Hydrator) rescopedJob(ctx context.Context, p *environmentPlan, c *fleet
 }
 
 // build puts the trees of targets together to those of clusters and of the environment.
-func (h *Hydrator) build(ctx context.Context, p *environmentPlan, outcomes []*outcome, scopes kinds, source string, w *gitstore.Writer) (*written, error) {
-	b := &builder{h: h, ctx: ctx, plan: p, w: w, out: &written{clusters: maps.Clone(p.state.clusters)}, inputs: maps.Clone(p.state.inputs)}
+func (h *Hydrator) build(ctx context.Context, p *environmentPlan, outcomes []*outcome, scopes branch.Kinds, source string, w *gitstore.Writer) (*written, error) {
+	b := &builder{h: h, ctx: ctx, plan: p, w: w, out: &written{clusters: maps.Clone(p.state.Clusters)}, inputs: maps.Clone(p.state.Inputs)}
 	byCluster := map[string][]*outcome{}
 	for _, o := range outcomes {
 		name := o.job.target.Cluster.Name
@@ -251,7 +252,7 @@ func (h *Hydrator) build(ctx context.Context, p *environmentPlan, outcomes []*ou
 		}
 	}
 	for _, name := range p.left {
-		if err := b.count(p.state.clusters[name], gitstore.Hash{}); err != nil {
+		if err := b.count(p.state.Clusters[name], gitstore.Hash{}); err != nil {
 			return nil, err
 		}
 		delete(b.out.clusters, name)
@@ -274,7 +275,7 @@ type builder struct {
 
 func (b *builder) cluster(c *clusterPlan, outcomes []*outcome) error {
 	name := c.cluster.Name
-	old := b.plan.state.clusters[name]
+	old := b.plan.state.Clusters[name]
 	var before []gitstore.Entry
 	if !old.IsZero() {
 		var err error
@@ -283,7 +284,7 @@ func (b *builder) cluster(c *clusterPlan, outcomes []*outcome) error {
 		}
 	}
 	apps := map[string]gitstore.Entry{}
-	in := inputs{Apps: map[string]string{}, Scopes: map[string][]string{}}
+	in := branch.NewInputs()
 	for _, e := range before {
 		if digest, ok := c.keep[e.Name]; ok {
 			apps[e.Name] = e
@@ -306,7 +307,7 @@ func (b *builder) cluster(c *clusterPlan, outcomes []*outcome) error {
 	if tree != old {
 		b.out.moved = append(b.out.moved, name)
 	}
-	data, err := in.encode()
+	data, err := in.Encode()
 	if err != nil {
 		return err
 	}
@@ -356,26 +357,19 @@ func (b *builder) recount() error {
 }
 
 // root writes the environment's tree with its record.
-func (b *builder) root(scopes kinds, source string) error {
-	b.out.objects = b.plan.state.record.Objects + b.out.added - b.out.removed
-	if b.plan.state.foreign != "" { // the record is not Sluice's
+func (b *builder) root(scopes branch.Kinds, source string) error {
+	b.out.objects = b.plan.state.Record.Objects + b.out.added - b.out.removed
+	if b.plan.state.Foreign != "" { // the record is not Sluice's
 		if err := b.recount(); err != nil {
 			return err
 		}
 	}
-	entries := make([]gitstore.Entry, 0, len(b.out.clusters)+1)
-	for name, tree := range b.out.clusters {
-		entries = append(entries, gitstore.Entry{Name: name, Mode: gitstore.ModeTree, Hash: tree})
+	root := branch.Root{
+		Record: branch.Record{Environment: b.plan.name, Source: source, Renderer: Epoch, Objects: b.out.objects},
+		Kinds:  scopes, Clusters: b.out.clusters, Inputs: b.inputs,
 	}
-	list := make([]gitstore.Entry, 0, len(b.inputs))
-	for name, blob := range b.inputs {
-		if _, ok := b.out.clusters[name]; ok {
-			list = append(list, gitstore.Entry{Name: name + ".yaml", Mode: gitstore.ModeFile, Hash: blob})
-		}
-	}
-	r := record{Environment: b.plan.name, Source: source, Renderer: Epoch, Objects: b.out.objects}
 	var err error
-	if b.out.tree, err = b.h.root(b.ctx, r, scopes, entries, list, b.w); err != nil {
+	if b.out.tree, err = b.h.writeRoot(b.ctx, root, b.w); err != nil {
 		return fmt.Errorf("environment %s: %w", b.plan.name, err)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
@@ -555,12 +556,12 @@ func printHistory(w io.Writer, list []hydrate.HistoryEntry) error {
 			by[t.Key] = strings.TrimPrefix(by[t.Key]+", "+t.Value, ", ")
 		}
 		what := []string{e.Subject}
-		for _, more := range [][2]string{{hydrate.TrailerApproved, "approved by "}, {hydrate.TrailerNow, "overtook: "}, {hydrate.TrailerRollback, "rollback: "}, {hydrate.TrailerApps, "apps: "}} {
+		for _, more := range [][2]string{{branch.TrailerApproved, "approved by "}, {branch.TrailerNow, "overtook: "}, {branch.TrailerRollback, "rollback: "}, {branch.TrailerApps, "apps: "}} {
 			if v := by[more[0]]; v != "" {
 				what = append(what, more[1]+v)
 			}
 		}
-		fmt.Fprintf(table, "%s\t%.10s\t%s\t%s\t%s\n", e.Commit.Short(), e.Source.Commit, e.At.UTC().Format(time.DateTime), cmp.Or(by[hydrate.TrailerBy], e.Author), strings.Join(what, "; "))
+		fmt.Fprintf(table, "%s\t%.10s\t%s\t%s\t%s\n", e.Commit.Short(), e.Source.Commit, e.At.UTC().Format(time.DateTime), cmp.Or(by[branch.TrailerBy], e.Author), strings.Join(what, "; "))
 	}
 	return table.Flush()
 }

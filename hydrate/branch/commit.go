@@ -1,0 +1,67 @@
+package branch
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// Trailers of rendered commits.
+const (
+	TrailerSource      = "Sluice-Source"
+	TrailerEnvironment = "Sluice-Environment"
+	TrailerVersion     = "Sluice-Version"
+)
+
+// Trailers of promotions.
+const (
+	TrailerFrom     = "Sluice-Promoted-From"
+	TrailerApproved = "Sluice-Approved-By"
+	TrailerBy       = "Sluice-Requested-By"
+	TrailerApps     = "Sluice-Apps"
+	TrailerNow      = "Sluice-Now"      // the reason why a promotion did not wait for its gates
+	TrailerRollback = "Sluice-Rollback" // the reason of a rollback
+	TrailerWave     = "Sluice-Wave"
+)
+
+// Trailer returns the value of a commit message's first trailer with a key, or "".
+func Trailer(message, key string) string {
+	for _, t := range gitstore.Trailers(message) {
+		if t.Key == key {
+			return t.Value
+		}
+	}
+	return ""
+}
+
+// Committer is the identity that Sluice commits with. Empty fields have defaults.
+type Committer struct{ Name, Email string }
+
+// At returns the signature of a committer at a time.
+func (c Committer) At(when time.Time) gitstore.Signature {
+	return gitstore.Signature{Name: cmp.Or(c.Name, "Sluice"), Email: cmp.Or(c.Email, "sluice@localhost"), When: when}
+}
+
+// Commit describes a commit of Sluice. Equal descriptions give equal commit ids, unless they are signed.
+type Commit struct {
+	Tree, Parent  gitstore.Hash // a zero parent makes a root commit
+	Author        gitstore.Signature
+	Committer     gitstore.Signature
+	Subject, Body string
+	Trailers      []gitstore.Trailer
+	Version       string // of Sluice, the last trailer
+	Signer        gitstore.Signer
+}
+
+// Write writes the commit and returns its hash. It moves no branch.
+func (c Commit) Write(w *gitstore.Writer) (gitstore.Hash, error) {
+	trailers := append(append([]gitstore.Trailer(nil), c.Trailers...), gitstore.Trailer{Key: TrailerVersion, Value: c.Version})
+	spec := gitstore.CommitSpec{
+		Tree: c.Tree, Author: c.Author, Committer: c.Committer, Message: gitstore.Message(c.Subject, c.Body, trailers), Signer: c.Signer,
+	}
+	if !c.Parent.IsZero() {
+		spec.Parents = []gitstore.Hash{c.Parent}
+	}
+	return w.Commit(spec)
+}

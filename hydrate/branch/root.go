@@ -1,0 +1,100 @@
+package branch
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// MetadataFile is where tools that follow Argo CD's source hydrator find the source commit of a branch.
+const MetadataFile = "hydrator.metadata"
+
+// metadata is the content of MetadataFile, as GitOps Promoter documents it
+// (https://gitops-promoter.readthedocs.io/en/latest/advanced-usage/custom-hydrator/).
+type metadata struct {
+	DrySHA  string `json:"drySha"`
+	RepoURL string `json:"repoURL"`
+	Author  string `json:"author"`
+	Date    string `json:"date"`
+	Subject string `json:"subject"`
+	Body    string `json:"body,omitempty"`
+}
+
+// Root describes the root tree of an environment branch.
+type Root struct {
+	Record   Record
+	Kinds    Kinds
+	Clusters map[string]gitstore.Hash // cluster → its subtree
+	Inputs   map[string]gitstore.Hash // cluster → blob of its inputs; clusters that are not in Clusters are left out
+	// Source and MetadataURL are written to MetadataFile. An empty URL omits the file.
+	Source      gitstore.Commit
+	MetadataURL string
+}
+
+// Write writes the tree and returns its hash.
+func (r Root) Write(w *gitstore.Writer) (gitstore.Hash, error) {
+	dir, err := r.writeDir(w)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	entries := []gitstore.Entry{{Name: Dir, Mode: gitstore.ModeTree, Hash: dir}}
+	for name, tree := range r.Clusters {
+		entries = append(entries, gitstore.Entry{Name: name, Mode: gitstore.ModeTree, Hash: tree})
+	}
+	if r.MetadataURL != "" {
+		data, err := r.metadata()
+		if err != nil {
+			return gitstore.Hash{}, err
+		}
+		blob, err := w.Blob(data)
+		if err != nil {
+			return gitstore.Hash{}, err
+		}
+		entries = append(entries, gitstore.Entry{Name: MetadataFile, Mode: gitstore.ModeFile, Hash: blob})
+	}
+	return w.Tree(entries)
+}
+
+// writeDir writes the folder .sluice.
+func (r Root) writeDir(w *gitstore.Writer) (gitstore.Hash, error) {
+	var inputs []gitstore.Entry
+	for name, blob := range r.Inputs {
+		if _, ok := r.Clusters[name]; ok {
+			inputs = append(inputs, gitstore.Entry{Name: name + ".yaml", Mode: gitstore.ModeFile, Hash: blob})
+		}
+	}
+	tree, err := w.Tree(inputs)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	entries := []gitstore.Entry{{Name: inputsDir, Mode: gitstore.ModeTree, Hash: tree}}
+	files := map[string]func() ([]byte, error){environmentFile: r.Record.Encode}
+	if len(r.Kinds) > 0 {
+		files[kindsFile] = r.Kinds.Encode
+	}
+	for name, encode := range files {
+		data, err := encode()
+		if err != nil {
+			return gitstore.Hash{}, err
+		}
+		blob, err := w.Blob(data)
+		if err != nil {
+			return gitstore.Hash{}, err
+		}
+		entries = append(entries, gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob})
+	}
+	return w.Tree(entries)
+}
+
+func (r Root) metadata() ([]byte, error) {
+	subject, body, _ := strings.Cut(strings.TrimSpace(r.Source.Message), "\n")
+	data, err := json.MarshalIndent(metadata{
+		DrySHA: r.Source.Hash.String(), RepoURL: r.MetadataURL,
+		Author: fmt.Sprintf("%s <%s>", r.Source.Author.Name, r.Source.Author.Email),
+		Date:   r.Source.Author.When.Format(time.RFC3339), Subject: subject, Body: strings.TrimSpace(body),
+	}, "", "  ")
+	return append(data, '\n'), err
+}

@@ -1,0 +1,216 @@
+package hydrate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// Composition asks for an environment's tree, whose apps may come from several source commits.
+type Composition struct {
+	Environment string
+	Source      branch.Source              // what the tree is to run
+	Running     *branch.State              // what the branch holds. An app that keeps its source commit is taken from it
+	Commits     map[string]gitstore.Commit // source commits that may be rendered, by id
+	All         bool                       // render every target of the commits, also those whose digest Running has
+}
+
+// Compose writes the tree of a composition: it renders the apps whose source commit changes and takes the others from
+// the branch. failure says why targets cannot be rendered; then there is no tree.
+func (h *Hydrator) Compose(ctx context.Context, c Composition, w *gitstore.Writer) (tree gitstore.Hash, failure string, err error) {
+	exists := c.Running.Exists()
+	var running branch.Source
+	if exists {
+		running = c.Running.Source()
+	}
+	needed := map[string]bool{}
+	if c.Source.Commit != running.Commit || !exists {
+		needed[c.Source.Commit] = true
+	}
+	for app, commit := range c.Source.Apps {
+		if running.Of(app) != commit {
+			needed[commit] = true
+		}
+	}
+	parts := map[string]*branch.State{}
+	for _, commit := range slices.Sorted(maps.Keys(needed)) {
+		part, why, err := h.renderCommit(ctx, c, commit, w)
+		if err != nil || why != "" {
+			return gitstore.Hash{}, why, err
+		}
+		parts[commit] = part
+	}
+	base := parts[c.Source.Commit]
+	if base == nil {
+		base = c.Running
+	}
+	if len(c.Source.Apps) == 0 && base != c.Running {
+		return base.Tip.Tree, "", nil
+	}
+	of := func(app string) *branch.State {
+		commit := c.Source.Of(app)
+		if commit == running.Of(app) && exists {
+			return c.Running
+		}
+		return parts[commit]
+	}
+	tree, err = h.Assemble(ctx, Recipe{c.Environment, c.Source, base, of}, w)
+	return tree, "", err
+}
+
+// renderCommit renders one source commit for an environment.
+func (h *Hydrator) renderCommit(ctx context.Context, c Composition, id string, w *gitstore.Writer) (*branch.State, string, error) {
+	commit, ok := c.Commits[id]
+	if !ok {
+		return nil, fmt.Sprintf("%.10s is not on the trunk", id), nil
+	}
+	v, err := h.open(ctx, commit.Tree)
+	if err != nil {
+		return nil, fmt.Sprintf("the fleet of %.10s cannot be read: %v", id, err), ctx.Err()
+	}
+	if _, ok := v.fleet.Environment(c.Environment); !ok {
+		return nil, fmt.Sprintf("%.10s has no environment %s", id, c.Environment), nil
+	}
+	plan, err := h.plan(ctx, v, c.Environment, c.Running, nil, c.All)
+	if err != nil {
+		return nil, "", err
+	}
+	done, _, err := h.render(ctx, plan, id, w)
+	if err != nil {
+		return nil, "", err
+	}
+	if done == nil {
+		return nil, fmt.Sprintf("%d of %d targets cannot be rendered: %s", len(plan.failures), plan.total, plan.failures[0].Message), nil
+	}
+	st, err := branch.ReadTree(ctx, h.store, done.tree)
+	return st, "", err
+}
+
+// Recipe names the parts that Assemble puts together.
+type Recipe struct {
+	Environment string
+	Source      branch.Source                  // what the record says
+	Base        *branch.State                  // gives the clusters and the kinds
+	Of          func(app string) *branch.State // gives the trees and digests of an app
+}
+
+// Assemble writes an environment's tree from parts that are rendered already.
+func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (gitstore.Hash, error) {
+	root := branch.Root{Kinds: r.Base.Kinds, Clusters: map[string]gitstore.Hash{}, Inputs: map[string]gitstore.Hash{}}
+	objects := 0
+	for _, cluster := range r.Base.ClusterNames() {
+		apps, in, err := h.assembleCluster(ctx, cluster, r)
+		if err != nil {
+			return gitstore.Hash{}, err
+		}
+		for _, a := range apps {
+			files, err := h.store.Tree(ctx, a.Hash)
+			if err != nil {
+				return gitstore.Hash{}, err
+			}
+			objects += len(files)
+		}
+		if root.Clusters[cluster], err = w.Tree(apps); err != nil {
+			return gitstore.Hash{}, err
+		}
+		data, err := in.Encode()
+		if err != nil {
+			return gitstore.Hash{}, err
+		}
+		if root.Inputs[cluster], err = w.Blob(data); err != nil {
+			return gitstore.Hash{}, err
+		}
+	}
+	root.Record = branch.Record{Environment: r.Environment, Source: r.Source.Commit, Renderer: Epoch, Objects: objects, Apps: r.Source.Apps}
+	return h.writeRoot(ctx, root, w)
+}
+
+// clusterPart is what one state holds of a cluster.
+type clusterPart struct {
+	apps   map[string]gitstore.Entry
+	inputs branch.Inputs
+}
+
+func (h *Hydrator) clusterPart(ctx context.Context, st *branch.State, cluster string) (clusterPart, error) {
+	out := clusterPart{apps: map[string]gitstore.Entry{}, inputs: branch.NewInputs()}
+	if st == nil {
+		return out, nil
+	}
+	if tree := st.Clusters[cluster]; !tree.IsZero() {
+		list, err := h.store.Tree(ctx, tree)
+		if err != nil {
+			return out, err
+		}
+		for _, e := range list {
+			out.apps[e.Name] = e
+		}
+	}
+	var err error
+	out.inputs, err = branch.ReadInputs(ctx, h.store, st.Inputs[cluster])
+	return out, err
+}
+
+// assembleCluster takes each app of a cluster, and its digest, from the state that Of names.
+func (h *Hydrator) assembleCluster(ctx context.Context, cluster string, r Recipe) ([]gitstore.Entry, branch.Inputs, error) {
+	in := branch.NewInputs()
+	parts := map[*branch.State]clusterPart{}
+	names := map[string]bool{}
+	load := func(st *branch.State) error {
+		if _, ok := parts[st]; ok {
+			return nil
+		}
+		part, err := h.clusterPart(ctx, st, cluster)
+		if err != nil {
+			return err
+		}
+		parts[st] = part
+		for name := range part.apps {
+			names[name] = true
+		}
+		return nil
+	}
+	if err := load(r.Base); err != nil {
+		return nil, in, err
+	}
+	apps := slices.Concat(slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(r.Source.Apps))) // the base may lack the latter
+	for _, app := range apps {
+		if err := load(r.Of(app)); err != nil {
+			return nil, in, err
+		}
+	}
+	var out []gitstore.Entry
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		part := parts[r.Of(name)]
+		e, ok := part.apps[name]
+		if !ok {
+			continue // its state does not have it on this cluster
+		}
+		out = append(out, e)
+		in.Apps[name] = part.inputs.Apps[name]
+		if scopes := part.inputs.Scopes[name]; len(scopes) > 0 {
+			in.Scopes[name] = scopes
+		}
+	}
+	return out, in, nil
+}
+
+// writeRoot writes an environment's tree, with the metadata file if the fleet of its source commit asks for one.
+func (h *Hydrator) writeRoot(ctx context.Context, root branch.Root, w *gitstore.Writer) (gitstore.Hash, error) {
+	hash, err := gitstore.ParseHash(root.Record.Source)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	if root.Source, err = h.store.Commit(ctx, hash); err != nil {
+		return gitstore.Hash{}, fmt.Errorf("source commit %s: %w", hash.Short(), err)
+	}
+	v, err := h.open(ctx, root.Source.Tree)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	root.MetadataURL = v.fleet.Spec.Output.HydratorMetadata
+	return root.Write(w)
+}
