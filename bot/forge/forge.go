@@ -264,6 +264,14 @@ type Repositories interface {
 	Repositories(ctx context.Context) ([]Repository, error)
 }
 
+// Protection reports which branches the forge protects. Adapters implement it where the forge's API tells.
+type Protection interface {
+	// Protected reports whether the forge keeps a person who only has write access from moving a branch without somebody else. It
+	// considers rules that match the name, so that the branch need not exist. The error is ErrForbidden if the credential may not read
+	// the rules, and ErrNotFound if the branch does not exist and the forge only tells for branches that do.
+	Protected(ctx context.Context, repo Repository, branch string) (bool, error)
+}
+
 // Forge is a forge with all its roles: what an adapter is and a service is wired with.
 type Forge interface { //nolint:interfacebloat // all roles; nobody asks for it but the wiring
 	MergeRequests

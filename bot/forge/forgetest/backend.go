@@ -46,6 +46,8 @@ type Scenes interface {
 	// Team makes a team `org/team` with these active members. The pending ones are invited, and have not accepted; where the
 	// forge has no such thing they are left out.
 	Team(t *testing.T, team string, members, pending []string)
+	// Protect keeps writers from pushing to a branch of this name, which need not exist.
+	Protect(t *testing.T, repo forge.Repository, branch string)
 }
 
 // Scene is a merge request to open.

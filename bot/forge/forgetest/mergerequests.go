@@ -31,6 +31,7 @@ func cases() map[string]func(*testing.T, World) {
 		"repositories":                   testRepositories,
 		"people":                         testPeople,
 		"teams":                          testTeams,
+		"protected branches":             testProtected,
 		"rate limit":                     testRateLimit,
 		"rate limit that lasts":          testLongRateLimit,
 		"server that fails for a moment": testBroken,

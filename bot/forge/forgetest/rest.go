@@ -203,3 +203,22 @@ func testRefused(t *testing.T, w World) {
 		}
 	}
 }
+
+func testProtected(t *testing.T, w World) {
+	repo := scene(t, w)
+	f, ok := w.Forge().(forge.Protection)
+	if !ok {
+		t.Skip("the adapter does not tell")
+	}
+	w.Protect(t, repo, "sluice/state")
+	for branch, want := range map[string]bool{"sluice/state": true, "main": false, "sluice/stat": false, "sluice/state/x": false} {
+		got, err := f.Protected(t.Context(), repo, branch)
+		if got != want || err != nil && (want || !errors.Is(err, forge.ErrNotFound)) {
+			t.Errorf("branch %s: protected %t, %v, want %t", branch, got, err, want)
+		}
+	}
+	w.Fail(t, Fault{Kind: Denied, On: OnRead, Times: 9})
+	if got, err := f.Protected(t.Context(), repo, "sluice/state"); got || !errors.Is(err, forge.ErrForbidden) {
+		t.Errorf("without the right to read the rules: %t, %v", got, err)
+	}
+}

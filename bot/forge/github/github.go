@@ -59,6 +59,7 @@ type Forge struct {
 var (
 	_ forge.Forge      = (*Forge)(nil)
 	_ forge.Deliveries = (*Forge)(nil)
+	_ forge.Protection = (*Forge)(nil)
 )
 
 const defaultURL = "https://api.github.com"

@@ -129,6 +129,10 @@ func (w *world) Team(_ *testing.T, team string, members, pending []string) {
 	w.server.AddTeam(team, members, pending)
 }
 
+func (w *world) Protect(_ *testing.T, repo forge.Repository, branch string) {
+	w.server.AddRule(repo.Path, fakegithub.Rule{Pattern: branch, Type: "update"})
+}
+
 func (w *world) Open(t *testing.T, repo forge.Repository, s forgetest.Scene) forge.MergeRequest {
 	t.Helper()
 	pr := fakegithub.PR{Title: s.Title, Body: s.Body, Author: s.Author, Head: s.SourceBranch, Base: s.TargetBranch, Labels: s.Labels, Draft: s.Draft}

@@ -43,7 +43,10 @@ type Forge struct {
 	users    map[string]int // ids by lower-case name
 }
 
-var _ forge.Forge = (*Forge)(nil)
+var (
+	_ forge.Forge      = (*Forge)(nil)
+	_ forge.Protection = (*Forge)(nil)
+)
 
 const (
 	defaultURL   = "https://gitlab.com/api/v4"

@@ -93,6 +93,10 @@ func (w *world) Team(_ *testing.T, team string, members, pending []string) {
 	w.server.AddGroup(team, members, pending)
 }
 
+func (w *world) Protect(_ *testing.T, repo forge.Repository, branch string) {
+	w.server.Protect(repo.Path, branch, fakegitlab.Maintainer)
+}
+
 func (w *world) Open(t *testing.T, repo forge.Repository, s forgetest.Scene) forge.MergeRequest {
 	t.Helper()
 	if s.Author == "" {

@@ -32,6 +32,9 @@ type repository struct {
 	commits  map[string]bool // made up ones
 	statuses []*status       // oldest first
 	checks   []*check
+
+	rules       []Rule
+	protections map[string]Protection // by branch
 }
 
 func (r *repository) path() string { return r.owner.login + "/" + r.name }

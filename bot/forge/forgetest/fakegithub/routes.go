@@ -55,6 +55,7 @@ func (s *Server) routes() {
 	s.handle("GET "+repo+"/commits/{sha}/check-runs", reader, listChecks)
 	s.handle("POST "+repo+"/check-runs", writer, createCheck)
 	s.handle("PATCH "+repo+"/check-runs/{id}", writer, updateCheck)
+	s.branchRoutes(repo)
 	s.appRoutes()
 	s.handle("/", anybody, func(*call) answer { return notFound() })
 }

@@ -159,7 +159,7 @@ func (s *Server) answer(c *call, n need, h handler) (a answer, lost bool, events
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r2 := r.Clone(r.Context())
 	if rest, ok := strings.CutPrefix(r.URL.Path, "/api/v3/"); ok {
-		r2.URL.Path, r2.URL.RawPath = "/"+rest, ""
+		r2.URL.Path, r2.URL.RawPath = "/"+rest, strings.TrimPrefix(r.URL.RawPath, "/api/v3")
 	} else if r.URL.Path == "/api/graphql" {
 		r2.URL.Path = "/graphql"
 	}

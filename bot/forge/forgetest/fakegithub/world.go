@@ -16,6 +16,8 @@ type App struct {
 	ClientID string
 	Slug     string
 	Key      *rsa.PublicKey
+	// Administration says whether the App has the permission "Administration: read".
+	Administration bool
 }
 
 // Delivery is a webhook that the App was sent, or should have been.
@@ -40,7 +42,7 @@ func (s *Server) addRepository(path, gitDir string) *repository {
 	owner, name, _ := strings.Cut(path, "/")
 	r := &repository{
 		id: s.id(), owner: s.ensure(owner, "Organization"), name: name, created: s.now(),
-		branches: map[string]string{}, roles: map[string]string{}, commits: map[string]bool{},
+		branches: map[string]string{}, roles: map[string]string{}, commits: map[string]bool{}, protections: map[string]Protection{},
 	}
 	if gitDir != "" {
 		r.git = &bare.Repository{Dir: gitDir}

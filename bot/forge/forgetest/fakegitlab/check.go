@@ -59,6 +59,9 @@ func documentation() []documented {
 		{"GET", `projects`, append([]string{"archived", "membership", "simple", "min_access_level", "order_by", "sort"}, paged...), true, map[string]string{"id": "number", "path_with_namespace": "string", "default_branch": "string", "web_url": "string"}, docs + "projects/"},
 		{"GET", `projects/` + one, nil, false, map[string]string{"id": "number", "path_with_namespace": "string", "visibility": "string", "default_branch": "string", "web_url": "string"}, docs + "projects/"},
 		{"GET", `projects/` + one + `/members/all/\d+`, nil, false, member, docs + "project_members/"},
+		{"GET", `projects/` + one + `/protected_branches`, append([]string{"search"}, paged...), true, map[string]string{
+			"id": "number", "name": "string", "push_access_levels": "array", "merge_access_levels": "array", "allow_force_push": "boolean", "code_owner_approval_required": "boolean",
+		}, docs + "protected_branches/"},
 		{"GET", m, append([]string{"state", "order_by", "sort", "target_branch", "source_branch", "updated_after"}, paged...), true, mr, docs + "merge_requests/"},
 		{"POST", m, []string{"source_branch", "target_branch", "title", "description", "labels"}, false, mr, docs + "merge_requests/"},
 		{"GET", m + `/\d+`, nil, false, mr, docs + "merge_requests/"},

@@ -256,6 +256,14 @@ func (s *Server) say(p *project, m *mergeRequest, who *user, body string) *note 
 	return n
 }
 
+// Protect protects branches by a name in which * matches any characters: members need the level to push, and 40 to merge.
+func (s *Server) Protect(path, name string, push int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(path)
+	p.protected = append(p.protected, protectedBranch{id: s.id(), push: push, merge: Maintainer, name: name})
+}
+
 // Report sets a status of a commit as a user.
 func (s *Server) Report(path, sha, login, state, name, description string) {
 	s.mu.Lock()

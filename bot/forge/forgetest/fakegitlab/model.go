@@ -46,6 +46,14 @@ type project struct {
 	members  map[int]member
 	mrs      []*mergeRequest
 	statuses []*status
+
+	protected []protectedBranch
+}
+
+// protectedBranch is a rule for the branches that its name matches; * matches any characters.
+type protectedBranch struct {
+	id, push, merge int
+	name            string
 }
 
 type mergeRequest struct {

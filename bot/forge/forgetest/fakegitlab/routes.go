@@ -91,6 +91,8 @@ func (c *call) project() answer {
 			}
 		}
 		return c.member(members)
+	case len(rest) == 1 && rest[0] == "protected_branches" && c.r.Method == http.MethodGet:
+		return c.protectedBranches(p)
 	case rest[0] == "merge_requests":
 		return c.mergeRequests(p, rest[1:])
 	case len(rest) == 4 && rest[0] == "repository" && rest[1] == "commits":
@@ -99,6 +101,23 @@ func (c *call) project() answer {
 		return c.setStatus(p, rest[1])
 	}
 	return problem(http.StatusNotFound, "404 Not Found")
+}
+
+func (c *call) protectedBranches(p *project) answer {
+	if !c.s.may(p, c.who, Developer) {
+		return problem(http.StatusForbidden, "403 Forbidden")
+	}
+	list := []fields{}
+	for _, b := range p.protected {
+		level := func(n int) []fields {
+			return []fields{{"id": b.id, "access_level": n, "access_level_description": strconv.Itoa(n), "user_id": nil, "group_id": nil, "deploy_key_id": nil}}
+		}
+		list = append(list, fields{
+			"id": b.id, "name": b.name, "push_access_levels": level(b.push), "merge_access_levels": level(b.merge), "unprotect_access_levels": level(Maintainer),
+			"allow_force_push": false, "code_owner_approval_required": false, "inherited": false,
+		})
+	}
+	return c.page(list)
 }
 
 func (c *call) projectFields(p *project) fields {
