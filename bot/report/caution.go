@@ -68,37 +68,31 @@ func cautions(c *diff.ChangeSet) []*caution {
 	return out
 }
 
-// effectWords says in plain words what an effect is.
+// effectWords describes a kind of effect in a few words.
 func effectWords(name diff.EffectName) string {
-	switch name {
-	case diff.EffectImmutable:
-		return "The cluster will refuse it"
-	case diff.EffectDataLoss:
-		return "Data may be lost"
-	case diff.EffectCRDRemoved:
-		return "A CustomResourceDefinition goes"
-	case diff.EffectCRDVersion:
-		return "A version of a CRD goes"
-	case diff.EffectNamespaceGone:
-		return "A namespace goes"
-	case diff.EffectStatefulGone:
-		return "A StatefulSet goes"
-	case diff.EffectStorageShrinks:
-		return "A volume cannot shrink"
-	case diff.EffectRolls:
-		return "Pods stop before new ones start"
-	case diff.EffectZeroReplicas:
-		return "No replica is left"
-	case diff.EffectRBACWidened:
-		return "Rights are widened"
-	case diff.EffectRecreated:
-		return "A workload is made anew"
-	case diff.EffectHook:
-		return "A hook runs"
-	case diff.EffectImage:
-		return "An image changes"
+	words, ok := map[diff.EffectName]string{
+		diff.EffectImmutable:      "The cluster refuses the change",
+		diff.EffectDependsOnSync:  "The result depends on the sync tool",
+		diff.EffectDataLoss:       "Data may be lost",
+		diff.EffectCRDRemoved:     "A CustomResourceDefinition is removed",
+		diff.EffectCRDVersion:     "A CRD version is removed",
+		diff.EffectNamespaceGone:  "A namespace is removed",
+		diff.EffectStatefulGone:   "A StatefulSet is removed",
+		diff.EffectStorageShrinks: "A volume cannot shrink",
+		diff.EffectRolls:          "Pods stop before new ones start",
+		diff.EffectZeroReplicas:   "No replica is left",
+		diff.EffectRBACWidened:    "Rights are widened",
+		diff.EffectRecreated:      "A workload is recreated",
+		diff.EffectRerun:          "A Job runs again",
+		diff.EffectNotApplied:     "The change is not applied",
+		diff.EffectOrphan:         "An object becomes an orphan",
+		diff.EffectHook:           "A hook runs",
+		diff.EffectImage:          "An image changes",
+	}[name]
+	if !ok {
+		return "Caution"
 	}
-	return "Take care"
+	return words
 }
 
 // withheldGroup are targets of one app that failed for one reason.

@@ -12,19 +12,20 @@ import (
 
 const contextLines = 3
 
-// compare says what becomes of an object; nil if nothing does. One of the two may be nil.
-func compare(before, after manifest.Object) *ObjectChange {
+// compare returns the change of an object, nil if nothing changes. before is nil for an added object, after for a
+// removed one.
+func compare(before, after manifest.Object, sync Sync) *ObjectChange {
 	switch {
 	case before == nil && after == nil:
 		return nil
 	case before == nil:
 		out := &ObjectChange{Verb: Added, ID: after.Identity(), APIVersion: after.APIVersion()}
 		out.Hunks = hunks(nil, lines(after))
-		return finish(out, nil, after)
+		return finish(out, nil, after, sync)
 	case after == nil:
 		out := &ObjectChange{Verb: Removed, ID: before.Identity(), APIVersion: before.APIVersion()}
 		out.Hunks = hunks(lines(before), nil)
-		return finish(out, before, nil)
+		return finish(out, before, nil, sync)
 	}
 	out := &ObjectChange{Verb: Changed, ID: after.Identity(), APIVersion: after.APIVersion()}
 	if old := before.Identity(); old != out.ID {
@@ -38,36 +39,37 @@ func compare(before, after manifest.Object) *ObjectChange {
 		}
 	}
 	if len(out.Fields)+len(out.Noise) == 0 {
-		return nil // another order, and nothing else
+		return nil // only the order differs
 	}
 	byPath := func(a, b FieldChange) int { return cmp.Compare(a.Path, b.Path) }
 	slices.SortStableFunc(out.Fields, byPath)
 	slices.SortStableFunc(out.Noise, byPath)
 	if len(out.Fields) > 0 {
 		shown, _ := alignAll("", map[string]any(before), quiet("", before, after)).(map[string]any)
-		out.Hunks = hunks(lines(before), lines(shown))
+		out.Context = lines(before)
+		out.Hunks = hunks(out.Context, lines(shown))
 	}
-	return finish(out, before, after)
+	return finish(out, before, after, sync)
 }
 
-func finish(out *ObjectChange, before, after manifest.Object) *ObjectChange {
+func finish(out *ObjectChange, before, after manifest.Object, sync Sync) *ObjectChange {
 	for _, h := range out.Hunks {
 		out.Lines += len(h.Lines)
 	}
-	judge(out, before, after)
+	judge(out, before, after, sync)
 	return out
 }
 
-// lines is an object in canonical YAML.
+// lines returns an object in canonical YAML.
 func lines(o manifest.Object) []string {
 	text, err := manifest.Encode(o)
-	if err != nil { // an object that was read is one that can be written
+	if err != nil { // cannot happen: the object was decoded from YAML
 		return []string{"# " + err.Error()}
 	}
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
-// hunks is a unified diff of two texts.
+// hunks returns a unified diff of two texts.
 func hunks(a, b []string) []Hunk {
 	switch {
 	case len(a) == 0 && len(b) == 0:
@@ -79,7 +81,7 @@ func hunks(a, b []string) []Hunk {
 	}
 	before, after := strings.Join(a, "\n")+"\n", strings.Join(b, "\n")+"\n"
 	unified, err := udiff.ToUnifiedDiff("", "", before, udiff.Lines(before, after), contextLines)
-	if err != nil { // edits of a diff are consistent
+	if err != nil { // cannot happen: the edits are udiff's own
 		return []Hunk{{OldStart: 1, NewStart: 1, Lines: append(prefixed("-", a), prefixed("+", b)...)}}
 	}
 	out := make([]Hunk, 0, len(unified.Hunks))
@@ -120,7 +122,7 @@ func prefixed(mark string, text []string) []string {
 	return out
 }
 
-// pathAt is the path of the mapping that a line of canonical YAML stands in.
+// pathAt returns the path of the mapping that contains a line of canonical YAML.
 func pathAt(text []string, at int) string {
 	if at < 0 || at >= len(text) {
 		return ""
@@ -154,7 +156,7 @@ func pathAt(text []string, at int) string {
 	return strings.ReplaceAll(strings.Join(parts, "."), ".[", "[")
 }
 
-// indent is a line's depth; a list's element is deeper than the list.
+// indent returns a line's depth; a list's element is deeper than the list.
 func indent(line string) int {
 	trimmed := strings.TrimLeft(line, " ")
 	n := len(line) - len(trimmed)

@@ -189,6 +189,60 @@ func TestEffects(t *testing.T) {
 	})
 }
 
+func TestRightsOfARole(t *testing.T) {
+	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: shop}\nrules: [{apiGroups: ['', apps], resources: [pods], verbs: [get, VERB]}, {nonResourceURLs: [/healthz], verbs: [get]}]\n"
+	c := change(t, strings.Replace(role, "VERB", "list", 1), strings.Replace(role, "VERB", "delete", 1))
+	want := []diff.Right{
+		{Resource: "pods", Verb: "delete", Has: true}, {Resource: "pods", Verb: "get", Had: true, Has: true}, {Resource: "pods", Verb: "list", Had: true},
+		{Resource: "pods.apps", Verb: "delete", Has: true}, {Resource: "pods.apps", Verb: "get", Had: true, Has: true}, {Resource: "pods.apps", Verb: "list", Had: true},
+		{Resource: "url /healthz", Verb: "get", Had: true, Has: true},
+	}
+	if !slices.Equal(c.Rights, want) {
+		t.Errorf("rights %+v", c.Rights)
+	}
+}
+
+func TestAlignedListsShowNoMovedElements(t *testing.T) {
+	config := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: shop}\nspec: {containers: [LIST]}\n"
+	list := func(names string) string {
+		var items []string
+		for _, n := range strings.Split(names, "") {
+			items = append(items, "{name: "+n+", image: i}")
+		}
+		return strings.Replace(config, "LIST", strings.Join(items, ", "), 1)
+	}
+	for _, tc := range []struct{ before, after, want string }{
+		{"abc", "xabc", "+x"}, {"abc", "czba", "+z"}, {"abc", "xzb", "+x+z-a-c"}, {"a", "bxaz", "+b+x+z"}, {"abc", "bxcza", "+x+z"},
+	} {
+		c := change(t, list(tc.before), list(tc.after))
+		var got []string
+		for _, h := range c.Hunks {
+			for _, l := range h.Lines {
+				if name, ok := strings.CutPrefix(strings.TrimLeft(l[1:], " -"), "name: "); ok && l[0] != ' ' {
+					got = append(got, l[:1]+name)
+				}
+			}
+		}
+		slices.Sort(got)
+		if text := strings.Join(got, ""); text != tc.want {
+			t.Errorf("%s → %s is shown as %s, want %s", tc.before, tc.after, text, tc.want)
+		}
+	}
+}
+
+func TestSplitImage(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("0123456789abcdef", 4)
+	for image, want := range map[string]string{
+		"web": "web (none)", "web:1.2": "web 1.2", "r.example.com:5000/web": "r.example.com:5000/web (none)",
+		"r.example.com:5000/a/web:1.2" + digest: "r.example.com:5000/a/web 1.2@sha256:0123456789ab", "web" + digest: "web sha256:0123456789ab",
+	} {
+		p := diff.SplitImage(image)
+		if got := p.Repository + " " + p.Version(); got != want {
+			t.Errorf("%s: %s, want %s", image, got, want)
+		}
+	}
+}
+
 // fleet makes a target for each of n clusters from a template of its name and domain.
 func fleet(tb testing.TB, n int, before, after func(i int) string) []diff.Target {
 	tb.Helper()

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// judge names the consequences of a change and its risk.
-func judge(c *ObjectChange, before, after manifest.Object) {
-	j := &judgement{change: c, before: before, after: after}
+// judge fills in the effects, the images, the rights and the risk of a change. sync is the tool that applies it.
+func judge(c *ObjectChange, before, after manifest.Object, sync Sync) {
+	j := &judgement{change: c, before: before, after: after, sync: sync}
 	switch c.Verb {
 	case Added:
 		c.Risk = RiskMedium
@@ -41,9 +41,11 @@ func judge(c *ObjectChange, before, after manifest.Object) {
 	}
 }
 
+// judgement collects the effects of one change. before is nil for an added object, after for a removed one.
 type judgement struct {
 	change        *ObjectChange
 	before, after manifest.Object
+	sync          Sync
 }
 
 func (j *judgement) add(name EffectName, risk Risk, path, format string, args ...any) {
@@ -54,99 +56,52 @@ func (j *judgement) is(group string, kinds ...string) bool {
 	return j.change.ID.Group == group && slices.Contains(kinds, j.change.ID.Kind)
 }
 
+// removed names what the removal of an object takes with it.
 func (j *judgement) removed() {
+	effect, message := j.removal()
+	if effect == "" {
+		return
+	}
+	outcomes := pruneOutcomes(j.before, j.sync)
+	switch {
+	case all(outcomes, outcomeKept):
+		j.change.Risk = RiskMedium
+		j.add(EffectOrphan, RiskMedium, "", "the object stays in the cluster as an orphan: %s", reasons(outcomes))
+	case slices.ContainsFunc(outcomes, func(o outcome) bool { return o.kind == outcomeKept }):
+		j.add(effect, RiskHigh, "", "%s; %s", message, reasons(outcomes))
+	default:
+		j.add(effect, RiskCritical, "", "%s", message)
+	}
+}
+
+func (j *judgement) removal() (EffectName, string) {
 	switch {
 	case j.is("apiextensions.k8s.io", "CustomResourceDefinition"):
-		j.add(EffectCRDRemoved, RiskCritical, "", "every object of its kind goes with the CustomResourceDefinition")
+		return EffectCRDRemoved, "the cluster deletes all objects of this kind"
 	case j.is("", "Namespace"):
-		j.add(EffectNamespaceGone, RiskCritical, "", "everything in the namespace goes with it")
+		return EffectNamespaceGone, "the cluster deletes everything in the namespace"
 	case j.is("", "PersistentVolumeClaim"):
-		j.add(EffectDataLoss, RiskCritical, "", "the volume's data may go with the claim, as its reclaim policy says")
+		return EffectDataLoss, "the volume is deleted or released, according to its reclaim policy"
 	case j.is("", "PersistentVolume"):
-		j.add(EffectDataLoss, RiskCritical, "", "the volume goes, as its reclaim policy says")
+		return EffectDataLoss, "the data is deleted if the reclaim policy is Delete"
 	case j.is("apps", "StatefulSet"):
-		j.add(EffectStatefulGone, RiskCritical, "", "its pods stop; what becomes of their volumes is up to persistentVolumeClaimRetentionPolicy")
+		return EffectStatefulGone, "its pods stop; persistentVolumeClaimRetentionPolicy decides about their volumes"
 	}
+	return "", ""
 }
 
 func (j *judgement) renamed() {
 	if j.change.Verb != Renamed {
 		return
 	}
-	if workload(j.change.ID) {
-		j.add(EffectRecreated, RiskHigh, "metadata.name", "%s is removed and %s made: another object to the cluster", Title(j.change.OldID), Title(j.change.ID))
-	}
 	if j.is("", "PersistentVolumeClaim", "Namespace") || j.is("apps", "StatefulSet") {
-		j.add(EffectDataLoss, RiskCritical, "metadata.name", "%s goes, and %s begins empty", Title(j.change.OldID), Title(j.change.ID))
-	}
-}
-
-// immutable fields, by the API server's validation of updates (Kubernetes 1.35, pkg/apis/*/validation).
-func (j *judgement) immutable() {
-	if j.change.Verb == Renamed {
-		return // the new object begins anew
-	}
-	var why string
-	var match func(path string) bool
-	under := func(prefixes ...string) func(string) bool {
-		return func(p string) bool {
-			return slices.ContainsFunc(prefixes, func(prefix string) bool {
-				return p == prefix || strings.HasPrefix(p, prefix+".") || strings.HasPrefix(p, prefix+"[")
-			})
-		}
-	}
-	why = "the API server refuses to change it: delete and make the object anew"
-	switch {
-	case j.is("apps", "Deployment", "DaemonSet", "ReplicaSet"):
-		match = under("spec.selector")
-	case j.is("apps", "StatefulSet"):
-		allowed := under("spec.replicas", "spec.ordinals", "spec.template", "spec.updateStrategy", "spec.revisionHistoryLimit",
-			"spec.persistentVolumeClaimRetentionPolicy", "spec.minReadySeconds")
-		match = func(p string) bool { return strings.HasPrefix(p, "spec.") && !allowed(p) }
-	case j.is("batch", "Job"):
-		match = under("spec.template", "spec.selector", "spec.completions", "spec.completionMode", "spec.podFailurePolicy", "spec.backoffLimitPerIndex", "spec.managedBy")
-	case j.is("", "Service"):
-		match = func(p string) bool {
-			return under("spec.clusterIP", "spec.clusterIPs")(p) && !j.leavesType("ExternalName")
-		}
-	case j.is("", "PersistentVolumeClaim"):
-		allowed := under("spec.resources", "spec.volumeAttributesClassName")
-		match = func(p string) bool { return strings.HasPrefix(p, "spec.") && !allowed(p) }
-	case j.is("storage.k8s.io", "StorageClass"):
-		match = under("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode", "mountOptions")
-	case j.is("rbac.authorization.k8s.io", "RoleBinding", "ClusterRoleBinding"):
-		match = under("roleRef")
-	case j.is("", "Secret"):
-		match = under("type")
-		if j.frozenData() {
-			match = under("type", "data", "stringData", "immutable")
-		}
-	case j.is("", "ConfigMap") && j.frozenData():
-		match = under("data", "binaryData", "immutable")
-	case j.is("scheduling.k8s.io", "PriorityClass"):
-		match = under("value", "preemptionPolicy")
-	case j.is("networking.k8s.io", "IngressClass"):
-		match = under("spec.controller")
-	case j.is("apiextensions.k8s.io", "CustomResourceDefinition"):
-		match = under("spec.scope", "spec.group", "spec.names.kind", "spec.names.plural")
-	default:
+		j.add(EffectDataLoss, RiskCritical, "metadata.name", "%s is removed with its data; %s starts empty", Title(j.change.OldID), Title(j.change.ID))
 		return
 	}
-	for _, f := range j.change.Fields {
-		if match(f.Path) {
-			j.add(EffectImmutable, RiskCritical, f.Path, "%s: %s", f.Path, why)
-		}
+	// A Job under another name is the usual way to run it again.
+	if workload(j.change.ID) && !j.is("batch", "Job") {
+		j.add(EffectRecreated, RiskHigh, "metadata.name", "%s is removed and %s is created", Title(j.change.OldID), Title(j.change.ID))
 	}
-}
-
-func (j *judgement) leavesType(t string) bool {
-	old, _ := get(j.before, "spec", "type").(string)
-	return old == t
-}
-
-func (j *judgement) frozenData() bool {
-	v, _ := get(j.before, "immutable").(bool)
-	return v
 }
 
 func (j *judgement) storage() {
@@ -166,24 +121,25 @@ func (j *judgement) versions() {
 	if !j.is("apiextensions.k8s.io", "CustomResourceDefinition") {
 		return
 	}
-	served := func(o manifest.Object) []string {
-		var out []string
-		list, _ := get(o, "spec", "versions").([]any)
-		for _, v := range list {
-			m, _ := v.(map[string]any)
-			if on, _ := m["served"].(bool); on {
-				name, _ := m["name"].(string)
-				out = append(out, name)
-			}
-		}
-		return out
-	}
-	now := served(j.after)
-	for _, v := range served(j.before) {
+	now := servedVersions(j.after)
+	for _, v := range servedVersions(j.before) {
 		if !slices.Contains(now, v) {
-			j.add(EffectCRDVersion, RiskCritical, "spec.versions[name="+v+"]", "version %s is not served any more: objects and clients that use it fail", v)
+			j.add(EffectCRDVersion, RiskCritical, "spec.versions[name="+v+"]", "version %s is no longer served; objects and clients that use it fail", v)
 		}
 	}
+}
+
+func servedVersions(crd manifest.Object) []string {
+	var out []string
+	list, _ := get(crd, "spec", "versions").([]any)
+	for _, v := range list {
+		m, _ := v.(map[string]any)
+		if served, _ := m["served"].(bool); served {
+			name, _ := m["name"].(string)
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 func (j *judgement) replicas() {
@@ -197,26 +153,12 @@ func (j *judgement) replicas() {
 		now, has := number(f.New)
 		old, had := number(f.Old)
 		if f.Has && has && now == 0 && (!had || old != 0) {
-			j.add(EffectZeroReplicas, RiskHigh, f.Path, "no replica is left running")
+			j.add(EffectZeroReplicas, RiskHigh, f.Path, "no replica keeps running")
 		}
 	}
 }
 
-func (j *judgement) hooks() {
-	hook := func(o manifest.Object) string {
-		for _, key := range []string{"helm.sh/hook", "argocd.argoproj.io/hook"} {
-			if v := o.Annotation(key); v != "" {
-				return key + "=" + v
-			}
-		}
-		return ""
-	}
-	if now := hook(j.after); now != "" && (j.before == nil || hook(j.before) != now) {
-		j.add(EffectHook, RiskMedium, "metadata.annotations", "it is a hook now (%s)", now)
-	}
-}
-
-// rolls says that pods are replaced: any change of a pod template does, one of noise too.
+// rolls reports that pods are replaced: every change of a pod template does that, also one of noise.
 func (j *judgement) rolls() {
 	if j.change.Verb != Changed || !workload(j.change.ID) || j.is("batch", "Job", "CronJob") {
 		return
@@ -231,12 +173,11 @@ func (j *judgement) rolls() {
 		return
 	}
 	j.change.Rolls = true
-	risk := RiskMedium
-	message := "its pods are replaced"
 	if strategy, _ := get(j.after, "spec", "strategy", "type").(string); strategy == "Recreate" {
-		risk, message = RiskHigh, "its pods are all stopped before new ones start (strategy Recreate)"
+		j.add(EffectRolls, RiskHigh, "spec.template", "all pods stop before new ones start (strategy Recreate)")
+		return
 	}
-	j.add(EffectRolls, risk, "spec.template", "%s", message)
+	j.add(EffectRolls, RiskMedium, "spec.template", "the pods are replaced")
 }
 
 func (j *judgement) images() {
@@ -259,11 +200,16 @@ func (j *judgement) images() {
 			j.change.Images = append(j.change.Images, Image{Container: name, Old: old[name], New: now[name]})
 		}
 	}
-	if j.change.Verb == Changed && len(j.change.Images) > 0 {
-		j.add(EffectImage, RiskMedium, "", "%d images change", len(j.change.Images))
+	if n := len(j.change.Images); j.change.Verb == Changed && n > 0 {
+		verb := " change"
+		if n == 1 {
+			verb = " changes"
+		}
+		j.add(EffectImage, RiskMedium, "", "%d %s%s", n, plural(n, "image"), verb)
 	}
 }
 
+// images maps the names of an object's containers to their images.
 func images(o manifest.Object) map[string]string {
 	out := map[string]string{}
 	if o == nil {
@@ -294,6 +240,7 @@ func workload(id manifest.Identity) bool {
 		id.Group == "argoproj.io" && id.Kind == "Rollout"
 }
 
+// get returns the value at a path of mapping keys, nil if there is none.
 func get(o map[string]any, path ...string) any {
 	var v any = o
 	for _, p := range path {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// fields lists what differs between two values, by path. Lists of mappings are matched by their merge keys, so that order is
-// no change; other lists by position from both ends.
+// fields appends the differences between two values, by path. It matches lists of mappings by their merge keys, so
+// that order is no change, and other lists by position from both ends.
 func fields(at, name string, a, b any, out []FieldChange) []FieldChange {
 	switch x := a.(type) {
 	case map[string]any:
@@ -58,23 +58,25 @@ func listFields(at, name string, a, b []any, out []FieldChange) []FieldChange {
 	if !ok {
 		return positions(at, a, b, out)
 	}
+	before, after := positionsOf(la), positionsOf(lb)
 	for i, l := range la {
 		path := at + "[" + l + "]"
-		if j := slices.Index(lb, l); j >= 0 {
+		if j, ok := after[l]; ok {
 			out = fields(path, "", a[i], b[j], out)
 		} else {
 			out = append(out, FieldChange{Path: path, Old: a[i], Had: true})
 		}
 	}
 	for j, l := range lb {
-		if !slices.Contains(la, l) {
+		if _, ok := before[l]; !ok {
 			out = append(out, FieldChange{Path: at + "[" + l + "]", New: b[j], Has: true})
 		}
 	}
 	return out
 }
 
-// positions compares lists whose elements have no names: what is equal at both ends stays, the rest is compared pair by pair.
+// positions compares lists whose elements have no keys: it skips what is equal at both ends and compares the rest
+// pair by pair.
 func positions(at string, a, b []any, out []FieldChange) []FieldChange {
 	start := 0
 	for start < len(a) && start < len(b) && equal(a[start], b[start]) {
@@ -109,7 +111,8 @@ func join(at, key string) string {
 	return at + "." + key
 }
 
-// noisy says that a field says nothing of what runs: versions of charts, checksums of files that are shown themselves.
+// noisy reports whether a field does not affect what runs: a chart's version, a checksum of content that is itself
+// part of the change.
 func noisy(f FieldChange) bool {
 	for _, parent := range []string{"metadata.labels[", "metadata.annotations[", "metadata.labels.", "metadata.annotations."} {
 		i := strings.LastIndex(f.Path, parent)
@@ -133,7 +136,7 @@ func noisyKey(key string) bool {
 		strings.HasPrefix(key, "checksum-") || strings.HasSuffix(key, "-checksum") || strings.HasSuffix(key, "-hash")
 }
 
-// quiet gives a copy of an object whose noisy labels and annotations are as they were in another.
+// quiet returns a copy of to with the noisy labels and annotations of from.
 func quiet(name string, from, to map[string]any) map[string]any {
 	out := maps.Clone(to)
 	for k, v := range to {
@@ -155,7 +158,7 @@ func quiet(name string, from, to map[string]any) map[string]any {
 	return out
 }
 
-// quietKeys takes noisy labels and annotations as they were.
+// quietKeys returns now with the noisy keys of before.
 func quietKeys(before, now map[string]any) map[string]any {
 	out := maps.Clone(now)
 	for k := range now {

@@ -7,16 +7,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Compare makes the change set of targets. environments are in the order in which they are shown.
+// Compare returns the change set of targets. environments gives the order in which they are shown.
 func Compare(targets []Target, withheld []Withheld, environments []string, f Fleet) *ChangeSet {
-	g := &grouper{known: map[[2]string]*ObjectChange{}, sets: map[string][]*ObjectChange{}, generated: generatedSuffix()}
+	g := &grouper{known: map[pairKey]*ObjectChange{}, sets: map[string][]*ObjectChange{}}
 	out := &ChangeSet{Groups: []Group{}, Apps: []App{}, Withheld: slices.Clone(withheld), Compared: len(targets)}
 	if out.Withheld == nil {
 		out.Withheld = []Withheld{}
@@ -56,15 +55,40 @@ func compareGroups(a, b Group) int {
 		cmp.Compare(a.App, b.App), cmp.Compare(a.Clusters[0], b.Clusters[0]), cmp.Compare(a.ID, b.ID))
 }
 
-type grouper struct {
-	known     map[[2]string]*ObjectChange // by the keys before and after; nil is no change
-	sets      map[string][]*ObjectChange  // the changes of a target, by the keys of all its objects
-	generated *regexp.Regexp
+// pairKey names the comparison of two objects under one sync tool.
+type pairKey struct {
+	before, after string // Object.Key
+	sync          Sync
 }
 
-// target gives the changes of one target, and a name for them. Targets of equal objects share the work.
+type grouper struct {
+	known map[pairKey]*ObjectChange  // nil: no change
+	sets  map[string][]*ObjectChange // the changes of a target, by the keys of all its objects
+	work  int                        // leaves compared to find renames
+	text  int                        // bytes of all contexts
+}
+
+// maxContext is the number of bytes of all contexts of a change set.
+const maxContext = 32 << 20
+
+// boundContext drops the context of a change if the change set has enough of it.
+func (g *grouper) boundContext(c *ObjectChange) {
+	if c == nil {
+		return
+	}
+	for _, l := range c.Context {
+		g.text += len(l)
+	}
+	if g.text > maxContext {
+		c.Context = nil
+	}
+}
+
+// target returns the changes of one target and a signature: targets of equal objects and equal sync have equal
+// signatures and share the work.
 func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 	h := sha256.New()
+	_, _ = io.WriteString(h, string(t.Sync)+"\x00") // a hash accepts every write
 	for _, o := range t.Before {
 		_, _ = io.WriteString(h, o.Key+"\x00")
 	}
@@ -77,47 +101,46 @@ func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 		return known, signature
 	}
 	var out []*ObjectChange
-	for _, p := range pairs(t.Before, t.After, g.generated) {
-		var key [2]string
+	for _, p := range g.pairs(t.Before, t.After) {
+		key := pairKey{sync: t.Sync}
 		var before, after manifest.Object
 		if p.before != nil {
-			key[0], before = p.before.Key, p.before.Object
+			key.before, before = p.before.Key, p.before.Object
 		}
 		if p.after != nil {
-			key[1], after = p.after.Key, p.after.Object
+			key.after, after = p.after.Key, p.after.Object
 		}
 		c, ok := g.known[key]
 		if !ok {
-			c = compare(before, after)
+			c = compare(before, after, t.Sync)
+			g.boundContext(c)
 			g.known[key] = c
 		}
 		if c != nil {
 			out = append(out, c)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *ObjectChange) int {
-		return cmp.Or(cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), manifest.Compare(a.ID, b.ID), manifest.Compare(a.OldID, b.OldID))
-	})
+	slices.SortStableFunc(out, byRisk)
 	g.sets[signature] = out
 	return out, signature
 }
 
-// bucket are targets with the very same change.
+// bucket holds the targets with exactly the same changes.
 type bucket struct {
 	signature string
 	changes   []*ObjectChange
 	targets   []*Target
 }
 
-// mergedBucket are buckets whose changes are the same but for values that the registry proves to be the cluster's own.
+// mergedBucket holds buckets whose changes differ only in values that the registry gives for each cluster.
 type mergedBucket struct {
 	buckets []*bucket
 	id      string
 	varies  []string
 }
 
-// mergeBuckets puts buckets of one app together. In each, the values of those facts that all its clusters share are replaced
-// by their references; buckets that are equal then differ only by what the registry says of their clusters.
+// mergeBuckets merges the buckets of one app whose templates are equal. In each bucket it replaces the facts that
+// all of the bucket's clusters share by their references.
 func mergeBuckets(buckets []*bucket) []*mergedBucket {
 	byTemplate := map[string]*mergedBucket{}
 	var out []*mergedBucket
@@ -151,7 +174,7 @@ func shortID(parts ...string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// facts are those that have one value on all clusters of the bucket.
+// facts returns the facts that have the same value on all clusters of the bucket.
 func (b *bucket) facts() []Fact {
 	shared := slices.Clone(b.targets[0].Facts)
 	for _, t := range b.targets[1:] {
@@ -210,7 +233,7 @@ func countsOf(c *ObjectChange) Counts {
 	return out
 }
 
-// sum fills in the totals of apps and of the set.
+// sum computes the apps and the totals of the set.
 func (c *ChangeSet) sum() {
 	at := map[string]int{}
 	app := func(name string) *App {
@@ -233,7 +256,9 @@ func (c *ChangeSet) sum() {
 		if g.Risk.Rank() < a.Risk.Rank() {
 			a.Risk = g.Risk
 		}
-		a.Where = append(a.Where, g.Where...)
+		for _, r := range g.Where {
+			a.Where = addReach(a.Where, r)
+		}
 		objects[g.App] = append(objects[g.App], g.Objects...)
 	}
 	for _, w := range c.Withheld {
@@ -241,33 +266,36 @@ func (c *ChangeSet) sum() {
 	}
 	for i := range c.Apps {
 		a := &c.Apps[i]
-		a.Where = joinReach(a.Where)
 		a.Summary = summary(objects[a.Name], a.Counts)
 		a.Images = imagesOf(objects[a.Name])
 		a.Effects = gravest(objects[a.Name])
 	}
 }
 
-// joinReach adds up the reaches of several groups by environment.
-func joinReach(list []Reach) []Reach {
-	var out []Reach
-	for _, r := range list {
-		i := slices.IndexFunc(out, func(o Reach) bool { return o.Environment == r.Environment })
-		if i < 0 {
-			out = append(out, r)
-			continue
-		}
-		names := append(slices.Clone(out[i].Names), r.Names...)
-		out[i] = Reach{Environment: r.Environment, Pattern: r.Environment + "/" + common(names) + "*", Clusters: out[i].Clusters + r.Clusters, Names: names}
+// addReach adds a reach to an app's, by environment: `prod/eu-* (12)`.
+func addReach(list []Reach, r Reach) []Reach {
+	i := slices.IndexFunc(list, func(o Reach) bool { return o.Environment == r.Environment })
+	if i < 0 {
+		return append(list, r)
 	}
-	return out
+	old := &list[i]
+	prefix := common([]string{trimPattern(old), trimPattern(&r)})
+	*old = Reach{Environment: r.Environment, Pattern: r.Environment + "/" + prefix + "*", Clusters: old.Clusters + r.Clusters}
+	return list
+}
+
+// trimPattern returns what the cluster names of a pattern begin with.
+func trimPattern(r *Reach) string {
+	return strings.TrimSuffix(strings.TrimPrefix(r.Pattern, r.Environment+"/"), "*")
 }
 
 func imagesOf(objects []ObjectChange) []Image {
 	var out []Image
+	seen := map[Image]bool{}
 	for _, o := range objects {
 		for _, i := range o.Images {
-			if !slices.Contains(out, i) {
+			if !seen[i] {
+				seen[i] = true
 				out = append(out, i)
 			}
 		}
@@ -275,7 +303,7 @@ func imagesOf(objects []ObjectChange) []Image {
 	return out
 }
 
-// gravest keeps each kind of effect once, the grave ones.
+// gravest returns the effects of critical and high risk, each kind once.
 func gravest(objects []ObjectChange) []Effect {
 	var out []Effect
 	for _, o := range objects {
@@ -291,7 +319,7 @@ func gravest(objects []ObjectChange) []Effect {
 	return out
 }
 
-// summary is what a reader wants to know first, on one line.
+// summary describes the most important change on one line.
 func summary(objects []ObjectChange, n Counts) string {
 	var parts []string
 	var moved []string
@@ -333,7 +361,7 @@ func plainSummary(objects []ObjectChange) string {
 	o := &objects[0]
 	switch {
 	case fields == 0 && noise > 0 && !slices.ContainsFunc(objects, func(o ObjectChange) bool { return !o.OnlyNoise() }):
-		return "labels of versions and checksums alone"
+		return "only version labels and checksums"
 	case len(objects) == 1 && o.Verb == Changed && len(o.Fields) == 1:
 		return o.Title() + ": " + o.Fields[0].Path
 	case len(objects) == 1:
@@ -342,23 +370,13 @@ func plainSummary(objects []ObjectChange) string {
 	return fmt.Sprintf("%s %s and %d more", o.Title(), o.Verb, len(objects)-1)
 }
 
-// shortImage is `web 1.2 → 1.3`, or the whole names if more than the tag changes.
+// shortImage returns `web 1.2 → 1.3`, or the whole names if more than the version changes.
 func shortImage(old, now string) string {
-	split := func(image string) (name, tag string) {
-		if i := strings.LastIndex(image, "@"); i > 0 {
-			return image[:i], image[i+1 : min(len(image), i+20)]
-		}
-		if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
-			return image[:i], image[i+1:]
-		}
-		return image, ""
+	a, b := SplitImage(old), SplitImage(now)
+	if a.Repository != b.Repository {
+		return a.Repository + " " + a.Version() + " → " + b.Repository + " " + b.Version()
 	}
-	a, x := split(old)
-	b, y := split(now)
-	if a != b {
-		return old + " → " + now
-	}
-	return a[strings.LastIndex(a, "/")+1:] + " " + cmp.Or(x, "(none)") + " → " + cmp.Or(y, "(none)")
+	return a.Repository[strings.LastIndex(a.Repository, "/")+1:] + " " + a.Version() + " → " + b.Version()
 }
 
 func plural(n int, word string) string {

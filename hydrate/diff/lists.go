@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// mergeKeys are the fields that tell the elements of a list of mappings apart, by the list's name: Kubernetes' own patch
-// merge keys and list map keys (api/openapi-spec of Kubernetes 1.35: x-kubernetes-patch-merge-key, x-kubernetes-list-map-keys)
-// and those of widely used kinds.
+// mergeKeys returns the fields that identify the elements of a list of mappings, by the list's name: Kubernetes'
+// patch merge keys and list map keys (api/openapi-spec of Kubernetes 1.35: x-kubernetes-patch-merge-key,
+// x-kubernetes-list-map-keys) and those of widely used kinds.
 func mergeKeys(list string) [][]string {
 	switch list {
 	case "containers", "initContainers", "ephemeralContainers", "env", "volumes", "imagePullSecrets", "secrets", "webhooks", "versions",
@@ -44,7 +44,7 @@ func mergeKeys(list string) [][]string {
 	return [][]string{{"name"}, {"id"}, {"key"}}
 }
 
-// label is an element's selector in a path, `name=web`; "" if it lacks all of the keys.
+// label returns an element's selector in a path, `name=web`, or "" if the element has none of the keys.
 func label(element any, keys []string) string {
 	m, ok := element.(map[string]any)
 	if !ok {
@@ -72,7 +72,8 @@ func label(element any, keys []string) string {
 	return strings.Join(parts, ",")
 }
 
-// labels names every element by the first set of keys under which all names of both lists are there and no two are equal.
+// labels returns the selectors of all elements under the first set of keys that identifies each element of both
+// lists. ok is false if there is none.
 func labels(list string, a, b []any) (la, lb []string, ok bool) {
 	for _, keys := range mergeKeys(list) {
 		if la, ok = unique(a, keys); !ok {
@@ -98,44 +99,47 @@ func unique(list []any, keys []string) ([]string, bool) {
 	return out, true
 }
 
-// align orders b's elements as a has them, those that are new behind the element that they follow in b: a list whose order
-// means nothing then shows no moved elements.
+// align orders b's elements as a has them; a new element stays behind the element that it follows in b. The lists
+// then differ in content only, not in order.
 func align(list string, a, b []any) []any {
 	la, lb, ok := labels(list, a, b)
 	if !ok {
 		return b
 	}
-	at := make(map[string]int, len(lb))
-	for i, l := range lb {
-		at[l] = i
+	at, known := positionsOf(lb), positionsOf(la)
+	out := make([]any, 0, len(b))
+	follow := func(i int) { // b[i] is in a or the first: emit it and the new elements behind it
+		for ; i < len(b); i++ {
+			out = append(out, b[i])
+			if i+1 < len(b) {
+				if _, common := known[lb[i+1]]; common {
+					return
+				}
+			}
+		}
 	}
-	order := make([]int, 0, len(b))
-	taken := make([]bool, len(b))
+	if len(b) > 0 {
+		if _, common := known[lb[0]]; !common {
+			follow(0)
+		}
+	}
 	for _, l := range la {
 		if i, ok := at[l]; ok {
-			order = append(order, i)
-			taken[i] = true
+			follow(i)
 		}
-	}
-	for i := range b {
-		if taken[i] {
-			continue
-		}
-		place := 0
-		if i > 0 {
-			place = slices.Index(order, i-1) + 1
-		}
-		order = slices.Insert(order, place, i)
-		taken[i] = true
-	}
-	out := make([]any, len(b))
-	for i, from := range order {
-		out[i] = b[from]
 	}
 	return out
 }
 
-// alignAll aligns every list below two values and gives the second one anew.
+func positionsOf(labels []string) map[string]int {
+	out := make(map[string]int, len(labels))
+	for i, l := range labels {
+		out[l] = i
+	}
+	return out
+}
+
+// alignAll returns a copy of b whose lists, at every depth, are aligned with those of a.
 func alignAll(name string, a, b any) any {
 	switch y := b.(type) {
 	case map[string]any:
@@ -150,19 +154,24 @@ func alignAll(name string, a, b any) any {
 		if x == nil {
 			return y
 		}
-		out := slices.Clone(align(name, x, y))
-		la, lb, ok := labels(name, x, out)
-		for i, v := range out {
-			switch {
-			case !ok && i < len(x):
-				out[i] = alignAll(name, x[i], v)
-			case ok:
-				if j := slices.Index(la, lb[i]); j >= 0 {
-					out[i] = alignAll("", x[j], v)
-				}
-			}
+		return alignElements(name, x, slices.Clone(align(name, x, y)))
+	}
+	return b
+}
+
+func alignElements(name string, a, b []any) []any {
+	la, lb, ok := labels(name, a, b)
+	if !ok {
+		for i := range min(len(a), len(b)) {
+			b[i] = alignAll(name, a[i], b[i])
 		}
-		return out
+		return b
+	}
+	at := positionsOf(la)
+	for i := range b {
+		if j, ok := at[lb[i]]; ok {
+			b[i] = alignAll("", a[j], b[i])
+		}
 	}
 	return b
 }

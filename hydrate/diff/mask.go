@@ -14,36 +14,40 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
+// Bytes from which on a value of a Secret is masked elsewhere.
 const (
-	shortest = 6 // a value of a Secret is masked where it recurs as a whole from this length on …
-	inside   = 8 // … and within other text from this one
+	shortest = 6 // where a string equals the value
+	inside   = 8 // where a string contains the value
 )
 
-// Masker hides what is secret in objects: the values of Secrets, the same values wherever else they stand, private keys and
-// tokens of well-known shapes. A value becomes a fingerprint under a key and its length, so that a change shows and the
-// value does not; without the key nobody can try values out. Learn every object first, then Mask; Mask is safe for concurrent use.
+// Masker hides secrets in objects: the values of Secrets, the same values in any other place, private keys, and
+// tokens of well-known shapes. It replaces a value by a keyed fingerprint and the value's length, so that a change
+// is visible and the value is not; without the key nobody can test guesses against a fingerprint. Call Learn for
+// every object before the first Mask. All methods are safe for concurrent use.
 type Masker struct {
 	key    []byte
 	mu     sync.Mutex
 	values map[string]string // value → what stands for it
 	all    *strings.Replacer
-	shapes *regexp.Regexp
 }
 
-// NewMasker makes a Masker. Equal keys give equal fingerprints; the key must be secret.
+// NewMasker returns a Masker. Equal keys give equal fingerprints; the key must be secret.
 func NewMasker(key []byte) *Masker {
-	return &Masker{key: key, values: map[string]string{}, shapes: regexp.MustCompile(strings.Join([]string{
-		`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|\z)`,
-		`\b(ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{30,}`, `\bgithub_pat_[A-Za-z0-9_]{30,}`,
-		`\bgl(pat|dt|rt|ptt|cbt|soat|ft|imt|agent|oas)-[A-Za-z0-9_\-.]{18,}`,
-		`\bxox[abeoprs]-[A-Za-z0-9-]{10,}`, `\b(AKIA|ASIA)[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_\-]{35}`,
-		`\b[rs]k_(live|test)_[A-Za-z0-9]{16,}`, `\bnpm_[A-Za-z0-9]{36}`, `\bdop_v1_[a-f0-9]{64}`, `\bhv[sb]\.[A-Za-z0-9_\-]{20,}`,
-		`\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{16,}`, `\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}`,
-		`\bAGE-SECRET-KEY-1[A-Z0-9]{50,}`, `(://[^/\s:@]{1,100}):[^/\s:@]{1,200}@`,
-	}, "|"))}
+	return &Masker{key: key, values: map[string]string{}}
 }
 
-// Learn takes in the values of a Secret. Other objects teach nothing.
+// tokenShapes matches private keys, tokens of well-known services, and passwords in URLs.
+var tokenShapes = regexp.MustCompile(strings.Join([]string{
+	`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----(?s:.*?)(-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|\z)`,
+	`\b(ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9]{30,}`, `\bgithub_pat_[A-Za-z0-9_]{30,}`,
+	`\bgl(pat|dt|rt|ptt|cbt|soat|ft|imt|agent|oas)-[A-Za-z0-9_\-.]{18,}`,
+	`\bxox[abeoprs]-[A-Za-z0-9-]{10,}`, `\b(AKIA|ASIA)[A-Z0-9]{16}\b`, `\bAIza[A-Za-z0-9_\-]{35}`,
+	`\b[rs]k_(live|test)_[A-Za-z0-9]{16,}`, `\bnpm_[A-Za-z0-9]{36}`, `\bdop_v1_[a-f0-9]{64}`, `\bhv[sb]\.[A-Za-z0-9_\-]{20,}`,
+	`\beyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{16,}`, `\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}`,
+	`\bAGE-SECRET-KEY-1[A-Z0-9]{50,}`, `(://[^/\s:@]{1,100}):[^/\s:@]{1,200}@`,
+}, "|"))
+
+// Learn remembers the values of a Secret; it ignores other objects.
 func (m *Masker) Learn(o manifest.Object) {
 	if !isSecret(o) {
 		return
@@ -86,12 +90,12 @@ func (m *Masker) fingerprint(value string) string {
 	return fmt.Sprintf("‹masked %s %d bytes›", hex.EncodeToString(h.Sum(nil)[:4]), len(value))
 }
 
-// Masked says that a text stands for a value that was hidden.
+// Masked reports whether a text is the fingerprint of a hidden value.
 func Masked(text string) bool {
 	return strings.HasPrefix(text, "‹masked ") && strings.HasSuffix(text, "›")
 }
 
-// Mask gives a copy of the object without anything secret. Names and kinds stay as they are.
+// Mask returns a copy of the object without secrets. Names and kinds stay.
 func (m *Masker) Mask(o manifest.Object) manifest.Object {
 	m.mu.Lock()
 	if m.all == nil {
@@ -116,7 +120,7 @@ func (m *Masker) Mask(o manifest.Object) manifest.Object {
 	return out
 }
 
-// Text masks what is secret in a text: a message of a tool, for instance.
+// Text masks secrets in a text, such as a tool's message.
 func (m *Masker) Text(s string) string {
 	m.mu.Lock()
 	if m.all == nil {
@@ -134,7 +138,7 @@ func (m *Masker) replacer() *strings.Replacer {
 			values = append(values, v)
 		}
 	}
-	sort.Slice(values, func(i, j int) bool { // the longest first: it may hold another
+	sort.Slice(values, func(i, j int) bool { // the longest first: it may contain another one
 		if len(values[i]) != len(values[j]) {
 			return len(values[i]) > len(values[j])
 		}
@@ -147,7 +151,7 @@ func (m *Masker) replacer() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// maskData hides a Secret's values, but not what SOPS encrypted: everybody may see that.
+// maskData hides a Secret's values. Values that SOPS encrypted stay: they are public already.
 func (m *Masker) maskData(v any, encoded, sops bool) any {
 	values, ok := v.(map[string]any)
 	if !ok {
@@ -171,7 +175,7 @@ func (m *Masker) maskData(v any, encoded, sops bool) any {
 	return out
 }
 
-// metadata keeps an object's names, and hides what kubectl may have left in a Secret's annotations.
+// metadata keeps an object's names and hides the copy of a Secret that kubectl writes into its annotations.
 func (m *Masker) metadata(v any, all *strings.Replacer, secret bool) any {
 	in, ok := v.(map[string]any)
 	if !ok {
@@ -227,7 +231,7 @@ func (m *Masker) text(s string, all *strings.Replacer) string {
 	if !hinted(s) {
 		return s
 	}
-	return m.shapes.ReplaceAllStringFunc(s, func(found string) string {
+	return tokenShapes.ReplaceAllStringFunc(s, func(found string) string {
 		if start := strings.Index(found, "://"); start == 0 { // a password in a URL
 			user, password, _ := strings.Cut(strings.TrimSuffix(found[3:], "@"), ":")
 			if Masked(password) {
@@ -239,7 +243,7 @@ func (m *Masker) text(s string, all *strings.Replacer) string {
 	})
 }
 
-// hinted is a quick look for the shapes' beginnings.
+// hinted reports whether a text can match tokenShapes: it looks for their fixed parts, which is faster.
 func hinted(s string) bool {
 	for _, hint := range []string{
 		"PRIVATE KEY", "gh", "gl", "xox", "AKIA", "ASIA", "AIza", "k_live_", "k_test_", "npm_", "dop_v1_", "hvs.", "hvb.", "eyJ", "SG.", "AGE-SECRET-KEY-1", "@",

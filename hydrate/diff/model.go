@@ -1,6 +1,7 @@
-// Package diff compares objects, not text: what was added, changed, removed or renamed between two renderings, in fields with
-// paths, grouped over the clusters on which it is the same change. It is pure. Objects reach it with their secrets masked
-// (Mask), and nothing it gives out holds more than they do.
+// Package diff compares objects, not text. It finds what was added, changed, removed or renamed between two
+// renderings, lists the changed fields with their paths, judges the consequences, and groups equal changes over
+// clusters. It is pure and deterministic, and its cost grows linearly with the number of objects. Callers mask
+// secrets (Masker) before they hand objects over; a change set contains nothing that the objects do not contain.
 package diff
 
 import (
@@ -9,33 +10,35 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Target is one app on one cluster, before and after. Objects of equal Key are equal and are compared once for the fleet.
+// Target is one app on one cluster, before and after. Objects of equal Key are equal; Compare compares each pair of
+// keys once for the whole fleet.
 type Target struct {
 	App, Cluster, Environment string
-	Facts                     []Fact   // what the registry says of the cluster and the app's files refer to
-	Before, After             []Object // only objects that may differ; what is the same on both sides may be left out
-	Unchanged                 int      // objects that are left out
+	Sync                      Sync     // the tool that applies the cluster's branch
+	Facts                     []Fact   // values of the cluster that the app's files refer to
+	Before, After             []Object // objects that are equal on both sides may be left out
+	Unchanged                 int      // number of objects that are left out
 }
 
-// Fact is a reference and its value for a cluster: a value that the registry proves to come from there splits no group.
+// Fact is a reference and its value for a cluster. Changes that differ in such values only stay in one group.
 type Fact struct {
 	Reference string // cluster.vars.domain
 	Value     string
 }
 
-// Object is one object with a name for its content.
+// Object is one object with a key for its content.
 type Object struct {
-	Key    string // equal keys, equal objects
+	Key    string // equal keys mean equal objects
 	Object manifest.Object
 }
 
-// Withheld is a target that could not be rendered: nothing is said of its objects.
+// Withheld is a target that could not be rendered. The change set contains nothing of its objects.
 type Withheld struct {
 	App         string `json:"app"`
 	Cluster     string `json:"cluster"`
 	Environment string `json:"environment"`
 	Message     string `json:"message"`
-	Before      bool   `json:"before,omitempty"` // the base could not be rendered; the head can
+	Before      bool   `json:"before,omitempty"` // the base cannot be rendered, the head can
 }
 
 // ChangeSet is what changes between two renderings.
@@ -43,23 +46,23 @@ type ChangeSet struct {
 	Groups   []Group    `json:"groups"`   // by risk, then by reach
 	Apps     []App      `json:"apps"`     // in the order of their first group
 	Withheld []Withheld `json:"withheld"` // by app and cluster
-	Compared int        `json:"compared"` // targets that were looked at
+	Compared int        `json:"compared"` // number of targets
 	Totals   Counts     `json:"totals"`
 }
 
-// Empty says that no object changes and nothing was withheld.
+// Empty reports whether no object changes and no target was withheld.
 func (c *ChangeSet) Empty() bool { return len(c.Groups) == 0 && len(c.Withheld) == 0 }
 
-// Counts are numbers of objects, each counted on every cluster.
+// Counts are numbers of objects. An object counts once for every cluster.
 type Counts struct {
 	Added     int `json:"added"`
 	Changed   int `json:"changed"` // renamed ones too
 	Removed   int `json:"removed"`
-	Noise     int `json:"noise"`     // objects of which only noise changes; not among Changed
+	Noise     int `json:"noise"`     // objects in which only noise changes; not part of Changed
 	Workloads int `json:"workloads"` // workloads whose pods are replaced
 }
 
-// Add adds another count, n times.
+// Add adds o n times.
 func (c *Counts) Add(o Counts, n int) {
 	c.Added += n * o.Added
 	c.Changed += n * o.Changed
@@ -71,40 +74,40 @@ func (c *Counts) Add(o Counts, n int) {
 // App sums up what changes for one app.
 type App struct {
 	Name     string   `json:"app"`
-	Clusters int      `json:"clusters"` // on which something changes
+	Clusters int      `json:"clusters"` // with a change
 	Groups   int      `json:"groups"`
 	Counts   Counts   `json:"counts"`
 	Risk     Risk     `json:"risk"`
-	Summary  string   `json:"summary"` // one line: what a reader wants to know first
+	Summary  string   `json:"summary"` // the most important change, one line
 	Where    []Reach  `json:"where"`
 	Withheld int      `json:"withheld,omitempty"` // targets
 	Images   []Image  `json:"images,omitempty"`
-	Effects  []Effect `json:"effects,omitempty"` // the gravest kinds, each once
+	Effects  []Effect `json:"effects,omitempty"` // of critical and high risk, each kind once
 }
 
 // Group is one change of an app that is the same on all its clusters.
 type Group struct {
-	ID       string         `json:"id"` // names the change: equal changes have equal ids in every report
+	ID       string         `json:"id"` // equal changes of an app have equal ids in every report
 	App      string         `json:"app"`
 	Clusters []string       `json:"clusters"` // by name
 	Where    []Reach        `json:"where"`
 	Objects  []ObjectChange `json:"objects"` // by risk, then by identity
 	Counts   Counts         `json:"counts"`  // on one cluster
 	Risk     Risk           `json:"risk"`
-	Varies   []string       `json:"varies,omitempty"` // references whose values differ between the clusters; Example's are shown
-	Example  string         `json:"example"`          // the cluster whose values are shown
+	Varies   []string       `json:"varies,omitempty"` // references whose values differ between the clusters
+	Example  string         `json:"example"`          // the cluster whose objects and values Objects shows
 	Summary  string         `json:"summary"`
 }
 
-// Reach says how many clusters of an environment are meant. All of them: `prod/*`.
+// Reach names clusters of one environment by a pattern; `prod/*` is all of them.
 type Reach struct {
 	Environment string   `json:"environment"`
 	Pattern     string   `json:"pattern"` // prod/*, prod/eu-*, prod/eu-1a
 	Clusters    int      `json:"clusters"`
-	Names       []string `json:"-"`
+	Names       []string `json:"-"` // of a group's clusters; an app's reach has none
 }
 
-// Verb says what happens to an object.
+// Verb is what happens to an object.
 type Verb string
 
 // The verbs.
@@ -112,7 +115,7 @@ const (
 	Added   Verb = "added"
 	Changed Verb = "changed"
 	Removed Verb = "removed"
-	Renamed Verb = "renamed" // and perhaps changed too
+	Renamed Verb = "renamed" // possibly with other changes
 )
 
 // ObjectChange is what happens to one object.
@@ -122,22 +125,24 @@ type ObjectChange struct {
 	OldID      manifest.Identity `json:"oldId,omitzero"` // of a renamed object
 	APIVersion string            `json:"apiVersion"`
 	Fields     []FieldChange     `json:"fields,omitempty"` // of a changed or renamed object, by path
-	Noise      []FieldChange     `json:"noise,omitempty"`  // labels of versions, checksums: counted, not shown
+	Noise      []FieldChange     `json:"noise,omitempty"`  // changed version labels and checksums
 	Effects    []Effect          `json:"effects,omitempty"`
 	Images     []Image           `json:"images,omitempty"`
 	Risk       Risk              `json:"risk"`
-	Hunks      []Hunk            `json:"hunks,omitempty"` // canonical YAML, noise left out; of added and removed objects the whole
-	Lines      int               `json:"lines"`           // in Hunks
-	Rolls      bool              `json:"rolls,omitempty"` // the pods are replaced
+	Rights     []Right           `json:"rights,omitempty"` // of a Role or ClusterRole, by resource and verb
+	Hunks      []Hunk            `json:"hunks,omitempty"`  // canonical YAML without noise; the whole of an added or removed object
+	Lines      int               `json:"lines"`            // number of lines in Hunks
+	Rolls      bool              `json:"rolls,omitempty"`  // the pods are replaced
+	Context    []string          `json:"-"`                // the whole object before, for readers that expand hunks; may be nil
 }
 
-// OnlyNoise says that nothing but noise changes.
+// OnlyNoise reports whether nothing but noise changes.
 func (o *ObjectChange) OnlyNoise() bool { return o.Verb == Changed && len(o.Fields) == 0 }
 
-// Title names the object: `Deployment shop/web`.
+// Title returns the object's title: `Deployment shop/web`.
 func (o *ObjectChange) Title() string { return Title(o.ID) }
 
-// Title names an object without its group: `Deployment shop/web`.
+// Title returns an object's kind, namespace and name: `Deployment shop/web`.
 func Title(id manifest.Identity) string {
 	if id.Namespace == "" {
 		return id.Kind + " " + id.Name
@@ -145,18 +150,18 @@ func Title(id manifest.Identity) string {
 	return id.Kind + " " + id.Namespace + "/" + id.Name
 }
 
-// FieldChange is one field: a scalar, or a whole mapping or list that is there on one side alone.
+// FieldChange is one changed field: a scalar, or a mapping or list that exists on one side only.
 type FieldChange struct {
 	Path string `json:"path"` // spec.template.spec.containers[name=web].image
 	Old  any    `json:"old"`
 	New  any    `json:"new"`
-	Had  bool   `json:"had"` // it was there before
-	Has  bool   `json:"has"` // it is there now
+	Had  bool   `json:"had"` // the field existed before
+	Has  bool   `json:"has"` // the field exists now
 }
 
 // Hunk is a piece of a unified diff. Lines begin with ' ', '-' or '+'.
 type Hunk struct {
-	Path     string   `json:"path,omitempty"` // of the mapping that the hunk's first changed line stands in
+	Path     string   `json:"path,omitempty"` // of the mapping that contains the first changed line
 	OldStart int      `json:"oldStart"`
 	NewStart int      `json:"newStart"`
 	Lines    []string `json:"lines"`
@@ -166,22 +171,30 @@ type Hunk struct {
 type Image struct {
 	Container string `json:"container"`
 	Old       string `json:"old"` // "" if new
-	New       string `json:"new"` // "" if gone
+	New       string `json:"new"` // "" if removed
 }
 
-// Risk orders what must be read first.
+// Right is one verb on one resource that a role grants before or after the change.
+type Right struct {
+	Resource string `json:"resource"` // deployments.apps, secrets/name, url /healthz
+	Verb     string `json:"verb"`
+	Had      bool   `json:"had"`
+	Has      bool   `json:"has"`
+}
+
+// Risk orders changes by what a reviewer must read first.
 type Risk string
 
 // The risks, gravest first.
 const (
-	RiskCritical Risk = "critical" // data or a service may be lost, or the cluster refuses the change
-	RiskHigh     Risk = "high"     // rights are widened, replicas go to zero, something is removed
-	RiskMedium   Risk = "medium"   // pods are replaced, something is added or changed
-	RiskLow      Risk = "low"      // nothing but data or metadata
-	RiskNone     Risk = "none"     // noise
+	RiskCritical Risk = "critical" // data or a service is lost, or the cluster refuses the change
+	RiskHigh     Risk = "high"     // an object is removed, rights are widened, no replica is left, the effect depends on the sync tool
+	RiskMedium   Risk = "medium"   // an object is added, pods are replaced, a Job runs again
+	RiskLow      Risk = "low"      // only data or metadata changes
+	RiskNone     Risk = "none"     // only noise changes
 )
 
-// Rank is 0 for the gravest.
+// Rank returns 0 for the gravest risk.
 func (r Risk) Rank() int {
 	for i, other := range []Risk{RiskCritical, RiskHigh, RiskMedium, RiskLow} {
 		if r == other {
@@ -217,9 +230,13 @@ const (
 	EffectImage          EffectName = "image"
 	EffectHook           EffectName = "hook"
 	EffectRecreated      EffectName = "recreated"
+	EffectRerun          EffectName = "job-runs-again"
+	EffectDependsOnSync  EffectName = "depends-on-sync"
+	EffectNotApplied     EffectName = "not-applied"
+	EffectOrphan         EffectName = "orphaned"
 )
 
-// Patterns joins where a group goes: `prod/* (80), staging/eu-* (3)`.
+// Patterns joins reaches: `prod/* (80), staging/eu-* (3)`.
 func Patterns(where []Reach) string {
 	parts := make([]string, len(where))
 	for i, r := range where {

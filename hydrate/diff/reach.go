@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// String is the pattern, with the number of clusters if it is one.
+// String returns the pattern, followed by the number of clusters where it stands for several.
 func (r Reach) String() string {
 	if r.Clusters == 1 && !strings.HasSuffix(r.Pattern, "*") {
 		return r.Pattern
@@ -15,14 +15,14 @@ func (r Reach) String() string {
 	return fmt.Sprintf("%s (%d)", r.Pattern, r.Clusters)
 }
 
-// Fleet tells which clusters an environment has that an app goes to: a group that has all of them is `env/*`.
+// Fleet counts an app's clusters. A group that has all clusters of an environment is shown as `env/*`.
 type Fleet interface {
-	// Placed are the clusters of an environment that have the app on either side of the comparison.
+	// Placed returns the number of clusters of an environment that have the app before or after the change.
 	Placed(app, environment string) int
 }
 
-// reach describes clusters of one environment: all of them, those with a common beginning if it tells them from the others
-// well enough for a reader, or each by name.
+// reach describes clusters of one environment: as env/* if they are all, by name if they are few, else by common
+// prefixes.
 func reach(environment string, clusters []string, all int) []Reach {
 	if len(clusters) == all && all > 1 {
 		return []Reach{{Environment: environment, Pattern: environment + "/*", Clusters: len(clusters), Names: clusters}}
@@ -55,7 +55,7 @@ func reach(environment string, clusters []string, all int) []Reach {
 	return out
 }
 
-// prefix is a name up to its last separator before a number or a short tail: eu-west-1a → eu-west-.
+// prefix returns a name up to and with its last separator: eu-west-1a → eu-west-.
 func prefix(name string) string {
 	i := strings.LastIndexAny(name, "-._")
 	if i < 0 {
@@ -64,6 +64,7 @@ func prefix(name string) string {
 	return name[:i+1]
 }
 
+// common returns the longest common prefix.
 func common(names []string) string {
 	p := names[0]
 	for _, n := range names[1:] {
@@ -74,7 +75,7 @@ func common(names []string) string {
 	return p
 }
 
-// where describes a group's clusters, by environment in the order given.
+// where describes a group's clusters by environment, in the given order.
 func where(app string, byEnvironment map[string][]string, order []string, f Fleet) []Reach {
 	var out []Reach
 	for _, e := range order {

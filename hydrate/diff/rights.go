@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,36 +11,72 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// rights says that a role allows more than it did, or that a binding gives it to more.
+// maxRights is the number of rights that a change lists.
+const maxRights = 300
+
+// rights lists what a role grants, and reports a role that grants more than before and a binding with new subjects.
 func (j *judgement) rights() {
-	if j.after == nil {
-		return
-	}
 	switch {
 	case j.is("rbac.authorization.k8s.io", "Role", "ClusterRole"):
 		j.roles()
-	case j.is("rbac.authorization.k8s.io", "RoleBinding", "ClusterRoleBinding"):
+	case j.is("rbac.authorization.k8s.io", "RoleBinding", "ClusterRoleBinding") && j.after != nil:
 		j.bindings()
 	}
 }
 
 func (j *judgement) roles() {
-	before := permissions(j.before)
+	before, after := permissions(j.before), permissions(j.after)
+	j.change.Rights = listRights(before, after)
+	had := make(map[permission]bool, len(before))
+	for _, p := range before {
+		had[p] = true
+	}
 	var more []string
-	for _, p := range permissions(j.after) {
-		if !slices.ContainsFunc(before, func(old permission) bool { return old.covers(p) }) {
+	for _, p := range after {
+		if !had[p] && !slices.ContainsFunc(before, func(old permission) bool { return old.covers(p) }) {
 			more = append(more, p.String())
 		}
 	}
 	if len(more) == 0 {
 		return
 	}
+	j.add(EffectRBACWidened, RiskHigh, "rules", "the role newly allows %s", listed(more))
+}
+
+// listed joins the first texts and counts the rest.
+func listed(list []string) string {
 	const most = 4
-	text := strings.Join(more[:min(most, len(more))], ", ")
-	if len(more) > most {
-		text += fmt.Sprintf(" and %d more", len(more)-most)
+	text := strings.Join(list[:min(most, len(list))], ", ")
+	if len(list) > most {
+		text += fmt.Sprintf(" and %d more", len(list)-most)
 	}
-	j.add(EffectRBACWidened, RiskHigh, "rules", "it allows more: %s", text)
+	return text
+}
+
+// listRights merges the permissions of both sides, by resource and verb.
+func listRights(before, after []permission) []Right {
+	at := map[permission]int{}
+	var out []Right
+	add := func(list []permission, mark func(*Right)) {
+		for _, p := range list {
+			i, ok := at[p]
+			if !ok {
+				if len(out) == maxRights {
+					continue
+				}
+				i = len(out)
+				at[p] = i
+				out = append(out, Right{Resource: p.target(), Verb: p.verb})
+			}
+			mark(&out[i])
+		}
+	}
+	add(after, func(r *Right) { r.Has = true })
+	add(before, func(r *Right) { r.Had = true })
+	slices.SortFunc(out, func(a, b Right) int {
+		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
+	})
+	return out
 }
 
 func (j *judgement) bindings() {
@@ -60,7 +97,7 @@ func (j *judgement) bindings() {
 		return out
 	}
 	before := subjects(j.before)
-	role := fmt.Sprintf("%v %v", get(j.after, "roleRef", "kind"), get(j.after, "roleRef", "name"))
+	role := fmt.Sprint(get(j.after, "roleRef", "name"))
 	var more []string
 	for _, s := range subjects(j.after) {
 		if !slices.Contains(before, s) {
@@ -68,22 +105,32 @@ func (j *judgement) bindings() {
 		}
 	}
 	if len(more) > 0 {
-		j.add(EffectRBACWidened, RiskHigh, "subjects", "%s gets %s", strings.Join(more, ", "), role)
+		j.add(EffectRBACWidened, RiskHigh, "subjects", "the binding gives %s the role %s", listed(more), role)
 	}
 }
 
 // permission is one verb on one resource.
 type permission struct{ group, resource, name, verb string }
 
-func (p permission) String() string {
+// urlGroup stands for non-resource URLs.
+const urlGroup = "url"
+
+func (p permission) String() string { return p.verb + " " + p.target() }
+
+// target is the resource as kubectl writes it: deployments.apps/web.
+func (p permission) target() string {
 	resource := p.resource
-	if p.group != "" {
+	switch p.group {
+	case "":
+	case urlGroup:
+		return urlGroup + " " + resource
+	default:
 		resource += "." + p.group
 	}
 	if p.name != "*" {
 		resource += "/" + p.name
 	}
-	return p.verb + " " + resource
+	return resource
 }
 
 func (p permission) covers(o permission) bool {
@@ -95,14 +142,14 @@ func permissions(o manifest.Object) []permission {
 	if o == nil {
 		return nil
 	}
-	const most = 3000 // of a hostile role, the rest is taken as the same
+	const most = 3000 // bounds the cost of a hostile role
 	var out []permission
 	rules, _ := o["rules"].([]any)
 	for _, r := range rules {
 		m, _ := r.(map[string]any)
 		groups, resources, names := words(m["apiGroups"], ""), words(m["resources"], ""), words(m["resourceNames"], "*")
 		if urls := words(m["nonResourceURLs"], ""); len(resources) == 0 {
-			groups, resources = []string{"url"}, urls
+			groups, resources = []string{urlGroup}, urls
 		}
 		for _, verb := range words(m["verbs"], "") {
 			for _, g := range groups {

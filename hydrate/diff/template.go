@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-// template writes changes with the cluster's own values replaced by their references, as a hash.
+// template hashes changes with the cluster's own values replaced by their references: changes that differ in these
+// values only have equal sums.
 type template struct {
 	h     hash.Hash
-	facts []Fact // the longest values first
-	hits  map[string]bool
+	facts []Fact          // the longest values first
+	hits  map[string]bool // references that were replaced
 }
 
 func newTemplate(facts []Fact) *template {
@@ -43,6 +44,9 @@ func (t *template) change(c *ObjectChange) {
 			t.value(f.Old)
 			t.value(f.New)
 		}
+	}
+	for _, e := range c.Effects { // clusters with another sync tool may see other effects
+		t.write(string(e.Name), string(e.Risk))
 	}
 	if c.Verb == Added || c.Verb == Removed {
 		for _, hunk := range c.Hunks {
@@ -82,7 +86,7 @@ func (t *template) value(v any) {
 	}
 }
 
-// text replaces the cluster's own values: the whole text, or a part between characters that are neither letters nor digits.
+// text replaces the cluster's own values: the whole text, or a part that neither letters nor digits adjoin.
 func (t *template) text(s string) string {
 	for _, f := range t.facts {
 		if f.Value == "" {
@@ -92,7 +96,7 @@ func (t *template) text(s string) string {
 			t.hits[f.Reference] = true
 			return "\x02" + f.Reference + "\x03"
 		}
-		const part = 2 // a single character inside a text proves nothing
+		const part = 2 // bytes: a single character inside a text is a coincidence
 		if len(f.Value) >= part && strings.Contains(s, f.Value) {
 			if out := replaceWords(s, f.Value, "\x02"+f.Reference+"\x03"); out != s {
 				t.hits[f.Reference] = true
