@@ -82,6 +82,33 @@ type File struct {
 	Data []byte
 }
 
+// Link is a symbolic link in a chart's directory, with its slash path and its target as the link has it.
+type Link struct {
+	Path, Target string
+}
+
+// FollowLinks returns the files of a chart's directory with links replaced by what they lead to, as Helm reads them.
+// It leaves out links that .helmignore excludes, and fails on those that leave the directory or lead nowhere.
+func FollowLinks(files []File, links []Link) ([]File, error) {
+	plain := make([]helm.File, len(files))
+	for i, f := range files {
+		plain[i] = helm.File(f)
+	}
+	symbolic := make([]helm.Link, len(links))
+	for i, l := range links {
+		symbolic[i] = helm.Link(l)
+	}
+	followed, err := helm.FollowLinks(plain, symbolic, helm.DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	out := make([]File, len(followed))
+	for i, f := range followed {
+		out[i] = File(f)
+	}
+	return out, nil
+}
+
 // Rendering is the outcome: the objects in order of identity.
 type Rendering struct {
 	Objects  []Object

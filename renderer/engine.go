@@ -48,16 +48,16 @@ func NewEngine(limits Limits) *Engine {
 func (e *Engine) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	first, err := e.pass(ctx, b, false)
 	if err != nil {
-		return nil, err
+		return nil, inputError(err)
 	}
 	out := &Rendering{Objects: first.objects, Notes: first.notes}
 	if first.mayChange {
 		second, err := e.pass(ctx, b, true)
 		if err != nil {
-			return nil, err
+			return nil, inputError(err)
 		}
 		if out.Unstable, err = unstable(out.Objects, second.objects); err != nil {
-			return nil, err
+			return nil, inputError(err)
 		}
 	}
 	return out, nil
@@ -176,14 +176,14 @@ func (e *Engine) helm(ctx context.Context, b *Bundle, s *HelmSource, probe bool)
 		MaxOutput:   e.limits.MaxOutput,
 	})
 	if err != nil {
-		return nil, false, err
+		return nil, false, s.helmError(chart.Name(), err)
 	}
 	var out []Object
 	for _, doc := range result.Documents {
 		source := s.sourceName(chart.Name(), doc.Source)
 		objects, err := e.docs.decode(doc.Text)
 		if err != nil {
-			return nil, false, fmt.Errorf("%s: %w", source, err)
+			return nil, false, &InputError{File: source, Message: err.Error()}
 		}
 		for _, o := range objects {
 			if doc.CRD || o.hook == helm.NoHook || o.hook == helm.KeptHook && !s.DropHooks {
@@ -204,7 +204,7 @@ func (e *Engine) manifests(c Content) ([]Object, error) {
 		source := path.Join(c.Name, f.Path)
 		objects, err := e.docs.decode(f.Data)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", source, err)
+			return nil, &InputError{File: source, Message: err.Error()}
 		}
 		for _, o := range objects {
 			o.Source = source

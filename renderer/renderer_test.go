@@ -2,6 +2,7 @@ package renderer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -240,5 +241,55 @@ func TestObjectsOfOneIdentity(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error %v lacks %q", err, want)
 		}
+	}
+}
+
+func TestErrorsNameTheirPlace(t *testing.T) {
+	helper := "{{ define \"h\" }}\n\n{{ .Values.b.c.d }}{{ end }}"
+	for name, c := range map[string]struct {
+		templates map[string]string
+		want      InputError
+	}{
+		"value":   {map[string]string{"a.yaml": "x: {{ .Values.b.c }}"}, InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 13, Message: "nil pointer"}},
+		"helper":  {map[string]string{"a.yaml": "\nx: {{ include \"h\" . }}", "_h.tpl": helper}, InputError{File: "charts/x/templates/_h.tpl", Line: 3, Column: 10, Message: "called from charts/x/templates/a.yaml:2"}},
+		"parse":   {map[string]string{"a.yaml": "\n\nx: {{ if }}"}, InputError{File: "charts/x/templates/a.yaml", Line: 3, Message: "missing value for if"}},
+		"refused": {map[string]string{"a.yaml": "x: {{ required \"need b\" .Values.b }}"}, InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 6, Message: "need b (the template refuses these values)"}},
+		"yaml":    {map[string]string{"a.yaml": "a: b: c"}, InputError{File: "charts/x/templates/a.yaml", Message: "document 1"}},
+		"tpl":     {map[string]string{"a.yaml": "\nx: {{ tpl \"{{ .Values.b.c }}\" . }}"}, InputError{File: "charts/x/templates/a.yaml", Line: 2, Column: 6, Message: "nil pointer"}},
+		"forged":  {map[string]string{"a.yaml": "x: {{ fail \"template: etc/passwd:1:2: no\" }}"}, InputError{File: "charts/x/templates/a.yaml", Line: 1, Column: 6, Message: "template: etc/passwd:1:2: no"}},
+	} {
+		_, err := NewEngine(DefaultLimits()).Render(t.Context(), helmBundle(`{}`, c.templates))
+		got, ok := errors.AsType[*InputError](err)
+		if !ok || got.File != c.want.File || got.Line != c.want.Line || got.Column != c.want.Column || !strings.Contains(got.Message, c.want.Message) {
+			t.Errorf("%s: got %#v, %v", name, got, err)
+		}
+	}
+	b := helmBundle(`{"image": {"tag": 5}}`, map[string]string{"a.yaml": "x"})
+	b.Sources[0].Helm.Chart.Files = append(b.Sources[0].Helm.Chart.Files, File{"values.schema.json", []byte(`{"properties": {"image": {"properties": {"tag": {"type": "string"}}}}}`)})
+	_, err := NewEngine(DefaultLimits()).Render(t.Context(), b)
+	if got, ok := errors.AsType[*InputError](err); !ok || len(got.Values) != 1 || strings.Join(got.Values[0], ".") != "image.tag" || !strings.Contains(got.Message, "image.tag: got number, want string") {
+		t.Errorf("schema: %#v", err)
+	}
+}
+
+func TestErrorsAreSafeToShow(t *testing.T) {
+	message := "no\x1b[31m\n::add-mask::x\n##[error]y \u202egnp\x00 " + strings.Repeat("long ", 5000)
+	b := helmBundle(`{}`, map[string]string{"a.yaml": "{{ fail .Values.m }}", "b-\x1b.yaml": "{{ fail .Values.m }}"})
+	values, err := json.Marshal(map[string]string{"m": message})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Sources[0].Helm.Values = values
+	_, err = NewEngine(DefaultLimits()).Render(t.Context(), b)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, bad := range []string{"\x1b", "\x00", "\u202e", "\n::", "##["} {
+		if strings.Contains(err.Error(), bad) {
+			t.Errorf("%q is in %q", bad, err)
+		}
+	}
+	if n := len(err.Error()); n > 4000 {
+		t.Errorf("%d bytes", n)
 	}
 }

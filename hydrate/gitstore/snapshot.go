@@ -104,6 +104,25 @@ func (s *Snapshot) ReadFile(name string) ([]byte, error) {
 	return data, nil
 }
 
+// ReadLink implements fs.ReadLinkFS: it returns the target that a symbolic link has, without following it.
+func (s *Snapshot) ReadLink(name string) (string, error) {
+	e, err := s.Entry(name)
+	if err != nil {
+		return "", err
+	}
+	if e.Mode != ModeSymlink {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: fs.ErrInvalid}
+	}
+	data, err := s.blob(name, e.Hash)
+	if err != nil {
+		return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+	}
+	return string(data), nil
+}
+
+// Lstat implements fs.ReadLinkFS. It is Stat, which follows no links either.
+func (s *Snapshot) Lstat(name string) (fs.FileInfo, error) { return s.Stat(name) }
+
 // blob fetches what a partial clone lacks for the whole directory: a reader of one file mostly reads the next one too.
 func (s *Snapshot) blob(name string, h Hash) ([]byte, error) {
 	o, err := s.store.readLocal(h)

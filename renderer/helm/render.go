@@ -2,7 +2,6 @@ package helm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -45,7 +44,7 @@ type Document struct {
 func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("chart %s: Helm gave up: %v", c.Name(), r)
+			err = fmt.Errorf("chart %s: Helm panicked: %v", c.Name(), r)
 		}
 	}()
 	if err := c.renderable(); err != nil {
@@ -69,7 +68,7 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 	}
 	files, err := engine.Engine{}.Render(work, top)
 	if err != nil {
-		return Result{}, fmt.Errorf("chart %s: %w", c.Name(), readable(err))
+		return Result{}, templateError(err)
 	}
 	documents, err := collect(work, files, o)
 	if err != nil {
@@ -152,20 +151,6 @@ func appendDocuments(out []Document, name, text string) []Document {
 		out = append(out, Document{Source: name, Text: []byte(entries[key] + "\n")})
 	}
 	return out
-}
-
-// errTemplate is the chart's own refusal: `fail` or `required`.
-var errTemplate = errors.New("the template refuses these values")
-
-// readable puts the message of `fail` and `required` first and keeps the error it came from.
-func readable(err error) error {
-	const mark = "execution error at "
-	if _, rest, found := strings.Cut(err.Error(), mark); found {
-		if place, message, ok := strings.Cut(rest, "): "); ok {
-			return fmt.Errorf("%s: %s (%w)", strings.TrimPrefix(place, "("), message, errTemplate)
-		}
-	}
-	return err
 }
 
 // copyChart copies all that Helm writes to when it processes dependencies; files are shared.

@@ -2,10 +2,14 @@ package helm
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 )
@@ -18,33 +22,58 @@ type schemaCache struct {
 
 // validate checks values as Helm does, with a compiler that can read nothing but the schema itself.
 func (c *Chart) validate(work *chart.Chart, values chartutil.Values) error {
-	var failures bytes.Buffer
-	c.validateOne(work, values, &failures)
-	if failures.Len() == 0 {
+	var out SchemaError
+	c.validateOne(work, values, nil, &out)
+	if len(out.Failures) == 0 {
 		return nil
 	}
-	return fmt.Errorf("values do not fit values.schema.json (an app can say `schema: skip`):\n%s", bytes.TrimRight(failures.Bytes(), "\n"))
+	return &out
 }
 
-func (c *Chart) validateOne(work *chart.Chart, values map[string]any, failures *bytes.Buffer) {
+const maxSchemaFailures = 50
+
+// validateOne checks a chart and its subcharts; above is the path of the chart's values in those of the release.
+func (c *Chart) validateOne(work *chart.Chart, values map[string]any, above []string, out *SchemaError) {
 	if work.Schema != nil {
-		if err := c.schema.check(work.Schema, values); err != nil {
-			fmt.Fprintf(failures, "chart %s: %v\n", work.Name(), err)
-		}
+		out.add(work.Name(), above, c.schema.check(work.Schema, values))
 	}
 	for _, sub := range work.Dependencies() {
 		raw, ok := values[sub.Name()]
 		if !ok || raw == nil {
 			continue
 		}
+		path := append(slices.Clip(above), sub.Name())
 		switch v := raw.(type) {
 		case map[string]any:
-			c.validateOne(sub, v, failures)
+			c.validateOne(sub, v, path, out)
 		case chartutil.Values:
-			c.validateOne(sub, v, failures)
+			c.validateOne(sub, v, path, out)
 		default:
-			fmt.Fprintf(failures, "chart %s: values must be a mapping, not %T\n", sub.Name(), raw)
+			out.Failures = append(out.Failures, SchemaFailure{Chart: sub.Name(), Path: path, Message: fmt.Sprintf("values must be a mapping, not %T", raw)})
 		}
+	}
+}
+
+// add records the leaves of a validation error: those are about single values.
+func (e *SchemaError) add(chart string, above []string, err error) {
+	if err == nil || len(e.Failures) >= maxSchemaFailures {
+		return
+	}
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		e.Failures = append(e.Failures, SchemaFailure{Chart: chart, Message: err.Error()})
+		return
+	}
+	for _, cause := range invalid.Causes {
+		e.add(chart, above, cause)
+	}
+	if len(invalid.Causes) > 0 {
+		return
+	}
+	path := append(slices.Clip(above), invalid.InstanceLocation...)
+	text := invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+	if !slices.ContainsFunc(e.Failures, func(f SchemaFailure) bool { return f.Message == text && slices.Equal(f.Path, path) }) {
+		e.Failures = append(e.Failures, SchemaFailure{Chart: chart, Path: append([]string{}, path...), Message: text})
 	}
 }
 

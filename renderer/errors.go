@@ -1,0 +1,99 @@
+package renderer
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/renderer/helm"
+)
+
+// InputError says what is wrong with a bundle. Every error of Engine.Render is one, but those of its context. Its texts
+// are safe to show: charts and manifests supply parts of them, so they are escaped and bounded.
+type InputError struct {
+	File         string     // in the repository, or `chart NAME VERSION: FILE` for one in a packed chart; empty if unknown
+	Line, Column int        // 0 if unknown
+	Message      string     // up to 20 lines
+	Values       [][]string // paths of the values that a schema refuses, in the order of the message
+}
+
+// Error gives FILE:LINE:COLUMN: message.
+func (e *InputError) Error() string {
+	if e.File == "" {
+		return e.Message
+	}
+	var out strings.Builder
+	out.WriteString(e.File)
+	for _, n := range []int{e.Line, e.Column} {
+		if n > 0 {
+			out.WriteString(":" + strconv.Itoa(n))
+		}
+	}
+	return out.String() + ": " + e.Message
+}
+
+// Bounds of what an error shows.
+const (
+	errorLines = 20
+	errorWidth = 1600 // characters of a line: Kustomize's explanations are the longest
+	errorPath  = 500  // characters of a file's name or of a value's path
+	maxValues  = 100  // paths of values
+)
+
+// inputError makes an error of a source safe to show. Errors of a context stay as they are.
+func inputError(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if e, ok := errors.AsType[*InputError](err); ok {
+		return e.safe()
+	}
+	return (&InputError{Message: err.Error()}).safe()
+}
+
+// safe is a copy that is safe to show, whoever filled the fields.
+func (e *InputError) safe() *InputError {
+	out := &InputError{
+		File:    safetext.Line(safetext.Shorten(e.File, errorPath)),
+		Line:    max(e.Line, 0),
+		Column:  max(e.Column, 0),
+		Message: safetext.Message(e.Message, errorLines, errorWidth),
+	}
+	for _, path := range e.Values[:min(len(e.Values), maxValues)] {
+		parts := make([]string, 0, len(path))
+		for _, p := range path[:min(len(path), errorPath)] {
+			parts = append(parts, safetext.Line(safetext.Shorten(p, errorPath)))
+		}
+		out.Values = append(out.Values, parts)
+	}
+	return out
+}
+
+// helmError says where in the repository an error of a chart is.
+func (s *HelmSource) helmError(chart string, err error) error {
+	if e, ok := errors.AsType[*helm.TemplateError](err); ok {
+		out := &InputError{File: s.sourceName(chart, e.Template), Line: e.Line, Column: e.Column, Message: e.Message}
+		if e.Refused {
+			out.Message += " (the template refuses these values)"
+		}
+		if file, line, ok := strings.Cut(e.Caller, ":"); ok {
+			out.Message += " (called from " + s.sourceName(chart, file) + ":" + line + ")"
+		}
+		if e.Template == "" {
+			out.File = s.Chart.Name
+		}
+		return out
+	}
+	if e, ok := errors.AsType[*helm.SchemaError](err); ok {
+		out := &InputError{File: s.Chart.Name, Message: e.Error()}
+		for i := range e.Failures {
+			if e.Failures[i].Path != nil {
+				out.Values = append(out.Values, e.Failures[i].Path)
+			}
+		}
+		return out
+	}
+	return err
+}
