@@ -363,7 +363,7 @@ func TestFailuresNameTheirTarget(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text, want string
 	}{
-		"identity twice": {"manifests/baseline/again.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: baseline}\n", "Namespace baseline is rendered twice"},
+		"identity twice": {"manifests/baseline/again.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: baseline, labels: {a: b}}\n", "Namespace baseline is rendered twice, from manifests/baseline/again.yaml and from manifests/baseline/"},
 		"no object":      {"manifests/baseline/x.yaml", "hello\n", `manifests/baseline/x.yaml: document 1`},
 		"remote base":    {"kustomize/monitor/overlays/dev/kustomization.yaml", "resources: [\"https://example.com/x\"]\n", "https://example.com/x"},
 		"unset":          {"apps/shop/layers/global/values.yaml", "a: ${cluster.vars.nope}\nhost: x\n", "apps/shop/layers/global/values.yaml:1:4"},

@@ -1,6 +1,8 @@
 package hydrate
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,14 +180,13 @@ func (h *Hydrator) renderOnce(ctx context.Context, p *environmentPlan, o *outcom
 // that nothing defines is taken as namespaced, as most are: a cluster drops the namespace of an object that has no use
 // for one, and puts one without into `default`.
 func finish(w *gitstore.Writer, objects []renderer.Object, namespace string, asRendered bool, scopes branch.Kinds) (*rendered, error) {
-	out := &rendered{objects: len(objects), defines: map[manifest.GroupKind]manifest.Scope{}}
-	ids := make([]manifest.Identity, len(objects))
-	seen := make(map[manifest.Identity]bool, len(objects))
-	entries := make([]gitstore.Entry, len(objects))
-	for i, o := range objects {
+	out := &rendered{defines: map[manifest.GroupKind]manifest.Scope{}}
+	ids := make([]manifest.Identity, 0, len(objects))
+	seen := make(map[manifest.Identity]renderer.Object, len(objects))
+	entries := make([]gitstore.Entry, 0, len(objects))
+	for _, o := range objects {
 		kind := manifest.GroupKind{Group: o.ID.Group, Kind: o.ID.Kind}
-		text := o.YAML
-		ids[i] = o.ID
+		text, id := o.YAML, o.ID
 		if o.Defines != nil {
 			out.defines[o.Defines.Kind] = o.Defines.Scope
 		}
@@ -201,21 +202,27 @@ func finish(w *gitstore.Writer, objects []renderer.Object, namespace string, asR
 			if text, err = withNamespace(text, namespace); err != nil {
 				return nil, err
 			}
-			ids[i].Namespace = namespace
+			id.Namespace = namespace
 		}
-		if seen[ids[i]] {
-			return nil, fmt.Errorf("%s is rendered twice: remove it from one of the sources, or rename it", ids[i])
-		}
-		seen[ids[i]] = true
 		blob, err := w.Blob(text)
 		if err != nil {
 			return nil, err
 		}
-		entries[i] = gitstore.Entry{Mode: gitstore.ModeFile, Hash: blob}
+		if first, twice := seen[id]; twice { // one names the namespace, the other leaves it out
+			if !bytes.Equal(first.YAML, text) {
+				return nil, fmt.Errorf("%s is rendered twice, from %s and from %s, with different content: remove or rename one", id, cmp.Or(first.Source, "a component"), cmp.Or(o.Source, "a component"))
+			}
+			continue
+		}
+		o.YAML = text
+		seen[id] = o
+		ids = append(ids, id)
+		entries = append(entries, gitstore.Entry{Mode: gitstore.ModeFile, Hash: blob})
 	}
 	for i, name := range manifest.FileNames(ids, namespace) {
 		entries[i].Name = name
 	}
+	out.objects = len(entries)
 	slices.Sort(out.assumes)
 	out.assumes = slices.Compact(out.assumes)
 	var err error

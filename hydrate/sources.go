@@ -254,7 +254,7 @@ func (s *sources) vendored(dir string) (func(name string) bool, error) {
 	}
 	return func(name string) bool {
 		return slices.ContainsFunc(entries, func(e gitstore.Entry) bool {
-			if e.Mode == gitstore.ModeTree {
+			if e.Mode == gitstore.ModeTree || e.Mode == gitstore.ModeSymlink {
 				return e.Name == name
 			}
 			rest, ok := strings.CutPrefix(e.Name, name+"-")
@@ -317,7 +317,7 @@ func (s *sources) helm(ctx context.Context, h *fleet.HelmSource, values map[stri
 		out.Chart, err = s.archive(ctx, fetch.Ref{Repo: h.Repo, Chart: h.Chart, Version: h.Version})
 		return out, err
 	}
-	if out.Chart, err = s.once("chart\x00"+h.Path, func() (renderer.Content, error) { return s.files(h.Path) }); err != nil {
+	if out.Chart, err = s.once("chart\x00"+h.Path, func() (renderer.Content, error) { return s.chartFiles(h.Path) }); err != nil {
 		return nil, err
 	}
 	dependencies, err := s.dependencies(h.Path)
@@ -327,7 +327,7 @@ func (s *sources) helm(ctx context.Context, h *fleet.HelmSource, values map[stri
 	for _, d := range dependencies {
 		var chart renderer.Content
 		if d.path != "" {
-			chart, err = s.once("chart\x00"+d.path, func() (renderer.Content, error) { return s.files(d.path) })
+			chart, err = s.once("chart\x00"+d.path, func() (renderer.Content, error) { return s.chartFiles(d.path) })
 		} else {
 			chart, err = s.archive(ctx, d.ref)
 		}
@@ -377,13 +377,35 @@ func (s *sources) kustomizeFiles(root string) (renderer.Content, error) {
 	return out, r.err
 }
 
-// files reads all files below a directory. Links and submodules in it are refused by name.
+// chartFiles reads a chart's directory. Links inside it are followed, as Helm does.
+func (s *sources) chartFiles(dir string) (renderer.Content, error) {
+	out, links, err := s.walk(dir)
+	if err != nil || len(links) == 0 {
+		return out, err
+	}
+	if out.Files, err = renderer.FollowLinks(out.Files, links); err != nil {
+		return out, fmt.Errorf("chart %s: %w", dir, err)
+	}
+	return out, nil
+}
+
+// files reads all files below a directory. Links in it are refused by name.
 func (s *sources) files(dir string) (renderer.Content, error) {
+	out, links, err := s.walk(dir)
+	if err == nil && len(links) > 0 {
+		err = fmt.Errorf("%s is a symbolic link: links are followed in charts only; put the file itself there", path.Join(dir, links[0].Path))
+	}
+	return out, err
+}
+
+// walk lists all files and links below a directory. It refuses submodules by name.
+func (s *sources) walk(dir string) (renderer.Content, []renderer.Link, error) {
 	e, err := s.snap.Entry(dir)
 	if err != nil {
-		return renderer.Content{}, fmt.Errorf("source %s: %w", dir, plainError(err))
+		return renderer.Content{}, nil, fmt.Errorf("source %s: %w", dir, plainError(err))
 	}
 	out := renderer.Content{Name: dir, Digest: "tree " + e.Hash.String(), Files: []renderer.File{}}
+	var links []renderer.Link
 	var walk func(at, rel string) error
 	walk = func(at, rel string) error {
 		entries, err := s.snap.Entries(at)
@@ -398,7 +420,11 @@ func (s *sources) files(dir string) (renderer.Content, error) {
 					return err
 				}
 			case gitstore.ModeSymlink:
-				return fmt.Errorf("%s is a symbolic link: links are not followed; put the file itself there", name)
+				target, err := s.snap.ReadLink(name)
+				if err != nil {
+					return err
+				}
+				links = append(links, renderer.Link{Path: inner, Target: target})
 			case gitstore.ModeSubmodule:
 				return fmt.Errorf("%s is a submodule: submodules are not read; vendor the files", name)
 			default:
@@ -411,7 +437,7 @@ func (s *sources) files(dir string) (renderer.Content, error) {
 		}
 		return nil
 	}
-	return out, walk(dir, "")
+	return out, links, walk(dir, "")
 }
 
 func isMissing(err error) bool { return strings.Contains(err.Error(), fs.ErrNotExist.Error()) }
