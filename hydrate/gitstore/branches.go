@@ -29,11 +29,24 @@ const (
 	Unknown  State = "unknown"
 )
 
-// MoveResult says what became of a Move.
+// MoveResult is the outcome of a Move.
 type MoveResult struct {
 	Move
 	State  State
-	Reason string
+	Reason string // one line, without credentials; "" if the branch moved
+}
+
+// Err is nil if the branch moved; otherwise a *ConflictError, a *RefusedError or an ErrOutcomeUnknown.
+func (m MoveResult) Err() error {
+	switch m.State {
+	case Updated:
+		return nil
+	case Conflict:
+		return &ConflictError{Branch: m.Branch, Message: m.Reason}
+	case Rejected:
+		return &RefusedError{Branch: m.Branch, Message: m.Reason}
+	}
+	return fmt.Errorf("%s: %w: %s", m.Branch, ErrOutcomeUnknown, m.Reason)
 }
 
 // PushOptions bound a push.

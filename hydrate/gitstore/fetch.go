@@ -179,8 +179,8 @@ func (w want) request(server *capability.List) (*packp.UploadPackRequest, error)
 	return req, nil
 }
 
-var errOnlyTips = errors.New("the server gives only what its branches and tags name: " +
-	"allow more there with uploadpack.allowReachableSHA1InWant, or clone without --depth and --filter")
+var errOnlyTips = errors.New("the server gives only commits that its branches and tags name: run `git fetch --unshallow` in this clone, " +
+	"or set uploadpack.allowReachableSHA1InWant on the server")
 
 func isTip(refs map[string]Hash, h Hash) bool {
 	for _, at := range refs {
@@ -196,21 +196,51 @@ func givesAny(server *capability.List) bool {
 	return server.Supports(capability.AllowReachableSHA1InWant)
 }
 
-// keepPack indexes a packfile as it comes and stores it. Readers go on meanwhile.
+// keepPack indexes a packfile while it arrives and stores it in the cache. Readers go on meanwhile.
 func (s *Store) keepPack(stream io.Reader) error {
 	side, err := s.sideFolder()
 	if err != nil {
 		return err
 	}
-	into := filesystem.NewStorage(osfs.New(side.dir), cache.NewObjectLRU(cache.MiByte))
-	err = packfile.UpdateObjectStorage(into, stream)
+	if err := s.disk.MkdirAll(side.packDir()); err != nil {
+		return err
+	}
+	// go-git writes an index under its final name at once; a killed process would leave half of it. So the folder that go-git
+	// writes to is a temporary one.
+	temp, err := os.MkdirTemp(side.packDir(), tempFetch)
+	if err != nil {
+		return err
+	}
+	err = s.indexPack(stream, temp, side)
+	if err = errors.Join(err, s.disk.RemoveAll(temp)); err != nil {
+		return err
+	}
+	side.list(true)
+	return nil
+}
+
+func (s *Store) indexPack(stream io.Reader, temp string, side *folder) error {
+	into := filesystem.NewStorage(osfs.New(temp), cache.NewObjectLRU(cache.MiByte))
+	err := packfile.UpdateObjectStorage(into, stream)
 	if err = errors.Join(err, into.Close()); err != nil && !errors.Is(err, packfile.ErrEmptyPackfile) {
 		return err
 	}
-	side.mu.Lock()
-	defer side.mu.Unlock()
-	side.seen = side.packTime()
-	side.storer.Reindex()
+	bases, err := packBases(filepath.Join(temp, "objects", "pack"))
+	if err != nil {
+		return err
+	}
+	for _, base := range bases {
+		final := filepath.Join(side.packDir(), filepath.Base(base))
+		if installed(final) {
+			continue
+		}
+		if err := errors.Join(syncFile(s.disk, base+".pack"), syncFile(s.disk, base+".idx")); err != nil {
+			return err
+		}
+		if err := install(s.disk, final, base+".pack", base+".idx"); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -227,17 +257,17 @@ func (s *Store) sideFolder() (*folder, error) {
 	}
 	dir := filepath.Join(s.dir, sideName)
 	pack := filepath.Join("objects", "pack")
-	if s.dir == "" || os.MkdirAll(filepath.Join(dir, pack), 0o755) != nil || !writable(filepath.Join(dir, pack)) { //nolint:gosec // as Git's own folders
+	if s.dir == "" || s.disk.MkdirAll(filepath.Join(dir, pack)) != nil || !writable(filepath.Join(dir, pack)) {
 		temp, err := os.MkdirTemp("", "sluice-objects-")
 		if err != nil {
 			return nil, fmt.Errorf("make a folder for fetched objects: %w", err)
 		}
-		if err := os.MkdirAll(filepath.Join(temp, pack), 0o755); err != nil { //nolint:gosec // as Git's own folders
+		if err := s.disk.MkdirAll(filepath.Join(temp, pack)); err != nil {
 			return nil, fmt.Errorf("make a folder for fetched objects: %w", err)
 		}
 		dir, s.temp = temp, append(s.temp, temp)
 	}
-	s.side = openFolder(dir)
+	s.side = openCache(dir, s.disk)
 	return s.side, nil
 }
 

@@ -301,7 +301,7 @@ func TestOldPacksOfACacheArePruned(t *testing.T) {
 		write(t, pack, fmt.Sprintf("pack-%03d.pack", i), "")
 		write(t, pack, fmt.Sprintf("pack-%03d.idx", i), "")
 	}
-	if err := prunePacks(dir); err != nil {
+	if err := prunePacks(dir, osDisk{}); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(pack)

@@ -1,117 +1,332 @@
 package gitstore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-git/go-billy/v5/memfs"
-	"github.com/go-git/go-billy/v5/osfs"
-	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 )
 
-// maxObject bounds what is read of one object, whatever its declared size.
+// maxObject bounds, in bytes, what is read of one object, whatever its declared size.
 const maxObject = 32 << 20
 
-// ErrTooLarge is an object that is larger than the store reads.
-var ErrTooLarge = fmt.Errorf("it is larger than %d MiB", maxObject>>20)
-
-// folder is one place of objects: the repository's own, one that it borrows from, or the store's own beside it. go-git's
-// storage is not safe for concurrent use, so each folder has a lock; what is decoded is handed out as a copy.
+// folder is one place of objects: the repository's own, one that it borrows from, or the cache beside it. It is safe for
+// concurrent use. Bytes that it returns belong to the caller.
 type folder struct {
-	dir string // holds objects/
+	dir   string // holds objects/
+	cache bool   // everything in it can be fetched again: damaged packs are removed rather than reported
+	disk  disk
 
-	mu     sync.Mutex
-	storer *filesystem.Storage
-	seen   time.Time // when objects/pack was last changed, as the index of packs knows it
+	known *cache.BufferLRU // by pack.key
+
+	mu     sync.RWMutex // readers hold it while they use packs
+	packs  []*pack      // newest first
+	broken map[string]error
+	listed bool
+	closed bool
+	nextID int64
+	seen   time.Time // modification time of objects/pack when packs was read
 }
 
 // openFolder opens the objects below dir.
-func openFolder(dir string) *folder {
-	f := &folder{dir: dir}
-	f.storer = filesystem.NewStorageWithOptions(osfs.New(dir), cache.NewObjectLRU(16*cache.MiByte), filesystem.Options{
-		KeepDescriptors:      true,
-		LargeObjectThreshold: maxObject,
-		// go-git would open borrowed folders anew for each object; see alternates.
-		AlternatesFS: memfs.New(),
-	})
-	f.seen = f.packTime()
+func openFolder(dir string, d disk) *folder {
+	const cacheSize = 16 * cache.MiByte
+	return &folder{dir: dir, disk: d, known: cache.NewBufferLRU(cacheSize), broken: map[string]error{}}
+}
+
+// openCache opens a folder whose content can be fetched again.
+func openCache(dir string, d disk) *folder {
+	f := openFolder(dir, d)
+	f.cache = true
 	return f
 }
 
+func (f *folder) packDir() string { return filepath.Join(f.dir, "objects", "pack") }
+
 func (f *folder) packTime() time.Time {
-	info, err := os.Stat(filepath.Join(f.dir, "objects", "pack"))
+	info, err := os.Stat(f.packDir())
 	if err != nil {
 		return time.Time{}
 	}
 	return info.ModTime()
 }
 
-// read gives an object; ErrNotFound if it is not here. Packs that others wrote or removed meanwhile are looked for once.
+// read gives an object; ErrNotFound if it is not here. Packs that other processes wrote or removed meanwhile are found.
 func (f *folder) read(h Hash) (object, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	o, err := f.decode(h)
+	f.list(false)
+	o, err := f.lookup(h)
 	if err != nil && !errors.Is(err, ErrTooLarge) && f.refresh() {
-		o, err = f.decode(h)
+		o, err = f.lookup(h)
 	}
 	return o, err
 }
 
-func (f *folder) decode(h Hash) (object, error) {
-	encoded, err := f.storer.EncodedObject(plumbing.AnyObject, plumbing.Hash(h))
-	if errors.Is(err, plumbing.ErrObjectNotFound) {
+func (f *folder) lookup(h Hash) (object, error) {
+	o, bad, err := f.packed(h)
+	if bad != nil && f.cache {
+		f.discard(bad) // another pack may have the object; otherwise it is fetched again
+		return f.lookup(h)
+	}
+	if err == nil || errors.Is(err, ErrTooLarge) {
+		return o, err
+	}
+	loose, looseErr := f.loose(h)
+	if looseErr == nil || errors.Is(err, ErrNotFound) {
+		return loose, looseErr
+	}
+	return object{}, err
+}
+
+// packed reads an object from the packs. bad is a pack that has it in its index and cannot give it.
+func (f *folder) packed(h Hash) (o object, bad *pack, err error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	err = ErrNotFound
+	for _, p := range f.packs {
+		offset, ok, findErr := p.index.find(h)
+		if findErr == nil && !ok {
+			continue
+		}
+		if findErr == nil {
+			o, findErr = p.at(offset, f.known)
+		}
+		if findErr == nil && hashObject(o.kind, o.data) != h {
+			findErr = fmt.Errorf("object %s has other content", h)
+		}
+		if findErr == nil {
+			o.data = bytes.Clone(o.data)
+			return o, nil, nil
+		}
+		if err = damage(p.base+".pack", findErr); errors.Is(err, ErrDamaged) {
+			bad = p
+			continue
+		}
+		return object{}, nil, err
+	}
+	if err == ErrNotFound { //nolint:errorlint // set above
+		err = f.missing()
+	}
+	return object{}, bad, err
+}
+
+// missing is why an object is not found: a pack that cannot be opened may hold it.
+func (f *folder) missing() error {
+	if f.cache {
+		return ErrNotFound
+	}
+	for _, err := range f.broken {
+		return err
+	}
+	return ErrNotFound
+}
+
+func (f *folder) looseFile(h Hash) string {
+	name := h.String()
+	return filepath.Join(f.dir, "objects", name[:2], name[2:])
+}
+
+func (f *folder) loose(h Hash) (object, error) {
+	name := f.looseFile(h)
+	file, err := os.Open(name) //nolint:gosec // a repository's object
+	if errors.Is(err, fs.ErrNotExist) {
 		return object{}, ErrNotFound
 	}
 	if err != nil {
 		return object{}, err
 	}
-	if encoded.Size() > maxObject {
-		return object{}, ErrTooLarge
+	defer func() { _ = file.Close() }() // opened for reading
+	o, err := decodeLoose(file)
+	if err == nil && hashObject(o.kind, o.data) != h {
+		err = errors.New("its content is not what its name says")
 	}
-	reader, err := encoded.Reader()
+	return o, damage(name, err)
+}
+
+func decodeLoose(file io.Reader) (object, error) {
+	in, err := objfile.NewReader(file)
 	if err != nil {
 		return object{}, err
 	}
-	defer func() { _ = reader.Close() }()
-	data := make([]byte, encoded.Size())
-	if _, err := io.ReadFull(reader, data); err != nil {
+	defer func() { _ = in.Close() }() // an inflater in memory
+	kind, size, err := in.Header()
+	if err != nil {
 		return object{}, err
 	}
-	return object{kind: encoded.Type().String(), data: data}, nil
+	if size > maxObject {
+		return object{}, ErrTooLarge
+	}
+	data := make([]byte, size)
+	_, err = io.ReadFull(in, data)
+	return object{kind: kind.String(), data: data}, err
 }
 
 func (f *folder) has(h Hash) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.storer.HasEncodedObject(plumbing.Hash(h)) == nil {
-		return true
-	}
-	return f.refresh() && f.storer.HasEncodedObject(plumbing.Hash(h)) == nil
+	f.list(false)
+	return f.hasNow(h) || f.refresh() && f.hasNow(h)
 }
 
-// refresh makes go-git see packs that came since it looked; false if there are none.
+func (f *folder) hasNow(h Hash) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	for _, p := range f.packs {
+		if _, ok, err := p.index.find(h); ok && err == nil {
+			return true
+		}
+	}
+	_, err := os.Stat(f.looseFile(h))
+	return err == nil
+}
+
+// withPrefix lists the objects whose names begin with hexadecimal digits, at least two.
+func (f *folder) withPrefix(digits string) []Hash {
+	f.refresh()
+	f.list(false)
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	var out []Hash
+	for _, p := range f.packs {
+		out = append(out, p.index.withPrefix(digits)...)
+	}
+	entries, err := os.ReadDir(filepath.Join(f.dir, "objects", digits[:2]))
+	if err != nil {
+		return out // most of these folders do not exist
+	}
+	for _, e := range entries {
+		if h, err := ParseHash(digits[:2] + e.Name()); err == nil && strings.HasPrefix(h.String(), digits) {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// refresh finds packs that came or went since the folder was listed; false if nothing changed.
 func (f *folder) refresh() bool {
-	now := f.packTime()
-	if now.Equal(f.seen) {
+	f.mu.RLock()
+	seen := f.seen
+	f.mu.RUnlock()
+	if f.packTime().Equal(seen) {
 		return false
 	}
-	f.seen = now
-	f.storer.Reindex()
+	f.list(true)
 	return true
+}
+
+// list opens the packs of the folder, once or again. A .pack without an .idx is being written, or its writer was killed: it
+// does not count. Packs that are still there stay open.
+func (f *folder) list(again bool) {
+	f.mu.RLock()
+	listed := f.listed
+	f.mu.RUnlock()
+	if listed && !again {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.listed && !again {
+		return
+	}
+	f.listed, f.seen = true, f.packTime() // before the folder is read: what comes later is seen as a change
+	open := map[string]*pack{}
+	for _, p := range f.packs {
+		open[p.base] = p
+	}
+	f.packs = nil
+	clear(f.broken)
+	bases, err := packBases(f.packDir())
+	if err != nil {
+		f.broken[f.packDir()] = err
+	}
+	for _, base := range bases {
+		p := open[base]
+		delete(open, base)
+		if p == nil {
+			f.nextID++
+			var err error
+			if p, err = openPack(base, f.nextID); err != nil {
+				f.fail(base, err)
+				continue
+			}
+		}
+		f.packs = append(f.packs, p)
+	}
+	for _, p := range open {
+		_ = p.close() // opened for reading
+	}
+}
+
+// fail notes a pack that cannot be opened. A cache removes it.
+func (f *folder) fail(base string, err error) {
+	if _, statErr := os.Stat(base + ".idx"); errors.Is(statErr, fs.ErrNotExist) {
+		return // removed meanwhile
+	}
+	err = damage(base+".idx", err)
+	if f.cache && errors.Is(err, ErrDamaged) {
+		_ = removePack(f.disk, base) // a cache that may only be read keeps the files, which do no harm
+		return
+	}
+	f.broken[base] = err
+}
+
+// discard closes a damaged pack of a cache and removes its files.
+func (f *folder) discard(p *pack) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.Index(f.packs, p)
+	if i < 0 {
+		return // another reader was faster
+	}
+	f.packs = slices.Delete(slices.Clone(f.packs), i, i+1)
+	_ = p.close()                  // opened for reading
+	_ = removePack(f.disk, p.base) // a cache that may only be read keeps the files; this process does not use them any more
+}
+
+// packBases lists the packs that have an index, without suffix, the newest first.
+func packBases(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, ignoreMissing(err) // no packs yet
+	}
+	type found struct {
+		base string
+		at   time.Time
+	}
+	var packs []found
+	for _, e := range entries {
+		base, ok := strings.CutSuffix(e.Name(), ".idx")
+		if !ok || !strings.HasPrefix(base, "pack-") {
+			continue
+		}
+		if info, err := e.Info(); err == nil { // else it was removed meanwhile
+			packs = append(packs, found{filepath.Join(dir, base), info.ModTime()})
+		}
+	}
+	slices.SortStableFunc(packs, func(a, b found) int { return b.at.Compare(a.at) })
+	out := make([]string, len(packs))
+	for i, p := range packs {
+		out[i] = p.base
+	}
+	return out, nil
 }
 
 func (f *folder) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.storer.Close()
+	var errs []error
+	for _, p := range f.packs {
+		errs = append(errs, p.close())
+	}
+	f.packs, f.closed = nil, true
+	return errors.Join(errs...)
 }
 
 // alternates lists the folders that a repository borrows objects from, as `git clone --shared` and --reference set up.

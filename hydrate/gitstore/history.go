@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// IsAncestor says whether new comes after old, or is it. History that a shallow clone lacks is fetched; ErrShallow where it
-// cannot be and what is here does not tell.
+// IsAncestor says whether old is new or an ancestor of it. History that a shallow clone lacks is fetched; ErrShallow if it
+// cannot be fetched and the local history does not give the answer.
 func (s *Store) IsAncestor(ctx context.Context, old, new Hash) (bool, error) {
 	if old == new {
 		return true, nil
@@ -22,14 +22,14 @@ func (s *Store) IsAncestor(ctx context.Context, old, new Hash) (bool, error) {
 		return false, err
 	case slices.Contains(bases, old):
 		return true, nil
-	case w.cut:
-		return false, ErrShallow
+	case w.cut != nil:
+		return false, w.cut
 	}
 	return false, nil
 }
 
 // MergeBase is the best common ancestor of two commits; of several equally good ones it is always the same. ErrUnrelated if
-// they have nothing in common, ErrShallow if the history that is here and can be fetched does not tell.
+// they have no common ancestor, ErrShallow if the history that is here or can be fetched does not give the answer.
 func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	if a == b {
 		return a, nil
@@ -39,8 +39,8 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	switch {
 	case err != nil:
 		return Hash{}, err
-	case w.cut:
-		return Hash{}, ErrShallow
+	case w.cut != nil:
+		return Hash{}, w.cut
 	case len(bases) == 0:
 		return Hash{}, fmt.Errorf("%w: %s and %s have no ancestor in common", ErrUnrelated, a.Short(), b.Short())
 	}
@@ -63,21 +63,21 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	return best[0], nil
 }
 
-// What a walk knows of a commit.
+// Flags of a commit in a walk.
 const (
 	fromA = 1 << iota
 	fromB
-	settled // an ancestor of a common one: of no interest
+	stale // an ancestor of a common ancestor
 )
 
-// walk goes through the history of two commits, the newest first, until all that is left is common to both. It is Git's
+// walk visits the history of two commits, newest first, until only common ancestors are left. The algorithm is Git's
 // paint_down_to_common.
 type walk struct {
 	store *Store
 	queue byTime
 	flags map[Hash]int
 	depth int
-	cut   bool // a parent of interest is not here
+	cut   error // ErrShallow and its cause: a parent of interest is not here
 }
 
 func newWalk(s *Store) *walk {
@@ -91,7 +91,7 @@ func (w *walk) run(ctx context.Context, a, b Hash) ([]Hash, error) {
 		flag int
 	}{{a, fromA}, {b, fromB}} {
 		if !w.store.Has(start.at) {
-			_ = w.store.deepen(ctx, start.at, w.depth) // with its ancestors and without files; an error shows again below
+			_ = w.store.deepen(ctx, start.at, w.depth) // if it fails, reading the commit fails below
 		}
 		c, err := w.store.Commit(ctx, start.at)
 		if errors.Is(err, ErrNotFound) {
@@ -114,7 +114,7 @@ func (w *walk) run(ctx context.Context, a, b Hash) ([]Hash, error) {
 			if !slices.Contains(bases, c.Hash) {
 				bases = append(bases, c.Hash)
 			}
-			flags |= settled
+			flags |= stale
 		}
 		for _, p := range c.Parents {
 			if err := w.visit(ctx, p, flags); err != nil {
@@ -122,11 +122,11 @@ func (w *walk) run(ctx context.Context, a, b Hash) ([]Hash, error) {
 			}
 		}
 	}
-	return slices.DeleteFunc(bases, func(h Hash) bool { return w.flags[h]&settled != 0 }), nil
+	return slices.DeleteFunc(bases, func(h Hash) bool { return w.flags[h]&stale != 0 }), nil
 }
 
 func (w *walk) interesting() bool {
-	return slices.ContainsFunc(w.queue, func(c Commit) bool { return w.flags[c.Hash]&settled == 0 })
+	return slices.ContainsFunc(w.queue, func(c Commit) bool { return w.flags[c.Hash]&stale == 0 })
 }
 
 // visit passes flags on to a parent.
@@ -135,19 +135,21 @@ func (w *walk) visit(ctx context.Context, p Hash, flags int) error {
 		return nil
 	}
 	w.flags[p] |= flags
-	if flags&settled == 0 && !w.store.Has(p) {
+	if flags&stale == 0 && !w.store.Has(p) {
 		if err := w.store.deepen(ctx, p, w.depth); err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			w.cut = true // no remote has it, or none can be asked
+			w.cut = fmt.Errorf("%w (%w)", ErrShallow, err) // no remote has it, or none can be asked
 			return nil
 		}
 		w.depth *= 8
 	}
 	o, err := w.store.readLocal(p)
 	if errors.Is(err, ErrNotFound) {
-		w.cut = w.cut || flags&settled == 0
+		if w.cut == nil && flags&stale == 0 {
+			w.cut = fmt.Errorf("%w (commit %s is missing)", ErrShallow, p.Short())
+		}
 		return nil
 	}
 	if err != nil {

@@ -155,3 +155,25 @@ func TestShallowHistoryWithoutARemote(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestServerThatGivesOnlyTips: the error of a shallow clone names the command that completes it, whatever the server allows.
+func TestServerThatGivesOnlyTips(t *testing.T) {
+	origin := source(t)
+	first, err := ParseHash(runGit(t, origin, "rev-parse", "HEAD"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runGit(t, origin, "commit", "-qm", "second", "--allow-empty")
+	runGit(t, origin, "commit", "-qm", "third", "--allow-empty")
+	clone := filepath.Join(t.TempDir(), "c")
+	runGit(t, origin, "clone", "-q", "--depth=1", "file://"+origin, clone)
+	s := open(t, Options{Dir: clone})
+	_, err = s.IsAncestor(t.Context(), first, resolve(t, s, "HEAD").Hash)
+	if !errors.Is(err, ErrShallow) || !strings.Contains(err.Error(), "git fetch --unshallow") || strings.Contains(err.Error(), "--now") {
+		t.Errorf("got %v", err)
+	}
+	runGit(t, clone, "fetch", "-q", "--unshallow")
+	if ok, err := open(t, Options{Dir: clone}).IsAncestor(t.Context(), first, resolve(t, s, "HEAD").Hash); !ok || err != nil {
+		t.Errorf("after git fetch --unshallow: %v, %v", ok, err)
+	}
+}

@@ -3,9 +3,9 @@ package gitstore
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
-	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
@@ -52,7 +52,7 @@ func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
 // HEAD, where the commit may be.
 func (s *Store) fetchTip(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, h Hash) error {
 	w := want{objects: []Hash{h}, depth: 1}
-	if have, ok := s.ref(newest); ok && s.Has(have) {
+	if have, err := s.ref(newest); err == nil && s.Has(have) { // otherwise the server sends more than it must
 		w.have, w.depth = have, recent
 	}
 	if head := advertised.Head; !isTip(refsOf(advertised), h) && !givesAny(advertised.Capabilities) && head != nil {
@@ -79,12 +79,16 @@ func choose(e endpoint, refs map[string]Hash, rev string) (Hash, error) {
 	return Hash{}, fmt.Errorf("%w: %s has no branch or tag %q", ErrNoRef, e.url, rev)
 }
 
-// remember is only for speed: if it fails, the next fetch brings more than it must.
+// remember notes the commit that was fetched last. If that fails, the next fetch brings more than it must, so errors do not
+// matter.
 func (s *Store) remember(h Hash) {
 	if s.repo == nil || s.side != s.own {
 		return // a user's own repository gets no refs from fetching
 	}
 	s.refs.Lock()
 	defer s.refs.Unlock()
-	_ = s.repo.SetReference(plumbing.NewHashReference(newest, plumbing.Hash(h)))
+	file := filepath.Join(s.dir, filepath.FromSlash(newest))
+	if s.disk.MkdirAll(filepath.Dir(file)) == nil {
+		_ = writeFile(s.disk, file, h.String()+"\n") // see above
+	}
 }

@@ -24,6 +24,8 @@ type Options struct {
 	CacheDir string // where mirrors are kept; "": in a temporary folder, removed by Close
 	Remote   string // name of Dir's remote that missing objects come from. Default: origin
 	Auth     Auth   // for URL, or for Dir's remote
+
+	disk disk // nil is the operating system's
 }
 
 // Open opens a repository. It asks no remote for anything yet.
@@ -33,6 +35,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if o.disk == nil {
+		o.disk = osDisk{}
 	}
 	if o.URL != "" {
 		return openMirror(o)
@@ -45,7 +50,7 @@ func openDir(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openGitDir(dir)
+	s, err := openGitDir(dir, o.disk, false)
 	if err != nil {
 		return nil, fmt.Errorf("open the repository %s: %w", o.Dir, err)
 	}
@@ -104,9 +109,10 @@ func (s *Store) prefer(e endpoint) {
 	s.sources = append([]endpoint{e}, others...)
 }
 
-func openGitDir(dir string) (*Store, error) {
+// openGitDir opens a repository; isMirror says that all of it can be fetched again.
+func openGitDir(dir string, d disk, isMirror bool) (*Store, error) {
 	s := newStore()
-	s.dir, s.gitDir = dir, dir
+	s.dir, s.gitDir, s.disk = dir, dir, d
 	if data, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil { //nolint:gosec // the user's own repository
 		s.dir = strings.TrimSpace(string(data))
 		if !filepath.IsAbs(s.dir) {
@@ -120,19 +126,24 @@ func openGitDir(dir string) (*Store, error) {
 	s.repo = filesystem.NewStorage(fsys, cache.NewObjectLRU(cache.MiByte))
 	c, err := s.repo.Config()
 	if err != nil {
-		return nil, err
+		return nil, damage(filepath.Join(s.dir, "config"), err)
 	}
 	if err := checkFormat(c); err != nil {
 		return nil, err
 	}
 	s.bare = c.Core.IsBare
-	s.own = openFolder(s.dir)
+	if isMirror {
+		s.own = openCache(s.dir, d)
+		s.side = s.own
+		return s, nil
+	}
+	s.own = openFolder(s.dir, d)
 	for _, other := range alternates(s.dir, 0) {
-		s.borrowed = append(s.borrowed, openFolder(other))
+		s.borrowed = append(s.borrowed, openFolder(other, d))
 	}
 	if at := filepath.Join(s.dir, sideName); isFolder(filepath.Join(at, "objects")) {
-		_ = tidyPacks(at) // a repository that may only be read keeps its packs
-		s.side = openFolder(at)
+		_ = tidyPacks(at, d) // tidying only saves time; a repository that may only be read keeps its packs
+		s.side = openCache(at, d)
 	}
 	return s, nil
 }
@@ -214,22 +225,53 @@ func openMirror(o Options) (*Store, error) {
 	} else {
 		dir = filepath.Join(o.CacheDir, hashObject("blob", []byte(e.url)).String())
 	}
-	_ = tidyPacks(dir) // as above
-	s, err := openOrInit(dir)
+	s, err := openOrInit(dir, o.disk)
 	if err != nil {
 		return nil, fmt.Errorf("mirror of %s in %s: %w", e.url, dir, err)
 	}
-	s.remote, s.auth, s.temp, s.side = o.URL, o.Auth, temp, s.own
+	s.remote, s.auth, s.temp = o.URL, o.Auth, temp
 	s.sources = []endpoint{e}
 	return s, nil
 }
 
-func openOrInit(dir string) (*Store, error) {
-	if !isGitDir(dir) {
-		storer := filesystem.NewStorage(osfs.New(dir), cache.NewObjectLRU(cache.MiByte))
-		if _, err := git.Init(storer, nil); err != nil && !errors.Is(err, git.ErrRepositoryAlreadyExists) {
-			return nil, err
+// openOrInit opens a mirror. One that is missing, or whose files are not a repository any more, is made anew: all that is lost
+// is fetched again.
+func openOrInit(dir string, d disk) (*Store, error) {
+	if isGitDir(dir) {
+		_ = tidyPacks(dir, d) // only saves time
+		s, err := openGitDir(dir, d, true)
+		if !errors.Is(err, ErrDamaged) {
+			return s, err
 		}
 	}
-	return openGitDir(dir)
+	if err := initMirror(dir, d); err != nil {
+		return nil, err
+	}
+	return openGitDir(dir, d, true)
+}
+
+// initMirror creates an empty bare repository under a temporary name and renames it, so that another process sees all of it or
+// nothing. A mirror that another process made meanwhile is kept.
+func initMirror(dir string, d disk) error {
+	if err := d.MkdirAll(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if err := removeAbandoned(filepath.Dir(dir), d); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp(filepath.Dir(dir), tempMirror)
+	if err != nil {
+		return err
+	}
+	if _, err := git.Init(filesystem.NewStorage(osfs.New(temp), cache.NewObjectLRU(cache.MiByte)), nil); err != nil {
+		return errors.Join(err, d.RemoveAll(temp))
+	}
+	err = d.Rename(temp, dir)
+	if err == nil {
+		return nil
+	}
+	if s, openErr := openGitDir(dir, d, true); openErr == nil && isGitDir(dir) {
+		return errors.Join(s.Close(), d.RemoveAll(temp))
+	}
+	return errors.Join(d.RemoveAll(dir), d.Rename(temp, dir)) // the remains of a damaged mirror are in the way
 }

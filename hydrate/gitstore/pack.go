@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
@@ -47,7 +47,7 @@ func (w *Writer) reader() io.Reader {
 	return io.NewSectionReader(w.file, 0, w.offset+sha1.Size)
 }
 
-// storePack puts the packfile into a folder of objects, so that they stay.
+// storePack makes the packfile part of a folder of objects.
 func (w *Writer) storePack(into *folder) error {
 	if err := w.seal(); err != nil {
 		return fmt.Errorf("complete the packfile: %w", err)
@@ -59,13 +59,10 @@ func (w *Writer) storePack(into *folder) error {
 	if err != nil {
 		return err
 	}
-	if err := w.storeIn(filepath.Join(into.dir, "objects", "pack"), checksum); err != nil {
+	if err := w.storeIn(into, checksum); err != nil {
 		return fmt.Errorf("store the packfile: %w", err)
 	}
-	into.mu.Lock()
-	defer into.mu.Unlock()
-	into.seen = into.packTime()
-	into.storer.Reindex()
+	into.list(true)
 	return nil
 }
 
@@ -78,63 +75,40 @@ func (w *Writer) checksum() (plumbing.Hash, error) {
 	return out, nil
 }
 
-func (w *Writer) storeIn(dir string, checksum plumbing.Hash) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // as Git's own folders
+func (w *Writer) storeIn(into *folder, checksum plumbing.Hash) (err error) {
+	dir, d := into.packDir(), into.disk
+	if err := d.MkdirAll(dir); err != nil {
 		return err
 	}
 	base := filepath.Join(dir, "pack-"+checksum.String())
-	index, err := w.writeIndex(dir, checksum)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(index) }()
-	if err := errors.Join(w.file.Chmod(0o444), w.file.Sync()); err != nil {
-		return err
-	}
-	if err := copyOrLink(w.file.Name(), base+".pack"); err != nil {
-		return err
-	}
-	// Git looks for the index first: it comes last, so that a half-stored pack is never seen.
-	if err := os.Rename(index, base+".idx"); err != nil {
-		return err
-	}
-	return syncFolder(dir)
-}
-
-// syncFolder makes renames last through a power cut: a branch must not be on disk before its objects.
-func syncFolder(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // a repository's folder
-	if err != nil {
-		return err
-	}
-	_ = d.Sync() // not every file system knows it
-	return d.Close()
-}
-
-func copyOrLink(from, to string) error {
-	if _, err := os.Stat(to); err == nil || os.Link(from, to) == nil {
+	if installed(base) {
 		return nil
 	}
-	in, err := os.Open(from) //nolint:gosec // our own temporary file
+	index, err := w.writeIndex(d, dir, checksum)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }()
-	out, err := os.CreateTemp(filepath.Dir(to), "tmp_pack_")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.stored {
+		err = errors.Join(w.file.Chmod(0o444), d.Sync(w.file))
+		if err == nil {
+			err = install(d, base, w.file.Name(), index)
+		}
+		if w.stored = err == nil; w.stored || !errors.Is(err, syscall.EXDEV) {
+			return err
+		}
+	}
+	name, err := copyTemp(d, w.reader(), dir) // it is stored elsewhere already, or on another file system
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(out.Name()) }()
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Chmod(0o444), out.Sync(), out.Close()); err != nil {
-		return err
-	}
-	return os.Rename(out.Name(), to)
+	return install(d, base, name, index)
 }
 
 // writeIndex writes the packfile's index from what is known already, without inflating anything, and gives its temporary
 // name.
-func (w *Writer) writeIndex(dir string, checksum plumbing.Hash) (string, error) {
+func (w *Writer) writeIndex(d disk, dir string, checksum plumbing.Hash) (string, error) {
 	index := &idxfile.Writer{}
 	if err := index.OnHeader(uint32(len(w.order))); err != nil { //nolint:gosec // far below four billion
 		return "", err
@@ -150,11 +124,11 @@ func (w *Writer) writeIndex(dir string, checksum plumbing.Hash) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	out, err := os.CreateTemp(dir, "tmp_idx_")
+	out, err := d.CreateTemp(dir, tempIndex)
 	if err != nil {
 		return "", err
 	}
 	buffered := bufio.NewWriter(out)
 	_, err = idxfile.NewEncoder(buffered).Encode(table)
-	return out.Name(), errors.Join(err, buffered.Flush(), out.Chmod(0o444), out.Sync(), out.Close())
+	return out.Name(), errors.Join(err, buffered.Flush(), out.Chmod(0o444), d.Sync(out), out.Close())
 }

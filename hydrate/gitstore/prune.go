@@ -1,50 +1,73 @@
 package gitstore
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
+	"time"
 )
 
-// Each fetch leaves a pack, and most are small: every one is an index to look into. So many small ones become one.
+// Each fetch leaves a pack, and every pack is an index to search. tidyPacks merges small packs when there are manySmall.
 const (
 	manySmall = 16
-	smallPack = 1 << 20 // bytes; a pack that has grown beyond is left as it is
+	smallPack = 1 << 20 // bytes; larger packs stay as they are
 )
 
-// manyPacks is when a folder of fetched objects begins to cost more than it saves: every pack is an index to look into.
+// manyPacks is the number of packs from which a cache of fetched objects costs more than it saves.
 const manyPacks = 200
 
-// tidyPacks keeps a folder of fetched objects quick to look into, however many fetches there were. Others may read it meanwhile: a pack
-// goes after what takes its place is there, and readers look for packs again when one is gone.
-func tidyPacks(dir string) error {
-	return errors.Join(mergePacks(dir), prunePacks(dir))
+// abandoned is the age from which a temporary file belongs to a process that was killed.
+const abandoned = 24 * time.Hour
+
+// tidyPacks keeps a cache of fetched objects quick to search, however many fetches there were. Other processes may read it
+// meanwhile: a pack goes after the one that replaces it is there, and readers look for packs again when one is gone.
+func tidyPacks(dir string, d disk) error {
+	return errors.Join(removeAbandoned(filepath.Join(dir, "objects", "pack"), d), mergePacks(dir, d), prunePacks(dir, d))
 }
 
-func packsOf(dir string) ([]fs.FileInfo, error) {
-	entries, err := os.ReadDir(filepath.Join(dir, "objects", "pack"))
+// removeAbandoned removes what killed processes left in a folder: temporary files and packs without an index.
+func removeAbandoned(at string, d disk) error {
+	entries, err := os.ReadDir(at)
 	if err != nil {
-		return nil, ignoreMissing(err)
+		return ignoreMissing(err)
+	}
+	var errs []error
+	for _, e := range entries {
+		base, isPack := strings.CutSuffix(e.Name(), ".pack")
+		if isPack {
+			_, err := os.Stat(filepath.Join(at, base+".idx"))
+			isPack = errors.Is(err, fs.ErrNotExist)
+		}
+		info, err := e.Info()
+		if err != nil || !isPack && !strings.HasPrefix(e.Name(), "tmp_") || time.Since(info.ModTime()) < abandoned {
+			continue // removed meanwhile, in use, or possibly being written
+		}
+		errs = append(errs, d.RemoveAll(filepath.Join(at, e.Name())))
+	}
+	return errors.Join(errs...)
+}
+
+// packsOf lists the packs that have an index.
+func packsOf(dir string) ([]fs.FileInfo, error) {
+	bases, err := packBases(filepath.Join(dir, "objects", "pack"))
+	if err != nil {
+		return nil, err
 	}
 	var packs []fs.FileInfo
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && strings.HasSuffix(e.Name(), ".pack") {
+	for _, base := range bases {
+		if info, err := os.Stat(base + ".pack"); err == nil { // else removed meanwhile
 			packs = append(packs, info)
 		}
 	}
 	return packs, nil
 }
 
-// mergePacks makes one pack of the small ones when they are many. Nothing is removed unless all of it is in the new one.
-func mergePacks(dir string) error {
+// mergePacks makes one pack of the small ones when they are many. It removes nothing unless the new pack has all of it.
+func mergePacks(dir string, d disk) error {
 	packs, err := packsOf(dir)
 	if err != nil {
 		return err
@@ -53,15 +76,15 @@ func mergePacks(dir string) error {
 	if len(packs) < manySmall {
 		return nil
 	}
-	from := openFolder(dir)
-	defer func() { _ = from.close() }()
+	from := openCache(dir, d)
+	defer func() { _ = from.close() }() // opened for reading
 	s := newStore()
-	s.dir = dir
+	s.dir, s.disk = dir, d
 	w, err := s.NewWriter()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = w.Close() }()
+	defer func() { _ = w.Close() }() // a temporary file that stays is removed later
 	for _, p := range packs {
 		if err := w.addPack(from, p.Name()); err != nil {
 			return fmt.Errorf("merge %s: %w", p.Name(), err)
@@ -75,63 +98,50 @@ func mergePacks(dir string) error {
 		return err
 	}
 	merged := "pack-" + checksum.String() + ".pack"
-	return removePacks(dir, slices.DeleteFunc(packs, func(p fs.FileInfo) bool { return p.Name() == merged }))
+	return removePacks(dir, d, slices.DeleteFunc(packs, func(p fs.FileInfo) bool { return p.Name() == merged }))
 }
 
 // addPack adds all objects that a pack's index names.
 func (w *Writer) addPack(from *folder, name string) error {
-	at := filepath.Join(from.dir, "objects", "pack", strings.TrimSuffix(name, ".pack")+".idx")
-	file, err := os.Open(at) //nolint:gosec // a cache's own file
+	index, err := openIndex(filepath.Join(from.packDir(), strings.TrimSuffix(name, ".pack")+".idx"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // another process removed it, or the folder did because it is damaged
+	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }()
-	index := idxfile.NewMemoryIndex()
-	if err := idxfile.NewDecoder(bufio.NewReader(file)).Decode(index); err != nil {
-		return err
-	}
-	entries, err := index.Entries()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = entries.Close() }()
-	for {
-		e, err := entries.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
+	defer func() { _ = index.close() }() // opened for reading
+	for i := range index.count {
+		h := index.name(i)
+		o, err := from.read(h)
+		if errors.Is(err, ErrNotFound) {
+			continue // the pack is damaged; what is needed again is fetched again
 		}
 		if err != nil {
 			return err
 		}
-		o, err := from.read(Hash(e.Hash))
-		if err != nil {
+		if _, err := w.add(o.kind, o.data); err != nil {
 			return err
-		}
-		if h, err := w.add(o.kind, o.data); err != nil {
-			return err
-		} else if h != Hash(e.Hash) {
-			return fmt.Errorf("%s reads as %s", e.Hash, h)
 		}
 	}
+	return nil
 }
 
-// prunePacks removes the older half of a cache's packs when they are many all the same. What is needed again is fetched again.
-func prunePacks(dir string) error {
+// prunePacks removes the older half of a cache's packs when there are manyPacks. Objects that are needed again are fetched
+// again.
+func prunePacks(dir string, d disk) error {
 	packs, err := packsOf(dir)
 	if err != nil || len(packs) < manyPacks {
 		return err
 	}
 	slices.SortFunc(packs, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
-	return removePacks(dir, packs[:len(packs)/2])
+	return removePacks(dir, d, packs[:len(packs)/2])
 }
 
-func removePacks(dir string, packs []fs.FileInfo) error {
+func removePacks(dir string, d disk, packs []fs.FileInfo) error {
 	var errs []error
 	for _, pack := range packs {
-		base := filepath.Join(dir, "objects", "pack", strings.TrimSuffix(pack.Name(), ".pack"))
-		for _, suffix := range []string{".idx", ".rev", ".pack"} { // the index first: without it, Git sees no pack
-			errs = append(errs, ignoreMissing(os.Remove(base+suffix)))
-		}
+		errs = append(errs, removePack(d, filepath.Join(dir, "objects", "pack", strings.TrimSuffix(pack.Name(), ".pack"))))
 	}
 	return errors.Join(errs...)
 }

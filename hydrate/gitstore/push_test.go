@@ -1,6 +1,7 @@
 package gitstore
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -285,4 +286,30 @@ func TestPushWithoutObjects(t *testing.T) {
 			t.Errorf("there are %s", out)
 		}
 	})
+}
+
+// TestRefusedByAHookIsNotDamage: what a hook prints does not decide what kind of error it is.
+func TestRefusedByAHookIsNotDamage(t *testing.T) {
+	_, bare := bareRepo(t)
+	hook(t, bare, "pre-receive", "echo 'malformed packfile: object not found, corrupt, unexpected EOF' >&2; exit 1\n")
+	s := open(t, Options{Dir: source(t)})
+	b, err := s.Remote(bare, Auth{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, s)
+	results, err := b.Push(t.Context(), w, []Move{{"env/dev", Hash{}, commitOf(t, w, "one")}}, PushOptions{})
+	if err != nil || len(results) != 1 {
+		t.Fatalf("%+v %v", results, err)
+	}
+	refused, ok := errors.AsType[*RefusedError](results[0].Err())
+	if !ok || errors.Is(refused, ErrDamaged) || errors.Is(refused, ErrNotFound) || !strings.Contains(refused.Message, "malformed packfile") {
+		t.Errorf("%#v", results[0])
+	}
+	one, two := commitOf(t, w, "one"), Hash{1}
+	for state, want := range map[State]error{Updated: nil, Conflict: ErrConflict, Rejected: ErrRefused, Unknown: ErrOutcomeUnknown} {
+		if err := (MoveResult{Move: Move{"env/dev", two, one}, State: state, Reason: "why"}).Err(); !errors.Is(err, want) {
+			t.Errorf("%s: %v", state, err)
+		}
+	}
 }

@@ -2,29 +2,39 @@ package gitstore
 
 import (
 	"context"
-	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// Resolve finds a commit by what `git rev-parse` calls it: a branch, a tag, a remote's branch, a hash or the beginning of
-// one, each with any number of ~N and ^N behind. Parents that a shallow clone lacks are fetched.
+var (
+	revision = regexp.MustCompile(`^(.+?)((?:~\d{0,9}|\^\d{0,9}|\^\{commit\})*)$`)
+	steps    = regexp.MustCompile(`[~^]\d*`)
+)
+
+// Resolve finds a commit by a name that `git rev-parse` knows: a branch, a tag, a remote's branch, a hash or the beginning of
+// one, each followed by any number of ~N and ^N. Parents that a shallow clone lacks are fetched. ErrNotFound if the name is
+// of no commit.
 func (s *Store) Resolve(ctx context.Context, rev string) (Commit, error) {
-	m := regexp.MustCompile(`^(.+?)((?:~\d{0,9}|\^\d{0,9}|\^\{commit\})*)$`).FindStringSubmatch(rev)
+	m := revision.FindStringSubmatch(rev)
 	if m == nil {
 		return Commit{}, notFoundRevision(rev)
 	}
-	h, ok := s.named(m[1])
-	if !ok {
+	h, err := s.named(m[1])
+	if errors.Is(err, ErrNotFound) {
 		return Commit{}, notFoundRevision(rev)
+	}
+	if err != nil {
+		return Commit{}, err
 	}
 	c, err := s.peel(ctx, h)
 	if err != nil {
 		return Commit{}, err
 	}
-	for _, step := range regexp.MustCompile(`[~^]\d*`).FindAllString(strings.ReplaceAll(m[2], "^{commit}", ""), -1) {
+	for _, step := range steps.FindAllString(strings.ReplaceAll(m[2], "^{commit}", ""), -1) {
 		if c, err = s.step(ctx, c, step, rev); err != nil {
 			return Commit{}, err
 		}
@@ -64,49 +74,39 @@ func (s *Store) step(ctx context.Context, c Commit, step, rev string) (Commit, e
 }
 
 // named looks a name up in the order of git rev-parse.
-func (s *Store) named(name string) (Hash, bool) {
+func (s *Store) named(name string) (Hash, error) {
 	if h, err := ParseHash(name); err == nil {
-		return h, true
+		return h, nil
 	}
 	if name == "@" {
 		name = "HEAD"
 	}
 	for _, format := range []string{"%s", "refs/%s", "refs/tags/%s", "refs/heads/%s", "refs/remotes/%s", "refs/remotes/%s/HEAD"} {
-		if h, ok := s.ref(fmt.Sprintf(format, name)); ok {
-			return h, true
+		if h, err := s.ref(fmt.Sprintf(format, name)); !errors.Is(err, ErrNotFound) {
+			return h, err
 		}
 	}
 	return s.abbreviated(name)
 }
 
-// abbreviated finds the one commit whose hash begins so.
-func (s *Store) abbreviated(name string) (Hash, bool) {
+// abbreviated finds the one commit whose hash begins with name.
+func (s *Store) abbreviated(name string) (Hash, error) {
 	const shortest = 4 // as Git
-	if len(name) < shortest || s.own == nil {
-		return Hash{}, false
-	}
-	prefix, err := hex.DecodeString(name[:len(name)&^1])
-	if err != nil {
-		return Hash{}, false
+	if len(name) < shortest || len(name) > 2*hashSize || s.own == nil || strings.Trim(name, "0123456789abcdef") != "" {
+		return Hash{}, ErrNotFound
 	}
 	var found []Hash
 	for _, f := range s.folders() {
-		f.mu.Lock()
-		hashes, err := f.storer.HashesWithPrefix(prefix)
-		f.mu.Unlock()
-		if err != nil {
-			return Hash{}, false
-		}
-		for _, h := range hashes {
-			if h := Hash(h); h.String()[:len(name)] == name && s.isCommit(h) && (len(found) == 0 || found[0] != h) {
+		for _, h := range f.withPrefix(name) {
+			if s.isCommit(h) && !slices.Contains(found, h) {
 				found = append(found, h)
 			}
 		}
 	}
 	if len(found) != 1 {
-		return Hash{}, false
+		return Hash{}, ErrNotFound
 	}
-	return found[0], true
+	return found[0], nil
 }
 
 func (s *Store) isCommit(h Hash) bool {

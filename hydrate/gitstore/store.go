@@ -4,25 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
-)
-
-// Errors that callers tell apart.
-var (
-	ErrNotFound = errors.New("there is no such object or revision")
-	ErrShallow  = errors.New("the history is cut off here: fetch more of it with `git fetch --unshallow`")
-)
-
-// Kinds of ErrNotFound that say nothing of the objects that are here.
-var (
-	ErrNoRef     = fmt.Errorf("%w on the server", ErrNotFound) // it was asked just now, and has no such branch or tag
-	ErrUnrelated = fmt.Errorf("%w: both histories are complete", ErrNotFound)
 )
 
 // Store reads a repository. Safe for concurrent use.
@@ -32,6 +22,8 @@ type Store struct {
 	worktree string // "" for a bare repository
 	bare     bool
 	temp     []string // removed by Close
+
+	disk disk
 
 	refs sync.Mutex          // guards repo: go-git's storage is not safe for concurrent use
 	repo *filesystem.Storage // refs, configuration and index; nil in memory
@@ -57,7 +49,7 @@ type object struct {
 }
 
 func newStore() *Store {
-	return &Store{overlay: map[Hash]object{}, trees: map[Hash][]Entry{}, fetching: make(chan struct{}, 1)}
+	return &Store{disk: osDisk{}, overlay: map[Hash]object{}, trees: map[Hash][]Entry{}, fetching: make(chan struct{}, 1)}
 }
 
 // OpenMemory makes a store without a repository: for files that are not in Git.
@@ -110,14 +102,20 @@ func (s *Store) readLocal(h Hash) (object, error) {
 	if o, ok, err := s.readNew(h); ok || err != nil {
 		return o, err
 	}
+	var broken error // another folder may have a good copy
 	for _, f := range s.folders() {
 		o, err := f.read(h)
-		if err == nil {
+		switch {
+		case err == nil:
 			return o, nil
-		}
-		if !errors.Is(err, ErrNotFound) {
+		case errors.Is(err, ErrDamaged):
+			broken = fmt.Errorf("object %s: %w", h, err)
+		case !errors.Is(err, ErrNotFound):
 			return object{}, fmt.Errorf("object %s in %s: %w", h, f.dir, err)
 		}
+	}
+	if broken != nil {
+		return object{}, broken
 	}
 	return object{}, fmt.Errorf("%w: %s", ErrNotFound, h)
 }
@@ -228,16 +226,20 @@ func (s *Store) hint(h Hash) string {
 	return "get it with `git fetch origin " + h.String() + "`, or clone without --depth and --filter"
 }
 
-// ref reads a ref by its full name.
-func (s *Store) ref(name string) (Hash, bool) {
+// ref reads a ref by its full name; ErrNotFound if the name is none of a ref here.
+func (s *Store) ref(name string) (Hash, error) {
 	if s.repo == nil {
-		return Hash{}, false
+		return Hash{}, ErrNotFound
 	}
 	s.refs.Lock()
 	defer s.refs.Unlock()
 	ref, err := storer.ResolveReference(s.repo, plumbing.ReferenceName(name))
-	if err != nil {
-		return Hash{}, false
+	if err == nil && !ref.Hash().IsZero() {
+		return Hash(ref.Hash()), nil
 	}
-	return Hash(ref.Hash()), true
+	file := filepath.Join(s.dir, filepath.FromSlash(name))
+	if info, statErr := os.Stat(file); statErr == nil && info.Mode().IsRegular() && strings.HasPrefix(name, "refs/") && fs.ValidPath(name) {
+		return Hash{}, &DamagedError{Path: file, Err: errors.New("the ref does not name an object")}
+	}
+	return Hash{}, fmt.Errorf("%w: %s", ErrNotFound, name) // go-git has no type for names that cannot be refs
 }

@@ -29,6 +29,7 @@ type Writer struct {
 	objects map[Hash]packed
 	order   []Hash
 	sealed  bool
+	stored  bool // the file has its final name in a folder of objects
 }
 
 type packed struct {
@@ -44,13 +45,13 @@ const packHeader = 12
 func (s *Store) NewWriter() (*Writer, error) {
 	dir := ""
 	if s.dir != "" {
-		if dir = filepath.Join(s.dir, "objects", "pack"); os.MkdirAll(dir, 0o750) != nil {
-			dir = ""
+		if dir = filepath.Join(s.dir, "objects", "pack"); s.disk.MkdirAll(dir) != nil {
+			dir = "" // a repository that may only be read
 		}
 	}
-	file, err := os.CreateTemp(dir, "tmp_pack_")
-	if err != nil && dir != "" { // a repository that may only be read
-		file, err = os.CreateTemp("", "tmp_pack_")
+	file, err := s.disk.CreateTemp(dir, tempPack)
+	if err != nil && dir != "" { // the same
+		file, err = s.disk.CreateTemp("", tempPack)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("start a packfile: %w", err)
@@ -220,10 +221,14 @@ func inflate(packed io.Reader, size int) ([]byte, error) {
 	return data, err
 }
 
-// Close removes the temporary file. Objects that were pushed to this repository stay.
+// Close removes the temporary file. Objects that were stored in a repository stay.
 func (w *Writer) Close() error {
 	w.store.mu.Lock()
 	w.store.writers = slices.DeleteFunc(slices.Clone(w.store.writers), func(other *Writer) bool { return other == w })
 	w.store.mu.Unlock()
-	return errors.Join(w.file.Close(), os.Remove(w.file.Name()))
+	err := w.file.Close()
+	if !w.stored {
+		err = errors.Join(err, w.store.disk.RemoveAll(w.file.Name()))
+	}
+	return err
 }

@@ -1,0 +1,283 @@
+package gitstore
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/klauspost/compress/zlib"
+)
+
+// pack reads objects of one packfile. It is safe for concurrent use until it is closed. go-git's reader is not used: it keeps
+// one position for all callers, needs the whole index in memory and reports a packfile that is cut short as a missing object.
+type pack struct {
+	base  string // path without .pack and .idx
+	id    int64  // tells packs apart in the cache
+	index *packIndex
+	size  int64 // without the checksum at the end
+
+	mu   sync.Mutex
+	file *os.File // nil until the first read: a repository can have many packs
+}
+
+// openPack opens an index and checks that its packfile belongs to it and is complete. It does not read the objects. base is the
+// path without a suffix.
+func openPack(base string, id int64) (*pack, error) {
+	index, err := openIndex(base + ".idx")
+	if err != nil {
+		return nil, err
+	}
+	p := &pack{base: base, id: id, index: index}
+	file, err := os.Open(base + ".pack") //nolint:gosec // a repository's packfile
+	if err == nil {
+		err = errors.Join(p.check(file), file.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// check compares the packfile's header, length and checksum field with the index.
+func (p *pack) check(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	p.size = info.Size() - int64(hashSize)
+	if p.size < packHeader {
+		return fmt.Errorf("the packfile has only %d bytes", info.Size())
+	}
+	var head [packHeader]byte
+	if _, err := file.ReadAt(head[:], 0); err != nil {
+		return err
+	}
+	if count := binary.BigEndian.Uint32(head[8:]); string(head[:4]) != "PACK" || int64(count) != int64(p.index.count) {
+		return fmt.Errorf("the packfile's header does not fit the index of %d objects", p.index.count)
+	}
+	var sum Hash
+	if _, err := file.ReadAt(sum[:], p.size); err != nil {
+		return err
+	}
+	want, err := p.index.packChecksum()
+	if err != nil {
+		return err
+	}
+	if sum != want {
+		return errors.New("the packfile does not end with the checksum in its index: it is incomplete or another one")
+	}
+	return nil
+}
+
+// data opens the packfile at the first call.
+func (p *pack) data() (*os.File, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.file != nil {
+		return p.file, nil
+	}
+	var err error
+	p.file, err = os.Open(p.base + ".pack")
+	return p.file, err
+}
+
+func (p *pack) close() error {
+	err := p.index.close()
+	if p.file != nil {
+		err = errors.Join(err, p.file.Close())
+	}
+	return err
+}
+
+// Kinds of packed objects; see gitformat-pack.
+const (
+	offsetDelta = 6
+	refDelta    = 7
+)
+
+// packedHeader describes a packed object.
+type packedHeader struct {
+	kind byte
+	size int   // of what is inflated: the object, or the delta
+	base int64 // offset of a delta's base
+}
+
+// maxChain bounds the deltas behind one object; Git writes at most 4095.
+const maxChain = 4096
+
+// at reads the object at an offset. known holds objects that were read already, with their kind behind them.
+func (p *pack) at(offset int64, known *cache.BufferLRU) (object, error) {
+	type step struct {
+		offset int64
+		delta  []byte
+	}
+	var chain []step
+	var o object
+	for total := 0; ; {
+		if data, ok := known.Get(p.key(offset)); ok {
+			o = object{kind: kindName(data[len(data)-1]), data: data[:len(data)-1]}
+			break
+		}
+		header, data, err := p.inflate(offset)
+		if err != nil {
+			return object{}, err
+		}
+		if header.kind != offsetDelta && header.kind != refDelta {
+			o = object{kind: kindName(header.kind), data: data}
+			p.keep(known, offset, o)
+			break
+		}
+		if total += len(data); total > maxObject || len(chain) == maxChain {
+			return object{}, ErrTooLarge
+		}
+		chain = append(chain, step{offset, data})
+		offset = header.base
+	}
+	for i := len(chain) - 1; i >= 0; i-- {
+		if target := deltaTarget(chain[i].delta); target > maxObject {
+			return object{}, ErrTooLarge
+		}
+		data, err := packfile.PatchDelta(o.data, chain[i].delta)
+		if err != nil {
+			return object{}, err
+		}
+		o.data = data
+		p.keep(known, chain[i].offset, o)
+	}
+	return o, nil
+}
+
+func (p *pack) key(offset int64) int64 { return p.id<<44 | offset } // a packfile is smaller than 16 TiB
+
+func (p *pack) keep(known *cache.BufferLRU, offset int64, o object) {
+	known.Put(p.key(offset), append(append(make([]byte, 0, len(o.data)+1), o.data...), kindByte(o.kind)))
+}
+
+// deltaTarget is the size of what a delta makes; 0 if the delta does not say.
+func deltaTarget(delta []byte) uint64 {
+	_, n := binary.Uvarint(delta)
+	if n <= 0 {
+		return 0
+	}
+	target, n := binary.Uvarint(delta[n:])
+	if n <= 0 {
+		return 0
+	}
+	return target
+}
+
+// inflater is reused: its buffers cost more than most objects.
+type inflater struct {
+	in *bufio.Reader
+	z  io.ReadCloser
+}
+
+var inflaters = sync.Pool{New: func() any { return &inflater{in: bufio.NewReader(nil)} }}
+
+// inflate reads the header and the bytes at an offset.
+func (p *pack) inflate(offset int64) (packedHeader, []byte, error) {
+	if offset < packHeader || offset >= p.size {
+		return packedHeader{}, nil, fmt.Errorf("offset %d is outside the packfile", offset)
+	}
+	file, err := p.data()
+	if err != nil {
+		return packedHeader{}, nil, err
+	}
+	f, _ := inflaters.Get().(*inflater) // New makes no other type
+	defer inflaters.Put(f)
+	f.in.Reset(io.NewSectionReader(file, offset, p.size-offset))
+	header, err := p.header(f.in, offset)
+	if err != nil {
+		return header, nil, err
+	}
+	if header.size > maxObject {
+		return header, nil, ErrTooLarge
+	}
+	data, err := f.read(header.size)
+	return header, data, err
+}
+
+// read inflates exactly size bytes and verifies zlib's checksum.
+func (f *inflater) read(size int) ([]byte, error) {
+	var err error
+	if f.z == nil {
+		f.z, err = zlib.NewReader(f.in)
+	} else if resetter, ok := f.z.(zlib.Resetter); ok {
+		err = resetter.Reset(f.in, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, size)
+	if _, err := io.ReadFull(f.z, data); err != nil {
+		return nil, err
+	}
+	var more [1]byte
+	if n, err := f.z.Read(more[:]); n > 0 {
+		return nil, errors.New("an object is longer than its header says")
+	} else if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return data, nil
+}
+
+func (p *pack) header(in *bufio.Reader, offset int64) (packedHeader, error) {
+	b, err := in.ReadByte()
+	if err != nil {
+		return packedHeader{}, err
+	}
+	h := packedHeader{kind: b >> 4 & 7, size: int(b & 0x0f)}
+	for shift := 4; b&0x80 != 0; shift += 7 {
+		if b, err = in.ReadByte(); err != nil {
+			return h, err
+		}
+		const widest = 60
+		if shift > widest {
+			return h, errors.New("an object's size is malformed")
+		}
+		h.size |= int(b&0x7f) << shift
+	}
+	switch h.kind {
+	case 1, 2, 3, 4:
+		return h, nil
+	case offsetDelta:
+		back, err := backwards(in)
+		h.base = offset - back
+		return h, err
+	case refDelta:
+		var base Hash
+		if _, err := io.ReadFull(in, base[:]); err != nil {
+			return h, err
+		}
+		var ok bool
+		if h.base, ok, err = p.index.find(base); err == nil && !ok {
+			err = fmt.Errorf("the base %s of a delta is not in the packfile", base)
+		}
+		return h, err
+	}
+	return h, fmt.Errorf("kind %d does not exist", h.kind)
+}
+
+// backwards reads the distance to a delta's base.
+func backwards(in io.ByteReader) (int64, error) {
+	b, err := in.ReadByte()
+	n := int64(b & 0x7f)
+	for err == nil && b&0x80 != 0 {
+		const widest = 1 << 54
+		if n > widest {
+			return 0, errors.New("the distance to a delta's base is malformed")
+		}
+		b, err = in.ReadByte()
+		n = (n+1)<<7 | int64(b&0x7f)
+	}
+	if err == nil && n == 0 {
+		err = errors.New("a delta is its own base")
+	}
+	return n, err
+}
