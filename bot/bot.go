@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // Forge is what the bot needs of a forge.
@@ -42,7 +43,7 @@ type Workspace interface { //nolint:interfacebloat // one repository, all that i
 	// Review compares and judges by the policy of a tree. Nothing is fetched with credentials for an untrusted change.
 	Review(ctx context.Context, r ReviewRequest) (*report.Review, *hydrate.PreviewResult, error)
 	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
-	Running(ctx context.Context, tree gitstore.Hash) ([]hydrate.Running, error)
+	Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error)
 	// Output is the repository that the branches go to.
 	Output(ctx context.Context) (forge.Repository, error)
 	// Line is a commit and those before it, newest first.
@@ -55,7 +56,7 @@ type Workspace interface { //nolint:interfacebloat // one repository, all that i
 	// Answer is the Markdown text for a question: status, diff, explain.
 	Answer(ctx context.Context, o Order) (string, error)
 	// Promotions looks at what promotions wait for, and does what is due.
-	Promotions(ctx context.Context, trunk gitstore.Commit) ([]hydrate.EnvironmentStatus, error)
+	Promotions(ctx context.Context, trunk gitstore.Commit) ([]promotion.Status, error)
 	// Order carries out a command on an environment, if the trunk's sluice.yaml lets the person. ErrRefused says why not.
 	Order(ctx context.Context, o Order) (string, error)
 	Close()

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // statuses remembers what commits have, so that only what differs is written: a forge keeps every status that was ever set, and
@@ -191,7 +192,7 @@ func (j *job) sayHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.R
 }
 
 // sayPromoted writes a status for each environment that comes after others: on the source commit that it runs, and on the rendered one.
-func (j *job) sayPromoted(ctx context.Context, list []hydrate.EnvironmentStatus) error {
+func (j *job) sayPromoted(ctx context.Context, list []promotion.Status) error {
 	var failed []error
 	for i := range list {
 		e := &list[i]
@@ -215,7 +216,7 @@ func (j *job) sayPromoted(ctx context.Context, list []hydrate.EnvironmentStatus)
 }
 
 // wavesState is that of the first wave that is not done.
-func wavesState(e *hydrate.EnvironmentStatus) promote.WaveState {
+func wavesState(e *promotion.Status) promote.WaveState {
 	for _, w := range e.Decision.Waves {
 		if w.State != promote.WaveDone {
 			return w.State

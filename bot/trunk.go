@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // trunk hydrates the trunk's tip, says so on the commits and on the merge requests that brought them, and has the open
@@ -168,7 +169,7 @@ const mostJourneys = 30
 
 // journeys brings the journey in the comments of merged merge requests up to date: from the tip back to where everything is everywhere.
 // Nothing is asked of the forge about a commit whose journey is what it was.
-func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) error {
+func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result, promotions []promotion.Status) error {
 	const key = "journeys"
 	state := stateOf(tip, result, promotions)
 	if j.seen(key, state) {
@@ -205,7 +206,7 @@ func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 }
 
 // stateOf is all that journeys depend on: while it stays, they do.
-func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) string {
+func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []promotion.Status) string {
 	var b strings.Builder
 	b.WriteString(tip.Hash.String())
 	if result != nil {
@@ -244,7 +245,7 @@ func (j *job) tellJourney(ctx context.Context, c gitstore.Commit, rows []report.
 
 // journey says where a commit stands in each environment, and whether all of them have it. place has the trunk's commits, the newest at 0:
 // what runs a newer one has it too.
-func journey(commit gitstore.Hash, place map[gitstore.Hash]int, running []hydrate.Running, f *fleet.Fleet, result *hydrate.Result, promotions []hydrate.EnvironmentStatus) (rows []report.JourneyRow, everywhere bool) {
+func journey(commit gitstore.Hash, place map[gitstore.Hash]int, running []promotion.Running, f *fleet.Fleet, result *hydrate.Result, promotions []promotion.Status) (rows []report.JourneyRow, everywhere bool) {
 	out := make([]report.JourneyRow, 0, len(running))
 	status := map[string]hydrate.EnvironmentResult{}
 	if result != nil {
@@ -252,7 +253,7 @@ func journey(commit gitstore.Hash, place map[gitstore.Hash]int, running []hydrat
 			status[e.Name] = e
 		}
 	}
-	promoted := map[string]*hydrate.EnvironmentStatus{}
+	promoted := map[string]*promotion.Status{}
 	for i := range promotions {
 		promoted[promotions[i].Environment] = &promotions[i]
 	}
@@ -288,7 +289,7 @@ func journey(commit gitstore.Hash, place map[gitstore.Hash]int, running []hydrat
 const arrivedState = "runs it"
 
 // waitsFor says what an environment waits for.
-func waitsFor(f *fleet.Fleet, environment string, p *hydrate.EnvironmentStatus) string {
+func waitsFor(f *fleet.Fleet, environment string, p *promotion.Status) string {
 	if p != nil && p.Decision.WaitsFor != "" {
 		return p.Decision.WaitsFor
 	}
@@ -299,7 +300,7 @@ func waitsFor(f *fleet.Fleet, environment string, p *hydrate.EnvironmentStatus) 
 }
 
 // waves says how far the clusters of an environment are that runs the commit.
-func waves(e *hydrate.EnvironmentStatus) string {
+func waves(e *promotion.Status) string {
 	for i, w := range e.Decision.Waves {
 		if w.State != promote.WaveDone {
 			return fmt.Sprintf("wave %s, %d of %d: %s", w.Name, i+1, len(e.Decision.Waves), w.State)

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // verdicts remembers what policy said of a source in an environment: a promotion that waits is looked at again and again. What was not
@@ -80,8 +81,12 @@ type outside struct {
 }
 
 // Outside is what a session knows, without a forge.
-func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) hydrate.Outside {
-	return &outside{session: s, trunk: trunk, client: checkClient(), verdicts: newVerdicts(), noPolicy: noPolicy}
+func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) promotion.Adapters {
+	return (&outside{session: s, trunk: trunk, client: checkClient(), verdicts: newVerdicts(), noPolicy: noPolicy}).adapters()
+}
+
+func (o *outside) adapters() promotion.Adapters {
+	return promotion.Adapters{Policy: o, Statuses: o, Checks: o, Authors: o, MergeRequests: o}
 }
 
 const (
@@ -95,7 +100,7 @@ func checkClient() *http.Client {
 
 var errNoStatuses = errors.New("there is no forge to ask for commit statuses")
 
-// Statuses implements hydrate.Outside.
+// Statuses implements promotion.Adapters.
 func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status, error) {
 	if o.forge == nil {
 		return nil, errNoStatuses
@@ -115,8 +120,8 @@ func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status
 	return out, nil
 }
 
-// Facts implements hydrate.Outside. The addresses are the trunk's, not a merge request's.
-func (o *outside) Facts(ctx context.Context, e fleet.Environment, now time.Time) []promote.Fact {
+// Check implements promotion.Checker. The addresses are the trunk's, not a merge request's.
+func (o *outside) Check(ctx context.Context, e fleet.Environment, now time.Time) []promote.Fact {
 	out := make([]promote.Fact, 0, len(e.Promotion.Checks))
 	for _, c := range e.Promotion.Checks {
 		f := promote.Fact{Name: c.Name, State: promote.Unknown, At: now}
@@ -195,8 +200,8 @@ func (o *outside) prometheus(ctx context.Context, c *fleet.PrometheusCheck) (pro
 // verdictLife is how long a verdict is remembered: exemptions end with time.
 const verdictLife = 10 * time.Minute
 
-// Policy implements hydrate.Outside: the trunk's policy judges what would change in the environment.
-func (o *outside) Policy(ctx context.Context, part hydrate.Part) (promote.State, string) {
+// Judge implements promotion.PolicyJudge: the trunk's policy judges what would change in the environment.
+func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State, string) {
 	if o.noPolicy {
 		return promote.Green, ""
 	}
@@ -223,7 +228,7 @@ func (o *outside) Policy(ctx context.Context, part hydrate.Part) (promote.State,
 	return v.state, v.reason
 }
 
-// Authors implements hydrate.Outside: who opened the merge requests that brought the commits.
+// Authors implements promotion.Adapters: who opened the merge requests that brought the commits.
 func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]string, error) {
 	if o.forge == nil {
 		return nil, nil
@@ -251,8 +256,8 @@ func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]str
 	return out, nil
 }
 
-// Request implements hydrate.Outside.
-func (o *outside) Request(ctx context.Context, from, to string) (*hydrate.OpenRequest, error) {
+// Find implements promotion.MergeRequests.
+func (o *outside) Find(ctx context.Context, from, to string) (*promotion.MergeRequest, error) {
 	if o.forge == nil {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -262,16 +267,16 @@ func (o *outside) Request(ctx context.Context, from, to string) (*hydrate.OpenRe
 	}
 	for _, mr := range list {
 		if mr.SourceBranch == from && !mr.Fork {
-			return &hydrate.OpenRequest{Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title, Body: mr.Body}, nil
+			return &promotion.MergeRequest{Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title, Body: mr.Body}, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // there is none
 }
 
-// Open implements hydrate.Outside.
-func (o *outside) Open(ctx context.Context, r hydrate.OpenRequest) error {
+// Open implements promotion.Adapters.
+func (o *outside) Open(ctx context.Context, r promotion.MergeRequest) error {
 	if o.forge == nil {
-		return hydrate.ErrNoForge
+		return promotion.ErrNoForge
 	}
 	body := "Merging this promotes:\n\n" + report.Block(strings.Split(r.Why, "\n"))
 	source, err := gitstore.ParseHash(r.Source)
@@ -287,7 +292,7 @@ func (o *outside) Open(ctx context.Context, r hydrate.OpenRequest) error {
 			}
 		}
 	}
-	have, err := o.Request(ctx, r.From, r.To)
+	have, err := o.Find(ctx, r.From, r.To)
 	if err != nil {
 		return err
 	}
@@ -311,52 +316,22 @@ func (o *outside) environmentOf(ctx context.Context, branch string) string {
 	return ""
 }
 
-// Close implements hydrate.Outside.
-func (o *outside) Close(ctx context.Context, r hydrate.OpenRequest, why string) error {
+// Close implements promotion.Adapters.
+func (o *outside) Close(ctx context.Context, r promotion.MergeRequest, why string) error {
 	return o.forge.EditMergeRequest(ctx, o.output, r.Number, r.Title, r.Body+"\n\nClosed: "+why+"\n", true)
 }
 
-// Promotions looks at all environments until there is nothing more to be done at once. A branch that somebody else moved is looked at again.
-func (s *Session) Promotions(ctx context.Context, r hydrate.PromoteRequest) ([]hydrate.EnvironmentStatus, error) {
-	const most = 40
-	var all []hydrate.EnvironmentStatus
-	var failed error
-	done, refused := map[string][]string{}, map[string][]string{}
-	for range most {
-		var list []hydrate.EnvironmentStatus
-		if list, failed = s.Promote(ctx, r); failed != nil && len(list) == 0 || ctx.Err() != nil {
-			if _, moved := errors.AsType[*hydrate.ErrMoved](failed); moved && !r.DryRun && ctx.Err() == nil {
-				continue
-			}
-			return all, errors.Join(failed, ctx.Err())
-		}
-		all = list
-		_, more := errors.AsType[*hydrate.ErrMoved](failed)
-		if !more {
-			r.Commands = nil // they are in the record now; where a branch moved, their IDs keep them from being done twice
-		}
-		for i := range list {
-			e := &list[i]
-			more = more || len(e.Done) > 0
-			done[e.Environment] = append(done[e.Environment], e.Done...)
-			refused[e.Environment] = append(refused[e.Environment], e.Refused...)
-		}
-		if !more || r.DryRun {
-			break
-		}
-	}
-	for i := range all {
-		all[i].Done, all[i].Refused = done[all[i].Environment], refused[all[i].Environment]
-	}
-	return all, failed
+// Promotions looks at all environments until nothing more is due.
+func (s *Session) Promotions(ctx context.Context, r promotion.Request) ([]promotion.Status, error) {
+	return promotion.Run(ctx, s.Hydrator, r)
 }
 
 // Promotions implements bot.Workspace.
-func (w *workspace) Promotions(ctx context.Context, trunk gitstore.Commit) ([]hydrate.EnvironmentStatus, error) {
+func (w *workspace) Promotions(ctx context.Context, trunk gitstore.Commit) ([]promotion.Status, error) {
 	return w.promotions(ctx, trunk, nil)
 }
 
-func (w *workspace) promotions(ctx context.Context, trunk gitstore.Commit, commands []hydrate.Command) ([]hydrate.EnvironmentStatus, error) {
+func (w *workspace) promotions(ctx context.Context, trunk gitstore.Commit, commands []promotion.Command) ([]promotion.Status, error) {
 	if err := w.pushing(ctx, trunk.Tree); err != nil {
 		return nil, err
 	}
@@ -364,9 +339,9 @@ func (w *workspace) promotions(ctx context.Context, trunk gitstore.Commit, comma
 	if err != nil {
 		return nil, err
 	}
-	return w.Session.Promotions(ctx, hydrate.PromoteRequest{
+	return w.Session.Promotions(ctx, promotion.Request{
 		Trunk: trunk, Commands: commands, Now: w.clock(), PerPush: w.forgeSettings().PerPush,
-		Outside: &outside{session: w.Session, trunk: trunk, forge: w.forge.adapter, repo: w.place.Repo(), output: output, client: checkClient(), verdicts: w.verdicts},
+		Adapters: (&outside{session: w.Session, trunk: trunk, forge: w.forge.adapter, repo: w.place.Repo(), output: output, client: checkClient(), verdicts: w.verdicts}).adapters(),
 	})
 }
 
@@ -389,7 +364,7 @@ func (w *workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	list, failed := w.promotions(ctx, o.Trunk, []hydrate.Command{*c})
+	list, failed := w.promotions(ctx, o.Trunk, []promotion.Command{*c})
 	for _, e := range list {
 		if e.Environment != c.Environment {
 			continue
@@ -406,7 +381,7 @@ func (w *workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 }
 
 // outcome is what became of a command, in a sentence.
-func outcome(e *hydrate.EnvironmentStatus) string {
+func outcome(e *promotion.Status) string {
 	parts := e.Done
 	if e.Decision.WaitsFor != "" {
 		parts = append(parts, e.Decision.WaitsFor)
@@ -449,8 +424,8 @@ func (w *workspace) person(ctx context.Context, f *fleet.Fleet, o bot.Order, env
 }
 
 // commandOf turns a chat command into one of promotions.
-func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*hydrate.Command, error) {
-	out := &hydrate.Command{Environment: c.Env, Verb: string(c.Verb)}
+func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promotion.Command, error) {
+	out := &promotion.Command{Environment: c.Env, Verb: string(c.Verb)}
 	out.Reason, out.Apps, out.Now, out.Clusters = c.Reason, c.App, c.Now, c.Clusters
 	kinds := map[command.Verb]promote.EventKind{
 		command.VerbPromote: promote.EventPromote, command.VerbApprove: promote.EventApprove, command.VerbRollback: promote.EventRollback, command.VerbFreeze: promote.EventFreeze,

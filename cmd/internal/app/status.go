@@ -10,12 +10,12 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // WriteStatus writes what an environment runs, how far it is, and what it waits for.
-func WriteStatus(w io.Writer, e *hydrate.EnvironmentStatus) {
+func WriteStatus(w io.Writer, e *promotion.Status) {
 	fmt.Fprintf(w, "%s runs %s", e.Environment, e.Source)
 	if e.Behind > 0 && !e.Source.Empty() {
 		fmt.Fprintf(w, ", %d commit%s behind the trunk", e.Behind, map[bool]string{false: "s"}[e.Behind == 1])
@@ -56,7 +56,7 @@ func reason(s string) string {
 }
 
 // WriteFollower writes what an environment runs that comes after no other.
-func WriteFollower(w io.Writer, r *hydrate.Running) {
+func WriteFollower(w io.Writer, r *promotion.Running) {
 	runs := "nothing"
 	if !r.Source.IsZero() {
 		runs = r.Source.String()
@@ -74,9 +74,9 @@ func (w *workspace) status(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	list, failed := w.Session.Promotions(ctx, hydrate.PromoteRequest{
+	list, failed := w.Session.Promotions(ctx, promotion.Request{
 		Trunk: o.Trunk, Now: w.clock(), DryRun: true,
-		Outside: &outside{session: w.Session, trunk: o.Trunk, forge: w.forge.adapter, repo: w.place.Repo(), output: output, client: checkClient(), verdicts: w.verdicts},
+		Adapters: (&outside{session: w.Session, trunk: o.Trunk, forge: w.forge.adapter, repo: w.place.Repo(), output: output, client: checkClient(), verdicts: w.verdicts}).adapters(),
 	})
 	if failed != nil && len(list) == 0 {
 		return "", failed
@@ -88,7 +88,7 @@ func (w *workspace) status(ctx context.Context, o bot.Order) (string, error) {
 		if !r.Source.IsZero() {
 			rows[i].Commit, rows[i].State = r.Source.String(), "runs it"
 		}
-		at := slices.IndexFunc(list, func(e hydrate.EnvironmentStatus) bool { return e.Environment == r.Environment })
+		at := slices.IndexFunc(list, func(e promotion.Status) bool { return e.Environment == r.Environment })
 		if at < 0 {
 			WriteFollower(&text, &r)
 			continue

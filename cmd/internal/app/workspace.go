@@ -28,6 +28,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/notify"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // mirrors are the clones of a service's repositories: one folder for each, opened by one task at a time, the one that was not used for
@@ -257,11 +258,16 @@ func (w *workspace) Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Re
 }
 
 // Running implements bot.Workspace.
-func (w *workspace) Running(ctx context.Context, tree gitstore.Hash) ([]hydrate.Running, error) {
+func (w *workspace) Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error) {
 	if err := w.pushing(ctx, tree); err != nil {
 		return nil, err
 	}
-	return w.Session.Running(ctx, tree)
+	return promotion.ReadRunning(ctx, w.Hydrator, tree)
+}
+
+// Line implements bot.Workspace.
+func (w *workspace) Line(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
+	return promotion.Line(ctx, w.Hydrator, tip, most)
 }
 
 // Missed implements bot.Workspace.
@@ -269,7 +275,7 @@ func (w *workspace) Missed(ctx context.Context, tip gitstore.Commit, most int) (
 	if err := w.pushing(ctx, tip.Tree); err != nil {
 		return nil, err
 	}
-	return w.Session.Missed(ctx, tip, most)
+	return promotion.Missed(ctx, w.Hydrator, tip, most)
 }
 
 // DropPreview implements bot.Workspace.

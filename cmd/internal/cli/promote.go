@@ -15,10 +15,10 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // promotionFlags are those of the verbs that work on environments.
@@ -98,7 +98,7 @@ func (p *promotionFlags) who(o IO) string {
 }
 
 // look runs the promotions once, with commands.
-func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk gitstore.Commit, dry bool, commands ...hydrate.Command) ([]hydrate.EnvironmentStatus, error) {
+func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk gitstore.Commit, dry bool, commands ...promotion.Command) ([]promotion.Status, error) {
 	now := time.Now()
 	for i := range commands {
 		commands[i].CLI = true
@@ -107,8 +107,8 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 		commands[i].At = now
 		commands[i].Person = promote.Person{User: commands[i].By}
 	}
-	return s.Promotions(ctx, hydrate.PromoteRequest{
-		Trunk: trunk, Commands: commands, Now: now, Outside: s.Outside(trunk, p.noPolicy), DryRun: dry, PerPush: p.perPush,
+	return s.Promotions(ctx, promotion.Request{
+		Trunk: trunk, Commands: commands, Now: now, Adapters: s.Outside(trunk, p.noPolicy), DryRun: dry, PerPush: p.perPush,
 		Recreate: p.recreate, Overwrite: p.foreign, MaxDeletions: p.deletes,
 	})
 }
@@ -166,9 +166,9 @@ func (p *promoteOptions) run(ctx context.Context, o IO, environment string) erro
 		return err
 	}
 	defer s.Close()
-	var commands []hydrate.Command
+	var commands []promotion.Command
 	if environment != "" {
-		c := hydrate.Command{Environment: environment, Verb: "promote", From: p.from, Revision: p.commit}
+		c := promotion.Command{Environment: environment, Verb: "promote", From: p.from, Revision: p.commit}
 		c.Kind, c.Apps, c.Now, c.Reason = promote.EventPromote, p.apps, p.now, p.reason
 		commands = append(commands, c)
 	}
@@ -186,7 +186,7 @@ func (p *promoteOptions) run(ctx context.Context, o IO, environment string) erro
 }
 
 // waits says whether time or others may still bring something.
-func waits(list []hydrate.EnvironmentStatus, environment string) bool {
+func waits(list []promotion.Status, environment string) bool {
 	for _, e := range list {
 		if environment != "" && e.Environment != environment {
 			continue
@@ -201,7 +201,7 @@ func waits(list []hydrate.EnvironmentStatus, environment string) bool {
 	return false
 }
 
-func (p *promotionFlags) show(o IO, list []hydrate.EnvironmentStatus, environment string) error {
+func (p *promotionFlags) show(o IO, list []promotion.Status, environment string) error {
 	found := environment == ""
 	bad := false
 	for _, e := range list {
@@ -257,7 +257,7 @@ type gateEntry struct {
 	Until  time.Time `json:"until,omitzero"`
 }
 
-func statusJSON(list []hydrate.EnvironmentStatus, environment string) []statusEntry {
+func statusJSON(list []promotion.Status, environment string) []statusEntry {
 	gates := func(in []promote.Gate) []gateEntry {
 		var out []gateEntry
 		for _, g := range in {
@@ -280,7 +280,7 @@ func statusJSON(list []hydrate.EnvironmentStatus, environment string) []statusEn
 }
 
 // ordered runs one command and shows what became of it.
-func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Session, trunk gitstore.Commit) (*hydrate.Command, error)) error {
+func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Session, trunk gitstore.Commit) (*promotion.Command, error)) error {
 	s, trunk, err := p.open(ctx, o)
 	if err != nil {
 		return err
@@ -303,8 +303,8 @@ func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Ses
 }
 
 // showAll shows the environments that could be looked at, and then the error of the others.
-func (p *promotionFlags) showAll(o IO, list []hydrate.EnvironmentStatus, environment string, failed error) error {
-	known := slices.ContainsFunc(list, func(e hydrate.EnvironmentStatus) bool { return environment == "" || e.Environment == environment })
+func (p *promotionFlags) showAll(o IO, list []promotion.Status, environment string, failed error) error {
+	known := slices.ContainsFunc(list, func(e promotion.Status) bool { return environment == "" || e.Environment == environment })
 	if failed != nil && !known {
 		return failed
 	}
@@ -329,8 +329,8 @@ rendered, and no gate is waited for. Frozen clusters stay. What was rolled back 
 			if err := p.check("text", "json"); err != nil {
 				return err
 			}
-			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*hydrate.Command, error) {
-				c := &hydrate.Command{Environment: args[0], Verb: "rollback", Revision: to, Wave: wave}
+			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
+				c := &promotion.Command{Environment: args[0], Verb: "rollback", Revision: to, Wave: wave}
 				c.Kind, c.Clusters, c.Apps, c.Reason = promote.EventRollback, clusters, apps, cmp.Or(why, "by command")
 				return c, nil
 			})
@@ -367,8 +367,8 @@ func simple(o IO, verb, short string, kind promote.EventKind, example string) *c
 			if err := p.check("text", "json"); err != nil {
 				return err
 			}
-			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*hydrate.Command, error) {
-				c := &hydrate.Command{Environment: args[0], Verb: verb}
+			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
+				c := &promotion.Command{Environment: args[0], Verb: verb}
 				c.Kind, c.Reason = kind, cmp.Or(why, "by command")
 				return c, nil
 			})
@@ -419,12 +419,12 @@ func newUnfreeze(o IO) *cobra.Command {
 }
 
 func (p *promotionFlags) aimed(ctx context.Context, o IO, kind promote.EventKind, target, until, why string) error {
-	return p.ordered(ctx, o, func(s *app.Session, trunk gitstore.Commit) (*hydrate.Command, error) {
+	return p.ordered(ctx, o, func(s *app.Session, trunk gitstore.Commit) (*promotion.Command, error) {
 		f, _, err := s.Fleet(ctx, trunk.Tree)
 		if err != nil {
 			return nil, err
 		}
-		c := &hydrate.Command{Verb: string(kind)}
+		c := &promotion.Command{Verb: string(kind)}
 		c.Kind, c.Reason = kind, why
 		if until != "" {
 			if c.Until, err = command.ParseUntil(until, time.Now()); err != nil {
@@ -457,7 +457,7 @@ func newStatus(o IO) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			running, err := s.Running(ctx, trunk.Tree)
+			running, err := promotion.ReadRunning(ctx, s.Hydrator, trunk.Tree)
 			if err != nil {
 				return err
 			}
@@ -483,7 +483,7 @@ func newStatus(o IO) *cobra.Command {
 	return c
 }
 
-func follows(list []hydrate.EnvironmentStatus, environment string) bool {
+func follows(list []promotion.Status, environment string) bool {
 	for _, e := range list {
 		if e.Environment == environment {
 			return false
@@ -510,7 +510,7 @@ func newHistory(o IO) *cobra.Command {
 				return err
 			}
 			defer s.Close()
-			list, err := s.History(ctx, trunk.Tree, args[0], most)
+			list, err := promotion.ReadHistory(ctx, s.Hydrator, trunk.Tree, args[0], most)
 			if err != nil {
 				return err
 			}
@@ -535,7 +535,7 @@ type historyEntry struct {
 	Trailers map[string][]string `json:"trailers"`
 }
 
-func historyJSON(list []hydrate.HistoryEntry) []historyEntry {
+func historyJSON(list []promotion.HistoryEntry) []historyEntry {
 	out := []historyEntry{}
 	for _, e := range list {
 		one := historyEntry{Commit: e.Commit.String(), Tree: e.Tree.String(), Source: e.Source.Commit, At: e.At, Subject: e.Subject, Author: e.Author, Trailers: map[string][]string{}}
@@ -547,7 +547,7 @@ func historyJSON(list []hydrate.HistoryEntry) []historyEntry {
 	return out
 }
 
-func printHistory(w io.Writer, list []hydrate.HistoryEntry) error {
+func printHistory(w io.Writer, list []promotion.HistoryEntry) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "COMMIT\tSOURCE\tWHEN\tBY\tWHAT")
 	for _, e := range list {

@@ -1,4 +1,4 @@
-package hydrate
+package promotion
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -29,11 +30,11 @@ func (p *promotion) once(ctx context.Context, environment string, source promote
 	if c := p.composed[key]; c != nil {
 		return c.tree, c.failure, c.w, nil
 	}
-	w, err := p.h.store.NewWriter()
+	w, err := p.h.Store.NewWriter()
 	if err != nil {
 		return gitstore.Hash{}, "", nil, err
 	}
-	tree, failure, err := p.h.Compose(ctx, Composition{
+	tree, failure, err := p.h.Compose(ctx, hydrate.Composition{
 		Environment: environment, Source: branch.Source(source), Running: p.states[environment], Commits: p.commits, All: p.theirs(environment),
 	}, w)
 	if err != nil {
@@ -63,14 +64,14 @@ func (p *promotion) store(ctx context.Context, before, after promote.Record, cha
 	if !changed && bytes.Equal(old, data) {
 		return nil
 	}
-	w, err := p.h.store.NewWriter()
+	w, err := p.h.Store.NewWriter()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = w.Close() }()
 	files := map[string]gitstore.Entry{}
 	if !p.stateTip.Hash.IsZero() {
-		list, err := p.h.store.Snapshot(ctx, p.stateTip.Tree).Entries("environments")
+		list, err := p.h.Store.Snapshot(ctx, p.stateTip.Tree).Entries("environments")
 		if err == nil {
 			for _, e := range list {
 				files[e.Name] = e
@@ -101,7 +102,7 @@ func (p *promotion) store(ctx context.Context, before, after promote.Record, cha
 	if err := p.push(ctx, w, []gitstore.Move{{Branch: promote.StateBranch, Old: p.stateTip.Hash, New: hash}}); err != nil {
 		return err
 	}
-	p.stateTip, err = p.h.store.Commit(ctx, hash)
+	p.stateTip, err = p.h.Store.Commit(ctx, hash)
 	return err
 }
 
@@ -114,16 +115,16 @@ type message struct {
 // commit makes a commit of now.
 func (p *promotion) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit, m message) (gitstore.Hash, error) {
 	return branch.Commit{
-		Tree: tree, Parent: parent, Author: author.Author, Committer: branch.Committer(p.view.fleet.Spec.Output.Committer).At(p.r.Now.UTC().Truncate(time.Second)),
+		Tree: tree, Parent: parent, Author: author.Author, Committer: branch.Committer(p.fleet.Spec.Output.Committer).At(p.r.Now.UTC().Truncate(time.Second)),
 		Subject: m.subject, Body: m.body, Trailers: m.trailers, Version: p.h.Version, Signer: p.h.Signer,
 	}.Write(w)
 }
 
-// ErrMoved is a branch that somebody else moved meanwhile: another look decides anew.
-type ErrMoved struct{ Reason string }
+// MovedError is a branch that somebody else moved meanwhile: another look decides anew.
+type MovedError struct{ Reason string }
 
 // Error says which.
-func (e *ErrMoved) Error() string { return "somebody else moved a branch meanwhile: " + e.Reason }
+func (e *MovedError) Error() string { return "somebody else moved a branch meanwhile: " + e.Reason }
 
 func (p *promotion) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move) error {
 	if len(moves) == 0 {
@@ -133,18 +134,18 @@ func (p *promotion) push(ctx context.Context, w *gitstore.Writer, moves []gitsto
 	if err != nil {
 		return err
 	}
-	switch status, reason := PushStatus(results); status {
-	case StatusUpdated:
+	switch status, reason := hydrate.PushStatus(results); status {
+	case hydrate.StatusUpdated:
 		return nil
-	case StatusConflict:
-		return &ErrMoved{reason}
+	case hydrate.StatusConflict:
+		return &MovedError{reason}
 	default:
 		return fmt.Errorf("the server refuses: %s", reason)
 	}
 }
 
 // act does one thing that was decided.
-func (p *promotion) act(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
+func (p *promotion) act(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
 	switch a.Kind {
 	case promote.MoveEnvironment:
 		return p.moveEnvironment(ctx, e, a, out)
@@ -155,12 +156,15 @@ func (p *promotion) act(ctx context.Context, e fleet.Environment, a promote.Acti
 	case promote.OpenRequest:
 		return p.request(ctx, e, a, out)
 	case promote.CloseRequest:
-		open, err := p.r.Outside.Request(ctx, requestBranch(e.Name), p.states[e.Name].Branch)
+		if p.r.Adapters.MergeRequests == nil {
+			return ErrNoForge
+		}
+		open, err := p.r.Adapters.MergeRequests.Find(ctx, requestBranch(e.Name), p.states[e.Name].Branch)
 		if err != nil || open == nil {
 			return err
 		}
 		out.Done = append(out.Done, "merge request closed: "+a.Reason)
-		return p.r.Outside.Close(ctx, *open, a.Reason)
+		return p.r.Adapters.MergeRequests.Close(ctx, *open, a.Reason)
 	case promote.DoHalt:
 		out.Done = append(out.Done, "halted: "+a.Reason)
 	}
@@ -209,7 +213,7 @@ func optional(before, text string) string {
 	return before + text
 }
 
-func (p *promotion) moveEnvironment(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
+func (p *promotion) moveEnvironment(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
 	tree, w, err := p.made(ctx, e, a)
 	if err != nil {
 		return err
@@ -245,12 +249,12 @@ func (p *promotion) bringing(st *branch.State, to promote.Source) string {
 }
 
 // moveWave brings cluster branches to what the environment branch has.
-func (p *promotion) moveWave(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
+func (p *promotion) moveWave(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
 	st := p.states[e.Name]
 	if hashText(st.Tip.Hash) != a.Base {
-		return &ErrMoved{st.Branch}
+		return &MovedError{st.Branch}
 	}
-	w, err := p.h.store.NewWriter()
+	w, err := p.h.Store.NewWriter()
 	if err != nil {
 		return err
 	}
@@ -278,14 +282,14 @@ func (p *promotion) author(ctx context.Context, source string) gitstore.Commit {
 		return c
 	}
 	if hash, err := gitstore.ParseHash(source); err == nil {
-		if c, err := p.h.store.Commit(ctx, hash); err == nil {
+		if c, err := p.h.Store.Commit(ctx, hash); err == nil {
 			return c
 		}
 	}
 	return p.r.Trunk
 }
 
-func (p *promotion) clusterMoves(ctx context.Context, e fleet.Environment, a promote.Action, to moving, out *EnvironmentStatus) ([]gitstore.Move, error) {
+func (p *promotion) clusterMoves(ctx context.Context, e fleet.Environment, a promote.Action, to moving, out *Status) ([]gitstore.Move, error) {
 	trees, w := to.trees, to.w
 	source := a.Source
 	if source.Empty() {
@@ -294,7 +298,7 @@ func (p *promotion) clusterMoves(ctx context.Context, e fleet.Environment, a pro
 	author := p.author(ctx, source.Commit)
 	var moves []gitstore.Move
 	for _, name := range a.Clusters {
-		c, ok := p.view.fleet.Cluster(name)
+		c, ok := p.fleet.Cluster(name)
 		if !ok || trees[name].IsZero() {
 			continue
 		}
@@ -302,7 +306,7 @@ func (p *promotion) clusterMoves(ctx context.Context, e fleet.Environment, a pro
 			out.Done = append(out.Done, "left as it is: "+why)
 			continue
 		}
-		name := p.view.fleet.ClusterBranch(c)
+		name := p.fleet.ClusterBranch(c)
 		trailers := p.trailers(e, promote.Action{Kind: a.Kind, Source: source, By: a.By, Reason: a.Reason, Overtakes: a.Overtakes && a.Reason != ""})
 		if a.Wave != "" {
 			trailers = append(trailers, gitstore.Trailer{Key: branch.TrailerWave, Value: a.Wave})
@@ -317,8 +321,8 @@ func (p *promotion) clusterMoves(ctx context.Context, e fleet.Environment, a pro
 }
 
 // request keeps the merge request of a promotion current.
-func (p *promotion) request(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
-	if p.r.Outside == nil {
+func (p *promotion) request(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
+	if p.r.Adapters.MergeRequests == nil {
 		return ErrNoForge
 	}
 	tree, w, err := p.made(ctx, e, a)
@@ -336,5 +340,5 @@ func (p *promotion) request(ctx context.Context, e fleet.Environment, a promote.
 		return err
 	}
 	out.Done = append(out.Done, "a merge request asks for "+a.Source.String())
-	return p.r.Outside.Open(ctx, OpenRequest{From: branch, To: st.Branch, Head: hash.String(), Title: title, Source: a.Source.Commit, Tree: a.Tree, Why: p.bringing(st, a.Source)})
+	return p.r.Adapters.MergeRequests.Open(ctx, MergeRequest{From: branch, To: st.Branch, Head: hash.String(), Title: title, Source: a.Source.Commit, Tree: a.Tree, Why: p.bringing(st, a.Source)})
 }

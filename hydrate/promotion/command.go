@@ -1,4 +1,4 @@
-package hydrate
+package promotion
 
 import (
 	"cmp"
@@ -14,7 +14,7 @@ import (
 )
 
 // commands applies what people ask for, and says whether that changed anything.
-func (p *promotion) commands(ctx context.Context, e fleet.Environment, s *promote.Situation, out *EnvironmentStatus) (bool, error) {
+func (p *promotion) commands(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status) (bool, error) {
 	changed := false
 	for _, c := range p.r.Commands {
 		if c.Environment != e.Name {
@@ -146,7 +146,7 @@ func (*promotion) wave(e fleet.Environment, name string, s *promote.Situation) (
 
 // checkNames refuses apps and clusters that the environment does not have: a name that is written wrong must not pass for done.
 func (p *promotion) checkNames(ctx context.Context, e fleet.Environment, c Command) error {
-	f := p.view.fleet
+	f := p.fleet
 	for _, name := range c.Clusters {
 		cluster, ok := f.Cluster(name)
 		switch {
@@ -166,7 +166,7 @@ func (p *promotion) checkNames(ctx context.Context, e fleet.Environment, c Comma
 		}
 	}
 	for _, tree := range p.states[e.Name].Clusters { // what is gone from the trunk may still run
-		entries, err := p.h.store.Tree(ctx, tree)
+		entries, err := p.h.Store.Tree(ctx, tree)
 		if err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (p *promotion) checkRollback(ctx context.Context, e fleet.Environment, c Co
 			return fmt.Errorf("cluster %s was not there in that state of %s: name a later one with --to, which `sluice history %s` shows", name, e.Name, e.Name)
 		}
 		held := slices.ContainsFunc(s.Record.Freezes, func(f promote.Freeze) bool { return f.Target == name && f.Holds(p.r.Now) })
-		if cluster, ok := p.view.fleet.Cluster(name); held || ok && cluster.State == "frozen" {
+		if cluster, ok := p.fleet.Cluster(name); held || ok && cluster.State == "frozen" {
 			frozen++
 		}
 	}
@@ -239,7 +239,7 @@ const (
 
 // earlier finds a state that the environment had: the last one with another tree than now, or the one of a source commit.
 func (p *promotion) earlier(ctx context.Context, environment, revision string) (*promote.Ran, error) {
-	entries, err := p.h.history(ctx, p.states[environment].Tip, maxHistory)
+	entries, err := history(ctx, p.h, p.states[environment].Tip, maxHistory)
 	if err != nil {
 		return nil, err
 	}

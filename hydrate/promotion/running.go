@@ -1,10 +1,11 @@
-package hydrate
+package promotion
 
 import (
 	"context"
 	"errors"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -19,25 +20,25 @@ type Running struct {
 	Foreign     string        // why the tip is not Sluice's own work; "" if it is
 }
 
-// Running reads what every environment of a fleet runs, from the branches alone.
-func (h *Hydrator) Running(ctx context.Context, tree gitstore.Hash) ([]Running, error) {
-	v, err := h.open(ctx, tree)
+// ReadRunning reads what every environment of a fleet runs, from the branches alone.
+func ReadRunning(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash) ([]Running, error) {
+	f, _, err := h.Fleet(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
-	refs, err := h.Branches.List(ctx, v.fleet.BranchPrefixes()...)
+	refs, err := h.Branches.List(ctx, f.BranchPrefixes()...)
 	if err != nil {
 		return nil, err
 	}
 	var out []Running
-	for _, e := range v.fleet.Spec.Environments {
-		one := Running{Environment: e.Name, Branch: v.fleet.EnvironmentBranch(e.Name)}
+	for _, e := range f.Spec.Environments {
+		one := Running{Environment: e.Name, Branch: f.EnvironmentBranch(e.Name)}
 		one.Tip = refs[one.Branch]
 		if !one.Tip.IsZero() {
 			if err := h.Branches.Fetch(ctx, one.Tip); err != nil {
 				return nil, err
 			}
-			st, err := branch.ReadState(ctx, h.store, one.Branch, one.Tip)
+			st, err := branch.ReadState(ctx, h.Store, one.Branch, one.Tip)
 			if err != nil {
 				return nil, err
 			}
@@ -52,14 +53,14 @@ func (h *Hydrator) Running(ctx context.Context, tree gitstore.Hash) ([]Running, 
 }
 
 // Line is a commit and those before it on its line of first parents, newest first, as far as they are here and at most so many.
-func (h *Hydrator) Line(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
+func Line(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
 	out := []gitstore.Commit{tip}
 	for len(out) < most {
 		last := out[len(out)-1]
 		if len(last.Parents) == 0 {
 			break
 		}
-		next, err := h.store.Commit(ctx, last.Parents[0])
+		next, err := h.Store.Commit(ctx, last.Parents[0])
 		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
 			break
 		}

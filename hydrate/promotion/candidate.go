@@ -1,4 +1,4 @@
-package hydrate
+package promotion
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (p *promotion) candidate(ctx context.Context, environment string, source pr
 	if out.Blocked, err = p.tooManyDeletions(ctx, st, tree); err != nil {
 		return nil, err
 	}
-	if p.r.Outside != nil {
+	if p.r.Adapters.Policy != nil {
 		out.Policy, out.Reason = p.policy(ctx, environment, source)
 	}
 	return out, p.addAuthors(ctx, environment, out)
@@ -71,7 +71,7 @@ func (p *promotion) policy(ctx context.Context, environment string, source promo
 		part := parts[c]
 		part.Environment, part.Base, part.Source = environment, st.Tip.Hash, commit
 		slices.Sort(part.Apps)
-		switch s, why := p.r.Outside.Policy(ctx, *part); {
+		switch s, why := p.r.Adapters.Policy.Judge(ctx, *part); {
 		case s == promote.Red:
 			return s, why
 		case s != promote.Green:
@@ -83,7 +83,7 @@ func (p *promotion) policy(ctx context.Context, environment string, source promo
 
 // addAuthors tells who wrote what a candidate brings, if that matters: where somebody else must agree.
 func (p *promotion) addAuthors(ctx context.Context, environment string, out *promote.Candidate) error {
-	e, _ := p.view.fleet.Environment(environment)
+	e, _ := p.fleet.Environment(environment)
 	if a := e.Promotion.Approvers; a.Count == 0 && len(a.Users)+len(a.Teams) == 0 && !slices.ContainsFunc(e.Promotion.Rights, func(r fleet.Rights) bool { return r.SecondPerson }) {
 		return nil
 	}
@@ -95,8 +95,8 @@ func (p *promotion) addAuthors(ctx context.Context, environment string, out *pro
 		}
 		out.Authors = append(out.Authors, names...)
 	}
-	if p.r.Outside != nil {
-		names, err := p.r.Outside.Authors(ctx, brought)
+	if p.r.Adapters.Authors != nil {
+		names, err := p.r.Adapters.Authors.Authors(ctx, brought)
 		if err != nil {
 			out.AuthorsUnknown = err.Error()
 		}
@@ -110,7 +110,7 @@ func (p *promotion) tooManyDeletions(ctx context.Context, st *branch.State, tree
 	if !st.Exists() {
 		return "", nil
 	}
-	changes, err := p.h.store.Changes(ctx, st.Tip.Tree, tree)
+	changes, err := p.h.Store.Changes(ctx, st.Tip.Tree, tree)
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +122,7 @@ func (p *promotion) tooManyDeletions(ctx context.Context, st *branch.State, tree
 	}
 	most := p.r.MaxDeletions
 	if most == 0 {
-		most = p.view.fleet.MaxDeletions(st.Record.Objects)
+		most = p.fleet.MaxDeletions(st.Record.Objects)
 	}
 	if removed <= most {
 		return "", nil
@@ -144,13 +144,13 @@ func (p *promotion) authors(ctx context.Context, c gitstore.Commit) ([]string, e
 			continue
 		}
 		seen[todo[0]] = true
-		known, err := p.h.store.IsAncestor(ctx, todo[0], c.Parents[0])
+		known, err := p.h.Store.IsAncestor(ctx, todo[0], c.Parents[0])
 		if err != nil && !errors.Is(err, gitstore.ErrShallow) && !errors.Is(err, gitstore.ErrNotFound) {
 			return nil, err
 		} else if known {
 			continue
 		}
-		one, err := p.h.store.Commit(ctx, todo[0])
+		one, err := p.h.Store.Commit(ctx, todo[0])
 		if errors.Is(err, gitstore.ErrShallow) || errors.Is(err, gitstore.ErrNotFound) {
 			out = append(out, c.Author.Email, c.Author.Name) // what it brought is not here: be careful
 			continue

@@ -1,4 +1,4 @@
-package hydrate
+package promotion
 
 import (
 	"context"
@@ -8,27 +8,50 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// Outside is what promotions need to know that Git does not hold. What is not known counts as unknown, and unknown is never green.
-type Outside interface { //nolint:interfacebloat // one world outside, asked by one caller
-	// Statuses are those on a rendered commit.
+// Adapters are what promotions need beside Git. A nil adapter means that there is none: what it would answer is unknown, and
+// an unknown status blocks the promotion.
+type Adapters struct {
+	Policy        PolicyJudge
+	Statuses      StatusReader
+	Checks        Checker
+	Authors       AuthorFinder
+	MergeRequests MergeRequests
+}
+
+// PolicyJudge judges what a part of a promotion would make of an environment. It returns a verdict and its reason.
+type PolicyJudge interface {
+	Judge(ctx context.Context, part Part) (promote.State, string)
+}
+
+// StatusReader reads the commit statuses of a rendered commit.
+type StatusReader interface {
 	Statuses(ctx context.Context, commit string) ([]promote.Status, error)
-	// Facts answers an environment's checks.
-	Facts(ctx context.Context, environment fleet.Environment, now time.Time) []promote.Fact
-	// Policy judges what a part of a promotion would make of an environment: its verdict and why.
-	Policy(ctx context.Context, part Part) (promote.State, string)
-	// Authors are the people behind source commits, by their names on the forge. An error is one that leaves somebody out.
+}
+
+// Checker runs the checks of an environment.
+type Checker interface {
+	Check(ctx context.Context, environment fleet.Environment, now time.Time) []promote.Fact
+}
+
+// AuthorFinder names the people behind source commits by their names on the forge. After an error the names may be incomplete.
+type AuthorFinder interface {
 	Authors(ctx context.Context, commits []gitstore.Commit) ([]string, error)
-	// Request is the open merge request from one branch to another; nil if there is none, or no forge.
-	Request(ctx context.Context, from, to string) (*OpenRequest, error)
-	// Open opens it or brings its text up to date; Close closes it. ErrNoForge where there is none.
-	Open(ctx context.Context, r OpenRequest) error
-	Close(ctx context.Context, r OpenRequest, why string) error
+}
+
+// MergeRequests opens and closes the merge requests of promotions.
+type MergeRequests interface {
+	// Find returns the open merge request from one branch to another; nil if there is none.
+	Find(ctx context.Context, from, to string) (*MergeRequest, error)
+	// Open opens a merge request, or updates the text of the open one.
+	Open(ctx context.Context, r MergeRequest) error
+	Close(ctx context.Context, r MergeRequest, why string) error
 }
 
 // Part is what a promotion takes from one source commit.
@@ -37,14 +60,14 @@ type Part struct {
 	Base        gitstore.Hash // tip of the environment branch that it would change
 	Source      gitstore.Commit
 	Apps        []string // none means all
-	Without     []string // but for these, which come from other commits
+	Without     []string // apps that come from other commits
 }
 
-// ErrNoForge is a merge request that is needed where there is no forge.
+// ErrNoForge means that mode request needs a forge, and that there is none.
 var ErrNoForge = errors.New("mode request needs a forge: run the service or `sluice ci`, or promote by command")
 
-// OpenRequest is a merge request for a promotion.
-type OpenRequest struct {
+// MergeRequest is the merge request of a promotion.
+type MergeRequest struct {
 	Number            int
 	From, To          string // branches
 	Head              string
@@ -52,13 +75,13 @@ type OpenRequest struct {
 	Source, Tree, Why string
 }
 
-// PromoteRequest asks for one look at promotions.
-type PromoteRequest struct {
+// Request asks for one look at promotions.
+type Request struct {
 	Trunk        gitstore.Commit // its tip: the fleet, its gates and rights are read from it
 	Environments []string        // none: all that come after another
 	Commands     []Command
 	Now          time.Time
-	Outside      Outside
+	Adapters     Adapters
 	DryRun       bool // decide, and do nothing
 	PerPush      int
 	MaxDeletions int  // objects that may go from one environment; 0: what the fleet says
@@ -79,8 +102,8 @@ type Command struct {
 	Said        time.Time // when somebody wrote it; zero for now. What came after that was not meant
 }
 
-// EnvironmentStatus is where an environment stands.
-type EnvironmentStatus struct {
+// Status is where an environment stands.
+type Status struct {
 	Environment string
 	Branch      string
 	Tip         string
@@ -93,22 +116,23 @@ type EnvironmentStatus struct {
 	Foreign     string
 }
 
-// Promote looks at the environments in the order of the graph: reads what they run, applies commands, decides, stores the record and
-// does what was decided. Everything may be done twice; compare-and-swap decides between two who do it at once. An error
-// of one environment, such as ErrMoved, stops no other: the statuses are those of the others, and the error joins all.
-func (h *Hydrator) Promote(ctx context.Context, r PromoteRequest) ([]EnvironmentStatus, error) {
-	v, err := h.open(ctx, r.Trunk.Tree)
+// Look looks once at the environments in the order of the graph. It reads what they run, applies commands, decides, stores
+// the record and carries out what was decided. Every step is idempotent; compare-and-swap decides between two concurrent
+// calls. An error of one environment, such as a *MovedError, does not stop the others: the statuses are those of the others, and
+// the error joins all.
+func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) {
+	f, _, err := h.Fleet(ctx, r.Trunk.Tree)
 	if err != nil {
 		return nil, err
 	}
-	p := &promotion{h: h, r: r, view: v, records: map[string]promote.Record{}, broken: map[string]error{}, states: map[string]*branch.State{}, statuses: map[string][]promote.Status{}, composed: map[string]*composed{}, foreign: map[string]string{}}
+	p := &promotion{h: h, r: r, fleet: f, records: map[string]promote.Record{}, broken: map[string]error{}, states: map[string]*branch.State{}, statuses: map[string][]promote.Status{}, composed: map[string]*composed{}, foreign: map[string]string{}}
 	defer p.close()
 	if err := p.read(ctx); err != nil {
 		return nil, err
 	}
-	var out []EnvironmentStatus
+	var out []Status
 	var failed []error
-	for _, e := range v.fleet.Spec.Environments {
+	for _, e := range f.Spec.Environments {
 		if len(e.After) == 0 || len(r.Environments) > 0 && !slices.Contains(r.Environments, e.Name) {
 			continue
 		}
@@ -125,11 +149,46 @@ func (h *Hydrator) Promote(ctx context.Context, r PromoteRequest) ([]Environment
 	return out, errors.Join(failed...)
 }
 
-// promotion is one call of Promote.
+// Run looks at all environments until nothing more is due. It looks again at a branch that somebody else moved meanwhile.
+func Run(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) {
+	const most = 40
+	var all []Status
+	var failed error
+	done, refused := map[string][]string{}, map[string][]string{}
+	for range most {
+		var list []Status
+		if list, failed = Look(ctx, h, r); failed != nil && len(list) == 0 || ctx.Err() != nil {
+			if _, moved := errors.AsType[*MovedError](failed); moved && !r.DryRun && ctx.Err() == nil {
+				continue
+			}
+			return all, errors.Join(failed, ctx.Err())
+		}
+		all = list
+		_, more := errors.AsType[*MovedError](failed)
+		if !more {
+			r.Commands = nil // the record has them; where a branch moved, their IDs keep them from being applied twice
+		}
+		for i := range list {
+			e := &list[i]
+			more = more || len(e.Done) > 0
+			done[e.Environment] = append(done[e.Environment], e.Done...)
+			refused[e.Environment] = append(refused[e.Environment], e.Refused...)
+		}
+		if !more || r.DryRun {
+			break
+		}
+	}
+	for i := range all {
+		all[i].Done, all[i].Refused = done[all[i].Environment], refused[all[i].Environment]
+	}
+	return all, failed
+}
+
+// promotion is one call of Look.
 type promotion struct {
-	h        *Hydrator
-	r        PromoteRequest
-	view     *view
+	h        *hydrate.Hydrator
+	r        Request
+	fleet    *fleet.Fleet
 	refs     map[string]gitstore.Hash
 	records  map[string]promote.Record
 	broken   map[string]error // records that cannot be read
@@ -139,12 +198,12 @@ type promotion struct {
 	commits  map[string]gitstore.Commit // of the trunk
 	statuses map[string][]promote.Status
 	composed map[string]*composed
-	foreign  map[string]string // clusters whose branches are not ours to move, and why
+	foreign  map[string]string // clusters whose branches are not Sluice's to move, and why
 }
 
 // read lists the branches, and reads what they hold.
 func (p *promotion) read(ctx context.Context) error {
-	f := p.view.fleet
+	f := p.fleet
 	var err error
 	if p.refs, err = p.h.Branches.List(ctx, append(f.BranchPrefixes(), promote.StateBranch, requestBranch(""))...); err != nil {
 		return err
@@ -163,7 +222,7 @@ func (p *promotion) read(ctx context.Context) error {
 		if err := p.h.Branches.Fetch(ctx, fetch...); err != nil {
 			return err
 		}
-		if p.states[e.Name], err = branch.ReadState(ctx, p.h.store, name, p.refs[name]); err != nil {
+		if p.states[e.Name], err = branch.ReadState(ctx, p.h.Store, name, p.refs[name]); err != nil {
 			return err
 		}
 	}
@@ -181,12 +240,12 @@ func (p *promotion) readRecords(ctx context.Context) error {
 			return err
 		}
 		var err error
-		if p.stateTip, err = p.h.store.Commit(ctx, tip); err != nil {
+		if p.stateTip, err = p.h.Store.Commit(ctx, tip); err != nil {
 			return err
 		}
-		snap = p.h.store.Snapshot(ctx, p.stateTip.Tree)
+		snap = p.h.Store.Snapshot(ctx, p.stateTip.Tree)
 	}
-	for _, e := range p.view.fleet.Spec.Environments {
+	for _, e := range p.fleet.Spec.Environments {
 		var data []byte
 		if snap != nil {
 			data, _ = snap.ReadFile(promote.RecordPath(e.Name)) // none: nothing is remembered
@@ -221,7 +280,7 @@ func (p *promotion) needed(ctx context.Context) (needed map[string]bool, rewritt
 	}
 	for c := range needed {
 		if hash, err := gitstore.ParseHash(c); err == nil { // brings the history that is needed
-			if ok, err := p.h.store.IsAncestor(ctx, hash, p.r.Trunk.Hash); err != nil && !errors.Is(err, gitstore.ErrShallow) && !errors.Is(err, gitstore.ErrNotFound) {
+			if ok, err := p.h.Store.IsAncestor(ctx, hash, p.r.Trunk.Hash); err != nil && !errors.Is(err, gitstore.ErrShallow) && !errors.Is(err, gitstore.ErrNotFound) {
 				return nil, false, err
 			} else if !ok {
 				delete(needed, c) // it is not on the trunk, and its environment is told so
@@ -248,7 +307,7 @@ func (p *promotion) readTrunk(ctx context.Context) error {
 		if len(needed) == 0 && (!rewritten || i > enoughTrunk) || len(at.Parents) == 0 {
 			break
 		}
-		next, err := p.h.store.Commit(ctx, at.Parents[0])
+		next, err := p.h.Store.Commit(ctx, at.Parents[0])
 		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
 			break // the history ends here: what is older is not known
 		} else if err != nil {
@@ -268,14 +327,14 @@ func (p *promotion) aside(ctx context.Context, needed map[string]bool) error {
 		if err != nil {
 			continue
 		}
-		commit, err := p.h.store.Commit(ctx, hash)
+		commit, err := p.h.Store.Commit(ctx, hash)
 		if err != nil {
 			continue // it is not known, and its environment is told so
 		}
 		low, high := 0, len(p.trunk) // the first that has it is in trunk[low:high], or there is none
 		for low < high {
 			at := (low + high) / 2
-			has, err := p.h.store.IsAncestor(ctx, hash, p.commits[p.trunk[at]].Hash)
+			has, err := p.h.Store.IsAncestor(ctx, hash, p.commits[p.trunk[at]].Hash)
 			if err != nil && !errors.Is(err, gitstore.ErrShallow) && !errors.Is(err, gitstore.ErrNotFound) {
 				return err
 			}
@@ -306,12 +365,12 @@ func sourceOf(st *branch.State) promote.Source {
 }
 
 // environment looks at one environment.
-func (p *promotion) environment(ctx context.Context, e fleet.Environment) (*EnvironmentStatus, error) {
+func (p *promotion) environment(ctx context.Context, e fleet.Environment) (*Status, error) {
 	if err := p.broken[e.Name]; err != nil {
 		return nil, err
 	}
 	st := p.states[e.Name]
-	out := &EnvironmentStatus{Environment: e.Name, Branch: st.Branch, Tip: hashText(st.Tip.Hash), Source: sourceOf(st), Foreign: st.Foreign}
+	out := &Status{Environment: e.Name, Branch: st.Branch, Tip: hashText(st.Tip.Hash), Source: sourceOf(st), Foreign: st.Foreign}
 	out.Behind = p.behind(out.Source)
 	s, err := p.situation(ctx, e)
 	if err != nil {
@@ -378,7 +437,7 @@ func (p *promotion) situation(ctx context.Context, e fleet.Environment) (promote
 	p.guard(&s)
 	for _, name := range e.After {
 		earlier := promote.Earlier{Name: name, Source: sourceOf(p.states[name])}
-		if x, ok := p.view.fleet.Environment(name); ok && len(x.After) > 0 && p.states[name].Exists() { // commits of one that follows the trunk have the source's dates
+		if x, ok := p.fleet.Environment(name); ok && len(x.After) > 0 && p.states[name].Exists() { // commits of one that follows the trunk have the source's dates
 			earlier.Since = p.states[name].Tip.Committer.When
 		}
 		if earlier.Clusters, err = p.clusters(ctx, name); err != nil {
@@ -406,12 +465,12 @@ func (p *promotion) theirs(environment string) bool {
 }
 
 func (p *promotion) clusters(ctx context.Context, environment string) ([]promote.ClusterState, error) {
-	f, st := p.view.fleet, p.states[environment]
+	f, st := p.fleet, p.states[environment]
 	var out []promote.ClusterState
 	for _, c := range f.ClustersOf(environment) {
 		one := promote.ClusterState{Cluster: promote.Cluster{Name: c.Name, Labels: c.Labels, State: c.State}, Want: hashText(st.Clusters[c.Name])}
 		if tip := p.refs[f.ClusterBranch(c)]; !tip.IsZero() {
-			commit, err := p.h.store.Commit(ctx, tip)
+			commit, err := p.h.Store.Commit(ctx, tip)
 			if err != nil {
 				return nil, err
 			}
@@ -455,14 +514,14 @@ func (p *promotion) look(ctx context.Context, e fleet.Environment, s *promote.Si
 	if !busy && latest.Equal(s.Running.Source) {
 		return nil
 	}
-	if len(e.Promotion.Health.CommitStatuses) > 0 && p.r.Outside != nil {
+	if len(e.Promotion.Health.CommitStatuses) > 0 && p.r.Adapters.Statuses != nil {
 		p.ask(ctx, e.Name, s.Clusters)
 		for i := range s.Before {
 			p.ask(ctx, s.Before[i].Name, s.Before[i].Clusters)
 		}
 	}
-	if len(e.Promotion.Checks) > 0 && p.r.Outside != nil {
-		s.Facts = p.r.Outside.Facts(ctx, e, p.r.Now)
+	if len(e.Promotion.Checks) > 0 && p.r.Adapters.Checks != nil {
+		s.Facts = p.r.Adapters.Checks.Check(ctx, e, p.r.Now)
 	}
 	want, err := promote.Next(*s)
 	if err != nil {
@@ -477,10 +536,10 @@ func (p *promotion) look(ctx context.Context, e fleet.Environment, s *promote.Si
 }
 
 func (p *promotion) openRequest(ctx context.Context, e fleet.Environment, s *promote.Situation) error {
-	if e.Promotion.Mode != "request" || p.r.Outside == nil {
+	if e.Promotion.Mode != "request" || p.r.Adapters.MergeRequests == nil {
 		return nil
 	}
-	open, err := p.r.Outside.Request(ctx, requestBranch(e.Name), p.states[e.Name].Branch)
+	open, err := p.r.Adapters.MergeRequests.Find(ctx, requestBranch(e.Name), p.states[e.Name].Branch)
 	if err != nil || open == nil {
 		return err
 	}
@@ -489,7 +548,7 @@ func (p *promotion) openRequest(ctx context.Context, e fleet.Environment, s *pro
 		if err := p.h.Branches.Fetch(ctx, tip); err != nil {
 			return err
 		}
-		st, err := branch.ReadState(ctx, p.h.store, requestBranch(e.Name), tip)
+		st, err := branch.ReadState(ctx, p.h.Store, requestBranch(e.Name), tip)
 		if err != nil {
 			return err
 		}
@@ -502,7 +561,7 @@ func requestBranch(environment string) string { return "sluice/promote/" + envir
 
 // ask reads the statuses on the tips of cluster branches.
 func (p *promotion) ask(ctx context.Context, environment string, clusters []promote.ClusterState) {
-	f := p.view.fleet
+	f := p.fleet
 	for _, c := range f.ClustersOf(environment) {
 		i := slices.IndexFunc(clusters, func(s promote.ClusterState) bool { return s.Name == c.Name })
 		tip := p.refs[f.ClusterBranch(c)].String()
@@ -512,7 +571,7 @@ func (p *promotion) ask(ctx context.Context, environment string, clusters []prom
 		list, known := p.statuses[tip]
 		if !known {
 			var err error
-			if list, err = p.r.Outside.Statuses(ctx, tip); err != nil {
+			if list, err = p.r.Adapters.Statuses.Statuses(ctx, tip); err != nil {
 				clusters[i].Lost = true
 				continue
 			}
@@ -525,14 +584,22 @@ func (p *promotion) ask(ctx context.Context, environment string, clusters []prom
 
 // apps are those that a cluster's branch holds: its folders.
 func (p *promotion) apps(ctx context.Context, tip gitstore.Hash) ([]string, error) {
-	commit, err := p.h.store.Commit(ctx, tip)
+	commit, err := p.h.Store.Commit(ctx, tip)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := p.h.store.Tree(ctx, commit.Tree)
+	entries, err := p.h.Store.Tree(ctx, commit.Tree)
 	out := make([]string, 0, len(entries)) // never nil: somebody looked
 	for _, e := range entries {
 		out = append(out, e.Name)
 	}
 	return out, err
+}
+
+// hashText is a hash as text; the zero hash is empty.
+func hashText(h gitstore.Hash) string {
+	if h.IsZero() {
+		return ""
+	}
+	return h.String()
 }

@@ -1,4 +1,4 @@
-package hydrate
+package promotion
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -22,16 +23,16 @@ type HistoryEntry struct {
 	Trailers []gitstore.Trailer
 }
 
-// History is what an environment's branch went through, newest first, from Git alone.
-func (h *Hydrator) History(ctx context.Context, tree gitstore.Hash, environment string, most int) ([]HistoryEntry, error) {
-	v, err := h.open(ctx, tree)
+// ReadHistory reads what an environment's branch went through, newest first, from Git alone.
+func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, environment string, most int) ([]HistoryEntry, error) {
+	f, _, err := h.Fleet(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := v.fleet.Environment(environment); !ok {
+	if _, ok := f.Environment(environment); !ok {
 		return nil, fmt.Errorf("there is no environment %q in the fleet", environment)
 	}
-	branch := v.fleet.EnvironmentBranch(environment)
+	branch := f.EnvironmentBranch(environment)
 	refs, err := h.Branches.List(ctx, branch)
 	if err != nil {
 		return nil, err
@@ -42,14 +43,14 @@ func (h *Hydrator) History(ctx context.Context, tree gitstore.Hash, environment 
 	if err := h.Branches.Fetch(ctx, refs[branch]); err != nil {
 		return nil, err
 	}
-	tip, err := h.store.Commit(ctx, refs[branch])
+	tip, err := h.Store.Commit(ctx, refs[branch])
 	if err != nil {
 		return nil, err
 	}
-	return h.history(ctx, tip, most)
+	return history(ctx, h, tip, most)
 }
 
-func (h *Hydrator) history(ctx context.Context, tip gitstore.Commit, most int) ([]HistoryEntry, error) {
+func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most int) ([]HistoryEntry, error) {
 	var out []HistoryEntry
 	at := tip
 	for range most {
@@ -58,7 +59,7 @@ func (h *Hydrator) history(ctx context.Context, tip gitstore.Commit, most int) (
 		}
 		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name, Trailers: gitstore.Trailers(at.Message)}
 		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
-		entry.Source = promote.Source(branch.ReadSource(ctx, h.store, at.Tree)) // of a merge by the forge, the tree alone tells what it is
+		entry.Source = promote.Source(branch.ReadSource(ctx, h.Store, at.Tree)) // of a merge by the forge, the tree alone tells what it is
 		if entry.Source.Commit == "" {
 			entry.Source.Commit = branch.Trailer(at.Message, branch.TrailerSource)
 		}
@@ -70,7 +71,7 @@ func (h *Hydrator) history(ctx context.Context, tip gitstore.Commit, most int) (
 		if err := h.Branches.Fetch(ctx, parent); err != nil {
 			return out, err
 		}
-		next, err := h.store.Commit(ctx, parent)
+		next, err := h.Store.Commit(ctx, parent)
 		if err != nil {
 			return out, err
 		}

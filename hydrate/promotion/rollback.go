@@ -1,4 +1,4 @@
-package hydrate
+package promotion
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -13,13 +14,13 @@ import (
 )
 
 // rollback brings back an earlier state: of the environment, of clusters or of apps. The clusters move at once.
-func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote.Action, out *EnvironmentStatus) error {
+func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
 	st := p.states[e.Name]
 	old, err := p.stateOf(ctx, e.Name, a.Tree)
 	if err != nil {
 		return err
 	}
-	w, err := p.h.store.NewWriter()
+	w, err := p.h.Store.NewWriter()
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote
 			return err
 		}
 	}
-	after, err := branch.ReadTree(ctx, p.h.store, tree)
+	after, err := branch.ReadTree(ctx, p.h.Store, tree)
 	if err != nil {
 		return err
 	}
@@ -78,8 +79,8 @@ func (p *promotion) affectedClusters(ctx context.Context, environment string, af
 			frozen[f.Target] = true
 		}
 	}
-	for _, c := range p.view.fleet.ClustersOf(environment) {
-		tip, err := p.h.store.Commit(ctx, p.refs[p.view.fleet.ClusterBranch(c)])
+	for _, c := range p.fleet.ClustersOf(environment) {
+		tip, err := p.h.Store.Commit(ctx, p.refs[p.fleet.ClusterBranch(c)])
 		if c.State == "frozen" || c.State == "retired" || frozen[c.Name] || after.Clusters[c.Name].IsZero() || err == nil && tip.Tree == after.Clusters[c.Name] {
 			continue
 		}
@@ -125,13 +126,13 @@ func (p *promotion) partly(ctx context.Context, e fleet.Environment, a promote.A
 		}
 		source = sourceOf(st)
 	}
-	tree, err := p.h.Assemble(ctx, Recipe{e.Name, branch.Source(source), base, of}, w)
+	tree, err := p.h.Assemble(ctx, hydrate.Recipe{Environment: e.Name, Source: branch.Source(source), Base: base, Of: of}, w)
 	return tree, source, err
 }
 
 // stateOf reads an earlier tree of an environment.
 func (p *promotion) stateOf(ctx context.Context, environment, tree string) (*branch.State, error) {
-	entries, err := p.h.history(ctx, p.states[environment].Tip, maxHistory)
+	entries, err := history(ctx, p.h, p.states[environment].Tip, maxHistory)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func (p *promotion) stateOf(ctx context.Context, environment, tree string) (*bra
 		if err := p.h.Branches.Fetch(ctx, entry.Commit); err != nil {
 			return nil, err
 		}
-		return branch.ReadTree(ctx, p.h.store, entry.Tree)
+		return branch.ReadTree(ctx, p.h.Store, entry.Tree)
 	}
 	return nil, fmt.Errorf("the tree %.10s is not in the history of %s any more", tree, p.states[environment].Branch)
 }

@@ -1,4 +1,4 @@
-package hydrate
+package promotion_test
 
 import (
 	"context"
@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // outsider is the world outside of Git, as a test has it.
@@ -22,9 +24,9 @@ type outsider struct {
 
 func (*outsider) Statuses(context.Context, string) ([]promote.Status, error) { return nil, nil }
 
-func (*outsider) Facts(context.Context, fleet.Environment, time.Time) []promote.Fact { return nil }
+func (*outsider) Check(context.Context, fleet.Environment, time.Time) []promote.Fact { return nil }
 
-func (w *outsider) Policy(_ context.Context, part Part) (promote.State, string) {
+func (w *outsider) Judge(_ context.Context, part promotion.Part) (promote.State, string) {
 	w.asked = append(w.asked, fmt.Sprintf("%s %v but %v", part.Environment, part.Apps, part.Without))
 	if w.red[part.Source.Hash.String()] {
 		return promote.Red, "the trunk's policy says no"
@@ -35,12 +37,6 @@ func (w *outsider) Policy(_ context.Context, part Part) (promote.State, string) 
 func (w *outsider) Authors(context.Context, []gitstore.Commit) ([]string, error) {
 	return nil, w.authors
 }
-
-func (*outsider) Request(context.Context, string, string) (*OpenRequest, error) {
-	return nil, nil //nolint:nilnil // there is none
-}
-func (*outsider) Open(context.Context, OpenRequest) error          { return ErrNoForge }
-func (*outsider) Close(context.Context, OpenRequest, string) error { return nil }
 
 // stage is a fleet with prod after dev, both with a branch, and somebody who promotes.
 type stage struct {
@@ -60,27 +56,31 @@ func newStage(t *testing.T, promotion string) *stage {
 	return s
 }
 
+func (s *stage) adapters() promotion.Adapters {
+	return promotion.Adapters{Policy: s.out, Statuses: s.out, Checks: s.out, Authors: s.out}
+}
+
 func (s *stage) hydrateThe(environments ...string) {
-	s.hydrate(func(q *Request) { q.Environments = environments })
+	s.hydrate(func(q *hydrate.Request) { q.Environments = environments })
 }
 
 // look looks at promotions until nothing moves any more, with commands at first. It gives prod's statuses.
-func (s *stage) look(change func(*PromoteRequest), commands ...Command) (last EnvironmentStatus, refused []string) {
+func (s *stage) look(change func(*promotion.Request), commands ...promotion.Command) (last promotion.Status, refused []string) {
 	s.t.Helper()
-	h := s.hydrator(2)
-	c, err := h.store.Resolve(s.t.Context(), "main")
+	h := s.hydrator()
+	c, err := h.Store.Resolve(s.t.Context(), "main")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	if c, _, err = h.Readable(s.t.Context(), c); err != nil {
 		s.t.Fatal(err)
 	}
-	r := PromoteRequest{Trunk: c, Commands: commands, Now: s.now, Outside: s.out}
+	r := promotion.Request{Trunk: c, Commands: commands, Now: s.now, Adapters: s.adapters()}
 	if change != nil {
 		change(&r)
 	}
 	for range 8 {
-		list, err := h.Promote(s.t.Context(), r)
+		list, err := promotion.Look(s.t.Context(), h, r)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -97,8 +97,8 @@ func (s *stage) look(change func(*PromoteRequest), commands ...Command) (last En
 	return last, refused
 }
 
-func ordered(kind promote.EventKind, id string, change func(*Command)) Command {
-	c := Command{Environment: "prod", Verb: string(kind), CLI: true}
+func ordered(kind promote.EventKind, id string, change func(*promotion.Command)) promotion.Command {
+	c := promotion.Command{Environment: "prod", Verb: string(kind), CLI: true}
 	c.Kind, c.ID, c.By, c.Reason = kind, id, "mia", "because"
 	if change != nil {
 		change(&c)
@@ -134,18 +134,18 @@ func TestNamesMustBeThere(t *testing.T) {
 	s.release("two")
 	tip := s.git("rev-parse", "env/prod")
 	for name, c := range map[string]struct {
-		order Command
+		order promotion.Command
 		want  string
 	}{
-		"cluster":           {ordered(promote.EventRollback, "1", func(c *Command) { c.Clusters = []string{"no-such"} }), `no cluster "no-such"`},
-		"another's cluster": {ordered(promote.EventRollback, "2", func(c *Command) { c.Clusters = []string{"dev-1"} }), "belongs to dev"},
-		"app":               {ordered(promote.EventRollback, "3", func(c *Command) { c.Apps = []string{"shpo"} }), `an app "shpo"`},
+		"cluster":           {ordered(promote.EventRollback, "1", func(c *promotion.Command) { c.Clusters = []string{"no-such"} }), `no cluster "no-such"`},
+		"another's cluster": {ordered(promote.EventRollback, "2", func(c *promotion.Command) { c.Clusters = []string{"dev-1"} }), "belongs to dev"},
+		"app":               {ordered(promote.EventRollback, "3", func(c *promotion.Command) { c.Apps = []string{"shpo"} }), `an app "shpo"`},
 		"app of a promotion": {
-			ordered(promote.EventPromote, "4", func(c *Command) { c.Apps = []string{"shpo"} }), `an app "shpo"`,
+			ordered(promote.EventPromote, "4", func(c *promotion.Command) { c.Apps = []string{"shpo"} }), `an app "shpo"`,
 		},
-		"a short id": {ordered(promote.EventRollback, "5", func(c *Command) { c.Revision = s.git("rev-parse", "main~1")[:2] }), "at least 7 digits"},
+		"a short id": {ordered(promote.EventRollback, "5", func(c *promotion.Command) { c.Revision = s.git("rev-parse", "main~1")[:2] }), "at least 7 digits"},
 	} {
-		_, refused := s.look(func(r *PromoteRequest) { r.DryRun = true }, c.order)
+		_, refused := s.look(func(r *promotion.Request) { r.DryRun = true }, c.order)
 		wants(t, name, refused, c.want)
 	}
 	if s.git("rev-parse", "env/prod") != tip {
@@ -160,13 +160,13 @@ func TestRollbackOfANewCluster(t *testing.T) {
 	us := s.git("show", "HEAD:clusters/prod-us-1.yaml")
 	s.git("rm", "-q", "clusters/prod-us-1.yaml")
 	s.commit("two clusters")
-	s.hydrate(func(q *Request) { q.Environments, q.MaxDeletions = []string{"dev", "prod"}, 1000 })
+	s.hydrate(func(q *hydrate.Request) { q.Environments, q.MaxDeletions = []string{"dev", "prod"}, 1000 })
 	s.write("clusters/prod-us-1.yaml", us+"\n")
 	s.commit("a new cluster")
 	s.hydrateThe("dev")
 	s.look(nil)
 	before := s.git("ls-tree", "-r", "--name-only", "cluster/prod-us-1")
-	_, refused := s.look(nil, ordered(promote.EventRollback, "x", func(c *Command) {
+	_, refused := s.look(nil, ordered(promote.EventRollback, "x", func(c *promotion.Command) {
 		c.Clusters, c.Revision = []string{"prod-us-1"}, s.git("rev-parse", "main~1")
 	}))
 	wants(t, "rollback", refused, "was not there")
@@ -181,7 +181,7 @@ func TestPartsAreJudged(t *testing.T) {
 	s := newStage(t, "mode: manual")
 	s.out.red[s.release("forbidden")] = true
 	for name, apps := range map[string][]string{"whole": nil, "part": {"shop"}} {
-		last, _ := s.look(nil, ordered(promote.EventPromote, name, func(c *Command) { c.Apps = apps }))
+		last, _ := s.look(nil, ordered(promote.EventPromote, name, func(c *promotion.Command) { c.Apps = apps }))
 		wants(t, name, []string{last.Decision.WaitsFor}, "policy: red")
 	}
 	wants(t, "asked", s.out.asked, "prod [shop] but []")
@@ -213,12 +213,12 @@ func TestApprovalOfWhatWasSeen(t *testing.T) {
 	s.now = s.now.Add(time.Minute)
 	second := s.release("two")
 	s.look(nil)
-	_, refused := s.look(nil, ordered(promote.EventApprove, "a", func(c *Command) { c.Said = said }))
+	_, refused := s.look(nil, ordered(promote.EventApprove, "a", func(c *promotion.Command) { c.Said = said }))
 	wants(t, "a late approval", refused, "came after this was said")
 	if strings.Contains(s.runs(), second) {
 		t.Fatal("what nobody saw landed")
 	}
-	_, refused = s.look(nil, ordered(promote.EventApprove, "b", func(c *Command) { c.Said = s.now }))
+	_, refused = s.look(nil, ordered(promote.EventApprove, "b", func(c *promotion.Command) { c.Said = s.now }))
 	if wants(t, "prod", []string{s.runs()}, second); len(refused) > 0 {
 		t.Error(refused)
 	}
@@ -254,7 +254,7 @@ func TestPromotionKeepsBranches(t *testing.T) {
 		t.Errorf("a deleted branch came back: %s", out)
 	}
 	wants(t, "told", []string{last.Decision.WaitsFor}, "that Sluice did not make")
-	s.look(func(r *PromoteRequest) { r.Overwrite, r.Recreate = true, true })
+	s.look(func(r *promotion.Request) { r.Overwrite, r.Recreate = true, true })
 	for _, name := range []string{"prod-eu-1", "prod-us-1"} {
 		if s.git("rev-parse", "cluster/"+name+"^{tree}") != s.git("rev-parse", "env/prod:"+name) {
 			t.Errorf("%s is not what the environment has", name)
@@ -274,12 +274,12 @@ func TestOverwriteTakesNothing(t *testing.T) {
 	s.release("next")
 	last, _ := s.look(nil)
 	wants(t, "told", []string{last.Decision.WaitsFor}, "was not made by Sluice")
-	s.look(func(r *PromoteRequest) { r.Overwrite = true })
+	s.look(func(r *promotion.Request) { r.Overwrite = true })
 	if got := s.git("ls-tree", "--name-only", "env/prod:prod-us-1"); !strings.Contains(got, "monitor") {
 		t.Errorf("what was deleted by hand is still gone: %s", got)
 	}
-	h := s.hydrator(1)
-	head, err := h.store.Resolve(t.Context(), "HEAD")
+	h := s.hydrator()
+	head, err := h.Store.Resolve(t.Context(), "HEAD")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +300,7 @@ func TestDeletedEnvironmentBranch(t *testing.T) {
 		t.Errorf("it came back: %s", out)
 	}
 	wants(t, "told", []string{last.Decision.WaitsFor}, "somebody deleted env/prod")
-	s.look(func(r *PromoteRequest) { r.Recreate = true })
+	s.look(func(r *promotion.Request) { r.Recreate = true })
 	if out := s.git("for-each-ref", "refs/heads/env/prod"); out == "" {
 		t.Error("it was not made again")
 	}
@@ -311,14 +311,14 @@ func TestPromotionOfManyDeletions(t *testing.T) {
 	s := newStage(t, "mode: auto")
 	s.git("rm", "-q", "-r", "apps/gateway", "apps/monitor", "apps/shop")
 	s.commit("most of it goes by accident")
-	s.hydrate(func(q *Request) { q.Environments, q.MaxDeletions = []string{"dev"}, 1000 })
+	s.hydrate(func(q *hydrate.Request) { q.Environments, q.MaxDeletions = []string{"dev"}, 1000 })
 	tip := s.git("rev-parse", "env/prod")
 	last, _ := s.look(nil)
 	wants(t, "told", []string{last.Decision.WaitsFor}, "objects would go")
 	if s.git("rev-parse", "env/prod") != tip {
 		t.Error("it went")
 	}
-	s.look(func(r *PromoteRequest) { r.MaxDeletions = 1000 })
+	s.look(func(r *promotion.Request) { r.MaxDeletions = 1000 })
 	if s.git("rev-parse", "env/prod") == tip {
 		t.Error("it did not go though somebody said so")
 	}
@@ -348,11 +348,11 @@ func TestRewrittenTrunk(t *testing.T) {
 	s.git("commit", "-q", "--amend", "-m", "rewritten")
 	s.write("apps/shop/layers/global/values.yaml", "config:\n  motd: \"after\"\n")
 	s.commit("after")
-	s.hydrate(func(q *Request) { q.Environments, q.Overwrite = []string{"dev"}, true })
+	s.hydrate(func(q *hydrate.Request) { q.Environments, q.Overwrite = []string{"dev"}, true })
 	commit := s.git("rev-parse", "main")
 	last, _ := s.look(nil)
 	wants(t, "told", []string{last.Decision.WaitsFor}, "not on the trunk")
-	s.look(nil, ordered(promote.EventPromote, "p", func(c *Command) { c.Now = true }))
+	s.look(nil, ordered(promote.EventPromote, "p", func(c *promotion.Command) { c.Now = true }))
 	wants(t, "prod", []string{s.runs()}, commit)
 	wants(t, "trailer", []string{s.git("log", "-1", "--format=%B", "env/prod")}, "Sluice-Now: because")
 }
@@ -391,8 +391,8 @@ func TestRollbackOfAFrozenCluster(t *testing.T) {
 	s := newStage(t, "mode: auto")
 	s.release("one")
 	s.look(nil)
-	s.look(nil, ordered(promote.EventFreeze, "f", func(c *Command) { c.Target = "prod-eu-1" }))
-	_, refused := s.look(nil, ordered(promote.EventRollback, "r", func(c *Command) { c.Clusters = []string{"prod-eu-1"} }))
+	s.look(nil, ordered(promote.EventFreeze, "f", func(c *promotion.Command) { c.Target = "prod-eu-1" }))
+	_, refused := s.look(nil, ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Clusters = []string{"prod-eu-1"} }))
 	wants(t, "rollback", refused, "prod-eu-1 is frozen")
 }
 
@@ -418,7 +418,7 @@ func TestFrozenBefore(t *testing.T) {
 	s.commit("three environments")
 	s.hydrateThe("dev", "staging", "prod")
 	s.look(nil)
-	s.look(nil, ordered(promote.EventFreeze, "f", func(c *Command) { c.Environment, c.Target = "staging", "staging-edge-1" }))
+	s.look(nil, ordered(promote.EventFreeze, "f", func(c *promotion.Command) { c.Environment, c.Target = "staging", "staging-edge-1" }))
 	s.write("apps/baseline/app.yaml", strings.Replace(s.git("show", "HEAD:apps/baseline/app.yaml"), "namespace: baseline", "namespace: base-line", 1))
 	s.commit("baseline")
 	s.hydrateThe("dev")
@@ -449,16 +449,16 @@ func TestForgeMerges(t *testing.T) {
 					t.Errorf("it waits: %s", last.Decision.WaitsFor)
 				}
 			}
-			h := s.hydrator(1)
-			tip, err := h.store.Resolve(t.Context(), "main")
+			h := s.hydrator()
+			tip, err := h.Store.Resolve(t.Context(), "main")
 			if err != nil {
 				t.Fatal(err)
 			}
-			list, err := h.History(t.Context(), tip.Tree, "prod", 10)
+			list, err := promotion.ReadHistory(t.Context(), h, tip.Tree, "prod", 10)
 			if err != nil || list[0].Source.Commit != commits[1] || list[1].Source.Commit != commits[0] {
 				t.Errorf("history %+v, %v", list, err)
 			}
-			_, refused := s.look(nil, ordered(promote.EventRollback, "r", func(c *Command) { c.Revision = commits[0] }))
+			_, refused := s.look(nil, ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Revision = commits[0] }))
 			if wants(t, "prod", []string{s.runs()}, commits[0]); len(refused) > 0 {
 				t.Error(refused)
 			}
@@ -475,12 +475,12 @@ func TestUnreadableRecord(t *testing.T) {
 	s.write("environments/prod.yaml", "kind: SomethingNewer\n")
 	s.git("commit", "-q", "-am", "a newer Sluice")
 	s.git("checkout", "-q", "main")
-	h := s.hydrator(1)
-	tip, err := h.store.Resolve(t.Context(), "main")
+	h := s.hydrator()
+	tip, err := h.Store.Resolve(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = h.Promote(t.Context(), PromoteRequest{Trunk: tip, Now: s.now, Outside: s.out})
+	_, err = promotion.Look(t.Context(), h, promotion.Request{Trunk: tip, Now: s.now, Adapters: s.adapters()})
 	if err == nil || !strings.Contains(err.Error(), "environment prod") {
 		t.Errorf("%v", err)
 	}
