@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -24,25 +23,27 @@ func newAffected(o IO) *cobra.Command {
 	var a affectedOptions
 	c := &cobra.Command{
 		Use:   "affected BASE..HEAD",
-		Short: "List the targets that a change can touch, without rendering",
+		Short: "List the targets that a change can affect, without rendering",
+		Long: `Compares the inputs of every target in two commits and lists the targets whose inputs differ, with what happens to them.
+Nothing is rendered; the output of a listed target may still be equal. Use it to choose what other jobs test.`,
 		Example: `  sluice affected main..HEAD
   sluice affected main~5..main -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: exactArgs("BASE..HEAD"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := a.check("text", "json"); err != nil {
+			if err := a.check(); err != nil {
 				return err
 			}
 			return a.run(c.Context(), o, args[0])
 		},
 	}
-	a.flags(c, "text", "json")
+	a.readFlags(c, "text", "json")
 	return c
 }
 
 func (a *affectedOptions) run(ctx context.Context, o IO, span string) error {
 	base, head, ok := strings.Cut(span, "..")
 	if !ok || base == "" || strings.HasPrefix(head, ".") {
-		return &exitError{ExitUsage, fmt.Errorf("%q is no BASE..HEAD", span)}
+		return usagef("%q is not BASE..HEAD, such as main..HEAD", span)
 	}
 	s, err := app.Open(ctx, o.Env, a.Options, a.progress(o))
 	if err != nil {
@@ -65,21 +66,12 @@ func (a *affectedOptions) run(ctx context.Context, o IO, span string) error {
 	for i, t := range found {
 		rows[i] = affectedTarget{t.Cluster, t.App, string(t.Effect)}
 	}
-	if a.output == "json" {
-		return printJSON(o.Out, rows)
+	if a.structured() {
+		return a.encode(o.Out, rows)
 	}
 	table := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", r.Cluster, r.App, r.Effect)
 	}
 	return table.Flush()
-}
-
-// inline is a value on one line.
-func inline(v any) string {
-	out, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(out)
 }

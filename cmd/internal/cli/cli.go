@@ -1,240 +1,143 @@
-// Package cli is the command line: one file for each verb, which turns flags into options and calls.
+// Package cli is the command line. Each verb is one file: a struct of options, a constructor that binds flags to it, and a run
+// method that calls the packages below. The package decides nothing about fleets; it parses the call, prints the outcome and
+// maps errors to exit statuses (errors.go).
 package cli
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"slices"
-	"strings"
-	"sync"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// Exit statuses.
-const (
-	ExitOK      = 0
-	ExitFailed  = 1 // the work could not be done, or not all of it
-	ExitUsage   = 2 // the call's words are wrong
-	ExitDiffers = 3 // verify: a branch is not what its commit gives
-)
-
-// IO is what a process has: streams, environment, and itself.
+// IO is what a command has of its process: streams, environment and working directory.
 type IO struct {
 	Out, Err io.Writer
-	Terminal bool // Err is one
+	Terminal bool // Err is a terminal
 	Env      app.Environment
 	Dir      string // the working directory
 }
 
-// System is the real process.
+// System returns the IO of the running process.
 func System() IO {
-	home, _ := os.UserHomeDir()
+	home, _ := os.UserHomeDir() // without a home folder, caches and credential files are looked up below the working directory
 	executable, err := os.Executable()
 	if err != nil {
 		executable = os.Args[0]
 	}
-	dir, _ := os.Getwd()
+	dir, _ := os.Getwd() // verbs that need the folder fail when they open it
 	info, err := os.Stderr.Stat()
 	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("CI") == "" && os.Getenv("TERM") != "dumb"
 	return IO{Out: os.Stdout, Err: os.Stderr, Terminal: terminal, Env: app.Environment{Getenv: os.Getenv, Home: home, Executable: executable}, Dir: dir}
 }
 
-// exitError is an error that has been shown already, or needs a status of its own.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e *exitError) Unwrap() error { return e.err }
-
-// Main runs a command line and gives the exit status.
+// Main runs a command line and returns the exit status. It prints the error, if there is one, to o.Err.
 func Main(ctx context.Context, args []string, o IO) int {
 	root := newRoot(o)
 	root.SetArgs(args)
-	root.SetOut(o.Out)
-	root.SetErr(o.Err)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return ExitOK
+	if err != nil {
+		printError(o.Err, err)
 	}
-	var exit *exitError
-	if !errors.As(err, &exit) {
-		exit = &exitError{code: ExitFailed, err: err}
-	}
-	complain(o.Err, exit)
-	return exit.code
+	return exitStatus(err)
 }
 
-func complain(w io.Writer, e *exitError) {
-	var problems fleet.Problems
-	switch text := e.Error(); {
-	case errors.As(e.err, &problems):
-		fmt.Fprintln(w, problems.Error())
-		fmt.Fprintf(w, "sluice: %d problems in the fleet\n", len(problems)-len(problems.Warnings()))
-	case text != "":
-		fmt.Fprintln(w, "sluice: "+text)
+// Groups of the root's help.
+const (
+	groupFleet   = "fleet"
+	groupRender  = "render"
+	groupPromote = "promote"
+	groupRun     = "run"
+)
+
+type verb struct {
+	group string
+	add   func(IO) *cobra.Command
+}
+
+func verbs() []verb {
+	return []verb{
+		{groupFleet, newInit}, {groupFleet, newValidate}, {groupFleet, newWhere}, {groupFleet, newExplain}, {groupFleet, newDeps}, {groupFleet, newPolicy},
+		{groupRender, newRender}, {groupRender, newAffected}, {groupRender, newDiff}, {groupRender, newCheck}, {groupRender, newHydrate}, {groupRender, newVerify},
+		{groupPromote, newStatus}, {groupPromote, newHistory}, {groupPromote, newPromote}, {groupPromote, newApprove}, {groupPromote, newRollback},
+		{groupPromote, newHalt}, {groupPromote, newResume}, {groupPromote, newFreeze}, {groupPromote, newUnfreeze},
+		{groupRun, newCI}, {groupRun, newServe}, {groupRun, newBootstrap}, {"", newVersion}, {"", newChild},
 	}
 }
 
 func newRoot(o IO) *cobra.Command {
-	root := &cobra.Command{
+	root := group(&cobra.Command{
 		Use:   "sluice",
 		Short: "Render a fleet of Kubernetes clusters into Git branches",
-		Long: `Sluice turns layered Helm and Kustomize sources into fully rendered branches: one per environment and one per
-cluster, for Flux or Argo CD to sync.
+		Long: `Sluice renders layered Helm charts, Kustomize roots and manifests into plain manifests on Git branches, one per environment
+and one per cluster, for Flux or Argo CD to sync. It shows what a change does before it is merged, and promotes commits
+from environment to environment.
 
-Exit status: 0 done; 1 something failed; 2 wrong words in the call; 3 verify found a difference.`,
+Exit status: 0 success; 1 failure; 2 usage error; 3 a difference was found (verify, diff --exit-code);
+4 timeout, 5 blocked (promote --wait); 130 interrupted.`,
+		Example: `  sluice init && sluice validate            # start a fleet
+  sluice diff                               # what the working tree changes, compared with the trunk
+  sluice hydrate --push                     # render HEAD and push the branches
+  sluice status                             # what each environment runs`,
 		Version:       app.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &exitError{ExitUsage, fmt.Errorf("%w: see `%s --help`", err, c.CommandPath())}
 	})
-	for _, add := range []func(IO) *cobra.Command{
-		newInit, newValidate, newRender, newHydrate, newVerify, newWhere, newExplain, newAffected, newDiff, newCheck, newPolicy, newCI, newServe, newPromote, newApprove, newRollback, newFreeze, newUnfreeze, newHalt, newResume, newStatus, newHistory, newBootstrap, newDeps, newChild,
-	} {
-		command := add(o)
-		wrapArgs(command)
+	root.SetOut(o.Out) // before the completion command is made, which keeps it
+	root.SetErr(o.Err)
+	root.AddGroup(
+		&cobra.Group{ID: groupFleet, Title: "Fleet:"}, &cobra.Group{ID: groupRender, Title: "Rendering:"},
+		&cobra.Group{ID: groupPromote, Title: "Promotion:"}, &cobra.Group{ID: groupRun, Title: "Operation:"},
+	)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef("%w (see `%s --help`)", err, c.CommandPath())
+	})
+	for _, v := range verbs() {
+		command := v.add(o)
+		command.GroupID = v.group
 		root.AddCommand(command)
 	}
+	root.SetHelpCommand(newHelp())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("completion") // the argument makes cobra add it although it is not executed yet
+	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion.Name() == "completion" {
+		group(completion)
+		completion.Short = "Print the completion script for a shell"
+	}
+	addCompletions(root, o)
+	checkCalls(root)
 	return root
 }
 
-// wrapArgs gives wrong arguments the status of wrong flags.
-func wrapArgs(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				return &exitError{ExitUsage, fmt.Errorf("%w: see `%s --help`", err, c.CommandPath())}
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND]",
+		Short:   "Show the help of a command",
+		Example: "  sluice help hydrate",
+		RunE: func(c *cobra.Command, args []string) error {
+			found, rest, err := c.Root().Find(args)
+			if err != nil {
+				return err
 			}
-			return nil
-		}
-	}
-	for _, sub := range c.Commands() {
-		wrapArgs(sub)
-	}
-}
-
-// common are the flags of every verb that reads a repository.
-type common struct {
-	app.Options
-	memory int
-	output string
-	quiet  bool
-}
-
-func (c *common) flags(cmd *cobra.Command, formats ...string) {
-	f := cmd.Flags()
-	f.StringVar(&c.Repo, "repo", ".", "source `repository`: a folder, or a URL")
-	f.IntVar(&c.Jobs, "jobs", runtime.GOMAXPROCS(0), "targets rendered at once")
-	f.DurationVar(&c.RenderTimeout, "render-timeout", time.Minute, "most time for one target")
-	f.IntVar(&c.memory, "render-memory", 1024, "most `MiB` for one render process")
-	f.StringSliceVar(&c.PlainHTTP, "plain-http", nil, "registry `hosts` that are asked over HTTP")
-	f.BoolVarP(&c.quiet, "quiet", "q", false, "no progress")
-	if len(formats) > 0 {
-		f.StringVarP(&c.output, "output", "o", formats[0], strings.Join(formats, " or "))
-		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-	}
-}
-
-func (c *common) check(formats ...string) error {
-	c.RenderMemory = int64(c.memory) << 20
-	if c.Jobs < 1 {
-		return &exitError{ExitUsage, errors.New("--jobs must be at least 1")}
-	}
-	if c.memory < 64 {
-		return &exitError{ExitUsage, errors.New("--render-memory must be at least 64 MiB")}
-	}
-	if len(formats) > 0 && !slices.Contains(formats, c.output) {
-		return &exitError{ExitUsage, fmt.Errorf("--output must be %s, not %q", strings.Join(formats, " or "), c.output)}
-	}
-	return nil
-}
-
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
-
-// progress shows a bar for each phase on a terminal, and otherwise a line for each phase that takes long.
-func (c *common) progress(o IO) hydrate.Progress {
-	if c.quiet {
-		return nil
-	}
-	p := &phases{out: o.Err}
-	if o.Terminal {
-		return p.bar
-	}
-	return p.line
-}
-
-type phases struct {
-	mu    sync.Mutex
-	out   io.Writer
-	phase string
-	now   *progressbar.ProgressBar
-	next  int
-}
-
-func (p *phases) bar(phase string, done, total int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if phase != p.phase {
-		if p.now != nil {
-			_ = p.now.Clear()
-		}
-		p.phase = phase
-		p.now = progressbar.NewOptions(max(total, -1), progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(phase),
-			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
-		if total == 0 {
-			p.now.ChangeMax(-1)
-		}
-	}
-	_ = p.now.Set(done)
-	if total > 0 && done == total {
-		_ = p.now.Clear()
-	}
-}
-
-// line writes at the quarters of a long phase.
-func (p *phases) line(phase string, done, total int) {
-	const long = 200
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if phase != p.phase {
-		p.phase, p.next = phase, total/4
-	}
-	if total < long || done < p.next {
-		return
-	}
-	p.next += max(total/4, 1)
-	fmt.Fprintf(p.out, "%s: %d of %d\n", phase, done, total)
-}
-
-func showWarnings(w io.Writer, problems fleet.Problems) {
-	for _, p := range problems {
-		fmt.Fprintln(w, p)
+			if len(rest) > 0 {
+				return usagef("%w", unknownCommand(found, rest[0]))
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if found, rest, err := c.Root().Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range found.Commands() {
+					if sub.IsAvailableCommand() {
+						names = append(names, sub.Name()+"\t"+sub.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 type hydrateOptions struct {
@@ -29,19 +29,21 @@ func newHydrate(o IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hydrate",
 		Short: "Render a commit and write its environment and cluster branches",
-		Long: `Renders every target of a commit whose inputs changed and writes the branches of the environments that follow the
-trunk. Other environments are rendered and checked, and written only if --env names them.
+		Long: `Renders every target of a commit whose inputs changed and writes the branches of the environments that follow the trunk.
+The other environments are rendered and checked; --env writes them.
 
-Without --push the branches are written in the repository itself. An environment with a target that fails is not written;
-the others are.`,
+Without --push the branches are written in this repository. An environment with a target that fails is not written; the
+others are.
+
+Exit status: 0; 1 if an environment was not written although it should be.`,
 		Example: `  sluice hydrate                              # HEAD, into branches of this repository
-  sluice hydrate --push                       # … of the remote origin
+  sluice hydrate --push                       # into branches of the remote origin
+  sluice hydrate --dry-run -o json            # what would be written
   sluice hydrate --env prod --commit v1.2.0
-  sluice hydrate --repo https://git.example.com/fleet.git --push --refs-per-push 3
-  sluice hydrate --dry-run -o json`,
-		Args: cobra.NoArgs,
+  sluice hydrate --repo https://git.example.com/fleet.git --push --refs-per-push 3`,
+		Args: noArgs("name the revision with --commit and the environments with --env"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := h.check("text", "json"); err != nil {
+			if err := h.check(); err != nil {
 				return err
 			}
 			return h.run(c.Context(), o)
@@ -50,17 +52,17 @@ the others are.`,
 	h.flags(c, "text", "json")
 	f := c.Flags()
 	f.StringVar(&h.commit, "commit", "", "`revision` to hydrate (default HEAD)")
-	f.StringSliceVar(&h.request.Environments, "env", nil, "`environments` to write (default those without `after`)")
+	f.StringSliceVar(&h.request.Environments, "env", nil, "`environments` to write (default: those without `after`)")
 	f.BoolVar(&h.push, "push", false, "write the branches of the remote")
-	f.StringVar(&h.remote, "remote", "origin", "`name` of the remote that --push writes")
-	f.BoolVar(&h.dryRun, "dry-run", false, "say what would be written")
-	f.BoolVar(&h.request.NoCache, "no-cache", false, "render every target, also those that a branch holds")
-	f.BoolVar(&h.request.Prune, "prune", false, "delete the branches of clusters that are retired or gone")
-	f.BoolVar(&h.request.Recreate, "recreate", false, "make branches again that somebody deleted")
-	f.BoolVar(&h.request.Overwrite, "overwrite-foreign", false, "put the rendering on top of commits that Sluice did not make")
-	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0, "`objects` that may go from one environment (default: what the fleet says)")
-	f.IntVar(&h.request.PerPush, "refs-per-push", 0, "most `refs` in one push (default all); GitLab sends webhooks for at most 3")
-	f.StringVar(&h.signKey, "sign-key", "", "`file` with the SSH or OpenPGP private key that signs rendered commits, or a .pub file whose key the SSH agent holds")
+	f.StringVar(&h.remote, "remote", "origin", "`name` of the remote that --push writes to")
+	f.BoolVar(&h.dryRun, "dry-run", false, "print what would be written, and write nothing")
+	f.BoolVar(&h.request.NoCache, "no-cache", false, "render every target, and reuse no output of the branches")
+	f.BoolVar(&h.request.Prune, "prune", false, "delete the branches of retired and removed clusters")
+	f.BoolVar(&h.request.Recreate, "recreate", false, "create branches again that were deleted")
+	f.BoolVar(&h.request.Overwrite, "overwrite-foreign", false, "commit on top of commits that Sluice did not make")
+	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0, "limit of `objects` deleted from one environment (default: the fleet's setting)")
+	f.IntVar(&h.request.PerPush, "refs-per-push", 0, "limit of `refs` in one push (default: no limit); GitLab sends webhooks for at most 3")
+	f.StringVar(&h.signKey, "sign-key", "", "sign commits with the SSH or OpenPGP private key in this `file`, or with the SSH agent's key for a .pub file")
 	receiversFlag(f, &h.listen)
 	c.MarkFlagsMutuallyExclusive("push", "dry-run")
 	return c
@@ -73,9 +75,12 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 	}
 	defer s.Close()
 	if s.IsURL() && !h.push && !h.dryRun {
-		return &exitError{ExitUsage, errors.New("a repository at a URL has no place to keep branches: add --push or --dry-run")}
+		return usagef("%s is a URL, and branches cannot be written locally: add --push or --dry-run", h.Repo)
 	}
 	if h.request.Commit, err = s.Commit(ctx, h.commit); err != nil {
+		return err
+	}
+	if err := h.checkNames(ctx, s); err != nil {
 		return err
 	}
 	if h.push || s.IsURL() {
@@ -98,8 +103,8 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
-	if h.output == "json" {
-		err = printJSON(o.Out, result)
+	if h.structured() {
+		err = h.encode(o.Out, result)
 	} else {
 		showWarnings(o.Err, result.Warnings)
 		printResult(o.Out, result)
@@ -110,48 +115,55 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 	return err
 }
 
+// checkNames makes environments that the fleet does not have a usage error.
+func (h *hydrateOptions) checkNames(ctx context.Context, s *app.Session) error {
+	f, _, err := s.Fleet(ctx, h.request.Commit.Tree)
+	if err != nil {
+		return err
+	}
+	return (&selection{environments: h.request.Environments}).check(f)
+}
+
 func receiversFlag(f *pflag.FlagSet, file *string) {
-	f.StringVar(file, "receivers", "", "`file` with the receivers of Flux and Argo CD that are told of branches that moved")
+	f.StringVar(file, "receivers", "", "notify the receivers of Flux and Argo CD listed in this `file` when branches move")
 }
 
-// warner shows what went wrong beside the work.
+// warner prints errors that do not stop the work.
 func warner(o IO) func(error) {
-	return func(err error) { fmt.Fprintf(o.Err, "warning: %v\n", err) }
+	return func(err error) { fmt.Fprintf(o.Err, "warning: %s\n", safetext.Line(err.Error())) }
 }
 
+// printResult prints each environment with its failures and notes, and every branch that moved.
 func printResult(w io.Writer, r *hydrate.Result) {
 	for i := range r.Environments {
 		e := &r.Environments[i]
-		fmt.Fprintln(w, e.Summary())
-		for _, f := range e.Failures {
-			fmt.Fprintf(w, "  failed  %s\n", f.Error())
-		}
-		for _, warning := range e.Warnings {
-			fmt.Fprintf(w, "  note    %s\n", warning)
-		}
+		fmt.Fprintln(w, safetext.Line(e.Summary()))
+		printFailures(w, e.Failures, "  ")
+		printNotes(w, e.Warnings, "  ")
 		if e.New != "" && e.New != e.Old {
-			fmt.Fprintf(w, "  %-7s %s → %.10s\n", verb(e.Old, e.New), e.Branch, e.New)
+			fmt.Fprintf(w, "  %-7s %s → %.10s\n", moveVerb(e.Old, e.New), e.Branch, e.New)
 		}
 		for _, c := range e.Clusters {
-			fmt.Fprintf(w, "  %-7s %s%s\n", verb(c.Old, c.New), c.Branch, arrow(c.New))
+			fmt.Fprintf(w, "  %-7s %s%s\n", moveVerb(c.Old, c.New), c.Branch, arrow(c.New))
 		}
 	}
 }
 
-func verb(old, now string) string {
+// moveVerb says what happened to a branch.
+func moveVerb(before, after string) string {
 	switch {
-	case now == "":
+	case after == "":
 		return "deleted"
-	case old == "":
+	case before == "":
 		return "new"
 	default:
 		return "moved"
 	}
 }
 
-func arrow(now string) string {
-	if now == "" {
+func arrow(after string) string {
+	if after == "" {
 		return ""
 	}
-	return fmt.Sprintf(" → %.10s", now)
+	return fmt.Sprintf(" → %.10s", after)
 }

@@ -19,11 +19,12 @@ func newInit(o IO) *cobra.Command {
 	return &cobra.Command{
 		Use:   "init [FOLDER]",
 		Short: "Write a small, commented, working fleet",
-		Long: `Writes a fleet of two environments, two clusters and one app into a folder, by default the current one. No file that
-is there already is touched.`,
+		Long: `Writes a fleet of two environments, two clusters and one app into a folder, by default the current one. If one of the
+files exists already, nothing is written.`,
 		Example: `  sluice init
-  git add -A && git commit -m "Start a fleet" && sluice hydrate`,
-		Args: cobra.MaximumNArgs(1),
+  sluice init fleet && cd fleet && sluice validate
+  git init && git add -A && git commit -m "Start a fleet" && sluice hydrate`,
+		Args: maxArgs("FOLDER"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
 			if len(args) > 0 {
@@ -36,14 +37,14 @@ is there already is touched.`,
 
 func runInit(o IO, dir string) error {
 	files := map[string][]byte{}
-	var there []string
+	var existing []string
 	err := fs.WalkDir(starter, "starter", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		name := filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(p, "starter/")))
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			there = append(there, name)
+			existing = append(existing, name)
 		}
 		files[name], err = starter.ReadFile(p)
 		return err
@@ -51,14 +52,18 @@ func runInit(o IO, dir string) error {
 	if err != nil {
 		return err
 	}
-	if len(there) > 0 {
-		return fmt.Errorf("%s exists already: nothing was written; name an empty folder", strings.Join(there, ", "))
+	if len(existing) > 0 {
+		return fmt.Errorf("%s already in %s: nothing was written; name an empty folder", some(existing), dir)
 	}
 	for name, data := range files {
 		if err := writeFile(name, data); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(o.Out, "wrote %d files: look at %s, then run `sluice validate` and `sluice render --cluster dev-1`\n", len(files), filepath.Join(dir, "sluice.yaml"))
+	in := ""
+	if dir != "." {
+		in = "cd " + dir + ", "
+	}
+	fmt.Fprintf(o.Out, "wrote %s; next: %sread sluice.yaml, run `sluice validate` and `sluice render --cluster dev-1`\n", count(len(files), "file"), in)
 	return nil
 }

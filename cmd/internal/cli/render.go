@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -23,41 +26,100 @@ func newRender(o IO) *cobra.Command {
 	var r renderOptions
 	c := &cobra.Command{
 		Use:   "render --cluster CLUSTER [--app APP]",
-		Short: "Print or write what a cluster gets",
-		Long: `Renders one cluster, or one app on it, exactly as its branch would have it. Without --commit the files of the working
-tree are rendered, committed or not; the folder need not be a Git repository.`,
+		Short: "Print or write the manifests of a cluster",
+		Long: `Renders one cluster, or one app on it, exactly as its branch would hold it. Without --commit the files of the working
+tree are rendered, committed or not; the folder need not be a Git repository.
+
+Exit status: 0; 1 if a target could not be rendered (the others are printed).`,
 		Example: `  sluice render --cluster eu-west-1a
-  sluice render --cluster eu-west-1a --app shop
-  sluice render --cluster eu-west-1a --commit main~1 -o /tmp/before`,
-		Args: cobra.NoArgs,
+  sluice render --cluster eu-west-1a --app shop | kubectl diff -f -
+  sluice render --cluster eu-west-1a -o json | jq '.items[].metadata.name'
+  sluice render --cluster eu-west-1a --commit main~1 --out /tmp/before`,
+		Args: noArgs("name the cluster with --cluster and the app with --app"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := r.check(); err != nil {
+				if r.output != "" && r.dir == "" && !r.formatKnown() {
+					return usagef("%w; to write files into a folder, use --out %s", err, r.output)
+				}
 				return err
 			}
 			return r.run(c.Context(), o)
 		},
 	}
-	r.flags(c)
+	r.flags(c, "yaml", "json")
 	f := c.Flags()
-	f.StringVar(&r.cluster, "cluster", "", "the `cluster` (needed)")
+	f.StringVar(&r.cluster, "cluster", "", "`cluster` to render (required)")
 	f.StringVar(&r.app, "app", "", "only this `app`")
 	f.StringVar(&r.commit, "commit", "", "`revision` to render (default: the working tree)")
-	f.StringVarP(&r.dir, "output", "o", "", "write files into this `folder` instead of printing")
+	f.StringVar(&r.dir, "out", "", "write a file for each object into this `folder` instead of printing")
+	c.MarkFlagsMutuallyExclusive("out", "output")
+	completeFlag(c, "out", completeFolders)
 	return c
 }
 
 func (r *renderOptions) run(ctx context.Context, o IO) error {
 	if r.cluster == "" {
-		return &exitError{ExitUsage, errors.New("--cluster is needed: `sluice where` lists the clusters")}
+		return usagef("--cluster is required: `sluice where` lists the clusters")
 	}
 	s, tree, err := openTree(ctx, o, &r.common, r.commit)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	f, _, err := s.Fleet(ctx, tree)
+	if err != nil {
+		return err
+	}
+	if err := mustKnow("cluster", r.cluster, clusterNames(f)); err != nil {
+		return err
+	}
+	if r.app != "" {
+		if err := mustKnow("app", r.app, appNames(f)); err != nil {
+			return err
+		}
+	}
 	manifests, failures, err := s.Show(ctx, tree, r.cluster, r.app)
 	if err != nil {
 		return err
+	}
+	if err := r.write(o, manifests); err != nil {
+		return err
+	}
+	printFailures(o.Err, failures, "")
+	if !r.quiet {
+		fmt.Fprintln(o.Err, r.total(manifests, failures))
+	}
+	if len(failures) > 0 {
+		return &exitError{code: ExitFailed}
+	}
+	return nil
+}
+
+// total is the last line: how much was rendered, how much failed, and where the files are.
+func (r *renderOptions) total(manifests []hydrate.Manifest, failures []hydrate.Failure) string {
+	apps := map[string]bool{}
+	for _, m := range manifests {
+		apps[appOf(m)] = true
+	}
+	text := fmt.Sprintf("%s: %s of %s rendered", r.cluster, count(len(manifests), "object"), count(len(apps), "app"))
+	if len(failures) > 0 {
+		text += fmt.Sprintf(", %s failed", count(len(failures), "app"))
+	}
+	if r.dir != "" {
+		text += ", written to " + r.dir
+	}
+	return text
+}
+
+func appOf(m hydrate.Manifest) string {
+	app, _, _ := bytes.Cut([]byte(m.Path), []byte("/"))
+	return string(app)
+}
+
+// write prints manifests as a YAML stream or a JSON List, or writes them to files.
+func (r *renderOptions) write(o IO, manifests []hydrate.Manifest) error {
+	if r.dir == "" && r.output == "json" {
+		return printList(o.Out, manifests)
 	}
 	for _, m := range manifests {
 		if r.dir == "" {
@@ -65,20 +127,27 @@ func (r *renderOptions) run(ctx context.Context, o IO) error {
 			continue
 		}
 		file := filepath.Join(r.dir, filepath.FromSlash(m.Path))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // manifests are no secret of the user's machine
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // manifests hold no secret of this machine
 			return err
 		}
 		if err := os.WriteFile(file, m.Data, 0o644); err != nil { //nolint:gosec // as above
 			return err
 		}
 	}
-	for _, f := range failures {
-		fmt.Fprintln(o.Err, "failed: "+f.Error())
-	}
-	if len(failures) > 0 {
-		return &exitError{code: ExitFailed}
-	}
 	return nil
+}
+
+// printList writes a List, as `kubectl get -o json` does.
+func printList(w io.Writer, manifests []hydrate.Manifest) error {
+	items := make([]any, 0, len(manifests))
+	for _, m := range manifests {
+		var object any
+		if err := yaml.Unmarshal(m.Data, &object); err != nil {
+			return fmt.Errorf("%s: %w", m.Path, err)
+		}
+		items = append(items, object)
+	}
+	return printJSON(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 }
 
 // openTree opens what a verb reads: a commit, or the files of a folder.

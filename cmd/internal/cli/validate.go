@@ -8,7 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/policy"
 )
 
 type validateOptions struct {
@@ -20,20 +23,23 @@ func newValidate(o IO) *cobra.Command {
 	var v validateOptions
 	c := &cobra.Command{
 		Use:   "validate",
-		Short: "Check the fleet's files, without rendering",
-		Long: `Decodes every file of the fleet strictly, resolves every reference for every cluster, and reports all problems at
-once, with file, line and column. Without --commit the files of the working tree are checked.`,
+		Short: "Check the files of the fleet and its policy, without rendering",
+		Long: `Checks everything that needs no rendering: decodes every file of the fleet strictly, resolves every reference for every
+cluster, and compiles the policy. All problems are reported at once, with file, line and column. Without --commit the
+files of the working tree are checked; the folder need not be a Git repository.
+
+Exit status: 0 if there are no errors (warnings are printed); 1 otherwise.`,
 		Example: `  sluice validate
   sluice validate --commit HEAD -o json`,
-		Args: cobra.NoArgs,
+		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := v.check("text", "json"); err != nil {
+			if err := v.check(); err != nil {
 				return err
 			}
 			return v.run(c.Context(), o)
 		},
 	}
-	v.flags(c, "text", "json")
+	v.readFlags(c, "text", "json")
 	c.Flags().StringVar(&v.commit, "commit", "", "`revision` to check (default: the working tree)")
 	return c
 }
@@ -51,21 +57,43 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 	if f != nil {
 		problems = slices.Concat(problems, f.Check(ctx))
 	}
-	if v.output == "json" {
+	more, err := policyProblems(ctx, s, tree)
+	if err != nil {
+		return err
+	}
+	problems = append(problems, more...)
+	if v.structured() {
 		if problems == nil {
 			problems = fleet.Problems{}
 		}
-		if err := printJSON(o.Out, problems); err != nil {
+		if err := v.encode(o.Out, problems); err != nil {
 			return err
 		}
 	} else {
 		showWarnings(o.Err, problems)
 		if problems.Err() == nil {
-			fmt.Fprintf(o.Out, "%s: %d clusters, %d apps, %d targets, no errors\n", f.Name, len(f.Clusters), len(f.Apps), len(f.Targets()))
+			fmt.Fprintf(o.Out, "%s: %s, %s, %s, no errors\n", f.Name, count(len(f.Clusters), "cluster"), count(len(f.Apps), "app"), count(len(f.Targets()), "target"))
 		}
 	}
-	if problems.Err() != nil {
-		return &exitError{code: ExitFailed}
+	if n := len(problems) - len(problems.Warnings()); n > 0 {
+		return &exitError{ExitFailed, fmt.Errorf("%s in the fleet", count(n, "problem"))}
 	}
 	return nil
+}
+
+// policyProblems compiles the policy of a tree and returns what is wrong with it as problems of the fleet.
+func policyProblems(ctx context.Context, s *app.Session, tree gitstore.Hash) (fleet.Problems, error) {
+	_, err := s.Policy(ctx, tree, true)
+	if err == nil {
+		return nil, nil
+	}
+	problems, ok := errors.AsType[policy.Problems](err)
+	if !ok {
+		return nil, err
+	}
+	out := make(fleet.Problems, len(problems))
+	for i, p := range problems {
+		out[i] = fleet.Problem{File: p.File, Line: p.Line, Column: p.Column, Severity: fleet.SeverityError, Message: p.Message}
+	}
+	return out, nil
 }

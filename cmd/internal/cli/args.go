@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// excludesAnnotation is where cobra's MarkFlagsMutuallyExclusive keeps its groups: names of flags, joined by spaces.
+const excludesAnnotation = "cobra_annotation_mutually_exclusive"
+
+// noArgs accepts no arguments. hint says what the user may have meant, such as "name the app with --app".
+func noArgs(hint string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		if hint != "" {
+			hint = ": " + hint
+		}
+		return fmt.Errorf("%s takes no arguments, but got %q%s", c.CommandPath(), args[0], hint)
+	}
+}
+
+// exactArgs accepts one argument for each name.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		return fmt.Errorf("%s takes %s (%s), but got %d", c.CommandPath(), count(len(names), "argument"), strings.Join(names, " "), len(args))
+	}
+}
+
+// maxArgs accepts at most one argument for each name.
+func maxArgs(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) <= len(names) {
+			return nil
+		}
+		return fmt.Errorf("%s takes at most %s (%s), but got %d", c.CommandPath(), count(len(names), "argument"), strings.Join(names, " "), len(args))
+	}
+}
+
+// group makes a command that only has subcommands: alone it prints its help, and an unknown subcommand is a usage error.
+func group(c *cobra.Command) *cobra.Command {
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return unknownCommand(c, args[0])
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	return c
+}
+
+func unknownCommand(c *cobra.Command, name string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return fmt.Errorf("unknown command %q for %s%s", name, c.CommandPath(), didYouMean(name, names))
+}
+
+// didYouMean suggests the known name that is nearest to a wrong one; "" if none is near.
+func didYouMean(wrong string, known []string) string {
+	const most = 3 // edits
+	best, distance := "", most+1
+	for _, name := range known {
+		n := levenshtein.ComputeDistance(strings.ToLower(wrong), strings.ToLower(name))
+		if n < distance && n < len(name) {
+			best, distance = name, n
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return ", did you mean " + best + "?"
+}
+
+// checkCalls makes wrong arguments and contradictory flags of a command and its subcommands usage errors.
+func checkCalls(c *cobra.Command) {
+	validate := c.Args
+	if validate == nil {
+		validate = cobra.ArbitraryArgs
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		err := validate(c, args)
+		if err == nil {
+			err = contradiction(c.Flags())
+		}
+		if err == nil {
+			return nil
+		}
+		return usagef("%w (see `%s --help`)", err, c.CommandPath())
+	}
+	for _, sub := range c.Commands() {
+		checkCalls(sub)
+	}
+}
+
+// contradiction finds flags of the call that exclude each other.
+func contradiction(flags *pflag.FlagSet) error {
+	var err error
+	flags.Visit(func(f *pflag.Flag) {
+		for _, names := range f.Annotations[excludesAnnotation] {
+			var set []string
+			for name := range strings.FieldsSeq(names) {
+				if other := flags.Lookup(name); other != nil && other.Changed {
+					set = append(set, "--"+name)
+				}
+			}
+			if len(set) > 1 && err == nil {
+				slices.Sort(set)
+				err = errors.New(strings.Join(set, " and ") + " exclude each other")
+			}
+		}
+	})
+	return err
+}

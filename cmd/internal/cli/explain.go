@@ -1,0 +1,256 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+type explainOptions struct {
+	common
+	app, cluster, source, value string
+	commit                      string
+	all                         bool
+}
+
+func newExplain(o IO) *cobra.Command {
+	var e explainOptions
+	c := &cobra.Command{
+		Use:   "explain --app APP (--cluster CLUSTER | --all-clusters) [--value PATH]",
+		Short: "Show which file sets a Helm value",
+		Long: `Shows every layer that sets a value, lowest precedence first, with file and line. An asterisk marks the one that applies;
+it overrides those above it. Without --value, all values are shown.
+
+With --all-clusters, shows for each value what applies on which clusters; clusters with the same value from the same
+line are one row.`,
+		Example: `  sluice explain --app shop --cluster prod-eu-1 --value replicas
+  sluice explain --app shop --all-clusters --value image
+  sluice explain --app shop --cluster prod-eu-1 -o json`,
+		Args: noArgs("name the app with --app and the cluster with --cluster"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := e.check(); err != nil {
+				return err
+			}
+			return e.run(c.Context(), o)
+		},
+	}
+	e.readFlags(c, "text", "json")
+	f := c.Flags()
+	f.StringVar(&e.app, "app", "", "`app` to explain (required)")
+	f.StringVar(&e.cluster, "cluster", "", "`cluster` to explain it for")
+	f.BoolVar(&e.all, "all-clusters", false, "compare all clusters that the app is placed on")
+	f.StringVar(&e.source, "source", "", "`name` of the source, if the app has several")
+	f.StringVar(&e.value, "value", "", "`path` of the value, such as image.tag")
+	f.StringVar(&e.commit, "commit", "", "`revision` to read (default: the working tree)")
+	c.MarkFlagsMutuallyExclusive("cluster", "all-clusters")
+	return c
+}
+
+func (e *explainOptions) run(ctx context.Context, o IO) error {
+	switch {
+	case e.app == "":
+		return usagef("--app is required: `sluice where` lists the apps")
+	case e.cluster == "" && !e.all:
+		return usagef("--cluster or --all-clusters is required: `sluice where --app %s` lists the clusters", e.app)
+	}
+	s, tree, err := openTree(ctx, o, &e.common, e.commit)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	f, _, err := s.Fleet(ctx, tree)
+	if err != nil {
+		return err
+	}
+	if err := mustKnow("app", e.app, appNames(f)); err != nil {
+		return err
+	}
+	a, _ := f.App(e.app) // known
+	explain := &explainer{session: s, fleet: f, tree: tree, source: e.source, warn: o.Err}
+	if e.all {
+		return e.everywhere(ctx, o, explain, a)
+	}
+	if err := mustKnow("cluster", e.cluster, clusterNames(f)); err != nil {
+		return err
+	}
+	c, _ := f.Cluster(e.cluster) // known
+	if !f.Places(a, c) {
+		return fmt.Errorf("app %s is not placed on cluster %s: compare its placement with the labels of the cluster", e.app, e.cluster)
+	}
+	chains, err := explain.chains(ctx, fleet.Target{App: a, Cluster: c}, e.value)
+	if err != nil {
+		return err
+	}
+	if e.structured() {
+		return e.encode(o.Out, chains)
+	}
+	return printChains(o.Out, chains)
+}
+
+// explainer finds the origins of values. It reports charts whose defaults cannot be read once.
+type explainer struct {
+	session *app.Session
+	fleet   *fleet.Fleet
+	tree    gitstore.Hash
+	source  string
+	warn    io.Writer
+	warned  bool
+}
+
+func (x *explainer) chains(ctx context.Context, t fleet.Target, value string) ([]fleet.Chain, error) {
+	defaults, err := x.session.Defaults(ctx, x.tree, t, x.source)
+	if err != nil && !x.warned {
+		x.warned = true
+		fmt.Fprintf(x.warn, "warning: the defaults of the chart are not shown: %v\n", err)
+	}
+	return x.fleet.Explain(t, x.source, value, defaults)
+}
+
+func printChains(w io.Writer, chains []fleet.Chain) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, chain := range chains {
+		fmt.Fprintf(table, "%s\t\t\t\n", chain.Path)
+		for _, origin := range chain.Origins {
+			mark := " "
+			if origin.Winner {
+				mark = "*"
+			}
+			fmt.Fprintf(table, "  %s %s\t%s\t%s\n", mark, layerOf(origin), valueOf(origin), placeOf(origin))
+		}
+	}
+	return table.Flush()
+}
+
+func layerOf(o fleet.Origin) string {
+	if o.Value == "" {
+		return o.Layer
+	}
+	return o.Layer + "=" + o.Value
+}
+
+func valueOf(o fleet.Origin) string {
+	if o.Deletes {
+		return "(deleted)"
+	}
+	return inline(o.Set)
+}
+
+func placeOf(o fleet.Origin) string { return fmt.Sprintf("%s:%d", cmp.Or(o.File, "-"), o.Line) }
+
+// inline writes a value on one line.
+func inline(v any) string {
+	out, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(out)
+}
+
+// outcome is what applies to one value on some clusters.
+type outcome struct {
+	Value    any          `json:"value"`
+	Deleted  bool         `json:"deleted,omitempty"`
+	Origin   fleet.Origin `json:"origin"`
+	Clusters []string     `json:"clusters"`
+}
+
+// outcomes are all that applies to one value in the fleet.
+type outcomes struct {
+	Path     string    `json:"path"`
+	Outcomes []outcome `json:"outcomes"`
+}
+
+// everywhere shows what applies on all clusters of an app.
+func (e *explainOptions) everywhere(ctx context.Context, o IO, x *explainer, a *fleet.App) error {
+	list := []outcomes{}
+	at := map[string]int{}
+	placed := 0
+	var last error
+	for _, t := range x.fleet.Targets() {
+		if t.App != a {
+			continue
+		}
+		placed++
+		chains, err := x.chains(ctx, t, e.value)
+		var problems fleet.Problems
+		if errors.As(err, &problems) || ctx.Err() != nil {
+			return err
+		}
+		if err != nil { // nothing sets the value on this cluster
+			last = err
+			continue
+		}
+		for _, chain := range chains {
+			i, known := at[chain.Path]
+			if !known {
+				i = len(list)
+				at[chain.Path] = i
+				list = append(list, outcomes{Path: chain.Path})
+			}
+			list[i].add(winner(chain), t.Cluster.Name)
+		}
+	}
+	switch {
+	case placed == 0:
+		return fmt.Errorf("app %s is placed on no cluster: compare its placement with the labels of the clusters", a.Name)
+	case len(list) == 0 && last != nil:
+		return last
+	}
+	slices.SortStableFunc(list, func(a, b outcomes) int { return strings.Compare(a.Path, b.Path) })
+	if e.structured() {
+		return e.encode(o.Out, list)
+	}
+	return printOutcomes(o.Out, list)
+}
+
+func winner(c fleet.Chain) fleet.Origin {
+	for _, origin := range c.Origins {
+		if origin.Winner {
+			return origin
+		}
+	}
+	return c.Origins[len(c.Origins)-1] // a deleted value has no winner
+}
+
+func (l *outcomes) add(origin fleet.Origin, cluster string) {
+	value := inline(origin.Set)
+	for i := range l.Outcomes {
+		if one := &l.Outcomes[i]; one.Origin.File == origin.File && one.Origin.Line == origin.Line && one.Origin.Column == origin.Column && inline(one.Value) == value {
+			one.Clusters = append(one.Clusters, cluster)
+			return
+		}
+	}
+	l.Outcomes = append(l.Outcomes, outcome{Value: origin.Set, Deleted: origin.Deletes, Origin: origin, Clusters: []string{cluster}})
+}
+
+func printOutcomes(w io.Writer, list []outcomes) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, l := range list {
+		fmt.Fprintf(table, "%s\t\t\t\n", l.Path)
+		for _, one := range l.Outcomes {
+			fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", valueOf(one.Origin), layerOf(one.Origin), placeOf(one.Origin), some(one.Clusters))
+		}
+	}
+	return table.Flush()
+}
+
+// some names the first of a list, and counts the others.
+func some(names []string) string {
+	const shown = 3
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}

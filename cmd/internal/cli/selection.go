@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+)
+
+// selection narrows a verb to some targets. An empty list means all.
+type selection struct {
+	environments, clusters, apps []string
+}
+
+func (s *selection) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&s.environments, "env", nil, "only these `environments`")
+	f.StringSliceVar(&s.clusters, "cluster", nil, "only these `clusters`")
+	f.StringSliceVar(&s.apps, "app", nil, "only these `apps`")
+}
+
+// empty says that nothing is narrowed beyond environments.
+func (s *selection) empty() bool { return len(s.clusters)+len(s.apps) == 0 }
+
+// check makes unknown names usage errors.
+func (s *selection) check(f *fleet.Fleet) error {
+	for _, known := range []struct {
+		what         string
+		asked, names []string
+	}{
+		{"environment", s.environments, environmentNames(f)}, {"cluster", s.clusters, clusterNames(f)}, {"app", s.apps, appNames(f)},
+	} {
+		for _, name := range known.asked {
+			if err := mustKnow(known.what, name, known.names); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *selection) covers(t fleet.Target) bool {
+	has := func(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
+	return has(s.environments, t.Cluster.Environment) && has(s.clusters, t.Cluster.Name) && has(s.apps, t.App.Name)
+}
+
+// mustKnow returns a usage error if the fleet has no such name.
+func mustKnow(what, name string, names []string) error {
+	if slices.Contains(names, name) {
+		return nil
+	}
+	hint := didYouMean(name, names)
+	if hint == "" {
+		hint = ": `sluice where` lists what the fleet has"
+	}
+	return usagef("the fleet has no %s %q%s", what, name, hint)
+}
