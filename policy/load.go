@@ -2,13 +2,16 @@ package policy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,11 +36,42 @@ type Options struct {
 	Parallel     int       // objects judged at once; 0 is 1
 }
 
-// Problems are what is wrong with the policy's files, each with its place.
-type Problems []string
+// Problem is one thing that is wrong in a file of the policy. Line and Column count from 1; 0 is unknown.
+type Problem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Message string `json:"message"`
+}
 
-// Error has one line for each.
-func (p Problems) Error() string { return strings.Join(p, "\n") }
+// String returns the problem as compilers print it: FILE:LINE:COLUMN: error: message.
+func (p Problem) String() string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	if p.Line > 0 {
+		fmt.Fprintf(&b, ":%d", p.Line)
+		if p.Column > 0 {
+			fmt.Fprintf(&b, ":%d", p.Column)
+		}
+	}
+	b.WriteString(": error: " + p.Message)
+	return b.String()
+}
+
+// Problems is the error of a policy that cannot be loaded: everything that is wrong, by file and line.
+type Problems []Problem
+
+// Strings returns each problem as text.
+func (p Problems) Strings() []string {
+	out := make([]string, len(p))
+	for i := range p {
+		out[i] = p[i].String()
+	}
+	return out
+}
+
+// Error has one line for each problem.
+func (p Problems) Error() string { return strings.Join(p.Strings(), "\n") }
 
 // Engine judges objects. Safe for concurrent use.
 type Engine struct {
@@ -70,7 +104,9 @@ func Load(ctx context.Context, repository fs.FS, o Options) (*Engine, error) {
 			l.yamlFile(f)
 		}
 	}
-	l.finish(ctx)
+	if err := l.finish(ctx); err != nil {
+		return nil, err
+	}
 	if len(l.problems) > 0 {
 		return nil, l.problems
 	}
@@ -89,14 +125,14 @@ func policyFiles(repository fs.FS) ([]file, error) {
 			return err
 		}
 		if len(out) == maxFiles {
-			return Problems{fmt.Sprintf("%s: more than %d files", Dir, maxFiles)}
+			return Problems{{File: Dir, Message: fmt.Sprintf("the folder has more than %d files", maxFiles)}}
 		}
 		data, err := fs.ReadFile(repository, name)
 		if err != nil {
 			return err
 		}
 		if len(data) > maxFile {
-			return Problems{fmt.Sprintf("%s: more than %d bytes", name, maxFile)}
+			return Problems{{File: name, Message: fmt.Sprintf("the file has more than %d bytes", maxFile)}}
 		}
 		out = append(out, file{name, data})
 		return nil
@@ -113,8 +149,14 @@ type loader struct {
 	vaps     []document
 	bindings []document
 	params   []manifest.Object
-	at       map[string]string // where a rule was configured
+	at       map[string]place // where a rule was configured
 	problems Problems
+}
+
+// place is a line of a file.
+type place struct {
+	file string
+	line int
 }
 
 type document struct {
@@ -124,10 +166,7 @@ type document struct {
 }
 
 func (l *loader) errorf(at string, line int, format string, args ...any) {
-	if line > 0 {
-		at = fmt.Sprintf("%s:%d", at, line)
-	}
-	l.problems = append(l.problems, at+": "+fmt.Sprintf(format, args...))
+	l.problems = append(l.problems, Problem{File: at, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
 // yamlFile takes the documents of a file apart by their kind.
@@ -195,24 +234,39 @@ func (l *loader) decode(f file, index int, into any) bool {
 	}
 	decoder.KnownFields(true)
 	if err := decoder.Decode(into); err != nil {
-		for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "yaml: unmarshal errors:\n"), "\n") {
-			l.errorf(f.name, 0, "%s", strings.TrimSpace(line))
+		messages := []string{err.Error()}
+		if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
+			messages = typed.Errors
+		}
+		for _, message := range messages {
+			line := 0
+			if m := yamlLine.FindStringSubmatch(message); m != nil {
+				line, _ = strconv.Atoi(m[1]) // digits; 0 if there are too many
+				message = m[2]
+			}
+			l.errorf(f.name, line, "%s", yamlField.ReplaceAllString(message, "unknown key $1"))
 		}
 		return false
 	}
 	return true
 }
 
+// yamlLine matches how package yaml begins its messages.
+var yamlLine = regexp.MustCompile(`^line (\d+): (.*)$`)
+
+// yamlField matches what it says of a key that a type does not have.
+var yamlField = regexp.MustCompile(`^field (\S+) not found in type \S+$`)
+
 func (l *loader) policy(name string, line int, p *policyFile) {
 	if l.at == nil {
-		l.at = map[string]string{}
+		l.at = map[string]place{}
 	}
 	for id, r := range p.Spec.Rules {
 		if other, twice := l.at[id]; twice {
-			l.errorf(name, line, "rule %s is configured in %s too: keep one", id, other)
+			l.errorf(name, line, "rule %s is also configured in %s:%d: keep one", id, other.file, other.line)
 			continue
 		}
-		l.at[id] = fmt.Sprintf("%s:%d", name, line)
+		l.at[id] = place{name, line}
 		if r.Severity != "" && !r.Severity.valid() {
 			l.errorf(name, line, "rule %s: severity %q is none of error, warning, info, off", id, r.Severity)
 		}
@@ -242,12 +296,17 @@ func (l *loader) policy(name string, line int, p *policyFile) {
 }
 
 // finish compiles what was read.
-func (l *loader) finish(ctx context.Context) {
+func (l *loader) finish(ctx context.Context) error {
 	e := l.engine
+	var problems Problems
 	var err error
-	if e.rego, err = loadRego(ctx, l.modules, e.parameters, e.options); err != nil {
-		l.problems = append(l.problems, strings.Split(err.Error(), "\n")...)
-	} else {
+	e.rego, err = loadRego(ctx, l.modules, e.parameters, e.options)
+	switch {
+	case errors.As(err, &problems):
+		l.problems = append(l.problems, problems...)
+	case err != nil:
+		return err
+	default:
 		for _, r := range e.rego.rules {
 			e.known[r.ID] = r
 		}
@@ -255,10 +314,13 @@ func (l *loader) finish(ctx context.Context) {
 	l.admission()
 	for id := range e.rules {
 		if _, ok := e.known[id]; !ok && len(l.problems) == 0 {
-			l.errorf(l.at[id], 0, "there is no rule %q: `sluice policy list` lists them", id)
+			l.errorf(l.at[id].file, l.at[id].line, "there is no rule %q: `sluice policy list` lists them", id)
 		}
 	}
-	slices.Sort(l.problems)
+	slices.SortFunc(l.problems, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), strings.Compare(a.Message, b.Message))
+	})
+	return nil
 }
 
 // Rules lists all rules, the fleet's own too, by identifier.

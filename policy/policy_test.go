@@ -204,7 +204,7 @@ func TestWhatIsWrongWithTheFiles(t *testing.T) {
 		t.Fatal("taken")
 	}
 	for _, part := range []string{
-		"policy/a.yaml: line 6", "severty", "policy/b.yaml:1", "soon", "policy/c.rego:2", "undefined_function", "policy/d.yaml", "nowhere", "http.send", "policy/vap.yaml:1", "names the policy gone",
+		"policy/a.yaml:6", "unknown key severty", "policy/b.yaml:1", "soon", "policy/c.rego:2", "undefined_function", "policy/d.yaml", "nowhere", "http.send", "policy/vap.yaml:1", "names the policy gone",
 	} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("nothing says %q in:\n%v", part, err)

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -57,7 +58,7 @@ func loadRego(ctx context.Context, files []file, parameters map[string]any, o Op
 	if len(files) == 0 {
 		return r, nil
 	}
-	var problems []string
+	var problems Problems
 	for _, f := range files {
 		m, err := ast.ParseModuleWithOpts(f.name, string(f.data), ast.ParserOptions{RegoVersion: ast.RegoV1, Capabilities: capabilities()})
 		if err != nil {
@@ -68,12 +69,12 @@ func loadRego(ctx context.Context, files []file, parameters map[string]any, o Op
 		r.collect(f.name, m)
 	}
 	if len(problems) > 0 {
-		return nil, Problems(problems)
+		return nil, problems
 	}
 	compiler := ast.NewCompiler().WithCapabilities(capabilities())
 	compiler.Compile(maps.Clone(r.modules))
 	if compiler.Failed() {
-		return nil, Problems(regoErrors(compiler.Errors))
+		return nil, regoErrors(compiler.Errors)
 	}
 	slices.Sort(r.names)
 	if len(r.names) == 0 {
@@ -82,15 +83,19 @@ func loadRego(ctx context.Context, files []file, parameters map[string]any, o Op
 	return r, r.prepare(ctx, compiler, max(1, min(o.Parallel, runtime.GOMAXPROCS(0))))
 }
 
-func regoErrors(err error) []string {
-	if list, ok := err.(ast.Errors); ok { //nolint:errorlint // OPA gives it as it is
-		out := make([]string, len(list))
-		for i, e := range list {
-			out[i] = e.Error()
-		}
-		return out
+func regoErrors(err error) Problems {
+	list, ok := errors.AsType[ast.Errors](err)
+	if !ok {
+		return Problems{{File: Dir, Message: err.Error()}}
 	}
-	return []string{err.Error()}
+	out := make(Problems, len(list))
+	for i, e := range list {
+		out[i] = Problem{File: Dir, Message: e.Message}
+		if e.Location != nil {
+			out[i].File, out[i].Line, out[i].Column = e.Location.File, e.Location.Row, e.Location.Col
+		}
+	}
+	return out
 }
 
 // collect notes the rules that conftest would ask for, and what they read.

@@ -48,7 +48,7 @@ func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, 
 		return nil, nil, err
 	}
 	if len(broken) > 0 {
-		r.Errors = append(r.Errors, broken...)
+		r.Errors = append(r.Errors, broken.Strings()...)
 		r.Verdict = review.Verdict(r)
 	}
 	return r, preview, nil
@@ -81,7 +81,7 @@ func loadPolicy(ctx context.Context, files fs.FS, env Environment, environments 
 		Locations: locations, Files: files, Cache: env.cache("schemas"), Offline: offline || env.Getenv("SLUICE_OFFLINE") != "", UserAgent: "sluice/" + Version(),
 	})
 	if err != nil {
-		return nil, policy.Problems{err.Error()}
+		return nil, policy.Problems{{File: policy.Dir, Message: err.Error()}}
 	}
 	o.Schemas = source
 	return policy.Load(ctx, files, o)

@@ -34,11 +34,11 @@ func (b *bootstrapOptions) add(c *cobra.Command, namespace string) {
 	f.StringVar(&b.forge, "forge", "", "where commit statuses are written: github, gitlab or none (default: by the URL's host)")
 	f.StringVar(&b.Namespace, "namespace", namespace, "`namespace` of the objects")
 	f.BoolVar(&b.Namespaces, "create-namespaces", true, "make the namespaces of apps, too")
-	_ = c.RegisterFlagCompletionFunc("forge", cobra.FixedCompletions(bootstrap.Forges(), cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(c, "forge", cobra.FixedCompletions(bootstrap.Forges(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func newBootstrap(o IO) *cobra.Command {
-	c := &cobra.Command{Use: "bootstrap", Short: "Print what makes a cluster sync its branch, for Flux or Argo CD"}
+	c := group(&cobra.Command{Use: "bootstrap", Short: "Print the objects that make a cluster sync its branch"})
 	c.AddCommand(newBootstrapFlux(o), newBootstrapArgoCD(o))
 	return c
 }
@@ -58,7 +58,7 @@ The Secrets that the objects name are yours to create: see docs/flux.md.`,
   sluice bootstrap flux --out clusters-flux                       # a file for each cluster
   sluice bootstrap flux --cluster eu-west-1a --url ssh://git@git.example.com/acme/fleet --secret fleet-ssh --forge gitlab
   sluice bootstrap flux --cluster eu-west-1a --receiver receiver-token`,
-		Args: cobra.NoArgs,
+		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return b.run(c.Context(), o, func(fl *fleet.Fleet, cluster *fleet.Cluster) ([]bootstrap.Object, error) {
 				f.Options = b.Options
@@ -94,7 +94,7 @@ Waves hold among the Applications of one parent: see docs/argocd.md, which also 
 		Example: `  sluice bootstrap argocd --cluster eu-west-1a | kubectl --context eu-west-1a apply -n argocd -f -
   sluice bootstrap argocd --cluster eu-west-1a --applicationset
   sluice bootstrap argocd --hub --out clusters-argocd             # one Argo CD for all clusters`,
-		Args: cobra.NoArgs,
+		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			ordered := false
 			err := b.run(c.Context(), o, func(fl *fleet.Fleet, cluster *fleet.Cluster) ([]bootstrap.Object, error) {

@@ -56,7 +56,7 @@ not be rendered or policy forbids the change.`,
 		Example: `  sluice ci
   sluice ci --artifacts reports --checks
   sluice ci --no-hydrate                 # reviews alone`,
-		Args: cobra.NoArgs,
+		Args: noArgs(""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnv(cmd, "SLUICE_CI_", o.Env.Getenv); err != nil {
 				return err
@@ -68,6 +68,7 @@ not be rendered or policy forbids the change.`,
 		},
 	}
 	c.add(cmd)
+	c.selection.environmentFlag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&c.artifacts, "artifacts", "sluice-review", "`folder` for the reports; \"\" for none")
 	f.StringVar(&c.context, "context", "sluice", "`name` of the commit status or check run")
@@ -208,7 +209,7 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, at *ci.Context
 
 // sides finds base and head, and the target branch as it is now: its policy judges.
 func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context, f app.Forge) (hydrate.CompareRequest, gitstore.Commit, error) {
-	out := hydrate.CompareRequest{Environments: c.environments, Key: s.FingerprintKey()}
+	out := hydrate.CompareRequest{Environments: c.selection.environments, Key: s.FingerprintKey()}
 	var err error
 	ref := ""
 	if at.MergeRequest != 0 {

@@ -19,7 +19,7 @@ type depsOptions struct {
 }
 
 func newDeps(o IO) *cobra.Command {
-	c := &cobra.Command{Use: "deps", Short: "Lock and vendor remote charts"}
+	c := group(&cobra.Command{Use: "deps", Short: "Lock, update and vendor remote charts"})
 	var d depsOptions
 	lock := &cobra.Command{
 		Use:   "lock",
@@ -30,7 +30,7 @@ sluice.lock. What is locked already stays, unless --upgrade is given. Commit the
 Credentials come from Helm's and Docker's own files, or from SLUICE_REPO_<HOST>_USERNAME and _PASSWORD or _TOKEN.`,
 		Example: `  sluice deps lock
   sluice deps lock --upgrade`,
-		Args: cobra.NoArgs,
+		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := d.check(); err != nil {
 				return err
@@ -45,7 +45,7 @@ Credentials come from Helm's and Docker's own files, or from SLUICE_REPO_<HOST>_
 		Use:     "vendor",
 		Short:   "Store the archives of sluice.lock in the repository, under vendor/charts/",
 		Example: `  sluice deps lock && sluice deps vendor && git add sluice.lock vendor/charts`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := v.check(); err != nil {
 				return err

@@ -2,52 +2,18 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/bot/report/data"
-	"github.com/sluice-gitops/sluice/bot/report/page"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
-
-// reviewFlags are those of the verbs that make a review.
-type reviewFlags struct {
-	common
-	environments []string
-	fromRemote   bool
-	remote       string
-	noPolicy     bool
-	offline      bool
-	full         bool
-	files        reportFiles
-}
-
-// reportFiles are reports that are written beside what is shown.
-type reportFiles struct{ markdown, html, json, sarif, junit string }
-
-func (r *reviewFlags) add(cmd *cobra.Command, formats ...string) {
-	r.flags(cmd, formats...)
-	f := cmd.Flags()
-	f.StringSliceVar(&r.environments, "env", nil, "only these `environments`")
-	f.BoolVar(&r.fromRemote, "from-remote", false, "take what is rendered already from the branches of the remote")
-	f.StringVar(&r.remote, "remote", "origin", "`name` of the remote")
-	f.BoolVar(&r.noPolicy, "no-policy", false, "judge nothing")
-	f.BoolVar(&r.offline, "offline", false, "fetch no schemas: those that are not in the cache are missing, and said to be")
-	f.BoolVar(&r.full, "full", false, "show everything, however long")
-	f.StringVar(&r.files.markdown, "markdown-file", "", "write the report as Markdown to this `file` too")
-	f.StringVar(&r.files.html, "html-file", "", "… as one HTML page")
-	f.StringVar(&r.files.json, "json-file", "", "… as JSON")
-	f.StringVar(&r.files.sarif, "sarif-file", "", "… the findings as SARIF 2.1.0")
-	f.StringVar(&r.files.junit, "junit-file", "", "… the findings as JUnit XML")
-}
 
 type diffOptions struct {
 	reviewFlags
@@ -55,37 +21,36 @@ type diffOptions struct {
 	exitCode bool
 }
 
-// The forms of a review. Without a forge, Markdown has no limit but GitLab's.
-const noLimit = 1_000_000
-
 func newDiff(o IO) *cobra.Command {
 	var d diffOptions
 	c := &cobra.Command{
 		Use:   "diff [BASE[..HEAD]]",
 		Short: "Show exactly what a change does, on which clusters",
-		Long: `Renders both sides of a change, only where their inputs differ, and compares the objects: fields with their paths,
-grouped over the clusters on which the change is the same. Secrets are masked.
+		Long: `Renders both sides of a change, where their inputs differ, and compares the objects: each field with its path, grouped over
+the clusters on which the change is the same. Secrets are masked.
 
-BASE is where the change begins: HEAD's merge base with it is compared. Without BASE it is the fleet's trunk; without HEAD,
-the files as they are. --against compares with what an environment's branch holds instead.
+HEAD is compared with its merge base with BASE. Without BASE, that is the trunk of the fleet; without HEAD, the files of
+the working tree are compared. --against compares with what an environment's branch holds.
 
-Exit status: 0; 1 if a target could not be rendered or policy forbids the change; with --exit-code, 3 if anything changes.`,
-		Example: `  sluice diff                               # the files as they are against the trunk
-  sluice diff main..feature
+Exit status: 0; 1 if a target could not be rendered or the policy forbids the change; 3 with --exit-code if anything
+changes.`,
+		Example: `  sluice diff                               # the working tree, compared with the trunk
+  sluice diff main..feature --app shop
   sluice diff HEAD~1..HEAD -o markdown
   sluice diff --against env/prod            # what a promotion of HEAD to prod would change
   sluice diff --html-file diff.html --full`,
-		Args: cobra.MaximumNArgs(1),
+		Args: maxArgs("BASE[..HEAD]"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := d.check("text", "markdown", "html", "json"); err != nil {
+			if err := d.check(); err != nil {
 				return err
 			}
 			return d.run(c.Context(), o, strings.Join(args, ""))
 		},
 	}
 	d.add(c, "text", "markdown", "html", "json")
-	c.Flags().StringVar(&d.against, "against", "", "compare with what this environment's `branch` holds")
-	c.Flags().BoolVar(&d.exitCode, "exit-code", false, "end with status 3 if anything changes")
+	d.selection.appFlags(c)
+	c.Flags().StringVar(&d.against, "against", "", "compare with what this environment `branch` holds")
+	c.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with status 3 if anything changes")
 	return c
 }
 
@@ -131,13 +96,13 @@ func (d *diffOptions) status(r *report.Review) error {
 
 // request finds both sides of the comparison.
 func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) (hydrate.CompareRequest, error) {
-	out := hydrate.CompareRequest{Environments: d.environments, Key: s.FingerprintKey()}
+	out := hydrate.CompareRequest{Key: s.FingerprintKey()}
 	base, head, both := strings.Cut(span, "..")
 	if strings.HasPrefix(head, ".") || both && base == "" {
-		return out, &exitError{ExitUsage, fmt.Errorf("%q is no BASE..HEAD", span)}
+		return out, usagef("%q is not BASE or BASE..HEAD, such as main..feature", span)
 	}
 	if d.against != "" && base != "" && both {
-		return out, &exitError{ExitUsage, errors.New("--against takes no BASE")}
+		return out, usagef("--against and BASE exclude each other: give one revision, or none")
 	}
 	if d.against != "" && head == "" {
 		head = base // `sluice diff --against env/prod REV`
@@ -146,19 +111,15 @@ func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) 
 	if out.Head, err = headOf(ctx, s, head, d.Repo); err != nil {
 		return out, err
 	}
+	if err := d.narrow(ctx, s, out.Head.Tree, &out); err != nil {
+		return out, err
+	}
 	f, _, err := s.Fleet(ctx, out.Head.Tree)
 	if d.against != "" {
 		if err != nil {
 			return out, err
 		}
-		out.Against = hydrate.AgainstBranches
-		for _, e := range f.Spec.Environments {
-			if d.against == e.Name || d.against == f.EnvironmentBranch(e.Name) {
-				out.Environments = []string{e.Name}
-				return out, nil
-			}
-		}
-		return out, fmt.Errorf("there is no environment with the branch %s: they are in spec.environments of sluice.yaml", d.against)
+		return out, d.againstBranch(f, &out)
 	}
 	if base == "" {
 		base = "main"
@@ -170,7 +131,25 @@ func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) 
 	return out, err
 }
 
-// headOf is a revision, or the files as they are.
+// againstBranch makes a request compare with the environment branch, or the environment, that --against names.
+func (d *diffOptions) againstBranch(f *fleet.Fleet, out *hydrate.CompareRequest) error {
+	known := environmentNames(f)
+	for _, e := range f.Spec.Environments {
+		known = append(known, f.EnvironmentBranch(e.Name))
+		if d.against != e.Name && d.against != f.EnvironmentBranch(e.Name) {
+			continue
+		}
+		if n := d.selection.environments; len(n) > 0 && !slices.Equal(n, []string{e.Name}) {
+			return usagef("--against %s and --env %s exclude each other", d.against, strings.Join(n, ","))
+		}
+		out.Against, out.Environments = hydrate.AgainstBranches, []string{e.Name}
+		return nil
+	}
+	return mustKnow("environment branch", d.against, known)
+}
+
+// headOf returns the commit of a revision; without one, the files of the working tree as a commit without a hash, whose parent is
+// HEAD.
 func headOf(ctx context.Context, s *app.Session, rev, dir string) (gitstore.Commit, error) {
 	if rev != "" || s.Store.Worktree() == "" {
 		return s.Commit(ctx, rev)
@@ -192,11 +171,12 @@ func headOf(ctx context.Context, s *app.Session, rev, dir string) (gitstore.Comm
 	return head, nil
 }
 
-// baseOf is where a change began: the merge base with a revision.
+// baseOf returns the merge base of head with a revision of this repository, or of its remote origin.
 func baseOf(ctx context.Context, s *app.Session, rev string, head gitstore.Commit) (gitstore.Commit, error) {
 	base, err := s.Commit(ctx, rev)
 	if err != nil {
-		if base, err = s.Commit(ctx, "origin/"+rev); err != nil {
+		var second error
+		if base, second = s.Commit(ctx, "origin/"+rev); second != nil {
 			return base, fmt.Errorf("base %s: %w", rev, err)
 		}
 	}
@@ -206,79 +186,4 @@ func baseOf(ctx context.Context, s *app.Session, rev string, head gitstore.Commi
 		}
 	}
 	return s.MergeBase(ctx, base, head)
-}
-
-func (r *reviewFlags) useRemote(ctx context.Context, s *app.Session, head gitstore.Commit) error {
-	if !r.fromRemote && !s.IsURL() {
-		return nil
-	}
-	return s.UseRemote(ctx, head, r.remote)
-}
-
-// review makes the review of a comparison, judged by the policy of a tree.
-func (r *reviewFlags) review(ctx context.Context, s *app.Session, request hydrate.CompareRequest, judged gitstore.Hash) (*report.Review, error) {
-	o := app.ReviewOptions{Compare: request, Offline: r.offline}
-	if !r.noPolicy {
-		o.Policy = judged
-	}
-	out, _, err := s.Review(ctx, o)
-	return out, err
-}
-
-// show writes a review in the form that was asked for, and the files.
-func (r *reviewFlags) show(o IO, rev *report.Review) error {
-	if err := r.files.write(rev); err != nil {
-		return err
-	}
-	switch r.output {
-	case "markdown":
-		text, _ := report.Markdown(rev, noLimit)
-		_, err := io.WriteString(o.Out, text+"\n")
-		return err
-	case "html":
-		return page.Write(o.Out, rev)
-	case "json":
-		return data.JSON(o.Out, rev)
-	}
-	return o.paged(func(w io.Writer) error {
-		report.Terminal(w, rev, report.TerminalOptions{Color: o.color(), Width: o.width(), Full: r.full})
-		return nil
-	})
-}
-
-func (f reportFiles) write(rev *report.Review) error {
-	for _, one := range []struct {
-		name  string
-		write func(io.Writer, *report.Review) error
-	}{
-		{f.markdown, func(w io.Writer, r *report.Review) error {
-			text, _ := report.Markdown(r, noLimit)
-			_, err := io.WriteString(w, text+"\n")
-			return err
-		}},
-		{f.html, page.Write},
-		{f.json, data.JSON},
-		{f.sarif, data.SARIF},
-		{f.junit, data.JUnit},
-	} {
-		if one.name == "" {
-			continue
-		}
-		if err := writeReport(one.name, rev, one.write); err != nil {
-			return fmt.Errorf("write %s: %w", one.name, err)
-		}
-	}
-	return nil
-}
-
-func writeReport(name string, rev *report.Review, write func(io.Writer, *report.Review) error) error {
-	file, err := os.Create(name) //nolint:gosec // the user names it
-	if err != nil {
-		return err
-	}
-	if err := write(file, rev); err != nil {
-		_ = file.Close()
-		return err
-	}
-	return file.Close()
 }

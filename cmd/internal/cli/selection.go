@@ -14,10 +14,17 @@ type selection struct {
 }
 
 func (s *selection) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringSliceVar(&s.environments, "env", nil, "only these `environments`")
-	f.StringSliceVar(&s.clusters, "cluster", nil, "only these `clusters`")
-	f.StringSliceVar(&s.apps, "app", nil, "only these `apps`")
+	s.appFlags(cmd)
+	cmd.Flags().StringSliceVar(&s.clusters, "cluster", nil, "only these `clusters`")
+}
+
+func (s *selection) appFlags(cmd *cobra.Command) {
+	s.environmentFlag(cmd)
+	cmd.Flags().StringSliceVar(&s.apps, "app", nil, "only these `apps`")
+}
+
+func (s *selection) environmentFlag(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&s.environments, "env", nil, "only these `environments`")
 }
 
 // empty says that nothing is narrowed beyond environments.

@@ -35,7 +35,7 @@ and promotions go out. All state is in Git and on the forge; the data folder can
 SIGHUP reads the configuration again; SIGTERM and SIGINT drain: no new work, running work gets time, then it ends.`,
 		Example: `  sluice serve --config /etc/sluice/config.yaml
   sluice serve --config config.yaml --check      # only says what is wrong with the configuration`,
-		Args: cobra.NoArgs,
+		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), o) },
 	}
 	f := c.Flags()

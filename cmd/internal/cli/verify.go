@@ -9,13 +9,14 @@ import (
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 type verifyOptions struct {
 	common
 	environments []string
 	commit       string
-	push         bool
+	fromRemote   bool
 	remote       string
 }
 
@@ -24,23 +25,25 @@ func newVerify(o IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Render branches again from their recorded commits and compare",
-		Long: `Renders every environment again from the commit that its branch records, and compares file by file. A change that
-somebody else made on a branch is named, with exit status 3.`,
+		Long: `Renders every environment again from the commits that its branch records, and compares file by file. It names each
+difference, such as a change that somebody pushed to a branch by hand.
+
+Exit status: 0 if every branch is what its record says; 1 if a branch could not be verified; 3 if a branch differs.`,
 		Example: `  sluice verify
   sluice verify --env prod --from-remote
   sluice verify -o json`,
-		Args: cobra.NoArgs,
+		Args: noArgs("select with --env"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := v.check("text", "json"); err != nil {
+			if err := v.check(); err != nil {
 				return err
 			}
 			return v.run(c.Context(), o)
 		},
 	}
 	v.flags(c, "text", "json")
-	c.Flags().StringSliceVar(&v.environments, "env", nil, "`environments` to verify (default all)")
-	c.Flags().StringVar(&v.commit, "commit", "", "`revision` whose fleet says which branches there are (default HEAD)")
-	c.Flags().BoolVar(&v.push, "from-remote", false, "verify the branches of the remote")
+	c.Flags().StringSliceVar(&v.environments, "env", nil, "`environments` to verify (default: all)")
+	c.Flags().StringVar(&v.commit, "commit", "", "`revision` whose fleet names the branches (default HEAD)")
+	c.Flags().BoolVar(&v.fromRemote, "from-remote", false, "verify the branches of the remote")
 	c.Flags().StringVar(&v.remote, "remote", "origin", "`name` of the remote")
 	return c
 }
@@ -55,7 +58,14 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
-	if v.push || s.IsURL() {
+	f, _, err := s.Fleet(ctx, head.Tree)
+	if err != nil {
+		return err
+	}
+	if err := (&selection{environments: v.environments}).check(f); err != nil {
+		return err
+	}
+	if v.fromRemote || s.IsURL() {
 		if err := s.UseRemote(ctx, head, v.remote); err != nil {
 			return err
 		}
@@ -64,13 +74,18 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
-	if v.output == "json" {
-		if err := printJSON(o.Out, found); err != nil {
+	if v.structured() {
+		if err := v.encode(o.Out, found); err != nil {
 			return err
 		}
 	} else {
 		printVerification(o.Out, found)
 	}
+	return verifyStatus(found)
+}
+
+// verifyStatus is a failure if a branch could not be verified, else a difference if there is one.
+func verifyStatus(found []hydrate.Verification) error {
 	code := ExitOK
 	for _, e := range found {
 		switch e.Status {
@@ -93,14 +108,12 @@ func printVerification(w io.Writer, found []hydrate.Verification) {
 			fmt.Fprintf(w, ", rendered from %.10s", e.Source)
 		}
 		if e.Reason != "" {
-			fmt.Fprintf(w, ": %s", e.Reason)
+			fmt.Fprintf(w, ": %s", safetext.Line(e.Reason))
 		}
 		fmt.Fprintln(w)
-		for _, f := range e.Failures {
-			fmt.Fprintf(w, "  failed  %s\n", f.Error())
-		}
+		printFailures(w, e.Failures, "  ")
 		for _, d := range e.Differences {
-			fmt.Fprintf(w, "  %-7s %s:%s\n", d.Effect, d.Branch, d.Path)
+			fmt.Fprintf(w, "  %-7s %s:%s\n", d.Effect, d.Branch, safetext.Line(d.Path))
 		}
 	}
 }
