@@ -42,6 +42,7 @@ type Context struct {
 	APIURL       string
 	ServerURL    string
 	MergeRequest int    // 0 if it must be looked up by Head
+	HeadRef      string // ref of the merge request's head in the target repository: refs/pull/7/head; "" without MergeRequest
 	Head         string // commit; "" if the forge must say
 	Base         string // commit of the target branch as the event knows it, or ""
 	Target       string // branch that the merge request goes to, or the branch that was pushed
@@ -125,6 +126,7 @@ func github(getenv func(string) string, read func(string) ([]byte, error)) (*Con
 		p := event.PullRequest
 		c.Kind, c.MergeRequest, c.Head, c.Base, c.Target, c.Draft = Review, p.Number, p.Head.SHA, p.Base.SHA, p.Base.Ref, p.Draft
 		c.Fork = p.Head.Repo == nil || p.Head.Repo.FullName != c.Repository
+		c.HeadRef = fmt.Sprintf("refs/pull/%d/head", p.Number)
 	case name == "merge_group" && event.MergeGroup != nil:
 		g := event.MergeGroup
 		c.Kind, c.Head, c.Base, c.Target = Queue, g.HeadSHA, g.BaseSHA, strings.TrimPrefix(g.BaseRef, "refs/heads/")
@@ -165,6 +167,7 @@ func gitlab(getenv func(string) string) (*Context, error) {
 			return nil, fmt.Errorf("CI_MERGE_REQUEST_IID: %w", err)
 		}
 		c.Kind, c.MergeRequest, c.Target = Review, number, getenv("CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
+		c.HeadRef = fmt.Sprintf("refs/merge-requests/%d/head", number)
 		c.Repository = cmp.Or(getenv("CI_MERGE_REQUEST_PROJECT_PATH"), c.Repository)
 		// A pipeline for merged results runs on a commit that GitLab made: the head is in a variable of its own.
 		c.Head = cmp.Or(getenv("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA"), getenv("CI_COMMIT_SHA"))

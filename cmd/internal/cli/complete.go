@@ -193,9 +193,6 @@ func environmentNames(f *fleet.Fleet) []string {
 func waveNames(f *fleet.Fleet) []string {
 	var out []string
 	for _, e := range f.Spec.Environments {
-		if e.Promotion == nil {
-			continue
-		}
 		for _, w := range e.Promotion.Waves {
 			if !slices.Contains(out, w.Name) {
 				out = append(out, w.Name)

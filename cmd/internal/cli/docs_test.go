@@ -11,37 +11,50 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// words splits a line as a shell would, as far as the documents need it.
+var (
+	wordPattern  = regexp.MustCompile(`"([^"]*)"|'([^']*)'|(\S+)`)
+	fencePattern = regexp.MustCompile("(?ms)^ *```[a-z]*\n(.*?)^ *```")
+	spanPattern  = regexp.MustCompile("`(sluice [a-z]+( [^`]*)?)`")
+)
+
+// words splits a line like a shell, as far as the documents need it.
 func words(line string) []string {
 	var out []string
-	for _, m := range regexp.MustCompile(`"([^"]*)"|'([^']*)'|(\S+)`).FindAllStringSubmatch(line, -1) {
+	for _, m := range wordPattern.FindAllStringSubmatch(line, -1) {
 		out = append(out, m[1]+m[2]+m[3])
 	}
 	return out
 }
 
-// call is a line of a document that calls Sluice; whole calls have all their arguments.
+// call is a command line in a document. A whole call has all its arguments.
 type call struct {
 	line  string
 	whole bool
 }
 
-// callsIn are those in blocks and, by flags alone, those within sentences.
+// callOf returns the call of Sluice on a line of a code block: without its prompt, comment and the commands that follow.
+func callOf(line string) (call, bool) {
+	line, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "$ "), " #")
+	if i := strings.LastIndex(line, "&& sluice "); i >= 0 {
+		line = line[i+len("&& "):]
+	}
+	line, _, _ = strings.Cut(line, " | ")
+	line, _, _ = strings.Cut(line, " && ")
+	usage := strings.ContainsAny(line, "[(:|") && !strings.Contains(line, "://") && !strings.Contains(line, `"`)
+	return call{strings.TrimSpace(line), true}, strings.HasPrefix(line, "sluice ") && !usage
+}
+
+// callsIn returns the calls in code blocks, and those within sentences, of which only the flags are checked.
 func callsIn(text string) []call {
 	var out []call
-	fences := regexp.MustCompile("(?ms)^ *```[a-z]*\n(.*?)^ *```")
-	for _, block := range fences.FindAllStringSubmatch(text, -1) {
+	for _, block := range fencePattern.FindAllStringSubmatch(text, -1) {
 		for line := range strings.Lines(block[1]) {
-			line, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "$ "), " #")
-			line, _, _ = strings.Cut(line, " | ")
-			line, _, _ = strings.Cut(line, " && ")
-			usage := strings.ContainsAny(line, "[(:|") && !strings.Contains(line, "://") && !strings.Contains(line, `"`)
-			if strings.HasPrefix(line, "sluice ") && !usage {
-				out = append(out, call{line, true})
+			if c, ok := callOf(line); ok {
+				out = append(out, c)
 			}
 		}
 	}
-	for _, span := range regexp.MustCompile("`(sluice [a-z]+( [^`]*)?)`").FindAllStringSubmatch(fences.ReplaceAllString(text, ""), -1) {
+	for _, span := range spanPattern.FindAllStringSubmatch(fencePattern.ReplaceAllString(text, ""), -1) {
 		out = append(out, call{span[1], false})
 	}
 	return out
@@ -51,13 +64,12 @@ func callsIn(text string) []call {
 func (c call) try() error {
 	args := words(c.line)[1:]
 	root := newRoot(System())
-	root.InitDefaultCompletionCmd(args...)
 	command, rest, err := root.Find(args)
 	if err != nil {
 		return err
 	}
 	if command.Name() == "sluice" && !strings.HasPrefix(args[0], "-") {
-		return errors.New("there is no such verb")
+		return errors.New("unknown command")
 	}
 	if err := command.ParseFlags(rest); errors.Is(err, pflag.ErrHelp) {
 		return nil
@@ -67,7 +79,7 @@ func (c call) try() error {
 	return command.ValidateArgs(command.Flags().Args())
 }
 
-// TestCommandsInDocuments: every call that a document shows is one that there is, with these flags and that many arguments.
+// TestCommandsInDocuments parses every call that a document shows: command, flags and number of arguments.
 func TestCommandsInDocuments(t *testing.T) {
 	files, err := filepath.Glob(root + "docs/*.md")
 	if err != nil {
@@ -87,11 +99,11 @@ func TestCommandsInDocuments(t *testing.T) {
 		}
 	}
 	if count < 60 {
-		t.Errorf("only %d calls were found", count)
+		t.Errorf("found only %d calls", count)
 	}
 	for _, wrong := range []call{{"sluice rolback prod", true}, {"sluice rollback prod --because x", false}, {"sluice rollback", true}} {
 		if wrong.try() == nil {
-			t.Errorf("%s is taken", wrong.line)
+			t.Errorf("%s is accepted", wrong.line)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -38,8 +39,8 @@ Exit status: 0; 1 if a target could not be rendered (the others are printed).`,
 		Args: noArgs("name the cluster with --cluster and the app with --app"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := r.check(); err != nil {
-				if r.output != "" && r.dir == "" && !r.formatKnown() {
-					return usagef("%w; to write files into a folder, use --out %s", err, r.output)
+				if !slices.Contains(r.formats, r.output) {
+					return usagef("%w; --out writes files into a folder", err)
 				}
 				return err
 			}
