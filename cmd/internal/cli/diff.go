@@ -133,7 +133,7 @@ func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) 
 
 // againstBranch makes a request compare with the environment branch, or the environment, that --against names.
 func (d *diffOptions) againstBranch(f *fleet.Fleet, out *hydrate.CompareRequest) error {
-	known := environmentNames(f)
+	var known []string
 	for _, e := range f.Spec.Environments {
 		known = append(known, f.EnvironmentBranch(e.Name))
 		if d.against != e.Name && d.against != f.EnvironmentBranch(e.Name) {
@@ -145,7 +145,7 @@ func (d *diffOptions) againstBranch(f *fleet.Fleet, out *hydrate.CompareRequest)
 		out.Against, out.Environments = hydrate.AgainstBranches, []string{e.Name}
 		return nil
 	}
-	return mustKnow("environment branch", d.against, known)
+	return mustKnow("environment branch", d.against, append(known, environmentNames(f)...))
 }
 
 // headOf returns the commit of a revision; without one, the files of the working tree as a commit without a hash, whose parent is

@@ -59,7 +59,10 @@ func mustKnow(what, name string, names []string) error {
 	}
 	hint := didYouMean(name, names)
 	if hint == "" {
-		hint = ": `sluice where` lists what the fleet has"
+		hint = ": there is " + some(names)
+	}
+	if len(names) == 0 {
+		hint = ""
 	}
 	return usagef("the fleet has no %s %q%s", what, name, hint)
 }
