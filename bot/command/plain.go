@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -10,58 +11,143 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// line is one that begins like a command; a problem says why it cannot be one.
+const (
+	maxParagraph  = 4 << 10 // bytes of a paragraph that Markdown's parser reads: its time grows with the square
+	maxParagraphs = 20      // with lines that begin like a command
+)
+
+// line is a line that begins like a command. A problem says why it cannot be one.
 type line struct {
-	number  int
+	number  int // from 1
 	text    string
 	problem *Problem
 }
 
-// plainLines are the lines of a comment that begin like a command and are plain text of it. The structure is a Markdown
-// parser's, not a guess: fences, indentation, quotations, HTML and spans that cross lines are what the forge shows too.
+// plainLines returns the lines of a comment that begin like a command and that the forge shows as plain text.
+//
+// A scanner finds what crosses paragraphs: code fences, HTML and its comments, GitLab's quotations and formulas. It reads each byte a
+// bounded number of times. Markdown's parser reads only the paragraphs with lines that begin like a command, and decides about the
+// spans, links, lists, tables and headings in them.
 func plainLines(body string) []line {
-	source := []byte(body)
-	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough))
-	root := md.Parser().Parse(text.NewReader(source))
-	quoted := quotations(source)
+	d := scan([]byte(body))
 	var out []line
-	open := 0 // elements of HTML that quote, which blank lines do not end
-	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
-		switch n.Kind() {
-		case ast.KindHTMLBlock:
-			open = max(0, open+quotingTags(n, source))
-		case ast.KindParagraph, ast.KindHeading:
-			if open == 0 {
-				out = append(out, linesOf(n, source, quoted)...)
+	parsed := 0
+	for _, p := range d.paragraphs {
+		starts := d.candidates(p)
+		if len(starts) == 0 {
+			continue
+		}
+		if parsed++; parsed > maxParagraphs {
+			return append(out, d.line(starts[0], &Problem{Message: "the comment has too many paragraphs with commands", Hint: hintAlone}))
+		}
+		var verdict func(at int) (bool, *Problem)
+		if p.to-p.from > maxParagraph {
+			verdict = func(int) (bool, *Problem) {
+				return true, &Problem{Message: "the paragraph of the command is too long", Hint: hintBlankLine}
+			}
+		} else {
+			verdict = paragraphVerdict(d.source[p.from:p.to], p.from)
+		}
+		for _, at := range starts {
+			if shown, problem := d.outside(at); !shown {
+				if problem != nil {
+					out = append(out, d.line(at, problem))
+				}
+				continue
+			}
+			if shown, problem := verdict(at); shown {
+				out = append(out, d.line(at, problem))
 			}
 		}
 	}
 	return out
 }
 
-func linesOf(n ast.Node, source []byte, quoted []span) []line {
-	var out []line
-	segments := n.Lines()
-	for i := range segments.Len() {
-		start := segments.At(i).Start
-		if start > 0 && source[start-1] != '\n' || !bytes.HasPrefix(source[start:], []byte(prefix)) {
-			continue
+// Hints of problems with the place of a command.
+const (
+	hintAlone     = "write the commands in a comment of their own"
+	hintBlankLine = "leave an empty line before the command"
+)
+
+// line returns the line that begins at an offset.
+func (d *document) line(at int, problem *Problem) line {
+	whole, _, _ := bytes.Cut(d.source[at:], []byte("\n"))
+	return line{number: 1 + bytes.Count(d.source[:at], []byte("\n")), text: strings.TrimRight(string(whole), " \t"), problem: problem}
+}
+
+// candidates returns the offsets of the paragraph's lines that begin like a command.
+func (d *document) candidates(p span) []int {
+	var out []int
+	for at := p.from; at < p.to; {
+		rest := d.source[at:p.to]
+		if after, ok := bytes.CutPrefix(rest, []byte(prefix)); ok && (len(after) == 0 || strings.IndexByte(" \t\n", after[0]) >= 0) {
+			out = append(out, at)
 		}
-		whole, _, _ := bytes.Cut(source[start:], []byte("\n"))
-		if rest := whole[len(prefix):]; len(rest) > 0 && rest[0] != ' ' && rest[0] != '\t' || within(quoted, start) || !plain(n, start) {
-			continue
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			break
 		}
-		l := line{number: 1 + bytes.Count(source[:start], []byte("\n")), text: strings.TrimRight(string(whole), " \t")}
-		if n.Kind() == ast.KindHeading {
-			l.problem = &Problem{Message: "the line is a heading, because a line of - or = follows it", Hint: "leave an empty line between them"}
-		}
-		out = append(out, l)
+		at += end + 1
 	}
 	return out
 }
 
-// plain says whether the text at a place stands directly in its block, not in code, a link, HTML or emphasis.
-func plain(block ast.Node, at int) bool {
+// outside reports whether a place is outside of everything that crosses paragraphs. The problem is nil where the author surely meant to
+// show the command and not to give it.
+func (d *document) outside(at int) (bool, *Problem) {
+	switch {
+	case within(d.quotations, at), within(d.comments, at), within(d.raw, at):
+		return false, nil
+	case within(d.formulas, at):
+		return false, &Problem{Message: "the line is part of a formula between two $$", Hint: hintAlone}
+	}
+	i, _ := slices.BinarySearchFunc(d.html, at, func(h htmlState, at int) int { return h.from - at })
+	if i > 0 && d.html[i-1].inside != "" {
+		h := d.html[i-1]
+		if d.closed[h.inside] {
+			return false, nil
+		}
+		return false, &Problem{Message: "the line is inside the HTML element <" + h.inside + ">, which is not closed", Hint: hintAlone}
+	}
+	return true, nil
+}
+
+// paragraphVerdict parses a paragraph that begins at an offset of the comment. The result says for a line of it whether it is plain text,
+// and what is wrong with it if it is.
+func paragraphVerdict(source []byte, offset int) func(at int) (bool, *Problem) {
+	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough))
+	root := md.Parser().Parse(text.NewReader(source))
+	type place struct {
+		block   ast.Node
+		heading bool
+	}
+	plain := map[int]place{}
+	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
+		if n.Kind() != ast.KindParagraph && n.Kind() != ast.KindHeading {
+			continue
+		}
+		for i := range n.Lines().Len() {
+			plain[n.Lines().At(i).Start] = place{n, n.Kind() == ast.KindHeading}
+		}
+	}
+	return func(at int) (bool, *Problem) {
+		at -= offset
+		p, ok := plain[at]
+		if !ok || at > 0 && source[at-1] != '\n' || !directText(p.block, at) {
+			return false, nil
+		}
+		if p.heading {
+			return true, &Problem{Message: "the line is a heading, because a line of - or = follows it", Hint: "leave an empty line between them"}
+		}
+		if inlineFormula(source, at) {
+			return true, &Problem{Message: "the line is part of a formula between two $", Hint: hintBlankLine}
+		}
+		return true, nil
+	}
+}
+
+// directText reports whether the text at a place is directly in its block: not in code, a link, HTML or emphasis.
+func directText(block ast.Node, at int) bool {
 	for n := block.FirstChild(); n != nil; n = n.NextSibling() {
 		if t, ok := n.(*ast.Text); ok && t.Segment.Start <= at && at < t.Segment.Stop {
 			return true
@@ -70,52 +156,7 @@ func plain(block ast.Node, at int) bool {
 	return false
 }
 
-type span struct{ from, to int }
-
-func within(spans []span, at int) bool {
-	for _, s := range spans {
-		if s.from <= at && at < s.to {
-			return true
-		}
-	}
-	return false
-}
-
-// quotations are GitLab's: all between two lines of >>>. CommonMark knows nothing of them.
-func quotations(source []byte) []span {
-	var out []span
-	from, at := -1, 0
-	for l := range bytes.Lines(source) {
-		if bytes.Equal(bytes.TrimSpace(l), []byte(">>>")) {
-			if from < 0 {
-				from = at
-			} else {
-				out = append(out, span{from, at})
-				from = -1
-			}
-		}
-		at += len(l)
-	}
-	return out
-}
-
-// quotingTags counts the elements for quotations and code that a block of HTML leaves open, less those that it closes.
-func quotingTags(n ast.Node, source []byte) int {
-	var b strings.Builder
-	segments := n.Lines()
-	for i := range segments.Len() {
-		segment := segments.At(i)
-		b.Write(segment.Value(source))
-	}
-	if h, ok := n.(*ast.HTMLBlock); ok && h.HasClosure() {
-		b.Write(h.ClosureLine.Value(source))
-	}
-	html, count := strings.ToLower(b.String()), 0
-	if strings.HasPrefix(strings.TrimSpace(html), "<!--") {
-		return 0 // a comment opens nothing
-	}
-	for _, tag := range []string{"blockquote", "pre", "code"} {
-		count += strings.Count(html, "<"+tag+">") + strings.Count(html, "<"+tag+" ") - strings.Count(html, "</"+tag)
-	}
-	return count
+// inlineFormula reports whether $ signs before and after a place in its paragraph can be the two ends of a formula.
+func inlineFormula(paragraph []byte, at int) bool {
+	return bytes.Count(paragraph[:at], []byte("$"))%2 == 1 && bytes.IndexByte(paragraph[at:], '$') >= 0
 }

@@ -1,0 +1,342 @@
+package command
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html/atom"
+)
+
+// span is a part of a comment, in bytes; to is the first byte after it.
+type span struct{ from, to int }
+
+func within(spans []span, at int) bool {
+	for _, s := range spans {
+		if s.from <= at && at < s.to {
+			return true
+		}
+	}
+	return false
+}
+
+// htmlState says in which element the text from an offset on is; "" if it is in none that matters.
+type htmlState struct {
+	from   int
+	inside string
+}
+
+// document is the structure of a comment that crosses paragraphs.
+type document struct {
+	source     []byte
+	paragraphs []span // runs of lines that are not blank, without fences of code
+	quotations []span // of GitLab: everything between two lines of >>>
+	comments   []span // of HTML, inside lines
+	raw        []span // blocks of raw HTML
+	formulas   []span // between two $$
+	html       []htmlState
+	closed     map[string]bool // elements of HTML of which a later end tag was seen
+
+	dollars  []int
+	elements []string       // open ones, the innermost last
+	opened   map[string]int // how many of elements have a name
+}
+
+// scan finds the structure of a comment whose lines end in \n.
+func scan(source []byte) *document {
+	d := &document{source: source, closed: map[string]bool{}, opened: map[string]int{}}
+	fence, begin, quote := "", -1, -1 // open fence; offset of the paragraph; offset of the line >>>
+	flush := func(at int) {
+		if begin >= 0 {
+			d.paragraphs = append(d.paragraphs, span{begin, at})
+		}
+		begin = -1
+	}
+	var contained string // what the lines of the container of the fence begin with: > or blanks
+	var raw []string     // texts that end an open block of raw HTML
+	at, rawFrom := 0, 0
+	for l := range bytes.Lines(source) {
+		text := string(bytes.TrimRight(l, "\n"))
+		container, rest := containerOf(text)
+		if fence == "" && raw == nil {
+			raw, rawFrom = rawBlock(text), at
+		}
+		switch {
+		case raw != nil:
+			if begin < 0 {
+				begin = at
+			}
+			if containsAny(strings.ToLower(text), raw) {
+				d.raw, raw = append(d.raw, span{rawFrom, at + len(l)}), nil
+				flush(at + len(l))
+			}
+		case fence != "" && !leaves(text, contained):
+			if ends(text, fence, contained) {
+				fence = ""
+			}
+		case strings.TrimSpace(text) == ">>>":
+			fence = ""
+			flush(at)
+			if quote < 0 {
+				quote = at
+			} else {
+				d.quotations = append(d.quotations, span{quote, at})
+				quote = -1
+			}
+		case fenceOf(rest) != "":
+			flush(at)
+			fence, contained = fenceOf(rest), container
+		case strings.TrimSpace(text) == "":
+			fence = ""
+			flush(at)
+		default:
+			fence = ""
+			if begin < 0 {
+				begin = at
+			}
+		}
+		at += len(l)
+	}
+	flush(len(source))
+	if raw != nil { // the forge shows nothing after it
+		d.raw = append(d.raw, span{rawFrom, len(source)})
+	}
+	d.inline()
+	for i := 0; i+1 < len(d.dollars); i += 2 {
+		d.formulas = append(d.formulas, span{d.dollars[i], d.dollars[i+1]})
+	}
+	return d
+}
+
+// rawBlock returns the texts that end a block of raw HTML that a line begins, or nil. Blank lines and fences do not end it
+// (https://spec.commonmark.org/0.31.2/#html-blocks, kinds 1 to 5).
+func rawBlock(s string) []string {
+	t := strings.ToLower(strings.TrimLeft(s, " "))
+	if len(s)-len(t) > 3 || !strings.HasPrefix(t, "<") {
+		return nil
+	}
+	for _, element := range []string{"pre", "script", "style", "textarea"} {
+		if after, ok := strings.CutPrefix(t[1:], element); ok && (after == "" || strings.IndexByte(" \t>", after[0]) >= 0) {
+			return []string{"</pre>", "</script>", "</style>", "</textarea>"}
+		}
+	}
+	switch {
+	case strings.HasPrefix(t, "<!--"):
+		return []string{"-->"}
+	case strings.HasPrefix(t, "<?"):
+		return []string{"?>"}
+	case strings.HasPrefix(t, "<![cdata["):
+		return []string{"]]>"}
+	case len(t) > 2 && t[1] == '!' && t[2] >= 'a' && t[2] <= 'z':
+		return []string{">"}
+	}
+	return nil
+}
+
+func containsAny(s string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
+}
+
+// containerOf splits the markers of quotations and lists off a line, as far as a fence can follow them. The container is ">" for a
+// quotation, " " for a list and "" for none.
+func containerOf(s string) (container, rest string) {
+	rest = s
+	for {
+		t := strings.TrimLeft(rest, " ")
+		if len(rest)-len(t) > 3 && container == "" || t == "" {
+			return container, rest
+		}
+		if after, ok := strings.CutPrefix(t, ">"); ok {
+			container, rest = ">", after
+			continue
+		}
+		digits := len(t) - len(strings.TrimLeft(t, "0123456789"))
+		marker := 0
+		switch {
+		case strings.IndexByte("-*+", t[0]) >= 0:
+			marker = 1
+		case digits > 0 && digits < 10 && len(t) > digits && (t[digits] == '.' || t[digits] == ')'):
+			marker = digits + 1
+		}
+		if marker == 0 || len(t) <= marker || t[marker] != ' ' && t[marker] != '\t' {
+			return container, rest
+		}
+		if container == "" {
+			container = " "
+		}
+		rest = t[marker+1:]
+	}
+}
+
+// leaves reports whether a line ends the container of a fence, and the fence with it.
+func leaves(s, container string) bool {
+	switch container {
+	case ">":
+		return !strings.HasPrefix(strings.TrimLeft(s, " "), ">")
+	case " ":
+		return s != "" && s[0] != ' ' && s[0] != '\t'
+	}
+	return false
+}
+
+// fenceOf returns the characters with which a line opens a fence of code, or "".
+func fenceOf(s string) string {
+	t := strings.TrimLeft(s, " ")
+	if len(s)-len(t) > 3 || t == "" || t[0] != '`' && t[0] != '~' {
+		return ""
+	}
+	n := len(t) - len(strings.TrimLeft(t, t[:1]))
+	if n < 3 || t[0] == '`' && strings.IndexByte(t[n:], '`') >= 0 {
+		return ""
+	}
+	return t[:n]
+}
+
+// ends reports whether a line closes a fence.
+func ends(s, fence, container string) bool {
+	t := strings.TrimLeft(s, " ")
+	if container != "" {
+		t = strings.TrimLeft(s, " \t>")
+	} else if len(s)-len(t) > 3 {
+		return false
+	}
+	t = strings.TrimRight(t, " \t")
+	return len(t) >= len(fence) && strings.Trim(t, fence[:1]) == ""
+}
+
+// inline reads the paragraphs for elements and comments of HTML and for $$, outside of code spans.
+func (d *document) inline() {
+	ends := indexes(d.source, "-->")
+	at := 0
+	for _, p := range d.paragraphs {
+		code := d.codeSpans(p)
+		last := bytes.LastIndexByte(d.source[p.from:p.to], '>') + p.from
+		for at = max(at, p.from); at < p.to; {
+			rest := d.source[at:p.to]
+			for len(code) > 0 && code[0].to <= at {
+				code = code[1:]
+			}
+			switch {
+			case len(code) > 0 && code[0].from <= at:
+				at = code[0].to
+			case rest[0] == '\\':
+				at += 2
+			case bytes.HasPrefix(rest, []byte("$$")):
+				d.dollars = append(d.dollars, at)
+				at += 2
+			case bytes.HasPrefix(rest, []byte("<!--")):
+				at = d.comment(at, p, ends)
+			case rest[0] == '<' && at < last:
+				d.tag(at, rest)
+				at++
+			default:
+				at++
+			}
+		}
+	}
+}
+
+// comment reads a comment of HTML and returns the offset after it. It ends in its paragraph, or is none: those that begin a line are raw
+// blocks. <!--> is a whole comment.
+func (d *document) comment(at int, p span, ends []int) int {
+	if i, _ := slices.BinarySearch(ends, at+2); i < len(ends) && ends[i] < p.to {
+		d.comments = append(d.comments, span{at, ends[i]})
+		return ends[i] + 3
+	}
+	return at + 4
+}
+
+func indexes(source []byte, text string) []int {
+	var out []int
+	for at := 0; ; {
+		i := bytes.Index(source[at:], []byte(text))
+		if i < 0 {
+			return out
+		}
+		out, at = append(out, at+i), at+i+1
+	}
+}
+
+// codeSpans returns the code spans of a paragraph: text between two runs of as many backticks.
+func (d *document) codeSpans(p span) []span {
+	type ticks struct{ at, n int }
+	var all []ticks
+	for at := p.from; at < p.to; at++ {
+		if d.source[at] != '`' {
+			continue
+		}
+		from := at
+		for at < p.to && d.source[at] == '`' {
+			at++
+		}
+		all = append(all, ticks{from, at - from})
+	}
+	later := map[int][]int{} // by length: indexes of all, ascending
+	for i, t := range all {
+		later[t.n] = append(later[t.n], i)
+	}
+	var out []span
+	for i := 0; i < len(all); i++ {
+		same := later[all[i].n]
+		for len(same) > 0 && same[0] <= i {
+			same = same[1:]
+		}
+		later[all[i].n] = same
+		if len(same) == 0 {
+			continue
+		}
+		end := all[same[0]]
+		out = append(out, span{all[i].at, end.at + end.n})
+		i = same[0]
+	}
+	return out
+}
+
+// tag reads a start or end tag of HTML.
+func (d *document) tag(at int, rest []byte) {
+	name, end := rest[1:], false
+	if len(name) > 0 && name[0] == '/' {
+		name, end = name[1:], true
+	}
+	n := 0
+	for n < len(name) && n < maxTag && (name[n]|0x20 >= 'a' && name[n]|0x20 <= 'z' || n > 0 && (name[n] >= '0' && name[n] <= '9' || name[n] == '-')) {
+		n++
+	}
+	if n == 0 || n == len(name) || strings.IndexByte(" \t\n/>", name[n]) < 0 {
+		return
+	}
+	element := strings.ToLower(string(name[:n]))
+	if transparent(element) || atom.Lookup([]byte(element)) == 0 {
+		return
+	}
+	if !end {
+		d.elements, d.opened[element] = append(d.elements, element), d.opened[element]+1
+		d.html = append(d.html, htmlState{at, d.elements[0]})
+		return
+	}
+	d.closed[element] = true
+	if d.opened[element] == 0 {
+		return
+	}
+	for last := ""; last != element; {
+		last = d.elements[len(d.elements)-1]
+		d.elements, d.opened[last] = d.elements[:len(d.elements)-1], d.opened[last]-1
+	}
+	inside := ""
+	if len(d.elements) > 0 {
+		inside = d.elements[0]
+	}
+	d.html = append(d.html, htmlState{at, inside})
+}
+
+const maxTag = 32
+
+// transparent reports whether text inside an element of HTML is still plain text of the comment. Elements without content are too.
+func transparent(element string) bool {
+	switch element {
+	case "details", "summary", "div", "p", "span", "center", "section", "article",
+		"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr":
+		return true
+	}
+	return false
+}
