@@ -2,12 +2,11 @@ package command
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
 
-// Verb is what a command asks for.
+// Verb is the action of a command.
 type Verb string
 
 // The verbs of the grammar.
@@ -28,52 +27,52 @@ const (
 	VerbResume   Verb = "resume"
 )
 
-// Right is what somebody needs for a verb.
+// Right is the permission that a verb needs.
 type Right string
 
-// The rights, the least one first.
+// The rights, the weakest first.
 const (
 	// RightRead is the right to read the source repository.
 	RightRead Right = "read"
 	// RightWrite is the right to push to the source repository.
 	RightWrite Right = "write"
-	// RightEnvironment is given by sluice.yaml on the trunk, for each environment and verb.
+	// RightEnvironment is granted by sluice.yaml on the trunk, for each environment and verb.
 	RightEnvironment Right = "environment"
 )
 
-// Command is one line of a comment that asks for something. Fields that a verb has no use for are empty.
+// Command is a command of a comment. Fields that the verb does not use are empty.
 type Command struct {
 	Verb     Verb
 	Env      string   // of approve, promote, rollback, halt, resume; of diff if given
 	Target   string   // of freeze and unfreeze: an environment or a cluster
-	App      []string // all of them if empty
-	Clusters []string // all of them if empty
+	App      []string // empty: all
+	Clusters []string // empty: all
 	Path     string   // of explain: where in the values
 	Commit   string   // of promote: a revision
 	To       string   // of rollback: a revision
 	Wave     string   // of rollback: the clusters of one
 	Until    string   // of freeze; see ParseUntil
 	Reason   string
-	Now      bool   // overtakes gates that only wait
-	Text     string // the line as it was written
+	Now      bool   // skips gates that only wait
+	Text     string // the line as written
 	Line     int    // of the comment, from 1
 }
 
-// Right is what somebody needs to give the command.
+// Right returns the permission that the author of the command needs. An unknown verb needs the highest one.
 func (c Command) Right() Right {
-	if s, ok := find(c.Verb); ok {
+	if s, ok := Find(c.Verb); ok {
 		return s.Right
 	}
 	return RightEnvironment
 }
 
-// Overtakes says that the command also needs the right to overtake, which promote alone does not give.
+// Overtakes reports whether the command skips gates, which needs a right of its own.
 func (c Command) Overtakes() bool { return c.Verb == VerbPromote && c.Now }
 
-// String is the command in its canonical form; it parses into the same command.
+// String returns the command in its canonical form, which Parse reads as the same command.
 func (c Command) String() string {
 	parts := []string{prefix, string(c.Verb)}
-	s, _ := find(c.Verb)
+	s, _ := Find(c.Verb)
 	for _, a := range s.Arguments {
 		parts = append(parts, quote(a.get(&c)))
 	}
@@ -98,15 +97,15 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// Problem is a command that cannot be taken. Its texts may quote the comment: whoever shows them makes them inert.
+// Problem is a command that cannot be read. Its texts quote the comment: the caller must escape them where it shows them.
 type Problem struct {
 	Line    int    // of the comment, from 1
-	Text    string // the line as it was written, shortened
+	Text    string // the line as written, shortened
 	Message string // what is wrong
 	Hint    string // the next step
 }
 
-// String is the problem on one line.
+// String returns the problem on one line.
 func (p Problem) String() string {
 	out := fmt.Sprintf("line %d: %s", p.Line, p.Message)
 	if p.Hint != "" {
@@ -115,8 +114,8 @@ func (p Problem) String() string {
 	return out
 }
 
-// ParseUntil reads the end of a freeze: a time such as 2026-12-24T18:00:00Z, a day such as 2026-12-24 (its beginning, in
-// UTC), or a span such as 90m, 4h or 3d after now. The end must lie after now, and not more than ten years after it.
+// ParseUntil reads the end of a freeze: a time such as 2026-12-24T18:00:00Z, a day such as 2026-12-24 (its beginning in UTC), or a
+// duration from now such as 90m, 4h or 3d. The end must be after now, and at most ten years after it.
 func ParseUntil(s string, now time.Time) (time.Time, error) {
 	t, span, err := until(s)
 	if err != nil {
@@ -127,14 +126,14 @@ func ParseUntil(s string, now time.Time) (time.Time, error) {
 	}
 	switch {
 	case !t.After(now):
-		return time.Time{}, fmt.Errorf("%s is over already: name a time after %s", s, now.UTC().Format(time.RFC3339))
+		return time.Time{}, fmt.Errorf("%s is in the past (write a time after %s)", s, now.UTC().Format(time.RFC3339))
 	case t.After(now.AddDate(10, 0, 0)):
-		return time.Time{}, fmt.Errorf("%s is more than ten years away: leave --until out for a freeze without end", s)
+		return time.Time{}, fmt.Errorf("%s is more than ten years from now (omit --until for a freeze without an end)", s)
 	}
 	return t.UTC(), nil
 }
 
-// until reads one of the forms of a freeze's end: a time, or else a span.
+// until reads a freeze's end: a time, or a duration if the time is zero.
 func until(s string) (time.Time, time.Duration, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
 		if t, err := time.Parse(form, s); err == nil {
@@ -158,14 +157,5 @@ func until(s string) (time.Time, time.Duration, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > 0 {
 		return time.Time{}, d, nil
 	}
-	return time.Time{}, 0, fmt.Errorf("%q is no time: write one such as 2026-12-24T18:00:00Z, 2026-12-24, 4h or 3d", s)
-}
-
-func find(v Verb) (Spec, bool) {
-	all := Verbs()
-	i := slices.IndexFunc(all, func(s Spec) bool { return s.Verb == v })
-	if i < 0 {
-		return Spec{}, false
-	}
-	return all[i], true
+	return time.Time{}, 0, fmt.Errorf("%q is not a time (write one such as 2026-12-24T18:00:00Z, 2026-12-24, 4h or 3d)", s)
 }

@@ -1,3 +1,4 @@
-// Package command owns the grammar of chat commands: which lines of a comment are commands, and what they ask for. It is
-// pure: it knows no forge, no clock and no fleet, and it never decides whether somebody may do what they ask for.
+// Package command is the grammar of the commands that people write in comments: which lines of a comment are commands, and what they
+// mean. The command line's verbs of the same name follow the same table. The package knows no forge, clock or fleet, and does not decide
+// who may give a command.
 package command

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 const (
@@ -20,12 +22,12 @@ const (
 	maxRevision = 200
 	maxReason   = 300 // runes
 	maxPath     = 512
-	maxShown    = 120 // bytes of a line in a problem
+	maxShown    = 120 // characters of a line in a problem
 )
 
-// Parse reads the commands of a comment. A line is a command if it begins with /sluice at column 0 and is plain text of
-// the comment: not code, not a quotation, not part of a list, link or HTML. What begins like a command and is none is a
-// problem. It never panics, whatever the comment holds.
+// Parse reads the commands of a comment. A line is a command if it begins with /sluice at column 0 and is plain text of the comment: not
+// code, a quotation, a formula, or a part of a list, a link or HTML. A line that begins like a command and cannot be read is a problem.
+// The time of Parse grows linearly with the comment.
 func Parse(body string) ([]Command, []Problem) {
 	body = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(body)
 	if !candidate(body) {
@@ -33,8 +35,8 @@ func Parse(body string) ([]Command, []Problem) {
 	}
 	if len(body) > maxBody {
 		return nil, []Problem{{
-			Line: 1, Message: fmt.Sprintf("the comment has %d bytes; commands are read from comments of at most %d", len(body), maxBody),
-			Hint: "write the commands in a comment of their own",
+			Line: 1, Message: fmt.Sprintf("the comment has %d bytes, and commands are read from comments of at most %d", len(body), maxBody),
+			Hint: hintAlone,
 		}}
 	}
 	var commands []Command
@@ -47,7 +49,7 @@ func Parse(body string) ([]Command, []Problem) {
 		switch {
 		case problem != nil:
 		case len(commands) == maxCommands:
-			problem = &Problem{Message: fmt.Sprintf("a comment may hold at most %d commands", maxCommands), Hint: "write the others in another comment"}
+			problem = &Problem{Message: fmt.Sprintf("a comment can have at most %d commands", maxCommands), Hint: "write the rest in another comment"}
 		default:
 			c, problem = parseLine(l.text)
 		}
@@ -62,7 +64,7 @@ func Parse(body string) ([]Command, []Problem) {
 	return commands, problems
 }
 
-// candidate is a cheap look for a line that may be a command: most comments hold none.
+// candidate reports cheaply whether a comment can have a command: most have none.
 func candidate(body string) bool {
 	return strings.HasPrefix(body, prefix) || strings.Contains(body, "\n"+prefix)
 }
@@ -78,34 +80,34 @@ func parseLine(line string) (Command, *Problem) {
 	if len(words) == 0 {
 		return Command{}, &Problem{Message: "a verb is missing", Hint: prefix + " help lists them"}
 	}
-	spec, ok := find(Verb(words[0].text))
+	spec, ok := Find(Verb(words[0].text))
 	if !ok {
 		return Command{}, &Problem{
-			Message: fmt.Sprintf("there is no command %q%s", shorten(words[0].text), suggest(words[0].text, verbNames())),
+			Message: fmt.Sprintf("no command %q%s", shorten(words[0].text), suggest(words[0].text, verbNames())),
 			Hint:    prefix + " help lists them",
 		}
 	}
 	c := Command{Verb: spec.Verb}
 	if p := fill(&c, spec, words[1:]); p != nil {
 		if p.Hint == "" {
-			p.Hint = "the form is: " + spec.Usage()
+			p.Hint = "the syntax is " + spec.Usage()
 		}
 		return Command{}, p
 	}
 	return c, nil
 }
 
-// readable refuses lines that look different from what they are.
+// readable refuses lines that look different from what they contain.
 func readable(line string) *Problem {
 	if len(line) > maxLine {
-		return &Problem{Message: fmt.Sprintf("the line has %d bytes; at most %d are read", len(line), maxLine), Hint: "shorten it"}
+		return &Problem{Message: fmt.Sprintf("the line has %d bytes, and at most %d are read", len(line), maxLine), Hint: "shorten it"}
 	}
 	if !utf8.ValidString(line) {
-		return &Problem{Message: "the line is not UTF-8", Hint: "write it anew"}
+		return &Problem{Message: "the line is not UTF-8", Hint: "type it again"}
 	}
 	for _, r := range line {
 		if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029') {
-			return &Problem{Message: fmt.Sprintf("the line holds the invisible character %U", r), Hint: "write it anew, without copying"}
+			return &Problem{Message: fmt.Sprintf("the line has the invisible character %U", r), Hint: "type it instead of copying it"}
 		}
 	}
 	return nil
@@ -125,7 +127,7 @@ func fill(c *Command, spec Spec, words []word) *Problem {
 			continue
 		}
 		if len(rest) == 0 {
-			return &Problem{Message: fmt.Sprintf("%q is one word too many", shorten(w.text))}
+			return &Problem{Message: fmt.Sprintf("unexpected word %q", shorten(w.text))}
 		}
 		if p := check(rest[0].kind, rest[0].Name, w.text); p != nil {
 			return p
@@ -151,15 +153,15 @@ func fill(c *Command, spec Spec, words []word) *Problem {
 	return nil
 }
 
-// fillFlag reads the flag at words[0], and says how many words after it belong to it.
+// fillFlag reads the flag at words[0]. It returns the number of words after it that belong to it.
 func fillFlag(c *Command, spec Spec, words []word, seen map[string]bool) (int, *Problem) {
 	name, value, inline := strings.Cut(strings.TrimPrefix(words[0].text, "--"), "=")
-	f, ok := spec.flag(name)
+	f, ok := spec.Flag(name)
 	if !ok {
 		return 0, unknownFlag(words[0].text, name, spec)
 	}
 	if seen[name] && !f.Repeated {
-		return 0, &Problem{Message: fmt.Sprintf("--%s is there twice", name)}
+		return 0, &Problem{Message: fmt.Sprintf("--%s is repeated", name)}
 	}
 	seen[name] = true
 	if f.Value == "" {
@@ -188,7 +190,7 @@ func fillFlag(c *Command, spec Spec, words []word, seen map[string]bool) (int, *
 		*list = append(*list, value)
 	}
 	if len(*list) > maxRepeated {
-		return 0, &Problem{Message: fmt.Sprintf("--%s is there more than %d times", name, maxRepeated)}
+		return 0, &Problem{Message: fmt.Sprintf("--%s is repeated more than %d times", name, maxRepeated)}
 	}
 	return used, nil
 }
@@ -198,10 +200,13 @@ func unknownFlag(text, name string, spec Spec) *Problem {
 	for _, f := range spec.Flags {
 		names = append(names, "--"+f.Name)
 	}
-	return &Problem{Message: fmt.Sprintf("%s has no flag %q%s", spec.Verb, shorten(text), suggest("--"+strings.TrimLeft(name, "-–—"), names))}
+	return &Problem{
+		Message: fmt.Sprintf("%s has no flag %q%s", spec.Verb, shorten(text), suggest("--"+strings.TrimLeft(name, "-–—"), names)),
+		Hint:    fmt.Sprintf("%s takes %s", spec.Verb, spec.flagNames()),
+	}
 }
 
-// check says what is wrong with a value.
+// check returns what is wrong with a value, or nil.
 func check(k kind, name, v string) *Problem {
 	bad := func(hint string) *Problem {
 		return &Problem{Message: fmt.Sprintf("%s: %q %s", name, shorten(v), hint)}
@@ -209,15 +214,15 @@ func check(k kind, name, v string) *Problem {
 	switch k {
 	case kindName:
 		if len(v) > maxName || !only(v, func(c byte) bool { return c == '-' || c == '.' }) || strings.ToLower(v) != v {
-			return bad("is no name: lower-case letters, digits, - and ., at most 63")
+			return bad("is not a name (lower-case letters, digits, - and ., at most 63 characters)")
 		}
 	case kindRevision:
 		if len(v) > maxRevision || strings.Contains(v, "..") || !only(v, func(c byte) bool { return strings.IndexByte("-._/", c) >= 0 }) {
-			return bad("is no revision: write a commit id, a branch or a tag")
+			return bad("is not a revision (write a commit id, a branch or a tag)")
 		}
 	case kindTime:
 		if _, _, err := until(v); err != nil {
-			return bad("is no time: write one such as 2026-12-24T18:00:00Z, 2026-12-24, 4h or 3d")
+			return bad("is not a time (write one such as 2026-12-24T18:00:00Z, 2026-12-24, 4h or 3d)")
 		}
 	case kindText:
 		if strings.TrimSpace(v) == "" || utf8.RuneCountInString(v) > maxReason {
@@ -231,7 +236,7 @@ func check(k kind, name, v string) *Problem {
 	return nil
 }
 
-// only holds for a text of ASCII letters and digits with inner characters between them.
+// only reports whether a text is ASCII letters and digits, with inner characters between them.
 func only(v string, inner func(byte) bool) bool {
 	alnum := func(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' }
 	if v == "" || !alnum(v[0]) || !alnum(v[len(v)-1]) {
@@ -245,14 +250,4 @@ func only(v string, inner func(byte) bool) bool {
 	return true
 }
 
-func shorten(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxShown {
-		return s
-	}
-	cut := maxShown
-	for !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
-}
+func shorten(s string) string { return safetext.Shorten(strings.ToValidUTF8(s, "\uFFFD"), maxShown) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Spec is the grammar of one verb, as data: what Parse accepts, what Help shows, and what right it takes.
+// Spec is the grammar of one verb, as data. Parse, Help and the command line's verbs of the same name follow it.
 type Spec struct {
 	Verb      Verb
 	Arguments []Argument
@@ -22,11 +22,12 @@ type Argument struct {
 	list  func(*Command) *[]string
 }
 
-// Flag is an option of a verb. One without a value is true by being there.
+// Flag is an option of a verb. A flag without a value is true if it is present.
 type Flag struct {
 	Name     string // without --
-	Value    string // what Help calls the value; "" for a flag without
-	Repeated bool   // may be there several times
+	Value    string // name of the value in Help; "" for a flag without a value
+	Usage    string // for the command line's help: a phrase that has the value's name in backticks
+	Repeated bool   // may be present several times
 	Needed   bool
 	kind     kind
 	field    func(*Command) *string
@@ -50,7 +51,7 @@ func (f Flag) values(c *Command) []string {
 	return nil
 }
 
-// kind is what a value must look like.
+// kind is the form of a value.
 type kind int
 
 const (
@@ -72,21 +73,29 @@ func reasonOf(c *Command) *string     { return &c.Reason }
 func appsOf(c *Command) *[]string     { return &c.App }
 func clustersOf(c *Command) *[]string { return &c.Clusters }
 
-// Verbs are all verbs, in the order in which Help shows them.
-func Verbs() []Spec {
-	env := Argument{Name: "ENV", kind: kindName, field: envOf}
-	target := Argument{Name: "ENV|CLUSTER", kind: kindName, field: targetOf}
-	app := Flag{Name: "app", Value: "A", Repeated: true, kind: kindName, list: appsOf}
-	cluster := Flag{Name: "cluster", Value: "C", Repeated: true, kind: kindName, list: clustersOf}
-	reason := Flag{Name: "reason", Value: "TEXT", kind: kindText, field: reasonOf}
-	needed := reason
-	needed.Needed = true
+// Verbs returns all verbs in the order in which Help shows them.
+func Verbs() []Spec { return append(reviewVerbs(), environmentVerbs()...) }
+
+func flagApp() Flag {
+	return Flag{Name: "app", Value: "A", Usage: "only these `apps`", Repeated: true, kind: kindName, list: appsOf}
+}
+
+func flagCluster() Flag {
+	return Flag{Name: "cluster", Value: "C", Usage: "only these `clusters`", Repeated: true, kind: kindName, list: clustersOf}
+}
+
+func flagReason(needed bool) Flag {
+	return Flag{Name: "reason", Value: "TEXT", Usage: "`text` that is recorded with the change", Needed: needed, kind: kindText, field: reasonOf}
+}
+
+// reviewVerbs are those for a merge request.
+func reviewVerbs() []Spec {
 	return []Spec{
 		{Verb: VerbHelp, Right: RightRead, Does: "Shows this table."},
 		{Verb: VerbStatus, Right: RightRead, Does: "Shows what each environment runs, and what promotions wait for."},
 		{
 			Verb: VerbDiff, Right: RightRead, Does: "Shows what changes, narrowed to an environment, apps or clusters.",
-			Flags: []Flag{{Name: "env", Value: "ENV", kind: kindName, field: envOf}, app, cluster},
+			Flags: []Flag{{Name: "env", Value: "ENV", Usage: "only this `environment`", kind: kindName, field: envOf}, flagApp(), flagCluster()},
 		},
 		{
 			Verb: VerbExplain, Right: RightRead, Does: "Shows which layer a value comes from.",
@@ -96,47 +105,65 @@ func Verbs() []Spec {
 				{Name: "PATH", kind: kindPath, field: pathOf},
 			},
 		},
-		{Verb: VerbRetry, Right: RightWrite, Does: "Runs again what failed."},
-		{Verb: VerbCancel, Right: RightWrite, Does: "Stops what runs for this merge request."},
-		{Verb: VerbTrust, Right: RightWrite, Does: "Lets Sluice render this commit of somebody without the right to push."},
+		{Verb: VerbRetry, Right: RightWrite, Does: "Repeats what failed."},
+		{Verb: VerbCancel, Right: RightWrite, Does: "Stops the running review of this merge request."},
+		{Verb: VerbTrust, Right: RightWrite, Does: "Lets Sluice render this commit of an author without write access."},
+	}
+}
+
+// environmentVerbs are those for an environment. The command line has them too.
+func environmentVerbs() []Spec {
+	env := Argument{Name: "ENV", kind: kindName, field: envOf}
+	target := Argument{Name: "ENV|CLUSTER", kind: kindName, field: targetOf}
+	return []Spec{
 		{
-			Verb: VerbApprove, Right: RightEnvironment, Does: "Agrees to the promotion as it stands now; a change of it needs a new approval.",
-			Arguments: []Argument{env},
+			Verb: VerbApprove, Right: RightEnvironment, Does: "Approves the promotion as it is now; a changed promotion needs a new approval.",
+			Arguments: []Argument{env}, Flags: []Flag{flagReason(false)},
 		},
 		{
-			Verb: VerbPromote, Right: RightEnvironment, Does: "Brings a commit to an environment, whole or for chosen apps; `--now` does not wait.",
+			Verb: VerbPromote, Right: RightEnvironment, Does: "Brings an environment to a commit, for all or for some apps; `--now` skips gates that wait.",
 			Arguments: []Argument{env},
 			Flags: []Flag{
-				app,
-				{Name: "commit", Value: "REV", kind: kindRevision, field: commitOf},
-				{Name: "now"},
-				reason,
+				flagApp(),
+				{Name: "commit", Value: "REV", Usage: "source `commit` of the trunk", kind: kindRevision, field: commitOf},
+				{Name: "now", Usage: "skip bake times, windows and the promotion under way; needs --reason"},
+				flagReason(false),
 			},
 		},
 		{
 			Verb: VerbRollback, Right: RightEnvironment, Does: "Restores an earlier state of an environment, of a wave, of clusters or of apps.",
 			Arguments: []Argument{env},
 			Flags: []Flag{
-				{Name: "to", Value: "REV", kind: kindRevision, field: toOf},
-				{Name: "wave", Value: "W", kind: kindName, field: waveOf},
-				cluster, app,
+				{Name: "to", Value: "REV", Usage: "source `commit`, or commit of the environment branch, to restore (default: the state before)", kind: kindRevision, field: toOf},
+				{Name: "wave", Value: "W", Usage: "only the clusters of this `wave`", kind: kindName, field: waveOf},
+				flagCluster(), flagApp(), flagReason(false),
 			},
 		},
 		{
-			Verb: VerbFreeze, Right: RightEnvironment, Does: "Lets no promotion into an environment or a cluster.",
+			Verb: VerbFreeze, Right: RightEnvironment, Does: "Keeps an environment or a cluster as it is.",
 			Arguments: []Argument{target},
-			Flags:     []Flag{{Name: "until", Value: "T", kind: kindTime, field: untilOf}, needed},
+			Flags: []Flag{
+				{Name: "until", Value: "T", Usage: "`time`: 2026-12-27T08:00:00Z, 2026-12-27 or 4h (default: until it is unfrozen)", kind: kindTime, field: untilOf},
+				flagReason(true),
+			},
 		},
-		{
-			Verb: VerbUnfreeze, Right: RightEnvironment, Does: "Ends a freeze, and brings what was frozen up to date.",
-			Arguments: []Argument{target},
-		},
-		{Verb: VerbHalt, Right: RightEnvironment, Does: "Stops the running promotion of an environment where it is.", Arguments: []Argument{env}},
-		{Verb: VerbResume, Right: RightEnvironment, Does: "Lets a halted promotion go on.", Arguments: []Argument{env}},
+		{Verb: VerbUnfreeze, Right: RightEnvironment, Does: "Ends a freeze; promotions continue.", Arguments: []Argument{target}},
+		{Verb: VerbHalt, Right: RightEnvironment, Does: "Stops the running promotion of an environment.", Arguments: []Argument{env}, Flags: []Flag{flagReason(false)}},
+		{Verb: VerbResume, Right: RightEnvironment, Does: "Continues a halted promotion.", Arguments: []Argument{env}, Flags: []Flag{flagReason(false)}},
 	}
 }
 
-// Usage is the verb's grammar on one line.
+// Find returns the grammar of a verb.
+func Find(v Verb) (Spec, bool) {
+	all := Verbs()
+	i := slices.IndexFunc(all, func(s Spec) bool { return s.Verb == v })
+	if i < 0 {
+		return Spec{}, false
+	}
+	return all[i], true
+}
+
+// Usage returns the verb's grammar on one line.
 func (s Spec) Usage() string {
 	parts := []string{prefix, string(s.Verb)}
 	for _, a := range s.Arguments {
@@ -158,7 +185,7 @@ func (s Spec) Usage() string {
 	return strings.Join(parts, " ")
 }
 
-// Help is the grammar as a Markdown table.
+// Help returns the grammar as a Markdown table.
 func Help() string {
 	var b strings.Builder
 	b.WriteString("| command | what it does | right |\n|---|---|---|\n")
@@ -181,10 +208,27 @@ func verbNames() []string {
 	return out
 }
 
-func (s Spec) flag(name string) (Flag, bool) {
+// Flag returns the verb's flag of a name.
+func (s Spec) Flag(name string) (Flag, bool) {
 	i := slices.IndexFunc(s.Flags, func(f Flag) bool { return f.Name == name })
 	if i < 0 {
 		return Flag{}, false
 	}
 	return s.Flags[i], true
+}
+
+// flagNames returns the verb's flags for a sentence: "--a, --b and --c".
+func (s Spec) flagNames() string {
+	var names []string
+	for _, f := range s.Flags {
+		names = append(names, "--"+f.Name)
+	}
+	switch n := len(names); n {
+	case 0:
+		return "no flags"
+	case 1:
+		return names[0]
+	default:
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
 }

@@ -3,15 +3,17 @@ package command
 import (
 	"fmt"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
 )
 
-// word is one argument; one that was written in quotes is never a flag.
+// word is one argument. A quoted word is never a flag.
 type word struct {
 	text   string
 	quoted bool
 }
 
-// flag says whether a word is meant as a flag. Phones turn -- into a dash: that is a flag too, and refused with a suggestion.
+// flag reports whether a word is meant as a flag. Phones replace -- by a dash: such a word is a flag too, and refused with a suggestion.
 func (w word) flag() bool {
 	if w.quoted {
 		return false
@@ -24,7 +26,7 @@ func (w word) flag() bool {
 	return false
 }
 
-// closing is the quotation mark that ends what another one begins; typographic ones are what phones write.
+// closing returns the marks that end a quotation that r begins. Phones write typographic marks.
 func closing(r rune) (string, bool) {
 	switch r {
 	case '"':
@@ -40,8 +42,8 @@ func closing(r rune) (string, bool) {
 	}
 }
 
-// split cuts a line into words at spaces. Quotes hold words together; a backslash in double quotes takes the next quote or
-// backslash as it is.
+// split splits a line into words at blanks. Quotation marks keep words together. In double quotes, a backslash escapes a quotation mark or
+// a backslash.
 func split(line string) ([]word, *Problem) {
 	var words []word
 	var b strings.Builder
@@ -71,7 +73,7 @@ func split(line string) ([]word, *Problem) {
 		case r == ' ' || r == '\t':
 			flush()
 		default:
-			// An apostrophe inside a word is no quotation mark.
+			// An apostrophe inside a word does not begin a quotation.
 			if c, ok := closing(r); ok && (!inWord || r != '\'') {
 				quoted = quoted || !inWord
 				end, opened, inWord = c, r, true
@@ -81,24 +83,24 @@ func split(line string) ([]word, *Problem) {
 			b.WriteRune(r)
 		}
 		if len(words) > maxWords {
-			return nil, &Problem{Message: fmt.Sprintf("the line has more than %d words", maxWords), Hint: "put a text of several words in quotes"}
+			return nil, &Problem{Message: fmt.Sprintf("the line has more than %d words", maxWords), Hint: "quote a text of several words"}
 		}
 	}
 	if end != "" {
-		return nil, &Problem{Message: fmt.Sprintf("the quotation mark %c is not closed", opened), Hint: "close it in the same line"}
+		return nil, &Problem{Message: fmt.Sprintf("the quotation mark %c is not closed", opened), Hint: "close it on the same line"}
 	}
 	flush()
 	return words, nil
 }
 
-// suggest offers the nearest known word, if one is near.
+// suggest returns ", did you mean X?" for the nearest known word, and "" if none is near.
 func suggest(got string, known []string) string {
 	if len(got) > maxName {
 		return ""
 	}
 	best, distance := "", 3
 	for _, k := range known {
-		if n := editDistance(strings.ToLower(got), k); n < distance && n < len(strings.TrimLeft(k, "-")) {
+		if n := levenshtein.ComputeDistance(strings.ToLower(got), k); n < distance && n < len(strings.TrimLeft(k, "-")) {
 			best, distance = k, n
 		}
 	}
@@ -106,24 +108,4 @@ func suggest(got string, known []string) string {
 		return ""
 	}
 	return ", did you mean " + best + "?"
-}
-
-// editDistance is Levenshtein's, over bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		previous := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			previous, row[j] = row[j], min(row[j]+1, row[j-1]+1, previous+cost)
-		}
-	}
-	return row[len(b)]
 }
