@@ -16,6 +16,7 @@ func TestWalls(t *testing.T) {
 		"renderer/kustomize": {own + "hydrate", own + "renderer/fetch", "github.com/go-git/", "helm.sh/"},
 		"renderer/fetch":     {own + "hydrate", own + "renderer/manifest", "github.com/go-git/", "helm.sh/helm/v3/pkg/action"},
 		"renderer":           {own + "hydrate", own + "renderer/fetch", own + "cmd", "github.com/go-git/"},
+		"hydrate/signers":    {own + "hydrate/gitstore", own + "hydrate/fleet", own + "renderer", "github.com/go-git/", "net/http"},
 		"hydrate/fleet":      {own + "hydrate/gitstore", own + "renderer/helm", own + "renderer/fetch", "github.com/go-git/", "net/http"},
 		"hydrate/bootstrap":  {own + "hydrate/gitstore", own + "renderer/helm", own + "renderer/fetch", "github.com/go-git/", "net/http", "os/exec"},
 		"hydrate/gitstore":   {own + "hydrate/fleet", own + "renderer", "helm.sh/"},

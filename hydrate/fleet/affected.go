@@ -71,7 +71,7 @@ func (a *affected) addApp(f *Fleet, app *App) {
 // specChanged says that something changed that every target depends on.
 func (a *affected) specChanged() bool {
 	b, h := a.base.Spec, a.head.Spec
-	return !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output)
+	return !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) || !reflect.DeepEqual(b.Kinds, h.Kinds)
 }
 
 func (a *affected) everything() {

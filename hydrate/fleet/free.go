@@ -14,7 +14,7 @@ import (
 
 // fileBudget bounds every YAML file that this package reads.
 func fileBudget() manifest.Budget {
-	return manifest.Budget{Bytes: maxFile, Nodes: 500_000, Depth: 100, Aliases: 1000}
+	return manifest.Budget{Bytes: maxFile, Nodes: 500_000, Expanded: 4 * maxFile, Depth: 100, Aliases: 1000}
 }
 
 // freeValue is a node of any type as Kubernetes and Helm read it: scalars of YAML 1.1, aliases followed, merge keys

@@ -16,6 +16,8 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
 // Tree is what a fleet is read from: one commit's files.
@@ -40,6 +42,7 @@ type Fleet struct {
 	exists   sync.Map // path → bool
 	ids      sync.Map // path → content id
 	perApp   map[string]*appLayers
+	signers  signers.List
 }
 
 // Cluster is a cluster with all that it inherits.

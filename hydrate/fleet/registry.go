@@ -62,6 +62,7 @@ func (l *loader) checkFleet() {
 	}
 	l.checkEnvironments()
 	l.checkOutput()
+	l.checkGovernance()
 	if _, err := spec.Safety.MaxDeletions.of(100); err != nil {
 		l.errorf(doc, []string{"spec", "safety", "maxDeletions"}, "such as 20% or 50", "%v", err)
 	}

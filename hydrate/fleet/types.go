@@ -37,6 +37,29 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Output Output `json:"output,omitzero"`
 	// Safety bounds what one hydration may take away.
 	Safety Safety `json:"safety,omitzero"`
+	// Sync is the tool that applies the cluster branches: argocd or flux. Reports and `sluice bootstrap` follow it. Default: not known.
+	Sync string `json:"sync,omitempty" jsonschema:"enum=argocd,enum=flux"`
+	// Policy says what findings stop.
+	Policy Policy `json:"policy,omitzero"`
+	// Kinds says which custom kinds are cluster-scoped or namespaced, for kinds whose definition is not in the fleet.
+	Kinds Kinds `json:"kinds,omitzero"`
+	// Signers are lines in the form of Git's allowed-signers file: who may sign records and rendered commits. With it, unsigned ones
+	// stop promotions.
+	Signers []string `json:"signers,omitempty"`
+}
+
+// Policy says what findings stop.
+type Policy struct {
+	// Enforce makes findings of severity error stop hydration of the environments that they concern. Default: true if the fleet has rules under policy/.
+	Enforce *bool `json:"enforce,omitempty"`
+}
+
+// Kinds are custom kinds by scope, written as Kind.group, such as ClusterExternalSecret.external-secrets.io.
+type Kinds struct {
+	// Cluster are cluster-scoped kinds: their objects get no namespace.
+	Cluster []string `json:"cluster,omitempty"`
+	// Namespaced are kinds whose objects get the app's namespace if they name none.
+	Namespaced []string `json:"namespaced,omitempty"`
 }
 
 // Files are globs; `**` crosses directories.
@@ -66,6 +89,10 @@ type Environment struct {
 	After []string `json:"after,omitempty"`
 	// Promotion says how commits come in.
 	Promotion Promotion `json:"promotion,omitzero"`
+	// Sync is the tool that applies the environment's cluster branches: argocd or flux. Default: that of the fleet.
+	Sync string `json:"sync,omitempty" jsonschema:"enum=argocd,enum=flux"`
+	// Policy says what findings stop in this environment. Default: that of the fleet.
+	Policy Policy `json:"policy,omitzero"`
 }
 
 // Promotion says how commits come into an environment.

@@ -17,6 +17,8 @@ import (
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
 // signed pushes a signed commit to a new repository, and gives both and what was signed.
@@ -190,5 +192,64 @@ func checkOpenPGP(t *testing.T, signer Signer, public []byte) {
 	}
 	if out := runGit(t, bare, "verify-commit", "-v", "env/dev"); !strings.Contains(out, "Good signature") {
 		t.Error(out)
+	}
+}
+
+// TestVerifySignature: git and this package agree on who signed a commit.
+func TestVerifySignature(t *testing.T) {
+	dir := source(t)
+	key, file := newKey(t)
+	line := "ana@example.com " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key.PublicKey())))
+	allowed, err := signers.Parse([]string{line})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _ := newKey(t)
+	strangers, err := signers.Parse([]string{"bob@example.com " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(other.PublicKey())))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, Options{Dir: dir})
+	unsigned := resolve(t, s, "HEAD").Hash
+	private, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := NewSigner(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, s)
+	who := Signature{"S", "s@example.com", time.Unix(1700000000, 0).UTC()}
+	ours, err := w.Commit(CommitSpec{Tree: resolve(t, s, "HEAD").Tree, Author: who, Committer: who, Message: "a\n\nb\n\nSluice-Source: x\n", Signer: signer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commits := []Hash{ours}
+	if found("ssh-keygen") {
+		runGit(t, dir, "-c", "gpg.format=ssh", "-c", "user.signingkey="+file, "commit", "-q", "-S", "--allow-empty", "-m", "signed by git")
+		commits = append(commits, resolve(t, s, "HEAD").Hash)
+	}
+	for _, h := range commits {
+		if who, err := s.VerifySignature(t.Context(), h, allowed); err != nil || who != "ana@example.com" {
+			t.Errorf("%s: %q, %v", h, who, err)
+		}
+		if _, err := s.VerifySignature(t.Context(), h, strangers); !errors.Is(err, ErrUnverified) || !strings.Contains(err.Error(), h.String()) {
+			t.Errorf("a stranger's key: %v", err)
+		}
+		o, err := s.readLocal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := s.keep("commit", bytes.Replace(o.data, []byte("committer "), []byte("committer Mallory "), 1))
+		if _, err := s.VerifySignature(t.Context(), forged, allowed); !errors.Is(err, ErrUnverified) {
+			t.Errorf("a changed commit: %v", err)
+		}
+	}
+	if _, err := s.VerifySignature(t.Context(), unsigned, allowed); !errors.Is(err, ErrUnverified) || !strings.Contains(err.Error(), "not signed") {
+		t.Errorf("an unsigned commit: %v", err)
+	}
+	if _, err := s.VerifySignature(t.Context(), Hash{1}, allowed); errors.Is(err, ErrUnverified) || !errors.Is(err, ErrNotFound) {
+		t.Errorf("a missing commit: %v", err)
 	}
 }

@@ -1,0 +1,75 @@
+package gitstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/signers"
+)
+
+// ErrUnverified matches every *SignatureError.
+var ErrUnverified = errors.New("signature not verified")
+
+// SignatureError means that a commit does not carry a signature that the list of signers allows.
+type SignatureError struct {
+	Commit Hash
+	Reason string
+}
+
+// Error names the commit and the reason.
+func (e *SignatureError) Error() string { return fmt.Sprintf("commit %s: %s", e.Commit, e.Reason) }
+
+// Is matches ErrUnverified.
+func (e *SignatureError) Is(target error) bool { return target == ErrUnverified }
+
+// VerifySignature checks a commit's SSH signature against the list and gives the name of the signer. A key counts if it is
+// valid at the committer's date, as for `git verify-commit`. The error is a *SignatureError if the commit is unsigned, signed
+// with OpenPGP, or signed by somebody whom the list does not allow; another one if the commit cannot be read.
+func (s *Store) VerifySignature(ctx context.Context, commit Hash, allowed signers.List) (string, error) {
+	data, err := s.typed(ctx, commit, "commit")
+	if err != nil {
+		return "", err
+	}
+	c, err := parseCommit(commit, data)
+	if err != nil {
+		return "", err
+	}
+	payload, signature, err := cutSignature(data)
+	if err != nil {
+		return "", &SignatureError{commit, err.Error()}
+	}
+	who, err := allowed.Verify(payload, signature, c.Committer.When)
+	if err != nil {
+		return "", &SignatureError{commit, err.Error()}
+	}
+	return who, nil
+}
+
+// cutSignature splits a commit into the bytes that were signed and the signature, which Git folds into the header gpgsig.
+func cutSignature(data []byte) (payload []byte, signature string, err error) {
+	head, message, _ := bytes.Cut(data, []byte("\n\n"))
+	var kept [][]byte
+	var folded []string
+	inside := false
+	for _, line := range bytes.Split(head, []byte{'\n'}) {
+		first, starts := bytes.CutPrefix(line, []byte("gpgsig "))
+		switch {
+		case starts && folded != nil:
+			return nil, "", errors.New("it has two signatures")
+		case starts:
+			inside, folded = true, []string{string(first)}
+		case inside && bytes.HasPrefix(line, []byte{' '}):
+			folded = append(folded, string(line[1:]))
+		default:
+			inside, kept = false, append(kept, line)
+		}
+	}
+	if folded == nil {
+		return nil, "", errors.New("it is not signed")
+	}
+	payload = append(bytes.Join(kept, []byte{'\n'}), "\n\n"...)
+	return append(payload, message...), strings.Join(folded, "\n") + "\n", nil
+}
