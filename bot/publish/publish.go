@@ -74,7 +74,8 @@ func Comment(ctx context.Context, f Forge, repo forge.Repository, mr *forge.Merg
 // Status writes the verdict on the head commit: as a check run where that is possible and asked for, else as a commit status.
 func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Review, o Options) error {
 	state := forge.Failure
-	if r.Verdict == report.VerdictPass || r.Verdict == report.VerdictWarn {
+	switch r.Verdict {
+	case report.VerdictPass, report.VerdictWarn, report.VerdictCaution:
 		state = forge.Success
 	}
 	summary := ""
@@ -159,12 +160,12 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 	var kept string
 	if len(own) > 0 {
 		last, _ = report.ParseMarker(own[0].Body)
-		r.Since = report.Since(last, r.Head, r.Changes)
+		r.Since = report.Since(last, r)
 		kept = blocks(own[0].Body)
 	}
 	limit := f.CommentLimit() - margin
 	for step := range steps {
-		body, digest := render(r, o.ID, limit-len(kept))
+		body, digest := render(r, o.ID, last, limit-len(kept))
 		body += kept
 		out := Unchanged
 		switch {
@@ -192,9 +193,10 @@ func silent(r *report.Review) bool {
 	return r.Changes != nil && r.Changes.Empty() && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Journey) == 0 && len(r.Log) == 0
 }
 
-func render(r *report.Review, id string, limit int) (body, digest string) {
+func render(r *report.Review, id string, last report.MarkerInfo, limit int) (body, digest string) {
 	marked := *r
-	marked.Marker = &report.MarkerInfo{ID: id, Head: r.Head, Groups: report.Remember(r.Changes)}
+	next := report.NextMarker(id, r, last)
+	marked.Marker = &next
 	body, _ = report.Markdown(&marked, limit)
 	info, _ := report.ParseMarker(body)
 	return body, info.Digest

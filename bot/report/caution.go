@@ -3,17 +3,18 @@ package report
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 )
 
-// caution is one kind of grave effect, with the objects that have it.
+// caution is one kind of effect of critical or high risk, with the objects that have it.
 type caution struct {
 	name  diff.EffectName
 	risk  diff.Risk
-	items []cautionItem // the first ones, by the order of the groups
-	total int           // objects, each counted on every cluster
-	kinds int           // objects, each counted once
+	items []cautionItem // the first ones, in the order of the groups
+	total int           // objects, counted on every cluster
+	kinds int           // objects, counted once
 }
 
 type cautionItem struct {
@@ -22,7 +23,7 @@ type cautionItem struct {
 	message string
 }
 
-// add counts an effect of an object, by its index. Several of a kind count once.
+// add counts the effect of an object with the given index. Several effects of one kind count once.
 func (c *caution) add(g *diff.Group, o *diff.ObjectChange, effect int) {
 	e := o.Effects[effect]
 	if e.Risk.Rank() < c.risk.Rank() {
@@ -38,9 +39,9 @@ func (c *caution) add(g *diff.Group, o *diff.ObjectChange, effect int) {
 	}
 }
 
-const cautionItems = 4 // of one kind; the others are counted
+const cautionItems = 4 // of one kind that are listed; the others are counted
 
-// cautions are the effects of critical and high risk, by kind, the gravest first.
+// cautions returns the effects of critical and high risk by kind, the gravest first.
 func cautions(c *diff.ChangeSet) []*caution {
 	byName := map[diff.EffectName]*caution{}
 	var out []*caution
@@ -95,29 +96,30 @@ func effectWords(name diff.EffectName) string {
 	return words
 }
 
-// withheldGroup are targets of one app that failed for one reason.
+// withheldGroup is the targets that fail for one reason.
 type withheldGroup struct {
-	app, message string
-	before       bool
-	targets      int
-	where        []diff.Reach
-	byEnv        map[string]int
+	message string
+	before  bool
+	targets int
+	apps    []string
+	where   []diff.Reach
+	byEnv   map[string]int // index in where
 }
 
-// withheldGroups puts targets together that fail alike; those of the most targets first.
+// withheldGroups groups targets by their failure; the most frequent failure is first.
 func withheldGroups(list []diff.Withheld) []*withheldGroup {
 	type key struct {
-		app, message string
-		before       bool
+		message string
+		before  bool
 	}
 	find := map[key]*withheldGroup{}
 	var out []*withheldGroup
 	for i := range list {
 		w := &list[i]
-		k := key{w.App, w.Message, w.Before}
+		k := key{w.Message, w.Before}
 		g := find[k]
 		if g == nil {
-			g = &withheldGroup{app: w.App, message: w.Message, before: w.Before, byEnv: map[string]int{}}
+			g = &withheldGroup{message: w.Message, before: w.Before, byEnv: map[string]int{}}
 			find[k] = g
 			out = append(out, g)
 		}
@@ -129,12 +131,33 @@ func withheldGroups(list []diff.Withheld) []*withheldGroup {
 
 func (g *withheldGroup) add(w *diff.Withheld) {
 	g.targets++
+	if !slices.Contains(g.apps, w.App) {
+		g.apps = append(g.apps, w.App)
+	}
 	i, ok := g.byEnv[w.Environment]
 	if !ok {
 		g.byEnv[w.Environment] = len(g.where)
-		g.where = append(g.where, diff.Reach{Environment: w.Environment, Pattern: w.Environment + "/" + w.Cluster, Clusters: 1})
+		g.where = append(g.where, diff.Reach{Environment: w.Environment, Pattern: diff.Place(w.Environment, w.Cluster), Clusters: 1})
 		return
 	}
 	g.where[i].Pattern = w.Environment // with its number: some of the environment's clusters
 	g.where[i].Clusters++
+}
+
+// label names the targets of a group: `shop` and 2 more apps on `prod (5)`.
+func (g *withheldGroup) label(name naming) string {
+	const most = 3
+	var names []string
+	for _, a := range g.apps[:min(most, len(g.apps))] {
+		names = append(names, name(a))
+	}
+	out := strings.Join(names, ", ")
+	if rest := len(g.apps) - len(names); rest > 0 {
+		out += " and " + count(rest, "more app")
+	}
+	out += " on " + name(patterns(g.where, maxWhere))
+	if g.before {
+		out += " (at the base; the head renders)"
+	}
+	return out
 }

@@ -2,19 +2,19 @@ package report
 
 import "strings"
 
-// part is a list within the report that can be cut from its end. What is cut is always counted: more says how much.
+// part is a list of the report that can be cut at its end. more counts what is cut.
 type part struct {
 	head  string
 	items []string
-	fold  int    // items that are shown openly; the others are folded. 0: all
+	fold  int    // items above the fold; 0: no fold
 	open  string // begins the fold
 	close string // ends it
 	more  func(shown int) string
 	tail  string
 }
 
-// fit writes the longest beginning of the part that takes at most budget characters, and says how many items it has. What it
-// cannot do without (the head, the tail, the count of what is cut) is written whatever the budget.
+// fit returns the longest beginning of the part within budget characters, and its number of items. The head, the tail
+// and the count of what is cut are always written, whatever the budget.
 func (p *part) fit(budget int) (text string, shown int) {
 	if len(p.items) == 0 {
 		return "", 0

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -14,9 +13,9 @@ const (
 	maxWhere  = 6   // patterns of one group
 	maxPaths  = 8   // changed paths of one object
 	maxImages = 30  // of one group
-	maxNamed  = 5   // objects of noise that roll
+	maxNamed  = 5   // objects that roll because of noise
 	maxLine   = 300 // characters of one line of a diff
-	maxValue  = 60  // characters of a value beside its path
+	maxValue  = 60  // characters of a value behind its path
 )
 
 // summaryLine is a group's line while it is folded.
@@ -50,7 +49,7 @@ func (m *markdown) rowOf(g *diff.Group) string {
 	return row(sign(g.Risk), code(g.App), where, groupCounts(g), prose(g.Summary))
 }
 
-// shell is what a group has besides its objects.
+// shell is what a group shows besides its objects.
 func (m *markdown) shell(g *diff.Group) string {
 	var out strings.Builder
 	out.WriteString("<details><summary>" + m.summaryLine(g) + "</summary>\n\n")
@@ -63,18 +62,7 @@ func (m *markdown) shell(g *diff.Group) string {
 			}
 			names = append(names, code("${"+v+"}"))
 		}
-		out.WriteString("Differs from cluster to cluster by " + strings.Join(names, ", ") + "; shown as on " + code(g.Example) + ".\n\n")
-	}
-	if images := imagesOf(g); len(images) > 0 {
-		out.WriteString(row("Container", "Image before", "Image after") + "|---|---|---|\n")
-		for i, image := range images {
-			if i == maxImages {
-				out.WriteString(row(count(len(images)-i, "more image"), "", ""))
-				break
-			}
-			out.WriteString(row(code(image.Container), imageCell(image.Old), imageCell(image.New)))
-		}
-		out.WriteString("\n")
+		out.WriteString("Clusters differ by " + strings.Join(names, ", ") + "; shown for " + code(g.Example) + ".\n\n")
 	}
 	if line := noiseLine(g, code); line != "" {
 		out.WriteString(line + "\n\n")
@@ -84,32 +72,7 @@ func (m *markdown) shell(g *diff.Group) string {
 
 const shellEnd = "\n</details>\n"
 
-func imageCell(image string) string {
-	if image == "" {
-		return "none"
-	}
-	return code(image)
-}
-
-// imagesOf are the images that change from one to another; those of added and removed objects are read in their text.
-func imagesOf(g *diff.Group) []diff.Image {
-	var out []diff.Image
-	seen := map[diff.Image]bool{}
-	for i := range g.Objects {
-		if v := g.Objects[i].Verb; v == diff.Added || v == diff.Removed {
-			continue
-		}
-		for _, image := range g.Objects[i].Images {
-			if !seen[image] {
-				seen[image] = true
-				out = append(out, image)
-			}
-		}
-	}
-	return out
-}
-
-// noiseLine counts the objects that have noise alone, and names those that roll for it.
+// noiseLine counts the objects in which only noise changes and names those that roll because of it.
 func noiseLine(g *diff.Group, name naming) string {
 	n, rolling := 0, []string{}
 	for i := range g.Objects {
@@ -125,15 +88,11 @@ func noiseLine(g *diff.Group, name naming) string {
 	if n == 0 {
 		return ""
 	}
-	verb := " change"
-	if n == 1 {
-		verb = " changes"
-	}
-	out := "Folded noise: " + count(n, "object") + verb + " in version labels and checksums alone"
+	out := "Folded noise: " + count(n, "object") + " with only new version labels or checksums"
 	if len(rolling) == 0 {
 		return out + "."
 	}
-	out += "; " + rolls(len(rolling)) + " for it: "
+	out += "; " + rolls(len(rolling)) + ": "
 	for i, title := range rolling {
 		if i == maxNamed {
 			return out + " and " + number(len(rolling)-i) + " more."
@@ -146,7 +105,7 @@ func noiseLine(g *diff.Group, name naming) string {
 	return out + "."
 }
 
-// objectLine names an object and what becomes of it.
+// objectLine names an object: `Deployment web/web`, rolls.
 func objectLine(o *diff.ObjectChange, name naming) string {
 	switch {
 	case o.Verb == diff.Renamed:
@@ -170,32 +129,60 @@ func verbWord(v diff.Verb) string {
 }
 
 // named is an object's bullet: the lowest rung at which an object has a line of its own.
-func named(o *diff.ObjectChange) string {
-	return "- " + verbWord(o.Verb) + " " + objectLine(o, code) + "\n"
+func named(o *folded) string {
+	return "- " + verbWord(o.Verb) + " " + objectLine(o.ObjectChange, code) + suffix(o.sameLine(code)) + "\n"
+}
+
+func suffix(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ". " + text + "."
 }
 
 // withPaths is the bullet with the changed paths and their values.
-func withPaths(o *diff.ObjectChange) string {
-	if len(o.Fields) == 0 {
+func withPaths(o *folded) string {
+	text := ""
+	switch {
+	case o.like != nil:
+		text = "the same change as on " + code(o.like.Title())
+	case onlyImages(o.ObjectChange):
+		text = imageText(o.ObjectChange, code)
+	case len(o.Fields) == 0:
 		return named(o)
+	default:
+		text = pathsText(o.ObjectChange)
 	}
-	var out strings.Builder
-	out.WriteString("- " + verbWord(o.Verb) + " " + objectLine(o, code) + ": ")
-	for i := range o.Fields {
-		if i == maxPaths {
-			out.WriteString(" and " + count(len(o.Fields)-i, "more field"))
-			break
-		}
-		if i > 0 {
-			out.WriteString(", ")
-		}
-		out.WriteString(fieldText(&o.Fields[i], code))
-	}
-	out.WriteString("\n")
-	return out.String()
+	return "- " + verbWord(o.Verb) + " " + objectLine(o.ObjectChange, code) + ": " + text + suffix(o.sameLine(code)) + "\n"
 }
 
-// fieldText is a changed field's path with its values, if they are short enough for a line.
+func pathsText(o *diff.ObjectChange) string {
+	var parts []string
+	for i := range o.Fields {
+		if i == maxPaths {
+			parts = append(parts, "and "+count(len(o.Fields)-i, "more field"))
+			break
+		}
+		parts = append(parts, fieldText(&o.Fields[i], code))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// imageText lists the images of an object, one for each change.
+func imageText(o *diff.ObjectChange, name naming) string {
+	var parts []string
+	rows := imageRows(o)
+	for i := range rows {
+		if i == maxImages {
+			parts = append(parts, "and "+count(len(rows)-i, "more image"))
+			break
+		}
+		parts = append(parts, rows[i].text(name))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// fieldText is a changed field's path, with its values if they are scalars.
 func fieldText(f *diff.FieldChange, name naming) string {
 	old, ok1 := scalar(f.Old)
 	now, ok2 := scalar(f.New)
@@ -221,10 +208,14 @@ func scalar(v any) (string, bool) {
 	return safetext.Shorten(fmt.Sprint(v), maxValue), true
 }
 
-// full is an object with the changed fields in context, cut to at most so many lines (-1: all). left is what was cut off.
-func full(o *diff.ObjectChange, most int) (text string, left int) {
+// full is an object with its changed fields in context, in at most so many lines (-1: all). left counts the lines
+// that are left out.
+func full(o *folded, most int) (text string, left int) {
+	if o.like != nil {
+		return withPaths(o), 0
+	}
 	var out strings.Builder
-	out.WriteString("**" + verbWord(o.Verb) + "** " + objectLine(o, code))
+	out.WriteString("**" + verbWord(o.Verb) + "** " + objectLine(o.ObjectChange, code))
 	for _, e := range o.Effects {
 		if e.Name != diff.EffectImage && (e.Name != diff.EffectRolls || e.Risk != diff.RiskMedium) {
 			out.WriteString(" · " + prose(e.Message))
@@ -233,19 +224,25 @@ func full(o *diff.ObjectChange, most int) (text string, left int) {
 	if o.Verb != diff.Added && o.Verb != diff.Removed && len(o.Noise) > 0 {
 		out.WriteString(" · " + count(len(o.Noise), "field") + " of noise folded")
 	}
+	if onlyImages(o.ObjectChange) {
+		return out.String() + " · " + imageText(o.ObjectChange, code) + suffix(o.sameLine(code)) + "\n\n", 0
+	}
 	out.WriteString("\n\n")
-	lines, left := hunkLines(o, most)
+	lines, left := hunkLines(o.ObjectChange, most)
 	if len(lines) > 0 {
 		out.WriteString(fence("diff", lines))
 	}
 	if left > 0 {
 		out.WriteString("\n" + count(left, "more line") + " not shown.\n")
 	}
+	if same := o.sameLine(code); same != "" {
+		out.WriteString("\n" + same + ".\n")
+	}
 	out.WriteString("\n")
 	return out.String(), left
 }
 
-// hunkLines are the lines of an object's hunks, escaped, with the path above each hunk.
+// hunkLines returns the lines of an object's hunks, escaped, with the path above each hunk.
 func hunkLines(o *diff.ObjectChange, most int) (lines []string, left int) {
 	n := 0
 	for i := range o.Hunks {
@@ -262,7 +259,7 @@ func hunkLines(o *diff.ObjectChange, most int) (lines []string, left int) {
 			lines = append(lines, hunkHead(h))
 		}
 		for j, l := range shown {
-			lines = append(lines, diffLine(l, beside(shown, j)))
+			lines = append(lines, diffLine(l, counterpart(shown, j)))
 		}
 		n += len(shown)
 	}
@@ -276,8 +273,8 @@ func hunkHead(h *diff.Hunk) string {
 	return "@@ " + safetext.Line(safetext.Shorten(h.Path, maxLine)) + " @@"
 }
 
-// beside is the line that a removed or added one is the other form of: a lone '-' before a lone '+'.
-func beside(lines []string, i int) string {
+// counterpart returns the line that replaces a line: a single '-' before a single '+', or the other way around.
+func counterpart(lines []string, i int) string {
 	at := func(j int) byte {
 		if j < 0 || j >= len(lines) || lines[j] == "" {
 			return ' '
@@ -293,7 +290,8 @@ func beside(lines []string, i int) string {
 	return ""
 }
 
-// diffLine makes a line of a hunk fit to be read. Of a very long one the part is shown in which it differs from its other form.
+// diffLine escapes and shortens a line of a hunk. Of a very long line it shows the part that differs from other, its
+// counterpart.
 func diffLine(l, other string) string {
 	if l == "" || strings.IndexByte(" -+", l[0]) < 0 {
 		l = " " + l
@@ -323,15 +321,4 @@ func commonPrefix(a, b string) int {
 		}
 	}
 	return n
-}
-
-// shownObjects are those with a line of their own: all but noise.
-func shownObjects(g *diff.Group) []*diff.ObjectChange {
-	out := make([]*diff.ObjectChange, 0, len(g.Objects))
-	for i := range g.Objects {
-		if !g.Objects[i].OnlyNoise() {
-			out = append(out, &g.Objects[i])
-		}
-	}
-	return slices.Clip(out)
 }

@@ -6,26 +6,29 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// Headline answers "what happens if this is merged" on one line of plain text, for a commit status.
+// Headline returns what a merge changes on one line of plain text, for a commit status.
 func Headline(r *Review) string {
 	text := headline(r, safetext.Line)
+	if n := criticals(r.Changes); n > 0 {
+		text = count(n, "critical change") + ": " + text
+	}
 	if words := policyWords(&r.Findings); words != "" && len(r.Findings.Introduced) > 0 {
 		text += "; " + words
 	}
 	return text
 }
 
-const wholeBlock = 1 << 20 // characters: a block of its own is never cut
+const wholeBlock = 1 << 20 // characters: a block that is not cut
 
-// JourneyBlock is the journey alone, for a comment that is brought up to date after its review.
+// JourneyBlock returns only the journey, to update a comment after its review.
 func JourneyBlock(rows []JourneyRow) string {
 	m := &markdown{r: &Review{Journey: rows}}
 	text, _ := m.journey().fit(wholeBlock)
 	return text
 }
 
-// LogBlock is the command log alone. Earlier are rows of a block that stands already, as LogRows reads them; most is how many
-// rows stay.
+// LogBlock returns only the command log. earlier are the rows of the existing block, as LogRows returns them; most is
+// the number of rows to keep.
 func LogBlock(entries []CommandEntry, earlier []string, most int) string {
 	m := &markdown{r: &Review{Log: entries}}
 	text, _ := m.log().fit(wholeBlock)
@@ -38,7 +41,7 @@ func LogBlock(entries []CommandEntry, earlier []string, most int) string {
 	return before + "<summary>" + count(len(rows), "command") + head + strings.Join(rows, "\n") + "\n\n</details>\n"
 }
 
-// LogRows gives the rows of a command log.
+// LogRows returns the rows of a command log.
 func LogRows(block string) []string {
 	var out []string
 	body := false

@@ -9,12 +9,11 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// Everything that comes from outside passes through one of the functions of this file, which are the only ones that make
-// Markdown or terminal text of it. They rest on one rule: foreign text stands in code (a span, a fence, <code>), where neither
-// forge looks for mentions, references, links, markup or emoji; only plain English words are let out, because text in code
-// alone is hard to read.
+// Text from outside passes through one of the functions of this file before it becomes Markdown. They follow one
+// rule: text from outside is code (a span, a fence, <code>), in which neither forge looks for mentions, references,
+// links, markup or emoji. Only plain English words stand outside code, to keep sentences readable.
 
-// code is a span of code. The reader sees the very text, spaces at its ends included.
+// code returns a span of code that shows the exact text, including spaces at its ends.
 func code(s string) string {
 	s = safetext.Line(safetext.Shorten(s, maxSpan))
 	if s == "" || s[0] == ' ' || s[len(s)-1] == ' ' {
@@ -29,7 +28,7 @@ func code(s string) string {
 
 const maxSpan = 300 // characters of a name or a value
 
-// longestRun is the longest run of a character in s, at least least.
+// longestRun returns the length of the longest run of c in s, but not less than least.
 func longestRun(s string, c byte, least int) int {
 	run := 0
 	for i := range len(s) {
@@ -43,16 +42,15 @@ func longestRun(s string, c byte, least int) int {
 	return least
 }
 
-// htmlCode is code within our own HTML.
+// htmlCode is code for use within HTML.
 func htmlCode(s string) string {
 	return "<code>" + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;").Replace(safetext.Line(safetext.Shorten(s, maxSpan))) + "</code>"
 }
 
-// prose is a sentence that was made of foreign parts: plain words and small numbers stay, all else becomes code. It must not
-// stand at the start of a line.
+// prose returns a sentence in which all but plain words and small numbers is code. It must not begin a line.
 func prose(s string) string { return sentence(s, code) }
 
-// htmlProse is prose within our own HTML.
+// htmlProse is prose for use within HTML.
 func htmlProse(s string) string { return sentence(s, htmlCode) }
 
 func sentence(s string, in func(string) string) string {
@@ -71,7 +69,7 @@ func sentence(s string, in func(string) string) string {
 		}
 		quoted := bare
 		if n := len(bare); n > 2 && bare[0] == '`' && bare[n-1] == '`' && !strings.Contains(bare[1:n-1], "`") {
-			quoted = bare[1 : n-1] // the message has it in code already
+			quoted = bare[1 : n-1] // the message quotes it already
 		}
 		out.WriteString(in(quoted) + text[len(bare):])
 		pending = pending[:0]
@@ -103,7 +101,8 @@ func gap(out *strings.Builder) {
 	}
 }
 
-// plainWord says that a word can be nothing but a word: ASCII letters, perhaps in parentheses or before punctuation, or a short number.
+// plainWord reports whether no forge can read a word as anything else: ASCII letters, possibly in parentheses or before
+// punctuation, or a short number.
 func plainWord(w string) bool {
 	if w == "→" || w == "—" {
 		return true
@@ -138,7 +137,8 @@ func plainWord(w string) bool {
 	return len(w) < hashLike || hex < len(w) // seven hexadecimal digits may name a commit
 }
 
-// fence is a block of code. No line of it begins with what the text begins with: each has a mark (' ', '+', '-', '@') before it.
+// fence returns a block of code. Each of its lines must begin with a mark (' ', '+', '-', '@'), never with text from
+// outside.
 func fence(language string, lines []string) string {
 	ticks := 2
 	for _, l := range lines {
@@ -155,7 +155,7 @@ func fence(language string, lines []string) string {
 	return out.String()
 }
 
-// link leads to a page if the address is one for the web; otherwise the text stands alone. text is Markdown already.
+// link returns a link, or only the text if the address is not http or https. text is Markdown.
 func link(text, address string) string {
 	address = webAddress(address)
 	if address == "" {
@@ -164,7 +164,8 @@ func link(text, address string) string {
 	return "[" + text + "](<" + address + ">)"
 }
 
-// webAddress gives an address with every character that Markdown or HTML could take for its own escaped; "" if it is none.
+// webAddress returns an http or https address without characters that Markdown or HTML could interpret, "" for any
+// other address.
 func webAddress(address string) string {
 	const longest = 2000
 	u, err := url.Parse(address)
@@ -183,7 +184,7 @@ func webAddress(address string) string {
 	return out.String()
 }
 
-// size counts characters as the strictest forge may: in UTF-16, where a character outside the basic plane counts twice.
+// size counts characters as the strictest forge does: in UTF-16 units.
 func size(s string) int {
 	n := 0
 	for _, r := range s {
@@ -196,8 +197,8 @@ func size(s string) int {
 	return n
 }
 
-// row is a line of a table. A pipe in a cell is written as `\|`, which tables take for the pipe itself, within code too. One that has a
-// backslash before it is shown as an escape: parsers do not agree on which of the two that backslash belongs to.
+// row returns a line of a table. It writes a pipe in a cell as `\|`, which tables read as the pipe itself, also in code.
+// A pipe behind a backslash becomes an escape, because parsers disagree on what that backslash belongs to.
 func row(cells ...string) string {
 	var out strings.Builder
 	out.WriteByte('|')
@@ -208,5 +209,5 @@ func row(cells ...string) string {
 	return out.String()
 }
 
-// Block is a block of text as it is, in which nothing is live.
+// Block returns the lines as a block of code.
 func Block(lines []string) string { return fence("text", lines) }

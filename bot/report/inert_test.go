@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -190,10 +191,10 @@ func TestHostileIsInert(t *testing.T) {
 }
 
 func TestMarkerRoundTrip(t *testing.T) {
-	want := report.MarkerInfo{ID: "a b-->\n", Head: "abc", Digest: "d", Groups: []string{"x:y", "z:w"}}
+	want := report.MarkerInfo{ID: "a b-->\n", Head: "abc", Digest: "d", Groups: report.Groups{Head: "h", IDs: []string{"x:y:a", "z:w:b"}}, Before: report.Groups{Head: "g"}}
 	line := report.Marker(want)
 	got, ok := report.ParseMarker(line + "\r\nbody")
-	if !ok || got.ID != want.ID || got.Head != want.Head || len(got.Groups) != 2 || got.Groups[1] != "z:w" {
+	if !ok || got.ID != want.ID || got.Head != want.Head || !slices.Equal(got.Groups.IDs, want.Groups.IDs) || got.Groups.Head != "h" || got.Before.Head != "g" {
 		t.Errorf("%q came back as %+v, %v", line, got, ok)
 	}
 	for _, body := range []string{"", "text\n" + line, " " + line, "<!-- sluice-review v10 -->", line[:len(line)-4], "> " + line} {

@@ -6,21 +6,23 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 )
 
-// The ladder. What changes is a sequence of groups, gravest first, each a sequence of objects. Every rung is given to a
-// beginning of that sequence, so a graver change never has less than a lighter one:
+// ladder fits the changes into a limited number of characters. The changes are a sequence of groups, gravest first,
+// each a sequence of objects. Every rung covers a beginning of that sequence, so a graver change never shows less
+// than a lighter one:
 //
 //	full hunks ⊆ changed paths ⊆ objects by name ⊆ a row in the table; the rest is counted.
 //
-// Every step is a single walk that stops where its share of the room is used up, so the cost follows the limit and not the
-// number of objects. A first round holds room back for the higher rungs, a second gives what is left over to the lower ones.
+// Each step walks the sequence once and stops where its share of the room is used up, so the cost depends on the
+// limit and not on the number of objects. The first round reserves room for the higher rungs; the second round
+// gives what is left to the lower ones.
 
 // unit is a group's shell (object nil) or one of its objects.
 type unit struct {
 	group  int
-	object *diff.ObjectChange
-	text   string // as it stands
+	object *folded
+	text   string
 	size   int
-	lines  int // of hunks that were cut off
+	lines  int // of hunks that are left out
 }
 
 type ladder struct {
@@ -30,13 +32,13 @@ type ladder struct {
 	rows   []string // of the first groups
 	sizes  []int    // of rows
 
-	ofApp map[string]int
+	ofApp map[string]int // groups of each app
 
-	named, paths, full int // how many units have at least this rung
+	named, paths, full int // units that have at least this rung
 	used               int
 }
 
-// The shares of the room up to which the first round climbs, per cent.
+// Shares of the room that the first round uses, per cent.
 const (
 	shareRows  = 25
 	shareNamed = 40
@@ -44,17 +46,18 @@ const (
 	shareAll   = 100
 
 	shareObject = 4   // one object takes at most a quarter of the room
-	fewestLines = 8   // of a diff that is cut; less tells nothing
+	fewestLines = 8   // of a diff that is cut; less is useless
 	openGroups  = 12  // shown one by one; further ones are folded together
-	roomForRest = 900 // what the frames and the counts of the rest take
+	roomForRest = 900 // for frames and for counting the rest
 )
 
 func newLadder(m *markdown, groups []*diff.Group) *ladder {
 	l := &ladder{m: m, groups: groups, ofApp: map[string]int{}}
+	fold := newFolder()
 	for i, g := range groups {
 		l.ofApp[g.App]++
 		l.units = append(l.units, unit{group: i})
-		for _, o := range shownObjects(g) {
+		for _, o := range fold.fold(g) {
 			l.units = append(l.units, unit{group: i, object: o})
 		}
 	}
@@ -85,7 +88,7 @@ func (l *ladder) giveRows(room int) {
 		}
 		n := size(text)
 		if l.opened(len(l.rows)) {
-			n = 0 // its shell says it all
+			n = 0 // the shell replaces the row
 		} else if l.used+n > room {
 			return
 		}
@@ -94,7 +97,7 @@ func (l *ladder) giveRows(room int) {
 	}
 }
 
-// opened says that a group has its shell.
+// opened reports whether a group has its shell.
 func (l *ladder) opened(group int) bool {
 	return l.named > 0 && l.units[l.named-1].group >= group
 }
@@ -140,8 +143,8 @@ func (l *ladder) givePaths(room int) {
 	}
 }
 
-// giveHunks gives the full form. An object that is too large for its share is cut; in the last round, the one with which the
-// room ends too.
+// giveHunks gives the full form. An object that exceeds its share is cut; in the last round, also the object at which
+// the room ends.
 func (l *ladder) giveHunks(room int, last bool) {
 	for l.full < l.paths {
 		u := &l.units[l.full]
@@ -166,11 +169,10 @@ func (l *ladder) giveHunks(room int, last bool) {
 	}
 }
 
-// fullWithin is an object's full form within a size; "" if too little of it would be left. Its cost follows the size.
-func (l *ladder) fullWithin(o *diff.ObjectChange, room int) (text string, cut int) {
-	most := min(o.Lines,
-		// each line takes more than one character
-		room)
+// fullWithin returns an object's full form within a size, "" if too little of it would be left. Its cost depends on
+// the size.
+func (l *ladder) fullWithin(o *folded, room int) (text string, cut int) {
+	most := min(o.Lines, room) // each line takes more than one character
 	for range 6 {
 		text, cut = full(o, most)
 		n := size(text)
@@ -187,7 +189,7 @@ func (l *ladder) fullWithin(o *diff.ObjectChange, room int) (text string, cut in
 	return "", 0
 }
 
-// text writes the groups and counts what each rung has.
+// text writes the groups and counts what each rung covers.
 func (l *ladder) text() string {
 	var out strings.Builder
 	opened, inFold := 0, false
@@ -233,17 +235,18 @@ func (l *ladder) openedGroups() int {
 	return l.units[l.named-1].group + 1
 }
 
-// unnamed counts the objects of the last open group that have no line.
+// unnamed counts the objects of the last open group that have no line of their own.
 func (l *ladder) unnamed(group int) string {
 	var c diff.Counts
 	for i := l.named; i < len(l.units) && l.units[i].group == group; i++ {
+		n := l.units[i].object.objects()
 		switch l.units[i].object.Verb {
 		case diff.Added:
-			c.Added++
+			c.Added += n
 		case diff.Removed:
-			c.Removed++
+			c.Removed += n
 		default:
-			c.Changed++
+			c.Changed += n
 		}
 	}
 	if total(c) == 0 {
@@ -261,10 +264,10 @@ func (l *ladder) writeRows(out *strings.Builder, from int) {
 		}
 	}
 	if table.Len() > 0 {
-		out.WriteString("\n**Further groups**\n\n" + row("", "App", "Where", "Objects", "In short") + "|---|---|---|---|---|\n" + table.String())
+		out.WriteString("\n**Further groups**\n\n" + row("", "App", "Where", "Objects", "Summary") + "|---|---|---|---|---|\n" + table.String())
 	}
 	if above > 0 {
-		out.WriteString("\nThe table of apps sums up " + count(above, "more group") + ", each the only one of its app.\n")
+		out.WriteString("\nThe table of apps summarizes " + count(above, "more group") + ", each the only one of its app.\n")
 	}
 	rest := max(from, len(l.rows))
 	if rest >= len(l.groups) {
@@ -280,7 +283,7 @@ func (l *ladder) writeRows(out *strings.Builder, from int) {
 		joined(changeCounts(c), rolls(c.Workloads)) + ".\n")
 }
 
-// count notes what was cut.
+// count records what was cut.
 func (l *ladder) count(last int) {
 	cut := &l.m.cut
 	for i := range l.units {
@@ -288,18 +291,17 @@ func (l *ladder) count(last int) {
 		if u.object == nil {
 			continue
 		}
+		n := u.object.objects()
 		switch {
-		case i < l.full && u.lines == 0:
-			cut.Full++
 		case i < l.full:
-			cut.Full++
+			cut.Full += n
 			cut.Lines += u.lines
 		case i < l.paths:
-			cut.Paths++
+			cut.Paths += n
 		case i < l.named:
-			cut.Named++
+			cut.Named += n
 		default:
-			cut.Counted++
+			cut.Counted += n
 		}
 	}
 	cut.GroupRows = max(0, len(l.rows)-last-1)

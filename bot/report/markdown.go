@@ -7,44 +7,45 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 )
 
-// Cut says how far a report was cut to fit. The zero value of everything but Full: nothing was.
+// Cut counts what a report leaves out to fit its limit.
 type Cut struct {
-	Full      int // objects with their changed fields in context
-	Lines     int // lines of those that were cut off
-	Paths     int // objects with the changed paths alone
-	Named     int // objects by name alone
-	Counted   int // objects that are counted alone
-	GroupRows int // groups that have a row alone
-	Groups    int // groups that are counted alone
-	AppRows   int // apps that have no row, but are counted
-	Findings  int // new findings that are counted alone
-	Others    int // messages, cautions and entries that are counted alone
+	Full      int // objects shown in full
+	Lines     int // lines missing from those objects
+	Paths     int // objects with only their changed paths
+	Named     int // objects with only their name
+	Counted   int // objects that are only counted
+	GroupRows int // groups with only a row
+	Groups    int // groups that are only counted
+	AppRows   int // apps that are only counted
+	Findings  int // new findings that are only counted
+	Others    int // messages, cautions and entries that are only counted
 }
 
-// Any says that something was cut.
+// Any reports whether something was left out.
 func (c Cut) Any() bool {
 	c.Full = 0
 	return c != Cut{}
 }
 
-// markdown makes one comment.
+// markdown writes one comment.
 type markdown struct {
 	r     *Review
 	cut   Cut
 	left  int               // characters
 	since map[string]string // Group.ID → new, changed
-	rowed bool              // every app has its row with its summary
+	rowed bool              // every app has a row with its summary
 }
 
 const (
 	smallest    = 4000 // characters below which only the headline and the totals are written
-	roomForCut  = 700  // the line that says what was cut
-	roomForMore = 400  // what a part needs to count what it does not show
+	roomForCut  = 700  // for the line that counts what was cut
+	roomForMore = 400  // for the count at the end of a part
 )
 
-// Markdown is the comment on the merge request. It has at most limit characters, counted in UTF-16, which is never less than
-// what a forge counts; and nothing in it is live. What does not fit is cut by the ladder, least grave and least
-// far-reaching first; the headline, the cautions, the errors, the apps and all counts stay. The same review gives the same text.
+// Markdown returns the comment on the merge request, in at most limit characters. It counts UTF-16 units, of which no
+// forge counts more. Nothing in the comment is live. If the report does not fit, the ladder cuts the least grave and
+// least far-reaching changes first; the headline, the cautions, the errors, the apps and all counts stay. Equal
+// reviews give equal text. The digest in the marker does not depend on the base commit.
 func Markdown(r *Review, limit int) (string, Cut) {
 	m := &markdown{r: r, since: map[string]string{}}
 	if r.Since != nil {
@@ -64,7 +65,7 @@ func Markdown(r *Review, limit int) (string, Cut) {
 	body := m.body(limit - size(mark))
 	if r.Marker != nil {
 		withDigest := *r.Marker
-		withDigest.Digest = Digest(body)
+		withDigest.Digest = Digest(strings.Replace(body, m.footer(true), m.footer(false), 1))
 		mark = Marker(withDigest) + "\n"
 	}
 	return mark + body, m.cut
@@ -72,17 +73,17 @@ func Markdown(r *Review, limit int) (string, Cut) {
 
 func (m *markdown) body(limit int) string {
 	top := "## Sluice: " + headline(m.r, code) + "\n\n" + m.status()
-	foot := m.footer()
+	foot := m.footer(true)
 	if limit < smallest {
 		return m.least(limit)
 	}
 	m.left = limit - size(top) - size(foot) - roomForCut
-	// In the order in which they get their room; they are put together in the order in which they are read.
+	// Parts take their room in order of importance; the order of reading is below.
 	errors := m.take(m.errors(), 2)
 	withheld := m.take(m.withheld(), 2)
 	cautions := m.take(m.cautions(), 2)
 	journey := m.take(m.journey(), 4)
-	m.left -= 4 * roomForMore // kept back for the parts that come after the apps
+	m.left -= 4 * roomForMore // for the parts after the apps
 	apps, noise := m.apps()
 	m.left += 3 * roomForMore
 	findings := m.findings()
@@ -91,9 +92,9 @@ func (m *markdown) body(limit int) string {
 	log := m.take(m.log(), 4)
 	groups := m.groups()
 	cut := m.cutLine()
-	out := top + errors + withheld + cautions + journey + findings + apps + noise + groups + resolved + warnings + log + cut + foot
-	out = strings.ReplaceAll(out, "\n\n\n", "\n\n") // never within foreign text: each of its lines has a mark before it
-	if size(out) > limit {                          // headlines, links and counts alone are longer than the limit
+	out := top + errors + cautions + withheld + journey + findings + apps + noise + groups + resolved + warnings + log + cut + foot
+	out = strings.ReplaceAll(out, "\n\n\n", "\n\n") // never within text from outside: each of its lines has a mark
+	if size(out) > limit {                          // the headline, links and counts alone exceed the limit
 		m.cut = Cut{}
 		return m.least(limit)
 	}
@@ -108,12 +109,12 @@ func (m *markdown) take(p *part, divisor int) string {
 	return text
 }
 
-// least is what is written where hardly anything fits.
+// least is the report for a limit into which hardly anything fits.
 func (m *markdown) least(limit int) string {
 	if c := m.r.Changes; c != nil {
 		m.cut.Groups, m.cut.AppRows = len(c.Groups), len(c.Apps)
 		for i := range c.Groups {
-			m.cut.Counted += len(shownObjects(&c.Groups[i]))
+			m.cut.Counted += total(c.Groups[i].Counts)
 		}
 	}
 	m.cut.Findings = len(m.r.Findings.Introduced)
@@ -127,7 +128,7 @@ func (m *markdown) least(limit int) string {
 	return out
 }
 
-// status is the verdict and what is new since the last review.
+// status is the verdict and what is new since the last reviewed head.
 func (m *markdown) status() string {
 	var out strings.Builder
 	if sign, words := verdictWords(m.r); words != "" {
@@ -140,9 +141,9 @@ func (m *markdown) status() string {
 	if d := m.r.Since; d != nil {
 		text := joined(withCount(len(d.New), "new"), withCount(len(d.Changed), "changed"), withCount(len(d.Gone), "gone"))
 		if text == "" {
-			out.WriteString("Since " + code(abbreviated(d.Commit)) + ": the same changes.\n\n")
+			out.WriteString("Since your push of " + code(abbreviated(d.Commit)) + ": the same changes.\n\n")
 		} else {
-			out.WriteString("Since " + code(abbreviated(d.Commit)) + ", groups of changes: " + text + m.sinceNames() + ".\n\n")
+			out.WriteString("Since your push of " + code(abbreviated(d.Commit)) + ", groups of changes: " + text + m.sinceNames() + ".\n\n")
 		}
 	}
 	return out.String()
@@ -155,7 +156,7 @@ func withCount(n int, word string) string {
 	return number(n) + " " + word
 }
 
-// sinceNames names the first groups that are new or changed since the last review.
+// sinceNames names the first groups that are new or changed since the last reviewed head.
 func (m *markdown) sinceNames() string {
 	if m.r.Changes == nil {
 		return ""
@@ -186,6 +187,9 @@ func (m *markdown) verdictDetail() string {
 	if n := len(m.r.Errors); n > 0 {
 		parts = append(parts, count(n, "error"))
 	}
+	if n := criticals(m.r.Changes); n > 0 {
+		parts = append(parts, count(n, "critical object"))
+	}
 	if c := m.r.Changes; c != nil && len(c.Withheld) > 0 {
 		parts = append(parts, count(len(c.Withheld), "target")+" withheld")
 	}
@@ -195,7 +199,8 @@ func (m *markdown) verdictDetail() string {
 	return joined(parts...)
 }
 
-// apps is the table of apps, and the line of folded noise.
+// apps returns the table of apps and the line of folded noise. A single group needs no table: its own line says the
+// same.
 func (m *markdown) apps() (table, noise string) {
 	c := m.r.Changes
 	if c == nil {
@@ -204,10 +209,10 @@ func (m *markdown) apps() (table, noise string) {
 	noise = m.noise()
 	m.left -= size(noise)
 	p, rest := m.appRows(true)
-	if len(p.items) == 0 {
+	if len(p.items) == 0 || len(p.items) == 1 && len(c.Groups) == 1 && len(c.Withheld) == 0 {
 		return "", noise
 	}
-	const wide = 2 // the rows with a summary take at most half of the room
+	const wide = 2 // rows with a summary take at most half of the room
 	text, shown := p.fit(m.left / wide)
 	m.rowed = shown == len(p.items)
 	if !m.rowed {
@@ -219,7 +224,7 @@ func (m *markdown) apps() (table, noise string) {
 	return text, noise
 }
 
-// appRows are the rows of the apps in which something changes, rolls or is withheld; those of noise alone are in the line of noise.
+// appRows returns the rows of the apps in which something changes, rolls or is withheld.
 func (m *markdown) appRows(summaries bool) (*part, []*diff.App) {
 	var list []*diff.App
 	p := &part{}
@@ -232,7 +237,7 @@ func (m *markdown) appRows(summaries bool) (*part, []*diff.App) {
 		p.items = append(p.items, appRow(a, summaries))
 	}
 	const open = 25
-	head := row("", "App", "Clusters", "Groups", "Added", "Changed", "Removed", "In short") + "|---|---|---|--:|--:|--:|--:|---|\n"
+	head := row("", "App", "Clusters", "Groups", "Added", "Changed", "Removed", "Summary") + "|---|---|---|--:|--:|--:|--:|---|\n"
 	p.head = head
 	p.tail = "\n"
 	if len(list) > open+open/2 {
@@ -249,7 +254,7 @@ func (m *markdown) appRows(summaries bool) (*part, []*diff.App) {
 		if withheld > 0 {
 			held = count(withheld, "target") + " withheld"
 		}
-		return "\n**And " + count(len(list)-shown, "more app") + "**, without a row: " + joined(changeCounts(c), rolls(c.Workloads), held) + ".\n"
+		return "\n**And " + count(len(list)-shown, "more app") + "** without a row: " + joined(changeCounts(c), rolls(c.Workloads), held) + ".\n"
 	}
 	return p, list
 }
@@ -276,7 +281,7 @@ func appRow(a *diff.App, summaries bool) string {
 	return row(mark, code(a.Name), where, number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed), plus(a.Counts.Removed), words)
 }
 
-// plus leaves zeros out of a table.
+// plus writes a number, and nothing for zero.
 func plus(n int) string {
 	if n == 0 {
 		return ""
@@ -284,14 +289,14 @@ func plus(n int) string {
 	return number(n)
 }
 
-// noise counts what was folded.
+// noise counts the folded noise.
 func (m *markdown) noise() string {
 	c := m.r.Changes
 	if c.Totals.Noise == 0 {
 		return ""
 	}
 	s := scopeOf(c)
-	out := "Folded noise: " + count(c.Totals.Noise, "object") + " on " + count(s.noisy, "cluster") + " with new version labels or checksums alone"
+	out := "Folded noise: " + count(c.Totals.Noise, "object") + " on " + count(s.noisy, "cluster") + " with only new version labels or checksums"
 	if len(s.quiet) > 0 {
 		const most = 5
 		names := make([]string, 0, most+1)
@@ -302,12 +307,12 @@ func (m *markdown) noise() string {
 			}
 			names = append(names, code(a))
 		}
-		out += "; nothing else in " + strings.Join(names, ", ")
+		out += "; no other change in " + strings.Join(names, ", ")
 	}
 	return "\n" + out + ".\n"
 }
 
-// groups writes the groups of changes into what is left.
+// groups writes the groups of changes into the room that is left.
 func (m *markdown) groups() string {
 	if m.r.Changes == nil {
 		return ""

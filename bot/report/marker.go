@@ -13,24 +13,34 @@ import (
 const (
 	markerStart = "<!-- sluice-review v1"
 	markerEnd   = " -->"
-	markerMost  = 16 << 10 // bytes of a marker that is read
-	markerIDs   = 100      // groups that a marker remembers
+	markerMost  = 16 << 10 // bytes of a marker that are read
+	markerIDs   = 100      // groups of one head that a marker remembers; more are not compared
 )
 
-// MarkerInfo is what the comment's hidden first line holds. The text of a report cannot forge it: the marker counts on the
-// first line alone, which no name or value reaches. Whether the comment is Sluice's own is the author's matter: check that too.
+// MarkerInfo is the content of the comment's hidden first line. Text of a report cannot forge it: only the first line
+// counts, and no name or value reaches that. Callers also check the author of the comment.
 type MarkerInfo struct {
-	ID     string   // tells several comments on one merge request apart: the fleet's path or the instance's name
-	Head   string   // the commit that was reviewed, in full
-	Digest string   // of the comment without its marker: equal digests, nothing to write
-	Groups []string // `place:id` of the first groups, for Since
+	ID     string // tells several comments on one merge request apart: the fleet's path or the instance's name
+	Head   string // the reviewed commit, in full
+	Digest string // of the comment without its marker; an equal digest means that there is nothing to write
+	Groups Groups // of Head, or of the last head before it that rendered completely
+	Before Groups // of the head before that, to keep "since your push" when only the trunk moves
 }
 
-// Marker writes the hidden line, without a line break.
+// Groups remembers the groups of one head.
+type Groups struct {
+	Head string   // in full; "" if nothing is remembered
+	IDs  []string // place:id:app, each a hash
+}
+
+// Marker returns the hidden line, without a line break.
 func Marker(m MarkerInfo) string {
 	var out strings.Builder
 	out.WriteString(markerStart)
-	for _, f := range [][2]string{{"id", m.ID}, {"head", m.Head}, {"digest", m.Digest}, {"groups", strings.Join(m.Groups, ",")}} {
+	for _, f := range [][2]string{
+		{"id", m.ID}, {"head", m.Head}, {"digest", m.Digest}, {"groups", strings.Join(m.Groups.IDs, ",")},
+		{"of", m.Groups.Head}, {"before", strings.Join(m.Before.IDs, ",")}, {"beforeof", m.Before.Head},
+	} {
 		if f[1] != "" {
 			out.WriteString(" " + f[0] + "=" + markerValue(f[1]))
 		}
@@ -39,12 +49,12 @@ func Marker(m MarkerInfo) string {
 	return out.String()
 }
 
-// markerValue keeps a value on one word that cannot end the HTML comment.
+// markerValue encodes a value as one word that cannot end the HTML comment.
 func markerValue(v string) string {
 	return strings.NewReplacer("-", "%2D", "+", "%20", "%2C", ",", "%3A", ":").Replace(url.QueryEscape(v))
 }
 
-// ParseMarker reads the marker of a comment's body. false: it is no comment of Sluice's.
+// ParseMarker reads the marker of a comment's body. ok is false if the comment is not Sluice's.
 func ParseMarker(body string) (MarkerInfo, bool) {
 	line, _, _ := strings.Cut(body[:min(len(body), markerMost)], "\n")
 	line = strings.TrimRight(line, "\r ")
@@ -68,13 +78,19 @@ func ParseMarker(body string) (MarkerInfo, bool) {
 		case "digest":
 			out.Digest = value
 		case "groups":
-			out.Groups = strings.Split(value, ",")
+			out.Groups.IDs = strings.Split(value, ",")
+		case "of":
+			out.Groups.Head = value
+		case "before":
+			out.Before.IDs = strings.Split(value, ",")
+		case "beforeof":
+			out.Before.Head = value
 		}
 	}
 	return out, true
 }
 
-// Digest names the text of a comment, its marker left out.
+// Digest returns a hash of a comment without its marker.
 func Digest(body string) string {
 	if strings.HasPrefix(body, markerStart) {
 		_, body, _ = strings.Cut(body, "\n")
@@ -83,51 +99,81 @@ func Digest(body string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Remember gives what a marker keeps of a change set, so that the next review can tell what is new since.
-func Remember(c *diff.ChangeSet) []string {
-	if c == nil {
-		return nil
+// NextMarker returns the marker of a review's comment, given the marker of the comment that it replaces (zero for
+// none). A review that is incomplete remembers the groups of the last complete one: a failed rendering is no news
+// about groups.
+func NextMarker(id string, r *Review, last MarkerInfo) MarkerInfo {
+	out := MarkerInfo{ID: id, Head: r.Head, Groups: last.Groups, Before: last.Before}
+	if r.Changes == nil || len(r.Changes.Withheld) > 0 || len(r.Changes.Groups) > markerIDs {
+		return out
 	}
-	out := make([]string, 0, min(len(c.Groups), markerIDs))
-	for i := range c.Groups[:min(len(c.Groups), markerIDs)] {
-		out = append(out, place(&c.Groups[i])+":"+c.Groups[i].ID)
+	if last.Groups.Head != "" && last.Groups.Head != r.Head {
+		out.Before = last.Groups
+	}
+	out.Groups = remember(r)
+	return out
+}
+
+func remember(r *Review) Groups {
+	out := Groups{Head: r.Head, IDs: make([]string, 0, len(r.Changes.Groups))}
+	for i := range r.Changes.Groups {
+		g := &r.Changes.Groups[i]
+		out.IDs = append(out.IDs, place(g)+":"+g.ID+":"+appHash(g.App))
 	}
 	return out
 }
 
-// place names where a group goes: the app and its clusters.
+// place names where a group applies: the app and its clusters.
 func place(g *diff.Group) string {
 	sum := sha256.Sum256([]byte(g.App + "\x00" + strings.Join(g.Clusters, "\x00")))
 	return hex.EncodeToString(sum[:4])
 }
 
-// Since tells what became of the groups since the review that a comment's marker remembers. nil if it remembers too little,
-// or if it is of the same head.
-func Since(last MarkerInfo, head string, c *diff.ChangeSet) *Delta {
-	if last.Head == "" || last.Head == head || c == nil || len(last.Groups) >= markerIDs || len(c.Groups) >= markerIDs {
+func appHash(app string) string {
+	sum := sha256.Sum256([]byte(app))
+	return hex.EncodeToString(sum[:3])
+}
+
+// Since compares a review with the last head before it that rendered completely. It returns nil if the marker does not
+// remember such a head or if the review itself failed. Groups of apps with withheld targets do not count as gone.
+func Since(last MarkerInfo, r *Review) *Delta {
+	old := last.Groups
+	if old.Head == r.Head {
+		old = last.Before
+	}
+	c := r.Changes
+	if old.Head == "" || old.Head == r.Head || c == nil || len(c.Groups) > markerIDs {
 		return nil
 	}
-	before, byPlace := map[string]bool{}, map[string]string{}
-	for _, g := range last.Groups {
-		if at, id, ok := strings.Cut(g, ":"); ok {
-			before[id], byPlace[at] = true, id
+	apps := map[string]string{} // group ID → app
+	byPlace := map[string]string{}
+	for _, g := range old.IDs {
+		if parts := strings.Split(g, ":"); len(parts) == 3 { // place:id:app
+			byPlace[parts[0]], apps[parts[1]] = parts[1], parts[2]
 		}
 	}
-	out := &Delta{Commit: last.Head}
+	withheld := map[string]bool{}
+	for i := range c.Withheld {
+		withheld[appHash(c.Withheld[i].App)] = true
+	}
+	out := &Delta{Commit: old.Head}
 	for i := range c.Groups {
 		g := &c.Groups[i]
-		switch old := byPlace[place(g)]; {
-		case before[g.ID]:
-			delete(before, g.ID)
-		case old != "":
+		_, same := apps[g.ID]
+		switch before := byPlace[place(g)]; {
+		case same:
+			delete(apps, g.ID)
+		case before != "":
 			out.Changed = append(out.Changed, g.ID)
-			delete(before, old)
+			delete(apps, before)
 		default:
 			out.New = append(out.New, g.ID)
 		}
 	}
-	for id := range before {
-		out.Gone = append(out.Gone, id)
+	for id, app := range apps {
+		if !withheld[app] {
+			out.Gone = append(out.Gone, id)
+		}
 	}
 	slices.Sort(out.Gone)
 	return out

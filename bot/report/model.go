@@ -1,10 +1,10 @@
-// Package report turns the review of a merge request into text that people read: the comment on the merge request and the
-// terminal's form. It owns the words, the order and the limits of a report and the escaping that keeps it inert: whatever a
-// name or a value holds, the reader sees it and nothing acts on it.
+// Package report writes the review of a merge request for people: as the comment on the merge request and for a
+// terminal. It owns the words, the order and the limits of a report, and the escaping: names and values are shown,
+// and no forge, terminal or log acts on them.
 //
-// It is pure. It must never render, compare or judge anything itself, never read a clock, and never hold a value that was
-// not masked before: masking is done once, in hydrate/diff. Data passes through in one direction, from a Review to text;
-// the sub-packages page and data give the same Review as HTML and as JSON, SARIF and JUnit.
+// The package is pure. It does not render, compare or judge, does not read a clock, and never receives an unmasked
+// secret: hydrate/diff masks them. Data flows one way, from a Review to text. The sub-packages page and data write
+// the same Review as HTML and as JSON, SARIF and JUnit.
 package report
 
 import (
@@ -14,28 +14,28 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Review is all that is said of one comparison. Equal reviews give equal reports, byte for byte.
+// Review is the result of one comparison. Equal reviews give equal reports, byte for byte.
 type Review struct {
 	Fleet        string          `json:"fleet"`                // the fleet's name
 	Repository   string          `json:"repository,omitempty"` // owner/name on the forge
 	MergeRequest MergeRequest    `json:"mergeRequest,omitzero"`
 	Base         string          `json:"base"` // commits, in full
 	Head         string          `json:"head"`
-	Against      string          `json:"against,omitempty"` // the branch, if the head is compared with what a branch holds
+	Against      string          `json:"against,omitempty"` // the branch that the head is compared with, instead of Base
 	Version      string          `json:"version"`           // of Sluice
-	Changes      *diff.ChangeSet `json:"changes,omitempty"` // nil if no comparison could be made: see Errors
+	Changes      *diff.ChangeSet `json:"changes,omitempty"` // nil if the comparison failed: see Errors
 	Findings     Findings        `json:"findings"`
 	Warnings     []string        `json:"warnings,omitempty"` // of the fleet's files
-	Errors       []string        `json:"errors,omitempty"`   // what keeps the whole review from being made
+	Errors       []string        `json:"errors,omitempty"`   // why the comparison failed
 	Verdict      Verdict         `json:"verdict"`
 	Links        Links           `json:"links,omitzero"`
-	Since        *Delta          `json:"since,omitempty"` // what is new since the last review of the merge request
+	Since        *Delta          `json:"since,omitempty"` // what is new since the last reviewed head
 	Journey      []JourneyRow    `json:"journey,omitempty"`
 	Log          []CommandEntry  `json:"log,omitempty"`
-	Marker       *MarkerInfo     `json:"-"` // names the comment in its hidden first line; nil for none. Markdown fills in Digest
+	Marker       *MarkerInfo     `json:"-"` // the hidden first line of the comment; nil for none. Markdown fills in Digest
 }
 
-// MergeRequest names what is reviewed on the forge. The zero value: no merge request, a comparison on a laptop.
+// MergeRequest names the reviewed merge request. The zero value stands for a comparison without one.
 type MergeRequest struct {
 	Number int    `json:"number,omitempty"`
 	URL    string `json:"url,omitempty"`
@@ -43,15 +43,16 @@ type MergeRequest struct {
 	Forge  string `json:"forge,omitempty"` // github or gitlab; "" if unknown
 }
 
-// Verdict is the answer to "may this be merged".
+// Verdict says whether the change may be merged.
 type Verdict string
 
 // The verdicts.
 const (
-	VerdictPass  Verdict = "pass"  // nothing forbids it
-	VerdictWarn  Verdict = "warn"  // warnings, no errors
-	VerdictFail  Verdict = "fail"  // new findings of severity error
-	VerdictError Verdict = "error" // something could not be rendered or compared: nothing is vouched for
+	VerdictPass    Verdict = "pass"    // no findings, no critical effects
+	VerdictWarn    Verdict = "warn"    // new warnings, no critical effects
+	VerdictCaution Verdict = "caution" // critical effects: policy allows the change, a person must decide
+	VerdictFail    Verdict = "fail"    // new findings of severity error
+	VerdictError   Verdict = "error"   // something cannot be rendered or compared; the review is incomplete
 )
 
 // Severity of a finding.
@@ -64,7 +65,7 @@ const (
 	SeverityInfo    Severity = "info"
 )
 
-// Rank is 0 for the gravest.
+// Rank returns 0 for the gravest severity.
 func (s Severity) Rank() int {
 	switch s {
 	case SeverityError:
@@ -75,7 +76,7 @@ func (s Severity) Rank() int {
 	return 2
 }
 
-// Finding is one breach of one rule by one object, on some clusters.
+// Finding is a rule that one object breaks, on some clusters of one environment.
 type Finding struct {
 	Rule        string            `json:"rule"`
 	Severity    Severity          `json:"severity"`
@@ -92,23 +93,23 @@ type Finding struct {
 	Exemption   *Exemption        `json:"exemption,omitempty"`
 }
 
-// Exemption is what lets a finding pass.
+// Exemption is why a finding does not count.
 type Exemption struct {
 	Reason string `json:"reason"`
-	Until  string `json:"until,omitempty"` // a date, 2006-01-02; "" is for ever
+	Until  string `json:"until,omitempty"` // a date, 2006-01-02; "" has no end
 	File   string `json:"file,omitempty"`
 }
 
-// Findings of a review. Those that were there before are counted apart.
+// Findings are the findings of a review. Findings that exist before the change are only counted.
 type Findings struct {
 	Introduced []Finding        `json:"introduced"` // by severity, then by rule
 	Existing   map[Severity]int `json:"existing,omitempty"`
 	Resolved   []Finding        `json:"resolved,omitempty"`
 	Exempted   int              `json:"exempted,omitempty"`
-	Notes      []string         `json:"notes,omitempty"` // what could not be checked, and why
+	Notes      []string         `json:"notes,omitempty"` // what was not checked, and why
 }
 
-// Count counts the new findings of a severity.
+// Count returns the number of new findings of a severity.
 func (f *Findings) Count(s Severity) int {
 	n := 0
 	for i := range f.Introduced {
@@ -119,35 +120,35 @@ func (f *Findings) Count(s Severity) int {
 	return n
 }
 
-// Links lead to more than the report holds. All of them are optional and must be http or https; others are not shown.
+// Links lead to more detail. All of them are optional; addresses other than http and https are not shown.
 type Links struct {
-	Full     string `json:"full,omitempty"`     // the forge's compare view of the rendered branches
+	Full     string `json:"full,omitempty"`     // the forge's view of the rendered files; forges show only the first few hundred files
 	Artifact string `json:"artifact,omitempty"` // where the reports are stored
 	HTML     string `json:"html,omitempty"`     // the HTML report
 	Docs     string `json:"docs,omitempty"`     // where the rules' pages are: Docs + "/" + rule
 	Base     string `json:"base,omitempty"`     // the base commit
 	Head     string `json:"head,omitempty"`     // the head commit
-	Command  string `json:"command,omitempty"`  // shows everything on a laptop; "" is `sluice diff BASE..HEAD`
+	Command  string `json:"command,omitempty"`  // prints the complete report; "" is `sluice diff --full BASE..HEAD`
 }
 
-// Delta is what became of the groups since the last review, by Group.ID.
+// Delta compares the groups with those of an earlier head, by Group.ID.
 type Delta struct {
-	Commit  string   `json:"commit"` // head of the last review, in full
+	Commit  string   `json:"commit"` // the earlier head, in full
 	New     []string `json:"new,omitempty"`
 	Gone    []string `json:"gone,omitempty"`
 	Changed []string `json:"changed,omitempty"`
 }
 
-// JourneyRow says where a merged commit stands in one environment.
+// JourneyRow is the state of a merged commit in one environment.
 type JourneyRow struct {
 	Environment string    `json:"environment"`
 	Commit      string    `json:"commit"` // in full; "" if none yet
 	State       string    `json:"state"`
 	Since       time.Time `json:"since,omitzero"`
-	Waits       string    `json:"waits,omitempty"` // for what
+	Waits       string    `json:"waits,omitempty"` // what it waits for
 }
 
-// CommandEntry is one command that was given in a comment, and what came of it.
+// CommandEntry is one command from a comment, with its outcome.
 type CommandEntry struct {
 	Who     string    `json:"who"`
 	Command string    `json:"command"`

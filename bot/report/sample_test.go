@@ -143,7 +143,7 @@ func oneTarget() *report.Review {
 
 func threeApps() *report.Review {
 	r := review()
-	r.Verdict = report.VerdictWarn
+	r.Verdict = report.VerdictCaution
 	all, where := everywhere()
 	web := group("web", all, where, "web 1.2.0 → 1.3.0; rolls 1 workload", imageChange("web", "1.2.0", "1.3.0"), configMap("web", "settings", "LOG_LEVEL", "info", "debug"))
 	web.Varies = []string{"cluster.vars.domain"}
@@ -199,6 +199,7 @@ func tenThousand() *report.Review {
 
 func deletions() *report.Review {
 	r := review()
+	r.Verdict = report.VerdictCaution
 	all, where := everywhere()
 	gone := func(kind, ns, name string, effects ...diff.Effect) diff.ObjectChange {
 		risk := diff.RiskHigh
@@ -295,7 +296,7 @@ func hostileWith(a, b string) *report.Review {
 	r.Errors = []string{"error " + a}
 	r.Warnings = []string{b}
 	r.Links = report.Links{Command: a}
-	r.Marker = &report.MarkerInfo{ID: a, Head: b, Groups: []string{a + ":" + b}}
+	r.Marker = &report.MarkerInfo{ID: a, Head: b, Groups: report.Groups{Head: b, IDs: []string{a + ":" + b + ":" + a}}}
 	o := imageChange("x", "1", "2")
 	o.ID = manifest.Identity{Group: a, Kind: "K" + a, Namespace: b, Name: a}
 	o.OldID, o.Verb = manifest.Identity{Kind: "K" + b, Name: b}, diff.Renamed

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +16,7 @@ const (
 	oneLine      = 240 // a message up to here stands in its list
 )
 
-// message writes what went wrong: on its line if it is short, else as a block of code. label is Markdown.
+// message writes a failure: on one line if it is short, else as a block of code. label is Markdown.
 func message(label, text string) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= oneLine && !strings.Contains(text, "\n") {
@@ -26,27 +25,19 @@ func message(label, text string) string {
 	return "\n" + label + ":\n\n" + fence("text", messageBlock(text)) + "\n"
 }
 
-// messageBlock are the lines of a message, each after two blanks, so that none begins with what it says.
+// messageBlock returns the lines of a message, indented, so that no line begins with text from outside.
 func messageBlock(text string) []string {
-	lines := strings.SplitN(text, "\n", messageLines+1)
-	rest := ""
-	if len(lines) > messageLines {
-		lines, rest = lines[:messageLines], lines[messageLines]
+	lines := strings.Split(safetext.Message(text, messageLines, messageWidth), "\n")
+	for i, l := range lines {
+		lines[i] = "  " + l
 	}
-	out := make([]string, 0, len(lines)+1)
-	for _, l := range lines {
-		out = append(out, "  "+safetext.Line(safetext.Shorten(strings.TrimRight(l, "\r "), messageWidth)))
-	}
-	if rest != "" {
-		out = append(out, "  … "+count(strings.Count(rest, "\n")+1, "more line"))
-	}
-	return out
+	return lines
 }
 
 func (m *markdown) errors() *part {
-	p := &part{head: "> [!CAUTION]\n> The review could not be made.\n\n", tail: "\n"}
-	for i, e := range m.r.Errors {
-		p.items = append(p.items, message(fmt.Sprintf("**Error %d**", i+1), e))
+	p := &part{head: "> [!CAUTION]\n> The review failed.\n\n", tail: "\n"}
+	for i, g := range groupMessages(m.r.Errors) {
+		p.items = append(p.items, message(fmt.Sprintf("**Error %d**", i+1), g.line(maxNamed)))
 	}
 	p.more = func(shown int) string { return "\nAnd " + count(len(p.items)-shown, "more error") + ".\n" }
 	return p
@@ -58,18 +49,14 @@ func (m *markdown) withheld() *part {
 		return p
 	}
 	list := withheldGroups(m.r.Changes.Withheld)
-	p.head = "> [!WARNING]\n> " + count(len(m.r.Changes.Withheld), "target") +
-		" could not be rendered and is withheld: nothing is said of its objects, and nothing of it will be written.\n\n"
-	if len(m.r.Changes.Withheld) != 1 {
-		p.head = strings.Replace(p.head, "is withheld: nothing is said of its objects, and nothing of it",
-			"are withheld: nothing is said of their objects, and nothing of them", 1)
+	their := "their"
+	if len(m.r.Changes.Withheld) == 1 {
+		their = "its"
 	}
+	p.head = "> [!WARNING]\n> " + count(len(m.r.Changes.Withheld), "target") +
+		" cannot be rendered. The report leaves out " + their + " objects, and Sluice does not write them.\n\n"
 	for _, g := range list {
-		label := "**" + code(g.app) + "** on " + code(patterns(g.where, maxWhere))
-		if g.before {
-			label += " (at the base; the head renders)"
-		}
-		p.items = append(p.items, message(label, g.message))
+		p.items = append(p.items, message(g.label(code), g.message))
 	}
 	p.more = func(shown int) string {
 		n := 0
@@ -100,8 +87,8 @@ func (m *markdown) cautions() *part {
 		}
 		if rest := c.kinds - len(c.items); rest > 0 {
 			kinds = append(kinds, c)
-			p.items = append(p.items, "> - "+sign(c.risk)+" **"+effectWords(c.name)+"**: and "+count(rest, "more object")+", "+
-				number(c.total)+" on all clusters together\n")
+			p.items = append(p.items, "> - "+sign(c.risk)+" **"+effectWords(c.name)+"**: and "+count(rest, "more object")+
+				" ("+number(c.total)+" on all clusters)\n")
 		}
 	}
 	p.more = func(shown int) string {
@@ -126,101 +113,53 @@ func severitySign(s Severity) string {
 	return "ℹ️"
 }
 
-// docsOf is the address of a rule's page; "" if it has none.
-func docsOf(r *Review, f *Finding) string {
-	if f.Docs != "" || r.Links.Docs == "" {
-		return f.Docs
-	}
-	return strings.TrimSuffix(r.Links.Docs, "/") + "/" + f.Rule
-}
-
-func fileLine(f *Finding) string {
-	if f.File == "" || f.Line <= 0 {
-		return f.File
-	}
-	return fmt.Sprintf("%s:%d", f.File, f.Line)
-}
-
-func bySeverity(a, b Finding) int {
-	return cmp.Or(cmp.Compare(a.Severity.Rank(), b.Severity.Rank()), cmp.Compare(a.Rule, b.Rule))
-}
-
-// finding is one line. The rule leads to its page.
-func (m *markdown) finding(f *Finding) string {
+// finding is one line for a group of findings. The rule is a link to its page.
+func (m *markdown) finding(g *findingGroup) string {
+	const most = 3
 	var out strings.Builder
-	out.WriteString("- " + severitySign(f.Severity) + " " + link(code(f.Rule), docsOf(m.r, f)))
-	if f.Object.Kind != "" {
-		out.WriteString(" " + code(diff.Title(f.Object)))
+	out.WriteString("- " + severitySign(g.Severity) + " " + link(code(g.Rule), docsOf(m.r, g.Finding)))
+	if text := g.subject(code, most); text != "" {
+		out.WriteString(" " + text)
 	}
-	if f.App != "" {
-		out.WriteString(" of " + code(f.App))
+	out.WriteString(": " + prose(safetext.Shorten(g.Message, messageWidth)))
+	if b := g.breaches[0]; len(g.breaches) == 1 {
+		if b.path != "" {
+			out.WriteString(" (" + code(b.path) + ")")
+		}
+		if b.file != "" {
+			out.WriteString(" in " + code(b.file))
+		}
 	}
-	if len(f.Clusters) > 0 {
-		out.WriteString(" on " + code(places(f.Environment, f.Clusters)))
-	}
-	out.WriteString(": " + prose(safetext.Shorten(f.Message, messageWidth)))
-	if f.Path != "" {
-		out.WriteString(" (" + code(f.Path) + ")")
-	}
-	if at := fileLine(f); at != "" {
-		out.WriteString(" in " + code(at))
-	}
-	if f.Hint != "" {
-		out.WriteString(" → " + prose(safetext.Shorten(f.Hint, messageWidth)))
+	if g.Hint != "" {
+		out.WriteString(" → " + prose(safetext.Shorten(g.Hint, messageWidth)))
 	}
 	out.WriteString("\n")
 	return out.String()
 }
 
-// findings are the new ones; those that were there before are counted.
+// findings lists the new findings, grouped; existing ones are counted in the status.
 func (m *markdown) findings() string {
-	f := &m.r.Findings
-	list := slices.Clone(f.Introduced)
-	slices.SortStableFunc(list, bySeverity)
+	list := groupFindings(m.r.Findings.Introduced)
 	p := &part{head: "### Policy\n\n", tail: "\n"}
-	for i := range list {
-		p.items = append(p.items, m.finding(&list[i]))
+	for _, g := range list {
+		p.items = append(p.items, m.finding(g))
 	}
 	p.more = func(shown int) string { return "- And more: " + byRule(list[shown:]) + "\n" }
 	text, shown := p.fit(m.left / 2)
-	m.cut.Findings = len(list) - shown
+	m.cut.Findings = breaches(list[shown:])
 	text += m.notes(text == "")
 	m.left -= size(text)
 	return text
 }
 
-// byRule counts findings: `12 of image-tag, 3 of schema`.
-func byRule(list []Finding) string {
-	n := map[string]int{}
-	var rules []string
-	for i := range list {
-		if n[list[i].Rule] == 0 {
-			rules = append(rules, list[i].Rule)
-		}
-		n[list[i].Rule]++
-	}
-	const most = 6
-	var parts []string
-	rest := len(list)
-	for i, r := range rules {
-		if i == most {
-			parts = append(parts, number(rest)+" of "+count(len(rules)-i, "other rule"))
-			break
-		}
-		parts = append(parts, number(n[r])+" of "+code(safetext.Shorten(r, oneLine/4)))
-		rest -= n[r]
-	}
-	return strings.Join(parts, ", ")
-}
-
-// notes say what could not be checked: never silently.
+// notes lists what was not checked.
 func (m *markdown) notes(alone bool) string {
 	p := &part{tail: "\n"}
 	if alone {
 		p.head = "### Policy\n\n"
 	}
-	for _, n := range m.r.Findings.Notes {
-		p.items = append(p.items, "- Note: "+prose(n)+"\n")
+	for _, g := range groupMessages(m.r.Findings.Notes) {
+		p.items = append(p.items, "- Note: "+prose(g.line(maxNamed))+"\n")
 	}
 	p.more = func(shown int) string { return "- And " + count(len(p.items)-shown, "more note") + ".\n" }
 	text, shown := p.fit(m.left / 8)
@@ -229,20 +168,20 @@ func (m *markdown) notes(alone bool) string {
 }
 
 func (m *markdown) resolved() *part {
-	list := m.r.Findings.Resolved
-	p := &part{head: "\n<details><summary>✅ " + count(len(list), "finding") + " resolved</summary>\n\n", tail: "\n</details>\n"}
-	for i := range list {
-		p.items = append(p.items, m.finding(&list[i]))
+	list := groupFindings(m.r.Findings.Resolved)
+	p := &part{head: "\n<details><summary>✅ " + count(breaches(list), "finding") + " resolved</summary>\n\n", tail: "\n</details>\n"}
+	for _, g := range list {
+		p.items = append(p.items, m.finding(g))
 	}
 	p.more = func(shown int) string { return "- And " + byRule(list[shown:]) + "\n" }
 	return p
 }
 
 func (m *markdown) warnings() *part {
-	list := m.r.Warnings
-	p := &part{head: "\n<details><summary>⚠️ " + count(len(list), "warning") + " about the fleet's files</summary>\n\n", tail: "\n</details>\n"}
-	for _, w := range list {
-		p.items = append(p.items, "- ⚠️ "+prose(w)+"\n")
+	list := groupMessages(m.r.Warnings)
+	p := &part{head: "\n<details><summary>⚠️ " + count(len(m.r.Warnings), "warning") + " about the fleet's files</summary>\n\n", tail: "\n</details>\n"}
+	for _, g := range list {
+		p.items = append(p.items, "- ⚠️ "+prose(g.line(maxNamed))+"\n")
 	}
 	p.more = func(shown int) string { return "- And " + count(len(list)-shown, "more warning") + ".\n" }
 	return p
@@ -285,7 +224,8 @@ func (m *markdown) log() *part {
 	return p
 }
 
-// cutLine says what was cut and where the whole is.
+// cutLine counts what was cut and names the complete reports. The forge's own view is none: it ends after a few
+// hundred files.
 func (m *markdown) cutLine() string {
 	c := m.cut
 	if !c.Any() {
@@ -298,13 +238,13 @@ func (m *markdown) cutLine() string {
 		rest string
 	}{
 		{c.Lines, "line", " of diffs left out"},
-		{c.Paths, "object", " by changed paths alone"},
-		{c.Named, "object", " by name alone"},
-		{c.Counted, "object", " counted alone"},
+		{c.Paths, "object", " with only their changed paths"},
+		{c.Named, "object", " with only their name"},
+		{c.Counted, "object", " only counted"},
 		{c.Groups, "group", " without a row"},
 		{c.AppRows, "app", " without a row"},
-		{c.Findings, "finding", " counted alone"},
-		{c.Others, "entry", " counted alone"},
+		{c.Findings, "finding", " only counted"},
+		{c.Others, "entry", " only counted"},
 	} {
 		switch {
 		case p.n > 1 && p.one == "entry":
@@ -314,30 +254,31 @@ func (m *markdown) cutLine() string {
 		}
 	}
 	var ways []string
-	for _, w := range [][2]string{{"the full diff", m.r.Links.Full}, {"the HTML report", m.r.Links.HTML}, {"the stored reports", m.r.Links.Artifact}} {
+	for _, w := range [][2]string{{"the HTML report", m.r.Links.HTML}, {"the stored reports", m.r.Links.Artifact}} {
 		if webAddress(w[1]) != "" {
 			ways = append(ways, link(w[0], w[1]))
 		}
 	}
 	ways = append(ways, code(m.r.moreCommand()))
-	return "\n✂️ **Cut to fit**: " + strings.Join(parts, ", ") + ". All of it: " + strings.Join(ways, ", ") + ".\n"
+	return "\n✂️ **Cut to fit**: " + strings.Join(parts, ", ") + ". The complete report: " + strings.Join(ways, ", ") + ".\n"
 }
 
-func (m *markdown) footer() string {
+// footer names the compared commits. base is false for the digest: another base with the same outcome is no news.
+func (m *markdown) footer(base bool) string {
 	r := m.r
 	parts := []string{}
+	head := link(code(abbreviated(r.Head)), r.Links.Head)
 	switch {
 	case r.Against != "":
-		parts = append(parts, code(r.Against)+" → "+link(code(abbreviated(r.Head)), r.Links.Head))
-	case r.Base != "":
-		parts = append(parts, link(code(abbreviated(r.Base)), r.Links.Base)+" → "+link(code(abbreviated(r.Head)), r.Links.Head))
-	default:
-		parts = append(parts, link(code(abbreviated(r.Head)), r.Links.Head))
+		head = code(r.Against) + " → " + head
+	case r.Base != "" && base:
+		head = link(code(abbreviated(r.Base)), r.Links.Base) + " → " + head
 	}
+	parts = append(parts, head)
 	if r.Changes != nil {
 		parts = append(parts, count(r.Changes.Compared, "target")+" compared")
 	}
-	for _, l := range [][2]string{{"full diff", r.Links.Full}, {"HTML report", r.Links.HTML}, {"reports", r.Links.Artifact}} {
+	for _, l := range [][2]string{{"rendered files", r.Links.Full}, {"HTML report", r.Links.HTML}, {"reports", r.Links.Artifact}} {
 		if webAddress(l[1]) != "" {
 			parts = append(parts, link(l[0], l[1]))
 		}

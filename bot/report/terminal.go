@@ -2,7 +2,6 @@ package report
 
 import (
 	"io"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -10,34 +9,38 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// TerminalOptions say how a report is written to a terminal.
+// TerminalOptions are the options of a terminal report.
 type TerminalOptions struct {
 	Color bool
-	Width int  // columns; 0 is 100
-	Full  bool // all lines of all objects, and noise by name
+	Width int  // columns; 0 means 100
+	Full  bool // all lines of all objects, all findings, and noise by name
 }
 
-// Lines of one object, and objects, that are written unless all are wanted.
+// Limits without TerminalOptions.Full.
 const (
-	terminalLines   = 60
-	terminalObjects = 200
+	terminalLines    = 60  // of one object
+	terminalObjects  = 200 // with hunks
+	terminalFindings = 5   // messages of one rule
+	terminalNames    = 3   // objects of one message
 )
 
-// Terminal writes the review for a reader at a terminal, or in a log. Nothing foreign in it is interpreted: escape sequences
-// and what cannot be seen are shown as escapes. Errors of w are its owner's to find.
+// Terminal writes the review for a terminal or a log. It escapes what a terminal or a CI system would interpret.
+// The caller detects errors of w.
 func Terminal(w io.Writer, r *Review, o TerminalOptions) {
 	if o.Width <= 0 {
 		o.Width = 100
 	}
 	t := &terminal{r: r, o: o}
 	t.top()
-	t.troubles()
+	t.errors()
 	t.cautions()
+	t.withheld()
+	t.findings()
 	t.apps()
 	t.groups()
-	t.findings()
+	t.warnings()
 	t.foot()
-	_, _ = io.WriteString(w, t.out.String()) // nobody to tell
+	_, _ = io.WriteString(w, t.out.String()) // the caller's writer keeps its error
 }
 
 type terminal struct {
@@ -46,7 +49,7 @@ type terminal struct {
 	out strings.Builder
 }
 
-// paint is one of our own escape sequences.
+// paint is a parameter of an SGR escape sequence.
 type paint string
 
 const (
@@ -91,7 +94,7 @@ func (t *terminal) top() {
 	}
 }
 
-// plainSign is a sign that every terminal shows in one column.
+// plainSign returns a sign that takes one column on every terminal.
 func plainSign(sign string) string {
 	switch sign {
 	case "✅":
@@ -100,46 +103,6 @@ func plainSign(sign string) string {
 		return "✗"
 	}
 	return "!"
-}
-
-// troubles are the errors, the targets withheld and the warnings.
-func (t *terminal) troubles() {
-	for _, e := range t.r.Errors {
-		t.message("error", red, "", e)
-	}
-	if c := t.r.Changes; c != nil && len(c.Withheld) > 0 {
-		t.line()
-		t.line(t.color(red, count(len(c.Withheld), "target")+" could not be rendered"), "; nothing is said of what would change there:")
-		for _, g := range withheldGroups(c.Withheld) {
-			where := safetext.Line(g.app) + " on " + safetext.Line(patterns(g.where, maxWhere))
-			if g.before {
-				where += " (at the base; the head renders)"
-			}
-			t.message("withheld", red, where+": ", g.message)
-		}
-	}
-	for _, w := range t.r.Warnings {
-		t.message("warning", yellow, "", w)
-	}
-}
-
-func (t *terminal) message(label string, p paint, where, text string) {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	rest := 0
-	if len(lines) > messageLines && !t.o.Full {
-		lines, rest = lines[:messageLines], len(lines)-messageLines
-	}
-	for i, l := range lines {
-		l = safetext.Line(strings.TrimRight(l, "\r "))
-		if i == 0 {
-			t.line(t.color(p, label), ": ", where, l)
-		} else {
-			t.line("    ", l)
-		}
-	}
-	if rest > 0 {
-		t.line("    … ", count(rest, "more line"))
-	}
 }
 
 func riskPaint(r diff.Risk) paint {
@@ -161,23 +124,23 @@ func (t *terminal) cautions() {
 		t.line()
 	}
 	for _, c := range list {
+		label := t.color(riskPaint(c.risk), string(c.risk)) + "  " + t.color(bold, effectWords(c.name)) + ": "
 		for _, i := range c.items {
-			t.line(t.color(riskPaint(c.risk), string(c.risk)), "  ", t.color(bold, effectWords(c.name)), ": ", safetext.Line(i.object.Title()),
-				" of ", safetext.Line(i.group.App), " on ", safetext.Line(patterns(i.group.Where, 3)), " — ", safetext.Line(i.message))
+			t.line(label, safetext.Line(i.object.Title()), " of ", safetext.Line(i.group.App), " on ",
+				safetext.Line(patterns(i.group.Where, 3)), " — ", safetext.Line(i.message))
 		}
 		if rest := c.kinds - len(c.items); rest > 0 {
-			t.line(t.color(riskPaint(c.risk), string(c.risk)), "  ", t.color(bold, effectWords(c.name)), ": and ", count(rest, "more object"), ", ",
-				number(c.total), " on all clusters together")
+			t.line(label, "and ", count(rest, "more object"), " (", number(c.total), " on all clusters)")
 		}
 	}
 }
 
 func (t *terminal) apps() {
 	c := t.r.Changes
-	if c == nil || len(c.Apps) == 0 {
-		return
+	if c == nil || len(c.Apps) == 0 || len(c.Groups) == 1 && len(c.Apps) == 1 && len(c.Withheld) == 0 {
+		return // a single group says the same
 	}
-	rows := [][]string{{"APP", "CLUSTERS", "GROUPS", "ADDED", "CHANGED", "REMOVED", "ROLLS", "IN SHORT"}}
+	rows := [][]string{{"APP", "CLUSTERS", "GROUPS", "ADDED", "CHANGED", "REMOVED", "ROLLS", "SUMMARY"}}
 	for i := range c.Apps {
 		a := &c.Apps[i]
 		words := safetext.Line(a.Summary)
@@ -196,13 +159,13 @@ func (t *terminal) apps() {
 	t.line()
 	t.table(rows)
 	if n := c.Totals.Noise; n > 0 {
-		t.line(t.color(faint, "folded noise: "+count(n, "object")+" on "+count(scopeOf(c).noisy, "cluster")+" with new version labels or checksums alone"))
+		t.line(t.color(faint, "folded noise: "+count(n, "object")+" on "+count(scopeOf(c).noisy, "cluster")+" with only new version labels or checksums"))
 	}
 }
 
 const maxColumn = 40
 
-// table aligns columns; the last one is cut at the terminal's width.
+// table aligns columns and cuts the last one at the terminal's width.
 func (t *terminal) table(rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, r := range rows {
@@ -238,22 +201,26 @@ func (t *terminal) groups() {
 		return
 	}
 	left := terminalObjects
+	fold := newFolder()
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		if quietGroup(g) && !t.o.Full {
 			continue
 		}
-		objects := shownObjects(g)
 		t.line()
-		t.line(t.color(riskPaint(g.Risk), "● "+string(g.Risk)), "  ", t.color(bold, safetext.Line(g.App)), " on ", safetext.Line(patterns(g.Where, maxWhere)),
-			optional(" — ", groupCounts(g)))
+		t.line(t.color(riskPaint(g.Risk), "● "+string(g.Risk)), "  ", t.color(bold, safetext.Line(g.App)), " on ",
+			safetext.Line(patterns(g.Where, maxWhere)), optional(" — ", groupCounts(g)))
 		if len(g.Varies) > 0 {
-			t.line("  differs from cluster to cluster by ", safetext.Line(strings.Join(g.Varies, ", ")), "; shown as on ", safetext.Line(g.Example))
+			t.line("  clusters differ by ", safetext.Line(strings.Join(g.Varies, ", ")), "; shown for ", safetext.Line(g.Example))
 		}
-		t.images(g)
+		objects := fold.fold(g)
 		for j, o := range objects {
 			if left == 0 && !t.o.Full {
-				t.line("  and ", count(len(objects)-j, "more object"), ", not shown; see them with --full")
+				rest := 0
+				for _, o := range objects[j:] {
+					rest += o.objects()
+				}
+				t.line("  and ", count(rest, "more object"), "; see them with --full")
 				break
 			}
 			left--
@@ -275,19 +242,8 @@ func optional(before, text string) string {
 	return before + text
 }
 
-func (t *terminal) images(g *diff.Group) {
-	for _, i := range imagesOf(g) {
-		none := func(s string) string {
-			if s == "" {
-				return "none"
-			}
-			return safetext.Line(s)
-		}
-		t.line("  image ", safetext.Line(i.Container), ": ", t.color(red, none(i.Old)), " → ", t.color(green, none(i.New)))
-	}
-}
-
-func (t *terminal) object(o *diff.ObjectChange) {
+// object writes an object. A change of images needs no hunk: a row for each image says it all.
+func (t *terminal) object(o *folded) {
 	p := yellow
 	switch o.Verb {
 	case diff.Added:
@@ -295,12 +251,29 @@ func (t *terminal) object(o *diff.ObjectChange) {
 	case diff.Removed:
 		p = red
 	}
-	t.line("  ", t.color(p, strings.ToLower(verbWord(o.Verb))), " ", t.color(bold, objectLine(o, safetext.Line)))
+	t.line("  ", t.color(p, strings.ToLower(verbWord(o.Verb))), " ", t.color(bold, objectLine(o.ObjectChange, safetext.Line)))
 	for _, e := range o.Effects {
-		if e.Name != diff.EffectImage && e.Name != diff.EffectRolls {
+		if e.Name != diff.EffectImage && (e.Name != diff.EffectRolls || e.Risk != diff.RiskMedium) {
 			t.line("    ", t.color(riskPaint(e.Risk), "! "+safetext.Line(e.Message)))
 		}
 	}
+	switch {
+	case o.like != nil && !t.o.Full:
+		t.line("    the same change as on ", safetext.Line(o.like.Title()))
+	case onlyImages(o.ObjectChange):
+		rows := imageRows(o.ObjectChange)
+		for i := range rows {
+			t.line("    image ", rows[i].text(safetext.Line))
+		}
+	default:
+		t.hunks(o.ObjectChange)
+	}
+	if same := o.sameLine(safetext.Line); same != "" {
+		t.line("    ", same)
+	}
+}
+
+func (t *terminal) hunks(o *diff.ObjectChange) {
 	most := terminalLines
 	if t.o.Full {
 		most = -1
@@ -322,50 +295,11 @@ func (t *terminal) object(o *diff.ObjectChange) {
 	}
 }
 
-// noise lists the fields of noise by name.
+// noise lists the fields of noise.
 func (t *terminal) noise(g *diff.Group) {
 	for i := range g.Objects {
 		for j := range g.Objects[i].Noise {
 			t.line("    ", t.color(faint, safetext.Line(g.Objects[i].Title())+": "+fieldText(&g.Objects[i].Noise[j], safetext.Line)))
-		}
-	}
-}
-
-func (t *terminal) findings() {
-	f := &t.r.Findings
-	list := slices.Clone(f.Introduced)
-	slices.SortStableFunc(list, bySeverity)
-	if len(list)+len(f.Notes) > 0 {
-		t.line()
-	}
-	for i := range list {
-		t.finding(&list[i])
-	}
-	for _, n := range f.Notes {
-		t.message("note", cyan, "", n)
-	}
-}
-
-func (t *terminal) finding(f *Finding) {
-	p := cyan
-	switch f.Severity {
-	case SeverityError:
-		p = red
-	case SeverityWarning:
-		p = yellow
-	}
-	var where string
-	if f.Object.Kind != "" {
-		where = " " + safetext.Line(diff.Title(f.Object))
-	}
-	where += optional(" of ", safetext.Line(f.App))
-	if len(f.Clusters) > 0 {
-		where += " on " + safetext.Line(places(f.Environment, f.Clusters))
-	}
-	t.line(t.color(p, safetext.Line(string(f.Severity))), " ", t.color(bold, safetext.Line(f.Rule)), where, ": ", safetext.Line(f.Message))
-	for _, more := range [][2]string{{"field", f.Path}, {"file", fileLine(f)}, {"do", f.Hint}, {"see", docsOf(t.r, f)}} {
-		if more[1] != "" {
-			t.line("    ", t.color(faint, more[0]), " ", safetext.Line(more[1]))
 		}
 	}
 }
@@ -383,26 +317,4 @@ func (t *terminal) foot() {
 	}
 	parts = append(parts, "Sluice "+safetext.Line(r.Version))
 	t.line(t.color(faint, strings.Join(parts, " · ")))
-}
-
-// TerminalFindings writes what a check of whole environments found, without a change set: what could not be rendered, the
-// findings, what could not be checked, and the counts.
-func TerminalFindings(w io.Writer, r *Review, o TerminalOptions) {
-	if o.Width <= 0 {
-		o.Width = 100
-	}
-	t := &terminal{r: r, o: o}
-	t.troubles()
-	t.findings()
-	checked := 0
-	if r.Changes != nil {
-		checked = r.Changes.Compared
-	}
-	f := &r.Findings
-	exempted := ""
-	if f.Exempted > 0 {
-		exempted = number(f.Exempted) + " exempted"
-	}
-	t.line(t.color(bold, joined(count(checked, "target")+" checked", count(f.Count(SeverityError), "error"), count(f.Count(SeverityWarning), "warning"), exempted)))
-	_, _ = io.WriteString(w, t.out.String())
 }

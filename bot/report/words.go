@@ -35,7 +35,7 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
-// changeCounts says what is added, changed and removed: `2 added, 240 changed`.
+// changeCounts writes the number of objects: `2 added, 240 changed`.
 func changeCounts(c diff.Counts) string {
 	var parts []string
 	for _, p := range []struct {
@@ -49,7 +49,7 @@ func changeCounts(c diff.Counts) string {
 	return joined(parts...)
 }
 
-// rolls says how many workloads get new pods; "" for none.
+// rolls counts the workloads whose pods are replaced; "" for none.
 func rolls(n int) string {
 	switch n {
 	case 0:
@@ -62,16 +62,16 @@ func rolls(n int) string {
 
 func total(c diff.Counts) int { return c.Added + c.Changed + c.Removed }
 
-// quietGroup says that a group has nothing but noise, and rolls nothing.
+// quietGroup reports whether a group has only noise and rolls nothing.
 func quietGroup(g *diff.Group) bool { return total(g.Counts) == 0 && g.Counts.Workloads == 0 }
 
-// scope is where the changes of a set go.
+// scope is what the changes of a set reach.
 type scope struct {
 	apps     []string // with a change, in the set's order
 	clusters int      // with a change
-	one      string   // the cluster, if it is one
+	one      string   // the cluster with a change, if there is only one
 	noisy    int      // clusters with noise
-	quiet    []string // apps with noise alone
+	quiet    []string // apps with only noise
 }
 
 func scopeOf(c *diff.ChangeSet) scope {
@@ -109,16 +109,16 @@ func scopeOf(c *diff.ChangeSet) scope {
 	return out
 }
 
-// headline answers "what happens if I merge this" on one line.
+// headline answers on one line what a merge changes.
 func headline(r *Review, name naming) string {
 	c := r.Changes
 	if c == nil {
-		return "no review — the two sides could not be compared"
+		return "no review — the base and the head cannot be compared"
 	}
 	s := scopeOf(c)
 	withheld := ""
 	if n := len(c.Withheld); n > 0 {
-		withheld = count(n, "target") + " could not be rendered"
+		withheld = count(n, "target") + " cannot be rendered"
 	}
 	switch {
 	case len(s.apps) > 0:
@@ -137,16 +137,16 @@ func headline(r *Review, name naming) string {
 			effect = "nothing rolls"
 		}
 		return "only noise on " + count(s.noisy, "cluster") + " — " +
-			joined(count(c.Totals.Noise, "object")+" with new version labels or checksums", effect, withheld)
+			joined(count(c.Totals.Noise, "object")+" with only new version labels or checksums", effect, withheld)
 	case withheld != "":
 		return "no answer — " + withheld
 	}
-	return "no effect — what the clusters run stays the same"
+	return "no effect — the clusters keep what they run"
 }
 
 const maxHeadName = 80
 
-// policyWords says how many findings are new and how many are not: `2 new errors, 1 new warning; 17 were there before`.
+// policyWords counts the findings: `2 new errors, 1 new warning, 17 existing`.
 func policyWords(f *Findings) string {
 	fresh := ""
 	if n := len(f.Introduced); n > 0 {
@@ -177,27 +177,48 @@ func policyWords(f *Findings) string {
 		parts = append(parts, number(f.Exempted)+" exempted")
 	}
 	if before > 0 {
-		parts = append(parts, number(before)+" there before")
+		parts = append(parts, number(before)+" existing")
 	}
 	return joined(parts...)
 }
 
-// verdictWords is the answer to "may this be merged", with a sign.
+// criticals counts the objects of critical risk, each once.
+func criticals(c *diff.ChangeSet) int {
+	n := 0
+	if c == nil {
+		return 0
+	}
+	for i := range c.Groups {
+		for j := range c.Groups[i].Objects {
+			if c.Groups[i].Objects[j].Risk == diff.RiskCritical {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Critical reports whether a change set has a change of critical risk: the verdict is then never pass or warn.
+func Critical(c *diff.ChangeSet) bool { return criticals(c) > 0 }
+
+// verdictWords returns the verdict in words, with a sign.
 func verdictWords(r *Review) (sign, words string) {
 	switch r.Verdict {
 	case VerdictPass:
 		return "✅", "Policy passes"
 	case VerdictWarn:
 		return "⚠️", "Policy passes with warnings"
+	case VerdictCaution:
+		return "🔴", "Critical changes"
 	case VerdictFail:
-		return "❌", "Policy forbids it"
+		return "❌", "Policy fails"
 	case VerdictError:
 		return "⛔", "Incomplete"
 	}
 	return "", ""
 }
 
-// sign of a risk, beside its word where there is room.
+// sign returns the sign of a risk.
 func sign(r diff.Risk) string {
 	switch r {
 	case diff.RiskCritical:
@@ -212,7 +233,7 @@ func sign(r diff.Risk) string {
 	return "⚪"
 }
 
-// patterns says where a change goes, at most n places by name.
+// patterns joins at most n reaches and counts the clusters of the others.
 func patterns(where []diff.Reach, n int) string {
 	if len(where) <= n {
 		return diff.Patterns(where)
@@ -224,13 +245,9 @@ func patterns(where []diff.Reach, n int) string {
 	return diff.Patterns(where[:n-1]) + fmt.Sprintf(" and %s more", number(rest))
 }
 
-// places names clusters of one environment: each if they are few.
+// places names clusters of one environment: each of a few, else the environment with their number.
 func places(environment string, clusters []string) string {
 	const most = 3
-	prefix := ""
-	if environment != "" {
-		prefix = environment + "/"
-	}
 	if len(clusters) > most && environment == "" {
 		return count(len(clusters), "cluster")
 	}
@@ -239,26 +256,25 @@ func places(environment string, clusters []string) string {
 	}
 	names := make([]string, len(clusters))
 	for i, c := range clusters {
-		names[i] = prefix + c
+		names[i] = diff.Place(environment, c)
 	}
 	return strings.Join(names, ", ")
 }
 
-// moreCommand shows everything on a laptop.
+// moreCommand is the command that prints the complete report.
 func (r *Review) moreCommand() string {
 	switch {
 	case r.Links.Command != "":
 		return r.Links.Command
 	case r.Against != "":
-		return "sluice diff --against " + r.Against + " " + abbreviated(r.Head)
+		return "sluice diff --full --against " + r.Against + " " + abbreviated(r.Head)
+	case r.Head == "":
+		return "sluice diff --full " + abbreviated(r.Base)
 	}
-	if r.Head == "" {
-		return "sluice diff " + abbreviated(r.Base)
-	}
-	return "sluice diff " + abbreviated(r.Base) + ".." + abbreviated(r.Head)
+	return "sluice diff --full " + abbreviated(r.Base) + ".." + abbreviated(r.Head)
 }
 
-// abbreviated is a commit as people read it; none is the files as they are.
+// abbreviated returns the first 12 digits of a commit; "" stands for the working tree.
 func abbreviated(commit string) string {
 	if commit == "" {
 		return "working tree"

@@ -88,6 +88,8 @@ func Verdict(r *report.Review) report.Verdict {
 		return report.VerdictError
 	case r.Findings.Count(report.SeverityError) > 0:
 		return report.VerdictFail
+	case report.Critical(r.Changes):
+		return report.VerdictCaution
 	case r.Findings.Count(report.SeverityWarning) > 0:
 		return report.VerdictWarn
 	}

@@ -15,6 +15,14 @@ func (r Reach) String() string {
 	return fmt.Sprintf("%s (%d)", r.Pattern, r.Clusters)
 }
 
+// Place names a cluster in an environment: prod/eu-1a. A cluster with its environment's name is named once.
+func Place(environment, cluster string) string {
+	if environment == "" || environment == cluster {
+		return cluster
+	}
+	return environment + "/" + cluster
+}
+
 // Fleet counts an app's clusters. A group that has all clusters of an environment is shown as `env/*`.
 type Fleet interface {
 	// Placed returns the number of clusters of an environment that have the app before or after the change.
@@ -31,7 +39,7 @@ func reach(environment string, clusters []string, all int) []Reach {
 	if len(clusters) <= most {
 		out := make([]Reach, len(clusters))
 		for i, c := range clusters {
-			out[i] = Reach{Environment: environment, Pattern: environment + "/" + c, Clusters: 1, Names: clusters[i : i+1]}
+			out[i] = Reach{Environment: environment, Pattern: Place(environment, c), Clusters: 1, Names: clusters[i : i+1]}
 		}
 		return out
 	}
@@ -47,7 +55,7 @@ func reach(environment string, clusters []string, all int) []Reach {
 	for p, names := range byPrefix {
 		pattern := environment + "/" + p + "*"
 		if len(names) == 1 {
-			pattern = environment + "/" + names[0]
+			pattern = Place(environment, names[0])
 		}
 		out = append(out, Reach{Environment: environment, Pattern: pattern, Clusters: len(names), Names: names})
 	}

@@ -1,0 +1,148 @@
+package report
+
+import (
+	"io"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
+)
+
+// errors writes why the review failed, equal messages once.
+func (t *terminal) errors() {
+	for _, g := range groupMessages(t.r.Errors) {
+		t.message("error", red, g.line(maxNamed))
+	}
+}
+
+// withheld writes the failures of targets, equal failures once.
+func (t *terminal) withheld() {
+	c := t.r.Changes
+	if c == nil || len(c.Withheld) == 0 {
+		return
+	}
+	t.line()
+	t.line(t.color(red, count(len(c.Withheld), "target")+" cannot be rendered"), "; the report leaves out these objects:")
+	for _, g := range withheldGroups(c.Withheld) {
+		t.message("withheld", red, g.label(safetext.Line)+": "+g.message)
+	}
+}
+
+// warnings writes the warnings about the fleet's files, equal ones once.
+func (t *terminal) warnings() {
+	list := groupMessages(t.r.Warnings)
+	if len(list) > 0 {
+		t.line()
+	}
+	for _, g := range list {
+		t.message("warning", yellow, g.line(maxNamed))
+	}
+}
+
+// message writes a labelled message; its further lines are indented.
+func (t *terminal) message(label string, p paint, text string) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	rest := 0
+	if len(lines) > messageLines && !t.o.Full {
+		lines, rest = lines[:messageLines], len(lines)-messageLines
+	}
+	for i, l := range lines {
+		l = safetext.Line(strings.TrimRight(l, "\r "))
+		if i == 0 {
+			t.line(t.color(p, label), ": ", l)
+		} else {
+			t.line("    ", l)
+		}
+	}
+	if rest > 0 {
+		t.line("    … ", count(rest, "more line"))
+	}
+}
+
+// findings writes the new findings by rule. It writes a rule's hint and page once.
+func (t *terminal) findings() {
+	list := groupFindings(t.r.Findings.Introduced)
+	if len(list)+len(t.r.Findings.Notes) > 0 {
+		t.line()
+	}
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].Rule == list[0].Rule && list[n].Severity == list[0].Severity {
+			n++
+		}
+		t.rule(list[:n])
+		list = list[n:]
+	}
+	for _, g := range groupMessages(t.r.Findings.Notes) {
+		t.message("note", cyan, g.line(maxNamed))
+	}
+}
+
+// rule writes the messages of one rule.
+func (t *terminal) rule(list []*findingGroup) {
+	shown := list
+	if len(shown) > terminalFindings && !t.o.Full {
+		shown = shown[:terminalFindings]
+	}
+	hint := ""
+	for i, g := range shown {
+		t.finding(g)
+		if g.Hint != "" && g.Hint != hint {
+			hint = g.Hint
+			t.line("    ", t.color(faint, "do"), " ", safetext.Line(hint))
+		}
+		if docs := docsOf(t.r, g.Finding); docs != "" && i == len(shown)-1 {
+			t.line("    ", t.color(faint, "see"), " ", safetext.Line(docs))
+		}
+	}
+	if rest := list[len(shown):]; len(rest) > 0 {
+		t.line("    … ", count(breaches(rest), "more finding"), " of ", safetext.Line(list[0].Rule), "; see them with --full")
+	}
+}
+
+func (t *terminal) finding(g *findingGroup) {
+	p := cyan
+	switch g.Severity {
+	case SeverityError:
+		p = red
+	case SeverityWarning:
+		p = yellow
+	}
+	most := terminalNames
+	if t.o.Full {
+		most = len(g.breaches)
+	}
+	t.line(t.color(p, safetext.Line(string(g.Severity))), " ", t.color(bold, safetext.Line(g.Rule)), optional(" ", g.subject(safetext.Line, most)),
+		": ", safetext.Line(g.Message))
+	for i := range g.breaches[:min(most, len(g.breaches))] {
+		b := &g.breaches[i]
+		at := joined(b.path, b.file)
+		if at == "" || !t.o.Full && len(g.breaches) > 1 {
+			continue
+		}
+		t.line("    ", t.color(faint, "at"), " ", safetext.Line(at))
+	}
+}
+
+// TerminalFindings writes the result of a check of whole environments, without a change set: what cannot be rendered,
+// the findings, what was not checked, and the counts.
+func TerminalFindings(w io.Writer, r *Review, o TerminalOptions) {
+	if o.Width <= 0 {
+		o.Width = 100
+	}
+	t := &terminal{r: r, o: o}
+	t.errors()
+	t.withheld()
+	t.findings()
+	t.warnings()
+	checked := 0
+	if r.Changes != nil {
+		checked = r.Changes.Compared
+	}
+	f := &r.Findings
+	exempted := ""
+	if f.Exempted > 0 {
+		exempted = number(f.Exempted) + " exempted"
+	}
+	t.line(t.color(bold, joined(count(checked, "target")+" checked", count(f.Count(SeverityError), "error"), count(f.Count(SeverityWarning), "warning"), exempted)))
+	_, _ = io.WriteString(w, t.out.String()) // the caller's writer keeps its error
+}
