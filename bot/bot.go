@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
@@ -41,7 +42,7 @@ type Workspace interface { //nolint:interfacebloat // one repository, all that i
 	// Readable is the newest commit up to this one whose fleet can be read.
 	Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error)
 	// Review compares and judges by the policy of a tree. Nothing is fetched with credentials for an untrusted change.
-	Review(ctx context.Context, r ReviewRequest) (*report.Review, *hydrate.PreviewResult, error)
+	Review(ctx context.Context, r ReviewRequest) (*report.Review, *compare.PreviewResult, error)
 	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
 	Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error)
 	// Output is the repository that the branches go to.
@@ -67,7 +68,7 @@ type ReviewRequest struct {
 	Base, Head gitstore.Commit
 	Policy     gitstore.Hash // tree whose policy judges: the target branch's
 	Trusted    bool
-	Preview    *hydrate.Preview
+	Preview    *compare.Preview
 }
 
 // Workspaces opens repositories.

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
-	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -153,7 +153,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	}
 	request := ReviewRequest{Base: base, Head: head, Policy: target.Tree, Trusted: own}
 	if own && j.settings.Previews {
-		request.Preview = &hydrate.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: j.settings.PreviewCap}
+		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: j.settings.PreviewCap}
 	}
 	review, preview, err := j.space.Review(ctx, request)
 	if err != nil {
@@ -168,7 +168,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 }
 
 // compareLink is the forge's own view of the preview: what lies between its two commits.
-func compareLink(url string, p *hydrate.PreviewResult) string {
+func compareLink(url string, p *compare.PreviewResult) string {
 	if base, _, ok := strings.Cut(url, "/-/merge_requests/"); ok {
 		return base + "/-/compare/" + p.Base + "..." + p.Head
 	}

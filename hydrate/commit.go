@@ -22,7 +22,7 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	tip := p.state.Tip
 	out.New = hashText(tip.Hash)
 	if tree.tree != tip.Tree || !p.state.Exists() {
-		h, err := r.describe(p.name, tree.tree, tip.Hash, tree).Write(w)
+		h, err := r.describe(p.name, tree.tree, tip.Hash, &tree.counts).Write(w)
 		if err != nil {
 			return err
 		}
@@ -87,8 +87,8 @@ func PushStatus(results []gitstore.MoveResult) (Status, string) {
 // clusterMoves plans the moves of cluster branches. A refusal is in out.Status.
 func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
-	for _, c := range r.view.fleet.ClustersOf(p.name) {
-		name := r.view.fleet.ClusterBranch(c)
+	for _, c := range r.view.Fleet.ClustersOf(p.name) {
+		name := r.view.Fleet.ClusterBranch(c)
 		tip := r.refs[name]
 		want, ok := tree.clusters[c.Name]
 		switch {
@@ -130,13 +130,13 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 
 // clusterMove makes a cluster's commit, if its tree is another than that of its branch.
 func (r *run) clusterMove(ctx context.Context, p *environmentPlan, c *fleet.Cluster, want, tip gitstore.Hash, w *gitstore.Writer) (*gitstore.Move, string, error) {
-	name := r.view.fleet.ClusterBranch(c)
+	name := r.view.Fleet.ClusterBranch(c)
 	if tip.IsZero() {
 		if _, was := p.state.Clusters[c.Name]; was && !r.request.Recreate {
 			return nil, fmt.Sprintf("somebody deleted the branch %s: run with --recreate to make it again, or retire the cluster", name), nil
 		}
 	} else {
-		current, err := r.h.store.Commit(ctx, tip)
+		current, err := r.h.Store.Commit(ctx, tip)
 		if err != nil {
 			return nil, "", err
 		}
@@ -159,11 +159,11 @@ func (r *run) clusterMove(ctx context.Context, p *environmentPlan, c *fleet.Clus
 // Sluice made for this environment is one.
 func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *environmentPlan) ([]gitstore.Move, error) {
 	known := map[string]bool{}
-	for _, c := range r.view.fleet.Clusters {
-		known[r.view.fleet.ClusterBranch(c)] = true
+	for _, c := range r.view.Fleet.Clusters {
+		known[r.view.Fleet.ClusterBranch(c)] = true
 	}
-	for _, e := range r.view.fleet.Spec.Environments {
-		known[r.view.fleet.EnvironmentBranch(e.Name)] = true
+	for _, e := range r.view.Fleet.Spec.Environments {
+		known[r.view.Fleet.EnvironmentBranch(e.Name)] = true
 	}
 	var unknown []string
 	var tips []gitstore.Hash
@@ -178,7 +178,7 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 	slices.Sort(unknown)
 	var moves []gitstore.Move
 	for _, name := range unknown {
-		tip, err := r.h.store.Commit(ctx, r.refs[name])
+		tip, err := r.h.Store.Commit(ctx, r.refs[name])
 		if err != nil {
 			return nil, err
 		}
@@ -190,18 +190,26 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 }
 
 // describe describes a rendered commit. All in it comes from the source commit, so that the same inputs give the same commit.
-func (r *run) describe(environment string, tree, parent gitstore.Hash, counts *written) branch.Commit {
+func (r *run) describe(environment string, tree, parent gitstore.Hash, counts *ObjectCounts) branch.Commit {
 	source := r.request.Commit
 	subject, _, _ := strings.Cut(strings.TrimSpace(source.Message), "\n")
 	body := fmt.Sprintf("Rendered from %s.", source.Hash)
 	if counts != nil {
-		body = fmt.Sprintf("Rendered from %s: %d objects, %d added, %d changed, %d removed.", source.Hash, counts.objects, counts.added, counts.changed, counts.removed)
+		body = fmt.Sprintf("Rendered from %s: %d objects, %d added, %d changed, %d removed.", source.Hash, counts.Total, counts.Added, counts.Changed, counts.Removed)
 	}
 	return branch.Commit{
 		Tree: tree, Parent: parent, Author: source.Author,
-		Committer: branch.Committer(r.view.fleet.Spec.Output.Committer).At(source.Committer.When),
+		Committer: branch.Committer(r.view.Fleet.Spec.Output.Committer).At(source.Committer.When),
 		Subject:   cmp.Or(subject, "(no subject)"), Body: body,
 		Trailers: []gitstore.Trailer{{Key: branch.TrailerSource, Value: source.Hash.String()}, {Key: branch.TrailerEnvironment, Value: environment}},
 		Version:  r.h.Version, Signer: r.h.Signer,
 	}
+}
+
+// hashText returns the hash as text, and "" for the zero hash.
+func hashText(h gitstore.Hash) string {
+	if h.IsZero() {
+		return ""
+	}
+	return h.String()
 }

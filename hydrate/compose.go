@@ -68,26 +68,58 @@ func (h *Hydrator) renderCommit(ctx context.Context, c Composition, id string, w
 	if !ok {
 		return nil, fmt.Sprintf("%.10s is not on the trunk", id), nil
 	}
-	v, err := h.open(ctx, commit.Tree)
+	v, err := h.Open(ctx, commit.Tree)
 	if err != nil {
 		return nil, fmt.Sprintf("the fleet of %.10s cannot be read: %v", id, err), ctx.Err()
 	}
-	if _, ok := v.fleet.Environment(c.Environment); !ok {
+	if _, ok := v.Fleet.Environment(c.Environment); !ok {
 		return nil, fmt.Sprintf("%.10s has no environment %s", id, c.Environment), nil
 	}
-	plan, err := h.plan(ctx, v, c.Environment, c.Running, nil, c.All)
+	done, err := h.RenderCommit(ctx, CommitRequest{Environment: c.Environment, Commit: commit, State: c.Running, All: c.All}, w)
 	if err != nil {
 		return nil, "", err
 	}
-	done, _, err := h.render(ctx, plan, id, w)
-	if err != nil {
-		return nil, "", err
+	if len(done.Failures) > 0 {
+		return nil, fmt.Sprintf("%d of %d targets cannot be rendered: %s", len(done.Failures), done.Targets, done.Failures[0].Message), nil
 	}
-	if done == nil {
-		return nil, fmt.Sprintf("%d of %d targets cannot be rendered: %s", len(plan.failures), plan.total, plan.failures[0].Message), nil
-	}
-	st, err := branch.ReadTree(ctx, h.store, done.tree)
+	st, err := branch.ReadTree(ctx, h.Store, done.Tree)
 	return st, "", err
+}
+
+// CommitRequest asks for an environment's tree at one source commit.
+type CommitRequest struct {
+	Environment string
+	Commit      gitstore.Commit
+	State       *branch.State // what the branch holds
+	All         bool          // render every target, also those whose digest State has
+}
+
+// CommitResult is the tree of an environment, or the failures that prevent it.
+type CommitResult struct {
+	Tree     gitstore.Hash
+	Targets  int
+	Failures []Failure
+}
+
+// RenderCommit writes the tree of an environment at one source commit into w. It moves no branch.
+func (h *Hydrator) RenderCommit(ctx context.Context, r CommitRequest, w *gitstore.Writer) (*CommitResult, error) {
+	v, err := h.Open(ctx, r.Commit.Tree)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := h.plan(ctx, planRequest{view: v, environment: r.Environment, state: r.State, all: r.All})
+	if err != nil {
+		return nil, err
+	}
+	done, _, err := h.execute(ctx, plan, r.Commit.Hash.String(), w)
+	if err != nil {
+		return nil, err
+	}
+	out := &CommitResult{Targets: plan.total, Failures: plan.failures}
+	if done != nil {
+		out.Tree = done.tree
+	}
+	return out, nil
 }
 
 // Recipe names the parts that Assemble puts together.
@@ -108,7 +140,7 @@ func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (
 			return gitstore.Hash{}, err
 		}
 		for _, a := range apps {
-			files, err := h.store.Tree(ctx, a.Hash)
+			files, err := h.Store.Tree(ctx, a.Hash)
 			if err != nil {
 				return gitstore.Hash{}, err
 			}
@@ -141,7 +173,7 @@ func (h *Hydrator) clusterPart(ctx context.Context, st *branch.State, cluster st
 		return out, nil
 	}
 	if tree := st.Clusters[cluster]; !tree.IsZero() {
-		list, err := h.store.Tree(ctx, tree)
+		list, err := h.Store.Tree(ctx, tree)
 		if err != nil {
 			return out, err
 		}
@@ -150,7 +182,7 @@ func (h *Hydrator) clusterPart(ctx context.Context, st *branch.State, cluster st
 		}
 	}
 	var err error
-	out.inputs, err = branch.ReadInputs(ctx, h.store, st.Inputs[cluster])
+	out.inputs, err = branch.ReadInputs(ctx, h.Store, st.Inputs[cluster])
 	return out, err
 }
 
@@ -204,13 +236,13 @@ func (h *Hydrator) writeRoot(ctx context.Context, root branch.Root, w *gitstore.
 	if err != nil {
 		return gitstore.Hash{}, err
 	}
-	if root.Source, err = h.store.Commit(ctx, hash); err != nil {
+	if root.Source, err = h.Store.Commit(ctx, hash); err != nil {
 		return gitstore.Hash{}, fmt.Errorf("source commit %s: %w", hash.Short(), err)
 	}
-	v, err := h.open(ctx, root.Source.Tree)
+	v, err := h.Open(ctx, root.Source.Tree)
 	if err != nil {
 		return gitstore.Hash{}, err
 	}
-	root.MetadataURL = v.fleet.Spec.Output.HydratorMetadata
+	root.MetadataURL = v.Fleet.Spec.Output.HydratorMetadata
 	return root.Write(w)
 }

@@ -1,284 +1,201 @@
-package hydrate
+package hydrate_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/renderer"
-	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+	"github.com/sluice-gitops/sluice/hydrate/verify"
 )
 
-// repo is a source repository with a working tree.
-type repo struct {
-	t   *testing.T
-	dir string
-}
-
-func (r *repo) git(args ...string) string {
-	r.t.Helper()
-	cmd := exec.CommandContext(r.t.Context(), "git", args...)
-	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com",
-		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com", "GIT_AUTHOR_DATE=2024-01-02T03:04:05+0100", "GIT_COMMITTER_DATE=2024-01-02T03:04:05+0100")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		r.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-func (r *repo) write(name, data string) {
-	r.t.Helper()
-	file := filepath.Join(r.dir, name)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(data), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func (r *repo) commit(message string) {
-	r.t.Helper()
-	r.git("add", "-A")
-	r.git("commit", "-q", "--allow-empty", "-m", message)
-}
-
-// demo is the project's own small fleet, committed.
-func demo(t *testing.T) *repo {
-	t.Helper()
-	r := &repo{t, t.TempDir()}
-	if err := os.CopyFS(r.dir, os.DirFS("../testdata/fleet")); err != nil {
-		t.Fatal(err)
-	}
-	r.git("init", "-q", "-b", "main")
-	r.commit("start")
-	return r
-}
-
-type noArchives struct{}
-
-func (noArchives) Archive(context.Context, fetch.Ref, fetch.Locked) ([]byte, error) {
-	return nil, fmt.Errorf("no network in this test")
-}
-
-func (r *repo) hydrator(jobs int) *Hydrator {
-	r.t.Helper()
-	store, err := gitstore.Open(r.t.Context(), gitstore.Options{Dir: r.dir})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = store.Close() })
-	return New(Config{Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: noArchives{}, Jobs: jobs, Version: "test"})
-}
-
-func (r *repo) hydrate(change func(*Request)) *Result {
-	r.t.Helper()
-	h := r.hydrator(2)
-	c, err := h.store.Resolve(r.t.Context(), "HEAD")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	request := Request{Commit: c, Write: true, Environments: []string{"dev", "staging", "prod"}}
-	if change != nil {
-		change(&request)
-	}
-	result, err := h.Hydrate(r.t.Context(), request)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return result
-}
-
-func (r *repo) expect(result *Result, want ...string) {
-	r.t.Helper()
+func expect(r *hydratetest.Repo, result *hydrate.Result, want ...string) {
+	r.T.Helper()
 	var got []string
 	for _, e := range result.Environments {
 		line := fmt.Sprintf("%s %s %d/%d moved %d", e.Name, e.Status, e.Rendered, e.Targets, len(e.Clusters))
 		got = append(got, line)
 	}
 	if !slices.Equal(got, want) {
-		r.t.Errorf("got %q, want %q (%+v)", got, want, result.Environments)
+		r.T.Errorf("got %q, want %q (%+v)", got, want, result.Environments)
 	}
 }
 
 func TestOnlyWhatChangesIsRenderedAndMoved(t *testing.T) {
-	r := demo(t)
-	r.expect(r.hydrate(nil), "dev updated 7/7 moved 2", "staging updated 7/7 moved 2", "prod updated 11/11 moved 3")
-	r.expect(r.hydrate(nil), "dev unchanged 0/7 moved 0", "staging unchanged 0/7 moved 0", "prod unchanged 0/11 moved 0")
+	r := hydratetest.Demo(t)
+	expect(r, r.Hydrate(nil), "dev updated 7/7 moved 2", "staging updated 7/7 moved 2", "prod updated 11/11 moved 3")
+	expect(r, r.Hydrate(nil), "dev unchanged 0/7 moved 0", "staging unchanged 0/7 moved 0", "prod unchanged 0/11 moved 0")
 	for _, c := range []string{"dev-1", "prod-eu-1", "prod-edge-1"} {
 		env, _, _ := strings.Cut(c, "-")
-		if tree, sub := r.git("rev-parse", "cluster/"+c+"^{tree}"), r.git("rev-parse", "env/"+env+":"+c); tree != sub {
+		if tree, sub := r.Git("rev-parse", "cluster/"+c+"^{tree}"), r.Git("rev-parse", "env/"+env+":"+c); tree != sub {
 			t.Errorf("%s: %s is not %s", c, tree, sub)
 		}
 	}
-	r.write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
-	r.commit("Canada")
-	r.expect(r.hydrate(nil), "dev updated 0/7 moved 0", "staging updated 0/7 moved 0", "prod updated 1/11 moved 1")
-	if got := r.git("log", "-1", "--format=%an %cn %ad|%s|%(trailers:key=Sluice-Environment,valueonly)", "--date=iso-strict", "cluster/prod-us-1"); !strings.HasPrefix(got, "A Sluice 2024-01-02T03:04:05+01:00|Canada|prod") {
+	r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
+	r.Commit("Canada")
+	expect(r, r.Hydrate(nil), "dev updated 0/7 moved 0", "staging updated 0/7 moved 0", "prod updated 1/11 moved 1")
+	if got := r.Git("log", "-1", "--format=%an %cn %ad|%s|%(trailers:key=Sluice-Environment,valueonly)", "--date=iso-strict", "cluster/prod-us-1"); !strings.HasPrefix(got, "A Sluice 2024-01-02T03:04:05+01:00|Canada|prod") {
 		t.Errorf("got %q", got)
 	}
-	r.write("README.md", "nobody reads this\n")
-	r.commit("readme")
-	r.expect(r.hydrate(nil), "dev updated 0/7 moved 0", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
-	r.git("fsck", "--strict", "--full")
-	found, err := r.hydrator(1).Verify(t.Context(), gitstore.Commit{Tree: mustTree(r)}, nil)
+	r.Write("README.md", "nobody reads this\n")
+	r.Commit("readme")
+	expect(r, r.Hydrate(nil), "dev updated 0/7 moved 0", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
+	r.Git("fsck", "--strict", "--full")
+	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, nil)
 	if err != nil || len(found) != 3 || found[0].Status != "ok" || found[2].Status != "ok" {
 		t.Errorf("%+v %v", found, err)
 	}
 }
 
-func mustTree(r *repo) gitstore.Hash {
-	h, err := gitstore.ParseHash(r.git("rev-parse", "HEAD^{tree}"))
+func mustTree(r *hydratetest.Repo) gitstore.Hash {
+	h, err := gitstore.ParseHash(r.Git("rev-parse", "HEAD^{tree}"))
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return h
 }
 
 func TestFollowersAloneAreWrittenAndAllAreChecked(t *testing.T) {
-	r := demo(t)
-	none := func(q *Request) { q.Environments = nil }
-	r.expect(r.hydrate(none), "dev updated 7/7 moved 2", "staging checked 7/7 moved 0", "prod checked 11/11 moved 0")
-	if got := r.git("branch", "--format=%(refname:short)"); strings.Contains(got, "prod") {
+	r := hydratetest.Demo(t)
+	none := func(q *hydrate.Request) { q.Environments = nil }
+	expect(r, r.Hydrate(none), "dev updated 7/7 moved 2", "staging checked 7/7 moved 0", "prod checked 11/11 moved 0")
+	if got := r.Git("branch", "--format=%(refname:short)"); strings.Contains(got, "prod") {
 		t.Errorf("prod was written: %s", got)
 	}
-	r.write("apps/shop/layers/environment/prod/values.yaml", "replicas: many\n")
-	r.commit("break prod")
-	result := r.hydrate(none)
-	r.expect(result, "dev updated 0/7 moved 0", "staging checked 7/7 moved 0", "prod failed 11/11 moved 0")
+	r.Write("apps/shop/layers/environment/prod/values.yaml", "replicas: many\n")
+	r.Commit("break prod")
+	result := r.Hydrate(none)
+	expect(r, result, "dev updated 0/7 moved 0", "staging checked 7/7 moved 0", "prod failed 11/11 moved 0")
 	if f := result.Environments[2].Failures; result.OK() || len(f) != 1 || f[0].Cluster != "prod-us-1" || !strings.Contains(f[0].Message, "replicas") {
 		t.Errorf("%+v", f)
 	}
 }
 
 func TestWhatLeavesGoesAndWhatIsTooMuchIsRefused(t *testing.T) {
-	r := demo(t)
-	r.hydrate(nil)
-	r.git("rm", "-rq", "apps/baseline")
-	r.commit("no baseline")
-	r.expect(r.hydrate(nil), "dev updated 0/5 moved 2", "staging updated 0/5 moved 2", "prod updated 0/8 moved 3")
-	if got := r.git("ls-tree", "-r", "--name-only", "env/dev"); strings.Contains(got, "baseline") {
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	r.Git("rm", "-rq", "apps/baseline")
+	r.Commit("no baseline")
+	expect(r, r.Hydrate(nil), "dev updated 0/5 moved 2", "staging updated 0/5 moved 2", "prod updated 0/8 moved 3")
+	if got := r.Git("ls-tree", "-r", "--name-only", "env/dev"); strings.Contains(got, "baseline") {
 		t.Errorf("baseline is still there:\n%s", got)
 	}
-	r.git("rm", "-rq", "apps/monitor", "apps/gateway")
-	r.commit("hardly anything")
-	result := r.hydrate(nil)
-	if e := result.Environments[2]; e.Status != StatusRefused || !strings.Contains(e.Reason, "--max-deletions") {
+	r.Git("rm", "-rq", "apps/monitor", "apps/gateway")
+	r.Commit("hardly anything")
+	result := r.Hydrate(nil)
+	if e := result.Environments[2]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "--max-deletions") {
 		t.Errorf("%+v", e)
 	}
-	result = r.hydrate(func(q *Request) { q.MaxDeletions = 1000 })
+	result = r.Hydrate(func(q *hydrate.Request) { q.MaxDeletions = 1000 })
 	if !result.OK() {
 		t.Errorf("%+v", result)
 	}
 }
 
 func TestRetiredAndFrozenClusters(t *testing.T) {
-	r := demo(t)
-	r.hydrate(nil)
-	before := r.git("rev-parse", "cluster/prod-eu-1")
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	before := r.Git("rev-parse", "cluster/prod-eu-1")
 	for name, state := range map[string]string{"prod-edge-1": "retired", "prod-eu-1": "frozen"} {
-		data, err := os.ReadFile(filepath.Join(r.dir, "clusters", name+".yaml"))
+		data, err := os.ReadFile(filepath.Join(r.Dir, "clusters", name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.write("clusters/"+name+".yaml", string(data)+"  state: "+state+"\n")
+		r.Write("clusters/"+name+".yaml", string(data)+"  state: "+state+"\n")
 	}
-	r.write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
-	r.commit("retire and freeze")
-	r.hydrate(func(q *Request) { q.MaxDeletions = 1000 })
-	if got := r.git("rev-parse", "cluster/prod-eu-1"); got != before {
+	r.Write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
+	r.Commit("retire and freeze")
+	r.Hydrate(func(q *hydrate.Request) { q.MaxDeletions = 1000 })
+	if got := r.Git("rev-parse", "cluster/prod-eu-1"); got != before {
 		t.Error("a frozen cluster moved")
 	}
-	if got := r.git("ls-tree", "--name-only", "env/prod"); strings.Contains(got, "prod-edge-1") || !strings.Contains(got, "prod-eu-1") {
+	if got := r.Git("ls-tree", "--name-only", "env/prod"); strings.Contains(got, "prod-edge-1") || !strings.Contains(got, "prod-eu-1") {
 		t.Errorf("env/prod holds %s", got)
 	}
-	r.git("rev-parse", "cluster/prod-edge-1")
-	r.hydrate(func(q *Request) { q.Prune = true })
-	if got := r.git("branch", "--format=%(refname:short)"); strings.Contains(got, "prod-edge-1") || !strings.Contains(got, "cluster/prod-us-1") {
+	r.Git("rev-parse", "cluster/prod-edge-1")
+	r.Hydrate(func(q *hydrate.Request) { q.Prune = true })
+	if got := r.Git("branch", "--format=%(refname:short)"); strings.Contains(got, "prod-edge-1") || !strings.Contains(got, "cluster/prod-us-1") {
 		t.Errorf("after --prune: %s", got)
 	}
 }
 
 func TestNobodysWorkIsBuried(t *testing.T) {
-	r := demo(t)
-	r.hydrate(nil)
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
 	human := func(branch string) {
-		r.git("checkout", "-q", branch)
-		r.write("hotfix.yaml", "a: b\n")
-		r.commit("a human's hotfix")
-		r.git("checkout", "-q", "main")
+		r.Git("checkout", "-q", branch)
+		r.Write("hotfix.yaml", "a: b\n")
+		r.Commit("a human's hotfix")
+		r.Git("checkout", "-q", "main")
 	}
 	human("env/dev")
-	r.write("README.md", "x\n")
-	r.commit("next")
-	result := r.hydrate(nil)
-	if e := result.Environments[0]; e.Status != StatusRefused || !strings.Contains(e.Reason, "--overwrite-foreign") {
+	r.Write("README.md", "x\n")
+	r.Commit("next")
+	result := r.Hydrate(nil)
+	if e := result.Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "--overwrite-foreign") {
 		t.Errorf("%+v", e)
 	}
 	if !result.Environments[2].Status.OK() {
 		t.Errorf("one environment kept another: %+v", result.Environments[2])
 	}
-	found, err := r.hydrator(1).Verify(t.Context(), gitstore.Commit{Tree: mustTree(r)}, []string{"dev"})
+	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, []string{"dev"})
 	if err != nil || found[0].Status != "differs" || len(found[0].Differences) != 1 || found[0].Differences[0].Path != "hotfix.yaml" {
 		t.Errorf("%+v %v", found, err)
 	}
-	result = r.hydrate(func(q *Request) { q.Overwrite = true })
-	if !result.OK() || strings.Contains(r.git("ls-tree", "--name-only", "env/dev"), "hotfix") || !strings.Contains(r.git("log", "--format=%s", "env/dev"), "a human's hotfix") {
+	result = r.Hydrate(func(q *hydrate.Request) { q.Overwrite = true })
+	if !result.OK() || strings.Contains(r.Git("ls-tree", "--name-only", "env/dev"), "hotfix") || !strings.Contains(r.Git("log", "--format=%s", "env/dev"), "a human's hotfix") {
 		t.Errorf("%+v", result.Environments[0])
 	}
 	human("cluster/dev-1")
-	r.write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
-	r.commit("touch shop")
-	if e := r.hydrate(nil).Environments[0]; e.Status != StatusRefused || !strings.Contains(e.Reason, "cluster/dev-1") {
+	r.Write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
+	r.Commit("touch shop")
+	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "cluster/dev-1") {
 		t.Errorf("%+v", e)
 	}
 }
 
 func TestDeletedBranchesStayDeleted(t *testing.T) {
-	r := demo(t)
-	r.hydrate(nil)
-	r.write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
-	r.commit("touch shop")
-	r.git("branch", "-qD", "cluster/prod-us-1")
-	if e := r.hydrate(nil).Environments[2]; e.Status != StatusRefused || !strings.Contains(e.Reason, "--recreate") {
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	r.Write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
+	r.Commit("touch shop")
+	r.Git("branch", "-qD", "cluster/prod-us-1")
+	if e := r.Hydrate(nil).Environments[2]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "--recreate") {
 		t.Errorf("%+v", e)
 	}
-	if !r.hydrate(func(q *Request) { q.Recreate = true }).OK() {
+	if !r.Hydrate(func(q *hydrate.Request) { q.Recreate = true }).OK() {
 		t.Error("--recreate did not help")
 	}
-	r.git("branch", "-qD", "env/dev")
-	if e := r.hydrate(nil).Environments[0]; e.Status != StatusRefused || !strings.Contains(e.Reason, "deleted env/dev") {
+	r.Git("branch", "-qD", "env/dev")
+	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "deleted env/dev") {
 		t.Errorf("%+v", e)
 	}
 }
 
 func TestOlderStateNeverOverwritesNewer(t *testing.T) {
-	r := demo(t)
-	r.write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
-	r.commit("second")
-	r.hydrate(nil)
-	tip := r.git("rev-parse", "env/dev")
-	h := r.hydrator(2)
-	old, err := h.store.Resolve(t.Context(), "HEAD~1")
+	r := hydratetest.Demo(t)
+	r.Write("apps/shop/layers/global/values.yaml", "replicas: 9\nhost: x.example.com\n")
+	r.Commit("second")
+	r.Hydrate(nil)
+	tip := r.Git("rev-parse", "env/dev")
+	h := r.Hydrator(2)
+	old, err := h.Store.Resolve(t.Context(), "HEAD~1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := r.hydrate(func(q *Request) { q.Commit = old })
-	if e := result.Environments[0]; e.Status != StatusSuperseded || !result.OK() || r.git("rev-parse", "env/dev") != tip {
+	result := r.Hydrate(func(q *hydrate.Request) { q.Commit = old })
+	if e := result.Environments[0]; e.Status != hydrate.StatusSuperseded || !result.OK() || r.Git("rev-parse", "env/dev") != tip {
 		t.Errorf("%+v", e)
 	}
-	r.git("commit", "-q", "--amend", "-m", "rewritten")
-	if e := r.hydrate(nil).Environments[0]; e.Status != StatusRefused || !strings.Contains(e.Reason, "rewritten") {
+	r.Git("commit", "-q", "--amend", "-m", "rewritten")
+	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "rewritten") {
 		t.Errorf("%+v", e)
 	}
 }
@@ -290,19 +207,19 @@ spec: {group: example.com, scope: %s, names: {kind: %s, plural: x}, versions: []
 `
 
 func TestScopesOfCustomKindsComeFromTheFleet(t *testing.T) {
-	r := demo(t)
+	r := hydratetest.Demo(t)
 	app := func(name, manifests string) {
-		r.write("apps/"+name+"/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: "+name+"}\nspec: {namespace: own, placement: {matchLabels: {cluster: dev-1}}, source: {manifests: {path: m/"+name+"}}}\n")
-		r.write("m/"+name+"/all.yaml", manifests)
+		r.Write("apps/"+name+"/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: "+name+"}\nspec: {namespace: own, placement: {matchLabels: {cluster: dev-1}}, source: {manifests: {path: m/"+name+"}}}\n")
+		r.Write("m/"+name+"/all.yaml", manifests)
 	}
 	app("objects", "apiVersion: example.com/v1\nkind: Wide\nmetadata: {name: w}\n---\napiVersion: example.com/v1\nkind: Narrow\nmetadata: {name: n1}\n---\napiVersion: example.com/v1\nkind: Unknown\nmetadata: {name: u}\n")
 	app("kinds", fmt.Sprintf(crd, "wides", "Cluster", "Wide")+"---\n"+fmt.Sprintf(crd, "narrows", "Namespaced", "Narrow"))
-	r.commit("custom kinds")
-	result := r.hydrate(nil)
+	r.Commit("custom kinds")
+	result := r.Hydrate(nil)
 	if !result.OK() {
 		t.Fatalf("%+v", result)
 	}
-	show := func(name string) string { return r.git("show", "env/dev:dev-1/objects/"+name+".yaml") }
+	show := func(name string) string { return r.Git("show", "env/dev:dev-1/objects/"+name+".yaml") }
 	if strings.Contains(show("wide-w"), "namespace") || !strings.Contains(show("narrow-n1"), "namespace: own") || !strings.Contains(show("unknown-u"), "namespace: own") {
 		t.Errorf("%s\n%s\n%s", show("wide-w"), show("narrow-n1"), show("unknown-u"))
 	}
@@ -310,50 +227,50 @@ func TestScopesOfCustomKindsComeFromTheFleet(t *testing.T) {
 		t.Errorf("%q", w)
 	}
 	app("kinds", fmt.Sprintf(crd, "wides", "Cluster", "Wide")+"---\n"+fmt.Sprintf(crd, "narrows", "Cluster", "Narrow"))
-	r.commit("narrow is wide now")
-	r.expect(r.hydrate(nil), "dev updated 2/9 moved 1", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
+	r.Commit("narrow is wide now")
+	expect(r, r.Hydrate(nil), "dev updated 2/9 moved 1", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
 	if strings.Contains(show("narrow-n1"), "namespace") {
 		t.Errorf("%s", show("narrow-n1"))
 	}
-	r.git("rm", "-rq", "apps/kinds", "m/kinds")
-	r.commit("no kinds")
-	r.hydrate(nil)
+	r.Git("rm", "-rq", "apps/kinds", "m/kinds")
+	r.Commit("no kinds")
+	r.Hydrate(nil)
 	if !strings.Contains(show("wide-w"), "namespace: own") {
 		t.Errorf("%s", show("wide-w"))
 	}
 }
 
 func TestUnstableOutput(t *testing.T) {
-	r := demo(t)
-	r.write("charts/web/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: {{ randAlphaNum 12 }}, fixed: a}\n")
-	r.commit("random")
-	result := r.hydrate(nil)
-	if e := result.Environments[0]; e.Status != StatusFailed || !strings.Contains(e.Failures[0].Message, "stringData.password") || !strings.Contains(e.Failures[0].Message, "unstable: keep") {
+	r := hydratetest.Demo(t)
+	r.Write("charts/web/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: {{ randAlphaNum 12 }}, fixed: a}\n")
+	r.Commit("random")
+	result := r.Hydrate(nil)
+	if e := result.Environments[0]; e.Status != hydrate.StatusFailed || !strings.Contains(e.Failures[0].Message, "stringData.password") || !strings.Contains(e.Failures[0].Message, "unstable: keep") {
 		t.Fatalf("%+v", e)
 	}
 	for _, app := range []string{"shop", "gateway"} {
-		data, err := os.ReadFile(filepath.Join(r.dir, "apps", app, "app.yaml"))
+		data, err := os.ReadFile(filepath.Join(r.Dir, "apps", app, "app.yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.write("apps/"+app+"/app.yaml", string(data)+"  unstable: keep\n")
+		r.Write("apps/"+app+"/app.yaml", string(data)+"  unstable: keep\n")
 	}
-	r.commit("keep")
-	if !r.hydrate(nil).OK() {
+	r.Commit("keep")
+	if !r.Hydrate(nil).OK() {
 		t.Fatal("keep did not help")
 	}
-	secret := func(c string) string { return r.git("show", "env/prod:"+c+"/shop/secret-s.yaml") }
+	secret := func(c string) string { return r.Git("show", "env/prod:"+c+"/shop/secret-s.yaml") }
 	first := secret("prod-eu-1")
 	if first == secret("prod-us-1") {
 		t.Error("two clusters have one password")
 	}
-	r.write("charts/web/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: {{ randAlphaNum 12 }}, fixed: b}\n")
-	r.commit("fixed changes")
-	r.hydrate(nil)
+	r.Write("charts/web/templates/secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: {{ randAlphaNum 12 }}, fixed: b}\n")
+	r.Commit("fixed changes")
+	r.Hydrate(nil)
 	if got := secret("prod-eu-1"); got != strings.Replace(first, "fixed: a", "fixed: b", 1) {
 		t.Errorf("got\n%s\nafter\n%s", got, first)
 	}
-	found, err := r.hydrator(1).Verify(t.Context(), gitstore.Commit{Tree: mustTree(r)}, nil)
+	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, nil)
 	if err != nil || found[2].Status != "ok" {
 		t.Errorf("%+v %v", found, err)
 	}
@@ -372,24 +289,24 @@ func TestFailuresNameTheirTarget(t *testing.T) {
 		"unlocked":       {"apps/baseline/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: baseline}\nspec: {namespace: b, placement: {}, source: {helm: {chart: x, repo: \"https://example.com\", version: 1.0.0}}}\n", "sluice deps lock"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := demo(t)
-			r.write(c.file, c.text)
-			r.commit("break")
-			e := r.hydrate(nil).Environments[0]
-			if e.Status != StatusFailed || len(e.Failures) == 0 || !strings.Contains(e.Failures[0].Message, c.want) || e.New != "" {
+			r := hydratetest.Demo(t)
+			r.Write(c.file, c.text)
+			r.Commit("break")
+			e := r.Hydrate(nil).Environments[0]
+			if e.Status != hydrate.StatusFailed || len(e.Failures) == 0 || !strings.Contains(e.Failures[0].Message, c.want) || e.New != "" {
 				t.Errorf("%+v", e)
 			}
-			if got := r.git("branch", "--format=%(refname:short)"); strings.Contains(got, "env/dev") {
+			if got := r.Git("branch", "--format=%(refname:short)"); strings.Contains(got, "env/dev") {
 				t.Error("a failed environment was written")
 			}
 		})
 	}
-	r := demo(t)
-	if err := os.Symlink("/etc/passwd", filepath.Join(r.dir, "manifests/baseline/link.yaml")); err != nil {
+	r := hydratetest.Demo(t)
+	if err := os.Symlink("/etc/passwd", filepath.Join(r.Dir, "manifests/baseline/link.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	r.commit("link")
-	if e := r.hydrate(nil).Environments[0]; e.Status != StatusFailed || !strings.Contains(e.Failures[0].Message, "symbolic link") {
+	r.Commit("link")
+	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusFailed || !strings.Contains(e.Failures[0].Message, "symbolic link") {
 		t.Errorf("%+v", e)
 	}
 }
@@ -399,20 +316,20 @@ func TestFailuresNameTheirTarget(t *testing.T) {
 func TestTheSameCommitGivesTheSameTree(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		r := demo(t)
+		r := hydratetest.Demo(t)
 		for step := range 6 {
 			edit(r, rng)
-			r.commit(fmt.Sprint("step ", step))
-			r.hydrate(func(q *Request) { q.MaxDeletions = 1000 })
+			r.Commit(fmt.Sprint("step ", step))
+			r.Hydrate(func(q *hydrate.Request) { q.MaxDeletions = 1000 })
 		}
-		fresh := &repo{t, filepath.Join(t.TempDir(), "clone")}
-		r.git("clone", "-q", "--single-branch", "-b", "main", r.dir, fresh.dir)
-		h := fresh.hydrator(4)
-		c, err := h.store.Resolve(t.Context(), "HEAD")
+		fresh := &hydratetest.Repo{T: t, Dir: filepath.Join(t.TempDir(), "clone")}
+		r.Git("clone", "-q", "--single-branch", "-b", "main", r.Dir, fresh.Dir)
+		h := fresh.Hydrator(4)
+		c, err := h.Store.Resolve(t.Context(), "HEAD")
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := h.Hydrate(t.Context(), Request{Commit: c, Write: true, Environments: []string{"dev", "staging", "prod"}})
+		result, err := h.Hydrate(t.Context(), hydrate.Request{Commit: c, Write: true, Environments: []string{"dev", "staging", "prod"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -420,57 +337,57 @@ func TestTheSameCommitGivesTheSameTree(t *testing.T) {
 			if !e.Status.OK() {
 				continue
 			}
-			if a, b := r.git("rev-parse", e.Branch+"^{tree}"), fresh.git("rev-parse", e.Branch+"^{tree}"); a != b {
-				t.Errorf("seed %d: %s: step by step %s, at once %s:\n%s", seed, e.Branch, a, b, fresh.git("-C", r.dir, "diff", "--stat", a, b))
+			if a, b := r.Git("rev-parse", e.Branch+"^{tree}"), fresh.Git("rev-parse", e.Branch+"^{tree}"); a != b {
+				t.Errorf("seed %d: %s: step by step %s, at once %s:\n%s", seed, e.Branch, a, b, fresh.Git("-C", r.Dir, "diff", "--stat", a, b))
 			}
 		}
 	}
 }
 
-func edit(r *repo, rng *rand.Rand) {
+func edit(r *hydratetest.Repo, rng *rand.Rand) {
 	n := rng.IntN(100)
 	switch rng.IntN(7) {
 	case 0:
-		r.write("layers/environment/prod/values.yaml", fmt.Sprintf("logLevel: l%d\n", n))
+		r.Write("layers/environment/prod/values.yaml", fmt.Sprintf("logLevel: l%d\n", n))
 	case 1:
-		r.write("apps/shop/layers/cluster/prod-us-1/values.yaml", fmt.Sprintf("replicas: %d\n", n))
+		r.Write("apps/shop/layers/cluster/prod-us-1/values.yaml", fmt.Sprintf("replicas: %d\n", n))
 	case 2:
-		r.write("kustomize/monitor/base/collector.conf", fmt.Sprintf("interval = %d\n", n))
+		r.Write("kustomize/monitor/base/collector.conf", fmt.Sprintf("interval = %d\n", n))
 	case 3:
-		r.write("manifests/baseline/more.yaml", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\n", n))
+		r.Write("manifests/baseline/more.yaml", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d}\n", n))
 	case 4:
-		r.write("clusters/dev-2.yaml", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev-2, labels: {region: eu-west-1}}\nspec: {environment: dev, class: core, vars: {shortName: d%d, lbRange: x}}\n", n))
+		r.Write("clusters/dev-2.yaml", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev-2, labels: {region: eu-west-1}}\nspec: {environment: dev, class: core, vars: {shortName: d%d, lbRange: x}}\n", n))
 	case 5:
-		r.write("apps/gateway/layers/class/edge/values.yaml", fmt.Sprintf("config: {n: %d}\n", n))
+		r.Write("apps/gateway/layers/class/edge/values.yaml", fmt.Sprintf("config: {n: %d}\n", n))
 	default:
-		r.write("charts/web/values.yaml", fmt.Sprintf("replicas: %d\nimage: {repository: r, tag: t}\nlogLevel: info\nhost: \"\"\nresources: {}\nenv: {}\nconfig: {}\n", n))
+		r.Write("charts/web/values.yaml", fmt.Sprintf("replicas: %d\nimage: {repository: r, tag: t}\nlogLevel: info\nhost: \"\"\nresources: {}\nenv: {}\nconfig: {}\n", n))
 	}
 }
 
 func TestComponentsReachBesideTheirFolder(t *testing.T) {
-	r := demo(t)
-	r.write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: blue}\n")
-	r.write("apps/shop/layers/environment/dev/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../../../../../shared/team]\n")
-	r.commit("team")
-	r.hydrate(nil)
-	if got := r.git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: blue") {
+	r := hydratetest.Demo(t)
+	r.Write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: blue}\n")
+	r.Write("apps/shop/layers/environment/dev/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../../../../../shared/team]\n")
+	r.Commit("team")
+	r.Hydrate(nil)
+	if got := r.Git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: blue") {
 		t.Errorf("got\n%s", got)
 	}
-	r.write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: red}\n")
-	r.commit("red")
-	r.expect(r.hydrate(nil), "dev updated 1/7 moved 1", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
-	if got := r.git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: red") {
+	r.Write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: red}\n")
+	r.Commit("red")
+	expect(r, r.Hydrate(nil), "dev updated 1/7 moved 1", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
+	if got := r.Git("show", "cluster/dev-1:shop/service-shop.yaml"); !strings.Contains(got, "team: red") {
 		t.Errorf("got\n%s", got)
 	}
 }
 
 func TestAffectedIsWhatIsRendered(t *testing.T) {
-	r := demo(t)
-	r.write("kustomize/monitor/overlays/prod/kustomization.yaml", "resources: [../../base]\nnamespace: monitor\n")
-	r.commit("no retention")
-	h := r.hydrator(1)
-	base, _ := h.store.Resolve(t.Context(), "HEAD~1")
-	head, _ := h.store.Resolve(t.Context(), "HEAD")
+	r := hydratetest.Demo(t)
+	r.Write("kustomize/monitor/overlays/prod/kustomization.yaml", "resources: [../../base]\nnamespace: monitor\n")
+	r.Commit("no retention")
+	h := r.Hydrator(1)
+	base, _ := h.Store.Resolve(t.Context(), "HEAD~1")
+	head, _ := h.Store.Resolve(t.Context(), "HEAD")
 	got, err := h.Affected(t.Context(), base.Tree, head.Tree)
 	if err != nil {
 		t.Fatal(err)

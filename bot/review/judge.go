@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -26,14 +26,14 @@ type Policy struct {
 }
 
 // Judge implements Judge.
-func (p Policy) Judge(ctx context.Context, c *hydrate.Comparison) (report.Findings, error) {
-	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, true), Surroundings: surroundings{c.Beside(true)}})
+func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findings, error) {
+	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, true), Surroundings: surroundings{c.Inventory(true)}})
 	if err != nil {
 		return report.Findings{}, err
 	}
 	before := &policy.Result{}
 	if !p.Whole {
-		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, false), Surroundings: surroundings{c.Beside(false)}}); err != nil {
+		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, false), Surroundings: surroundings{c.Inventory(false)}}); err != nil {
 			return report.Findings{}, err
 		}
 	}
@@ -50,7 +50,7 @@ func (p Policy) Judge(ctx context.Context, c *hydrate.Comparison) (report.Findin
 }
 
 // subjects are the targets of one side.
-func subjects(c *hydrate.Comparison, after bool) []policy.Subject {
+func subjects(c *compare.Comparison, after bool) []policy.Subject {
 	out := make([]policy.Subject, 0, len(c.Targets))
 	clusters := map[*fleet.Cluster]*policy.Cluster{}
 	for i := range c.Targets {
@@ -71,7 +71,7 @@ func subjects(c *hydrate.Comparison, after bool) []policy.Subject {
 			clusters[target.Cluster] = cluster
 		}
 		s := policy.Subject{Cluster: cluster, App: &policy.App{Name: target.App.Name, Namespace: t.Namespace}, Objects: make([]policy.Object, 0, len(objects)+len(t.Same))}
-		old := map[manifest.Identity]*hydrate.ComparedObject{}
+		old := map[manifest.Identity]*compare.Object{}
 		if after {
 			for j := range t.Before {
 				old[t.Before[j].Object.Object.Identity()] = &t.Before[j]
@@ -97,10 +97,10 @@ func clusterOf(c *fleet.Cluster) *policy.Cluster {
 }
 
 // surroundings are what a comparison knows of a cluster beside the targets that differ.
-type surroundings struct{ beside *hydrate.Beside }
+type surroundings struct{ inventory *compare.Inventory }
 
 func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy.Object, error) {
-	list, err := s.beside.Definitions(ctx, cluster)
+	list, err := s.inventory.Definitions(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +112,11 @@ func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy
 }
 
 func (s surroundings) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
-	return s.beside.Owner(ctx, cluster, app, id)
+	return s.inventory.Owner(ctx, cluster, app, id)
 }
 
 // sources are the apps' files, by app.
-func sources(c *hydrate.Comparison) map[string]string {
+func sources(c *compare.Comparison) map[string]string {
 	out := map[string]string{}
 	for i := range c.Targets {
 		if a := c.Targets[i].Target.App; a.File != "" {

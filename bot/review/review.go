@@ -10,23 +10,19 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// Hydrator renders and compares. *hydrate.Hydrator is one.
-type Hydrator interface {
-	Compare(ctx context.Context, r hydrate.CompareRequest) (*hydrate.Comparison, error)
-}
-
 // Judge gives the findings of a comparison.
 type Judge interface {
-	Judge(ctx context.Context, c *hydrate.Comparison) (report.Findings, error)
+	Judge(ctx context.Context, c *compare.Comparison) (report.Findings, error)
 }
 
 // Options of a review.
 type Options struct {
-	Compare      hydrate.CompareRequest
+	Compare      compare.Request
 	Judge        Judge // nil: nothing is judged
 	Fleet        string
 	Version      string // of Sluice
@@ -35,9 +31,9 @@ type Options struct {
 
 // Make makes the review. What is wrong with the change itself, such as a fleet that cannot be read, is in the review; an error
 // means that there is none. The preview is nil unless the comparison was asked for one.
-func Make(ctx context.Context, h Hydrator, o Options) (*report.Review, *hydrate.PreviewResult, error) {
+func Make(ctx context.Context, h *hydrate.Hydrator, o Options) (*report.Review, *compare.PreviewResult, error) {
 	out := &report.Review{Fleet: o.Fleet, Base: hash(o.Compare.Base.Hash.String()), Head: hash(o.Compare.Head.Hash.String()), Version: o.Version, Verdict: report.VerdictPass}
-	c, err := h.Compare(ctx, o.Compare)
+	c, err := compare.Run(ctx, h, o.Compare)
 	if problems, broken := errors.AsType[fleet.Problems](err); broken {
 		for _, p := range problems {
 			if p.Severity == fleet.SeverityError {

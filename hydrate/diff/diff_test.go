@@ -193,8 +193,12 @@ func TestRightsOfARole(t *testing.T) {
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: shop}\nrules: [{apiGroups: ['', apps], resources: [pods], verbs: [get, VERB]}, {nonResourceURLs: [/healthz], verbs: [get]}]\n"
 	c := change(t, strings.Replace(role, "VERB", "list", 1), strings.Replace(role, "VERB", "delete", 1))
 	want := []diff.Right{
-		{Resource: "pods", Verb: "delete", Has: true}, {Resource: "pods", Verb: "get", Had: true, Has: true}, {Resource: "pods", Verb: "list", Had: true},
-		{Resource: "pods.apps", Verb: "delete", Has: true}, {Resource: "pods.apps", Verb: "get", Had: true, Has: true}, {Resource: "pods.apps", Verb: "list", Had: true},
+		{Resource: "pods", Verb: "delete", Has: true},
+		{Resource: "pods", Verb: "get", Had: true, Has: true},
+		{Resource: "pods", Verb: "list", Had: true},
+		{Resource: "pods.apps", Verb: "delete", Has: true},
+		{Resource: "pods.apps", Verb: "get", Had: true, Has: true},
+		{Resource: "pods.apps", Verb: "list", Had: true},
 		{Resource: "url /healthz", Verb: "get", Had: true, Has: true},
 	}
 	if !slices.Equal(c.Rights, want) {

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/verify"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
@@ -283,7 +284,7 @@ func TestOverwriteTakesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := h.Verify(t.Context(), head, []string{"prod"})
+	list, err := verify.Run(t.Context(), h, head, []string{"prod"})
 	if err != nil || list[0].Status != "ok" {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -211,8 +211,8 @@ func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State
 		return v.state, v.reason
 	}
 	r, _, err := o.session.Review(ctx, ReviewOptions{
-		Compare: hydrate.CompareRequest{
-			Head: part.Source, Against: hydrate.AgainstBranches, Environments: []string{part.Environment}, Apps: part.Apps, Without: part.Without, Key: o.session.FingerprintKey(),
+		Compare: compare.Request{
+			Head: part.Source, Against: compare.AgainstBranches, Environments: []string{part.Environment}, Apps: part.Apps, Without: part.Without, Key: o.session.FingerprintKey(),
 		}, Policy: o.trunk.Tree,
 	})
 	switch {
@@ -283,7 +283,7 @@ func (o *outside) Open(ctx context.Context, r promotion.MergeRequest) error {
 	if err == nil {
 		if c, err := o.session.Store.Commit(ctx, source); err == nil {
 			review, _, err := o.session.Review(ctx, ReviewOptions{
-				Compare: hydrate.CompareRequest{Head: c, Against: hydrate.AgainstBranches, Environments: []string{o.environmentOf(ctx, r.To)}, Key: o.session.FingerprintKey()}, Policy: o.trunk.Tree,
+				Compare: compare.Request{Head: c, Against: compare.AgainstBranches, Environments: []string{o.environmentOf(ctx, r.To)}, Key: o.session.FingerprintKey()}, Policy: o.trunk.Tree,
 			})
 			if err == nil {
 				const margin = 20_000

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/bot/review"
-	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/policy/schemas"
@@ -19,7 +19,7 @@ import (
 
 // ReviewOptions say what to review, and by which policy.
 type ReviewOptions struct {
-	Compare      hydrate.CompareRequest
+	Compare      compare.Request
 	Policy       gitstore.Hash // tree of a source commit whose policy judges; zero: nothing is judged
 	Offline      bool          // fetch no schemas
 	Whole        bool          // judge whole environments: nothing was there before
@@ -27,7 +27,7 @@ type ReviewOptions struct {
 }
 
 // Review compares and judges. What is wrong with the fleet or its policy is in the review.
-func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, *hydrate.PreviewResult, error) {
+func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, *compare.PreviewResult, error) {
 	options := review.Options{Compare: o.Compare, Version: Version(), FindingsOnly: o.FindingsOnly}
 	if f, _, err := s.Fleet(ctx, o.Compare.Head.Tree); err == nil {
 		options.Fleet = f.Name
@@ -43,7 +43,7 @@ func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, 
 			options.Judge = review.Policy{Engine: engine, Whole: o.Whole}
 		}
 	}
-	r, preview, err := review.Make(ctx, s, options)
+	r, preview, err := review.Make(ctx, s.Hydrator, options)
 	if err != nil {
 		return nil, nil, err
 	}

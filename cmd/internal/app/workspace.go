@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -192,7 +193,7 @@ func (w *workspace) pushing(ctx context.Context, tree gitstore.Hash) error {
 }
 
 // Review implements bot.Workspace.
-func (w *workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Review, *hydrate.PreviewResult, error) {
+func (w *workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Review, *compare.PreviewResult, error) {
 	s := w.Session
 	trunk, err := w.trunk(ctx)
 	if err != nil {
@@ -212,7 +213,7 @@ func (w *workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 		return nil, nil, err
 	}
 	return s.Review(ctx, ReviewOptions{
-		Compare: hydrate.CompareRequest{Base: r.Base, Head: r.Head, Key: w.keyed, Preview: r.Preview}, Policy: r.Policy,
+		Compare: compare.Request{Base: r.Base, Head: r.Head, Key: w.keyed, Preview: r.Preview}, Policy: r.Policy,
 	})
 }
 
@@ -283,7 +284,7 @@ func (w *workspace) DropPreview(ctx context.Context, branch string) error {
 	if err := w.pushingTip(ctx); err != nil {
 		return err
 	}
-	return w.Session.DropPreview(ctx, branch)
+	return compare.DropPreview(ctx, w.Branches, branch)
 }
 
 // Previews implements bot.Workspace.
@@ -291,7 +292,7 @@ func (w *workspace) Previews(ctx context.Context, prefix string) ([]string, erro
 	if err := w.pushingTip(ctx); err != nil {
 		return nil, err
 	}
-	return w.Session.Previews(ctx, prefix)
+	return compare.Previews(ctx, w.Branches, prefix)
 }
 
 func (w *workspace) pushingTip(ctx context.Context) error {
@@ -334,7 +335,11 @@ func (w *workspace) explain(ctx context.Context, o bot.Order) (string, error) {
 		return "", fmt.Errorf("%w: the app %s does not go to a cluster %s", bot.ErrRefused, first(o.App), first(o.Clusters))
 	}
 	t := fleet.Target{App: a, Cluster: c}
-	defaults, err := session.Defaults(ctx, head.Tree, t, "")
+	view, err := session.Hydrator.Open(ctx, head.Tree)
+	if err != nil {
+		return "", err
+	}
+	defaults, err := view.Defaults(ctx, t, "")
 	if err != nil {
 		defaults = fleet.Defaults{}
 	}

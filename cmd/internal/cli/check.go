@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/bot/report/data"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
@@ -60,7 +60,7 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 	if err != nil {
 		return err
 	}
-	request := hydrate.CompareRequest{Head: head, Against: hydrate.AgainstNothing, Key: s.FingerprintKey()}
+	request := compare.Request{Head: head, Against: compare.AgainstNothing, Key: s.FingerprintKey()}
 	if err := k.narrow(ctx, s, head.Tree, &request); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -212,8 +213,8 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, at *ci.Context
 }
 
 // sides finds base and head, and the target branch as it is now, whose policy applies.
-func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context) (hydrate.CompareRequest, gitstore.Commit, error) {
-	out := hydrate.CompareRequest{Environments: c.selection.environments, Key: s.FingerprintKey()}
+func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context) (compare.Request, gitstore.Commit, error) {
+	out := compare.Request{Environments: c.selection.environments, Key: s.FingerprintKey()}
 	var err error
 	if out.Head, err = s.FetchCommit(ctx, at.Head, at.HeadRef); err != nil {
 		return out, gitstore.Commit{}, fmt.Errorf("head %.10s: %w", at.Head, err)

@@ -67,7 +67,10 @@ func (d *depsOptions) open(ctx context.Context, o IO) (s *app.Session, root stri
 	if root = s.Store.Worktree(); root == "" {
 		root = d.Repo
 	}
-	refs, lock, err = s.Remote(ctx, tree)
+	view, err := s.Open(ctx, tree)
+	if err == nil {
+		refs, lock, err = view.Remote()
+	}
 	if err != nil {
 		s.Close()
 	}

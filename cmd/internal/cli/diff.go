@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -68,7 +68,7 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 		return err
 	}
 	judged := request.Base.Tree
-	if request.Against != hydrate.AgainstCommit {
+	if request.Against != compare.AgainstCommit {
 		judged = request.Head.Tree
 	}
 	r, err := d.review(ctx, s, request, judged)
@@ -95,8 +95,8 @@ func (d *diffOptions) status(r *report.Review) error {
 }
 
 // request finds both sides of the comparison.
-func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) (hydrate.CompareRequest, error) {
-	out := hydrate.CompareRequest{Key: s.FingerprintKey()}
+func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) (compare.Request, error) {
+	out := compare.Request{Key: s.FingerprintKey()}
 	base, head, both := strings.Cut(span, "..")
 	if strings.HasPrefix(head, ".") || both && base == "" {
 		return out, usagef("%q is not BASE or BASE..HEAD, such as main..feature", span)
@@ -132,7 +132,7 @@ func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) 
 }
 
 // againstBranch makes a request compare with the environment branch, or the environment, that --against names.
-func (d *diffOptions) againstBranch(f *fleet.Fleet, out *hydrate.CompareRequest) error {
+func (d *diffOptions) againstBranch(f *fleet.Fleet, out *compare.Request) error {
 	var known []string
 	for _, e := range f.Spec.Environments {
 		known = append(known, f.EnvironmentBranch(e.Name))
@@ -142,7 +142,7 @@ func (d *diffOptions) againstBranch(f *fleet.Fleet, out *hydrate.CompareRequest)
 		if n := d.selection.environments; len(n) > 0 && !slices.Equal(n, []string{e.Name}) {
 			return usagef("--against %s and --env %s exclude each other", d.against, strings.Join(n, ","))
 		}
-		out.Against, out.Environments = hydrate.AgainstBranches, []string{e.Name}
+		out.Against, out.Environments = compare.AgainstBranches, []string{e.Name}
 		return nil
 	}
 	return mustKnow("environment branch", d.against, append(known, environmentNames(f)...))

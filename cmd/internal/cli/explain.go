@@ -110,7 +110,11 @@ type explainer struct {
 }
 
 func (x *explainer) chains(ctx context.Context, t fleet.Target, value string) ([]fleet.Chain, error) {
-	defaults, err := x.session.Defaults(ctx, x.tree, t, x.source)
+	view, err := x.session.Open(ctx, x.tree)
+	if err != nil {
+		return nil, err
+	}
+	defaults, err := view.Defaults(ctx, t, x.source)
 	if err != nil && !x.warned {
 		x.warned = true
 		fmt.Fprintf(x.warn, "warning: the defaults of the chart are not shown: %v\n", err)

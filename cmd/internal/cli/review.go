@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report/data"
 	"github.com/sluice-gitops/sluice/bot/report/page"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -58,7 +58,7 @@ func (r *reviewFlags) useRemote(ctx context.Context, s *app.Session, head gitsto
 }
 
 // narrow checks the selection against the fleet of a tree and adds it to a request.
-func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.Hash, request *hydrate.CompareRequest) error {
+func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.Hash, request *compare.Request) error {
 	request.Environments, request.Apps = r.selection.environments, r.selection.apps
 	if r.selection.empty() && len(r.selection.environments) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.
 }
 
 // review compares, and judges by the policy of the tree judged.
-func (r *reviewFlags) review(ctx context.Context, s *app.Session, request hydrate.CompareRequest, judged gitstore.Hash) (*report.Review, error) {
+func (r *reviewFlags) review(ctx context.Context, s *app.Session, request compare.Request, judged gitstore.Hash) (*report.Review, error) {
 	o := app.ReviewOptions{Compare: request, Offline: r.offline}
 	if !r.noPolicy {
 		o.Policy = judged

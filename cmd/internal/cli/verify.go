@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/verify"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
@@ -70,7 +70,7 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 			return err
 		}
 	}
-	found, err := s.Verify(ctx, head, v.environments)
+	found, err := verify.Run(ctx, s.Hydrator, head, v.environments)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 }
 
 // verifyStatus is a failure if a branch could not be verified, else a difference if there is one.
-func verifyStatus(found []hydrate.Verification) error {
+func verifyStatus(found []verify.Verification) error {
 	code := ExitOK
 	for _, e := range found {
 		switch e.Status {
@@ -101,7 +101,7 @@ func verifyStatus(found []hydrate.Verification) error {
 	return nil
 }
 
-func printVerification(w io.Writer, found []hydrate.Verification) {
+func printVerification(w io.Writer, found []verify.Verification) {
 	for _, e := range found {
 		fmt.Fprintf(w, "%s %s", e.Branch, e.Status)
 		if e.Source != "" {

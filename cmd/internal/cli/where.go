@@ -86,11 +86,13 @@ func (w *whereOptions) run(ctx context.Context, o IO) error {
 
 func place(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, t fleet.Target) placed {
 	out := placed{Cluster: t.Cluster.Name, App: t.App.Name, Environment: t.Cluster.Environment, State: t.Cluster.State, Branch: f.ClusterBranch(t.Cluster)}
-	versions, err := s.Versions(ctx, tree, t)
+	view, err := s.Open(ctx, tree)
+	if err == nil {
+		out.Sources, err = view.Versions(t)
+	}
 	if err != nil {
 		out.Error = err.Error()
 	}
-	out.Sources = versions
 	return out
 }
 

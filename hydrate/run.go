@@ -4,115 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 )
-
-// Request says what to hydrate.
-type Request struct {
-	Commit       gitstore.Commit
-	Environments []string // those to write; none: all that follow the trunk
-	Write        bool     // move branches; without it, nothing leaves this process
-	NoCache      bool     // render every target
-	Prune        bool     // delete the branches of clusters that are retired or gone
-	Recreate     bool     // make branches again that somebody deleted
-	Overwrite    bool     // put Sluice's content on top of commits that it did not make
-	MaxDeletions int      // objects that may go from one environment; 0: what the fleet says
-	PerPush      int      // refs in one push; 0: all
-}
-
-// Status of an environment after a run.
-type Status string
-
-// The statuses. Only the last four keep an environment from being what the commit says.
-const (
-	StatusUpdated    Status = "updated"
-	StatusUnchanged  Status = "unchanged"
-	StatusChecked    Status = "checked"    // rendered, not written: it does not follow the trunk
-	StatusPlanned    Status = "planned"    // what a run without --dry-run would write
-	StatusSuperseded Status = "superseded" // the branch has a newer commit already
-	StatusFailed     Status = "failed"     // targets could not be rendered
-	StatusRefused    Status = "refused"    // a rule of safety says no
-	StatusConflict   Status = "conflict"   // somebody else moved a branch, twice
-	StatusRejected   Status = "rejected"   // by the server
-)
-
-// OK says that the environment is, or would be, what the commit says.
-func (s Status) OK() bool {
-	switch s {
-	case StatusFailed, StatusRefused, StatusConflict, StatusRejected:
-		return false
-	}
-	return true
-}
-
-// Result is what a run did.
-type Result struct {
-	Source       string              `json:"source"`
-	Environments []EnvironmentResult `json:"environments"`
-	Warnings     fleet.Problems      `json:"warnings,omitempty"`
-}
-
-// EnvironmentResult is what a run did for one environment.
-type EnvironmentResult struct {
-	Name     string          `json:"environment"`
-	Status   Status          `json:"status"`
-	Reason   string          `json:"reason,omitempty"`
-	Branch   string          `json:"branch"`
-	Old      string          `json:"old,omitempty"`
-	New      string          `json:"new,omitempty"`
-	Tree     string          `json:"tree,omitempty"`
-	Targets  int             `json:"targets"`
-	Rendered int             `json:"rendered"`
-	Reused   int             `json:"reused"`
-	Objects  ObjectCounts    `json:"objects"`
-	Clusters []ClusterResult `json:"clusters,omitempty"` // whose branches moved
-	Failures []Failure       `json:"failures,omitempty"`
-	Warnings []string        `json:"warnings,omitempty"`
-}
-
-// ObjectCounts are numbers of objects against the branch before.
-type ObjectCounts struct {
-	Total   int `json:"total"`
-	Added   int `json:"added"`
-	Changed int `json:"changed"`
-	Removed int `json:"removed"`
-}
-
-// ClusterResult is a cluster branch that moved.
-type ClusterResult struct {
-	Cluster string `json:"cluster"`
-	Branch  string `json:"branch"`
-	Old     string `json:"old,omitempty"`
-	New     string `json:"new,omitempty"` // "" if it was deleted
-}
-
-// OK says that every environment is what the commit says.
-func (r *Result) OK() bool {
-	return !slices.ContainsFunc(r.Environments, func(e EnvironmentResult) bool { return !e.Status.OK() })
-}
 
 // Hydrate renders a commit and writes its branches. An environment that fails keeps no other from being written; what
 // went wrong is in the result. An error is what keeps all of them: a fleet that cannot be read (fleet.Problems), branches
 // that cannot be listed.
 func (h *Hydrator) Hydrate(ctx context.Context, r Request) (*Result, error) {
 	h.Progress("read the fleet", 0, 0)
-	v, err := h.open(ctx, r.Commit.Tree)
+	v, err := h.Open(ctx, r.Commit.Tree)
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := wantedEnvironments(v.fleet, r.Environments)
+	wanted, err := wantedEnvironments(v.Fleet, r.Environments)
 	if err != nil {
 		return nil, err
 	}
-	run := &run{h: h, request: r, view: v, result: &Result{Source: r.Commit.Hash.String(), Warnings: v.problems.Warnings()}}
+	run := &run{h: h, request: r, view: v, result: &Result{Source: r.Commit.Hash.String(), Warnings: v.Problems.Warnings()}}
 	defer run.close()
-	for _, e := range v.fleet.Spec.Environments {
+	for _, e := range v.Fleet.Spec.Environments {
 		result, err := run.environment(ctx, e.Name, wanted[e.Name])
 		if err != nil {
 			return nil, fmt.Errorf("environment %s: %w", e.Name, err)
@@ -143,7 +57,7 @@ func wantedEnvironments(f *fleet.Fleet, names []string) (map[string]bool, error)
 type run struct {
 	h       *Hydrator
 	request Request
-	view    *view
+	view    *source.View
 	result  *Result
 	writers []*gitstore.Writer
 	refs    map[string]gitstore.Hash
@@ -160,7 +74,7 @@ func (r *run) environment(ctx context.Context, name string, write bool) (*Enviro
 	for try := 1; ; try++ {
 		if r.refs == nil {
 			r.h.Progress("list branches", 0, 0)
-			refs, err := r.h.Branches.List(ctx, r.view.fleet.BranchPrefixes()...)
+			refs, err := r.h.Branches.List(ctx, r.view.Fleet.BranchPrefixes()...)
 			if err != nil {
 				return nil, err
 			}
@@ -175,7 +89,7 @@ func (r *run) environment(ctx context.Context, name string, write bool) (*Enviro
 }
 
 func (r *run) attempt(ctx context.Context, name string, write bool) (*EnvironmentResult, error) {
-	branch := r.view.fleet.EnvironmentBranch(name)
+	branch := r.view.Fleet.EnvironmentBranch(name)
 	tip := r.refs[branch]
 	out := &EnvironmentResult{Name: name, Branch: branch, Old: hashText(tip)}
 	st, err := r.state(ctx, name, branch, tip)
@@ -192,26 +106,26 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 	if err != nil {
 		return nil, err
 	}
-	w, err := r.h.store.NewWriter()
+	w, err := r.h.Store.NewWriter()
 	if err != nil {
 		return nil, err
 	}
 	r.writers = append(r.writers, w)
 	unplanned := len(plan.failures)
-	tree, rendered, err := r.h.render(ctx, plan, r.request.Commit.Hash.String(), w)
+	tree, rendered, err := r.h.execute(ctx, plan, r.request.Commit.Hash.String(), w)
 	if err != nil {
 		return nil, err
 	}
 	out.Targets, out.Rendered, out.Failures = plan.total, rendered, plan.failures
 	out.Reused = plan.total - rendered - unplanned
-	out.Warnings = plan.unknownKinds()
+	out.Warnings = plan.sortedNotes()
 	if tree == nil {
 		out.Status = StatusFailed
 		out.Reason = fmt.Sprintf("%d of %d targets failed", len(plan.failures), out.Targets)
 		return out, nil
 	}
 	out.Tree = tree.tree.String()
-	out.Objects = ObjectCounts{Total: tree.objects, Added: tree.added, Changed: tree.changed, Removed: tree.removed}
+	out.Objects = tree.counts
 	if !write {
 		out.Status = StatusChecked
 		return out, nil
@@ -223,28 +137,21 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 	return out, r.commit(ctx, out, plan, tree, w)
 }
 
-func hashText(h gitstore.Hash) string {
-	if h.IsZero() {
-		return ""
-	}
-	return h.String()
-}
-
 // state fetches and reads what the branches of an environment hold.
 func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*branch.State, error) {
 	fetch := []gitstore.Hash{}
 	if !tip.IsZero() {
 		fetch = append(fetch, tip)
 	}
-	for _, c := range r.view.fleet.ClustersOf(name) {
-		if h := r.refs[r.view.fleet.ClusterBranch(c)]; !h.IsZero() {
+	for _, c := range r.view.Fleet.ClustersOf(name) {
+		if h := r.refs[r.view.Fleet.ClusterBranch(c)]; !h.IsZero() {
 			fetch = append(fetch, h)
 		}
 	}
 	if err := r.h.Branches.Fetch(ctx, fetch...); err != nil {
 		return nil, err
 	}
-	return branch.ReadState(ctx, r.h.store, ref, tip)
+	return branch.ReadState(ctx, r.h.Store, ref, tip)
 }
 
 // mayWrite holds the branch against the promises: no older state over a newer one, no foreign commit buried, no deleted
@@ -264,7 +171,7 @@ func (r *run) mayWrite(ctx context.Context, st *branch.State) (Status, string, e
 		return "", "", err
 	}
 	head := r.request.Commit.Hash
-	newer, err := r.h.store.IsAncestor(ctx, from, head)
+	newer, err := r.h.Store.IsAncestor(ctx, from, head)
 	if err == nil && newer {
 		return "", "", nil
 	}
@@ -272,7 +179,7 @@ func (r *run) mayWrite(ctx context.Context, st *branch.State) (Status, string, e
 	if err != nil && !shallow {
 		return "", "", err
 	}
-	older, oerr := r.h.store.IsAncestor(ctx, head, from)
+	older, oerr := r.h.Store.IsAncestor(ctx, head, from)
 	switch {
 	case oerr == nil && older:
 		return StatusSuperseded, fmt.Sprintf("%s was rendered from the newer commit %s", st.Branch, from.Short()), nil
@@ -292,20 +199,20 @@ func (r *run) mayCreate(ctx context.Context, st *branch.State) (Status, string, 
 	if r.request.Recreate {
 		return "", "", nil
 	}
-	for _, c := range r.view.fleet.Clusters {
-		if r.view.fleet.EnvironmentBranch(c.Environment) != st.Branch {
+	for _, c := range r.view.Fleet.Clusters {
+		if r.view.Fleet.EnvironmentBranch(c.Environment) != st.Branch {
 			continue
 		}
-		h, ok := r.refs[r.view.fleet.ClusterBranch(c)]
+		h, ok := r.refs[r.view.Fleet.ClusterBranch(c)]
 		if !ok {
 			continue
 		}
-		tip, err := r.h.store.Commit(ctx, h)
+		tip, err := r.h.Store.Commit(ctx, h)
 		if err != nil {
 			return "", "", err
 		}
 		if len(tip.Parents) > 0 && branch.Trailer(tip.Message, branch.TrailerEnvironment) == c.Environment {
-			return StatusRefused, fmt.Sprintf("somebody deleted %s (%s is still there): run with --recreate to make it again", st.Branch, r.view.fleet.ClusterBranch(c)), nil
+			return StatusRefused, fmt.Sprintf("somebody deleted %s (%s is still there): run with --recreate to make it again", st.Branch, r.view.Fleet.ClusterBranch(c)), nil
 		}
 	}
 	return "", "", nil
@@ -313,41 +220,25 @@ func (r *run) mayCreate(ctx context.Context, st *branch.State) (Status, string, 
 
 func (r *run) plan(ctx context.Context, name string, st *branch.State) (*environmentPlan, error) {
 	all := r.request.NoCache || st.Foreign != ""
-	var base *diffBase
+	var touched map[string]bool
 	if !all && st.Record.Renderer == Epoch {
 		var err error
-		if base, err = r.h.changesSince(ctx, st.Record.Source, r.request.Commit, r.view); err != nil {
+		if touched, err = r.h.touchedSince(ctx, st.Record.Source, r.view); err != nil {
 			return nil, err
 		}
 	}
 	r.h.Progress("plan "+name, 0, 0)
-	return r.h.plan(ctx, r.view, name, st, base, all)
+	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all})
 }
 
 func (r *run) tooManyDeletions(st *branch.State, tree *written) string {
 	most := r.request.MaxDeletions
 	if most == 0 {
-		most = r.view.fleet.MaxDeletions(st.Record.Objects)
+		most = r.view.Fleet.MaxDeletions(st.Record.Objects)
 	}
-	if tree.removed <= most || !st.Exists() {
+	if tree.counts.Removed <= most || !st.Exists() {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d objects would go, more than the %d that spec.safety.maxDeletions allows: if that is right, run with --max-deletions %d",
-		tree.removed, st.Record.Objects, most, tree.removed)
-}
-
-// unknownKinds warns of custom kinds whose scope nothing in the fleet tells.
-func (p *environmentPlan) unknownKinds() []string { return slices.Sorted(maps.Keys(p.unknown)) }
-
-// Summary is the result in one line.
-func (e *EnvironmentResult) Summary() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %d targets, %d rendered, %d taken from the branch", e.Name, e.Status, e.Targets, e.Rendered, e.Reused)
-	if e.Status.OK() {
-		fmt.Fprintf(&b, "; objects +%d ~%d -%d; %d cluster branches moved", e.Objects.Added, e.Objects.Changed, e.Objects.Removed, len(e.Clusters))
-	}
-	if e.Reason != "" {
-		b.WriteString("; " + e.Reason)
-	}
-	return b.String()
+		tree.counts.Removed, st.Record.Objects, most, tree.counts.Removed)
 }

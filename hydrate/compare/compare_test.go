@@ -1,4 +1,4 @@
-package hydrate
+package compare_test
 
 import (
 	"fmt"
@@ -6,27 +6,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
 
-func (r *repo) resolve(rev string) gitstore.Commit {
-	r.t.Helper()
-	h := r.hydrator(1)
-	c, err := h.store.Resolve(r.t.Context(), rev)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return c
-}
-
-func (r *repo) compare(request CompareRequest) *Comparison {
-	r.t.Helper()
+func run(r *hydratetest.Repo, request compare.Request) *compare.Comparison {
+	r.T.Helper()
 	request.Key = []byte("k")
-	c, err := r.hydrator(2).Compare(r.t.Context(), request)
+	c, err := compare.Run(r.T.Context(), r.Hydrator(2), request)
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
+	r.T.Cleanup(c.Close)
 	return c
 }
 
@@ -57,13 +50,13 @@ func expectLines(t *testing.T, got []string, want ...string) {
 func TestCompareTwoCommits(t *testing.T) {
 	for _, hydrated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hydrated %v", hydrated), func(t *testing.T) {
-			r := demo(t)
+			r := hydratetest.Demo(t)
 			if hydrated {
-				r.hydrate(nil)
+				r.Hydrate(nil)
 			}
-			r.write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
-			r.commit("Canada")
-			c := r.compare(CompareRequest{Base: r.resolve("HEAD~1"), Head: r.resolve("HEAD")})
+			r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
+			r.Commit("Canada")
+			c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
 			expectLines(t, lines(c.Changes), "shop on prod/prod-us-1: noise Deployment shop/shop, changed ConfigMap shop/shop")
 			want := 2 // both sides
 			if hydrated {
@@ -80,12 +73,12 @@ func TestCompareTwoCommits(t *testing.T) {
 }
 
 func TestCompareWithBranches(t *testing.T) {
-	r := demo(t)
-	r.hydrate(nil)
-	r.write("apps/shop/layers/environment/prod/values.yaml", "replicas: 9\n")
-	r.git("rm", "-rq", "apps/baseline")
-	r.commit("nine")
-	c := r.compare(CompareRequest{Against: AgainstBranches, Environments: []string{"prod"}, Head: r.resolve("HEAD")})
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	r.Write("apps/shop/layers/environment/prod/values.yaml", "replicas: 9\n")
+	r.Git("rm", "-rq", "apps/baseline")
+	r.Commit("nine")
+	c := run(r, compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"}, Head: r.Resolve("HEAD")})
 	var apps []string
 	for _, g := range c.Changes.Groups {
 		apps = append(apps, g.App)
@@ -94,24 +87,24 @@ func TestCompareWithBranches(t *testing.T) {
 		t.Errorf("%v %+v", lines(c.Changes), c.Changes.Totals)
 	}
 	// what is promised is what a hydration then does
-	result := r.hydrate(func(q *Request) { q.Environments = []string{"prod"}; q.MaxDeletions = 1000 })
+	result := r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"prod"}; q.MaxDeletions = 1000 })
 	for _, e := range result.Environments {
 		if e.Name == "prod" && (e.Objects.Added != c.Changes.Totals.Added || e.Objects.Removed != c.Changes.Totals.Removed || e.Objects.Changed != c.Changes.Totals.Changed+c.Changes.Totals.Noise) {
 			t.Errorf("promised %+v, got %+v", c.Changes.Totals, e.Objects)
 		}
 	}
-	c = r.compare(CompareRequest{Against: AgainstBranches, Environments: []string{"prod"}, Head: r.resolve("HEAD")})
+	c = run(r, compare.Request{Against: compare.AgainstBranches, Environments: []string{"prod"}, Head: r.Resolve("HEAD")})
 	if !c.Changes.Empty() || c.Rendered != 0 {
 		t.Errorf("%v, %d rendered", lines(c.Changes), c.Rendered)
 	}
 }
 
 func TestComparisonWithholdsWhatFails(t *testing.T) {
-	r := demo(t)
-	r.write("apps/shop/layers/cluster/prod-eu-1/values.yaml", "replicas: many\n")
-	r.write("apps/shop/layers/environment/dev/values.yaml", "replicas: 5\n")
-	r.commit("many")
-	c := r.compare(CompareRequest{Base: r.resolve("HEAD~1"), Head: r.resolve("HEAD")})
+	r := hydratetest.Demo(t)
+	r.Write("apps/shop/layers/cluster/prod-eu-1/values.yaml", "replicas: many\n")
+	r.Write("apps/shop/layers/environment/dev/values.yaml", "replicas: 5\n")
+	r.Commit("many")
+	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
 	if len(c.Changes.Withheld) != 1 || c.Changes.Withheld[0].Cluster != "prod-eu-1" || c.Changes.Totals.Removed != 0 {
 		t.Fatalf("%+v %v", c.Changes.Withheld, lines(c.Changes))
 	}
@@ -121,13 +114,13 @@ func TestComparisonWithholdsWhatFails(t *testing.T) {
 }
 
 func TestComparisonMasksSecretsWhereverTheyRecur(t *testing.T) {
-	r := demo(t)
+	r := hydratetest.Demo(t)
 	const secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: db}\nstringData: {password: %s}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: url}\ndata: {url: 'postgres://x:%s@db/%d'}\n"
-	r.write("manifests/baseline/db.yaml", fmt.Sprintf(secret, "correct-horse", "correct-horse", 1))
-	r.commit("one")
-	r.write("manifests/baseline/db.yaml", fmt.Sprintf(secret, "battery-staple", "battery-staple", 2))
-	r.commit("two")
-	c := r.compare(CompareRequest{Base: r.resolve("HEAD~1"), Head: r.resolve("HEAD")})
+	r.Write("manifests/baseline/db.yaml", fmt.Sprintf(secret, "correct-horse", "correct-horse", 1))
+	r.Commit("one")
+	r.Write("manifests/baseline/db.yaml", fmt.Sprintf(secret, "battery-staple", "battery-staple", 2))
+	r.Commit("two")
+	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
 	text := fmt.Sprintf("%+v", c.Changes) + fmt.Sprintf("%+v", c.Targets[0].After) + fmt.Sprintf("%+v", c.Targets[0].Before)
 	for _, leak := range []string{"correct-horse", "battery-staple"} {
 		if strings.Contains(text, leak) {
@@ -140,59 +133,57 @@ func TestComparisonMasksSecretsWhereverTheyRecur(t *testing.T) {
 }
 
 func TestComparisonWithABaseThatIsNoFleet(t *testing.T) {
-	r := demo(t)
-	r.hydrate(nil)
-	r.write("clusters/dev-1.yaml", "kind: Cluster\n")
-	r.commit("broken")
-	r.git("revert", "--no-edit", "HEAD")
-	c := r.compare(CompareRequest{Base: r.resolve("HEAD~1"), Head: r.resolve("HEAD")})
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	r.Write("clusters/dev-1.yaml", "kind: Cluster\n")
+	r.Commit("broken")
+	r.Git("revert", "--no-edit", "HEAD")
+	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
 	if !c.Changes.Empty() || len(c.Notes) == 0 {
 		t.Errorf("%v %v", lines(c.Changes), c.Notes)
 	}
 }
 
 func TestComparisonLeavesFrozenClustersOut(t *testing.T) {
-	r := demo(t)
-	data := strings.Replace(r.read("clusters/prod-us-1.yaml"), "spec:", "spec:\n  state: frozen", 1)
-	r.write("clusters/prod-us-1.yaml", data)
-	r.commit("freeze")
-	r.write("apps/shop/layers/environment/prod/values.yaml", "replicas: 9\n")
-	r.commit("nine")
-	c := r.compare(CompareRequest{Base: r.resolve("HEAD~1"), Head: r.resolve("HEAD")})
+	r := hydratetest.Demo(t)
+	data := strings.Replace(r.Read("clusters/prod-us-1.yaml"), "spec:", "spec:\n  state: frozen", 1)
+	r.Write("clusters/prod-us-1.yaml", data)
+	r.Commit("freeze")
+	r.Write("apps/shop/layers/environment/prod/values.yaml", "replicas: 9\n")
+	r.Commit("nine")
+	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
 	if c.Frozen != 1 || slices.ContainsFunc(c.Changes.Groups, func(g diff.Group) bool { return slices.Contains(g.Clusters, "prod-us-1") }) {
 		t.Errorf("%d frozen, %v", c.Frozen, lines(c.Changes))
 	}
 }
 
-func (r *repo) read(name string) string { return r.git("show", "HEAD:"+name) }
-
 func TestPreview(t *testing.T) {
-	r := demo(t)
-	r.hydrate(nil)
-	r.write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
-	r.commit("Canada")
-	preview := func(limit int) *PreviewResult {
-		c := r.compare(CompareRequest{Base: r.resolve("main~1"), Head: r.resolve("main"), Preview: &Preview{Branch: "sluice/preview/7", Title: "Canada", Limit: limit}})
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
+	r.Commit("Canada")
+	preview := func(limit int) *compare.PreviewResult {
+		c := run(r, compare.Request{Base: r.Resolve("main~1"), Head: r.Resolve("main"), Preview: &compare.Preview{Branch: "sluice/preview/7", Title: "Canada", Limit: limit}})
 		return c.Preview
 	}
 	first := preview(0)
-	if again := preview(5); *first != *again || first.Head != r.git("rev-parse", "sluice/preview/7") {
+	if again := preview(5); *first != *again || first.Head != r.Git("rev-parse", "sluice/preview/7") {
 		t.Errorf("%+v %+v", first, again)
 	}
-	if got := r.git("diff", "--name-only", "sluice/preview/7^", "sluice/preview/7"); got != "prod/prod-us-1/shop/configmap-shop.yaml\nprod/prod-us-1/shop/deployment-shop.yaml" {
+	if got := r.Git("diff", "--name-only", "sluice/preview/7^", "sluice/preview/7"); got != "prod/prod-us-1/shop/configmap-shop.yaml\nprod/prod-us-1/shop/deployment-shop.yaml" {
 		t.Errorf("the preview changes %q", got)
 	}
-	r.git("fsck", "--strict")
-	r.write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: MXN}\n")
-	r.commit("Mexico")
+	r.Git("fsck", "--strict")
+	r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: MXN}\n")
+	r.Commit("Mexico")
 	if second := preview(0); second.Head == first.Head || second.Base != first.Base {
 		// the base is main~1, another commit by now
-		if r.git("rev-parse", "sluice/preview/7") != second.Head {
+		if r.Git("rev-parse", "sluice/preview/7") != second.Head {
 			t.Errorf("%+v", second)
 		}
 	}
-	c := r.compare(CompareRequest{Base: r.resolve("main"), Head: r.resolve("main"), Preview: &Preview{Branch: "sluice/preview/7"}})
-	if c.Preview.Reason == "" || r.git("branch", "--list", "sluice/preview/*") != "" {
+	c := run(r, compare.Request{Base: r.Resolve("main"), Head: r.Resolve("main"), Preview: &compare.Preview{Branch: "sluice/preview/7"}})
+	if c.Preview.Reason == "" || r.Git("branch", "--list", "sluice/preview/*") != "" {
 		t.Errorf("%+v: the branch is still there", c.Preview)
 	}
 }

@@ -1,4 +1,4 @@
-package hydrate
+package compare_test
 
 import (
 	"archive/tar"
@@ -16,12 +16,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/renderer/helm"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-const corpus = "../../shared/corpus/charts"
+const corpus = "../../../shared/corpus/charts"
 
 // TestUpgradesOfRealCharts compares the change set of each chart's upgrade with what a plain textual comparison of two `helm template`
 // outputs says, object by object: every object that differs is named, and none that is equal.
@@ -52,19 +54,18 @@ func TestUpgradesOfRealCharts(t *testing.T) {
 
 func upgrade(t *testing.T, chart, from, to string) {
 	t.Helper()
-	r := &repo{t, t.TempDir()}
-	r.write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {environments: [{name: prod}]}\n")
-	r.write("clusters/a.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {environment: prod, kubeVersion: 1.33.0}\n")
-	r.write("apps/x/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: x}\nspec: {namespace: ns, placement: {}, source: {helm: {path: charts/"+chart+", includeCRDs: true}}}\n")
-	r.git("init", "-q", "-b", "main")
+	r := hydratetest.New(t)
+	r.Write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {environments: [{name: prod}]}\n")
+	r.Write("clusters/a.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: a}\nspec: {environment: prod, kubeVersion: 1.33.0}\n")
+	r.Write("apps/x/app.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: x}\nspec: {namespace: ns, placement: {}, source: {helm: {path: charts/"+chart+", includeCRDs: true}}}\n")
 	unpack(r, from)
-	r.commit("from")
-	if err := os.RemoveAll(filepath.Join(r.dir, "charts")); err != nil {
+	r.Commit("from")
+	if err := os.RemoveAll(filepath.Join(r.Dir, "charts")); err != nil {
 		t.Fatal(err)
 	}
 	unpack(r, to)
-	r.commit("to")
-	c := r.compare(CompareRequest{Base: r.resolve("HEAD~1"), Head: r.resolve("HEAD")})
+	r.Commit("to")
+	c := run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")})
 	defer c.Close()
 	if len(c.Changes.Withheld) > 0 {
 		t.Fatalf("withheld: %+v", c.Changes.Withheld)
@@ -107,15 +108,15 @@ func upgrade(t *testing.T, chart, from, to string) {
 	}
 }
 
-func unpack(r *repo, archive string) {
-	r.t.Helper()
+func unpack(r *hydratetest.Repo, archive string) {
+	r.T.Helper()
 	data, err := os.ReadFile(archive)
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	zip, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	for files := tar.NewReader(zip); ; {
 		h, err := files.Next()
@@ -123,16 +124,16 @@ func unpack(r *repo, archive string) {
 			return
 		}
 		if err != nil {
-			r.t.Fatal(err)
+			r.T.Fatal(err)
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue
 		}
 		text, err := io.ReadAll(files)
 		if err != nil {
-			r.t.Fatal(err)
+			r.T.Fatal(err)
 		}
-		r.write("charts/"+h.Name, string(text))
+		r.Write("charts/"+h.Name, string(text))
 	}
 }
 
@@ -181,7 +182,7 @@ func helmBinary(t *testing.T) string {
 		dir = t.TempDir()
 	}
 	dir = filepath.Join(dir, "sluice-test", "helm")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../tools", "-o", dir+"/helm", "helm.sh/helm/v3/cmd/helm").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-C", "../../tools", "-o", dir+"/helm", "helm.sh/helm/v3/cmd/helm").CombinedOutput(); err != nil {
 		t.Fatal(fmt.Errorf("%w\n%s", err, out))
 	}
 	return dir + "/helm"

@@ -1,0 +1,148 @@
+package compare
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// candidate is a target that can differ. The arrays have the side before and the side after.
+type candidate struct {
+	cluster, app string
+	sides        [2]*fleet.Target // nil: that side does not have the target
+	trees        [2]gitstore.Hash
+	failed       [2]string // why a side cannot be rendered
+	equal        bool      // the digests prove that nothing differs
+	upgraded     bool      // the cluster's Kubernetes version changes, which can change the findings for equal objects
+}
+
+func (one *candidate) withheld() bool { return one.failed[0] != "" || one.failed[1] != "" }
+
+// compared reports whether both sides are known and can differ.
+func (one *candidate) compared() bool { return !one.equal && !one.withheld() }
+
+// target returns the target after the change, or before it if the change removes it.
+func (one *candidate) target() fleet.Target {
+	if one.sides[1] != nil {
+		return *one.sides[1]
+	}
+	return *one.sides[0]
+}
+
+// findCandidates finds the targets that can differ.
+func (c *run) findCandidates(ctx context.Context) error {
+	find := c.branchCandidates
+	if c.request.Against == AgainstCommit {
+		find = c.commitCandidates
+	}
+	if err := find(ctx); err != nil {
+		return err
+	}
+	r := c.request
+	c.list = slices.DeleteFunc(c.list, func(one *candidate) bool {
+		return len(r.Apps) > 0 && !slices.Contains(r.Apps, one.app) || slices.Contains(r.Without, one.app) ||
+			len(r.Clusters) > 0 && !slices.Contains(r.Clusters, one.cluster)
+	})
+	return nil
+}
+
+// commitCandidates finds the targets that the change between two commits can affect.
+func (c *run) commitCandidates(ctx context.Context) error {
+	affected, err := c.h.Affected(ctx, c.request.Base.Tree, c.request.Head.Tree)
+	if err != nil {
+		return err
+	}
+	for _, a := range affected {
+		one := &candidate{cluster: a.Cluster, app: a.App}
+		for i, v := range c.views {
+			one.sides[i] = findTarget(v.Fleet, a)
+		}
+		before, after := one.sides[0], one.sides[1]
+		one.upgraded = before != nil && after != nil && before.Cluster.KubeVersion != after.Cluster.KubeVersion
+		c.add(one)
+	}
+	return nil
+}
+
+// findTarget returns a target of a fleet; nil if the fleet does not have it.
+func findTarget(f *fleet.Fleet, a fleet.AffectedTarget) *fleet.Target {
+	cluster, ok := f.Cluster(a.Cluster)
+	if !ok || cluster.State == "retired" {
+		return nil
+	}
+	app, ok := f.App(a.App)
+	if !ok || !f.Places(app, cluster) {
+		return nil
+	}
+	return &fleet.Target{App: app, Cluster: cluster}
+}
+
+// branchCandidates finds the targets of the environments, and what their branches hold besides.
+func (c *run) branchCandidates(ctx context.Context) error {
+	for _, e := range c.views[1].Fleet.Spec.Environments {
+		if !c.wants(e.Name) {
+			continue
+		}
+		st := branch.NewState("")
+		if c.request.Against != AgainstNothing {
+			var err error
+			if st, err = c.state(ctx, e.Name); err != nil {
+				return err
+			}
+		}
+		if err := c.environmentCandidates(ctx, e.Name, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *run) environmentCandidates(ctx context.Context, environment string, st *branch.State) error {
+	held := map[[2]string]gitstore.Hash{} // cluster, app
+	for cluster, tree := range st.Clusters {
+		apps, err := c.h.Store.Tree(ctx, tree)
+		if err != nil {
+			return err
+		}
+		for _, a := range apps {
+			held[[2]string{cluster, a.Name}] = a.Hash
+		}
+	}
+	f := c.views[1].Fleet
+	for _, cluster := range f.ClustersOf(environment) {
+		for _, t := range f.TargetsOf(cluster) {
+			key := [2]string{cluster.Name, t.App.Name}
+			c.add(&candidate{cluster: cluster.Name, app: t.App.Name, sides: [2]*fleet.Target{nil, &t}, trees: [2]gitstore.Hash{held[key], {}}})
+			delete(held, key)
+		}
+	}
+	keys := slices.SortedFunc(maps.Keys(held), func(a, b [2]string) int {
+		return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1]))
+	})
+	for _, key := range keys {
+		if cluster, ok := f.Cluster(key[0]); ok && cluster.State == "frozen" {
+			c.out.Frozen++
+			continue
+		}
+		gone := fleet.Target{App: &fleet.App{Name: key[1]}, Cluster: &fleet.Cluster{Name: key[0], Environment: environment}}
+		c.list = append(c.list, &candidate{cluster: key[0], app: key[1], sides: [2]*fleet.Target{&gone, nil}, trees: [2]gitstore.Hash{held[key], {}}})
+	}
+	return nil
+}
+
+// add adds a candidate, unless it is on a frozen cluster or in an environment that was not asked for.
+func (c *run) add(one *candidate) {
+	before, after := one.sides[0], one.sides[1]
+	switch {
+	case after != nil && after.Cluster.State == "frozen":
+		c.out.Frozen++
+	case after != nil && c.wants(after.Cluster.Environment), before != nil && c.wants(before.Cluster.Environment):
+		c.list = append(c.list, one)
+	}
+}

@@ -1,0 +1,195 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
+)
+
+// Request names the two states to compare. The state after is always a commit.
+type Request struct {
+	Against      Against
+	Base         gitstore.Commit // for AgainstCommit
+	Head         gitstore.Commit
+	Environments []string // none means all
+	Apps         []string // none means all
+	Clusters     []string // none means all
+	Without      []string // apps that are left out
+	Key          []byte   // of the fingerprints of masked secrets
+	Preview      *Preview // nil for none
+}
+
+// Against is the state before.
+type Against string
+
+// The states that a commit can be compared with.
+const (
+	AgainstCommit   Against = ""         // Request.Base
+	AgainstBranches Against = "branches" // what the environment branches hold
+	AgainstNothing  Against = "nothing"  // every object is new
+)
+
+// Comparison is the result of Run.
+type Comparison struct {
+	Base, Head string // source commits; Base is "" unless two commits were compared
+	Targets    []Target
+	Changes    *diff.ChangeSet
+	Warnings   fleet.Problems
+	Notes      []string
+	Rendered   int // targets, both sides together
+	Frozen     int // targets on frozen clusters, which no change reaches
+	Mask       *diff.Masker
+	Preview    *PreviewResult // nil if none was asked for
+
+	run *run
+}
+
+// Close releases the objects that were rendered. After it, an Inventory must not be used; the other results stay valid.
+func (c *Comparison) Close() {
+	if c.run != nil {
+		c.run.close()
+	}
+}
+
+// Target is a target with the objects that differ. Secrets are masked.
+type Target struct {
+	Target        fleet.Target  // of the head, or of the base if the head does not have it
+	Old           *fleet.Target // of the base; nil if it does not have it
+	Environment   string
+	Namespace     string // of the app on the cluster
+	Before, After []Object
+	Same          []Object // equal objects, if the Kubernetes version of the cluster changes
+	Unchanged     int      // number of equal objects
+	Gone          bool     // the head does not have the target
+}
+
+// Object is an object and the file that holds it.
+type Object struct {
+	diff.Object
+	File string // app/file
+}
+
+// Run compares. The caller closes the comparison.
+func Run(ctx context.Context, h *hydrate.Hydrator, r Request) (*Comparison, error) {
+	c := &run{h: h, request: r, out: &Comparison{Head: r.Head.Hash.String(), Mask: diff.NewMasker(r.Key)}}
+	c.out.run = c
+	if err := c.all(ctx); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c.out, nil
+}
+
+// run is one call of Run.
+type run struct {
+	h       *hydrate.Hydrator
+	request Request
+	out     *Comparison
+	views   [2]*source.View // base and head; the base is nil without a commit
+	outputs *fleet.Fleet    // names the branches
+	refs    map[string]gitstore.Hash
+	states  map[string]*branch.State // by environment
+	writer  *gitstore.Writer
+	list    []*candidate
+	reader  *objectReader
+}
+
+func (c *run) close() {
+	if c.writer != nil {
+		_ = c.writer.Close() // what is kept has been pushed
+		c.writer = nil
+	}
+}
+
+func (c *run) all(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{c.open, c.findCandidates, c.render, c.readObjects} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	c.changes()
+	if c.request.Preview == nil {
+		return nil
+	}
+	var err error
+	c.out.Preview, err = c.preview(ctx, c.request.Preview)
+	return err
+}
+
+// open reads the fleets and lists the branches.
+func (c *run) open(ctx context.Context) error {
+	c.h.Progress("read the fleet", 0, 0)
+	var err error
+	if c.views[1], err = c.h.Open(ctx, c.request.Head.Tree); err != nil {
+		return err
+	}
+	c.out.Warnings = c.views[1].Problems.Warnings()
+	if err := c.openBase(ctx); err != nil {
+		return err
+	}
+	for _, name := range c.request.Environments {
+		if _, ok := c.views[1].Fleet.Environment(name); !ok {
+			return fmt.Errorf("there is no environment %q in the fleet", name)
+		}
+	}
+	// The base names the branches whose output is reused: a change must not bring its own.
+	c.outputs = c.views[1].Fleet
+	if c.views[0] != nil {
+		c.outputs = c.views[0].Fleet
+	}
+	if c.refs, err = c.h.Branches.List(ctx, c.outputs.BranchPrefixes()...); err != nil {
+		return err
+	}
+	c.states = map[string]*branch.State{}
+	c.writer, err = c.h.Store.NewWriter()
+	return err
+}
+
+// openBase reads the fleet of the base. If it is invalid, the head is compared with the branches instead.
+func (c *run) openBase(ctx context.Context) error {
+	if c.request.Against != AgainstCommit {
+		return nil
+	}
+	c.out.Base = c.request.Base.Hash.String()
+	var err error
+	c.views[0], err = c.h.Open(ctx, c.request.Base.Tree)
+	if problems, invalid := errors.AsType[fleet.Problems](err); invalid {
+		c.request.Against = AgainstBranches
+		c.out.Notes = append(c.out.Notes, fmt.Sprintf("the base %s is no valid fleet (%s): the head is compared with what the branches hold",
+			c.request.Base.Hash.Short(), hydrate.Count(len(problems), "problem")))
+		return nil
+	}
+	return err
+}
+
+// state returns what an environment's branch holds. It reads each branch once.
+func (c *run) state(ctx context.Context, environment string) (*branch.State, error) {
+	if st, ok := c.states[environment]; ok {
+		return st, nil
+	}
+	name := c.outputs.EnvironmentBranch(environment)
+	tip := c.refs[name]
+	if !tip.IsZero() {
+		if err := c.h.Branches.Fetch(ctx, tip); err != nil {
+			return nil, err
+		}
+	}
+	st, err := branch.ReadState(ctx, c.h.Store, name, tip)
+	if err != nil {
+		return nil, err
+	}
+	c.states[environment] = st
+	return st, nil
+}
+
+func (c *run) wants(environment string) bool {
+	return len(c.request.Environments) == 0 || slices.Contains(c.request.Environments, environment)
+}

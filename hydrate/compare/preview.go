@@ -1,0 +1,148 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// Preview asks Run to push the rendered targets to a branch of their own. Its last commit holds the targets that differ
+// as they will be, the commit before holds them as they are, so that the forge's page of the last commit is the whole diff.
+type Preview struct {
+	Branch string // without refs/heads/
+	Title  string // of the commit
+	Limit  int    // targets; with more, there is no preview. 0 means no limit
+}
+
+// PreviewResult is the pushed preview, or the reason why there is none.
+type PreviewResult struct {
+	Base, Head string // commits
+	Reason     string
+}
+
+// preview writes and pushes the branch. Sluice replaces its content as a whole, by compare-and-swap from the value that it
+// read, never by force. The branch is deleted if there is nothing to show.
+func (c *run) preview(ctx context.Context, p *Preview) (*PreviewResult, error) {
+	var differing []*candidate
+	for _, one := range c.list {
+		if one.compared() && one.trees[0] != one.trees[1] {
+			differing = append(differing, one)
+		}
+	}
+	if len(differing) == 0 {
+		return &PreviewResult{Reason: "nothing differs"}, DropPreview(ctx, c.h.Branches, p.Branch)
+	}
+	if p.Limit > 0 && len(differing) > p.Limit {
+		reason := fmt.Sprintf("%d targets differ, more than the %d of a preview", len(differing), p.Limit)
+		return &PreviewResult{Reason: reason}, DropPreview(ctx, c.h.Branches, p.Branch)
+	}
+	var commits [2]gitstore.Hash
+	for side := range commits {
+		tree, err := c.previewTree(ctx, differing, side)
+		if err != nil {
+			return nil, err
+		}
+		if commits[side], err = c.previewCommit(side, tree, commits[0], p.Title); err != nil {
+			return nil, err
+		}
+	}
+	return &PreviewResult{Base: commits[0].String(), Head: commits[1].String()}, c.pushPreview(ctx, p.Branch, commits[1])
+}
+
+// previewTree writes one side of the targets as <environment>/<cluster>/<app>. It copies what a branch holds into the
+// writer, since the preview can go to another repository.
+func (c *run) previewTree(ctx context.Context, differing []*candidate, side int) (gitstore.Hash, error) {
+	byCluster := map[[2]string][]gitstore.Entry{} // environment, cluster
+	for _, one := range differing {
+		if one.trees[side].IsZero() {
+			continue
+		}
+		if err := branch.CopyTree(ctx, c.h.Store, c.writer, one.trees[side]); err != nil {
+			return gitstore.Hash{}, err
+		}
+		key := [2]string{one.target().Cluster.Environment, one.cluster}
+		byCluster[key] = append(byCluster[key], gitstore.Entry{Name: one.app, Mode: gitstore.ModeTree, Hash: one.trees[side]})
+	}
+	environments := map[string][]gitstore.Entry{}
+	for key, apps := range byCluster {
+		tree, err := c.writer.Tree(apps)
+		if err != nil {
+			return gitstore.Hash{}, err
+		}
+		environments[key[0]] = append(environments[key[0]], gitstore.Entry{Name: key[1], Mode: gitstore.ModeTree, Hash: tree})
+	}
+	var entries []gitstore.Entry
+	for name, clusters := range environments {
+		tree, err := c.writer.Tree(clusters)
+		if err != nil {
+			return gitstore.Hash{}, err
+		}
+		entries = append(entries, gitstore.Entry{Name: name, Mode: gitstore.ModeTree, Hash: tree})
+	}
+	return c.writer.Tree(entries)
+}
+
+func (c *run) previewCommit(side int, tree, parent gitstore.Hash, title string) (gitstore.Hash, error) {
+	head := c.request.Head
+	commit := branch.Commit{
+		Tree: tree, Parent: parent, Author: head.Author, Committer: branch.Committer{}.At(head.Committer.When),
+		Subject: title, Body: fmt.Sprintf("What %s renders to, for the targets that it changes.", head.Hash),
+		Trailers: []gitstore.Trailer{{Key: branch.TrailerSource, Value: head.Hash.String()}},
+		Version:  c.h.Version, Signer: c.h.Signer,
+	}
+	if side == 0 {
+		commit.Subject, commit.Body, commit.Trailers = "Before: "+title, "The same targets without the change.", nil
+	}
+	return commit.Write(c.writer)
+}
+
+func (c *run) pushPreview(ctx context.Context, name string, to gitstore.Hash) error {
+	refs, err := c.h.Branches.List(ctx, name)
+	if err != nil {
+		return err
+	}
+	old := refs[name]
+	if old == to {
+		return nil
+	}
+	return movePreview(ctx, c.h.Branches, c.writer, gitstore.Move{Branch: name, Old: old, New: to})
+}
+
+// DropPreview deletes the branch of a preview, if it exists.
+func DropPreview(ctx context.Context, branches gitstore.Branches, name string) error {
+	refs, err := branches.List(ctx, name)
+	if err != nil {
+		return err
+	}
+	old, ok := refs[name]
+	if !ok {
+		return nil
+	}
+	return movePreview(ctx, branches, nil, gitstore.Move{Branch: name, Old: old})
+}
+
+// Previews returns the branches of previews, which have a common prefix, sorted.
+func Previews(ctx context.Context, branches gitstore.Branches, prefix string) ([]string, error) {
+	refs, err := branches.List(ctx, prefix)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(refs)), nil
+}
+
+func movePreview(ctx context.Context, branches gitstore.Branches, w *gitstore.Writer, move gitstore.Move) error {
+	results, err := branches.Push(ctx, w, []gitstore.Move{move}, gitstore.PushOptions{})
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		if r.State != gitstore.Updated {
+			return fmt.Errorf("preview %s: %s %s", move.Branch, r.State, r.Reason)
+		}
+	}
+	return nil
+}

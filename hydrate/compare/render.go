@@ -1,0 +1,174 @@
+package compare
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
+)
+
+// trees finds the trees of candidates: those that a branch holds under the same digest, and those to render.
+type trees struct {
+	*run
+	byDigest map[string]gitstore.Hash // what a branch holds; zero if the digest must be rendered
+	inputs   map[string]branch.Inputs // by branch and cluster
+	batches  [2]map[string]*batch     // by environment
+}
+
+// batch is what has to be rendered on one side of one environment.
+type batch struct {
+	hydrate.Batch
+	owners []*candidate // of the jobs
+}
+
+// render sets the trees of every candidate, or why it cannot be rendered.
+func (c *run) render(ctx context.Context) error {
+	t := &trees{run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[string]branch.Inputs{}, batches: [2]map[string]*batch{{}, {}}}
+	for _, one := range c.list {
+		if err := t.plan(ctx, one); err != nil {
+			return err
+		}
+	}
+	for side, batches := range t.batches {
+		for _, environment := range slices.Sorted(maps.Keys(batches)) {
+			if err := t.renderBatch(ctx, side, batches[environment]); err != nil {
+				return fmt.Errorf("environment %s: %w", environment, err)
+			}
+		}
+	}
+	return nil
+}
+
+// plan resolves both sides of a candidate. Sides with equal digests are not looked at.
+func (t *trees) plan(ctx context.Context, one *candidate) error {
+	var targets [2]*source.Target
+	for i, side := range one.sides {
+		if side == nil || t.views[i] == nil {
+			continue
+		}
+		var err error
+		if targets[i], err = t.views[i].Target(*side); err != nil {
+			one.failed[i] = err.Error()
+		}
+	}
+	before, after := targets[0], targets[1]
+	if before != nil && after != nil && before.Digest == after.Digest && before.Cluster.Environment == after.Cluster.Environment && !one.upgraded {
+		one.equal = true
+		return nil
+	}
+	for i, target := range targets {
+		if target == nil {
+			continue
+		}
+		if err := t.planSide(ctx, one, i, target); err != nil || one.equal {
+			return err
+		}
+	}
+	return nil
+}
+
+// planSide takes the tree of one side from a branch, or adds a job that renders it.
+func (t *trees) planSide(ctx context.Context, one *candidate, side int, target *source.Target) error {
+	environment := target.Cluster.Environment
+	st, err := t.state(ctx, environment)
+	if err != nil {
+		return err
+	}
+	held, err := t.held(ctx, st, target)
+	if err != nil {
+		return err
+	}
+	if !held.IsZero() {
+		if side == 1 && t.request.Against == AgainstBranches && held == one.trees[0] {
+			one.equal = true
+		}
+		one.trees[side] = held
+		return nil
+	}
+	b, ok := t.batches[side][environment]
+	if !ok {
+		b = &batch{Batch: hydrate.Batch{Environment: environment, State: st}}
+		t.batches[side][environment] = b
+	}
+	b.Jobs = append(b.Jobs, hydrate.Job{Target: target, Old: one.trees[0]})
+	b.owners = append(b.owners, one)
+	return nil
+}
+
+// held returns the tree that a branch holds for a digest; zero if it does not hold it or if somebody else wrote to it. It
+// looks on the cluster of the first target with that digest: rendering once for all targets costs less than reading the
+// inputs of every cluster.
+func (t *trees) held(ctx context.Context, st *branch.State, target *source.Target) (gitstore.Hash, error) {
+	if tree, known := t.byDigest[target.Digest]; known {
+		return tree, nil
+	}
+	tree, err := t.heldOnCluster(ctx, st, target)
+	if err == nil {
+		t.byDigest[target.Digest] = tree
+	}
+	return tree, err
+}
+
+func (t *trees) heldOnCluster(ctx context.Context, st *branch.State, target *source.Target) (gitstore.Hash, error) {
+	cluster := target.Cluster.Name
+	tree := st.Clusters[cluster]
+	if !st.Exists() || st.Foreign != "" || st.Record.Renderer != hydrate.Epoch || tree.IsZero() {
+		return gitstore.Hash{}, nil
+	}
+	key := st.Branch + "\x00" + cluster
+	in, ok := t.inputs[key]
+	if !ok {
+		var err error
+		if in, err = branch.ReadInputs(ctx, t.h.Store, st.Inputs[cluster]); err != nil {
+			return gitstore.Hash{}, err
+		}
+		t.inputs[key] = in
+	}
+	if in.Apps[target.App.Name] != target.Digest {
+		return gitstore.Hash{}, nil
+	}
+	entries, err := t.h.Store.Tree(ctx, tree)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	i := slices.IndexFunc(entries, func(e gitstore.Entry) bool { return e.Name == target.App.Name })
+	if i < 0 {
+		return gitstore.Hash{}, nil
+	}
+	return entries[i].Hash, nil
+}
+
+func (t *trees) renderBatch(ctx context.Context, side int, b *batch) error {
+	order := make([]int, len(b.Jobs)) // jobs of one app are adjacent, since they share their chart
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(b.Jobs[i].Target.App.Name, b.Jobs[j].Target.App.Name) })
+	sorted := hydrate.Batch{Environment: b.Environment, State: b.State}
+	for _, i := range order {
+		sorted.Jobs = append(sorted.Jobs, b.Jobs[i])
+	}
+	rendered, notes, err := t.h.RenderBatch(ctx, sorted, t.writer)
+	if err != nil {
+		return err
+	}
+	if side == 1 {
+		t.out.Notes = append(t.out.Notes, notes...)
+	}
+	t.out.Rendered += len(rendered)
+	for n, r := range rendered {
+		one := b.owners[order[n]]
+		if r.Err != nil {
+			one.failed[side] = r.Err.Error()
+			continue
+		}
+		one.trees[side] = r.Tree
+	}
+	return nil
+}

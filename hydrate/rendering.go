@@ -1,0 +1,234 @@
+package hydrate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// targetTree is the rendering of a target, written as a tree of files.
+type targetTree struct {
+	tree    gitstore.Hash
+	objects int
+	defines branch.Kinds // kinds that its CustomResourceDefinitions define
+	assumes []string     // custom kinds of objects that the renderer left without a namespace
+}
+
+// rendering is shared by all targets with equal bundles. once guards the other fields.
+type rendering struct {
+	once    sync.Once
+	objects []renderer.Object // while result is nil: the scopes of some custom kinds are not known yet
+	result  *targetTree
+	err     error
+}
+
+// renderings are the renderings of one Hydrator by bundle.
+type renderings struct {
+	store *gitstore.Store
+
+	mu       sync.Mutex
+	byBundle map[string]*rendering
+}
+
+func newRenderings(store *gitstore.Store) *renderings {
+	return &renderings{store: store, byBundle: map[string]*rendering{}}
+}
+
+func (r *renderings) get(key string) *rendering {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	work, ok := r.byBundle[key]
+	if !ok {
+		work = &rendering{}
+		r.byBundle[key] = work
+	}
+	return work
+}
+
+func (r *renderings) forget(key string, work *rendering) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byBundle[key] == work {
+		delete(r.byBundle, key)
+	}
+}
+
+// do returns the rendering for a bundle; render runs if there is none yet. It renders again what was written by a writer
+// that has been closed without a push.
+func (r *renderings) do(ctx context.Context, key string, render func(*rendering) error) *rendering {
+	for {
+		work := r.get(key)
+		ran := false
+		work.once.Do(func() {
+			ran = true
+			work.err = render(work)
+			if work.err != nil && ctx.Err() != nil { // the next call must not get a cancelled rendering
+				r.forget(key, work)
+			}
+		})
+		if ran || work.result == nil || r.holds(ctx, work.result.tree) {
+			return work
+		}
+		r.forget(key, work)
+	}
+}
+
+// holds reports whether the store, or a writer that is open, has a target's tree and all its files.
+func (r *renderings) holds(ctx context.Context, tree gitstore.Hash) bool {
+	if !r.store.Has(tree) {
+		return false
+	}
+	entries, err := r.store.Tree(ctx, tree)
+	return err == nil && !slices.ContainsFunc(entries, func(e gitstore.Entry) bool { return !r.store.Has(e.Hash) })
+}
+
+// outcome is what became of a job.
+type outcome struct {
+	job    Job
+	work   *rendering
+	result *targetTree // nil if err is not, and until complete for objects of custom kinds
+	err    error
+}
+
+// defines returns the kinds that the rendering's CustomResourceDefinitions define.
+func (o *outcome) defines() branch.Kinds {
+	if o.result != nil {
+		return o.result.defines
+	}
+	out := branch.Kinds{}
+	if o.work != nil {
+		for _, object := range o.work.objects {
+			if object.Defines != nil {
+				out[object.Defines.Kind] = object.Defines.Scope
+			}
+		}
+	}
+	return out
+}
+
+// renderJobs renders jobs in parallel and writes their trees into w. The outcome of a job has its error; the error of
+// renderJobs is that of the context.
+func (h *Hydrator) renderJobs(ctx context.Context, environment string, jobs []Job, w *gitstore.Writer) ([]*outcome, error) {
+	out := make([]*outcome, len(jobs))
+	var done atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(h.Jobs + 1) // one more than workers, so that no worker waits for a bundle
+	for i, j := range jobs {
+		group.Go(func() error {
+			out[i] = h.renderJob(ctx, j, w)
+			h.Progress("render "+environment, int(done.Add(1)), len(jobs))
+			return ctx.Err()
+		})
+	}
+	return out, group.Wait()
+}
+
+func (h *Hydrator) renderJob(ctx context.Context, j Job, w *gitstore.Writer) *outcome {
+	o := &outcome{job: j}
+	bundle, err := j.Target.Bundle(ctx)
+	if err != nil {
+		o.err = err
+		return o
+	}
+	key := bundle.Digest()
+	if j.Target.KeepsUnstable() {
+		key += " of " + j.Target.String()
+	}
+	if j.Target.AsRendered() {
+		key += " as rendered"
+	}
+	o.work = h.renderings.do(ctx, key, func(work *rendering) error { return h.render(ctx, j, bundle, work, w) })
+	o.result, o.err = o.work.result, o.work.err
+	if o.err == nil && o.result != nil {
+		o.err = branch.CopyTree(ctx, h.Store, w, o.result.tree)
+	}
+	return o
+}
+
+// render renders a bundle. It leaves the objects in work if the scope of one of their kinds is not known yet.
+func (h *Hydrator) render(ctx context.Context, j Job, b *renderer.Bundle, work *rendering, w *gitstore.Writer) error {
+	rendered, err := h.Renderer.Render(ctx, b)
+	if err != nil {
+		return err
+	}
+	if err := resolveUnstable(ctx, h.Store, j, rendered); err != nil {
+		return err
+	}
+	work.objects = rendered.Objects
+	if !j.Target.AsRendered() && slices.ContainsFunc(rendered.Objects, scopeUnknown) {
+		return nil
+	}
+	work.result, err = writeObjects(w, rendered.Objects, j.Target, nil)
+	work.objects = nil
+	return err
+}
+
+func scopeUnknown(o renderer.Object) bool {
+	return o.ID.Namespace == "" && o.Scope == manifest.ScopeUnknown
+}
+
+// complete writes the objects of outcomes that waited for the scopes of custom kinds.
+func complete(w *gitstore.Writer, outcomes []*outcome, scopes branch.Kinds) {
+	for _, o := range outcomes {
+		if o.err == nil && o.result == nil {
+			o.result, o.err = writeObjects(w, o.work.objects, o.job.Target, scopes)
+		}
+	}
+}
+
+// failures returns the targets that could not be rendered.
+func failures(environment string, outcomes []*outcome) []Failure {
+	var out []Failure
+	for _, o := range outcomes {
+		if o.err != nil && !errors.Is(o.err, context.Canceled) {
+			out = append(out, failure(environment, o.job.Target.Target, o.err))
+		}
+	}
+	return out
+}
+
+// Batch is a set of targets of one environment to render without planning the environment.
+type Batch struct {
+	Environment string
+	State       *branch.State // gives the scopes of custom kinds
+	Jobs        []Job
+}
+
+// Rendered is a target of a batch.
+type Rendered struct {
+	Job
+	Tree gitstore.Hash
+	Err  error // why the target could not be rendered
+}
+
+// RenderBatch renders the targets of a batch into w, in order. The notes name custom kinds of unknown scope.
+func (h *Hydrator) RenderBatch(ctx context.Context, b Batch, w *gitstore.Writer) ([]Rendered, []string, error) {
+	p := &environmentPlan{name: b.Environment, state: b.State, notes: map[string]bool{}}
+	outcomes, err := h.renderJobs(ctx, b.Environment, b.Jobs, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	scopes, err := p.scopes(ctx, h.Store, outcomes)
+	if err != nil {
+		return nil, nil, err
+	}
+	complete(w, outcomes, scopes)
+	p.noteUnknownKinds(outcomes, scopes)
+	out := make([]Rendered, len(outcomes))
+	for i, o := range outcomes {
+		out[i] = Rendered{Job: o.job, Err: o.err}
+		if o.err == nil {
+			out[i].Tree = o.result.tree
+		}
+	}
+	return out, p.sortedNotes(), nil
+}

@@ -1,0 +1,189 @@
+package hydrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// The scope of a custom kind decides whether its objects get the app's namespace. CustomResourceDefinitions of the whole
+// environment define it, so that a definition that one target adds or removes can change the files of other targets.
+
+// scopes returns the custom kinds that the environment defines once the outcomes are written. It starts from what the
+// branch records, and reads all definitions of the branch only if one of them changes or disappears.
+func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, outcomes []*outcome) (branch.Kinds, error) {
+	out := maps.Clone(p.state.Kinds)
+	stale := len(p.left) > 0
+	for _, c := range p.clusters {
+		stale = stale || len(c.removed) > 0
+	}
+	for _, o := range outcomes {
+		if o.err != nil {
+			continue
+		}
+		was, err := definitions(ctx, store, o.job.Old)
+		if err != nil {
+			return nil, err
+		}
+		now := o.defines()
+		for kind, scope := range was {
+			stale = stale || now[kind] != scope
+		}
+		maps.Copy(out, now)
+	}
+	if !stale || len(p.state.Kinds) == 0 {
+		return out, nil
+	}
+	return p.rescan(ctx, store, outcomes)
+}
+
+// definitions reads the CustomResourceDefinitions of a target's tree, which it finds by file name.
+func definitions(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (branch.Kinds, error) {
+	out := branch.Kinds{}
+	if tree.IsZero() {
+		return out, nil
+	}
+	entries, err := store.Tree(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name, branch.DefinitionPrefix) {
+			continue
+		}
+		data, err := store.Blob(ctx, e.Hash)
+		if err != nil {
+			return nil, err
+		}
+		objects, err := manifest.Decode(data, manifest.DefaultBudget())
+		if err != nil {
+			continue // Sluice did not write this file: it defines nothing
+		}
+		for _, o := range objects {
+			if kind, scope, ok := manifest.CRDScope(o); ok {
+				out[kind] = scope
+			}
+		}
+	}
+	return out, nil
+}
+
+// rescan collects the definitions of the targets that stay and of the outcomes.
+func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, outcomes []*outcome) (branch.Kinds, error) {
+	out := branch.Kinds{}
+	seen := map[gitstore.Hash]bool{}
+	replaced := map[[2]string]bool{}
+	for _, o := range outcomes {
+		replaced[[2]string{o.job.Target.Cluster.Name, o.job.Target.App.Name}] = true
+		if o.err == nil {
+			maps.Copy(out, o.defines())
+		}
+	}
+	for name, c := range p.clusters {
+		for _, app := range c.removed {
+			replaced[[2]string{name, app}] = true
+		}
+	}
+	for name, tree := range p.state.Clusters {
+		if slices.Contains(p.left, name) {
+			continue
+		}
+		apps, err := store.Tree(ctx, tree)
+		if err != nil {
+			return nil, err
+		}
+		for _, app := range apps {
+			if replaced[[2]string{name, app.Name}] || seen[app.Hash] {
+				continue
+			}
+			seen[app.Hash] = true
+			defined, err := definitions(ctx, store, app.Hash)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(out, defined)
+		}
+	}
+	return out, nil
+}
+
+// rescope renders again the kept targets that have objects of kinds whose scope changes.
+func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[string]bool, w *gitstore.Writer) ([]*outcome, error) {
+	var jobs []Job
+	for _, c := range p.view.Fleet.ClustersOf(p.name) {
+		if p.state.Clusters[c.Name].IsZero() || c.State != "active" {
+			continue
+		}
+		in, err := branch.ReadInputs(ctx, h.Store, p.state.Inputs[c.Name])
+		if err != nil {
+			return nil, err
+		}
+		for app, uses := range in.Scopes {
+			if !slices.ContainsFunc(uses, func(kind string) bool { return changed[kind] }) {
+				continue
+			}
+			j, err := p.rescopeJob(ctx, h.Store, c, app, in)
+			if err != nil {
+				return nil, err
+			}
+			if j != nil {
+				jobs = append(jobs, *j)
+			}
+		}
+	}
+	return h.renderJobs(ctx, p.name, jobs, w)
+}
+
+// rescopeJob turns a kept target into a job. It returns nil for a target that is rendered anyway or removed.
+func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, name string, in branch.Inputs) (*Job, error) {
+	app, ok := p.view.Fleet.App(name)
+	if !ok || !p.view.Fleet.Places(app, c) {
+		return nil, nil //nolint:nilnil // not a target any more
+	}
+	plan := p.clusters[c.Name]
+	if plan == nil {
+		plan = &clusterPlan{cluster: c, inputs: in, keep: maps.Clone(in.Apps)}
+		p.clusters[c.Name] = plan
+	}
+	if _, kept := plan.keep[name]; !kept {
+		return nil, nil //nolint:nilnil // rendered anyway
+	}
+	entry, err := store.Snapshot(ctx, p.state.Clusters[c.Name]).Entry(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // the branch records a digest and does not hold the tree
+	}
+	if err != nil {
+		return nil, err
+	}
+	target, err := p.view.Target(fleet.Target{App: app, Cluster: c})
+	if err != nil {
+		return nil, err
+	}
+	delete(plan.keep, name)
+	return &Job{Target: target, Old: entry.Hash}, nil
+}
+
+// noteUnknownKinds notes custom kinds whose scope nothing in the environment defines.
+func (p *environmentPlan) noteUnknownKinds(outcomes []*outcome, scopes branch.Kinds) {
+	for _, o := range outcomes {
+		if o.result == nil {
+			continue
+		}
+		for _, kind := range o.result.assumes {
+			if scopes[branch.ParseKind(kind)] == manifest.ScopeUnknown {
+				p.notes[fmt.Sprintf("no CustomResourceDefinition in %s defines %s: it is taken as namespaced", p.name, kind)] = true
+			}
+		}
+	}
+}
+
+func (p *environmentPlan) sortedNotes() []string { return slices.Sorted(maps.Keys(p.notes)) }

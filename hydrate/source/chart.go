@@ -1,0 +1,241 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/helm"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// dependency is a chart that Chart.yaml names and charts/ does not have.
+type dependency struct {
+	name string
+	path string    // of a file:// dependency
+	ref  fetch.Ref // of a remote one
+}
+
+// chartID identifies a chart in the repository and the charts that it depends on. parents are the charts that depend on it.
+func (c *contents) chartID(dir string, parents []string) description {
+	if slices.Contains(parents, dir) {
+		return description{err: fmt.Errorf("chart %s depends on itself: %s", dir, strings.Join(append(parents, dir), " → "))}
+	}
+	out := c.dirID(dir)
+	if out.err != nil {
+		return out
+	}
+	dependencies, err := c.dependencies(dir)
+	if err != nil {
+		return description{err: err}
+	}
+	for _, d := range dependencies {
+		var inner description
+		if d.path != "" {
+			inner = c.chartID(d.path, append(parents, dir))
+		} else {
+			inner = c.remoteID(d.ref)
+		}
+		if inner.err != nil {
+			return description{err: fmt.Errorf("chart %s: dependency %s: %w", dir, d.name, inner.err)}
+		}
+		out.id += " + " + d.name + " " + inner.id
+		out.reach = append(out.reach, inner.reach...)
+	}
+	return out
+}
+
+// dependencies reads Chart.yaml, so that a digest does not need the chart to be loaded.
+func (c *contents) dependencies(dir string) ([]dependency, error) {
+	name := path.Join(dir, "Chart.yaml")
+	data, err := c.snap.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", dir, plainError(err))
+	}
+	if err := manifest.Check(data, manifest.DefaultBudget()); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var file struct {
+		Dependencies []struct{ Name, Version, Repository string } `yaml:"dependencies"`
+	}
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	vendored, err := c.vendored(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []dependency
+	seen := map[string]bool{}
+	for _, d := range file.Dependencies {
+		if d.Repository == "" || seen[d.Name] || vendored(d.Name) {
+			continue
+		}
+		seen[d.Name] = true
+		local, ok := strings.CutPrefix(d.Repository, "file://")
+		if !ok {
+			out = append(out, dependency{name: d.Name, ref: fetch.Ref{Repo: d.Repository, Chart: d.Name, Version: d.Version}})
+			continue
+		}
+		target := path.Join(dir, local)
+		if path.IsAbs(local) || target == ".." || strings.HasPrefix(target, "../") {
+			return nil, fmt.Errorf("%s: the dependency %s at %q is outside the repository", name, d.Name, d.Repository)
+		}
+		out = append(out, dependency{name: d.Name, path: target})
+	}
+	return out, nil
+}
+
+// vendored returns a function that reports whether a chart's folder charts/ has a dependency, as a folder or an archive.
+func (c *contents) vendored(dir string) (func(name string) bool, error) {
+	entries, err := c.snap.Entries(path.Join(dir, "charts"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return func(name string) bool {
+		return slices.ContainsFunc(entries, func(e gitstore.Entry) bool {
+			if e.Mode == gitstore.ModeTree || e.Mode == gitstore.ModeSymlink {
+				return e.Name == name
+			}
+			rest, ok := strings.CutPrefix(e.Name, name+"-")
+			return ok && strings.HasSuffix(e.Name, ".tgz") && rest != "" && (rest[0] >= '0' && rest[0] <= '9' || rest[0] == 'v')
+		})
+	}, nil
+}
+
+// Remote returns every remote chart that the apps need, also as a dependency of a chart in the repository, and the lock.
+func (v *View) Remote() ([]fetch.Ref, *fetch.Lock, error) {
+	seen := map[fetch.Ref]bool{}
+	charts := map[string]bool{}
+	for _, t := range v.Fleet.Targets() {
+		resolved, err := v.Fleet.Resolve(t)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, s := range resolved.Sources {
+			if s.Helm == nil {
+				continue
+			}
+			if s.Helm.Chart != "" {
+				seen[chartRef(s.Helm)] = true
+				continue
+			}
+			if err := v.contents.remotes(s.Helm.Path, charts, seen); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	var out []fetch.Ref
+	for ref := range seen {
+		out = append(out, ref)
+	}
+	slices.SortFunc(out, func(a, b fetch.Ref) int {
+		return strings.Compare(a.Repo+a.Chart+"\x00"+a.Version, b.Repo+b.Chart+"\x00"+b.Version)
+	})
+	return out, v.contents.lock, nil
+}
+
+// remotes adds the remote dependencies of a chart in the repository, and of the charts it depends on.
+func (c *contents) remotes(dir string, visited map[string]bool, out map[fetch.Ref]bool) error {
+	if visited[dir] {
+		return nil
+	}
+	visited[dir] = true
+	dependencies, err := c.dependencies(dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range dependencies {
+		if d.path == "" {
+			out[d.ref] = true
+			continue
+		}
+		if err := c.remotes(d.path, visited, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Defaults returns the default values of the chart of one of a target's sources. They are empty if the source is no chart.
+func (v *View) Defaults(ctx context.Context, t fleet.Target, name string) (fleet.Defaults, error) {
+	resolved, err := v.Fleet.Resolve(t)
+	if err != nil {
+		return fleet.Defaults{}, err
+	}
+	for _, s := range resolved.Sources {
+		if s.Helm == nil || s.Name != name {
+			continue
+		}
+		if s.Helm.Chart == "" {
+			file := path.Join(s.Helm.Path, "values.yaml")
+			data, err := v.contents.snap.ReadFile(file)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fleet.Defaults{}, err
+			}
+			return fleet.Defaults{File: file, Data: data}, nil
+		}
+		content, err := v.contents.archive(ctx, chartRef(s.Helm))
+		if err != nil {
+			return fleet.Defaults{}, err
+		}
+		chart, err := helm.LoadArchive(content.Archive, helm.DefaultLimits())
+		if err != nil {
+			return fleet.Defaults{}, err
+		}
+		return fleet.Defaults{File: s.Helm.Chart + "/values.yaml", Data: chart.Defaults()}, nil
+	}
+	return fleet.Defaults{}, nil
+}
+
+// Versions describes each source of a target: a chart with its version, or a path.
+func (v *View) Versions(t fleet.Target) ([]string, error) {
+	resolved, err := v.Fleet.Resolve(t)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, s := range resolved.Sources {
+		switch {
+		case s.Helm != nil && s.Helm.Chart != "":
+			ref := chartRef(s.Helm)
+			version := s.Helm.Version
+			if locked, ok := v.contents.lock.Lookup(ref); ok {
+				version = locked.Version
+			}
+			out = append(out, path.Base(ref.Chart)+" "+version)
+		case s.Helm != nil:
+			version, err := v.contents.chartVersion(s.Helm.Path)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, version)
+		case s.Kustomize != nil:
+			out = append(out, s.Kustomize.Path)
+		default:
+			out = append(out, s.Manifests.Path)
+		}
+	}
+	return out, nil
+}
+
+func (c *contents) chartVersion(dir string) (string, error) {
+	data, err := c.snap.ReadFile(path.Join(dir, "Chart.yaml"))
+	if err != nil {
+		return "", fmt.Errorf("chart %s: %w", dir, plainError(err))
+	}
+	var chart struct{ Name, Version string }
+	if err := yaml.Unmarshal(data, &chart); err != nil {
+		return "", fmt.Errorf("%s/Chart.yaml: %w", dir, err)
+	}
+	return chart.Name + " " + chart.Version, nil
+}

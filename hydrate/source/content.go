@@ -1,0 +1,242 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// contents reads the sources of one commit's apps: their identities without reading them, and their bytes. It reads each
+// source once. It is safe for concurrent use.
+type contents struct {
+	snap     *gitstore.Snapshot
+	archives Archives
+	lock     *fetch.Lock
+	walker   *kustomize.Walker
+
+	mu           sync.Mutex
+	descriptions map[string]description
+	loads        map[string]*load
+}
+
+// load is one source's bytes, read once.
+type load struct {
+	once    sync.Once
+	content renderer.Content
+	err     error
+}
+
+func newContents(snap *gitstore.Snapshot, archives Archives) (*contents, error) {
+	c := &contents{
+		snap: snap, archives: archives, walker: kustomize.NewWalker(snap, manifest.DefaultBudget()),
+		descriptions: map[string]description{}, loads: map[string]*load{},
+	}
+	data, err := snap.ReadFile(fetch.LockFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	c.lock, err = fetch.ParseLock(data)
+	return c, err
+}
+
+// once reads the bytes that a key names. An error is not kept: the next caller reads again.
+func (c *contents) once(key string, read func() (renderer.Content, error)) (renderer.Content, error) {
+	c.mu.Lock()
+	l, ok := c.loads[key]
+	if !ok {
+		l = &load{}
+		c.loads[key] = l
+	}
+	c.mu.Unlock()
+	l.once.Do(func() {
+		if l.content, l.err = read(); l.err != nil {
+			c.mu.Lock()
+			delete(c.loads, key)
+			c.mu.Unlock()
+		}
+	})
+	return l.content, l.err
+}
+
+// manifests reads a folder of plain manifests, without the files in an app's own folder that Sluice itself reads.
+func (c *contents) manifests(dir string, app *fleet.App) (renderer.Content, error) {
+	content, err := c.folder(dir)
+	if err != nil || dir != app.Dir {
+		return content, err
+	}
+	appFile := path.Base(app.File)
+	content.Digest += " without " + appFile
+	content.Files = slices.DeleteFunc(slices.Clone(content.Files), func(f renderer.File) bool {
+		return f.Path == appFile || strings.HasPrefix(f.Path, "layers/")
+	})
+	return content, nil
+}
+
+// helm reads a chart and those of its dependencies that charts/ does not have.
+func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[string]any) (*renderer.HelmSource, error) {
+	out := &renderer.HelmSource{Release: h.ReleaseName, IncludeCRDs: h.IncludeCRDs, DropHooks: h.Hooks == "drop", SkipSchema: h.Schema == "skip"}
+	var err error
+	if out.Values, err = json.Marshal(values); err != nil {
+		return nil, err
+	}
+	if h.Chart != "" {
+		out.Chart, err = c.archive(ctx, chartRef(h))
+		return out, err
+	}
+	if out.Chart, err = c.chart(h.Path); err != nil {
+		return nil, err
+	}
+	dependencies, err := c.dependencies(h.Path)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range dependencies {
+		var chart renderer.Content
+		if d.path != "" {
+			chart, err = c.chart(d.path)
+		} else {
+			chart, err = c.archive(ctx, d.ref)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("chart %s: dependency %s: %w", h.Path, d.name, err)
+		}
+		out.Dependencies = append(out.Dependencies, renderer.Dependency{Name: d.name, Chart: chart})
+	}
+	return out, nil
+}
+
+// archive reads a packed chart: a vendored one from the repository, others from Archives.
+func (c *contents) archive(ctx context.Context, ref fetch.Ref) (renderer.Content, error) {
+	locked, err := c.lock.Require(ref)
+	if err != nil {
+		return renderer.Content{}, err
+	}
+	return c.once("archive\x00"+locked.Digest, func() (renderer.Content, error) {
+		out := renderer.Content{Name: ref.String(), Digest: locked.Digest}
+		vendored := fetch.VendorPath(ref, locked)
+		data, err := c.snap.ReadFile(vendored)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			out.Archive, err = c.archives.Archive(ctx, ref, locked)
+			return out, err
+		case err != nil:
+			return out, err
+		}
+		if sum := sha256.Sum256(data); "sha256:"+hex.EncodeToString(sum[:]) != locked.Digest {
+			return out, fmt.Errorf("the archive %s differs from its digest in sluice.lock: run `sluice deps vendor`", vendored)
+		}
+		out.Archive = data
+		return out, nil
+	})
+}
+
+// kustomizeFiles reads all files that a Kustomize root or a component builds from.
+func (c *contents) kustomizeFiles(root string) (renderer.Content, error) {
+	return c.once("kustomize\x00"+root, func() (renderer.Content, error) {
+		names, err := c.walker.Closure(root)
+		if err != nil {
+			return renderer.Content{}, err
+		}
+		d := c.kustomizeID(root)
+		out := renderer.Content{Name: root, Digest: d.id}
+		for _, name := range names {
+			data, err := c.snap.ReadFile(name)
+			if err != nil {
+				return out, err
+			}
+			out.Files = append(out.Files, renderer.File{Path: name, Data: data})
+		}
+		return out, d.err
+	})
+}
+
+// chart reads a chart's directory. It follows links inside the chart, as Helm does.
+func (c *contents) chart(dir string) (renderer.Content, error) {
+	return c.once("chart\x00"+dir, func() (renderer.Content, error) {
+		out, links, err := c.read(dir)
+		if err != nil || len(links) == 0 {
+			return out, err
+		}
+		if out.Files, err = renderer.FollowLinks(out.Files, links); err != nil {
+			return out, fmt.Errorf("chart %s: %w", dir, err)
+		}
+		return out, nil
+	})
+}
+
+// folder reads all files below a directory. It refuses links by name.
+func (c *contents) folder(dir string) (renderer.Content, error) {
+	return c.once("folder\x00"+dir, func() (renderer.Content, error) {
+		out, links, err := c.read(dir)
+		if err == nil && len(links) > 0 {
+			err = fmt.Errorf("%s is a symbolic link: links are followed in charts only; put the file itself there", path.Join(dir, links[0].Path))
+		}
+		return out, err
+	})
+}
+
+// read reads all files and links below a directory. It refuses submodules by name.
+func (c *contents) read(dir string) (renderer.Content, []renderer.Link, error) {
+	e, err := c.snap.Entry(dir)
+	if err != nil {
+		return renderer.Content{}, nil, fmt.Errorf("source %s: %w", dir, plainError(err))
+	}
+	w := walk{contents: c, files: []renderer.File{}}
+	err = w.folder(dir, "")
+	return renderer.Content{Name: dir, Digest: "tree " + e.Hash.String(), Files: w.files}, w.links, err
+}
+
+// walk collects the files and links below a directory.
+type walk struct {
+	contents *contents
+	files    []renderer.File
+	links    []renderer.Link
+}
+
+// folder reads a directory; prefix is its path as seen from the source's own directory.
+func (w *walk) folder(dir, prefix string) error {
+	snap := w.contents.snap
+	entries, err := snap.Entries(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		name, inner := path.Join(dir, e.Name), path.Join(prefix, e.Name)
+		switch e.Mode {
+		case gitstore.ModeTree:
+			if err := w.folder(name, inner); err != nil {
+				return err
+			}
+		case gitstore.ModeSymlink:
+			target, err := snap.ReadLink(name)
+			if err != nil {
+				return err
+			}
+			w.links = append(w.links, renderer.Link{Path: inner, Target: target})
+		case gitstore.ModeSubmodule:
+			return fmt.Errorf("%s is a submodule: submodules are not read; vendor the files", name)
+		default:
+			data, err := snap.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			w.files = append(w.files, renderer.File{Path: inner, Data: data})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package source
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
+)
+
+// description identifies the content of a source without reading it.
+type description struct {
+	id    string   // sources with equal ids have equal content
+	reach []string // paths that the source reads
+	err   error
+}
+
+// id returns the identity of a source's content.
+func (c *contents) id(src fleet.Source) (string, error) {
+	r := c.describe(src)
+	return r.id, r.err
+}
+
+// reach returns the paths that a source reads. A source that cannot be described reaches every path, so that each change
+// reports its error again.
+func (c *contents) reach(src fleet.Source) []string {
+	r := c.describe(src)
+	if r.err != nil {
+		return []string{"."}
+	}
+	return r.reach
+}
+
+// describe describes a source once per view.
+func (c *contents) describe(src fleet.Source) description {
+	key := sourceKey(src)
+	c.mu.Lock()
+	known, ok := c.descriptions[key]
+	c.mu.Unlock()
+	if ok {
+		return known
+	}
+	var d description
+	switch {
+	case src.Helm != nil && src.Helm.Chart != "":
+		d = c.remoteID(chartRef(src.Helm))
+	case src.Helm != nil:
+		d = c.chartID(src.Helm.Path, nil)
+	case src.Kustomize != nil:
+		d = c.kustomizeID(src.Kustomize.Path)
+	default:
+		d = c.dirID(src.Manifests.Path)
+	}
+	c.mu.Lock()
+	c.descriptions[key] = d
+	c.mu.Unlock()
+	return d
+}
+
+func sourceKey(src fleet.Source) string {
+	switch {
+	case src.Helm != nil:
+		return strings.Join([]string{"helm", src.Helm.Path, src.Helm.Repo, src.Helm.Chart, src.Helm.Version}, "\x00")
+	case src.Kustomize != nil:
+		return "kustomize\x00" + src.Kustomize.Path
+	default:
+		return "manifests\x00" + src.Manifests.Path
+	}
+}
+
+func chartRef(h *fleet.HelmSource) fetch.Ref {
+	return fetch.Ref{Repo: h.Repo, Chart: h.Chart, Version: h.Version}
+}
+
+func (c *contents) dirID(dir string) description {
+	e, err := c.snap.Entry(dir)
+	if err == nil && e.Mode != gitstore.ModeTree {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	if err != nil {
+		return description{err: fmt.Errorf("source %s: %w", dir, plainError(err))}
+	}
+	return description{id: "tree " + e.Hash.String(), reach: []string{dir}}
+}
+
+func (c *contents) remoteID(ref fetch.Ref) description {
+	locked, err := c.lock.Require(ref)
+	if err != nil {
+		return description{err: err}
+	}
+	return description{id: "archive " + locked.Digest, reach: []string{fetch.LockFile}}
+}
+
+func (c *contents) kustomizeID(root string) description {
+	files, err := c.walker.Closure(root)
+	if err != nil {
+		return description{err: err}
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n", root)
+	for _, f := range files {
+		e, err := c.snap.Entry(f)
+		if err != nil {
+			return description{err: err}
+		}
+		fmt.Fprintf(h, "%s %s\n", e.Hash, f)
+	}
+	dirs, err := c.walker.Directories(root)
+	if err != nil {
+		return description{err: err}
+	}
+	return description{id: "kustomize " + hex.EncodeToString(h.Sum(nil)), reach: append(files, kustomizationNames(dirs)...)}
+}
+
+// kustomizationNames returns the files that change what the directories build if they appear.
+func kustomizationNames(dirs []string) []string {
+	var out []string
+	for _, d := range dirs {
+		for _, name := range kustomize.FileNames() {
+			out = append(out, path.Join(d, name))
+		}
+	}
+	return out
+}
+
+// plainError replaces the operating system's text for a missing path. The error still matches fs.ErrNotExist.
+func plainError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no such path in the commit: %w", fs.ErrNotExist)
+	}
+	return err
+}

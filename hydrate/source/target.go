@@ -1,0 +1,135 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/renderer"
+)
+
+// Epoch identifies how inputs become objects. It is part of every input digest. Raise it with each change that renders
+// equal inputs differently, such as a new version of Helm or Kustomize: the next run then renders every target once.
+const Epoch = "1 helm 3.22.0 kustomize 0.21.2"
+
+// Target is one app on one cluster with its references resolved.
+type Target struct {
+	fleet.Target
+	fleet.Resolved
+	Digest string // input digest: targets with equal digests render to equal objects
+
+	view       *View
+	components []fleet.LayerFile
+}
+
+// KeepsUnstable reports whether the branch's values of unstable fields are kept (`unstable: keep`).
+func (t *Target) KeepsUnstable() bool { return t.Unstable == "keep" }
+
+// AsRendered reports whether objects keep the namespaces that the renderer gave them.
+func (t *Target) AsRendered() bool { return t.view.Fleet.AsRendered() }
+
+// Target resolves a target and computes its input digest. It reads object ids and the lock file, not the sources.
+func (v *View) Target(t fleet.Target) (*Target, error) {
+	key := make([]byte, 0, 1024)
+	key = append(key, Epoch...)
+	key, err := v.Fleet.AppendKey(key, t)
+	if err != nil {
+		return nil, err
+	}
+	out := &Target{Target: t, view: v, components: v.Fleet.Components(t)}
+	if out.Resolved, err = v.Fleet.Resolve(t); err != nil {
+		return nil, err
+	}
+	for _, src := range out.Sources {
+		id, err := v.contents.id(src)
+		if err != nil {
+			return nil, err
+		}
+		key = append(key, 0)
+		key = append(key, id...)
+	}
+	for _, layer := range out.components { // the key has the folder itself, not the files that it refers to
+		r := v.contents.kustomizeID(layer.Path)
+		if r.err != nil {
+			return nil, fmt.Errorf("component %s: %w", layer.Path, r.err)
+		}
+		key = append(key, 0)
+		key = append(key, r.id...)
+	}
+	if out.KeepsUnstable() { // the kept values differ between clusters
+		key = append(key, "\x00of "+t.Cluster.Name...)
+	}
+	if v.Fleet.AsRendered() {
+		key = append(key, "\x00as rendered"...)
+	}
+	sum := sha256.Sum256(key)
+	out.Digest = "sha256:" + hex.EncodeToString(sum[:])
+	return out, nil
+}
+
+// Bundle reads everything that the rendering of the target depends on.
+func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
+	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.KubeVersion, APIVersions: t.Cluster.APIVersions}
+	for _, src := range t.Sources {
+		ready, err := t.source(ctx, src)
+		if err != nil {
+			return nil, err
+		}
+		b.Sources = append(b.Sources, ready)
+	}
+	for _, layer := range t.components {
+		c, err := t.component(layer.Path)
+		if err != nil {
+			return nil, fmt.Errorf("component %s: %w", layer.Path, err)
+		}
+		b.Components = append(b.Components, c)
+	}
+	return b, nil
+}
+
+// source reads one source of the target.
+func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source, error) {
+	c := t.view.contents
+	switch {
+	case src.Helm != nil:
+		values, err := t.view.Fleet.Values(t.Target, src.Name)
+		if err != nil {
+			return renderer.Source{}, err
+		}
+		helm, err := c.helm(ctx, src.Helm, values)
+		return renderer.Source{Helm: helm}, err
+	case src.Kustomize != nil:
+		content, err := c.kustomizeFiles(src.Kustomize.Path)
+		return renderer.Source{Kustomize: &renderer.KustomizeSource{Files: content, Root: src.Kustomize.Path}}, err
+	default:
+		content, err := c.manifests(src.Manifests.Path, t.App)
+		return renderer.Source{Manifests: &renderer.ManifestsSource{Files: content}}, err
+	}
+}
+
+// component reads a layer's component and the files that it refers to, with the references replaced for the target's
+// cluster. Files outside the component's folder have no references.
+func (t *Target) component(dir string) (renderer.Component, error) {
+	out := renderer.Component{Root: dir}
+	content, err := t.view.contents.kustomizeFiles(dir)
+	if err != nil {
+		return out, err
+	}
+	out.Files = renderer.Content{Name: dir, Files: make([]renderer.File, len(content.Files))}
+	h := sha256.New()
+	for i, f := range content.Files {
+		data := f.Data
+		if strings.HasPrefix(f.Path, dir+"/") {
+			if data, err = t.ComponentFile(f.Path, f.Data); err != nil {
+				return out, err
+			}
+		}
+		out.Files.Files[i] = renderer.File{Path: f.Path, Data: data}
+		fmt.Fprintf(h, "%d %s %d\n%s", len(f.Path), f.Path, len(data), data)
+	}
+	out.Files.Digest = "component " + hex.EncodeToString(h.Sum(nil))
+	return out, nil
+}
