@@ -1,72 +1,237 @@
 package webhook
 
 import (
+	"container/list"
 	"errors"
 	"io"
+	"net"
+	"net/http"
+	"net/netip"
 	"sync"
-)
+	"time"
 
-// budget bounds what is held of bodies at once. Whoever sends them is not known yet: anybody may.
-type budget struct {
-	most int64
-	mu   sync.Mutex
-	used int64
-}
+	lru "github.com/hashicorp/golang-lru/v2"
+)
 
 const (
-	step  = 64 << 10 // bytes that are asked for at once: every request holds as many
-	small = 1 << 20  // bodies beyond this share one half of the budget, so that a few that stall keep no others out
+	firstBytes    = 1 << 10         // what a sender must deliver within bodyWait
+	laterBytes    = 64 << 10        // and then at least this much in each further bodyWait
+	bodyWait      = 5 * time.Second // forges send a payload at once
+	largeBody     = 1 << 20         // bodies above this share one half of the memory, so that a few of them do not keep others out
+	maxPerSender  = 128             // bodies from one address at once
+	maxUnverified = 1024            // bodies at once from all addresses without a verified webhook
+	maxSenders    = 4096            // addresses with a verified webhook that are remembered
+	verifiedFor   = 24 * time.Hour
 )
 
-// errBusy says that other bodies take all the room.
-var errBusy = errors.New("too much is being read")
+var (
+	errBusy = errors.New("other bodies take all the memory")
+	errSlow = errors.New("the body arrives too slowly")
+)
 
-func (b *budget) take(held int64) bool {
+// bodies limits the bodies that are being read. Their senders are unknown until the signature is verified, so it bounds the memory, the
+// number and the time of bodies. When there are too many, it cuts off the oldest one: a body of a forge arrives in milliseconds, so that
+// the oldest one is a stalled one. Addresses that sent a verified webhook during the last day have a quarter of the memory for
+// themselves and do not count as unverified. It is safe for concurrent use.
+type bodies struct {
+	memory int64 // bytes
+
+	mu         sync.Mutex
+	used       int64
+	bySender   map[string]*list.List // of *body, the oldest first
+	unverified *list.List            // of *body, the oldest first
+	verified   *lru.Cache[string, time.Time]
+}
+
+func newBodies(memory int64) (*bodies, error) {
+	verified, err := lru.New[string, time.Time](maxSenders)
+	return &bodies{memory: memory, bySender: map[string]*list.List{}, unverified: list.New(), verified: verified}, err
+}
+
+// body is a body that is being read. It holds memory until free.
+type body struct {
+	all    *bodies
+	sender string
+	known  bool // the sender sent a verified webhook before
+	data   []byte
+
+	places   [2]*list.Element // in bySender and unverified
+	timer    *time.Timer
+	deadline func(time.Time) error // of the connection
+
+	mu   sync.Mutex
+	cut  bool
+	done bool
+}
+
+// begin registers a body. deadline sets the read deadline of its connection.
+func (b *bodies) begin(sender string, now time.Time, deadline func(time.Time) error) *body {
+	x := &body{all: b, sender: sender, deadline: deadline}
+	b.mu.Lock()
+	at, ok := b.verified.Get(sender)
+	x.known = ok && now.Sub(at) < verifiedFor
+	same := b.bySender[sender]
+	if same == nil {
+		same = list.New()
+		b.bySender[sender] = same
+	}
+	var oldest []*body
+	x.places[0] = same.PushBack(x)
+	if same.Len() > maxPerSender {
+		oldest = append(oldest, same.Front().Value.(*body))
+	}
+	if !x.known {
+		x.places[1] = b.unverified.PushBack(x)
+		if b.unverified.Len() > maxUnverified {
+			oldest = append(oldest, b.unverified.Front().Value.(*body))
+		}
+	}
+	b.mu.Unlock()
+	for _, o := range oldest {
+		o.stop()
+	}
+	x.timer = time.AfterFunc(bodyWait, x.stop)
+	return x
+}
+
+// verify remembers that a sender sent a verified webhook.
+func (b *bodies) verify(sender string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	most := b.most
-	if held >= small || held >= b.most/4 {
-		most /= 2
+	b.verified.Add(sender, now)
+}
+
+// take reserves n more bytes for a body that holds some already.
+func (b *bodies) take(x *body, held, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	memory := b.memory
+	if !x.known {
+		memory -= memory / 4
 	}
-	if b.used+step > most {
+	if held+n > largeBody || held+n > b.memory/4 {
+		memory = min(memory, b.memory/2)
+	}
+	if b.used+n > memory {
 		return false
 	}
-	b.used += step
+	b.used += n
 	return true
 }
 
-// body is what was read of a request, and what that takes of the budget until free.
-type body struct {
-	budget *budget
-	held   int64
-	data   []byte
+// stop cuts the body off: its read ends with an error, now or before it reads on.
+func (x *body) stop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.cut || x.done {
+		return
+	}
+	x.cut = true
+	x.leave()
+	// Without support for deadlines, the reader sees the mark when it gets more bytes.
+	_ = x.deadline(time.Unix(1, 0))
 }
 
-func (b *body) read(from io.Reader) error {
+// leave takes the body off the lists. It is called once.
+func (x *body) leave() {
+	b := x.all
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	same := b.bySender[x.sender]
+	same.Remove(x.places[0])
+	if same.Len() == 0 {
+		delete(b.bySender, x.sender)
+	}
+	if x.places[1] != nil {
+		b.unverified.Remove(x.places[1])
+	}
+}
+
+// end says that the whole body is there; false if it was cut off before.
+func (x *body) end() bool {
+	x.timer.Stop()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.cut && !x.done {
+		x.done = true
+		x.leave()
+	}
+	return !x.cut
+}
+
+func (x *body) isCut() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.cut
+}
+
+// read reads the whole body. The errors are errBusy, errSlow and those of from.
+func (x *body) read(from io.Reader) error {
+	defer x.end()
+	next := firstBytes
 	for {
-		if int64(len(b.data)) >= b.held {
-			if !b.budget.take(b.held) {
-				return errBusy
+		if len(x.data) == cap(x.data) {
+			if err := x.grow(); err != nil {
+				return err
 			}
-			b.held += step
 		}
-		if len(b.data) == cap(b.data) {
-			b.data = append(b.data, 0)[:len(b.data)]
-		}
-		n, err := from.Read(b.data[len(b.data):min(int64(cap(b.data)), b.held)])
-		b.data = b.data[:len(b.data)+n]
-		if errors.Is(err, io.EOF) {
+		n, err := from.Read(x.data[len(x.data):cap(x.data)])
+		x.data = x.data[:len(x.data)+n]
+		switch {
+		case x.isCut():
+			return errSlow
+		case errors.Is(err, io.EOF):
+			if !x.end() {
+				return errSlow
+			}
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		}
+		if len(x.data) >= next {
+			next = len(x.data) + laterBytes
+			x.timer.Reset(bodyWait)
 		}
 	}
 }
 
-func (b *body) free() {
-	b.budget.mu.Lock()
-	defer b.budget.mu.Unlock()
-	b.budget.used -= b.held
-	b.held = 0
+// grow doubles the buffer, from 1 KiB.
+func (x *body) grow() error {
+	held := int64(cap(x.data))
+	more := max(held, firstBytes)
+	if !x.all.take(x, held, more) {
+		return errBusy
+	}
+	data := make([]byte, len(x.data), held+more)
+	copy(data, x.data)
+	x.data = data
+	return nil
+}
+
+// free gives the memory back.
+func (x *body) free() {
+	x.end()
+	x.all.mu.Lock()
+	defer x.all.mu.Unlock()
+	x.all.used -= int64(cap(x.data))
+	x.data = nil
+}
+
+// senderOf names the sender of a request: its address, and for IPv6 the network of 64 bits, of which one host may use every address.
+func senderOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	ip = ip.Unmap().WithZone("")
+	if ip.Is6() {
+		if p, err := ip.Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return ip.String()
 }

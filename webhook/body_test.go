@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/webhook"
 )
 
-// TestBodiesAreBounded: large bodies that do not end take one half of the room, and not that of others.
+// TestBodiesAreBounded: large bodies that stall take at most one half of the memory.
 func TestBodiesAreBounded(t *testing.T) {
 	const kib = 1 << 10
 	h, err := webhook.New(webhook.Config{
@@ -37,12 +37,12 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	var stalled sync.WaitGroup
 	var ends []*io.PipeWriter
-	for range 2 { // of nobody who is known
+	for range 2 { // from unknown senders
 		from, to := io.Pipe()
 		ends = append(ends, to)
 		stalled.Go(func() {
 			if w := send(from); w.Code != http.StatusUnauthorized && w.Code != http.StatusServiceUnavailable {
-				t.Errorf("a body of nobody: %d", w.Code)
+				t.Errorf("a body of an unknown sender: %d", w.Code)
 			}
 			_ = from.Close()
 		})
@@ -61,12 +61,12 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	stalled.Wait()
 	if w := send(bytes.NewReader(make([]byte, 400*kib))); w.Code != http.StatusUnauthorized {
-		t.Errorf("what was held is not free again: %d", w.Code)
+		t.Errorf("the memory was not given back: %d", w.Code)
 	}
 }
 
-// TestBodiesArriveWhole, whatever their size.
-func TestBodiesArriveWhole(t *testing.T) {
+// TestBodySizes: bodies of every size arrive complete.
+func TestBodySizes(t *testing.T) {
 	for _, size := range []int{0, 1, 64<<10 - 90, 64 << 10, 64<<10 + 1, 3 << 20} {
 		s := &sink{}
 		payload := fmt.Appendf(nil, `{"ref":"refs/heads/main","after":"1","repository":{"full_name":"a/b"},"pad":%q}`, strings.Repeat("x", size))
@@ -78,8 +78,8 @@ func TestBodiesArriveWhole(t *testing.T) {
 	}
 }
 
-// TestOnlyKnownEventsAreCounted: what an unverified request calls itself makes no series.
-func TestOnlyKnownEventsAreCounted(t *testing.T) {
+// TestObservedEvents: an unverified request does not add a series to the metrics.
+func TestObservedEvents(t *testing.T) {
 	var counted []string
 	h, err := webhook.New(webhook.Config{
 		Endpoints: []webhook.Endpoint{

@@ -19,7 +19,7 @@ type endpoint struct {
 	Config
 	Endpoint
 	decoder decoder
-	held    *budget // shared by all endpoints
+	bodies  *bodies // shared by all endpoints
 }
 
 // Errors of verification. The answer to the sender does not distinguish them.
@@ -59,11 +59,13 @@ func (e *endpoint) receive(g *gin.Context) {
 
 // answer reads, verifies and stores a webhook.
 func (e *endpoint) answer(g *gin.Context, id, event string) reply {
-	body := &body{budget: e.held}
+	sender := senderOf(g.Request)
+	body := e.bodies.begin(sender, e.Clock(), http.NewResponseController(g.Writer).SetReadDeadline)
 	defer body.free()
 	if code, result, size := e.read(g, body, event); code != 0 {
 		return reply{code, result, size, eventUnverified}
 	}
+	e.bodies.verify(sender, e.Clock())
 	out := reply{event: eventOther}
 	if slices.Contains(Events(e.Kind), event) {
 		out.event = event
@@ -85,8 +87,12 @@ func (e *endpoint) read(g *gin.Context, body *body, event string) (code int, res
 		return http.StatusRequestEntityTooLarge, "too large", int(g.Request.ContentLength)
 	}
 	if err := body.read(http.MaxBytesReader(g.Writer, g.Request.Body, e.MaxBody)); err != nil {
-		if errors.Is(err, errBusy) {
+		g.Header("Connection", "close")
+		switch {
+		case errors.Is(err, errBusy):
 			return http.StatusServiceUnavailable, "busy", len(body.data)
+		case errors.Is(err, errSlow):
+			return http.StatusRequestTimeout, "too slow", len(body.data)
 		}
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return http.StatusRequestEntityTooLarge, "too large", len(body.data)

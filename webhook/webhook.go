@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
@@ -57,7 +58,7 @@ type Config struct {
 	Clock     func() time.Time
 	Log       *slog.Logger
 	MaxBody   int64         // bytes of one body. Default: 25 MiB, GitHub's limit
-	Reading   int64         // bytes of all unverified bodies in memory. Default: 64 MiB, half of it for bodies above 1 MiB
+	Reading   int64         // bytes of all bodies that are being read. Default: 64 MiB, half of it for bodies above 1 MiB
 	Tolerance time.Duration // greatest age of a signature's timestamp. Default: 5m
 	Within    time.Duration // deadline of the sink. Default: 900ms, because forges give up after some seconds
 	// Observe counts a webhook. The event is one of Events, "other", or "unverified": a request's own claim is not passed on.
@@ -100,7 +101,11 @@ func New(c Config) (http.Handler, error) {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	r.Use(gin.CustomRecoveryWithWriter(io.Discard, func(g *gin.Context, _ any) { g.AbortWithStatus(http.StatusInternalServerError) }))
-	seen, held := map[string]bool{}, &budget{most: c.Reading}
+	seen := map[string]bool{}
+	bodies, err := newBodies(c.Reading)
+	if err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
 	for _, e := range c.Endpoints {
 		decoder, err := e.check()
 		if err != nil {
@@ -110,7 +115,7 @@ func New(c Config) (http.Handler, error) {
 			return nil, fmt.Errorf("webhook: two forges have the path %s (give each its own name)", e.Path)
 		}
 		seen[e.Path] = true
-		h := &endpoint{Config: c, Endpoint: e, decoder: decoder, held: held}
+		h := &endpoint{Config: c, Endpoint: e, decoder: decoder, bodies: bodies}
 		r.POST(e.Path, h.receive)
 	}
 	return r, nil

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
@@ -32,7 +33,7 @@ const (
 	signing = "whsec_plJ3nmyCDGBKInavdOK15jsl"
 )
 
-// sink keeps hints in memory.
+// sink stores hints in memory.
 type sink struct {
 	mu    sync.Mutex
 	hints []hint.Hint
@@ -128,8 +129,8 @@ func send(h http.Handler, r *http.Request) int {
 	return w.Code
 }
 
-// TestVectors: the examples of https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries and of
-// https://www.standardwebhooks.com, which GitLab's signatures follow.
+// TestVectors checks the examples of https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries and of
+// https://www.standardwebhooks.com, whose signatures GitLab uses.
 func TestVectors(t *testing.T) {
 	const vector = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
 	if got := sign(secret, []byte("Hello, World!")); got != vector {
@@ -206,7 +207,7 @@ func TestHints(t *testing.T) {
 
 const push = `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/fleet"}}`
 
-func TestWhatIsRefused(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	signed := func(stamp int64, key string) *http.Request {
 		body := []byte(`{"object_kind":"push","ref":"refs/heads/main","after":"a","project":{"path_with_namespace":"acme/fleet"}}`)
 		r := lab("Push Hook", body)
@@ -258,7 +259,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-func TestNoSecretNoService(t *testing.T) {
+func TestEndpointsNeedSecrets(t *testing.T) {
 	for name, e := range map[string]webhook.Endpoint{
 		"none":       {Forge: "hub", Kind: "github", Path: "/h"},
 		"empty":      {Forge: "hub", Kind: "github", Path: "/h", Secrets: []string{""}},
@@ -268,7 +269,7 @@ func TestNoSecretNoService(t *testing.T) {
 		"no path":    {Forge: "x", Kind: "github", Path: "h", Secrets: []string{secret}},
 	} {
 		if _, err := webhook.New(webhook.Config{Endpoints: []webhook.Endpoint{e}, Sink: &sink{}, Clock: now, Log: slog.New(slog.DiscardHandler)}); err == nil {
-			t.Errorf("%s starts", name)
+			t.Errorf("%s: New returns no error", name)
 		}
 	}
 }
@@ -285,7 +286,7 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-func TestQueueThatDoesNotTakeIt(t *testing.T) {
+func TestQueueFails(t *testing.T) {
 	s := &sink{fail: errors.New("disk full")}
 	h := handler(t, s, io.Discard)
 	w := httptest.NewRecorder()
@@ -295,13 +296,15 @@ func TestQueueThatDoesNotTakeIt(t *testing.T) {
 	}
 	s.fail = nil
 	if code := send(h, hub("push", []byte(push))); code != http.StatusAccepted || len(s.hints) != 1 {
-		t.Errorf("sent again: %d, %d hints: it was taken for known", code, len(s.hints))
+		t.Errorf("redelivered: %d, %d hints; want a hint, because the first delivery was not stored", code, len(s.hints))
 	}
-	slow := &sink{slow: time.Minute}
-	began := time.Now()
-	if code := send(handler(t, slow, io.Discard), hub("push", []byte(push))); code != http.StatusServiceUnavailable || time.Since(began) > 2*time.Second {
-		t.Errorf("a slow queue: %d after %v", code, time.Since(began))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		code := send(handler(t, &sink{slow: time.Minute}, io.Discard), hub("push", []byte(push)))
+		if took := time.Since(began); code != http.StatusServiceUnavailable || took != 900*time.Millisecond {
+			t.Errorf("a slow queue: %d after %v", code, took)
+		}
+	})
 }
 
 func TestLog(t *testing.T) {
@@ -384,7 +387,8 @@ func BenchmarkDeliveries(b *testing.B) {
 	}
 }
 
-// TestTextOfComments: a hint says what the comment was when it was created, so that an edited one is known. A payload of an edited one says nothing.
+// TestTextOfComments: a hint has the digest of the comment as it was created, so that the bot detects an edit. It has none if the comment was
+// edited before the event was sent.
 func TestTextOfComments(t *testing.T) {
 	const onHub = `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"/sluice help","created_at":"2026-04-01T12:00:00Z","updated_at":"2026-04-01T12:00:%sZ"},"repository":{"full_name":"acme/fleet"}}`
 	const onLab = `{"object_kind":"note","project":{"path_with_namespace":"acme/fleet"},"merge_request":{"iid":7},"object_attributes":{"id":5,"noteable_type":"MergeRequest","action":"create","note":"/sluice help","created_at":"2026-04-01 12:00:00 UTC","updated_at":"2026-04-01 12:00:%s UTC"}}`
@@ -402,8 +406,8 @@ func TestTextOfComments(t *testing.T) {
 	}
 }
 
-// TestGroupsAndUrgentCommands: a merge queue's group is a hint of its own, by its last pull request; commands that wait for nothing are told
-// from others and from what only speaks of them.
+// TestGroupsAndUrgentCommands: the group of a merge queue gives a hint with the number of its last pull request. A comment is urgent if a line
+// begins with a command that interrupts reviews.
 func TestGroupsAndUrgentCommands(t *testing.T) {
 	const payload = `{"action":%q,"merge_group":{"head_ref":%q},"repository":{"full_name":"acme/fleet"}}`
 	for _, c := range []struct{ action, ref, want string }{

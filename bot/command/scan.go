@@ -45,67 +45,83 @@ type document struct {
 // scan finds the structure of a comment whose lines end in \n.
 func scan(source []byte) *document {
 	d := &document{source: source, closed: map[string]bool{}, opened: map[string]int{}}
-	fence, begin, quote := "", -1, -1 // open fence; offset of the paragraph; offset of the line >>>
-	flush := func(at int) {
-		if begin >= 0 {
-			d.paragraphs = append(d.paragraphs, span{begin, at})
-		}
-		begin = -1
+	l := liner{document: d, paragraph: -1, quotation: -1}
+	at := 0
+	for line := range bytes.Lines(source) {
+		l.line(string(bytes.TrimRight(line, "\n")), at, at+len(line))
+		at += len(line)
 	}
-	var contained string // what the lines of the container of the fence begin with: > or blanks
-	var raw []string     // texts that end an open block of raw HTML
-	at, rawFrom := 0, 0
-	for l := range bytes.Lines(source) {
-		text := string(bytes.TrimRight(l, "\n"))
-		container, rest := containerOf(text)
-		if fence == "" && raw == nil {
-			raw, rawFrom = rawBlock(text), at
-		}
-		switch {
-		case raw != nil:
-			if begin < 0 {
-				begin = at
-			}
-			if containsAny(strings.ToLower(text), raw) {
-				d.raw, raw = append(d.raw, span{rawFrom, at + len(l)}), nil
-				flush(at + len(l))
-			}
-		case fence != "" && !leaves(text, contained):
-			if ends(text, fence, contained) {
-				fence = ""
-			}
-		case strings.TrimSpace(text) == ">>>":
-			fence = ""
-			flush(at)
-			if quote < 0 {
-				quote = at
-			} else {
-				d.quotations = append(d.quotations, span{quote, at})
-				quote = -1
-			}
-		case fenceOf(rest) != "":
-			flush(at)
-			fence, contained = fenceOf(rest), container
-		case strings.TrimSpace(text) == "":
-			fence = ""
-			flush(at)
-		default:
-			fence = ""
-			if begin < 0 {
-				begin = at
-			}
-		}
-		at += len(l)
-	}
-	flush(len(source))
-	if raw != nil { // the forge shows nothing after it
-		d.raw = append(d.raw, span{rawFrom, len(source)})
+	l.flush(len(source))
+	if l.rawEnds != nil { // the forge shows nothing after it
+		d.raw = append(d.raw, span{l.rawFrom, len(source)})
 	}
 	d.inline()
 	for i := 0; i+1 < len(d.dollars); i += 2 {
 		d.formulas = append(d.formulas, span{d.dollars[i], d.dollars[i+1]})
 	}
 	return d
+}
+
+// liner reads the lines of a comment one after the other.
+type liner struct {
+	*document
+	paragraph int // offset of the open paragraph, or -1
+	quotation int // offset of the line >>> that opened a quotation, or -1
+	fence     string
+	container string   // of the fence; see containerOf
+	rawEnds   []string // texts that end the open block of raw HTML; nil: none is open
+	rawFrom   int
+}
+
+// line reads the line between two offsets.
+func (l *liner) line(text string, from, to int) {
+	if l.fence != "" && leaves(text, l.container) {
+		l.fence = ""
+	}
+	if l.fence == "" && l.rawEnds == nil {
+		l.rawEnds, l.rawFrom = rawBlock(text), from
+	}
+	container, rest := containerOf(text)
+	switch trimmed := strings.TrimSpace(text); {
+	case l.rawEnds != nil:
+		l.begin(from)
+		if containsAny(strings.ToLower(text), l.rawEnds) {
+			l.raw, l.rawEnds = append(l.raw, span{l.rawFrom, to}), nil
+			l.flush(to)
+		}
+	case l.fence != "":
+		if ends(text, l.fence, l.container) {
+			l.fence = ""
+		}
+	case trimmed == ">>>":
+		l.flush(from)
+		if l.quotation < 0 {
+			l.quotation = from
+		} else {
+			l.quotations = append(l.quotations, span{l.quotation, from})
+			l.quotation = -1
+		}
+	case fenceOf(rest) != "":
+		l.flush(from)
+		l.fence, l.container = fenceOf(rest), container
+	case trimmed == "":
+		l.flush(from)
+	default:
+		l.begin(from)
+	}
+}
+
+func (l *liner) begin(at int) {
+	if l.paragraph < 0 {
+		l.paragraph = at
+	}
+}
+
+func (l *liner) flush(at int) {
+	if l.paragraph >= 0 {
+		l.paragraphs = append(l.paragraphs, span{l.paragraph, at})
+	}
+	l.paragraph = -1
 }
 
 // rawBlock returns the texts that end a block of raw HTML that a line begins, or nil. Blank lines and fences do not end it
