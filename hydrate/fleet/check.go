@@ -117,7 +117,7 @@ func gather(targets []Target, found [][]error) Problems {
 	for _, key := range order {
 		g := groups[key]
 		if len(g.clusters) > 1 {
-			g.problem.Message += "; the same for " + someOf(g.clusters[1:])
+			g.problem.Message += "; the same for " + someOf("cluster", g.clusters[1:])
 		}
 		out = append(out, g.problem)
 	}

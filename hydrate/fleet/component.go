@@ -14,9 +14,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// ComponentFile is a file of a layer's component as one cluster gets it: references in the scalars of its YAML or JSON are
-// replaced, never in keys. A file without references comes back as it is, and so does one of another kind. An inline
-// patch of a kustomization is YAML in itself, so that a reference in it keeps its type.
+// ComponentFile is a file of a layer's component for one target: references in the scalars of its YAML or JSON are replaced,
+// never those in keys. A file without references, and one of another kind, is returned unchanged. An inline patch of a
+// kustomization is YAML itself, so that an unquoted reference in it keeps its type. JSON has only quoted texts: there, a text
+// that is exactly one reference keeps the variable's type.
 func (t Target) ComponentFile(name string, data []byte) ([]byte, error) {
 	kustomization := isKustomization(name)
 	ext := strings.ToLower(path.Ext(name))
@@ -145,12 +146,16 @@ func (r *replacer) node(n *yaml.Node, key string) error {
 }
 
 func (r *replacer) scalar(n *yaml.Node, key string) error {
-	if n.Tag != "!!str" || !strings.Contains(n.Value, "${") {
+	if n.Tag != "!!str" && n.Tag != typedTag || !strings.Contains(n.Value, "${") {
 		return nil
 	}
 	if r.patches && (key == "patch" || key == "patchesStrategicMerge") && isStructure(n.Value) {
 		inner := replacer{target: r.target}
-		patched, err := inner.stream([]byte(n.Value))
+		replace := inner.stream
+		if json.Valid([]byte(n.Value)) {
+			replace = func(data []byte) ([]byte, error) { return r.target.replaceJSON("patch", data) }
+		}
+		patched, err := replace([]byte(n.Value))
 		if err != nil {
 			if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 				r.line, r.column = n.Line+inner.line, 0
@@ -160,6 +165,11 @@ func (r *replacer) scalar(n *yaml.Node, key string) error {
 		n.Value, n.Style = string(patched), yaml.LiteralStyle
 		return nil
 	}
+	if isQuoted(n) {
+		text, err := r.target.text(n.Value)
+		n.Value = text
+		return err
+	}
 	v, err := r.target.replace(n.Value)
 	if err != nil {
 		return err
@@ -167,9 +177,6 @@ func (r *replacer) scalar(n *yaml.Node, key string) error {
 	var replaced yaml.Node
 	if err := replaced.Encode(v); err != nil {
 		return err
-	}
-	if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 && replaced.Tag == "!!str" {
-		replaced.Style = n.Style
 	}
 	replaced.Anchor, replaced.Line, replaced.Column = n.Anchor, n.Line, n.Column
 	*n = replaced

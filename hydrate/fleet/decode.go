@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -71,13 +72,19 @@ func decodeFile(file string, data []byte) decodedFile {
 	return out
 }
 
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+// splitYAMLError takes the line out of a YAML parser's message; 0 if it names none.
 func splitYAMLError(err error) (int, string) {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
-	m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(message)
+	m := yamlLine.FindStringSubmatch(message)
 	if m == nil {
 		return 0, message
 	}
-	line, _ := strconv.Atoi(m[1])
+	line, err2 := strconv.Atoi(m[1])
+	if err2 != nil {
+		return 0, message // a line beyond what an int holds
+	}
 	return line, strings.TrimPrefix(message, m[0])
 }
 
@@ -401,7 +408,7 @@ func named(path string) string {
 func didYouMean(got string, known []string) string {
 	best, distance := "", 3
 	for _, k := range known {
-		if n := editDistance(strings.ToLower(got), strings.ToLower(k)); n < distance {
+		if n := levenshtein.ComputeDistance(strings.ToLower(got), strings.ToLower(k)); n < distance {
 			best, distance = k, n
 		}
 	}
@@ -409,23 +416,4 @@ func didYouMean(got string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(", did you mean %s?", best)
-}
-
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		previous := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			previous, row[j] = row[j], min(row[j]+1, row[j-1]+1, previous+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -290,7 +290,7 @@ func (t Target) shown(n *yaml.Node) any {
 	if err != nil {
 		return n.Value
 	}
-	replaced, err := t.replaceValues(helmNumbers(v))
+	replaced, err := t.replaceValues(markQuoted(helmNumbers(v), n))
 	if err != nil {
 		return v
 	}

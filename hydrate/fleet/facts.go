@@ -17,15 +17,17 @@ func (f *Fleet) Facts(t Target) []Fact {
 	found := map[string]string{}
 	add := func(refs []reference) {
 		for _, ref := range refs {
-			v, ok := t.lookup(ref.name)
-			if !ok {
+			v, ok, err := t.lookup(&ref)
+			if !ok || err != nil {
 				continue
 			}
 			switch v.(type) {
 			case map[string]any, []any, nil, bool:
 				continue
 			}
-			found[ref.name] = scalarText(v)
+			if name, err := t.nameOf(&ref); err == nil {
+				found[name] = scalarText(v)
+			}
 		}
 	}
 	var files []LayerFile

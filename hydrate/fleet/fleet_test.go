@@ -118,7 +118,7 @@ func TestProblemsAreAllReportedWithTheirPlace(t *testing.T) {
 		"path":            {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {path: ../x}}}\n", []string{"leaves the repository"}},
 		"two kinds":       {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {}, manifests: {}}}\n", []string{"exactly one of helm, kustomize and manifests"}},
 		"repo":            {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {helm: {chart: x, version: 1.0.0}}}\n", []string{`chart "x" needs repo`}},
-		"reference":       {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: \"${cluster.nam}\", placement: {}, source: {manifests: {}}}\n", []string{"${cluster.nam} is no reference"}},
+		"reference":       {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: \"${cluster.nam}\", placement: {}, source: {manifests: {}}}\n", []string{"${cluster.nam} is not a reference"}},
 		"branch template": {"sluice.yaml", fleetYAML + "  output: {environmentBranch: env, clusterBranch: \"env/x ${cluster.name}\"}\n", []string{"every environment would have", "no branch name"}},
 		"selector":        {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {matchExpressions: [{key: a, operator: In}]}, source: {manifests: {}}}\n", []string{"In on a"}},
 		"deletions":       {"sluice.yaml", fleetYAML + "  safety: {maxDeletions: many}\n", []string{`"many" is neither`}},
@@ -157,22 +157,31 @@ func TestWarnings(t *testing.T) {
 }
 
 func TestReferences(t *testing.T) {
-	f := load(t, small())
+	files := small()
+	files["clusters/a.yaml"] = cluster("a", "dev", "edge", "eu", `ip: 10.0.0.1, repo: {web: "https://web.example.com"}`)
+	files["apps/web/app.yaml"] = strings.Replace(files["apps/web/app.yaml"], "placement:", "vars: {team: core}, placement:", 1)
+	f := load(t, files)
 	tgt := target(t, f, "a")
 	for in, want := range map[string]any{
-		"${cluster.vars.size}":           int64(3),
-		"n${cluster.vars.size}":          "n3",
-		"${cluster.name}/${app}":         "a/web",
-		"${environment}":                 "dev",
-		"${HOME} ${environments} ${apps": "${HOME} ${environments} ${apps",
-		"$${cluster.name} $${HOME}":      "${cluster.name} ${HOME}",
-		"${cluster.vars.x:=7}":           int64(7),
-		"${cluster.vars.x:=a b}-":        "a b-",
-		"${cluster.vars.x:=}":            "",
-		"${cluster.vars.x:={}}":          map[string]any{},
-		"${cluster.vars.x:={a: {b: 1}}}": map[string]any{"a": map[string]any{"b": int64(1)}},
-		"${cluster.vars.x:=${HOME}}}":    "${HOME}}",
-		"${cluster.labels.region}":       "eu",
+		"${cluster.vars.size}":          int64(3),
+		"n${cluster.vars.size}":         "n3",
+		"${cluster.name}/${app}":        "a/web",
+		"${environment}":                "dev",
+		"${HOME} ${ENVIRONMENT} ${apps": "${HOME} ${ENVIRONMENT} ${apps",
+		"${api} ${cluster_name} ${app.version} ${app_name:-x} ${clusterip} ${map}": "${api} ${cluster_name} ${app.version} ${app_name:-x} ${clusterip} ${map}",
+		"${cluster.vars.repo.${app}:=none}":                                        "https://web.example.com",
+		"${cluster.vars.repo.${environment}:=none}":                                "none",
+		"${cluster.vars.${cluster.labels.region:=x}:=none}":                        "none",
+		"${cluster.vars.repo.${cluster.vars.nope:=web}}":                           "https://web.example.com",
+		"${app.vars.team} ${app.vars.port:=1}":                                     "core 1",
+		"$${cluster.name} $${HOME}":                                                "${cluster.name} ${HOME}",
+		"${cluster.vars.x:=7}":                                                     int64(7),
+		"${cluster.vars.x:=a b}-":                                                  "a b-",
+		"${cluster.vars.x:=}":                                                      "",
+		"${cluster.vars.x:={}}":                                                    map[string]any{},
+		"${cluster.vars.x:={a: {b: 1}}}":                                           map[string]any{"a": map[string]any{"b": int64(1)}},
+		"${cluster.vars.x:=${HOME}}}":                                              "${HOME}}",
+		"${cluster.labels.region}":                                                 "eu",
 	} {
 		got, err := tgt.replace(in)
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -180,19 +189,76 @@ func TestReferences(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"${cluster.vars.x}": "which has the vars domain, ip, size", "${cluster.x}": "is no reference", "${cluster.name": "no closing }",
-		"${cluster.vars.x:={}": "no closing }", "${cluster.vars.x:=${app}}": "cannot hold a reference",
+		"${cluster.vars.x}": "which has the vars domain, ip, repo, size", "${cluster.x}": "is not a reference", "${cluster.name": "no closing }",
+		"${clusters.name}": "did you mean ${cluster.name}?", "${enviroment}": "did you mean ${environment}?", "${environments}": "did you mean ${environment}?",
+		"${cluster}": "did you mean ${cluster.name}?", "${clusterName}": "did you mean ${cluster.name}?", "${apps}": "did you mean ${app}?", "${app.name}": "did you mean ${app}?",
+		"${app.var.team}": "did you mean ${app.vars.team}?", "${cluster.label.region}": "did you mean ${cluster.labels.region}?", "${Cluster.vars.ip}": "did you mean ${cluster.vars.ip}?",
+		"${enviroment:-x}": "did you mean ${environment}?", "${app.vars.x}": "is not set for app web, which has the vars team",
+		"${cluster.vars.repo.${cluster.vars.nope}:=none}": "${cluster.vars.nope} is not set", "${cluster.${app}}": "is not a reference",
+		"${cluster.vars.repo.${enviroment}:=none}": "did you mean ${environment}?",
+		"${cluster.vars.x:={}":                     "no closing }", "${cluster.vars.x:=${app}}": "cannot hold a reference",
 	} {
 		if _, err := tgt.replace(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", in, err)
 		}
 	}
-	files := small()
+	files = small()
 	files["apps/web/layers/region/us/values.yaml"] = "a: b\nc:\n  - ${cluster.vars.nope}\n"
 	broken := load(t, files)
 	_, err := broken.Values(target(t, broken, "b"), "")
 	if err == nil || !strings.Contains(err.Error(), "apps/web/layers/region/us/values.yaml:3:5") || !strings.Contains(err.Error(), "cluster b") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestQuotesMakeText: an unquoted scalar that is one reference keeps the variable's type, a quoted one is a string, wherever it
+// stands; !typed gives quoted scalars the type, which flow YAML needs.
+func TestQuotesMakeText(t *testing.T) {
+	files := small()
+	files["apps/web/layers/global/values.yaml"] = `plain: ${cluster.vars.size}
+double: "${cluster.vars.size}"
+single: '${cluster.vars.size}'
+folded: >-
+  ${cluster.vars.size}
+flow: {quoted: "${cluster.vars.size}", typed: !typed "${cluster.vars.size}"}
+list: ["${cluster.vars.size}", !typed '${cluster.vars.size}']
+block:
+  - ${cluster.vars.size}
+  - "${cluster.vars.size}"
+base: &base {deep: "${cluster.vars.size}"}
+merged:
+  <<: *base
+alias: *base
+on: "${cluster.vars.size}"
+map: ${cluster.vars.map}
+`
+	files["clusters/a.yaml"] = cluster("a", "dev", "edge", "eu", "map: {k: 1}")
+	f := load(t, files)
+	got, err := f.Values(target(t, f, "a"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"plain": 3.0, "double": "3", "single": "3", "folded": "3", "flow": map[string]any{"quoted": "3", "typed": 3.0}, "list": []any{"3", 3.0},
+		"block": []any{3.0, "3"}, "base": map[string]any{"deep": "3"}, "merged": map[string]any{"deep": "3"}, "alias": map[string]any{"deep": "3"},
+		"true": "3", "map": map[string]any{"k": 1.0}, "global": map[string]any{"env": "dev", "edge": true},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %#v\nwant %#v", got, want)
+	}
+	for _, chain := range []string{"double", "flow.typed"} {
+		chains, err := f.Explain(target(t, f, "a"), "", chain, Defaults{})
+		if err != nil || len(chains) != 1 {
+			t.Fatal(chains, err)
+		}
+		if set := chains[0].Origins[0].Set; (set == any("3")) != (chain == "double") {
+			t.Errorf("%s is explained as %#v", chain, set)
+		}
+	}
+	files["apps/web/layers/global/values.yaml"] = "a:\n  b: \"${cluster.vars.map}\"\n"
+	f = load(t, files)
+	if _, err := f.Values(target(t, f, "a"), ""); err == nil || !strings.Contains(err.Error(), "values.yaml:2:6") || !strings.Contains(err.Error(), "is not a scalar") {
+		t.Errorf("a mapping in quotes: %v", err)
 	}
 }
 

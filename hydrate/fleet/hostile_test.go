@@ -86,8 +86,8 @@ func TestOnlyEmptyValues(t *testing.T) {
 
 func TestIntegersInComponents(t *testing.T) {
 	f := mustLoad(t, tiny(nil), NewCache())
-	out, err := tinyTarget(t, f, "a").ComponentFile("x/patch.yaml", []byte("spec: {runAsUser: \"${cluster.vars.uid}\"}\n"))
-	if err != nil || !strings.Contains(string(out), "runAsUser: 1000680000") {
+	out, err := tinyTarget(t, f, "a").ComponentFile("x/patch.yaml", []byte("spec: {runAsUser: !typed \"${cluster.vars.uid}\"}\n---\nspec:\n  runAsUser: ${cluster.vars.uid}\n  text: \"${cluster.vars.uid}\"\n"))
+	if err != nil || strings.Count(string(out), "runAsUser: 1000680000") != 2 || !strings.Contains(string(out), `text: "1000680000"`) {
 		t.Errorf("%s %v", out, err)
 	}
 }
@@ -329,7 +329,7 @@ func TestValuesWithEscapedReferencesAreInTheKey(t *testing.T) {
 func TestExplainMergeKeysAndMappings(t *testing.T) {
 	f := mustLoad(t, tiny(map[string]string{
 		"apps/web/layers/global/values.yaml":          "base: &b {x: 1, z: 2}\nm:\n  <<: *b\n  z: 3\n",
-		"apps/web/layers/cluster/a/values.yaml":       "m: {x: \"${cluster.vars.uid}\"}\n",
+		"apps/web/layers/cluster/a/values.yaml":       "m: {x: !typed \"${cluster.vars.uid}\"}\n",
 		"apps/web/layers/environment/dev/values.yaml": "m: null\n",
 	}), NewCache())
 	chains, err := f.Explain(tinyTarget(t, f, "a"), "", "m", Defaults{})

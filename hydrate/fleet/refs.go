@@ -1,17 +1,10 @@
 package fleet
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
-	"github.com/sluice-gitops/sluice/renderer/manifest"
+	"github.com/agnivade/levenshtein"
 )
 
 // maxReference bounds a reference, so that a text of many unfinished ones costs no more than its length.
@@ -19,8 +12,9 @@ const maxReference = 1024
 
 // reference is one ${…} that Sluice replaces.
 type reference struct {
-	text     string // as it stands, with ${ and }
-	name     string // cluster.name, cluster.labels.x, cluster.vars.x, environment or app
+	text     string    // as it stands, with ${ and }
+	name     string    // cluster.name, cluster.labels.x, cluster.vars.x, environment, app or app.vars.x
+	inner    []segment // of the name, if it holds references itself
 	fallback string
 	optional bool // a fallback is there
 }
@@ -31,8 +25,17 @@ type segment struct {
 	ref     *reference
 }
 
-// parseReferences splits a text. Only names that begin with `cluster.`, and `environment` and `app`, are references; any
-// other ${…} stays as it is. `$${` is a literal `${`.
+// Prefixes of references whose last part is a label or a variable.
+const (
+	refLabels  = "cluster.labels."
+	refVars    = "cluster.vars."
+	refAppVars = "app.vars."
+)
+
+func refPrefixes() []string { return []string{refLabels, refVars, refAppVars} }
+
+// parseReferences splits a text. References are `environment`, `app` and names that begin with `cluster.` or `app.vars.`. A name
+// that is nearly one of them is an error; any other ${…} stays as it is. `$${` is a literal `${`.
 func parseReferences(text string) ([]segment, error) {
 	var out []segment
 	var literal strings.Builder
@@ -74,27 +77,60 @@ func parseReferences(text string) ([]segment, error) {
 func readReference(text string) (*reference, int, error) {
 	body := text[2:]
 	if !own(body) {
-		return nil, 0, nil
+		return nil, 0, nearMiss(body)
 	}
 	end := closing(body[:min(len(body), maxReference)])
 	if end < 0 {
 		return nil, 0, fmt.Errorf("%.40q has no closing } on its line within %d characters", text, maxReference)
 	}
-	name, fallback, optional := strings.Cut(body[:end], ":=")
+	name, fallback, optional := cutFallback(body[:end])
 	ref := &reference{text: text[:end+3], name: name, fallback: fallback, optional: optional}
-	known := name == "cluster.name" || name == "environment" || name == "app"
-	for _, prefix := range []string{"cluster.labels.", "cluster.vars."} {
-		known = known || strings.HasPrefix(name, prefix) && len(name) > len(prefix)
-	}
-	if !known {
-		return nil, 0, fmt.Errorf("%s is no reference: cluster.name, cluster.labels.…, cluster.vars.…, environment and app are; $${ is a literal ${", ref.text)
-	}
-	for i := range len(fallback) {
-		if inner, found := strings.CutPrefix(fallback[i:], "${"); found && own(inner) {
-			return nil, 0, fmt.Errorf("%s: a fallback cannot hold a reference", ref.text)
-		}
+	if err := ref.check(); err != nil {
+		return nil, 0, err
 	}
 	return ref, end + 3, nil
+}
+
+func (r *reference) check() error {
+	before, _, nested := strings.Cut(r.name, "${")
+	known := r.name == "cluster.name" || r.name == "environment" || r.name == "app"
+	for _, prefix := range refPrefixes() {
+		known = known || strings.HasPrefix(before, prefix) && len(r.name) > len(prefix)
+	}
+	if !known {
+		return fmt.Errorf("%s is not a reference%s: cluster.name, cluster.labels.…, cluster.vars.…, environment, app and app.vars.… are; write $${ for a literal ${",
+			r.text, suggestReference(r.name))
+	}
+	if nested {
+		var err error
+		if r.inner, err = parseReferences(r.name); err != nil {
+			return err
+		}
+	}
+	for i := range len(r.fallback) {
+		if inner, found := strings.CutPrefix(r.fallback[i:], "${"); found && own(inner) {
+			return fmt.Errorf("%s: a fallback cannot hold a reference", r.text)
+		}
+	}
+	return nil
+}
+
+// cutFallback cuts a reference at the := that is not inside an inner reference.
+func cutFallback(body string) (name, fallback string, optional bool) {
+	depth := 0
+	for i := range len(body) {
+		switch body[i] {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		case ':':
+			if depth == 0 && strings.HasPrefix(body[i:], ":=") {
+				return body[:i], body[i+2:], true
+			}
+		}
+	}
+	return body, "", false
 }
 
 // closing finds the brace that ends a reference, on its line; a fallback such as {} may have braces of its own.
@@ -116,263 +152,72 @@ func closing(body string) int {
 	return -1
 }
 
-// own says whether what follows a ${ begins like a reference of ours.
+// own says whether the text after a ${ begins like a reference of ours.
 func own(body string) bool {
-	return strings.HasPrefix(body, "cluster.") || ownName(body, "environment") || ownName(body, "app")
+	return strings.HasPrefix(body, "cluster.") || strings.HasPrefix(body, refAppVars) || ownName(body, "environment") || ownName(body, "app")
 }
 
 func ownName(body, name string) bool {
 	return strings.HasPrefix(body, name+"}") || strings.HasPrefix(body, name+":=")
 }
 
-// lookup is the value of a reference on a target.
-func (t Target) lookup(name string) (any, bool) {
-	switch name {
-	case "cluster.name":
-		return t.Cluster.Name, true
-	case "environment":
-		return t.Cluster.Environment, true
-	case "app":
-		if t.App == nil {
-			return nil, false
-		}
-		return t.App.Name, true
-	}
-	if label, ok := strings.CutPrefix(name, "cluster.labels."); ok {
-		v, ok := t.Cluster.Labels[label]
-		return v, ok
-	}
-	return dig(t.Cluster.Vars, strings.TrimPrefix(name, "cluster.vars."))
-}
-
-// dig finds a variable by its whole name, or by a path into nested ones.
-func dig(vars map[string]any, name string) (any, bool) {
-	if v, ok := vars[name]; ok {
-		return v, true
-	}
-	first, rest, nested := strings.Cut(name, ".")
-	inner, ok := vars[first].(map[string]any)
-	if !nested || !ok {
-		return nil, false
-	}
-	return dig(inner, rest)
-}
-
-// resolve is a reference's value with its YAML type.
-func (t Target) resolve(ref *reference) (any, error) {
-	if v, ok := t.lookup(ref.name); ok {
-		return v, nil
-	}
-	if !ref.optional {
-		return nil, fmt.Errorf("%s is not set for cluster %s%s", ref.text, t.Cluster.Name, t.known(ref.name))
-	}
-	return fallbackValue(ref.fallback), nil
-}
-
-// fallbackValue is a fallback with its YAML type: a scalar, a list in brackets or a mapping in braces. An empty one is empty text, and so is
-// whatever else is no such value: it stands as it is written.
-func fallbackValue(text string) any {
-	var root yaml.Node
-	if text == "" || manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil || len(root.Content) == 0 {
-		return text
-	}
-	n := root.Content[0]
-	if n.Kind != yaml.ScalarNode && n.Style&yaml.FlowStyle == 0 {
-		return text
-	}
-	v, err := freeValue(n)
-	if err != nil {
-		return text
-	}
-	return v
-}
-
-// resolveText is a reference's value inside a longer text.
-func (t Target) resolveText(ref *reference) (string, error) {
-	v, ok := t.lookup(ref.name)
-	if !ok && ref.optional {
-		return ref.fallback, nil
-	}
-	if !ok {
-		_, err := t.resolve(ref)
-		return "", err
-	}
-	switch v.(type) {
-	case map[string]any, []any, nil:
-		return "", fmt.Errorf("%s is no scalar for cluster %s: only a text that is nothing but the reference can take it", ref.text, t.Cluster.Name)
-	}
-	return scalarText(v), nil
-}
-
-func (t Target) known(name string) string {
-	list := slices.Sorted(maps.Keys(t.Cluster.Vars))
-	what := "vars"
-	if strings.HasPrefix(name, "cluster.labels.") {
-		list, what = slices.Sorted(maps.Keys(t.Cluster.Labels)), "labels"
-	}
-	if len(list) == 0 {
-		return fmt.Sprintf(", which has no %s: set it on the cluster or its class, or write a fallback with :=", what)
-	}
-	return fmt.Sprintf(", which has the %s %s: set it on the cluster or its class, or write a fallback with :=", what, strings.Join(list, ", "))
-}
-
-// replace is a text with its references replaced: the variable itself if the text is exactly one reference, else text.
-func (t Target) replace(text string) (any, error) {
-	segments, err := parseReferences(text)
-	if err != nil {
-		return nil, err
-	}
-	if len(segments) == 1 && segments[0].ref != nil {
-		return t.resolve(segments[0].ref)
-	}
-	return joinSegments(segments, t)
-}
-
-// text is a text with its references replaced by text.
-func (t Target) text(s string) (string, error) {
-	if !strings.Contains(s, "${") {
-		return s, nil
-	}
-	segments, err := parseReferences(s)
-	if err != nil {
-		return "", err
-	}
-	return joinSegments(segments, t)
-}
-
-func joinSegments(segments []segment, t Target) (string, error) {
-	var b strings.Builder
-	for _, s := range segments {
-		if s.ref == nil {
-			b.WriteString(s.literal)
-			continue
-		}
-		v, err := t.resolveText(s.ref)
-		if err != nil {
-			return "", err
-		}
-		b.WriteString(v)
-	}
-	return b.String(), nil
-}
-
-func scalarText(v any) string {
-	switch x := v.(type) {
-	case string:
-		return x
-	case int64:
-		return strconv.FormatInt(x, 10)
-	case float64:
-		return strconv.FormatFloat(x, 'f', -1, 64)
-	default:
-		out, err := json.Marshal(v)
-		if err != nil {
-			return fmt.Sprint(v)
-		}
-		return string(out)
-	}
-}
-
-// references lists what a file refers to, without repetition: what its text shows, and what only its parsed scalars do,
-// such as a reference with escapes or line breaks in it. It may list too much, never too little.
-func references(text string) []reference {
-	if !strings.Contains(text, "${") {
+// nearMiss is an error if the text after a ${ is nearly a reference of ours. Names in capitals or with underscores are variables
+// of shells and of other tools, and never near.
+func nearMiss(body string) error {
+	end := strings.IndexFunc(body, func(r rune) bool {
+		return r != '.' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
+	if end <= 0 || body[end] != '}' && body[end] != ':' {
 		return nil
 	}
-	c := collector{seen: map[string]bool{}}
-	c.text(text)
-	c.yaml(text, 0)
-	return c.found
+	name := body[:end]
+	suggestion := suggestReference(name)
+	if suggestion == "" || name == strings.ToUpper(name) {
+		return nil
+	}
+	return fmt.Errorf("${%s} is not a reference%s (write $${ for a literal ${)", name, suggestion)
 }
 
-type collector struct {
-	found []reference
-	seen  map[string]bool
-}
-
-func (c *collector) text(text string) {
-	for i := strings.Index(text, "${"); i >= 0 && i < len(text); {
-		if ref, _, err := readReference(text[i:]); err == nil && ref != nil && !c.seen[ref.text] {
-			c.seen[ref.text] = true
-			c.found = append(c.found, *ref)
-		}
-		next := strings.Index(text[i+2:], "${")
-		if next < 0 {
-			return
-		}
-		i += 2 + next
-	}
-}
-
-// yaml looks into scalars, and into scalars that are YAML themselves.
-func (c *collector) yaml(text string, depth int) {
-	const deepest = 2
-	if depth > deepest || manifest.Check([]byte(text), fileBudget()) != nil {
-		return
-	}
-	dec := yaml.NewDecoder(strings.NewReader(text))
-	for {
-		var root yaml.Node
-		if dec.Decode(&root) != nil {
-			return // the end, or no YAML: whoever replaces references says so
-		}
-		c.node(&root, depth)
-	}
-}
-
-func (c *collector) node(n *yaml.Node, depth int) {
-	if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
-		c.text(n.Value)
-		if strings.ContainsAny(n.Value, "\n\\") {
-			c.yaml(n.Value, depth+1)
-		}
-	}
-	for _, child := range n.Content {
-		c.node(child, depth)
-	}
-}
-
-// position finds a text in a file, for messages.
-func position(data []byte, text string) (line, column int) {
-	i := bytes.Index(data, []byte(text))
-	if i < 0 {
-		return 0, 0
-	}
-	return bytes.Count(data[:i], []byte("\n")) + 1, i - bytes.LastIndexByte(data[:i], '\n')
-}
-
-// appReferences checks the references in an app's strings and remembers them.
-func (l *loader) appReferences(a *App) {
-	for i := range a.Sources {
-		for _, s := range a.Sources[i].strings() {
-			l.appReference(a, *s)
-		}
-	}
-	l.appReference(a, a.Spec.Namespace)
-}
-
-func (l *loader) appReference(a *App, s string) {
-	segments, err := parseReferences(s)
-	if err != nil {
-		l.errorf(a.doc, []string{"spec"}, "", "%v", err)
-		return
-	}
-	for _, segment := range segments {
-		if segment.ref != nil {
-			a.refs = append(a.refs, *segment.ref)
-		}
-	}
-}
-
-// strings are the strings of a source in which references are replaced.
-func (s *Source) strings() []*string {
+// suggestReference offers the reference that a name is nearly one of; "" if none is near.
+func suggestReference(name string) string {
+	const near = 2
+	distance := func(a, b string) int { return levenshtein.ComputeDistance(strings.ToLower(a), b) }
+	first, rest, dotted := strings.Cut(name, ".")
+	suggest := ""
 	switch {
-	case s.Helm != nil:
-		return []*string{&s.Helm.Chart, &s.Helm.Path, &s.Helm.Repo, &s.Helm.Version, &s.Helm.ReleaseName}
-	case s.Kustomize != nil:
-		return []*string{&s.Kustomize.Path}
-	case s.Manifests != nil:
-		return []*string{&s.Manifests.Path}
+	case !dotted && distance(name, "environment") <= near, dotted && distance(first, "environment") <= near:
+		suggest = "environment"
+	case !dotted && (strings.EqualFold(name, "cluster") || strings.EqualFold(name, "clustername") || strings.EqualFold(name, "clusters")):
+		suggest = "cluster.name"
+	case !dotted && (strings.EqualFold(name, "apps") || name == "App"):
+		suggest = "app"
+	case dotted && distance(first, "cluster") <= near:
+		suggest = "cluster." + memberOf(rest, "name", "labels", "vars")
+	case dotted && (first == "app" || strings.EqualFold(first, "apps")):
+		if rest == "name" {
+			suggest = "app"
+		} else if member := memberOf(rest, "vars"); strings.HasPrefix(member, "vars") {
+			suggest = "app." + member
+		}
 	}
-	return nil
+	if suggest == "" || suggest == name {
+		return ""
+	}
+	return ", did you mean ${" + suggest + "}?"
+}
+
+// memberOf replaces the first part of a dotted name by the nearest of the known ones, if one is near.
+func memberOf(rest string, known ...string) string {
+	const near = 2
+	first, below, dotted := strings.Cut(rest, ".")
+	best, distance := first, near+1
+	for _, k := range known {
+		if n := levenshtein.ComputeDistance(strings.ToLower(first), k); n < distance && n < len(k) {
+			best, distance = k, n
+		}
+	}
+	if dotted && best != "name" {
+		return best + "." + below
+	}
+	return best
 }

@@ -167,8 +167,8 @@ func (f *Fleet) appendFile(dst []byte, t Target, name string) ([]byte, error) {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(refs)))
 	for _, ref := range refs {
-		v, ok := t.lookup(ref.name)
-		if !ok { // the fallback stands in the file
+		v, ok, err := t.lookup(&ref)
+		if err != nil || !ok { // the fallback stands in the file; with an error, rendering fails
 			dst = appendText(dst, "")
 			continue
 		}
@@ -176,7 +176,11 @@ func (f *Fleet) appendFile(dst []byte, t Target, name string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		dst = appendText(dst, ref.name, string(text))
+		name, err := t.nameOf(&ref)
+		if err != nil {
+			return nil, err
+		}
+		dst = appendText(dst, name, string(text))
 	}
 	return dst, nil
 }

@@ -25,43 +25,76 @@ func (l *loader) checkTemplates() {
 func (l *loader) checkTemplate(layer, template string, at []string) {
 	segments, err := parseReferences(template)
 	if err != nil {
-		return // checkFleet has said so
+		return // checkFleet has reported it
 	}
+	targets := l.templateTargets(segments)
 	for _, s := range segments {
-		if s.ref == nil || s.ref.optional || s.ref.name == "app" || s.ref.name == "cluster.labels."+layer {
+		if s.ref == nil || s.ref.name == refLabels+layer {
 			continue
 		}
 		var without []string
-		for _, c := range l.fleet.Clusters {
-			if _, ok := (Target{Cluster: c}).lookup(s.ref.name); !ok && c.State != stateRetired {
-				without = append(without, c.Name)
+		for _, t := range targets {
+			_, ok, err := t.lookup(s.ref)
+			if err != nil {
+				l.errorf(l.file, at, "", "layer %s: %v", layer, err)
+				return
+			}
+			if owner := t.owner(s.ref); !ok && !s.ref.optional && !slices.Contains(without, owner) {
+				without = append(without, owner)
 			}
 		}
 		if len(without) > 0 {
-			l.errorf(l.file, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer, s.ref.text, someOf(without))
+			kind := "cluster"
+			if strings.HasPrefix(s.ref.name, refAppVars) {
+				kind = "app"
+			}
+			l.errorf(l.file, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer, s.ref.text, someOf(kind, without))
 		}
 	}
-	for _, c := range l.fleet.Clusters {
-		p, err := (Target{Cluster: c, App: &App{Name: "app"}}).text(template)
-		if err == nil && leavesRepository(p) {
-			l.errorf(l.file, at, "relative to the repository's root, with forward slashes", "layer %s: the path %q of cluster %s leaves the repository", layer, p, c.Name)
+	for _, t := range targets {
+		if p, err := t.text(template); err == nil && leavesRepository(p) {
+			l.errorf(l.file, at, "relative to the repository's root, with forward slashes", "layer %s: the path %q of cluster %s leaves the repository", layer, p, t.Cluster.Name)
 			return
 		}
 	}
+}
+
+// owner names what a reference's value is looked up on: the app for app.vars, else the cluster.
+func (t Target) owner(ref *reference) string {
+	if strings.HasPrefix(ref.name, refAppVars) {
+		return t.App.Name
+	}
+	return t.Cluster.Name
+}
+
+// templateTargets are the targets for which a path template can differ: one for each cluster, or all if it depends on the app's
+// variables or on a reference inside a reference.
+func (l *loader) templateTargets(segments []segment) []Target {
+	if slices.ContainsFunc(segments, func(s segment) bool {
+		return s.ref != nil && (s.ref.inner != nil || strings.HasPrefix(s.ref.name, refAppVars))
+	}) {
+		return l.fleet.Targets()
+	}
+	var out []Target
+	for _, c := range l.fleet.Clusters {
+		if c.State != stateRetired {
+			out = append(out, Target{Cluster: c, App: &App{Name: "app"}})
+		}
+	}
+	return out
 }
 
 func leavesRepository(p string) bool {
 	return strings.HasPrefix(p, "/") || strings.Contains(p, `\`) || slices.Contains(strings.Split(p, "/"), "..")
 }
 
-// someOf names the first few of a list, and how many more there are.
-func someOf(names []string) string {
+// someOf names the first few clusters or apps of a list, and how many more there are.
+func someOf(kind string, names []string) string {
 	const most = 3
-	kind := "clusters "
-	if len(names) == 1 {
-		kind = "cluster "
+	if len(names) > 1 {
+		kind += "s"
 	}
-	text := kind + strings.Join(names[:min(most, len(names))], ", ")
+	text := kind + " " + strings.Join(names[:min(most, len(names))], ", ")
 	if more := len(names) - most; more > 0 {
 		text += " and " + strconv.Itoa(more) + " more"
 	}

@@ -333,6 +333,8 @@ type AppSpec struct {
 	Source *Source `json:"source,omitempty"`
 	// Sources are several, concatenated.
 	Sources []Source `json:"sources,omitempty"`
+	// Vars are variables for ${app.vars.…}, of any YAML type.
+	Vars map[string]any `json:"vars,omitempty"`
 	// Unstable says what to do about output that changes by itself: error, or keep the value that the branch has. Default: error.
 	Unstable string `json:"unstable,omitempty" jsonschema:"enum=error,enum=keep"`
 	// DependsOn are apps that a cluster must have first. It orders what `sluice bootstrap` prints, and renders nothing.

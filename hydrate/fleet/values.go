@@ -45,8 +45,67 @@ func (f *Fleet) valuesFile(name string) (*valuesFile, error) {
 	if v.err = manifest.Check(data, fileBudget()); v.err == nil {
 		v.err = sigsyaml.Unmarshal(data, &v.tree)
 	}
+	if v.err == nil {
+		v.err = v.markQuoted()
+	}
 	f.cache.values.Store(id, v)
 	return v, nil
+}
+
+// quotedText is a text with references that stays a text, because quotes say so.
+type quotedText string
+
+// markQuoted makes the quoted scalars with references in a file's tree quotedText.
+func (v *valuesFile) markQuoted() error {
+	if !v.refs {
+		return nil
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(v.data, &root); err != nil {
+		return err
+	}
+	if len(root.Content) > 0 {
+		markQuoted(v.tree, root.Content[0])
+	}
+	return nil
+}
+
+func markQuoted(v any, n *yaml.Node) any {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch x := v.(type) {
+	case map[string]any:
+		if n.Kind != yaml.MappingNode {
+			return v
+		}
+		for _, m := range members(n) {
+			if item, ok := x[m.key]; ok {
+				x[m.key] = markQuoted(item, m.value)
+			}
+		}
+	case []any:
+		if n.Kind != yaml.SequenceNode || len(n.Content) != len(x) {
+			return v
+		}
+		for i, item := range n.Content {
+			x[i] = markQuoted(x[i], item)
+		}
+	case string:
+		if isQuoted(n) && strings.Contains(x, "${") {
+			return quotedText(x)
+		}
+	}
+	return v
+}
+
+// typedTag marks a quoted scalar whose reference keeps the variable's type, as in {replicas: !typed "${cluster.vars.replicas}"}:
+// inside {…} and […], YAML allows no unquoted reference.
+const typedTag = "!typed"
+
+func isQuoted(n *yaml.Node) bool {
+	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	return n.Kind == yaml.ScalarNode && n.Style&quoted != 0 && n.Tag != typedTag
 }
 
 // Values are the values that one of the target's Helm sources gets on top of the chart's defaults: every layer's file,
@@ -129,6 +188,8 @@ func (t Target) replaceValues(v any) (any, error) {
 			out[i] = replaced
 		}
 		return out, nil
+	case quotedText:
+		return t.text(string(x))
 	case string:
 		if !strings.Contains(x, "${") {
 			return x, nil
@@ -159,7 +220,11 @@ func (t Target) badReference(n *yaml.Node) *Problem {
 		if !strings.Contains(n.Value, "${") {
 			return nil
 		}
-		if _, err := t.replace(n.Value); err != nil {
+		replace := t.replace
+		if isQuoted(n) {
+			replace = func(text string) (any, error) { return t.text(text) }
+		}
+		if _, err := replace(n.Value); err != nil {
 			p := &Problem{Line: n.Line, Column: n.Column, Severity: SeverityError, Message: err.Error()}
 			return p
 		}
