@@ -1,6 +1,8 @@
-// Package bot does what a merge request or a branch asks for: reviews, previews, hydrations, commands. It works level-triggered:
-// a task says where to look, never what to find, and every action may run twice. It knows forges by their roles and
-// repositories by what a Workspace can do; who wires them, and who hands out tasks, is elsewhere.
+// Package bot does what a merge request or a branch asks for: reviews, previews, hydrations, commands and promotions.
+//
+// The bot is level-triggered: a hint says where to look, and the bot reads the current state from the forge and from Git. Every action
+// is idempotent, so a hint may be worked on twice. The package knows forges by their roles and repositories by the roles of a Workspace;
+// it opens no repository and owns no queue.
 package bot
 
 import (
@@ -10,18 +12,15 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
-	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // Forge is what the bot needs of a forge.
@@ -33,50 +32,36 @@ type Forge interface {
 	InTeam(ctx context.Context, repo forge.Repository, team, login string) (bool, error)
 }
 
-// Workspace is a repository that was fetched. It belongs to one task at a time.
-type Workspace interface { //nolint:interfacebloat // one repository, all that is done with it
-	// Revision fetches a ref, a branch or a commit, and gives the commit.
+// Workspace is a fetched repository, by its roles. It belongs to one task.
+type Workspace struct {
+	Commits      Commits
+	Fleets       Fleets
+	Reviews      Reviews
+	Branches     Branches
+	Environments Environments
+	Questions    Questions
+	Close        func()
+}
+
+// Commits reads the history of the repository.
+type Commits interface {
+	// Revision fetches a ref, a branch or a commit, and returns the commit.
 	Revision(ctx context.Context, rev string) (gitstore.Commit, error)
 	MergeBase(ctx context.Context, a, b gitstore.Commit) (gitstore.Commit, error)
-	Fleet(ctx context.Context, tree gitstore.Hash) (*fleet.Fleet, fleet.Problems, error)
-	// Readable is the newest commit up to this one whose fleet can be read.
-	Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error)
-	// Review compares and judges by the policy of a tree. Nothing is fetched with credentials for an untrusted change.
-	Review(ctx context.Context, r ReviewRequest) (*report.Review, *compare.PreviewResult, error)
-	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
-	Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error)
-	// Output is the repository that the branches go to.
-	Output(ctx context.Context) (forge.Repository, error)
-	// Line is a commit and those before it, newest first.
+	// Line returns a commit and its first-parent ancestors, newest first.
 	Line(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error)
-	// Missed lists the trunk's commits before its tip that environments which follow it do not run yet, oldest first.
+	// Missed returns commits of the trunk before its tip that environments which follow it do not run yet, oldest first.
 	Missed(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error)
-	DropPreview(ctx context.Context, branch string) error
-	// Previews lists the branches that begin with a prefix, where previews are.
-	Previews(ctx context.Context, prefix string) ([]string, error)
-	// Answer is the Markdown text for a question: status, diff, explain.
-	Answer(ctx context.Context, o Order) (string, error)
-	// Promotions looks at what promotions wait for, and does what is due.
-	Promotions(ctx context.Context, trunk gitstore.Commit) ([]promotion.Status, error)
-	// Order carries out a command on an environment, if the trunk's sluice.yaml lets the person. ErrRefused says why not.
-	Order(ctx context.Context, o Order) (string, error)
-	Close()
 }
 
-// ReviewRequest asks a Workspace for a review.
-type ReviewRequest struct {
-	Base, Head gitstore.Commit
-	Policy     gitstore.Hash // tree whose policy judges: the target branch's
-	Trusted    bool
-	Preview    *compare.Preview
+// Fleets reads the fleet of a commit.
+type Fleets interface {
+	Fleet(ctx context.Context, tree gitstore.Hash) (*fleet.Fleet, fleet.Problems, error)
+	// Readable returns the newest commit up to this one whose fleet can be read.
+	Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error)
 }
 
-// Workspaces opens repositories.
-type Workspaces interface {
-	Open(ctx context.Context, p hint.Place) (Workspace, error)
-}
-
-// Settings are a repository's.
+// Settings of a repository.
 type Settings struct {
 	Context    string // of commit statuses. Default: sluice
 	Drafts     bool   // review drafts too
@@ -88,38 +73,33 @@ type Settings struct {
 	Checks     bool
 }
 
-// Forges are the configured forges by name.
-type Forges interface {
-	Forge(name string) (Forge, bool)
-}
-
 // Config of a Bot.
 type Config struct {
-	Forges     Forges
-	Workspaces Workspaces
-	Settings   func(hint.Place) Settings
-	Again      func(ctx context.Context, t hint.Hint) error                      // hands out another task
-	Unpark     func(ctx context.Context, p hint.Place, number int) (int, error)  // hands out again what failed too often for a merge request; nil: nothing does
-	Cancel     func(ctx context.Context, p hint.Place, number int) (bool, error) // takes back a review that waits, and says whether one did; nil: none does
-	Clock      func() time.Time
-	Log        *slog.Logger
-	Observe    func(what, result string, took time.Duration) // nil: nobody counts
+	Forges   func(name string) (Forge, bool)
+	Open     func(ctx context.Context, p hint.Place) (*Workspace, error)
+	Settings func(hint.Place) Settings
+	Enqueue  func(ctx context.Context, h hint.Hint) error
+	// Unpark enqueues the parked hints of a merge request again and returns their number. Nil: there are none.
+	Unpark func(ctx context.Context, p hint.Place, number int) (int, error)
+	// Cancel removes the waiting review of a merge request and reports whether there was one. Nil: there is none.
+	Cancel  func(ctx context.Context, p hint.Place, number int) (bool, error)
+	Clock   func() time.Time
+	Log     *slog.Logger
+	Observe func(kind, result string, took time.Duration) // nil: nobody counts
 }
 
-// Bot does tasks. Safe for concurrent use; two tasks of one place at once only do the same work twice.
+// Bot works on hints. It is safe for concurrent use; two tasks of one repository at the same time only duplicate work.
 type Bot struct {
 	Config
-	mu     sync.Mutex
-	done   map[string]string // what a task last worked on, so that a sweep does not do it again
-	before map[string]string // what done was until it was full: what is not asked for from here is forgotten
-
+	// done maps a subject, such as a merge request, to the state that a task last worked on, so that a sweep does not repeat the work.
+	done     *lru.Cache[string, string]
 	statuses *statuses
 }
 
-// remembered is how many states each of the two maps holds: merge requests come and go as long as the service runs.
-const remembered = 20_000
+// maxRemembered bounds the states that a Bot remembers. An evicted state costs the work once more.
+const maxRemembered = 40_000
 
-// New makes a Bot.
+// New returns a Bot.
 func New(c Config) *Bot {
 	if c.Observe == nil {
 		c.Observe = func(string, string, time.Duration) {}
@@ -130,81 +110,87 @@ func New(c Config) *Bot {
 	if c.Cancel == nil {
 		c.Cancel = func(context.Context, hint.Place, int) (bool, error) { return false, nil }
 	}
-	return &Bot{Config: c, done: map[string]string{}, statuses: &statuses{clock: c.Clock, known: map[string]*commitStatuses{}}}
+	done, err := lru.New[string, string](maxRemembered)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &Bot{Config: c, done: done, statuses: newStatuses(c.Clock)}
 }
 
-// ErrUnknownForge is a task for a forge that is not configured.
-var ErrUnknownForge = errors.New("no such forge is configured")
+// ErrUnknownForge classifies a hint for a forge that is not configured.
+var ErrUnknownForge = errors.New("the forge is not configured")
 
-// ErrNoFleet is a task for a repository whose trunk has no sluice.yaml: nothing was done, and nothing said.
-var ErrNoFleet = errors.New("the repository is no fleet: it has no sluice.yaml")
+// ErrNoFleet classifies a hint for a repository whose trunk has no sluice.yaml. The bot did nothing.
+var ErrNoFleet = errors.New("the repository has no sluice.yaml")
 
-// Later is an error that asks for another look at a time. It is no failure.
+// Later is an error that asks for another look at a time. It does not count as a failure.
 type Later struct {
 	Until time.Time
 	Err   error
 }
 
-// Error says why and until when.
+// Error names the reason and the time.
 func (l *Later) Error() string {
-	return fmt.Sprintf("another look at %s: %v", l.Until.UTC().Format(time.RFC3339), l.Err)
+	return fmt.Sprintf("retry at %s: %v", l.Until.UTC().Format(time.RFC3339), l.Err)
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (l *Later) Unwrap() error { return l.Err }
 
-// Do does a task.
-func (b *Bot) Do(ctx context.Context, t hint.Hint) error {
-	f, ok := b.Forges.Forge(t.Place.Forge())
+// Do works on a hint.
+func (b *Bot) Do(ctx context.Context, h hint.Hint) error {
+	f, ok := b.Forges(h.Place.Forge())
 	if !ok {
-		return fmt.Errorf("%s: %w", t.Place, ErrUnknownForge)
+		return fmt.Errorf("%s: %w", h.Place, ErrUnknownForge)
 	}
 	began := b.Clock()
-	log := b.Log.With("repository", t.Place.String(), "task", string(t.Kind))
-	if t.ID != "" {
-		log = log.With("delivery", t.ID)
+	log := b.Log.With("repository", h.Place.String(), "task", string(h.Kind))
+	if h.ID != "" {
+		log = log.With("delivery", h.ID)
 	}
-	j := &job{Bot: b, forge: quiet{f, t.Place, b.statuses}, place: t.Place, task: t, settings: b.Settings(t.Place), log: log}
+	j := &job{Bot: b, forge: statusForge{f, h.Place, b.statuses}, place: h.Place, hint: h, settings: b.Settings(h.Place), log: log}
 	defer j.close()
-	var err error
-	switch t.Kind {
-	case hint.Review:
-		err = j.review(ctx, t.Number)
-	case hint.Trunk:
-		err = j.trunk(ctx)
-	case hint.Comment:
-		err = j.comment(ctx)
-	case hint.Group:
-		err = j.group(ctx)
-	case hint.Sweep:
-		err = j.sweep(ctx)
-	default:
-		err = fmt.Errorf("there is no task %q", t.Kind)
-	}
+	err := j.do(ctx)
 	result := "ok"
 	later, wait := errors.AsType[*Later](err)
 	switch {
 	case wait:
 		result = "none"
-		j.log.Info("later", "until", later.Until, "why", later.Err)
+		j.log.Info("the task is retried later", "until", later.Until, "reason", later.Err)
 	case errors.Is(err, ErrNoFleet):
 		result = "none"
 	case err != nil:
 		result = "error"
 	}
-	b.Observe(string(t.Kind), result, b.Clock().Sub(began))
+	b.Observe(string(h.Kind), result, b.Clock().Sub(began))
 	return err
 }
 
-// job is one task being done.
+// job is one hint being worked on.
 type job struct {
 	*Bot
-	forge    quiet
+	forge    statusForge
 	place    hint.Place
-	task     hint.Hint
+	hint     hint.Hint
 	settings Settings
 	log      *slog.Logger
-	space    Workspace
+	space    *Workspace // nil until open
+}
+
+func (j *job) do(ctx context.Context) error {
+	switch j.hint.Kind {
+	case hint.Review:
+		return j.review(ctx, j.hint.Number)
+	case hint.Trunk:
+		return j.trunk(ctx)
+	case hint.Comment:
+		return j.comment(ctx)
+	case hint.Group:
+		return j.group(ctx)
+	case hint.Sweep:
+		return j.sweep(ctx)
+	}
+	return fmt.Errorf("unknown kind of hint %q", j.hint.Kind)
 }
 
 func (j *job) close() {
@@ -213,59 +199,36 @@ func (j *job) close() {
 	}
 }
 
-// open opens the repository once.
+// open opens the repository if it is not open.
 func (j *job) open(ctx context.Context) error {
 	if j.space != nil {
 		return nil
 	}
 	var err error
-	if j.space, err = j.Workspaces.Open(ctx, j.place); err != nil {
+	if j.space, err = j.Open(ctx, j.place); err != nil {
 		return fmt.Errorf("open %s: %w", j.place, err)
 	}
 	return nil
 }
 
-// seen says whether the same state was worked on already, and remember notes it.
-func (j *job) seen(key, state string) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	key = j.place.String() + " " + key
-	have, ok := j.done[key]
-	if !ok {
-		if have, ok = j.before[key]; ok {
-			j.keep(key, have)
-		}
-	}
+// seen reports whether a task already worked on this state of a subject.
+func (j *job) seen(subject, state string) bool {
+	have, ok := j.done.Get(j.subject(subject))
 	return ok && have == state
 }
 
-// recall gives what was worked on last; "" if that is not known.
-func (j *job) recall(key string) string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	key = j.place.String() + " " + key
-	if have, ok := j.done[key]; ok {
-		return have
-	}
-	return j.before[key]
+// recall returns the state of a subject that a task last worked on; "" if it is unknown.
+func (j *job) recall(subject string) string {
+	have, _ := j.done.Get(j.subject(subject)) // "" is what the caller expects for an unknown subject
+	return have
 }
 
-func (j *job) remember(key, state string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.keep(j.place.String()+" "+key, state)
-}
+func (j *job) remember(subject, state string) { j.done.Add(j.subject(subject), state) }
 
-// keep notes a state. Forgetting one costs the work once more, and does no harm. The caller holds the lock.
-func (b *Bot) keep(key, state string) {
-	if len(b.done) >= remembered {
-		b.before, b.done = b.done, make(map[string]string, remembered)
-	}
-	b.done[key] = state
-}
+func (j *job) subject(name string) string { return j.place.String() + " " + name }
 
-// wants says whether a merge request is one to review.
-func (j *job) wants(mr *forge.MergeRequest) bool {
+// selected reports whether the settings ask for a review of a merge request.
+func (j *job) selected(mr *forge.MergeRequest) bool {
 	if mr.Draft && !j.settings.Drafts {
 		return false
 	}
@@ -273,6 +236,7 @@ func (j *job) wants(mr *forge.MergeRequest) bool {
 	return !slices.ContainsFunc(j.settings.SkipLabels, has) && (len(j.settings.Labels) == 0 || slices.ContainsFunc(j.settings.Labels, has))
 }
 
-const previews = "sluice/preview/"
+// previewPrefix is the prefix of the branches of previews.
+const previewPrefix = "sluice/preview/"
 
-func previewBranch(number int) string { return previews + strconv.Itoa(number) }
+func previewBranch(number int) string { return previewPrefix + strconv.Itoa(number) }

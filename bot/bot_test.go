@@ -7,22 +7,23 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// TestRememberedIsBounded: what was seen lately is known, and what is long ago takes no memory for ever.
-func TestRememberedIsBounded(t *testing.T) {
+// TestRememberedStatesAreBounded: a state that is in use stays, old ones are evicted.
+func TestRememberedStatesAreBounded(t *testing.T) {
+	t.Parallel()
 	j := &job{Bot: New(Config{}), place: hint.NewPlace("f", "")}
-	for i := range 5 * remembered {
-		j.remember("used", "state")
+	for i := range 2 * maxRemembered {
 		j.remember(fmt.Sprint("mr/", i), "state")
-	}
-	if kept := len(j.done) + len(j.before); kept > 2*remembered {
-		t.Errorf("%d states are kept, more than %d", kept, 2*remembered)
-	}
-	for key, want := range map[string]bool{"used": true, fmt.Sprint("mr/", 5*remembered-1): true, fmt.Sprint("mr/", 4*remembered): true, "mr/0": false} {
-		if got := j.seen(key, "state"); got != want {
-			t.Errorf("%s: seen is %t", key, got)
+		if !j.seen("mr/0", "state") {
+			t.Fatalf("the state in use was evicted after %d others", i)
 		}
 	}
-	if j.seen("used", "another") {
+	if j.done.Len() > maxRemembered {
+		t.Errorf("%d states are kept, at most %d expected", j.done.Len(), maxRemembered)
+	}
+	if j.seen("mr/1", "state") {
+		t.Error("an old state was not evicted")
+	}
+	if j.seen("mr/0", "another") {
 		t.Error("another state counts as seen")
 	}
 }

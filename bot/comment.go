@@ -16,6 +16,12 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
+// Questions answers commands that change nothing.
+type Questions interface {
+	// Answer returns the Markdown text for a question: status, diff or explain.
+	Answer(ctx context.Context, o Order) (string, error)
+}
+
 // Person is who gave a command, as the forge knows them when it is executed.
 type Person struct {
 	User   forge.User
@@ -69,7 +75,7 @@ func (j *job) commandsAgain(ctx context.Context) error {
 			if commands, problems := command.Parse(c.Body); len(commands)+len(problems) == 0 {
 				continue
 			}
-			if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Comment, Number: mr.Number, Comment: c.ID}); err != nil {
+			if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Comment, Number: mr.Number, Comment: c.ID}); err != nil {
 				return err
 			}
 		}
@@ -82,8 +88,8 @@ func (j *job) commandsAgain(ctx context.Context) error {
 
 // comment carries out the commands of a comment: those that are new, by people who may.
 func (j *job) comment(ctx context.Context) error {
-	number := j.task.Number
-	c, err := j.forge.Comment(ctx, j.place.Repo(), number, j.task.Comment)
+	number := j.hint.Number
+	c, err := j.forge.Comment(ctx, j.place.Repo(), number, j.hint.Comment)
 	if errors.Is(err, forge.ErrNotFound) {
 		return nil
 	}
@@ -105,10 +111,10 @@ func (j *job) comment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if done, err := publish.Logged(ctx, j.forge, j.place.Repo(), number, c.ID); err != nil || done && !j.task.Force {
+	if done, err := publish.Logged(ctx, j.forge, j.place.Repo(), number, c.ID); err != nil || done && !j.hint.Force {
 		return err
 	}
-	if edited(c, j.task.Text) { // by anybody who may write: these need not be the author's words
+	if edited(c, j.hint.Text) { // by anybody who may write: these need not be the author's words
 		entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}
 		return j.answered(ctx, c, true, entry)
 	}
@@ -136,19 +142,19 @@ func edited(c *forge.Comment, text string) bool {
 
 // answered logs what became of a comment, and marks it.
 func (j *job) answered(ctx context.Context, c *forge.Comment, refused bool, entries ...report.CommandEntry) error {
-	if j.task.Force { // it had failed, and that was logged
-		if err := publish.Forget(ctx, j.forge, j.place.Repo(), j.task.Number, c.ID); err != nil {
+	if j.hint.Force { // it had failed, and that was logged
+		if err := publish.Forget(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID); err != nil {
 			return err
 		}
 	}
-	if err := publish.Log(ctx, j.forge, j.place.Repo(), j.task.Number, c.ID, entries...); err != nil {
+	if err := publish.Log(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID, entries...); err != nil {
 		return err
 	}
 	reaction := forge.Rocket
 	if refused {
 		reaction = forge.Confused
 	}
-	if err := j.forge.React(ctx, j.place.Repo(), j.task.Number, c.ID, reaction); err != nil && !errors.Is(err, forge.ErrNotFound) {
+	if err := j.forge.React(ctx, j.place.Repo(), j.hint.Number, c.ID, reaction); err != nil && !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -225,11 +231,11 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	case command.VerbStatus, command.VerbDiff, command.VerbExplain:
 		return j.answer(ctx, mr, o)
 	}
-	outcome, err := j.space.Order(ctx, o)
+	outcome, err := j.space.Environments.Order(ctx, o)
 	if err != nil {
 		return "", err
 	}
-	return outcome, j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk})
+	return outcome, j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk})
 }
 
 // answer says what was asked for. Nothing of a head that nobody trusts is rendered, nor is anything fetched that it names.
@@ -244,7 +250,7 @@ func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (stri
 		}
 		o.Own = by == ""
 	}
-	return j.reply(ctx, mr, o, func() (string, error) { return j.space.Answer(ctx, o) })
+	return j.reply(ctx, mr, o, func() (string, error) { return j.space.Questions.Answer(ctx, o) })
 }
 
 // reply answers in a comment of its own: one, however often the command is tried because another of the same comment fails.
@@ -262,7 +268,7 @@ func (j *job) retry(ctx context.Context, mr *forge.MergeRequest) (string, error)
 	if n > 0 {
 		outcome += fmt.Sprintf("; what had failed is tried again: %d", n)
 	}
-	return outcome, j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number, Force: true})
+	return outcome, j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number, Force: true})
 }
 
 const stoppedBy = "stopped by "
@@ -297,7 +303,7 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error)
 // Urgent says whether a comment has a command that waits for no review, by somebody who may write: to cancel one, that of its merge request;
 // to stop something in an environment, any (number 0). It does nothing: the command is carried out by its own task.
 func (b *Bot) Urgent(ctx context.Context, t hint.Hint) (urgent bool, number int, err error) {
-	f, ok := b.Forges.Forge(t.Place.Forge())
+	f, ok := b.Forges(t.Place.Forge())
 	if !ok {
 		return false, 0, nil
 	}
@@ -324,11 +330,11 @@ func (b *Bot) Urgent(ctx context.Context, t hint.Hint) (urgent bool, number int,
 
 // Parked tells of a task that failed too often, where whoever waits for it looks: on the merge request's head, or in the log of commands.
 func (b *Bot) Parked(ctx context.Context, t hint.Hint, why error) error {
-	f, ok := b.Forges.Forge(t.Place.Forge())
+	f, ok := b.Forges(t.Place.Forge())
 	if !ok || t.Number == 0 {
 		return nil
 	}
-	j := &job{Bot: b, forge: quiet{f, t.Place, b.statuses}, place: t.Place, task: t, settings: b.Settings(t.Place), log: b.Log}
+	j := &job{Bot: b, forge: statusForge{f, t.Place, b.statuses}, place: t.Place, hint: t, settings: b.Settings(t.Place), log: b.Log}
 	if t.Kind == hint.Comment {
 		return j.parkedComment(ctx, why)
 	}
@@ -340,12 +346,12 @@ func (b *Bot) Parked(ctx context.Context, t hint.Hint, why error) error {
 }
 
 func (j *job) parkedComment(ctx context.Context, why error) error {
-	c, err := j.forge.Comment(ctx, j.place.Repo(), j.task.Number, j.task.Comment)
+	c, err := j.forge.Comment(ctx, j.place.Repo(), j.hint.Number, j.hint.Comment)
 	if err != nil {
 		return err
 	}
 	commands, _ := command.Parse(c.Body)
-	if edited(c, j.task.Text) {
+	if edited(c, j.hint.Text) {
 		commands = nil
 	}
 	var entries []report.CommandEntry
@@ -380,7 +386,7 @@ func (j *job) trust(ctx context.Context, mr *forge.MergeRequest, o Order, at tim
 	}
 	again := hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number, Force: true}
 	if ok, _, err := j.trusted(ctx, mr); err != nil || ok {
-		return "it is trusted already", errors.Join(err, j.Again(ctx, again))
+		return "it is trusted already", errors.Join(err, j.Enqueue(ctx, again))
 	}
 	// What is trusted is what whoever commented saw: the head that Sluice had seen when they did, and no other.
 	head, since, err := publish.Waiting(ctx, j.forge, j.place.Repo(), mr.Number)
@@ -397,5 +403,5 @@ func (j *job) trust(ctx context.Context, mr *forge.MergeRequest, o Order, at tim
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%.10s is trusted", mr.Head), j.Again(ctx, again)
+	return fmt.Sprintf("%.10s is trusted", mr.Head), j.Enqueue(ctx, again)
 }

@@ -13,36 +13,36 @@ import (
 // group looks at a group of GitHub's merge queue: what the trunk would be. The verdict goes to the group's commit, where the queue waits
 // for it; nobody is told by a comment. Whoever put it into the queue may write, and the next that happens to it is to be merged.
 func (j *job) group(ctx context.Context) error {
-	branch, ok := groupTarget(j.task.Ref)
+	branch, ok := groupTarget(j.hint.Ref)
 	if !ok {
 		return nil
 	}
 	if err := j.open(ctx); err != nil {
 		return err
 	}
-	head, err := j.space.Revision(ctx, "refs/heads/"+j.task.Ref)
+	head, err := j.space.Commits.Revision(ctx, "refs/heads/"+j.hint.Ref)
 	if errors.Is(err, gitstore.ErrNotFound) {
 		return nil // merged or taken out meanwhile
 	}
 	if err != nil {
 		return err
 	}
-	target, err := j.space.Revision(ctx, "refs/heads/"+branch)
+	target, err := j.space.Commits.Revision(ctx, "refs/heads/"+branch)
 	if err != nil {
 		return fmt.Errorf("target branch %s: %w", branch, err)
 	}
 	if j.absent(ctx, target) && j.absent(ctx, head) {
 		return nil
 	}
-	key, state := "group/"+j.task.Ref, head.Hash.String()+" on "+target.Hash.String()
-	if j.seen(key, state) && !j.task.Force {
+	key, state := "group/"+j.hint.Ref, head.Hash.String()+" on "+target.Hash.String()
+	if j.seen(key, state) && !j.hint.Force {
 		return nil
 	}
-	base, err := j.space.MergeBase(ctx, target, head)
+	base, err := j.space.Commits.MergeBase(ctx, target, head)
 	if err != nil {
 		return err
 	}
-	review, _, err := j.space.Review(ctx, ReviewRequest{Base: base, Head: head, Policy: target.Tree, Trusted: true})
+	review, _, err := j.space.Reviews.Review(ctx, ReviewRequest{Base: base, Head: head, Policy: target.Tree, Trusted: true})
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (j *job) group(ctx context.Context) error {
 	if err := publish.Status(ctx, j.forge, j.place.Repo(), review, publish.Options{Context: j.context(), Checks: j.settings.Checks}); err != nil {
 		return err
 	}
-	j.log.Info("reviewed", "group", j.task.Ref, "head", head.Hash.String())
+	j.log.Info("reviewed", "group", j.hint.Ref, "head", head.Hash.String())
 	j.remember(key, state)
 	return nil
 }

@@ -10,10 +10,30 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
+
+// Reviews compares merge requests and manages their previews.
+type Reviews interface {
+	// Review compares two commits and judges the difference by the policy of a tree. For an untrusted change, nothing is fetched with
+	// credentials.
+	Review(ctx context.Context, r ReviewRequest) (*report.Review, *compare.PreviewResult, error)
+	// DropPreview deletes the branch of a preview.
+	DropPreview(ctx context.Context, branch string) error
+	// Previews lists the branches with a prefix.
+	Previews(ctx context.Context, prefix string) ([]string, error)
+}
+
+// ReviewRequest asks for a review.
+type ReviewRequest struct {
+	Base, Head gitstore.Commit
+	Policy     gitstore.Hash // tree whose policy judges
+	Trusted    bool
+	Preview    *compare.Preview // nil: none
+}
 
 // review looks at a merge request and brings comment, status and preview to what they should be.
 func (j *job) review(ctx context.Context, number int) error {
@@ -28,14 +48,14 @@ func (j *job) review(ctx context.Context, number int) error {
 	if mr.State != forge.Open {
 		return j.closed(ctx, mr)
 	}
-	if !j.wants(mr) {
+	if !j.selected(mr) {
 		log.Info("left out: a draft, or its labels say so")
 		return nil
 	}
 	if err := j.open(ctx); err != nil {
 		return err
 	}
-	target, err := j.space.Revision(ctx, "refs/heads/"+mr.TargetBranch)
+	target, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch)
 	if errors.Is(err, gitstore.ErrNoRef) {
 		return j.cannot(ctx, mr, fmt.Sprintf("the target branch %s is not there: give the merge request another one, or restore the branch", mr.TargetBranch))
 	}
@@ -56,10 +76,10 @@ func (j *job) review(ctx context.Context, number int) error {
 	}
 	state := mr.Head + " on " + target.Hash.String() + " " + strings.Join(mr.Labels, ",")
 	key := fmt.Sprintf("mr/%d", number)
-	if !j.task.Force && j.seen(key, state) {
+	if !j.hint.Force && j.seen(key, state) {
 		return nil
 	}
-	if !j.task.Force {
+	if !j.hint.Force {
 		if stop, err := j.stopped(ctx, mr); err != nil || stop {
 			return err
 		}
@@ -120,31 +140,31 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 
 // absent says that a commit has no fleet, not even a broken one.
 func (j *job) absent(ctx context.Context, c gitstore.Commit) bool {
-	_, _, err := j.space.Fleet(ctx, c.Tree)
+	_, _, err := j.space.Fleets.Fleet(ctx, c.Tree)
 	problems, ok := errors.AsType[fleet.Problems](err)
 	return ok && problems.Absent()
 }
 
 func (j *job) absentHead(ctx context.Context, mr *forge.MergeRequest) bool {
-	head, err := j.space.Revision(ctx, j.forge.MergeRequestRef(mr.Number))
+	head, err := j.space.Commits.Revision(ctx, j.forge.MergeRequestRef(mr.Number))
 	return err == nil && j.absent(ctx, head)
 }
 
 // reviewHead renders, compares and publishes. own is a change of somebody with write access; others' are rendered without
 // credentials and get no preview.
 func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) (publish.Outcome, error) {
-	head, err := j.space.Revision(ctx, j.forge.MergeRequestRef(mr.Number))
+	head, err := j.space.Commits.Revision(ctx, j.forge.MergeRequestRef(mr.Number))
 	if err != nil {
 		return "", fmt.Errorf("head of merge request %d: %w", mr.Number, err)
 	}
 	if head.Hash.String() != mr.Head {
 		return publish.Superseded, nil
 	}
-	target, err := j.space.Revision(ctx, "refs/heads/"+mr.TargetBranch)
+	target, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch)
 	if err != nil {
 		return "", err
 	}
-	base, err := j.space.MergeBase(ctx, target, head)
+	base, err := j.space.Commits.MergeBase(ctx, target, head)
 	if errors.Is(err, gitstore.ErrUnrelated) {
 		return publish.None, j.cannot(ctx, mr, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", mr.TargetBranch))
 	}
@@ -155,7 +175,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	if own && j.settings.Previews {
 		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: j.settings.PreviewCap}
 	}
-	review, preview, err := j.space.Review(ctx, request)
+	review, preview, err := j.space.Reviews.Review(ctx, request)
 	if err != nil {
 		return "", err
 	}
@@ -188,24 +208,24 @@ func (j *job) context() string {
 // closed cleans up behind a merge request.
 func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	key := fmt.Sprintf("mr/%d", mr.Number)
-	if !j.task.Force && j.seen(key, string(mr.State)) {
+	if !j.hint.Force && j.seen(key, string(mr.State)) {
 		return nil
 	}
 	if err := j.open(ctx); err != nil {
 		return err
 	}
-	if target, err := j.space.Revision(ctx, "refs/heads/"+mr.TargetBranch); err == nil {
-		if _, _, err := j.space.Fleet(ctx, target.Tree); err != nil {
+	if target, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch); err == nil {
+		if _, _, err := j.space.Fleets.Fleet(ctx, target.Tree); err != nil {
 			j.log.Debug("the target branch has no fleet: previews are looked for all the same")
 		}
 	}
-	if err := j.space.DropPreview(ctx, previewBranch(mr.Number)); errors.Is(err, ErrRefused) {
+	if err := j.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); errors.Is(err, ErrRefused) {
 		j.log.Warn("no preview is looked for", "merge_request", mr.Number, "error", err)
 	} else if err != nil {
 		return err
 	}
 	if mr.State == forge.Merged {
-		if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
 			return err
 		}
 	}
@@ -219,7 +239,7 @@ const trustContext = "sluice/trust"
 // waits says that the head waits for trust: in the comment, which remembers since when the head is the merge request's, and as a status.
 func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 	key, state := fmt.Sprintf("mr/%d", mr.Number), "waits "+mr.Head
-	if j.task.Kind == hint.Review && j.seen(key, state) {
+	if j.hint.Kind == hint.Review && j.seen(key, state) {
 		return nil
 	}
 	since := j.Clock()

@@ -25,6 +25,10 @@ type statuses struct {
 	known map[string]*commitStatuses // by place and commit
 }
 
+func newStatuses(clock func() time.Time) *statuses {
+	return &statuses{clock: clock, known: map[string]*commitStatuses{}}
+}
+
 // commitStatuses are the statuses of a commit by context.
 type commitStatuses struct {
 	at    time.Time     // when the forge was asked
@@ -46,15 +50,15 @@ const (
 	wordsAfterward = time.Hour
 )
 
-// quiet is a forge that does not take a status that the commit has already.
-type quiet struct {
+// statusForge is a forge that skips statuses that the commit already has.
+type statusForge struct {
 	Forge
 	place    hint.Place
 	statuses *statuses
 }
 
 // SetStatus implements forge.Statuses.
-func (q quiet) SetStatus(ctx context.Context, repo forge.Repository, commit string, s forge.Status) error {
+func (q statusForge) SetStatus(ctx context.Context, repo forge.Repository, commit string, s forge.Status) error {
 	if s.Context == trustContext { // somebody's word is written as often as it is given
 		return q.Forge.SetStatus(ctx, repo, commit, s)
 	}
@@ -86,7 +90,7 @@ func (q quiet) SetStatus(ctx context.Context, repo forge.Repository, commit stri
 }
 
 // state is that of a commit's status; "" if there is none, or it is not known.
-func (q quiet) state(ctx context.Context, repo forge.Repository, commit, name string) forge.StatusState {
+func (q statusForge) state(ctx context.Context, repo forge.Repository, commit, name string) forge.StatusState {
 	have, err := q.have(ctx, repo, commit)
 	if err != nil {
 		return ""
@@ -101,7 +105,7 @@ func (q quiet) state(ctx context.Context, repo forge.Repository, commit, name st
 }
 
 // have is what a commit has, as far as that is known. A credential that may not read statuses may still write them.
-func (q quiet) have(ctx context.Context, repo forge.Repository, commit string) (*commitStatuses, error) {
+func (q statusForge) have(ctx context.Context, repo forge.Repository, commit string) (*commitStatuses, error) {
 	key, now := q.place.String()+" "+commit, q.statuses.clock()
 	q.statuses.mu.Lock()
 	have := q.statuses.known[key]
@@ -233,7 +237,7 @@ func (j *job) sayOn(ctx context.Context, s forge.Status, unless bool, commits ..
 	for i, commit := range commits {
 		if i == 1 { // the others are rendered ones
 			var err error
-			if repo, err = j.space.Output(ctx); err != nil {
+			if repo, err = j.space.Branches.Output(ctx); err != nil {
 				return errors.Join(append(failed, err)...)
 			}
 		}

@@ -44,11 +44,11 @@ func (l *ledger) Statuses(context.Context, forge.Repository, string) ([]forge.St
 func TestQuietStatuses(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	l := &ledger{list: map[string]forge.Status{}}
-	replica := func() quiet {
-		return quiet{l, hint.Place(""), &statuses{clock: func() time.Time { return now }, known: map[string]*commitStatuses{}}}
+	replica := func() statusForge {
+		return statusForge{l, hint.Place(""), newStatuses(func() time.Time { return now })}
 	}
 	a, b := replica(), replica()
-	say := func(q quiet, state forge.StatusState, words string) int {
+	say := func(q statusForge, state forge.StatusState, words string) int {
 		t.Helper()
 		before := l.writes
 		if err := q.SetStatus(t.Context(), forge.Repository{}, "c", forge.Status{Context: "sluice", State: state, Description: words}); err != nil {
@@ -58,7 +58,7 @@ func TestQuietStatuses(t *testing.T) {
 	}
 	const long = "more words than the forge takes at once"
 	for i, step := range []struct {
-		q     quiet
+		q     statusForge
 		state forge.StatusState
 		words string
 		later time.Duration

@@ -20,6 +20,23 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
+// Branches renders commits into branches.
+type Branches interface {
+	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
+	Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error)
+	// Output returns the repository that rendered branches go to.
+	Output(ctx context.Context) (forge.Repository, error)
+}
+
+// Environments promotes commits.
+type Environments interface {
+	// Promotions evaluates what promotions wait for and executes what is due.
+	Promotions(ctx context.Context, trunk gitstore.Commit) ([]promotion.Status, error)
+	// Order executes a command on an environment if the trunk's sluice.yaml gives the person the right. An error that wraps ErrRefused
+	// says why it does not.
+	Order(ctx context.Context, o Order) (string, error)
+}
+
 // trunk hydrates the trunk's tip, says so on the commits and on the merge requests that brought them, and has the open
 // merge requests looked at again: their base moved.
 func (j *job) trunk(ctx context.Context) error {
@@ -36,7 +53,7 @@ func (j *job) trunk(ctx context.Context) error {
 	earlier, err := j.missed(ctx, tip)
 	var result *hydrate.Result
 	if err == nil {
-		result, err = j.space.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: j.settings.PerPush})
+		result, err = j.space.Branches.Hydrate(ctx, hydrate.Request{Commit: tip, Write: true, PerPush: j.settings.PerPush})
 	}
 	if errors.Is(err, ErrRefused) {
 		return errors.Join(earlier, j.refused(ctx, tip, err))
@@ -45,7 +62,7 @@ func (j *job) trunk(ctx context.Context) error {
 		return errors.Join(earlier, err)
 	}
 	// What is due is done first: a forge that takes no status, or no comment, holds up no promotion.
-	promotions, err := j.space.Promotions(ctx, tip)
+	promotions, err := j.space.Environments.Promotions(ctx, tip)
 	if err != nil {
 		j.log.Warn("promotions", "error", err) // what is hydrated is told all the same
 	}
@@ -93,19 +110,19 @@ const mostMissed = 100
 // commit of its own on the branches, and its own statuses. One that cannot be hydrated says so on itself and stops no later one;
 // told is what could not be said.
 func (j *job) missed(ctx context.Context, tip gitstore.Commit) (told, err error) {
-	list, err := j.space.Missed(ctx, tip, mostMissed)
+	list, err := j.space.Commits.Missed(ctx, tip, mostMissed)
 	if err != nil {
 		return nil, fmt.Errorf("what came before %s: %w", tip.Hash.Short(), err)
 	}
 	for _, c := range list {
-		f, _, err := j.space.Fleet(ctx, c.Tree)
+		f, _, err := j.space.Fleets.Fleet(ctx, c.Tree)
 		if err := j.brokenFleet(ctx, c, err); err != nil && !errors.Is(err, ErrNoFleet) {
 			return told, err
 		}
 		if f == nil {
 			continue
 		}
-		result, err := j.space.Hydrate(ctx, hydrate.Request{Commit: c, Write: true, PerPush: j.settings.PerPush})
+		result, err := j.space.Branches.Hydrate(ctx, hydrate.Request{Commit: c, Write: true, PerPush: j.settings.PerPush})
 		if errors.Is(err, ErrRefused) {
 			told = errors.Join(told, j.told(ctx, j.refused(ctx, c, err)))
 			continue
@@ -121,15 +138,15 @@ func (j *job) missed(ctx context.Context, tip gitstore.Commit) (told, err error)
 // trunkTip is the trunk's commit and its fleet; ErrNoFleet if there is none. A commit whose fleet cannot be read gets a red status,
 // and what stands for it is the last one before it whose fleet could be: a mistake on the trunk stops no promotion and no rollback.
 func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, error) {
-	tip, err := j.space.Revision(ctx, "HEAD")
+	tip, err := j.space.Commits.Revision(ctx, "HEAD")
 	if err != nil {
 		return tip, nil, err
 	}
-	f, _, err := j.space.Fleet(ctx, tip.Tree)
+	f, _, err := j.space.Fleets.Fleet(ctx, tip.Tree)
 	if err == nil && f.Spec.Trunk != "" {
-		if trunk, err := j.space.Revision(ctx, "refs/heads/"+f.Spec.Trunk); err == nil && trunk.Hash != tip.Hash {
+		if trunk, err := j.space.Commits.Revision(ctx, "refs/heads/"+f.Spec.Trunk); err == nil && trunk.Hash != tip.Hash {
 			tip = trunk
-			f, _, err = j.space.Fleet(ctx, tip.Tree)
+			f, _, err = j.space.Fleets.Fleet(ctx, tip.Tree)
 			return j.readable(ctx, tip, f, err)
 		}
 	}
@@ -143,7 +160,7 @@ func (j *job) readable(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 	if err := j.brokenFleet(ctx, tip, err); err != nil {
 		return tip, nil, err
 	}
-	good, f, err := j.space.Readable(ctx, tip)
+	good, f, err := j.space.Fleets.Readable(ctx, tip)
 	if _, broken := errors.AsType[fleet.Problems](err); broken {
 		return tip, nil, nil // there is none: only a new commit helps
 	}
@@ -175,11 +192,11 @@ func (j *job) journeys(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 	if j.seen(key, state) {
 		return nil
 	}
-	running, err := j.space.Running(ctx, tip.Tree)
+	running, err := j.space.Branches.Running(ctx, tip.Tree)
 	if err != nil {
 		return err
 	}
-	line, err := j.space.Line(ctx, tip, mostJourneys)
+	line, err := j.space.Commits.Line(ctx, tip, mostJourneys)
 	if err != nil {
 		return err
 	}
@@ -316,7 +333,7 @@ func (j *job) othersAgain(ctx context.Context, trunk string) error {
 		return err
 	}
 	for _, mr := range open {
-		if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number}); err != nil {
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number}); err != nil {
 			return err
 		}
 	}
@@ -330,14 +347,14 @@ func (j *job) sweep(ctx context.Context) error {
 		return err
 	}
 	for _, mr := range open {
-		if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number}); err != nil {
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number}); err != nil {
 			return err
 		}
 	}
-	if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
+	if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
 		return err
 	}
-	err = j.previewsAgain(ctx, open)
+	err = j.enqueueClosedPreviews(ctx, open)
 	if errors.Is(err, ErrRefused) { // whoever hydrates says so
 		err = nil
 	}
@@ -345,11 +362,11 @@ func (j *job) sweep(ctx context.Context) error {
 }
 
 // previewsAgain has merge requests looked at that are not open and have a preview: nobody told that they were closed.
-func (j *job) previewsAgain(ctx context.Context, open []*forge.MergeRequest) error {
+func (j *job) enqueueClosedPreviews(ctx context.Context, open []*forge.MergeRequest) error {
 	if err := j.open(ctx); err != nil {
 		return err
 	}
-	branches, err := j.space.Previews(ctx, previews)
+	branches, err := j.space.Reviews.Previews(ctx, previewPrefix)
 	if errors.Is(err, ErrRefused) {
 		return nil // there are none, where none may be written
 	}
@@ -357,11 +374,11 @@ func (j *job) previewsAgain(ctx context.Context, open []*forge.MergeRequest) err
 		return fmt.Errorf("list previews: %w", err)
 	}
 	for _, branch := range branches {
-		number, err := strconv.Atoi(strings.TrimPrefix(branch, previews))
+		number, err := strconv.Atoi(strings.TrimPrefix(branch, previewPrefix))
 		if err != nil || number <= 0 || slices.ContainsFunc(open, func(mr *forge.MergeRequest) bool { return mr.Number == number }) {
 			continue
 		}
-		if err := j.Again(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: number, Force: true}); err != nil {
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: number, Force: true}); err != nil {
 			return err
 		}
 	}

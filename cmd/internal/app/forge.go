@@ -10,10 +10,35 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/forge/github"
 	"github.com/sluice-gitops/sluice/bot/forge/gitlab"
+	"github.com/sluice-gitops/sluice/service"
+	"github.com/sluice-gitops/sluice/service/config"
 )
 
 // Forge is a forge with all its roles.
 type Forge = forge.Forge
+
+func userAgent() string { return "sluice/" + Version() }
+
+// connect makes the adapter of a configured forge.
+func connect(f config.Forge, transport http.RoundTripper, clock func() time.Time) (service.Adapter, error) {
+	if f.Kind == "gitlab" {
+		a, err := gitlab.New(gitlab.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport, Clock: clock, UserAgent: userAgent()})
+		return service.Adapter{Forge: a, GitUser: "oauth2"}, err
+	}
+	c := github.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport, Clock: clock, UserAgent: userAgent()}
+	if f.App.ID != 0 {
+		c.Token, c.App = "", &github.App{ID: f.App.ID, PrivateKey: f.App.Key.Bytes()}
+	}
+	a, err := github.New(c)
+	if err != nil {
+		return service.Adapter{}, err
+	}
+	out := service.Adapter{Forge: a, GitUser: "x-access-token", Deliveries: a}
+	if c.App != nil {
+		out.AppToken = a.GitToken
+	}
+	return out, nil
+}
 
 // token is the credential for the forge that a CI job has been given.
 func (e Environment) token(s ci.System) string {
@@ -28,15 +53,15 @@ func (e Environment) Forge(at *ci.Context) (Forge, error) {
 	token := e.token(at.System)
 	transport := http.DefaultTransport
 	if at.System == ci.GitHubActions {
-		return github.New(github.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: "sluice/" + Version()})
+		return github.New(github.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: userAgent()})
 	}
 	if job := e.Getenv("CI_JOB_TOKEN"); token == "" && job != "" {
-		return gitlab.New(gitlab.Config{URL: at.APIURL, JobToken: job, Transport: transport, Clock: time.Now, UserAgent: "sluice/" + Version()})
+		return gitlab.New(gitlab.Config{URL: at.APIURL, JobToken: job, Transport: transport, Clock: time.Now, UserAgent: userAgent()})
 	}
 	if token == "" {
 		return nil, fmt.Errorf("GITLAB_TOKEN is needed: a project's access token with the scope api, as a masked variable of the project")
 	}
-	return gitlab.New(gitlab.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: "sluice/" + Version()})
+	return gitlab.New(gitlab.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: userAgent()})
 }
 
 // ForCI gives the environment of a CI job: Git uses the forge's credential if it has none of its own.

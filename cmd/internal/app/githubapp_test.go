@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
-	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/service"
 )
 
 // asApp makes the story's service a GitHub App.
@@ -115,7 +115,7 @@ func TestTraces(t *testing.T) {
 	s := newStory(t, "gitlab")
 	s.reload("sweep: 5s", "sweep: 1h") // a hint of the sweep would take the place of the webhook's
 	var flush func(context.Context) error
-	s.prepare = func(service *app.Service) {
+	s.prepare = func(service *service.Service) {
 		var err error
 		if flush, err = service.Trace(t.Context(), receiver.URL+"/v1/traces"); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/cmd/internal/cli"
-	"github.com/sluice-gitops/sluice/cmd/internal/config"
+	"github.com/sluice-gitops/sluice/service"
+	"github.com/sluice-gitops/sluice/service/config"
 )
 
 // TestMain lets the test binary be a render process and a service, and gives Git an identity.
@@ -72,10 +73,10 @@ type story struct {
 	config  string                  // of the service
 	drop    func(event string) bool // webhooks that are lost
 	self    string                  // who the bot is
-	prepare func(*app.Service)      // before it runs
+	prepare func(*service.Service)  // before it runs
 
 	mu      sync.Mutex
-	service *app.Service
+	service *service.Service
 	stop    func()
 	count   int
 }
@@ -84,7 +85,7 @@ type story struct {
 func newStory(t *testing.T, kind string) *story {
 	t.Helper()
 	t.Parallel()
-	s := &story{t: t, dir: t.TempDir(), kind: kind, self: "sluice-bot", drop: func(string) bool { return false }, prepare: func(*app.Service) {}}
+	s := &story{t: t, dir: t.TempDir(), kind: kind, self: "sluice-bot", drop: func(string) bool { return false }, prepare: func(*service.Service) {}}
 	bare := filepath.Join(s.dir, "git", repo+".git")
 	s.run("", "init", "-q", "--bare", "-b", "main", bare)
 	s.run(bare, "config", "http.receivepack", "true")

@@ -19,7 +19,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
-	"github.com/sluice-gitops/sluice/cmd/internal/config"
+	"github.com/sluice-gitops/sluice/service/config"
 )
 
 // hold keeps webhooks back; the answer delivers them.

@@ -71,7 +71,7 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 		}
 		options.Policy = head.Tree
 	}
-	if err := k.useRemote(ctx, s, head); err != nil {
+	if s, err = k.useRemote(ctx, s, head); err != nil {
 		return err
 	}
 	r, _, err := s.Review(ctx, options)

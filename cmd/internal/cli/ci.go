@@ -186,7 +186,7 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, at *ci.Context
 	if s.Store.RemoteURL() != "" {
 		c.fromRemote = true
 	}
-	if err := c.useRemote(ctx, s, target); err != nil { // from the target branch: a merge request must not choose where branches are read
+	if s, err = c.useRemote(ctx, s, target); err != nil { // from the target branch: a merge request must not choose where branches are read
 		return err
 	}
 	r, err := c.review(ctx, s, request, target.Tree)
@@ -257,13 +257,15 @@ func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 		fmt.Fprintln(o.Out, "nothing to do: --no-hydrate")
 		return nil
 	}
-	if err := s.UseRemote(ctx, commit, c.remote); err != nil {
+	if s, err = s.WithRemote(ctx, commit, c.remote); err != nil {
 		return err
 	}
 	if c.listen != "" {
-		if err := s.Announce(ctx, commit, c.listen, warner(o)); err != nil {
+		announce, err := o.Env.Announce(c.listen, warner(o))
+		if err != nil {
 			return &exitError{ExitUsage, err}
 		}
+		s = s.WithAnnounce(ctx, commit.Tree, announce)
 	}
 	result, err := s.Hydrate(ctx, hydrate.Request{Commit: commit, Write: true, Environments: c.hydrateEnvs, PerPush: c.perPush})
 	if err != nil {

@@ -60,11 +60,32 @@ type verb struct {
 
 func verbs() []verb {
 	return []verb{
-		{groupFleet, newInit}, {groupFleet, newValidate}, {groupFleet, newWhere}, {groupFleet, newExplain}, {groupFleet, newDeps}, {groupFleet, newPolicy},
-		{groupRender, newRender}, {groupRender, newAffected}, {groupRender, newDiff}, {groupRender, newCheck}, {groupRender, newHydrate}, {groupRender, newVerify},
-		{groupPromote, newStatus}, {groupPromote, newHistory}, {groupPromote, newPromote}, {groupPromote, newApprove}, {groupPromote, newRollback},
-		{groupPromote, newHalt}, {groupPromote, newResume}, {groupPromote, newFreeze}, {groupPromote, newUnfreeze},
-		{groupRun, newCI}, {groupRun, newServe}, {groupRun, newBootstrap}, {"", newVersion}, {"", newChild},
+		{groupFleet, newInit},
+		{groupFleet, newValidate},
+		{groupFleet, newWhere},
+		{groupFleet, newExplain},
+		{groupFleet, newDeps},
+		{groupFleet, newPolicy},
+		{groupRender, newRender},
+		{groupRender, newAffected},
+		{groupRender, newDiff},
+		{groupRender, newCheck},
+		{groupRender, newHydrate},
+		{groupRender, newVerify},
+		{groupPromote, newStatus},
+		{groupPromote, newHistory},
+		{groupPromote, newPromote},
+		{groupPromote, newApprove},
+		{groupPromote, newRollback},
+		{groupPromote, newHalt},
+		{groupPromote, newResume},
+		{groupPromote, newFreeze},
+		{groupPromote, newUnfreeze},
+		{groupRun, newCI},
+		{groupRun, newServe},
+		{groupRun, newBootstrap},
+		{"", newVersion},
+		{"", newChild},
 	}
 }
 

@@ -64,7 +64,7 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	if err != nil {
 		return err
 	}
-	if err := d.useRemote(ctx, s, request.Head); err != nil {
+	if s, err = d.useRemote(ctx, s, request.Head); err != nil {
 		return err
 	}
 	judged := request.Base.Tree

@@ -69,6 +69,12 @@ Exit status: 0; 1 if an environment was not written although it should be.`,
 }
 
 func (h *hydrateOptions) run(ctx context.Context, o IO) error {
+	if h.signKey != "" {
+		var err error
+		if h.Signer, err = o.Env.Signer(h.signKey); err != nil {
+			return err
+		}
+	}
 	s, err := app.Open(ctx, o.Env, h.Options, h.progress(o))
 	if err != nil {
 		return err
@@ -84,19 +90,16 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	if h.push || s.IsURL() {
-		if err := s.UseRemote(ctx, h.request.Commit, h.remote); err != nil {
+		if s, err = s.WithRemote(ctx, h.request.Commit, h.remote); err != nil {
 			return err
 		}
 	}
 	if h.listen != "" {
-		if err := s.Announce(ctx, h.request.Commit, h.listen, warner(o)); err != nil {
+		announce, err := o.Env.Announce(h.listen, warner(o))
+		if err != nil {
 			return &exitError{ExitUsage, err}
 		}
-	}
-	if h.signKey != "" {
-		if err := s.UseSigner(h.signKey); err != nil {
-			return err
-		}
+		s = s.WithAnnounce(ctx, h.request.Commit.Tree, announce)
 	}
 	h.request.Write = !h.dryRun
 	result, err := s.Hydrate(ctx, h.request)

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/service/workspace"
 )
 
 // promotionFlags are those of the verbs that work on environments.
@@ -60,10 +61,16 @@ func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore
 		trunk = good
 	}
 	if err == nil && (!p.local || s.IsURL()) {
-		err = s.UseRemote(ctx, trunk, p.remote)
+		var at *app.Session
+		if at, err = s.WithRemote(ctx, trunk, p.remote); err == nil {
+			s = at
+		}
 	}
 	if err == nil && p.listen != "" {
-		err = s.Announce(ctx, trunk, p.listen, warner(o))
+		var announce workspace.Announce
+		if announce, err = o.Env.Announce(p.listen, warner(o)); err == nil {
+			s = s.WithAnnounce(ctx, trunk.Tree, announce)
+		}
 	}
 	if err != nil {
 		s.Close()
@@ -221,7 +228,7 @@ func (p *promotionFlags) show(o IO, list []promotion.Status, environment string)
 	} else {
 		for i := range list {
 			if environment == "" || list[i].Environment == environment {
-				app.WriteStatus(o.Out, &list[i])
+				workspace.WriteStatus(o.Out, &list[i])
 			}
 		}
 	}
@@ -465,7 +472,7 @@ func newStatus(o IO) *cobra.Command {
 			if p.output == "text" {
 				for _, r := range running {
 					if follows(list, r.Environment) && (only == "" || only == r.Environment) {
-						app.WriteFollower(o.Out, &r)
+						workspace.WriteFollower(o.Out, &r)
 					}
 				}
 			}

@@ -50,11 +50,11 @@ func (r *reviewFlags) add(cmd *cobra.Command, formats ...string) {
 }
 
 // useRemote takes the branches from the remote if the call asks for it or the repository is a URL.
-func (r *reviewFlags) useRemote(ctx context.Context, s *app.Session, head gitstore.Commit) error {
+func (r *reviewFlags) useRemote(ctx context.Context, s *app.Session, head gitstore.Commit) (*app.Session, error) {
 	if !r.fromRemote && !s.IsURL() {
-		return nil
+		return s, nil
 	}
-	return s.UseRemote(ctx, head, r.remote)
+	return s.WithRemote(ctx, head, r.remote)
 }
 
 // narrow checks the selection against the fleet of a tree and adds it to a request.

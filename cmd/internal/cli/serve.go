@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/cmd/internal/config"
+	"github.com/sluice-gitops/sluice/service"
+	"github.com/sluice-gitops/sluice/service/config"
 )
 
 type serveOptions struct {
@@ -79,30 +80,30 @@ func (s *serveOptions) run(ctx context.Context, o IO) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	service, err := app.NewService(ctx, app.ServiceOptions{Env: o.Env, Load: load, Log: log})
+	srv, err := app.NewService(ctx, app.ServiceOptions{Env: o.Env, Load: load, Log: log})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if err := service.Close(); err != nil {
+		if err := srv.Close(); err != nil {
 			log.Error("close", "error", err)
 		}
 	}()
 	if c.Tracing != "" {
-		end, err := service.Trace(ctx, c.Tracing)
+		end, err := srv.Trace(ctx, c.Tracing)
 		if err != nil {
 			return fmt.Errorf("tracing: %w", err)
 		}
 		defer func() { _ = end(context.WithoutCancel(ctx)) }() // what is lost are spans
 	}
-	return serve(ctx, service, c, log)
+	return serve(ctx, srv, c, log)
 }
 
 // serve runs the HTTP servers and the work until the context ends.
-func serve(ctx context.Context, service *app.Service, c *config.Config, log *slog.Logger) error {
+func serve(ctx context.Context, srv *service.Service, c *config.Config, log *slog.Logger) error {
 	fail := make(chan error, 4)
 	servers := []*http.Server{}
-	for address, handler := range map[string]http.Handler{c.Listen: service.Handler(), c.Metrics: service.MetricsHandler(), c.Debug: app.DebugHandler()} {
+	for address, handler := range map[string]http.Handler{c.Listen: srv.Handler(), c.Metrics: srv.MetricsHandler(), c.Debug: service.DebugHandler()} {
 		if address == "" {
 			continue
 		}
@@ -124,11 +125,11 @@ func serve(ctx context.Context, service *app.Service, c *config.Config, log *slo
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- service.Run(work) }()
+	go func() { done <- srv.Run(work) }()
 	for {
 		select {
 		case <-hup:
-			if err := service.Reload(); err != nil {
+			if err := srv.Reload(); err != nil {
 				log.Error("the new configuration is not taken: all stays as it was", "error", err)
 			} else {
 				log.Info("the configuration was read again")

@@ -66,7 +66,7 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	if v.fromRemote || s.IsURL() {
-		if err := s.UseRemote(ctx, head, v.remote); err != nil {
+		if s, err = s.WithRemote(ctx, head, v.remote); err != nil {
 			return err
 		}
 	}

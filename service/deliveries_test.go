@@ -1,4 +1,4 @@
-package app
+package service
 
 import (
 	"context"
@@ -58,7 +58,7 @@ func TestRedeliveries(t *testing.T) {
 	}
 	r := newRedeliveries(slog.New(slog.DiscardHandler), clock)
 	for ; now.Before(began.Add(6 * time.Hour)); now = now.Add(2 * time.Minute) {
-		r.look(t.Context(), "hub", f)
+		r.redeliver(t.Context(), "hub", f)
 	}
 	if want := []time.Duration{0, 6 * time.Minute, 26 * time.Minute}; !slices.Equal(sent["bad"], want) {
 		t.Errorf("what keeps failing was sent again after %v, not %v", sent["bad"], want)
@@ -99,12 +99,12 @@ func TestRedeliveriesAreNotLost(t *testing.T) {
 	hub.AddDelivery(fakegithub.Delivery{GUID: "a", Event: "push", Status: 502, At: began.Add(-30 * time.Minute)})
 	other.AddDelivery(fakegithub.Delivery{GUID: "b", Event: "push", Status: 502, At: began.Add(-30 * time.Minute)})
 	for range 3 {
-		r.look(t.Context(), "hub", down)
+		r.redeliver(t.Context(), "hub", down)
 		now = now.Add(10 * time.Minute)
 	}
-	r.look(t.Context(), "other", g)
+	r.redeliver(t.Context(), "other", g)
 	down.down = false
-	r.look(t.Context(), "hub", down)
+	r.redeliver(t.Context(), "hub", down)
 	for name, s := range map[string]*fakegithub.Server{"hub": hub, "other": other} {
 		if list := s.Deliveries(); len(list) != 2 || list[1].Status != http.StatusOK {
 			t.Errorf("%s: %+v", name, list)

@@ -1,4 +1,4 @@
-package app
+package service
 
 import (
 	"context"
@@ -11,8 +11,11 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// places are the repositories that are named in the configuration, those that a webhook told of, and those that the forge lists
-// and a pattern means; of the latter two, not those that were no fleet an hour ago. Each is there once, in the order of their names.
+// notFleetFor is how long sweeps skip a repository whose trunk has no sluice.yaml.
+const notFleetFor = time.Hour
+
+// places returns the repositories to look at, sorted by name: those that the configuration names; those that a webhook named and
+// those that a forge lists and a pattern matches, except repositories that had no sluice.yaml within the last hour.
 func (s *Service) places() []hint.Place {
 	var out []hint.Place
 	for name, f := range s.state().forges {
@@ -22,8 +25,8 @@ func (s *Service) places() []hint.Place {
 			}
 		}
 	}
-	for _, p := range s.found() {
-		if at, ok := s.barren.Load(p); ok && s.clock().Sub(at.(time.Time)) < time.Hour { //nolint:forcetypeassert // ours
+	for _, p := range s.discovered() {
+		if at, ok := s.notFleets.Load(p); ok && s.clock().Sub(at.(time.Time)) < notFleetFor { //nolint:forcetypeassert // only times are stored
 			continue
 		}
 		if s.knows(p) {
@@ -34,8 +37,8 @@ func (s *Service) places() []hint.Place {
 	return slices.Compact(out)
 }
 
-// found are the places that nobody named.
-func (s *Service) found() []hint.Place {
+// discovered are the places that the configuration does not name.
+func (s *Service) discovered() []hint.Place {
 	out := s.listings.places()
 	s.seen.Range(func(key, _ any) bool {
 		if p, ok := key.(hint.Place); ok {
@@ -46,6 +49,7 @@ func (s *Service) found() []hint.Place {
 	return out
 }
 
+// knows reports whether the configuration names a repository or has a pattern that matches it.
 func (s *Service) knows(p hint.Place) bool {
 	f := s.state().forges[p.Forge()]
 	return f != nil && f.Has(p.Repo().Path)
@@ -53,8 +57,8 @@ func (s *Service) knows(p hint.Place) bool {
 
 func isPattern(repository string) bool { return strings.ContainsAny(repository, "*?[") }
 
-// listings are the repositories that each forge with patterns listed last. Looked at by one sweep at a
-// time, read by anybody.
+// listings are the repositories that forges with patterns listed last. One sweep at a time refreshes them; places may be called at any
+// time.
 type listings struct {
 	log   *slog.Logger
 	clock func() time.Time
@@ -72,23 +76,24 @@ func newListings(log *slog.Logger, clock func() time.Time) *listings {
 	return &listings{log: log, clock: clock, forges: map[string]listing{}}
 }
 
-// look asks the forges that have patterns, each at most every ten minutes. One that does not answer keeps what it listed before and
-// is asked again by the next sweep; the others do not wait for it.
-func (l *listings) look(ctx context.Context, forges map[string]*configured) {
-	const every = 10 * time.Minute
+// listEvery is the shortest time between two listings of a forge.
+const listEvery = 10 * time.Minute
+
+// refresh asks the forges that have patterns. After an error a forge keeps its previous listing, and the next sweep asks it again.
+func (l *listings) refresh(ctx context.Context, forges map[string]*connected) {
 	for name, f := range forges {
-		if !slices.ContainsFunc(f.Repositories, isPattern) || l.clock().Sub(l.last(name)) < every {
+		if !slices.ContainsFunc(f.Repositories, isPattern) || l.clock().Sub(l.last(name)) < listEvery {
 			continue
 		}
-		all, err := f.adapter.Repositories(ctx)
+		all, err := f.Adapter.Repositories(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				l.log.Warn("repositories cannot be listed: those of patterns are looked at from their first webhook on", "forge", name, "error", err)
+				l.log.Warn("cannot list repositories: patterns match a repository only after its first webhook", "forge", name, "error", err)
 			}
 			continue
 		}
 		next := listing{at: l.clock()}
-		for _, repo := range all { // all of them: patterns may change by a reload
+		for _, repo := range all { // a reload may change the patterns
 			next.places = append(next.places, hint.NewPlace(name, repo.Path))
 		}
 		l.mu.Lock()

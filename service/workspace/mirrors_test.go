@@ -1,4 +1,4 @@
-package app
+package workspace
 
 import (
 	"os"
@@ -9,18 +9,18 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// TestMirrorsMakeRoom: the one that was not used for the longest time goes first, one in use never, and those of an earlier process count.
-func TestMirrorsMakeRoom(t *testing.T) {
+// TestMirrorsEvictLeastRecentlyUsed: clones in use are kept, and those of an earlier process count.
+func TestMirrorsEvictLeastRecentlyUsed(t *testing.T) {
 	dir := t.TempDir()
-	fresh := func() *mirrors {
-		return &mirrors{dir: dir, most: 250, busy: map[string]int{}, bad: map[string]bool{}}
+	fresh := func() *Mirrors {
+		return NewMirrors(dir, 250)
 	}
 	m, start := fresh(), time.Unix(1_700_000_000, 0)
 	place := func(name string) hint.Place {
 		return hint.NewPlace("f", "acme/"+name)
 	}
 	use := func(name string, minute int, bytes int) func() {
-		folder, release, err := m.take(place(name), start.Add(time.Duration(minute)*time.Minute))
+		folder, release, err := m.acquire(place(name), start.Add(time.Duration(minute)*time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,24 +29,24 @@ func TestMirrorsMakeRoom(t *testing.T) {
 		}
 		return release
 	}
-	there := func(want map[string]bool) {
+	exist := func(want map[string]bool) {
 		t.Helper()
 		for name, is := range want {
 			if _, err := os.Stat(m.folder(place(name))); (err == nil) != is {
-				t.Errorf("%s: %v, want there: %t", name, err, is)
+				t.Errorf("%s: %v, expected to exist: %t", name, err, is)
 			}
 		}
 	}
 	use("a", 1, 100)()
 	use("b", 2, 100)()
-	there(map[string]bool{"a": true, "b": true})
+	exist(map[string]bool{"a": true, "b": true})
 	use("c", 3, 100)()
-	there(map[string]bool{"a": false, "b": true, "c": true})
+	exist(map[string]bool{"a": false, "b": true, "c": true})
 	end := use("b", 4, 100) // used again, and in use
 	use("d", 5, 200)()
-	there(map[string]bool{"b": true, "c": false, "d": true})
+	exist(map[string]bool{"b": true, "c": false, "d": true})
 	end()
 	m = fresh()
 	use("e", 6, 300)() // too large, and alone
-	there(map[string]bool{"b": false, "d": false, "e": true})
+	exist(map[string]bool{"b": false, "d": false, "e": true})
 }

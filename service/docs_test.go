@@ -1,4 +1,4 @@
-package app
+package service
 
 import (
 	"encoding/json"
@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-gitops/sluice/webhook"
 )
 
-const repository = "../../../"
+const repository = "../"
 
 func page(t *testing.T, name string) string {
 	t.Helper()
@@ -166,7 +166,7 @@ func TestAlerts(t *testing.T) {
 // TestLogLines: every line of the log that a document quotes as msg="…" is one that some code writes.
 func TestLogLines(t *testing.T) {
 	var source strings.Builder
-	for _, dir := range []string{"bot", "cmd", "webhook"} {
+	for _, dir := range []string{"bot", "cmd", "service", "webhook"} {
 		err := filepath.WalkDir(repository+dir, func(path string, _ fs.DirEntry, err error) error {
 			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
 				source.WriteString(page(t, strings.TrimPrefix(path, repository)))

@@ -1,4 +1,4 @@
-package app
+package service
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
-	"github.com/sluice-gitops/sluice/cmd/internal/config"
+	"github.com/sluice-gitops/sluice/service/config"
 )
 
 // lister is a forge that lists repositories, or cannot.
 type lister struct {
-	Forge
+	forge.Forge
 	asked int
 	paths []string
 	err   error
@@ -35,14 +35,14 @@ func TestListings(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	l := newListings(slog.New(slog.DiscardHandler), func() time.Time { return now })
 	hub, lab, named := &lister{paths: []string{"acme/a"}}, &lister{paths: []string{"acme/b"}}, &lister{paths: []string{"acme/c"}}
-	forges := map[string]*configured{
-		"hub":   {Forge: config.Forge{Repositories: []string{"acme/*"}}, adapter: hub},
-		"lab":   {Forge: config.Forge{Repositories: []string{"acme/*"}}, adapter: lab},
-		"named": {Forge: config.Forge{Repositories: []string{"acme/c"}}, adapter: named},
+	forges := map[string]*connected{
+		"hub":   {Forge: config.Forge{Repositories: []string{"acme/*"}}, Adapter: Adapter{Forge: hub}},
+		"lab":   {Forge: config.Forge{Repositories: []string{"acme/*"}}, Adapter: Adapter{Forge: lab}},
+		"named": {Forge: config.Forge{Repositories: []string{"acme/c"}}, Adapter: Adapter{Forge: named}},
 	}
-	look := func(want string) {
+	refresh := func(want string) {
 		t.Helper()
-		l.look(t.Context(), forges)
+		l.refresh(t.Context(), forges)
 		var got []string
 		for _, p := range l.places() {
 			got = append(got, p.String())
@@ -52,16 +52,16 @@ func TestListings(t *testing.T) {
 			t.Errorf("listed %v, want %s", got, want)
 		}
 	}
-	look("hub:acme/a lab:acme/b")
+	refresh("hub:acme/a lab:acme/b")
 	now = now.Add(time.Minute)
-	look("hub:acme/a lab:acme/b")
+	refresh("hub:acme/a lab:acme/b")
 	if hub.asked != 1 || lab.asked != 1 || named.asked != 0 {
 		t.Errorf("asked %d, %d and %d times, want 1, 1 and, without a pattern, 0", hub.asked, lab.asked, named.asked)
 	}
 	now, hub.err, hub.paths, lab.paths = now.Add(time.Hour), errors.New("down"), nil, []string{"acme/b", "acme/d"}
-	look("hub:acme/a lab:acme/b lab:acme/d")
+	refresh("hub:acme/a lab:acme/b lab:acme/d")
 	now, hub.err, hub.paths = now.Add(time.Minute), nil, []string{"acme/e"}
-	look("hub:acme/e lab:acme/b lab:acme/d")
+	refresh("hub:acme/e lab:acme/b lab:acme/d")
 	if hub.asked != 3 || lab.asked != 2 {
 		t.Errorf("asked %d and %d times, want 3 and 2", hub.asked, lab.asked)
 	}

@@ -1,0 +1,119 @@
+// Package check evaluates the HTTP and Prometheus checks that gate a promotion.
+//
+// The addresses come from the trunk's sluice.yaml, never from a merge request. A check that cannot be evaluated is unknown, which
+// blocks the promotion.
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+const (
+	timeout   = 10 * time.Second
+	maxAnswer = 1 << 20 // bytes
+)
+
+// Client evaluates checks. It is safe for concurrent use.
+type Client struct {
+	client    *http.Client
+	userAgent string
+}
+
+// New returns a Client. A nil transport is the default one. The client does not follow redirects.
+func New(userAgent string, transport http.RoundTripper) *Client {
+	return &Client{
+		client: &http.Client{
+			Transport: transport, Timeout: timeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		userAgent: userAgent,
+	}
+}
+
+// Check returns the state of each check of an environment. It implements promotion.Checker.
+func (c *Client) Check(ctx context.Context, e fleet.Environment, now time.Time) []promote.Fact {
+	out := make([]promote.Fact, 0, len(e.Promotion.Checks))
+	for _, one := range e.Promotion.Checks {
+		f := promote.Fact{Name: one.Name, State: promote.Unknown, At: now}
+		switch {
+		case one.HTTP != nil:
+			f.State, f.Reason = c.http(ctx, one.HTTP)
+		case one.Prometheus != nil:
+			f.State, f.Reason = c.prometheus(ctx, one.Prometheus)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (c *Client) get(ctx context.Context, address string) (status int, body []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("User-Agent", c.userAgent)
+	resp, err := c.client.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // the body was read
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return resp.StatusCode, body, err
+}
+
+func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (promote.State, string) {
+	expected := check.Status
+	if expected == 0 {
+		expected = http.StatusOK
+	}
+	status, _, err := c.get(ctx, check.URL)
+	switch {
+	case err != nil:
+		return promote.Unknown, "the address does not answer"
+	case status != expected:
+		return promote.Red, "the address answers with status " + strconv.Itoa(status)
+	}
+	return promote.Green, ""
+}
+
+// prometheus runs an instant query (https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries). The check passes if
+// the result has at least one sample and each sample is greater than 0.
+func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (promote.State, string) {
+	status, body, err := c.get(ctx, strings.TrimSuffix(check.URL, "/")+"/api/v1/query?query="+url.QueryEscape(check.Query))
+	if err != nil || status != http.StatusOK {
+		return promote.Unknown, "Prometheus does not answer"
+	}
+	var answer struct {
+		Status string `json:"status"`
+		Data   struct {
+			ResultType string `json:"resultType"`
+			Result     []struct {
+				Value [2]any `json:"value"`
+			} `json:"result"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Status != "success" || answer.Data.ResultType != "vector" {
+		return promote.Unknown, "the answer of Prometheus is no vector"
+	}
+	if len(answer.Data.Result) == 0 {
+		return promote.Unknown, "the query has no result"
+	}
+	for _, r := range answer.Data.Result {
+		text, _ := r.Value[1].(string) // another type is no number, and red
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v > 0) {
+			return promote.Red, "a value is " + strconv.Quote(text) + ", not greater than 0"
+		}
+	}
+	return promote.Green, ""
+}

@@ -1,0 +1,93 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+// redeliveries asks a forge to send webhooks again that failed: each at most maxRedeliveries times, with growing delays. A delivery that
+// keeps failing, for example because of a wrong secret, is abandoned; sweeps find what it announced. One sweep at a time uses it.
+type redeliveries struct {
+	log   *slog.Logger
+	clock func() time.Time
+	began time.Time
+	since map[string]time.Time           // by forge: older deliveries are handled
+	tries map[string]map[string]*attempt // by forge and GUID of the delivery
+}
+
+type attempt struct {
+	count int
+	next  time.Time // earliest time of the next try; zero after the delivery was abandoned
+}
+
+const (
+	maxRedeliveries   = 3
+	firstRedelivery   = 5 * time.Minute // delay before the second try; the delay before the third is four times as long
+	redeliverBefore   = time.Hour       // how far before the start of the service to look
+	redeliveryOverlap = time.Minute     // the forge's clock may differ
+)
+
+func newRedeliveries(log *slog.Logger, clock func() time.Time) *redeliveries {
+	return &redeliveries{log: log, clock: clock, began: clock(), since: map[string]time.Time{}, tries: map[string]map[string]*attempt{}}
+}
+
+// redeliver lists the deliveries of a forge that failed and has them sent again. The next call looks again at those that are not handled.
+func (r *redeliveries) redeliver(ctx context.Context, name string, d forge.Deliveries) {
+	now := r.clock()
+	since, ok := r.since[name]
+	if !ok {
+		since = r.began.Add(-redeliverBefore)
+	}
+	failed, err := d.FailedDeliveries(ctx, since)
+	if err != nil {
+		if !errors.Is(err, forge.ErrUnsupported) && ctx.Err() == nil {
+			r.log.Warn("cannot list failed deliveries", "forge", name, "error", err)
+		}
+		return
+	}
+	handled, tries := now, map[string]*attempt{}
+	for _, one := range failed {
+		t := r.tries[name][one.GUID]
+		if t == nil {
+			t = &attempt{}
+		}
+		tries[one.GUID] = t
+		if r.one(ctx, name, d, one, t) && one.Sent.Before(handled) {
+			handled = one.Sent
+		}
+	}
+	r.tries[name] = tries
+	if ctx.Err() == nil {
+		r.since[name] = handled.Add(-redeliveryOverlap)
+	}
+}
+
+// one has one delivery sent again if it is time, and reports whether the next call must look at it again.
+func (r *redeliveries) one(ctx context.Context, name string, d forge.Deliveries, one forge.Delivery, t *attempt) bool {
+	now := r.clock()
+	if t.count >= maxRedeliveries && !now.Before(t.next) {
+		if !t.next.IsZero() {
+			t.next = time.Time{}
+			r.log.Warn("a webhook delivery failed too often and is abandoned", "forge", name, "delivery", one.GUID, "times", t.count)
+		}
+		return false
+	}
+	if now.Before(t.next) {
+		return true
+	}
+	err := d.Redeliver(ctx, one.ID)
+	switch {
+	case err == nil:
+		t.count++
+		t.next = now.Add(firstRedelivery << (2 * (t.count - 1)))
+	case errors.Is(err, forge.ErrNotFound): // too old
+		t.count, t.next = maxRedeliveries, now
+	case ctx.Err() == nil:
+		r.log.Warn("cannot redeliver a webhook", "forge", name, "delivery", one.GUID, "error", err)
+	}
+	return true
+}

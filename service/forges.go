@@ -1,0 +1,191 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/notify"
+	"github.com/sluice-gitops/sluice/service/config"
+	"github.com/sluice-gitops/sluice/service/workspace"
+)
+
+// Adapter is a connected forge.
+type Adapter struct {
+	forge.Forge
+	// GitUser is the user name that goes with an access token in Git's HTTP authentication.
+	GitUser string
+	// AppToken returns the token of a GitHub App's installation; nil if the forge has a configured token.
+	AppToken func(ctx context.Context, repo forge.Repository) (string, error)
+	// Deliveries finds webhooks that failed; nil where the forge keeps no record.
+	Deliveries forge.Deliveries
+}
+
+// Connect makes the adapter of a configured forge.
+type Connect func(f config.Forge, transport http.RoundTripper, clock func() time.Time) (Adapter, error)
+
+// connected is a configured forge with its adapter.
+type connected struct {
+	config.Forge
+	Adapter Adapter
+}
+
+func (s *Service) connect(f config.Forge) (*connected, error) {
+	a, err := s.o.Connect(f, s.metrics.transport(f.Name, s.o.Transport, s.log, s.clock), s.clock)
+	return &connected{Forge: f, Adapter: a}, err
+}
+
+// forge returns the adapter of a forge for the bot.
+func (s *Service) forge(name string) (bot.Forge, bool) {
+	f := s.state().forges[name]
+	if f == nil {
+		return nil, false
+	}
+	return f.Adapter, true
+}
+
+// open opens a repository for the bot.
+func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error) {
+	state := s.state()
+	f := state.forges[p.Forge()]
+	if f == nil {
+		return nil, bot.ErrUnknownForge
+	}
+	c := s.workspaces
+	c.Signer = state.signer
+	w, err := c.Open(ctx, workspace.Repository{
+		Place: p, URL: f.Git + "/" + p.Repo().Path + ".git", Forge: f.Adapter, PerPush: f.For(p.Repo().Path).PerPush,
+		Credential: s.credential(f), Announce: s.announce(f, p),
+		Output: func(address string) (forge.Repository, error) { return f.output(p.Repo(), address) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &bot.Workspace{Commits: w, Fleets: w, Reviews: w, Branches: w, Environments: w, Questions: w, Close: w.Close}, nil
+}
+
+// credential returns the credential of a forge: the one that pushes, or the one that reads.
+func (s *Service) credential(f *connected) func(ctx context.Context, repo forge.Repository, push bool) (gitstore.Auth, error) {
+	return func(ctx context.Context, repo forge.Repository, push bool) (gitstore.Auth, error) {
+		secret := f.GitToken
+		if push && f.PushToken.Set() {
+			secret = f.PushToken
+		}
+		auth := s.o.Runtime.Git
+		auth.User, auth.Password = f.Adapter.GitUser, ""
+		auth.Token = string(secret.Bytes())
+		if auth.Token == "" {
+			auth.Token = string(f.Token.Bytes())
+		}
+		if auth.Token == "" && f.Adapter.AppToken != nil {
+			var err error
+			if auth.Token, err = f.Adapter.AppToken(ctx, repo); err != nil {
+				return gitstore.Auth{}, err
+			}
+		}
+		return auth, nil
+	}
+}
+
+// announce returns what notifies the receivers of a repository; nil if it has none.
+func (s *Service) announce(f *connected, p hint.Place) workspace.Announce {
+	var list []config.Receiver
+	for _, r := range f.Receivers {
+		if r.Concerns(p.Repo().Path) {
+			list = append(list, r)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	n := NewNotifier(list, s.o.Runtime.Version)
+	return func(ctx context.Context, repository string, moves []notify.Move) { s.notify(ctx, n, repository, moves) }
+}
+
+// NewNotifier returns a notifier of configured receivers.
+func NewNotifier(list []config.Receiver, version string) *notify.Notifier {
+	n := &notify.Notifier{Client: notify.NewClient(), UserAgent: "sluice/" + version, Wait: time.Second}
+	for _, r := range list {
+		n.Receivers = append(n.Receivers, notify.Receiver{Kind: notify.Kind(r.Kind), URL: r.URL, Secret: r.Secret.Bytes(), Clusters: r.Clusters})
+	}
+	return n
+}
+
+// notify notifies receivers in the background.
+func (s *Service) notify(ctx context.Context, n *notify.Notifier, repository string, moves []notify.Move) {
+	s.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err := n.Tell(ctx, repository, moves)
+		s.metrics.notified.WithLabelValues(resultOf(err)).Inc()
+		if err != nil {
+			s.log.Warn("some receivers were not notified: they see the new commits at their next poll", "repository", repository, "error", err)
+		}
+	})
+}
+
+// defaultPreviewCap is how many targets a preview may have.
+const defaultPreviewCap = 2000
+
+// settings returns the settings of a repository for the bot.
+func (s *Service) settings(p hint.Place) bot.Settings {
+	f := s.state().forges[p.Forge()]
+	if f == nil {
+		return bot.Settings{}
+	}
+	c := f.For(p.Repo().Path)
+	or := func(b *bool, fallback bool) bool {
+		if b == nil {
+			return fallback
+		}
+		return *b
+	}
+	out := bot.Settings{
+		Context: c.Context, Drafts: or(c.Drafts, true), Labels: c.Labels, SkipLabels: c.SkipLabels, Previews: or(c.Previews, true),
+		PreviewCap: c.PreviewCap, PerPush: c.PerPush, Checks: or(c.Checks, f.App.ID != 0),
+	}
+	if out.Context == "" {
+		out.Context = "sluice"
+	}
+	if out.PreviewCap == 0 {
+		out.PreviewCap = defaultPreviewCap
+	}
+	return out
+}
+
+// output returns the repository that an address of spec.output.repository names if the configuration allows branches there. A fleet
+// file must not make the service write where its operator did not allow it. For an address elsewhere than on the forge,
+// output returns the source.
+func (f *connected) output(source forge.Repository, address string) (forge.Repository, error) {
+	if name, ok := pathBelow(f.Git, address); ok && (f.Has(name) || f.Outputs.Path(name)) {
+		return forge.Repository{Path: name}, nil
+	}
+	if f.Outputs.Address(address) {
+		return source, nil
+	}
+	return source, fmt.Errorf("%w: spec.output.repository is %q, which is neither among the repositories nor among the outputs of the forge %s in the service's configuration",
+		bot.ErrRefused, address, f.Name)
+}
+
+// pathBelow returns the path of a repository below the address of a forge. It accepts only plain URLs.
+func pathBelow(base, address string) (string, bool) {
+	b, err := url.Parse(base)
+	if err != nil {
+		return "", false
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != b.Scheme || !strings.EqualFold(u.Host, b.Host) || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.RawPath != "" {
+		return "", false
+	}
+	name, ok := strings.CutPrefix(u.Path, strings.TrimSuffix(b.Path, "/")+"/")
+	name = strings.TrimSuffix(name, ".git")
+	return name, ok && name == path.Clean(name) && !strings.HasPrefix(name, "/") && name != "." && !strings.HasPrefix(name, "..")
+}

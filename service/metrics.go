@@ -1,0 +1,206 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/service/workspace"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.26.0"
+	oteltrace "go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// metrics counts what a service does. Labels are names of forges, kinds and results, never of repositories: there may be thousands.
+type metrics struct {
+	registry *prometheus.Registry
+	hooks    *prometheus.CounterVec
+	hookTime *prometheus.HistogramVec
+	tasks    *prometheus.HistogramVec
+	calls    *prometheus.HistogramVec
+	limit    *prometheus.GaugeVec
+	renders  *prometheus.HistogramVec
+	targets  *prometheus.CounterVec
+	pushes   *prometheus.CounterVec
+	shards   *prometheus.CounterVec
+	notified *prometheus.CounterVec
+	tracer   oteltrace.Tracer
+}
+
+func newMetrics(s *Service) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), tracer: noop.NewTracerProvider().Tracer("sluice")}
+	m.hooks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_webhooks_total", Help: "Webhooks received, by forge, event and result."}, []string{"forge", "event", "result"})
+	m.hookTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_webhook_seconds", Help: "Time to answer a webhook, in seconds.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 12)}, []string{"forge"})
+	m.tasks = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_task_seconds", Help: "Duration of tasks in seconds, by kind and result.", Buckets: prometheus.ExponentialBuckets(0.05, 2, 14)}, []string{"kind", "result"})
+	m.calls = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_forge_request_seconds", Help: "Duration of requests to forges in seconds, by method and status.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 12)}, []string{"forge", "method", "status"})
+	m.limit = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_forge_rate_limit_remaining", Help: "Requests left in the rate limit of the forge, from its last answer."}, []string{"forge"})
+	m.renders = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sluice_render_seconds", Help: "Duration of renderings on this replica in seconds, by result.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 16)}, []string{"result"})
+	m.targets = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_targets_total", Help: "Targets of hydrations: rendered, or reused from a branch."}, []string{"how"})
+	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_branch_moves_total", Help: "Branch updates, by result; conflict means that another writer moved the branch first."}, []string{"result"})
+	m.shards = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_shards_total", Help: "Shards of large hydrations that this replica rendered, by result."}, []string{"result"})
+	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_notifications_total", Help: "Notifications of Flux and Argo CD receivers, one for each push, by result."}, []string{"result"})
+	m.registry.MustRegister(m.notified, m.renders, m.targets, m.pushes, m.shards)
+	m.registry.MustRegister(m.hooks, m.hookTime, m.tasks, m.calls, m.limit, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &queueCollector{s})
+	return m
+}
+
+func (m *metrics) webhook(forge, event, result string, took time.Duration) {
+	m.hooks.WithLabelValues(forge, event, result).Inc()
+	m.hookTime.WithLabelValues(forge).Observe(took.Seconds())
+}
+
+func (m *metrics) task(what, result string, took time.Duration) {
+	m.tasks.WithLabelValues(what, result).Observe(took.Seconds())
+}
+
+// transport counts the requests to a forge. It logs failed ones with the request ID that the operators of the forge ask for.
+func (m *metrics) transport(forge string, next http.RoundTripper, log *slog.Logger, clock func() time.Time) http.RoundTripper {
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return observedTransport{m, forge, next, log, clock}
+}
+
+type observedTransport struct {
+	m     *metrics
+	forge string
+	next  http.RoundTripper
+	log   *slog.Logger
+	clock func() time.Time
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	began := c.clock()
+	resp, err := c.next.RoundTrip(r)
+	status := "error"
+	if err == nil {
+		status = strconv.Itoa(resp.StatusCode)
+		for _, name := range []string{"X-RateLimit-Remaining", "RateLimit-Remaining"} {
+			if n, err := strconv.ParseFloat(resp.Header.Get(name), 64); err == nil {
+				c.m.limit.WithLabelValues(c.forge).Set(n)
+			}
+		}
+	}
+	if err == nil && resp.StatusCode >= http.StatusBadRequest {
+		id := cmp.Or(resp.Header.Get("X-GitHub-Request-Id"), resp.Header.Get("X-Request-Id"))
+		c.log.DebugContext(r.Context(), "request to the forge failed", "forge", c.forge, "method", r.Method, "path", r.URL.Path, "status", status, "request", id)
+	}
+	c.m.calls.WithLabelValues(c.forge, r.Method, status).Observe(c.clock().Sub(began).Seconds())
+	return resp, err
+}
+
+// queueCollector reads the state of the queue for each scrape.
+type queueCollector struct{ s *Service }
+
+func (c *queueCollector) descs() map[string]*prometheus.Desc {
+	d := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("sluice_queue_"+name, help, nil, nil)
+	}
+	return map[string]*prometheus.Desc{
+		"depth": d("depth", "Hints in the queue, waiting or being worked on."), "age": d("oldest_seconds", "Age of the oldest hint in seconds."), "flight": d("in_flight", "Repositories that a worker works on."),
+		"parked": d("parked", "Hints that failed too often and wait for a retry command."), "shards": d("shards", "Shards waiting or being rendered."), "bytes": d("bytes", "Size of the queue in bytes."),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *queueCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.descs() {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *queueCollector) Collect(out chan<- prometheus.Metric) {
+	if c.s.queue == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	st, err := c.s.queue.Stats(ctx)
+	if err != nil {
+		return // /readyz reports it
+	}
+	for name, value := range map[string]float64{
+		"depth": float64(st.Depth), "age": st.Oldest.Seconds(), "flight": float64(st.InFlight), "parked": float64(st.Parked), "shards": float64(st.Shards), "bytes": float64(st.Bytes),
+	} {
+		out <- prometheus.MustNewConstMetric(c.descs()[name], prometheus.GaugeValue, value)
+	}
+}
+
+// span traces a task.
+func (m *metrics) span(ctx context.Context, name string, h hint.Hint) (context.Context, func(error)) {
+	ctx, span := m.tracer.Start(ctx, name, oteltrace.WithAttributes(
+		attribute.String("sluice.repository", h.Place.String()), attribute.Int("sluice.merge_request", h.Number), attribute.String("sluice.delivery", h.ID)))
+	return ctx, func(err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, "failed")
+		}
+		span.End()
+	}
+}
+
+// Trace sends spans to an OTLP receiver over HTTP until stop is called.
+func (s *Service) Trace(ctx context.Context, address string) (stop func(context.Context) error, err error) {
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(address))
+	if err != nil {
+		return nil, err
+	}
+	provider := trace.NewTracerProvider(trace.WithBatcher(exporter), trace.WithResource(resource.NewSchemaless(semconv.ServiceName("sluice"), semconv.ServiceVersion(s.o.Runtime.Version))))
+	s.metrics.tracer = provider.Tracer("sluice")
+	return provider.Shutdown, nil
+}
+
+// resultOf is the value of a label.
+func resultOf(err error) string {
+	if err != nil {
+		return "error"
+	}
+	return "ok"
+}
+
+// workspaces counts what workspaces do.
+func (m *metrics) workspaces() workspace.Observer {
+	return workspace.Observer{
+		Targets: func(rendered, reused int) {
+			m.targets.WithLabelValues("rendered").Add(float64(rendered))
+			m.targets.WithLabelValues("reused").Add(float64(reused))
+		},
+		Pushed: func(results []gitstore.MoveResult, err error) {
+			for _, r := range results {
+				m.pushes.WithLabelValues(string(r.State)).Inc()
+			}
+			if err != nil {
+				m.pushes.WithLabelValues("error").Inc()
+			}
+		},
+	}
+}
+
+// observedRenderer measures renderings.
+type observedRenderer struct {
+	renderer.Renderer
+	clock func() time.Time
+	m     *metrics
+}
+
+// Render implements renderer.Renderer.
+func (r observedRenderer) Render(ctx context.Context, b *renderer.Bundle) (*renderer.Rendering, error) {
+	began := r.clock()
+	out, err := r.Renderer.Render(ctx, b)
+	r.m.renders.WithLabelValues(resultOf(err)).Observe(r.clock().Sub(began).Seconds())
+	return out, err
+}

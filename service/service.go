@@ -1,0 +1,329 @@
+// Package service is the long-running process: it puts webhooks and sweeps into the queue, works on hints with the bot, evaluates
+// promotions in intervals, reloads its configuration, and serves metrics and probes.
+//
+// All state is in Git and on the forge: the data folder can be deleted at any moment. The package names no concrete forge and reads
+// neither files nor the environment: Options carry functions and values for both.
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/queue"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/service/check"
+	"github.com/sluice-gitops/sluice/service/config"
+	"github.com/sluice-gitops/sluice/service/workspace"
+	"github.com/sluice-gitops/sluice/webhook"
+)
+
+const (
+	renderMemory  = 1 << 30 // bytes of one render process
+	renderTimeout = time.Minute
+)
+
+// Options configure a Service.
+type Options struct {
+	Load      func() (*config.Config, error) // reads the configuration, again on Reload
+	Connect   Connect
+	Signer    func(keyFile string) (gitstore.Signer, error)
+	Runtime   workspace.Runtime // of all sessions; each one gets the Git credential of its repository
+	Log       *slog.Logger
+	Transport http.RoundTripper // to forges; nil is the default of each adapter
+	Retry     time.Duration     // wait after the first failure of a hint; 0 is the queue's default
+}
+
+// Service receives webhooks and executes what they ask for, on one machine or many. Its methods are safe for concurrent use.
+type Service struct {
+	o           Options
+	initial     *config.Config // the configuration at the start, for settings that a reload does not change
+	log         *slog.Logger
+	clock       func() time.Time
+	jobs        int // render processes
+	pool        *renderer.Pool
+	queue       *queue.Queue
+	bot         *bot.Bot
+	metrics     *metrics
+	workspaces  workspace.Config
+	current     atomic.Pointer[reloadable]
+	seen        sync.Map // hint.Place → true: places that a hint named
+	notFleets   sync.Map // hint.Place → time.Time at which the trunk had no sluice.yaml
+	listings    *listings
+	deliveries  *redeliveries
+	background  sync.WaitGroup // notifications and interrupts
+	mirrors     *workspace.Mirrors
+	shardRender renderer.Renderer
+}
+
+// reloadable is the part of a service that a reload replaces.
+type reloadable struct {
+	config *config.Config
+	forges map[string]*connected
+	hooks  http.Handler
+	signer gitstore.Signer // of rendered commits; nil leaves them unsigned
+}
+
+func (s *Service) state() *reloadable { return s.current.Load() }
+
+// New opens the queue and connects all parts. The error lists everything that is wrong with the configuration.
+func New(ctx context.Context, o Options) (*Service, error) {
+	c, err := o.Load()
+	if err != nil {
+		return nil, err
+	}
+	clock := o.Runtime.Clock
+	s := &Service{o: o, initial: c, log: o.Log, clock: clock, jobs: c.Jobs, deliveries: newRedeliveries(o.Log, clock), listings: newListings(o.Log, clock)}
+	if o.Runtime.Fingerprint = c.Fingerprint.Bytes(); len(o.Runtime.Fingerprint) == 0 {
+		o.Runtime.Fingerprint = []byte(rand.Text())
+		s.log.Warn("no fingerprint key is configured: fingerprints of secrets change with each start of the service")
+	}
+	if s.jobs == 0 {
+		s.jobs = runtime.GOMAXPROCS(0)
+	}
+	s.metrics = newMetrics(s)
+	if err := s.apply(c); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	if err := s.openQueue(ctx, c); err != nil {
+		return nil, err
+	}
+	s.wire(c, o.Runtime)
+	return s, nil
+}
+
+func (s *Service) openQueue(ctx context.Context, c *config.Config) error {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // the queue has a default name
+	}
+	s.queue, err = queue.Open(ctx, queue.Config{
+		URL: c.Queue.URL, Dir: filepath.Join(c.Data, "queue"), Replicas: c.Queue.Replicas, Credentials: c.Queue.Credentials, Name: host, Clock: s.clock,
+		Log: s.log, Grace: c.Drain, Backoff: s.o.Retry, OnPark: s.parked,
+	})
+	if err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	return nil
+}
+
+// wire connects renderer, workspaces and bot.
+func (s *Service) wire(c *config.Config, r workspace.Runtime) {
+	s.mirrors = workspace.NewMirrors(filepath.Join(c.Data, "mirrors"), int64(c.Mirrors))
+	s.pool = workspace.NewPool(r.Child, workspace.Options{Jobs: s.jobs, RenderTimeout: renderTimeout, RenderMemory: renderMemory})
+	s.shardRender = observedRenderer{s.pool, s.clock, s.metrics}
+	render, inFlight := s.shardRender, s.jobs
+	if s.shared() {
+		render, inFlight = renderer.NewFarm(s.shardRender, s.jobs, s.queue, s.shardVersion()), renderer.FarmInFlight
+	}
+	s.workspaces = workspace.Config{
+		Runtime: r, Renderer: render, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(),
+		Checks: check.New("sluice/"+r.Version, nil), Observe: s.metrics.workspaces(),
+	}
+	s.bot = bot.New(bot.Config{
+		Forges: s.forge, Open: s.open, Settings: s.settings, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Clock: s.clock, Log: s.log, Observe: s.metrics.task,
+	})
+}
+
+// apply connects the forges of a configuration and replaces the webhook handler.
+func (s *Service) apply(c *config.Config) error {
+	next := &reloadable{config: c, forges: map[string]*connected{}}
+	var endpoints []webhook.Endpoint
+	var problems []error
+	for _, f := range c.Forges {
+		one, err := s.connect(f)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("forge %s: %w", f.Name, err))
+			continue
+		}
+		next.forges[f.Name] = one
+		endpoints = append(endpoints, endpoint(&f))
+	}
+	if c.SignKey != "" {
+		signer, err := s.o.Signer(c.SignKey)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("signKey: %w", err))
+		}
+		next.signer = &serialSigner{signer: signer}
+	}
+	hooks, err := webhook.New(webhook.Config{Endpoints: endpoints, Sink: sink{s}, Clock: s.clock, Log: s.log, Observe: s.metrics.webhook})
+	if err = errors.Join(append(problems, err)...); err != nil {
+		return err
+	}
+	next.hooks = hooks
+	s.current.Store(next)
+	return nil
+}
+
+func endpoint(f *config.Forge) webhook.Endpoint {
+	e := webhook.Endpoint{Forge: f.Name, Kind: f.Kind, Path: "/hooks/" + f.Name}
+	for _, secret := range f.Secrets {
+		e.Secrets = append(e.Secrets, string(secret.Bytes()))
+	}
+	for _, secret := range f.Signing {
+		e.Signing = append(e.Signing, string(secret.Bytes()))
+	}
+	return e
+}
+
+// serialSigner lets several repositories share a signer.
+type serialSigner struct {
+	mu     sync.Mutex
+	signer gitstore.Signer
+}
+
+// Sign implements gitstore.Signer.
+func (o *serialSigner) Sign(commit []byte) (string, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.signer.Sign(commit)
+}
+
+// Reload reads the configuration again: forges, secrets, repositories and settings. After an error the service keeps the configuration
+// that it has.
+func (s *Service) Reload() error {
+	c, err := s.o.Load()
+	if err != nil {
+		return err
+	}
+	if err := s.apply(c); err != nil {
+		return err
+	}
+	if later := config.Restart(s.initial, c); len(later) > 0 {
+		s.log.Warn("some settings change only when the service restarts", "settings", strings.Join(later, ", "))
+	}
+	return nil
+}
+
+// shared reports whether replicas render large hydrations together.
+func (s *Service) shared() bool {
+	if s.initial.Queue.Shards != nil {
+		return *s.initial.Queue.Shards
+	}
+	return s.initial.Queue.URL != ""
+}
+
+// shardVersion is what a rendering depends on besides its bundle: replicas with another version do not share renderings.
+func (s *Service) shardVersion() string { return hydrate.Epoch + " of " + s.o.Runtime.Version }
+
+// shard renders a part of a replica's hydration.
+func (s *Service) shard(ctx context.Context, job []byte) ([]byte, error) {
+	out, err := renderer.RenderShard(ctx, s.shardRender, s.shardVersion(), job)
+	s.metrics.shards.WithLabelValues(resultOf(err)).Inc()
+	return out, err
+}
+
+// Run works until the context ends, then drains. It returns an error when the queue is stuck: the process should be restarted, and
+// hints are on disk.
+func (s *Service) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	shards, drained := context.WithCancel(context.WithoutCancel(ctx)) // tasks that drain may wait for a shard
+	group.Go(func() error {
+		defer drained()
+		return s.queue.Run(ctx, s.initial.Workers, s.do)
+	})
+	if s.shared() {
+		for range s.jobs {
+			group.Go(func() error { return s.queue.RunShards(shards, s.shard) })
+		}
+	}
+	group.Go(func() error { return s.watch(ctx) })
+	group.Go(func() error { s.every(ctx, s.initial.Sweep, s.sweep); return nil })
+	group.Go(func() error { s.every(ctx, s.initial.Promote, s.promotions); return nil })
+	err := group.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil
+	}
+	return err
+}
+
+// watch returns an error when the queue is stuck.
+func (s *Service) watch(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := s.queue.Stuck(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Close waits for notifications and closes the queue and the render processes.
+func (s *Service) Close() error {
+	s.background.Wait()
+	s.pool.Close()
+	return s.queue.Close()
+}
+
+// every calls do now and then in intervals.
+func (s *Service) every(ctx context.Context, interval time.Duration, do func(context.Context)) {
+	do(ctx)
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			do(ctx)
+		}
+	}
+}
+
+// sweep enqueues a hint for each repository and has GitHub redeliver webhooks that failed.
+func (s *Service) sweep(ctx context.Context) {
+	s.listings.refresh(ctx, s.state().forges)
+	s.enqueueAll(ctx, hint.Sweep)
+	for name, f := range s.state().forges {
+		if f.Adapter.Deliveries != nil {
+			s.deliveries.redeliver(ctx, name, f.Adapter.Deliveries)
+		}
+	}
+}
+
+// promotions enqueues a hint for each trunk: a gate may have passed since.
+func (s *Service) promotions(ctx context.Context) { s.enqueueAll(ctx, hint.Trunk) }
+
+func (s *Service) enqueueAll(ctx context.Context, kind hint.Kind) {
+	for _, p := range s.places() {
+		if err := s.put(ctx, hint.Hint{Place: p, Kind: kind}); err != nil && ctx.Err() == nil {
+			s.log.Error("cannot enqueue a hint", "repository", p.String(), "kind", kind, "error", err)
+		}
+	}
+}
+
+func (s *Service) put(ctx context.Context, h hint.Hint) error {
+	h.At = s.clock()
+	return s.queue.Put(ctx, h)
+}
+
+// configured reports whether the configuration names a repository itself, not by a pattern.
+func (s *Service) configured(p hint.Place) bool {
+	f := s.state().forges[p.Forge()]
+	return f != nil && slices.Contains(f.Repositories, p.Repo().Path)
+}

@@ -1,0 +1,143 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/queue"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// do works on a hint. A rate limit delays the hint and does not count as a failure.
+func (s *Service) do(ctx context.Context, h hint.Hint) error {
+	if !s.knows(h.Place) {
+		return nil // the configuration does not name it, or not any more
+	}
+	s.seen.Store(h.Place, true)
+	ctx, end := s.metrics.span(ctx, "task "+string(h.Kind), h)
+	err := s.bot.Do(ctx, h)
+	if errors.Is(err, bot.ErrNoFleet) {
+		s.notFleets.Store(h.Place, s.clock())
+		if s.configured(h.Place) {
+			s.log.Warn("the repository has no sluice.yaml on its trunk", "repository", h.Place)
+		}
+		err = nil
+	} else if err == nil && h.Kind == hint.Trunk {
+		s.notFleets.Delete(h.Place)
+	}
+	end(err)
+	if limit, ok := errors.AsType[*forge.RateLimitError](err); ok {
+		return &queue.Delay{Until: limit.Until, Err: err}
+	}
+	if later, ok := errors.AsType[*bot.Later](err); ok {
+		return &queue.Delay{Until: later.Until, Err: err}
+	}
+	if err != nil && ctx.Err() == nil {
+		if damaged(err) {
+			s.mirrors.Discard(h.Place) // costs a clone
+		}
+		s.log.Warn("task failed", "repository", h.Place, "kind", h.Kind, "number", h.Number, "delivery", h.ID, "error", err)
+	}
+	return err
+}
+
+// damaged reports whether an error may come from a damaged clone: a local file is corrupt, or an object that the remote has is missing.
+func damaged(err error) bool {
+	if errors.Is(err, gitstore.ErrNoRef) || errors.Is(err, gitstore.ErrUnrelated) {
+		return false
+	}
+	return errors.Is(err, gitstore.ErrDamaged) || errors.Is(err, gitstore.ErrNotFound)
+}
+
+// parked reports a hint that failed too often, on the merge request if it has one.
+func (s *Service) parked(h hint.Hint, why error) {
+	s.log.Error("a task failed too often and is parked", "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", why)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.bot.Parked(ctx, h, why); err != nil {
+		s.log.Warn("cannot report a parked task on its merge request", "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", err)
+	}
+}
+
+// unpark enqueues the parked hints of a merge request again and returns their number.
+func (s *Service) unpark(ctx context.Context, p hint.Place, number int) (n int, err error) {
+	list, err := s.queue.Parked(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, one := range list {
+		if one.Hint.Place != p || one.Hint.Number != number {
+			continue
+		}
+		one.Hint.Force = true // the failure was reported, which counts as done
+		if err := s.queue.Unpark(ctx, one.Hint); err != nil && !errors.Is(err, queue.ErrNotParked) {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// cancel removes the waiting review of a merge request and reports whether there was one.
+func (s *Service) cancel(ctx context.Context, p hint.Place, number int) (bool, error) {
+	return s.queue.Drop(ctx, hint.Hint{Place: p, Kind: hint.Review, Number: number})
+}
+
+// sink enqueues the hints of webhooks. It implements webhook.Sink.
+type sink struct{ s *Service }
+
+// Put enqueues a hint. It drops hints for repositories that the configuration does not name.
+func (k sink) Put(ctx context.Context, h hint.Hint) error {
+	if h.Place.Repo().Path == "" {
+		for _, p := range k.s.places() {
+			if p.Forge() != h.Place.Forge() {
+				continue
+			}
+			one := h
+			one.Place = p
+			if err := k.s.put(ctx, one); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !k.s.knows(h.Place) {
+		return nil
+	}
+	k.s.seen.Store(h.Place, true)
+	err := k.s.put(ctx, h)
+	if err == nil && h.Urgent {
+		k.s.interrupt(ctx, h)
+	}
+	return err
+}
+
+// Known implements webhook.Sink.
+func (k sink) Known(ctx context.Context, id string) (bool, error) { return k.s.queue.Known(ctx, id) }
+
+// Note implements webhook.Sink.
+func (k sink) Note(ctx context.Context, id string) error {
+	_, err := k.s.queue.Seen(ctx, id)
+	return err
+}
+
+// interrupt interrupts the reviews that a command must not wait for, if the author of the command has the right. It does not delay the
+// answer to the webhook.
+func (s *Service) interrupt(ctx context.Context, h hint.Hint) {
+	const limit = 30 * time.Second
+	s.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+		defer cancel()
+		yes, number, err := s.bot.Urgent(ctx, h)
+		if err == nil && yes {
+			err = s.queue.Interrupt(h.Place, number)
+		}
+		if err != nil {
+			s.log.Warn("a command waits for a running review", "repository", h.Place.String(), "number", h.Number, "error", err)
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+)
+
+// Answer returns the Markdown text for a question: status, diff or explain.
+func (w *Workspace) Answer(ctx context.Context, o bot.Order) (string, error) {
+	switch o.Verb {
+	case command.VerbStatus:
+		return w.status(ctx, o)
+	case command.VerbExplain:
+		return w.explain(ctx, o)
+	}
+	return w.diff(ctx, o)
+}
+
+// head returns the head of the merge request that the bot checked for trust. Another head is refused.
+func (w *Workspace) head(ctx context.Context, mr *forge.MergeRequest) (gitstore.Commit, error) {
+	head, err := w.Revision(ctx, w.repo.Forge.MergeRequestRef(mr.Number))
+	if err == nil && head.Hash.String() != mr.Head {
+		err = fmt.Errorf("%w: the merge request has a newer head: comment again", bot.ErrRefused)
+	}
+	return head, err
+}
+
+// explain shows which layers set a value of a target.
+func (w *Workspace) explain(ctx context.Context, o bot.Order) (string, error) {
+	head, err := w.head(ctx, o.MR)
+	if err != nil {
+		return "", err
+	}
+	session := w.Session
+	if !o.Own {
+		session = w.withoutCredentials()
+	}
+	f, _, err := session.Fleet(ctx, head.Tree)
+	if err != nil {
+		return "", fmt.Errorf("%w: the fleet of the merge request cannot be read", bot.ErrRefused)
+	}
+	a, ok := f.App(first(o.App))
+	c, found := f.Cluster(first(o.Clusters))
+	if !ok || !found || !f.Places(a, c) {
+		return "", fmt.Errorf("%w: the app %s is not placed on the cluster %s", bot.ErrRefused, first(o.App), first(o.Clusters))
+	}
+	t := fleet.Target{App: a, Cluster: c}
+	view, err := session.Open(ctx, head.Tree)
+	if err != nil {
+		return "", err
+	}
+	defaults, err := view.Defaults(ctx, t, "")
+	if err != nil { // the chart cannot be fetched: explain the layers alone
+		defaults = fleet.Defaults{}
+	}
+	chains, err := f.Explain(t, "", o.Path, defaults)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", bot.ErrRefused, err)
+	}
+	return report.Block(explanation(chains, diff.NewMasker(w.FingerprintKey()))), nil
+}
+
+// maxExplained bounds the lines of one answer.
+const maxExplained = 300
+
+func explanation(chains []fleet.Chain, mask *diff.Masker) []string {
+	var lines []string
+	for _, chain := range chains {
+		lines = append(lines, chain.Path)
+		for _, origin := range chain.Origins {
+			mark := "  "
+			if origin.Winner {
+				mark = "* "
+			}
+			layer := origin.Layer
+			if origin.Value != "" {
+				layer += "=" + origin.Value
+			}
+			lines = append(lines, fmt.Sprintf("  %s%s  %s  %s:%d", mark, layer, mask.Text(fmt.Sprint(origin.Set)), cmp.Or(origin.File, "-"), origin.Line))
+		}
+	}
+	if len(lines) > maxExplained {
+		lines = append(lines[:maxExplained], fmt.Sprintf("… and %d more lines: name a path", len(lines)-maxExplained))
+	}
+	return lines
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// diff is the review of the merge request for some environments, apps and clusters.
+func (w *Workspace) diff(ctx context.Context, o bot.Order) (string, error) {
+	head, err := w.head(ctx, o.MR)
+	if err != nil {
+		return "", err
+	}
+	target, err := w.Revision(ctx, "refs/heads/"+o.MR.TargetBranch)
+	if err != nil {
+		return "", err
+	}
+	base, err := w.MergeBase(ctx, target, head)
+	if err != nil {
+		return "", err
+	}
+	r, _, err := w.Review(ctx, bot.ReviewRequest{Base: base, Head: head, Policy: o.Trunk.Tree, Trusted: o.Own})
+	if err != nil {
+		return "", err
+	}
+	if r.Changes != nil {
+		r.Changes.Groups = slices.DeleteFunc(r.Changes.Groups, func(g diff.Group) bool { return !selected(&o, &g) })
+		r.Changes.Apps = slices.DeleteFunc(r.Changes.Apps, func(a diff.App) bool {
+			return !slices.ContainsFunc(r.Changes.Groups, func(g diff.Group) bool { return g.App == a.Name })
+		})
+	}
+	const margin = 2000 // characters of the rest of the comment
+	text, _ := report.Markdown(r, w.repo.Forge.CommentLimit()-margin)
+	return text, nil
+}
+
+// selected reports whether a question asks for a group of changes.
+func selected(o *bot.Order, g *diff.Group) bool {
+	if len(o.App) > 0 && !slices.Contains(o.App, g.App) {
+		return false
+	}
+	if o.Env != "" && !slices.ContainsFunc(g.Where, func(r diff.Reach) bool { return r.Environment == o.Env }) {
+		return false
+	}
+	return len(o.Clusters) == 0 || slices.ContainsFunc(o.Clusters, func(c string) bool { return slices.Contains(g.Clusters, c) })
+}
+
+// status answers `/sluice status` with the text of `sluice status`: it decides, and changes nothing.
+func (w *Workspace) status(ctx context.Context, o bot.Order) (string, error) {
+	running, err := w.Running(ctx, o.Trunk.Tree)
+	if err != nil {
+		return "", err
+	}
+	list, failed := w.promote(ctx, promotion.Request{Trunk: o.Trunk, DryRun: true})
+	if failed != nil && len(list) == 0 {
+		return "", failed
+	}
+	rows := make([]report.JourneyRow, len(running))
+	var text strings.Builder
+	for i, r := range running {
+		rows[i] = report.JourneyRow{Environment: r.Environment, State: "not rendered yet", Since: r.Since, Waits: r.Foreign}
+		if !r.Source.IsZero() {
+			rows[i].Commit, rows[i].State = r.Source.String(), "runs it"
+		}
+		at := slices.IndexFunc(list, func(e promotion.Status) bool { return e.Environment == r.Environment })
+		if at < 0 {
+			WriteFollower(&text, &r)
+			continue
+		}
+		rows[i].Waits = cmp.Or(r.Foreign, list[at].Decision.WaitsFor)
+		WriteStatus(&text, &list[at])
+	}
+	if failed != nil {
+		text.WriteString("Some environments could not be read. The service's log has the reason.\n")
+	}
+	return report.JourneyBlock(rows) + "\n" + report.Block(strings.Split(strings.TrimSpace(text.String()), "\n")), nil
+}

@@ -1,0 +1,145 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+)
+
+// Promotions evaluates what promotions wait for and executes what is due.
+func (w *Workspace) Promotions(ctx context.Context, trunk gitstore.Commit) ([]promotion.Status, error) {
+	return w.promote(ctx, promotion.Request{Trunk: trunk})
+}
+
+// promote completes the request with the clock, the forge and the place of the branches.
+func (w *Workspace) promote(ctx context.Context, r promotion.Request) ([]promotion.Status, error) {
+	s, err := w.pushing(ctx, r.Trunk.Tree)
+	if err != nil {
+		return nil, err
+	}
+	output, err := w.outputOf(ctx, r.Trunk.Tree)
+	if err != nil {
+		return nil, err
+	}
+	r.Now, r.PerPush = w.now(), w.repo.PerPush
+	o := &outside{session: s, trunk: r.Trunk, forge: w.repo.Forge, repo: w.repo.Place.Repo(), output: output, verdicts: w.config.Verdicts}
+	r.Adapters = o.adapters(w.config.Checks)
+	return s.Promotions(ctx, r)
+}
+
+// Order executes a command on an environment if the trunk's sluice.yaml gives the person the right. An error that wraps
+// bot.ErrRefused says why it does not.
+func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
+	f, _, err := w.Fleet(ctx, o.Trunk.Tree)
+	if err != nil {
+		return "", err
+	}
+	c, err := commandOf(f, o.Command, w.now())
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", bot.ErrRefused, err)
+	}
+	c.ID, c.By, c.At, c.Said = o.ID, o.By.User.Login, w.now(), o.Said
+	if c.Person, err = person(ctx, f, o, c.Environment); err != nil {
+		return "", err
+	}
+	list, failed := w.promote(ctx, promotion.Request{Trunk: o.Trunk, Commands: []promotion.Command{*c}})
+	for _, e := range list {
+		if e.Environment != c.Environment {
+			continue
+		}
+		if len(e.Refused) > 0 {
+			return "", fmt.Errorf("%w: %s", bot.ErrRefused, strings.Join(e.Refused, "; "))
+		}
+		return outcome(&e), nil
+	}
+	if failed != nil {
+		return "", failed
+	}
+	return "", fmt.Errorf("%w: %s has no `after`, so it follows the trunk", bot.ErrRefused, c.Environment)
+}
+
+// outcome describes what a command did.
+func outcome(e *promotion.Status) string {
+	parts := e.Done
+	if e.Decision.WaitsFor != "" {
+		parts = append(parts, e.Decision.WaitsFor)
+	}
+	if len(parts) == 0 {
+		return "done"
+	}
+	return strings.Join(parts, "; ")
+}
+
+// person returns who gave a command, with the teams among those that sluice.yaml names for the environment.
+func person(ctx context.Context, f *fleet.Fleet, o bot.Order, environment string) (promote.Person, error) {
+	out := promote.Person{User: o.By.User.Login}
+	if o.By.Access != forge.AccessNone {
+		out.Role = o.By.Access.String()
+	}
+	e, ok := f.Environment(environment)
+	if !ok {
+		return out, nil
+	}
+	teams := map[string]bool{}
+	for _, t := range e.Promotion.Approvers.Teams {
+		teams[t] = true
+	}
+	for _, r := range e.Promotion.Rights {
+		for _, t := range r.Teams {
+			teams[t] = true
+		}
+	}
+	for t := range teams {
+		in, err := o.By.InTeam(ctx, t)
+		if err != nil && !errors.Is(err, forge.ErrNotFound) {
+			return out, err
+		}
+		if in {
+			out.Teams = append(out.Teams, t)
+		}
+	}
+	return out, nil
+}
+
+// commandOf converts a chat command into a command of promotions.
+func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promotion.Command, error) {
+	out := &promotion.Command{Environment: c.Env, Verb: string(c.Verb)}
+	out.Reason, out.Apps, out.Now, out.Clusters = c.Reason, c.App, c.Now, c.Clusters
+	kinds := map[command.Verb]promote.EventKind{
+		command.VerbPromote: promote.EventPromote, command.VerbApprove: promote.EventApprove, command.VerbRollback: promote.EventRollback, command.VerbFreeze: promote.EventFreeze,
+		command.VerbUnfreeze: promote.EventUnfreeze, command.VerbHalt: promote.EventHalt, command.VerbResume: promote.EventResume,
+	}
+	kind, ok := kinds[c.Verb]
+	if !ok {
+		return nil, fmt.Errorf("%s is not a command on an environment", c.Verb)
+	}
+	out.Kind, out.Revision = kind, c.Commit
+	if c.Verb == command.VerbRollback {
+		out.Revision, out.Wave = c.To, c.Wave
+	}
+	if c.Verb == command.VerbFreeze || c.Verb == command.VerbUnfreeze {
+		if err := out.Aim(f, c.Target); err != nil {
+			return nil, err
+		}
+		if c.Until != "" {
+			var err error
+			if out.Until, err = command.ParseUntil(c.Until, now); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if _, known := f.Environment(out.Environment); !known {
+		return nil, fmt.Errorf("there is no environment %q", out.Environment)
+	}
+	return out, nil
+}

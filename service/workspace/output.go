@@ -1,0 +1,52 @@
+package workspace
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// OutputCredential is the credential of an output repository that is not on the host of the source repository.
+type OutputCredential struct {
+	Auth   gitstore.Auth
+	Host   string // that gets the credential: a host name, which means HTTPS, or a URL
+	Prefix string // of the variables that it comes from, for messages
+}
+
+func (o OutputCredential) set() bool {
+	return o.Auth.User != "" || o.Auth.Password != "" || o.Auth.Token != ""
+}
+
+// outputAuth returns the credential for an output repository: its own one on the host that it is for, the source's one if both are
+// on the same host. A fleet file must not be able to send a credential to another host.
+func (r Runtime) outputAuth(output, source string) (gitstore.Auth, error) {
+	if o := r.Output; o.set() {
+		host := o.Host
+		if host == "" {
+			return gitstore.Auth{}, fmt.Errorf("a credential in %s* needs %sHOST, the host that gets it: a fleet file must not choose who gets a credential", o.Prefix, o.Prefix)
+		}
+		if !strings.Contains(host, "://") {
+			host = "https://" + host
+		}
+		if strings.EqualFold(hostOf(output), hostOf(host)) {
+			return o.Auth, nil
+		}
+	}
+	a := r.Git
+	if x, y := hostOf(output), hostOf(source); x != "" && x == y {
+		return a, nil
+	}
+	a.User, a.Password, a.Token = "", "", ""
+	return a, nil
+}
+
+// hostOf is the scheme and host of a URL; "" if the address is no URL.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}

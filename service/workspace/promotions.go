@@ -1,0 +1,209 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/service/check"
+)
+
+// promotionForge is what promotions need of a forge.
+type promotionForge interface {
+	forge.MergeRequests
+	forge.Requests
+	forge.Statuses
+	CommentLimit() int
+}
+
+// outside answers what promotions need to know that Git does not hold: it plays the roles of promotion.Adapters.
+type outside struct {
+	session  *Session
+	trunk    gitstore.Commit
+	forge    promotionForge   // nil: there is none
+	repo     forge.Repository // of the sources
+	output   forge.Repository // of the rendered branches
+	verdicts *Verdicts
+	noPolicy bool
+}
+
+// Outside is what a session knows without a forge.
+func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) promotion.Adapters {
+	o := &outside{session: s, trunk: trunk, verdicts: NewVerdicts(), noPolicy: noPolicy}
+	return o.adapters(check.New(s.runtime.userAgent(), nil))
+}
+
+func (o *outside) adapters(checks *check.Client) promotion.Adapters {
+	return promotion.Adapters{Policy: o, Statuses: o, Checks: checks, Authors: o, MergeRequests: o}
+}
+
+var errNoStatuses = errors.New("there is no forge to ask for commit statuses")
+
+// Statuses implements promotion.Statuses.
+func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status, error) {
+	if o.forge == nil {
+		return nil, errNoStatuses
+	}
+	list, err := o.forge.Statuses(ctx, o.output, commit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]promote.Status, len(list))
+	for i, s := range list {
+		state := string(s.State)
+		if s.State == forge.Running {
+			state = string(forge.Pending)
+		}
+		out[i] = promote.Status{Name: s.Context, State: state}
+	}
+	return out, nil
+}
+
+// Judge implements promotion.PolicyJudge: the trunk's policy judges what would change in the environment.
+func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State, string) {
+	if o.noPolicy {
+		return promote.Green, ""
+	}
+	now := o.session.runtime.Clock()
+	key := fmt.Sprint("policy ", part.Environment, part.Base, part.Source.Hash, part.Apps, part.Without, o.trunk.Tree)
+	v, known := o.verdicts.cache.Get(key)
+	if known && now.Sub(v.at) < verdictLife {
+		return v.state, v.reason
+	}
+	r, _, err := o.session.Review(ctx, ReviewOptions{
+		Compare: compare.Request{
+			Head: part.Source, Against: compare.AgainstBranches, Environments: []string{part.Environment}, Apps: part.Apps, Without: part.Without, Key: o.session.FingerprintKey(),
+		}, Policy: o.trunk.Tree,
+	})
+	switch {
+	case err != nil:
+		return promote.Unknown, "policy could not be evaluated"
+	case r.Verdict == report.VerdictFail || r.Verdict == report.VerdictError:
+		v = verdict{state: promote.Red, reason: report.Headline(r)}
+	default:
+		v = verdict{state: promote.Green}
+	}
+	v.at = now
+	o.verdicts.cache.Add(key, v)
+	return v.state, v.reason
+}
+
+// maxAuthored bounds how many commits of one promotion the forge is asked about.
+const maxAuthored = 500
+
+// Authors implements promotion.Authors: the people who opened the merge requests that brought the commits.
+func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]string, error) {
+	if o.forge == nil {
+		return nil, nil
+	}
+	if len(commits) > maxAuthored {
+		return nil, fmt.Errorf("the promotion brings %d commits, and Sluice looks up the authors of at most %d: promote in smaller steps", len(commits), maxAuthored)
+	}
+	var out []string
+	for _, c := range commits {
+		key := fmt.Sprint("authors ", o.repo.Path, c.Hash)
+		v, known := o.verdicts.cache.Get(key)
+		if !known {
+			list, err := o.forge.MergeRequestsOf(ctx, o.repo, c.Hash.String())
+			if err != nil {
+				return nil, fmt.Errorf("authors of %s: %w", c.Hash.Short(), err)
+			}
+			for _, mr := range list {
+				v.authors = append(v.authors, mr.Author.Login)
+			}
+			o.verdicts.cache.Add(key, v)
+		}
+		out = append(out, v.authors...)
+	}
+	return out, nil
+}
+
+// Find implements promotion.MergeRequests.
+func (o *outside) Find(ctx context.Context, from, to string) (*promotion.MergeRequest, error) {
+	if o.forge == nil {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	list, err := o.forge.OpenMergeRequests(ctx, o.output, to)
+	if err != nil {
+		return nil, err
+	}
+	for _, mr := range list {
+		if mr.SourceBranch == from && !mr.Fork {
+			return &promotion.MergeRequest{Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title, Body: mr.Body}, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+// Open implements promotion.MergeRequests.
+func (o *outside) Open(ctx context.Context, r promotion.MergeRequest) error {
+	if o.forge == nil {
+		return promotion.ErrNoForge
+	}
+	body := "Merging this promotes:\n\n" + report.Block(strings.Split(r.Why, "\n")) + o.changes(ctx, r)
+	have, err := o.Find(ctx, r.From, r.To)
+	if err != nil {
+		return err
+	}
+	if have != nil {
+		return o.forge.EditMergeRequest(ctx, o.output, have.Number, r.Title, body, false)
+	}
+	_, err = o.forge.CreateMergeRequest(ctx, o.output, forge.NewRequest{Title: r.Title, Body: body, SourceBranch: r.From, TargetBranch: r.To})
+	return err
+}
+
+// changes describes what merging a request changes; "" if the changes cannot be computed: the request is useful without them.
+func (o *outside) changes(ctx context.Context, r promotion.MergeRequest) string {
+	source, err := gitstore.ParseHash(r.Source)
+	if err != nil {
+		return ""
+	}
+	c, err := o.session.Store.Commit(ctx, source)
+	if err != nil {
+		return ""
+	}
+	review, _, err := o.session.Review(ctx, ReviewOptions{
+		Compare: compare.Request{Head: c, Against: compare.AgainstBranches, Environments: []string{o.environmentOf(ctx, r.To)}, Key: o.session.FingerprintKey()}, Policy: o.trunk.Tree,
+	})
+	if err != nil {
+		return ""
+	}
+	const margin = 20_000 // characters of the rest of the description
+	text, _ := report.Markdown(review, o.forge.CommentLimit()-margin)
+	return "\n" + text
+}
+
+func (o *outside) environmentOf(ctx context.Context, branch string) string {
+	f, _, err := o.session.Fleet(ctx, o.trunk.Tree)
+	if err != nil {
+		return ""
+	}
+	for _, e := range f.Spec.Environments {
+		if f.EnvironmentBranch(e.Name) == branch {
+			return e.Name
+		}
+	}
+	return ""
+}
+
+// Close implements promotion.MergeRequests.
+func (o *outside) Close(ctx context.Context, r promotion.MergeRequest, why string) error {
+	return o.forge.EditMergeRequest(ctx, o.output, r.Number, r.Title, r.Body+"\n\nClosed: "+why+"\n", true)
+}
+
+// Promotions evaluates and executes promotions until nothing more is due.
+func (s *Session) Promotions(ctx context.Context, r promotion.Request) ([]promotion.Status, error) {
+	return promotion.Run(ctx, s.Hydrator, r)
+}
+
+// Running returns what each environment runs.
+func (s *Session) Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error) {
+	return promotion.ReadRunning(ctx, s.Hydrator, tree)
+}

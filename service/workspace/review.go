@@ -1,0 +1,91 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/bot/review"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/policy/schemas"
+)
+
+// ReviewOptions say what to review, and by which policy.
+type ReviewOptions struct {
+	Compare      compare.Request
+	Policy       gitstore.Hash // tree of the source commit whose policy judges; zero judges nothing
+	Offline      bool          // fetch no schemas
+	Whole        bool          // judge whole environments, not only what changed
+	FindingsOnly bool
+}
+
+// Review compares two sides and judges the difference. Problems of the fleet and of its policy are in the review.
+func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, *compare.PreviewResult, error) {
+	options := review.Options{Compare: o.Compare, Version: s.runtime.Version, FindingsOnly: o.FindingsOnly}
+	if f, _, err := s.Fleet(ctx, o.Compare.Head.Tree); err == nil {
+		options.Fleet = f.Name
+	}
+	var broken policy.Problems
+	if !o.Policy.IsZero() {
+		engine, err := s.Policy(ctx, o.Policy, o.Offline)
+		switch {
+		case errors.As(err, &broken):
+		case err != nil:
+			return nil, nil, err
+		default:
+			options.Judge = review.Policy{Engine: engine, Whole: o.Whole}
+		}
+	}
+	r, preview, err := review.Make(ctx, s.Hydrator, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(broken) > 0 {
+		r.Errors = append(r.Errors, broken.Strings()...)
+		r.Verdict = review.Verdict(r)
+	}
+	return r, preview, nil
+}
+
+// Policy loads the policy of a source commit's tree. Mistakes in the policy are policy.Problems.
+func (s *Session) Policy(ctx context.Context, tree gitstore.Hash, offline bool) (*policy.Engine, error) {
+	return s.runtime.loadPolicy(ctx, s.Store.Snapshot(ctx, tree), s.environments(ctx, tree), offline)
+}
+
+func (s *Session) environments(ctx context.Context, tree gitstore.Hash) []string {
+	f, _, err := s.Fleet(ctx, tree)
+	if err != nil {
+		return nil
+	}
+	out := make([]string, len(f.Spec.Environments))
+	for i, e := range f.Spec.Environments {
+		out[i] = e.Name
+	}
+	return out
+}
+
+func (r Runtime) loadPolicy(ctx context.Context, files fs.FS, environments []string, offline bool) (*policy.Engine, error) {
+	o := policy.Options{Now: r.Clock(), Environments: environments, Parallel: runtime.GOMAXPROCS(0)}
+	locations, err := policy.SchemaLocations(files)
+	if err != nil {
+		return nil, err
+	}
+	source, err := schemas.New(schemas.Config{
+		Locations: locations, Files: files, Cache: filepath.Join(r.Cache, "schemas"), Offline: offline || r.Offline, UserAgent: r.userAgent(),
+	})
+	if err != nil {
+		return nil, policy.Problems{{File: policy.Dir, Message: err.Error()}}
+	}
+	o.Schemas = source
+	return policy.Load(ctx, files, o)
+}
+
+// TestPolicy runs the tests of a tree's own rules.
+func (s *Session) TestPolicy(ctx context.Context, tree gitstore.Hash, run string) ([]policy.TestResult, error) {
+	return policy.Test(ctx, s.Store.Snapshot(ctx, tree), run, policy.Options{Now: s.runtime.Clock()})
+}

@@ -1,0 +1,270 @@
+// Package workspace opens repositories and does the work of one task in them: reviews, hydrations, promotions and the answers to
+// questions. It keeps the clones of a service (Mirrors) and the verdicts of policy that promotions wait for (Verdicts).
+//
+// A Session is an open repository. It does not change: methods such as WithRemote return another Session that shares the
+// clone. A Workspace is a Session of the service with the credentials and the forge of its repository; the bot declares
+// the roles that it needs of it.
+//
+// The package reads neither the environment nor the configuration: callers pass credentials, folders and limits as values. It
+// names no concrete forge.
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// Options say what to open and how to render it.
+type Options struct {
+	Repo          string // folder or URL
+	Jobs          int    // targets rendered at the same time
+	RenderTimeout time.Duration
+	RenderMemory  int64             // bytes of one render process
+	PlainHTTP     []string          // registries that are asked over HTTP
+	Renderer      renderer.Renderer // shared with other sessions; nil starts render processes that belong to the session
+	Signer        gitstore.Signer   // signs rendered commits; nil leaves them unsigned
+	Mirror        string            // folder of the clone of a URL; "" is a temporary one
+}
+
+// Runtime is what a process gives to its sessions.
+type Runtime struct {
+	Git         gitstore.Auth      // for the source repository
+	Output      OutputCredential   // for another repository that rendered branches are written to
+	Charts      *fetch.Credentials // for chart repositories and registries; nil fetches without credentials
+	Untrusted   bool               // charts come from a contributor without write access; see WithoutCredentials
+	Cache       string             // folder for downloaded charts and schemas
+	Child       []string           // command line of a render process, without its flags
+	Version     string             // of Sluice
+	Fingerprint []byte             // key of the fingerprints that replace secrets; nil is a random one for each session
+	Offline     bool               // fetch no schemas
+	Clock       func() time.Time
+}
+
+// WithoutCredentials returns a Runtime that fetches charts without credentials and does not read charts that were fetched with
+// credentials before.
+func (r Runtime) WithoutCredentials() Runtime {
+	r.Charts, r.Untrusted = nil, true
+	return r
+}
+
+func (r Runtime) fetcher(plainHTTP []string) *fetch.Fetcher {
+	cache := "charts"
+	if r.Untrusted {
+		cache = "charts-untrusted"
+	}
+	return fetch.New(fetch.Options{
+		CacheDir: filepath.Join(r.Cache, cache), Credentials: r.Charts, UserAgent: r.userAgent(), PlainHTTP: plainHTTP,
+	})
+}
+
+func (r Runtime) userAgent() string { return "sluice/" + r.Version }
+
+// Session is an open repository with everything that renders it. It is not safe for concurrent use, except that sessions derived
+// from one another may be used one after the other in any order.
+type Session struct {
+	*hydrate.Hydrator
+	Store   *gitstore.Store
+	Fetcher *fetch.Fetcher
+	runtime Runtime
+	url     bool
+	key     []byte
+	plain   []string // registries that are asked over HTTP
+	shared  *resources
+}
+
+// resources are what sessions that derive from one another share.
+type resources struct {
+	once  sync.Once
+	store *gitstore.Store
+	pool  *renderer.Pool // nil: it belongs to somebody else
+}
+
+func (r *resources) close() {
+	r.once.Do(func() {
+		if r.pool != nil {
+			r.pool.Close()
+		}
+		_ = r.store.Close() // it was read, and what was written is pushed
+	})
+}
+
+// Open opens a repository. Close releases it.
+func Open(ctx context.Context, r Runtime, o Options, progress hydrate.Progress) (*Session, error) {
+	s := &Session{runtime: r, url: isURL(o.Repo)}
+	var err error
+	if s.url {
+		s.Store, err = gitstore.Open(ctx, gitstore.Options{URL: o.Repo, CacheDir: o.Mirror, Auth: r.Git})
+	} else {
+		s.Store, err = gitstore.Open(ctx, gitstore.Options{Dir: cmp.Or(o.Repo, "."), Auth: r.Git})
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.wire(o, progress)
+	return s, nil
+}
+
+// OpenFolder opens a folder that need not be a repository: without one, the session keeps objects in memory.
+func OpenFolder(ctx context.Context, r Runtime, o Options, progress hydrate.Progress) (*Session, error) {
+	store, err := gitstore.Open(ctx, gitstore.Options{Dir: cmp.Or(o.Repo, "."), Auth: r.Git})
+	if err != nil {
+		store = gitstore.OpenMemory()
+	}
+	s := &Session{runtime: r, Store: store}
+	s.wire(o, progress)
+	return s, nil
+}
+
+func (s *Session) wire(o Options, progress hydrate.Progress) {
+	if s.key = s.runtime.Fingerprint; len(s.key) == 0 {
+		s.key = []byte(rand.Text())
+	}
+	s.plain = o.PlainHTTP
+	s.Fetcher = s.runtime.fetcher(o.PlainHTTP)
+	s.shared = &resources{store: s.Store}
+	r := o.Renderer
+	if r == nil {
+		s.shared.pool = NewPool(s.runtime.Child, o)
+		r = s.shared.pool
+	}
+	s.Hydrator = hydrate.New(hydrate.Config{
+		Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.runtime.Version, Signer: o.Signer, Progress: progress,
+	})
+}
+
+// NewPool starts a pool of render processes with the limits of the options.
+func NewPool(child []string, o Options) *renderer.Pool {
+	return renderer.NewPool(renderer.PoolOptions{
+		Command: append(append([]string{}, child...), fmt.Sprintf("--memory=%d", o.RenderMemory)),
+		Size:    o.Jobs, Timeout: o.RenderTimeout, MemoryLimit: o.RenderMemory,
+	})
+}
+
+// Close ends the render processes that belong to the session and closes the repository, also for all sessions that derive from it or
+// that it derives from. Calling it again does nothing.
+func (s *Session) Close() { s.shared.close() }
+
+// IsURL reports whether the repository is a remote one.
+func (s *Session) IsURL() bool { return s.url }
+
+// FingerprintKey is the key of the fingerprints that replace secrets. Without a configured key, fingerprints of two runs cannot be
+// compared.
+func (s *Session) FingerprintKey() []byte { return s.key }
+
+// WithBranches returns a session whose rendered branches are elsewhere.
+func (s *Session) WithBranches(b gitstore.Branches) *Session {
+	out := *s
+	out.Hydrator = s.Hydrator.WithBranches(b)
+	return &out
+}
+
+// withGit returns a session that uses another credential for Git.
+func (s *Session) withGit(auth gitstore.Auth) *Session {
+	out := *s
+	out.runtime.Git = auth
+	return &out
+}
+
+// withoutCredentials returns a session that fetches charts without credentials, into a cache of its own.
+func (s *Session) withoutCredentials() *Session {
+	out := *s
+	out.runtime = s.runtime.WithoutCredentials()
+	out.Fetcher = out.runtime.fetcher(s.plain)
+	config := s.Config
+	config.Archives = out.Fetcher
+	out.Hydrator = hydrate.New(config)
+	return &out
+}
+
+// WithRemote returns a session whose rendered branches are in another repository: the output repository of the commit's fleet, the
+// remote with a name, or the remote that a URL was cloned from.
+func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote string) (*Session, error) {
+	f, _, err := s.Fleet(ctx, commit.Tree)
+	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken { // whoever reads the fleet reports its problems
+		return nil, err
+	}
+	auth, address := s.runtime.Git, remote
+	switch {
+	case f != nil && f.Spec.Output.Repository != "":
+		address = f.Spec.Output.Repository
+		if auth, err = s.runtime.outputAuth(address, s.Store.RemoteURL()); err != nil {
+			return nil, err
+		}
+	case s.url:
+		address = s.Store.RemoteURL()
+	}
+	branches, err := s.Store.Remote(address, auth)
+	if err != nil {
+		return nil, err
+	}
+	return s.WithBranches(branches), nil
+}
+
+// Commit returns the commit to work on: a revision, or HEAD.
+func (s *Session) Commit(ctx context.Context, rev string) (gitstore.Commit, error) {
+	if s.url {
+		return s.Store.FetchRevision(ctx, cmp.Or(rev, "HEAD"))
+	}
+	return s.Store.Resolve(ctx, cmp.Or(rev, "HEAD"))
+}
+
+// MergeBase returns the commit at which head left base.
+func (s *Session) MergeBase(ctx context.Context, base, head gitstore.Commit) (gitstore.Commit, error) {
+	h, err := s.Store.MergeBase(ctx, base.Hash, head.Hash)
+	if err != nil {
+		return gitstore.Commit{}, fmt.Errorf("merge base of %s and %s: %w", base.Hash.Short(), head.Hash.Short(), err)
+	}
+	return s.Store.Commit(ctx, h)
+}
+
+// FetchCommit returns a commit. If the clone does not have it, FetchCommit fetches ref, then the commit by its hash.
+func (s *Session) FetchCommit(ctx context.Context, commit, ref string) (gitstore.Commit, error) {
+	h, err := gitstore.ParseHash(commit)
+	if err != nil {
+		return gitstore.Commit{}, err
+	}
+	if s.Store.Has(h) {
+		return s.Store.Commit(ctx, h)
+	}
+	if ref != "" {
+		if c, err := s.Store.FetchRevision(ctx, ref); err == nil && c.Hash == h {
+			return c, nil
+		}
+	}
+	c, err := s.Store.FetchRevision(ctx, commit)
+	if err != nil {
+		return c, fmt.Errorf("%w (%s may have moved on)", err, ref)
+	}
+	return c, nil
+}
+
+// FetchRef returns the commit that a ref of the remote has now. Without a remote, or if the remote does not have the ref, it returns
+// the commit of the local ref.
+func (s *Session) FetchRef(ctx context.Context, ref string) (gitstore.Commit, error) {
+	c, err := s.Store.FetchRevision(ctx, ref)
+	if err == nil {
+		return c, nil
+	}
+	local, second := s.Store.Resolve(ctx, ref)
+	if second != nil {
+		return c, err
+	}
+	return local, nil
+}
+
+func isURL(repo string) bool {
+	return strings.Contains(repo, "://") || strings.Contains(repo, "@") && strings.Contains(repo, ":")
+}

@@ -1,0 +1,24 @@
+package workspace
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// TestVerdictsEvictOldest: a verdict that is asked for stays cached, those of old commits are evicted.
+func TestVerdictsEvictOldest(t *testing.T) {
+	t.Parallel()
+	v := NewVerdicts()
+	v.cache.Add("waits", verdict{state: promote.Red, reason: "why"})
+	for i := range 5 * maxVerdicts {
+		v.cache.Add(fmt.Sprint("commit ", i), verdict{state: promote.Green})
+		if one, ok := v.cache.Get("waits"); !ok || one.reason != "why" {
+			t.Fatalf("the verdict in use was evicted after %d others", i)
+		}
+	}
+	if v.cache.Len() > maxVerdicts || v.cache.Contains("commit 0") {
+		t.Errorf("%d verdicts are cached, at most %d expected; the first commit's is among them: %t", v.cache.Len(), maxVerdicts, v.cache.Contains("commit 0"))
+	}
+}

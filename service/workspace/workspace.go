@@ -1,0 +1,265 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/service/check"
+)
+
+// Repository is a repository on a forge as the configuration of the service describes it.
+type Repository struct {
+	Place hint.Place
+	URL   string // that Git clones
+	Forge forge.Forge
+	// Credential returns what Git uses for a repository of the forge, to push or to read.
+	Credential func(ctx context.Context, repo forge.Repository, push bool) (gitstore.Auth, error)
+	// Output returns the repository on the forge that an address of spec.output.repository names, if the configuration allows branches
+	// there; an error wraps bot.ErrRefused.
+	Output   func(address string) (forge.Repository, error)
+	Announce Announce // of branches that moved; nil announces nothing
+	PerPush  int      // refs in one push; 0 means all
+}
+
+// Observer counts what workspaces do.
+type Observer struct {
+	Targets func(rendered, reused int)                     // of one environment
+	Pushed  func(results []gitstore.MoveResult, err error) // one push
+}
+
+// Config of the workspaces of a service.
+type Config struct {
+	Runtime  Runtime
+	Renderer renderer.Renderer
+	Jobs     int
+	Signer   gitstore.Signer // of rendered commits; nil leaves them unsigned
+	Mirrors  *Mirrors
+	Verdicts *Verdicts
+	Checks   *check.Client
+	Observe  Observer
+}
+
+// Workspace is a repository of a service, opened for one task.
+type Workspace struct {
+	*Session
+	config  Config
+	repo    Repository
+	pushers map[gitstore.Hash]*Session // by the tree whose fleet says where branches are
+	release func()
+}
+
+// Open opens the clone of a repository. Close releases it. A clone that cannot be opened is deleted before the next use.
+func (c Config) Open(ctx context.Context, r Repository) (*Workspace, error) {
+	auth, err := r.Credential(ctx, r.Place.Repo(), false)
+	if err != nil {
+		return nil, fmt.Errorf("credential for %s: %w", r.Place, err)
+	}
+	folder, release, err := c.Mirrors.acquire(r.Place, c.Runtime.Clock())
+	if err != nil {
+		return nil, err
+	}
+	runtime := c.Runtime
+	runtime.Git = auth
+	session, err := Open(ctx, runtime, Options{Repo: r.URL, Jobs: c.Jobs, Renderer: c.Renderer, Signer: c.Signer, Mirror: folder}, nil)
+	if err != nil {
+		release()
+		c.Mirrors.Discard(r.Place)
+		return nil, fmt.Errorf("mirror of %s: %w", r.Place, err)
+	}
+	return &Workspace{Session: session, config: c, repo: r, pushers: map[gitstore.Hash]*Session{}, release: release}, nil
+}
+
+// Close releases the clone.
+func (w *Workspace) Close() {
+	w.Session.Close()
+	w.release()
+}
+
+func (w *Workspace) now() time.Time { return w.config.Runtime.Clock() }
+
+// Revision fetches a ref, a branch or a commit, and returns the commit.
+func (w *Workspace) Revision(ctx context.Context, rev string) (gitstore.Commit, error) {
+	return w.Store.FetchRevision(ctx, rev)
+}
+
+// pushing returns a session whose branches are where the fleet of a tree says, with the credential that may push there.
+func (w *Workspace) pushing(ctx context.Context, tree gitstore.Hash) (*Session, error) {
+	if s := w.pushers[tree]; s != nil {
+		return s, nil
+	}
+	output, err := w.outputOf(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	auth, err := w.repo.Credential(ctx, output, true)
+	if err != nil {
+		return nil, err
+	}
+	s, err := w.withGit(auth).WithRemote(ctx, gitstore.Commit{Tree: tree}, "")
+	if err != nil {
+		return nil, err
+	}
+	s = s.WithBranches(observedBranches{s.Branches, w.config.Observe})
+	if w.repo.Announce != nil {
+		s = s.WithAnnounce(ctx, tree, w.repo.Announce)
+	}
+	w.pushers[tree] = s
+	return s, nil
+}
+
+// pushingTrunk is pushing for the trunk.
+func (w *Workspace) pushingTrunk(ctx context.Context) (*Session, error) {
+	tree, err := w.trunk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return w.pushing(ctx, tree)
+}
+
+// Review compares and judges. For an untrusted change, charts are fetched without credentials.
+func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Review, *compare.PreviewResult, error) {
+	trunk, err := w.trunk(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var s *Session
+	if r.Trusted {
+		s, err = w.pushing(ctx, trunk)
+	} else {
+		s, err = w.untrusted(ctx, trunk)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.Review(ctx, ReviewOptions{
+		Compare: compare.Request{Base: r.Base, Head: r.Head, Key: w.FingerprintKey(), Preview: r.Preview}, Policy: r.Policy,
+	})
+}
+
+// untrusted returns a session for a change of a contributor without write access. Branches are where the trunk says.
+func (w *Workspace) untrusted(ctx context.Context, trunk gitstore.Hash) (*Session, error) {
+	if _, err := w.outputOf(ctx, trunk); err != nil {
+		return nil, err
+	}
+	return w.withoutCredentials().WithRemote(ctx, gitstore.Commit{Tree: trunk}, "")
+}
+
+// Hydrate renders a commit and moves branches.
+func (w *Workspace) Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error) {
+	s, err := w.pushing(ctx, r.Commit.Tree)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.Hydrate(ctx, r)
+	if result != nil {
+		for i := range result.Environments {
+			w.config.Observe.Targets(result.Environments[i].Rendered, result.Environments[i].Reused)
+		}
+	}
+	return result, err
+}
+
+// Running returns what each environment runs.
+func (w *Workspace) Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error) {
+	s, err := w.pushing(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	return s.Running(ctx, tree)
+}
+
+// Missed returns commits of the trunk before its tip that environments which follow it do not run yet, oldest first.
+func (w *Workspace) Missed(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
+	s, err := w.pushing(ctx, tip.Tree)
+	if err != nil {
+		return nil, err
+	}
+	return promotion.Missed(ctx, s.Hydrator, tip, most)
+}
+
+// Line returns a commit and its first-parent ancestors, newest first.
+func (w *Workspace) Line(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
+	return promotion.Line(ctx, w.Hydrator, tip, most)
+}
+
+// DropPreview deletes the branch of a preview.
+func (w *Workspace) DropPreview(ctx context.Context, branch string) error {
+	s, err := w.pushingTrunk(ctx)
+	if err != nil {
+		return err
+	}
+	return compare.DropPreview(ctx, s.Branches, branch)
+}
+
+// Previews lists the branches of previews.
+func (w *Workspace) Previews(ctx context.Context, prefix string) ([]string, error) {
+	s, err := w.pushingTrunk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return compare.Previews(ctx, s.Branches, prefix)
+}
+
+// trunk is the tree of the trunk's tip, or of the newest commit before it whose fleet can be read. It alone says where branches are:
+// another branch may be one that anybody may push to, and a mistake on the trunk must not send branches elsewhere.
+func (w *Workspace) trunk(ctx context.Context) (gitstore.Hash, error) {
+	tip, err := w.Revision(ctx, "HEAD")
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	if f, _, err := w.Fleet(ctx, tip.Tree); err == nil && f.Spec.Trunk != "" {
+		if trunk, err := w.Revision(ctx, "refs/heads/"+f.Spec.Trunk); err == nil {
+			tip = trunk
+		}
+	}
+	if good, _, err := w.Readable(ctx, tip); err == nil {
+		tip = good
+	}
+	return tip.Tree, nil
+}
+
+// Output returns the repository that rendered branches go to.
+func (w *Workspace) Output(ctx context.Context) (forge.Repository, error) {
+	tree, err := w.trunk(ctx)
+	if err != nil {
+		return w.repo.Place.Repo(), err
+	}
+	return w.outputOf(ctx, tree)
+}
+
+// outputOf is the repository on the forge whose credential writes the branches of a fleet.
+func (w *Workspace) outputOf(ctx context.Context, tree gitstore.Hash) (forge.Repository, error) {
+	f, _, err := w.Fleet(ctx, tree)
+	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken {
+		return w.repo.Place.Repo(), err
+	}
+	if f == nil || f.Spec.Output.Repository == "" {
+		return w.repo.Place.Repo(), nil
+	}
+	return w.repo.Output(f.Spec.Output.Repository)
+}
+
+// observedBranches counts pushes.
+type observedBranches struct {
+	gitstore.Branches
+	observe Observer
+}
+
+// Push implements gitstore.Branches.
+func (b observedBranches) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, o gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	results, err := b.Branches.Push(ctx, w, moves, o)
+	b.observe.Pushed(results, err)
+	return results, err
+}
