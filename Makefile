@@ -8,13 +8,17 @@ LDFLAGS := -s -w
 # For all alike, so that what is built is compiled once for binaries, tests and linters.
 export GOFLAGS := -trimpath
 
-.PHONY: build test lint bench fuzz demo demo-service dist image image-files schema clean
+.PHONY: build test test-e2e lint bench fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
 
-test: ## every test; the real charts and Kustomize roots of CORPUS too, where they are
-	$(GO) test -count=1 -timeout 15m ./...
+test: ## the quick tests; the real charts and Kustomize roots of CORPUS too, where they are
+	$(GO) test -short -count=1 -timeout 15m ./...
 	$(GO) test -C tools/gitops -count=1 -timeout 15m ./...
+
+E2E := ./cmd/... ./bot/queue ./hydrate/promote ./hydrate/fleet ./hydrate/gitstore
+test-e2e: ## the slow tests: stories of the service, processes that are killed, clusters of queues
+	$(GO) test -count=1 -timeout 30m $(E2E)
 
 lint: $(BIN)/golangci-lint $(BIN)/actionlint
 	$(BIN)/golangci-lint run ./...

@@ -70,6 +70,9 @@ func (s *sandbox) refs(dir string) map[string]string {
 // TestKilledRunsLeaveOldOrNewBranches kills a pushing hydration at random moments. Each branch is then where it was or
 // where it should be, and the next run ends where an undisturbed one does.
 func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	s := newSandbox(t)
 	src := filepath.Join(s.dir, "fleet")
 	hydrate := []string{"hydrate", "--push", "--env", "dev,staging,prod", "--refs-per-push", "3", "-q"}
@@ -97,10 +100,7 @@ func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 	took := time.Since(start)
 	after := s.refs(undisturbed)
 
-	kills := 50
-	if testing.Short() {
-		kills = 10
-	}
+	const kills = 50
 	cut := 0
 	for i := range kills {
 		remote := s.remote(src, template, fmt.Sprint("killed-", i))
@@ -175,6 +175,9 @@ func (s *sandbox) converge(src, remote string, hydrate []string, want map[string
 
 // TestEverythingButTheCommitIsIrrelevant hydrates one commit in other circumstances.
 func TestEverythingButTheCommitIsIrrelevant(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	s := newSandbox(t)
 	var first map[string]string
 	for i, c := range []struct{ zone, jobs string }{{"UTC", "1"}, {"Asia/Kathmandu", "4"}, {"America/St_Johns", "2"}} {

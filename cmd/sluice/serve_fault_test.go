@@ -35,6 +35,9 @@ type misfortune struct {
 // TestServiceInTrouble has the world around the service fail: Git, forges, disks, other replicas, people. Each story ends as
 // if it had not.
 func TestServiceInTrouble(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	binary := build(t)
 	var all sync.WaitGroup // at once, whatever -parallel says: they wait

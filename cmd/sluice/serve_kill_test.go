@@ -309,11 +309,11 @@ func (s *saga) sleep(most int) { time.Sleep(time.Duration(s.dice(most)) * time.M
 //
 // SLUICE_KILL_SEED plays the same dice, SLUICE_KILLS says how often.
 func TestServiceKilledAnywhere(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
 	t.Parallel()
 	seed, kills := uint64(time.Now().UnixNano()), 200
-	if testing.Short() {
-		kills = 20
-	}
 	if n, err := strconv.ParseUint(os.Getenv("SLUICE_KILL_SEED"), 10, 64); err == nil {
 		seed = n
 	}

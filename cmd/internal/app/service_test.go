@@ -81,9 +81,23 @@ type story struct {
 	count   int
 }
 
-// newStory makes the test one of those that run beside each other: stories share nothing.
+// endToEnd skips a test that takes long in a short run: `make test` is short, `make test-e2e` runs everything.
+func endToEnd(t *testing.T) {
+	t.Helper()
+	for _, quick := range []string{"TestStory", "TestStrangers", "TestReceivers", "TestProbes", "TestUnsignedWebhooksMakeNoSeries"} {
+		if name, _, _ := strings.Cut(t.Name(), "/"); name == quick {
+			return
+		}
+	}
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
+}
+
+// newStory starts a forge and a repository. Stories share nothing and run in parallel.
 func newStory(t *testing.T, kind string) *story {
 	t.Helper()
+	endToEnd(t)
 	t.Parallel()
 	s := &story{t: t, dir: t.TempDir(), kind: kind, self: "sluice-bot", drop: func(string) bool { return false }, prepare: func(*service.Service) {}}
 	bare := filepath.Join(s.dir, "git", repo+".git")
