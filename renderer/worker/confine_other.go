@@ -1,0 +1,14 @@
+//go:build !linux
+
+package worker
+
+import "runtime"
+
+// confine reports that this system has no walls that Sluice can raise: the child, its limits and its timeouts remain.
+func confine(cfg config) Report {
+	out := Report{Mode: cfg.Mode, System: runtime.GOOS + " " + runtime.GOARCH}
+	for _, name := range []string{"files", "writes", "network", "exec", "processes", "signals", "ptrace", "parent", "descriptors", "limits", "capabilities", "privileges"} {
+		out.Walls = append(out.Walls, Wall{Name: name, Detail: "only Linux confines worker processes"})
+	}
+	return out
+}
