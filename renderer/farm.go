@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
 const (
@@ -62,8 +64,9 @@ type shardJob struct {
 
 type shardAnswer struct {
 	Rendering *Rendering
-	Err       string
-	Again     bool // the error may be the machine's: time, memory, a crash
+	Err       *InputError
+	Failed    string // an error of another kind
+	Again     bool   // the error may be the machine's: time, memory, a crash
 }
 
 // NewFarm makes a farm. near renders slots bundles at once; version names all that a rendering depends on besides its
@@ -107,8 +110,10 @@ func (f *Farm) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-	case a.Err != "":
-		return nil, errors.New(a.Err)
+	case a.Err != nil:
+		return nil, a.Err.safe()
+	case a.Failed != "":
+		return nil, (&InputError{Message: a.Failed}).safe()
 	default:
 		return a.Rendering, nil
 	}
@@ -192,7 +197,7 @@ func (f *Farm) send(ctx context.Context, s *shard) {
 		return
 	}
 	for i, w := range s.waiting {
-		if a := &answers[i]; a.Rendering != nil || a.Err != "" {
+		if a := &answers[i]; a.Rendering != nil || a.Err != nil || a.Failed != "" {
 			w.answer = a
 		}
 	}
@@ -232,8 +237,12 @@ func RenderShard(ctx context.Context, r Renderer, version string, data []byte) (
 		}
 		answers[i].Rendering = rendering
 		if err != nil {
-			again := errors.Is(err, ErrTimeout) || errors.Is(err, ErrMemory) || errors.Is(err, ErrCrashed)
-			answers[i] = shardAnswer{Err: err.Error(), Again: again}
+			answers[i] = shardAnswer{Again: worker.IsLimit(err)}
+			if invalid, ok := errors.AsType[*InputError](err); ok {
+				answers[i].Err = invalid
+			} else {
+				answers[i].Failed = err.Error()
+			}
 		}
 	}
 	var out bytes.Buffer

@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
 // TestMain lets the test binary be the child process of its own pools.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "render-child" {
-		if err := ServeChild(context.Background(), os.Stdin, os.Stdout, 256<<20); err != nil {
+		if err := worker.Serve(context.Background(), os.Stdin, os.Stdout, Jobs()); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

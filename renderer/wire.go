@@ -1,35 +1,153 @@
 package renderer
 
 import (
-	"encoding/gob"
-	"io"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// The two sides of a child process speak gob over its standard input and output. The parent sends a request whose
-// contents are named by digest alone; the child answers with the digests it does not hold, is sent those, and then
-// answers with the rendering. So a chart crosses the pipe once, not once per target.
+// The parent sends a child the bundle with contents named by digest alone; the child asks for those that it does not hold.
+// So a chart crosses the pipe once, not once per target. Messages are CBOR, whose decoder bounds what it builds: the
+// parent decodes what a child may have forged.
 
-type request struct {
-	Bundle Bundle
-}
+// JobRender is the name of the job that renders a bundle, in worker.Jobs.
+const JobRender = "render"
 
-type supply struct {
-	Contents []Content
-}
+// questionContent asks for a Content by its digest.
+const questionContent = "content"
 
-type reply struct {
-	Need      []string
+// answer is what a child gives back. Error and Rendering exclude each other.
+type answer struct {
 	Rendering *Rendering
-	Err       string
+	Error     *InputError
 }
 
-type wire struct {
-	enc *gob.Encoder
-	dec *gob.Decoder
+// Bounds of an answer; those of the objects themselves are the engine's, and the frame has its own.
+const (
+	maxElements = 200_000
+	maxLevels   = 16
+)
+
+type codec struct {
+	enc cbor.EncMode
+	dec cbor.DecMode
 }
 
-func newWire(r io.Reader, w io.Writer) *wire {
-	return &wire{enc: gob.NewEncoder(w), dec: gob.NewDecoder(r)}
+func newCodec() (codec, error) {
+	enc, err := cbor.EncOptions{}.EncMode()
+	if err != nil {
+		return codec{}, err
+	}
+	dec, err := cbor.DecOptions{
+		DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxArrayElements: maxElements, MaxMapPairs: maxElements, MaxNestedLevels: maxLevels,
+		IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden, ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
+		UTF8: cbor.UTF8DecodeInvalid, // Git takes any bytes as a path
+	}.DecMode()
+	return codec{enc, dec}, err
+}
+
+// validate refuses an answer that no engine gives: what a compromised child could use to smuggle objects past its owner.
+func (a *answer) validate() error {
+	if (a.Rendering == nil) == (a.Error == nil) {
+		return errors.New("the answer is neither a rendering nor an error")
+	}
+	if a.Rendering == nil {
+		return nil
+	}
+	for i := range a.Rendering.Objects {
+		o := &a.Rendering.Objects[i]
+		if o.ID.Kind == "" || o.ID.Name == "" || o.APIVersion == "" || len(o.YAML) == 0 || manifest.GroupOf(o.APIVersion) != o.ID.Group {
+			return fmt.Errorf("object %d has no valid identity", i)
+		}
+		if i > 0 && manifest.Compare(a.Rendering.Objects[i-1].ID, o.ID) > 0 {
+			return fmt.Errorf("object %d is out of order", i)
+		}
+	}
+	return nil
+}
+
+// Jobs are the jobs of this package, for the child process.
+func Jobs() worker.Jobs {
+	c := &child{held: newHeld(heldContents), engine: NewEngine(DefaultLimits())}
+	c.codec, c.err = newCodec()
+	return worker.Jobs{JobRender: c.render}
+}
+
+const heldContents = 128 << 20 // bytes of charts and files that a child keeps between renderings
+
+type child struct {
+	codec  codec
+	err    error
+	held   *held
+	engine *Engine
+}
+
+func (c *child) render(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	var b Bundle
+	if err := c.codec.dec.Unmarshal(input, &b); err != nil {
+		return nil, fmt.Errorf("read a bundle: %w", err)
+	}
+	if err := c.fill(ctx, &b, ask); err != nil {
+		return nil, err
+	}
+	var out answer
+	var err error
+	if out.Rendering, err = c.engine.Render(ctx, &b); err != nil {
+		invalid, ok := errors.AsType[*InputError](err)
+		if !ok {
+			return nil, err
+		}
+		out = answer{Error: invalid}
+	}
+	return c.codec.enc.Marshal(out)
+}
+
+// fill puts the bytes behind every digest of the bundle, asking the parent for those not held.
+func (c *child) fill(ctx context.Context, b *Bundle, ask worker.Ask) error {
+	var failed error
+	b.contents(func(content *Content) {
+		if failed != nil || c.held.fill(content) {
+			return
+		}
+		data, err := ask(ctx, questionContent, []byte(content.Digest))
+		if err != nil {
+			failed = err
+			return
+		}
+		var got Content
+		if failed = c.codec.dec.Unmarshal(data, &got); failed != nil {
+			return
+		}
+		got.Name, got.Digest = content.Name, content.Digest
+		c.held.put(got)
+		content.Files, content.Archive = got.Files, got.Archive
+	})
+	return failed
+}
+
+// supply answers a child's question for a content of the bundle.
+func (b *Bundle) supply(c codec, name string, digest []byte) ([]byte, error) {
+	if name != questionContent {
+		return nil, fmt.Errorf("no question is called %q", name)
+	}
+	var found *Content
+	b.contents(func(content *Content) {
+		if content.Digest == string(digest) {
+			found = content
+		}
+	})
+	if found == nil {
+		return nil, errors.New("the bundle has no content of that digest")
+	}
+	return c.enc.Marshal(Content{Files: found.Files, Archive: found.Archive})
 }
 
 // contents visits every content of a bundle, in a fixed order.

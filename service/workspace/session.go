@@ -148,7 +148,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 // NewPool starts a pool of render processes with the limits of the options.
 func NewPool(child []string, o Options) *renderer.Pool {
 	return renderer.NewPool(renderer.PoolOptions{
-		Command: append(append([]string{}, child...), fmt.Sprintf("--memory=%d", o.RenderMemory)),
+		Command: child,
 		Size:    o.Jobs, Timeout: o.RenderTimeout, MemoryLimit: o.RenderMemory,
 	})
 }

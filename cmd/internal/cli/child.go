@@ -7,20 +7,20 @@ import (
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// newChild makes the hidden command that a render process runs; see renderer.Pool.
+// newChild makes the hidden command that a worker process runs; see package renderer/worker.
 func newChild(IO) *cobra.Command {
-	var memory int64
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use:    app.ChildCommand,
-		Short:  "Render bundles from standard input",
+		Short:  "Run jobs that the parent process sends on standard input",
 		Hidden: true,
 		Args:   noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return renderer.ServeChild(c.Context(), os.Stdin, os.Stdout, memory)
+			in, out := os.Stdin, os.Stdout
+			os.Stdout = os.Stderr // what a library prints must not end up between messages
+			return worker.Serve(c.Context(), in, out, renderer.Jobs())
 		},
 	}
-	c.Flags().Int64Var(&memory, "memory", 0, "memory limit in `bytes`")
-	return c
 }

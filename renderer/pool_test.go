@@ -1,0 +1,117 @@
+package renderer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+	"github.com/sluice-gitops/sluice/renderer/worker"
+)
+
+// A chart that hangs costs its timeout three times, whatever the number of clusters.
+func TestPoolGivesUpOnSourcesThatHang(t *testing.T) {
+	p := pool(t, 200*time.Millisecond)
+	hanging := map[string]string{"a.yaml": `{{ if ne (int .Values.a) 99 }}{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}{{ end }}`}
+	for i := range 20 {
+		_, err := p.Render(t.Context(), helmBundle(fmt.Sprintf(`{"a": %d}`, i), hanging))
+		if !errors.Is(err, ErrTimeout) {
+			t.Fatalf("bundle %d: %v", i, err)
+		}
+		if gaveUp := strings.Contains(err.Error(), "not rendered"); gaveUp != (i >= maxStrikes) {
+			t.Errorf("bundle %d: %v", i, err)
+		}
+	}
+	render(t, p, helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")}))
+}
+
+// What a child says is not believed.
+func TestForgedAnswersAreRefused(t *testing.T) {
+	object := func(kind, name string) Object {
+		return Object{ID: manifest.Identity{Kind: kind, Name: name}, APIVersion: "v1", YAML: []byte("x\n")}
+	}
+	for name, a := range map[string]answer{
+		"nothing":      {},
+		"both":         {Rendering: &Rendering{}, Error: &InputError{}},
+		"no kind":      {Rendering: &Rendering{Objects: []Object{object("", "a")}}},
+		"no name":      {Rendering: &Rendering{Objects: []Object{object("Pod", "")}}},
+		"other group":  {Rendering: &Rendering{Objects: []Object{{ID: manifest.Identity{Group: "apps", Kind: "Pod", Name: "a"}, APIVersion: "v1", YAML: []byte("x\n")}}}},
+		"out of order": {Rendering: &Rendering{Objects: []Object{object("Pod", "b"), object("Pod", "a")}}},
+	} {
+		if err := a.validate(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	good := answer{Rendering: &Rendering{Objects: []Object{object("Pod", "a"), object("Pod", "b")}}}
+	if err := good.validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzAnswer decodes what a child could send: no input may panic, and what is accepted is safe to show.
+func FuzzAnswer(f *testing.F) {
+	c, err := newCodec()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, a := range []answer{{Error: &InputError{Message: "m\x1b"}}, {Rendering: &Rendering{Notes: []string{"n"}, Objects: []Object{{YAML: []byte("x")}}}}} {
+		data, err := c.enc.Marshal(a)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var a answer
+		if c.dec.Unmarshal(data, &a) != nil || a.validate() != nil {
+			return
+		}
+		if a.Error != nil && strings.ContainsAny(a.Error.safe().Error(), "\x00\x1b\x9b") {
+			t.Errorf("%q is not safe to show", a.Error.safe())
+		}
+	})
+}
+
+func TestErrorsKeepTheirPlaceAcrossTheWire(t *testing.T) {
+	_, err := pool(t, time.Minute).Render(t.Context(), helmBundle(`{}`, map[string]string{"a.yaml": "\nx: {{ .Values.b.c }}"}))
+	if e, ok := errors.AsType[*InputError](err); !ok || e.File != "charts/x/templates/a.yaml" || e.Line != 2 {
+		t.Errorf("%#v", err)
+	}
+}
+
+// Contents cross the wire once for each owner, and never from one owner to another.
+func TestContentsAreAskedForOnce(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := worker.NewHost(worker.Options{Command: []string{self, "render-child"}})
+	t.Cleanup(h.Close)
+	var asked atomic.Int64
+	c, err := newCodec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, owner := range []string{"a", "a", "b"} {
+		b := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")})
+		input, err := c.enc.Marshal(b.stripped())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = h.For(worker.Owner{Repository: owner}).Call(t.Context(), worker.Call{Job: JobRender, Input: input, Answer: func(_ context.Context, name string, digest []byte) ([]byte, error) {
+			asked.Add(1)
+			return b.supply(c, name, digest)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := []int64{1, 1, 2}[i]; asked.Load() != want {
+			t.Errorf("call %d: %d questions, want %d", i, asked.Load(), want)
+		}
+	}
+}

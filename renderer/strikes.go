@@ -1,0 +1,70 @@
+package renderer
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// strikes counts how often the same sources exceeded their limits, so that a chart that hangs costs its timeout a few
+// times and not once per cluster. Values do not count: they differ from cluster to cluster. Safe for concurrent use.
+type strikes struct {
+	mu   sync.Mutex
+	seen map[string]*strike
+}
+
+type strike struct {
+	count int
+	last  error
+}
+
+const (
+	maxStrikes = 3
+	maxStruck  = 1000             // sources that are remembered
+	strikesFor = 15 * time.Minute // then the sources get new attempts: the machine may have been busy
+)
+
+func newStrikes() *strikes { return &strikes{seen: map[string]*strike{}} }
+
+// check returns an error if the sources used up their attempts.
+func (s *strikes) check(content string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.seen[content]
+	if !ok || known.count < maxStrikes {
+		return nil
+	}
+	return fmt.Errorf("not rendered: the same sources failed on %d targets (%w); change the chart or its layers and push again", known.count, known.last)
+}
+
+func (s *strikes) add(content string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.seen[content]
+	if !ok {
+		if len(s.seen) >= maxStruck {
+			clear(s.seen)
+		}
+		known = &strike{}
+		s.seen[content] = known
+		time.AfterFunc(strikesFor, func() { s.forget(content, known) })
+	}
+	known.count++
+	known.last = err
+}
+
+func (s *strikes) forget(content string, old *strike) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen[content] == old {
+		delete(s.seen, content)
+	}
+}
+
+// contentKey names the contents of a bundle, without values, cluster and namespace.
+func (b *Bundle) contentKey() string {
+	var parts []string
+	b.contents(func(c *Content) { parts = append(parts, c.Digest) })
+	return strings.Join(parts, "\x00")
+}
