@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// plainCheck holds the rules that need nothing but the object, the app's name and its namespace.
+// plainCheck evaluates the rules that need only the object and its app.
 type plainCheck struct{ engine *Engine }
 
 func (c *plainCheck) scope(s *Subject, o *Object) string { return o.Key + "\x00" + s.App.Name }
@@ -23,8 +23,8 @@ func (c *plainCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, 
 	return out, nil
 }
 
-// secretBreaches finds Secrets whose values would stand on a branch as they are. Sealed and external secrets are other kinds;
-// what SOPS encrypted says so itself.
+// secretBreaches finds Secrets with values in plain text. Sealed and external secrets are other kinds; SOPS marks what it
+// encrypts.
 func secretBreaches(o manifest.Object) []breach {
 	if o.Kind() != "Secret" || o.APIVersion() != "v1" || str(o, "type") == "kubernetes.io/service-account-token" {
 		return nil
@@ -33,11 +33,11 @@ func secretBreaches(o manifest.Object) []breach {
 	for _, field := range []string{"data", "stringData"} {
 		for key, v := range child(o, field) {
 			value, _ := v.(string)
-			encrypted := sops != nil && str(sops, "mac") != "" && strings.HasPrefix(value, "ENC[") && strings.HasSuffix(value, "]")
+			encrypted := sops != nil && str(sops, "mac") != "" && sopsValue(value)
 			if value != "" && !encrypted || v != nil && !isString(v) {
 				return []breach{{
-					rule: RulePlaintextSecret, path: field, message: fmt.Sprintf("its values would stand on the branch in plain text (%s, for instance)", quoteKey(o, field, key)),
-					hint: "use a SealedSecret, SOPS or an ExternalSecret, or have the chart take an existing Secret",
+					rule: RulePlaintextSecret, path: field, message: fmt.Sprintf("the branch would contain the values of the Secret in plain text (such as %s)", firstKey(o, field, key)),
+					hint: secretHint(o),
 				}}
 			}
 		}
@@ -45,8 +45,18 @@ func secretBreaches(o manifest.Object) []breach {
 	return nil
 }
 
-// quoteKey names the first key of a field, so that the message is the same each time.
-func quoteKey(o manifest.Object, field, key string) string {
+// secretHint says how to get a Secret out of Git, and how to allow it.
+func secretHint(o manifest.Object) string {
+	return fmt.Sprintf("move the values to an ExternalSecret or a SealedSecret, encrypt them with SOPS, or let the chart use an existing Secret; "+
+		"to allow it, add a document of kind Exemption to %s/ with rule: %s, object: %q and a reason (docs/policy/%s.md shows each)",
+		Dir, RulePlaintextSecret, "Secret "+strings.TrimPrefix(o.Namespace()+"/"+o.Name(), "/"), RulePlaintextSecret)
+}
+
+// sopsValue says whether SOPS encrypted a value.
+func sopsValue(s string) bool { return strings.HasPrefix(s, "ENC[") && strings.HasSuffix(s, "]") }
+
+// firstKey returns the path of the first key of a field, so that the message does not depend on the order of a map.
+func firstKey(o manifest.Object, field, key string) string {
 	for k := range child(o, field) {
 		if k < key {
 			key = k
@@ -72,26 +82,26 @@ func (c *plainCheck) images(s *Subject, pod map[string]any, at string) []breach 
 		_, tag, tagged := strings.Cut(base, ":")
 		switch {
 		case !tagged || tag == "":
-			out = append(out, breach{rule: RuleImageTag, path: path + ".image", message: fmt.Sprintf("the image %s has no tag: what runs depends on the day", image), hint: "give it a version, or better a digest"})
+			out = append(out, breach{rule: RuleImageTag, path: path + ".image", message: fmt.Sprintf("the image %s has no tag, so the version that runs can change at any time", image), hint: "use a version, or better a digest"})
 		case tag == "latest":
-			out = append(out, breach{rule: RuleImageTag, path: path + ".image", message: fmt.Sprintf("the image %s has the tag latest: what runs depends on the day", image), hint: "give it a version, or better a digest"})
+			out = append(out, breach{rule: RuleImageTag, path: path + ".image", message: fmt.Sprintf("the image %s has the tag latest, so the version that runs can change at any time", image), hint: "use a version, or better a digest"})
 		}
 	})
 	return out
 }
 
-// privileges finds what the Pod Security Standard `baseline` forbids, by https://kubernetes.io/docs/concepts/security/pod-security-standards/.
+// privileges finds what the Pod Security Standard `baseline` forbids: https://kubernetes.io/docs/concepts/security/pod-security-standards/.
 func (c *plainCheck) privileges(s *Subject, o manifest.Object, pod map[string]any, at string) []breach {
 	allow := c.engine.allow(RulePrivileged)
 	var out []breach
 	add := func(name, path, message string) {
 		if !allow.allows(s.App.Name, name) {
-			out = append(out, breach{rule: RulePrivileged, path: path, message: message, hint: "do without it, or have an exemption for " + o.Kind() + " " + o.Name() + " written"})
+			out = append(out, breach{rule: RulePrivileged, path: path, message: message, hint: "remove it, or add an Exemption for " + o.Kind() + " " + o.Name()})
 		}
 	}
 	for _, field := range []string{"hostNetwork", "hostPID", "hostIPC"} {
 		if truth(pod, field) {
-			add(field, at+"."+field, "the pod shares the host's "+strings.ToLower(strings.TrimPrefix(field, "host")))
+			add(field, at+"."+field, "the pod shares the "+strings.ToLower(strings.TrimPrefix(field, "host"))+" namespace of the host")
 		}
 	}
 	volumes, _ := pod["volumes"].([]any)
@@ -102,13 +112,13 @@ func (c *plainCheck) privileges(s *Subject, o manifest.Object, pod map[string]an
 			if n := str(volume, "name"); n != "" {
 				name = "name=" + n
 			}
-			add("hostPath", fmt.Sprintf("%s.volumes[%s].hostPath", at, name), fmt.Sprintf("the pod mounts %s of the host", str(host, "path")))
+			add("hostPath", fmt.Sprintf("%s.volumes[%s].hostPath", at, name), fmt.Sprintf("the pod mounts the folder %s of the host", str(host, "path")))
 		}
 	}
 	eachContainer(pod, at, func(container map[string]any, path string) {
 		security := child(container, "securityContext")
 		if truth(security, "privileged") {
-			add("privileged", path+".securityContext.privileged", "the container is privileged: it can do on its host what root can")
+			add("privileged", path+".securityContext.privileged", "the container is privileged: it has the rights of root on the host")
 		}
 		added, _ := child(security, "capabilities")["add"].([]any)
 		for _, v := range added {
@@ -120,7 +130,7 @@ func (c *plainCheck) privileges(s *Subject, o manifest.Object, pod map[string]an
 		ports, _ := container["ports"].([]any)
 		for _, v := range ports {
 			if p, ok := v.(map[string]any); ok && p["hostPort"] != nil && fmt.Sprint(p["hostPort"]) != "0" && !truth(pod, "hostNetwork") {
-				add("hostPort", path+".ports", fmt.Sprintf("the container takes the port %v of the host", p["hostPort"]))
+				add("hostPort", path+".ports", fmt.Sprintf("the container uses the port %v of the host", p["hostPort"]))
 			}
 		}
 	})
@@ -133,7 +143,7 @@ func baselineCapabilities() []string {
 	}
 }
 
-// namespaceCheck holds the rules on where an app's objects may be.
+// namespaceCheck evaluates the rules on the namespaces and scopes of an app's objects.
 type namespaceCheck struct {
 	engine *Engine
 	crds   *definitions
@@ -174,15 +184,15 @@ func (c *namespaceCheck) check(_ context.Context, s *Subject, o *Object) ([]brea
 			return nil, nil
 		}
 		return []breach{{
-			rule: RuleClusterScoped, message: fmt.Sprintf("the app %s may not have objects of the cluster-scoped kind %s", s.App.Name, kind),
-			hint: "a platform app should bring it, or rules.cluster-scoped.allow in policy/ should name it",
+			rule: RuleClusterScoped, message: fmt.Sprintf("app %s may not contain objects of the cluster-scoped kind %s", s.App.Name, kind),
+			hint: "move it to a platform app, or add the kind to rules.cluster-scoped.allow in policy/",
 		}}, nil
 	}
 	if c.engine.allow(RuleNamespace).allows(s.App.Name, id.Namespace) {
 		return nil, nil
 	}
 	return []breach{{
-		rule: RuleNamespace, path: "metadata.namespace", message: fmt.Sprintf("it is in the namespace %s; the app's is %s", id.Namespace, s.App.Namespace),
-		hint: "move it, or have rules.namespace-outside-app.allow in policy/ name the namespace",
+		rule: RuleNamespace, path: "metadata.namespace", message: fmt.Sprintf("the object is in the namespace %s, and the app in %s", id.Namespace, s.App.Namespace),
+		hint: "move it, or add the namespace to rules.namespace-outside-app.allow in policy/",
 	}}, nil
 }

@@ -72,7 +72,7 @@ func (r *run) prepare(ctx context.Context) {
 		&schemaCheck{engine: e, crds: crds, notes: r.notes}, &namespaceCheck{engine: e, crds: crds},
 	}
 	if e.rego != nil && len(e.rego.names) > 0 {
-		r.checkers = append(r.checkers, &regoCheck{engine: e, rules: e.rego})
+		r.checkers = append(r.checkers, &regoCheck{engine: e, rules: e.rego, notes: r.notes})
 	}
 	for _, a := range e.admission {
 		r.checkers = append(r.checkers, a)

@@ -33,7 +33,10 @@ type Options struct {
 	Schemas      Schemas   // nil: schemas are not checked, and that is said
 	Now          time.Time // for exemptions, and time.now_ns() in Rego
 	Environments []string  // of the fleet; nil: names are not checked
-	Parallel     int       // objects judged at once; 0 is 1
+	Parallel     int       // number of objects to judge in parallel; 0 means 1
+
+	// RuleTimeout is the time limit for the fleet's own rules on one object; 0 means 10 seconds.
+	RuleTimeout time.Duration
 }
 
 // Problem is one thing that is wrong in a file of the policy. Line and Column count from 1; 0 is unknown.

@@ -459,7 +459,7 @@ func TestEveryRuleHasAPage(t *testing.T) {
 	}
 	for _, r := range policy.BuiltIn() {
 		page, err := os.ReadFile("../docs/policy/" + r.ID + ".md")
-		if err != nil || !strings.Contains(string(page), fmt.Sprintf("Rule `%s`, by default of severity **%s**", r.ID, r.Severity)) {
+		if err != nil || !strings.Contains(string(page), fmt.Sprintf("Rule `%s`, default severity **%s**", r.ID, r.Severity)) {
 			t.Errorf("%s: %v", r.ID, err)
 		}
 		if !strings.Contains(string(index), fmt.Sprintf("| [`%s`](policy/%s.md) | %s |", r.ID, r.ID, r.Severity)) {

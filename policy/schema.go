@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,27 +16,28 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Schemas brings the JSON schemas of built-in kinds. Safe for concurrent use.
+// Schemas provides the JSON schemas of built-in kinds. It must be safe for concurrent use.
 type Schemas interface {
-	// Schema makes the schema of a kind available under the folder that it gives, as
-	// `<version>/<kind>-<group>-<version>.json`. ErrNoSchema: there is none. ErrSchemasOffline: it could not be looked for.
+	// Schema writes the schema of a kind to the folder that it returns, as `<version>/<kind>-<group>-<version>.json`. It returns
+	// ErrNoSchema if there is none, and ErrSchemasOffline if it could not find out.
 	Schema(ctx context.Context, kubeVersion, apiVersion, kind string, strict bool) (folder string, err error)
 }
 
 // Errors of Schemas.
 var (
-	ErrNoSchema       = errors.New("there is no schema")
-	ErrSchemasOffline = errors.New("the schema is not in the cache, and could not be fetched")
+	ErrNoSchema       = errors.New("no schema exists")
+	ErrSchemasOffline = errors.New("the schema is not cached and could not be downloaded")
 )
 
-// SchemaTemplate is how files are named in the folder that Schemas give, in kubeconform's words.
+// SchemaTemplate is kubeconform's template for the names of files in the folder that Schemas returns.
 const SchemaTemplate = "{{ .NormalizedKubernetesVersion }}/{{ .ResourceKind }}{{ .KindSuffix }}.json"
 
-// schemaCheck validates built-in kinds with kubeconform.
+// schemaCheck validates built-in kinds: by their Go types, and by their schemas with kubeconform.
 type schemaCheck struct {
 	engine *Engine
 	crds   *definitions
 	notes  *notes
+	types  typeCheck
 
 	mu         sync.Mutex
 	validators map[[2]string]validator.Validator
@@ -43,7 +45,7 @@ type schemaCheck struct {
 
 func (c *schemaCheck) scope(s *Subject, o *Object) string {
 	if manifest.GroupOf(o.Object.APIVersion()) != "" && c.crds.of(s.Cluster.Name, kindOf(o.Object)) != nil {
-		return "" // its definition is in the fleet
+		return "" // customCheck validates it
 	}
 	version, ok := parseMinor(s.Cluster.KubeVersion)
 	if !ok {
@@ -56,37 +58,36 @@ func kindOf(o manifest.Object) manifest.GroupKind {
 	return manifest.GroupKind{Group: manifest.GroupOf(o.APIVersion()), Kind: o.Kind()}
 }
 
+// check compares the types of the values, which always works, and then validates by the schema, if there is one.
 func (c *schemaCheck) check(ctx context.Context, s *Subject, o *Object) ([]breach, error) {
 	if c.engine.severity(RuleSchema, "", s.Cluster.Environment) == SeverityOff {
 		return nil, nil
 	}
+	out := c.types.breaches(o.Object)
+	more, err := c.bySchema(ctx, s, o)
+	for _, b := range more {
+		if !slices.ContainsFunc(out, func(known breach) bool { return known.path == b.path }) {
+			out = append(out, b)
+		}
+	}
+	return out, err
+}
+
+func (c *schemaCheck) bySchema(ctx context.Context, s *Subject, o *Object) ([]breach, error) {
 	if c.engine.options.Schemas == nil {
-		c.notes.add("no schema of a built-in kind was checked: schemas are switched off", "")
+		c.notes.add("of built-in kinds only the types of values were checked: schemas are switched off", "")
 		return nil, nil
 	}
 	version, ok := parseMinor(s.Cluster.KubeVersion)
 	if !ok {
-		c.notes.add("schemas were not checked on clusters whose Kubernetes version is not known (spec.kubeVersion)", s.Cluster.Name)
+		c.notes.add("schemas were not checked on clusters without a Kubernetes version (set spec.kubeVersion of the Cluster)", s.Cluster.Name)
 		return nil, nil
 	}
 	what := o.Object.APIVersion() + " " + o.Object.Kind()
 	strict := !c.engine.schemaSpec.AllowUnknownFields
 	folder, err := c.engine.options.Schemas.Schema(ctx, version.String()+".0", o.Object.APIVersion(), o.Object.Kind(), strict)
-	switch {
-	case errors.Is(err, ErrNoSchema):
-		if manifest.BuiltinScope(kindOf(o.Object)) == manifest.ScopeUnknown {
-			c.notes.add("not checked, since neither a CustomResourceDefinition in the fleet nor a schema describes the kind", what)
-			return nil, nil
-		}
-		if _, known := lifecycleOf(o.Object.APIVersion(), o.Object.Kind()); !known {
-			c.notes.add(fmt.Sprintf("not checked, since Kubernetes %s has no schema of the kind", version), what)
-		}
-		return nil, nil
-	case errors.Is(err, ErrSchemasOffline):
-		c.notes.add(fmt.Sprintf("not checked, since the schema of Kubernetes %s is not in the cache and could not be fetched", version), what)
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("schema of %s in Kubernetes %s: %w", what, version, err)
+	if err != nil {
+		return nil, c.missing(o.Object, what, version, err)
 	}
 	v, err := c.validator(folder, version.String()+".0", strict)
 	if err != nil {
@@ -106,6 +107,23 @@ func (c *schemaCheck) check(ctx context.Context, s *Subject, o *Object) ([]breac
 		return nil, fmt.Errorf("schema of %s in Kubernetes %s cannot be read", what, version)
 	}
 	return nil, nil
+}
+
+// missing notes that a schema is not available. Any other error is returned.
+func (c *schemaCheck) missing(o manifest.Object, what string, version minor, err error) error {
+	switch {
+	case errors.Is(err, ErrNoSchema) && manifest.BuiltinScope(kindOf(o)) == manifest.ScopeUnknown:
+		c.notes.add("not checked: neither a CustomResourceDefinition in the fleet nor a schema describes the kind", what)
+	case errors.Is(err, ErrNoSchema):
+		if _, known := lifecycleOf(o.APIVersion(), o.Kind()); !known {
+			c.notes.add(fmt.Sprintf("only the types of values were checked: Kubernetes %s has no schema of the kind", version), what)
+		}
+	case errors.Is(err, ErrSchemasOffline):
+		c.notes.add(fmt.Sprintf("only the types of values were checked: the schema of Kubernetes %s is not cached and could not be downloaded", version), what)
+	default:
+		return fmt.Errorf("schema of %s in Kubernetes %s: %w", what, version, err)
+	}
+	return nil
 }
 
 func (c *schemaCheck) validator(folder, version string, strict bool) (validator.Validator, error) {
@@ -133,7 +151,7 @@ func schemaBreaches(o manifest.Object, version minor, r validator.Result) []brea
 		if text, ok := value.(string); ok && masked(text) {
 			continue
 		}
-		out = append(out, breach{rule: RuleSchema, path: path, message: fmt.Sprintf("%s (Kubernetes %s)", e.Msg, version), hint: "the cluster would refuse the object, or drop the field"})
+		out = append(out, breach{rule: RuleSchema, path: path, message: fmt.Sprintf("%s (Kubernetes %s)", e.Msg, version), hint: "the API server refuses the object, or drops the field"})
 	}
 	if len(out) == 0 && len(r.ValidationErrors) == 0 {
 		out = append(out, breach{rule: RuleSchema, message: fmt.Sprintf("%v (Kubernetes %s)", r.Err, version)})
@@ -141,7 +159,7 @@ func schemaBreaches(o manifest.Object, version minor, r validator.Result) []brea
 	return out
 }
 
-// follow walks a JSON pointer's steps and gives the path as Sluice writes it.
+// follow walks the steps of a JSON pointer. It returns the path as the reports write it, and the value there.
 func follow(v any, steps []string) (string, any) {
 	if m, ok := v.(manifest.Object); ok {
 		v = map[string]any(m)

@@ -1,0 +1,113 @@
+package policy_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+
+	"github.com/sluice-gitops/sluice/policy"
+)
+
+// TestRegoRefusesFunctions: functions that reach beyond the object are problems with their place, json.match_schema with a file too.
+func TestRegoRefusesFunctions(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret.json")
+	if err := os.WriteFile(secret, []byte(`{"type": "string", "const": "canary"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, body := range map[string]string{
+		"json.match_schema":       `[ok, _] := json.match_schema(input.kind, {"$ref": "file://` + secret + `"}); msg := sprintf("%v", [ok])`,
+		"json.verify_schema":      `[ok, _] := json.verify_schema({"$ref": "file://` + secret + `"}); msg := sprintf("%v", [ok])`,
+		"http.send":               `msg := http.send({"method": "get", "url": "http://169.254.169.254"}).raw_body`,
+		"opa.runtime":             `msg := opa.runtime().env.HOME`,
+		"net.lookup_ip_addr":      `msg := concat("", net.lookup_ip_addr("canary.example.com"))`,
+		"rand.intn":               `msg := format_int(rand.intn("x", 5), 10)`,
+		"uuid.rfc4122":            `msg := uuid.rfc4122("x")`,
+		"trace":                   `trace("x"); msg := "x"`,
+		"strings.render_template": `msg := strings.render_template("{{.x}}", {"x": 1})`,
+		"net.cidr_expand":         `msg := concat("", net.cidr_expand("10.0.0.0/8"))`,
+		"crypto.x509.parse_and_verify_certificates": `[_, _] := crypto.x509.parse_and_verify_certificates("x"); msg := "x"`,
+		"providers.aws.sign_req":                    `msg := providers.aws.sign_req({}, {}, 1).url`,
+		"io.jwt.decode_verify":                      `[_, _, _] := io.jwt.decode_verify("x", {}); msg := "x"`,
+	} {
+		_, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains msg if {\n\t" + body + "\n}\n"}), policy.Options{Now: day()})
+		var problems policy.Problems
+		if !errors.As(err, &problems) {
+			t.Errorf("%s: accepted (%v)", name, err)
+			continue
+		}
+		if p := problems[0]; p.File != "policy/x.rego" || p.Line != 4 || !strings.Contains(p.Message, name+" is not allowed") {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}
+
+// TestRegoAllowsByName: a function of OPA is allowed only if it is listed, and every listed name is one of OPA's.
+func TestRegoAllowsByName(t *testing.T) {
+	for _, name := range policy.AllowedBuiltins() {
+		if _, ok := ast.BuiltinMap[name]; !ok {
+			t.Errorf("OPA has no function %s", name)
+		}
+	}
+}
+
+// TestRegoIsBounded: calls and rules that would need gigabytes or for ever are errors of the rule, in seconds.
+func TestRegoIsBounded(t *testing.T) {
+	doubling := func(step string) string {
+		var b strings.Builder
+		b.WriteString("x0 := \"aaaaaaaaaaaaaaaa\"\n")
+		for i := range 40 {
+			b.WriteString(strings.NewReplacer("NEW", "x"+string(rune('A'+i/10))+string(rune('0'+i%10)), "OLD", map[bool]string{true: "x0", false: "x" + string(rune('A'+(i-1+10)/10-1)) + string(rune('0'+(i+9)%10))}[i == 0]).Replace(step) + "\n")
+		}
+		return b.String() + "msg := sprintf(\"%d\", [count(xD9)])"
+	}
+	for name, body := range map[string]string{
+		"sprintf width":     `msg := sprintf("%1000000000d", [1])`,
+		"sprintf star":      `msg := sprintf("%*d", [1000000000, 1])`,
+		"sprintf precision": `msg := sprintf("%.1000000000f", [1.5])`,
+		"numbers.range":     `msg := sprintf("%d", [count(numbers.range(1, 10000000000))])`,
+		"range of big":      `msg := sprintf("%d", [count(numbers.range(1, 100000000000000000000000000))])`,
+		"replace doubling":  doubling(`NEW := replace(OLD, "a", "aa")`),
+		"concat doubling":   doubling(`NEW := concat("", [OLD, OLD])`),
+		"sprintf doubling":  doubling(`NEW := sprintf("%s%s", [OLD, OLD])`),
+		"hex doubling":      doubling(`NEW := hex.encode(OLD)`),
+		"regex doubling":    doubling(`NEW := regex.replace(OLD, ".", "aa")`),
+		"array doubling":    strings.Replace(doubling(`NEW := array.concat(OLD, OLD)`), `"aaaaaaaaaaaaaaaa"`, `[1, 2]`, 1),
+		"shift":             `msg := sprintf("%d", [bits.lsh(1, 10000000000)])`,
+		"nested loops":      `xs := numbers.range(1, 20000); some a in xs; some b in xs; some c in xs; a * b * c == 0; msg := "x"`,
+	} {
+		e, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains msg if {\n" + body + "\n}\n"}), policy.Options{Now: day(), RuleTimeout: 300 * time.Millisecond})
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, body)
+			continue
+		}
+		r := check(t, e, subject(t, "prod", deployment))
+		if len(r.Findings) != 1 || r.Findings[0].Rule != policy.RulePolicyError {
+			t.Errorf("%s: %+v", name, r.Findings)
+		}
+	}
+}
+
+// TestRegoTimeoutsEnd: rules that reach the time limit again and again are not evaluated on the remaining objects, and a note says so.
+func TestRegoTimeoutsEnd(t *testing.T) {
+	e, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains msg if {\n\txs := numbers.range(1, 20000)\n\tsome a in xs\n\tsome b in xs\n\tsome c in xs\n\ta * b * c == 0\n\tmsg := \"x\"\n}\n"}),
+		policy.Options{Now: day(), RuleTimeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []string
+	for i := range 10 {
+		objects = append(objects, strings.Replace(deployment, "name: web,", "name: web"+string(rune('0'+i))+",", 1))
+	}
+	r := check(t, e, subject(t, "prod", objects...))
+	if len(r.Findings) != 3 || !strings.Contains(r.Findings[0].Message, "took more than 50ms") {
+		t.Errorf("%+v", r.Findings)
+	}
+	if !strings.Contains(strings.Join(r.Notes, "\n"), "were not evaluated, because they reached the time limit on 3 objects") {
+		t.Errorf("notes: %q", r.Notes)
+	}
+}
