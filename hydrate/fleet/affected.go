@@ -71,7 +71,8 @@ func (a *affected) addApp(f *Fleet, app *App) {
 // specChanged says that something changed that every target depends on.
 func (a *affected) specChanged() bool {
 	b, h := a.base.Spec, a.head.Spec
-	return !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) || !reflect.DeepEqual(b.Kinds, h.Kinds)
+	return !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) || !reflect.DeepEqual(b.Kinds, h.Kinds) ||
+		!reflect.DeepEqual(b.Strict, h.Strict)
 }
 
 func (a *affected) everything() {
@@ -135,7 +136,7 @@ func sameApp(x, y *App) bool {
 
 // rendered is what a rendering may depend on.
 func (s AppSpec) rendered() AppSpec {
-	s.DependsOn = nil
+	s.DependsOn, s.Delivery = nil, Delivery{}
 	return s
 }
 
@@ -205,8 +206,8 @@ func (f *Fleet) clustersOfLayer(rest string) []*Cluster {
 // customLayers resolves path templates for every target, if a changed path could come from one.
 func (a *affected) customLayers(f *Fleet, changed *changes) {
 	for _, l := range f.layers {
-		for _, template := range l.Values {
-			a.template(f, template, changed.paths, func(p string) bool { return changed.files[p] || changed.files[stem(p)] })
+		for _, v := range l.Values {
+			a.template(f, v.Path, changed.paths, func(p string) bool { return changed.files[p] || changed.files[stem(p)] })
 		}
 		for _, template := range l.Components {
 			a.template(f, template, changed.paths, func(p string) bool { return changed.touch(p) })
@@ -239,7 +240,7 @@ func (a *affected) sources(f *Fleet, changed *changes, reach Reach) {
 			if f.readsAny(t, changed, reach, hit) {
 				a.add(c, app)
 			}
-			if len(app.refs) == 0 && !f.readsAny(t, changed, reach, hit) {
+			if len(app.refs)+len(app.variants) == 0 && !f.readsAny(t, changed, reach, hit) {
 				break // every cluster has the same sources
 			}
 		}
@@ -247,6 +248,14 @@ func (a *affected) sources(f *Fleet, changed *changes, reach Reach) {
 }
 
 func (f *Fleet) readsAny(t Target, changed *changes, reach Reach, hit map[string]bool) bool {
+	for _, s := range t.App.SourcesIn(t.Cluster.Environment) {
+		if s.Helm == nil || s.Helm.VersionFrom == nil || s.Helm.VersionFrom.File == "" {
+			continue
+		}
+		if p := resolvedPath(t, s.Helm.VersionFrom.File); p == "" || changed.touch(p) {
+			return true
+		}
+	}
 	resolved, err := f.Resolve(t)
 	if err != nil {
 		return true // it fails the same way when it is planned

@@ -182,8 +182,8 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 }
 
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
-	if v.Type() == reflect.TypeFor[Layer]() && n.Kind == yaml.ScalarNode {
-		d.scalar(n, v.FieldByName("Name"), path)
+	if short := shortForm(v); short.IsValid() && n.Kind == yaml.ScalarNode {
+		d.scalar(n, short, path)
 		return
 	}
 	if n.Kind != yaml.MappingNode {
@@ -217,6 +217,17 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 			d.errorf(n, "add it; the schema in docs/schema says what it is", "%s is missing", join(path, name))
 		}
 	}
+}
+
+// shortForm is the field that a scalar stands for; not valid for types without a short form.
+func shortForm(v reflect.Value) reflect.Value {
+	switch v.Type() {
+	case reflect.TypeFor[Layer]():
+		return v.FieldByName("Name")
+	case reflect.TypeFor[ValuesPath]():
+		return v.FieldByName("Path")
+	}
+	return reflect.Value{}
 }
 
 // enum judges texts that cannot be just any.

@@ -47,17 +47,21 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 		if file.Source != "" && file.Source != source {
 			continue
 		}
+		origin := Origin{Layer: file.Layer, Value: file.Value, File: file.Path, FleetWide: file.FleetWide}
+		if file.isText() {
+			data, err := readBounded(f.tree, file.Path)
+			if err != nil {
+				return nil, err
+			}
+			text := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: strings.TrimSpace(string(data)), Line: 1, Column: 1}
+			layers = append(layers, explained{origin: origin, below: file.keys(), node: text})
+			continue
+		}
 		v, err := f.valuesFile(file.Path)
 		if err != nil {
 			return nil, err
 		}
-		if v.err != nil {
-			return nil, v.problem(t, file.Path)
-		}
-		e := explained{origin: Origin{Layer: file.Layer, Value: file.Value, File: file.Path, FleetWide: file.FleetWide}, data: v.data}
-		if file.FleetWide {
-			e.below = []string{"global"}
-		}
+		e := explained{origin: origin, data: v.data, below: file.keys()}
 		layers = append(layers, e)
 	}
 	for i := range layers {

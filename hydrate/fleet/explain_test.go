@@ -18,7 +18,7 @@ func TestExplanationsAgreeWithValues(t *testing.T) {
 	})} {
 		f := mustLoad(t, files, NewCache())
 		for _, tgt := range f.Targets() {
-			for _, source := range tgt.App.Sources {
+			for _, source := range tgt.App.SourcesIn(tgt.Cluster.Environment) {
 				if source.Helm == nil {
 					continue
 				}

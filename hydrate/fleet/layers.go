@@ -12,6 +12,7 @@ type LayerFile struct {
 	Layer     string // global, or a label key
 	Value     string // of the label; "" for global
 	Path      string // a values file, or a component's directory
+	At        string // the key below which its content is put; "" for none
 	FleetWide bool   // its values reach charts under `global:`
 	Source    string // the source that a values.<name>.yaml is for; "" is every one
 }
@@ -45,22 +46,24 @@ func (f *Fleet) prepareLayers() {
 
 // ValuesFiles are the values files that a target's Helm sources take, lowest first.
 func (f *Fleet) ValuesFiles(t Target) []LayerFile {
-	var out []LayerFile
-	f.eachLayer(t, func(files *layerFiles) { out = append(out, files.values...) })
-	return out
+	values, _ := f.layerFiles(t)
+	return values
 }
 
-// Components are the directories of the components that go on top of a target's objects, lowest first.
+// Components are the directories of the components that apply to a target's objects, lowest first.
 func (f *Fleet) Components(t Target) []LayerFile {
-	var out []LayerFile
-	f.eachLayer(t, func(files *layerFiles) { out = append(out, files.components...) })
-	return out
+	_, components := f.layerFiles(t)
+	return components
 }
 
-func (f *Fleet) eachLayer(t Target, visit func(*layerFiles)) {
+// layerFiles walks the layers of a target once.
+func (f *Fleet) layerFiles(t Target) (values, components []LayerFile) {
 	memo := f.perApp[t.App.Name]
 	for i := range f.layers {
 		l := &f.layers[i]
+		if slices.Contains(t.App.Spec.SkipLayers, l.Name) {
+			continue
+		}
 		key, value, ok := f.layerKey(l, t)
 		if !ok {
 			continue
@@ -72,33 +75,39 @@ func (f *Fleet) eachLayer(t Target, visit func(*layerFiles)) {
 			memo.found[key] = files
 		}
 		memo.mu.Unlock()
-		visit(files)
+		values = append(values, files.values...)
+		components = append(components, files.components...)
 	}
+	return values, components
 }
 
-// layerKey tells apart the clusters that take other files of a layer.
+// layerKey tells apart the targets of an app that take different files of a layer.
 func (f *Fleet) layerKey(l *layer, t Target) (key, value string, ok bool) {
-	if l.custom {
-		resolved := make([]string, 0, len(l.Values)+len(l.Components))
-		for _, template := range slices.Concat(l.Values, l.Components) {
-			p, _ := t.text(template) // a reference that is not set: no such file
-			resolved = append(resolved, p)
+	key, value = l.Name, t.Cluster.Labels[l.Name]
+	switch {
+	case l.custom:
+		key += "\x00" + value
+		for _, template := range l.templates() {
+			key += "\x00" + resolvedPath(t, template)
 		}
-		value = t.Cluster.Labels[l.Name]
-		return l.Name + "\x00" + value + "\x00" + strings.Join(resolved, "\x00"), value, true
+	case l.Name == layerGlobal:
+		value = ""
+	case value == "":
+		return "", "", false
+	default:
+		key += "\x00" + value
 	}
-	if l.Name == layerGlobal {
-		return layerGlobal, "", true
+	if len(t.App.variants) > 0 { // sources with other names have other files
+		key += "\x00in " + t.Cluster.Environment
 	}
-	value, ok = t.Cluster.Labels[l.Name]
-	return l.Name + "\x00" + value, value, ok && value != ""
+	return key, value, true
 }
 
 func (f *Fleet) find(l *layer, value string, t Target) *layerFiles {
 	out := &layerFiles{}
 	if l.custom {
-		for _, template := range l.Values {
-			f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: resolvedPath(t, template)}, t.App)
+		for _, v := range l.Values {
+			f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: resolvedPath(t, v.Path), At: v.At}, t)
 		}
 		for _, template := range l.Components {
 			f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: resolvedPath(t, template)})
@@ -111,7 +120,7 @@ func (f *Fleet) find(l *layer, value string, t Target) *layerFiles {
 	}
 	for i, base := range bases {
 		dir, fleetWide := path.Join(base, "layers", l.Name, value), i == 0
-		f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"), FleetWide: fleetWide}, t.App)
+		f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"), FleetWide: fleetWide}, t)
 		f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: dir, FleetWide: fleetWide})
 	}
 	return out
@@ -126,14 +135,14 @@ func resolvedPath(t Target, template string) string {
 	return path.Clean(p)
 }
 
-func (f *Fleet) addValues(out *layerFiles, file LayerFile, a *App) {
+func (f *Fleet) addValues(out *layerFiles, file LayerFile, t Target) {
 	if file.Path == "" {
 		return
 	}
 	if f.has(file.Path) {
 		out.values = append(out.values, file)
 	}
-	for _, s := range a.Sources {
+	for _, s := range t.App.SourcesIn(t.Cluster.Environment) {
 		if s.Name == "" || s.Helm == nil {
 			continue
 		}

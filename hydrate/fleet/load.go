@@ -64,10 +64,10 @@ type Cluster struct {
 type App struct {
 	Name     string
 	Spec     AppSpec
-	Sources  []Source // Spec.Source or Spec.Sources
 	File     string
 	Dir      string // of the file
-	selector selector
+	base     variant
+	variants map[string]*variant // by environment
 	doc      document
 	refs     []reference // in its strings
 }
@@ -160,6 +160,7 @@ func (l *loader) load(ctx context.Context) {
 	l.clustersFrom(clusters)
 	l.appsFrom(apps)
 	l.checkOrder()
+	l.checkSkips()
 	l.checkBranches()
 	l.checkTemplates()
 }

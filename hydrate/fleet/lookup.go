@@ -193,8 +193,8 @@ func scalarText(v any) string {
 
 // appReferences checks the references in an app's strings and remembers them.
 func (l *loader) appReferences(a *App) {
-	for i := range a.Sources {
-		for _, s := range a.Sources[i].strings() {
+	for _, source := range a.AllSources() {
+		for _, s := range source.strings() {
 			l.appReference(a, *s)
 		}
 	}
@@ -218,7 +218,11 @@ func (l *loader) appReference(a *App, s string) {
 func (s *Source) strings() []*string {
 	switch {
 	case s.Helm != nil:
-		return []*string{&s.Helm.Chart, &s.Helm.Path, &s.Helm.Repo, &s.Helm.Version, &s.Helm.ReleaseName}
+		out := []*string{&s.Helm.Chart, &s.Helm.Path, &s.Helm.Repo, &s.Helm.Version, &s.Helm.ReleaseName}
+		if v := s.Helm.VersionFrom; v != nil {
+			out = append(out, &v.File, &v.Key, &v.Value)
+		}
+		return out
 	case s.Kustomize != nil:
 		return []*string{&s.Kustomize.Path}
 	case s.Manifests != nil:

@@ -98,7 +98,7 @@ func (f *Fleet) appendTargets(out []Target, c *Cluster) []Target {
 		return out
 	}
 	for _, a := range f.Apps {
-		if a.selector.matches(c.Labels) {
+		if a.places(c) {
 			out = append(out, Target{App: a, Cluster: c})
 		}
 	}
@@ -113,7 +113,7 @@ func (c *Cluster) Retired() bool { return c.State == stateRetired }
 
 // Places says whether the app goes to the cluster.
 func (f *Fleet) Places(a *App, c *Cluster) bool {
-	return c.State != stateRetired && a.selector.matches(c.Labels)
+	return c.State != stateRetired && a.places(c)
 }
 
 // ClustersOf are the clusters of an environment, by name, retired ones too.

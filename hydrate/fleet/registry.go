@@ -54,9 +54,14 @@ func (l *loader) checkFleet() {
 			l.errorf(doc, at, "keep one", "the layer %s is there twice", layer.Name)
 		}
 		seen[layer.Name] = true
-		for _, template := range slices.Concat(layer.Values, layer.Components) {
+		for _, template := range layer.templates() {
 			if _, err := parseReferences(template); err != nil {
 				l.errorf(doc, at, "", "layer %s: %q: %v", layer.Name, template, err)
+			}
+		}
+		for j, v := range layer.Values {
+			if v.At != "" && slices.Contains(strings.Split(v.At, "."), "") {
+				l.errorf(doc, append(slices.Clone(at), "values", strconv.Itoa(j), "at"), "keys with dots between them, such as image.tag", "layer %s: %q is not a key", layer.Name, v.At)
 			}
 		}
 	}
@@ -253,33 +258,7 @@ func (l *loader) app(doc document, file *AppFile) {
 	a := &App{Name: name, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc}
 	l.fleet.apps[name] = a
 	l.fleet.Apps = append(l.fleet.Apps, a)
-	compiled, err := compileSelector(file.Spec.Placement)
-	if err != nil {
-		l.errorf(doc, []string{"spec", "placement"}, "", "%v", err)
-	}
-	a.selector = compiled
-	switch {
-	case file.Spec.Source != nil && len(file.Spec.Sources) > 0:
-		l.errorf(doc, []string{"spec", "sources"}, "keep one of them", "spec has both source and sources")
-	case file.Spec.Source != nil:
-		a.Sources = []Source{*file.Spec.Source}
-	default:
-		a.Sources = file.Spec.Sources
-	}
-	if len(a.Sources) == 0 {
-		l.errorf(doc, []string{"spec"}, "source: {helm: …} or {kustomize: …} or {manifests: …}", "the app has no source")
-	}
-	names := map[string]bool{}
-	for i := range a.Sources {
-		l.source(doc, &a.Sources[i], i)
-		if h := a.Sources[i].Helm; h != nil {
-			l.checkRelease(doc, cmp.Or(h.ReleaseName, name))
-		}
-		if n := a.Sources[i].Name; n != "" && names[n] {
-			l.errorf(doc, []string{"spec", "sources"}, "rename one", "the source %s is there twice", n)
-		}
-		names[a.Sources[i].Name] = true
-	}
+	l.appVariants(a)
 	l.appReferences(a)
 }
 
@@ -291,11 +270,35 @@ func (l *loader) checkRelease(doc document, name string) {
 	}
 }
 
-func (l *loader) source(doc document, s *Source, i int) {
-	at := []string{"spec", "source"}
-	if child(doc.node, at...) == nil {
-		at = []string{"spec", "sources", strconv.Itoa(i)}
+// sources checks one list of sources; at is the place of the mapping that has them.
+func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Source {
+	place := func(parts ...string) []string { return append(slices.Clone(at), parts...) }
+	switch {
+	case one != nil && len(many) > 0:
+		l.errorf(a.doc, place("sources"), "keep one of them", "%s has both source and sources", strings.Join(at, "."))
+		return nil
+	case one != nil:
+		many = []Source{*one}
+		l.source(a.doc, &many[0], place("source"))
+	default:
+		for i := range many {
+			l.source(a.doc, &many[i], place("sources", strconv.Itoa(i)))
+		}
 	}
+	names := map[string]bool{}
+	for _, s := range many {
+		if s.Helm != nil {
+			l.checkRelease(a.doc, cmp.Or(s.Helm.ReleaseName, a.Name))
+		}
+		if s.Name != "" && names[s.Name] {
+			l.errorf(a.doc, place("sources"), "rename one", "the source %s is there twice", s.Name)
+		}
+		names[s.Name] = true
+	}
+	return many
+}
+
+func (l *loader) source(doc document, s *Source, at []string) {
 	kinds := 0
 	for _, set := range []bool{s.Helm != nil, s.Kustomize != nil, s.Manifests != nil} {
 		if set {
@@ -321,6 +324,9 @@ func (l *loader) source(doc document, s *Source, i int) {
 
 func (l *loader) helm(doc document, at []string, h *HelmSource) {
 	l.checkPath(doc, at, h.Path)
+	if h.VersionFrom != nil {
+		l.checkVersionFrom(doc, slices.Clone(at), h)
+	}
 	oci := strings.HasPrefix(h.Chart, "oci://")
 	switch {
 	case h.Path != "" && (h.Chart != "" || h.Repo != "" || h.Version != ""):
@@ -337,7 +343,7 @@ func (l *loader) helm(doc document, at []string, h *HelmSource) {
 		l.errorf(doc, at, "https://…, or put the registry into chart as oci://…", "repo %q is no HTTP URL", h.Repo)
 	case hasPassword(h.Repo) || hasPassword(h.Chart):
 		l.errorf(doc, at, "remove them; credentials come from Helm's and Docker's own files", "a URL must not hold credentials")
-	case h.Version == "":
+	case h.Version == "" && h.VersionFrom == nil:
 		l.errorf(doc, at, `an exact version, or a range such as "^1.2"`, "chart %s needs version", h.Chart)
 	}
 }

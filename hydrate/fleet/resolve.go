@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -17,9 +18,40 @@ type Resolved struct {
 	Unstable  string // error or keep
 }
 
-// Resolve replaces the references in the app's strings.
+// Selection is all that a target's rendering takes from the fleet: the app with its references replaced, and the files of its
+// layers, lowest precedence first.
+type Selection struct {
+	Target
+	Resolved
+	Values     []LayerFile // values files of Helm sources
+	Components []LayerFile // directories of Kustomize components
+
+	fleet *Fleet
+}
+
+// Select finds in one pass what a target takes from the fleet. It parses values only if the version of a chart stands in them.
+func (f *Fleet) Select(t Target) (Selection, error) {
+	s := Selection{Target: t, fleet: f}
+	s.Values, s.Components = f.layerFiles(t)
+	var err error
+	s.Resolved, err = f.resolve(t, s.Values)
+	return s, err
+}
+
+// Resolve gives only the app with its references replaced. It looks at layers only if a chart's version stands in values.
 func (f *Fleet) Resolve(t Target) (Resolved, error) {
-	out := Resolved{Unstable: cmp.Or(t.App.Spec.Unstable, "error"), Sources: make([]Source, len(t.App.Sources))}
+	var values []LayerFile
+	if slices.ContainsFunc(t.App.SourcesIn(t.Cluster.Environment), func(s Source) bool {
+		return s.Helm != nil && s.Helm.VersionFrom != nil && s.Helm.VersionFrom.Value != ""
+	}) {
+		values = f.ValuesFiles(t)
+	}
+	return f.resolve(t, values)
+}
+
+func (f *Fleet) resolve(t Target, values []LayerFile) (Resolved, error) {
+	sources := t.App.SourcesIn(t.Cluster.Environment)
+	out := Resolved{Unstable: cmp.Or(t.App.Spec.Unstable, "error"), Sources: make([]Source, len(sources))}
 	var err error
 	if out.Namespace, err = t.text(t.App.Spec.Namespace); err != nil {
 		return out, t.appError(err, t.App.Spec.Namespace)
@@ -27,20 +59,40 @@ func (f *Fleet) Resolve(t Target) (Resolved, error) {
 	if !validNamespace(out.Namespace) {
 		return out, t.appError(fmt.Errorf("%q cannot be a namespace on cluster %s", out.Namespace, t.Cluster.Name), t.App.Spec.Namespace)
 	}
-	for i, s := range t.App.Sources {
-		out.Sources[i] = s.clone()
-		for _, p := range out.Sources[i].strings() {
-			written := *p
-			if *p, err = t.text(written); err != nil {
-				return out, t.appError(err, written)
-			}
-		}
-		out.Sources[i].fillIn(t.App)
-		if p := out.Sources[i].path(); leavesRepository(p) {
-			return out, t.appError(fmt.Errorf("the path %q leaves the repository on cluster %s", p, t.Cluster.Name), "")
+	for i, s := range sources {
+		if out.Sources[i], err = f.resolveSource(t, s, values); err != nil {
+			return out, err
 		}
 	}
 	return out, nil
+}
+
+func (f *Fleet) resolveSource(t Target, written Source, values []LayerFile) (Source, error) {
+	s := written.clone()
+	for _, p := range s.strings() {
+		text := *p
+		var err error
+		if *p, err = t.text(text); err != nil {
+			return s, t.appError(err, text)
+		}
+	}
+	s.fillIn(t.App)
+	if p := s.path(); leavesRepository(p) {
+		return s, t.appError(fmt.Errorf("the path %q leaves the repository on cluster %s", p, t.Cluster.Name), "")
+	}
+	if s.Helm == nil || s.Helm.VersionFrom == nil {
+		return s, nil
+	}
+	from := s.Helm.VersionFrom
+	if leavesRepository(from.File) {
+		return s, t.appError(fmt.Errorf("the path %q leaves the repository on cluster %s", from.File, t.Cluster.Name), written.Helm.VersionFrom.File)
+	}
+	version, err := f.chartVersion(t, values, s)
+	if err != nil {
+		return s, t.appError(err, cmp.Or(written.Helm.VersionFrom.File, written.Helm.VersionFrom.Value))
+	}
+	s.Helm.Version, s.Helm.VersionFrom = version, nil
+	return s, nil
 }
 
 // appError is an error about a string of the app's file.
@@ -84,6 +136,10 @@ func (s Source) clone() Source {
 	switch {
 	case s.Helm != nil:
 		h := *s.Helm
+		if h.VersionFrom != nil {
+			v := *h.VersionFrom
+			h.VersionFrom = &v
+		}
 		s.Helm = &h
 	case s.Kustomize != nil:
 		k := *s.Kustomize
@@ -112,38 +168,51 @@ func (s *Source) fillIn(a *App) {
 }
 
 // AppendKey adds to dst all that the target's rendering depends on in the registry, the app's file and the layers: two
-// targets of equal keys whose sources are equal too render alike. It costs microseconds and parses no values.
+// targets of equal keys whose sources are equal too render alike. It costs microseconds and parses no values but those that
+// hold a chart's version.
 func (f *Fleet) AppendKey(dst []byte, t Target) ([]byte, error) {
-	resolved, err := f.Resolve(t)
+	s, err := f.Select(t)
 	if err != nil {
 		return nil, err
 	}
-	spec, err := json.Marshal(resolved)
+	return s.AppendKey(dst)
+}
+
+// AppendKey is Fleet.AppendKey for a target that is selected already.
+func (s *Selection) AppendKey(dst []byte) ([]byte, error) {
+	spec, err := json.Marshal(s.Resolved)
 	if err != nil {
 		return nil, err
 	}
-	dst = appendText(dst, string(spec), t.Cluster.KubeVersion)
-	dst = binary.AppendUvarint(dst, uint64(len(t.Cluster.APIVersions)))
-	for _, v := range t.Cluster.APIVersions {
-		dst = appendText(dst, v)
-	}
-	for _, file := range f.ValuesFiles(t) {
+	dst = appendText(dst, string(spec), s.Cluster.KubeVersion)
+	dst = appendList(dst, s.Cluster.APIVersions)
+	dst = appendList(dst, s.fleet.Spec.Kinds.Cluster)
+	dst = appendList(dst, s.fleet.Spec.Kinds.Namespaced)
+	for _, file := range s.Values {
 		kind := "values"
 		if file.FleetWide {
 			kind = "fleet-wide values"
 		}
-		dst = appendText(dst, kind, file.Source)
-		if dst, err = f.appendFile(dst, t, file.Path); err != nil {
+		dst = appendText(dst, kind, file.Source, file.At)
+		if file.At != "" && !isYAML(file.Path) {
+			dst = appendText(dst, "text")
+		}
+		if dst, err = s.fleet.appendFile(dst, s.Target, file.Path); err != nil {
 			return nil, err
 		}
 	}
-	for _, dir := range f.Components(t) {
+	for _, dir := range s.Components {
 		dst = appendText(dst, "component")
-		if dst, err = f.appendFile(dst, t, dir.Path); err != nil {
+		if dst, err = s.fleet.appendFile(dst, s.Target, dir.Path); err != nil {
 			return nil, err
 		}
 	}
 	return dst, nil
+}
+
+func appendList(dst []byte, list []string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(list)))
+	return appendText(dst, list...)
 }
 
 func appendText(dst []byte, parts ...string) []byte {

@@ -38,9 +38,10 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[Layer]():
 		type long Layer
-		object := (&jsonschema.Reflector{DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true}).ReflectFromType(reflect.TypeFor[long]())
-		object.Version = ""
-		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, object}}
+		return stringOr(reflect.TypeFor[long]())
+	case reflect.TypeFor[ValuesPath]():
+		type long ValuesPath
+		return stringOr(reflect.TypeFor[long]())
 	case reflect.TypeFor[Amount]():
 		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer"}, {Type: "string", Pattern: "^[0-9]+%?$"}}}
 	case reflect.TypeFor[Duration]():
@@ -50,4 +51,12 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "object"}
 	}
 	return nil
+}
+
+// stringOr is the schema of a type that has a short form. t must be a type that mapped does not know, or this would not end.
+func stringOr(t reflect.Type) *jsonschema.Schema {
+	r := &jsonschema.Reflector{DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true, Mapper: mapped}
+	object := r.ReflectFromType(t)
+	object.Version = ""
+	return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, object}}
 }

@@ -10,16 +10,23 @@ import (
 // may be missing: the layer then does not apply to the cluster.
 func (l *loader) checkTemplates() {
 	for i, layer := range l.fleet.Spec.Layers {
-		for _, list := range []struct {
-			name      string
-			templates []string
-		}{{"values", layer.Values}, {"components", layer.Components}} {
-			for j, template := range list.templates {
-				at := []string{"spec", "layers", strconv.Itoa(i), list.name, strconv.Itoa(j)}
-				l.checkTemplate(layer.Name, template, at)
-			}
+		at := []string{"spec", "layers", strconv.Itoa(i)}
+		for j, v := range layer.Values {
+			l.checkTemplate(layer.Name, v.Path, append(slices.Clone(at), "values", strconv.Itoa(j)))
+		}
+		for j, template := range layer.Components {
+			l.checkTemplate(layer.Name, template, append(slices.Clone(at), "components", strconv.Itoa(j)))
 		}
 	}
+}
+
+// templates are all path templates of a layer.
+func (l Layer) templates() []string {
+	out := make([]string, 0, len(l.Values)+len(l.Components))
+	for _, v := range l.Values {
+		out = append(out, v.Path)
+	}
+	return append(out, l.Components...)
 }
 
 func (l *loader) checkTemplate(layer, template string, at []string) {

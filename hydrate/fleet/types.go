@@ -41,6 +41,10 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Sync string `json:"sync,omitempty" jsonschema:"enum=argocd,enum=flux"`
 	// Policy says what findings stop.
 	Policy Policy `json:"policy,omitzero"`
+	// Strict turns checks off that are on by default.
+	Strict Strict `json:"strict,omitzero"`
+	// Delivery is what `sluice bootstrap` prints for every app; an app's own comes on top.
+	Delivery Delivery `json:"delivery,omitzero"`
 	// Kinds says which custom kinds are cluster-scoped or namespaced, for kinds whose definition is not in the fleet.
 	Kinds Kinds `json:"kinds,omitzero"`
 	// Signers are lines in the form of Git's allowed-signers file: who may sign records and rendered commits. With it, unsigned ones
@@ -76,9 +80,36 @@ type Layer struct {
 	// Name is the label's key.
 	Name string `json:"name" jsonschema:"required"`
 	// Values are path templates of values files, such as charts/${app}/values-${environment}.yaml.
-	Values []string `json:"values,omitempty"`
+	Values []ValuesPath `json:"values,omitempty"`
 	// Components are path templates of directories with a Kustomize component.
 	Components []string `json:"components,omitempty"`
+}
+
+// ValuesPath is the path template of a values file. Written as a string it is the path alone.
+type ValuesPath struct {
+	// Path is a template, such as image-tags/${environment}/${app}.
+	Path string `json:"path" jsonschema:"required"`
+	// At is the key below which the file's content is put, such as image.tag. A file whose name does not end in .yaml, .yml or .json is
+	// then one string, without the white space around it.
+	At string `json:"at,omitempty"`
+}
+
+// Strict turns checks off that are on by default.
+type Strict struct {
+	// DuplicateKeys refuses values files that set one key twice. Default: true; with false, the last one wins, as in Helm.
+	DuplicateKeys *bool `json:"duplicateKeys,omitempty"`
+	// UnmatchedPatches refuses components with a patch that matches no object. Default: true.
+	UnmatchedPatches *bool `json:"unmatchedPatches,omitempty"`
+}
+
+// Delivery is what `sluice bootstrap` prints for an app beyond the defaults. It changes nothing that is rendered.
+type Delivery struct {
+	// Project is the Argo CD project. Default: that of the command line.
+	Project string `json:"project,omitempty"`
+	// Annotations of the Application or Kustomization.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// SyncOptions of the Application, such as RespectIgnoreDifferences=true; one with the same name replaces the default.
+	SyncOptions []string `json:"syncOptions,omitempty"`
 }
 
 // Environment is one stage of the promotion graph.
@@ -337,8 +368,24 @@ type AppSpec struct {
 	Vars map[string]any `json:"vars,omitempty"`
 	// Unstable says what to do about output that changes by itself: error, or keep the value that the branch has. Default: error.
 	Unstable string `json:"unstable,omitempty" jsonschema:"enum=error,enum=keep"`
+	// Environments replace the placement or the sources in some environments, by name.
+	Environments map[string]AppEnvironment `json:"environments,omitempty"`
+	// SkipLayers are layers that the app does not take, neither the fleet's files nor its own.
+	SkipLayers []string `json:"skipLayers,omitempty"`
+	// Delivery is what `sluice bootstrap` prints for the app.
+	Delivery Delivery `json:"delivery,omitzero"`
 	// DependsOn are apps that a cluster must have first. It orders what `sluice bootstrap` prints, and renders nothing.
 	DependsOn []string `json:"dependsOn,omitempty"`
+}
+
+// AppEnvironment replaces parts of an app in one environment.
+type AppEnvironment struct {
+	// Placement replaces the app's placement for the clusters of the environment.
+	Placement *Selector `json:"placement,omitempty"`
+	// Source replaces the app's source or sources.
+	Source *Source `json:"source,omitempty"`
+	// Sources replace the app's source or sources.
+	Sources []Source `json:"sources,omitempty"`
 }
 
 // Source is a chart, a Kustomize root or a folder of manifests: exactly one of them.
@@ -363,6 +410,8 @@ type HelmSource struct {
 	Repo string `json:"repo,omitempty"`
 	// Version of the chart, exact or a range; sluice.lock holds what it resolved to.
 	Version string `json:"version,omitempty"`
+	// VersionFrom takes the version from a file or from a value instead.
+	VersionFrom *VersionFrom `json:"versionFrom,omitempty"`
 	// ReleaseName is Helm's release name. Default: the app's name.
 	ReleaseName string `json:"releaseName,omitempty"`
 	// IncludeCRDs takes the chart's crds/ folder too. Default: false, as `helm template`.
@@ -371,6 +420,16 @@ type HelmSource struct {
 	Hooks string `json:"hooks,omitempty" jsonschema:"enum=keep,enum=drop"`
 	// Schema is validate or skip: whether values are held against the chart's values.schema.json. Default: validate.
 	Schema string `json:"schema,omitempty" jsonschema:"enum=validate,enum=skip"`
+}
+
+// VersionFrom says where a chart's version stands: in a file or in a value, exactly one of them.
+type VersionFrom struct {
+	// File is the path template of a file that holds the version: as its whole text, or below a key.
+	File string `json:"file,omitempty"`
+	// Key in a YAML or JSON file, such as charts.web.
+	Key string `json:"key,omitempty"`
+	// Value is a path in the app's values, such as chartVersion. It must be a string.
+	Value string `json:"value,omitempty"`
 }
 
 // PathSource is a folder of the repository.

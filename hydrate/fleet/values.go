@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -14,10 +15,17 @@ import (
 
 // valuesFile is a parsed values file, shared by all targets that take it.
 type valuesFile struct {
-	data []byte
-	tree map[string]any
-	refs bool // holds a ${
-	err  error
+	data      []byte
+	tree      any
+	refs      bool // holds a ${
+	duplicate duplicateKey
+	err       error
+}
+
+// duplicateKey is the first key that a file sets twice; line is 0 if there is none.
+type duplicateKey struct {
+	key                 string
+	line, column, first int
 }
 
 // FileError is a problem in a file that shows only for a certain cluster.
@@ -42,34 +50,55 @@ func (f *Fleet) valuesFile(name string) (*valuesFile, error) {
 		return nil, err
 	}
 	v := &valuesFile{data: data, refs: strings.Contains(string(data), "${")}
-	if v.err = manifest.Check(data, fileBudget()); v.err == nil {
-		v.err = sigsyaml.Unmarshal(data, &v.tree)
-	}
-	if v.err == nil {
-		v.err = v.markQuoted()
-	}
+	v.parse()
 	f.cache.values.Store(id, v)
 	return v, nil
+}
+
+func (v *valuesFile) parse() {
+	if v.err = manifest.Check(v.data, fileBudget()); v.err != nil {
+		return
+	}
+	var root yaml.Node
+	strict := sigsyaml.UnmarshalStrict(v.data, &v.tree)
+	if strict == nil && !v.refs {
+		return
+	}
+	if v.err = sigsyaml.Unmarshal(v.data, &v.tree); v.err != nil {
+		return
+	}
+	if v.err = yaml.Unmarshal(v.data, &root); v.err != nil || len(root.Content) == 0 {
+		return
+	}
+	if strict != nil { // what only the strict parser refuses is a key that is set twice
+		v.duplicate = findDuplicate(root.Content[0])
+	}
+	if v.refs {
+		v.tree = markQuoted(v.tree, root.Content[0])
+	}
+}
+
+// findDuplicate finds the first key that a mapping sets twice.
+func findDuplicate(n *yaml.Node) duplicateKey {
+	seen := map[string]int{}
+	for i, item := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && item.Tag != "!!merge" {
+			if first, ok := seen[item.Value]; ok {
+				return duplicateKey{item.Value, item.Line, item.Column, first}
+			}
+			seen[item.Value] = item.Line
+		}
+		if found := findDuplicate(item); found.line > 0 {
+			return found
+		}
+	}
+	return duplicateKey{}
 }
 
 // quotedText is a text with references that stays a text, because quotes say so.
 type quotedText string
 
 // markQuoted makes the quoted scalars with references in a file's tree quotedText.
-func (v *valuesFile) markQuoted() error {
-	if !v.refs {
-		return nil
-	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(v.data, &root); err != nil {
-		return err
-	}
-	if len(root.Content) > 0 {
-		markQuoted(v.tree, root.Content[0])
-	}
-	return nil
-}
-
 func markQuoted(v any, n *yaml.Node) any {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -112,8 +141,17 @@ func isQuoted(n *yaml.Node) bool {
 // lowest first, merged as Helm merges -f files, references replaced. A null stays in them for Helm to delete a default
 // with. The result may share parts with other targets' and must not be changed.
 func (f *Fleet) Values(t Target, source string) (map[string]any, error) {
+	return f.mergeValues(t, f.ValuesFiles(t), source)
+}
+
+// MergedValues is Fleet.Values for a target that is selected already.
+func (s *Selection) MergedValues(source string) (map[string]any, error) {
+	return s.fleet.mergeValues(s.Target, s.Values, source)
+}
+
+func (f *Fleet) mergeValues(t Target, files []LayerFile, source string) (map[string]any, error) {
 	var merged map[string]any
-	for _, file := range f.ValuesFiles(t) {
+	for _, file := range files {
 		if file.Source != "" && file.Source != source {
 			continue
 		}
@@ -129,27 +167,78 @@ func (f *Fleet) Values(t Target, source string) (map[string]any, error) {
 	return merged, nil
 }
 
+// layerValues are the values of one file, below the keys where the layer puts them.
 func (f *Fleet) layerValues(t Target, file LayerFile) (map[string]any, error) {
+	content, err := f.layerContent(t, file)
+	if err != nil || content == nil {
+		return nil, err
+	}
+	for _, key := range slices.Backward(file.keys()) {
+		content = map[string]any{key: content}
+	}
+	values, _ := content.(map[string]any) // layerContent gives nothing else for a file without keys
+	return values, nil
+}
+
+// keys are the keys below which the file's content is put.
+func (l LayerFile) keys() []string {
+	switch {
+	case l.FleetWide:
+		return []string{"global"}
+	case l.At != "":
+		return strings.Split(l.At, ".")
+	}
+	return nil
+}
+
+// layerContent is a file's content with references replaced; nil if there is none.
+func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
+	if file.isText() {
+		data, err := readBounded(f.tree, file.Path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s", file.Path, readError(err))
+		}
+		text, err := t.text(strings.TrimSpace(string(data)))
+		if err != nil {
+			return nil, t.referenceError(err, string(data), data, file.Path)
+		}
+		return text, nil
+	}
 	v, err := f.valuesFile(file.Path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file.Path, err)
+		return nil, &FileError{Problem{File: file.Path, Severity: SeverityError, Message: readError(err)}, t.Cluster.Name}
 	}
 	if v.err != nil {
 		return nil, v.problem(t, file.Path)
 	}
-	values := v.tree
+	if v.duplicate.line > 0 && enabled(f.Spec.Strict.DuplicateKeys) {
+		p := Problem{
+			File: file.Path, Line: v.duplicate.line, Column: v.duplicate.column, Severity: SeverityError,
+			Message: fmt.Sprintf("the key %s is there twice, first in line %d", v.duplicate.key, v.duplicate.first),
+			Hint:    "keep one; spec.strict.duplicateKeys: false lets the last one win",
+		}
+		return nil, &FileError{p, t.Cluster.Name}
+	}
+	content := v.tree
 	if v.refs {
-		replaced, err := t.replaceValues(v.tree)
-		if err != nil {
+		if content, err = t.replaceValues(v.tree); err != nil {
 			return nil, t.firstError(v, file.Path)
 		}
-		values, _ = replaced.(map[string]any)
 	}
-	if file.FleetWide && len(values) > 0 {
-		return map[string]any{"global": values}, nil
+	if values, ok := content.(map[string]any); file.At == "" && (!ok || len(values) == 0) {
+		if content != nil && !ok {
+			return nil, &FileError{Problem{File: file.Path, Line: 1, Severity: SeverityError, Message: "a values file must be a mapping"}, t.Cluster.Name}
+		}
+		return nil, nil //nolint:nilnil // an empty file sets nothing
 	}
-	return values, nil
+	return content, nil
 }
+
+// isText says that the file's whole text is one string.
+func (l LayerFile) isText() bool { return l.At != "" && !isYAML(l.Path) }
+
+// enabled is an option that is on unless it is set to false.
+func enabled(option *bool) bool { return option == nil || *option }
 
 // problem is the error of a file that cannot be parsed.
 func (v *valuesFile) problem(t Target, name string) error {

@@ -25,7 +25,7 @@ func (l *loader) warnings() {
 				"apps %s and %s stand in one folder and share the layers in it", first.Name, a.Name)
 		}
 		folders[a.Dir] = a
-		if !slices.ContainsFunc(f.Clusters, func(c *Cluster) bool { return a.selector.matches(c.Labels) }) && len(f.Clusters) > 0 {
+		if !slices.ContainsFunc(f.Clusters, a.places) && len(f.Clusters) > 0 {
 			l.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes", "app %s goes to no cluster", a.Name)
 		}
 		if a.Dir != "" {
@@ -148,7 +148,7 @@ func (l *loader) useless(dir string, a *App, warn warnFunc) {
 	if a == nil {
 		return
 	}
-	hasHelm := slices.ContainsFunc(a.Sources, func(s Source) bool { return s.Helm != nil })
+	hasHelm := slices.ContainsFunc(a.AllSources(), func(s Source) bool { return s.Helm != nil })
 	if values := path.Join(dir, "values.yaml"); !hasHelm && l.fleet.has(values) {
 		warn(values, "remove it, or write a Kustomize component", "app %s has no Helm source that could take values", a.Name)
 	}

@@ -1,0 +1,249 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// everyday uses what real fleets need beyond the conventions: variables of apps, parts per environment, files from elsewhere,
+// skipped layers, versions from files and values.
+func everyday() map[string]string {
+	charts := `helm: {chart: web, repo: "https://charts.example.com"`
+	return map[string]string{
+		"sluice.yaml": base + `kind: Fleet
+metadata: {name: everyday}
+spec:
+  layers:
+    - class
+    - name: environment
+      values:
+        - teams/${app.vars.team:=none}/values.yaml
+        - {path: "image-tags/${environment}/${app}", at: image.tag}
+        - {path: "limits/${environment}.yaml", at: resources.limits}
+    - region
+  environments: [{name: dev}, {name: prod, after: [dev]}]
+  delivery: {project: platform, annotations: {owner: sre}, syncOptions: [ServerSideApply=true]}
+`,
+		"clusters/c.yaml": base + "kind: ClusterClass\nmetadata: {name: any}\nspec: {}\n",
+		"clusters/a.yaml": cluster("a", "dev", "any", "eu", ""),
+		"clusters/b.yaml": cluster("b", "prod", "any", "us", ""),
+		"apps/web/app.yaml": base + `kind: App
+metadata: {name: web}
+spec:
+  namespace: web
+  vars: {team: core}
+  placement: {}
+  source: {` + charts + `, versionFrom: {file: "versions/${environment}.yaml", key: "charts.${app}"}}}
+  environments:
+    prod:
+      placement: {matchLabels: {region: us}}
+      sources:
+        - {name: main, ` + charts + `, versionFrom: {value: chartVersion}}}
+        - {manifests: {path: extra}}
+`,
+		"apps/plain/app.yaml": base + `kind: App
+metadata: {name: plain}
+spec:
+  namespace: plain
+  placement: {}
+  skipLayers: [environment, global]
+  environments: {dev: {placement: {matchLabels: {region: nowhere}}}}
+  source: {` + charts + `, version: "1.0.0"}}
+`,
+		"teams/core/values.yaml":                  "team: core\n",
+		"image-tags/dev/web":                      "1.10\n",
+		"image-tags/prod/web":                     "1.9\n",
+		"image-tags/prod/plain":                   "9\n",
+		"limits/prod.yaml":                        "cpu: 1\n",
+		"versions/dev.yaml":                       "charts: {web: 1.10}\n",
+		"layers/global/values.yaml":               "all: true\n",
+		"apps/web/layers/region/us/values.yaml":   "chartVersion: \"2.0.0\"\n",
+		"apps/plain/layers/region/us/values.yaml": "region: us\n",
+		"apps/plain/layers/global/values.yaml":    "skipped: true\n",
+		"extra/cm.yaml":                           "kind: ConfigMap\n",
+	}
+}
+
+func everydayTarget(tb testing.TB, f *Fleet, cluster, app string) Target {
+	tb.Helper()
+	a, ok := f.App(app)
+	c, ok2 := f.Cluster(cluster)
+	if !ok || !ok2 {
+		tb.Fatalf("no %s on %s", app, cluster)
+	}
+	return Target{a, c}
+}
+
+func TestEverydayFormat(t *testing.T) {
+	f := load(t, everyday())
+	var targets []string
+	for _, target := range f.Targets() {
+		targets = append(targets, target.String())
+	}
+	if want := []string{"a/web", "b/plain", "b/web"}; !slices.Equal(targets, want) {
+		t.Errorf("targets are %v, not %v", targets, want)
+	}
+	for _, c := range []struct{ cluster, app, version, values string }{
+		{"a", "web", "1.10", `{"global":{"all":true},"image":{"tag":"1.10"},"team":"core"}`},
+		{"b", "web", "2.0.0", `{"chartVersion":"2.0.0","global":{"all":true},"image":{"tag":"1.9"},"resources":{"limits":{"cpu":1}},"team":"core"}`},
+		{"b", "plain", "1.0.0", `{"region":"us"}`},
+	} {
+		s, err := f.Select(everydayTarget(t, f, c.cluster, c.app))
+		if err != nil {
+			t.Errorf("%s/%s: %v", c.cluster, c.app, err)
+			continue
+		}
+		values, err := s.MergedValues(s.Sources[0].Name)
+		text, _ := json.Marshal(values)
+		if err != nil || s.Sources[0].Helm.Version != c.version || s.Sources[0].Helm.VersionFrom != nil || string(text) != c.values {
+			t.Errorf("%s/%s: version %s, values %s, %v", c.cluster, c.app, s.Sources[0].Helm.Version, text, err)
+		}
+	}
+	chains, err := f.Explain(everydayTarget(t, f, "b", "web"), "main", "image.tag", Defaults{})
+	if err != nil || len(chains) != 1 || chains[0].Origins[0].File != "image-tags/prod/web" || chains[0].Origins[0].Set != any("1.9") || !chains[0].Origins[0].Winner {
+		t.Errorf("image.tag: %+v, %v", chains, err)
+	}
+	chains, err = f.Explain(everydayTarget(t, f, "b", "web"), "main", "resources.limits.cpu", Defaults{})
+	if err != nil || len(chains) != 1 || chains[0].Origins[0].File != "limits/prod.yaml" || chains[0].Origins[0].Line != 1 {
+		t.Errorf("resources.limits.cpu: %+v, %v", chains, err)
+	}
+	if p := f.Check(t.Context()); p.Err() != nil {
+		t.Error(p)
+	}
+}
+
+func TestEverydayFormatIsChecked(t *testing.T) {
+	for name, c := range map[string]struct{ file, from, to, want string }{
+		"unknown environment":  {"apps/web/app.yaml", "prod:", "prd:", "apps/web/app.yaml:11:7: error: app web: the environment \"prd\" does not exist, did you mean prod?"},
+		"unknown layer":        {"apps/plain/app.yaml", "[environment, global]", "[environments]", `app plain: the layer "environments" does not exist, did you mean environment?`},
+		"file and value":       {"apps/web/app.yaml", "{value: chartVersion}", "{value: v, file: x}", "exactly one of file and value"},
+		"key without file":     {"apps/web/app.yaml", "{value: chartVersion}", "{value: v, key: x}", "versionFrom.key belongs to versionFrom.file"},
+		"version twice":        {"apps/web/app.yaml", "{value: chartVersion}", "{value: v}, version: 1.0.0", "both version and versionFrom"},
+		"bad selector":         {"apps/web/app.yaml", "{region: us}", "{region: '../'}", "cannot be the value of a label"},
+		"bad source":           {"apps/web/app.yaml", "manifests: {path: extra}", "manifests: {path: ../extra}", "apps/web/app.yaml:14:11: error: the path \"../extra\" leaves the repository"},
+		"path leaves":          {"apps/web/app.yaml", "versions/${environment}.yaml", "../x", "leaves the repository"},
+		"bad key":              {"sluice.yaml", "at: image.tag", "at: image..tag", `"image..tag" is not a key`},
+		"unset variable":       {"sluice.yaml", "${app.vars.team:=none}", "${app.vars.team}", "layer environment: ${app.vars.team} is not set for app plain"},
+		"no path":              {"sluice.yaml", `path: "image-tags/${environment}/${app}", `, "", "spec.layers[1].values[1].path is missing"},
+		"variable of a layer":  {"apps/web/app.yaml", "team: core", "team: ../../x", "leaves the repository"},
+		"placement is missing": {"apps/web/app.yaml", "  placement: {}\n", "", "spec.placement is missing"},
+	} {
+		files := everyday()
+		before := files[c.file]
+		if files[c.file] = strings.Replace(before, c.from, c.to, 1); files[c.file] == before {
+			t.Fatalf("%s: nothing to replace", name)
+		}
+		_, problems := Load(t.Context(), mapFS(files), NewCache())
+		if !strings.Contains(problems.Error(), c.want) {
+			t.Errorf("%s: want %q, got\n%s", name, c.want, problems.Error())
+		}
+	}
+	for name, c := range map[string]struct{ file, text, want string }{
+		"no version":         {"versions/dev.yaml", "charts: {}\n", `versions/dev.yaml, which holds the version of chart web for cluster a: there is no version at "charts.web"`},
+		"no file":            {"versions/dev.yaml", "", "there is no such file"},
+		"no value":           {"apps/web/layers/region/us/values.yaml", "x: 1\n", "no layer sets chartVersion"},
+		"number":             {"apps/web/layers/region/us/values.yaml", "chartVersion: 1.10\n", "must be a string: put it in quotes"},
+		"duplicate key":      {"apps/web/layers/region/us/values.yaml", "a: 1\nb: {c: 1, d: 2, c: 3}\n", "us/values.yaml:2:17: error: the key c is there twice, first in line 2"},
+		"text is not values": {"teams/core/values.yaml", "text\n", "a values file must be a mapping"},
+		"unset in a text":    {"image-tags/dev/web", "v${cluster.vars.nope}\n", "image-tags/dev/web:1:2: error: ${cluster.vars.nope} is not set"},
+	} {
+		files := everyday()
+		if files[c.file] = c.text; c.text == "" {
+			delete(files, c.file)
+		}
+		if p := load(t, files).Check(t.Context()); !strings.Contains(p.Error(), c.want) {
+			t.Errorf("%s: want %q, got\n%s", name, c.want, p.Error())
+		}
+	}
+	files := everyday()
+	files["apps/web/layers/region/us/values.yaml"] = "chartVersion: \"1.0.0\"\nchartVersion: \"2.0.0\"\n"
+	files["sluice.yaml"] += "  strict: {duplicateKeys: false}\n"
+	f := load(t, files)
+	if s, err := f.Select(everydayTarget(t, f, "b", "web")); err != nil || s.Sources[0].Helm.Version != "2.0.0" {
+		t.Errorf("with spec.strict.duplicateKeys: false: %v, %+v", err, s.Sources)
+	}
+}
+
+// TestEveryInputAffectsItsTargets changes each input, one at a time: affected and the digest name exactly the targets that take
+// it.
+func TestEveryInputAffectsItsTargets(t *testing.T) {
+	reach := func(_ *Fleet, s Source) []string { return []string{s.path()} }
+	for _, c := range []struct {
+		file, from, to string
+		want           string
+	}{
+		{"teams/core/values.yaml", "core", "base", "a/web b/web"},
+		{"image-tags/dev/web", "1.10", "1.11", "a/web"},
+		{"image-tags/prod/web", "1.9", "1.8", "b/web"},
+		{"image-tags/prod/plain", "9", "10", ""},
+		{"limits/prod.yaml", "1", "2", "b/web"},
+		{"versions/dev.yaml", "1.10", "1.11", "a/web"},
+		{"layers/global/values.yaml", "true", "false", "a/web b/web"},
+		{"apps/web/layers/region/us/values.yaml", "2.0.0", "2.0.1", "b/web"},
+		{"apps/plain/layers/region/us/values.yaml", "us", "eu", "b/plain"},
+		{"apps/plain/layers/global/values.yaml", "true", "false", ""},
+		{"apps/web/app.yaml", "team: core", "team: none", "a/web b/web"},
+		{"apps/web/app.yaml", "value: chartVersion", "value: other", "b/web"},
+		{"apps/web/app.yaml", "path: extra", "path: other", "b/web"},
+		{"apps/web/app.yaml", "key: \"charts.${app}\"", "key: other", "a/web"},
+		{"apps/web/app.yaml", "{region: us}", "{region: eu}", "b/web"},
+		{"apps/plain/app.yaml", "[environment, global]", "[environment]", "b/plain"},
+		{"apps/plain/app.yaml", "{region: nowhere}", "{region: eu}", "a/plain"},
+		{"apps/plain/app.yaml", "spec:", "spec:\n  delivery: {project: x}", ""},
+		{"sluice.yaml", "project: platform", "project: other", ""},
+		{"sluice.yaml", "at: image.tag", "at: image.version", "a/web b/web"},
+		{"sluice.yaml", "  delivery", "  kinds: {cluster: [Thing.example.com]}\n  delivery", "a/web b/plain b/web"},
+	} {
+		before, after := everyday(), everyday()
+		after[c.file] = strings.Replace(before[c.file], c.from, c.to, 1)
+		if after[c.file] == before[c.file] {
+			t.Fatalf("%s: nothing to replace", c.file)
+		}
+		cache := NewCache()
+		old, err := Load(t.Context(), mapFS(before), cache)
+		if old == nil {
+			t.Fatal(err)
+		}
+		now, err := Load(t.Context(), mapFS(after), cache)
+		if now == nil {
+			t.Fatalf("%s: %v", c.file, err)
+		}
+		named := map[string]bool{}
+		for _, a := range Affected(old, now, []string{c.file}, reach) {
+			named[a.Cluster+"/"+a.App] = true
+		}
+		differ := map[string]bool{}
+		was, is := keysOf(old), keysOf(now)
+		for name := range maps.Keys(was) {
+			differ[name] = was[name] != is[name]
+		}
+		for name := range maps.Keys(is) {
+			differ[name] = was[name] != is[name]
+		}
+		for name, changed := range differ {
+			if changed && !named[name] {
+				t.Errorf("%s, %s: %s renders otherwise and is not affected", c.file, c.to, name)
+			}
+			if changed != strings.Contains(" "+c.want+" ", " "+name+" ") {
+				t.Errorf("%s, %s: %s renders otherwise: %t, want %q", c.file, c.to, name, changed, c.want)
+			}
+		}
+	}
+}
+
+// keysOf are the keys of all targets; one that cannot be made stands for its error.
+func keysOf(f *Fleet) map[string]string {
+	out := map[string]string{}
+	for _, t := range f.Targets() {
+		key, err := f.AppendKey(nil, t)
+		if err != nil {
+			key = fmt.Append(nil, err)
+		}
+		out[t.String()] = string(key)
+	}
+	return out
+}

@@ -1,0 +1,98 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// checkVersionFrom refuses what names no place of a version.
+func (l *loader) checkVersionFrom(doc document, at []string, h *HelmSource) {
+	v := h.VersionFrom
+	at = append(at, "versionFrom")
+	switch {
+	case (v.File == "") == (v.Value == ""):
+		l.errorf(doc, at, "write file or value", "versionFrom takes the version from exactly one of file and value")
+	case v.Key != "" && v.File == "":
+		l.errorf(doc, at, "write file too", "versionFrom.key belongs to versionFrom.file")
+	case h.Version != "":
+		l.errorf(doc, at, "keep one of them", "the source has both version and versionFrom")
+	case h.Chart == "":
+		l.errorf(doc, at, "a chart of this repository has its version in Chart.yaml", "versionFrom needs chart")
+	case leavesRepository(v.File):
+		l.errorf(doc, at, "relative to the repository's root, with forward slashes", "the path %q leaves the repository", v.File)
+	}
+}
+
+// chartVersion reads the version that a resolved source takes from elsewhere.
+func (f *Fleet) chartVersion(t Target, files []LayerFile, s Source) (string, error) {
+	from := s.Helm.VersionFrom
+	if from.File == "" {
+		values, err := f.mergeValues(t, files, s.Name)
+		if err != nil {
+			return "", err
+		}
+		v, ok := dig(values, from.Value)
+		if !ok {
+			return "", fmt.Errorf("no layer sets %s, which is the version of chart %s for cluster %s", from.Value, s.Helm.Chart, t.Cluster.Name)
+		}
+		text, ok := v.(string)
+		if !ok || text == "" {
+			return "", fmt.Errorf("the value %s, which is the version of chart %s for cluster %s, must be a string: put it in quotes", from.Value, s.Helm.Chart, t.Cluster.Name)
+		}
+		return text, nil
+	}
+	data, err := readBounded(f.tree, path.Clean(from.File))
+	if err != nil {
+		return "", fmt.Errorf("%s, which holds the version of chart %s for cluster %s: %s", from.File, s.Helm.Chart, t.Cluster.Name, readError(err))
+	}
+	text, err := versionIn(from, data)
+	if err != nil {
+		return "", fmt.Errorf("%s, which holds the version of chart %s for cluster %s: %w", from.File, s.Helm.Chart, t.Cluster.Name, err)
+	}
+	return text, nil
+}
+
+// versionIn finds the version in a file. It is taken as it is written: 1.10 is not a number.
+func versionIn(from *VersionFrom, data []byte) (string, error) {
+	text := strings.TrimSpace(string(data))
+	if from.Key != "" || isYAML(from.File) {
+		if err := manifest.Check(data, fileBudget()); err != nil {
+			return "", err
+		}
+		var root yaml.Node
+		if err := yaml.Unmarshal(data, &root); err != nil {
+			return "", err
+		}
+		var parts []string
+		if from.Key != "" {
+			parts = strings.Split(from.Key, ".")
+		}
+		if len(root.Content) == 0 {
+			return "", errors.New("the file is empty")
+		}
+		n := child(root.Content[0], parts...)
+		if n == nil || n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+			return "", fmt.Errorf("there is no version at %q", from.Key)
+		}
+		text = strings.TrimSpace(n.Value)
+	}
+	if text == "" || strings.ContainsAny(text, " \t\n") {
+		return "", fmt.Errorf("%.40q is not a version", text)
+	}
+	return text, nil
+}
+
+// isYAML says by its name whether a file is YAML or JSON.
+func isYAML(name string) bool {
+	switch strings.ToLower(path.Ext(name)) {
+	case ".yaml", ".yml", ".json":
+		return true
+	}
+	return false
+}
