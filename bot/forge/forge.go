@@ -272,6 +272,27 @@ type Protection interface {
 	Protected(ctx context.Context, repo Repository, branch string) (bool, error)
 }
 
+// Quota is how many requests a credential may still send in a period.
+type Quota struct {
+	Limit, Remaining int
+	Reset            time.Time // end of the period
+}
+
+// Share returns the part of the quota that remains, from 0 to 1; 1 if the limit is unknown.
+func (q Quota) Share() float64 {
+	if q.Limit <= 0 {
+		return 1
+	}
+	return min(max(float64(q.Remaining)/float64(q.Limit), 0), 1)
+}
+
+// Budget tells what is left of the forge's quota. Adapters implement it.
+type Budget interface {
+	// Quota returns the quota, of all credentials, of which the smallest part remains, as the latest answers have it. It returns false
+	// if the forge has not told yet.
+	Quota() (Quota, bool)
+}
+
 // Forge is a forge with all its roles: what an adapter is and a service is wired with.
 type Forge interface { //nolint:interfacebloat // all roles; nobody asks for it but the wiring
 	MergeRequests

@@ -19,43 +19,36 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-// credential is what requests carry.
-type credential interface {
-	// key names whose rate limit it is.
-	key() string
-	token(ctx context.Context) (string, error)
-	// refused says that GitHub did not accept the token; true if another one may be had.
-	refused(token string) bool
-}
-
-// static is a token that was given.
+// static is a configured token.
 type static string
 
-func (static) key() string                             { return "token" }
-func (s static) token(context.Context) (string, error) { return string(s), nil }
-func (static) refused(string) bool                     { return false }
+// Key implements rest.Credential.
+func (static) Key() string { return "token" }
 
-// anonymous carries nothing.
-type anonymous struct{}
+// Token implements rest.Credential.
+func (s static) Token(context.Context) (string, error) { return string(s), nil }
 
-func (anonymous) key() string                           { return "" }
-func (anonymous) token(context.Context) (string, error) { return "", nil }
-func (anonymous) refused(string) bool                   { return false }
+// Refused implements rest.Credential.
+func (static) Refused(string) bool { return false }
 
-// jwt is the App itself: a token that it signs, good for little more than asking for installation tokens.
+// jwt is the credential of the App itself: a token that it signs, for asking for installation tokens.
 type jwt struct {
 	issuer  string
 	private *rsa.PrivateKey
 	clock   func() time.Time
 }
 
-func (jwt) key() string         { return "app" }
-func (jwt) refused(string) bool { return false }
+// Key implements rest.Credential.
+func (jwt) Key() string { return "app" }
 
-// token signs one. GitHub takes ten minutes at most; the minute before now is for clocks that differ.
-func (j jwt) token(context.Context) (string, error) {
+// Refused implements rest.Credential.
+func (jwt) Refused(string) bool { return false }
+
+// Token implements rest.Credential. GitHub accepts at most ten minutes; the minute before now is for clocks that differ.
+func (j jwt) Token(context.Context) (string, error) {
 	now := j.clock()
 	claims, err := json.Marshal(map[string]any{
 		"iat": now.Add(-time.Minute).Unix(), "exp": now.Add(8 * time.Minute).Unix(), "iss": j.issuer,
@@ -113,7 +106,7 @@ type app struct {
 const early = 5 * time.Minute
 
 // of finds the credential of a repository.
-func (a *app) of(ctx context.Context, p place) (credential, error) {
+func (a *app) of(ctx context.Context, p place) (rest.Credential, error) {
 	id, err := a.installation(ctx, p)
 	if err != nil {
 		return nil, err
@@ -144,7 +137,7 @@ func (a *app) installation(ctx context.Context, p place) (int64, error) {
 	if id != 0 {
 		return id, nil
 	}
-	in, _, err := a.client.Apps.FindRepositoryInstallation(carrying(ctx, a.jwt), p.owner, p.name)
+	in, _, err := a.client.Apps.FindRepositoryInstallation(rest.With(ctx, a.jwt), p.owner, p.name)
 	if err != nil {
 		return 0, fmt.Errorf("find the App's installation (is the App installed on the repository?): %w", err)
 	}
@@ -176,9 +169,11 @@ type installation struct {
 	end  time.Time
 }
 
-func (i *installation) key() string { return fmt.Sprint("installation ", i.id) }
+// Key implements rest.Credential.
+func (i *installation) Key() string { return fmt.Sprint("installation ", i.id) }
 
-func (i *installation) token(ctx context.Context) (string, error) {
+// Token implements rest.Credential. It asks for a new token some minutes before the old one ends.
+func (i *installation) Token(ctx context.Context) (string, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.have != "" && i.app.clock().Before(i.end.Add(-early)) {
@@ -189,7 +184,7 @@ func (i *installation) token(ctx context.Context) (string, error) {
 		o.Repositories = []string{i.place.name}
 	}
 	// Two tokens for one do no harm: the request may be repeated.
-	t, _, err := i.app.client.Apps.CreateInstallationToken(repeating(carrying(ctx, i.app.jwt)), i.id, o)
+	t, _, err := i.app.client.Apps.CreateInstallationToken(rest.Repeatable(rest.With(ctx, i.app.jwt)), i.id, o)
 	if err != nil {
 		if status(err) == 404 {
 			i.app.forget(i.id)
@@ -206,7 +201,8 @@ func (i *installation) token(ctx context.Context) (string, error) {
 	return i.have, nil
 }
 
-func (i *installation) refused(token string) bool {
+// Refused implements rest.Credential.
+func (i *installation) Refused(token string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.have == token {

@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 const (
@@ -83,7 +85,7 @@ func (f *Forge) writeCheck(ctx context.Context, p place, c forge.Check, have *gi
 // updateCheck edits a run. With annotations it is not repeated: GitHub would show them twice.
 func (f *Forge) updateCheck(ctx context.Context, p place, id int64, c forge.Check, notes []*github.CheckRunAnnotation) error {
 	if len(notes) > 0 {
-		ctx = once(ctx)
+		ctx = rest.Once(ctx)
 	}
 	_, _, err := f.client.Checks.UpdateCheckRun(ctx, p.owner, p.name, id, updateOf(c, notes))
 	return err
@@ -137,10 +139,10 @@ func annotations(in []forge.Annotation) []*github.CheckRunAnnotation {
 		}
 		line := max(a.Line, 1)
 		note := &github.CheckRunAnnotation{
-			Path: &a.Path, StartLine: &line, EndLine: &line, AnnotationLevel: &level, Message: new(cut(a.Message, maxAnnotationText)),
+			Path: &a.Path, StartLine: &line, EndLine: &line, AnnotationLevel: &level, Message: new(safetext.Shorten(a.Message, maxAnnotationText)),
 		}
 		if a.Title != "" {
-			note.Title = new(cut(a.Title, maxAnnotationTitle))
+			note.Title = new(safetext.Shorten(a.Title, maxAnnotationTitle))
 		}
 		out = append(out, note)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
 const commentLimit = 65536
@@ -113,6 +114,6 @@ func (f *Forge) React(ctx context.Context, repo forge.Repository, number int, co
 		return wrap(what, err)
 	}
 	// GitHub keeps one reaction of a kind for each user: twice is once.
-	_, _, err = f.client.Reactions.CreateIssueCommentReaction(repeating(ctx), p.owner, p.name, comment, string(r))
+	_, _, err = f.client.Reactions.CreateIssueCommentReaction(rest.Repeatable(ctx), p.owner, p.name, comment, string(r))
 	return wrap(what, err)
 }

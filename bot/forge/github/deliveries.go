@@ -10,7 +10,10 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
+
+const maxDeliveryPages = 1000
 
 func (f *Forge) noDeliveries() error {
 	if f.app != nil {
@@ -25,11 +28,11 @@ func (f *Forge) FailedDeliveries(ctx context.Context, since time.Time) ([]forge.
 	if err := f.noDeliveries(); err != nil {
 		return nil, wrap(what, err)
 	}
-	ctx = carrying(ctx, f.app.jwt)
+	ctx = rest.With(ctx, f.app.jwt)
 	arrived := map[string]bool{}
 	var failed []forge.Delivery
 	o := &github.ListCursorOptions{PerPage: perPage}
-	for range maxPages {
+	for range maxDeliveryPages {
 		some, resp, err := f.client.Apps.ListHookDeliveries(ctx, o)
 		if err != nil {
 			return nil, wrap(what, err)
@@ -55,7 +58,7 @@ func (f *Forge) FailedDeliveries(ctx context.Context, since time.Time) ([]forge.
 		}
 		o.Cursor = resp.Cursor
 	}
-	return nil, wrap(what, fmt.Errorf("%w: the list has more than %d pages", forge.ErrUnavailable, maxPages))
+	return nil, wrap(what, fmt.Errorf("%w: the list has more than %d pages", forge.ErrUnavailable, maxDeliveryPages))
 }
 
 // Redeliver asks GitHub to send a webhook again.
@@ -64,7 +67,7 @@ func (f *Forge) Redeliver(ctx context.Context, id int64) error {
 	if err := f.noDeliveries(); err != nil {
 		return wrap(what, err)
 	}
-	_, _, err := f.client.Apps.RedeliverHookDelivery(repeating(carrying(ctx, f.app.jwt)), id)
+	_, _, err := f.client.Apps.RedeliverHookDelivery(rest.Repeatable(rest.With(ctx, f.app.jwt)), id)
 	if _, ok := errors.AsType[*github.AcceptedError](err); ok {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package github
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,9 +9,10 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-// wrap says what was wanted, and gives the error a kind of package forge.
+// wrap adds what the adapter wanted to do, and gives the error a kind of package forge.
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -20,48 +20,24 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("github: %s: %w", what, translated(err))
 }
 
-// translated gives an error a kind of package forge, if it has none.
+// translated gives an error a kind of package forge, unless it has one.
 func translated(err error) error {
-	for _, kind := range []error{
-		forge.ErrNotFound, forge.ErrUnauthorized, forge.ErrForbidden, forge.ErrTooLong, forge.ErrConflict,
-		forge.ErrUnsupported, forge.ErrUnavailable, context.Canceled, context.DeadlineExceeded,
-	} {
-		if errors.Is(err, kind) {
-			return err
-		}
+	if rest.Classified(err) {
+		return err
 	}
-	var e *github.ErrorResponse
-	if !errors.As(err, &e) || e.Response == nil {
+	e, ok := errors.AsType[*github.ErrorResponse](err)
+	if !ok || e.Response == nil {
 		return fmt.Errorf("%w: %w", forge.ErrUnavailable, err)
 	}
-	said := message(e)
-	if kind := kindOf(e, said); kind != nil {
-		return fmt.Errorf("%w: GitHub says %d %q", kind, e.Response.StatusCode, said)
+	code, said := e.Response.StatusCode, message(e)
+	kind := rest.KindOf(code)
+	if code == http.StatusUnprocessableEntity {
+		kind = kindOfInvalid(strings.ToLower(said))
 	}
-	return fmt.Errorf("GitHub refuses the request: %d %q", e.Response.StatusCode, said)
+	return rest.Refusal("GitHub", kind, code, said)
 }
 
-func kindOf(e *github.ErrorResponse, said string) error {
-	switch code := e.Response.StatusCode; {
-	case code == http.StatusUnauthorized:
-		return forge.ErrUnauthorized
-	case code == http.StatusForbidden:
-		return forge.ErrForbidden
-	case code == http.StatusNotFound, code == http.StatusGone:
-		return forge.ErrNotFound
-	case code == http.StatusRequestEntityTooLarge:
-		return forge.ErrTooLong
-	case code == http.StatusConflict, code == http.StatusMethodNotAllowed:
-		return forge.ErrConflict
-	case code == http.StatusUnprocessableEntity:
-		return kindOfInvalid(strings.ToLower(said))
-	case code >= 500:
-		return forge.ErrUnavailable
-	}
-	return nil
-}
-
-// kindOfInvalid tells the meanings of 422 apart. GitHub has no codes for them, only words.
+// kindOfInvalid returns the kind of an answer 422. GitHub tells its meanings apart by words only.
 func kindOfInvalid(said string) error {
 	has := func(parts ...string) bool {
 		for _, p := range parts {
@@ -82,7 +58,7 @@ func kindOfInvalid(said string) error {
 	return nil
 }
 
-// message is what GitHub says, in one line of bounded length. The caller quotes it.
+// message returns GitHub's message and its details in one line.
 func message(e *github.ErrorResponse) string {
 	parts := []string{e.Message}
 	for _, one := range e.Errors {
@@ -92,9 +68,5 @@ func message(e *github.ErrorResponse) string {
 		}
 		parts = append(parts, text)
 	}
-	text := strings.Join(parts, "; ")
-	if len(text) > 500 {
-		text = strings.ToValidUTF8(text[:500], "") + "…"
-	}
-	return text
+	return strings.Join(parts, "; ")
 }

@@ -6,11 +6,11 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"crypto/rsa"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
 // Config says which GitHub, and who Sluice is there. Either Token or App is set.
@@ -47,10 +48,11 @@ type App struct {
 
 // Forge is GitHub. It is safe for concurrent use.
 type Forge struct {
-	client *github.Client
-	graph  string // the address of the GraphQL API
-	token  credential
-	app    *app
+	requests *rest.Client
+	client   *github.Client
+	graph    string // the address of the GraphQL API
+	token    rest.Credential
+	app      *app
 
 	self     sync.Mutex
 	selfUser *forge.User
@@ -60,15 +62,19 @@ var (
 	_ forge.Forge      = (*Forge)(nil)
 	_ forge.Deliveries = (*Forge)(nil)
 	_ forge.Protection = (*Forge)(nil)
+	_ forge.Budget     = (*Forge)(nil)
 )
 
 const defaultURL = "https://api.github.com"
 
+// Quota implements forge.Budget.
+func (f *Forge) Quota() (forge.Quota, bool) { return f.requests.Quota() }
+
 // New makes the adapter. It sends nothing.
 func New(c Config) (*Forge, error) {
-	base, err := baseURL(c.URL)
+	base, err := rest.BaseURL(cmp.Or(c.URL, defaultURL), "https://api.github.com, or https://host/api/v3")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("github: %w", err)
 	}
 	if c.Clock == nil {
 		return nil, errors.New("github: no clock: set Config.Clock")
@@ -77,19 +83,16 @@ func New(c Config) (*Forge, error) {
 		return nil, errors.New("github: set either a token or a GitHub App, and not both")
 	}
 	if c.Transport == nil {
-		c.Transport = newTransport()
+		c.Transport = rest.NewTransport()
 	}
-	if c.Sleep == nil {
-		c.Sleep = sleep
+	requests, err := rest.New(rest.Config{Base: base, Next: c.Transport, Clock: c.Clock, Sleep: c.Sleep, Limited: limited, Conditional: true})
+	if err != nil {
+		return nil, fmt.Errorf("github: %w", err)
 	}
-	if c.UserAgent == "" {
-		c.UserAgent = "sluice"
-	}
-	carry := &transport{next: c.Transport, base: base, clock: c.Clock, sleep: c.Sleep, until: map[string]time.Time{}}
-	client := github.NewClient(&http.Client{Transport: carry, CheckRedirect: carry.redirect})
+	client := github.NewClient(requests.HTTP())
 	client.BaseURL = base
-	client.UserAgent = c.UserAgent
-	f := &Forge{client: client, graph: graphURL(base)}
+	client.UserAgent = cmp.Or(c.UserAgent, "sluice")
+	f := &Forge{requests: requests, client: client, graph: graphURL(base)}
 	if c.App == nil {
 		f.token = static(c.Token)
 		return f, nil
@@ -116,54 +119,11 @@ func newApp(a App, client *github.Client, clock func() time.Time) (*app, error) 
 	}, nil
 }
 
-// baseURL reads the base of the API, with a slash at its end as go-github wants it.
-func baseURL(s string) (*url.URL, error) {
-	if s == "" {
-		s = defaultURL
-	}
-	u, err := url.Parse(strings.TrimSuffix(s, "/") + "/")
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("github: %q is no address of an API: write https://api.github.com, or https://host/api/v3", s)
-	}
-	if u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
-		return nil, fmt.Errorf("github: %q would send the credential in the clear: write https://", s)
-	}
-	return u, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // graphURL is where GraphQL lives beside a REST API: /graphql, and /api/graphql on GitHub Enterprise Server.
 func graphURL(base *url.URL) string {
 	u := *base
 	u.Path = strings.TrimSuffix(u.Path, "v3/") + "graphql"
 	return u.String()
-}
-
-func newTransport() http.RoundTripper {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConnsPerHost:   8,
-		IdleConnTimeout:       90 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: tryTimeout,
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }
 
 // GitToken gives a password for Git over HTTPS (user x-access-token) that reads and writes this repository as far as the
@@ -173,7 +133,7 @@ func (f *Forge) GitToken(ctx context.Context, repo forge.Repository) (string, er
 	if err != nil {
 		return "", wrap("get a token for Git in "+repo.Path, err)
 	}
-	token, err := cred.token(ctx)
+	token, err := cred.Token(ctx)
 	return token, wrap("get a token for Git in "+repo.Path, err)
 }
 
@@ -181,7 +141,7 @@ func (f *Forge) GitToken(ctx context.Context, repo forge.Repository) (string, er
 type place struct{ owner, name string }
 
 // open finds the credential of a repository and gives a context in which requests carry it.
-func (f *Forge) open(ctx context.Context, repo forge.Repository) (context.Context, place, credential, error) {
+func (f *Forge) open(ctx context.Context, repo forge.Repository) (context.Context, place, rest.Credential, error) {
 	p, err := parsePath(repo)
 	if err != nil {
 		return nil, p, nil, err
@@ -192,7 +152,7 @@ func (f *Forge) open(ctx context.Context, repo forge.Repository) (context.Contex
 			return nil, p, nil, err
 		}
 	}
-	return carrying(ctx, cred), p, cred, nil
+	return rest.With(ctx, cred), p, cred, nil
 }
 
 // privateKeyError says what to do about a key.

@@ -10,29 +10,20 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-const (
-	perPage  = 100
-	maxPages = 1000 // a hundred thousand things; whoever gives more never ends
-)
+const perPage = 100
 
 // pages reads all pages of a list.
 func pages[T any](list func(o github.ListOptions) ([]T, *github.Response, error)) ([]T, error) {
-	var all []T
-	o := github.ListOptions{PerPage: perPage, Page: 1}
-	for range maxPages {
-		some, resp, err := list(o)
+	return rest.Pages(func(page int) ([]T, int, error) {
+		some, resp, err := list(github.ListOptions{PerPage: perPage, Page: page})
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		all = append(all, some...)
-		if resp.NextPage <= o.Page {
-			return all, nil
-		}
-		o.Page = resp.NextPage
-	}
-	return nil, fmt.Errorf("%w: the list has more than %d pages", forge.ErrUnavailable, maxPages)
+		return some, resp.NextPage, nil
+	})
 }
 
 // MergeRequest reads a pull request.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
 // Self is who the credential belongs to. A GitHub App is the user `<slug>[bot]`.
@@ -31,7 +32,7 @@ func (f *Forge) Self(ctx context.Context) (forge.User, error) {
 }
 
 func (f *Forge) tokenSelf(ctx context.Context) (forge.User, error) {
-	ctx = carrying(ctx, f.token)
+	ctx = rest.With(ctx, f.token)
 	u, _, err := f.client.Users.Get(ctx, "")
 	if err == nil {
 		return user(u), nil
@@ -52,7 +53,7 @@ func (f *Forge) tokenSelf(ctx context.Context) (forge.User, error) {
 	if errNew != nil {
 		return forge.User{}, errNew
 	}
-	if _, errDo := f.client.Do(repeating(ctx), req, &answer); errDo != nil {
+	if _, errDo := f.client.Do(rest.Repeatable(ctx), req, &answer); errDo != nil {
 		return forge.User{}, errors.Join(translated(err), translated(errDo))
 	}
 	v := answer.Data.Viewer
@@ -70,7 +71,7 @@ func (f *Forge) appItself(ctx context.Context) (*github.App, error) {
 	if have != nil {
 		return have, nil
 	}
-	a, _, err := f.client.Apps.Get(carrying(ctx, f.app.jwt), "")
+	a, _, err := f.client.Apps.Get(rest.With(ctx, f.app.jwt), "")
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (f *Forge) appSelf(ctx context.Context) (forge.User, error) {
 	// The App's own token may not read users: an installation's does.
 	id := f.app.fixed
 	if id == 0 {
-		some, _, err := f.client.Apps.ListInstallations(carrying(ctx, f.app.jwt), &github.ListOptions{PerPage: 1})
+		some, _, err := f.client.Apps.ListInstallations(rest.With(ctx, f.app.jwt), &github.ListOptions{PerPage: 1})
 		if err != nil {
 			return forge.User{}, err
 		}
@@ -101,7 +102,7 @@ func (f *Forge) appSelf(ctx context.Context) (forge.User, error) {
 		}
 		id = some[0].GetID()
 	}
-	u, _, err := f.client.Users.Get(carrying(ctx, f.app.held(id, place{})), login)
+	u, _, err := f.client.Users.Get(rest.With(ctx, f.app.held(id, place{})), login)
 	if err != nil {
 		return forge.User{}, err
 	}

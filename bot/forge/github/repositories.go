@@ -9,19 +9,20 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
 // Repositories lists the repositories that the token may push to, or those of all installations of the App.
 func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 	const what = "list repositories"
 	if f.app == nil {
-		ctx = carrying(ctx, f.token)
+		ctx = rest.With(ctx, f.token)
 		all, err := pages(func(o github.ListOptions) ([]*github.Repository, *github.Response, error) {
 			return f.client.Repositories.ListByAuthenticatedUser(ctx, &github.RepositoryListByAuthenticatedUserOptions{ListOptions: o})
 		})
 		return repositories(all, func(r *github.Repository) bool { return r.GetPermissions()["push"] }), wrap(what, err)
 	}
-	jwt := carrying(ctx, f.app.jwt)
+	jwt := rest.With(ctx, f.app.jwt)
 	installs, err := pages(func(o github.ListOptions) ([]*github.Installation, *github.Response, error) {
 		return f.client.Apps.ListInstallations(jwt, &o)
 	})
@@ -33,7 +34,7 @@ func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 		if in.SuspendedAt != nil || f.app.fixed != 0 && f.app.fixed != in.GetID() {
 			continue
 		}
-		ctx := carrying(ctx, f.app.held(in.GetID(), place{}))
+		ctx := rest.With(ctx, f.app.held(in.GetID(), place{}))
 		some, err := pages(func(o github.ListOptions) ([]*github.Repository, *github.Response, error) {
 			list, resp, err := f.client.Apps.ListRepos(ctx, &o)
 			if err != nil {

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 const maxDescription = 140
@@ -28,12 +30,12 @@ func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit str
 	if s.State == forge.Running {
 		state = string(forge.Pending)
 	}
-	body := &github.RepoStatus{State: &state, Context: &s.Context, Description: new(cut(s.Description, maxDescription))}
+	body := &github.RepoStatus{State: &state, Context: &s.Context, Description: new(safetext.Shorten(s.Description, maxDescription))}
 	if s.URL != "" {
 		body.TargetURL = &s.URL
 	}
 	// The newest of a context counts: twice is once.
-	_, _, err = f.client.Repositories.CreateStatus(repeating(ctx), p.owner, p.name, commit, body)
+	_, _, err = f.client.Repositories.CreateStatus(rest.Repeatable(ctx), p.owner, p.name, commit, body)
 	return wrap(what, err)
 }
 
@@ -113,12 +115,3 @@ func statusOfRun(r *github.CheckRun) forge.Status {
 }
 
 func botLogin(slug string) string { return slug + "[bot]" }
-
-// cut shortens to at most n characters.
-func cut(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
-		return s
-	}
-	return string(r[:n-1]) + "…"
-}

@@ -5,10 +5,10 @@
 package gitlab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,6 +18,7 @@ import (
 	"github.com/xanzy/go-gitlab"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
 // Config says which GitLab, and who Sluice is there. Either Token or JobToken is set.
@@ -34,8 +35,9 @@ type Config struct {
 
 // Forge is GitLab. It is safe for concurrent use.
 type Forge struct {
-	client *gitlab.Client //nolint:staticcheck // the library is given; its successor has the same API
-	job    bool           // the credential is a job's
+	requests *rest.Client
+	client   *gitlab.Client //nolint:staticcheck // the library is given; its successor has the same API
+	job      bool           // the credential is a job's
 
 	mu       sync.Mutex
 	self     *forge.User
@@ -46,14 +48,17 @@ type Forge struct {
 var (
 	_ forge.Forge      = (*Forge)(nil)
 	_ forge.Protection = (*Forge)(nil)
+	_ forge.Budget     = (*Forge)(nil)
 )
 
 const (
 	defaultURL   = "https://gitlab.com/api/v4"
 	commentLimit = 1_000_000 // https://docs.gitlab.com/administration/instance_limits/#size-of-comments-and-descriptions-of-issues-merge-requests-and-epics
 	pageSize     = 100
-	maxPages     = 1_000
 )
+
+// Quota implements forge.Budget.
+func (f *Forge) Quota() (forge.Quota, bool) { return f.requests.Quota() }
 
 // New makes the adapter. It sends nothing.
 func New(c Config) (*Forge, error) {
@@ -68,17 +73,17 @@ func New(c Config) (*Forge, error) {
 		return nil, errors.New("gitlab: set either a token or a job's token, and not both")
 	}
 	if c.Transport == nil {
-		c.Transport = newTransport()
+		c.Transport = rest.NewTransport()
 	}
-	if c.Sleep == nil {
-		c.Sleep = sleep
+	requests, err := rest.New(rest.Config{Base: base, Next: c.Transport, Clock: c.Clock, Sleep: c.Sleep})
+	if err != nil {
+		return nil, fmt.Errorf("gitlab: %w", err)
 	}
-	carry := &transport{next: c.Transport, base: base, clock: c.Clock, sleep: c.Sleep}
 	options := []gitlab.ClientOptionFunc{
 		gitlab.WithBaseURL(base.String()), gitlab.WithoutRetries(), gitlab.WithCustomLimiter(unlimited{}),
-		gitlab.WithHTTPClient(&http.Client{Transport: carry, CheckRedirect: carry.redirect}),
+		gitlab.WithHTTPClient(requests.HTTP()),
 	}
-	f := &Forge{job: c.JobToken != "", projects: map[int]string{}, users: map[string]int{}}
+	f := &Forge{requests: requests, job: c.JobToken != "", projects: map[int]string{}, users: map[string]int{}}
 	if f.job {
 		f.client, err = gitlab.NewJobClient(c.JobToken, options...) //nolint:staticcheck // see the field
 	} else {
@@ -87,10 +92,7 @@ func New(c Config) (*Forge, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gitlab: %w", err)
 	}
-	f.client.UserAgent = c.UserAgent
-	if c.UserAgent == "" {
-		f.client.UserAgent = "sluice"
-	}
+	f.client.UserAgent = cmp.Or(c.UserAgent, "sluice")
 	return f, nil
 }
 
@@ -100,63 +102,27 @@ type unlimited struct{}
 // Wait does not.
 func (unlimited) Wait(context.Context) error { return nil }
 
+// baseURL parses the address of the API. The path /api/v4 may be missing.
 func baseURL(s string) (*url.URL, error) {
-	if s == "" {
-		s = defaultURL
-	}
-	u, err := url.Parse(strings.TrimSuffix(s, "/") + "/")
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("gitlab: %q is no address of an API: write https://host/api/v4", s)
+	u, err := rest.BaseURL(cmp.Or(s, defaultURL), "https://host/api/v4")
+	if err != nil {
+		return nil, fmt.Errorf("gitlab: %w", err)
 	}
 	if !strings.HasSuffix(u.Path, "/api/v4/") {
 		u.Path += "api/v4/"
 	}
-	ip := net.ParseIP(u.Hostname())
-	if loopback := u.Hostname() == "localhost" || ip != nil && ip.IsLoopback(); u.Scheme != "https" && (u.Scheme != "http" || !loopback) {
-		return nil, fmt.Errorf("gitlab: %q would send the credential in the clear: write https://", s)
-	}
 	return u, nil
 }
 
-func newTransport() http.RoundTripper {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		ForceAttemptHTTP2:     true,
-		MaxIdleConnsPerHost:   8,
-		IdleConnTimeout:       90 * time.Second,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: tryTimeout,
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
-}
-
-// pages asks for all pages of a list.
-func pages[T any](ask func(page gitlab.ListOptions) ([]T, *gitlab.Response, error)) ([]T, error) {
-	var out []T
-	next := gitlab.ListOptions{Page: 1, PerPage: pageSize}
-	for range maxPages {
-		list, resp, err := ask(next)
+// pages reads all pages of a list.
+func pages[T any](list func(o gitlab.ListOptions) ([]T, *gitlab.Response, error)) ([]T, error) {
+	return rest.Pages(func(page int) ([]T, int, error) {
+		some, resp, err := list(gitlab.ListOptions{Page: page, PerPage: pageSize})
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		out = append(out, list...)
-		if resp.NextPage == 0 {
-			return out, nil
-		}
-		next.Page = resp.NextPage
-	}
-	return nil, fmt.Errorf("%w: a list of more than %d pages", forge.ErrUnavailable, maxPages)
+		return some, resp.NextPage, nil
+	})
 }
 
 func with(ctx context.Context) gitlab.RequestOptionFunc { return gitlab.WithContext(ctx) }

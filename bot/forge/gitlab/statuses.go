@@ -5,11 +5,11 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/xanzy/go-gitlab"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 const maxDescription = 255 // characters
@@ -22,7 +22,7 @@ func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit str
 	if !ok {
 		return wrap("set a status", errors.New("there is no state "+string(s.State)))
 	}
-	description := shortened(s.Description, maxDescription)
+	description := safetext.Shorten(s.Description, maxDescription)
 	o := &gitlab.SetCommitStatusOptions{State: state, Name: &s.Context, Description: &description}
 	if s.URL != "" {
 		o.TargetURL = &s.URL
@@ -78,13 +78,6 @@ func stateOf(s string) forge.StatusState {
 		return forge.Running
 	}
 	return forge.Pending // created, waiting_for_resource, preparing, pending, manual, scheduled
-}
-
-func shortened(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
 }
 
 // SetCheck implements forge.Checks: GitLab has none.

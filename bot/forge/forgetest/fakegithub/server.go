@@ -7,6 +7,7 @@ package fakegithub
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -45,6 +46,7 @@ type Server struct {
 	faults     []*Fault
 	events     []event
 	requests   int
+	counted    int
 }
 
 type event struct {
@@ -119,7 +121,7 @@ func (s *Server) handle(pattern string, n need, h handler) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 		if err != nil || len(body) > maxBody {
-			write(w, problem(http.StatusRequestEntityTooLarge, "The request is too large."))
+			s.write(w, r, problem(http.StatusRequestEntityTooLarge, "The request is too large."))
 			return
 		}
 		a, lost, events := s.answer(&call{s: s, r: r, body: body}, n, h)
@@ -127,7 +129,7 @@ func (s *Server) handle(pattern string, n need, h handler) {
 			// The documented way to cut a connection: the server of net/http catches it.
 			panic(http.ErrAbortHandler)
 		}
-		write(w, a)
+		s.write(w, r, a)
 		for _, e := range events {
 			s.o.OnEvent(e.name, e.payload)
 		}
@@ -166,7 +168,36 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r2)
 }
 
-func write(w http.ResponseWriter, a answer) {
+// quotaLimit is how many requests GitHub counts in an hour.
+const quotaLimit = 5000
+
+// unchanged reports whether the client has the answer already. GitHub's ETags depend on the credential too.
+func unchanged(h http.Header, r *http.Request, a answer, data []byte) bool {
+	if r.Method != http.MethodGet || a.code != http.StatusOK {
+		return false
+	}
+	sum := sha256.Sum256([]byte(r.Header.Get("Authorization") + a.link + string(data)))
+	tag := fmt.Sprintf("W/\"%x\"", sum[:16])
+	h.Set("ETag", tag)
+	return r.Header.Get("If-None-Match") == tag
+}
+
+// count counts a request against the quota: answers 304 do not count.
+func (s *Server) count(h http.Header, changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if changed {
+		s.counted++
+	}
+	h.Set("X-RateLimit-Limit", fmt.Sprint(quotaLimit))
+	if h.Get("X-RateLimit-Remaining") == "" {
+		h.Set("X-RateLimit-Remaining", fmt.Sprint(max(quotaLimit-s.counted, 0)))
+		h.Set("X-RateLimit-Reset", fmt.Sprint(s.peek().Add(time.Hour).Unix()))
+	}
+	h.Set("X-RateLimit-Resource", "core")
+}
+
+func (s *Server) write(w http.ResponseWriter, r *http.Request, a answer) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	h.Set("X-GitHub-Api-Version-Selected", "2022-11-28")
@@ -180,14 +211,21 @@ func write(w http.ResponseWriter, a answer) {
 		}
 		a.value = f.value
 	}
-	if a.code == http.StatusNoContent {
-		h.Del("Content-Type")
-		w.WriteHeader(a.code)
-		return
-	}
 	data, err := json.Marshal(a.value)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	same := unchanged(h, r, a, data)
+	s.count(h, !same)
+	switch {
+	case same:
+		h.Del("Content-Type")
+		w.WriteHeader(http.StatusNotModified)
+		return
+	case a.code == http.StatusNoContent:
+		h.Del("Content-Type")
+		w.WriteHeader(a.code)
 		return
 	}
 	w.WriteHeader(a.code)
@@ -232,12 +270,27 @@ func (s *Server) now() time.Time {
 		return s.o.Clock().UTC().Truncate(time.Second)
 	}
 	s.ticks++
+	return s.peek()
+}
+
+// peek is the time, and does not move it.
+func (s *Server) peek() time.Time {
+	if s.o.Clock != nil {
+		return s.o.Clock().UTC()
+	}
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s.ticks) * time.Second)
 }
 
 func (s *Server) id() int64 {
 	s.ids++
 	return s.ids
+}
+
+// Counted is the number of requests so far that count against the quota.
+func (s *Server) Counted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counted
 }
 
 // Requests is the number of requests so far, those of Apps for tokens included.

@@ -171,6 +171,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if lost {
 		panic(http.ErrAbortHandler) // the documented way to cut a connection
 	}
+	s.count(w.Header())
 	write(w, a)
 	s.mu.Lock()
 	take := s.o.OnEvent
@@ -276,7 +277,23 @@ func (s *Server) id() int {
 	return s.ids
 }
 
-// Requests is the number of requests so far.
+// quotaLimit is how many requests GitLab counts in a minute.
+const quotaLimit = 2000
+
+// count tells what is left of the quota. GitLab counts every request.
+func (s *Server) count(h http.Header) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s.ticks) * time.Second)
+	if s.o.Clock != nil {
+		at = s.o.Clock()
+	}
+	h.Set("RateLimit-Limit", strconv.Itoa(quotaLimit))
+	h.Set("RateLimit-Remaining", strconv.Itoa(max(quotaLimit-s.requests, 0)))
+	h.Set("RateLimit-Reset", strconv.FormatInt(at.Add(time.Minute).Unix(), 10))
+}
+
+// Requests is the number of requests so far; GitLab counts all of them.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

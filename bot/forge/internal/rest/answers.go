@@ -1,0 +1,90 @@
+package rest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+const (
+	maxAnswers      = 4096
+	maxAnswersBytes = 64 << 20 // compressed
+)
+
+// answer is an answer with an ETag.
+type answer struct {
+	tag    string
+	header http.Header
+	body   []byte // gzip
+}
+
+// response makes the answer that the forge would have repeated.
+func (a answer) response(req *http.Request) (*http.Response, error) {
+	r, err := gzip.NewReader(bytes.NewReader(a.body))
+	if err != nil {
+		return nil, fmt.Errorf("read a remembered answer: %w", err)
+	}
+	body, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("read a remembered answer: %w", err)
+	}
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: a.header.Clone(),
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
+	}, nil
+}
+
+// answers remembers the answers of the most recent requests, within a bound on their size.
+type answers struct {
+	mu    sync.Mutex
+	cache *lru.Cache[string, answer]
+	bytes int
+}
+
+func newAnswers() (*answers, error) {
+	a := &answers{}
+	var err error
+	a.cache, err = lru.NewWithEvict(maxAnswers, func(_ string, gone answer) { a.bytes -= len(gone.body) })
+	return a, err
+}
+
+func (a *answers) get(key string) (answer, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cache.Get(key)
+}
+
+// put remembers an answer if it has an ETag. It leaves the body readable.
+func (a *answers) put(key string, resp *http.Response) error {
+	tag := resp.Header.Get("ETag")
+	if tag == "" || resp.StatusCode != http.StatusOK {
+		return nil
+	}
+	body, err := io.ReadAll(resp.Body) // it is in memory
+	if err != nil {
+		return err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(body); errors.Join(err, w.Close()) != nil {
+		return fmt.Errorf("remember an answer: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cache.Remove(key) // counts its bytes off
+	a.cache.Add(key, answer{tag: tag, header: resp.Header.Clone(), body: packed.Bytes()})
+	for a.bytes += packed.Len(); a.bytes > maxAnswersBytes; {
+		a.cache.RemoveOldest()
+	}
+	return nil
+}
