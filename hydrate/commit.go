@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -22,7 +21,7 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	tip := p.state.Tip
 	out.New = hashText(tip.Hash)
 	if tree.tree != tip.Tree || !p.state.Exists() {
-		h, err := r.describe(p.name, tree.tree, tip.Hash, &tree.counts).Write(w)
+		h, err := r.describe(out, tree.tree, tip.Hash, &tree.counts).Write(w)
 		if err != nil {
 			return err
 		}
@@ -38,14 +37,12 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 		return nil
 	}
 	r.h.Progress("push "+p.name, 0, len(moves))
-	results, err := r.h.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: r.request.PerPush})
-	switch {
-	case ctx.Err() != nil:
+	out.Status, out.Reason, err = r.push(ctx, out, !p.state.Exists(), moves, w)
+	if ctx.Err() != nil {
 		return ctx.Err()
-	case err != nil: // the other environments can still go
+	}
+	if err != nil { // the other environments are still written
 		out.Status, out.Reason = StatusRejected, err.Error()
-	default:
-		out.Status, out.Reason = PushStatus(results)
 	}
 	if out.Status != StatusUpdated {
 		out.New, out.Clusters = "", nil
@@ -84,7 +81,7 @@ func PushStatus(results []gitstore.MoveResult) (Status, string) {
 	return status, strings.Join(reasons, "; ")
 }
 
-// clusterMoves plans the moves of cluster branches. A refusal is in out.Status.
+// clusterMoves returns the moves of cluster branches. A refusal is in out.
 func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, c := range r.view.Fleet.ClustersOf(p.name) {
@@ -100,18 +97,23 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 			}
 			continue
 		}
-		move, reason, err := r.clusterMove(ctx, p, c, want, tip, w)
+		if _, held := p.state.Clusters[c.Name]; held && tip.IsZero() && !r.request.Recreate {
+			out.refuse("somebody deleted the branch %s: run with --recreate to create it again, or retire the cluster", name)
+			return nil, nil
+		}
+		changed, err := r.changes(ctx, out, name, want)
+		if err != nil || out.Status != "" {
+			return nil, err
+		}
+		if !changed {
+			continue
+		}
+		h, err := r.describe(out, want, tip, nil).Write(w)
 		if err != nil {
 			return nil, err
 		}
-		if reason != "" {
-			out.Status, out.Reason = StatusRefused, reason
-			return nil, nil
-		}
-		if move != nil {
-			moves = append(moves, *move)
-			out.Clusters = append(out.Clusters, ClusterResult{Cluster: c.Name, Branch: name, Old: hashText(tip), New: move.New.String()})
-		}
+		moves = append(moves, gitstore.Move{Branch: name, Old: tip, New: h})
+		out.Clusters = append(out.Clusters, ClusterResult{Cluster: c.Name, Branch: name, Old: hashText(tip), New: h.String()})
 	}
 	if r.request.Prune {
 		gone, err := r.goneBranches(ctx, out, p)
@@ -128,31 +130,25 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 	return gitstore.Move{Branch: branch, Old: tip}
 }
 
-// clusterMove makes a cluster's commit, if its tree is another than that of its branch.
-func (r *run) clusterMove(ctx context.Context, p *environmentPlan, c *fleet.Cluster, want, tip gitstore.Hash, w *gitstore.Writer) (*gitstore.Move, string, error) {
-	name := r.view.Fleet.ClusterBranch(c)
+// changes reports whether a cluster branch does not have a tree yet. It refuses to bury a commit of somebody else.
+func (r *run) changes(ctx context.Context, out *EnvironmentResult, name string, want gitstore.Hash) (bool, error) {
+	tip := r.refs[name]
 	if tip.IsZero() {
-		if _, was := p.state.Clusters[c.Name]; was && !r.request.Recreate {
-			return nil, fmt.Sprintf("somebody deleted the branch %s: run with --recreate to make it again, or retire the cluster", name), nil
-		}
-	} else {
-		current, err := r.h.Store.Commit(ctx, tip)
-		if err != nil {
-			return nil, "", err
-		}
-		if current.Tree == want {
-			return nil, "", nil
-		}
-		if branch.Trailer(current.Message, branch.TrailerEnvironment) == "" && !r.request.Overwrite {
-			return nil, fmt.Sprintf("%s has the commit %s by %s that Sluice did not make: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign",
-				name, tip.Short(), current.Author.Name), nil
-		}
+		return true, nil
 	}
-	h, err := r.describe(p.name, want, tip, nil).Write(w)
+	current, err := r.h.Store.Commit(ctx, tip)
 	if err != nil {
-		return nil, "", err
+		return false, err
 	}
-	return &gitstore.Move{Branch: name, Old: tip, New: h}, "", nil
+	if current.Tree == want {
+		return false, nil
+	}
+	if branch.Trailer(current.Message, branch.TrailerEnvironment) == "" && !r.request.Overwrite {
+		out.refuse("%s has the commit %s by %s that Sluice did not make: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign",
+			name, tip.Short(), current.Author.Name)
+		return false, nil
+	}
+	return true, nil
 }
 
 // goneBranches deletes branches of clusters that the registry does not have any more. Only a branch whose last commit
@@ -189,8 +185,9 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 	return moves, nil
 }
 
-// describe describes a rendered commit. All in it comes from the source commit, so that the same inputs give the same commit.
-func (r *run) describe(environment string, tree, parent gitstore.Hash, counts *ObjectCounts) branch.Commit {
+// describe describes a rendered commit. Author, committer's date and message come from the source commit, so that equal
+// inputs give equal commit ids.
+func (r *run) describe(out *EnvironmentResult, tree, parent gitstore.Hash, counts *ObjectCounts) branch.Commit {
 	source := r.request.Commit
 	subject, _, _ := strings.Cut(strings.TrimSpace(source.Message), "\n")
 	body := fmt.Sprintf("Rendered from %s.", source.Hash)
@@ -201,9 +198,19 @@ func (r *run) describe(environment string, tree, parent gitstore.Hash, counts *O
 		Tree: tree, Parent: parent, Author: source.Author,
 		Committer: branch.Committer(r.view.Fleet.Spec.Output.Committer).At(source.Committer.When),
 		Subject:   cmp.Or(subject, "(no subject)"), Body: body,
-		Trailers: []gitstore.Trailer{{Key: branch.TrailerSource, Value: source.Hash.String()}, {Key: branch.TrailerEnvironment, Value: environment}},
-		Version:  r.h.Version, Signer: r.h.Signer,
+		Trailers: r.trailers(out), Version: r.h.Version, Signer: r.h.Signer,
 	}
+}
+
+// trailers returns the trailers of a rendered commit, with the exceptions that were made for it.
+func (r *run) trailers(out *EnvironmentResult) []gitstore.Trailer {
+	list := []gitstore.Trailer{
+		{Key: branch.TrailerSource, Value: r.request.Commit.Hash.String()}, {Key: branch.TrailerEnvironment, Value: out.Name},
+	}
+	if !out.unmergedAt.IsZero() {
+		list = append(list, gitstore.Trailer{Key: branch.TrailerUnmerged, Value: out.unmergedAt.String()})
+	}
+	return list
 }
 
 // hashText returns the hash as text, and "" for the zero hash.

@@ -18,6 +18,9 @@ const Epoch = source.Epoch
 type Config struct {
 	Store    *gitstore.Store
 	Branches gitstore.Branches // where rendered branches live
+	// Source is the remote of the source repository: only commits of its trunk are written to environment branches. Nil
+	// writes every commit, for branches of the local repository.
+	Source   gitstore.Branches
 	Renderer renderer.Renderer
 	Archives source.Archives
 	Jobs     int    // targets rendered at a time, at least 1

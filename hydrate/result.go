@@ -15,11 +15,13 @@ type Request struct {
 	Environments []string // those to write; none: all that follow the trunk
 	Write        bool     // move branches; without it, nothing leaves this process
 	NoCache      bool     // render every target
-	Prune        bool     // delete the branches of clusters that are retired or gone
-	Recreate     bool     // make branches again that somebody deleted
-	Overwrite    bool     // put Sluice's content on top of commits that it did not make
-	MaxDeletions int      // objects that may go from one environment; 0: what the fleet says
-	PerPush      int      // refs in one push; 0: all
+	// AllowUnmerged names environments that may be written from a commit that the trunk does not contain.
+	AllowUnmerged []string
+	Prune         bool // delete the branches of clusters that are retired or gone
+	Recreate      bool // make branches again that somebody deleted
+	Overwrite     bool // put Sluice's content on top of commits that it did not make
+	MaxDeletions  int  // objects that may go from one environment; 0: what the fleet says
+	PerPush       int  // refs in one push; 0: all
 }
 
 // Status of an environment after a run.
@@ -70,6 +72,10 @@ type EnvironmentResult struct {
 	Clusters []ClusterResult `json:"clusters,omitempty"` // whose branches moved
 	Failures []Failure       `json:"failures,omitempty"`
 	Warnings []string        `json:"warnings,omitempty"`
+	// Exceptions are the rules that the request set aside for this environment. The commits record them.
+	Exceptions []string `json:"exceptions,omitempty"`
+
+	unmergedAt gitstore.Hash // tip of the trunk, if the commit is written although it is not merged
 }
 
 // ObjectCounts are numbers of objects against the branch before.

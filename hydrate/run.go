@@ -2,7 +2,6 @@ package hydrate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
@@ -60,7 +59,9 @@ type run struct {
 	view    *source.View
 	result  *Result
 	writers []*gitstore.Writer
-	refs    map[string]gitstore.Hash
+	refs    map[string]gitstore.Hash // branches of the fleet's outputs
+	own     map[string]gitstore.Hash // branches that Sluice keeps for itself
+	trunks  map[string]*Trunk        // of the remote, by name
 }
 
 func (r *run) close() {
@@ -73,12 +74,9 @@ func (r *run) close() {
 func (r *run) environment(ctx context.Context, name string, write bool) (*EnvironmentResult, error) {
 	for try := 1; ; try++ {
 		if r.refs == nil {
-			r.h.Progress("list branches", 0, 0)
-			refs, err := r.h.Branches.List(ctx, r.view.Fleet.BranchPrefixes()...)
-			if err != nil {
+			if err := r.listBranches(ctx); err != nil {
 				return nil, err
 			}
-			r.refs = refs
 		}
 		result, err := r.attempt(ctx, name, write)
 		if err != nil || result.Status != StatusConflict || try > 1 {
@@ -89,16 +87,15 @@ func (r *run) environment(ctx context.Context, name string, write bool) (*Enviro
 }
 
 func (r *run) attempt(ctx context.Context, name string, write bool) (*EnvironmentResult, error) {
-	branch := r.view.Fleet.EnvironmentBranch(name)
-	tip := r.refs[branch]
-	out := &EnvironmentResult{Name: name, Branch: branch, Old: hashText(tip)}
-	st, err := r.state(ctx, name, branch, tip)
+	ref := r.view.Fleet.EnvironmentBranch(name)
+	tip := r.refs[ref]
+	out := &EnvironmentResult{Name: name, Branch: ref, Old: hashText(tip)}
+	st, err := r.state(ctx, name, ref, tip)
 	if err != nil {
 		return nil, err
 	}
 	if write {
-		if status, reason, err := r.mayWrite(ctx, st); err != nil || status != "" {
-			out.Status, out.Reason = status, reason
+		if err := r.admit(ctx, out, st); err != nil || out.Status != "" {
 			return out, err
 		}
 	}
@@ -152,70 +149,6 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 		return nil, err
 	}
 	return branch.ReadState(ctx, r.h.Store, ref, tip)
-}
-
-// mayWrite holds the branch against the promises: no older state over a newer one, no foreign commit buried, no deleted
-// branch brought back.
-func (r *run) mayWrite(ctx context.Context, st *branch.State) (Status, string, error) {
-	if !st.Exists() {
-		return r.mayCreate(ctx, st)
-	}
-	if st.Foreign != "" {
-		if r.request.Overwrite {
-			return "", "", nil
-		}
-		return StatusRefused, fmt.Sprintf("%s: %s: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign", st.Branch, st.Foreign), nil
-	}
-	from, err := gitstore.ParseHash(st.Record.Source)
-	if err != nil {
-		return "", "", err
-	}
-	head := r.request.Commit.Hash
-	newer, err := r.h.Store.IsAncestor(ctx, from, head)
-	if err == nil && newer {
-		return "", "", nil
-	}
-	shallow := errors.Is(err, gitstore.ErrShallow)
-	if err != nil && !shallow {
-		return "", "", err
-	}
-	older, oerr := r.h.Store.IsAncestor(ctx, head, from)
-	switch {
-	case oerr == nil && older:
-		return StatusSuperseded, fmt.Sprintf("%s was rendered from the newer commit %s", st.Branch, from.Short()), nil
-	case r.request.Overwrite:
-		return "", "", nil
-	case shallow:
-		return StatusRefused, fmt.Sprintf("%s was rendered from %s, and this clone cannot tell whether that is older: run `git fetch --unshallow`", st.Branch, from.Short()), nil
-	default: // both answers are no
-		return StatusRefused, fmt.Sprintf("%s was rendered from %s, which is no ancestor of %s: the trunk was rewritten; run with --overwrite-foreign if that is right",
-			st.Branch, from.Short(), head.Short()), nil
-	}
-}
-
-// mayCreate tells a new environment from one whose branch somebody deleted: then its clusters' branches have a history.
-// Those of a first run that was interrupted have none.
-func (r *run) mayCreate(ctx context.Context, st *branch.State) (Status, string, error) {
-	if r.request.Recreate {
-		return "", "", nil
-	}
-	for _, c := range r.view.Fleet.Clusters {
-		if r.view.Fleet.EnvironmentBranch(c.Environment) != st.Branch {
-			continue
-		}
-		h, ok := r.refs[r.view.Fleet.ClusterBranch(c)]
-		if !ok {
-			continue
-		}
-		tip, err := r.h.Store.Commit(ctx, h)
-		if err != nil {
-			return "", "", err
-		}
-		if len(tip.Parents) > 0 && branch.Trailer(tip.Message, branch.TrailerEnvironment) == c.Environment {
-			return StatusRefused, fmt.Sprintf("somebody deleted %s (%s is still there): run with --recreate to make it again", st.Branch, r.view.Fleet.ClusterBranch(c)), nil
-		}
-	}
-	return "", "", nil
 }
 
 func (r *run) plan(ctx context.Context, name string, st *branch.State) (*environmentPlan, error) {

@@ -12,6 +12,11 @@ const (
 	TrailerSource      = "Sluice-Source"
 	TrailerEnvironment = "Sluice-Environment"
 	TrailerVersion     = "Sluice-Version"
+	// TrailerUnmerged marks a commit rendered from a source commit that the trunk did not contain. Its value is the tip
+	// of the trunk at that time: the branch goes on with a commit of the trunk that descends from it.
+	TrailerUnmerged = "Sluice-Unmerged"
+	// TrailerPolicyException names a policy rule whose findings did not stop hydration, and the reason.
+	TrailerPolicyException = "Sluice-Policy-Exception"
 )
 
 // Trailers of promotions.

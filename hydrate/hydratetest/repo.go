@@ -102,6 +102,18 @@ func (r *Repo) Commit(message string) {
 	r.Git("commit", "-q", "--allow-empty", "-m", message)
 }
 
+// WriteHook writes an executable hook of a bare repository.
+func (r *Repo) WriteHook(name, script string) {
+	r.T.Helper()
+	file := filepath.Join(r.Dir, "hooks", name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		r.T.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(script), 0o755); err != nil { //nolint:gosec // Git runs it
+		r.T.Fatal(err)
+	}
+}
+
 // Hydrator returns a new Hydrator without caches, whose branches are those of the repository.
 func (r *Repo) Hydrator(jobs int) *hydrate.Hydrator {
 	r.T.Helper()

@@ -1,0 +1,192 @@
+package hydrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// admit decides whether the commit may be written to an environment's branch, before anything is rendered: the trunk
+// contains the commit, nobody else's commit is buried, no deleted branch comes back, and no older state replaces a newer
+// one. A refusal is in out.
+func (r *run) admit(ctx context.Context, out *EnvironmentResult, st *branch.State) error {
+	if err := r.requireMerged(ctx, out, st); err != nil || out.Status != "" {
+		return err
+	}
+	switch {
+	case !st.Exists():
+		return r.admitNew(ctx, out, st)
+	case st.Foreign != "" && r.request.Overwrite:
+		return nil
+	case st.Foreign != "":
+		out.refuse("%s: %s: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign", st.Branch, st.Foreign)
+		return nil
+	}
+	return r.admitNewer(ctx, out, st)
+}
+
+func (e *EnvironmentResult) refuse(format string, args ...any) {
+	e.Status, e.Reason = StatusRefused, fmt.Sprintf(format, args...)
+}
+
+// requireMerged refuses a commit that the trunk of the remote does not contain, unless the request makes an exception for
+// the environment. The exception is recorded in the commits' trailers, with the tip of the trunk that it was made at.
+func (r *run) requireMerged(ctx context.Context, out *EnvironmentResult, st *branch.State) error {
+	if r.h.Source == nil || !r.request.Write {
+		return nil
+	}
+	names, err := r.trunkNames(ctx, st)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		trunk, err := r.trunk(ctx, name)
+		if err != nil {
+			return err
+		}
+		err = trunk.Require(ctx, r.request.Commit.Hash)
+		unmerged, ok := errors.AsType[*UnmergedError](err)
+		switch {
+		case err == nil:
+		case !ok:
+			return err
+		case !slices.Contains(r.request.AllowUnmerged, out.Name):
+			out.refuse("%s: merge it first, or run with --allow-unmerged %s as a recorded exception", unmerged.Reason, out.Name)
+			return nil
+		case out.unmergedAt.IsZero():
+			out.unmergedAt = trunk.Tip
+			out.Exceptions = append(out.Exceptions, unmerged.Reason)
+		}
+	}
+	return nil
+}
+
+// trunkNames returns the trunk that the commit's fleet names and, if that is another one, the trunk of the fleet that the
+// branch was rendered from: an unmerged commit must not choose its own trunk. A trunk that is gone from the remote was
+// renamed and does not count.
+func (r *run) trunkNames(ctx context.Context, st *branch.State) ([]string, error) {
+	names := []string{r.view.Fleet.Spec.Trunk}
+	hash, err := gitstore.ParseHash(st.Record.Source)
+	if err != nil {
+		return names, nil //nolint:nilerr // the branch has no record: admit refuses it
+	}
+	commit, err := r.h.Store.Commit(ctx, hash)
+	if errors.Is(err, gitstore.ErrNotFound) {
+		return names, nil // admitNewer reports it
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, _, err := r.h.Fleet(ctx, commit.Tree)
+	if _, invalid := errors.AsType[fleet.Problems](err); invalid {
+		return names, nil // an invalid fleet names no trunk
+	}
+	if err != nil || f.Spec.Trunk == names[0] {
+		return names, err
+	}
+	recorded, err := r.trunk(ctx, f.Spec.Trunk)
+	if err == nil && !recorded.Tip.IsZero() {
+		names = append(names, f.Spec.Trunk)
+	}
+	return names, err
+}
+
+// trunk reads a trunk of the remote, once in a run.
+func (r *run) trunk(ctx context.Context, name string) (*Trunk, error) {
+	if t, ok := r.trunks[name]; ok {
+		return t, nil
+	}
+	t, err := ReadTrunk(ctx, r.h.Store, r.h.Source, name)
+	if err != nil {
+		return nil, err
+	}
+	if r.trunks == nil {
+		r.trunks = map[string]*Trunk{}
+	}
+	r.trunks[name] = t
+	return t, nil
+}
+
+// admitNewer refuses a commit that does not descend from the one that the branch was rendered from. A branch that holds
+// an unmerged commit by exception goes on with the next commit of the trunk after the exception.
+func (r *run) admitNewer(ctx context.Context, out *EnvironmentResult, st *branch.State) error {
+	recorded, err := gitstore.ParseHash(st.Record.Source)
+	if err != nil {
+		return err
+	}
+	head, from := r.request.Commit.Hash, recorded
+	exception, err := gitstore.ParseHash(branch.Trailer(st.Tip.Message, branch.TrailerUnmerged))
+	if err == nil {
+		from = exception
+	}
+	if from == head && from != recorded {
+		if r.request.Overwrite {
+			return nil
+		}
+		out.supersede("%s runs the unmerged commit %s by exception, until the trunk moves on from %s", st.Branch, recorded.Short(), head.Short())
+		return nil
+	}
+	newer, err := r.h.Store.IsAncestor(ctx, from, head)
+	if err == nil && newer {
+		return nil
+	}
+	shallow := errors.Is(err, gitstore.ErrShallow)
+	if err != nil && !shallow {
+		return err
+	}
+	why, err := r.strayed(ctx, from)
+	if err != nil {
+		return err
+	}
+	older, err := r.h.Store.IsAncestor(ctx, head, from)
+	unknown := shallow || errors.Is(err, gitstore.ErrShallow)
+	switch {
+	case err != nil && !unknown:
+		return err
+	case err == nil && older && why == "":
+		out.supersede("%s was rendered from the newer commit %s", st.Branch, from.Short())
+	case r.request.Overwrite:
+	case why != "":
+		out.refuse("%s was rendered from %s, %s: merge that commit, or run with --overwrite-foreign to go back to the trunk", st.Branch, from.Short(), why)
+	case unknown:
+		out.refuse("%s was rendered from %s, and this clone cannot tell whether that is older: run `git fetch --unshallow`", st.Branch, from.Short())
+	default:
+		out.refuse("%s was rendered from %s, which is not an ancestor of %s: the trunk was rewritten; run with --overwrite-foreign if that is right",
+			st.Branch, from.Short(), head.Short())
+	}
+	return nil
+}
+
+func (e *EnvironmentResult) supersede(format string, args ...any) {
+	e.Status, e.Reason = StatusSuperseded, fmt.Sprintf(format, args...)
+}
+
+// strayed says why a commit that a branch was rendered from is not on the trunk of the remote; "" if it is, or if there
+// is no remote to ask.
+func (r *run) strayed(ctx context.Context, from gitstore.Hash) (string, error) {
+	if r.h.Source == nil || !r.request.Write {
+		return "", nil
+	}
+	if _, err := r.h.Store.Commit(ctx, from); errors.Is(err, gitstore.ErrNotFound) {
+		return fmt.Sprintf("a commit that neither this clone nor %s has", r.h.Source), nil
+	} else if err != nil {
+		return "", err
+	}
+	trunk, err := r.trunk(ctx, r.view.Fleet.Spec.Trunk)
+	if err != nil || trunk.Tip.IsZero() {
+		return "", err
+	}
+	merged, err := r.h.Store.IsAncestor(ctx, from, trunk.Tip)
+	if errors.Is(err, gitstore.ErrShallow) {
+		return "", nil // unknown: the caller says so
+	}
+	if err != nil || merged {
+		return "", err
+	}
+	return fmt.Sprintf("which is not on the trunk %s", trunk), nil
+}

@@ -1,0 +1,157 @@
+package hydrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// creatingPrefix begins the name of a branch that exists while the first run of an environment pushes its branches in
+// several steps. If such a run is interrupted, the branch tells the next run that nobody deleted the environment's branch.
+const creatingPrefix = "sluice/creating/"
+
+// listBranches reads the branches of the fleet's outputs into r.refs, and those that Sluice keeps for itself into r.own.
+func (r *run) listBranches(ctx context.Context) error {
+	r.h.Progress("list branches", 0, 0)
+	refs, err := r.h.Branches.List(ctx, append(r.view.Fleet.BranchPrefixes(), creatingPrefix, promote.StateBranch)...)
+	if err != nil {
+		return err
+	}
+	r.refs, r.own = refs, map[string]gitstore.Hash{}
+	for name, tip := range refs {
+		if name == promote.StateBranch || strings.HasPrefix(name, creatingPrefix) {
+			r.own[name] = tip
+			delete(refs, name)
+		}
+	}
+	return nil
+}
+
+// admitNew refuses to create an environment's branch that existed before. Git alone tells: the cluster branches of the
+// environment, the record of its promotions, and the branches that were promoted from it.
+func (r *run) admitNew(ctx context.Context, out *EnvironmentResult, st *branch.State) error {
+	if r.request.Recreate || !r.own[creatingPrefix+out.Name].IsZero() {
+		return nil
+	}
+	for _, evidence := range []func(context.Context, string) (string, error){r.clusterBranch, r.promotionRecord, r.promotedFrom} {
+		found, err := evidence(ctx, out.Name)
+		if err != nil {
+			return err
+		}
+		if found != "" {
+			out.refuse("somebody deleted %s (%s): run with --recreate to create it again", st.Branch, found)
+			return nil
+		}
+	}
+	return nil
+}
+
+// clusterBranch looks for a branch of one of the environment's clusters. A cluster that came from another environment
+// has a branch of that one.
+func (r *run) clusterBranch(ctx context.Context, environment string) (string, error) {
+	for _, c := range r.view.Fleet.ClustersOf(environment) {
+		name := r.view.Fleet.ClusterBranch(c)
+		tip, ok := r.refs[name]
+		if !ok {
+			continue
+		}
+		commit, err := r.h.Store.Commit(ctx, tip)
+		if err != nil {
+			return "", err
+		}
+		if branch.Trailer(commit.Message, branch.TrailerEnvironment) == environment {
+			return name + " exists", nil
+		}
+	}
+	return "", nil
+}
+
+// promotionRecord looks for states of the environment in the record of its promotions.
+func (r *run) promotionRecord(ctx context.Context, environment string) (string, error) {
+	tip := r.own[promote.StateBranch]
+	if tip.IsZero() {
+		return "", nil
+	}
+	if err := r.h.Branches.Fetch(ctx, tip); err != nil {
+		return "", err
+	}
+	commit, err := r.h.Store.Commit(ctx, tip)
+	if err != nil {
+		return "", err
+	}
+	data, err := r.h.Store.Snapshot(ctx, commit.Tree).ReadFile(promote.RecordPath(environment))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	record, err := promote.DecodeRecord(environment, data)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", promote.StateBranch, err)
+	}
+	if len(record.Ran) == 0 {
+		return "", nil
+	}
+	return promote.StateBranch + " records what it ran", nil
+}
+
+// promotedFrom looks for a branch that was promoted from the environment.
+func (r *run) promotedFrom(ctx context.Context, environment string) (string, error) {
+	for _, e := range r.view.Fleet.Spec.Environments {
+		name := r.view.Fleet.EnvironmentBranch(e.Name)
+		tip := r.refs[name]
+		if tip.IsZero() || !slices.Contains(e.After, environment) {
+			continue
+		}
+		if err := r.h.Branches.Fetch(ctx, tip); err != nil {
+			return "", err
+		}
+		commit, err := r.h.Store.Commit(ctx, tip)
+		if err != nil {
+			return "", err
+		}
+		if slices.Contains(strings.Split(branch.Trailer(commit.Message, branch.TrailerFrom), ", "), environment) {
+			return name + " was promoted from it", nil
+		}
+	}
+	return "", nil
+}
+
+// push moves the branches of an environment. The first run of an environment that needs several pushes marks itself
+// with a branch.
+func (r *run) push(ctx context.Context, out *EnvironmentResult, created bool, moves []gitstore.Move, w *gitstore.Writer) (Status, string, error) {
+	options := gitstore.PushOptions{PerPush: r.request.PerPush}
+	marker := creatingPrefix + out.Name
+	mark := r.own[marker]
+	if target, err := gitstore.ParseHash(out.New); created && err == nil && r.request.PerPush > 0 && len(moves) > r.request.PerPush && mark.IsZero() {
+		results, err := r.h.Branches.Push(ctx, w, []gitstore.Move{{Branch: marker, New: target}}, options)
+		if err != nil {
+			return "", "", err
+		}
+		if status, reason := PushStatus(results); status != StatusUpdated {
+			return status, reason, nil
+		}
+		mark = target
+	}
+	results, err := r.h.Branches.Push(ctx, w, moves, options)
+	if err != nil {
+		return "", "", err
+	}
+	status, reason := PushStatus(results)
+	if status == StatusUpdated && !mark.IsZero() {
+		results, err := r.h.Branches.Push(ctx, nil, []gitstore.Move{{Branch: marker, Old: mark}}, options)
+		if err != nil {
+			return "", "", err
+		}
+		status, reason = PushStatus(results)
+	}
+	return status, reason, nil
+}

@@ -1,0 +1,114 @@
+package hydrate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+)
+
+// Every combination of missing branches after a first run, which leaves commits without parents: only a fleet of which
+// nothing is left is a new one.
+func TestDeletedBranchesAreToldFromNewOnes(t *testing.T) {
+	t.Parallel()
+	base := hydratetest.Demo(t)
+	base.Hydrate(nil)
+	branches := []string{"env/dev", "cluster/dev-1", "cluster/dev-edge-1"}
+	for missing := 1; missing < 1<<len(branches); missing++ {
+		var gone []string
+		for i, name := range branches {
+			if missing&(1<<i) != 0 {
+				gone = append(gone, name)
+			}
+		}
+		t.Run(strings.ReplaceAll(strings.Join(gone, ","), "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			r := &hydratetest.Repo{T: t, Dir: t.TempDir()}
+			r.Git("clone", "-q", "--mirror", base.Dir, ".git")
+			r.Git("config", "core.bare", "false")
+			r.Git("reset", "-q", "--hard", "main")
+			for _, name := range gone {
+				r.Git("branch", "-qD", name)
+			}
+			e := r.Hydrate(nil).Environments[0]
+			if len(gone) == len(branches) {
+				if e.Status != hydrate.StatusUpdated {
+					t.Errorf("a new environment: %s %s", e.Status, e.Reason)
+				}
+				return
+			}
+			if e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "somebody deleted") || !strings.Contains(e.Reason, "--recreate") {
+				t.Fatalf("%s %q", e.Status, e.Reason)
+			}
+			if got := r.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/"+gone[0]); got != "" {
+				t.Errorf("%s is back", got)
+			}
+			e = r.Hydrate(func(q *hydrate.Request) { q.Recreate = true }).Environments[0]
+			if e.Status != hydrate.StatusUpdated {
+				t.Errorf("--recreate: %s %s", e.Status, e.Reason)
+			}
+			for _, name := range branches {
+				if r.Git("rev-parse", name+"^{tree}") != base.Git("rev-parse", name+"^{tree}") {
+					t.Errorf("--recreate: %s has another tree", name)
+				}
+			}
+		})
+	}
+}
+
+// Without any branch of its own, an environment is not new if its promotions are recorded or another one was promoted from it.
+func TestDeletedEnvironmentWithoutClusterBranches(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(r *hydratetest.Repo){
+		"sluice/state records": func(r *hydratetest.Repo) {
+			r.Git("checkout", "-q", "--orphan", "sluice/state")
+			r.Git("rm", "-rqf", ".")
+			r.Write("environments/dev.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: dev\nran:\n  - {source: {commit: abc}, tree: def, at: 2024-01-02T03:04:05Z}\n")
+			r.Commit("record")
+			r.Git("checkout", "-q", "main")
+		},
+		"env/staging was promoted from it": func(r *hydratetest.Repo) {
+			r.Git("branch", "-q", "env/staging", r.Git("commit-tree", "-m", "x\n\nSluice-Source: a\nSluice-Promoted-From: dev", "HEAD^{tree}"))
+		},
+	} {
+		t.Run(strings.ReplaceAll(name, "/", "-"), func(t *testing.T) {
+			t.Parallel()
+			r := hydratetest.Demo(t)
+			leave(r)
+			only := func(q *hydrate.Request) { q.Environments = []string{"dev"} }
+			e := r.Hydrate(only).Environments[0]
+			if e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, name) {
+				t.Errorf("%s %q", e.Status, e.Reason)
+			}
+		})
+	}
+}
+
+// A first run that is cut off between two pushes goes on; the mark that tells it from a deletion goes away.
+func TestInterruptedFirstRunGoesOn(t *testing.T) {
+	t.Parallel()
+	r := withRemote(t)
+	slow := func(_ *hydrate.Config, q *hydrate.Request) { q.PerPush = 1 }
+	hook := func(script string) { r.bare.WriteHook("update", script) }
+	for _, refused := range []string{"refs/heads/cluster/dev-edge-1", "refs/heads/env/dev"} {
+		hook(fmt.Sprintf("#!/bin/sh\n[ \"$1\" != %s ]\n", refused))
+		if e := r.push("main", slow); e.Status != hydrate.StatusRejected {
+			t.Fatalf("%s %q", e.Status, e.Reason)
+		}
+		if got := r.bare.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/sluice"); got != "sluice/creating/dev" {
+			t.Errorf("the mark is %q", got)
+		}
+	}
+	hook("#!/bin/sh\n")
+	r.Write("README.md", "next\n")
+	r.Commit("next")
+	r.Git("push", "-q", "origin", "main")
+	wantStatus(t, r.push("main", slow), hydrate.StatusUpdated, "")
+	if got := r.bare.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/sluice"); got != "" {
+		t.Errorf("%s is still there", got)
+	}
+	r.bare.Git("branch", "-qD", "env/dev")
+	wantStatus(t, r.push("main", slow), hydrate.StatusRefused, "somebody deleted env/dev")
+}
