@@ -56,7 +56,7 @@ func (r *run) requireMerged(ctx context.Context, out *EnvironmentResult, st *bra
 		case !ok:
 			return err
 		case !slices.Contains(r.request.AllowUnmerged, out.Name):
-			out.refuse("%s: merge it first, or run with --allow-unmerged %s as a recorded exception", unmerged.Reason, out.Name)
+			out.refuse("%s: push or merge it first, or run with --allow-unmerged %s as a recorded exception", unmerged.Reason, out.Name)
 			return nil
 		case out.unmergedAt.IsZero():
 			out.unmergedAt = trunk.Tip

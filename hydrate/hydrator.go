@@ -56,6 +56,14 @@ func (h *Hydrator) WithBranches(b gitstore.Branches) *Hydrator {
 	return &out
 }
 
+// WithSource returns a Hydrator that writes only commits of the trunk of a remote; see Config.Source. It shares fleets and
+// renderings with h.
+func (h *Hydrator) WithSource(remote gitstore.Branches) *Hydrator {
+	out := *h
+	out.Source = remote
+	return &out
+}
+
 // Open reads the source tree of a commit. The errors of an invalid fleet are fleet.Problems.
 func (h *Hydrator) Open(ctx context.Context, tree gitstore.Hash) (*source.View, error) {
 	return h.sources.Open(ctx, tree)
@@ -97,10 +105,13 @@ func (f Failure) Error() string {
 	return fmt.Sprintf("%s/%s: %s", f.Cluster, f.App, strings.TrimSpace(f.Message))
 }
 
-// Count returns a number with its noun: "1 app", "2 apps".
+// Count returns a number with its noun: "1 app", "2 apps", "2 branches".
 func Count(n int, noun string) string {
-	if n == 1 {
+	switch {
+	case n == 1:
 		return "1 " + noun
+	case strings.HasSuffix(noun, "ch"):
+		return fmt.Sprintf("%d %ses", n, noun)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

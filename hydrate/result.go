@@ -99,15 +99,41 @@ func (r *Result) OK() bool {
 	return !slices.ContainsFunc(r.Environments, func(e EnvironmentResult) bool { return !e.Status.OK() })
 }
 
-// Summary is the result in one line.
+// Summary describes the result in one line: "dev: updated, 7 targets (1 rendered); 2 objects changed; 1 cluster branch moved".
 func (e *EnvironmentResult) Summary() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %d targets, %d rendered, %d taken from the branch", e.Name, e.Status, e.Targets, e.Rendered, e.Reused)
+	fmt.Fprintf(&b, "%s: %s", e.Name, e.Status)
+	if e.Targets > 0 {
+		fmt.Fprintf(&b, ", %s (%d rendered)", Count(e.Targets, "target"), e.Rendered)
+	}
 	if e.Status.OK() {
-		fmt.Fprintf(&b, "; objects +%d ~%d -%d; %d cluster branches moved", e.Objects.Added, e.Objects.Changed, e.Objects.Removed, len(e.Clusters))
+		if changes := e.Objects.changes(); changes != "" {
+			b.WriteString("; " + changes)
+		}
+		if len(e.Clusters) > 0 {
+			b.WriteString("; " + Count(len(e.Clusters), "cluster branch") + " moved")
+		}
 	}
 	if e.Reason != "" {
 		b.WriteString("; " + e.Reason)
 	}
 	return b.String()
+}
+
+// changes describes what differs from the branch: "2 objects added, 1 changed"; "" if nothing does.
+func (c ObjectCounts) changes() string {
+	var parts []string
+	for _, one := range []struct {
+		n    int
+		verb string
+	}{{c.Added, "added"}, {c.Changed, "changed"}, {c.Removed, "removed"}} {
+		switch {
+		case one.n == 0:
+		case len(parts) == 0:
+			parts = append(parts, Count(one.n, "object")+" "+one.verb)
+		default:
+			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.verb))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

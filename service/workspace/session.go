@@ -190,7 +190,7 @@ func (s *Session) withoutCredentials() *Session {
 }
 
 // WithRemote returns a session whose rendered branches are in another repository: the output repository of the commit's fleet, the
-// remote with a name, or the remote that a URL was cloned from.
+// remote with a name, or the remote that a URL was cloned from. It writes only commits that the trunk of the source's remote has.
 func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote string) (*Session, error) {
 	f, _, err := s.Fleet(ctx, commit.Tree)
 	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken { // whoever reads the fleet reports its problems
@@ -210,7 +210,35 @@ func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote
 	if err != nil {
 		return nil, err
 	}
-	return s.WithBranches(branches), nil
+	out := s.WithBranches(branches)
+	if f == nil || f.Spec.Output.Repository == "" {
+		return out.withSource(branches), nil
+	}
+	source, err := s.sourceRemote(remote)
+	if err != nil {
+		return nil, err
+	}
+	return out.withSource(source), nil
+}
+
+// withSource returns a session that takes the trunk from a remote.
+func (s *Session) withSource(remote gitstore.Branches) *Session {
+	out := *s
+	out.Hydrator = s.Hydrator.WithSource(remote)
+	return &out
+}
+
+// sourceRemote returns the repository whose trunk counts: the one that a URL names, a remote by name, or the local repository if it
+// does not have that remote.
+func (s *Session) sourceRemote(name string) (gitstore.Branches, error) {
+	if s.url {
+		name = s.Store.RemoteURL()
+	}
+	branches, err := s.Store.Remote(name, s.runtime.Git)
+	if errors.Is(err, gitstore.ErrNotFound) {
+		return s.Store.Local(), nil
+	}
+	return branches, err
 }
 
 // Commit returns the commit to work on: a revision, or HEAD.

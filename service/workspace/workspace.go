@@ -111,7 +111,11 @@ func (w *Workspace) pushing(ctx context.Context, tree gitstore.Hash) (*Session, 
 	if err != nil {
 		return nil, err
 	}
-	s = s.WithBranches(observedBranches{s.Branches, w.config.Observe})
+	source, err := w.sourceRemote("") // with the credential that reads the source
+	if err != nil {
+		return nil, err
+	}
+	s = s.withSource(source).WithBranches(observedBranches{s.Branches, w.config.Observe})
 	if w.repo.Announce != nil {
 		s = s.WithAnnounce(ctx, tree, w.repo.Announce)
 	}

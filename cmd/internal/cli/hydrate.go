@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -58,6 +59,7 @@ Exit status: 0; 1 if an environment was not written although it should be.`,
 	f.BoolVar(&h.dryRun, "dry-run", false, "print what would be written, and write nothing")
 	f.BoolVar(&h.request.NoCache, "no-cache", false, "render every target, and reuse no output of the branches")
 	f.BoolVar(&h.request.Prune, "prune", false, "delete the branches of retired and removed clusters")
+	f.StringSliceVar(&h.request.AllowUnmerged, "allow-unmerged", nil, "`environments` that --push may write from a commit that the remote's trunk does not contain; recorded in the commits")
 	f.BoolVar(&h.request.Recreate, "recreate", false, "create branches again that were deleted")
 	f.BoolVar(&h.request.Overwrite, "overwrite-foreign", false, "commit on top of commits that Sluice did not make")
 	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0, "limit of `objects` deleted from one environment (default: the fleet's setting)")
@@ -87,6 +89,9 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	if err := h.checkNames(ctx, s); err != nil {
+		return err
+	}
+	if err := h.warnUncommitted(ctx, o, s); err != nil {
 		return err
 	}
 	if h.push || s.IsURL() {
@@ -124,7 +129,23 @@ func (h *hydrateOptions) checkNames(ctx context.Context, s *app.Session) error {
 	if err != nil {
 		return err
 	}
-	return (&selection{environments: h.request.Environments}).check(f)
+	return (&selection{environments: slices.Concat(h.request.Environments, h.request.AllowUnmerged)}).check(f)
+}
+
+// warnUncommitted warns that HEAD is hydrated and the working tree has something else.
+func (h *hydrateOptions) warnUncommitted(ctx context.Context, o IO, s *app.Session) error {
+	folder := s.Store.Worktree()
+	if h.commit != "" || s.IsURL() || folder == "" {
+		return nil
+	}
+	tree, err := s.Store.WorkingTree(ctx, folder)
+	if err != nil {
+		return err
+	}
+	if tree != h.request.Commit.Tree {
+		fmt.Fprintf(o.Err, "warning: the working tree has changes that are not committed: sluice hydrates commit %s without them\n", h.request.Commit.Hash.Short())
+	}
+	return nil
 }
 
 func receiversFlag(f *pflag.FlagSet, file *string) {
@@ -141,6 +162,9 @@ func printResult(w io.Writer, r *hydrate.Result) {
 	for i := range r.Environments {
 		e := &r.Environments[i]
 		fmt.Fprintln(w, safetext.Line(e.Summary()))
+		for _, x := range e.Exceptions {
+			fmt.Fprintf(w, "  exception: %s\n", safetext.Line(x))
+		}
 		printFailures(w, e.Failures, "  ")
 		printNotes(w, e.Warnings, "  ")
 		if e.New != "" && e.New != e.Old {
