@@ -26,6 +26,7 @@ const transfers = 4
 type Options struct {
 	CacheDir    string            // archives by digest; empty: no cache
 	Transport   http.RoundTripper // nil: one with the usual proxy variables
+	Guard       *Guard            // nil: every address may be asked; it replaces the dialer and proxy of an *http.Transport
 	Credentials *Credentials      // nil: none
 	MaxArchive  int64             // bytes
 	MaxIndex    int64             // bytes, after content decoding
@@ -69,6 +70,12 @@ func New(o Options) *Fetcher {
 	}
 	if f.base == nil {
 		f.base = newTransport()
+	}
+	if t, ok := f.base.(*http.Transport); ok && o.Guard != nil {
+		t = t.Clone()
+		t.DialContext, t.Proxy = o.Guard.DialContext, o.Guard.Proxy
+		t.DialTLSContext = nil
+		f.base = t
 	}
 	f.registry = &auth.Client{
 		Client:     f.client(access{}),
