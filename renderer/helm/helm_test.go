@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -201,4 +203,77 @@ func TestHookOf(t *testing.T) {
 			t.Errorf("%q: %v", annotation, got)
 		}
 	}
+}
+
+// packed makes an archive of a chart's files.
+func packed(t *testing.T, files map[string][]byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	w := tar.NewWriter(zipped)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(files[name]))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(files[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), zipped.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func chartYAML(name string) []byte {
+	return []byte("apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n")
+}
+
+// A packed subchart goes through the checks of a packed chart, at any depth and in a directory, too. All share one budget.
+func TestPackedSubchartsAreChecked(t *testing.T) {
+	limits := Limits{Entries: 50, Bytes: 1 << 20}
+	nest := func(inner []byte, levels int) []byte {
+		for range levels {
+			inner = packed(t, map[string][]byte{"x/Chart.yaml": chartYAML("x"), "x/charts/y.tgz": inner})
+		}
+		return inner
+	}
+	link := archive(t, tar.Header{Name: "x/link", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"})
+	leaves := archive(t, tar.Header{Name: "x/../../out", Typeflag: tar.TypeReg, Size: 1})
+	big := packed(t, map[string][]byte{"x/Chart.yaml": chartYAML("x"), "x/big": make([]byte, 700<<10)})
+	good := packed(t, map[string][]byte{"x/Chart.yaml": chartYAML("x")})
+	bomb := packed(t, map[string][]byte{"x/Chart.yaml": chartYAML("x"), "x/values.yaml": aliasBomb()})
+	for name, c := range map[string]struct {
+		inner []byte
+		want  string
+	}{
+		"link":        {link, "link or a device"},
+		"deep link":   {nest(link, 3), "link or a device"},
+		"leaves":      {nest(leaves, 1), "leaves it"},
+		"too deep":    {nest(good, 12), "deep"},
+		"no archive":  {[]byte("junk"), "not a packed chart"},
+		"alias bomb":  {bomb, "values.yaml"},
+		"good":        {nest(good, 3), ""},
+		"big by half": {big, ""},
+	} {
+		_, err := LoadArchive(packed(t, map[string][]byte{"a/Chart.yaml": chartYAML("a"), "a/charts/x.tgz": c.inner}), limits)
+		_, inDirectory := Load([]File{{"Chart.yaml", chartYAML("a")}, {"charts/x.tgz", c.inner}}, limits)
+		for _, err := range []error{err, inDirectory} {
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	_, err := Load([]File{{"Chart.yaml", chartYAML("a")}, {"charts/x.tgz", big}, {"charts/y.tgz", big}}, limits)
+	if err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("two halves: %v", err)
+	}
+}
+
+func aliasBomb() []byte {
+	out := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 12 {
+		out += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 9), i)
+	}
+	return []byte(out)
 }

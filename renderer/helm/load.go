@@ -1,16 +1,11 @@
 package helm
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -76,27 +71,19 @@ func Load(files []File, limits Limits) (*Chart, error) {
 		}
 		kept = append(kept, &loader.BufferedFile{Name: f.Path, Data: bytes.TrimPrefix(f.Data, []byte("\xef\xbb\xbf"))})
 	}
-	return load(kept)
+	u := unpacking{limits: limits, entries: limits.Entries - len(kept), bytes: limits.Bytes - total}
+	return u.load(kept)
 }
 
-// LoadArchive reads a packed chart. Links, devices and paths that leave the chart are refused.
+// LoadArchive reads a packed chart. Links, devices and paths that leave the chart are refused, also in the packed
+// subcharts that it holds; all of them together must stay within the limits.
 func LoadArchive(packed []byte, limits Limits) (*Chart, error) {
-	if err := checkArchive(packed, limits); err != nil {
+	u := unpacking{limits: limits, entries: limits.Entries, bytes: limits.Bytes}
+	files, err := u.open(packed)
+	if err != nil {
 		return nil, err
 	}
-	files, err := loader.LoadArchiveFiles(bytes.NewReader(packed))
-	if err != nil {
-		return nil, fmt.Errorf("unpack: %w", err)
-	}
-	return load(files)
-}
-
-func load(files []*loader.BufferedFile) (*Chart, error) {
-	c, err := loader.LoadFiles(files)
-	if err != nil {
-		return nil, fmt.Errorf("load: %w", err)
-	}
-	return &Chart{chart: c}, nil
+	return u.load(files)
 }
 
 func ignoreRules(files []File) (*ignore.Rules, error) {
@@ -140,45 +127,6 @@ func (i info) Mode() fs.FileMode {
 		return fs.ModeDir
 	}
 	return 0
-}
-
-// checkArchive walks a packed chart without keeping it.
-func checkArchive(packed []byte, limits Limits) error {
-	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		return fmt.Errorf("not a packed chart: %w", err)
-	}
-	bounded := &io.LimitedReader{R: unzipped, N: limits.Bytes + 1}
-	archive := tar.NewReader(bounded)
-	for n := 1; ; n++ {
-		header, err := archive.Next()
-		switch {
-		case bounded.N <= 0:
-			return fmt.Errorf("the unpacked chart is larger than %d MiB", limits.Bytes>>20)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("not a packed chart: %w", err)
-		case n > limits.Entries:
-			return fmt.Errorf("the packed chart has more than %d entries", limits.Entries)
-		}
-		if err := checkEntry(header); err != nil {
-			return err
-		}
-	}
-}
-
-func checkEntry(header *tar.Header) error {
-	switch header.Typeflag {
-	case tar.TypeReg, tar.TypeDir, tar.TypeXGlobalHeader:
-	default:
-		return fmt.Errorf("the packed chart holds %q, which is a link or a device: only files are taken", header.Name)
-	}
-	name := strings.ReplaceAll(header.Name, `\`, "/")
-	if path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") || strings.Contains(name, ":") {
-		return fmt.Errorf("the packed chart holds %q, a path that leaves it", header.Name)
-	}
-	return nil
 }
 
 // Name is the chart's name.
