@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Check looks at what Load does not: the values files and components of every target, and the references in them and in
-// the apps. A problem that several clusters have is reported once.
+// Check looks at what Load does not and needs no rendering: the values files and components of every target, the references in
+// them and in the apps, and whether charts, Kustomize roots and folders of manifests exist. A problem that several clusters have
+// is reported once.
 func (f *Fleet) Check(ctx context.Context) Problems {
 	targets := f.Targets()
 	found := make([][]error, len(targets))
@@ -35,18 +36,20 @@ func (f *Fleet) Check(ctx context.Context) Problems {
 
 func (f *Fleet) checkTarget(t Target) []error {
 	var out []error
-	resolved, err := f.Resolve(t)
+	selected, err := f.Select(t)
 	if err != nil {
 		out = append(out, err)
+	} else {
+		out = append(out, f.checkSources(t, selected.Resolved)...)
 	}
-	if slices.ContainsFunc(resolved.Sources, func(s Source) bool { return s.Helm != nil }) {
-		for _, file := range f.ValuesFiles(t) {
-			if _, err := f.layerValues(t, file); err != nil {
+	if slices.ContainsFunc(selected.Sources, func(s Source) bool { return s.Helm != nil }) {
+		for _, file := range selected.Values {
+			if _, err := f.layerContent(t, file); err != nil {
 				out = append(out, err)
 			}
 		}
 	}
-	for _, c := range f.Components(t) {
+	for _, c := range selected.Components {
 		if err := f.checkComponent(t, c.Path); err != nil {
 			out = append(out, err)
 		}

@@ -14,7 +14,8 @@ func TestCheckFindsWhatLoadDoesNotRead(t *testing.T) {
 		"apps/web/layers/cluster/a/values.yaml":        "a: [\n",
 		"apps/web/layers/cluster/b/kustomization.yaml": "kind: Component\npatches:\n- path: p.yaml\n- patch: |-\n    - op: add\n      path: /x\n      value: ${cluster.vars.absent}\n",
 		"apps/web/layers/cluster/b/p.yaml":             "kind: Deployment\n",
-		"apps/other/app.yaml":                          base + "kind: App\nmetadata: {name: other}\nspec:\n  namespace: other\n  placement: {}\n  source:\n    kustomize: {path: \"k/${cluster.vars.s}\"}\n",
+		"charts/web/Chart.yaml":                        "name: web\n", "k/text/kustomization.yaml": "resources: []\n",
+		"apps/other/app.yaml": base + "kind: App\nmetadata: {name: other}\nspec:\n  namespace: other\n  placement: {}\n  source:\n    kustomize: {path: \"k/${cluster.vars.s}\"}\n",
 	}), NewCache())
 	got := f.Check(t.Context())
 	text := got.Error()
@@ -40,7 +41,9 @@ func TestCheckFindsWhatLoadDoesNotRead(t *testing.T) {
 }
 
 func TestCheckOfAGoodFleet(t *testing.T) {
-	f := mustLoad(t, bigFleet(), NewCache())
+	files := bigFleet()
+	files["charts/web/Chart.yaml"] = "name: web\n"
+	f := mustLoad(t, files, NewCache())
 	if p := f.Check(t.Context()); len(p) != 0 {
 		t.Error(p)
 	}
@@ -53,7 +56,7 @@ func TestDemonstrationFleet(t *testing.T) {
 	}
 	f, problems := Load(t.Context(), tree, NewCache())
 	if len(problems) > 0 || len(f.Targets()) == 0 {
-		t.Fatal(problems)
+		t.Fatalf("%+v", []Problem(problems))
 	}
 	if problems := f.Check(t.Context()); len(problems) > 0 {
 		t.Error(problems)

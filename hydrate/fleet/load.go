@@ -9,12 +9,11 @@ import (
 	"io/fs"
 	"path"
 	"runtime"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 
-	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-gitops/sluice/hydrate/signers"
@@ -209,6 +208,9 @@ func readBounded(tree Tree, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return nil, errors.New("this is a symbolic link, which is not followed: put the file itself here, or a layer path that names it")
+	}
 	data := []byte(nil)
 	if info.Size() <= maxFile {
 		if data, err = tree.ReadFile(name); err != nil {
@@ -230,31 +232,34 @@ func readError(err error) string {
 
 // read decodes all files of the globs, in parallel, in order of their names.
 func (l *loader) read(ctx context.Context, globs []string, field string) []document {
-	names := map[string]bool{}
-	for _, glob := range globs {
-		// A folder that cannot be listed must not pass for an empty one: its clusters would count as gone.
-		found, err := doublestar.Glob(l.tree, glob, doublestar.WithFilesOnly(), doublestar.WithNoFollow(), doublestar.WithFailOnIOErrors())
-		switch {
-		case errors.Is(err, doublestar.ErrBadPattern):
-			l.errorf(l.file, strings.Split(field, "."), "as in clusters/**/*.yaml", "%s: bad pattern %q", field, glob)
-		case err != nil:
-			l.unreadable(glob, err)
-		}
-		for _, name := range found {
-			names[name] = true
-		}
+	if len(globs) > maxGlobs {
+		l.errorf(l.file, strings.Split(field, "."), "write fewer, wider ones", "%s has %d patterns, more than %d", field, len(globs), maxGlobs)
+		return nil
 	}
-	if len(names) == 0 && l.problems.Err() == nil {
+	parsed := make([]glob, 0, len(globs))
+	for i, text := range globs {
+		g, err := parseGlob(text)
+		if err != nil {
+			l.errorf(l.file, append(strings.Split(field, "."), strconv.Itoa(i)), "as in clusters/**/*.yaml, with at most two **", "%s: bad pattern %.60q: %v", field, text, err)
+			l.lost = true
+			continue
+		}
+		parsed = append(parsed, g)
+	}
+	ordered, err := walkGlobs(ctx, l.tree, parsed)
+	if err != nil && ctx.Err() == nil { // a folder that cannot be listed must not pass for an empty one: its clusters would count as gone
+		name := fleetFile
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
+			name = at.Path
+		}
+		l.unreadable(name, err)
+	}
+	if len(ordered) == 0 && l.problems.Err() == nil {
 		l.problems = append(l.problems, Problem{
 			File: fleetFile, Severity: SeverityWarning, Message: fmt.Sprintf("no file matches %s", strings.Join(globs, ", ")),
 			Hint: "add one, or set " + field,
 		})
 	}
-	ordered := make([]string, 0, len(names))
-	for name := range names {
-		ordered = append(ordered, name)
-	}
-	slices.Sort(ordered)
 	decoded := make([]decodedFile, len(ordered))
 	group, ctx := errgroup.WithContext(ctx)
 	workers := runtime.GOMAXPROCS(0)

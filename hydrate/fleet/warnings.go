@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 )
 
 func (l *loader) warnf(doc document, at []string, hint, format string, args ...any) {
@@ -121,6 +122,9 @@ func (l *loader) entries(dir string) []fs.DirEntry {
 type warnFunc func(file, hint, format string, args ...any)
 
 func (l *loader) valueFolders(dir, label string, a *App, values map[string]bool, warn warnFunc) {
+	if a == nil {
+		l.gaps(dir, label, values, warn)
+	}
 	for _, v := range l.entries(dir) {
 		inner := path.Join(dir, v.Name())
 		switch {
@@ -143,13 +147,57 @@ func nearest(got string, values map[string]bool) string {
 	return didYouMean(got, slices.Sorted(maps.Keys(values)))
 }
 
-// useless warns of values for an app without a chart, and of folders in which nothing is read.
+// useless warns of values for an app without a chart, and of files that no layer reads because of their names.
 func (l *loader) useless(dir string, a *App, warn warnFunc) {
-	if a == nil {
-		return
+	var sources []string
+	hasHelm := a == nil
+	if a != nil {
+		for _, s := range a.AllSources() {
+			hasHelm = hasHelm || s.Helm != nil
+			if s.Helm != nil && s.Name != "" {
+				sources = append(sources, s.Name)
+			}
+		}
 	}
-	hasHelm := slices.ContainsFunc(a.AllSources(), func(s Source) bool { return s.Helm != nil })
 	if values := path.Join(dir, "values.yaml"); !hasHelm && l.fleet.has(values) {
 		warn(values, "remove it, or write a Kustomize component", "app %s has no Helm source that could take values", a.Name)
+	}
+	if l.fleet.isComponent(dir) {
+		return // its files may have any names
+	}
+	for _, e := range l.entries(dir) {
+		name := strings.ToLower(e.Name())
+		source, named := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".yaml"), "values.")
+		switch {
+		case e.IsDir() || e.Name() == "values.yaml":
+		case slices.Contains([]string{"values.yml", "value.yaml", "value.yml", "values.yaml", "values.json", "vaules.yaml"}, name):
+			warn(path.Join(dir, e.Name()), "rename it to values.yaml", "no layer reads %s", e.Name())
+		case a != nil && named && strings.HasSuffix(e.Name(), ".yaml") && !slices.Contains(sources, source):
+			warn(path.Join(dir, e.Name()), "name a source so, or rename the file", "app %s has no Helm source %q%s", a.Name, source, didYouMean(source, sources))
+		}
+	}
+}
+
+// gaps warns of a label value without a values file in a layer of the whole fleet where the other values have one: after adding
+// an environment or a region, charts that count on the layer fail with a nil pointer. An app's own layers are often sparse, and
+// its chart has defaults.
+func (l *loader) gaps(dir, label string, values map[string]bool, warn warnFunc) {
+	if label == labelCluster {
+		return // most clusters need no file of their own
+	}
+	var have, lack []string
+	for _, v := range slices.Sorted(maps.Keys(values)) {
+		if l.fleet.has(path.Join(dir, v, "values.yaml")) {
+			have = append(have, v)
+		} else {
+			lack = append(lack, v)
+		}
+	}
+	if len(have) < 2 || 2*len(lack) > len(have) {
+		return
+	}
+	for _, v := range lack {
+		file := path.Join(dir, v, "values.yaml")
+		warn(file, "add the file; {} if it needs no values", "%s=%s has no values in this layer, though %s have", label, v, strings.Join(have[:min(len(have), 3)], ", "))
 	}
 }

@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+)
+
+// checkSources looks whether the folders of a target's sources hold what the sources say.
+func (f *Fleet) checkSources(t Target, resolved Resolved) []error {
+	var out []error
+	written := t.App.SourcesIn(t.Cluster.Environment)
+	for i, s := range resolved.Sources {
+		what := f.missing(s)
+		if what == "" {
+			continue
+		}
+		p := f.sourceProblem(t, written[i], fmt.Sprintf("%s on cluster %s", what, t.Cluster.Name))
+		p.Hint = "write the path from the repository's root; without one, it is the folder of " + path.Base(t.App.File)
+		out = append(out, &FileError{p, t.Cluster.Name})
+	}
+	return out
+}
+
+// missing says what a source's folder lacks; "" if nothing.
+func (f *Fleet) missing(s Source) string {
+	p := s.path()
+	if p == "" {
+		return ""
+	}
+	info, err := f.tree.Stat(p)
+	switch {
+	case err != nil && !f.has(p):
+		return fmt.Sprintf("the folder %s does not exist", p)
+	case err != nil:
+		return fmt.Sprintf("%s: %v", p, err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fmt.Sprintf("%s is a symbolic link, which is not followed", p)
+	case s.Helm != nil && !f.has(path.Join(p, "Chart.yaml")):
+		return fmt.Sprintf("there is no chart in %s: Chart.yaml is missing", p)
+	case s.Kustomize != nil && !f.isComponent(p):
+		return fmt.Sprintf("there is no kustomization.yaml in %s", p)
+	}
+	return ""
+}
+
+// sourceProblem is an error at the place of a source in the app's file.
+func (f *Fleet) sourceProblem(t Target, written Source, message string) Problem {
+	p := Problem{File: t.App.File, Severity: SeverityError, Message: message}
+	for _, at := range []string{written.path(), "helm", "kustomize", "manifests"} {
+		if n := findScalar(t.App.doc.node, at); n != nil && at != "" {
+			p.Line, p.Column = n.Line, n.Column
+			break
+		}
+	}
+	return p
+}
+
+// ChartUse is a chart from elsewhere, with the place in the fleet that asks for it.
+type ChartUse struct {
+	Repo, Chart, Version string
+	File                 string
+	Line, Column         int
+	Targets              []Target
+}
+
+// Charts lists the charts from repositories and registries that targets ask for, each with the targets. A target that cannot be
+// resolved is left out; Check reports it.
+func (f *Fleet) Charts() []ChartUse {
+	var out []ChartUse
+	index := map[[4]string]int{}
+	for _, t := range f.Targets() {
+		resolved, err := f.Resolve(t)
+		if err != nil {
+			continue
+		}
+		for i, s := range resolved.Sources {
+			if s.Helm == nil || s.Helm.Chart == "" {
+				continue
+			}
+			key := [4]string{t.App.File, s.Helm.Repo, s.Helm.Chart, s.Helm.Version}
+			at, ok := index[key]
+			if !ok {
+				at = len(out)
+				index[key] = at
+				use := ChartUse{Repo: s.Helm.Repo, Chart: s.Helm.Chart, Version: s.Helm.Version, File: t.App.File}
+				if n := findScalar(t.App.doc.node, t.App.SourcesIn(t.Cluster.Environment)[i].Helm.Chart); n != nil {
+					use.Line, use.Column = n.Line, n.Column
+				}
+				out = append(out, use)
+			}
+			out[at].Targets = append(out[at].Targets, t)
+		}
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// Bounds of globs and of the walk that looks for their files.
+const (
+	maxGlob       = 500 // bytes
+	maxGlobs      = 100 // of one field
+	maxDoubleStar = 2
+	maxBraces     = 3       // in one segment: a matcher tries all combinations
+	maxEntries    = 2000000 // that one walk looks at
+)
+
+// glob is a pattern by its segments; `**` is a segment of its own.
+type glob []string
+
+func parseGlob(text string) (glob, error) {
+	if len(text) > maxGlob {
+		return nil, fmt.Errorf("the pattern is longer than %d bytes", maxGlob)
+	}
+	g := glob(strings.Split(path.Clean(text), "/"))
+	doubles := 0
+	for _, segment := range g {
+		switch {
+		case segment == "**":
+			doubles++
+		case strings.Contains(segment, "**"):
+			return nil, errors.New("** must stand alone between slashes")
+		case segment == "..":
+			return nil, errors.New("the pattern leaves the repository")
+		case strings.Count(segment, "{") != strings.Count(segment, "}"):
+			return nil, errors.New("braces cannot hold a slash")
+		case strings.Count(segment, "{") > maxBraces:
+			return nil, fmt.Errorf("a segment has more than %d pairs of braces", maxBraces)
+		case !doublestar.ValidatePattern(segment):
+			return nil, fmt.Errorf("the segment %q is not a pattern", segment)
+		}
+	}
+	if doubles > maxDoubleStar {
+		return nil, fmt.Errorf("the pattern has %d times **, more than %d", doubles, maxDoubleStar)
+	}
+	return g, nil
+}
+
+// globState is a position in a glob: the segments before it are matched by a directory's path.
+type globState struct{ glob, segment int }
+
+// walkGlobs lists the files that match one of the globs, by name. It visits each directory once, whatever the patterns, and
+// stops when ctx ends. Links are listed and not followed.
+func walkGlobs(ctx context.Context, tree Tree, globs []glob) ([]string, error) {
+	w := globWalk{ctx: ctx, tree: tree, globs: globs, found: map[string]bool{}}
+	var start []globState
+	for i := range globs {
+		start = w.enter(start, globState{i, 0})
+	}
+	err := w.dir(".", start)
+	return slices.Sorted(maps.Keys(w.found)), err
+}
+
+type globWalk struct {
+	ctx   context.Context //nolint:containedctx // one walk
+	tree  Tree
+	globs []glob
+	seen  int
+	found map[string]bool
+}
+
+// enter adds a state, and those that are reached because ** may match nothing.
+func (w *globWalk) enter(states []globState, s globState) []globState {
+	if slices.Contains(states, s) {
+		return states
+	}
+	states = append(states, s)
+	if g := w.globs[s.glob]; s.segment < len(g)-1 && g[s.segment] == "**" {
+		states = w.enter(states, globState{s.glob, s.segment + 1})
+	}
+	return states
+}
+
+func (w *globWalk) dir(name string, states []globState) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := w.tree.ReadDir(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &fs.PathError{Op: "list", Path: name, Err: err}
+	}
+	if w.seen += len(entries); w.seen > maxEntries {
+		return fmt.Errorf("the patterns look at more than %d files", maxEntries)
+	}
+	for _, e := range entries {
+		inner := path.Join(name, e.Name())
+		next, matches := w.step(states, e.Name())
+		switch {
+		case !e.IsDir() && matches:
+			w.found[inner] = true
+		case e.IsDir() && len(next) > 0:
+			if err := w.dir(inner, next); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step gives the states after a name, and whether a file of that name matches a whole glob.
+func (w *globWalk) step(states []globState, name string) (next []globState, matches bool) {
+	for _, s := range states {
+		g := w.globs[s.glob]
+		last := s.segment == len(g)-1
+		if g[s.segment] == "**" {
+			next = w.enter(next, s)
+			matches = matches || last
+			continue
+		}
+		if ok, err := doublestar.Match(g[s.segment], name); err != nil || !ok {
+			continue // parseGlob has refused bad patterns
+		}
+		if last {
+			matches = true
+		} else {
+			next = w.enter(next, globState{s.glob, s.segment + 1})
+		}
+	}
+	return next, matches
+}

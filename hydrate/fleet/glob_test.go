@@ -1,0 +1,90 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+func TestGlobsMatchAsDoublestarDoes(t *testing.T) {
+	tree := newMemTree(map[string]string{
+		"a.yaml": "", "clusters/a.yaml": "", "clusters/b.yml": "", "clusters/x/c.yaml": "", "clusters/x/y/d.yaml": "", "apps/web/app.yaml": "",
+		"apps/web/v2/app.yaml": "", "apps/app.yaml": "", "x/clusters/z.yaml": "", "app{1}/app.yaml": "",
+	})
+	for _, pattern := range []string{
+		"clusters/*.yaml", "clusters/**/*.yaml", "**/*.yaml", "**", "clusters/**", "**/app.yaml", "apps/**/app.yaml", "apps/*/app.yaml", "**/x/**/*.yaml",
+		"clusters/*.{yaml,yml}", "{apps,clusters}/*", "./clusters/*.yaml", "clusters/[ab].y*ml", "nope/*", "a.yaml", "apps/??b/*", "**/clusters/*", "app\\{1\\}/*",
+	} {
+		g, err := parseGlob(pattern)
+		if err != nil {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		got, err := walkGlobs(t.Context(), tree, []glob{g})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := doublestar.Glob(tree, strings.TrimPrefix(pattern, "./"), doublestar.WithFilesOnly(), doublestar.WithNoFollow())
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", pattern, got, want)
+		}
+	}
+}
+
+// countingTree counts the directories that are listed, and can be cancelled while it is walked.
+type countingTree struct {
+	*memTree
+	listed int
+	after  int
+	cancel context.CancelFunc
+}
+
+func (c *countingTree) ReadDir(name string) ([]fs.DirEntry, error) {
+	if c.listed++; c.listed == c.after {
+		c.cancel()
+	}
+	return c.memTree.ReadDir(name)
+}
+
+// TestHostileGlobs: a folder of many levels and patterns with ** cost one visit of each directory, and the walk can be stopped.
+func TestHostileGlobs(t *testing.T) {
+	files := tiny(nil)
+	const depth = 200
+	files[strings.Repeat("d/", depth)+"app.yml"] = ""
+	tree := &countingTree{memTree: newMemTree(files)}
+	globs := make([]glob, 0, 40)
+	for range 20 {
+		for _, pattern := range []string{"**/d/**/app.yaml", "**/*d*/**/*.yaml"} {
+			g, err := parseGlob(pattern)
+			if err != nil {
+				t.Fatal(err)
+			}
+			globs = append(globs, g)
+		}
+	}
+	if _, err := walkGlobs(t.Context(), tree, globs); err != nil || tree.listed > depth+20 {
+		t.Errorf("%d directories were listed for %d: %v", tree.listed, depth, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	tree = &countingTree{memTree: newMemTree(files), after: 10, cancel: cancel}
+	if _, err := walkGlobs(ctx, tree, globs); !errors.Is(err, context.Canceled) || tree.listed != 10 {
+		t.Errorf("cancelled after 10 directories, stopped after %d: %v", tree.listed, err)
+	}
+	for pattern, want := range map[string]string{
+		strings.Repeat("**/", 12) + "app.yaml": "12 times **", "apps/**x/app.yaml": "must stand alone", "../**/app.yaml": "leaves the repository",
+		"apps/{a/b,c}/app.yaml": "braces cannot hold a slash", "apps/" + strings.Repeat("{a,b}", 20): "pairs of braces", strings.Repeat("a/", 300): "longer than", "apps/[/app.yaml": "is not a pattern",
+	} {
+		files["sluice.yaml"] = base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  files: {apps: ['" + pattern + "']}\n  layers: [region]\n  environments: [{name: dev}]\n"
+		if _, problems := Load(t.Context(), newMemTree(files), NewCache()); !strings.Contains(problems.Error(), want) || !strings.Contains(problems.Error(), "sluice.yaml:5:18") {
+			t.Errorf("%.40s: want %q, got %s", pattern, want, problems.Error())
+		}
+	}
+}
