@@ -45,7 +45,7 @@ Exit status: 0; 1 if a finding has severity error, the policy cannot be loaded o
 		},
 	}
 	k.add(c, "text", "json", "sarif", "junit")
-	k.selection.appFlags(c)
+	k.selection.flags(c)
 	c.Flags().BoolVar(&k.strict, "strict", false, "fail for warnings too")
 	return c
 }
@@ -84,7 +84,7 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 	if err := k.print(o, r); err != nil {
 		return err
 	}
-	if r.Verdict == report.VerdictError || r.Verdict == report.VerdictFail || k.strict && r.Verdict == report.VerdictWarn {
+	if r.Verdict == report.VerdictError || r.Verdict == report.VerdictFail || k.strict && (r.Verdict == report.VerdictWarn || r.Verdict == report.VerdictCaution) {
 		return &exitError{code: ExitFailed}
 	}
 	return nil

@@ -5,129 +5,322 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
+const credentialsHelp = `Credentials come from the files of Helm and Docker, or from SLUICE_REPO_<HOST>_USERNAME and _PASSWORD or _TOKEN.`
+
+func newDeps(o IO) *cobra.Command {
+	c := group(&cobra.Command{
+		Use: "deps", Short: "Lock, update and vendor remote charts",
+		Example: "  sluice deps lock\n  sluice deps outdated\n  sluice deps update ingress-nginx",
+	})
+	c.AddCommand(newDepsLock(o), newDepsOutdated(o), newDepsUpdate(o), newDepsVendor(o))
+	return c
+}
+
+// depsOptions are those of every verb of deps.
 type depsOptions struct {
 	common
 	upgrade bool
 }
 
-func newDeps(o IO) *cobra.Command {
-	c := group(&cobra.Command{Use: "deps", Short: "Lock, update and vendor remote charts"})
+// dependencies are the charts that a working tree asks for, with its lock file.
+type dependencies struct {
+	session *app.Session
+	root    string // folder of the repository
+	refs    []fetch.Ref
+	lock    *fetch.Lock
+}
+
+func (d *depsOptions) open(ctx context.Context, o IO) (*dependencies, error) {
+	s, tree, err := openTree(ctx, o, &d.common, "")
+	if err != nil {
+		return nil, err
+	}
+	out := &dependencies{session: s, root: s.Store.Worktree()}
+	if out.root == "" {
+		out.root = d.Repo
+	}
+	v, err := s.Open(ctx, tree)
+	if err == nil {
+		out.refs, out.lock, err = v.Remote()
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return out, nil
+}
+
+// write replaces the lock file.
+func (d *dependencies) write(o IO, lock *fetch.Lock) error {
+	data, err := lock.Bytes()
+	if err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(d.root, fetch.LockFile), data); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "%s: %s\n", fetch.LockFile, count(len(d.refs), "chart"))
+	return nil
+}
+
+func newDepsLock(o IO) *cobra.Command {
 	var d depsOptions
-	lock := &cobra.Command{
+	c := &cobra.Command{
 		Use:   "lock",
 		Short: "Resolve every remote chart and write sluice.lock",
-		Long: `Resolves every chart that an app or a Chart.yaml asks a repository or registry for, and writes version and digest to
-sluice.lock. What is locked already stays, unless --upgrade is given. Commit the file.
+		Long: `Resolves every chart that an app or a Chart.yaml takes from a repository or registry, and writes its version and digest to
+sluice.lock. Locked versions stay, unless --upgrade is given. Commit the file.
 
-Credentials come from Helm's and Docker's own files, or from SLUICE_REPO_<HOST>_USERNAME and _PASSWORD or _TOKEN.`,
+` + credentialsHelp,
 		Example: `  sluice deps lock
   sluice deps lock --upgrade`,
-		Args: noArgs(""),
+		Args: noArgs("to update some charts only, use sluice deps update CHART"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := d.check(); err != nil {
 				return err
 			}
-			return d.lock(c.Context(), o)
+			return d.resolve(c.Context(), o, func(fetch.Ref) bool { return d.upgrade })
 		},
 	}
-	d.flags(lock)
-	lock.Flags().BoolVar(&d.upgrade, "upgrade", false, "resolve ranges anew, also those that are locked")
-	var v depsOptions
-	vendor := &cobra.Command{
-		Use:     "vendor",
-		Short:   "Store the archives of sluice.lock in the repository, under vendor/charts/",
-		Example: `  sluice deps lock && sluice deps vendor && git add sluice.lock vendor/charts`,
-		Args:    noArgs(""),
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := v.check(); err != nil {
-				return err
-			}
-			return v.vendor(c.Context(), o)
-		},
-	}
-	v.flags(vendor)
-	c.AddCommand(lock, vendor)
+	d.readFlags(c)
+	c.Flags().BoolVar(&d.upgrade, "upgrade", false, "resolve the ranges of all charts again, locked or not")
 	return c
 }
 
-// open reads the working tree's requests; root is the repository's folder.
-func (d *depsOptions) open(ctx context.Context, o IO) (s *app.Session, root string, refs []fetch.Ref, lock *fetch.Lock, err error) {
-	s, tree, err := openTree(ctx, o, &d.common, "")
-	if err != nil {
-		return nil, "", nil, nil, err
+func newDepsUpdate(o IO) *cobra.Command {
+	var d depsOptions
+	c := &cobra.Command{
+		Use:   "update [CHART]...",
+		Short: "Lock the newest versions that the ranges of charts allow",
+		Long: `Resolves charts again and writes the newest versions that their ranges allow to sluice.lock. Without CHART, all charts are
+updated. A chart with an exact version stays: change the version in app.yaml or Chart.yaml.
+
+` + credentialsHelp,
+		Example: `  sluice deps update
+  sluice deps update ingress-nginx cert-manager`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := d.check(); err != nil {
+				return err
+			}
+			return d.update(c.Context(), o, args)
+		},
 	}
-	if root = s.Store.Worktree(); root == "" {
-		root = d.Repo
-	}
-	view, err := s.Open(ctx, tree)
-	if err == nil {
-		refs, lock, err = view.Remote()
-	}
-	if err != nil {
-		s.Close()
-	}
-	return s, root, refs, lock, err
+	d.readFlags(c)
+	return c
 }
 
-func (d *depsOptions) lock(ctx context.Context, o IO) error {
-	s, root, refs, old, err := d.open(ctx, o)
+func (d *depsOptions) update(ctx context.Context, o IO, charts []string) error {
+	deps, err := d.open(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer deps.session.Close()
+	var names []string
+	for _, ref := range deps.refs {
+		names = append(names, chartName(ref))
+	}
+	for _, name := range charts {
+		if err := mustKnow("remote chart", name, names); err != nil {
+			return err
+		}
+	}
+	return deps.resolve(ctx, o, func(ref fetch.Ref) bool { return len(charts) == 0 || slices.Contains(charts, chartName(ref)) })
+}
+
+func chartName(ref fetch.Ref) string { return path.Base(ref.Chart) }
+
+func (d *depsOptions) resolve(ctx context.Context, o IO, again func(fetch.Ref) bool) error {
+	deps, err := d.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer deps.session.Close()
+	return deps.resolve(ctx, o, again)
+}
+
+// resolve resolves the charts that are not locked, and those for which again is true. It writes the lock file only if all of them
+// could be resolved.
+func (d *dependencies) resolve(ctx context.Context, o IO, again func(fetch.Ref) bool) error {
 	lock := &fetch.Lock{}
 	var failed []error
-	for _, ref := range refs {
-		locked, known := old.Lookup(ref)
-		if !known || d.upgrade {
-			if locked, err = s.Fetcher.Resolve(ctx, ref); err != nil {
+	for _, ref := range d.refs {
+		locked, known := d.lock.Lookup(ref)
+		if !known || again(ref) {
+			before := locked.Version
+			var err error
+			if locked, err = d.session.Fetcher.Resolve(ctx, ref); err != nil {
 				failed = append(failed, err)
 				continue
 			}
-			fmt.Fprintf(o.Out, "%s → %s\n", ref, locked.Version)
+			if before != locked.Version {
+				fmt.Fprintf(o.Out, "%s → %s\n", safetext.Line(ref.String()), safetext.Line(locked.Version))
+			}
 		}
 		lock.Set(ref, locked)
 	}
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	data, err := lock.Bytes()
+	return d.write(o, lock)
+}
+
+// dependency is one row of deps outdated.
+type dependency struct {
+	Chart     string `json:"chart"`
+	Repo      string `json:"repo"`
+	Requested string `json:"requested"`
+	Locked    string `json:"locked,omitempty"`
+	InRange   string `json:"inRange,omitempty"`
+	Newest    string `json:"newest,omitempty"`
+	Error     string `json:"error,omitempty"`
+}
+
+func (d dependency) outdated() bool {
+	return d.Error == "" && (d.Locked != d.InRange || d.Locked != d.Newest)
+}
+
+func newDepsOutdated(o IO) *cobra.Command {
+	var d depsOptions
+	var all, exitCode bool
+	c := &cobra.Command{
+		Use:   "outdated",
+		Short: "List remote charts of which a newer version exists",
+		Long: `Asks the repositories and registries for the versions of every remote chart, and lists those that are not at the newest one:
+the version that app.yaml or Chart.yaml requests, the locked version, the newest version in the requested range (which
+sluice deps update locks) and the newest version of all.
+
+Exit status: 0; 1 if a repository could not be asked; 3 with --exit-code if a chart is outdated.
+
+` + credentialsHelp,
+		Example: `  sluice deps outdated
+  sluice deps outdated --exit-code -o json`,
+		Args: noArgs(""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := d.check(); err != nil {
+				return err
+			}
+			return d.outdated(c.Context(), o, all, exitCode)
+		},
+	}
+	d.readFlags(c, "text", "json")
+	c.Flags().BoolVar(&all, "all", false, "list all remote charts")
+	c.Flags().BoolVar(&exitCode, "exit-code", false, "exit with status 3 if a chart is outdated")
+	return c
+}
+
+func (d *depsOptions) outdated(ctx context.Context, o IO, all, exitCode bool) error {
+	deps, err := d.open(ctx, o)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(root, fetch.LockFile)
-	if err := writeFile(file, data); err != nil {
-		return err
+	defer deps.session.Close()
+	rows, outdated, failed := []dependency{}, 0, 0
+	for _, ref := range deps.refs {
+		locked, _ := deps.lock.Lookup(ref) // an unlocked chart has no version
+		one := dependency{Chart: ref.Chart, Repo: ref.Repo, Requested: ref.Version, Locked: locked.Version}
+		if offers, err := deps.session.Fetcher.Offers(ctx, ref); err != nil {
+			one.Error = err.Error()
+			failed++
+		} else {
+			one.InRange, one.Newest = offers.InRange, offers.Newest
+		}
+		if one.outdated() {
+			outdated++
+		}
+		if all || one.outdated() || one.Error != "" {
+			rows = append(rows, one)
+		}
 	}
-	fmt.Fprintf(o.Out, "%s: %d charts\n", fetch.LockFile, len(refs))
+	if d.structured() {
+		err = d.encode(o.Out, rows)
+	} else {
+		err = printDependencies(o, rows, outdated, len(deps.refs))
+	}
+	switch {
+	case err != nil:
+		return err
+	case failed > 0:
+		return &exitError{ExitFailed, fmt.Errorf("%s could not be looked up", count(failed, "chart"))}
+	case exitCode && outdated > 0:
+		return &exitError{code: ExitDiffers}
+	}
 	return nil
 }
 
+func printDependencies(o IO, rows []dependency, outdated, total int) error {
+	if len(rows) > 0 {
+		table := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "CHART\tREQUESTED\tLOCKED\tIN RANGE\tNEWEST")
+		for _, r := range rows {
+			locked := r.Locked
+			if locked == "" {
+				locked = "-"
+			}
+			if r.Error != "" {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", safetext.Line(r.Chart), safetext.Line(r.Requested), safetext.Line(locked), safetext.Line(r.Error))
+				continue
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", safetext.Line(r.Chart), safetext.Line(r.Requested), safetext.Line(locked), safetext.Line(r.InRange), safetext.Line(r.Newest))
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(o.Out, "%d of %s outdated\n", outdated, count(total, "remote chart"))
+	return nil
+}
+
+func newDepsVendor(o IO) *cobra.Command {
+	var d depsOptions
+	c := &cobra.Command{
+		Use:   "vendor",
+		Short: "Store the archives of locked charts in the repository, below vendor/charts/",
+		Long: `Downloads the archive of every chart in sluice.lock, verifies its digest, and writes it below vendor/charts/. Sluice then
+renders without contacting a repository. Commit the folder.
+
+` + credentialsHelp,
+		Example: `  sluice deps lock && sluice deps vendor && git add sluice.lock vendor/charts`,
+		Args:    noArgs(""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := d.check(); err != nil {
+				return err
+			}
+			return d.vendor(c.Context(), o)
+		},
+	}
+	d.readFlags(c)
+	return c
+}
+
 func (d *depsOptions) vendor(ctx context.Context, o IO) error {
-	s, root, refs, lock, err := d.open(ctx, o)
+	deps, err := d.open(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	for _, ref := range refs {
-		locked, err := lock.Require(ref)
+	defer deps.session.Close()
+	for _, ref := range deps.refs {
+		locked, err := deps.lock.Require(ref)
 		if err != nil {
 			return err
 		}
-		data, err := s.Fetcher.Archive(ctx, ref, locked)
+		data, err := deps.session.Fetcher.Archive(ctx, ref, locked)
 		if err != nil {
 			return err
 		}
 		name := fetch.VendorPath(ref, locked)
-		if err := writeFile(filepath.Join(root, filepath.FromSlash(name)), data); err != nil {
+		if err := writeFile(filepath.Join(deps.root, filepath.FromSlash(name)), data); err != nil {
 			return err
 		}
 		fmt.Fprintln(o.Out, name)

@@ -32,12 +32,16 @@ the clusters on which the change is the same. Secrets are masked.
 HEAD is compared with its merge base with BASE. Without BASE, that is the trunk of the fleet; without HEAD, the files of
 the working tree are compared. --against compares with what an environment's branch holds.
 
+With --cluster A --against B, where B is a cluster, diff shows how A differs from B in the working tree (or in the revision
+BASE): apps that only one of them has, values with the layers that set them, and objects.
+
 Exit status: 0; 1 if a target could not be rendered or the policy forbids the change; 3 with --exit-code if anything
 changes.`,
 		Example: `  sluice diff                               # the working tree, compared with the trunk
   sluice diff main..feature --app shop
   sluice diff HEAD~1..HEAD -o markdown
   sluice diff --against env/prod            # what a promotion of HEAD to prod would change
+  sluice diff --cluster prod-eu-1 --against prod-us-1
   sluice diff --html-file diff.html --full`,
 		Args: maxArgs("BASE[..HEAD]"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -48,8 +52,8 @@ changes.`,
 		},
 	}
 	d.add(c, "text", "markdown", "html", "json")
-	d.selection.appFlags(c)
-	c.Flags().StringVar(&d.against, "against", "", "compare with what this environment `branch` holds")
+	d.selection.flags(c)
+	c.Flags().StringVar(&d.against, "against", "", "compare with what this environment `branch` holds, or with a cluster")
 	c.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with status 3 if anything changes")
 	return c
 }
@@ -63,6 +67,9 @@ func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
 	request, err := d.request(ctx, s, span)
 	if err != nil {
 		return err
+	}
+	if other, ok := d.otherCluster(ctx, s, request.Head.Tree); ok {
+		return d.clusters(ctx, o, s, request.Head.Tree, other)
 	}
 	if s, err = d.useRemote(ctx, s, request.Head); err != nil {
 		return err
@@ -131,7 +138,8 @@ func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) 
 	return out, err
 }
 
-// againstBranch makes a request compare with the environment branch, or the environment, that --against names.
+// againstBranch makes a request compare with the environment branch, or the environment, that --against names. A cluster changes
+// nothing in it.
 func (d *diffOptions) againstBranch(f *fleet.Fleet, out *compare.Request) error {
 	var known []string
 	for _, e := range f.Spec.Environments {
@@ -145,7 +153,31 @@ func (d *diffOptions) againstBranch(f *fleet.Fleet, out *compare.Request) error 
 		out.Against, out.Environments = compare.AgainstBranches, []string{e.Name}
 		return nil
 	}
-	return mustKnow("environment branch", d.against, append(known, environmentNames(f)...))
+	if _, ok := f.Cluster(d.against); !ok {
+		return mustKnow("environment branch or cluster", d.against, slices.Concat(known, environmentNames(f), clusterNames(f)))
+	}
+	if len(d.selection.clusters) != 1 {
+		return usagef("--against %s names a cluster: name the other one with --cluster", d.against)
+	}
+	return nil
+}
+
+// otherCluster returns the cluster that --against names, if it names one and not an environment.
+func (d *diffOptions) otherCluster(ctx context.Context, s *app.Session, tree gitstore.Hash) (string, bool) {
+	if d.against == "" || len(d.selection.clusters) != 1 {
+		return "", false
+	}
+	f, _, err := s.Fleet(ctx, tree)
+	if err != nil {
+		return "", false // request has reported it
+	}
+	for _, e := range f.Spec.Environments {
+		if d.against == e.Name || d.against == f.EnvironmentBranch(e.Name) {
+			return "", false
+		}
+	}
+	_, ok := f.Cluster(d.against)
+	return d.against, ok
 }
 
 // headOf returns the commit of a revision; without one, the files of the working tree as a commit without a hash, whose parent is

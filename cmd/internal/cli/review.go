@@ -59,7 +59,7 @@ func (r *reviewFlags) useRemote(ctx context.Context, s *app.Session, head gitsto
 
 // narrow checks the selection against the fleet of a tree and adds it to a request.
 func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.Hash, request *compare.Request) error {
-	request.Environments, request.Apps = r.selection.environments, r.selection.apps
+	request.Environments, request.Clusters, request.Apps = r.selection.environments, r.selection.clusters, r.selection.apps
 	if r.selection.empty() && len(r.selection.environments) == 0 {
 		return nil
 	}

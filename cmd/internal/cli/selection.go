@@ -14,12 +14,8 @@ type selection struct {
 }
 
 func (s *selection) flags(cmd *cobra.Command) {
-	s.appFlags(cmd)
-	cmd.Flags().StringSliceVar(&s.clusters, "cluster", nil, "only these `clusters`")
-}
-
-func (s *selection) appFlags(cmd *cobra.Command) {
 	s.environmentFlag(cmd)
+	cmd.Flags().StringSliceVar(&s.clusters, "cluster", nil, "only these `clusters`")
 	cmd.Flags().StringSliceVar(&s.apps, "app", nil, "only these `apps`")
 }
 
