@@ -138,10 +138,7 @@ func (s *Server) PushBranch(path, branch, before string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.find(path)
-	s.emit("Push Hook", fields{
-		"object_kind": "push", "event_name": "push", "before": before, "after": p.tip(branch), "ref": "refs/heads/" + branch, "checkout_sha": p.tip(branch),
-		"project": s.projectEvent(p), "project_id": p.id, "commits": []any{}, "total_commits_count": 1,
-	})
+	s.pushEvent(p, branch, before, p.tip(branch), s.ensure("ada"))
 }
 
 // Merge merges, and gives the commit that the target branch then has.
@@ -168,10 +165,7 @@ func (s *Server) Merge(path string, iid int, login string) (string, error) {
 	}
 	m.state, m.updated = "merged", now
 	s.mergeRequestEvent(p, m, "merge", "", who)
-	s.emit("Push Hook", fields{
-		"object_kind": "push", "event_name": "push", "before": before, "after": m.mergeSHA, "ref": "refs/heads/" + m.target, "checkout_sha": m.mergeSHA,
-		"project": s.projectEvent(p), "project_id": p.id, "commits": []any{}, "total_commits_count": 1,
-	})
+	s.pushEvent(p, m.target, before, m.mergeSHA, who)
 	return m.mergeSHA, nil
 }
 
@@ -245,14 +239,7 @@ func (s *Server) say(p *project, m *mergeRequest, who *user, body string) *note 
 	now := s.now()
 	n := &note{id: s.id(), author: who, body: body, created: now, updated: now}
 	m.notes, m.updated = append(m.notes, n), now
-	s.emit("Note Hook", fields{
-		"object_kind": "note", "event_type": "note", "user": s.userFields(who, false), "project_id": p.id, "project": s.projectEvent(p),
-		"object_attributes": fields{
-			"id": n.id, "note": body, "noteable_type": "MergeRequest", "author_id": who.id, "project_id": p.id, "system": false, "action": "create",
-			"created_at": stamp(now), "updated_at": stamp(now), "noteable_id": m.id,
-		},
-		"merge_request": fields{"id": m.id, "iid": m.iid, "target_branch": m.target, "source_branch": m.sourceBranch, "state": m.state, "last_commit": fields{"id": m.head}},
-	})
+	s.noteEvent(p, m, n)
 	return n
 }
 
@@ -343,23 +330,6 @@ func (s *Server) Head(path string, iid int) string {
 	}
 	s.refresh(p, m)
 	return m.head
-}
-
-func (s *Server) projectEvent(p *project) fields {
-	return fields{"id": p.id, "path_with_namespace": p.path, "web_url": s.o.URL + "/" + p.path, "default_branch": "main"}
-}
-
-func (s *Server) mergeRequestEvent(p *project, m *mergeRequest, action, oldrev string, who *user) {
-	attributes := fields{
-		"id": m.id, "iid": m.iid, "title": m.title, "state": m.state, "action": action, "source_branch": m.sourceBranch, "target_branch": m.target,
-		"source_project_id": m.source.id, "target_project_id": p.id, "last_commit": fields{"id": m.head}, "draft": strings.HasPrefix(m.title, "Draft:"),
-	}
-	if oldrev != "" {
-		attributes["oldrev"] = oldrev
-	}
-	s.emit("Merge Request Hook", fields{
-		"object_kind": "merge_request", "event_type": "merge_request", "user": s.userFields(who, false), "project": s.projectEvent(p), "object_attributes": attributes,
-	})
 }
 
 func (s *Server) emit(name string, payload fields) {
