@@ -13,19 +13,19 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 )
 
-// The comment is the review, and behind it blocks that live longer: where the merged commit is, and what was commanded. A block's
-// delimiters count only as whole lines, and nothing rendered begins a line with one.
+// The comment is the review, followed by blocks that survive the next review: the environments that run the merged commit, and the log of
+// commands. A delimiter of a block is a whole line; the report never begins a line with one.
 const (
 	blockJourney = "journey"
 	blockLog     = "log"
-	blockWaits   = "waits" // until the next review
+	blockWaits   = "waits" // removed by the next review
 	logRows      = 20
 )
 
 func opening(name string) string { return "<!-- sluice-" + name + " -->" }
 func closing(name string) string { return "<!-- /sluice-" + name + " -->" }
 
-// block reads a block of a comment.
+// block returns the text of a block of a comment, or "".
 func block(body, name string) string {
 	_, rest, ok := strings.Cut("\n"+strings.ReplaceAll(body, "\r\n", "\n"), "\n"+opening(name)+"\n")
 	if !ok {
@@ -38,7 +38,7 @@ func block(body, name string) string {
 	return text
 }
 
-// blocks are all blocks of a comment, to be put behind a new review.
+// blocks returns the blocks of a comment that survive a new review.
 func blocks(body string) string {
 	var out strings.Builder
 	for _, name := range []string{blockJourney, blockLog} {
@@ -60,12 +60,12 @@ func withBlock(body, name, text string) string {
 	return strings.Replace(body, "\n"+opening(name)+"\n"+old+"\n"+closing(name)+"\n", whole, 1)
 }
 
-// Journey brings the journey in a merge request's comment up to date. Without a comment one is made.
+// Journey updates the block about environments in the comment, and creates the comment if there is none.
 func Journey(ctx context.Context, f Forge, repo forge.Repository, number int, id string, rows []report.JourneyRow) error {
 	return edit(ctx, f, repo, number, id, func(body string) string { return withBlock(body, blockJourney, report.JourneyBlock(rows)) })
 }
 
-// Log adds what became of a comment's commands to the log, and that the comment is done.
+// Log adds the outcomes of a comment's commands to the log and records the comment as handled.
 func Log(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64, entries ...report.CommandEntry) error {
 	return edit(ctx, f, repo, number, "", func(body string) string {
 		old := block(body, blockLog)
@@ -79,7 +79,7 @@ func Log(ctx context.Context, f Forge, repo forge.Repository, number int, commen
 	})
 }
 
-// Forget makes a comment one whose commands are not done, so that Log takes what becomes of them when they are tried again.
+// Forget records a comment as not handled, so that Log accepts the outcomes of another attempt.
 func Forget(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64) error {
 	return edit(ctx, f, repo, number, "", func(body string) string {
 		old := block(body, blockLog)
@@ -101,7 +101,7 @@ func doneLine(done []int64) string {
 	return donePrefix + strings.Join(words, " ") + doneSuffix + "\n"
 }
 
-// Answer writes a comment of its own, once for each id: text is not asked for when it is there.
+// Answer creates a separate comment for an id, once. It does not call text if the comment exists.
 func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id string, text func() (string, error)) error {
 	own, err := find(ctx, f, repo, number, id)
 	if err != nil || len(own) > 0 {
@@ -114,19 +114,19 @@ func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id 
 	return create(ctx, f, repo, number, id, report.Marker(report.MarkerInfo{ID: id})+"\n"+body)
 }
 
-// Waits says in the comment that a head waits for trust, and remembers since when it is the merge request's. What is remembered of
-// the same head stays; any other head is seen anew, also one that was there before.
+// Waits writes into the comment that a head waits for trust, and since when it is the head of the merge request. The time of the same head
+// does not change; a head that returns after another one counts as new.
 func Waits(ctx context.Context, f Forge, repo forge.Repository, number int, head string, since time.Time) error {
 	return edit(ctx, f, repo, number, "", func(body string) string {
 		if have, _ := waiting(body); have == head {
 			return body
 		}
-		return withBlock(body, blockWaits, fmt.Sprintf("%s%s %s%s\n⏳ `%.10s` is not rendered: its author may not write here. Whoever may, and has looked at it, lets Sluice render it by the comment `/sluice trust`.",
+		return withBlock(body, blockWaits, fmt.Sprintf("%s%s %s%s\n⏳ Sluice does not render `%.10s`, because its author has no write access. Someone with write access who has read the change can comment `/sluice trust`.",
 			waitsPrefix, head, since.UTC().Format(time.RFC3339Nano), doneSuffix, head))
 	})
 }
 
-// Waiting is the head that waits for trust, and since when it is the merge request's; "" if none does.
+// Waiting returns the head that waits for trust and since when it is the head of the merge request; "" if none waits.
 func Waiting(ctx context.Context, f Forge, repo forge.Repository, number int) (head string, since time.Time, err error) {
 	own, err := find(ctx, f, repo, number, "")
 	if err != nil || len(own) == 0 {
@@ -149,14 +149,14 @@ func waiting(body string) (head string, since time.Time) {
 	return head, since
 }
 
-// handled is how many comments the log remembers as done.
+// handled is the number of comments that the log records as handled.
 const (
 	handled    = 200
 	donePrefix = "<!-- done "
 	doneSuffix = " -->"
 )
 
-// logged are the comments that a log's block has as done.
+// logged returns the comments that the block of the log records as handled.
 func logged(log string) []int64 {
 	line, _, _ := strings.Cut(strings.TrimLeft(log, "\n"), "\n")
 	list, ok := strings.CutPrefix(line, donePrefix)
@@ -172,7 +172,7 @@ func logged(log string) []int64 {
 	return out
 }
 
-// Logged says whether a comment's commands are done.
+// Logged reports whether the commands of a comment are handled.
 func Logged(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64) (bool, error) {
 	own, err := find(ctx, f, repo, number, "")
 	if err != nil || len(own) == 0 {
@@ -181,7 +181,7 @@ func Logged(ctx context.Context, f Forge, repo forge.Repository, number int, com
 	return slices.Contains(logged(block(own[0].Body, blockLog)), comment), nil
 }
 
-// Handled are the comments whose commands are done, as Sluice's own log among a merge request's comments has it.
+// Handled returns the comments whose commands are handled, from the log in Sluice's own comment.
 func Handled(self forge.User, all []forge.Comment) []int64 {
 	mine := own(self, all, "")
 	if len(mine) == 0 {
@@ -190,7 +190,7 @@ func Handled(self forge.User, all []forge.Comment) []int64 {
 	return logged(block(mine[0].Body, blockLog))
 }
 
-// edit changes the comment, and writes it only if that changes anything.
+// edit changes the comment, or creates it. It writes only if the text changes.
 func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id string, change func(body string) string) error {
 	own, err := find(ctx, f, repo, number, id)
 	if err != nil {
@@ -205,7 +205,7 @@ func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id st
 		return nil
 	}
 	err = f.EditComment(ctx, repo, number, own[0].ID, body)
-	if errors.Is(err, forge.ErrTooLong) { // the review gives way: it can be made again
+	if errors.Is(err, forge.ErrTooLong) { // drop the review, which can be made again
 		var kept string
 		if info, ok := report.ParseMarker(old); ok {
 			kept = report.Marker(info)

@@ -1,5 +1,5 @@
-// Package publish puts a review on a merge request: one comment, found again by its author and marker, a commit status or a
-// check run. Every action may run twice. It never writes over a head that is newer than the one that was reviewed.
+// Package publish posts a review on a merge request: one comment, which it recognizes by author and marker, and a commit status or a check
+// run. Every function is idempotent. Nothing is written if the merge request has a newer head than the reviewed one.
 package publish
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 )
 
-// Forge is what publishing needs of a forge.
+// Forge has the roles of a forge that this package uses.
 type Forge interface {
 	forge.MergeRequests
 	forge.Comments
@@ -21,7 +21,7 @@ type Forge interface {
 	Self(ctx context.Context) (forge.User, error)
 }
 
-// Outcome says what became of the comment.
+// Outcome is the result for the comment.
 type Outcome string
 
 // The outcomes.
@@ -29,24 +29,24 @@ const (
 	Created    Outcome = "created"
 	Updated    Outcome = "updated"
 	Unchanged  Outcome = "unchanged"
-	None       Outcome = "none"       // nothing to say, and nothing said before
-	Superseded Outcome = "superseded" // the merge request has a newer head: nothing was written
+	None       Outcome = "none"       // there is nothing to say, and no comment yet
+	Superseded Outcome = "superseded" // the merge request has a newer head; nothing was written
 )
 
 // Options of a publication.
 type Options struct {
-	ID      string // tells several comments on one merge request apart; "" for one
-	Context string // of the commit status, and the check's name
+	ID      string // distinguishes several comments on one merge request; "" for the only one
+	Context string // context of the commit status, and name of the check run
 	URL     string // of the run or of the full report
-	Checks  bool   // a check run with annotations, where the credential may write one
+	Checks  bool   // write a check run with annotations where the credential may
 }
 
 const (
-	margin = 512 // characters that a forge may count otherwise
-	steps  = 5   // of shortening when the forge finds a text too long all the same
+	margin = 512 // characters, because forges count differently
+	steps  = 5   // attempts to shorten a comment that the forge refuses as too long
 )
 
-// Review publishes a review: the comment first, then the status, so that a green status is never older than its reason.
+// Review posts a review: first the comment, then the status, so that the reason of a status is always there.
 func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review, o Options) (Outcome, error) {
 	out, err := Comment(ctx, f, repo, mr, r, o)
 	if err != nil || out == Superseded {
@@ -55,7 +55,7 @@ func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.Merge
 	return out, Status(ctx, f, repo, r, o)
 }
 
-// Comment writes the comment, unless the merge request has another head by now.
+// Comment writes the comment, unless the head of the merge request has changed.
 func Comment(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review, o Options) (Outcome, error) {
 	now, err := f.MergeRequest(ctx, repo, mr.Number)
 	if err != nil {
@@ -71,7 +71,8 @@ func Comment(ctx context.Context, f Forge, repo forge.Repository, mr *forge.Merg
 	return out, nil
 }
 
-// Status writes the verdict on the head commit: as a check run where that is possible and asked for, else as a commit status.
+// Status writes the verdict of the head commit: as a check run if Options.Checks is set and the forge allows it, and as a commit status
+// otherwise. An unknown verdict is a failure.
 func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Review, o Options) error {
 	state := forge.Failure
 	switch r.Verdict {
@@ -85,8 +86,8 @@ func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Re
 	return set(ctx, f, repo, forge.Check{Commit: r.Head, State: state, Title: report.Headline(r), Summary: summary, Annotations: annotations(r)}, o)
 }
 
-// Say writes a state of a commit that is no review's, where a review's verdict will take its place: a check run would leave a commit
-// status of the same name as it is, for ever. What is said already is not said again.
+// Say writes a state of a commit that is not the verdict of a review, in the form in which Status will write the verdict: a check run does not
+// replace a commit status of the same name. It does not repeat an equal state.
 func Say(ctx context.Context, f Statuses, repo forge.Repository, commit string, s forge.Status, o Options) error {
 	list, err := f.Statuses(ctx, repo, commit)
 	if err != nil {
@@ -100,13 +101,13 @@ func Say(ctx context.Context, f Statuses, repo forge.Repository, commit string, 
 	return set(ctx, f, repo, forge.Check{Commit: commit, State: s.State, Title: s.Description, Summary: s.Description}, o)
 }
 
-// Statuses are a forge's two ways to say something of a commit.
+// Statuses has the two roles of a forge for the state of a commit.
 type Statuses interface {
 	forge.Statuses
 	forge.Checks
 }
 
-// set writes a check run, or a commit status where there are no check runs.
+// set writes a check run, or a commit status if check runs are not wanted or not allowed.
 func set(ctx context.Context, f Statuses, repo forge.Repository, c forge.Check, o Options) error {
 	if o.Checks {
 		c.Name, c.URL = o.Context, o.URL
@@ -118,7 +119,7 @@ func set(ctx context.Context, f Statuses, repo forge.Repository, c forge.Check, 
 	return wrap("commit status", f.SetStatus(ctx, repo, c.Commit, forge.Status{Context: o.Context, State: c.State, Description: c.Title, URL: o.URL}))
 }
 
-// forgeSummary is GitHub's limit of a check run's summary, less a margin.
+// forgeSummary is GitHub's limit for the summary of a check run, minus a margin.
 const forgeSummary = 65_535 - margin
 
 func wrap(what string, err error) error {
@@ -147,7 +148,7 @@ func annotations(r *report.Review) []forge.Annotation {
 	return out
 }
 
-// comment writes the one comment.
+// comment creates or updates the comment.
 func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r *report.Review, o Options) (Outcome, error) {
 	own, err := find(ctx, f, repo, number, o.ID)
 	if err != nil {
@@ -177,7 +178,7 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 			err = f.EditComment(ctx, repo, number, own[0].ID, body)
 		}
 		if errors.Is(err, forge.ErrTooLong) && step < steps-1 {
-			limit = limit * 4 / 5 // one step down the ladder
+			limit = limit * 4 / 5
 			continue
 		}
 		if err != nil {
@@ -188,7 +189,7 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 	return "", err
 }
 
-// silent says that there is nothing to tell.
+// silent reports whether the review has nothing to say.
 func silent(r *report.Review) bool {
 	return r.Changes != nil && r.Changes.Empty() && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Journey) == 0 && len(r.Log) == 0
 }
@@ -202,7 +203,7 @@ func render(r *report.Review, id string, last report.MarkerInfo, limit int) (bod
 	return body, info.Digest
 }
 
-// create makes the comment. If the forge's answer was lost, it looks whether the comment is there.
+// create creates the comment. If the forge does not answer, it checks whether the comment exists.
 func create(ctx context.Context, f Forge, repo forge.Repository, number int, id, body string) error {
 	_, err := f.CreateComment(ctx, repo, number, body)
 	if err == nil || !errors.Is(err, forge.ErrUnavailable) {
@@ -215,7 +216,7 @@ func create(ctx context.Context, f Forge, repo forge.Repository, number int, id,
 	return err
 }
 
-// tidy deletes what two runs at once may have doubled; the oldest stays.
+// tidy deletes duplicates that concurrent runs created. The oldest comment stays.
 func tidy(ctx context.Context, f Forge, repo forge.Repository, number int, own []forge.Comment) error {
 	for i := 1; i < len(own); i++ {
 		if err := f.DeleteComment(ctx, repo, number, own[i].ID); err != nil && !errors.Is(err, forge.ErrNotFound) {
@@ -225,8 +226,8 @@ func tidy(ctx context.Context, f Forge, repo forge.Repository, number int, own [
 	return nil
 }
 
-// find lists Sluice's own comments, oldest first: by marker, and by author. A credential that may not ask who it is, such as a
-// job's token, is a machine's: then any machine's comment with the marker is taken for its own.
+// find lists Sluice's own comments, oldest first, by marker and author. A credential that may not read its own user, such as the token of a CI
+// job, belongs to a bot: then the comments of all bots with the marker count as Sluice's own.
 func find(ctx context.Context, f Forge, repo forge.Repository, number int, id string) ([]forge.Comment, error) {
 	self, err := f.Self(ctx)
 	if err != nil && !errors.Is(err, forge.ErrForbidden) && !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrNotFound) && !errors.Is(err, forge.ErrUnauthorized) {

@@ -13,16 +13,16 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Engine judges objects. *policy.Engine is one.
+// Engine checks objects. *policy.Engine implements it.
 type Engine interface {
 	Check(ctx context.Context, in policy.Input) (*policy.Result, error)
 }
 
-// Policy is a Judge by the fleet's policy: both sides of a comparison are judged by the same rules, and what was there before is
-// counted apart.
+// Policy is a Judge that applies the fleet's policy. It checks both sides of a comparison with the same rules and counts findings of the base
+// separately.
 type Policy struct {
 	Engine Engine
-	Whole  bool // findings that were there before are new too: whole environments are judged
+	Whole  bool // report the findings of the base as introduced too, for whole environments
 }
 
 // Judge implements Judge.
@@ -49,7 +49,7 @@ func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findin
 	return out, nil
 }
 
-// subjects are the targets of one side.
+// subjects returns the targets of one side of the comparison.
 func subjects(c *compare.Comparison, after bool) []policy.Subject {
 	out := make([]policy.Subject, 0, len(c.Targets))
 	clusters := map[*fleet.Cluster]*policy.Cluster{}
@@ -96,7 +96,7 @@ func clusterOf(c *fleet.Cluster) *policy.Cluster {
 	return &policy.Cluster{Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion, Labels: c.Labels, Vars: c.Vars}
 }
 
-// surroundings are what a comparison knows of a cluster beside the targets that differ.
+// surroundings tells the policy about the objects of a cluster that do not differ.
 type surroundings struct{ inventory *compare.Inventory }
 
 func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy.Object, error) {
@@ -115,7 +115,7 @@ func (s surroundings) Owner(ctx context.Context, cluster, app string, id manifes
 	return s.inventory.Owner(ctx, cluster, app, id)
 }
 
-// sources are the apps' files, by app.
+// sources returns the files of the apps, by app.
 func sources(c *compare.Comparison) map[string]string {
 	out := map[string]string{}
 	for i := range c.Targets {
@@ -126,7 +126,7 @@ func sources(c *compare.Comparison) map[string]string {
 	return out
 }
 
-// merge makes one finding of those that are the same but for the cluster.
+// merge combines findings that differ only in the cluster.
 func merge(list []policy.Finding, files map[string]string) []report.Finding {
 	type key struct {
 		rule, severity, message, path, app, environment string
@@ -167,5 +167,5 @@ func merge(list []policy.Finding, files map[string]string) []report.Finding {
 	return out
 }
 
-// docs is where the pages of the built-in rules are.
+// docs is the folder of the built-in rules' pages.
 const docs = "https://github.com/sluice-gitops/sluice/blob/main/docs/policy/"

@@ -1,5 +1,5 @@
-// Package review makes the review of a change: it has both sides rendered and compared, judges what differs by the policy
-// of the base, and gives all of it as a report. It knows no forge; who posts the report, and where, is somebody else's.
+// Package review makes the review of a change: it renders and compares both sides, checks what differs against the policy of the base, and
+// returns a report. It knows no forge; package publish posts the report.
 package review
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// Judge gives the findings of a comparison.
+// Judge returns the findings of a comparison.
 type Judge interface {
 	Judge(ctx context.Context, c *compare.Comparison) (report.Findings, error)
 }
@@ -23,14 +23,14 @@ type Judge interface {
 // Options of a review.
 type Options struct {
 	Compare      compare.Request
-	Judge        Judge // nil: nothing is judged
+	Judge        Judge // nil: no findings
 	Fleet        string
 	Version      string // of Sluice
-	FindingsOnly bool   // the change set is left out, but for what could not be rendered
+	FindingsOnly bool   // omit the change set, except what could not be rendered
 }
 
-// Make makes the review. What is wrong with the change itself, such as a fleet that cannot be read, is in the review; an error
-// means that there is none. The preview is nil unless the comparison was asked for one.
+// Make makes the review. Problems of the change itself, such as a fleet that cannot be read, are in the review; an error means that there is
+// no review. The preview is nil unless the request asks for one.
 func Make(ctx context.Context, h *hydrate.Hydrator, o Options) (*report.Review, *compare.PreviewResult, error) {
 	out := &report.Review{Fleet: o.Fleet, Base: hash(o.Compare.Base.Hash.String()), Head: hash(o.Compare.Head.Hash.String()), Version: o.Version, Verdict: report.VerdictPass}
 	c, err := compare.Run(ctx, h, o.Compare)
@@ -53,7 +53,7 @@ func Make(ctx context.Context, h *hydrate.Hydrator, o Options) (*report.Review, 
 	}
 	out.Findings.Notes = append(out.Findings.Notes, c.Notes...)
 	if c.Frozen > 0 {
-		out.Findings.Notes = append(out.Findings.Notes, fmt.Sprintf("%d targets on frozen clusters stay as they are", c.Frozen))
+		out.Findings.Notes = append(out.Findings.Notes, frozenNote(c.Frozen))
 	}
 	if o.Judge != nil {
 		found, err := o.Judge.Judge(ctx, c)
@@ -70,6 +70,14 @@ func Make(ctx context.Context, h *hydrate.Hydrator, o Options) (*report.Review, 
 	return out, c.Preview, nil
 }
 
+func frozenNote(n int) string {
+	if n == 1 {
+		return "1 target on a frozen cluster does not change"
+	}
+	return fmt.Sprintf("%d targets on frozen clusters do not change", n)
+}
+
+// hash returns "" for the zero hash.
 func hash(h string) string {
 	if h == "0000000000000000000000000000000000000000" {
 		return ""
@@ -77,7 +85,7 @@ func hash(h string) string {
 	return h
 }
 
-// Verdict is the answer that a review's contents give.
+// Verdict returns the verdict that follows from the contents of a review.
 func Verdict(r *report.Review) report.Verdict {
 	switch {
 	case len(r.Errors) > 0 || r.Changes == nil || slices.ContainsFunc(r.Changes.Withheld, func(w diff.Withheld) bool { return !w.Before }):

@@ -1,0 +1,387 @@
+package publish_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+)
+
+const (
+	head  = "1111111111111111111111111111111111111111"
+	newer = "2222222222222222222222222222222222222222"
+)
+
+// fake is a forge with one merge request, in memory. Of the roles that publish does not use, the methods are nil.
+type fake struct {
+	forge.MergeRequests
+	head     string
+	self     forge.User
+	selfErr  error
+	limit    int // characters that it accepts; 0 is CommentLimit
+	comments []forge.Comment
+	statuses map[string]forge.Status
+	checks   []forge.Check
+	checkErr error
+	fail     map[string]error // of the next call, by method
+	lost     bool             // the next created comment is there, and its answer is lost
+	writes   []string
+}
+
+func newFake() *fake {
+	return &fake{head: head, self: forge.User{Login: "sluice[bot]", Bot: true}, statuses: map[string]forge.Status{}, checkErr: forge.ErrUnsupported, fail: map[string]error{}}
+}
+
+func (f *fake) next(method string) error {
+	err := f.fail[method]
+	delete(f.fail, method)
+	return err
+}
+
+func (f *fake) MergeRequest(context.Context, forge.Repository, int) (*forge.MergeRequest, error) {
+	return &forge.MergeRequest{Number: 7, Head: f.head}, nil
+}
+
+func (f *fake) Self(context.Context) (forge.User, error) { return f.self, f.selfErr }
+
+func (f *fake) CommentLimit() int { return 65536 }
+
+func (f *fake) Comments(context.Context, forge.Repository, int) ([]forge.Comment, error) {
+	return slices.Clone(f.comments), f.next("Comments")
+}
+
+func (f *fake) Comment(context.Context, forge.Repository, int, int64) (*forge.Comment, error) {
+	return nil, forge.ErrNotFound
+}
+
+func (f *fake) tooLong(body string) bool { return f.limit > 0 && len([]rune(body)) > f.limit }
+
+func (f *fake) CreateComment(_ context.Context, _ forge.Repository, _ int, body string) (*forge.Comment, error) {
+	if err := f.next("CreateComment"); err != nil {
+		return nil, err
+	}
+	if f.tooLong(body) {
+		return nil, fmt.Errorf("refused: %w", forge.ErrTooLong)
+	}
+	c := forge.Comment{ID: int64(len(f.comments) + 1), Author: f.self, Body: body}
+	f.comments = append(f.comments, c)
+	f.writes = append(f.writes, "create")
+	if f.lost {
+		f.lost = false
+		return nil, forge.ErrUnavailable
+	}
+	return &c, nil
+}
+
+func (f *fake) EditComment(_ context.Context, _ forge.Repository, _ int, id int64, body string) error {
+	if f.tooLong(body) {
+		return fmt.Errorf("refused: %w", forge.ErrTooLong)
+	}
+	i := slices.IndexFunc(f.comments, func(c forge.Comment) bool { return c.ID == id })
+	f.comments[i].Body = strings.ReplaceAll(body, "\n", "\r\n") // as some forges give it back
+	f.writes = append(f.writes, "edit")
+	return nil
+}
+
+func (f *fake) DeleteComment(_ context.Context, _ forge.Repository, _ int, id int64) error {
+	f.comments = slices.DeleteFunc(f.comments, func(c forge.Comment) bool { return c.ID == id })
+	f.writes = append(f.writes, "delete")
+	return nil
+}
+
+func (f *fake) SetStatus(_ context.Context, _ forge.Repository, commit string, s forge.Status) error {
+	f.statuses[commit+" "+s.Context] = s
+	f.writes = append(f.writes, "status")
+	return nil
+}
+
+func (f *fake) Statuses(_ context.Context, _ forge.Repository, commit string) ([]forge.Status, error) {
+	var out []forge.Status
+	for key, s := range f.statuses {
+		if strings.HasPrefix(key, commit) {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
+func (f *fake) SetCheck(_ context.Context, _ forge.Repository, c forge.Check) error {
+	if f.checkErr != nil {
+		return f.checkErr
+	}
+	f.checks = append(f.checks, c)
+	f.writes = append(f.writes, "check")
+	return nil
+}
+
+var (
+	repo    = forge.Repository{Path: "acme/fleet"}
+	request = &forge.MergeRequest{Number: 7, Head: head}
+	options = publish.Options{Context: "sluice/review"}
+)
+
+// failed is a review that has something to say.
+func failed(text string) *report.Review {
+	return &report.Review{Head: head, Verdict: report.VerdictError, Errors: []string{text}}
+}
+
+func publishes(t *testing.T, f *fake, r *report.Review, want publish.Outcome) {
+	t.Helper()
+	out, err := publish.Review(t.Context(), f, repo, request, r, options)
+	if err != nil || out != want {
+		t.Fatalf("%q, %v, want %q", out, err, want)
+	}
+}
+
+func TestOneComment(t *testing.T) {
+	f := newFake()
+	publishes(t, f, failed("broken"), publish.Created)
+	publishes(t, f, failed("broken"), publish.Unchanged)
+	publishes(t, f, failed("broken otherwise"), publish.Updated)
+	if len(f.comments) != 1 || !strings.Contains(f.comments[0].Body, "broken otherwise") {
+		t.Errorf("%+v", f.comments)
+	}
+	if s := f.statuses[head+" sluice/review"]; s.State != forge.Failure || s.Description == "" {
+		t.Errorf("status %+v", s)
+	}
+	if f.writes[0] != "create" || f.writes[1] != "status" {
+		t.Errorf("the status is written before its reason: %v", f.writes)
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	for verdict, want := range map[report.Verdict]forge.StatusState{
+		report.VerdictPass: forge.Success, report.VerdictWarn: forge.Success, report.VerdictCaution: forge.Success,
+		report.VerdictFail: forge.Failure, report.VerdictError: forge.Failure, "a verdict of tomorrow": forge.Failure,
+	} {
+		f := newFake()
+		r := &report.Review{Head: head, Verdict: verdict, Changes: &diff.ChangeSet{}}
+		if err := publish.Status(t.Context(), f, repo, r, options); err != nil || f.statuses[head+" sluice/review"].State != want {
+			t.Errorf("%s: %+v, %v", verdict, f.statuses, err)
+		}
+	}
+}
+
+func TestNothingToSay(t *testing.T) {
+	f := newFake()
+	publishes(t, f, &report.Review{Head: head, Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}, publish.None)
+	if len(f.comments) != 0 || f.statuses[head+" sluice/review"].State != forge.Success {
+		t.Errorf("comments %v, statuses %v", f.comments, f.statuses)
+	}
+}
+
+// TestNewerHead: a review of an older head writes neither a comment nor a status.
+func TestNewerHead(t *testing.T) {
+	f := newFake()
+	f.head = newer
+	publishes(t, f, failed("broken"), publish.Superseded)
+	if len(f.writes) != 0 {
+		t.Errorf("written: %v", f.writes)
+	}
+}
+
+// TestCommentFails: without its reason there is no status.
+func TestCommentFails(t *testing.T) {
+	f := newFake()
+	f.fail["CreateComment"] = forge.ErrForbidden
+	if _, err := publish.Review(t.Context(), f, repo, request, failed("broken"), options); !errors.Is(err, forge.ErrForbidden) || len(f.statuses) != 0 {
+		t.Errorf("%v, statuses %v", err, f.statuses)
+	}
+}
+
+func TestLostAnswer(t *testing.T) {
+	f := newFake()
+	f.lost = true
+	publishes(t, f, failed("broken"), publish.Created)
+	publishes(t, f, failed("broken"), publish.Unchanged)
+	if len(f.comments) != 1 {
+		t.Errorf("%d comments", len(f.comments))
+	}
+}
+
+// TestTooLong: where the forge accepts less than it says, the comment gets shorter until it fits, or the error is the forge's.
+func TestTooLong(t *testing.T) {
+	long := &report.Review{Head: head, Verdict: report.VerdictFail, Changes: &diff.ChangeSet{}}
+	for i := range 300 {
+		long.Findings.Introduced = append(long.Findings.Introduced, report.Finding{
+			Rule: fmt.Sprintf("rule-%d", i), Severity: report.SeverityError, Message: strings.Repeat("wrong ", 40), App: "web", Clusters: []string{"eu-1"},
+		})
+	}
+	f := newFake()
+	publishes(t, f, long, publish.Created)
+	whole := len([]rune(f.comments[0].Body))
+	f = newFake()
+	f.limit = whole - 100
+	publishes(t, f, long, publish.Created)
+	if n := len([]rune(f.comments[0].Body)); whole <= f.limit || n > f.limit {
+		t.Errorf("%d characters, %d where they are accepted", n, whole)
+	}
+	f = newFake()
+	f.limit = 10
+	if _, err := publish.Review(t.Context(), f, repo, request, long, options); !errors.Is(err, forge.ErrTooLong) {
+		t.Errorf("a forge that accepts nothing: %v", err)
+	}
+}
+
+// TestWhoseComment: Sluice edits comments with its marker that it wrote itself, and deletes its own duplicates.
+func TestWhoseComment(t *testing.T) {
+	f := newFake()
+	publishes(t, f, failed("broken"), publish.Created)
+	mine := f.comments[0].Body
+	f.comments = []forge.Comment{
+		{ID: 1, Author: forge.User{Login: "eve"}, Body: mine},
+		{ID: 2, Author: forge.User{Login: "other[bot]", Bot: true}, Body: mine},
+		{ID: 3, Author: f.self, Body: mine},
+		{ID: 4, Author: f.self, Body: "by hand, without a marker"},
+		{ID: 5, Author: f.self, Body: mine},
+	}
+	publishes(t, f, failed("broken otherwise"), publish.Updated)
+	var left []int64
+	for _, c := range f.comments {
+		left = append(left, c.ID)
+	}
+	if !slices.Equal(left, []int64{1, 2, 3, 4}) || f.comments[0].Body != mine || !strings.Contains(f.comments[2].Body, "otherwise") {
+		t.Errorf("left %v", left)
+	}
+	f.selfErr, f.self = fmt.Errorf("a job's token: %w", forge.ErrForbidden), forge.User{}
+	publishes(t, f, failed("once more"), publish.Updated)
+	if f.comments[0].Body != mine || !strings.Contains(f.comments[1].Body, "once more") {
+		t.Errorf("a token that may not ask who it is takes the first bot's comment: %+v", f.comments)
+	}
+	f.selfErr = forge.ErrUnavailable
+	if _, err := publish.Review(t.Context(), f, repo, request, failed("x"), options); !errors.Is(err, forge.ErrUnavailable) {
+		t.Errorf("a forge that fails: %v", err)
+	}
+}
+
+// TestBlocks: the log and the promotions survive a new review; the note that a head waits for trust does not.
+func TestBlocks(t *testing.T) {
+	f, ctx, at := newFake(), t.Context(), time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	entry := report.CommandEntry{Who: "mia", Command: "/sluice help", Outcome: "answered", At: at}
+	steps := []error{
+		publish.Waits(ctx, f, repo, 7, head, at),
+		publish.Log(ctx, f, repo, 7, 41, entry),
+		publish.Log(ctx, f, repo, 7, 42, entry),
+		publish.Log(ctx, f, repo, 7, 42, entry), // once
+		publish.Journey(ctx, f, repo, 7, "", []report.JourneyRow{{Environment: "staging", State: "done"}}),
+	}
+	if err := errors.Join(steps...); err != nil {
+		t.Fatal(err)
+	}
+	if got, since, err := publish.Waiting(ctx, f, repo, 7); got != head || !since.Equal(at) || err != nil {
+		t.Errorf("waiting %s since %s, %v", got, since, err)
+	}
+	if err := publish.Waits(ctx, f, repo, 7, head, at.Add(time.Hour)); err != nil {
+		t.Error(err)
+	}
+	if _, since, _ := publish.Waiting(ctx, f, repo, 7); !since.Equal(at) {
+		t.Errorf("the same head was seen first at %s, not %s", at, since)
+	}
+	publishes(t, f, failed("broken"), publish.Updated)
+	body := f.comments[0].Body
+	if len(f.comments) != 1 || strings.Count(body, "/sluice help") != 2 || !strings.Contains(body, "staging") || !strings.Contains(body, "broken") {
+		t.Errorf("the comment is %s", body)
+	}
+	if got, _, err := publish.Waiting(ctx, f, repo, 7); got != "" || err != nil {
+		t.Errorf("still waiting: %s, %v", got, err)
+	}
+	for id, want := range map[int64]bool{41: true, 42: true, 43: false} {
+		if got, err := publish.Logged(ctx, f, repo, 7, id); got != want || err != nil {
+			t.Errorf("comment %d is logged: %t, %v", id, got, err)
+		}
+	}
+	if err := publish.Forget(ctx, f, repo, 7, 41); err != nil {
+		t.Fatal(err)
+	}
+	if got := publish.Handled(f.self, f.comments); !slices.Equal(got, []int64{42}) {
+		t.Errorf("handled after Forget: %v", got)
+	}
+	// A person cannot mark a command as done.
+	forged := append([]forge.Comment{{ID: 99, Author: forge.User{Login: "eve"}, Body: strings.ReplaceAll(f.comments[0].Body, "done 42", "done 43")}}, f.comments...)
+	if got := publish.Handled(f.self, forged); !slices.Equal(got, []int64{42}) {
+		t.Errorf("handled with a forged comment: %v", got)
+	}
+}
+
+// TestBlocksOutliveTheReview: when the comment gets too long, the review gives way to the log.
+func TestBlocksOutliveTheReview(t *testing.T) {
+	f, ctx := newFake(), t.Context()
+	publishes(t, f, failed(strings.Repeat("wrong ", 300)), publish.Created)
+	f.limit = len([]rune(f.comments[0].Body)) + 10
+	if err := publish.Log(ctx, f, repo, 7, 41, report.CommandEntry{Who: "mia", Command: "/sluice help", Outcome: "answered"}); err != nil {
+		t.Fatal(err)
+	}
+	if body := f.comments[0].Body; !strings.Contains(body, "/sluice help") || strings.Contains(body, "wrong wrong") {
+		t.Errorf("%s", body)
+	}
+	f.limit = 0
+	publishes(t, f, failed("broken"), publish.Updated)
+	if body := f.comments[0].Body; !strings.Contains(body, "/sluice help") || !strings.Contains(body, "broken") {
+		t.Errorf("the next review: %s", body)
+	}
+}
+
+func TestLogIsBounded(t *testing.T) {
+	f := newFake()
+	for id := range int64(300) {
+		if err := publish.Log(t.Context(), f, repo, 7, id+1, report.CommandEntry{Who: "mia", Command: fmt.Sprintf("/sluice halt e%d", id), Outcome: "done"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handled := publish.Handled(f.self, f.comments)
+	if len(handled) != 200 || handled[199] != 300 || strings.Count(f.comments[0].Body, "/sluice halt") > 20 || !strings.Contains(f.comments[0].Body, "e299") {
+		t.Errorf("%d handled, %d rows", len(handled), strings.Count(f.comments[0].Body, "/sluice halt"))
+	}
+}
+
+// TestSay: a state is written as a check run where that is possible, and as a commit status otherwise; once.
+func TestSay(t *testing.T) {
+	state := forge.Status{State: forge.Pending, Description: "waits for trust"}
+	for name, c := range map[string]struct {
+		checks   bool
+		checkErr error
+		want     []string
+		err      error
+	}{
+		"statuses":            {false, nil, []string{"status"}, nil},
+		"check runs":          {true, nil, []string{"check"}, nil},
+		"no check runs":       {true, forge.ErrUnsupported, []string{"status"}, nil},
+		"no right to checks":  {true, forge.ErrForbidden, []string{"status"}, nil},
+		"the check run fails": {true, forge.ErrUnavailable, nil, forge.ErrUnavailable},
+	} {
+		f, o := newFake(), options
+		f.checkErr, o.Checks = c.checkErr, c.checks
+		if err := publish.Say(t.Context(), f, repo, head, state, o); !errors.Is(err, c.err) || !slices.Equal(f.writes, c.want) {
+			t.Errorf("%s: %v, %v", name, f.writes, err)
+		}
+		if c.want == nil || c.want[0] != "status" {
+			continue
+		}
+		f.statuses[head+" sluice/review"] = forge.Status{Context: "sluice/review", State: state.State, Description: state.Description}
+		if err := publish.Say(t.Context(), f, repo, head, state, o); err != nil || len(f.writes) != 1 {
+			t.Errorf("%s: said twice: %v, %v", name, f.writes, err)
+		}
+	}
+}
+
+func TestAnswerOnce(t *testing.T) {
+	f, asked := newFake(), 0
+	text := func() (string, error) { asked++; return "the answer", nil }
+	for range 2 {
+		if err := publish.Answer(t.Context(), f, repo, 7, "answer/41", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if asked != 1 || len(f.comments) != 1 || !strings.Contains(f.comments[0].Body, "the answer") {
+		t.Errorf("asked %d times: %+v", asked, f.comments)
+	}
+	publishes(t, f, failed("broken"), publish.Created) // a comment of its own
+}
