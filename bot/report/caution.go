@@ -8,43 +8,44 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 )
 
-// caution is one kind of effect of critical or high risk, with the objects that have it.
-type caution struct {
-	name  diff.EffectName
-	risk  diff.Risk
-	items []cautionItem // the first ones, in the order of the groups
-	total int           // objects, counted on every cluster
-	kinds int           // objects, counted once
+// Caution is one kind of effect of critical or high risk, with the objects that have it.
+type Caution struct {
+	Name  diff.EffectName
+	Risk  diff.Risk
+	Items []CautionItem // the first ones, in the order of the groups
+	Total int           // objects, counted on every cluster
+	Kinds int           // objects, counted once
 }
 
-type cautionItem struct {
-	group   *diff.Group
-	object  *diff.ObjectChange
-	message string
+type CautionItem struct {
+	Group   *diff.Group
+	Object  *diff.ObjectChange
+	Message string
 }
 
 // add counts the effect of an object with the given index. Several effects of one kind count once.
-func (c *caution) add(g *diff.Group, o *diff.ObjectChange, effect int) {
+func (c *Caution) add(g *diff.Group, o *diff.ObjectChange, effect, most int) {
 	e := o.Effects[effect]
-	if e.Risk.Rank() < c.risk.Rank() {
-		c.risk = e.Risk
+	if e.Risk.Rank() < c.Risk.Rank() {
+		c.Risk = e.Risk
 	}
 	if slices.ContainsFunc(o.Effects[:effect], func(other diff.Effect) bool { return other.Name == e.Name }) {
 		return
 	}
-	c.kinds++
-	c.total += len(g.Clusters)
-	if len(c.items) < cautionItems {
-		c.items = append(c.items, cautionItem{g, o, e.Message})
+	c.Kinds++
+	c.Total += len(g.Clusters)
+	if len(c.Items) < most {
+		c.Items = append(c.Items, CautionItem{g, o, e.Message})
 	}
 }
 
 const cautionItems = 4 // of one kind that are listed; the others are counted
 
-// cautions returns the effects of critical and high risk by kind, the gravest first.
-func cautions(c *diff.ChangeSet) []*caution {
-	byName := map[diff.EffectName]*caution{}
-	var out []*caution
+// Cautions returns the effects of critical and high risk by kind, the gravest first. It lists at most most items of a
+// kind and counts the others.
+func Cautions(c *diff.ChangeSet, most int) []*Caution {
+	byName := map[diff.EffectName]*Caution{}
+	var out []*Caution
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		for j := range g.Objects {
@@ -55,22 +56,22 @@ func cautions(c *diff.ChangeSet) []*caution {
 				}
 				one := byName[e.Name]
 				if one == nil {
-					one = &caution{name: e.Name, risk: e.Risk}
+					one = &Caution{Name: e.Name, Risk: e.Risk}
 					byName[e.Name] = one
 					out = append(out, one)
 				}
-				one.add(g, o, k)
+				one.add(g, o, k, most)
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *caution) int {
-		return cmp.Or(cmp.Compare(a.risk.Rank(), b.risk.Rank()), cmp.Compare(a.name, b.name))
+	slices.SortStableFunc(out, func(a, b *Caution) int {
+		return cmp.Or(cmp.Compare(a.Risk.Rank(), b.Risk.Rank()), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
 
-// effectWords describes a kind of effect in a few words.
-func effectWords(name diff.EffectName) string {
+// EffectWords describes a kind of effect in a few words.
+func EffectWords(name diff.EffectName) string {
 	words, ok := map[diff.EffectName]string{
 		diff.EffectImmutable:      "The cluster refuses the change",
 		diff.EffectDependsOnSync:  "The result depends on the sync tool",
@@ -96,67 +97,67 @@ func effectWords(name diff.EffectName) string {
 	return words
 }
 
-// withheldGroup is the targets that fail for one reason.
-type withheldGroup struct {
-	message string
-	before  bool
-	targets int
-	apps    []string
-	where   []diff.Reach
-	byEnv   map[string]int // index in where
+// WithheldGroup is the targets that fail for one reason.
+type WithheldGroup struct {
+	Message string
+	Before  bool // the base cannot be rendered, the head can
+	Targets int
+	Apps    []string
+	Where   []diff.Reach
+	byEnv   map[string]int // index in Where
 }
 
-// withheldGroups groups targets by their failure; the most frequent failure is first.
-func withheldGroups(list []diff.Withheld) []*withheldGroup {
+// GroupWithheld groups targets by their failure; the most frequent failure is first.
+func GroupWithheld(list []diff.Withheld) []*WithheldGroup {
 	type key struct {
 		message string
 		before  bool
 	}
-	find := map[key]*withheldGroup{}
-	var out []*withheldGroup
+	find := map[key]*WithheldGroup{}
+	var out []*WithheldGroup
 	for i := range list {
 		w := &list[i]
 		k := key{w.Message, w.Before}
 		g := find[k]
 		if g == nil {
-			g = &withheldGroup{message: w.Message, before: w.Before, byEnv: map[string]int{}}
+			g = &WithheldGroup{Message: w.Message, Before: w.Before, byEnv: map[string]int{}}
 			find[k] = g
 			out = append(out, g)
 		}
 		g.add(w)
 	}
-	slices.SortStableFunc(out, func(a, b *withheldGroup) int { return cmp.Compare(b.targets, a.targets) })
+	slices.SortStableFunc(out, func(a, b *WithheldGroup) int { return cmp.Compare(b.Targets, a.Targets) })
 	return out
 }
 
-func (g *withheldGroup) add(w *diff.Withheld) {
-	g.targets++
-	if !slices.Contains(g.apps, w.App) {
-		g.apps = append(g.apps, w.App)
+func (g *WithheldGroup) add(w *diff.Withheld) {
+	g.Targets++
+	if !slices.Contains(g.Apps, w.App) {
+		g.Apps = append(g.Apps, w.App)
 	}
 	i, ok := g.byEnv[w.Environment]
 	if !ok {
-		g.byEnv[w.Environment] = len(g.where)
-		g.where = append(g.where, diff.Reach{Environment: w.Environment, Pattern: diff.Place(w.Environment, w.Cluster), Clusters: 1})
+		g.byEnv[w.Environment] = len(g.Where)
+		g.Where = append(g.Where, diff.Reach{Environment: w.Environment, Pattern: diff.Place(w.Environment, w.Cluster), Clusters: 1})
 		return
 	}
-	g.where[i].Pattern = w.Environment // with its number: some of the environment's clusters
-	g.where[i].Clusters++
+	g.Where[i].Pattern = w.Environment // with its number: some of the environment's clusters
+	g.Where[i].Clusters++
 }
 
-// label names the targets of a group: `shop` and 2 more apps on `prod (5)`.
-func (g *withheldGroup) label(name naming) string {
+// Label names the targets of a group: `shop` and 2 more apps on `prod (5)`.
+func (g *WithheldGroup) Label(name naming) string {
 	const most = 3
 	var names []string
-	for _, a := range g.apps[:min(most, len(g.apps))] {
+	for _, a := range g.Apps[:min(most, len(g.Apps))] {
 		names = append(names, name(a))
 	}
 	out := strings.Join(names, ", ")
-	if rest := len(g.apps) - len(names); rest > 0 {
-		out += " and " + count(rest, "more app")
+	if rest := len(g.Apps) - len(names); rest > 0 {
+		out += " and " + Count(rest, "more app")
 	}
-	out += " on " + name(patterns(g.where, maxWhere))
-	if g.before {
+	out += " on " + name(patterns(g.Where, maxWhere))
+	if g.Before {
 		out += " (at the base; the head renders)"
 	}
 	return out

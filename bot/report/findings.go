@@ -11,35 +11,35 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// findingGroup is one message of one rule, with every object that it concerns.
-type findingGroup struct {
+// FindingGroup is one message of one rule, with every object that it concerns.
+type FindingGroup struct {
 	*Finding // the first one
-	breaches []breach
+	Breaches []Breach
 }
 
-// breach is one object that breaks a rule, in all environments.
-type breach struct {
-	object, app, path, file string
-	where                   []string // prod/eu-1a, staging (40)
+// Breach is one object that breaks a rule, in all environments.
+type Breach struct {
+	Object, App, Path, File string
+	Where                   []string // prod/eu-1a, staging (40)
 }
 
-// groupFindings groups findings of equal rule, severity, message and hint. Groups are ordered by severity, then by
+// GroupFindings groups findings of equal rule, severity, message and hint. Groups are ordered by severity, then by
 // rule; environments and objects keep their order.
-func groupFindings(list []Finding) []*findingGroup {
+func GroupFindings(list []Finding) []*FindingGroup {
 	type key struct {
 		rule, message, hint, docs string
 		severity                  Severity
 	}
 	sorted := slices.Clone(list)
 	slices.SortStableFunc(sorted, bySeverity)
-	find := map[key]*findingGroup{}
-	var out []*findingGroup
+	find := map[key]*FindingGroup{}
+	var out []*FindingGroup
 	for i := range sorted {
 		f := &sorted[i]
 		k := key{f.Rule, f.Message, f.Hint, f.Docs, f.Severity}
 		g := find[k]
 		if g == nil {
-			g = &findingGroup{Finding: f}
+			g = &FindingGroup{Finding: f}
 			find[k] = g
 			out = append(out, g)
 		}
@@ -48,61 +48,61 @@ func groupFindings(list []Finding) []*findingGroup {
 	return out
 }
 
-func (g *findingGroup) add(f *Finding) {
-	b := breach{app: f.App, path: f.Path, file: fileLine(f)}
+func (g *FindingGroup) add(f *Finding) {
+	b := Breach{App: f.App, Path: f.Path, File: fileLine(f)}
 	if f.Object.Kind != "" {
-		b.object = diff.Title(f.Object)
+		b.Object = diff.Title(f.Object)
 	}
-	i := slices.IndexFunc(g.breaches, func(o breach) bool {
-		return o.object == b.object && o.app == b.app && o.path == b.path && o.file == b.file
+	i := slices.IndexFunc(g.Breaches, func(o Breach) bool {
+		return o.Object == b.Object && o.App == b.App && o.Path == b.Path && o.File == b.File
 	})
 	if i < 0 {
-		i = len(g.breaches)
-		g.breaches = append(g.breaches, b)
+		i = len(g.Breaches)
+		g.Breaches = append(g.Breaches, b)
 	}
 	if len(f.Clusters) == 0 {
 		return
 	}
-	if at := places(f.Environment, f.Clusters); !slices.Contains(g.breaches[i].where, at) {
-		g.breaches[i].where = append(g.breaches[i].where, at)
+	if at := places(f.Environment, f.Clusters); !slices.Contains(g.Breaches[i].Where, at) {
+		g.Breaches[i].Where = append(g.Breaches[i].Where, at)
 	}
 }
 
-// total is the number of objects of several groups.
-func breaches(list []*findingGroup) int {
+// breaches is the number of objects of several groups.
+func breaches(list []*FindingGroup) int {
 	n := 0
 	for _, g := range list {
-		n += len(g.breaches)
+		n += len(g.Breaches)
 	}
 	return n
 }
 
 // subject names what a group concerns: `Deployment web/web` of `web` on `prod (80), staging (40)`. Of many objects
 // it names the first ones.
-func (g *findingGroup) subject(name naming, most int) string {
-	if len(g.breaches) == 1 {
-		return g.breaches[0].text(name)
+func (g *FindingGroup) subject(name naming, most int) string {
+	if len(g.Breaches) == 1 {
+		return g.Breaches[0].text(name)
 	}
 	var parts []string
-	for i := range g.breaches[:min(most, len(g.breaches))] {
-		parts = append(parts, g.breaches[i].text(name))
+	for i := range g.Breaches[:min(most, len(g.Breaches))] {
+		parts = append(parts, g.Breaches[i].text(name))
 	}
-	if rest := len(g.breaches) - len(parts); rest > 0 {
-		return count(len(g.breaches), "object") + ": " + strings.Join(parts, "; ") + "; and " + number(rest) + " more"
+	if rest := len(g.Breaches) - len(parts); rest > 0 {
+		return Count(len(g.Breaches), "object") + ": " + strings.Join(parts, "; ") + "; and " + Number(rest) + " more"
 	}
-	return count(len(g.breaches), "object") + ": " + strings.Join(parts, "; ")
+	return Count(len(g.Breaches), "object") + ": " + strings.Join(parts, "; ")
 }
 
-func (b *breach) text(name naming) string {
+func (b *Breach) text(name naming) string {
 	var out []string
-	if b.object != "" {
-		out = append(out, name(b.object))
+	if b.Object != "" {
+		out = append(out, name(b.Object))
 	}
-	if b.app != "" {
-		out = append(out, "of "+name(b.app))
+	if b.App != "" {
+		out = append(out, "of "+name(b.App))
 	}
-	if len(b.where) > 0 {
-		out = append(out, "on "+name(strings.Join(b.where, ", ")))
+	if len(b.Where) > 0 {
+		out = append(out, "on "+name(strings.Join(b.Where, ", ")))
 	}
 	return strings.Join(out, " ")
 }
@@ -119,24 +119,24 @@ func bySeverity(a, b Finding) int {
 }
 
 // byRule counts groups by rule: `12 of image-tag, 3 of schema`.
-func byRule(list []*findingGroup) string {
+func byRule(list []*FindingGroup) string {
 	n := map[string]int{}
 	var rules []string
 	for _, g := range list {
 		if n[g.Rule] == 0 {
 			rules = append(rules, g.Rule)
 		}
-		n[g.Rule] += len(g.breaches)
+		n[g.Rule] += len(g.Breaches)
 	}
 	const most, name = 6, 60
 	var parts []string
 	rest := breaches(list)
 	for i, r := range rules {
 		if i == most {
-			parts = append(parts, number(rest)+" of "+count(len(rules)-i, "other rule"))
+			parts = append(parts, Number(rest)+" of "+Count(len(rules)-i, "other rule"))
 			break
 		}
-		parts = append(parts, number(n[r])+" of "+code(safetext.Shorten(r, name)))
+		parts = append(parts, Number(n[r])+" of "+code(safetext.Shorten(r, name)))
 		rest -= n[r]
 	}
 	return strings.Join(parts, ", ")
@@ -150,19 +150,19 @@ func docsOf(r *Review, f *Finding) string {
 	return strings.TrimSuffix(r.Links.Docs, "/") + "/" + f.Rule
 }
 
-// messageGroup is one message with the places in files that it is about.
-type messageGroup struct {
-	text  string
-	files []string // clusters/eu.yaml:12
+// MessageGroup is one message with the places in files that it is about.
+type MessageGroup struct {
+	Text  string
+	Files []string // clusters/eu.yaml:12
 }
 
 // filePosition matches the FILE:LINE:COL that a message begins with.
 var filePosition = regexp.MustCompile(`^([^\s:]+\.[A-Za-z]+(?::\d+){0,2}): `)
 
-// groupMessages groups messages that differ only in their position, in the order of their first occurrence.
-func groupMessages(list []string) []*messageGroup {
-	find := map[string]*messageGroup{}
-	var out []*messageGroup
+// GroupMessages groups messages that differ only in their position, in the order of their first occurrence.
+func GroupMessages(list []string) []*MessageGroup {
+	find := map[string]*MessageGroup{}
+	var out []*MessageGroup
 	for _, m := range list {
 		file, text := "", strings.TrimSpace(m)
 		if at := filePosition.FindStringSubmatch(text); at != nil {
@@ -170,28 +170,28 @@ func groupMessages(list []string) []*messageGroup {
 		}
 		g := find[text]
 		if g == nil {
-			g = &messageGroup{text: text}
+			g = &MessageGroup{Text: text}
 			find[text] = g
 			out = append(out, g)
 		}
-		if file != "" && !slices.Contains(g.files, file) {
-			g.files = append(g.files, file)
+		if file != "" && !slices.Contains(g.Files, file) {
+			g.Files = append(g.Files, file)
 		}
 	}
 	return out
 }
 
-// line writes a group on one line: position: message (and 3 more files: …).
-func (g *messageGroup) line(most int) string {
-	if len(g.files) == 0 {
-		return g.text
+// Line writes a group on one line: position: message (and 3 more files: …).
+func (g *MessageGroup) Line(most int) string {
+	if len(g.Files) == 0 {
+		return g.Text
 	}
-	out := g.files[0] + ": " + g.text
-	if rest := g.files[1:]; len(rest) > 0 {
+	out := g.Files[0] + ": " + g.Text
+	if rest := g.Files[1:]; len(rest) > 0 {
 		shown := rest[:min(most, len(rest))]
 		out += " (also " + strings.Join(shown, ", ")
 		if len(rest) > len(shown) {
-			out += " and " + number(len(rest)-len(shown)) + " more"
+			out += " and " + Number(len(rest)-len(shown)) + " more"
 		}
 		out += ")"
 	}

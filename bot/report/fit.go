@@ -44,14 +44,14 @@ func (p *part) fit(budget int) (text string, shown int) {
 func (p *part) text(shown int, more string) string {
 	var out strings.Builder
 	out.WriteString(p.head)
-	folded := p.fold > 0 && shown > p.fold
+	Folded := p.fold > 0 && shown > p.fold
 	for i, item := range p.items[:shown] {
-		if folded && i == p.fold {
+		if Folded && i == p.fold {
 			out.WriteString(p.open)
 		}
 		out.WriteString(item)
 	}
-	if folded {
+	if Folded {
 		out.WriteString(p.close)
 	}
 	out.WriteString(more)

@@ -10,27 +10,28 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 )
 
-// folded is an object of a group with the other objects of the group on which the change is the same.
-type folded struct {
+// Folded is an object of a group with the other objects of the group on which the change is the same.
+type Folded struct {
 	*diff.ObjectChange
-	same []*diff.ObjectChange
-	like *diff.ObjectChange // an object of an earlier group with the same change, whose hunk is shown there
+	Same []*diff.ObjectChange
+	Like *diff.ObjectChange // an object of an earlier group with the same change; its hunk is shown there
 }
 
-// objects is the number of objects that a folded one stands for.
-func (f *folded) objects() int { return 1 + len(f.same) }
+// Objects is the number of objects that a folded one stands for.
+func (f *Folded) Objects() int { return 1 + len(f.Same) }
 
-// folder folds equal changes over all groups of a report. The zero value is not ready: use newFolder.
-type folder struct {
+// Folder folds equal changes over all groups of a report. The zero value is not ready: use newFolder.
+type Folder struct {
 	earlier map[string]*diff.ObjectChange
 }
 
-func newFolder() *folder { return &folder{earlier: map[string]*diff.ObjectChange{}} }
+// NewFolder returns a Folder that has seen no group.
+func NewFolder() *Folder { return &Folder{earlier: map[string]*diff.ObjectChange{}} }
 
-// fold returns the objects of a group that have a line of their own: all but noise, equal changes once.
-func (f *folder) fold(g *diff.Group) []*folded {
-	var out []*folded
-	find := map[string]*folded{}
+// Fold returns the objects of a group that have a line of their own: all but noise, equal changes once.
+func (f *Folder) Fold(g *diff.Group) []*Folded {
+	var out []*Folded
+	find := map[string]*Folded{}
 	for i := range g.Objects {
 		o := &g.Objects[i]
 		if o.OnlyNoise() {
@@ -38,12 +39,12 @@ func (f *folder) fold(g *diff.Group) []*folded {
 		}
 		key := changeKey(o)
 		if first := find[key]; key != "" && first != nil {
-			first.same = append(first.same, o)
+			first.Same = append(first.Same, o)
 			continue
 		}
-		one := &folded{ObjectChange: o}
+		one := &Folded{ObjectChange: o}
 		if key != "" {
-			one.like = f.earlier[key]
+			one.Like = f.earlier[key]
 			find[key] = one
 		}
 		out = append(out, one)
@@ -75,44 +76,44 @@ func changeKey(o *diff.ObjectChange) string {
 }
 
 // sameLine says on which other objects the change is the same.
-func (f *folded) sameLine(name naming) string {
-	if len(f.same) == 0 {
+func (f *Folded) sameLine(name naming) string {
+	if len(f.Same) == 0 {
 		return ""
 	}
 	const most = 5
 	names := make([]string, 0, most)
-	for _, o := range f.same[:min(most, len(f.same))] {
+	for _, o := range f.Same[:min(most, len(f.Same))] {
 		names = append(names, name(o.Title()))
 	}
-	out := "The same change on " + number(len(f.same)) + " more: " + strings.Join(names, ", ")
-	if rest := len(f.same) - len(names); rest > 0 {
-		out += " and " + number(rest) + " others"
+	out := "The same change on " + Number(len(f.Same)) + " more: " + strings.Join(names, ", ")
+	if rest := len(f.Same) - len(names); rest > 0 {
+		out += " and " + Number(rest) + " others"
 	}
 	return out
 }
 
-// imageRow is one image that changes in a workload, with all containers that run it.
-type imageRow struct {
-	containers []string
-	old, now   string
+// ImageRow is one image that changes in a workload, with all containers that run it.
+type ImageRow struct {
+	Containers []string
+	Old, New   string // "" if added or removed
 }
 
-// imageRows lists the images of an object, each once.
-func imageRows(o *diff.ObjectChange) []imageRow {
-	var out []imageRow
+// ImageRows lists the images of an object, each once.
+func ImageRows(o *diff.ObjectChange) []ImageRow {
+	var out []ImageRow
 	for _, i := range o.Images {
-		at := slices.IndexFunc(out, func(r imageRow) bool { return r.old == i.Old && r.now == i.New })
+		at := slices.IndexFunc(out, func(r ImageRow) bool { return r.Old == i.Old && r.New == i.New })
 		if at < 0 {
 			at = len(out)
-			out = append(out, imageRow{old: i.Old, now: i.New})
+			out = append(out, ImageRow{Old: i.Old, New: i.New})
 		}
-		out[at].containers = append(out[at].containers, i.Container)
+		out[at].Containers = append(out[at].Containers, i.Container)
 	}
 	return out
 }
 
-// onlyImages reports whether a change is completely described by its images, so that it needs no hunk.
-func onlyImages(o *diff.ObjectChange) bool {
+// OnlyImages reports whether a change is completely described by its images, so that it needs no hunk.
+func OnlyImages(o *diff.ObjectChange) bool {
 	if o.Verb != diff.Changed || len(o.Images) == 0 || len(o.Fields) != len(o.Images) {
 		return false
 	}
@@ -120,22 +121,22 @@ func onlyImages(o *diff.ObjectChange) bool {
 }
 
 // text writes an image change: `web`: `registry.example.com/web` `1.2.0` → `1.3.0`. Repositories are written once.
-func (r *imageRow) text(name naming) string {
+func (r *ImageRow) text(name naming) string {
 	const most = 4
 	names := make([]string, 0, most)
-	for _, c := range r.containers[:min(most, len(r.containers))] {
+	for _, c := range r.Containers[:min(most, len(r.Containers))] {
 		names = append(names, name(c))
 	}
 	out := strings.Join(names, ", ")
-	if rest := len(r.containers) - len(names); rest > 0 {
-		out += " and " + count(rest, "more container")
+	if rest := len(r.Containers) - len(names); rest > 0 {
+		out += " and " + Count(rest, "more container")
 	}
 	out += ": "
-	old, now := diff.SplitImage(r.old), diff.SplitImage(r.now)
+	old, now := diff.SplitImage(r.Old), diff.SplitImage(r.New)
 	switch {
-	case r.old == "":
+	case r.Old == "":
 		return out + "new " + name(now.Repository+":"+now.Version())
-	case r.now == "":
+	case r.New == "":
 		return out + name(old.Repository+":"+old.Version()) + " removed"
 	case old.Repository != now.Repository:
 		return out + name(old.Repository) + " " + name(old.Version()) + " → " + name(now.Repository) + " " + name(now.Version())

@@ -36,7 +36,7 @@ func (m *markdown) summaryLine(g *diff.Group) string {
 
 // groupCounts are those of one cluster.
 func groupCounts(g *diff.Group) string {
-	text := changeCounts(g.Counts)
+	text := ChangeCounts(g.Counts)
 	if text != "" && len(g.Clusters) > 1 {
 		text += " on each"
 	}
@@ -57,7 +57,7 @@ func (m *markdown) shell(g *diff.Group) string {
 		names := make([]string, 0, maxWhere+1)
 		for i, v := range g.Varies {
 			if i == maxWhere {
-				names = append(names, count(len(g.Varies)-i, "more reference"))
+				names = append(names, Count(len(g.Varies)-i, "more reference"))
 				break
 			}
 			names = append(names, code("${"+v+"}"))
@@ -88,14 +88,14 @@ func noiseLine(g *diff.Group, name naming) string {
 	if n == 0 {
 		return ""
 	}
-	out := "Folded noise: " + count(n, "object") + " with only new version labels or checksums"
+	out := "Folded noise: " + Count(n, "object") + " with only new version labels or checksums"
 	if len(rolling) == 0 {
 		return out + "."
 	}
-	out += "; " + rolls(len(rolling)) + ": "
+	out += "; " + Rolls(len(rolling)) + ": "
 	for i, title := range rolling {
 		if i == maxNamed {
-			return out + " and " + number(len(rolling)-i) + " more."
+			return out + " and " + Number(len(rolling)-i) + " more."
 		}
 		if i > 0 {
 			out += ", "
@@ -129,7 +129,7 @@ func verbWord(v diff.Verb) string {
 }
 
 // named is an object's bullet: the lowest rung at which an object has a line of its own.
-func named(o *folded) string {
+func named(o *Folded) string {
 	return "- " + verbWord(o.Verb) + " " + objectLine(o.ObjectChange, code) + suffix(o.sameLine(code)) + "\n"
 }
 
@@ -141,12 +141,12 @@ func suffix(text string) string {
 }
 
 // withPaths is the bullet with the changed paths and their values.
-func withPaths(o *folded) string {
+func withPaths(o *Folded) string {
 	text := ""
 	switch {
-	case o.like != nil:
-		text = "the same change as on " + code(o.like.Title())
-	case onlyImages(o.ObjectChange):
+	case o.Like != nil:
+		text = "the same change as on " + code(o.Like.Title())
+	case OnlyImages(o.ObjectChange):
 		text = imageText(o.ObjectChange, code)
 	case len(o.Fields) == 0:
 		return named(o)
@@ -160,7 +160,7 @@ func pathsText(o *diff.ObjectChange) string {
 	var parts []string
 	for i := range o.Fields {
 		if i == maxPaths {
-			parts = append(parts, "and "+count(len(o.Fields)-i, "more field"))
+			parts = append(parts, "and "+Count(len(o.Fields)-i, "more field"))
 			break
 		}
 		parts = append(parts, fieldText(&o.Fields[i], code))
@@ -171,10 +171,10 @@ func pathsText(o *diff.ObjectChange) string {
 // imageText lists the images of an object, one for each change.
 func imageText(o *diff.ObjectChange, name naming) string {
 	var parts []string
-	rows := imageRows(o)
+	rows := ImageRows(o)
 	for i := range rows {
 		if i == maxImages {
-			parts = append(parts, "and "+count(len(rows)-i, "more image"))
+			parts = append(parts, "and "+Count(len(rows)-i, "more image"))
 			break
 		}
 		parts = append(parts, rows[i].text(name))
@@ -210,8 +210,8 @@ func scalar(v any) (string, bool) {
 
 // full is an object with its changed fields in context, in at most so many lines (-1: all). left counts the lines
 // that are left out.
-func full(o *folded, most int) (text string, left int) {
-	if o.like != nil {
+func full(o *Folded, most int) (text string, left int) {
+	if o.Like != nil {
 		return withPaths(o), 0
 	}
 	var out strings.Builder
@@ -222,9 +222,9 @@ func full(o *folded, most int) (text string, left int) {
 		}
 	}
 	if o.Verb != diff.Added && o.Verb != diff.Removed && len(o.Noise) > 0 {
-		out.WriteString(" · " + count(len(o.Noise), "field") + " of noise folded")
+		out.WriteString(" · " + Count(len(o.Noise), "field") + " of noise folded")
 	}
-	if onlyImages(o.ObjectChange) {
+	if OnlyImages(o.ObjectChange) {
 		return out.String() + " · " + imageText(o.ObjectChange, code) + suffix(o.sameLine(code)) + "\n\n", 0
 	}
 	out.WriteString("\n\n")
@@ -233,7 +233,7 @@ func full(o *folded, most int) (text string, left int) {
 		out.WriteString(fence("diff", lines))
 	}
 	if left > 0 {
-		out.WriteString("\n" + count(left, "more line") + " not shown.\n")
+		out.WriteString("\n" + Count(left, "more line") + " not shown.\n")
 	}
 	if same := o.sameLine(code); same != "" {
 		out.WriteString("\n" + same + ".\n")

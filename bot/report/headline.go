@@ -10,7 +10,7 @@ import (
 func Headline(r *Review) string {
 	text := headline(r, safetext.Line)
 	if n := criticals(r.Changes); n > 0 {
-		text = count(n, "critical change") + ": " + text
+		text = Count(n, "critical change") + ": " + text
 	}
 	if words := policyWords(&r.Findings); words != "" && len(r.Findings.Introduced) > 0 {
 		text += "; " + words
@@ -38,7 +38,7 @@ func LogBlock(entries []CommandEntry, earlier []string, most int) string {
 	before, _, _ := strings.Cut(text, "<summary>")
 	end := strings.Index(text, "</summary>")
 	head, _, _ := strings.Cut(text[end:], fresh[0])
-	return before + "<summary>" + count(len(rows), "command") + head + strings.Join(rows, "\n") + "\n\n</details>\n"
+	return before + "<summary>" + Count(len(rows), "command") + head + strings.Join(rows, "\n") + "\n\n</details>\n"
 }
 
 // LogRows returns the rows of a command log.

@@ -19,7 +19,7 @@ import (
 // unit is a group's shell (object nil) or one of its objects.
 type unit struct {
 	group  int
-	object *folded
+	object *Folded
 	text   string
 	size   int
 	lines  int // of hunks that are left out
@@ -53,11 +53,11 @@ const (
 
 func newLadder(m *markdown, groups []*diff.Group) *ladder {
 	l := &ladder{m: m, groups: groups, ofApp: map[string]int{}}
-	fold := newFolder()
+	fold := NewFolder()
 	for i, g := range groups {
 		l.ofApp[g.App]++
 		l.units = append(l.units, unit{group: i})
-		for _, o := range fold.fold(g) {
+		for _, o := range fold.Fold(g) {
 			l.units = append(l.units, unit{group: i, object: o})
 		}
 	}
@@ -171,7 +171,7 @@ func (l *ladder) giveHunks(room int, last bool) {
 
 // fullWithin returns an object's full form within a size, "" if too little of it would be left. Its cost depends on
 // the size.
-func (l *ladder) fullWithin(o *folded, room int) (text string, cut int) {
+func (l *ladder) fullWithin(o *Folded, room int) (text string, cut int) {
 	most := min(o.Lines, room) // each line takes more than one character
 	for range 6 {
 		text, cut = full(o, most)
@@ -202,7 +202,7 @@ func (l *ladder) text() string {
 			}
 			if opened == openGroups && l.openedGroups() > openGroups+1 {
 				inFold = true
-				out.WriteString("\n<details><summary>" + count(l.openedGroups()-opened, "more group") + " of changes</summary>\n\n")
+				out.WriteString("\n<details><summary>" + Count(l.openedGroups()-opened, "more group") + " of changes</summary>\n\n")
 			}
 			out.WriteString("\n" + strings.TrimSuffix(u.text, shellEnd))
 			opened++
@@ -239,7 +239,7 @@ func (l *ladder) openedGroups() int {
 func (l *ladder) unnamed(group int) string {
 	var c diff.Counts
 	for i := l.named; i < len(l.units) && l.units[i].group == group; i++ {
-		n := l.units[i].object.objects()
+		n := l.units[i].object.Objects()
 		switch l.units[i].object.Verb {
 		case diff.Added:
 			c.Added += n
@@ -252,7 +252,7 @@ func (l *ladder) unnamed(group int) string {
 	if total(c) == 0 {
 		return ""
 	}
-	return "And " + count(total(c), "more object") + ": " + changeCounts(c) + "."
+	return "And " + Count(total(c), "more object") + ": " + ChangeCounts(c) + "."
 }
 
 func (l *ladder) writeRows(out *strings.Builder, from int) {
@@ -267,7 +267,7 @@ func (l *ladder) writeRows(out *strings.Builder, from int) {
 		out.WriteString("\n**Further groups**\n\n" + row("", "App", "Where", "Objects", "Summary") + "|---|---|---|---|---|\n" + table.String())
 	}
 	if above > 0 {
-		out.WriteString("\nThe table of apps summarizes " + count(above, "more group") + ", each the only one of its app.\n")
+		out.WriteString("\nThe table of apps summarizes " + Count(above, "more group") + ", each the only one of its app.\n")
 	}
 	rest := max(from, len(l.rows))
 	if rest >= len(l.groups) {
@@ -279,8 +279,8 @@ func (l *ladder) writeRows(out *strings.Builder, from int) {
 		c.Add(g.Counts, len(g.Clusters))
 		apps[g.App] = true
 	}
-	out.WriteString("\nAnd " + count(len(l.groups)-rest, "more group") + " of " + count(len(apps), "app") + ": " +
-		joined(changeCounts(c), rolls(c.Workloads)) + ".\n")
+	out.WriteString("\nAnd " + Count(len(l.groups)-rest, "more group") + " of " + Count(len(apps), "app") + ": " +
+		joined(ChangeCounts(c), Rolls(c.Workloads)) + ".\n")
 }
 
 // count records what was cut.
@@ -291,7 +291,7 @@ func (l *ladder) count(last int) {
 		if u.object == nil {
 			continue
 		}
-		n := u.object.objects()
+		n := u.object.Objects()
 		switch {
 		case i < l.full:
 			cut.Full += n

@@ -131,7 +131,7 @@ func (m *markdown) least(limit int) string {
 // status is the verdict and what is new since the last reviewed head.
 func (m *markdown) status() string {
 	var out strings.Builder
-	if sign, words := verdictWords(m.r); words != "" {
+	if sign, words := VerdictWords(m.r); words != "" {
 		out.WriteString(sign + " **" + words + "**")
 		if text := m.verdictDetail(); text != "" {
 			out.WriteString(": " + text)
@@ -153,7 +153,7 @@ func withCount(n int, word string) string {
 	if n == 0 {
 		return ""
 	}
-	return number(n) + " " + word
+	return Number(n) + " " + word
 }
 
 // sinceNames names the first groups that are new or changed since the last reviewed head.
@@ -185,13 +185,13 @@ func (m *markdown) sinceNames() string {
 func (m *markdown) verdictDetail() string {
 	var parts []string
 	if n := len(m.r.Errors); n > 0 {
-		parts = append(parts, count(n, "error"))
+		parts = append(parts, Count(n, "error"))
 	}
 	if n := criticals(m.r.Changes); n > 0 {
-		parts = append(parts, count(n, "critical object"))
+		parts = append(parts, Count(n, "critical object"))
 	}
 	if c := m.r.Changes; c != nil && len(c.Withheld) > 0 {
-		parts = append(parts, count(len(c.Withheld), "target")+" withheld")
+		parts = append(parts, Count(len(c.Withheld), "target")+" withheld")
 	}
 	if f := &m.r.Findings; len(f.Introduced)+len(f.Existing)+len(f.Resolved)+f.Exempted > 0 {
 		parts = append(parts, policyWords(f))
@@ -252,15 +252,15 @@ func (m *markdown) appRows(summaries bool) (*part, []*diff.App) {
 		}
 		held := ""
 		if withheld > 0 {
-			held = count(withheld, "target") + " withheld"
+			held = Count(withheld, "target") + " withheld"
 		}
-		return "\n**And " + count(len(list)-shown, "more app") + "** without a row: " + joined(changeCounts(c), rolls(c.Workloads), held) + ".\n"
+		return "\n**And " + Count(len(list)-shown, "more app") + "** without a row: " + joined(ChangeCounts(c), Rolls(c.Workloads), held) + ".\n"
 	}
 	return p, list
 }
 
 func appRow(a *diff.App, summaries bool) string {
-	where, words := number(a.Clusters), ""
+	where, words := Number(a.Clusters), ""
 	if summaries {
 		if len(a.Where) > 0 {
 			where = code(patterns(a.Where, 3))
@@ -268,7 +268,7 @@ func appRow(a *diff.App, summaries bool) string {
 		words = prose(a.Summary)
 	}
 	if a.Withheld > 0 {
-		held := count(a.Withheld, "target") + " withheld"
+		held := Count(a.Withheld, "target") + " withheld"
 		if words != "" {
 			held = "; " + held
 		}
@@ -278,7 +278,7 @@ func appRow(a *diff.App, summaries bool) string {
 	if a.Withheld > 0 {
 		mark = "⛔"
 	}
-	return row(mark, code(a.Name), where, number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed), plus(a.Counts.Removed), words)
+	return row(mark, code(a.Name), where, Number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed), plus(a.Counts.Removed), words)
 }
 
 // plus writes a number, and nothing for zero.
@@ -286,7 +286,7 @@ func plus(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return number(n)
+	return Number(n)
 }
 
 // noise counts the folded noise.
@@ -296,13 +296,13 @@ func (m *markdown) noise() string {
 		return ""
 	}
 	s := scopeOf(c)
-	out := "Folded noise: " + count(c.Totals.Noise, "object") + " on " + count(s.noisy, "cluster") + " with only new version labels or checksums"
+	out := "Folded noise: " + Count(c.Totals.Noise, "object") + " on " + Count(s.noisy, "cluster") + " with only new version labels or checksums"
 	if len(s.quiet) > 0 {
 		const most = 5
 		names := make([]string, 0, most+1)
 		for i, a := range s.quiet {
 			if i == most {
-				names = append(names, count(len(s.quiet)-i, "more app"))
+				names = append(names, Count(len(s.quiet)-i, "more app"))
 				break
 			}
 			names = append(names, code(a))

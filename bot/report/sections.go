@@ -36,10 +36,10 @@ func messageBlock(text string) []string {
 
 func (m *markdown) errors() *part {
 	p := &part{head: "> [!CAUTION]\n> The review failed.\n\n", tail: "\n"}
-	for i, g := range groupMessages(m.r.Errors) {
-		p.items = append(p.items, message(fmt.Sprintf("**Error %d**", i+1), g.line(maxNamed)))
+	for i, g := range GroupMessages(m.r.Errors) {
+		p.items = append(p.items, message(fmt.Sprintf("**Error %d**", i+1), g.Line(maxNamed)))
 	}
-	p.more = func(shown int) string { return "\nAnd " + count(len(p.items)-shown, "more error") + ".\n" }
+	p.more = func(shown int) string { return "\nAnd " + Count(len(p.items)-shown, "more error") + ".\n" }
 	return p
 }
 
@@ -48,22 +48,22 @@ func (m *markdown) withheld() *part {
 	if m.r.Changes == nil {
 		return p
 	}
-	list := withheldGroups(m.r.Changes.Withheld)
+	list := GroupWithheld(m.r.Changes.Withheld)
 	their := "their"
 	if len(m.r.Changes.Withheld) == 1 {
 		their = "its"
 	}
-	p.head = "> [!WARNING]\n> " + count(len(m.r.Changes.Withheld), "target") +
+	p.head = "> [!WARNING]\n> " + Count(len(m.r.Changes.Withheld), "target") +
 		" cannot be rendered. The report leaves out " + their + " objects, and Sluice does not write them.\n\n"
 	for _, g := range list {
-		p.items = append(p.items, message(g.label(code), g.message))
+		p.items = append(p.items, message(g.Label(code), g.Message))
 	}
 	p.more = func(shown int) string {
 		n := 0
 		for _, g := range list[shown:] {
-			n += g.targets
+			n += g.Targets
 		}
-		return "\nAnd " + count(n, "more target") + ", for " + count(len(list)-shown, "other reason") + ".\n"
+		return "\nAnd " + Count(n, "more target") + ", for " + Count(len(list)-shown, "other reason") + ".\n"
 	}
 	return p
 }
@@ -73,29 +73,29 @@ func (m *markdown) cautions() *part {
 	if m.r.Changes == nil {
 		return p
 	}
-	list := cautions(m.r.Changes)
+	list := Cautions(m.r.Changes, cautionItems)
 	p.head = "> [!WARNING]\n"
-	var kinds []*caution // of each item
+	var kinds []*Caution // of each item
 	for _, c := range list {
-		if c.risk == diff.RiskCritical {
+		if c.Risk == diff.RiskCritical {
 			p.head = "> [!CAUTION]\n"
 		}
-		for _, i := range c.items {
+		for _, i := range c.Items {
 			kinds = append(kinds, c)
-			p.items = append(p.items, "> - "+sign(c.risk)+" **"+effectWords(c.name)+"**: "+code(i.object.Title())+" of "+code(i.group.App)+
-				" on "+code(patterns(i.group.Where, 3))+" — "+prose(safetext.Shorten(i.message, oneLine))+"\n")
+			p.items = append(p.items, "> - "+sign(c.Risk)+" **"+EffectWords(c.Name)+"**: "+code(i.Object.Title())+" of "+code(i.Group.App)+
+				" on "+code(patterns(i.Group.Where, 3))+" — "+prose(safetext.Shorten(i.Message, oneLine))+"\n")
 		}
-		if rest := c.kinds - len(c.items); rest > 0 {
+		if rest := c.Kinds - len(c.Items); rest > 0 {
 			kinds = append(kinds, c)
-			p.items = append(p.items, "> - "+sign(c.risk)+" **"+effectWords(c.name)+"**: and "+count(rest, "more object")+
-				" ("+number(c.total)+" on all clusters)\n")
+			p.items = append(p.items, "> - "+sign(c.Risk)+" **"+EffectWords(c.Name)+"**: and "+Count(rest, "more object")+
+				" ("+Number(c.Total)+" on all clusters)\n")
 		}
 	}
 	p.more = func(shown int) string {
 		var parts []string
 		for i := shown; i < len(kinds); i++ {
 			if i == shown || kinds[i] != kinds[i-1] {
-				parts = append(parts, effectWords(kinds[i].name)+" ("+number(kinds[i].kinds)+")")
+				parts = append(parts, EffectWords(kinds[i].Name)+" ("+Number(kinds[i].Kinds)+")")
 			}
 		}
 		return "> - And also: " + strings.Join(parts, ", ") + "\n"
@@ -114,7 +114,7 @@ func severitySign(s Severity) string {
 }
 
 // finding is one line for a group of findings. The rule is a link to its page.
-func (m *markdown) finding(g *findingGroup) string {
+func (m *markdown) finding(g *FindingGroup) string {
 	const most = 3
 	var out strings.Builder
 	out.WriteString("- " + severitySign(g.Severity) + " " + link(code(g.Rule), docsOf(m.r, g.Finding)))
@@ -122,12 +122,12 @@ func (m *markdown) finding(g *findingGroup) string {
 		out.WriteString(" " + text)
 	}
 	out.WriteString(": " + prose(safetext.Shorten(g.Message, messageWidth)))
-	if b := g.breaches[0]; len(g.breaches) == 1 {
-		if b.path != "" {
-			out.WriteString(" (" + code(b.path) + ")")
+	if b := g.Breaches[0]; len(g.Breaches) == 1 {
+		if b.Path != "" {
+			out.WriteString(" (" + code(b.Path) + ")")
 		}
-		if b.file != "" {
-			out.WriteString(" in " + code(b.file))
+		if b.File != "" {
+			out.WriteString(" in " + code(b.File))
 		}
 	}
 	if g.Hint != "" {
@@ -139,7 +139,7 @@ func (m *markdown) finding(g *findingGroup) string {
 
 // findings lists the new findings, grouped; existing ones are counted in the status.
 func (m *markdown) findings() string {
-	list := groupFindings(m.r.Findings.Introduced)
+	list := GroupFindings(m.r.Findings.Introduced)
 	p := &part{head: "### Policy\n\n", tail: "\n"}
 	for _, g := range list {
 		p.items = append(p.items, m.finding(g))
@@ -158,18 +158,18 @@ func (m *markdown) notes(alone bool) string {
 	if alone {
 		p.head = "### Policy\n\n"
 	}
-	for _, g := range groupMessages(m.r.Findings.Notes) {
-		p.items = append(p.items, "- Note: "+prose(g.line(maxNamed))+"\n")
+	for _, g := range GroupMessages(m.r.Findings.Notes) {
+		p.items = append(p.items, "- Note: "+prose(g.Line(maxNamed))+"\n")
 	}
-	p.more = func(shown int) string { return "- And " + count(len(p.items)-shown, "more note") + ".\n" }
+	p.more = func(shown int) string { return "- And " + Count(len(p.items)-shown, "more note") + ".\n" }
 	text, shown := p.fit(m.left / 8)
 	m.cut.Others += len(p.items) - shown
 	return text
 }
 
 func (m *markdown) resolved() *part {
-	list := groupFindings(m.r.Findings.Resolved)
-	p := &part{head: "\n<details><summary>✅ " + count(breaches(list), "finding") + " resolved</summary>\n\n", tail: "\n</details>\n"}
+	list := GroupFindings(m.r.Findings.Resolved)
+	p := &part{head: "\n<details><summary>✅ " + Count(breaches(list), "finding") + " resolved</summary>\n\n", tail: "\n</details>\n"}
 	for _, g := range list {
 		p.items = append(p.items, m.finding(g))
 	}
@@ -178,12 +178,12 @@ func (m *markdown) resolved() *part {
 }
 
 func (m *markdown) warnings() *part {
-	list := groupMessages(m.r.Warnings)
-	p := &part{head: "\n<details><summary>⚠️ " + count(len(m.r.Warnings), "warning") + " about the fleet's files</summary>\n\n", tail: "\n</details>\n"}
+	list := GroupMessages(m.r.Warnings)
+	p := &part{head: "\n<details><summary>⚠️ " + Count(len(m.r.Warnings), "warning") + " about the fleet's files</summary>\n\n", tail: "\n</details>\n"}
 	for _, g := range list {
-		p.items = append(p.items, "- ⚠️ "+prose(g.line(maxNamed))+"\n")
+		p.items = append(p.items, "- ⚠️ "+prose(g.Line(maxNamed))+"\n")
 	}
-	p.more = func(shown int) string { return "- And " + count(len(list)-shown, "more warning") + ".\n" }
+	p.more = func(shown int) string { return "- And " + Count(len(list)-shown, "more warning") + ".\n" }
 	return p
 }
 
@@ -199,7 +199,7 @@ func (m *markdown) journey() *part {
 		}
 		p.items = append(p.items, row(code(j.Environment), commit, prose(j.State), when(j.Since), prose(j.Waits)))
 	}
-	p.more = func(shown int) string { return "\nAnd " + count(len(p.items)-shown, "more environment") + ".\n" }
+	p.more = func(shown int) string { return "\nAnd " + Count(len(p.items)-shown, "more environment") + ".\n" }
 	return p
 }
 
@@ -214,13 +214,13 @@ func (m *markdown) log() *part {
 	list := slices.Clone(m.r.Log)
 	slices.SortStableFunc(list, func(a, b CommandEntry) int { return b.At.Compare(a.At) })
 	p := &part{
-		head: "\n<details><summary>" + count(len(list), "command") + "</summary>\n\n" + row("Command", "By", "Outcome", "At") + "|---|---|---|---|\n",
+		head: "\n<details><summary>" + Count(len(list), "command") + "</summary>\n\n" + row("Command", "By", "Outcome", "At") + "|---|---|---|---|\n",
 		tail: "\n</details>\n",
 	}
 	for _, e := range list {
 		p.items = append(p.items, row(code(e.Command), code(e.Who), prose(e.Outcome), when(e.At)))
 	}
-	p.more = func(shown int) string { return "\nAnd " + count(len(list)-shown, "earlier command") + ".\n" }
+	p.more = func(shown int) string { return "\nAnd " + Count(len(list)-shown, "earlier command") + ".\n" }
 	return p
 }
 
@@ -248,9 +248,9 @@ func (m *markdown) cutLine() string {
 	} {
 		switch {
 		case p.n > 1 && p.one == "entry":
-			parts = append(parts, number(p.n)+" entries"+p.rest)
+			parts = append(parts, Number(p.n)+" entries"+p.rest)
 		case p.n > 0:
-			parts = append(parts, count(p.n, p.one)+p.rest)
+			parts = append(parts, Count(p.n, p.one)+p.rest)
 		}
 	}
 	var ways []string
@@ -276,7 +276,7 @@ func (m *markdown) footer(base bool) string {
 	}
 	parts = append(parts, head)
 	if r.Changes != nil {
-		parts = append(parts, count(r.Changes.Compared, "target")+" compared")
+		parts = append(parts, Count(r.Changes.Compared, "target")+" compared")
 	}
 	for _, l := range [][2]string{{"rendered files", r.Links.Full}, {"HTML report", r.Links.HTML}, {"reports", r.Links.Artifact}} {
 		if webAddress(l[1]) != "" {

@@ -78,7 +78,7 @@ func (t *terminal) line(parts ...string) {
 func (t *terminal) top() {
 	r := t.r
 	t.line(t.color(bold, headline(r, safetext.Line)))
-	if sign, words := verdictWords(r); words != "" {
+	if sign, words := VerdictWords(r); words != "" {
 		p := green
 		switch r.Verdict {
 		case VerdictFail, VerdictError:
@@ -119,18 +119,18 @@ func (t *terminal) cautions() {
 	if t.r.Changes == nil {
 		return
 	}
-	list := cautions(t.r.Changes)
+	list := Cautions(t.r.Changes, cautionItems)
 	if len(list) > 0 {
 		t.line()
 	}
 	for _, c := range list {
-		label := t.color(riskPaint(c.risk), string(c.risk)) + "  " + t.color(bold, effectWords(c.name)) + ": "
-		for _, i := range c.items {
-			t.line(label, safetext.Line(i.object.Title()), " of ", safetext.Line(i.group.App), " on ",
-				safetext.Line(patterns(i.group.Where, 3)), " — ", safetext.Line(i.message))
+		label := t.color(riskPaint(c.Risk), string(c.Risk)) + "  " + t.color(bold, EffectWords(c.Name)) + ": "
+		for _, i := range c.Items {
+			t.line(label, safetext.Line(i.Object.Title()), " of ", safetext.Line(i.Group.App), " on ",
+				safetext.Line(patterns(i.Group.Where, 3)), " — ", safetext.Line(i.Message))
 		}
-		if rest := c.kinds - len(c.items); rest > 0 {
-			t.line(label, "and ", count(rest, "more object"), " (", number(c.total), " on all clusters)")
+		if rest := c.Kinds - len(c.Items); rest > 0 {
+			t.line(label, "and ", Count(rest, "more object"), " (", Number(c.Total), " on all clusters)")
 		}
 	}
 }
@@ -145,21 +145,21 @@ func (t *terminal) apps() {
 		a := &c.Apps[i]
 		words := safetext.Line(a.Summary)
 		if a.Withheld > 0 {
-			held := count(a.Withheld, "target") + " withheld"
+			held := Count(a.Withheld, "target") + " withheld"
 			if words != "" {
 				held += "; "
 			}
 			words = held + words
 		}
 		rows = append(rows, []string{
-			safetext.Line(safetext.Shorten(a.Name, maxColumn)), number(a.Clusters), number(a.Groups), number(a.Counts.Added), number(a.Counts.Changed),
-			number(a.Counts.Removed), number(a.Counts.Workloads), words,
+			safetext.Line(safetext.Shorten(a.Name, maxColumn)), Number(a.Clusters), Number(a.Groups), Number(a.Counts.Added), Number(a.Counts.Changed),
+			Number(a.Counts.Removed), Number(a.Counts.Workloads), words,
 		})
 	}
 	t.line()
 	t.table(rows)
 	if n := c.Totals.Noise; n > 0 {
-		t.line(t.color(faint, "folded noise: "+count(n, "object")+" on "+count(scopeOf(c).noisy, "cluster")+" with only new version labels or checksums"))
+		t.line(t.color(faint, "folded noise: "+Count(n, "object")+" on "+Count(scopeOf(c).noisy, "cluster")+" with only new version labels or checksums"))
 	}
 }
 
@@ -201,7 +201,7 @@ func (t *terminal) groups() {
 		return
 	}
 	left := terminalObjects
-	fold := newFolder()
+	fold := NewFolder()
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		if quietGroup(g) && !t.o.Full {
@@ -213,14 +213,14 @@ func (t *terminal) groups() {
 		if len(g.Varies) > 0 {
 			t.line("  clusters differ by ", safetext.Line(strings.Join(g.Varies, ", ")), "; shown for ", safetext.Line(g.Example))
 		}
-		objects := fold.fold(g)
+		objects := fold.Fold(g)
 		for j, o := range objects {
 			if left == 0 && !t.o.Full {
 				rest := 0
 				for _, o := range objects[j:] {
-					rest += o.objects()
+					rest += o.Objects()
 				}
-				t.line("  and ", count(rest, "more object"), "; see them with --full")
+				t.line("  and ", Count(rest, "more object"), "; see them with --full")
 				break
 			}
 			left--
@@ -243,7 +243,7 @@ func optional(before, text string) string {
 }
 
 // object writes an object. A change of images needs no hunk: a row for each image says it all.
-func (t *terminal) object(o *folded) {
+func (t *terminal) object(o *Folded) {
 	p := yellow
 	switch o.Verb {
 	case diff.Added:
@@ -258,10 +258,10 @@ func (t *terminal) object(o *folded) {
 		}
 	}
 	switch {
-	case o.like != nil && !t.o.Full:
-		t.line("    the same change as on ", safetext.Line(o.like.Title()))
-	case onlyImages(o.ObjectChange):
-		rows := imageRows(o.ObjectChange)
+	case o.Like != nil && !t.o.Full:
+		t.line("    the same change as on ", safetext.Line(o.Like.Title()))
+	case OnlyImages(o.ObjectChange):
+		rows := ImageRows(o.ObjectChange)
 		for i := range rows {
 			t.line("    image ", rows[i].text(safetext.Line))
 		}
@@ -291,7 +291,7 @@ func (t *terminal) hunks(o *diff.ObjectChange) {
 		t.line("    ", l)
 	}
 	if left > 0 {
-		t.line("    ", t.color(faint, "… "+count(left, "more line")+"; see them with --full"))
+		t.line("    ", t.color(faint, "… "+Count(left, "more line")+"; see them with --full"))
 	}
 }
 
@@ -313,7 +313,7 @@ func (t *terminal) foot() {
 	}
 	parts := []string{safetext.Line(from) + " → " + safetext.Line(abbreviated(r.Head))}
 	if r.Changes != nil {
-		parts = append(parts, count(r.Changes.Compared, "target")+" compared")
+		parts = append(parts, Count(r.Changes.Compared, "target")+" compared")
 	}
 	parts = append(parts, "Sluice "+safetext.Line(r.Version))
 	t.line(t.color(faint, strings.Join(parts, " · ")))

@@ -9,8 +9,8 @@ import (
 
 // errors writes why the review failed, equal messages once.
 func (t *terminal) errors() {
-	for _, g := range groupMessages(t.r.Errors) {
-		t.message("error", red, g.line(maxNamed))
+	for _, g := range GroupMessages(t.r.Errors) {
+		t.message("error", red, g.Line(maxNamed))
 	}
 }
 
@@ -21,20 +21,20 @@ func (t *terminal) withheld() {
 		return
 	}
 	t.line()
-	t.line(t.color(red, count(len(c.Withheld), "target")+" cannot be rendered"), "; the report leaves out these objects:")
-	for _, g := range withheldGroups(c.Withheld) {
-		t.message("withheld", red, g.label(safetext.Line)+": "+g.message)
+	t.line(t.color(red, Count(len(c.Withheld), "target")+" cannot be rendered"), "; the report leaves out these objects:")
+	for _, g := range GroupWithheld(c.Withheld) {
+		t.message("withheld", red, g.Label(safetext.Line)+": "+g.Message)
 	}
 }
 
 // warnings writes the warnings about the fleet's files, equal ones once.
 func (t *terminal) warnings() {
-	list := groupMessages(t.r.Warnings)
+	list := GroupMessages(t.r.Warnings)
 	if len(list) > 0 {
 		t.line()
 	}
 	for _, g := range list {
-		t.message("warning", yellow, g.line(maxNamed))
+		t.message("warning", yellow, g.Line(maxNamed))
 	}
 }
 
@@ -54,13 +54,13 @@ func (t *terminal) message(label string, p paint, text string) {
 		}
 	}
 	if rest > 0 {
-		t.line("    … ", count(rest, "more line"))
+		t.line("    … ", Count(rest, "more line"))
 	}
 }
 
 // findings writes the new findings by rule. It writes a rule's hint and page once.
 func (t *terminal) findings() {
-	list := groupFindings(t.r.Findings.Introduced)
+	list := GroupFindings(t.r.Findings.Introduced)
 	if len(list)+len(t.r.Findings.Notes) > 0 {
 		t.line()
 	}
@@ -72,13 +72,13 @@ func (t *terminal) findings() {
 		t.rule(list[:n])
 		list = list[n:]
 	}
-	for _, g := range groupMessages(t.r.Findings.Notes) {
-		t.message("note", cyan, g.line(maxNamed))
+	for _, g := range GroupMessages(t.r.Findings.Notes) {
+		t.message("note", cyan, g.Line(maxNamed))
 	}
 }
 
 // rule writes the messages of one rule.
-func (t *terminal) rule(list []*findingGroup) {
+func (t *terminal) rule(list []*FindingGroup) {
 	shown := list
 	if len(shown) > terminalFindings && !t.o.Full {
 		shown = shown[:terminalFindings]
@@ -95,11 +95,11 @@ func (t *terminal) rule(list []*findingGroup) {
 		}
 	}
 	if rest := list[len(shown):]; len(rest) > 0 {
-		t.line("    … ", count(breaches(rest), "more finding"), " of ", safetext.Line(list[0].Rule), "; see them with --full")
+		t.line("    … ", Count(breaches(rest), "more finding"), " of ", safetext.Line(list[0].Rule), "; see them with --full")
 	}
 }
 
-func (t *terminal) finding(g *findingGroup) {
+func (t *terminal) finding(g *FindingGroup) {
 	p := cyan
 	switch g.Severity {
 	case SeverityError:
@@ -109,14 +109,14 @@ func (t *terminal) finding(g *findingGroup) {
 	}
 	most := terminalNames
 	if t.o.Full {
-		most = len(g.breaches)
+		most = len(g.Breaches)
 	}
 	t.line(t.color(p, safetext.Line(string(g.Severity))), " ", t.color(bold, safetext.Line(g.Rule)), optional(" ", g.subject(safetext.Line, most)),
 		": ", safetext.Line(g.Message))
-	for i := range g.breaches[:min(most, len(g.breaches))] {
-		b := &g.breaches[i]
-		at := joined(b.path, b.file)
-		if at == "" || !t.o.Full && len(g.breaches) > 1 {
+	for i := range g.Breaches[:min(most, len(g.Breaches))] {
+		b := &g.Breaches[i]
+		at := joined(b.Path, b.File)
+		if at == "" || !t.o.Full && len(g.Breaches) > 1 {
 			continue
 		}
 		t.line("    ", t.color(faint, "at"), " ", safetext.Line(at))
@@ -141,8 +141,8 @@ func TerminalFindings(w io.Writer, r *Review, o TerminalOptions) {
 	f := &r.Findings
 	exempted := ""
 	if f.Exempted > 0 {
-		exempted = number(f.Exempted) + " exempted"
+		exempted = Number(f.Exempted) + " exempted"
 	}
-	t.line(t.color(bold, joined(count(checked, "target")+" checked", count(f.Count(SeverityError), "error"), count(f.Count(SeverityWarning), "warning"), exempted)))
+	t.line(t.color(bold, joined(Count(checked, "target")+" checked", Count(f.Count(SeverityError), "error"), Count(f.Count(SeverityWarning), "warning"), exempted)))
 	_, _ = io.WriteString(w, t.out.String()) // the caller's writer keeps its error
 }

@@ -13,8 +13,8 @@ import (
 // naming writes text from outside: code for Markdown, safetext.Line for the terminal.
 type naming func(string) string
 
-// number writes 10000 as 10,000.
-func number(n int) string {
+// Number writes 10000 as 10,000.
+func Number(n int) string {
 	s := strconv.Itoa(n)
 	const group = 3
 	for i := len(s) - group; i > 0 && s[i-1] != '-'; i -= group {
@@ -23,41 +23,41 @@ func number(n int) string {
 	return s
 }
 
-// count writes `1 app`, `3 apps`.
-func count(n int, one string) string {
+// Count writes `1 app`, `3 apps`.
+func Count(n int, one string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return number(n) + " " + one + "s"
+	return Number(n) + " " + one + "s"
 }
 
 func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
-// changeCounts writes the number of objects: `2 added, 240 changed`.
-func changeCounts(c diff.Counts) string {
+// ChangeCounts writes the number of objects: `2 added, 240 changed`.
+func ChangeCounts(c diff.Counts) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		word string
 	}{{c.Added, "added"}, {c.Changed, "changed"}, {c.Removed, "removed"}} {
 		if p.n > 0 {
-			parts = append(parts, number(p.n)+" "+p.word)
+			parts = append(parts, Number(p.n)+" "+p.word)
 		}
 	}
 	return joined(parts...)
 }
 
-// rolls counts the workloads whose pods are replaced; "" for none.
-func rolls(n int) string {
+// Rolls counts the workloads whose pods are replaced; "" for none.
+func Rolls(n int) string {
 	switch n {
 	case 0:
 		return ""
 	case 1:
 		return "1 workload rolls"
 	}
-	return number(n) + " workloads roll"
+	return Number(n) + " workloads roll"
 }
 
 func total(c diff.Counts) int { return c.Added + c.Changed + c.Removed }
@@ -118,26 +118,26 @@ func headline(r *Review, name naming) string {
 	s := scopeOf(c)
 	withheld := ""
 	if n := len(c.Withheld); n > 0 {
-		withheld = count(n, "target") + " cannot be rendered"
+		withheld = Count(n, "target") + " cannot be rendered"
 	}
 	switch {
 	case len(s.apps) > 0:
-		what := count(len(s.apps), "app") + " change"
+		what := Count(len(s.apps), "app") + " change"
 		if len(s.apps) == 1 {
 			what = name(safetext.Shorten(s.apps[0], maxHeadName)) + " changes"
 		}
-		where := "on " + count(s.clusters, "cluster")
+		where := "on " + Count(s.clusters, "cluster")
 		if s.one != "" {
 			where = "on " + name(safetext.Shorten(s.one, maxHeadName))
 		}
-		return what + " " + where + " — " + joined(changeCounts(c.Totals), rolls(c.Totals.Workloads), withheld)
+		return what + " " + where + " — " + joined(ChangeCounts(c.Totals), Rolls(c.Totals.Workloads), withheld)
 	case c.Totals.Noise > 0:
-		effect := rolls(c.Totals.Workloads)
+		effect := Rolls(c.Totals.Workloads)
 		if effect == "" {
 			effect = "nothing rolls"
 		}
-		return "only noise on " + count(s.noisy, "cluster") + " — " +
-			joined(count(c.Totals.Noise, "object")+" with only new version labels or checksums", effect, withheld)
+		return "only noise on " + Count(s.noisy, "cluster") + " — " +
+			joined(Count(c.Totals.Noise, "object")+" with only new version labels or checksums", effect, withheld)
 	case withheld != "":
 		return "no answer — " + withheld
 	}
@@ -153,12 +153,12 @@ func policyWords(f *Findings) string {
 		var parts []string
 		for _, s := range []Severity{SeverityError, SeverityWarning} {
 			if k := f.Count(s); k > 0 {
-				parts = append(parts, count(k, "new "+string(s)))
+				parts = append(parts, Count(k, "new "+string(s)))
 				n -= k
 			}
 		}
 		if n > 0 {
-			parts = append(parts, count(n, "new note"))
+			parts = append(parts, Count(n, "new note"))
 		}
 		fresh = joined(parts...)
 	}
@@ -171,13 +171,13 @@ func policyWords(f *Findings) string {
 		parts[0] = "nothing new"
 	}
 	if n := len(f.Resolved); n > 0 {
-		parts = append(parts, number(n)+" resolved")
+		parts = append(parts, Number(n)+" resolved")
 	}
 	if f.Exempted > 0 {
-		parts = append(parts, number(f.Exempted)+" exempted")
+		parts = append(parts, Number(f.Exempted)+" exempted")
 	}
 	if before > 0 {
-		parts = append(parts, number(before)+" existing")
+		parts = append(parts, Number(before)+" existing")
 	}
 	return joined(parts...)
 }
@@ -201,8 +201,8 @@ func criticals(c *diff.ChangeSet) int {
 // Critical reports whether a change set has a change of critical risk: the verdict is then never pass or warn.
 func Critical(c *diff.ChangeSet) bool { return criticals(c) > 0 }
 
-// verdictWords returns the verdict in words, with a sign.
-func verdictWords(r *Review) (sign, words string) {
+// VerdictWords returns the verdict in words, with a sign.
+func VerdictWords(r *Review) (sign, words string) {
 	switch r.Verdict {
 	case VerdictPass:
 		return "✅", "Policy passes"
@@ -242,17 +242,17 @@ func patterns(where []diff.Reach, n int) string {
 	for _, r := range where[n-1:] {
 		rest += r.Clusters
 	}
-	return diff.Patterns(where[:n-1]) + fmt.Sprintf(" and %s more", number(rest))
+	return diff.Patterns(where[:n-1]) + fmt.Sprintf(" and %s more", Number(rest))
 }
 
 // places names clusters of one environment: each of a few, else the environment with their number.
 func places(environment string, clusters []string) string {
 	const most = 3
 	if len(clusters) > most && environment == "" {
-		return count(len(clusters), "cluster")
+		return Count(len(clusters), "cluster")
 	}
 	if len(clusters) > most {
-		return fmt.Sprintf("%s (%s)", environment, number(len(clusters)))
+		return fmt.Sprintf("%s (%s)", environment, Number(len(clusters)))
 	}
 	names := make([]string, len(clusters))
 	for i, c := range clusters {
