@@ -17,6 +17,7 @@ type Caution struct {
 	Kinds int           // objects, counted once
 }
 
+// CautionItem is one object with the effect.
 type CautionItem struct {
 	Group   *diff.Group
 	Object  *diff.ObjectChange

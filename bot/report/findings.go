@@ -142,8 +142,8 @@ func byRule(list []*FindingGroup) string {
 	return strings.Join(parts, ", ")
 }
 
-// docsOf returns the address of a rule's page, "" if it has none.
-func docsOf(r *Review, f *Finding) string {
+// Docs returns the address of a rule's page, "" if it has none.
+func Docs(r *Review, f *Finding) string {
 	if f.Docs != "" || r.Links.Docs == "" {
 		return f.Docs
 	}

@@ -22,7 +22,7 @@ const (
 func (m *markdown) summaryLine(g *diff.Group) string {
 	var out strings.Builder
 	out.WriteString(sign(g.Risk) + " <b>" + htmlCode(g.App) + "</b> on " + htmlCode(patterns(g.Where, maxWhere)))
-	if text := groupCounts(g); text != "" {
+	if text := GroupCounts(g); text != "" {
 		out.WriteString(" — " + text)
 	}
 	if g.Summary != "" {
@@ -34,8 +34,8 @@ func (m *markdown) summaryLine(g *diff.Group) string {
 	return out.String()
 }
 
-// groupCounts are those of one cluster.
-func groupCounts(g *diff.Group) string {
+// GroupCounts writes the counts of one cluster.
+func GroupCounts(g *diff.Group) string {
 	text := ChangeCounts(g.Counts)
 	if text != "" && len(g.Clusters) > 1 {
 		text += " on each"
@@ -46,7 +46,7 @@ func groupCounts(g *diff.Group) string {
 // rowOf is a group's row where its objects are not shown.
 func (m *markdown) rowOf(g *diff.Group) string {
 	where := code(patterns(g.Where, maxWhere))
-	return row(sign(g.Risk), code(g.App), where, groupCounts(g), prose(g.Summary))
+	return row(sign(g.Risk), code(g.App), where, GroupCounts(g), prose(g.Summary))
 }
 
 // shell is what a group shows besides its objects.

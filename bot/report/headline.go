@@ -6,6 +6,9 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
+// Scope returns what a merge changes on one line of plain text, without the verdict.
+func Scope(r *Review) string { return headline(r, safetext.Line) }
+
 // Headline returns what a merge changes on one line of plain text, for a commit status.
 func Headline(r *Review) string {
 	text := headline(r, safetext.Line)

@@ -120,7 +120,7 @@ func (m *markdown) least(limit int) string {
 	m.cut.Findings = len(m.r.Findings.Introduced)
 	m.cut.Others = len(m.r.Errors) + len(m.r.Warnings)
 	var out string
-	for _, more := range []string{"## Sluice: " + headline(m.r, code) + "\n", "\n" + m.status(), "Run " + code(m.r.moreCommand()) + " to see the changes.\n"} {
+	for _, more := range []string{"## Sluice: " + headline(m.r, code) + "\n", "\n" + m.status(), "Run " + code(Command(m.r)) + " to see the changes.\n"} {
 		if size(out)+size(more) <= limit {
 			out += more
 		}
@@ -133,7 +133,7 @@ func (m *markdown) status() string {
 	var out strings.Builder
 	if sign, words := VerdictWords(m.r); words != "" {
 		out.WriteString(sign + " **" + words + "**")
-		if text := m.verdictDetail(); text != "" {
+		if text := VerdictDetail(m.r); text != "" {
 			out.WriteString(": " + text)
 		}
 		out.WriteString(".\n\n")
@@ -182,18 +182,19 @@ func (m *markdown) sinceNames() string {
 	return " — " + strings.Join(names, ", ")
 }
 
-func (m *markdown) verdictDetail() string {
+// VerdictDetail counts what leads to the verdict: `1 critical change, 1 new warning`.
+func VerdictDetail(r *Review) string {
 	var parts []string
-	if n := len(m.r.Errors); n > 0 {
+	if n := len(r.Errors); n > 0 {
 		parts = append(parts, Count(n, "error"))
 	}
-	if n := criticals(m.r.Changes); n > 0 {
-		parts = append(parts, Count(n, "critical object"))
+	if n := criticals(r.Changes); n > 0 {
+		parts = append(parts, Count(n, "critical change"))
 	}
-	if c := m.r.Changes; c != nil && len(c.Withheld) > 0 {
+	if c := r.Changes; c != nil && len(c.Withheld) > 0 {
 		parts = append(parts, Count(len(c.Withheld), "target")+" withheld")
 	}
-	if f := &m.r.Findings; len(f.Introduced)+len(f.Existing)+len(f.Resolved)+f.Exempted > 0 {
+	if f := &r.Findings; len(f.Introduced)+len(f.Existing)+len(f.Resolved)+f.Exempted > 0 {
 		parts = append(parts, policyWords(f))
 	}
 	return joined(parts...)

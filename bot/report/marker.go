@@ -38,8 +38,13 @@ func Marker(m MarkerInfo) string {
 	var out strings.Builder
 	out.WriteString(markerStart)
 	for _, f := range [][2]string{
-		{"id", m.ID}, {"head", m.Head}, {"digest", m.Digest}, {"groups", strings.Join(m.Groups.IDs, ",")},
-		{"of", m.Groups.Head}, {"before", strings.Join(m.Before.IDs, ",")}, {"beforeof", m.Before.Head},
+		{"id", m.ID},
+		{"head", m.Head},
+		{"digest", m.Digest},
+		{"groups", strings.Join(m.Groups.IDs, ",")},
+		{"of", m.Groups.Head},
+		{"before", strings.Join(m.Before.IDs, ",")},
+		{"beforeof", m.Before.Head},
 	} {
 		if f[1] != "" {
 			out.WriteString(" " + f[0] + "=" + markerValue(f[1]))

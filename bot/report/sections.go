@@ -117,7 +117,7 @@ func severitySign(s Severity) string {
 func (m *markdown) finding(g *FindingGroup) string {
 	const most = 3
 	var out strings.Builder
-	out.WriteString("- " + severitySign(g.Severity) + " " + link(code(g.Rule), docsOf(m.r, g.Finding)))
+	out.WriteString("- " + severitySign(g.Severity) + " " + link(code(g.Rule), Docs(m.r, g.Finding)))
 	if text := g.subject(code, most); text != "" {
 		out.WriteString(" " + text)
 	}
@@ -259,7 +259,7 @@ func (m *markdown) cutLine() string {
 			ways = append(ways, link(w[0], w[1]))
 		}
 	}
-	ways = append(ways, code(m.r.moreCommand()))
+	ways = append(ways, code(Command(m.r)))
 	return "\n✂️ **Cut to fit**: " + strings.Join(parts, ", ") + ". The complete report: " + strings.Join(ways, ", ") + ".\n"
 }
 

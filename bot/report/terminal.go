@@ -86,7 +86,7 @@ func (t *terminal) top() {
 		case VerdictWarn:
 			p = yellow
 		}
-		detail := (&markdown{r: r}).verdictDetail()
+		detail := VerdictDetail(r)
 		if detail != "" {
 			detail = ": " + detail
 		}
@@ -209,7 +209,7 @@ func (t *terminal) groups() {
 		}
 		t.line()
 		t.line(t.color(riskPaint(g.Risk), "● "+string(g.Risk)), "  ", t.color(bold, safetext.Line(g.App)), " on ",
-			safetext.Line(patterns(g.Where, maxWhere)), optional(" — ", groupCounts(g)))
+			safetext.Line(patterns(g.Where, maxWhere)), optional(" — ", GroupCounts(g)))
 		if len(g.Varies) > 0 {
 			t.line("  clusters differ by ", safetext.Line(strings.Join(g.Varies, ", ")), "; shown for ", safetext.Line(g.Example))
 		}

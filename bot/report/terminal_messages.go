@@ -90,7 +90,7 @@ func (t *terminal) rule(list []*FindingGroup) {
 			hint = g.Hint
 			t.line("    ", t.color(faint, "do"), " ", safetext.Line(hint))
 		}
-		if docs := docsOf(t.r, g.Finding); docs != "" && i == len(shown)-1 {
+		if docs := Docs(t.r, g.Finding); docs != "" && i == len(shown)-1 {
 			t.line("    ", t.color(faint, "see"), " ", safetext.Line(docs))
 		}
 	}

@@ -261,8 +261,8 @@ func places(environment string, clusters []string) string {
 	return strings.Join(names, ", ")
 }
 
-// moreCommand is the command that prints the complete report.
-func (r *Review) moreCommand() string {
+// Command returns the command that prints the complete report.
+func Command(r *Review) string {
 	switch {
 	case r.Links.Command != "":
 		return r.Links.Command

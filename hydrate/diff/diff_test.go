@@ -210,7 +210,7 @@ func TestAlignedListsShowNoMovedElements(t *testing.T) {
 	config := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: shop}\nspec: {containers: [LIST]}\n"
 	list := func(names string) string {
 		var items []string
-		for _, n := range strings.Split(names, "") {
+		for n := range strings.SplitSeq(names, "") {
 			items = append(items, "{name: "+n+", image: i}")
 		}
 		return strings.Replace(config, "LIST", strings.Join(items, ", "), 1)

@@ -1,19 +1,21 @@
-// Package page gives a review as one HTML file that needs nothing else: no network, no server. The review is embedded as data and
-// drawn by a script of the page's own; nothing of it is ever parsed as HTML. It must not decide anything: words, order and counts
-// are the review's.
+// Package page writes a review as one HTML file that needs nothing else: no network, no server, no build step. The
+// file is readable without JavaScript; its script adds the filters, the tree, line numbers, word highlights and the
+// keyboard. All text reaches the file through html/template. The package decides nothing: words, order, risks and
+// folding come from package report.
 package page
 
 import (
-	"bytes"
 	"crypto/sha256"
-	_ "embed" // the page's parts
+	"embed"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 //go:embed page.html
@@ -22,39 +24,45 @@ var pageHTML string
 //go:embed page.css
 var pageCSS string
 
-//go:embed page.js
-var pageJS string
-
-// view is what the template fills in.
-type view struct {
-	Title, Verdict, Headline     string
-	CSS                          template.CSS
-	JS                           template.JS
-	Data                         template.JS
-	Policy                       string
-	Counts                       string
-	Base, Head, Against, Version string
-}
+//go:embed js/*.js
+var scripts embed.FS
 
 // Write writes the review as one HTML page.
 func Write(w io.Writer, r *report.Review) error {
-	t, err := template.New("page").Parse(pageHTML)
+	js, err := script()
 	if err != nil {
 		return fmt.Errorf("HTML page: %w", err)
 	}
-	data, err := embedded(r)
+	t, err := template.New("page").Funcs(functions()).Parse(pageHTML)
 	if err != nil {
 		return fmt.Errorf("HTML page: %w", err)
 	}
-	v := view{
-		Title: "Sluice: " + r.Fleet, Verdict: string(r.Verdict), Headline: report.Headline(r), Base: short(r.Base), Head: short(r.Head), Against: r.Against, Version: r.Version,
-		CSS: template.CSS(pageCSS), JS: template.JS(pageJS), Data: template.JS(data), //nolint:gosec // our own files; data is JSON with <, > and & escaped
-		Policy: fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; base-uri 'none'; form-action 'none'", digest(pageCSS), digest(pageJS)),
+	v := newView(r)
+	v.CSS, v.JS = template.CSS(pageCSS), template.JS(js) //nolint:gosec // our own files
+	v.Policy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'", digest(pageCSS), digest(js))
+	if err := t.Execute(w, v); err != nil {
+		return fmt.Errorf("HTML page: %w", err)
 	}
-	if r.Changes != nil {
-		v.Counts = fmt.Sprintf("%d groups of changes, %d apps, %d targets withheld", len(r.Changes.Groups), len(r.Changes.Apps), len(r.Changes.Withheld))
+	return nil
+}
+
+// script joins the modules in the order of their names. They share one scope.
+func script() (string, error) {
+	list, err := scripts.ReadDir("js")
+	if err != nil {
+		return "", err
 	}
-	return t.Execute(w, v)
+	var out strings.Builder
+	out.WriteString("\"use strict\";\n(() => {\n")
+	for _, f := range list {
+		text, err := scripts.ReadFile("js/" + f.Name())
+		if err != nil {
+			return "", err
+		}
+		out.Write(text)
+	}
+	out.WriteString("})();\n")
+	return out.String(), nil
 }
 
 func digest(s string) string {
@@ -62,13 +70,27 @@ func digest(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-func short(commit string) string { return commit[:min(len(commit), 12)] }
+// functions are those of the template. show escapes what a reader cannot see; html/template escapes markup.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"show":     safetext.Line,
+		"count":    report.Count,
+		"number":   report.Number,
+		"patterns": diff.Patterns,
+		"short":    func(commit string) string { return safetext.Shorten(commit, shortCommit) },
+		"list":     func(l []string) string { return strings.Join(l, ", ") },
+		"class":    class,
+		"verb":     func(v diff.Verb) string { return strings.ToUpper(string(v)[:1]) + string(v)[1:] },
+	}
+}
 
-// embedded is the review as JSON that can stand in a script element: encoding/json writes <, > and & as escapes.
-func embedded(r *report.Review) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(true)
-	err := enc.Encode(r)
-	return bytes.TrimSpace(b.Bytes()), err
+const shortCommit = 13 // 12 digits and the ellipsis
+
+// class keeps a word fit for a class name: names of risks, verbs and verdicts are, nothing else passes.
+func class(v any) string {
+	s := fmt.Sprint(v)
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") != "" {
+		return "unknown"
+	}
+	return s
 }

@@ -1,0 +1,160 @@
+package page_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/bot/report"
+)
+
+// found is what testdata/browser/run.js prints.
+type found struct {
+	Errors, Requests, Axe []string
+	Facts                 struct {
+		FirstSection, J, JJ, K, N, Caution, Copied, Search, Address, Theme, Restored, Noscript, Jump string
+		Numbers                                                                                      int
+		Marks                                                                                        []string
+		Closed, Expanded, Sheet, NoscriptTools, Hostile                                              bool
+		Wide                                                                                         int `json:"overflow-1440"`
+		Medium                                                                                       int `json:"overflow-900"`
+		Narrow                                                                                       int `json:"overflow-390"`
+	}
+	Times map[string]map[string]float64
+}
+
+// TestPageInChromium reads, drives and measures the page in Chromium: three widths, light and dark, axe, the keyboard,
+// without a script, 10,000 changes with a processor that is four times slower. Errors of the page, among them
+// violations of its content security policy, fail it. Screenshots stay in SLUICE_PAGES if that is set.
+func TestPageInChromium(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
+	chromium, modules := browser(t), npm(t)
+	dir := os.Getenv("SLUICE_PAGES")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	writePages(t, dir)
+	script, err := filepath.Abs("testdata/browser/run.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "node", script, chromium, dir)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr(err))
+	}
+	var got found
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	for what, list := range map[string][]string{"error": got.Errors, "request": got.Requests, "axe": got.Axe} {
+		for _, s := range list {
+			t.Errorf("%s: %s", what, s)
+		}
+	}
+	f := got.Facts
+	if f.Wide > 0 || f.Medium > 0 || f.Narrow > 0 {
+		t.Errorf("the page is wider than its window by %d, %d, %d pixels", f.Wide, f.Medium, f.Narrow)
+	}
+	for what, pair := range map[string][2]string{
+		"first section": {f.FirstSection, "Cautions"}, "j": {f.J, "PersistentVolumeClaim backup/archive"}, "j j": {f.JJ, "StatefulSet backup/backup-store"},
+		"k": {f.K, "PersistentVolumeClaim backup/archive"}, "n": {f.N, "NetworkPolicy edge/gateway"}, "]": {f.Caution, "StatefulSet backup/backup-store"},
+		"x": {f.Copied, "Command copied"}, "search": {f.Search, "1 object in 1 group of 3"}, "address": {f.Address, "?q=checkout"}, "d": {f.Theme, "light"},
+		"restored filters": {f.Restored, "replicas 1 true"}, "jump": {f.Jump, "Deployment shop/web-9000"},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: %q, want %q", what, pair[0], pair[1])
+		}
+	}
+	if f.Numbers == 0 || !strings.Contains(strings.Join(f.Marks, " "), "200Gi 100Gi") || !f.Closed || !f.Expanded || !f.Sheet || f.NoscriptTools || !f.Hostile || !strings.Contains(f.Noscript, "storage: 200Gi") {
+		t.Errorf("%+v", f)
+	}
+	for name, times := range got.Times {
+		t.Logf("%s, processor four times slower, milliseconds: %v", name, times)
+		const hang = 60_000 // a busy machine may be slow, but nothing may hang
+		for what, ms := range times {
+			if ms > hang {
+				t.Errorf("%s: %s takes %.0f ms", name, what, ms)
+			}
+		}
+	}
+	if len(got.Times) != 2 {
+		t.Errorf("%d pages measured", len(got.Times))
+	}
+}
+
+// browser finds Chromium: CHROMIUM, or the names of distributions' packages.
+func browser(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("CHROMIUM"); path != "" {
+		return path
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("Chromium is not installed: apt-get install chromium, or set CHROMIUM")
+	return ""
+}
+
+func stderr(err error) string {
+	exit := &exec.ExitError{}
+	if errors.As(err, &exit) {
+		return string(exit.Stderr)
+	}
+	return ""
+}
+
+// npm installs the pinned packages of testdata/browser into a cache and returns its folder of modules.
+func npm(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Skip("node and npm are not installed")
+	}
+	list, err := os.ReadFile("testdata/browser/package.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "sluice-test", "browser")
+	if have, err := os.ReadFile(filepath.Join(dir, "package.json")); err == nil && string(have) == string(list) {
+		if _, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json")); err == nil {
+			return filepath.Join(dir, "node_modules")
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "package.json"), list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("npm install: %v\n%s", err, out)
+	}
+	return filepath.Join(dir, "node_modules")
+}
+
+func writePages(t *testing.T, dir string) {
+	t.Helper()
+	const changes, large = 10_000, 1000
+	for name, r := range map[string]*report.Review{
+		"fleet": fleetReview(t), "hostile": hostileReview(t, "\"><img src=x onerror=pwned=1>"), "many": many(changes, 1, ""), "deep": many(changes, large, ""),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name+".html"), render(t, r), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+// Search and filters. They live in the address, so that a link shows what its sender sees.
+const state = {q: "", risk: [], env: "", kind: "", cluster: ""};
+const active = () => state.risk.length + (state.env ? 1 : 0) + (state.kind ? 1 : 0) + (state.cluster ? 1 : 0);
+
+const save = () => {
+  const p = new URLSearchParams();
+  for (const k of ["q", "env", "kind", "cluster"]) if (state[k]) p.set(k, state[k]);
+  if (state.risk.length) p.set("risk", state.risk.join(","));
+  if (splitView) p.set("view", "split");
+  const query = p.toString();
+  try { history.replaceState(null, "", location.pathname + (query ? "?" + query : "") + location.hash); } catch { /* a sandboxed page has no address of its own */ }
+};
+const load = () => {
+  const p = new URLSearchParams(location.search);
+  for (const k of ["q", "env", "kind", "cluster"]) state[k] = p.get(k) || "";
+  state.risk = (p.get("risk") || "").split(",").filter(Boolean);
+  splitView = p.has("view") ? p.get("view") === "split" : stored.get("view") === "split";
+};
+const fill = () => {
+  $("search").value = state.q; $("env").value = state.env; $("kind").value = state.kind; $("cluster").value = state.cluster;
+  for (const c of document.querySelectorAll("input[name=risk]")) c.checked = state.risk.includes(c.value);
+  $("unified").setAttribute("aria-pressed", String(!splitView));
+  $("split").setAttribute("aria-pressed", String(splitView));
+};
+
+const matches = (g, entry, wanted) => (!state.risk.length || state.risk.includes(entry.risk)) && (!state.kind || entry.kind === state.kind) && wanted.every((w) => g.label.includes(w) || entry.text.includes(w));
+
+// Of very many groups the page lays out a window; it moves when the reader comes near its ends.
+const WINDOW = 120;
+let hits = groups, from = 0, to = 0;
+const laidOut = new Set();
+for (const g of groups) g.section.hidden = true; // place shows those of the window
+const earlier = button("", "more", () => { from = Math.max(0, from - WINDOW); place(); });
+const later = button("", "more", () => { to = Math.min(hits.length, to + WINDOW); place(); });
+const place = () => {
+  const wanted = new Set(hits.slice(from, to));
+  for (const g of laidOut) if (!wanted.has(g)) { g.section.hidden = true; laidOut.delete(g); }
+  const apps = new Set();
+  for (const g of wanted) {
+    apps.add(g.app);
+    if (!laidOut.has(g)) { g.section.hidden = false; laidOut.add(g); arrive.observe(g.section); }
+  }
+  for (const app of allApps) if (app.hidden === apps.has(app)) app.hidden = !apps.has(app);
+  earlier.textContent = "Show earlier groups of " + hits.length.toLocaleString("en-US");
+  later.textContent = "Show more groups of " + hits.length.toLocaleString("en-US");
+  earlier.hidden = from === 0;
+  later.hidden = to >= hits.length;
+};
+const allApps = [...new Set(groups.map((g) => g.app))];
+// uncover moves the window so that it has a group.
+const uncover = (g) => {
+  const at = hits.indexOf(g);
+  if (at < 0 || at >= from && at < to) return;
+  if (at === to) to = Math.min(hits.length, to + WINDOW);
+  else if (at === from - 1) from = Math.max(0, from - WINDOW);
+  else { from = Math.max(0, at - 10); to = Math.min(hits.length, at + WINDOW); }
+  place();
+};
+
+let turn = 0;
+const pause = () => new Promise((r) => setTimeout(r));
+// apply finds what matches in slices of time, then changes the page at once.
+const apply = async () => {
+  const mine = ++turn, wanted = state.q.toLowerCase().split(/\s+/).filter(Boolean), cluster = state.cluster.toLowerCase();
+  const any = wanted.length > 0 || active() > 0, byObject = wanted.length > 0 || state.risk.length > 0 || state.kind !== "";
+  let objects = 0, began = performance.now();
+  const found = [], lists = new Map();
+  for (const g of groups) {
+    if (!any) { found.push(g); continue; }
+    if (performance.now() - began > 10) {
+      await pause();
+      if (mine !== turn) return;
+      began = performance.now();
+    }
+    if (state.env && !g.environments.includes(state.env) || cluster && !g.clusters.includes(cluster)) continue;
+    g.label ||= (g.app.querySelector("h2").firstChild.textContent + " " + g.section.querySelector(".where").textContent).toLowerCase();
+    const list = byObject ? g.entries.filter((e) => matches(g, e, wanted)) : g.entries;
+    const named = !list.length && !state.kind && !state.risk.length && wanted.every((w) => g.label.includes(w));
+    if (!list.length && !named) continue;
+    lists.set(g, list);
+    objects += list.length;
+    found.push(g);
+  }
+  for (const g of groups) {
+    if (!g.list) continue;
+    const list = any ? lists.get(g) || [] : g.list;
+    if (list.length === g.shown.length && list.every((e, i) => e === g.shown[i])) continue;
+    g.shown = list;
+    if (g.drawn) g.forget();
+  }
+  hits = found;
+  from = 0;
+  to = Math.min(hits.length, WINDOW);
+  place();
+  prune(any ? new Set(found) : null);
+  $("nothing").hidden = hits.length > 0 || groups.length === 0;
+  $("active").textContent = active() ? String(active()) : "";
+  $("count").textContent = any ? plural(objects, "object") + " in " + plural(hits.length, "group") + " of " + groups.length.toLocaleString("en-US") : plural(groups.length, "group");
+};
+// warm prepares the search while the reader reads.
+const warm = () => {
+  let next = 0;
+  const idle = window.requestIdleCallback || ((f) => setTimeout(() => f({timeRemaining: () => 5}), 50));
+  const work = (deadline) => {
+    while (next < groups.length && deadline.timeRemaining() > 2) for (const e of groups[next++].entries) e.text;
+    if (next < groups.length) idle(work);
+  };
+  idle(work);
+};
+let timer = 0;
+const changed = () => {
+  state.q = $("search").value.trim(); state.env = $("env").value; state.kind = $("kind").value; state.cluster = $("cluster").value.trim();
+  state.risk = [...document.querySelectorAll("input[name=risk]:checked")].map((c) => c.value);
+  save();
+  clearTimeout(timer);
+  timer = setTimeout(apply, 60);
+};
+const clear = () => {
+  Object.assign(state, {q: "", risk: [], env: "", kind: "", cluster: ""});
+  fill(); save(); apply();
+};
+const setView = (on) => {
+  splitView = on;
+  stored.set("view", on ? "split" : "unified");
+  fill(); save();
+  for (const g of laidOut) { // what is near the screen follows at once, the rest when it comes near
+    if (g.drawn) for (const e of g.shown.slice(0, g.drawn)) { watch.unobserve(e.element); watch.observe(e.element); }
+  }
+};

@@ -1,0 +1,69 @@
+// The tree: folding, the objects of large reports, and where the reader is.
+const twist = (li, list, open, fillList) => {
+  const b = button("", "twist", () => {
+    const now = b.getAttribute("aria-expanded") !== "true";
+    b.setAttribute("aria-expanded", String(now));
+    if (now && fillList) { fillList(); fillList = null; }
+    list.hidden = !now;
+  });
+  b.setAttribute("aria-expanded", String(open));
+  b.setAttribute("aria-label", "Show what is in " + li.querySelector(".name").textContent);
+  list.hidden = !open;
+  li.classList.add("has");
+  li.prepend(b);
+};
+const leaves = (g, list) => {
+  const most = 500;
+  for (const e of g.entries.slice(0, most)) {
+    const li = el("li"), a = el("a", "leaf"), dot = el("span", "dot r-" + e.risk);
+    const title = /<span class="title">([\s\S]*?)<\/span>/.exec(e.markup || "");
+    a.href = "#" + e.id;
+    dot.title = "risk: " + e.risk;
+    a.append(dot, el("span", "name", title ? plainText(title[1]).trim() : e.element.querySelector(".title").textContent));
+    li.append(a);
+    list.append(li);
+  }
+  if (g.entries.length > most) list.append(el("li", "faint", "and " + plural(g.entries.length - most, "more object")));
+};
+const tree = () => {
+  const apps = [...document.querySelectorAll("#tree > li")];
+  const few = apps.length <= 12;
+  for (const li of apps) {
+    const list = li.querySelector(":scope > ul");
+    if (!list) continue;
+    const inner = [...list.children], open = few && inner.length <= 30 || apps.length <= 40 && inner.length <= 3;
+    const prepareGroups = () => { for (const one of inner) groupTwist(one, few && inner.length <= 4); };
+    twist(li, list, open, prepareGroups);
+    if (open) prepareGroups();
+  }
+};
+const groupTwist = (li, open) => {
+  const g = groupOf.get(li.dataset.group);
+  if (!g || li.classList.contains("has") || li.querySelector(".n").textContent === "0") return;
+  const have = li.querySelector(":scope > ul");
+  if (have) { twist(li, have, open && have.children.length <= 12); return; }
+  const list = el("ul");
+  li.append(list);
+  twist(li, list, false, () => leaves(g, list));
+};
+// prune hides the leaves of groups that do not match; null shows all.
+const prune = (found) => {
+  const apps = found && new Set([...found].map((g) => g.app.id));
+  for (const li of $("tree") ? $("tree").children : []) {
+    const hide = Boolean(apps) && !apps.has(li.dataset.app);
+    if (li.hidden !== hide) li.hidden = hide;
+    if (hide) continue;
+    for (const one of li.querySelectorAll("li[data-group]")) {
+      const gone = Boolean(found) && !found.has(groupOf.get(one.dataset.group));
+      if (one.hidden !== gone) one.hidden = gone;
+    }
+  }
+};
+let marked = null;
+const mark = (id) => {
+  if (marked) marked.removeAttribute("aria-current");
+  marked = document.querySelector('#tree a[href="#' + CSS.escape(id) + '"]');
+  if (!marked) return;
+  marked.setAttribute("aria-current", "true");
+  if (marked.offsetParent) marked.scrollIntoView({block: "nearest"});
+};

@@ -1,0 +1,165 @@
+"use strict";
+// Opens pages in Chromium, uses them as a reader does, and prints what it found as JSON.
+// node run.js CHROMIUM FOLDER: FOLDER has fleet.html, hostile.html, many.html and deep.html, and gets the screenshots.
+const {chromium} = require("playwright-core");
+const axe = require("axe-core");
+const path = require("path");
+const [executablePath, folder] = process.argv.slice(2);
+const file = (name, rest) => "file://" + path.join(folder, name) + (rest || "");
+const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const out = {errors: [], requests: [], axe: [], facts: {}, times: {}};
+
+const open = async (browser, address, options) => {
+  const context = await browser.newContext({viewport: {width: 1400, height: 1000}, ...options});
+  const page = await context.newPage();
+  page.on("pageerror", (e) => out.errors.push(address + ": " + e.message));
+  page.on("console", (m) => { if (m.type() === "error") out.errors.push(address + ": " + m.text()); });
+  page.on("request", (r) => { if (!r.url().startsWith("file:") && !r.url().startsWith("data:")) out.requests.push(r.url()); });
+  await page.goto(address, {waitUntil: "load", timeout: 120000});
+  return {context, page};
+};
+const check = async (page, name) => {
+  // axe-core runs through the debugger: the page's own policy stays in force.
+  const session = await page.context().newCDPSession(page);
+  await session.send("Runtime.evaluate", {expression: axe.source + ";0"});
+  const {result} = await session.send("Runtime.evaluate", {awaitPromise: true, returnByValue: true, expression: "axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.map((v) => v.id + ' (' + v.impact + '): ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + (n.any.concat(n.all, n.none)[0] || {message: ''}).message).join(' | ')))"});
+  for (const v of result.value || ["axe did not run"]) out.axe.push(name + ": " + v);
+};
+const shot = (page, name) => page.screenshot({path: path.join(folder, name + ".png")});
+const text = (page, selector) => page.locator(selector).first().innerText();
+
+const looks = async (browser) => {
+  for (const colorScheme of ["light", "dark"]) {
+    for (const width of [1440, 900, 390]) {
+      const {context, page} = await open(browser, file("fleet.html"), {colorScheme, viewport: {width, height: 1000}});
+      await page.waitForSelector(".rows");
+      await shot(page, `fleet-${colorScheme}-${width}`);
+      out.facts[`overflow-${width}`] = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      if (width !== 900) await check(page, `${colorScheme} ${width}`);
+      if (width === 1440) {
+        await page.evaluate(() => document.querySelector("#a2, section.app:last-of-type").scrollIntoView());
+        await page.waitForTimeout(200);
+        await shot(page, `fleet-${colorScheme}-web`);
+        await page.keyboard.press("s");
+        await page.waitForSelector(".two");
+        await shot(page, `fleet-${colorScheme}-split`);
+        await check(page, `${colorScheme} split`);
+        await page.keyboard.press("?");
+        await shot(page, `fleet-${colorScheme}-keys`);
+        await check(page, `${colorScheme} keys`);
+      }
+      await context.close();
+    }
+  }
+};
+
+const use = async (browser) => {
+  const f = out.facts;
+  let {context, page} = await open(browser, file("fleet.html"));
+  await page.waitForSelector(".rows");
+  f.firstSection = await text(page, "main h2");
+  f.numbers = await page.evaluate(() => [...document.querySelectorAll(".rows .num")].filter((n) => n.dataset.n).length);
+  f.marks = await page.evaluate(() => [...document.querySelectorAll("#list mark")].map((m) => m.textContent).slice(0, 12));
+  await page.keyboard.press("j");
+  f.j = await text(page, ".obj.current .title");
+  await page.keyboard.press("j");
+  f.jj = await text(page, ".obj.current .title");
+  await page.keyboard.press("k");
+  f.k = await text(page, ".obj.current .title");
+  await page.keyboard.press("n");
+  f.n = await text(page, ".obj.current .title");
+  await page.keyboard.press("o");
+  f.closed = await page.evaluate(() => document.querySelector(".obj.current .body").hidden);
+  await page.keyboard.press("]");
+  f.caution = await text(page, ".obj.current .title");
+  const before = await page.locator(".obj.current .rows .num").count();
+  await page.keyboard.press("e");
+  f.expanded = await page.locator(".obj.current .rows .num").count() > before;
+  await page.keyboard.press("x");
+  await page.waitForTimeout(50);
+  f.copied = await text(page, "#said");
+  await page.keyboard.press("/");
+  await page.keyboard.type("checkout");
+  await page.waitForFunction(() => /^1 object/.test(document.getElementById("count").textContent));
+  f.search = await text(page, "#count");
+  f.address = await page.evaluate(() => location.search);
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => !location.search);
+  await page.keyboard.press("?");
+  f.sheet = await page.evaluate(() => document.getElementById("keys").open);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("d");
+  f.theme = await page.evaluate(() => document.documentElement.dataset.theme);
+  await context.close();
+
+  ({context, page} = await open(browser, file("fleet.html", "?q=replicas&risk=medium&view=split")));
+  await page.waitForFunction(() => /^1 object/.test(document.getElementById("count").textContent));
+  f.restored = await page.evaluate(() => [document.getElementById("search").value, document.getElementById("active").textContent, document.getElementById("split").getAttribute("aria-pressed")].join(" "));
+  await context.close();
+
+  ({context, page} = await open(browser, file("fleet.html"), {javaScriptEnabled: false}));
+  await shot(page, "fleet-noscript");
+  f.noscript = await text(page, "#list .obj .lines");
+  f.noscriptTools = await page.locator("#search").isVisible();
+  await context.close();
+
+  ({context, page} = await open(browser, file("hostile.html")));
+  f.hostile = await page.evaluate(() => window.pwned === undefined && document.querySelectorAll("img, iframe, object").length === 0);
+  await context.close();
+
+  ({context, page} = await open(browser, file("many.html", "#o9000-0")));
+  await page.waitForSelector(".obj.current");
+  f.jump = await text(page, ".obj.current .title");
+  await page.emulateMedia({media: "print"});
+  await context.close();
+
+  ({context, page} = await open(browser, file("fleet.html")));
+  await page.waitForSelector(".rows");
+  await page.pdf({path: path.join(folder, "fleet.pdf")});
+  await context.close();
+};
+
+// slow measures with a processor that is four times slower. Times are printed; the test bounds them loosely.
+const slow = async (browser) => {
+  for (const name of ["many.html", "deep.html"]) {
+    const context = await browser.newContext({viewport: {width: 1400, height: 1000}});
+    const page = await context.newPage();
+    const session = await context.newCDPSession(page);
+    await session.send("Emulation.setCPUThrottlingRate", {rate: 4});
+    await page.goto(file(name), {waitUntil: "load", timeout: 120000});
+    await page.waitForSelector(".rows", {timeout: 120000});
+    const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime);
+    await page.waitForTimeout(1500);
+    // An interaction ends with the frame that shows its first effect.
+    const press = async (key) => {
+      await page.evaluate(() => { window.ended = new Promise((done) => addEventListener("keydown", () => { const began = performance.now(); requestAnimationFrame(() => setTimeout(() => done(performance.now() - began))); }, {once: true, capture: true})); });
+      await page.keyboard.press(key);
+      return page.evaluate(() => window.ended);
+    };
+    const t = {paint: Math.round(paint), j: Math.round(await press("j")), jAgain: Math.round(await press("j")), n: Math.round(await press("n")), split: Math.round(await press("s"))};
+    await page.keyboard.press("/");
+    t.type = Math.round(await press("9"));
+    const began = Date.now();
+    await page.keyboard.type("991");
+    await page.waitForFunction(() => /^[1-9][0-9]* objects? in/.test(document.getElementById("count").textContent), null, {timeout: 120000});
+    t.found = Date.now() - began;
+    await page.waitForTimeout(500);
+    t.typeAgain = Math.round(await press("0"));
+    t.escape = Math.round(await press("Escape"));
+    out.times[name] = t;
+    await context.close();
+  }
+};
+
+(async () => {
+  const browser = await chromium.launch({executablePath, args: flags});
+  try {
+    await looks(browser);
+    await use(browser);
+    await slow(browser);
+  } catch (e) {
+    out.errors.push(String(e.stack || e));
+  }
+  await browser.close();
+  console.log(JSON.stringify(out, null, 1));
+})();
