@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
 // Composition asks for an environment's tree, whose apps may come from several source commits.
@@ -20,24 +21,18 @@ type Composition struct {
 }
 
 // Compose writes the tree of a composition: it renders the apps whose source commit changes and takes the others from
-// the branch. failure says why targets cannot be rendered; then there is no tree.
+// the branch, on every cluster. failure says why targets cannot be rendered; then there is no tree.
 func (h *Hydrator) Compose(ctx context.Context, c Composition, w *gitstore.Writer) (tree gitstore.Hash, failure string, err error) {
-	exists := c.Running.Exists()
+	if err := c.Source.Validate(); err != nil {
+		return gitstore.Hash{}, "", fmt.Errorf("environment %s: %w", c.Environment, err)
+	}
+	keep := c.Running.Exists() && !c.All
 	var running branch.Source
-	if exists {
+	if keep {
 		running = c.Running.Source()
 	}
-	needed := map[string]bool{}
-	if c.Source.Commit != running.Commit || !exists {
-		needed[c.Source.Commit] = true
-	}
-	for app, commit := range c.Source.Apps {
-		if running.Of(app) != commit {
-			needed[commit] = true
-		}
-	}
 	parts := map[string]*branch.State{}
-	for _, commit := range slices.Sorted(maps.Keys(needed)) {
+	for _, commit := range changedCommits(running, c.Source) {
 		part, why, err := h.renderCommit(ctx, c, commit, w)
 		if err != nil || why != "" {
 			return gitstore.Hash{}, why, err
@@ -48,18 +43,43 @@ func (h *Hydrator) Compose(ctx context.Context, c Composition, w *gitstore.Write
 	if base == nil {
 		base = c.Running
 	}
-	if len(c.Source.Apps) == 0 && base != c.Running {
+	if len(c.Source.Apps)+len(c.Source.Clusters) == 0 && base != c.Running {
 		return base.Tip.Tree, "", nil
 	}
-	of := func(app string) *branch.State {
-		commit := c.Source.Of(app)
-		if commit == running.Of(app) && exists {
+	of := func(cluster, app string) *branch.State {
+		commit := c.Source.On(cluster).Of(app)
+		if keep && commit == running.On(cluster).Of(app) {
 			return c.Running
 		}
 		return parts[commit]
 	}
 	tree, err = h.Assemble(ctx, Recipe{c.Environment, c.Source, base, of}, w)
 	return tree, "", err
+}
+
+// changedCommits lists the commits that next names where running names another one.
+func changedCommits(running, next branch.Source) []string {
+	set := map[string]bool{}
+	compare := func(have, want promote.ClusterSource) {
+		if want.Commit != have.Commit {
+			set[want.Commit] = true
+		}
+		for _, apps := range []map[string]string{have.Apps, want.Apps} {
+			for app := range apps {
+				if want.Of(app) != have.Of(app) {
+					set[want.Of(app)] = true
+				}
+			}
+		}
+	}
+	compare(promote.ClusterSource{Commit: running.Commit, Apps: running.Apps}, promote.ClusterSource{Commit: next.Commit, Apps: next.Apps})
+	for name := range next.Clusters {
+		compare(running.On(name), next.On(name))
+	}
+	for name := range running.Clusters {
+		compare(running.On(name), next.On(name))
+	}
+	return slices.Sorted(maps.Keys(set))
 }
 
 // renderCommit renders one source commit for an environment.
@@ -125,9 +145,10 @@ func (h *Hydrator) RenderCommit(ctx context.Context, r CommitRequest, w *gitstor
 // Recipe names the parts that Assemble puts together.
 type Recipe struct {
 	Environment string
-	Source      branch.Source                  // what the record says
-	Base        *branch.State                  // gives the clusters and the kinds
-	Of          func(app string) *branch.State // gives the trees and digests of an app
+	Source      branch.Source // what the record says
+	Base        *branch.State // gives the clusters and the kinds
+	// Of gives the trees and digests of an app on a cluster. With no app, it gives the state of the cluster's other apps.
+	Of func(cluster, app string) *branch.State
 }
 
 // Assemble writes an environment's tree from parts that are rendered already.
@@ -157,7 +178,10 @@ func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (
 			return gitstore.Hash{}, err
 		}
 	}
-	root.Record = branch.Record{Environment: r.Environment, Source: r.Source.Commit, Renderer: Epoch, Objects: objects, Apps: r.Source.Apps}
+	if err := r.Source.Validate(); err != nil { // a record that names no commit would block every later promotion
+		return gitstore.Hash{}, fmt.Errorf("environment %s: %w", r.Environment, err)
+	}
+	root.Record = branch.RecordOf(r.Environment, r.Source, Epoch, objects)
 	return h.writeRoot(ctx, root, w)
 }
 
@@ -205,18 +229,18 @@ func (h *Hydrator) assembleCluster(ctx context.Context, cluster string, r Recipe
 		}
 		return nil
 	}
-	if err := load(r.Base); err != nil {
+	if err := load(r.Of(cluster, "")); err != nil {
 		return nil, in, err
 	}
-	apps := slices.Concat(slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(r.Source.Apps))) // the base may lack the latter
+	apps := slices.Concat(slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(r.Source.On(cluster).Apps))) // not all of them are in its state
 	for _, app := range apps {
-		if err := load(r.Of(app)); err != nil {
+		if err := load(r.Of(cluster, app)); err != nil {
 			return nil, in, err
 		}
 	}
 	var out []gitstore.Entry
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		part := parts[r.Of(name)]
+		part := parts[r.Of(cluster, name)]
 		e, ok := part.apps[name]
 		if !ok {
 			continue // its state does not have it on this cluster

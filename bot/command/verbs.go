@@ -149,7 +149,10 @@ func environmentVerbs() []Spec {
 		},
 		{Verb: VerbUnfreeze, Right: RightEnvironment, Does: "Ends a freeze; promotions continue.", Arguments: []Argument{target}},
 		{Verb: VerbHalt, Right: RightEnvironment, Does: "Stops the running promotion of an environment.", Arguments: []Argument{env}, Flags: []Flag{flagReason(false)}},
-		{Verb: VerbResume, Right: RightEnvironment, Does: "Continues a halted promotion.", Arguments: []Argument{env}, Flags: []Flag{flagReason(false)}},
+		{
+			Verb: VerbResume, Right: RightEnvironment, Does: "Continues a halted promotion, or ends what is held back after a rollback.", Arguments: []Argument{env},
+			Flags: []Flag{{Name: "wave", Value: "W", Usage: "only what is held back on this `wave`", kind: kindName, field: waveOf}, flagCluster(), flagApp(), flagReason(false)},
+		},
 	}
 }
 

@@ -26,8 +26,13 @@ const (
 	TrailerBy       = "Sluice-Requested-By"
 	TrailerApps     = "Sluice-Apps"
 	TrailerNow      = "Sluice-Now"      // the reason why a promotion did not wait for its gates
+	TrailerReason   = "Sluice-Reason"   // of a promotion that waited for its gates
 	TrailerRollback = "Sluice-Rollback" // the reason of a rollback
 	TrailerWave     = "Sluice-Wave"
+	TrailerClusters = "Sluice-Clusters" // the clusters that a partial rollback names
+	// TrailerAppSource names an app and its source commit, on a cluster branch, for an app that was not rendered from
+	// the commit of TrailerSource. There is one for each such app.
+	TrailerAppSource = "Sluice-App-Source"
 )
 
 // Trailer returns the value of a commit message's first trailer with a key, or "".

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
 )
@@ -28,6 +29,38 @@ type Record struct {
 	Objects     int    `yaml:"objects"`
 	// Apps maps an app to its source commit, for apps that were not rendered from Source.
 	Apps map[string]string `yaml:"apps,omitempty"`
+	// Clusters replaces Source and Apps for clusters that run something else.
+	Clusters map[string]ClusterRecord `yaml:"clusters,omitempty"`
+}
+
+// ClusterRecord says which source commits the tree of one cluster was rendered from.
+type ClusterRecord struct {
+	Source string            `yaml:"source"`
+	Apps   map[string]string `yaml:"apps,omitempty"`
+}
+
+// RecordOf returns the record of an environment that runs a source.
+func RecordOf(environment string, source Source, renderer string, objects int) Record {
+	out := Record{Environment: environment, Source: source.Commit, Renderer: renderer, Objects: objects, Apps: source.Apps}
+	for name, c := range source.Clusters {
+		if out.Clusters == nil {
+			out.Clusters = map[string]ClusterRecord{}
+		}
+		out.Clusters[name] = ClusterRecord{Source: c.Commit, Apps: c.Apps}
+	}
+	return out
+}
+
+// Runs returns the source that the record names.
+func (r Record) Runs() Source {
+	out := Source{Commit: r.Source, Apps: r.Apps}
+	for name, c := range r.Clusters {
+		if out.Clusters == nil {
+			out.Clusters = map[string]promote.ClusterSource{}
+		}
+		out.Clusters[name] = promote.ClusterSource{Commit: c.Source, Apps: c.Apps}
+	}
+	return out
 }
 
 // Encode returns the record as canonical YAML.
@@ -37,28 +70,32 @@ func (r Record) Encode() ([]byte, error) {
 		"renderer": r.Renderer, "objects": int64(r.Objects),
 	}
 	if len(r.Apps) > 0 {
-		apps := map[string]any{}
-		for app, commit := range r.Apps {
-			apps[app] = commit
+		out["apps"] = anyMap(r.Apps)
+	}
+	if len(r.Clusters) > 0 {
+		clusters := map[string]any{}
+		for name, c := range r.Clusters {
+			one := map[string]any{"source": c.Source}
+			if len(c.Apps) > 0 {
+				one["apps"] = anyMap(c.Apps)
+			}
+			clusters[name] = one
 		}
-		out["apps"] = apps
+		out["clusters"] = clusters
 	}
 	return manifest.Append(nil, out)
 }
 
-// Source names the source commit of an environment, and the source commits of the apps that have another one.
-type Source struct {
-	Commit string
-	Apps   map[string]string // app → source commit
+func anyMap(m map[string]string) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
 }
 
-// Of returns the source commit of an app.
-func (s Source) Of(app string) string {
-	if c, ok := s.Apps[app]; ok {
-		return c
-	}
-	return s.Commit
-}
+// Source names the source commit of each app of an environment.
+type Source = promote.Source
 
 // Kinds maps each custom kind that an environment's CustomResourceDefinitions define to its scope.
 type Kinds map[manifest.GroupKind]manifest.Scope

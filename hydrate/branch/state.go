@@ -31,13 +31,8 @@ func NewState(branch string) *State {
 // Exists reports whether the branch exists.
 func (s *State) Exists() bool { return !s.Tip.Hash.IsZero() }
 
-// Source returns the source that the branch was rendered from. It is empty if the branch does not exist.
-func (s *State) Source() Source {
-	if !s.Exists() {
-		return Source{}
-	}
-	return Source{Commit: s.Record.Source, Apps: s.Record.Apps}
-}
+// Source returns the source that the branch, or the tree, was rendered from. It is empty if the branch does not exist.
+func (s *State) Source() Source { return s.Record.Runs() }
 
 // ClusterNames returns the clusters that the branch holds, sorted.
 func (s *State) ClusterNames() []string { return slices.Sorted(maps.Keys(s.Clusters)) }
@@ -119,7 +114,7 @@ func ReadSource(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) 
 	if err := readYAML(store.Snapshot(ctx, tree), path.Join(Dir, environmentFile), &r); err != nil {
 		return Source{}
 	}
-	return Source{Commit: r.Source, Apps: r.Apps}
+	return r.Runs()
 }
 
 func readYAML(snap *gitstore.Snapshot, name string, into any) error {

@@ -8,10 +8,10 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// defaultSettle keeps the steps of a wave apart where nobody is asked whether clusters are well.
+// defaultSettle separates the steps of a wave where neither statuses nor checks tell whether clusters are healthy.
 const defaultSettle = 5 * time.Minute
 
-// decider holds what one decision looks at over and over.
+// decider is one call of Decide or Next.
 type decider struct {
 	s        Situation
 	p        fleet.Promotion
@@ -25,8 +25,8 @@ type decider struct {
 	d        Decision
 }
 
-// Decide says what to do next in an environment, and why nothing more. An error is one of the configuration or of the
-// record; it names what to correct.
+// Decide says what to do next in an environment, and what prevents more. An error is a mistake in the configuration or in
+// the record; it names what to correct. Decide is pure: it may be called at any time, and its result may be discarded.
 func Decide(s Situation) (Decision, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -36,14 +36,14 @@ func Decide(s Situation) (Decision, error) {
 		return Decision{}, err
 	}
 	if b := x.rec.Rollback; b != nil && len(b.Clusters) > 0 && len(x.thawed(b.Clusters)) == 0 {
-		// Nothing of it can be done, and it must neither hold up the others nor become a rollback of all.
-		if err := x.emit(Event{Kind: EventRolledBack}); err != nil {
+		// All of its clusters were frozen since: it must neither block others nor become a rollback of everything.
+		if err := x.emit(Event{Kind: EventRollbackDropped}); err != nil {
 			return Decision{}, err
 		}
 	}
 	switch {
 	case x.s.Running.Foreign != "":
-		x.d.Gates = []Gate{{Name: GateBranch, State: Red, Reason: x.s.Running.Foreign + "; Sluice moves nothing until that is resolved"}}
+		x.d.Gates = []Gate{{Name: GateBranch, State: Red, Reason: x.s.Running.Foreign + "; Sluice moves nothing until somebody resolves that"}}
 	case x.rec.Rollback != nil:
 		x.rollback()
 	default:
@@ -61,10 +61,10 @@ func prepare(s Situation) (*decider, error) {
 		x.rec = NewRecord(s.Environment.Name)
 	}
 	if x.rec.Environment != s.Environment.Name {
-		return nil, fmt.Errorf("environment %s: the record is that of %s", s.Environment.Name, x.rec.Environment)
+		return nil, fmt.Errorf("environment %s: the record belongs to %s", s.Environment.Name, x.rec.Environment)
 	}
 	if s.Now.IsZero() {
-		return nil, fmt.Errorf("environment %s: the time is not known", s.Environment.Name)
+		return nil, fmt.Errorf("environment %s: the time is unknown", s.Environment.Name)
 	}
 	members := make([]Cluster, 0, len(s.Clusters))
 	for _, c := range s.Clusters {
@@ -97,7 +97,7 @@ func prepare(s Situation) (*decider, error) {
 	return x, nil
 }
 
-// emit puts an event into the record, and remembers it for the caller.
+// emit applies an event to the record, and lists it for the caller.
 func (x *decider) emit(e Event) error {
 	if e.At.IsZero() {
 		e.At = x.s.Now
@@ -115,28 +115,28 @@ func (x *decider) act(a Action) {
 	x.d.Actions = append(x.d.Actions, a)
 }
 
-// advance goes on with the promotion that runs, and begins the next one.
+// advance continues the rollout under way, and begins the next one.
 func (x *decider) advance() error {
 	moved, err := x.progress()
 	if err != nil || x.rec.Rollback != nil {
 		return err
 	}
-	if h := x.hurry(); h != nil {
-		x.d.Gates = []Gate{x.hurryGate(h)}
+	if h := x.expediting(); h != nil {
+		x.d.Gates = []Gate{x.expediteGate(h)}
 	}
-	want := x.want()
-	x.d.Wants = want
-	if want == nil {
+	next := x.propose()
+	x.d.Proposal = next
+	if next == nil {
 		if x.s.Request != nil {
-			x.act(Action{Kind: CloseRequest, Reason: "there is nothing to promote any more"})
+			x.act(Action{Kind: CloseRequest, Reason: "nothing is left to promote"})
 		}
 	} else {
-		x.d.Gates = x.gates(*want)
-		if err := x.offer(*want); err != nil {
+		x.d.Gates = x.gates(*next)
+		if err := x.offer(*next); err != nil {
 			return err
 		}
-		if x.promote(*want) {
-			return nil // the waves begin anew with it
+		if x.promote(*next) {
+			return nil // the waves begin again with the new tree
 		}
 	}
 	if moved != nil {
@@ -145,8 +145,8 @@ func (x *decider) advance() error {
 	return nil
 }
 
-// promote moves the environment branch, or keeps a merge request current. It says whether the branch moves.
-func (x *decider) promote(w Want) bool {
+// promote moves the environment branch, or keeps a merge request current. It reports whether the branch moves.
+func (x *decider) promote(w Proposal) bool {
 	a := Action{Source: w.Source, Apps: w.Apps, Overtakes: w.Overtakes, By: w.By, Reason: w.Reason}
 	if c := x.s.Candidate; c != nil {
 		a.Tree = c.Tree
@@ -160,9 +160,9 @@ func (x *decider) promote(w Want) bool {
 		return true
 	}
 	open := x.s.Request
-	others := slices.DeleteFunc(slices.Clone(x.d.Gates), func(g Gate) bool { return g.Name == GateApprovals }) // they are the forge's
+	others := slices.DeleteFunc(slices.Clone(x.d.Gates), func(g Gate) bool { return g.Name == GateApprovals }) // the forge counts them
 	switch {
-	case x.s.Running.Commit == "": // there is no branch yet that a merge request could ask
+	case x.s.Running.Commit == "": // no branch exists that a merge request could target
 	case Holds(others) && (open == nil || open.Tree != a.Tree || !open.Source.Equal(a.Source)):
 		a.Kind = OpenRequest
 		x.act(a)
@@ -172,12 +172,16 @@ func (x *decider) promote(w Want) bool {
 	return false
 }
 
-// rollback does what a command or a failure asked for. It waits for nothing: that is what it is for.
+// rollback carries out what a command or a failure asked for. It waits for no gate.
 func (x *decider) rollback() {
 	b := x.rec.Rollback
-	x.act(Action{
-		Kind: DoRollback, Source: b.To, Tree: b.Tree, Clusters: x.thawed(b.Clusters), Apps: b.Apps, By: b.By, Reason: b.Reason,
-	})
+	a := Action{Kind: DoRollback, Source: b.To, Tree: b.Tree, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Stopped: b.Stopped, By: b.By, Reason: b.Reason}
+	for _, name := range x.names() {
+		if x.frozen(name) {
+			a.Frozen = append(a.Frozen, name)
+		}
+	}
+	x.act(a)
 }
 
 // thawed leaves out clusters that are frozen.
@@ -187,7 +191,7 @@ func (x *decider) thawed(names []string) []string {
 	})
 }
 
-// frozen says whether a cluster stays where it is.
+// frozen reports whether a cluster stays where it is.
 func (x *decider) frozen(name string) bool {
 	if x.clusters[name].State == "frozen" {
 		return true
@@ -209,6 +213,11 @@ func (x *decider) finish() Decision {
 		}
 	}
 	slices.Sort(d.Frozen)
+	for _, f := range append(slices.Clone(x.freezes), x.rec.Freezes...) {
+		if f.Holds(x.s.Now) && !slices.Contains(d.Freezes, f) {
+			d.Freezes = append(d.Freezes, f)
+		}
+	}
 	times := []time.Time{}
 	for _, g := range slices.Concat(d.Gates, d.WaveGates) {
 		times = append(times, g.Until)
@@ -230,26 +239,39 @@ func (x *decider) waitsFor(d Decision) string {
 	switch {
 	case acts:
 		return ""
-	case !Holds(d.Gates) && x.hurry() != nil:
+	case !Holds(d.Gates) && x.expediting() != nil:
 		return fmt.Sprintf("--now waits for %s", firstClosed(d.Gates))
 	case !Holds(d.WaveGates):
 		return fmt.Sprintf("the clusters of %s wait for %s", name, firstClosed(d.WaveGates))
 	case !Holds(d.Gates):
 		return fmt.Sprintf("%s waits for %s", name, firstClosed(d.Gates))
-	case d.Wants != nil && x.s.Running.Commit == "":
-		return fmt.Sprintf("%s has no branch yet: its first state needs a command: /sluice promote %s", name, name)
-	case d.Wants != nil:
-		return fmt.Sprintf("%s waits for its merge request to be merged", name)
-	case x.mode() == modeManual && x.offered() != nil:
-		return fmt.Sprintf("%s waits for a command: /sluice promote %s", name, name)
+	case d.Proposal != nil && x.s.Running.Commit == "":
+		return fmt.Sprintf("%s has no branch yet: its first state needs a command: %s", name, x.s.command("promote", name))
+	case d.Proposal != nil:
+		return fmt.Sprintf("%s waits until its merge request is merged", name)
+	case x.rec.Declined != nil && x.mode() == modeRequest:
+		return fmt.Sprintf("the merge request for %s was closed: %s waits for a newer commit or %s", x.rec.Declined.Source, name, x.s.command("promote", name))
+	case x.mode() == modeManual && x.automatic() != nil:
+		return x.waitsForCommand()
 	case len(d.Frozen) > 0:
-		return "frozen clusters stay behind: " + few(d.Frozen)
+		return "frozen clusters stay behind: " + Few(d.Frozen)
 	default:
 		return ""
 	}
 }
 
-// firstClosed is the gate to be told of: a red one, or else the first that is not green.
+// waitsForCommand advises a promotion, unless a halt or a freeze would refuse it.
+func (x *decider) waitsForCommand() string {
+	name := x.s.Environment.Name
+	for _, g := range append([]Gate{x.haltGate()}, x.timeGates(true)...) {
+		if g.State != Green {
+			return fmt.Sprintf("%s waits for %s; then for a command: %s", name, g, x.s.command("promote", name))
+		}
+	}
+	return fmt.Sprintf("%s waits for a command: %s", name, x.s.command("promote", name))
+}
+
+// firstClosed is the gate to report: a red one, or else the first that is not green.
 func firstClosed(gates []Gate) Gate {
 	if i := slices.IndexFunc(gates, func(g Gate) bool { return g.State == Red }); i >= 0 {
 		return gates[i]

@@ -17,12 +17,12 @@ func prod(p fleet.Promotion, clusters ...promote.ClusterState) promote.Situation
 		Environment: fleet.Environment{Name: "prod", After: []string{"staging"}, Promotion: p},
 		Trunk:       promote.Trunk{"c1", "c2"}, Now: at(), Record: promote.NewRecord("prod"), Clusters: clusters,
 		Running: promote.Running{Source: promote.Source{Commit: "c2"}, Tree: "t2", Commit: "x2"},
-		Before:  []promote.Earlier{{Name: "staging", Source: promote.Source{Commit: "c2"}, Complete: true}},
+		Before:  []promote.Upstream{{Name: "staging", Source: promote.Source{Commit: "c2"}, Complete: true}},
 	}
 }
 
 func behind(name string, change func(*promote.ClusterState)) promote.ClusterState {
-	c := promote.ClusterState{Cluster: promote.Cluster{Name: name, Labels: map[string]string{"pair": "1"}}, Tree: name + "1", Want: name + "2"}
+	c := promote.ClusterState{Cluster: promote.Cluster{Name: name, Labels: map[string]string{"pair": "1"}}, Tree: name + "1", Desired: name + "2"}
 	if change != nil {
 		change(&c)
 	}
@@ -45,7 +45,7 @@ func step(t *testing.T, s *promote.Situation) (moved []string, d promote.Decisio
 		for i := range s.Clusters {
 			for _, name := range a.Clusters {
 				if s.Clusters[i].Name == name {
-					s.Clusters[i].Tree = s.Clusters[i].Want
+					s.Clusters[i].Tree = s.Clusters[i].Desired
 				}
 			}
 		}
@@ -53,8 +53,8 @@ func step(t *testing.T, s *promote.Situation) (moved []string, d promote.Decisio
 	return moved, d
 }
 
-// TestHurryNeedsTheSecondPerson: --now on what is under way ends its bakes only when somebody else agrees, if sluice.yaml asks for that.
-func TestHurryNeedsTheSecondPerson(t *testing.T) {
+// TestExpediteNeedsTheSecondPerson: --now on a rollout under way ends its bakes only when a second person agrees, if sluice.yaml requires one.
+func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 	t.Parallel()
 	for _, second := range []bool{true, false} {
 		s := prod(fleet.Promotion{
@@ -80,10 +80,10 @@ func TestHurryNeedsTheSecondPerson(t *testing.T) {
 		if second {
 			apply(promote.Event{Kind: promote.EventApprove, By: "mia", At: s.Now, Tree: "t2"})
 			moved, d := step(t, &s)
-			if len(moved) != 0 || d.WaitsFor != "--now waits for approvals: waiting: somebody else than mia: /sluice approve prod" {
+			if len(moved) != 0 || d.WaitsFor != "--now waits for approvals: waiting: somebody other than mia must agree: /sluice approve prod" {
 				t.Errorf("by her own word alone: %v, %s", moved, d.WaitsFor)
 			}
-			if tree, err := promote.Hurried(s); tree != "t2" || err != nil {
+			if tree, err := promote.Expedited(s); tree != "t2" || err != nil {
 				t.Errorf("to be approved: %q, %v", tree, err)
 			}
 			apply(promote.Event{Kind: promote.EventApprove, By: "bob", At: s.Now, Tree: "t2"})

@@ -11,7 +11,7 @@ import (
 // EventKind says what happened.
 type EventKind string
 
-// What people ask for.
+// Commands of people.
 const (
 	EventPromote  EventKind = "promote"
 	EventCancel   EventKind = "cancel" // of a request to promote
@@ -23,48 +23,57 @@ const (
 	EventResume   EventKind = "resume"
 )
 
-// What Decide sees in a Situation, and a caller stores.
+// Observations: Decide finds them in a Situation, or a caller reports what it has done.
 const (
-	EventMoved         EventKind = "moved"         // the environment branch has another tree
-	EventClusters      EventKind = "clusters"      // more clusters of the promotion have moved
-	EventWave          EventKind = "wave"          // all clusters of a wave have moved
-	EventWaveHealthy   EventKind = "waveHealthy"   // and are healthy
-	EventOffered       EventKind = "offered"       // people can agree to something else from now on
-	EventHurry         EventKind = "hurry"         // the promotion under way overtakes its gates
-	EventDone          EventKind = "done"          // the promotion is through
-	EventRequestDone   EventKind = "requestDone"   // what was asked for runs
-	EventFailed        EventKind = "failed"        // health turned red, and the environment halts
-	EventFailedBack    EventKind = "failedBack"    // health turned red, and the environment goes back
-	EventRolledBack    EventKind = "rolledBack"    // a rollback has been done
-	EventBefore        EventKind = "before"        // an environment before runs something else
-	EventBeforeHealthy EventKind = "beforeHealthy" // and is healthy
-	EventBeforeRed     EventKind = "beforeRed"     // an environment before turned red
-	EventBeforeNotRed  EventKind = "beforeNotRed"  // and is not red any more
+	EventMoved           EventKind = "moved"           // the environment branch has another tree
+	EventClusters        EventKind = "clusters"        // more clusters of the rollout have moved
+	EventWave            EventKind = "wave"            // all clusters of a wave have moved
+	EventWaveHealthy     EventKind = "waveHealthy"     // and are healthy
+	EventOffered         EventKind = "offered"         // people can agree to another tree from now on
+	EventExpedited       EventKind = "expedited"       // the rollout under way overtakes its gates
+	EventDone            EventKind = "done"            // the rollout is complete
+	EventRequestDone     EventKind = "requestDone"     // the environment runs what was requested
+	EventFailed          EventKind = "failed"          // health turned red, and the environment halts
+	EventFailedBack      EventKind = "failedBack"      // health turned red, and the environment rolls back
+	EventRolledBack      EventKind = "rolledBack"      // a rollback is done
+	EventRollbackDropped EventKind = "rollbackDropped" // a rollback cannot be done
+	EventHolds           EventKind = "holds"           // the holds that are left
+	EventOpened          EventKind = "opened"          // the merge request of a promotion is open
+	EventClosed          EventKind = "closed"          // it is not open any more: merged, or closed by Sluice
+	EventDeclined        EventKind = "declined"        // a person closed it
+	EventBefore          EventKind = "before"          // an upstream environment runs another source
+	EventBeforeHealthy   EventKind = "beforeHealthy"   // and is healthy
+	EventBeforeRed       EventKind = "beforeRed"       // an upstream environment turned red
+	EventBeforeNotRed    EventKind = "beforeNotRed"    // and is not red any more
 )
 
-// Event is something that changes a Record. Fields that a kind has no use for are empty.
+// Event is something that changes a Record. Fields without a use in a kind are empty.
 type Event struct {
-	ID     string // of a command: of its comment and line, so that it may come twice; "" for none
+	ID     string // of a command: of its comment and line, so that it may arrive twice; empty for none
 	Kind   EventKind
 	By     string
 	At     time.Time
-	Said   time.Time // promote: when it was written
+	Said   time.Time // promote: when the person wrote it
 	Reason string
 
-	Source   Source // promote, moved, before: what; rollback, failed, failedBack: from what
+	Source   Source // promote, moved, before, opened: what; rollback: what ran; rolledBack: what runs now
 	Apps     []string
 	Now      bool
-	Restores bool     // moved: it is a rollback
-	To       Ran      // rollback, failedBack: the state to go back to
-	Clusters []string // rollback: which; moved: those that have to move
-	Teams    []string // approve: of the person
-	Tree     string   // approve, moved
-	Target   string   // freeze, unfreeze: a cluster, "" for the environment; before…: the environment before; wave…: the wave
+	Restores bool      // moved: by a rollback
+	To       PastState // rollback, failedBack: the state to go back to
+	Wave     string    // rollback, resume: whose clusters Clusters are
+	Clusters []string  // rollback, resume: which; moved, rolledBack: those that have to move; done: those that are frozen and behind
+	Stopped  []string  // rollback: clusters that the rollout under way has not reached
+	Members  []string  // resume with a scope: all clusters of the environment
+	Teams    []string  // approve: of the person
+	Tree     string    // approve, moved, opened; rollback: of the branch before it goes back; rolledBack: of the branch now
+	Target   string    // freeze, unfreeze: a cluster, empty for the environment; before…: the upstream environment; wave…: the wave
 	Until    time.Time
-	Current  int // clusters: how many have moved
+	Current  int    // clusters: how many have moved
+	Holds    []Hold // holds
 }
 
-// Apply is the record after an event. The record that it is given stays as it is. An event with a known ID changes nothing.
+// Apply returns the record after an event. It does not change r. An event whose ID the record knows has no effect.
 func Apply(r Record, e Event) (Record, error) {
 	if e.ID != "" && slices.Contains(r.Handled, e.ID) {
 		return r, nil
@@ -92,14 +101,14 @@ func (r *Record) apply(e Event) error {
 	case EventBefore, EventBeforeHealthy, EventBeforeRed, EventBeforeNotRed:
 		return r.before(e)
 	default:
-		return r.seen(e)
+		return r.observation(e)
 	}
 }
 
-// command applies what people ask for.
+// command applies a person's command.
 func (r *Record) command(e Event) error {
 	if e.By == "" {
-		return errors.New("nobody asked for it")
+		return errors.New("the command has no author")
 	}
 	switch e.Kind {
 	case EventPromote:
@@ -111,33 +120,28 @@ func (r *Record) command(e Event) error {
 		r.Request = nil
 	case EventApprove:
 		if e.Tree == "" {
-			return errors.New("there is nothing to approve yet: wait until the promotion is rendered")
+			return errors.New("nothing to approve yet: wait until the promotion is rendered")
 		}
 		r.Approvals = slices.DeleteFunc(r.Approvals, func(a Approval) bool { return strings.EqualFold(a.By, e.By) })
 		r.Approvals = append(r.Approvals, Approval{By: e.By, Teams: e.Teams, Tree: e.Tree, At: e.At})
 	case EventRollback:
 		if e.To.Tree == "" {
-			return errors.New("the earlier state is not known: name one that `sluice history` shows")
+			return errors.New("the earlier state is unknown: name one that `sluice history` shows")
+		}
+		if b := r.Rollback; b != nil && len(e.Clusters)+len(e.Apps) > 0 {
+			return fmt.Errorf("a rollback that %s asked for at %s is not done yet: it continues by itself; only a rollback of the whole environment replaces it", actor(b.By), Stamp(b.At))
 		}
 		r.Rollback = &Rollback{
-			To: e.To.Source, Tree: e.To.Tree, From: e.Source, Clusters: sorted(e.Clusters), Apps: sorted(e.Apps),
-			Reason: e.Reason, By: e.By, At: e.At,
+			To: e.To.Source, Tree: e.To.Tree, From: e.Source, FromTree: e.Tree, Wave: e.Wave, Clusters: sorted(e.Clusters), Apps: sorted(e.Apps),
+			Stopped: sorted(e.Stopped), Reason: e.Reason, By: e.By, At: e.At,
 		}
-		r.Request = nil // it was asked for before
+		r.Request = nil // it is older than the rollback
 	case EventHalt:
 		if r.Halt == nil || r.Halt.By == "" {
 			r.Halt = &Halt{By: e.By, Reason: e.Reason, At: e.At}
 		}
 	case EventResume:
-		if r.Halt == nil {
-			return errors.New("it is not halted")
-		}
-		r.Halt = nil
-		if p := r.Progress; p != nil { // it begins to bake anew
-			for i := range p.Waves {
-				p.Waves[i].Healthy = time.Time{}
-			}
-		}
+		return r.resume(e)
 	}
 	return nil
 }
@@ -145,17 +149,15 @@ func (r *Record) command(e Event) error {
 func (r *Record) request(e Event) error {
 	switch {
 	case e.Source.Empty():
-		return errors.New("it is not bound to a commit")
+		return errors.New("the request names no source commit")
 	case e.Now && strings.TrimSpace(e.Reason) == "":
 		return errors.New("--now needs a reason")
 	case r.Request != nil && r.Request.At.After(e.At):
-		return errors.New("a later promotion was asked for already")
+		return errors.New("somebody requested a promotion later than this one")
 	}
 	r.Request = &Request{Source: e.Source.tidy(), Apps: sorted(e.Apps), Now: e.Now, Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC()}
-	r.Failed = slices.DeleteFunc(r.Failed, func(f Failed) bool {
-		return f.Source.Equal(e.Source) || f.Source.Commit == e.Source.Commit || slices.ContainsFunc(e.Apps, func(a string) bool { return f.Source.Of(a) == e.Source.Of(a) })
-	})
-	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix is how a failed promotion is mended
+	r.Declined = nil
+	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix mends what failed
 		r.Halt = nil
 	}
 	return nil
@@ -165,47 +167,59 @@ func (r *Record) freeze(e Event) error {
 	same := func(f Freeze) bool { return f.Target == e.Target }
 	if e.Kind == EventUnfreeze {
 		if !slices.ContainsFunc(r.Freezes, func(f Freeze) bool { return same(f) && f.Holds(e.At) }) {
-			return errors.New("there is no freeze by command; one that sluice.yaml names is lifted there")
+			return errors.New("no command froze it; a freeze of sluice.yaml ends when it is removed there")
 		}
 		r.Freezes = slices.DeleteFunc(r.Freezes, same)
 		return nil
 	}
 	switch {
 	case e.By == "":
-		return errors.New("nobody asked for it")
+		return errors.New("the command has no author")
 	case strings.TrimSpace(e.Reason) == "":
 		return errors.New("a freeze needs a reason")
 	case !e.Until.IsZero() && !e.Until.After(e.At):
-		return errors.New("the freeze would be over already")
+		return errors.New("the freeze would end in the past")
 	}
 	r.Freezes = slices.DeleteFunc(r.Freezes, func(f Freeze) bool { return same(f) || !f.Until.IsZero() && !e.At.Before(f.Until) })
 	if len(r.Freezes) >= maxFreezes {
-		return fmt.Errorf("there are %d freezes already: lift some, or freeze the environment", len(r.Freezes))
+		return fmt.Errorf("%d freezes hold already: unfreeze some clusters, or freeze the environment", len(r.Freezes))
 	}
 	r.Freezes = append(r.Freezes, Freeze{Target: e.Target, From: e.At, Until: e.Until.UTC(), Reason: e.Reason, By: e.By})
 	return nil
 }
 
-// seen applies what Decide saw.
-func (r *Record) seen(e Event) error {
-	if e.Kind == EventMoved {
-		r.moved(e)
-		return nil
-	}
+// observation applies what Decide found, or a caller did.
+func (r *Record) observation(e Event) error {
 	switch e.Kind {
+	case EventMoved:
+		r.moved(e)
 	case EventRequestDone:
 		r.Request = nil
-		return nil
 	case EventOffered:
 		r.Offered = &Offered{Source: e.Source.tidy(), Tree: e.Tree, At: e.At}
-		return nil
-	}
-	if e.Kind == EventRolledBack {
+	case EventOpened:
+		r.Opened = &Offered{Source: e.Source.tidy(), Tree: e.Tree, At: e.At}
+	case EventClosed:
+		r.Opened = nil
+	case EventDeclined:
+		r.Declined, r.Opened = r.Opened, nil
+	case EventHolds:
+		r.Holds = e.Holds
+	case EventRollbackDropped:
+		r.Rollback = nil
+	case EventRolledBack:
 		return r.rolledBack(e)
+	default:
+		return r.rollout(e)
 	}
+	return nil
+}
+
+// rollout applies what was observed of the rollout under way.
+func (r *Record) rollout(e Event) error {
 	p := r.Progress
 	if p == nil {
-		return errors.New("no promotion goes on")
+		return errors.New("no rollout is under way")
 	}
 	switch e.Kind {
 	case EventClusters:
@@ -220,95 +234,93 @@ func (r *Record) seen(e Event) error {
 			return fmt.Errorf("wave %s has not moved", e.Target)
 		}
 		p.Waves[i].Healthy = e.At
-	case EventHurry:
+	case EventExpedited:
 		p.Now, p.NowBy, p.NowWhy = true, e.By, e.Reason
 	case EventDone:
-		p.Done = e.At
-	case EventFailed, EventFailedBack:
-		if e.Kind == EventFailedBack && e.To.Tree == "" {
-			return errors.New("there is no earlier state")
+		p.Done, p.CatchUp = e.At, sorted(e.Clusters)
+	case EventFailed:
+		r.Halt = &Halt{Reason: e.Reason, At: e.At}
+	case EventFailedBack:
+		if e.To.Tree == "" {
+			return errors.New("the environment has no earlier state")
 		}
-		r.fail(Failed{Source: p.Source, Reason: e.Reason, At: e.At})
-		if e.Kind == EventFailed {
-			r.Halt = &Halt{Reason: e.Reason, At: e.At}
-			return nil
-		}
-		r.Rollback = &Rollback{To: e.To.Source, Tree: e.To.Tree, From: p.Source, Reason: e.Reason, At: e.At}
+		r.Rollback = &Rollback{To: e.To.Source, Tree: e.To.Tree, From: p.Source, FromTree: p.Tree, Reason: e.Reason, At: e.At}
 		r.Request = nil
 	default:
-		return errors.New("the event is not known")
+		return fmt.Errorf("unknown kind of event %q", e.Kind)
 	}
 	return nil
 }
 
 func (r *Record) moved(e Event) {
 	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, Now: e.Now, Rollback: e.Restores, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At}
-	if b := r.Rollback; b != nil && r.Progress != nil && b.becomes(r.Progress, p) {
+	if b := r.Rollback; b != nil && r.Progress != nil && e.Restores {
 		done := *b
-		done.From = r.Progress.Source // what ran when it was done, not when it was asked for
+		done.From, done.FromTree = r.Progress.Source, r.Progress.Tree // what ran when it went back, not when somebody asked for it
 		r.Rollback = &done
+	}
+	if old := r.Progress; old != nil && old.Rollback && e.Restores && old.underWay() {
+		p.Changed = sorted(append(p.Changed, old.Changed...)) // a second rollback does not hold up the first
 	}
 	if r.Progress != nil {
 		r.Approvals = nil // they were for what landed, or are void now
 	}
+	if r.Declined.Is(e.Tree) { // it was merged after all
+		r.Declined = nil
+	}
 	r.Progress = p
-	r.Ran = append(r.Ran, Ran{Source: p.Source, Tree: e.Tree, At: e.At})
+	r.Ran = append(r.Ran, PastState{Source: p.Source, Tree: e.Tree, At: e.At})
 }
 
+// rolledBack ends a rollback: what went back is held from now on.
 func (r *Record) rolledBack(e Event) error {
 	if r.Rollback == nil {
 		return errors.New("no rollback was asked for")
 	}
 	if e.Tree != "" && (r.Progress == nil || r.Progress.Tree != e.Tree) {
+		e.Restores = true
+		if named := r.Rollback.Clusters; len(named) > 0 { // others that are behind wait for their gates
+			e.Clusters = slices.DeleteFunc(slices.Clone(e.Clusters), func(c string) bool { return !slices.Contains(named, c) })
+		}
 		r.moved(e)
-		r.Progress.Rollback = true
 	}
 	b := r.Rollback
-	if len(b.Clusters) == 0 && !b.From.Empty() && !b.From.Equal(b.To) {
-		r.fail(Failed{Source: b.From, Reason: "rolled back: " + b.Reason, At: e.At})
-	}
 	r.Rollback = nil
-	if b.By == "" || b.whole() {
-		if r.Halt != nil && r.Halt.By == "" {
-			r.Halt = nil // what failed is gone
-		}
+	if r.Halt != nil && r.Halt.By == "" {
+		r.Halt = nil // the rollout that failed has ended
+	}
+	cause := CauseRolledBack
+	if b.By == "" {
+		cause = CauseFailed
+	}
+	if b.From.Empty() {
+		return nil
+	}
+	one := Hold{Cause: cause, Source: b.From, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, By: b.By, Reason: b.Reason, Since: e.At}
+	r.hold(one)
+	if len(b.Stopped) > 0 {
+		one.Cause, one.Whole, one.Wave, one.Clusters, one.Apps = CauseStopped, true, "", b.Stopped, nil
+		r.hold(one)
 	}
 	return nil
 }
 
-// becomes says whether a move of the environment branch is what the rollback asked for.
-func (b *Rollback) becomes(old, now *Progress) bool {
-	switch {
-	case b.whole():
-		return b.Tree == now.Tree
-	case len(b.Apps) > 0:
-		return !slices.ContainsFunc(b.Apps, func(a string) bool { return now.Source.Of(a) != b.To.Of(a) })
-	default: // of clusters alone: the environment's record of its source stays
-		return old != nil && old.Source.Equal(now.Source)
-	}
-}
-
-func (r *Record) fail(f Failed) {
-	r.Failed = slices.DeleteFunc(r.Failed, func(x Failed) bool { return x.Source.Equal(f.Source) })
-	r.Failed = append(r.Failed, f)
-}
-
-// before applies what was seen of an environment before this one.
+// before applies what was observed of an upstream environment.
 func (r *Record) before(e Event) error {
 	w := r.Before[e.Target]
 	if e.Kind == EventBefore {
 		if w == nil {
-			w = &Watch{}
+			w = &UpstreamHistory{}
 			if r.Before == nil {
-				r.Before = map[string]*Watch{}
+				r.Before = map[string]*UpstreamHistory{}
 			}
 			r.Before[e.Target] = w
 		}
-		w.Ran = append(w.Ran, Ran{Source: e.Source.tidy(), At: e.At})
+		w.Ran = append(w.Ran, PastState{Source: e.Source.tidy(), At: e.At})
 		return nil
 	}
 	if w == nil || len(w.Ran) == 0 {
-		return fmt.Errorf("nothing is known of %s", e.Target)
+		return fmt.Errorf("nothing was observed of %s", e.Target)
 	}
 	switch e.Kind {
 	case EventBeforeHealthy:

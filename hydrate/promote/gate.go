@@ -9,7 +9,7 @@ import (
 // State of a gate.
 type State string
 
-// The states. Only green lets anything through: what is not known is never green.
+// The states. Only green lets a promotion continue: an unknown state blocks it.
 const (
 	Green   State = "green"
 	Waiting State = "waiting"
@@ -17,31 +17,31 @@ const (
 	Unknown State = "unknown"
 )
 
-// The names of gates; one for each environment before is named before/<environment>, one for each check check/<name>.
+// The names of gates. Each upstream environment has a gate before/<environment>, each check a gate check/<name>.
 const (
 	GateBranch    = "branch"
 	GateHalt      = "halt"
 	GateFreeze    = "freeze"
 	GateWindow    = "window"
 	GateProgress  = "progress"
-	GateFailed    = "failed"
+	GateHold      = "hold"
 	GateRendered  = "rendered"
 	GatePolicy    = "policy"
 	GateApprovals = "approvals"
 	GateHealth    = "health"
-	GateSettle    = "settle" // the steps of a wave follow each other
+	GateSettle    = "settle" // time between the steps of a wave
 	GateBake      = "bake"
 	GateBefore    = "before/"
 	GateCheck     = "check/"
 )
 
-// Gate is a condition that must hold before a promotion or a wave goes on.
+// Gate is a condition that must hold before a promotion or a wave continues.
 type Gate struct {
 	Name   string
 	State  State
 	Reason string
-	Since  time.Time // zero if not known
-	Until  time.Time // when it may change by itself; zero if not known
+	Since  time.Time // zero if unknown
+	Until  time.Time // when it may change without an event; zero if unknown
 }
 
 // String is the gate on one line.
@@ -53,12 +53,12 @@ func (g Gate) String() string {
 	return out
 }
 
-// Holds says whether every gate is green.
+// Holds reports whether every gate is green.
 func Holds(gates []Gate) bool {
 	return !slices.ContainsFunc(gates, func(g Gate) bool { return g.State != Green })
 }
 
-// worst is the state of several things that must all be green.
+// worst combines states that must all be green.
 func worst(states ...State) State {
 	for _, s := range []State{Red, Unknown, Waiting} {
 		if slices.Contains(states, s) {
@@ -68,7 +68,7 @@ func worst(states ...State) State {
 	return Green
 }
 
-// earliest is the next time at which a gate may change by itself.
+// earliest is the first of some times after now; zero if there is none.
 func earliest(now time.Time, times ...time.Time) time.Time {
 	var out time.Time
 	for _, t := range times {

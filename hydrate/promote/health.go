@@ -13,17 +13,17 @@ import (
 // AppReference in the pattern of a status stands for each app that a cluster has.
 const AppReference = "${app}"
 
-// factAge is how long the answer to a check holds.
-const factAge = 10 * time.Minute
+// resultAge is how long the result of a check is valid.
+const resultAge = 10 * time.Minute
 
-// judged is the health of some clusters by the statuses on their branches.
+// judged is the health of some clusters, by the statuses on their branches.
 type judged struct {
 	state  State
 	reason string
 }
 
-// judge holds the statuses against the patterns. Each pattern must match a status on each cluster; what is not there is
-// unknown, and counts as not green.
+// judge compares the statuses with the patterns. Each pattern must match a status on each cluster. A missing status is
+// unknown, which is not green.
 func judge(h fleet.Health, clusters []ClusterState) judged {
 	if len(h.CommitStatuses) == 0 || len(clusters) == 0 {
 		return judged{state: Green}
@@ -62,11 +62,11 @@ func judge(h fleet.Health, clusters []ClusterState) judged {
 }
 
 func ofCluster(patterns []string, c ClusterState) (State, string) {
-	if c.Lost {
-		return Unknown, "its statuses could not be read"
+	if c.StatusesUnknown != "" {
+		return Unknown, c.StatusesUnknown
 	}
 	if c.Apps == nil && slices.ContainsFunc(patterns, func(p string) bool { return strings.Contains(p, AppReference) }) {
-		return Unknown, "its apps are not known yet"
+		return Unknown, "its apps are unknown"
 	}
 	states, why := []State{}, map[State]string{}
 	for _, pattern := range eachApp(patterns, c.Apps) {
@@ -120,7 +120,7 @@ func needed(share string, n int) int {
 	return (n*percent + 99) / 100
 }
 
-// glob matches a status's name: * is any text, / too, and ? is one character.
+// glob matches the name of a status: * is any text, including /, and ? is one character.
 func glob(pattern, name string) bool {
 	p, n, star, mark := 0, 0, -1, 0
 	for n < len(name) {
@@ -141,20 +141,20 @@ func glob(pattern, name string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// checks are the gates of HTTP addresses and Prometheus queries. An answer from before since says nothing about what has
-// moved since then.
+// checks are the gates of HTTP addresses and Prometheus queries. A result from before since says nothing about clusters that
+// moved later.
 func checks(s Situation, since time.Time) []Gate {
 	out := make([]Gate, 0, len(s.Environment.Promotion.Checks))
 	for _, c := range s.Environment.Promotion.Checks {
-		g := Gate{Name: GateCheck + c.Name, State: Unknown, Reason: "it has not been asked yet"}
-		if i := slices.IndexFunc(s.Facts, func(f Fact) bool { return f.Name == c.Name }); i >= 0 {
-			f := s.Facts[i]
+		g := Gate{Name: GateCheck + c.Name, State: Unknown, Reason: "it has not run yet"}
+		if i := slices.IndexFunc(s.Checks, func(f CheckResult) bool { return f.Name == c.Name }); i >= 0 {
+			f := s.Checks[i]
 			g.State, g.Reason, g.Since = f.State, f.Reason, f.At
 			switch {
 			case f.At.Before(since):
-				g.State, g.Reason = Unknown, "its answer is from before the last clusters moved"
-			case s.Now.Sub(f.At) > factAge:
-				g.State, g.Reason = Unknown, "its last answer is from "+stamp(f.At)
+				g.State, g.Reason = Unknown, "its last result is older than the last move of clusters"
+			case s.Now.Sub(f.At) > resultAge:
+				g.State, g.Reason = Unknown, "its last result is from "+Stamp(f.At)
 			case !slices.Contains([]State{Green, Waiting, Red}, f.State):
 				g.State = Unknown
 			}

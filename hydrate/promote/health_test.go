@@ -27,7 +27,7 @@ func TestEveryAppHasAStatusOfItsOwn(t *testing.T) {
 			t.Errorf("%s: %s (%s), want %s", name, state, why, c.want)
 		}
 	}
-	h := judge(fleet.Health{CommitStatuses: []string{"kustomization/${app}/*"}}, []ClusterState{{Cluster: Cluster{Name: "new"}, Tree: "x", Want: "x"}})
+	h := judge(fleet.Health{CommitStatuses: []string{"kustomization/${app}/*"}}, []ClusterState{{Cluster: Cluster{Name: "new"}, Tree: "x", Desired: "x"}})
 	if h.state == Green {
 		t.Errorf("a cluster of which nothing is known is healthy: %s", h.reason)
 	}

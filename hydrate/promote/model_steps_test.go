@@ -1,7 +1,9 @@
 package promote_test
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"time"
@@ -14,9 +16,9 @@ func (w *world) happen() {
 	w.now = w.now.Add(time.Duration(w.r.IntN(25)) * time.Minute)
 	cluster := w.members[w.r.IntN(len(w.members))].Name
 	target := pick(w.r, "", cluster)
-	switch w.r.IntN(20) {
+	switch w.r.IntN(22) {
 	case 0, 1, 2:
-		w.commit()
+		w.commit(false)
 		w.stage()
 	case 3:
 		w.isRed = !w.isRed
@@ -38,28 +40,67 @@ func (w *world) happen() {
 	case 9:
 		w.logf("halt: %v", w.apply(promote.Event{Kind: promote.EventHalt, By: "ann", Reason: "look"}))
 	case 10, 11:
-		w.logf("resume: %v", w.apply(promote.Event{Kind: promote.EventResume, By: "ann"}))
+		w.resume(cluster)
 	case 12, 13:
 		w.ask()
-	case 14:
+	case 14, 15:
 		w.goBack(cluster)
-	case 15, 16:
+	case 16: // two people at once
+		w.goBack(cluster)
+		w.goBack(w.members[w.r.IntN(len(w.members))].Name)
+	case 17, 18:
 		if s, err := w.situation(); err == nil && s.Candidate != nil {
 			by := pick(w.r, "ann", "bob", "author")
 			w.logf("%s approves %s: %v", by, s.Candidate.Tree, w.apply(promote.Event{Kind: promote.EventApprove, By: by, Teams: []string{"sre"}, Tree: s.Candidate.Tree}))
 		}
-	case 17:
-		if w.request != nil {
+	case 19:
+		switch {
+		case w.request == nil:
+		case w.r.IntN(3) == 0:
+			w.declined = w.request.Source.Commit
+			w.logf("a person closes the merge request of %s", w.request.Source)
+			w.request = nil
+			w.done["declined"]++
+		default:
 			w.merge()
 		}
-	case 18:
+	case 20:
 		w.foreign = !w.foreign && w.r.IntN(2) == 0
 		w.logf("foreign: %v", w.foreign)
-	case 19:
+	case 21:
 		if w.r.IntN(8) == 0 {
 			w.record, w.lost = promote.NewRecord("prod"), true
+			clear(w.bad)
+			w.declined, w.merged = "", ""
 			w.done["lost record"]++
 			w.logf("the record is lost")
+		}
+	}
+}
+
+func (w *world) resume(cluster string) {
+	e := promote.Event{Kind: promote.EventResume, By: pick(w.r, "ann", "bob"), Members: w.names()}
+	switch w.r.IntN(4) {
+	case 0:
+		e.Clusters = []string{cluster}
+	case 1:
+		e.Apps = []string{"a"}
+	}
+	halted, holds := w.record.Halt != nil, len(w.record.Holds)
+	ok := w.apply(e)
+	w.logf("resume %v %v: %v", e.Clusters, e.Apps, ok)
+	if !ok || halted && len(e.Clusters)+len(e.Apps) == 0 {
+		return
+	}
+	w.merged = ""
+	if holds > 0 {
+		w.done["resumed hold"]++
+	}
+	for _, m := range w.members {
+		for _, app := range []string{"a", "b"} {
+			if (len(e.Clusters) == 0 || slices.Contains(e.Clusters, m.Name)) && (len(e.Apps) == 0 || slices.Contains(e.Apps, app)) {
+				delete(w.bad, m.Name+"/"+app)
+			}
 		}
 	}
 }
@@ -71,26 +112,42 @@ func (w *world) ask() {
 	}
 	ok := w.apply(e)
 	if ok {
-		w.failed = nil
-		w.now_ = w.now_ || e.Now && len(e.Apps) == 0 && w.prod.tree.source.Equal(e.Source) // what is on its way hurries
+		w.declined = ""
+		w.overtakes = w.overtakes || e.Now && len(e.Apps) == 0 && w.prod.source.Equal(e.Source) // it expedites the rollout under way
 	}
 	w.logf("promote %s %v now=%v: %v", e.Source, e.Apps, e.Now, ok)
 }
 
+// goBack rolls back as a caller does: to a state that a person names, or to the default.
 func (w *world) goBack(cluster string) {
 	s, err := w.situation()
-	if err != nil || len(s.Record.Ran) == 0 {
+	if err != nil || w.foreign {
 		return
 	}
-	to := s.Record.Ran[w.r.IntN(len(s.Record.Ran))]
-	e := promote.Event{Kind: promote.EventRollback, By: "ann", Source: w.prod.tree.source, To: to, Reason: "bad"}
-	switch w.r.IntN(4) {
+	e := promote.Event{Kind: promote.EventRollback, By: pick(w.r, "ann", "bob"), Source: w.prod.source, Tree: w.id, Reason: "bad"}
+	switch w.r.IntN(5) {
 	case 0:
 		e.Clusters = []string{cluster}
 	case 1:
-		e.Apps = []string{"a"}
+		e.Apps = []string{pick(w.r, "a", "b")}
+	case 2:
+		e.Wave, e.Clusters = "canary", []string{"c0"}
+	case 3:
+		e.Clusters, e.Apps = []string{cluster}, []string{"a"}
 	}
-	w.logf("rollback to %s %v %v: %v", to.Source, e.Clusters, e.Apps, w.apply(e))
+	if w.r.IntN(3) == 0 {
+		e.To = w.past[w.r.IntN(len(w.past))]
+	} else if e.To, err = promote.RollbackTarget(s, w.past, e.Clusters, e.Apps, w.read); err != nil {
+		if _, twice := errors.AsType[*promote.RolledBackError](err); twice {
+			w.done["refused second rollback"]++
+		}
+		w.logf("rollback %v %v: %v", e.Clusters, e.Apps, err)
+		return
+	}
+	if len(e.Clusters)+len(e.Apps) > 0 {
+		e.Stopped = promote.Unreached(s, e.Clusters, e.Apps)
+	}
+	w.logf("rollback to %s %v %v, stopped %v: %v", e.To.Source, e.Clusters, e.Apps, e.Stopped, w.apply(e))
 }
 
 // reconcile is one pass: decide, store, act; or only a part of that, as when a run is cut off.
@@ -104,7 +161,7 @@ func (w *world) reconcile(hostile bool) error {
 		if err != nil {
 			return err
 		}
-		if err := w.settled(s, d); err != nil {
+		if err := w.decidesAlike(s, d); err != nil {
 			return err
 		}
 		cut := hostile && w.r.IntN(12) == 0
@@ -122,7 +179,7 @@ func (w *world) reconcile(hostile bool) error {
 				return nil
 			}
 			if err := w.act(s, d, a); err != nil {
-				return fmt.Errorf("%+v: %w", a, err)
+				return fmt.Errorf("%s %s by %q: %w", a.Kind, a.Source, a.By, err)
 			}
 		}
 		if d.Actions[0].Kind == promote.Nothing {
@@ -132,15 +189,15 @@ func (w *world) reconcile(hostile bool) error {
 	return nil
 }
 
-// settled looks whether a decision, made again at once, is the same and sees nothing new.
-func (w *world) settled(s promote.Situation, d promote.Decision) error {
+// decidesAlike checks that the same decision, taken again at once, is the same and observes nothing new.
+func (w *world) decidesAlike(s promote.Situation, d promote.Decision) error {
 	s.Record = d.Record
 	again, err := promote.Decide(s)
 	if err != nil {
 		return err
 	}
 	failing := slices.ContainsFunc(d.Actions, func(a promote.Action) bool { return a.Kind == promote.DoHalt })
-	request := d.Wants == nil || again.Wants != nil
+	request := d.Proposal == nil || again.Proposal != nil
 	if len(again.Events) != 0 || !failing && request && !reflect.DeepEqual(again.Actions, d.Actions) {
 		return fmt.Errorf("a second decision differs: %+v and %+v, events %+v after %+v", d.Actions, again.Actions, again.Events, d.Events)
 	}
@@ -148,7 +205,7 @@ func (w *world) settled(s promote.Situation, d promote.Decision) error {
 }
 
 func (w *world) act(s promote.Situation, d promote.Decision, a promote.Action) error {
-	if a.Base != w.prod.tip {
+	if a.Base != w.tip {
 		w.done["lost swap"]++
 		return nil
 	}
@@ -161,31 +218,74 @@ func (w *world) act(s promote.Situation, d promote.Decision, a promote.Action) e
 	}
 	switch a.Kind {
 	case promote.MoveEnvironment:
-		if err := w.mayPromote(s, a); err != nil {
+		return w.moveEnvironment(s, d, a)
+	case promote.OpenRequest:
+		at := func(c string) int { return slices.Index(w.trunk, c) }
+		if a.Source.Commit == w.merged || at(a.Source.Commit) <= at(w.declined) {
+			return fmt.Errorf("a second merge request; merged %s, declined %s", w.merged, w.declined)
+		}
+		if err := w.bringsBack(w.trees[a.Tree]); err != nil {
 			return err
 		}
-		if a.Overtakes {
-			w.done["overtaken"]++
-		}
-		if len(a.Apps) > 0 {
-			w.done["partial"]++
-		}
-		if w.r.IntN(15) == 0 { // somebody was faster
-			w.prod.tip += "'"
-			w.done["lost swap"]++
-			return nil
-		}
-		w.begin(a.Tree, w.trees[a.Tree], a.Overtakes, false)
-	case promote.OpenRequest:
 		w.request = &promote.MergeRequest{Source: a.Source, Tree: a.Tree}
+		w.apply(promote.Event{Kind: promote.EventOpened, Source: a.Source, Tree: a.Tree})
 	case promote.CloseRequest:
 		w.request = nil
+		w.apply(promote.Event{Kind: promote.EventClosed})
 	case promote.MoveWave:
 		return w.moveWave(d, a)
-	case promote.DoHalt:
-		w.failed = append(w.failed, w.prod.tree.source)
 	case promote.DoRollback:
-		w.back(d, a)
+		return w.back(d, a)
+	}
+	return nil
+}
+
+func (w *world) moveEnvironment(s promote.Situation, d promote.Decision, a promote.Action) error {
+	if err := w.mayPromote(s, a); err != nil {
+		return err
+	}
+	next := w.trees[a.Tree]
+	if a.By == "" {
+		if err := w.bringsBack(next); err != nil {
+			return err
+		}
+	} else {
+		for _, m := range w.members { // asked for: what it brings is not bad any more
+			for app, version := range apps(next.subs[m.Name]) {
+				delete(w.bad[m.Name+"/"+app], version)
+			}
+		}
+	}
+	if d.Proposal != nil && len(d.Proposal.Held) > 0 {
+		w.done["held"]++
+	}
+	if d.Proposal != nil && len(d.Proposal.Released) > 0 {
+		w.done["released"]++
+	}
+	if a.Overtakes {
+		w.done["overtaken"]++
+	}
+	if len(a.Apps) > 0 {
+		w.done["partial"]++
+	}
+	if w.r.IntN(15) == 0 { // somebody was faster
+		w.tip += "'"
+		w.done["lost swap"]++
+		return nil
+	}
+	w.begin(a.Tree, next, a.Overtakes, nil, false)
+	return nil
+}
+
+// bringsBack is invariant 3: nothing that is held comes back unless somebody asks for it.
+func (w *world) bringsBack(next tree) error {
+	for _, m := range w.members {
+		have := apps(w.prod.subs[m.Name])
+		for app, version := range apps(next.subs[m.Name]) {
+			if have[app] != version && w.bad[m.Name+"/"+app][version] {
+				return fmt.Errorf("%s of %s comes back to %s, and nobody asked for it; holds %v", app, version, m.Name, w.record.Holds)
+			}
+		}
 	}
 	return nil
 }
@@ -193,14 +293,16 @@ func (w *world) act(s promote.Situation, d promote.Decision, a promote.Action) e
 // mayPromote holds a move of prod against what the world knows, not what the record says.
 func (w *world) mayPromote(s promote.Situation, a promote.Action) error {
 	at := func(c string) int { return slices.Index(w.trunk, c) }
-	old := w.prod.tree.source
-	for _, app := range []string{"", "a", "b"} {
-		if at(a.Source.Of(app)) < at(old.Of(app)) {
-			return fmt.Errorf("app %q goes back from %s to %s", app, old.Of(app), a.Source.Of(app))
+	old := w.prod.source
+	for _, m := range w.members {
+		for _, app := range []string{"", "a", "b"} {
+			if at(a.Source.On(m.Name).Of(app)) < at(old.On(m.Name).Of(app)) {
+				return fmt.Errorf("app %q of %s goes back from %s to %s", app, m.Name, old.On(m.Name).Of(app), a.Source.On(m.Name).Of(app))
+			}
 		}
-	}
-	if len(a.Apps) > 0 && a.Source.Commit != old.Commit {
-		return fmt.Errorf("a promotion of some apps moves all")
+		if len(a.Apps) > 0 && a.Source.On(m.Name).Commit != old.On(m.Name).Commit {
+			return fmt.Errorf("a promotion of some apps moves all")
+		}
 	}
 	if a.Tree != s.Candidate.Tree || s.Candidate.Policy != promote.Green {
 		return fmt.Errorf("the tree is not the one that was checked")
@@ -221,19 +323,21 @@ func (w *world) mayPromote(s promote.Situation, a promote.Action) error {
 			return fmt.Errorf("%d approvals of %s are missing", n, a.Tree)
 		}
 	}
-	if a.By == "" && slices.ContainsFunc(w.failed, func(f promote.Source) bool { return f.Equal(a.Source) }) && !w.lost {
-		return fmt.Errorf("%s failed before", a.Source)
-	}
 	if a.Overtakes {
 		return nil
 	}
-	asked := s.Record.Request
-	since := time.Time{} // of the oldest of staging's states without a gap until now that hold what is promoted
+	return w.hasBaked(s, a)
+}
+
+// hasBaked checks that staging has run what is promoted, in health, for its bake.
+func (w *world) hasBaked(s promote.Situation, a promote.Action) error {
+	at := func(c string) int { return slices.Index(w.trunk, c) }
+	wanted := a.Source.Commit
+	if s.Record.Request != nil {
+		wanted = s.Record.Request.Source.Commit
+	}
+	since := time.Time{} // of the oldest of staging's states without a gap until now that contain what is promoted
 	for _, r := range slices.Backward(w.stagingLog) {
-		wanted := a.Source.Commit
-		if asked != nil {
-			wanted = asked.Source.Commit
-		}
 		if at(r.source.Commit) < at(wanted) {
 			break
 		}
@@ -242,18 +346,18 @@ func (w *world) mayPromote(s promote.Situation, a promote.Action) error {
 	if w.stagingRed.After(since) {
 		since = w.stagingRed
 	}
-	if bake, _ := w.env.Promotion.Bake.Parse(); w.env.Promotion.Bake != "" && w.now.Sub(since) < bake || w.isRed || since.IsZero() {
+	bake, err := w.env.Promotion.Bake.Parse()
+	if w.env.Promotion.Bake != "" && (err != nil || w.now.Sub(since) < bake) || w.isRed || since.IsZero() {
 		return fmt.Errorf("staging has it, in health, since %s only", since)
 	}
 	return nil
 }
 
 func (w *world) mayMove(overtakes bool) error {
-	record := w.record
-	if record.Halt != nil {
+	if w.record.Halt != nil {
 		return fmt.Errorf("it is halted")
 	}
-	for _, f := range record.Freezes {
+	for _, f := range w.record.Freezes {
 		if f.Target == "" && f.Holds(w.now) {
 			return fmt.Errorf("it is frozen")
 		}
@@ -271,22 +375,19 @@ func (w *world) mayMove(overtakes bool) error {
 // moveWave holds a move of clusters against what the world knows, and does it.
 func (w *world) moveWave(d promote.Decision, a promote.Action) error {
 	frozen := func(name string) bool {
-		for _, f := range d.Record.Freezes {
-			if f.Target == name && f.Holds(w.now) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(d.Record.Freezes, func(f promote.Freeze) bool { return f.Target == name && f.Holds(w.now) })
 	}
 	pairs := map[string]bool{}
 	for _, name := range a.Clusters {
 		i := slices.IndexFunc(w.members, func(c promote.Cluster) bool { return c.Name == name })
 		pair := w.members[i].Labels["pair"]
-		if frozen(name) {
+		switch {
+		case frozen(name):
 			return fmt.Errorf("%s is frozen", name)
-		}
-		if pairs[pair] && len(w.env.Promotion.AvoidTogether) > 0 && !w.restored && a.Wave != "" {
+		case pairs[pair] && len(w.env.Promotion.AvoidTogether) > 0 && !w.restores && a.Wave != "":
 			return fmt.Errorf("two of pair %s move at once", pair)
+		case a.Wave == "" && (!w.restores || len(w.restored) > 0 && !slices.Contains(w.restored, name)):
+			return fmt.Errorf("%s moves at once, and no rollback names it", name)
 		}
 		pairs[pair] = true
 	}
@@ -299,7 +400,7 @@ func (w *world) moveWave(d promote.Decision, a promote.Action) error {
 		if w.r.IntN(20) == 0 {
 			continue // the push of this one was refused
 		}
-		w.clusters[name], w.movedAt[name] = w.prod.tree.subs[name], w.now
+		w.move(name)
 		w.pending[name] = w.r.IntN(3) == 0
 		if w.wasFrozen[name] {
 			w.done["thawed"]++
@@ -308,8 +409,12 @@ func (w *world) moveWave(d promote.Decision, a promote.Action) error {
 	return nil
 }
 
+func (w *world) move(name string) {
+	w.clusters[name], w.provenance[name], w.movedAt[name] = w.prod.subs[name], w.prod.source.On(name), w.now
+}
+
 func (w *world) mayMoveWave(a promote.Action, frozen func(string) bool) error {
-	if err := w.mayMove(w.now_); err != nil {
+	if err := w.mayMove(w.overtakes); err != nil {
 		return err
 	}
 	waves, err := promote.Waves(w.env, w.members)
@@ -322,61 +427,148 @@ func (w *world) mayMoveWave(a promote.Action, frozen func(string) bool) error {
 		}
 		var last time.Time
 		for _, name := range v.Clusters() {
-			if w.clusters[name] != w.prod.tree.subs[name] && !frozen(name) {
+			if w.clusters[name] != w.prod.subs[name] && !frozen(name) {
 				return fmt.Errorf("%s of the wave %s before is behind", name, v.Name)
 			}
-			if w.changed[name] && w.movedAt[name].After(last) && !w.wasFrozen[name] { // a thaw does not begin a bake anew
+			if w.changed[name] && w.movedAt[name].After(last) && !w.wasFrozen[name] { // the end of a freeze does not restart a bake
 				last = w.movedAt[name]
 			}
 		}
-		if !w.now_ && last.After(w.progress) && w.now.Sub(last) < v.Bake {
+		if !w.overtakes && !w.restores && last.After(w.progress) && w.now.Sub(last) < v.Bake {
 			return fmt.Errorf("wave %s has moved at %s, and bakes", v.Name, last)
 		}
 	}
 	for name := range w.changed {
-		if w.clusters[name] == w.prod.tree.subs[name] && (w.red[name] || w.pending[name]) {
+		if w.clusters[name] == w.prod.subs[name] && (w.red[name] || w.pending[name]) && !w.restores {
 			return fmt.Errorf("%s has moved, and is not healthy", name)
 		}
 	}
 	return nil
 }
 
-// back does a rollback, as a caller does.
-func (w *world) back(d promote.Decision, a promote.Action) {
-	old, to := w.prod.tree, w.trees[a.Tree]
-	w.failed = append(w.failed, old.source)
+// back does a rollback, as a caller does, and checks invariant 2: nothing outside its scope moves.
+func (w *world) back(d promote.Decision, a promote.Action) error {
+	to, ok := w.trees[a.Tree]
+	if !ok {
+		return fmt.Errorf("the tree to go back to is unknown")
+	}
+	old := w.prod
+	next := tree{source: promote.RestoredSource(old.source, a, to.source, w.provenance, w.names()), subs: map[string]string{}}
+	whole := len(a.Clusters)+len(a.Apps) == 0
+	for _, m := range w.members {
+		next.subs[m.Name] = w.content(m.Name, next.source.On(m.Name))
+		named := whole || len(a.Clusters) == 0 || slices.Contains(a.Clusters, m.Name)
+		for app, version := range apps(next.subs[m.Name]) {
+			inScope := named && (len(a.Apps) == 0 || slices.Contains(a.Apps, app))
+			was, runs := apps(old.subs[m.Name])[app], apps(w.clusters[m.Name])[app]
+			switch {
+			case inScope && version != apps(to.subs[m.Name])[app]:
+				return fmt.Errorf("%s of %s is %s and not %s", app, m.Name, version, apps(to.subs[m.Name])[app])
+			case !inScope && slices.Contains(a.Stopped, m.Name) && version != runs:
+				return fmt.Errorf("%s of %s, which the rollout had not reached, is %s and not %s", app, m.Name, version, runs)
+			case !inScope && !slices.Contains(a.Stopped, m.Name) && version != was:
+				return fmt.Errorf("%s of %s is outside the rollback and becomes %s", app, m.Name, version)
+			}
+			if version != was { // it goes back, or its rollout stops
+				if w.bad[m.Name+"/"+app] == nil {
+					w.bad[m.Name+"/"+app] = map[string]bool{}
+				}
+				w.bad[m.Name+"/"+app][was] = true
+			}
+			delete(w.bad[m.Name+"/"+app], version) // somebody asked for that state
+		}
+	}
 	switch {
+	case whole:
+		w.done["rollback of all"]++
+		next = to
 	case len(a.Clusters) > 0:
-		t := tree{source: old.source, subs: map[string]string{}}
-		for name, sub := range old.subs {
-			t.subs[name] = sub
-			if slices.Contains(a.Clusters, name) {
-				t.subs[name] = to.subs[name]
-			}
-		}
-		w.begin(fmt.Sprintf("T(%s %v)", t.source, t.subs), t, false, true)
-	case len(a.Apps) > 0:
-		s := promote.Source{Commit: old.source.Commit, Apps: map[string]string{}}
-		for _, app := range []string{"a", "b"} {
-			s.Apps[app] = old.source.Of(app)
-		}
-		for _, app := range a.Apps {
-			s.Apps[app] = to.source.Of(app)
-		}
-		id, t := w.render(s)
-		w.begin(id, t, false, true)
+		w.done["rollback of clusters"]++
 	default:
-		w.begin(a.Tree, to, false, true)
+		w.done["rollback of apps"]++
 	}
-	w.trees[w.prod.id] = w.prod.tree
-	if len(a.Clusters)+len(a.Apps) > 0 || len(d.Record.Rollback.Clusters) > 0 {
-		w.apply(promote.Event{Kind: promote.EventRolledBack, Source: w.prod.tree.source, Tree: w.prod.id})
+	if len(a.Stopped) > 0 {
+		w.done["stopped"]++
 	}
-	for name := range w.changed {
-		if !slices.Contains(d.Frozen, name) && w.r.IntN(4) > 0 {
-			if !slices.ContainsFunc(d.Record.Freezes, func(f promote.Freeze) bool { return f.Target == name && f.Holds(w.now) }) {
-				w.clusters[name], w.movedAt[name] = w.prod.tree.subs[name], w.now
+	id := w.keep(next)
+	if id != w.id {
+		restored := a.Clusters
+		if w.restores && len(restored) > 0 {
+			restored = nil // the rollback before may still be under way on any cluster
+			if len(w.restored) > 0 {
+				restored = append(slices.Clone(a.Clusters), w.restored...)
 			}
 		}
+		w.begin(id, next, false, restored, true)
 	}
+	cut := w.r.IntN(8) == 0 // before the record is stored
+	for _, m := range w.members {
+		scope := whole || len(a.Clusters) == 0 || slices.Contains(a.Clusters, m.Name)
+		if scope && !slices.Contains(a.Stopped, m.Name) && !slices.Contains(a.Frozen, m.Name) && w.r.IntN(4) > 0 {
+			w.move(m.Name)
+		}
+	}
+	if cut {
+		w.done["cut off"]++
+		return nil
+	}
+	var left []string
+	for _, m := range w.members {
+		if w.clusters[m.Name] != w.prod.subs[m.Name] {
+			left = append(left, m.Name)
+		}
+	}
+	w.apply(promote.Event{Kind: promote.EventRolledBack, Source: w.prod.source, Tree: w.id, Clusters: left})
+	return nil
+}
+
+// arrive lets everything be healthy, and checks invariant 4: the environment arrives. In half of the histories nobody ends a
+// hold: a commit that changes every app must end them.
+func (w *world) arrive() error {
+	w.r = rand.New(rand.NewPCG(1, 1))
+	w.red, w.pending, w.isRed, w.foreign = map[string]bool{}, map[string]bool{}, false, false
+	for i := range w.members {
+		w.members[i].State = ""
+	}
+	w.commit(true)
+	w.stage()
+	w.declined = ""
+	for _, target := range append([]string{""}, w.names()...) {
+		w.apply(promote.Event{Kind: promote.EventUnfreeze, Target: target})
+	}
+	for range 400 {
+		w.now = w.now.Add(15 * time.Minute)
+		if w.record.Halt != nil {
+			w.apply(promote.Event{Kind: promote.EventResume, By: "ann"})
+		}
+		s, err := w.situation()
+		if err != nil {
+			return err
+		}
+		if s.Candidate != nil {
+			w.apply(promote.Event{Kind: promote.EventApprove, By: "ann", Teams: []string{"sre"}, Tree: s.Candidate.Tree})
+			w.apply(promote.Event{Kind: promote.EventApprove, By: "bob", Teams: []string{"sre"}, Tree: s.Candidate.Tree})
+		}
+		if w.env.Promotion.Mode == "manual" && s.Record.Request == nil && !w.prod.source.Equal(w.staging) {
+			w.apply(promote.Event{Kind: promote.EventPromote, By: "ann", Source: w.staging})
+		}
+		if w.request != nil {
+			w.merge()
+		}
+		if err := w.reconcile(false); err != nil {
+			return err
+		}
+		w.pending = map[string]bool{}
+		behind := slices.ContainsFunc(w.members, func(c promote.Cluster) bool { return w.clusters[c.Name] != w.prod.subs[c.Name] })
+		if w.prod.source.Equal(w.staging) && !behind {
+			w.done["arrived"]++
+			return w.invariants()
+		}
+	}
+	s, err := w.situation()
+	if err != nil {
+		return err
+	}
+	d, err := promote.Decide(s)
+	return errors.Join(err, fmt.Errorf("prod never arrives at %s: runs %s, waits for %q, gates %v, waves %v, holds %v, request %v", w.staging, w.prod.source, d.WaitsFor, d.Gates, d.WaveGates, w.record.Holds, w.record.Request))
 }

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,27 +20,33 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay one history of the model")
-	histories = flag.Int("histories", 2000, "how many histories of the model to play")
+	histories = flag.Int("histories", 1000, "how many histories of the model to play; SLUICE_MODEL_HISTORIES overrides it")
 )
 
-// TestModel plays random histories against the promises: commits, approvals, clocks, health, freezes, failures, runs that
-// are cut off, lost records, and humans. Replay one with -run TestModel -seed N -v.
+// TestModel plays random histories against the invariants of docs/promotion-model.md: commits, approvals, time, health,
+// freezes, halts, rollbacks of every scope, merge requests, two people at once, interrupted runs, lost records, and people who
+// write to branches. A history that fails is shrunk to the fewest steps that still fail. Replay one with -run TestModel -seed N -v.
 func TestModel(t *testing.T) {
 	first, count := uint64(1), *histories
+	if n, err := strconv.Atoi(os.Getenv("SLUICE_MODEL_HISTORIES")); err == nil {
+		count = n
+	}
 	if testing.Short() {
-		count = 300
+		count = min(count, 300)
 	}
 	if *seedFlag != 0 {
 		first, count = *seedFlag, 1
 	}
 	done := map[string]int{}
 	for seed := first; seed < first+uint64(count); seed++ {
-		w := newWorld(seed)
-		if err := w.play(60); err != nil {
-			for _, l := range w.log[max(0, len(w.log)-60):] {
+		steps := history(seed)
+		w, err := play(seed, steps)
+		if err != nil {
+			steps, w, err = shrink(seed, steps, w, err)
+			for _, l := range w.log {
 				t.Log(l)
 			}
-			t.Fatalf("seed %d: %v", seed, err)
+			t.Fatalf("seed %d fails after %d steps: %v", seed, len(steps), err)
 		}
 		if *seedFlag != 0 {
 			for _, l := range w.log {
@@ -49,22 +58,63 @@ func TestModel(t *testing.T) {
 		}
 	}
 	t.Logf("%d histories: %v", count, done)
-	for _, k := range []string{"moveEnvironment", "moveWave", "rollback", "halt", "overtaken", "partial", "openRequest", "closeRequest", "thawed", "arrived", "cut off", "lost record", "lost swap"} {
-		if done[k] == 0 && *seedFlag == 0 {
-			t.Errorf("no history has %q: the model proves nothing about it", k)
+	for _, k := range []string{
+		"moveEnvironment", "moveWave", "rollback", "halt", "overtaken", "partial", "openRequest", "closeRequest", "thawed", "arrived", "cut off",
+		"lost record", "lost swap", "rollback of clusters", "rollback of apps", "rollback of all", "stopped", "held", "released", "resumed hold", "declined",
+		"refused second rollback",
+	} {
+		if done[k] == 0 && *seedFlag == 0 && count >= 300 {
+			t.Errorf("no history has %q: the model shows nothing about it", k)
 		}
 	}
+}
+
+// turn is one thing that happens, with its own randomness, so that a history without other steps plays it alike.
+type turn struct{ seed uint64 }
+
+func history(seed uint64) []turn {
+	r := rand.New(rand.NewPCG(seed, 3))
+	out := make([]turn, 60)
+	for i := range out {
+		out[i] = turn{r.Uint64()}
+	}
+	return out
+}
+
+func play(seed uint64, steps []turn) (*world, error) {
+	w := newWorld(seed)
+	for _, s := range steps {
+		w.r = rand.New(rand.NewPCG(s.seed, 7))
+		w.happen()
+		if err := w.reconcile(true); err != nil {
+			return w, err
+		}
+		if err := w.invariants(); err != nil {
+			return w, err
+		}
+	}
+	return w, w.arrive()
+}
+
+// shrink removes steps for as long as the history still fails.
+func shrink(seed uint64, steps []turn, w *world, err error) ([]turn, *world, error) {
+	for size := len(steps) / 2; size > 0; size /= 2 {
+		for at := 0; at+size <= len(steps); {
+			fewer := slices.Delete(slices.Clone(steps), at, at+size)
+			if w2, err2 := play(seed, fewer); err2 != nil {
+				steps, w, err = fewer, w2, err2
+				continue
+			}
+			at += size
+		}
+	}
+	return steps, w, err
 }
 
 // tree is what an environment branch may hold.
 type tree struct {
 	source promote.Source
-	subs   map[string]string
-}
-
-type branch struct {
-	id, tip string
-	tree    tree
+	subs   map[string]string // cluster → "c0 a@S01 b@S02"
 }
 
 type world struct {
@@ -78,19 +128,26 @@ type world struct {
 	touches map[string]map[string]bool // commit → cluster/app
 	commits int
 
-	prod     branch
-	clusters map[string]string // cluster branch
-	movedAt  map[string]time.Time
-	trees    map[string]tree
-	red      map[string]bool // clusters of prod that do not get healthy
-	pending  map[string]bool // clusters of prod whose statuses are not there yet
-	record   promote.Record
-	failed   []promote.Source // by rollback or halt, until asked for
-	lost     bool             // the record was lost: times are not the world's any more
-	progress time.Time        // of the last move of prod's branch
-	now_     bool             // whether that move overtook
-	restored bool             // whether it was a rollback
-	changed  map[string]bool
+	tip        string // commit of prod's branch
+	id         string // its tree
+	prod       tree
+	past       []promote.PastState // of prod's branch, newest first
+	clusters   map[string]string   // cluster branch → content
+	provenance map[string]promote.ClusterSource
+	movedAt    map[string]time.Time
+	trees      map[string]tree
+	red        map[string]bool // clusters of prod that are unhealthy
+	pending    map[string]bool // clusters of prod whose statuses are missing
+	record     promote.Record
+	bad        map[string]map[string]bool // cluster/app → contents that went back and that nobody asked for since
+	declined   string                     // newest commit of a merge request that a person closed
+	merged     string
+	lost       bool      // the record was lost
+	progress   time.Time // of the last move of prod's branch
+	overtakes  bool      // whether that move overtook its gates
+	restored   []string  // clusters that a rollback named
+	restores   bool
+	changed    map[string]bool
 
 	wasFrozen map[string]bool
 
@@ -111,7 +168,8 @@ type ran struct {
 func newWorld(seed uint64) *world {
 	w := &world{
 		r: rand.New(rand.NewPCG(seed, 7)), done: map[string]int{}, now: time.Date(2026, 3, 27, 6, 0, 0, 0, time.UTC),
-		touches: map[string]map[string]bool{}, clusters: map[string]string{}, movedAt: map[string]time.Time{}, trees: map[string]tree{}, record: promote.NewRecord("prod"),
+		touches: map[string]map[string]bool{}, clusters: map[string]string{}, provenance: map[string]promote.ClusterSource{},
+		movedAt: map[string]time.Time{}, trees: map[string]tree{}, record: promote.NewRecord("prod"), bad: map[string]map[string]bool{},
 		red: map[string]bool{}, pending: map[string]bool{}, changed: map[string]bool{}, wasFrozen: map[string]bool{},
 	}
 	p := fleet.Promotion{
@@ -141,11 +199,12 @@ func newWorld(seed uint64) *world {
 		}
 		w.members = append(w.members, c)
 	}
-	w.commit()
+	w.commit(false)
 	w.stage()
-	w.setProd(promote.Source{Commit: w.trunk[0]}, nil)
+	id, t := w.render(promote.Source{Commit: w.trunk[0]})
+	w.begin(id, t, false, nil, false)
 	for _, c := range w.members {
-		w.clusters[c.Name] = w.prod.tree.subs[c.Name]
+		w.clusters[c.Name], w.provenance[c.Name] = t.subs[c.Name], t.source.On(c.Name)
 	}
 	return w
 }
@@ -156,80 +215,122 @@ func (w *world) logf(format string, args ...any) {
 	w.log = append(w.log, w.now.Format("02 15:04 ")+fmt.Sprintf(format, args...))
 }
 
-func (w *world) commit() {
-	c := fmt.Sprintf("S%02d", w.commits)
+func (w *world) names() []string {
+	var out []string
+	for _, m := range w.members {
+		out = append(out, m.Name)
+	}
+	return out
+}
+
+// commit adds a commit to the trunk. Most change some targets; one with all changes every target.
+func (w *world) commit(all bool) {
+	c := fmt.Sprintf("S%03d", w.commits)
 	w.commits++
 	w.touches[c] = map[string]bool{}
+	apps := pick(w.r, []string{"a"}, []string{"b"}, []string{"a", "b"}, []string{"a", "b"})
 	for _, m := range w.members {
 		for _, app := range []string{"a", "b"} {
-			w.touches[c][m.Name+"/"+app] = w.r.IntN(4) > 0
+			w.touches[c][m.Name+"/"+app] = all || slices.Contains(apps, app) && w.r.IntN(6) > 0
 		}
 	}
 	w.trunk = append(w.trunk, c)
-	w.logf("commit %s", c)
+	w.logf("commit %s of %v", c, apps)
 }
 
 func (w *world) stage() {
 	w.staging = promote.Source{Commit: w.trunk[len(w.trunk)-1]}
 	w.stagingLog = append(w.stagingLog, ran{w.staging, w.now})
-	w.logf("staging runs %s", w.staging)
 }
 
-// render is the tree of a source.
+// content is what a cluster gets from source commits.
+func (w *world) content(cluster string, s promote.ClusterSource) string {
+	sub := cluster
+	for _, app := range []string{"a", "b"} {
+		version := "-"
+		for _, c := range w.trunk[:1+slices.Index(w.trunk, s.Of(app))] {
+			if w.touches[c][cluster+"/"+app] {
+				version = c
+			}
+		}
+		sub += " " + app + "@" + version
+	}
+	return sub
+}
+
+// apps splits the content of a cluster.
+func apps(sub string) map[string]string {
+	out := map[string]string{}
+	for _, part := range strings.Fields(sub)[1:] {
+		app, version, _ := strings.Cut(part, "@")
+		out[app] = version
+	}
+	return out
+}
+
+// read is the promote.Contents of the world.
+func (w *world) read(id, cluster string) (map[string]string, error) {
+	t, ok := w.trees[id]
+	if !ok {
+		return nil, promote.ErrNoTree
+	}
+	return apps(t.subs[cluster]), nil
+}
+
+// render is the tree of a source. It contains its record, so that trees of different sources differ.
 func (w *world) render(s promote.Source) (string, tree) {
 	t := tree{source: s, subs: map[string]string{}}
 	for _, m := range w.members {
-		sub := m.Name
-		for _, app := range []string{"a", "b"} {
-			version := "-"
-			for _, c := range w.trunk[:1+slices.Index(w.trunk, s.Of(app))] {
-				if w.touches[c][m.Name+"/"+app] {
-					version = c
-				}
-			}
-			sub += " " + app + "@" + version
-		}
-		t.subs[m.Name] = sub
+		t.subs[m.Name] = w.content(m.Name, s.On(m.Name))
 	}
-	id := "T(" + s.String() + ")"
-	w.trees[id] = t
-	return id, t
+	return w.keep(t), t
 }
 
-func (w *world) setProd(s promote.Source, subs map[string]string) {
-	id, t := w.render(s)
-	if subs != nil {
-		t.subs = subs
-		id = fmt.Sprintf("T(%s %v)", s, subs)
-		w.trees[id] = t
+func (w *world) keep(t tree) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(t.source.Clusters)) {
+		parts = append(parts, fmt.Sprint(name, t.source.Clusters[name]))
 	}
-	w.prod = branch{id: id, tip: fmt.Sprintf("%s#%d", id, w.r.Uint32()), tree: t}
+	id := fmt.Sprint("T(", t.source.Commit, t.source.Apps, parts, ")")
+	w.trees[id] = t
+	return id
 }
 
 func (w *world) situation() (promote.Situation, error) {
+	record, err := promote.CompleteHolds(w.record, w.id, w.names(), w.read)
+	if err != nil {
+		return promote.Situation{}, err
+	}
 	s := promote.Situation{
-		Environment: w.env, Trunk: w.trunk, Record: w.record, Request: w.request, Now: w.now,
-		Running: promote.Running{Source: w.prod.tree.source, Tree: w.prod.id, Commit: w.prod.tip, Overtakes: w.now_, Restores: w.restored},
-		Before:  []promote.Earlier{{Name: "staging", Source: w.staging, Complete: true, Clusters: []promote.ClusterState{{Cluster: promote.Cluster{Name: "s"}, Tree: "x", Want: "x", Statuses: status(w.isRed, false)}}}},
+		Environment: w.env, Trunk: w.trunk, Record: record, Request: w.request, RequestKnown: true, Now: w.now,
+		Running: promote.Running{Source: w.prod.source, Tree: w.id, Commit: w.tip, Overtakes: w.overtakes, Restores: w.restores, Restored: w.restored},
+		Before:  []promote.Upstream{{Name: "staging", Source: w.staging, Complete: true, Clusters: []promote.ClusterState{{Cluster: promote.Cluster{Name: "s"}, Tree: "x", Desired: "x", Statuses: status(w.isRed, false)}}}},
 	}
 	if w.foreign {
 		s.Running.Foreign = "its commit abc was not made by Sluice"
 	}
 	for _, m := range w.members {
 		s.Clusters = append(s.Clusters, promote.ClusterState{
-			Cluster: m, Tree: w.clusters[m.Name], Want: w.prod.tree.subs[m.Name], Statuses: status(w.red[m.Name], w.pending[m.Name]),
+			Cluster: m, Tree: w.clusters[m.Name], Desired: w.prod.subs[m.Name], Statuses: status(w.red[m.Name], w.pending[m.Name]),
 		})
 	}
-	want, err := promote.Next(s)
-	if err != nil {
+	next, err := promote.Next(s)
+	if err != nil || next == nil {
 		return s, err
 	}
-	if want != nil {
-		id, _ := w.render(want.Source)
-		s.Candidate = &promote.Candidate{Source: want.Source, Tree: id, Base: w.prod.tip, Policy: promote.Green, Authors: []string{"author"}}
-		if w.r.IntN(20) == 0 {
-			s.Candidate.Policy = promote.Red
+	if len(record.Holds) > 0 && next.By == "" {
+		id, _ := w.render(next.Promoted)
+		if s.Changes, err = promote.ChangesOf(record, next.Promoted, id, w.id, w.names(), w.read); err != nil {
+			return s, err
 		}
+		if next, err = promote.Next(s); err != nil || next == nil {
+			return s, err
+		}
+	}
+	id, _ := w.render(next.Source)
+	s.Candidate = &promote.Candidate{Source: next.Source, Tree: id, Base: w.tip, Policy: promote.Green, Authors: []string{"author"}}
+	if w.r.IntN(20) == 0 {
+		s.Candidate.Policy = promote.Red
 	}
 	return s, nil
 }
@@ -243,58 +344,6 @@ func status(red, pending bool) []promote.Status {
 	default:
 		return []promote.Status{{Name: "kustomization/apps/1a2b", State: "success"}, {Name: "other", State: "failure"}}
 	}
-}
-
-func (w *world) play(steps int) error {
-	for range steps {
-		w.happen()
-		if err := w.reconcile(true); err != nil {
-			return err
-		}
-	}
-	return w.settle()
-}
-
-// settle lets all be well, and looks whether the environment arrives.
-func (w *world) settle() error {
-	w.red, w.pending, w.isRed, w.foreign = map[string]bool{}, map[string]bool{}, false, false
-	for i := range w.members {
-		w.members[i].State = ""
-	}
-	w.commit()
-	w.stage()
-	for _, target := range []string{"", "c0", "c1", "c2", "c3", "c4", "c5"} {
-		w.apply(promote.Event{Kind: promote.EventUnfreeze, Target: target})
-	}
-	for range 400 {
-		w.now = w.now.Add(15 * time.Minute)
-		w.apply(promote.Event{Kind: promote.EventResume, By: "ann"})
-		s, err := w.situation()
-		if err != nil {
-			return err
-		}
-		if s.Candidate != nil {
-			w.apply(promote.Event{Kind: promote.EventApprove, By: "ann", Teams: []string{"sre"}, Tree: s.Candidate.Tree})
-			w.apply(promote.Event{Kind: promote.EventApprove, By: "bob", Teams: []string{"sre"}, Tree: s.Candidate.Tree})
-		}
-		if w.env.Promotion.Mode == "manual" && s.Record.Request == nil && w.prod.tree.source.Commit != w.staging.Commit {
-			w.apply(promote.Event{Kind: promote.EventPromote, By: "ann", Source: w.staging})
-		}
-		if w.request != nil {
-			w.merge()
-		}
-		if err := w.reconcile(false); err != nil {
-			return err
-		}
-		w.pending = map[string]bool{}
-		if w.prod.tree.source.Equal(w.staging) && !slices.ContainsFunc(w.members, func(c promote.Cluster) bool { return w.clusters[c.Name] != w.prod.tree.subs[c.Name] }) {
-			w.done["arrived"]++
-			return nil
-		}
-	}
-	s, _ := w.situation()
-	d, _ := promote.Decide(s)
-	return fmt.Errorf("prod never arrives at %s: runs %s, waits for %q, gates %v, waves %v", w.staging, w.prod.tree.source, d.WaitsFor, d.Gates, d.WaveGates)
 }
 
 func (w *world) apply(e promote.Event) bool {
@@ -324,28 +373,51 @@ func (w *world) store(r promote.Record) {
 	if err != nil {
 		panic(err)
 	}
-	if again, _ := back.Encode(); !bytes.Equal(again, data) {
+	if again, _ := back.Encode(); !bytes.Equal(again, data) { // an error gives no bytes, which differ
 		panic("a record changes by being stored:\n" + string(data) + string(again))
 	}
 	w.record = back
 }
 
 func (w *world) merge() {
-	t := w.trees[w.request.Tree]
-	w.logf("merge request of %s merged", t.source)
-	if strings.HasPrefix(w.request.Tree, "T(") {
-		w.begin(w.request.Tree, t, false, false)
+	t, ok := w.trees[w.request.Tree]
+	w.logf("merge request of %s merged", w.request.Source)
+	if ok {
+		w.merged = t.source.Commit
+		w.begin(w.request.Tree, t, false, nil, false)
 	}
 	w.request = nil
 }
 
 // begin moves prod's branch.
-func (w *world) begin(id string, t tree, overtakes, restores bool) {
-	w.prod = branch{id: id, tip: fmt.Sprintf("%s#%d", id, w.r.Uint32()), tree: t}
-	w.progress, w.now_, w.restored, w.changed = w.now, overtakes, restores, map[string]bool{}
+func (w *world) begin(id string, t tree, overtakes bool, restored []string, restores bool) {
+	w.id, w.prod, w.tip = id, t, fmt.Sprintf("%s#%d", id, w.r.Uint32())
+	w.past = append([]promote.PastState{{Source: t.source, Tree: id, At: w.now}}, w.past...)
+	w.progress, w.overtakes, w.restored, w.restores, w.changed = w.now, overtakes, restored, restores, map[string]bool{}
 	for _, c := range w.members {
 		if w.clusters[c.Name] != t.subs[c.Name] {
 			w.changed[c.Name] = true
 		}
 	}
+}
+
+// invariants are checked whenever Sluice rests.
+func (w *world) invariants() error {
+	for _, m := range w.members { // 1: the provenance of a cluster names the commits of its tree
+		if want := w.content(m.Name, w.prod.source.On(m.Name)); w.prod.subs[m.Name] != want {
+			return fmt.Errorf("the record of prod says %s for %s, whose tree is %s", want, m.Name, w.prod.subs[m.Name])
+		}
+		if want := w.content(m.Name, w.provenance[m.Name]); w.clusters[m.Name] != want {
+			return fmt.Errorf("the trailers of %s say %s, its tree is %s", m.Name, want, w.clusters[m.Name])
+		}
+	}
+	for _, m := range w.members { // 5: verify is clean: what is behind is so as planned
+		if w.foreign || w.lost || w.clusters[m.Name] == w.prod.subs[m.Name] {
+			continue
+		}
+		if why, ok := promote.BehindAsPlanned(w.record, w.id, m, w.now); !ok {
+			return fmt.Errorf("verify finds no reason why %s is behind: %s", m.Name, why)
+		}
+	}
+	return nil
 }

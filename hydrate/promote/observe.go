@@ -5,21 +5,18 @@ import (
 	"time"
 )
 
-// observe puts what the branches and statuses say into the record. What a former run did and could not write down is
-// found here: the branches are the truth, the record only remembers times.
+// observe records what the branches and statuses say. It also finds what an earlier run did and could not record: the
+// branches are the truth, the record only keeps times.
 func (x *decider) observe() error {
 	if x.s.Running.Foreign == "" {
-		if err := x.observeMove(); err != nil {
-			return err
-		}
-	}
-	if p := x.rec.Progress; p != nil && x.s.Running.Foreign == "" {
-		if err := x.observeWaves(); err != nil {
-			return err
+		for _, step := range []func() error{x.observeMove, x.observeHolds, x.observeRequest, x.observeWaves} {
+			if err := step(); err != nil {
+				return err
+			}
 		}
 	}
 	for _, b := range x.s.Before {
-		if err := x.observeBefore(b); err != nil {
+		if err := x.observeUpstream(b); err != nil {
 			return err
 		}
 	}
@@ -34,15 +31,7 @@ func (x *decider) observeMove() error {
 	q := x.rec.Request
 	done := q != nil && x.order.knows(run.Source) && x.order.knows(q.Source) && x.order.contains(run.Source, q.Source, q.Apps)
 	if p := x.rec.Progress; p == nil || p.Tree != run.Tree {
-		// Where nothing is remembered, nobody knows which clusters moved of late: all of them are looked at.
-		var changed []string
-		behind := slices.ContainsFunc(x.s.Clusters, ClusterState.behind)
-		for name, c := range x.clusters {
-			if c.behind() || p == nil && behind {
-				changed = append(changed, name)
-			}
-		}
-		e := Event{Kind: EventMoved, Source: run.Source, Tree: run.Tree, Clusters: changed, Now: run.Overtakes, Restores: run.Restores}
+		e := Event{Kind: EventMoved, Source: run.Source, Tree: run.Tree, Clusters: x.toMove(), Now: run.Overtakes, Restores: run.Restores}
 		if err := x.emit(e); err != nil {
 			return err
 		}
@@ -52,21 +41,105 @@ func (x *decider) observeMove() error {
 			return err
 		}
 	}
-	if h := x.hurry(); h != nil {
-		if x.hurryGate(h).State != Green {
+	if h := x.expediting(); h != nil {
+		if x.expediteGate(h).State != Green {
 			return nil
 		}
-		if err := x.emit(Event{Kind: EventHurry, By: h.By, Reason: h.Reason}); err != nil {
+		if err := x.emit(Event{Kind: EventExpedited, By: h.By, Reason: h.Reason}); err != nil {
 			return err
 		}
 	}
-	if done {
-		return x.emit(Event{Kind: EventRequestDone})
+	if !done {
+		return nil
 	}
-	return nil
+	if err := x.endHolds(func(h Hold) bool { return !x.order.knows(h.Source) && h.Since.Before(q.At) && len(q.Apps) == 0 }); err != nil {
+		return err
+	}
+	return x.emit(Event{Kind: EventRequestDone})
+}
+
+// toMove are the clusters that a move of the environment branch concerns. Without a record, all clusters are checked for
+// health, since nobody knows which of them moved lately.
+func (x *decider) toMove() []string {
+	run := x.s.Running
+	rollout := x.rec.Progress == nil && slices.ContainsFunc(x.s.Clusters, ClusterState.behind)
+	var out []string
+	for _, name := range x.names() {
+		named := !run.Restores || len(run.Restored) == 0 || slices.Contains(run.Restored, name)
+		if x.clusters[name].behind() && named || rollout && !run.Restores {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// observeHolds ends holds, for each app that the environment runs at the held commit or a newer one on all of their clusters.
+func (x *decider) observeHolds() error {
+	if x.rec.Rollback != nil || len(x.rec.Holds) == 0 {
+		return nil
+	}
+	runs := x.s.Running.Source
+	if !x.order.knows(runs) {
+		return nil
+	}
+	var left []Hold
+	changed := false
+	for _, h := range x.rec.Holds {
+		scope := h.Clusters
+		if len(scope) == 0 {
+			scope = x.names()
+		}
+		passed := func(apps []string) bool {
+			return x.order.knows(h.Source) && !slices.ContainsFunc(scope, func(c string) bool { return !x.order.includes(runs.On(c), h.Source.On(c), apps) })
+		}
+		kept := slices.DeleteFunc(slices.Clone(h.Apps), func(app string) bool { return passed([]string{app}) })
+		switch {
+		case len(h.Apps) == 0 && passed(nil), len(h.Apps) > 0 && len(kept) == 0:
+			changed = true
+			continue
+		case len(kept) < len(h.Apps):
+			changed, h.Apps = true, kept
+		}
+		left = append(left, h)
+	}
+	if !changed {
+		return nil
+	}
+	return x.emit(Event{Kind: EventHolds, Holds: left})
+}
+
+// endHolds drops the holds that over selects.
+func (x *decider) endHolds(over func(Hold) bool) error {
+	left := slices.DeleteFunc(slices.Clone(x.rec.Holds), over)
+	if len(left) == len(x.rec.Holds) {
+		return nil
+	}
+	return x.emit(Event{Kind: EventHolds, Holds: left})
+}
+
+// observeRequest follows the merge request of a promotion. One that is not open any more, and was not merged, was closed by
+// a person: the answer is no, until there is a newer commit or a command.
+func (x *decider) observeRequest() error {
+	if !x.s.RequestKnown || x.mode() != modeRequest {
+		return nil
+	}
+	open, last := x.s.Request, x.rec.Opened
+	switch {
+	case open != nil && open.Tree != "" && (!last.Is(open.Tree) || !last.Source.Equal(open.Source)):
+		return x.emit(Event{Kind: EventOpened, Source: open.Source, Tree: open.Tree})
+	case open != nil || last == nil:
+		return nil
+	case last.Tree == x.s.Running.Tree || x.order.contains(x.s.Running.Source, last.Source, nil):
+		return x.emit(Event{Kind: EventClosed})
+	default:
+		return x.emit(Event{Kind: EventDeclined})
+	}
 }
 
 func (x *decider) observeWaves() error {
+	if x.rec.Progress == nil {
+		return nil
+	}
 	moved := len(x.movedClusters())
 	if moved != x.rec.Progress.Current {
 		if err := x.emit(Event{Kind: EventClusters, Current: moved}); err != nil {
@@ -88,14 +161,20 @@ func (x *decider) observeWaves() error {
 			}
 		}
 	}
-	if !x.through() || !x.rec.Progress.Done.IsZero() {
+	if !x.complete() || !x.rec.Progress.Done.IsZero() {
 		return nil
 	}
-	return x.emit(Event{Kind: EventDone})
+	var frozen []string
+	for _, name := range x.names() {
+		if x.clusters[name].behind() {
+			frozen = append(frozen, name)
+		}
+	}
+	return x.emit(Event{Kind: EventDone, Clusters: frozen})
 }
 
-// through says that all waves have moved and baked.
-func (x *decider) through() bool {
+// complete reports whether all waves have moved, baked, and are healthy.
+func (x *decider) complete() bool {
 	for _, w := range x.waves {
 		if g := x.bakeGate(w); len(x.behind(w.Clusters())) > 0 || g.State != Green {
 			return false
@@ -104,7 +183,7 @@ func (x *decider) through() bool {
 	return x.rec.Progress.Rollback || Holds(x.healthGates())
 }
 
-// behind are those of some clusters that are to move: not where they should be, and not frozen.
+// behind are those of some clusters that have to move: neither up to date nor frozen.
 func (x *decider) behind(names []string) []string {
 	var out []string
 	for _, n := range names {
@@ -115,7 +194,7 @@ func (x *decider) behind(names []string) []string {
 	return out
 }
 
-// movedClusters are those that this promotion has moved.
+// movedClusters are those that this rollout has moved.
 func (x *decider) movedClusters() []ClusterState {
 	var out []ClusterState
 	for _, n := range x.rec.Progress.Changed {
@@ -134,8 +213,8 @@ func (x *decider) waveTime(name string) *WaveTime {
 	return nil
 }
 
-// observeBefore watches an environment before this one.
-func (x *decider) observeBefore(b Earlier) error {
+// observeUpstream follows an upstream environment.
+func (x *decider) observeUpstream(b Upstream) error {
 	if b.Source.Empty() {
 		return nil
 	}
@@ -163,7 +242,7 @@ func (x *decider) observeBefore(b Earlier) error {
 	if health.state == Green && b.Complete && now.Healthy.IsZero() {
 		at := time.Time{}
 		if len(x.p.Health.CommitStatuses) == 0 {
-			at = now.At // nobody is asked, so it was well from the beginning
+			at = now.At // without statuses it counts as healthy from the beginning
 		}
 		return x.emit(Event{Kind: EventBeforeHealthy, Target: b.Name, At: at})
 	}

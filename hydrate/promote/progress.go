@@ -7,22 +7,20 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// progress goes on with the waves of the promotion that runs. It returns the next move, if its gates hold.
+// progress continues the waves of the rollout under way. It returns the next move, if its gates hold.
 func (x *decider) progress() (*Action, error) {
 	p := x.rec.Progress
 	if p == nil {
 		return nil, nil
 	}
+	defer func() { x.d.Waves = x.waveProgress() }()
 	if failed, err := x.failure(); failed || err != nil {
-		x.d.Waves = x.waveProgress()
 		return nil, err
 	}
-	defer func() { x.d.Waves = x.waveProgress() }()
 	if p.Rollback {
-		if all := x.movable(x.behind(p.names(x))); len(all) > 0 {
-			return &Action{Kind: MoveWave, Clusters: all, Source: p.Source, Reason: "a rollback moves all at once"}, nil
+		if all := x.movable(x.behind(p.Changed)); len(all) > 0 {
+			return &Action{Kind: MoveWave, Clusters: all, Source: p.Source, Reason: "a rollback moves all of its clusters at once"}, nil
 		}
-		return nil, nil
 	}
 	for i, w := range x.waves {
 		for j, step := range w.Steps {
@@ -33,7 +31,7 @@ func (x *decider) progress() (*Action, error) {
 			x.d.WaveGates = append(x.waveGates(i), x.settleGate(w, j))
 			if free := x.movable(next); len(free) > 0 {
 				next = free
-			} else { // it stays where it is, and what comes after it waits
+			} else { // it stays where it is, and later steps wait
 				x.d.WaveGates = append(x.d.WaveGates, Gate{Name: GateBranch, State: Red, Reason: x.clusters[next[0]].Foreign})
 			}
 			if !Holds(x.d.WaveGates) {
@@ -45,17 +43,7 @@ func (x *decider) progress() (*Action, error) {
 	return nil, nil
 }
 
-// names are all clusters, by name.
-func (*Progress) names(x *decider) []string {
-	var out []string
-	for _, w := range x.waves {
-		out = append(out, w.Clusters()...)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// failure looks for red health while a promotion goes on, and does what the environment's onFailure says.
+// failure looks for red health during a rollout, and does what the environment's onFailure says.
 func (x *decider) failure() (bool, error) {
 	p := x.rec.Progress
 	if !p.Done.IsZero() || p.Rollback || x.rec.Halt != nil || p.Current == 0 {
@@ -66,7 +54,7 @@ func (x *decider) failure() (bool, error) {
 	if i < 0 {
 		return false, nil
 	}
-	reason := fmt.Sprintf("%s went wrong: %s", p.Source, gates[i])
+	reason := fmt.Sprintf("%s failed: %s", p.Source, gates[i])
 	x.d.WaveGates = gates
 	if to, ok := x.previous(); ok && x.p.OnFailure == "rollback" {
 		if err := x.emit(Event{Kind: EventFailedBack, Reason: reason, To: to}); err != nil {
@@ -82,15 +70,15 @@ func (x *decider) failure() (bool, error) {
 	return false, nil
 }
 
-// previous is the last state before this one that has not failed.
-func (x *decider) previous() (Ran, bool) {
+// previous is the last state before this one that nothing holds back.
+func (x *decider) previous() (PastState, bool) {
 	for _, r := range slices.Backward(x.rec.Ran) {
-		failed := slices.ContainsFunc(x.rec.Failed, func(f Failed) bool { return f.Source.Equal(r.Source) })
-		if r.Tree != x.s.Running.Tree && r.Tree != "" && !failed {
+		bad := slices.ContainsFunc(x.rec.Holds, func(h Hold) bool { return h.Tree == r.Tree || h.Source.Equal(r.Source) })
+		if r.Tree != x.s.Running.Tree && r.Tree != "" && !bad && !r.Source.Equal(x.rec.Progress.Source) {
 			return r, true
 		}
 	}
-	return Ran{}, false
+	return PastState{}, false
 }
 
 // waveGates are those of the next move of clusters of wave i.
@@ -101,7 +89,7 @@ func (x *decider) waveGates(i int) []Gate {
 	for _, w := range x.waves[:i] {
 		if x.idle(w) && !p.Now {
 			return append(gates, Gate{
-				Name: GateBake, State: Waiting, Reason: fmt.Sprintf("wave %s proves nothing: all of its clusters are frozen; unfreeze one, or promote with --now", w.Name),
+				Name: GateBake, State: Waiting, Reason: fmt.Sprintf("all clusters of wave %s are frozen, so later waves wait; unfreeze one, or promote with --now", w.Name),
 			})
 		}
 		if g := x.bakeGate(w); g.State != Green {
@@ -111,18 +99,18 @@ func (x *decider) waveGates(i int) []Gate {
 	return append(gates, Gate{Name: GateBake, State: Green})
 }
 
-// idle says that a wave has something to do and nobody to do it: all of its clusters are frozen, and stay behind.
+// idle reports whether all clusters of a wave are frozen and behind, so that the wave cannot show anything.
 func (x *decider) idle(w Wave) bool {
 	names := w.Clusters()
 	return len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !x.frozen(n) || !x.clusters[n].behind() })
 }
 
-// movable are those whose branches are Sluice's to move.
+// movable are the clusters whose branches are Sluice's to move.
 func (x *decider) movable(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return x.clusters[n].Foreign != "" })
 }
 
-// settleGate keeps the steps of a wave apart. Health does that where somebody is asked for it; without, time must.
+// settleGate separates the steps of a wave by time, where health does not.
 func (x *decider) settleGate(w Wave, step int) Gate {
 	p := x.rec.Progress
 	g := Gate{Name: GateSettle, State: Green}
@@ -134,12 +122,12 @@ func (x *decider) settleGate(w Wave, step int) Gate {
 	}
 	if until := p.LastMove.Add(x.settle); x.s.Now.Before(until) {
 		g.State, g.Since, g.Until = Waiting, p.LastMove, until
-		g.Reason = fmt.Sprintf("the clusters that moved last settle until %s", stamp(until))
+		g.Reason = fmt.Sprintf("the clusters that moved last settle until %s", Stamp(until))
 	}
 	return g
 }
 
-// healthGates are statuses and checks, of what has moved so far.
+// healthGates are the statuses and checks of the clusters that have moved so far.
 func (x *decider) healthGates() []Gate {
 	p := x.rec.Progress
 	moved := x.movedClusters()
@@ -150,7 +138,7 @@ func (x *decider) healthGates() []Gate {
 	return append([]Gate{{Name: GateHealth, State: h.state, Reason: h.reason, Since: p.LastMove}}, checks(x.s, p.LastMove)...)
 }
 
-// bakeGate says whether a wave has held for long enough.
+// bakeGate says whether a wave has been healthy for its bake time.
 func (x *decider) bakeGate(w Wave) Gate {
 	p := x.rec.Progress
 	g := Gate{Name: GateBake, State: Green}
@@ -167,7 +155,7 @@ func (x *decider) bakeGate(w Wave) Gate {
 	default:
 		g.Since, g.Until = t.Healthy, t.Healthy.Add(w.Bake)
 		if x.s.Now.Before(g.Until) {
-			g.State, g.Reason = Waiting, fmt.Sprintf("wave %s bakes until %s", w.Name, stamp(g.Until))
+			g.State, g.Reason = Waiting, fmt.Sprintf("wave %s bakes until %s", w.Name, Stamp(g.Until))
 		}
 	}
 	return g
@@ -178,17 +166,17 @@ func (x *decider) haltGate() Gate {
 	if h == nil {
 		return Gate{Name: GateHalt, State: Green}
 	}
-	who := "health"
+	who := "Sluice"
 	if h.By != "" {
 		who = h.By
 	}
 	return Gate{
 		Name: GateHalt, State: Red, Since: h.At,
-		Reason: fmt.Sprintf("halted by %s: %s; /sluice resume %s lets it go on", who, h.Reason, x.s.Environment.Name),
+		Reason: fmt.Sprintf("halted by %s: %s; %s continues it, %s goes back", who, h.Reason, x.s.command("resume", x.s.Environment.Name), x.s.command("rollback", x.s.Environment.Name)),
 	}
 }
 
-// timeGates are freezes and windows. Overtaking leaves out the windows that allow: freezes and what denies still win.
+// timeGates are freezes and windows. Overtaking ignores the windows that allow, but not freezes and windows that deny.
 func (x *decider) timeGates(overtakes bool) []Gate {
 	windows := slices.Clone(x.p.Windows)
 	if overtakes {
@@ -207,9 +195,8 @@ func (x *decider) timeGates(overtakes bool) []Gate {
 }
 
 func (x *decider) waveProgress() []WaveProgress {
-	p := x.rec.Progress
 	out := make([]WaveProgress, 0, len(x.waves))
-	current := true // the waves before are through
+	current := true // all earlier waves are done
 	for _, w := range x.waves {
 		one := WaveProgress{Name: w.Name, State: WavePending}
 		for _, n := range w.Clusters() {
@@ -222,24 +209,33 @@ func (x *decider) waveProgress() []WaveProgress {
 				one.Frozen = append(one.Frozen, n)
 			}
 		}
-		bake := x.bakeGate(w)
-		switch left := len(x.behind(w.Clusters())); {
-		case current && left > 0 && x.rec.Halt != nil && x.rec.Halt.By == "":
-			one.State, one.Reason = WaveFailed, x.rec.Halt.Reason
-		case current && left > 0:
-			one.State, one.Since = WaveMoving, p.LastMove
-			if !Holds(x.d.WaveGates) {
-				one.Reason = firstClosed(x.d.WaveGates).String()
-			}
-		case left == 0 && bake.State == Green && x.waveTime(w.Name) != nil:
-			one.State, one.Since = WaveDone, x.waveTime(w.Name).Moved
-		case left == 0 && current:
-			one.State, one.Reason, one.Since, one.Until = WaveBaking, bake.Reason, bake.Since, bake.Until
-		}
+		x.waveState(w, current, &one)
 		if one.State != WaveDone {
 			current = false
 		}
 		out = append(out, one)
 	}
 	return out
+}
+
+// waveState says where a wave stands. current means that all earlier waves are done. A wave is done when it has moved, is
+// healthy and has baked.
+func (x *decider) waveState(w Wave, current bool, out *WaveProgress) {
+	p, bake, moved := x.rec.Progress, x.bakeGate(w), x.waveTime(w.Name)
+	halted := x.rec.Halt != nil && x.rec.Halt.By == ""
+	switch left := len(x.behind(w.Clusters())); {
+	case current && halted && !p.Rollback && (left > 0 || p.underWay()):
+		out.State, out.Reason = WaveFailed, x.rec.Halt.Reason
+	case current && left > 0:
+		out.State, out.Since = WaveMoving, p.LastMove
+		if !Holds(x.d.WaveGates) {
+			out.Reason = firstClosed(x.d.WaveGates).String()
+		}
+	case left == 0 && moved != nil && bake.State == Green && (!moved.Healthy.IsZero() || p.Rollback || !p.Done.IsZero()):
+		out.State, out.Since = WaveDone, moved.Moved
+	case left == 0 && current && bake.State != Green:
+		out.State, out.Reason, out.Since, out.Until = WaveBaking, bake.Reason, bake.Since, bake.Until
+	case left == 0 && current && moved != nil:
+		out.State, out.Since, out.Reason = WaveBaking, moved.Moved, firstClosed(x.healthGates()).String()
+	}
 }

@@ -26,7 +26,7 @@ const (
 	maxApprovals = 100
 	maxFreezes   = 200
 	maxRan       = 50
-	maxFailed    = 20
+	maxHolds     = 50
 )
 
 // RecordPath is where a caller keeps an environment's record in the state branch.
@@ -35,39 +35,45 @@ func RecordPath(environment string) string { return "environments/" + environmen
 // StateBranch is the branch that holds the records.
 const StateBranch = "sluice/state"
 
-// Record is all that is remembered about an environment's promotions. What the environment runs is not in it: that is
-// read from its branch. Without a record all goes on from what the branches hold; only times begin anew.
+// Record is what Sluice remembers about an environment's promotions. What the environment runs is not in it: that is read
+// from its branch. Without a record, promotions go on from what the branches hold; only times begin anew.
 type Record struct {
-	APIVersion  string            `yaml:"apiVersion"`
-	Kind        string            `yaml:"kind"`
-	Environment string            `yaml:"environment"`
-	Request     *Request          `yaml:"request,omitempty"`
-	Approvals   []Approval        `yaml:"approvals,omitempty"`
-	Freezes     []Freeze          `yaml:"freezes,omitempty"`
-	Halt        *Halt             `yaml:"halt,omitempty"`
-	Rollback    *Rollback         `yaml:"rollback,omitempty"`
-	Progress    *Progress         `yaml:"progress,omitempty"`
-	Before      map[string]*Watch `yaml:"before,omitempty"`
-	Ran         []Ran             `yaml:"ran,omitempty"` // oldest first
-	Failed      []Failed          `yaml:"failed,omitempty"`
-	Handled     []string          `yaml:"handled,omitempty"` // ids of events, so that one may come twice
-	Offered     *Offered          `yaml:"offered,omitempty"`
-	Branches    []string          `yaml:"branches,omitempty"` // clusters that had a branch at the last look
+	APIVersion  string                      `yaml:"apiVersion"`
+	Kind        string                      `yaml:"kind"`
+	Environment string                      `yaml:"environment"`
+	Request     *Request                    `yaml:"request,omitempty"`
+	Approvals   []Approval                  `yaml:"approvals,omitempty"`
+	Freezes     []Freeze                    `yaml:"freezes,omitempty"`
+	Halt        *Halt                       `yaml:"halt,omitempty"`
+	Resumed     *Resumed                    `yaml:"resumed,omitempty"` // who lifted the last halt
+	Rollback    *Rollback                   `yaml:"rollback,omitempty"`
+	Holds       []Hold                      `yaml:"holds,omitempty"`
+	Progress    *Progress                   `yaml:"progress,omitempty"`
+	Before      map[string]*UpstreamHistory `yaml:"before,omitempty"`
+	Ran         []PastState                 `yaml:"ran,omitempty"`     // oldest first
+	Handled     []string                    `yaml:"handled,omitempty"` // ids of events, so that one may arrive twice
+	Offered     *Offered                    `yaml:"offered,omitempty"`
+	Opened      *Offered                    `yaml:"opened,omitempty"`   // the merge request that was open at the last look
+	Declined    *Offered                    `yaml:"declined,omitempty"` // the merge request that a person closed
+	Branches    []string                    `yaml:"branches,omitempty"` // clusters that had a branch at the last look
+	// Failed was written by earlier versions. DecodeRecord turns it into holds.
+	Failed []failedSource `yaml:"failed,omitempty"`
 }
 
-// Offered is what people were last asked to agree to, and since when.
+// Offered is a state that people are asked to agree to, and since when.
 type Offered struct {
 	Source Source    `yaml:"source"`
 	Tree   string    `yaml:"tree"`
 	At     time.Time `yaml:"at"`
 }
 
-// Knows says that a tree is what was offered last, or what the environment had at the last look: it is Sluice's, whoever committed it.
+// Knows reports whether a tree is the one that was offered last, or the one that the environment had at the last look. Such
+// a tree is Sluice's own, whoever committed it.
 func (r Record) Knows(tree string) bool {
 	return r.Offered.Is(tree) || len(r.Ran) > 0 && r.Ran[len(r.Ran)-1].Tree == tree
 }
 
-// Is says whether a tree is the one that was offered.
+// Is reports whether a tree is the one that was offered.
 func (o *Offered) Is(tree string) bool { return o != nil && o.Tree == tree }
 
 // Request is a promotion that somebody asked for.
@@ -78,7 +84,7 @@ type Request struct {
 	Reason string    `yaml:"reason,omitempty"`
 	By     string    `yaml:"by"`
 	At     time.Time `yaml:"at"`
-	Said   time.Time `yaml:"said,omitempty"` // when it was written, if that was earlier
+	Said   time.Time `yaml:"said,omitempty"` // when the person wrote it, if that was earlier than At
 }
 
 // Approval is one person's agreement to one tree.
@@ -91,32 +97,44 @@ type Approval struct {
 
 // Halt stops an environment where it is.
 type Halt struct {
-	By     string    `yaml:"by,omitempty"` // "" if health did it
+	By     string    `yaml:"by,omitempty"` // empty if Sluice halted it because of its health
 	Reason string    `yaml:"reason"`
 	At     time.Time `yaml:"at"`
 }
 
-// Rollback is an earlier state that somebody, or a failure, asks for.
-type Rollback struct {
-	To       Source    `yaml:"to"`
-	Tree     string    `yaml:"tree"` // of the environment branch at that time
-	From     Source    `yaml:"from"`
-	Clusters []string  `yaml:"clusters,omitempty"`
-	Apps     []string  `yaml:"apps,omitempty"`
-	Reason   string    `yaml:"reason,omitempty"`
-	By       string    `yaml:"by,omitempty"`
-	At       time.Time `yaml:"at"`
+// Resumed says who lifted a halt, and when.
+type Resumed struct {
+	By string    `yaml:"by"`
+	At time.Time `yaml:"at"`
 }
 
-// whole says that the rollback brings back the whole environment.
+// Rollback is an earlier state that a person, or a failure, asks for, until it is done.
+type Rollback struct {
+	To       Source `yaml:"to"`
+	Tree     string `yaml:"tree"` // of the environment branch at that time
+	From     Source `yaml:"from"`
+	FromTree string `yaml:"fromTree,omitempty"` // of the environment branch when it goes back
+	Wave     string `yaml:"wave,omitempty"`     // whose clusters Clusters are
+	// Clusters are those that go back; none means all.
+	Clusters []string `yaml:"clusters,omitempty"`
+	// Apps are those that go back; none means all.
+	Apps []string `yaml:"apps,omitempty"`
+	// Stopped are other clusters, which the rollout under way had not reached. They keep what they run.
+	Stopped []string  `yaml:"stopped,omitempty"`
+	Reason  string    `yaml:"reason,omitempty"`
+	By      string    `yaml:"by,omitempty"`
+	At      time.Time `yaml:"at"`
+}
+
+// whole reports whether the rollback restores the whole environment.
 func (r Rollback) whole() bool { return len(r.Clusters)+len(r.Apps) == 0 }
 
-// Progress is where a promotion stands, from the move of the environment branch on.
+// Progress says where a rollout stands, from the move of the environment branch on.
 type Progress struct {
 	Source   Source     `yaml:"source"`
-	Tree     string     `yaml:"tree"` // of the environment branch; another one begins anew
+	Tree     string     `yaml:"tree"` // of the environment branch; another tree begins a new rollout
 	Now      bool       `yaml:"now,omitempty"`
-	NowBy    string     `yaml:"nowBy,omitempty"` // who asked to hurry when it was on its way, and why
+	NowBy    string     `yaml:"nowBy,omitempty"` // who expedited the rollout while it was under way, and why
 	NowWhy   string     `yaml:"nowWhy,omitempty"`
 	Rollback bool       `yaml:"rollback,omitempty"`
 	Started  time.Time  `yaml:"started"`
@@ -125,47 +143,51 @@ type Progress struct {
 	LastMove time.Time  `yaml:"lastMove,omitempty"`
 	Waves    []WaveTime `yaml:"waves,omitempty"`
 	Done     time.Time  `yaml:"done,omitempty"`
+	CatchUp  []string   `yaml:"catchUp,omitempty"` // clusters that were frozen and behind when the rollout was complete
 }
 
-// WaveTime says when a wave had moved, and when it was first seen healthy after that.
+// underWay reports whether clusters may still have to move, or to prove that they are healthy.
+func (p *Progress) underWay() bool { return p != nil && p.Done.IsZero() }
+
+// WaveTime says when all clusters of a wave had moved, and when they were first seen healthy after that.
 type WaveTime struct {
 	Name    string    `yaml:"name"`
 	Moved   time.Time `yaml:"moved"`
 	Healthy time.Time `yaml:"healthy,omitempty"`
 }
 
-// Watch is what an environment has seen of one before it.
-type Watch struct {
-	Ran []Ran `yaml:"ran"` // oldest first
-	Red bool  `yaml:"red,omitempty"`
-	// LastRed is when it was last seen red, or stopped to be.
+// UpstreamHistory is what was seen of an upstream environment: one that promotions come from.
+type UpstreamHistory struct {
+	Ran []PastState `yaml:"ran"` // oldest first
+	Red bool        `yaml:"red,omitempty"`
+	// LastRed is when the environment was last seen to turn red, or to stop being red.
 	LastRed time.Time `yaml:"lastRed,omitempty"`
 }
 
-// Ran is a state that an environment had, from a time on.
-type Ran struct {
+// PastState is a state that an environment had, from a time on.
+type PastState struct {
 	Source  Source    `yaml:"source"`
 	Tree    string    `yaml:"tree,omitempty"`
 	At      time.Time `yaml:"at"`
 	Healthy time.Time `yaml:"healthy,omitempty"` // when it was first seen healthy
 }
 
-// Failed is a state that is not tried again unless somebody asks for it.
-type Failed struct {
+// failedSource is a failure as earlier versions recorded it.
+type failedSource struct {
 	Source Source    `yaml:"source"`
 	Reason string    `yaml:"reason"`
 	At     time.Time `yaml:"at"`
 }
 
-// NewRecord is the record of an environment about which nothing is remembered.
+// NewRecord is the record of an environment that has none.
 func NewRecord(environment string) Record {
 	return Record{APIVersion: RecordVersion, Kind: RecordKind, Environment: environment}
 }
 
-// DecodeRecord reads a record, strictly. Empty data is a new record.
+// DecodeRecord decodes a record strictly. Empty data is a new record: a caller must pass it only if the file does not exist.
 func DecodeRecord(environment string, data []byte) (Record, error) {
 	fail := func(err error) (Record, error) {
-		return Record{}, fmt.Errorf("%s on branch %s: %w: correct it there, or remove the file to begin anew", RecordPath(environment), StateBranch, err)
+		return Record{}, fmt.Errorf("%s on branch %s: %w: correct the file on that branch, or remove it to start without a record", RecordPath(environment), StateBranch, err)
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return NewRecord(environment), nil
@@ -180,20 +202,45 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 		return fail(err)
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return fail(errors.New("there is a second document"))
+		return fail(errors.New("the file has a second document"))
 	}
 	switch {
 	case r.APIVersion != RecordVersion || r.Kind != RecordKind:
-		return fail(fmt.Errorf("%q %q is no %s of %s; a newer Sluice may have written it", r.APIVersion, r.Kind, RecordKind, RecordVersion))
+		return fail(fmt.Errorf("%q %q is not a %s of %s; a newer Sluice may have written it", r.APIVersion, r.Kind, RecordKind, RecordVersion))
 	case r.Environment != environment:
 		return fail(fmt.Errorf("it is the record of environment %q", r.Environment))
 	}
+	if err := r.validate(); err != nil {
+		return fail(err)
+	}
+	for _, f := range r.Failed {
+		r.Holds = append(r.Holds, Hold{Cause: CauseFailed, Whole: true, Source: f.Source, Reason: f.Reason, Since: f.At})
+	}
+	r.Failed = nil
+	return r.bounded(), nil
+}
+
+// validate refuses entries that no version writes, and that would wedge or mislead a decision.
+func (r Record) validate() error {
 	for name, w := range r.Before {
 		if w == nil {
-			return fail(fmt.Errorf("before.%s is empty", name))
+			return fmt.Errorf("before.%s is empty", name)
 		}
 	}
-	return r.bounded(), nil
+	for i, h := range r.Holds {
+		if err := h.validate(); err != nil {
+			return fmt.Errorf("holds[%d]: %w", i, err)
+		}
+	}
+	if b := r.Rollback; b != nil && b.Tree == "" {
+		return errors.New("rollback names no tree")
+	}
+	if q := r.Request; q != nil {
+		if err := q.Source.Validate(); err != nil {
+			return fmt.Errorf("request: %w", err)
+		}
+	}
+	return nil
 }
 
 // Encode is the record as YAML; equal records are equal bytes.
@@ -213,7 +260,7 @@ func (r Record) Encode() ([]byte, error) {
 // clone shares nothing that Apply changes.
 func (r Record) clone() Record {
 	r.Approvals, r.Freezes = slices.Clone(r.Approvals), slices.Clone(r.Freezes)
-	r.Ran, r.Failed, r.Handled = slices.Clone(r.Ran), slices.Clone(r.Failed), slices.Clone(r.Handled)
+	r.Ran, r.Holds, r.Handled = slices.Clone(r.Ran), slices.Clone(r.Holds), slices.Clone(r.Handled)
 	if r.Progress != nil {
 		p := *r.Progress
 		p.Waves = slices.Clone(p.Waves)
@@ -228,10 +275,10 @@ func (r Record) clone() Record {
 	return r
 }
 
-// bounded forgets the oldest of what grows with time.
+// bounded drops the oldest entries of lists that grow with time.
 func (r Record) bounded() Record {
 	r.Handled, r.Approvals = last(r.Handled, maxHandled), last(r.Approvals, maxApprovals)
-	r.Ran, r.Failed = last(r.Ran, maxRan), last(r.Failed, maxFailed)
+	r.Ran, r.Holds = last(r.Ran, maxRan), last(r.Holds, maxHolds)
 	for _, w := range r.Before {
 		w.Ran = last(w.Ran, maxRan)
 	}

@@ -3,24 +3,25 @@ package promote
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// Person is somebody who gives a command, as the forge knows them at that moment.
+// Person is the author of a command, as the forge knows them at that moment.
 type Person struct {
 	User  string
 	Teams []string
 	Role  string // in the source repository: read, write, maintain, admin; "" is none
 }
 
-// Allowed says whether somebody may give a command in an environment, by the rights of sluice.yaml on the trunk, and if
-// not, why. Verbs are those of commands, and "now" for overtaking. Where no rights are written down, whoever maintains the
-// source repository may do all; approvals are the approvers' where there are some.
+// Allowed reports whether a person may give a command in an environment, by the rights of sluice.yaml on the trunk, and if
+// not, why. Verbs are those of commands, and "now" for overtaking. Without rights in sluice.yaml, whoever has the role
+// maintain may do everything. Where an environment names approvers, only they may approve.
 func Allowed(env fleet.Environment, verb string, who Person) (ok bool, reason string) {
 	p := env.Promotion
 	if who.User == "" {
-		return false, "it is not known who asks"
+		return false, "the author of the command is unknown"
 	}
 	if verb == "approve" && len(p.Approvers.Users)+len(p.Approvers.Teams) > 0 {
 		if hasFold(p.Approvers.Users, who.User) || slices.ContainsFunc(who.Teams, func(t string) bool { return hasFold(p.Approvers.Teams, t) }) {
@@ -47,7 +48,7 @@ func Allowed(env fleet.Environment, verb string, who Person) (ok bool, reason st
 	return false, fmt.Sprintf("sluice.yaml does not give %s the right to %s in %s", who.User, verb, env.Name)
 }
 
-// covers says whether rights are for a verb. Those without verbs are for all but overtaking.
+// covers reports whether rights include a verb. Rights without verbs include all but overtaking.
 func covers(r fleet.Rights, verb string) bool {
 	if len(r.Verbs) == 0 {
 		return verb != "now"
@@ -57,4 +58,25 @@ func covers(r fleet.Rights, verb string) bool {
 
 func rank(role string) int {
 	return 1 + slices.Index([]string{"read", "write", "maintain", "admin"}, role)
+}
+
+// CountsNot says why a person's approval of a candidate would not count; empty if it would.
+func CountsNot(s Situation, c *Candidate, by string, teams []string) string {
+	a := s.Environment.Promotion.Approvers
+	named := len(a.Users)+len(a.Teams) == 0 || hasFold(a.Users, by) ||
+		slices.ContainsFunc(teams, func(t string) bool { return hasFold(a.Teams, t) })
+	switch {
+	case !named:
+		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml", by, s.Environment.Name)
+	case hasFold(c.Authors, by):
+		return by + " is an author of what it brings; somebody else must approve"
+	}
+	if q := s.Record.Request; q != nil && strings.EqualFold(q.By, by) {
+		for _, r := range s.Environment.Promotion.Rights {
+			if r.SecondPerson && (covers(r, "promote") || q.Now && covers(r, "now")) {
+				return by + " asked for it; sluice.yaml requires a second person"
+			}
+		}
+	}
+	return ""
 }

@@ -1,71 +1,98 @@
 package promote
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// Situation is all that a decision looks at. A caller reads it from Git and the forge; what could not be read is left
-// empty, and counts as unknown.
+// Situation is everything that a decision depends on. A caller reads it from Git and the forge. What could not be read is
+// left empty, and counts as unknown.
 type Situation struct {
 	Environment fleet.Environment
 	Clusters    []ClusterState
-	Before      []Earlier // the environments of Environment.After
-	Trunk       Trunk     // an environment without Before follows its last commit
+	Before      []Upstream // the environments of Environment.After
+	Trunk       Trunk      // an environment without Before follows its last commit
+	Shallow     bool       // the clone's history ends before a commit that is needed
 	Running     Running
 	Record      Record
-	Candidate   *Candidate    // what Want asked for, rendered; nil if it is not
-	Request     *MergeRequest // the open one, in mode request
-	Facts       []Fact        // of the environment's checks
-	Now         time.Time
+	Candidate   *Candidate // the rendering of what Next proposes; nil if it is not rendered
+	// Changes says what the proposed source changes in holds. Without it, everything that a hold names stays held.
+	Changes *Changes
+	// Request is the open merge request, in mode request. RequestKnown says that the forge was asked for it.
+	Request      *MergeRequest
+	RequestKnown bool
+	Checks       []CheckResult // of the environment's checks
+	Now          time.Time
+	// CommandPrefix begins the commands that texts advise: "sluice" on a terminal, "/sluice" (the default) in a chat.
+	CommandPrefix string
+}
+
+// command is a command that a text advises.
+func (s Situation) command(words ...string) string {
+	return strings.Join(append([]string{cmp.Or(s.CommandPrefix, "/sluice")}, words...), " ")
+}
+
+// Changes are the apps of each hold whose manifests a source changes on all clusters of the hold, compared with what is held.
+type Changes struct {
+	Source Source
+	Holds  []HoldChange
+}
+
+// HoldChange is what a source changes in one hold.
+type HoldChange struct {
+	Hold Hold
+	Apps []string
 }
 
 // Running is what the environment branch holds.
 type Running struct {
-	Source Source // zero: there is no branch yet
+	Source Source // zero: the branch does not exist
 	Tree   string
 	Commit string // tip of the branch
-	// Overtakes says that --now brought it there: the trailer of the tip's commit.
+	// Overtakes says that --now brought the source there, by the trailer of the tip's commit.
 	Overtakes bool
-	// Restores says that the tip's commit is a rollback, by its trailer.
+	// Restores says that the tip's commit is a rollback, by its trailer; Restored are the clusters that it names, none for all.
 	Restores bool
-	Foreign  string // why the tip is not Sluice's own work; "" if it is
+	Restored []string
+	Foreign  string // why the tip is not Sluice's own work; empty if it is
 }
 
 // ClusterState is a cluster, with what its branch holds and should hold.
 type ClusterState struct {
 	Cluster
-	Tree     string   // of the cluster branch; "" if there is none
-	Want     string   // the cluster's subtree of the environment branch; "" if there is none
-	Statuses []Status // on the tip of the cluster branch
-	Apps     []string // that the tip of the cluster branch holds; nil: nobody looked
-	Lost     bool     // the statuses could not be read
-	Foreign  string   // why the branch is not Sluice's to move; "" if it is
+	Tree            string   // of the cluster branch; empty if it does not exist
+	Desired         string   // the cluster's subtree of the environment branch; empty if it does not exist
+	Statuses        []Status // on the tip of the cluster branch
+	Apps            []string // on the tip of the cluster branch; nil: not read
+	StatusesUnknown string   // why the statuses could not be read; empty if they were
+	Foreign         string   // why the branch is not Sluice's to move; empty if it is
 }
 
-// behind says that the cluster branch is not what the environment branch asks for.
-func (c ClusterState) behind() bool { return c.Tree != c.Want && c.Want != "" }
+// behind reports whether the cluster branch differs from the desired state.
+func (c ClusterState) behind() bool { return c.Tree != c.Desired && c.Desired != "" }
 
-// Earlier is an environment before this one.
-type Earlier struct {
+// Upstream is an environment that promotions come from.
+type Upstream struct {
 	Name     string
 	Source   Source
-	Since    time.Time // when it began to run Source, if somebody wrote it down
-	Complete bool      // all its clusters have Source: its waves are through
+	Since    time.Time // when it began to run Source, if that is recorded
+	Complete bool      // all its clusters run Source: its waves are complete
 	Clusters []ClusterState
 }
 
-// Candidate is a source, rendered for the environment on top of a tip.
+// Candidate is a source that was rendered for the environment, on top of a tip of its branch.
 type Candidate struct {
-	Source  Source // all of it: what the environment runs afterwards
+	Source  Source // what the environment runs afterwards
 	Tree    string
-	Base    string // the tip of the environment branch that it was made for
+	Base    string // the tip of the environment branch that it was rendered on
 	Policy  State  // red with a reason if rendering or policy refuse it
 	Reason  string
-	Blocked string   // why it may not go in though it can be rendered; "" if it may
-	Authors []string // of the commits that it brings; told where somebody else must agree
-	// AuthorsUnknown is why Authors may lack somebody.
+	Blocked string   // why it must not land although it renders; empty if it may
+	Authors []string // of the commits that it brings; only where somebody else must agree
+	// AuthorsUnknown says why Authors may be incomplete.
 	AuthorsUnknown string
 }
 
@@ -81,29 +108,29 @@ type Status struct {
 	State string
 }
 
-// Fact is the answer to a check.
-type Fact struct {
+// CheckResult is the result of a check.
+type CheckResult struct {
 	Name   string
 	State  State
 	Reason string
-	At     time.Time // when it was asked
+	At     time.Time // when the check ran
 }
 
 // ActionKind says what is to be done.
 type ActionKind string
 
-// The actions. Each may be done twice; each must fail if the branches are not what the Situation says any more.
+// The actions. Each is idempotent, and must fail if the branches have changed since the Situation was read.
 const (
 	MoveEnvironment ActionKind = "moveEnvironment" // commit Tree to the environment branch, or nothing
 	MoveWave        ActionKind = "moveWave"        // bring the branches of Clusters to the environment's state
-	DoRollback      ActionKind = "rollback"        // commit an earlier tree, and bring all its clusters there at once
-	DoHalt          ActionKind = "halt"            // stored with the record already; to be told
+	DoRollback      ActionKind = "rollback"        // commit an earlier tree or a part of it, and move its clusters at once
+	DoHalt          ActionKind = "halt"            // the record has it already; to be reported
 	OpenRequest     ActionKind = "openRequest"     // open the merge request, or bring it up to date
 	CloseRequest    ActionKind = "closeRequest"
 	Nothing         ActionKind = "nothing"
 )
 
-// Action is one thing to be done.
+// Action is one step that a caller carries out.
 type Action struct {
 	Kind       ActionKind
 	Source     Source   // moveEnvironment, openRequest: what the environment runs afterwards; rollback: likewise
@@ -111,9 +138,11 @@ type Action struct {
 	Base       string   // the tip of the environment branch it holds for
 	Wave       string   // moveWave
 	Clusters   []string // moveWave; rollback of clusters
+	Frozen     []string // rollback: clusters of these whose branches stay until they are unfrozen
+	Stopped    []string // rollback: clusters that keep what they run, and shall run it
 	Apps       []string // promotion or rollback of apps
 	Overtakes  bool     // by --now: to be written in the trailer
-	By         string   // who asked for it, "" for nobody
+	By         string   // who asked for it; empty: Sluice
 	ApprovedBy []string
 	Reason     string
 }
@@ -130,10 +159,10 @@ type WaveProgress struct {
 	Reason string
 }
 
-// WaveState is one of the words below.
+// WaveState says where a wave stands.
 type WaveState string
 
-// What a wave may be.
+// The states of a wave.
 const (
 	WavePending WaveState = "pending"
 	WaveMoving  WaveState = "moving"
@@ -142,26 +171,29 @@ const (
 	WaveFailed  WaveState = "failed"
 )
 
-// Decision is what to do, and why nothing more.
+// Decision is what to do next, and what prevents more.
 type Decision struct {
 	Actions   []Action
-	Wants     *Want  // what comes next, if anything does
-	Gates     []Gate // of the promotion of Wants
-	WaveGates []Gate // of the next move of cluster branches
+	Proposal  *Proposal // the next promotion, if there is one
+	Gates     []Gate    // of Proposal
+	WaveGates []Gate    // of the next move of cluster branches
 	Waves     []WaveProgress
 	Frozen    []string  // clusters that stay behind because they are frozen
-	Events    []Event   // what was seen; they are in Record already
-	Record    Record    // to be stored before the actions are done
-	WaitsFor  string    // one sentence; "" if nothing is to come
-	Next      time.Time // when something may change by itself; zero if not known
+	Freezes   []Freeze  // that are in force, of the environment and of its clusters
+	Events    []Event   // what was observed; Record contains them
+	Record    Record    // a caller stores it before it carries out Actions
+	WaitsFor  string    // one sentence; empty if nothing is pending
+	Next      time.Time // when something may change without an event; zero if unknown
 }
 
-// Want is a promotion that is due or asked for.
-type Want struct {
+// Proposal is a promotion that is due or was requested.
+type Proposal struct {
 	Source    Source   // what the environment runs afterwards
-	Asked     Source   // what was promoted
-	Apps      []string // only these of it, all if empty
+	Promoted  Source   // what is promoted
+	Apps      []string // only these of it; all if empty
 	Overtakes bool
-	By        string // "" for nobody: the mode is auto or request
+	By        string // empty: nobody asked, the mode is auto or request
 	Reason    string
+	Held      []string // apps, or clusters, that holds keep out of it
+	Released  []string // held apps that it changes
 }

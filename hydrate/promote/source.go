@@ -1,55 +1,228 @@
 package promote
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// Source says which source commit an environment runs: one for all apps, and others for the apps where it differs.
+// Source says which source commit each app of an environment runs: one commit for all, and the exceptions from it. An entry
+// of Clusters replaces Commit and Apps for that cluster.
 type Source struct {
+	Commit   string                   `yaml:"commit,omitempty"`
+	Apps     map[string]string        `yaml:"apps,omitempty"`
+	Clusters map[string]ClusterSource `yaml:"clusters,omitempty"`
+}
+
+// ClusterSource says which source commit each app of one cluster runs.
+type ClusterSource struct {
 	Commit string            `yaml:"commit,omitempty"`
 	Apps   map[string]string `yaml:"apps,omitempty"`
 }
 
-// Of is the commit of an app.
-func (s Source) Of(app string) string {
-	if c, ok := s.Apps[app]; ok {
+// Of is the commit of an app on clusters without an entry of their own.
+func (s Source) Of(app string) string { return s.common().Of(app) }
+
+// On is what one cluster runs.
+func (s Source) On(cluster string) ClusterSource {
+	if c, ok := s.Clusters[cluster]; ok {
 		return c
 	}
-	return s.Commit
+	return s.common()
 }
 
-// Empty says that nothing runs.
-func (s Source) Empty() bool { return s.Commit == "" && len(s.Apps) == 0 }
+// common is what clusters without an entry of their own run.
+func (s Source) common() ClusterSource { return ClusterSource{Commit: s.Commit, Apps: s.Apps} }
 
-// Equal says that every app has the same commit.
-func (s Source) Equal(o Source) bool {
-	s, o = s.tidy(), o.tidy()
-	return s.Commit == o.Commit && maps.Equal(s.Apps, o.Apps)
+// Of is the commit of an app.
+func (c ClusterSource) Of(app string) string {
+	if commit, ok := c.Apps[app]; ok {
+		return commit
+	}
+	return c.Commit
 }
 
-func (s Source) tidy() Source {
-	out := Source{Commit: s.Commit}
-	for app, c := range s.Apps {
-		if c != s.Commit {
-			if out.Apps == nil {
-				out.Apps = map[string]string{}
-			}
-			out.Apps[app] = c
+// Equal reports whether every app has the same commit.
+func (c ClusterSource) Equal(o ClusterSource) bool {
+	c, o = c.tidy(), o.tidy()
+	return c.Commit == o.Commit && maps.Equal(c.Apps, o.Apps)
+}
+
+// tidy drops exceptions that are none.
+func (c ClusterSource) tidy() ClusterSource {
+	out := ClusterSource{Commit: c.Commit}
+	for app, commit := range c.Apps {
+		if commit == c.Commit {
+			continue
 		}
+		if out.Apps == nil {
+			out.Apps = map[string]string{}
+		}
+		out.Apps[app] = commit
 	}
 	return out
 }
 
-// String is the source in a few words.
-func (s Source) String() string {
-	s = s.tidy()
-	parts := []string{short(s.Commit)}
-	for _, app := range slices.Sorted(maps.Keys(s.Apps)) {
-		parts = append(parts, app+"@"+short(s.Apps[app]))
+// with is a copy in which an app has another commit.
+func (c ClusterSource) with(app, commit string) ClusterSource {
+	out := ClusterSource{Commit: c.Commit, Apps: maps.Clone(c.Apps)}
+	if out.Apps == nil {
+		out.Apps = map[string]string{}
+	}
+	out.Apps[app] = commit
+	return out
+}
+
+// String lists the commit and the exceptions, abbreviated.
+func (c ClusterSource) String() string {
+	c = c.tidy()
+	parts := []string{short(c.Commit)}
+	for _, app := range slices.Sorted(maps.Keys(c.Apps)) {
+		parts = append(parts, app+"@"+short(c.Apps[app]))
 	}
 	return strings.Join(parts, " ")
+}
+
+// Empty reports whether nothing runs.
+func (s Source) Empty() bool { return s.Commit == "" && len(s.Apps) == 0 && len(s.Clusters) == 0 }
+
+// Equal reports whether every app of every cluster has the same commit.
+func (s Source) Equal(o Source) bool {
+	s, o = s.tidy(), o.tidy()
+	return s.common().Equal(o.common()) && maps.EqualFunc(s.Clusters, o.Clusters, ClusterSource.Equal)
+}
+
+// Validate refuses a source that names an app or a cluster without a commit.
+func (s Source) Validate() error {
+	check := func(where string, c ClusterSource) error {
+		if c.Commit == "" {
+			return errors.New(where + " names no source commit")
+		}
+		for _, app := range slices.Sorted(maps.Keys(c.Apps)) {
+			if c.Apps[app] == "" {
+				return fmt.Errorf("%s names no source commit for app %s", where, app)
+			}
+		}
+		return nil
+	}
+	if err := check("the environment", s.common()); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Clusters)) {
+		if err := check("cluster "+name, s.Clusters[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WithoutGaps replaces missing commits, which damaged records have, by the environment's commit.
+func (s Source) WithoutGaps() Source {
+	fill := func(c ClusterSource) ClusterSource {
+		if c.Commit == "" {
+			c.Commit = s.Commit
+		}
+		c.Apps = maps.Clone(c.Apps)
+		maps.DeleteFunc(c.Apps, func(_, commit string) bool { return commit == "" })
+		return c
+	}
+	common := fill(s.common())
+	out := Source{Commit: common.Commit, Apps: common.Apps, Clusters: map[string]ClusterSource{}}
+	for name, c := range s.Clusters {
+		out.Clusters[name] = fill(c)
+	}
+	return out.tidy()
+}
+
+// Commits lists each commit once, sorted.
+func (s Source) Commits() []string {
+	set := map[string]bool{}
+	for _, c := range append(slices.Collect(maps.Values(s.Clusters)), s.common()) {
+		set[c.Commit] = true
+		for _, commit := range c.Apps {
+			set[commit] = true
+		}
+	}
+	delete(set, "")
+	return slices.Sorted(maps.Keys(set))
+}
+
+func (s Source) tidy() Source {
+	common := s.common().tidy()
+	out := Source{Commit: common.Commit, Apps: common.Apps}
+	for name, c := range s.Clusters {
+		if c = c.tidy(); c.Equal(common) {
+			continue
+		}
+		if out.Clusters == nil {
+			out.Clusters = map[string]ClusterSource{}
+		}
+		out.Clusters[name] = c
+	}
+	return out
+}
+
+// Among is the source in its normal form for the clusters of an environment: exceptions of other clusters are dropped, and
+// what every cluster has by exception becomes the environment's own entry.
+func (s Source) Among(clusters []string) Source {
+	s = s.tidy()
+	out := Source{Commit: s.Commit, Apps: s.Apps, Clusters: map[string]ClusterSource{}}
+	count, sample := map[string]int{}, map[string]ClusterSource{}
+	for _, name := range clusters {
+		c := s.On(name)
+		out.Clusters[name] = c
+		count[c.key()]++
+		sample[c.key()] = c
+	}
+	if len(clusters) > 0 && count[s.common().key()] == 0 { // no cluster runs the environment's own entry
+		best := ""
+		for _, key := range slices.Sorted(maps.Keys(count)) {
+			if best == "" || count[key] > count[best] {
+				best = key
+			}
+		}
+		out.Commit, out.Apps = sample[best].Commit, sample[best].Apps
+	}
+	return out.tidy()
+}
+
+// key identifies equal sources.
+func (c ClusterSource) key() string {
+	c = c.tidy()
+	parts := []string{c.Commit}
+	for _, app := range slices.Sorted(maps.Keys(c.Apps)) {
+		parts = append(parts, app+"@"+c.Apps[app])
+	}
+	return strings.Join(parts, " ")
+}
+
+// Key identifies equal sources.
+func (s Source) Key() string {
+	s = s.tidy()
+	parts := []string{s.common().key()}
+	for _, name := range slices.Sorted(maps.Keys(s.Clusters)) {
+		parts = append(parts, name+": "+s.Clusters[name].key())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// String lists the commit and the exceptions, abbreviated: "9f3c1d22 shop@41aa07b9, eu-1: 41aa07b9".
+func (s Source) String() string {
+	s = s.tidy()
+	if s.Empty() {
+		return short("")
+	}
+	parts := []string{s.common().String()}
+	for _, name := range slices.Sorted(maps.Keys(s.Clusters)) {
+		parts = append(parts, name+": "+s.Clusters[name].String())
+	}
+	const most = 5
+	if len(parts) > most+1 {
+		parts = append(parts[:most+1], fmt.Sprintf("and %d more clusters", len(s.Clusters)-most))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func short(commit string) string {
@@ -66,7 +239,7 @@ func short(commit string) string {
 // Trunk are the trunk's commits in its order, oldest first.
 type Trunk []string
 
-// order gives a commit's place on the trunk; what is not there has none.
+// order gives a commit's place on the trunk. Commits that are not there have none.
 type order map[string]int
 
 func (t Trunk) order() order {
@@ -77,20 +250,12 @@ func (t Trunk) order() order {
 	return out
 }
 
-// knows says whether all commits of a source stand on the trunk.
+// knows reports whether all commits of a source are on the trunk.
 func (o order) knows(s Source) bool {
-	if _, ok := o[s.Commit]; s.Commit != "" && !ok {
-		return false
-	}
-	for _, c := range s.Apps {
-		if _, ok := o[c]; !ok {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.Commits(), func(c string) bool { _, ok := o[c]; return !ok })
 }
 
-// at is a commit's place; nothing is older than everything.
+// at is a commit's place; no commit, or an unknown one, is older than every other.
 func (o order) at(commit string) int {
 	if i, ok := o[commit]; ok {
 		return i
@@ -112,8 +277,25 @@ func (o order) older(a, b string) string {
 	return b
 }
 
-// contains says whether every app runs in have the commit that want asks for, or a newer one.
+// contains reports whether every app has the commit of want or a newer one, on every cluster; of some apps only these.
 func (o order) contains(have, want Source, apps []string) bool {
+	if !o.includes(have.common(), want.common(), apps) {
+		return false
+	}
+	for name := range have.Clusters {
+		if !o.includes(have.On(name), want.On(name), apps) {
+			return false
+		}
+	}
+	for name := range want.Clusters {
+		if !o.includes(have.On(name), want.On(name), apps) {
+			return false
+		}
+	}
+	return true
+}
+
+func (o order) includes(have, want ClusterSource, apps []string) bool {
 	if len(apps) == 0 {
 		if o.at(have.Commit) < o.at(want.Commit) {
 			return false
@@ -123,16 +305,24 @@ func (o order) contains(have, want Source, apps []string) bool {
 	return !slices.ContainsFunc(apps, func(a string) bool { return o.at(have.Of(a)) < o.at(want.Of(a)) })
 }
 
-// meet is what all of them run, or have left behind: of each app the oldest commit.
-func (o order) meet(sources ...Source) Source {
-	if len(sources) == 0 {
+// oldest is the newest commit of each app that all of the sources have reached, on all of their clusters.
+func (o order) oldest(sources ...Source) Source {
+	var all []ClusterSource
+	for _, s := range sources {
+		all = append(all, s.common())
+		for _, name := range slices.Sorted(maps.Keys(s.Clusters)) {
+			all = append(all, s.Clusters[name])
+		}
+	}
+	if len(all) == 0 {
 		return Source{}
 	}
-	return o.fold(o.older, sources...)
+	c := o.fold(o.older, all...)
+	return Source{Commit: c.Commit, Apps: c.Apps}
 }
 
-func (o order) fold(pick func(a, b string) string, sources ...Source) Source {
-	out := Source{Commit: sources[0].Commit, Apps: map[string]string{}}
+func (o order) fold(pick func(a, b string) string, sources ...ClusterSource) ClusterSource {
+	out := ClusterSource{Commit: sources[0].Commit, Apps: map[string]string{}}
 	for _, app := range appsOf(sources...) {
 		out.Apps[app] = sources[0].Of(app)
 	}
@@ -145,22 +335,29 @@ func (o order) fold(pick func(a, b string) string, sources ...Source) Source {
 	return out.tidy()
 }
 
-// compose brings want, or only some apps of it, into what runs. No app goes back.
+// compose brings want, or only some apps of it, into what runs. No app of any cluster goes back.
 func (o order) compose(runs, want Source, apps []string) Source {
-	if len(apps) == 0 {
-		return o.fold(o.newer, runs, want)
+	one := func(have, want ClusterSource) ClusterSource {
+		if len(apps) == 0 {
+			return o.fold(o.newer, have, want)
+		}
+		for _, app := range apps {
+			have = have.with(app, o.newer(have.Of(app), want.Of(app)))
+		}
+		return have
 	}
-	out := Source{Commit: runs.Commit, Apps: maps.Clone(runs.Apps)}
-	if out.Apps == nil {
-		out.Apps = map[string]string{}
+	common := one(runs.common(), want.common())
+	out := Source{Commit: common.Commit, Apps: common.Apps, Clusters: map[string]ClusterSource{}}
+	for name := range runs.Clusters {
+		out.Clusters[name] = one(runs.On(name), want.On(name))
 	}
-	for _, app := range apps {
-		out.Apps[app] = o.newer(runs.Of(app), want.Of(app))
+	for name := range want.Clusters {
+		out.Clusters[name] = one(runs.On(name), want.On(name))
 	}
 	return out.tidy()
 }
 
-func appsOf(sources ...Source) []string {
+func appsOf(sources ...ClusterSource) []string {
 	set := map[string]bool{}
 	for _, s := range sources {
 		for app := range s.Apps {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// Cluster is one that waves are made of.
+// Cluster is a member of an environment.
 type Cluster struct {
 	Name   string
 	Labels map[string]string
@@ -31,9 +31,9 @@ func (w Wave) Clusters() []string {
 	return out
 }
 
-// Waves puts every cluster of an environment into exactly one wave, or says which one it cannot. Waves that select by
-// labels alone have their clusters for themselves; the others take from what is left, in order and by name. Frozen
-// clusters belong to their wave, so that a thaw moves nobody else; retired ones belong to none.
+// Waves puts every cluster of an environment into exactly one wave, or names one that is in none or in two. Waves that select
+// by labels alone get all clusters that they match; the others take from the rest, in order and by name. A frozen cluster
+// belongs to its wave, so that unfreezing it changes no other wave; a retired one belongs to none.
 func Waves(env fleet.Environment, clusters []Cluster) ([]Wave, error) {
 	active := slices.DeleteFunc(slices.Clone(clusters), func(c Cluster) bool { return c.State == "retired" })
 	slices.SortFunc(active, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
@@ -66,12 +66,12 @@ func Waves(env fleet.Environment, clusters []Cluster) ([]Wave, error) {
 		}
 	}
 	if len(left) > 0 {
-		return nil, fmt.Errorf("environment %s: in no wave: %s: end with a wave that has only a name, it takes all that is left", env.Name, few(left))
+		return nil, fmt.Errorf("environment %s: in no wave: %s: end with a wave that has only a name, which takes all other clusters", env.Name, Few(left))
 	}
 	return waves, nil
 }
 
-// selected gives each cluster that a wave selects by labels alone to that wave.
+// selected assigns the clusters of waves that select by labels alone.
 func selected(environment string, specs []fleet.Wave, clusters []Cluster) (map[string]int, error) {
 	owner := map[string]int{}
 	for i, spec := range specs {
@@ -95,7 +95,7 @@ func take(i int, spec fleet.Wave, clusters []Cluster, owner map[string]int) []Cl
 	most := len(clusters)
 	switch {
 	case spec.Percent > 0:
-		most = (len(clusters)*spec.Percent + 99) / 100 // rounded up: a wave of some per cent is not empty
+		most = (len(clusters)*spec.Percent + 99) / 100 // rounded up, so that it is never empty
 	case spec.Count > 0:
 		most = spec.Count
 	}
@@ -115,7 +115,7 @@ func take(i int, spec fleet.Wave, clusters []Cluster, owner map[string]int) []Cl
 func steps(clusters []Cluster, maxParallel int, avoid []string) [][]string {
 	var out [][]string
 	var used []map[string]bool
-	first := 0 // the steps before are full
+	first := 0 // earlier steps are full
 	for _, c := range clusters {
 		var values []string
 		for _, key := range avoid {
@@ -148,7 +148,8 @@ func duration(d fleet.Duration) (time.Duration, error) {
 	return d.Parse()
 }
 
-func few(names []string) string {
+// Few lists at most five names, and how many more there are.
+func Few(names []string) string {
 	const most = 5
 	if len(names) <= most {
 		return strings.Join(names, ", ")

@@ -18,16 +18,16 @@ type Freeze struct {
 	By     string    `yaml:"by,omitempty"`
 }
 
-// Holds says whether the freeze holds at a time.
+// Holds reports whether the freeze is in force at a time.
 func (f Freeze) Holds(at time.Time) bool {
 	return !at.Before(f.From) && (f.Until.IsZero() || at.Before(f.Until))
 }
 
-// String says what is frozen, until when and why.
+// String says until when, by whom and why.
 func (f Freeze) String() string {
 	out := "frozen"
 	if !f.Until.IsZero() {
-		out += " until " + stamp(f.Until)
+		out += " until " + Stamp(f.Until)
 	}
 	if f.By != "" {
 		out += " by " + f.By
@@ -38,7 +38,7 @@ func (f Freeze) String() string {
 	return out
 }
 
-// Planned are the freezes that sluice.yaml itself names.
+// Planned are the freezes of sluice.yaml.
 func Planned(p fleet.Promotion) ([]Freeze, error) {
 	out := make([]Freeze, 0, len(p.Freezes))
 	for _, f := range p.Freezes {
@@ -55,8 +55,9 @@ func Planned(p fleet.Promotion) ([]Freeze, error) {
 	return out, nil
 }
 
-// Open says whether promotions may go in at a time, why not, and when that changes next (zero: not within a year or so).
-// A freeze or a window that denies wins over every window that allows; without a window that allows, all times are open.
+// Open reports whether promotions may land at a time, why not, and when that changes next (zero: not in the time that was
+// searched). A freeze or a window that denies wins over every window that allows; without a window that allows, all times
+// are open.
 func Open(windows []fleet.Window, freezes []Freeze, at time.Time) (open bool, reason string, next time.Time) {
 	spans, err := compileWindows(windows)
 	if err != nil {
@@ -85,7 +86,7 @@ func compileWindows(windows []fleet.Window) ([]window, error) {
 		if w.TimeZone != "" {
 			var err error
 			if zone, err = time.LoadLocation(w.TimeZone); err != nil {
-				return nil, fmt.Errorf("a window's time zone %q is not known: write an IANA name such as Europe/Berlin", w.TimeZone)
+				return nil, fmt.Errorf("unknown time zone %q of a window: use an IANA name such as Europe/Berlin", w.TimeZone)
 			}
 		}
 		from, err := minutes(w.From)
@@ -118,13 +119,13 @@ func minutes(s string) (int, error) {
 	}
 	hour, minute := number(h), number(m)
 	if !ok || hour < 0 || hour > 24 || minute < 0 || minute > 59 || hour == 24 && minute > 0 {
-		return 0, fmt.Errorf("%q is no time of day: write one such as 09:00", s)
+		return 0, fmt.Errorf("%q is not a time of day such as 09:00", s)
 	}
 	return 60*hour + minute, nil
 }
 
 // span is when the window opens and closes on the day that at lies in, moved by some days; ok is false if it does not open
-// on that day. Times are made from the zone's wall clock, so a change to summer time moves them as it moves people.
+// on that day. Times come from the zone's wall clock, so that a change to summer time moves them.
 func (w window) span(at time.Time, days int) (from, to time.Time, ok bool) {
 	y, m, d := at.In(w.zone).Date()
 	noon := time.Date(y, m, d+days, 12, 0, 0, 0, w.zone)
@@ -211,4 +212,5 @@ func boundaries(windows []window, freezes []Freeze, at time.Time) []time.Time {
 	return slices.CompactFunc(out, time.Time.Equal)
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
+// Stamp is a time as texts show it: in UTC, to the minute.
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }

@@ -1,7 +1,6 @@
 package promotion
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -17,116 +16,27 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// composed is a tree with the writer that has its new objects.
-type composed struct {
-	tree    gitstore.Hash
-	failure string
-	w       *gitstore.Writer
-}
-
-// once composes a source for an environment once in a call.
-func (p *promotion) once(ctx context.Context, environment string, source promote.Source) (gitstore.Hash, string, *gitstore.Writer, error) {
-	key := environment + " " + source.String()
-	if c := p.composed[key]; c != nil {
-		return c.tree, c.failure, c.w, nil
-	}
-	w, err := p.h.Store.NewWriter()
-	if err != nil {
-		return gitstore.Hash{}, "", nil, err
-	}
-	tree, failure, err := p.h.Compose(ctx, hydrate.Composition{
-		Environment: environment, Source: branch.Source(source), Running: p.states[environment], Commits: p.commits, All: p.theirs(environment),
-	}, w)
-	if err != nil {
-		_ = w.Close()
-		return gitstore.Hash{}, "", nil, err
-	}
-	p.composed[key] = &composed{tree, failure, w}
-	return tree, failure, w, nil
-}
-
-func (p *promotion) close() {
-	for _, c := range p.composed {
-		_ = c.w.Close()
-	}
-}
-
-// store writes an environment's record, if it is another than before.
-func (p *promotion) store(ctx context.Context, before, after promote.Record, changed bool, environment string) error {
-	old, err := before.Encode()
-	if err != nil {
-		return err
-	}
-	data, err := after.Encode()
-	if err != nil {
-		return err
-	}
-	if !changed && bytes.Equal(old, data) {
-		return nil
-	}
-	w, err := p.h.Store.NewWriter()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = w.Close() }()
-	files := map[string]gitstore.Entry{}
-	if !p.stateTip.Hash.IsZero() {
-		list, err := p.h.Store.Snapshot(ctx, p.stateTip.Tree).Entries("environments")
-		if err == nil {
-			for _, e := range list {
-				files[e.Name] = e
-			}
-		}
-	}
-	blob, err := w.Blob(data)
-	if err != nil {
-		return err
-	}
-	name := environment + ".yaml"
-	files[name] = gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob}
-	dir, err := w.Tree(slices.Collect(maps.Values(files)))
-	if err != nil {
-		return err
-	}
-	root, err := w.Tree([]gitstore.Entry{{Name: "environments", Mode: gitstore.ModeTree, Hash: dir}})
-	if err != nil {
-		return err
-	}
-	if root == p.stateTip.Tree {
-		return nil
-	}
-	hash, err := p.commit(w, root, p.stateTip.Hash, p.r.Trunk, message{subject: "Record of " + environment})
-	if err != nil {
-		return err
-	}
-	if err := p.push(ctx, w, []gitstore.Move{{Branch: promote.StateBranch, Old: p.stateTip.Hash, New: hash}}); err != nil {
-		return err
-	}
-	p.stateTip, err = p.h.Store.Commit(ctx, hash)
-	return err
-}
-
-// message is a commit's.
+// message is a commit's message.
 type message struct {
 	subject, body string
 	trailers      []gitstore.Trailer
 }
 
-// commit makes a commit of now.
-func (p *promotion) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit, m message) (gitstore.Hash, error) {
+// commit makes a commit with the time of the pass.
+func (p *pass) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit, m message) (gitstore.Hash, error) {
 	return branch.Commit{
 		Tree: tree, Parent: parent, Author: author.Author, Committer: branch.Committer(p.fleet.Spec.Output.Committer).At(p.r.Now.UTC().Truncate(time.Second)),
 		Subject: m.subject, Body: m.body, Trailers: m.trailers, Version: p.h.Version, Signer: p.h.Signer,
 	}.Write(w)
 }
 
-// MovedError is a branch that somebody else moved meanwhile: another look decides anew.
+// MovedError means that somebody else moved a branch since the pass read it. Another pass decides again.
 type MovedError struct{ Reason string }
 
-// Error says which.
+// Error names the branch.
 func (e *MovedError) Error() string { return "somebody else moved a branch meanwhile: " + e.Reason }
 
-func (p *promotion) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move) error {
+func (p *pass) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move) error {
 	if len(moves) == 0 {
 		return nil
 	}
@@ -144,87 +54,117 @@ func (p *promotion) push(ctx context.Context, w *gitstore.Writer, moves []gitsto
 	}
 }
 
-// act does one thing that was decided.
-func (p *promotion) act(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
+// act carries out one action.
+func (p *pass) act(ctx context.Context, e fleet.Environment, a promote.Action, s *promote.Situation, out *Status) error {
 	switch a.Kind {
 	case promote.MoveEnvironment:
 		return p.moveEnvironment(ctx, e, a, out)
 	case promote.MoveWave:
-		return p.moveWave(ctx, e, a, out)
+		return p.moveWave(ctx, e, a, s, out)
 	case promote.DoRollback:
-		return p.rollback(ctx, e, a, out)
+		return p.rollback(ctx, e, a, s, out)
 	case promote.OpenRequest:
 		return p.request(ctx, e, a, out)
 	case promote.CloseRequest:
-		if p.r.Adapters.MergeRequests == nil {
-			return ErrNoForge
-		}
-		open, err := p.r.Adapters.MergeRequests.Find(ctx, requestBranch(e.Name), p.states[e.Name].Branch)
-		if err != nil || open == nil {
-			return err
-		}
-		out.Done = append(out.Done, "merge request closed: "+a.Reason)
-		return p.r.Adapters.MergeRequests.Close(ctx, *open, a.Reason)
+		return p.closeRequest(ctx, e, a, out)
 	case promote.DoHalt:
 		out.Done = append(out.Done, "halted: "+a.Reason)
 	}
 	return nil
 }
 
-func (p *promotion) trailers(e fleet.Environment, a promote.Action) []gitstore.Trailer {
+func (p *pass) closeRequest(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
+	if p.r.Adapters.MergeRequests == nil {
+		return ErrNoForge
+	}
+	open, err := p.r.Adapters.MergeRequests.Find(ctx, requestBranch(e.Name), p.states[e.Name].Branch)
+	if err != nil {
+		return err
+	}
+	// The record forgets the request first: one that Sluice closes must not look as if a person had declined it.
+	if err := p.apply(ctx, e.Name, promote.Event{Kind: promote.EventClosed}); err != nil || open == nil {
+		return err
+	}
+	out.Done = append(out.Done, "merge request closed: "+a.Reason)
+	return p.r.Adapters.MergeRequests.Close(ctx, *open, a.Reason)
+}
+
+// trailers of a commit on an environment branch.
+func trailers(e fleet.Environment, a promote.Action) []gitstore.Trailer {
 	list := []gitstore.Trailer{{Key: branch.TrailerSource, Value: a.Source.Commit}, {Key: branch.TrailerEnvironment, Value: e.Name}}
-	if len(e.After) > 0 && a.Kind != promote.DoRollback {
-		list = append(list, gitstore.Trailer{Key: branch.TrailerFrom, Value: strings.Join(e.After, ", ")})
+	add := func(key, value string) {
+		if value != "" {
+			list = append(list, gitstore.Trailer{Key: key, Value: value})
+		}
+	}
+	if a.Kind != promote.DoRollback {
+		add(branch.TrailerFrom, strings.Join(e.After, ", "))
 	}
 	for _, who := range a.ApprovedBy {
-		list = append(list, gitstore.Trailer{Key: branch.TrailerApproved, Value: who})
+		add(branch.TrailerApproved, who)
 	}
-	if a.By != "" {
-		list = append(list, gitstore.Trailer{Key: branch.TrailerBy, Value: a.By})
-	}
-	if len(a.Apps) > 0 {
-		list = append(list, gitstore.Trailer{Key: branch.TrailerApps, Value: strings.Join(a.Apps, ", ")})
-	}
+	add(branch.TrailerBy, a.By)
+	add(branch.TrailerApps, strings.Join(a.Apps, ", "))
 	if a.Overtakes {
-		list = append(list, gitstore.Trailer{Key: branch.TrailerNow, Value: cmp.Or(a.Reason, "yes")})
+		add(branch.TrailerNow, cmp.Or(a.Reason, "yes"))
+	}
+	if a.Kind == promote.MoveEnvironment && !a.Overtakes {
+		add(branch.TrailerReason, a.Reason)
 	}
 	if a.Kind == promote.DoRollback {
-		list = append(list, gitstore.Trailer{Key: branch.TrailerRollback, Value: cmp.Or(a.Reason, "yes")})
+		add(branch.TrailerRollback, cmp.Or(a.Reason, "yes"))
+		add(branch.TrailerClusters, strings.Join(a.Clusters, ", "))
+		add(branch.TrailerWave, a.Wave)
 	}
 	return list
 }
 
-// made renders again what was decided on, and gives it only if it is the same tree: what was approved is what lands.
-func (p *promotion) made(ctx context.Context, e fleet.Environment, a promote.Action) (gitstore.Hash, *gitstore.Writer, error) {
-	tree, failure, w, err := p.once(ctx, e.Name, a.Source)
+// clusterTrailers name the commits that a cluster's tree was rendered from, and why its branch moves.
+func clusterTrailers(e fleet.Environment, a promote.Action, runs promote.ClusterSource) []gitstore.Trailer {
+	a.Source, a.Overtakes, a.ApprovedBy, a.Apps, a.Clusters = promote.Source{Commit: runs.Commit}, a.Overtakes && a.Reason != "", nil, nil, nil
+	list := trailers(e, a)
+	if a.Wave != "" && a.Kind != promote.DoRollback {
+		list = append(list, gitstore.Trailer{Key: branch.TrailerWave, Value: a.Wave})
+	}
+	for _, app := range slices.Sorted(maps.Keys(runs.Apps)) {
+		if c := runs.Apps[app]; c != runs.Commit {
+			list = append(list, gitstore.Trailer{Key: branch.TrailerAppSource, Value: app + " " + c})
+		}
+	}
+	return list
+}
+
+// decided renders again what was decided on, and fails if that is another tree now: what was approved is what lands.
+func (p *pass) decided(ctx context.Context, e fleet.Environment, a promote.Action) (*composition, error) {
+	one, err := p.compose(ctx, e.Name, a.Source)
 	if err != nil {
-		return tree, nil, err
+		return nil, err
 	}
-	if failure != "" || tree.String() != a.Tree {
-		return tree, nil, fmt.Errorf("%s was decided on and is another tree now: nothing was moved%s", a.Source, optional(": ", failure))
+	switch {
+	case one.failure != "":
+		return nil, fmt.Errorf("%s was decided on and cannot be rendered now, so nothing moved: %s", a.Source, one.failure)
+	case one.tree.String() != a.Tree:
+		return nil, fmt.Errorf("%s was decided on and renders to another tree now, so nothing moved", a.Source)
 	}
-	return tree, w, nil
+	return one, nil
 }
 
-func optional(before, text string) string {
-	if text == "" {
-		return ""
-	}
-	return before + text
-}
-
-func (p *promotion) moveEnvironment(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
-	tree, w, err := p.made(ctx, e, a)
+func (p *pass) moveEnvironment(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
+	one, err := p.decided(ctx, e, a)
 	if err != nil {
 		return err
 	}
 	st := p.states[e.Name]
-	subject := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
-	hash, err := p.commit(w, tree, st.Tip.Hash, p.author(ctx, a.Source.Commit), message{subject, p.bringing(st, a.Source), p.trailers(e, a)})
+	author, err := p.trunk.author(ctx, a.Source.Commit)
 	if err != nil {
 		return err
 	}
-	if err := p.push(ctx, w, []gitstore.Move{{Branch: st.Branch, Old: st.Tip.Hash, New: hash}}); err != nil {
+	m := message{fmt.Sprintf("Promote %s to %s", a.Source, e.Name), p.bringing(st, a.Source), trailers(e, a)}
+	hash, err := p.commit(one.w, one.tree, st.Tip.Hash, author, m)
+	if err != nil {
+		return err
+	}
+	if err := p.push(ctx, one.w, []gitstore.Move{{Branch: st.Branch, Old: st.Tip.Hash, New: hash}}); err != nil {
 		return err
 	}
 	out.Tip, out.Source = hash.String(), a.Source
@@ -232,24 +172,33 @@ func (p *promotion) moveEnvironment(ctx context.Context, e fleet.Environment, a 
 	return nil
 }
 
-// bringing lists the subjects of the commits that a promotion brings.
-func (p *promotion) bringing(st *branch.State, to promote.Source) string {
+// subjects are those of the commits that a promotion brings, newest first.
+func (p *pass) subjects(st *branch.State, to promote.Source) []string {
 	const most = 30
-	list := p.brought(sourceOf(st), to)
+	list := p.trunk.brought(st.Source(), to)
 	var lines []string
 	for _, c := range slices.Backward(list) {
 		subject, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
-		lines = append(lines, "- "+c.Hash.Short()+" "+subject)
-		if len(lines) == most {
-			lines = append(lines, fmt.Sprintf("- and %d more", len(list)-most))
+		lines = append(lines, c.Hash.Short()+" "+subject)
+		if len(lines) == most && len(list) > most {
+			lines = append(lines, fmt.Sprintf("and %d more", len(list)-most))
 			break
 		}
+	}
+	return lines
+}
+
+// bringing is the body of a promotion's commit.
+func (p *pass) bringing(st *branch.State, to promote.Source) string {
+	lines := p.subjects(st, to)
+	for i := range lines {
+		lines[i] = "- " + lines[i]
 	}
 	return strings.Join(lines, "\n")
 }
 
-// moveWave brings cluster branches to what the environment branch has.
-func (p *promotion) moveWave(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
+// moveWave moves cluster branches to what the environment branch has.
+func (p *pass) moveWave(ctx context.Context, e fleet.Environment, a promote.Action, s *promote.Situation, out *Status) error {
 	st := p.states[e.Name]
 	if hashText(st.Tip.Hash) != a.Base {
 		return &MovedError{st.Branch}
@@ -258,87 +207,139 @@ func (p *promotion) moveWave(ctx context.Context, e fleet.Environment, a promote
 	if err != nil {
 		return err
 	}
-	defer func() { _ = w.Close() }()
-	moves, err := p.clusterMoves(ctx, e, a, moving{st.Clusters, w}, out)
+	defer func() { _ = w.Close() }() // what was pushed is on the branches
+	moves, err := p.clusterMoves(ctx, e, a, target{st.Clusters, st.Source(), w}, s, out)
 	if err != nil {
 		return err
 	}
 	if err := p.push(ctx, w, moves); err != nil {
 		return err
 	}
-	out.Done = append(out.Done, fmt.Sprintf("wave %s: %d cluster branches have %s", a.Wave, len(moves), sourceOf(st)))
+	what := "wave " + a.Wave
+	if a.Wave == "" {
+		what = "rollback"
+	}
+	out.Done = append(out.Done, fmt.Sprintf("%s: %s at %s", what, hydrate.Count(len(moves), "cluster branch"), st.Source()))
 	return nil
 }
 
-// moving are the trees that cluster branches get, and where their commits are written.
-type moving struct {
-	trees map[string]gitstore.Hash
-	w     *gitstore.Writer
+// target is the state that cluster branches move to, and the writer of their commits.
+type target struct {
+	trees  map[string]gitstore.Hash
+	source promote.Source
+	w      *gitstore.Writer
 }
 
-// author is the commit whose author a rendered commit has: the source, or the trunk's tip if that is not known here.
-func (p *promotion) author(ctx context.Context, source string) gitstore.Commit {
-	if c, ok := p.commits[source]; ok {
-		return c
-	}
-	if hash, err := gitstore.ParseHash(source); err == nil {
-		if c, err := p.h.Store.Commit(ctx, hash); err == nil {
-			return c
-		}
-	}
-	return p.r.Trunk
-}
-
-func (p *promotion) clusterMoves(ctx context.Context, e fleet.Environment, a promote.Action, to moving, out *Status) ([]gitstore.Move, error) {
-	trees, w := to.trees, to.w
-	source := a.Source
-	if source.Empty() {
-		source = sourceOf(p.states[e.Name])
-	}
-	author := p.author(ctx, source.Commit)
+// clusterMoves makes the commits of cluster branches. Branches that are not Sluice's to move stay.
+func (p *pass) clusterMoves(ctx context.Context, e fleet.Environment, a promote.Action, to target, s *promote.Situation, out *Status) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, name := range a.Clusters {
 		c, ok := p.fleet.Cluster(name)
-		if !ok || trees[name].IsZero() {
+		i := slices.IndexFunc(s.Clusters, func(c promote.ClusterState) bool { return c.Name == name })
+		if !ok || i < 0 || to.trees[name].IsZero() || s.Clusters[i].Tree == to.trees[name].String() {
 			continue
 		}
-		if why := p.foreign[name]; why != "" {
-			out.Done = append(out.Done, "left as it is: "+why)
+		if why := s.Clusters[i].Foreign; why != "" {
+			out.Done = append(out.Done, "not moved: "+why)
 			continue
 		}
-		name := p.fleet.ClusterBranch(c)
-		trailers := p.trailers(e, promote.Action{Kind: a.Kind, Source: source, By: a.By, Reason: a.Reason, Overtakes: a.Overtakes && a.Reason != ""})
-		if a.Wave != "" {
-			trailers = append(trailers, gitstore.Trailer{Key: branch.TrailerWave, Value: a.Wave})
-		}
-		hash, err := p.commit(w, trees[c.Name], p.refs[name], author, message{fmt.Sprintf("%s on %s", source, c.Name), "", trailers})
+		runs := to.source.On(name)
+		author, err := p.trunk.author(ctx, runs.Commit)
 		if err != nil {
 			return nil, err
 		}
-		moves = append(moves, gitstore.Move{Branch: name, Old: p.refs[name], New: hash})
+		ref := p.fleet.ClusterBranch(c)
+		hash, err := p.commit(to.w, to.trees[name], p.refs[ref], author, message{fmt.Sprintf("%s on %s", runs, name), "", clusterTrailers(e, a, runs)})
+		if err != nil {
+			return nil, err
+		}
+		moves = append(moves, gitstore.Move{Branch: ref, Old: p.refs[ref], New: hash})
 	}
 	return moves, nil
 }
 
-// request keeps the merge request of a promotion current.
-func (p *promotion) request(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
+// request opens the merge request of a promotion, or updates it.
+func (p *pass) request(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
 	if p.r.Adapters.MergeRequests == nil {
 		return ErrNoForge
 	}
-	tree, w, err := p.made(ctx, e, a)
+	one, err := p.decided(ctx, e, a)
 	if err != nil {
 		return err
 	}
 	st := p.states[e.Name]
-	title := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
-	hash, err := p.commit(w, tree, st.Tip.Hash, p.author(ctx, a.Source.Commit), message{title, p.bringing(st, a.Source), p.trailers(e, a)})
+	author, err := p.trunk.author(ctx, a.Source.Commit)
 	if err != nil {
 		return err
 	}
-	branch := requestBranch(e.Name)
-	if err := p.push(ctx, w, []gitstore.Move{{Branch: branch, Old: p.refs[branch], New: hash}}); err != nil {
+	title := fmt.Sprintf("Promote %s to %s", a.Source, e.Name)
+	hash, err := p.commit(one.w, one.tree, st.Tip.Hash, author, message{title, p.bringing(st, a.Source), trailers(e, a)})
+	if err != nil {
+		return err
+	}
+	ref := requestBranch(e.Name)
+	if err := p.push(ctx, one.w, []gitstore.Move{{Branch: ref, Old: p.refs[ref], New: hash}}); err != nil {
+		return err
+	}
+	r := MergeRequest{From: ref, To: st.Branch, Head: hash.String(), Title: title, Source: a.Source.Commit, Tree: a.Tree, Why: p.bringing(st, a.Source)}
+	if err := p.r.Adapters.MergeRequests.Open(ctx, r); err != nil {
 		return err
 	}
 	out.Done = append(out.Done, "a merge request asks for "+a.Source.String())
-	return p.r.Adapters.MergeRequests.Open(ctx, MergeRequest{From: branch, To: st.Branch, Head: hash.String(), Title: title, Source: a.Source.Commit, Tree: a.Tree, Why: p.bringing(st, a.Source)})
+	return p.apply(ctx, e.Name, promote.Event{Kind: promote.EventOpened, Source: a.Source, Tree: a.Tree})
+}
+
+// plan fills in what the proposal of a dry run would do.
+func (p *pass) plan(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status) error {
+	next := out.Decision.Proposal
+	if next == nil || out.Candidate == "" {
+		return nil
+	}
+	one, err := p.compose(ctx, e.Name, next.Source)
+	if err != nil || one.failure != "" {
+		return err // the gate says why it cannot be rendered
+	}
+	plan := &Plan{Tree: out.Candidate, Commits: p.subjects(p.states[e.Name], next.Source)}
+	after, err := branch.ReadTree(ctx, p.h.Store, one.tree)
+	if err != nil {
+		return err
+	}
+	members := make([]promote.Cluster, 0, len(s.Clusters))
+	for _, c := range s.Clusters {
+		members = append(members, c.Cluster)
+		if after.Clusters[c.Name].String() != c.Tree && !after.Clusters[c.Name].IsZero() {
+			plan.Clusters = append(plan.Clusters, c.Name)
+		}
+	}
+	slices.Sort(plan.Clusters)
+	if plan.Waves, err = promote.Waves(e, members); err != nil {
+		return err
+	}
+	if p.states[e.Name].Exists() {
+		if err := p.count(ctx, p.states[e.Name].Tip.Tree, one.tree, plan); err != nil {
+			return err
+		}
+	}
+	out.Plan = plan
+	return nil
+}
+
+// count counts the objects that differ between two trees of an environment.
+func (p *pass) count(ctx context.Context, before, after gitstore.Hash, plan *Plan) error {
+	changes, err := p.h.Store.Changes(ctx, before, after)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		switch {
+		case strings.HasPrefix(c.Path, branch.Dir+"/"):
+		case c.Old.Hash.IsZero():
+			plan.Added++
+		case c.New.Hash.IsZero():
+			plan.Removed++
+		default:
+			plan.Changed++
+		}
+	}
+	return nil
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// candidate renders a source for an environment on top of what its branch holds now.
-func (p *promotion) candidate(ctx context.Context, environment string, source promote.Source) (*promote.Candidate, error) {
-	tree, failure, _, err := p.once(ctx, environment, source)
+// candidate renders a source for an environment on top of what its branch holds.
+func (p *pass) candidate(ctx context.Context, environment string, source promote.Source) (*promote.Candidate, error) {
+	one, err := p.compose(ctx, environment, source)
 	if err != nil {
 		return nil, err
 	}
 	st := p.states[environment]
+	tree, failure := one.tree, one.failure
 	out := &promote.Candidate{Source: source, Tree: hashText(tree), Base: hashText(st.Tip.Hash), Policy: promote.Green}
 	if failure != "" {
 		out.Tree, out.Policy, out.Reason = "", promote.Red, failure
@@ -35,43 +36,18 @@ func (p *promotion) candidate(ctx context.Context, environment string, source pr
 	return out, p.addAuthors(ctx, environment, out)
 }
 
-// policy judges each part of a promotion by itself: apps may come from other commits than the rest. One that is not known is not judged,
-// and so not green.
-func (p *promotion) policy(ctx context.Context, environment string, source promote.Source) (promote.State, string) {
+// policy judges each source commit of a promotion, with the apps that it brings. A commit that is unknown is not judged, and
+// so not green.
+func (p *pass) policy(ctx context.Context, environment string, source promote.Source) (promote.State, string) {
 	st := p.states[environment]
-	running := sourceOf(st)
-	parts := map[string]*Part{}
-	for app, c := range source.Apps {
-		if running.Of(app) == c {
-			continue
-		}
-		if parts[c] == nil {
-			parts[c] = &Part{}
-		}
-		parts[c].Apps = append(parts[c].Apps, app)
-	}
-	if source.Commit != running.Commit || !st.Exists() {
-		parts[source.Commit] = &Part{Without: slices.Sorted(maps.Keys(source.Apps))}
-	} else {
-		for app, c := range running.Apps { // those that come back to the commit of all the others
-			if _, still := source.Apps[app]; !still && c != source.Commit {
-				if parts[source.Commit] == nil {
-					parts[source.Commit] = &Part{}
-				}
-				parts[source.Commit].Apps = append(parts[source.Commit].Apps, app)
-			}
-		}
-	}
 	state, reason := promote.Green, ""
-	for _, c := range slices.Sorted(maps.Keys(parts)) {
-		commit, known := p.commits[c]
+	for _, part := range partsOf(st.Source(), source, st.Exists(), st.ClusterNames()) {
+		commit, known := p.trunk.commits[part.commit]
 		if !known {
-			return promote.Unknown, fmt.Sprintf("%.10s is not on the trunk as far as is known", c)
+			return promote.Unknown, fmt.Sprintf("%.10s is not on the known part of the trunk", part.commit)
 		}
-		part := parts[c]
-		part.Environment, part.Base, part.Source = environment, st.Tip.Hash, commit
-		slices.Sort(part.Apps)
-		switch s, why := p.r.Adapters.Policy.Judge(ctx, *part); {
+		one := Part{Environment: environment, Base: st.Tip.Hash, Source: commit, Apps: part.apps, Without: part.without}
+		switch s, why := p.r.Adapters.Policy.Judge(ctx, one); {
 		case s == promote.Red:
 			return s, why
 		case s != promote.Green:
@@ -81,13 +57,72 @@ func (p *promotion) policy(ctx context.Context, environment string, source promo
 	return state, reason
 }
 
-// addAuthors tells who wrote what a candidate brings, if that matters: where somebody else must agree.
-func (p *promotion) addAuthors(ctx context.Context, environment string, out *promote.Candidate) error {
+// part is a source commit with what a promotion takes from it.
+type part struct {
+	commit  string
+	apps    []string // none means all
+	without []string
+}
+
+// partsOf lists what a promotion brings, by source commit. A commit that any cluster takes as a whole is judged as a whole,
+// without the apps that come from elsewhere on every cluster.
+func partsOf(runs, next promote.Source, exists bool, clusters []string) []part {
+	whole, apps := map[string]bool{}, map[string]map[string]bool{}
+	one := func(have, want promote.ClusterSource) {
+		if want.Commit != have.Commit || !exists {
+			whole[want.Commit] = true
+		}
+		for _, set := range []map[string]string{have.Apps, want.Apps} {
+			for app := range set {
+				c := want.Of(app)
+				if c == have.Of(app) || c == want.Commit && whole[c] {
+					continue
+				}
+				if apps[c] == nil {
+					apps[c] = map[string]bool{}
+				}
+				apps[c][app] = true
+			}
+		}
+	}
+	common := promote.ClusterSource{Commit: next.Commit, Apps: next.Apps}
+	one(promote.ClusterSource{Commit: runs.Commit, Apps: runs.Apps}, common)
+	for _, name := range clusters {
+		one(runs.On(name), next.On(name))
+	}
+	var out []part
+	commits := map[string]bool{}
+	for c := range whole {
+		commits[c] = true
+	}
+	for c := range apps {
+		commits[c] = true
+	}
+	for _, c := range slices.Sorted(maps.Keys(commits)) {
+		if !whole[c] {
+			out = append(out, part{commit: c, apps: slices.Sorted(maps.Keys(apps[c]))})
+			continue
+		}
+		without := []string{}
+		if c == next.Commit {
+			for _, app := range slices.Sorted(maps.Keys(next.Apps)) {
+				if !slices.ContainsFunc(clusters, func(name string) bool { return next.On(name).Of(app) == c }) {
+					without = append(without, app)
+				}
+			}
+		}
+		out = append(out, part{commit: c, without: without})
+	}
+	return out
+}
+
+// addAuthors names the authors of what a candidate brings, where somebody else must agree.
+func (p *pass) addAuthors(ctx context.Context, environment string, out *promote.Candidate) error {
 	e, _ := p.fleet.Environment(environment)
 	if a := e.Promotion.Approvers; a.Count == 0 && len(a.Users)+len(a.Teams) == 0 && !slices.ContainsFunc(e.Promotion.Rights, func(r fleet.Rights) bool { return r.SecondPerson }) {
 		return nil
 	}
-	brought := p.brought(sourceOf(p.states[environment]), out.Source)
+	brought := p.trunk.brought(p.states[environment].Source(), out.Source)
 	for _, c := range brought {
 		names, err := p.authors(ctx, c)
 		if err != nil {
@@ -105,8 +140,8 @@ func (p *promotion) addAuthors(ctx context.Context, environment string, out *pro
 	return ctx.Err()
 }
 
-// tooManyDeletions says that a promotion would take more objects from the environment than the fleet lets go at once.
-func (p *promotion) tooManyDeletions(ctx context.Context, st *branch.State, tree gitstore.Hash) (string, error) {
+// tooManyDeletions refuses a promotion that would remove more objects from the environment than the fleet allows at once.
+func (p *pass) tooManyDeletions(ctx context.Context, st *branch.State, tree gitstore.Hash) (string, error) {
 	if !st.Exists() {
 		return "", nil
 	}
@@ -127,12 +162,12 @@ func (p *promotion) tooManyDeletions(ctx context.Context, st *branch.State, tree
 	if removed <= most {
 		return "", nil
 	}
-	return fmt.Sprintf("%d of %d objects would go, more than the %d that may: if that is right, promote with --max-deletions %d on the command line", removed, st.Record.Objects, most, removed), nil
+	return fmt.Sprintf("%d of %d objects would be removed, and at most %d may be: if that is intended, promote with --max-deletions %d on the command line", removed, st.Record.Objects, most, removed), nil
 }
 
-// authors are those whose change a commit of the trunk is: its own author, or those of the commits that a merge brought. Whoever
-// merged has changed nothing, and may be who approves.
-func (p *promotion) authors(ctx context.Context, c gitstore.Commit) ([]string, error) {
+// authors are the authors of a commit of the trunk, or of the commits that a merge brought. Merging a change does not make
+// somebody its author.
+func (p *pass) authors(ctx context.Context, c gitstore.Commit) ([]string, error) {
 	if len(c.Parents) < 2 {
 		return []string{c.Author.Email, c.Author.Name}, nil
 	}
@@ -152,7 +187,7 @@ func (p *promotion) authors(ctx context.Context, c gitstore.Commit) ([]string, e
 		}
 		one, err := p.h.Store.Commit(ctx, todo[0])
 		if errors.Is(err, gitstore.ErrShallow) || errors.Is(err, gitstore.ErrNotFound) {
-			out = append(out, c.Author.Email, c.Author.Name) // what it brought is not here: be careful
+			out = append(out, c.Author.Email, c.Author.Name) // the commits that it brought are not in this clone
 			continue
 		} else if err != nil {
 			return nil, err
@@ -163,22 +198,4 @@ func (p *promotion) authors(ctx context.Context, c gitstore.Commit) ([]string, e
 		todo = append(todo, one.Parents...)
 	}
 	return out, nil
-}
-
-// brought are the trunk's commits that a source has and another has not.
-func (p *promotion) brought(from, to promote.Source) []gitstore.Commit {
-	begin, end := -1, -1
-	for i, c := range p.trunk {
-		if c == from.Commit {
-			begin = i
-		}
-		if slices.Contains(commitsOf(to), c) {
-			end = max(end, i)
-		}
-	}
-	var out []gitstore.Commit
-	for i := begin + 1; i <= end; i++ {
-		out = append(out, p.commits[p.trunk[i]])
-	}
-	return out
 }

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// commands applies what people ask for, and says whether that changed anything.
-func (p *promotion) commands(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status) (bool, error) {
+// commands applies the commands of an environment, and reports whether they changed its record.
+func (p *pass) commands(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status) (bool, error) {
 	changed := false
 	for _, c := range p.r.Commands {
 		if c.Environment != e.Name {
@@ -32,7 +33,7 @@ func (p *promotion) commands(ctx context.Context, e fleet.Environment, s *promot
 				}
 			}
 		}
-		next, err := p.apply(ctx, e, c, s)
+		next, err := p.commanded(ctx, e, c, s)
 		if err == nil {
 			s.Record, changed = next, true
 			continue
@@ -45,8 +46,9 @@ func (p *promotion) commands(ctx context.Context, e fleet.Environment, s *promot
 	return changed, nil
 }
 
-// apply is the record after a command. One that was done already changes nothing, whatever has become of the environment since.
-func (p *promotion) apply(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation) (promote.Record, error) {
+// commanded is the record after a command. A command that was applied before has no effect, whatever happened to the
+// environment since.
+func (p *pass) commanded(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation) (promote.Record, error) {
 	if c.ID != "" && slices.Contains(s.Record.Handled, c.ID) {
 		return s.Record, nil
 	}
@@ -57,8 +59,8 @@ func (p *promotion) apply(ctx context.Context, e fleet.Environment, c Command, s
 	return promote.Apply(s.Record, event)
 }
 
-// event makes a command complete: it binds it to commits and trees.
-func (p *promotion) event(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation) (promote.Event, error) {
+// event completes a command: it binds it to commits, trees and clusters.
+func (p *pass) event(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation) (promote.Event, error) {
 	event := c.Event
 	event.By = cmp.Or(event.By, c.Person.User)
 	event.Teams = c.Person.Teams
@@ -79,40 +81,70 @@ func (p *promotion) event(ctx context.Context, e fleet.Environment, c Command, s
 	switch event.Kind {
 	case promote.EventPromote:
 		source, err := p.promoted(c, s)
+		if err == nil {
+			err = p.checkPromotion(c, source, s)
+		}
 		event.Source, event.Said = source, c.Said
 		return event, err
 	case promote.EventApprove:
-		if tree, err := promote.Hurried(*s); err != nil || tree != "" {
-			event.Tree = tree
-			return event, err
+		return p.approval(ctx, e, c, s, event)
+	case promote.EventResume:
+		for _, cluster := range s.Clusters {
+			event.Members = append(event.Members, cluster.Name)
 		}
-		next, err := promote.Next(*s)
-		if err != nil {
-			return event, err
-		}
-		if next == nil {
-			return event, fmt.Errorf("there is nothing to approve in %s", e.Name)
-		}
-		candidate, err := p.candidate(ctx, e.Name, next.Source)
-		if err != nil {
-			return event, err
-		}
-		if !c.Said.IsZero() && !seen(s.Record, candidate.Tree, c.Said) {
-			return event, fmt.Errorf("what would go into %s is %s now, which came after this was said: look at it, and approve again", e.Name, next.Source)
-		}
-		event.Tree = candidate.Tree
 	case promote.EventRollback:
-		to, err := p.earlier(ctx, e.Name, c.Revision)
+		to, err := p.target(ctx, c, s)
 		if err != nil {
 			return event, err
 		}
-		event.To, event.Source = *to, s.Running.Source
+		event.To, event.Source, event.Tree = *to, s.Running.Source, s.Running.Tree
+		if len(c.Clusters)+len(c.Apps) > 0 {
+			event.Stopped = promote.Unreached(*s, c.Clusters, c.Apps)
+		}
 		return event, p.checkRollback(ctx, e, c, s, to.Tree)
 	}
 	return event, nil
 }
 
-// seen says whether somebody who wrote at a time could mean a tree: what was asked for by then, or what was offered by then.
+// approval binds an approval to the tree that waits for it.
+func (p *pass) approval(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, event promote.Event) (promote.Event, error) {
+	if tree, err := promote.Expedited(*s); err != nil || tree != "" {
+		event.Tree = tree
+		return event, err
+	}
+	next, err := p.proposal(ctx, e, s)
+	if err != nil {
+		return event, err
+	}
+	if next == nil {
+		return event, fmt.Errorf("nothing in %s waits for an approval: it runs %s", e.Name, s.Running.Source)
+	}
+	candidate, err := p.candidate(ctx, e.Name, next.Source)
+	if err != nil {
+		return event, err
+	}
+	if !c.Said.IsZero() && !seen(s.Record, candidate.Tree, c.Said) {
+		return event, fmt.Errorf("%s would now get %s, which came after this was said: look at it, and approve again", e.Name, next.Source)
+	}
+	event.Tree = candidate.Tree
+	if why := promote.CountsNot(*s, candidate, event.By, event.Teams); why != "" {
+		return event, fmt.Errorf("the approval of %s does not count: %s", event.By, why)
+	}
+	return event, nil
+}
+
+// checkPromotion refuses a promotion that would change nothing.
+func (*pass) checkPromotion(c Command, source promote.Source, s *promote.Situation) error {
+	if c.Revision == "" || !promote.Contains(s.Trunk, s.Running.Source, source, c.Apps) {
+		return nil
+	}
+	if p := s.Record.Progress; c.Now && p != nil && p.Done.IsZero() {
+		return nil // it expedites the rollout under way
+	}
+	return fmt.Errorf("%s runs %s, which contains %.10s already; to go back to it, roll back with --to %.10s", c.Environment, s.Running.Source, source.Commit, source.Commit)
+}
+
+// seen reports whether a person who wrote at a time could mean a tree: it was requested or offered by then.
 func seen(r promote.Record, tree string, said time.Time) bool {
 	if q := r.Request; q != nil { // it is bound to a commit
 		asked := q.Said
@@ -124,8 +156,8 @@ func seen(r promote.Record, tree string, said time.Time) bool {
 	return r.Offered.Is(tree) && !said.Before(r.Offered.At)
 }
 
-// wave are the clusters of a wave, by its name.
-func (*promotion) wave(e fleet.Environment, name string, s *promote.Situation) ([]string, error) {
+// wave returns the clusters of a wave by its name.
+func (*pass) wave(e fleet.Environment, name string, s *promote.Situation) ([]string, error) {
 	members := make([]promote.Cluster, 0, len(s.Clusters))
 	for _, c := range s.Clusters {
 		members = append(members, c.Cluster)
@@ -141,17 +173,17 @@ func (*promotion) wave(e fleet.Environment, name string, s *promote.Situation) (
 		}
 		names = append(names, w.Name)
 	}
-	return nil, fmt.Errorf("%s has no wave %q with clusters: there are %s", e.Name, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%s has no wave %q with clusters: its waves are %s", e.Name, name, strings.Join(names, ", "))
 }
 
-// checkNames refuses apps and clusters that the environment does not have: a name that is written wrong must not pass for done.
-func (p *promotion) checkNames(ctx context.Context, e fleet.Environment, c Command) error {
+// checkNames refuses apps and clusters that the environment does not have, so that a misspelt name is not taken for done.
+func (p *pass) checkNames(ctx context.Context, e fleet.Environment, c Command) error {
 	f := p.fleet
 	for _, name := range c.Clusters {
 		cluster, ok := f.Cluster(name)
 		switch {
 		case !ok:
-			return fmt.Errorf("there is no cluster %q in the fleet", name)
+			return fmt.Errorf("the fleet has no cluster %q", name)
 		case cluster.Environment != e.Name:
 			return fmt.Errorf("cluster %s belongs to %s, not to %s", name, cluster.Environment, e.Name)
 		}
@@ -165,7 +197,7 @@ func (p *promotion) checkNames(ctx context.Context, e fleet.Environment, c Comma
 			known[t.App.Name] = true
 		}
 	}
-	for _, tree := range p.states[e.Name].Clusters { // what is gone from the trunk may still run
+	for _, tree := range p.states[e.Name].Clusters { // an app that the trunk has no more may still run
 		entries, err := p.h.Store.Tree(ctx, tree)
 		if err != nil {
 			return err
@@ -182,19 +214,24 @@ func (p *promotion) checkNames(ctx context.Context, e fleet.Environment, c Comma
 	return nil
 }
 
-// checkRollback refuses a rollback of clusters that cannot be done: a cluster that was not there would lose all it has.
-func (p *promotion) checkRollback(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, tree string) error {
+// checkRollback refuses a rollback of clusters that did not exist in that state, since it would empty them, or that are all
+// frozen.
+func (p *pass) checkRollback(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, tree string) error {
 	if len(c.Clusters) == 0 {
 		return nil
 	}
-	old, err := p.stateOf(ctx, e.Name, tree)
+	hash, err := gitstore.ParseHash(tree)
+	if err != nil {
+		return err
+	}
+	old, err := p.past[e.Name].state(ctx, hash)
 	if err != nil {
 		return err
 	}
 	frozen := 0
 	for _, name := range c.Clusters {
 		if old.Clusters[name].IsZero() {
-			return fmt.Errorf("cluster %s was not there in that state of %s: name a later one with --to, which `sluice history %s` shows", name, e.Name, e.Name)
+			return fmt.Errorf("cluster %s did not exist in that state of %s: name a later one with --to (`sluice history %s` lists them)", name, e.Name, e.Name)
 		}
 		held := slices.ContainsFunc(s.Record.Freezes, func(f promote.Freeze) bool { return f.Target == name && f.Holds(p.r.Now) })
 		if cluster, ok := p.fleet.Cluster(name); held || ok && cluster.State == "frozen" {
@@ -207,66 +244,67 @@ func (p *promotion) checkRollback(ctx context.Context, e fleet.Environment, c Co
 	return nil
 }
 
-// promoted finds the source that a promotion is about.
-func (p *promotion) promoted(c Command, s *promote.Situation) (promote.Source, error) {
+// promoted finds the source that a promotion brings.
+func (p *pass) promoted(c Command, s *promote.Situation) (promote.Source, error) {
 	switch {
 	case c.Revision != "":
-		for _, commit := range slices.Backward(p.trunk) {
+		for _, commit := range slices.Backward(p.trunk.order) {
 			if strings.HasPrefix(commit, c.Revision) && len(c.Revision) >= leastDigits {
 				return promote.Source{Commit: commit}, nil
 			}
 		}
-		return promote.Source{}, fmt.Errorf("%s is no commit of the trunk that an environment before could run: give at least seven digits of its id", c.Revision)
+		return promote.Source{}, fmt.Errorf("%s is not a commit of the remote's trunk in the range that is known here: give at least 7 digits of its id, and push it to the trunk first", c.Revision)
 	case c.From != "":
 		for _, b := range s.Before {
 			if b.Name == c.From {
 				return b.Source, nil
 			}
 		}
-		return promote.Source{}, fmt.Errorf("%s does not come before %s: spec.environments says what does", c.From, c.Environment)
+		return promote.Source{}, fmt.Errorf("%s does not come before %s: see spec.environments in sluice.yaml", c.From, c.Environment)
 	}
-	latest := promote.Latest(p.trunk, s.Before)
+	latest := promote.Latest(p.trunk.order, s.Before)
 	if latest.Empty() {
-		return latest, errors.New("the environments before run nothing yet")
+		return latest, errors.New("the upstream environments run nothing yet")
 	}
 	return latest, nil
 }
 
-const (
-	maxHistory  = 1_000
-	leastDigits = 7 // of a commit's id
-)
-
-// earlier finds a state that the environment had: the last one with another tree than now, or the one of a source commit.
-func (p *promotion) earlier(ctx context.Context, environment, revision string) (*promote.Ran, error) {
-	entries, err := history(ctx, p.h, p.states[environment].Tip, maxHistory)
+// target finds the state that a rollback goes to: the one that --to names, or the state before.
+func (p *pass) target(ctx context.Context, c Command, s *promote.Situation) (*promote.PastState, error) {
+	past, revision := p.past[c.Environment], c.Revision
+	entries, err := past.history(ctx)
 	if err != nil {
 		return nil, err
 	}
-	now := p.states[environment].Tip.Tree
-	if revision != "" && len(revision) < leastDigits {
+	if revision == "" {
+		history := make([]promote.PastState, 0, len(entries))
+		for _, e := range entries {
+			history = append(history, e.state())
+		}
+		to, err := promote.RollbackTarget(*s, history, c.Clusters, c.Apps, past.read(ctx))
+		return &to, err
+	}
+	if len(revision) < leastDigits {
 		return nil, fmt.Errorf("%q may mean many commits: give at least %d digits of its id", revision, leastDigits)
 	}
 	for _, e := range entries {
-		if e.Tree == now {
+		if e.Tree.String() == s.Running.Tree {
 			continue
 		}
-		if revision == "" || strings.HasPrefix(e.Source.Commit, revision) || strings.HasPrefix(e.Commit.String(), revision) {
-			st, err := p.stateOf(ctx, environment, e.Tree.String())
-			if err != nil {
-				return nil, err
-			}
-			st.Tip.Hash = e.Commit // it is there
-			return &promote.Ran{Source: sourceOf(st), Tree: e.Tree.String(), At: e.At}, nil
+		if strings.HasPrefix(e.Source.Commit, revision) || strings.HasPrefix(e.Commit.String(), revision) {
+			to := e.state()
+			return &to, nil
 		}
 	}
-	if revision == "" {
-		return nil, errors.New("there is no earlier state")
-	}
-	return nil, fmt.Errorf("%s never ran %s: `sluice history %s` shows what it ran", environment, revision, environment)
+	return nil, fmt.Errorf("%s never ran %s: `sluice history %s` lists what it ran", c.Environment, revision, c.Environment)
 }
 
-// Aim points a freeze or its end at an environment or a cluster.
+// state is an entry as promote has it.
+func (e HistoryEntry) state() promote.PastState {
+	return promote.PastState{Source: e.Source, Tree: e.Tree.String(), At: e.At}
+}
+
+// Aim sets the environment, and the cluster, that a freeze or its end is about.
 func (c *Command) Aim(f *fleet.Fleet, target string) error {
 	if _, ok := f.Environment(target); ok {
 		c.Environment = target

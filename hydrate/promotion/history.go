@@ -2,7 +2,9 @@ package promotion
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,14 +25,45 @@ type HistoryEntry struct {
 	Trailers []gitstore.Trailer
 }
 
+// ErrNoEnvironment is an environment that the fleet does not have.
+var ErrNoEnvironment = errors.New("the fleet has no environment")
+
+// By is who brought the state there: the person who asked, the author of a commit that Sluice did not make, or Sluice.
+func (e HistoryEntry) By() string {
+	for _, t := range e.Trailers {
+		if t.Key == branch.TrailerBy {
+			return t.Value
+		}
+	}
+	if slices.ContainsFunc(e.Trailers, func(t gitstore.Trailer) bool { return t.Key == branch.TrailerVersion }) {
+		return "Sluice"
+	}
+	return e.Author
+}
+
+// What is the subject, with the trailers that explain it.
+func (e HistoryEntry) What() string {
+	values := map[string]string{}
+	for _, t := range e.Trailers {
+		values[t.Key] = strings.TrimPrefix(values[t.Key]+", "+t.Value, ", ")
+	}
+	parts := []string{e.Subject}
+	for _, one := range [][2]string{
+		{branch.TrailerApproved, "approved by "}, {branch.TrailerNow, "overtook its gates: "}, {branch.TrailerReason, "reason: "}, {branch.TrailerRollback, "rollback: "},
+		{branch.TrailerApps, "apps: "},
+	} {
+		if v := values[one[0]]; v != "" {
+			parts = append(parts, one[1]+v)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
 // ReadHistory reads what an environment's branch went through, newest first, from Git alone.
 func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, environment string, most int) ([]HistoryEntry, error) {
 	f, _, err := h.Fleet(ctx, tree)
 	if err != nil {
 		return nil, err
-	}
-	if _, ok := f.Environment(environment); !ok {
-		return nil, fmt.Errorf("there is no environment %q in the fleet", environment)
 	}
 	branch := f.EnvironmentBranch(environment)
 	refs, err := h.Branches.List(ctx, branch)
@@ -38,6 +71,9 @@ func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, e
 		return nil, err
 	}
 	if refs[branch].IsZero() {
+		if _, ok := f.Environment(environment); !ok {
+			return nil, fmt.Errorf("%w %q, and %s does not exist", ErrNoEnvironment, environment, branch)
+		}
 		return nil, nil
 	}
 	if err := h.Branches.Fetch(ctx, refs[branch]); err != nil {
@@ -78,4 +114,10 @@ func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most
 		at = next
 	}
 	return out, nil
+}
+
+// EarlierState finds the newest state of an environment branch in which a cluster had a tree. An error that wraps
+// promote.ErrNoTree means that it never had.
+func EarlierState(ctx context.Context, h *hydrate.Hydrator, now *branch.State, cluster string, tree gitstore.Hash) (*branch.State, error) {
+	return newPast(h, now).with(ctx, cluster, tree)
 }

@@ -25,7 +25,9 @@ type outsider struct {
 
 func (*outsider) Statuses(context.Context, string) ([]promote.Status, error) { return nil, nil }
 
-func (*outsider) Check(context.Context, fleet.Environment, time.Time) []promote.Fact { return nil }
+func (*outsider) Check(context.Context, fleet.Environment, time.Time) []promote.CheckResult {
+	return nil
+}
 
 func (w *outsider) Judge(_ context.Context, part promotion.Part) (promote.State, string) {
 	w.asked = append(w.asked, fmt.Sprintf("%s %v but %v", part.Environment, part.Apps, part.Without))
@@ -170,7 +172,7 @@ func TestRollbackOfANewCluster(t *testing.T) {
 	_, refused := s.look(nil, ordered(promote.EventRollback, "x", func(c *promotion.Command) {
 		c.Clusters, c.Revision = []string{"prod-us-1"}, s.git("rev-parse", "main~1")
 	}))
-	wants(t, "rollback", refused, "was not there")
+	wants(t, "rollback", refused, "did not exist")
 	if after := s.git("ls-tree", "-r", "--name-only", "cluster/prod-us-1"); before == "" || after != before {
 		t.Errorf("%q became %q", before, after)
 	}
@@ -315,7 +317,7 @@ func TestPromotionOfManyDeletions(t *testing.T) {
 	s.hydrate(func(q *hydrate.Request) { q.Environments, q.MaxDeletions = []string{"dev"}, 1000 })
 	tip := s.git("rev-parse", "env/prod")
 	last, _ := s.look(nil)
-	wants(t, "told", []string{last.Decision.WaitsFor}, "objects would go")
+	wants(t, "told", []string{last.Decision.WaitsFor}, "objects would be removed")
 	if s.git("rev-parse", "env/prod") != tip {
 		t.Error("it went")
 	}

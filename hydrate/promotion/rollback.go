@@ -3,8 +3,8 @@ package promotion
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
@@ -13,10 +13,18 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// rollback brings back an earlier state: of the environment, of clusters or of apps. The clusters move at once.
-func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
+// rollback restores an earlier state of the environment, of clusters or of apps. It renders nothing. The clusters in its scope
+// move at once, with the environment branch; clusters that the rollout under way had not reached keep what they run.
+func (p *pass) rollback(ctx context.Context, e fleet.Environment, a promote.Action, s *promote.Situation, out *Status) error {
 	st := p.states[e.Name]
-	old, err := p.stateOf(ctx, e.Name, a.Tree)
+	if hashText(st.Tip.Hash) != a.Base {
+		return &MovedError{st.Branch}
+	}
+	hash, err := gitstore.ParseHash(a.Tree)
+	if err != nil {
+		return err
+	}
+	old, err := p.past[e.Name].state(ctx, hash)
 	if err != nil {
 		return err
 	}
@@ -24,11 +32,10 @@ func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote
 	if err != nil {
 		return err
 	}
-	defer func() { _ = w.Close() }()
-	tree, source := old.Tip.Tree, a.Source
-	clusters := a.Clusters
+	defer func() { _ = w.Close() }() // what was pushed is on the branches
+	tree, source := hash, old.Source()
 	if len(a.Clusters)+len(a.Apps) > 0 {
-		if tree, source, err = p.partly(ctx, e, a, old, w); err != nil {
+		if tree, source, err = p.restore(ctx, e, a, old, w); err != nil {
 			return err
 		}
 	}
@@ -36,114 +43,108 @@ func (p *promotion) rollback(ctx context.Context, e fleet.Environment, a promote
 	if err != nil {
 		return err
 	}
-	if len(a.Clusters) == 0 {
-		clusters = p.affectedClusters(ctx, e.Name, after)
-	}
-	what := a
-	what.Source, what.Clusters = source, clusters
-	trailers := p.trailers(e, what)
-	hash, err := p.commit(w, tree, st.Tip.Hash, p.r.Trunk, message{fmt.Sprintf("Roll %s back to %s", e.Name, source), a.Reason, trailers})
-	if err != nil {
-		return err
-	}
-	moves, err := p.clusterMoves(ctx, e, what, moving{after.Clusters, w}, out)
-	if err != nil {
+	a.Source = source
+	var moves []gitstore.Move
+	scope := a
+	scope.Clusters = inScope(a, after, s)
+	if moves, err = p.clusterMoves(ctx, e, scope, target{after.Clusters, source, w}, s, out); err != nil {
 		return err
 	}
 	if tree != st.Tip.Tree {
-		moves = append(moves, gitstore.Move{Branch: st.Branch, Old: st.Tip.Hash, New: hash})
+		commit, err := p.commit(w, tree, st.Tip.Hash, p.r.Trunk, message{rollbackSubject(e, a), a.Reason, trailers(e, a)})
+		if err != nil {
+			return err
+		}
+		moves = append(moves, gitstore.Move{Branch: st.Branch, Old: st.Tip.Hash, New: commit})
+		out.Tip, out.Source = commit.String(), source
 	}
 	if err := p.push(ctx, w, moves); err != nil {
 		return err
 	}
-	out.Done = append(out.Done, fmt.Sprintf("%s is back at %s", e.Name, source))
-	event := promote.Event{Kind: promote.EventRolledBack, At: p.r.Now}
-	if len(a.Clusters)+len(a.Apps) > 0 {
-		event.Tree, event.Source = tree.String(), source
-	}
-	before := p.records[e.Name]
-	next, err := promote.Apply(before, event)
-	if err != nil {
-		return err
-	}
-	p.records[e.Name] = next
-	return p.store(ctx, before, next, false, e.Name)
+	out.Done = append(out.Done, rollbackReport(e, a, old, scope.Clusters)...)
+	return p.apply(ctx, e.Name, promote.Event{Kind: promote.EventRolledBack, Source: source, Tree: tree.String(), Clusters: scope.Clusters})
 }
 
-// affectedClusters are those whose branch is not what a state says, but for frozen ones.
-func (p *promotion) affectedClusters(ctx context.Context, environment string, after *branch.State) []string {
+// inScope are the clusters that move now: those that the rollback names and that are not frozen.
+func inScope(a promote.Action, after *branch.State, s *promote.Situation) []string {
 	var out []string
-	frozen := map[string]bool{}
-	for _, f := range p.records[environment].Freezes {
-		if f.Holds(p.r.Now) {
-			frozen[f.Target] = true
+	for _, c := range s.Clusters {
+		named := len(a.Clusters) == 0 || slices.Contains(a.Clusters, c.Name)
+		stopped := slices.Contains(a.Stopped, c.Name) && !slices.Contains(a.Clusters, c.Name)
+		if named && !stopped && !slices.Contains(a.Frozen, c.Name) && c.State != "retired" && !after.Clusters[c.Name].IsZero() {
+			out = append(out, c.Name)
 		}
 	}
-	for _, c := range p.fleet.ClustersOf(environment) {
-		tip, err := p.h.Store.Commit(ctx, p.refs[p.fleet.ClusterBranch(c)])
-		if c.State == "frozen" || c.State == "retired" || frozen[c.Name] || after.Clusters[c.Name].IsZero() || err == nil && tip.Tree == after.Clusters[c.Name] {
-			continue
-		}
-		out = append(out, c.Name)
+	slices.Sort(out)
+	return out
+}
+
+// scopeOf names what a rollback is about: "prod", "shop of prod", "wave canary of prod".
+func scopeOf(e fleet.Environment, a promote.Action) string {
+	out := e.Name
+	switch {
+	case a.Wave != "":
+		out = "wave " + a.Wave + " of " + e.Name
+	case len(a.Clusters) > 0:
+		out = strings.Join(a.Clusters, ", ") + " of " + e.Name
+	}
+	if len(a.Apps) > 0 {
+		out = strings.Join(a.Apps, ", ") + " on " + out
 	}
 	return out
 }
 
-// partly takes some clusters or apps from an earlier state and all else from now.
-func (p *promotion) partly(ctx context.Context, e fleet.Environment, a promote.Action, old *branch.State, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
-	st := p.states[e.Name]
-	source := sourceOf(st)
-	if len(a.Apps) > 0 {
-		source.Apps = maps.Clone(source.Apps)
-		if source.Apps == nil {
-			source.Apps = map[string]string{}
-		}
-		for _, app := range a.Apps {
-			source.Apps[app] = sourceOf(old).Of(app)
-		}
+func rollbackSubject(e fleet.Environment, a promote.Action) string {
+	const most = 100
+	subject := fmt.Sprintf("Roll %s back to %s", scopeOf(e, a), a.Source)
+	if r := []rune(subject); len(r) > most {
+		subject = string(r[:most]) + "…"
 	}
-	base := st.Clone()
-	for _, c := range a.Clusters {
-		base.Clusters[c], base.Inputs[c] = old.Clusters[c], old.Inputs[c]
-	}
-	of := func(app string) *branch.State {
-		if slices.Contains(a.Apps, app) {
-			return old
-		}
-		return base
-	}
-	if len(a.Clusters) > 0 && len(a.Apps) > 0 { // apps of these clusters alone
-		base = st.Clone()
-		mixed := st.Clone()
-		for _, c := range a.Clusters {
-			mixed.Clusters[c], mixed.Inputs[c] = old.Clusters[c], old.Inputs[c]
-		}
-		of = func(app string) *branch.State {
-			if slices.Contains(a.Apps, app) {
-				return mixed
-			}
-			return base
-		}
-		source = sourceOf(st)
-	}
-	tree, err := p.h.Assemble(ctx, hydrate.Recipe{Environment: e.Name, Source: branch.Source(source), Base: base, Of: of}, w)
-	return tree, source, err
+	return subject
 }
 
-// stateOf reads an earlier tree of an environment.
-func (p *promotion) stateOf(ctx context.Context, environment, tree string) (*branch.State, error) {
-	entries, err := history(ctx, p.h, p.states[environment].Tip, maxHistory)
-	if err != nil {
-		return nil, err
+func rollbackReport(e fleet.Environment, a promote.Action, old *branch.State, moved []string) []string {
+	to := old.Source().String()
+	if len(a.Clusters) > 0 && len(a.Apps) == 0 {
+		to = old.Source().On(a.Clusters[0]).String()
 	}
-	for _, entry := range entries {
-		if entry.Tree.String() != tree {
+	out := []string{fmt.Sprintf("%s is back at %s (%s)", scopeOf(e, a), to, hydrate.Count(len(moved), "cluster"))}
+	if len(a.Stopped) > 0 {
+		out = append(out, "the rollout stops; not reached, and unchanged: "+strings.Join(a.Stopped, ", "))
+	}
+	return out
+}
+
+// restore takes the named clusters and apps from an earlier state, stopped clusters from the state that they run, and
+// everything else from now. The record names the source commits of each part.
+func (p *pass) restore(ctx context.Context, e fleet.Environment, a promote.Action, old *branch.State, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
+	st := p.states[e.Name]
+	kept, runs := map[string]*branch.State{}, map[string]promote.ClusterSource{}
+	for _, name := range a.Stopped {
+		c, ok := p.fleet.Cluster(name)
+		if !ok {
 			continue
 		}
-		if err := p.h.Branches.Fetch(ctx, entry.Commit); err != nil {
-			return nil, err
+		commit, err := p.h.Store.Commit(ctx, p.refs[p.fleet.ClusterBranch(c)])
+		if err != nil {
+			return gitstore.Hash{}, promote.Source{}, err
 		}
-		return branch.ReadTree(ctx, p.h.Store, entry.Tree)
+		if kept[name], err = p.past[e.Name].with(ctx, name, commit.Tree); err != nil {
+			return gitstore.Hash{}, promote.Source{}, err
+		}
+		runs[name] = kept[name].Source().On(name)
 	}
-	return nil, fmt.Errorf("the tree %.10s is not in the history of %s any more", tree, p.states[environment].Branch)
+	of := func(cluster, app string) *branch.State {
+		named := len(a.Clusters) == 0 || slices.Contains(a.Clusters, cluster)
+		if named && (len(a.Apps) == 0 || slices.Contains(a.Apps, app)) {
+			return old
+		}
+		if one := kept[cluster]; one != nil {
+			return one
+		}
+		return st
+	}
+	source := promote.RestoredSource(st.Source(), a, old.Source(), runs, st.ClusterNames()).WithoutGaps()
+	tree, err := p.h.Assemble(ctx, hydrate.Recipe{Environment: e.Name, Source: source, Base: st, Of: of}, w)
+	return tree, source, err
 }

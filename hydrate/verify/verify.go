@@ -4,14 +4,17 @@ package verify
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // Difference is a file of a branch that differs from what the recorded source commit renders to.
@@ -24,10 +27,19 @@ type Difference struct {
 // Statuses of a Verification.
 const (
 	StatusOK      = "ok"
+	StatusBehind  = "behind" // clusters run an earlier state, as planned: a rollout, a freeze, a halt
 	StatusDiffers = "differs"
 	StatusMissing = "missing" // the branch does not exist
 	StatusFailed  = "failed"  // the source commit is unknown or cannot be rendered
 )
+
+// Behind is a cluster that runs an earlier state of its environment, as planned.
+type Behind struct {
+	Cluster string `json:"cluster"`
+	Branch  string `json:"branch"`
+	Source  string `json:"source"` // what it runs
+	Reason  string `json:"reason"`
+}
 
 // Verification is the result for one environment.
 type Verification struct {
@@ -37,6 +49,8 @@ type Verification struct {
 	Source      string            `json:"source,omitempty"`
 	Status      string            `json:"status"`
 	Reason      string            `json:"reason,omitempty"`
+	Behind      []Behind          `json:"behind,omitempty"`
+	Held        []string          `json:"held,omitempty"` // what is held back, in words
 	Differences []Difference      `json:"differences,omitempty"`
 	Failures    []hydrate.Failure `json:"failures,omitempty"`
 }
@@ -101,6 +115,11 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 		return nil, err
 	}
 	out.Source = st.Record.Source
+	if err := st.Source().Validate(); err != nil && st.Record.Source != "" {
+		out.Status = StatusFailed
+		out.Reason = fmt.Sprintf("%s/environment.yaml is invalid: %v (the next `sluice promote %s` or `sluice rollback %s` writes it again)", branch.Dir, err, name, name)
+		return out, nil
+	}
 	source, err := r.sourceOf(ctx, st)
 	if err != nil {
 		out.Status, out.Reason = StatusFailed, err.Error()
@@ -117,11 +136,14 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 	if err := r.compare(ctx, out, ref, tree, st.Tip.Tree); err != nil {
 		return nil, err
 	}
-	if err := r.verifyClusters(ctx, out, f, name, tree); err != nil {
+	if err := r.verifyClusters(ctx, out, f, st, tree); err != nil {
 		return nil, err
 	}
-	if len(out.Differences) > 0 {
+	switch {
+	case len(out.Differences) > 0:
 		out.Status, out.Reason = StatusDiffers, st.Foreign
+	case len(out.Behind) > 0:
+		out.Status = StatusBehind
 	}
 	return out, nil
 }
@@ -172,7 +194,7 @@ func (r *run) render(ctx context.Context, name string, st *branch.State, source 
 	fresh := *st
 	fresh.Kinds = branch.Kinds{}
 	fresh.Foreign = "to be verified" // the number of objects is counted, not taken from the record
-	if len(st.Record.Apps) > 0 {
+	if len(st.Record.Apps)+len(st.Record.Clusters) > 0 {
 		return r.compose(ctx, name, &fresh, out, w)
 	}
 	done, err := r.h.RenderCommit(ctx, hydrate.CommitRequest{Environment: name, Commit: source, State: &fresh, All: true}, w)
@@ -190,7 +212,7 @@ func (r *run) compose(ctx context.Context, name string, st *branch.State, out *V
 	source := st.Source()
 	st.Tip = gitstore.Commit{} // so that no app is taken from the branch
 	commits := map[string]gitstore.Commit{}
-	for _, c := range append(slices.Collect(maps.Values(source.Apps)), source.Commit) {
+	for _, c := range source.Commits() {
 		hash, err := gitstore.ParseHash(c)
 		if err == nil {
 			commits[c], err = r.h.Store.Commit(ctx, hash)
@@ -229,30 +251,79 @@ func (r *run) compare(ctx context.Context, out *Verification, ref string, want, 
 	return nil
 }
 
-// verifyClusters compares the cluster branches with the clusters of a rendered environment.
-func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fleet, name string, tree gitstore.Hash) error {
+// verifyClusters compares the cluster branches with the clusters of a rendered environment. A cluster that runs an earlier
+// state of the environment, for a reason that the record names, is behind and does not differ.
+func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fleet, st *branch.State, tree gitstore.Hash) error {
 	rendered, err := branch.ReadTree(ctx, r.h.Store, tree)
 	if err != nil {
 		return err
 	}
-	for _, c := range f.ClustersOf(name) {
+	record, err := promotion.ReadRecord(ctx, r.h, out.Environment)
+	if err != nil {
+		return err
+	}
+	for _, h := range record.Holds {
+		out.Held = append(out.Held, h.String())
+	}
+	for _, c := range f.ClustersOf(out.Environment) {
 		ref := f.ClusterBranch(c)
 		want, placed := rendered.Clusters[c.Name]
 		tip, ok := r.refs[ref]
 		switch {
-		case !placed || c.State == "frozen":
+		case !placed:
 			continue
 		case !ok:
-			out.Differences = append(out.Differences, Difference{Branch: ref, Path: ".", Effect: "removed"})
+			if c.State != "frozen" {
+				out.Differences = append(out.Differences, Difference{Branch: ref, Path: ".", Effect: "removed"})
+			}
 			continue
 		}
 		commit, err := r.h.Store.Commit(ctx, tip)
 		if err != nil {
 			return err
 		}
+		if commit.Tree == want {
+			continue
+		}
+		behind, err := r.behind(ctx, c, st, commit.Tree, record)
+		if err != nil {
+			return err
+		}
+		if behind != nil {
+			behind.Branch = ref
+			out.Behind = append(out.Behind, *behind)
+			continue
+		}
 		if err := r.compare(ctx, out, ref, want, commit.Tree); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// behind says why a cluster runs an earlier state of its environment; nil if it does not, or if nothing explains it.
+func (r *run) behind(ctx context.Context, c *fleet.Cluster, st *branch.State, tree gitstore.Hash, record promote.Record) (*Behind, error) {
+	e, _ := r.fleet.Environment(c.Environment) // a removed environment follows nothing
+	if len(e.After) == 0 && record.Progress == nil && len(record.Freezes) == 0 && c.State != "frozen" {
+		return nil, nil //nolint:nilnil // hydration moves all clusters at once
+	}
+	reason, ok := promote.BehindAsPlanned(record, hashText(st.Tip.Tree), promote.Cluster{Name: c.Name, State: c.State}, time.Now())
+	if !ok {
+		return nil, nil //nolint:nilnil // nothing explains it
+	}
+	was, err := promotion.EarlierState(ctx, r.h, st, c.Name, tree)
+	if errors.Is(err, promote.ErrNoTree) {
+		return nil, nil //nolint:nilnil // the environment never had it
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Behind{Cluster: c.Name, Source: was.Source().On(c.Name).String(), Reason: reason}, nil
+}
+
+func hashText(h gitstore.Hash) string {
+	if h.IsZero() {
+		return ""
+	}
+	return h.String()
 }

@@ -41,10 +41,10 @@ func New(userAgent string, transport http.RoundTripper) *Client {
 }
 
 // Check returns the state of each check of an environment. It implements promotion.Checker.
-func (c *Client) Check(ctx context.Context, e fleet.Environment, now time.Time) []promote.Fact {
-	out := make([]promote.Fact, 0, len(e.Promotion.Checks))
+func (c *Client) Check(ctx context.Context, e fleet.Environment, now time.Time) []promote.CheckResult {
+	out := make([]promote.CheckResult, 0, len(e.Promotion.Checks))
 	for _, one := range e.Promotion.Checks {
-		f := promote.Fact{Name: one.Name, State: promote.Unknown, At: now}
+		f := promote.CheckResult{Name: one.Name, State: promote.Unknown, At: now}
 		switch {
 		case one.HTTP != nil:
 			f.State, f.Reason = c.http(ctx, one.HTTP)

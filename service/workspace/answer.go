@@ -163,11 +163,11 @@ func (w *Workspace) status(ctx context.Context, o bot.Order) (string, error) {
 		}
 		at := slices.IndexFunc(list, func(e promotion.Status) bool { return e.Environment == r.Environment })
 		if at < 0 {
-			WriteFollower(&text, &r)
+			r.WriteText(&text)
 			continue
 		}
 		rows[i].Waits = cmp.Or(r.Foreign, list[at].Decision.WaitsFor)
-		WriteStatus(&text, &list[at])
+		list[at].WriteText(&text, "/sluice")
 	}
 	if failed != nil {
 		text.WriteString("Some environments could not be read. The service's log has the reason.\n")

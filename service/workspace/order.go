@@ -125,8 +125,9 @@ func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promotion.Com
 	}
 	out.Kind, out.Revision = kind, c.Commit
 	if c.Verb == command.VerbRollback {
-		out.Revision, out.Wave = c.To, c.Wave
+		out.Revision = c.To
 	}
+	out.Wave = c.Wave
 	if c.Verb == command.VerbFreeze || c.Verb == command.VerbUnfreeze {
 		if err := out.Aim(f, c.Target); err != nil {
 			return nil, err

@@ -41,7 +41,11 @@ func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) promotion.Adapte
 }
 
 func (o *outside) adapters(checks *check.Client) promotion.Adapters {
-	return promotion.Adapters{Policy: o, Statuses: o, Checks: checks, Authors: o, MergeRequests: o}
+	a := promotion.Adapters{Policy: o, Checks: checks}
+	if o.forge != nil {
+		a.Statuses, a.Authors, a.MergeRequests = o, o, o
+	}
+	return a
 }
 
 var errNoStatuses = errors.New("there is no forge to ask for commit statuses")

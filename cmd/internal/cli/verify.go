@@ -28,7 +28,9 @@ func newVerify(o IO) *cobra.Command {
 		Long: `Renders every environment again from the commits that its branch records, and compares file by file. It names each
 difference, such as a change that somebody pushed to a branch by hand.
 
-Exit status: 0 if every branch is what its record says; 1 if a branch could not be verified; 3 if a branch differs.`,
+A cluster that a rollout has not reached, or that a freeze or a halt keeps where it is, is reported as behind, as planned.
+
+Exit status: 0 if every branch is what its record says, or behind as planned; 1 if a branch could not be verified; 3 if a branch differs.`,
 		Example: `  sluice verify
   sluice verify --env prod --from-remote
   sluice verify -o json`,
@@ -112,6 +114,12 @@ func printVerification(w io.Writer, found []verify.Verification) {
 		}
 		fmt.Fprintln(w)
 		printFailures(w, e.Failures, "  ")
+		for _, b := range e.Behind {
+			fmt.Fprintf(w, "  behind  %s runs %s, as planned: %s\n", b.Branch, safetext.Line(b.Source), safetext.Line(b.Reason))
+		}
+		for _, h := range e.Held {
+			fmt.Fprintf(w, "  held    %s\n", safetext.Line(h))
+		}
 		for _, d := range e.Differences {
 			fmt.Fprintf(w, "  %-7s %s:%s\n", d.Effect, d.Branch, safetext.Line(d.Path))
 		}

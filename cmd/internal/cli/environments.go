@@ -1,0 +1,393 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/service/workspace"
+)
+
+// environmentFlags are those of every verb that works on environments.
+type environmentFlags struct {
+	common
+	remote   string
+	local    bool
+	noPolicy bool
+}
+
+func (p *environmentFlags) add(cmd *cobra.Command) {
+	p.flags(cmd, "text", "json")
+	f := cmd.Flags()
+	f.StringVar(&p.remote, "remote", "origin", "`name` of the remote that has the branches")
+	f.BoolVar(&p.local, "local", false, "work on the branches of this clone")
+	f.BoolVar(&p.noPolicy, "no-policy", false, "do not evaluate the trunk's policy")
+}
+
+// promotionFlags are those of the verbs that change environments.
+type promotionFlags struct {
+	environmentFlags
+	by       string
+	listen   string
+	perPush  int
+	recreate bool
+	foreign  bool
+	deletes  int
+}
+
+func (p *promotionFlags) add(cmd *cobra.Command) {
+	p.environmentFlags.add(cmd)
+	f := cmd.Flags()
+	f.StringVar(&p.by, "by", "", "`name` of the author of the command (default: SLUICE_USER, GITHUB_ACTOR, GITLAB_USER_LOGIN, GIT_AUTHOR_NAME, Git's user.name or USER)")
+	f.IntVar(&p.perPush, "refs-per-push", 0, "most `refs` in one push (default all)")
+	f.BoolVar(&p.recreate, "recreate", false, "create branches again that somebody deleted")
+	f.BoolVar(&p.foreign, "overwrite-foreign", false, "put what is promoted on top of commits that Sluice did not make")
+	f.IntVar(&p.deletes, "max-deletions", 0, "`objects` that may be removed from one environment (default: the fleet's limit)")
+	receiversFlag(f, &p.listen)
+}
+
+func (p *environmentFlags) open(ctx context.Context, o IO) (*app.Session, gitstore.Commit, error) {
+	return (&promotionFlags{environmentFlags: *p}).open(ctx, o)
+}
+
+func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore.Commit, error) {
+	s, err := app.Open(ctx, o.Env, p.Options, p.progress(o))
+	if err != nil {
+		return nil, gitstore.Commit{}, err
+	}
+	trunk, err := trunkOf(ctx, s, !p.local)
+	if good, _, broken := s.Readable(ctx, trunk); err == nil && broken == nil && good.Hash != trunk.Hash {
+		fmt.Fprintf(o.Err, "warning: the fleet of the trunk's tip %s cannot be read; gates and rights are those of %s (run sluice validate)\n", trunk.Hash.Short(), good.Hash.Short())
+		trunk = good
+	}
+	if err == nil && (!p.local || s.IsURL()) {
+		var at *app.Session
+		if at, err = s.WithRemote(ctx, trunk, p.remote); err == nil {
+			s = at
+		}
+	}
+	if err == nil && p.listen != "" {
+		var announce workspace.Announce
+		if announce, err = o.Env.Announce(p.listen, warner(o)); err == nil {
+			s = s.WithAnnounce(ctx, trunk.Tree, announce)
+		}
+	}
+	if err != nil {
+		s.Close()
+		return nil, trunk, err
+	}
+	return s, trunk, nil
+}
+
+// trunkOf is the trunk's tip: the remote's, or this clone's. Gates and rights are read from it, never from what is checked out.
+func trunkOf(ctx context.Context, s *app.Session, remote bool) (gitstore.Commit, error) {
+	head, err := s.Commit(ctx, "")
+	if err != nil {
+		return head, err
+	}
+	name := "main"
+	if f, _, err := s.Fleet(ctx, head.Tree); err == nil && f.Spec.Trunk != "" {
+		name = f.Spec.Trunk
+	}
+	if remote || s.IsURL() {
+		return s.FetchRef(ctx, "refs/heads/"+name)
+	}
+	return s.Commit(ctx, name)
+}
+
+// who is the author of a command.
+func (p *promotionFlags) who(ctx context.Context, o IO) (string, error) {
+	env := o.Env.Getenv
+	name := cmp.Or(p.by, env("SLUICE_USER"), env("GITHUB_ACTOR"), env("GITLAB_USER_LOGIN"), env("GIT_AUTHOR_NAME"))
+	if name == "" && p.Repo != "" {
+		name = gitstore.UserName(ctx, p.Repo)
+	}
+	if name = cmp.Or(name, env("USER")); name == "" {
+		return "", usagef("the author of the command is unknown: name them with --by, or set Git's user.name")
+	}
+	return name, nil
+}
+
+// request is what both kinds of verbs ask for.
+func (p *environmentFlags) request(s *app.Session, trunk gitstore.Commit) promotion.Request {
+	return promotion.Request{Trunk: trunk, Now: time.Now(), Adapters: s.Outside(trunk, p.noPolicy), CommandPrefix: "sluice"}
+}
+
+// look runs the promotions, with commands.
+func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk gitstore.Commit, dry bool, commands ...promotion.Command) ([]promotion.Status, error) {
+	r := p.request(s, trunk)
+	for i := range commands {
+		who, err := p.who(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		commands[i].CLI, commands[i].ID = true, fmt.Sprintf("cli/%d/%d", r.Now.UnixNano(), i)
+		commands[i].By, commands[i].At, commands[i].Person = who, r.Now, promote.Person{User: who}
+	}
+	r.Commands, r.DryRun, r.PerPush, r.Recreate, r.Overwrite, r.MaxDeletions = commands, dry, p.perPush, p.recreate, p.foreign, p.deletes
+	return s.Promotions(ctx, r)
+}
+
+// known refuses an environment that the fleet does not have, or that is not promoted.
+func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name string, promoted bool) error {
+	f, _, err := s.Fleet(ctx, trunk.Tree)
+	if err != nil {
+		return err
+	}
+	e, ok := f.Environment(name)
+	switch {
+	case !ok:
+		return usagef("the fleet has no environment %q; it has %s", name, either(environmentNames(f)))
+	case promoted && len(e.After) == 0:
+		return usagef("%s follows the trunk: `sluice hydrate --push` updates it, and nothing is promoted to it", name)
+	}
+	return nil
+}
+
+// ordered runs one command and shows its result.
+func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Session, trunk gitstore.Commit) (*promotion.Command, error)) error {
+	s, trunk, err := p.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	c, err := make(s, trunk)
+	if err != nil {
+		return err
+	}
+	if err := known(ctx, s, trunk, c.Environment, true); err != nil {
+		return err
+	}
+	list, err := p.look(ctx, o, s, trunk, false, *c)
+	if err := p.showAll(o, list, c.Environment, err); err != nil {
+		return err
+	}
+	for i := range list { // a rollback waits for no gate: one that is not done needs somebody
+		if list[i].Environment == c.Environment && c.Kind == promote.EventRollback && list[i].Decision.Record.Rollback != nil {
+			return &exitError{ExitFailed, errors.New("the rollback is recorded and not done: see what it waits for")}
+		}
+	}
+	return nil
+}
+
+// showAll shows the environments that could be read, and then the errors of the others.
+func (p *environmentFlags) showAll(o IO, list []promotion.Status, environment string, failed error) error {
+	shown := slices.ContainsFunc(list, func(e promotion.Status) bool { return environment == "" || e.Environment == environment })
+	if failed != nil && !shown {
+		return failed
+	}
+	return errors.Join(failed, p.show(o, list, environment))
+}
+
+// show prints environments. The error has no text: it only sets the exit status where something was refused or has failed.
+func (p *environmentFlags) show(o IO, list []promotion.Status, environment string) error {
+	bad := false
+	for i := range list {
+		e := &list[i]
+		if environment != "" && e.Environment != environment {
+			continue
+		}
+		bad = bad || len(e.Refused) > 0 || e.Decision.Record.Halt != nil && e.Decision.Record.Halt.By == ""
+		if !p.structured() {
+			e.WriteText(o.Out, "sluice")
+		}
+	}
+	if p.structured() {
+		if err := p.encode(o.Out, statusEntries(list, environment)); err != nil {
+			return err
+		}
+	}
+	if bad {
+		return &exitError{code: ExitFailed}
+	}
+	return nil
+}
+
+func newRollback(o IO) *cobra.Command {
+	var p promotionFlags
+	var to, why, wave string
+	var clusters, apps []string
+	c := &cobra.Command{
+		Use:   "rollback ENV",
+		Short: "Restore an earlier state of an environment, of a wave, of clusters or of apps, at once",
+		Long: `Commits a tree that the environment had before, byte for byte, and moves the cluster branches in its scope to it at once. Nothing is
+rendered, and no gate is waited for. Nothing outside the scope moves: if a rollout is under way, the clusters that it has not reached
+keep what they run. Frozen clusters stay.
+
+What was rolled back is held: promotions that nobody asked for leave it out, until a newer commit changes the apps concerned, or
+until ` + "`sluice resume`" + ` or ` + "`sluice promote`" + ` ends the hold.`,
+		Example: `  sluice rollback prod                       # to the state before
+  sluice rollback prod --to 1a2b3c4          # to that source commit, or that commit of the branch
+  sluice rollback prod --wave canary         # the clusters of a wave
+  sluice rollback prod --cluster eu-1a --app shop --reason "checkout is down"`,
+		Args: exactArgs("ENV"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check("text", "json"); err != nil {
+				return err
+			}
+			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
+				c := &promotion.Command{Environment: args[0], Verb: "rollback", Revision: to}
+				c.Kind, c.Wave, c.Clusters, c.Apps, c.Reason = promote.EventRollback, wave, clusters, apps, cmp.Or(why, "no reason given")
+				return c, nil
+			})
+		},
+	}
+	p.add(c)
+	scopeFlags(c, command.VerbRollback, &wave, &clusters, &apps)
+	textFlag(c, command.VerbRollback, "to", &to)
+	textFlag(c, command.VerbRollback, "reason", &why)
+	return c
+}
+
+// scopeFlags adds --wave, --cluster and --app, with the texts of the chat's grammar.
+func scopeFlags(c *cobra.Command, verb command.Verb, wave *string, clusters, apps *[]string) {
+	textFlag(c, verb, "wave", wave)
+	spec, _ := command.Find(verb) // a verb without a spec has no such flags, which the test of both grammars finds
+	for name, list := range map[string]*[]string{"cluster": clusters, "app": apps} {
+		if f, ok := spec.Flag(name); ok {
+			c.Flags().StringSliceVar(list, name, nil, f.Usage)
+		}
+	}
+	c.MarkFlagsMutuallyExclusive("wave", "cluster")
+}
+
+// textFlag adds a flag with the text of the chat's grammar.
+func textFlag(c *cobra.Command, verb command.Verb, name string, value *string) {
+	spec, _ := command.Find(verb) // see scopeFlags
+	f, ok := spec.Flag(name)
+	if !ok {
+		return
+	}
+	c.Flags().StringVar(value, name, "", f.Usage)
+}
+
+func newApprove(o IO) *cobra.Command {
+	return simple(o, command.VerbApprove, "Approve the promotion that waits for an environment: exactly this tree", promote.EventApprove, "approve prod")
+}
+
+func newHalt(o IO) *cobra.Command {
+	return simple(o, command.VerbHalt, "Stop an environment where it is", promote.EventHalt, `halt prod --reason "error rate"`)
+}
+
+// simple is a verb with an environment and a reason.
+func simple(o IO, verb command.Verb, short string, kind promote.EventKind, example string) *cobra.Command {
+	var p promotionFlags
+	var why string
+	c := &cobra.Command{
+		Use: string(verb) + " ENV", Short: short, Example: "  sluice " + example, Args: exactArgs("ENV"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check("text", "json"); err != nil {
+				return err
+			}
+			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
+				c := &promotion.Command{Environment: args[0], Verb: string(verb)}
+				c.Kind, c.Reason = kind, why
+				if kind == promote.EventHalt {
+					c.Reason = cmp.Or(why, "no reason given")
+				}
+				return c, nil
+			})
+		},
+	}
+	p.add(c)
+	textFlag(c, verb, "reason", &why)
+	return c
+}
+
+func newResume(o IO) *cobra.Command {
+	var p promotionFlags
+	var why, wave string
+	var clusters, apps []string
+	c := &cobra.Command{
+		Use:   "resume ENV",
+		Short: "Continue a halted environment, or end what is held back after a rollback",
+		Long: `Lifts a halt, and keeps what is held back. Where the environment is not halted, or with --wave, --cluster or --app, ends holds: what
+was rolled back may then be promoted again, without a further command where the mode is auto.`,
+		Example: `  sluice resume prod
+  sluice resume prod --app shop              # end the hold on shop`,
+		Args: exactArgs("ENV"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check("text", "json"); err != nil {
+				return err
+			}
+			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
+				c := &promotion.Command{Environment: args[0], Verb: "resume"}
+				c.Kind, c.Wave, c.Clusters, c.Apps, c.Reason = promote.EventResume, wave, clusters, apps, why
+				return c, nil
+			})
+		},
+	}
+	p.add(c)
+	scopeFlags(c, command.VerbResume, &wave, &clusters, &apps)
+	textFlag(c, command.VerbResume, "reason", &why)
+	return c
+}
+
+func newFreeze(o IO) *cobra.Command {
+	var p promotionFlags
+	var until, why string
+	c := &cobra.Command{
+		Use:     "freeze ENV|CLUSTER",
+		Short:   "Keep an environment or a cluster where it is; recorded in Git",
+		Example: "  sluice freeze prod --until 2026-12-27 --reason \"the holidays\"\n  sluice freeze eu-1a --until 4h --reason \"an incident\"",
+		Args:    exactArgs("ENV|CLUSTER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check("text", "json"); err != nil {
+				return err
+			}
+			if why == "" {
+				return usagef("--reason is required: it is recorded for everybody who waits")
+			}
+			return p.aimed(cmd.Context(), o, promote.EventFreeze, args[0], until, why)
+		},
+	}
+	p.add(c)
+	textFlag(c, command.VerbFreeze, "until", &until)
+	textFlag(c, command.VerbFreeze, "reason", &why)
+	return c
+}
+
+func newUnfreeze(o IO) *cobra.Command {
+	var p promotionFlags
+	c := &cobra.Command{
+		Use: "unfreeze ENV|CLUSTER", Short: "Let a frozen environment or cluster continue, up to date", Example: "  sluice unfreeze eu-1a", Args: exactArgs("ENV|CLUSTER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check("text", "json"); err != nil {
+				return err
+			}
+			return p.aimed(cmd.Context(), o, promote.EventUnfreeze, args[0], "", "")
+		},
+	}
+	p.add(c)
+	return c
+}
+
+func (p *promotionFlags) aimed(ctx context.Context, o IO, kind promote.EventKind, target, until, why string) error {
+	return p.ordered(ctx, o, func(s *app.Session, trunk gitstore.Commit) (*promotion.Command, error) {
+		f, _, err := s.Fleet(ctx, trunk.Tree)
+		if err != nil {
+			return nil, err
+		}
+		c := &promotion.Command{Verb: string(kind)}
+		c.Kind, c.Reason = kind, why
+		if until != "" {
+			if c.Until, err = command.ParseUntil(until, time.Now()); err != nil {
+				return nil, usagef("--until: %w", err)
+			}
+		}
+		if err := c.Aim(f, target); err != nil {
+			return nil, &exitError{ExitUsage, err}
+		}
+		return c, nil
+	})
+}

@@ -1,0 +1,223 @@
+package promote
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// HoldCause says why something is held back.
+type HoldCause string
+
+// The causes.
+const (
+	CauseFailed     HoldCause = "failed"     // its health turned red, and Sluice rolled it back
+	CauseRolledBack HoldCause = "rolledBack" // a person rolled it back
+	CauseStopped    HoldCause = "stopped"    // its rollout stopped because a part of it was rolled back
+)
+
+// Hold keeps a source commit out of a scope: promotions that nobody asked for leave out the apps that it names, for as long
+// as the new commit renders the same manifests for them.
+type Hold struct {
+	Cause  HoldCause `yaml:"cause"`
+	Source Source    `yaml:"source"` // what is held back
+	// Tree is the tree of the environment branch with the held manifests. Without it, the hold is on Source and what is older.
+	Tree     string    `yaml:"tree,omitempty"`
+	Whole    bool      `yaml:"whole,omitempty"`    // all apps of the scope went back, so Source and older ones are not offered there
+	Wave     string    `yaml:"wave,omitempty"`     // whose clusters Clusters are
+	Clusters []string  `yaml:"clusters,omitempty"` // none: all of the environment
+	Apps     []string  `yaml:"apps,omitempty"`     // none: not determined yet, and all are held
+	By       string    `yaml:"by,omitempty"`       // empty: Sluice
+	Reason   string    `yaml:"reason,omitempty"`
+	Since    time.Time `yaml:"since"`
+}
+
+func (h Hold) validate() error {
+	switch {
+	case !slices.Contains([]HoldCause{CauseFailed, CauseRolledBack, CauseStopped}, h.Cause):
+		return fmt.Errorf("cause %q is not one of failed, rolledBack and stopped", h.Cause)
+	case h.Since.IsZero():
+		return errors.New("since is missing")
+	default:
+		return h.Source.Validate()
+	}
+}
+
+// Actor is who made the hold: a person, or Sluice.
+func (h Hold) Actor() string { return actor(h.By) }
+
+func actor(by string) string {
+	if by == "" {
+		return "Sluice"
+	}
+	return by
+}
+
+// Scope names what the hold covers: "shop, web on eu-1", "wave canary", "all of prod".
+func (h Hold) Scope(environment string) string {
+	where := "all of " + environment
+	switch {
+	case h.Wave != "":
+		where = "wave " + h.Wave
+	case len(h.Clusters) > 0:
+		where = Few(h.Clusters)
+	}
+	if len(h.Apps) == 0 {
+		return where
+	}
+	return Few(h.Apps) + " on " + where
+}
+
+// What says in a few words what happened.
+func (h Hold) What() string {
+	verb := map[HoldCause]string{CauseFailed: "failed and was rolled back", CauseRolledBack: "was rolled back", CauseStopped: "was stopped"}[h.Cause]
+	out := fmt.Sprintf("%s by %s", verb, h.Actor())
+	if h.Reason != "" {
+		out += ": " + h.Reason
+	}
+	return out
+}
+
+// String describes the hold on one line, without what ends it.
+func (h Hold) String() string {
+	apps := "all apps"
+	if len(h.Apps) > 0 {
+		apps = Few(h.Apps)
+	}
+	where := ""
+	switch {
+	case h.Wave != "":
+		where = " on wave " + h.Wave
+	case len(h.Clusters) > 0:
+		where = " on " + Few(h.Clusters)
+	}
+	return fmt.Sprintf("%s of %s%s since %s: it %s", apps, short(h.Source.Commit), where, Stamp(h.Since), h.What())
+}
+
+// Ends names the events that end the hold. prefix is how a command begins: "sluice" or "/sluice".
+func (h Hold) Ends(environment, prefix string) string {
+	newer := "a newer commit that changes " + Few(h.Apps)
+	if len(h.Apps) == 0 {
+		newer = "a newer commit"
+	}
+	return fmt.Sprintf("%s ends it, or `%s resume %s%s`, or `%s promote %s`", newer, prefix, environment, h.flags(), prefix, environment)
+}
+
+// flags narrow `resume` to the hold.
+func (h Hold) flags() string {
+	var b strings.Builder
+	switch {
+	case h.Wave != "":
+		b.WriteString(" --wave " + h.Wave)
+	case len(h.Clusters) > 0 && len(h.Clusters) <= 3:
+		b.WriteString(" --cluster " + strings.Join(h.Clusters, " --cluster "))
+	}
+	if b.Len() == 0 && len(h.Apps) > 0 && len(h.Apps) <= 3 {
+		b.WriteString(" --app " + strings.Join(h.Apps, " --app "))
+	}
+	return b.String()
+}
+
+// covers reports whether everything that o holds is held by h as well.
+func (h Hold) covers(o Hold) bool {
+	within := func(all, part []string) bool {
+		return len(all) == 0 || len(part) > 0 && !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(all, s) })
+	}
+	return h.Tree == o.Tree && h.Source.Equal(o.Source) && within(h.Clusters, o.Clusters) && within(h.Apps, o.Apps)
+}
+
+// is reports whether o is the same hold, perhaps of other apps of it.
+func (h Hold) is(o Hold) bool {
+	return h.Cause == o.Cause && h.Tree == o.Tree && h.Since.Equal(o.Since) && h.Source.Equal(o.Source) && slices.Equal(h.Clusters, o.Clusters)
+}
+
+// without is what remains of the hold when some apps on some clusters are not held any more. No apps, or no clusters, are
+// all of them. members are the environment's clusters.
+func (h Hold) without(clusters, apps, members []string) []Hold {
+	scope := h.Clusters
+	if len(scope) == 0 {
+		scope = members
+	}
+	released, kept := split(scope, clusters)
+	if len(released) == 0 {
+		return []Hold{h}
+	}
+	_, rest := split(h.Apps, apps)
+	if len(h.Apps) == 0 && len(apps) > 0 {
+		return []Hold{h} // which apps it names is not determined yet
+	}
+	var out []Hold
+	if len(kept) > 0 {
+		one := h
+		one.Clusters, one.Wave = kept, ""
+		out = append(out, one)
+	}
+	if len(rest) > 0 && len(apps) > 0 {
+		one := h
+		one.Whole, one.Apps = false, rest
+		if len(kept) > 0 {
+			one.Clusters, one.Wave = released, ""
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// split divides all into what is in chosen and what is not. No chosen ones are all.
+func split(all, chosen []string) (in, out []string) {
+	for _, s := range all {
+		if len(chosen) == 0 || slices.Contains(chosen, s) {
+			in = append(in, s)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return in, out
+}
+
+// hold adds a hold, and drops those that it covers.
+func (r *Record) hold(h Hold) {
+	r.Holds = slices.DeleteFunc(slices.Clone(r.Holds), h.covers)
+	r.Holds = append(r.Holds, h)
+}
+
+// resumeGrace is how long after the end of a halt somebody else's `resume` must name the hold that it ends.
+const resumeGrace = 2 * time.Minute
+
+// resume lifts a halt, or ends holds. With a scope it ends holds only.
+func (r *Record) resume(e Event) error {
+	scoped := len(e.Clusters)+len(e.Apps) > 0
+	switch {
+	case scoped:
+		return r.release(e)
+	case r.Halt != nil:
+		r.Halt, r.Resumed = nil, &Resumed{By: e.By, At: e.At}
+		if p := r.Progress; p != nil { // waves bake again from when they are next seen healthy
+			for i := range p.Waves {
+				p.Waves[i].Healthy = time.Time{}
+			}
+		}
+	case len(r.Holds) == 0:
+		return fmt.Errorf("%s is not halted, and nothing is held back", r.Environment)
+	case r.Resumed != nil && r.Resumed.By != e.By && e.At.Sub(r.Resumed.At) < resumeGrace:
+		return fmt.Errorf("%s lifted the halt at %s; to end a hold as well, name it: resume %s%s",
+			r.Resumed.By, Stamp(r.Resumed.At), r.Environment, r.Holds[0].flags())
+	default:
+		r.Holds = nil
+	}
+	return nil
+}
+
+func (r *Record) release(e Event) error {
+	var left []Hold
+	for _, h := range r.Holds {
+		left = append(left, h.without(e.Clusters, e.Apps, e.Members)...)
+	}
+	if slices.EqualFunc(left, r.Holds, func(a, b Hold) bool { return a.covers(b) && b.covers(a) }) {
+		return fmt.Errorf("%s holds back nothing of that scope", r.Environment)
+	}
+	r.Holds = left
+	return nil
+}

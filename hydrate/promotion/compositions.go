@@ -1,0 +1,49 @@
+package promotion
+
+import (
+	"context"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// composition is a rendered tree, with the writer that has its new objects.
+type composition struct {
+	tree    gitstore.Hash
+	failure string // why targets cannot be rendered; then there is no tree
+	w       *gitstore.Writer
+}
+
+// compositions renders each source for each environment once in a pass.
+type compositions struct {
+	h    *hydrate.Hydrator
+	done map[string]*composition
+}
+
+func (c *compositions) compose(ctx context.Context, r hydrate.Composition, source promote.Source) (*composition, error) {
+	key := r.Environment + " " + source.Key()
+	if one := c.done[key]; one != nil {
+		return one, nil
+	}
+	w, err := c.h.Store.NewWriter()
+	if err != nil {
+		return nil, err
+	}
+	r.Source = source
+	tree, failure, err := c.h.Compose(ctx, r, w)
+	if err != nil {
+		_ = w.Close() // the error above matters
+		return nil, err
+	}
+	one := &composition{tree, failure, w}
+	c.done[key] = one
+	return one, nil
+}
+
+// close drops what was not pushed.
+func (c *compositions) close() {
+	for _, one := range c.done {
+		_ = one.w.Close() // nothing of it is kept
+	}
+}

@@ -1,0 +1,455 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// pass is one call of Look. Its fields are read once, at the beginning, but for records, which follows what the pass stores.
+type pass struct {
+	h        *hydrate.Hydrator
+	r        Request
+	fleet    *fleet.Fleet
+	refs     map[string]gitstore.Hash
+	records  *records
+	states   map[string]*branch.State // by environment
+	past     map[string]*past         // by environment
+	trunk    *trunk
+	statuses *statusCache
+	composed *compositions
+}
+
+// newPass lists the branches, and reads what they hold.
+func newPass(ctx context.Context, h *hydrate.Hydrator, r Request) (*pass, error) {
+	f, _, err := h.Fleet(ctx, r.Trunk.Tree)
+	if err != nil {
+		return nil, err
+	}
+	p := &pass{
+		h: h, r: r, fleet: f, states: map[string]*branch.State{}, past: map[string]*past{},
+		statuses: &statusCache{reader: r.Adapters.Statuses, known: map[string]statusAnswer{}}, composed: &compositions{h: h, done: map[string]*composition{}},
+	}
+	if p.refs, err = h.Branches.List(ctx, append(f.BranchPrefixes(), promote.StateBranch, requestBranch(""))...); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range f.Spec.Environments {
+		if err := p.readState(ctx, e.Name); err != nil {
+			return nil, err
+		}
+		names = append(names, e.Name)
+	}
+	tip := p.refs[promote.StateBranch]
+	if !tip.IsZero() {
+		if err := h.Branches.Fetch(ctx, tip); err != nil {
+			return nil, err
+		}
+	}
+	if p.records, err = readRecords(ctx, h.Store, tip, names); err != nil {
+		return nil, err
+	}
+	p.trunk, err = readTrunk(ctx, h.Store, r.Trunk, p.neededCommits())
+	return p, err
+}
+
+func (p *pass) close() { p.composed.close() }
+
+// readState fetches the branches of an environment and of its clusters.
+func (p *pass) readState(ctx context.Context, environment string) error {
+	ref := p.fleet.EnvironmentBranch(environment)
+	var fetch []gitstore.Hash
+	for _, c := range p.fleet.ClustersOf(environment) {
+		if tip := p.refs[p.fleet.ClusterBranch(c)]; !tip.IsZero() {
+			fetch = append(fetch, tip)
+		}
+	}
+	if tip := p.refs[ref]; !tip.IsZero() {
+		fetch = append(fetch, tip)
+	}
+	if err := p.h.Branches.Fetch(ctx, fetch...); err != nil {
+		return err
+	}
+	st, err := branch.ReadState(ctx, p.h.Store, ref, p.refs[ref])
+	if err != nil {
+		return err
+	}
+	p.states[environment], p.past[environment] = st, newPast(p.h, st)
+	return nil
+}
+
+// neededCommits are the trunk's commits that environments run or records name.
+func (p *pass) neededCommits() map[string]bool {
+	needed := map[string]bool{}
+	for name, st := range p.states {
+		for _, c := range st.Source().Commits() {
+			needed[c] = true
+		}
+		record := p.records.known[name]
+		if q := record.Request; q != nil {
+			for _, c := range q.Source.Commits() {
+				needed[c] = true
+			}
+		}
+		for _, h := range record.Holds {
+			needed[h.Source.Commit] = true
+		}
+	}
+	return needed
+}
+
+// environment looks at one environment.
+func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, error) {
+	for _, name := range append([]string{e.Name}, e.After...) {
+		if err := p.records.broken[name]; err != nil {
+			return nil, err
+		}
+	}
+	st := p.states[e.Name]
+	out := &Status{Environment: e.Name, Branch: st.Branch, Tip: hashText(st.Tip.Hash), Source: st.Source(), Foreign: st.Foreign}
+	out.Behind = p.trunk.behind(out.Source)
+	s, err := p.situation(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := p.commands(ctx, e, &s, out)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.ask(ctx, e, &s); err != nil {
+		return nil, err
+	}
+	if s.Candidate != nil {
+		out.Candidate = s.Candidate.Tree
+	}
+	if out.Decision, err = promote.Decide(s); err != nil {
+		return nil, err
+	}
+	if p.r.DryRun {
+		return out, p.plan(ctx, e, &s, out)
+	}
+	if err := p.store(ctx, out.Decision.Record, changed); err != nil {
+		return nil, err
+	}
+	for _, a := range out.Decision.Actions {
+		if err := p.act(ctx, e, a, &s, out); err != nil {
+			return nil, err
+		}
+	}
+	out.Decision.Record = p.records.known[e.Name]
+	return out, nil
+}
+
+// store writes an environment's record, if it changed.
+func (p *pass) store(ctx context.Context, record promote.Record, changed bool) error {
+	equal, err := same(p.records.known[record.Environment], record)
+	if err != nil {
+		return err
+	}
+	before := p.records.known[record.Environment]
+	p.records.known[record.Environment] = record
+	if equal && !changed {
+		return nil
+	}
+	w, err := p.h.Store.NewWriter()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }() // what was pushed is on the branch
+	tree, changed, err := p.records.write(w, record)
+	if err != nil || !changed {
+		return err
+	}
+	hash, err := p.commit(w, tree, p.records.tip.Hash, p.r.Trunk, message{subject: "Record of " + record.Environment})
+	if err != nil {
+		return err
+	}
+	if err := p.push(ctx, w, []gitstore.Move{{Branch: promote.StateBranch, Old: p.records.tip.Hash, New: hash}}); err != nil {
+		p.records.known[record.Environment] = before
+		return err
+	}
+	p.refs[promote.StateBranch] = hash
+	return p.records.open(ctx, hash)
+}
+
+// apply applies an event to a record, and stores it.
+func (p *pass) apply(ctx context.Context, environment string, e promote.Event) error {
+	if e.At.IsZero() {
+		e.At = p.r.Now
+	}
+	next, err := promote.Apply(p.records.known[environment], e)
+	if err != nil {
+		return err
+	}
+	return p.store(ctx, next, false)
+}
+
+// situation is what is known of an environment without asking anybody.
+func (p *pass) situation(ctx context.Context, e fleet.Environment) (promote.Situation, error) {
+	st := p.states[e.Name]
+	s := promote.Situation{Environment: e, Trunk: p.trunk.order, Shallow: p.trunk.shallow, Record: p.records.known[e.Name], Now: p.r.Now, CommandPrefix: p.r.CommandPrefix}
+	s.Running = promote.Running{Source: st.Source(), Commit: hashText(st.Tip.Hash), Foreign: st.Foreign}
+	switch {
+	case st.Foreign != "" && (p.r.Overwrite || !p.foreign(e.Name)):
+		s.Running.Foreign = ""
+	case !st.Exists() && len(s.Record.Ran) > 0 && !p.r.Recreate:
+		s.Running.Foreign = fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again", st.Branch)
+	}
+	if st.Exists() {
+		s.Running.Tree = st.Tip.Tree.String()
+		s.Running.Overtakes = branch.Trailer(st.Tip.Message, branch.TrailerNow) != ""
+		s.Running.Restores = branch.Trailer(st.Tip.Message, branch.TrailerRollback) != ""
+		if names := branch.Trailer(st.Tip.Message, branch.TrailerClusters); names != "" {
+			s.Running.Restored = strings.Split(names, ", ")
+		}
+	}
+	var err error
+	if s.Clusters, err = p.clusters(ctx, e.Name); err != nil {
+		return s, err
+	}
+	p.findDeleted(&s)
+	for _, name := range e.After {
+		up, err := p.upstream(ctx, name)
+		if err != nil {
+			return s, err
+		}
+		s.Before = append(s.Before, up)
+	}
+	if s.Running.Tree != "" {
+		s.Record, err = promote.CompleteHolds(s.Record, s.Running.Tree, st.ClusterNames(), p.past[e.Name].read(ctx))
+	}
+	return s, err
+}
+
+// upstream is what is known of an environment that promotions come from.
+func (p *pass) upstream(ctx context.Context, name string) (promote.Upstream, error) {
+	out := promote.Upstream{Name: name, Source: p.states[name].Source()}
+	if e, ok := p.fleet.Environment(name); ok && len(e.After) > 0 && p.states[name].Exists() { // other commits have the source's dates
+		out.Since = p.states[name].Tip.Committer.When
+	}
+	var err error
+	if out.Clusters, err = p.clusters(ctx, name); err != nil {
+		return out, err
+	}
+	for i := range out.Clusters {
+		target := out.Clusters[i].Name
+		if slices.ContainsFunc(p.records.known[name].Freezes, func(f promote.Freeze) bool { return f.Target == target && f.Holds(p.r.Now) }) {
+			out.Clusters[i].State = "frozen"
+		}
+	}
+	out.Complete = !slices.ContainsFunc(out.Clusters, func(c promote.ClusterState) bool {
+		return c.Tree != c.Desired && c.Desired != "" && c.State != "frozen" && c.State != "retired"
+	})
+	return out, nil
+}
+
+// foreign reports whether an environment's branch has content that Sluice did not write. The forge's merge or squash of a
+// promotion request is Sluice's own tree in somebody else's commit.
+func (p *pass) foreign(environment string) bool {
+	st := p.states[environment]
+	return st.Foreign != "" && !p.records.known[environment].Knows(st.Tip.Tree.String())
+}
+
+func (p *pass) clusters(ctx context.Context, environment string) ([]promote.ClusterState, error) {
+	st := p.states[environment]
+	var out []promote.ClusterState
+	for _, c := range p.fleet.ClustersOf(environment) {
+		one := promote.ClusterState{Cluster: promote.Cluster{Name: c.Name, Labels: c.Labels, State: c.State}, Desired: hashText(st.Clusters[c.Name])}
+		if tip := p.refs[p.fleet.ClusterBranch(c)]; !tip.IsZero() {
+			commit, err := p.h.Store.Commit(ctx, tip)
+			if err != nil {
+				return nil, err
+			}
+			one.Tree = commit.Tree.String()
+			if branch.Trailer(commit.Message, branch.TrailerEnvironment) == "" && !p.r.Overwrite {
+				one.Foreign = fmt.Sprintf("%s has the commit %s by %s that Sluice did not make: bring it into the source, or promote with --overwrite-foreign on the command line",
+					p.fleet.ClusterBranch(c), tip.Short(), commit.Author.Name)
+			}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// findDeleted finds cluster branches that somebody deleted: those that existed at an earlier pass.
+func (p *pass) findDeleted(s *promote.Situation) {
+	var existing []string
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		switch known := slices.Contains(s.Record.Branches, c.Name); {
+		case c.State == "retired":
+			continue
+		case c.Tree == "" && known && !p.r.Recreate:
+			c.Foreign = fmt.Sprintf("somebody deleted the branch of %s: promote with --recreate on the command line to create it again, or retire the cluster", c.Name)
+			existing = append(existing, c.Name)
+		case c.Tree != "":
+			existing = append(existing, c.Name)
+		}
+	}
+	slices.Sort(existing)
+	s.Record.Branches = existing
+}
+
+// ask reads what only matters when something is to be promoted: statuses, checks, the candidate, its policy.
+func (p *pass) ask(ctx context.Context, e fleet.Environment, s *promote.Situation) error {
+	r := s.Record
+	busy := r.Progress != nil && r.Progress.Done.IsZero() || r.Rollback != nil || r.Request != nil || r.Opened != nil
+	if !busy && promote.Latest(p.trunk.order, s.Before).Equal(s.Running.Source) {
+		return nil
+	}
+	if len(e.Promotion.Health.CommitStatuses) > 0 {
+		if err := p.health(ctx, e.Name, s.Clusters); err != nil {
+			return err
+		}
+		for i := range s.Before {
+			if err := p.health(ctx, s.Before[i].Name, s.Before[i].Clusters); err != nil {
+				return err
+			}
+		}
+	}
+	if len(e.Promotion.Checks) > 0 && p.r.Adapters.Checks != nil {
+		s.Checks = p.r.Adapters.Checks.Check(ctx, e, p.r.Now)
+	}
+	if err := p.openRequest(ctx, e, s); err != nil {
+		return err
+	}
+	next, err := p.proposal(ctx, e, s)
+	if err != nil || next == nil || s.Running.Foreign != "" {
+		return err
+	}
+	s.Candidate, err = p.candidate(ctx, e.Name, next.Source)
+	return err
+}
+
+// proposal is the next promotion. It compares what is promoted with what holds name.
+func (p *pass) proposal(ctx context.Context, e fleet.Environment, s *promote.Situation) (*promote.Proposal, error) {
+	next, err := promote.Next(*s)
+	if err != nil || next == nil || len(next.Held) == 0 || s.Running.Foreign != "" {
+		return next, err
+	}
+	whole, err := p.compose(ctx, e.Name, next.Promoted)
+	if err != nil {
+		return nil, err
+	}
+	if whole.failure != "" {
+		return next, nil // everything stays held
+	}
+	past := p.past[e.Name]
+	if err := past.add(ctx, whole.tree); err != nil {
+		return nil, err
+	}
+	s.Changes, err = promote.ChangesOf(s.Record, next.Promoted, whole.tree.String(), s.Running.Tree, p.states[e.Name].ClusterNames(), past.read(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return promote.Next(*s)
+}
+
+// compose renders a source for an environment on top of what its branch holds.
+func (p *pass) compose(ctx context.Context, environment string, source promote.Source) (*composition, error) {
+	return p.composed.compose(ctx, hydrate.Composition{
+		Environment: environment, Running: p.states[environment], Commits: p.trunk.commits, All: p.foreign(environment),
+	}, source)
+}
+
+func (p *pass) openRequest(ctx context.Context, e fleet.Environment, s *promote.Situation) error {
+	if e.Promotion.Mode != "request" || p.r.Adapters.MergeRequests == nil {
+		return nil
+	}
+	open, err := p.r.Adapters.MergeRequests.Find(ctx, requestBranch(e.Name), p.states[e.Name].Branch)
+	if errors.Is(err, ErrNoForge) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.RequestKnown = true
+	if open == nil {
+		return nil
+	}
+	s.Request = &promote.MergeRequest{}
+	if tip := p.refs[requestBranch(e.Name)]; !tip.IsZero() && tip.String() == open.Head {
+		if err := p.h.Branches.Fetch(ctx, tip); err != nil {
+			return err
+		}
+		st, err := branch.ReadState(ctx, p.h.Store, requestBranch(e.Name), tip)
+		if err != nil {
+			return err
+		}
+		s.Request = &promote.MergeRequest{Source: st.Source(), Tree: st.Tip.Tree.String()}
+	}
+	return nil
+}
+
+func requestBranch(environment string) string { return "sluice/promote/" + environment }
+
+// statusCache asks for the statuses of a commit once in a pass.
+type statusCache struct {
+	reader StatusReader
+	known  map[string]statusAnswer
+}
+
+type statusAnswer struct {
+	list    []promote.Status
+	unknown string
+}
+
+func (c *statusCache) of(ctx context.Context, commit string) statusAnswer {
+	if a, ok := c.known[commit]; ok {
+		return a
+	}
+	var a statusAnswer
+	if c.reader == nil {
+		a.unknown = "no forge is configured, so commit statuses are unknown (set a token, or run the service)"
+	} else if list, err := c.reader.Statuses(ctx, commit); err != nil {
+		a.unknown = "its statuses cannot be read: " + err.Error()
+	} else {
+		a.list = list
+	}
+	c.known[commit] = a
+	return a
+}
+
+// health reads the statuses on the tips of cluster branches.
+func (p *pass) health(ctx context.Context, environment string, clusters []promote.ClusterState) error {
+	for _, c := range p.fleet.ClustersOf(environment) {
+		i := slices.IndexFunc(clusters, func(s promote.ClusterState) bool { return s.Name == c.Name })
+		tip := p.refs[p.fleet.ClusterBranch(c)]
+		if i < 0 || tip.IsZero() || c.State == "retired" {
+			continue
+		}
+		a := p.statuses.of(ctx, tip.String())
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		clusters[i].Statuses, clusters[i].StatusesUnknown = a.list, a.unknown
+		apps, err := p.apps(ctx, tip)
+		if err != nil {
+			return err
+		}
+		clusters[i].Apps = apps
+	}
+	return nil
+}
+
+// apps are those that a cluster's branch holds: its folders. The result is never nil.
+func (p *pass) apps(ctx context.Context, tip gitstore.Hash) ([]string, error) {
+	commit, err := p.h.Store.Commit(ctx, tip)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := p.h.Store.Tree(ctx, commit.Tree)
+	out := make([]string, 0, len(entries))
+	for _, e := range entries {
+		out = append(out, e.Name)
+	}
+	return out, err
+}

@@ -1,0 +1,131 @@
+package promotion
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// recordsDir is the folder of the records on the state branch.
+const recordsDir = "environments"
+
+// records are those of all environments, as the state branch has them. Only a file that does not exist is an empty record. A
+// record that cannot be read is an error of its environment: an unread halt must not be taken for none.
+type records struct {
+	store  *gitstore.Store
+	tip    gitstore.Commit           // of the state branch; zero if it does not exist
+	files  map[string]gitstore.Entry // of recordsDir, by name
+	known  map[string]promote.Record
+	broken map[string]error
+}
+
+// readRecords reads the records of environments from a commit of the state branch.
+func readRecords(ctx context.Context, store *gitstore.Store, tip gitstore.Hash, environments []string) (*records, error) {
+	r := &records{store: store, files: map[string]gitstore.Entry{}, known: map[string]promote.Record{}, broken: map[string]error{}}
+	if !tip.IsZero() {
+		if err := r.open(ctx, tip); err != nil {
+			return nil, fmt.Errorf("branch %s: %w", promote.StateBranch, err)
+		}
+	}
+	for _, name := range environments {
+		record, err := r.read(ctx, name)
+		if err != nil {
+			r.broken[name], record = err, promote.NewRecord(name)
+		}
+		r.known[name] = record
+	}
+	return r, nil
+}
+
+func (r *records) open(ctx context.Context, tip gitstore.Hash) error {
+	commit, err := r.store.Commit(ctx, tip)
+	if err != nil {
+		return err
+	}
+	root, err := r.store.Tree(ctx, commit.Tree)
+	if err != nil {
+		return err
+	}
+	r.tip = commit
+	i := slices.IndexFunc(root, func(e gitstore.Entry) bool { return e.Name == recordsDir })
+	if i < 0 {
+		return nil
+	}
+	files, err := r.store.Tree(ctx, root[i].Hash)
+	if err != nil {
+		return err
+	}
+	for _, e := range files {
+		r.files[e.Name] = e
+	}
+	return nil
+}
+
+func (r *records) read(ctx context.Context, environment string) (promote.Record, error) {
+	e, ok := r.files[environment+".yaml"]
+	if !ok {
+		return promote.NewRecord(environment), nil
+	}
+	data, err := r.store.Blob(ctx, e.Hash)
+	if err != nil {
+		return promote.Record{}, fmt.Errorf("%s on branch %s cannot be read, so nothing is promoted: %w", promote.RecordPath(environment), promote.StateBranch, err)
+	}
+	return promote.DecodeRecord(environment, data)
+}
+
+// write adds an environment's record to w, and returns the tree of the state branch with it. changed is false if the record is
+// what the branch has.
+func (r *records) write(w *gitstore.Writer, record promote.Record) (tree gitstore.Hash, changed bool, err error) {
+	data, err := record.Encode()
+	if err != nil {
+		return tree, false, err
+	}
+	blob, err := w.Blob(data)
+	if err != nil {
+		return tree, false, err
+	}
+	name := record.Environment + ".yaml"
+	files := maps.Clone(r.files)
+	files[name] = gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob}
+	dir, err := w.Tree(slices.Collect(maps.Values(files)))
+	if err != nil {
+		return tree, false, err
+	}
+	tree, err = w.Tree([]gitstore.Entry{{Name: recordsDir, Mode: gitstore.ModeTree, Hash: dir}})
+	return tree, tree != r.tip.Tree, err
+}
+
+// same reports whether two records are equal.
+func same(a, b promote.Record) (bool, error) {
+	left, err := a.Encode()
+	if err != nil {
+		return false, err
+	}
+	right, err := b.Encode()
+	return bytes.Equal(left, right), err
+}
+
+// ReadRecord reads the record of one environment from the state branch. Without a record it returns an empty one.
+func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string) (promote.Record, error) {
+	refs, err := h.Branches.List(ctx, promote.StateBranch)
+	if err != nil {
+		return promote.Record{}, err
+	}
+	tip := refs[promote.StateBranch]
+	if !tip.IsZero() {
+		if err := h.Branches.Fetch(ctx, tip); err != nil {
+			return promote.Record{}, err
+		}
+	}
+	r, err := readRecords(ctx, h.Store, tip, []string{environment})
+	if err != nil {
+		return promote.Record{}, err
+	}
+	return r.known[environment], r.broken[environment]
+}

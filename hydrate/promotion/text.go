@@ -1,0 +1,119 @@
+package promotion
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/safetext"
+)
+
+// WriteText writes what an environment runs, what is held back, how far its rollout is, and what it waits for. prefix begins the
+// commands that the text advises: "sluice" or "/sluice". Control characters are escaped.
+func (e *Status) WriteText(w io.Writer, prefix string) {
+	t := &textWriter{w: w}
+	t.head(e)
+	t.line("foreign", e.Foreign)
+	for _, r := range e.Refused {
+		t.line("refused", r)
+	}
+	for _, d := range e.Done {
+		t.line("done", d)
+	}
+	d := &e.Decision
+	if h := d.Record.Halt; h != nil {
+		t.line("halted", fmt.Sprintf("by %s since %s: %s", cmp.Or(h.By, "Sluice"), promote.Stamp(h.At), h.Reason))
+	}
+	for _, h := range d.Record.Holds {
+		t.line("held", h.String())
+		t.line("", h.Ends(e.Environment, prefix))
+	}
+	for _, f := range d.Freezes {
+		t.line("freeze", fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, e.Environment), f, freezeEnd(f, e.Environment, prefix)))
+	}
+	for _, g := range slices.Concat(d.Gates, d.WaveGates) {
+		if g.State != promote.Green || g.Name == promote.GateHold {
+			t.line("gate", g.String())
+		}
+	}
+	if len(d.Waves) > 1 {
+		for _, v := range d.Waves {
+			t.line("wave", fmt.Sprintf("%s: %s, %d of %d clusters%s", v.Name, v.State, v.Moved, v.Total, parenthesis(v.Reason)))
+		}
+	}
+	if len(d.Frozen) > 0 {
+		t.line("frozen", strings.Join(d.Frozen, ", "))
+	}
+	e.Plan.write(t)
+	t.line("waits", d.WaitsFor)
+}
+
+// freezeEnd says how to end a freeze that a command made.
+func freezeEnd(f promote.Freeze, environment, prefix string) string {
+	if f.By == "" {
+		return " (sluice.yaml says so)"
+	}
+	return fmt.Sprintf("; `%s unfreeze %s` ends it", prefix, cmp.Or(f.Target, environment))
+}
+
+// write writes what a dry run would do.
+func (p *Plan) write(t *textWriter) {
+	if p == nil {
+		return
+	}
+	t.line("plan", fmt.Sprintf("tree %.10s; %s on %s: %d added, %d changed, %d removed", p.Tree,
+		hydrate.Count(p.Added+p.Changed+p.Removed, "object"), hydrate.Count(len(p.Clusters), "cluster"), p.Added, p.Changed, p.Removed))
+	for _, c := range p.Commits {
+		t.line("", c)
+	}
+	for _, w := range p.Waves {
+		var names []string
+		for _, c := range w.Clusters() {
+			if slices.Contains(p.Clusters, c) {
+				names = append(names, c)
+			}
+		}
+		bake := ""
+		if w.Bake > 0 {
+			bake = ", then bakes for " + w.Bake.String()
+		}
+		t.line("", fmt.Sprintf("wave %s: %s%s", w.Name, promote.Few(names), bake))
+	}
+}
+
+func parenthesis(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
+// textWriter writes lines of "  label    text".
+type textWriter struct{ w io.Writer }
+
+func (t *textWriter) line(label, text string) {
+	if text != "" {
+		fmt.Fprintf(t.w, "  %-8s %s\n", label, safetext.Line(text))
+	}
+}
+
+func (t *textWriter) head(e *Status) {
+	behind := ""
+	if e.Behind > 0 && !e.Source.Empty() {
+		behind = fmt.Sprintf(", %s behind the trunk", hydrate.Count(e.Behind, "commit"))
+	}
+	fmt.Fprintf(t.w, "%s runs %s%s\n", safetext.Line(e.Environment), safetext.Line(e.Source.String()), behind)
+}
+
+// WriteText writes what an environment runs that follows the trunk.
+func (r *Running) WriteText(w io.Writer) {
+	runs := "nothing"
+	if !r.Source.IsZero() {
+		runs = r.Source.String()
+	}
+	fmt.Fprintf(w, "%s runs %.8s; it follows the trunk\n", safetext.Line(r.Environment), runs)
+}

@@ -1,0 +1,161 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+const (
+	maxTrunk    = 5_000 // commits that are read
+	enoughTrunk = 500   // commits that are read where what an environment runs is not on the trunk
+)
+
+// trunk is the part of the trunk that matters: back to the oldest commit that an environment runs or a record names.
+type trunk struct {
+	store   *gitstore.Store
+	tip     gitstore.Commit
+	order   promote.Trunk              // oldest first
+	commits map[string]gitstore.Commit // by id
+	shallow bool                       // the clone's history ends before a commit that is needed
+}
+
+func unknownHistory(err error) bool {
+	return errors.Is(err, gitstore.ErrShallow) || errors.Is(err, gitstore.ErrNotFound)
+}
+
+// readTrunk walks the trunk's first parents back until it has seen all needed commits.
+func readTrunk(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, needed map[string]bool) (*trunk, error) {
+	t := &trunk{store: store, tip: tip, commits: map[string]gitstore.Commit{}}
+	rewritten, err := t.keepAncestors(ctx, needed)
+	if err != nil {
+		return nil, err
+	}
+	at := tip
+	for i := range maxTrunk {
+		id := at.Hash.String()
+		t.order = append(t.order, id)
+		t.commits[id] = at
+		delete(needed, id)
+		if len(needed) == 0 && (!rewritten || i > enoughTrunk) || len(at.Parents) == 0 {
+			break
+		}
+		next, err := store.Commit(ctx, at.Parents[0])
+		if unknownHistory(err) {
+			t.shallow = true
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		at = next
+	}
+	slices.Reverse(t.order)
+	return t, t.insertMerged(ctx, needed)
+}
+
+// keepAncestors drops the commits that are not on the trunk, and fetches the history that the others need.
+func (t *trunk) keepAncestors(ctx context.Context, needed map[string]bool) (rewritten bool, err error) {
+	for c := range needed {
+		hash, err := gitstore.ParseHash(c)
+		if err != nil {
+			delete(needed, c) // not a commit; the environment's gate says so
+			continue
+		}
+		ok, err := t.store.IsAncestor(ctx, hash, t.tip.Hash)
+		switch {
+		case unknownHistory(err):
+			t.shallow = t.shallow || errors.Is(err, gitstore.ErrShallow)
+			ok = false
+		case err != nil:
+			return false, err
+		}
+		if !ok {
+			delete(needed, c)
+			rewritten = true
+		}
+	}
+	return rewritten, nil
+}
+
+// insertMerged puts commits into the order that an environment runs and that the first parents of the trunk do not reach: an
+// old tip that somebody merged into their own work. Each comes right before the first commit that contains it.
+func (t *trunk) insertMerged(ctx context.Context, needed map[string]bool) error {
+	for _, c := range slices.Sorted(maps.Keys(needed)) {
+		hash, err := gitstore.ParseHash(c)
+		if err != nil {
+			continue
+		}
+		commit, err := t.store.Commit(ctx, hash)
+		if unknownHistory(err) {
+			continue // the environment's gate says that it is unknown
+		} else if err != nil {
+			return err
+		}
+		low, high := 0, len(t.order) // the first that contains it is in order[low:high], or there is none
+		for low < high {
+			at := (low + high) / 2
+			has, err := t.store.IsAncestor(ctx, hash, t.commits[t.order[at]].Hash)
+			if err != nil && !unknownHistory(err) {
+				return err
+			}
+			if has {
+				high = at
+			} else {
+				low = at + 1
+			}
+		}
+		if low < len(t.order) {
+			t.commits[c] = commit
+			t.order = slices.Insert(t.order, low, c)
+		}
+	}
+	return nil
+}
+
+// behind counts the trunk's commits that a source does not contain.
+func (t *trunk) behind(s promote.Source) int {
+	i := slices.Index(t.order, s.Commit)
+	if i < 0 {
+		return len(t.order)
+	}
+	return len(t.order) - 1 - i
+}
+
+// brought are the trunk's commits that to has and from has not.
+func (t *trunk) brought(from, to promote.Source) []gitstore.Commit {
+	begin, end := -1, -1
+	commits := to.Commits()
+	for i, c := range t.order {
+		if c == from.Commit {
+			begin = i
+		}
+		if slices.Contains(commits, c) {
+			end = i
+		}
+	}
+	var out []gitstore.Commit
+	for i := begin + 1; i <= end; i++ {
+		out = append(out, t.commits[t.order[i]])
+	}
+	return out
+}
+
+// author is the commit whose author a rendered commit has: the source commit, or the trunk's tip if that is unknown here.
+func (t *trunk) author(ctx context.Context, source string) (gitstore.Commit, error) {
+	if c, ok := t.commits[source]; ok {
+		return c, nil
+	}
+	hash, err := gitstore.ParseHash(source)
+	if err != nil {
+		return t.tip, nil //nolint:nilerr // a damaged record names no author
+	}
+	c, err := t.store.Commit(ctx, hash)
+	if unknownHistory(err) {
+		return t.tip, nil
+	}
+	return c, err
+}
