@@ -35,6 +35,9 @@ func writeObjects(w *gitstore.Writer, objects []renderer.Object, t *source.Targe
 		if scopeUnknown(o) && !asRendered {
 			out.assumes = append(out.assumes, kind.String())
 			if scope = scopes[kind]; scope == manifest.ScopeUnknown {
+				scope = t.Scope(kind)
+			}
+			if scope == manifest.ScopeUnknown {
 				scope = manifest.ScopeNamespaced
 			}
 		}

@@ -172,17 +172,22 @@ func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store,
 	return &Job{Target: target, Old: entry.Hash}, nil
 }
 
-// noteUnknownKinds notes custom kinds whose scope nothing in the environment defines.
+// noteUnknownKinds notes, once for the environment, the custom kinds whose scope nobody defines.
 func (p *environmentPlan) noteUnknownKinds(outcomes []*outcome, scopes branch.Kinds) {
+	unknown := map[string]bool{}
 	for _, o := range outcomes {
 		if o.result == nil {
 			continue
 		}
 		for _, kind := range o.result.assumes {
-			if scopes[branch.ParseKind(kind)] == manifest.ScopeUnknown {
-				p.notes[fmt.Sprintf("no CustomResourceDefinition in %s defines %s: it is taken as namespaced", p.name, kind)] = true
+			if k := branch.ParseKind(kind); scopes[k] == manifest.ScopeUnknown && o.job.Target.Scope(k) == manifest.ScopeUnknown {
+				unknown[kind] = true
 			}
 		}
+	}
+	if len(unknown) > 0 {
+		p.notes[fmt.Sprintf("%s treats custom kinds without a known scope as namespaced: %s; add their CustomResourceDefinitions, or name them in spec.kinds of sluice.yaml",
+			p.name, strings.Join(slices.Sorted(maps.Keys(unknown)), ", "))] = true
 	}
 }
 

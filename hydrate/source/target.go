@@ -9,11 +9,12 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // Epoch identifies how inputs become objects. It is part of every input digest. Raise it with each change that renders
 // equal inputs differently, such as a new version of Helm or Kustomize: the next run then renders every target once.
-const Epoch = "1 helm 3.22.0 kustomize 0.21.2"
+const Epoch = "3 helm 3.22.0 kustomize 0.21.2"
 
 // Target is one app on one cluster with its references resolved.
 type Target struct {
@@ -30,6 +31,15 @@ func (t *Target) KeepsUnstable() bool { return t.Unstable == "keep" }
 
 // AsRendered reports whether objects keep the namespaces that the renderer gave them.
 func (t *Target) AsRendered() bool { return t.view.Fleet.AsRendered() }
+
+// Scope is the scope of a custom kind that no definition in the environment has: what the fleet says in spec.kinds, else
+// that of a well-known project's kind.
+func (t *Target) Scope(kind manifest.GroupKind) manifest.Scope {
+	if scope := manifest.Kinds(t.view.Fleet.Spec.Kinds).Scope(kind); scope != manifest.ScopeUnknown {
+		return scope
+	}
+	return manifest.WellKnownScope(kind)
+}
 
 // Target resolves a target and computes its input digest. It reads object ids and the lock file, not the sources.
 func (v *View) Target(t fleet.Target) (*Target, error) {
