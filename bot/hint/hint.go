@@ -74,6 +74,18 @@ func (h Hint) Key() string {
 	return key
 }
 
+// Reviews reports whether the hint asks for work on content that a merge request brings.
+func (k Kind) Reviews() bool { return k == Review || k == Group }
+
+// Lane names what works on one hint at a time: the reviews of a place are one lane, and everything else of it is another. So commands
+// and the trunk never wait for a review.
+func (h Hint) Lane() string {
+	if h.Kind.Reviews() {
+		return string(h.Place) + "\nreviews"
+	}
+	return string(h.Place)
+}
+
 var kindPattern = regexp.MustCompile(`^[a-z][a-z_-]{0,31}$`)
 
 // Check returns an error that wraps ErrInvalid if the hint cannot be stored.

@@ -33,6 +33,21 @@ func TestStoredForm(t *testing.T) {
 	}
 }
 
+func TestLane(t *testing.T) {
+	t.Parallel()
+	lanes := map[string][]hint.Kind{}
+	for _, k := range []hint.Kind{hint.Review, hint.Group, hint.Trunk, hint.Comment, hint.Sweep} {
+		lane := hint.Hint{Place: "hub:acme/fleet", Kind: k}.Lane()
+		lanes[lane] = append(lanes[lane], k)
+		if k.Reviews() != (k == hint.Review || k == hint.Group) {
+			t.Errorf("%s: Reviews is %t", k, k.Reviews())
+		}
+	}
+	if len(lanes) != 2 || len(lanes["hub:acme/fleet"]) != 3 {
+		t.Errorf("lanes are %v", lanes)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	good := hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 1}

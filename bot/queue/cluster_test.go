@@ -22,22 +22,22 @@ func TestNodeLost(t *testing.T) {
 	const places, numbers = 6, 5
 	var mu sync.Mutex
 	latest, commands := map[string]int{}, map[string]bool{} // done, by key
-	busy := map[hint.Place]int{}
-	epochs := map[hint.Place]uint64{}
+	busy := map[string]int{}                                // by lane
+	epochs := map[string]uint64{}
 	for _, q := range []*Queue{one, two} {
 		running(t, q, 4, func(ctx context.Context, h Hint) error {
 			epoch, _ := Epoch(ctx)
 			mu.Lock()
-			busy[h.Place]++
-			if busy[h.Place] > 1 || epoch < epochs[h.Place] {
-				t.Errorf("%s: %d workers, epoch %d after %d", h.Place, busy[h.Place], epoch, epochs[h.Place])
+			busy[h.Lane()]++
+			if busy[h.Lane()] > 1 || epoch < epochs[h.Lane()] {
+				t.Errorf("%s: %d workers, epoch %d after %d", h.Place, busy[h.Lane()], epoch, epochs[h.Lane()])
 			}
-			epochs[h.Place] = epoch
+			epochs[h.Lane()] = epoch
 			mu.Unlock()
 			time.Sleep(5 * time.Millisecond)
 			mu.Lock()
 			defer mu.Unlock()
-			busy[h.Place]--
+			busy[h.Lane()]--
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

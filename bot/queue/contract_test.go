@@ -30,6 +30,7 @@ func contract(t *testing.T, o opener) {
 		"commands first": testCommandsFirst,
 		"interrupt":      testInterrupt,
 		"one per place":  testOnePerPlace,
+		"lanes":          testLanes,
 		"fair":           testFair,
 		"park":           testPark,
 		"delay":          testDelay,
@@ -369,7 +370,7 @@ func testLeaseLost(t *testing.T, o opener) {
 		if turns > 1 {
 			return nil
 		}
-		place <- digest(string(h.Place))
+		place <- digest(h.Lane())
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return ctx.Err()
@@ -390,7 +391,7 @@ func testVanished(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
 	taken := time.Now()
-	if _, err := q.takeLease(t.Context(), digest("github:a/a")); err != nil {
+	if _, err := q.takeLease(t.Context(), digest(review("a/a", 1, "").Lane())); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan time.Time, 2)
@@ -463,11 +464,47 @@ func testDrain(t *testing.T, o opener) {
 	empty(t, q)
 }
 
-// testCommandsFirst: a command goes before the reviews that came earlier.
+// testLanes: reviews that hang in every worker, in the place itself and in others, delay neither a command nor the trunk.
+func testLanes(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, nil)
+	const workers = 2
+	release, hanging, done := make(chan struct{}), make(chan struct{}, 10), make(chan hint.Kind, 10)
+	running(t, q, workers, func(ctx context.Context, h Hint) error {
+		if h.Kind.Reviews() {
+			hanging <- struct{}{}
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}
+		done <- h.Kind
+		return nil
+	})
+	put(t, q, review("a/a", 1, ""), review("b/b", 1, ""), review("c/c", 1, ""))
+	for range workers {
+		receive(t, "a review that hangs", hanging)
+	}
+	put(t, q, Hint{Place: "github:a/a", Kind: hint.Trunk}, Hint{Place: "github:d/d", Kind: hint.Comment, Number: 1, Comment: 1})
+	got := map[hint.Kind]bool{receive(t, "the first task beside the reviews", done): true, receive(t, "the second one", done): true}
+	if !got[hint.Trunk] || !got[hint.Comment] {
+		t.Errorf("worked on %v", got)
+	}
+	select {
+	case <-hanging:
+		t.Errorf("more than %d reviews run at the same time", workers)
+	default:
+	}
+	close(release)
+	empty(t, q)
+}
+
+// testCommandsFirst: a command goes before other hints of its lane that came earlier.
 func testCommandsFirst(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
-	put(t, q, review("a/a", 1, ""), review("a/a", 2, ""), Hint{Place: "github:a/a", Kind: "trunk"}, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 2, Comment: 5})
+	put(t, q, Hint{Place: "github:a/a", Kind: hint.Sweep}, Hint{Place: "github:a/a", Kind: hint.Trunk}, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 2, Comment: 5})
 	put(t, q, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 1, Comment: 6})
 	var mu sync.Mutex
 	var got []string

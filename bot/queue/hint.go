@@ -23,7 +23,7 @@ type Hint = hint.Hint
 // subject is where the hint is stored, below the prefix of hints. Forced hints have their own, so that a newer one without
 // force does not replace them; both are worked on as one.
 func subject(h Hint) string {
-	s := digest(string(h.Place)) + "." + string(h.Kind) + "." + strconv.Itoa(h.Number)
+	s := digest(h.Lane()) + "." + string(h.Kind) + "." + strconv.Itoa(h.Number)
 	if h.Kind == hint.Comment {
 		return s + "." + digest(h.Key())
 	}

@@ -157,8 +157,9 @@ func (x *index) shrink(p *place) {
 	}
 }
 
-// pick gives the next item that is ready, one place after the other. Without one it says when to look again (zero: when woken).
-func (x *index) pick(now time.Time) (*run, time.Time) {
+// pick returns the next item that is ready and whose kind is allowed, one place after the other. Without one it returns when to look again
+// (zero: when woken).
+func (x *index) pick(now time.Time, allowed func(hint.Kind) bool) (*run, time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var soonest time.Time
@@ -168,7 +169,7 @@ func (x *index) pick(now time.Time) (*run, time.Time) {
 		if p.running != nil {
 			continue
 		}
-		it, at := p.ready(now)
+		it, at := p.ready(now, allowed)
 		if it != nil {
 			p.running = &run{place: p, item: it, cancel: func(error) {}}
 			x.next = i + 1
@@ -181,11 +182,15 @@ func (x *index) pick(now time.Time) (*run, time.Time) {
 	return nil, soonest
 }
 
-// ready gives the first item that may be worked on now: a command before all that is no command.
-func (p *place) ready(now time.Time) (*item, time.Time) {
+// ready returns the first allowed item that may be worked on now: commands go first. Without one it returns when the next allowed item
+// becomes ready.
+func (p *place) ready(now time.Time, allowed func(hint.Kind) bool) (*item, time.Time) {
 	var first *item
 	var soonest time.Time
 	for _, it := range p.items {
+		if !allowed(hint.Kind(it.kind)) {
+			continue // a worker that ends wakes the dispatcher
+		}
 		at := it.notBefore
 		if p.notBefore.After(at) {
 			at = p.notBefore

@@ -57,7 +57,7 @@ func TestPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sentence := regexp.MustCompile("publish and subscribe below (.*)\\.\n").FindSubmatch(page)
+	sentence := regexp.MustCompile(`(?s)publish and subscribe to (.*?)\.\n`).FindSubmatch(page)
 	if sentence == nil {
 		t.Fatal("docs/deploying.md names no subjects")
 	}

@@ -23,7 +23,8 @@ const (
 	followSilent = time.Second
 )
 
-// Run works on hints with as many workers, at most one per place, until ctx ends. Work that runs then may go on for
+// Run works on hints until ctx ends, in each place on at most one review and one other hint at a time. There are as many workers for
+// reviews, and as many again for everything else, so that reviews never occupy all of them. Work that runs then may go on for
 // Config.Grace; after that its context is cancelled with ErrDraining, and its hint stays. Run returns when all work returned,
 // with nil after a drain. Only one Run at a time per Queue.
 //
@@ -88,27 +89,28 @@ func (q *Queue) drain(wg *sync.WaitGroup, cancel func(error)) {
 
 // dispatch starts ready items while there are free workers, until ctx ends.
 func (q *Queue) dispatch(ctx context.Context, x *index, workers int, start func(*run, func())) {
-	busy := 0
-	ended := make(chan struct{}, workers)
+	busy := map[bool]int{} // by whether the workers review
+	ended := make(chan bool, 2*workers)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		timer.Reset(time.Hour)
-		for busy < workers {
-			r, at := x.pick(q.cfg.Clock())
+		for {
+			r, at := x.pick(q.cfg.Clock(), func(kind hint.Kind) bool { return busy[kind.Reviews()] < workers })
 			if r == nil {
 				if !at.IsZero() {
 					timer.Reset(max(at.Sub(q.cfg.Clock()), time.Millisecond))
 				}
 				break
 			}
-			busy++
-			start(r, func() { ended <- struct{}{} })
+			reviews := hint.Kind(r.item.kind).Reviews()
+			busy[reviews]++
+			start(r, func() { ended <- reviews })
 		}
 		select {
 		case <-ctx.Done():
-		case <-ended:
-			busy--
+		case reviews := <-ended:
+			busy[reviews]--
 		case <-x.wake:
 		case <-timer.C:
 		}
@@ -129,7 +131,7 @@ type interruptNote struct {
 // Interrupt cancels a running review of a place on whichever replica it runs, with ErrInterrupted: its hint stays. Number 0 means any
 // review. It saves a command the wait and nothing depends on it: a note may be lost.
 func (q *Queue) Interrupt(place hint.Place, number int) error {
-	note, err := json.Marshal(interruptNote{Place: digest(string(place)), Number: number})
+	note, err := json.Marshal(interruptNote{Place: digest(hint.Hint{Place: place, Kind: hint.Review}.Lane()), Number: number})
 	if err != nil {
 		return fmt.Errorf("encode a note: %w", err)
 	}

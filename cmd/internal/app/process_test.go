@@ -228,7 +228,7 @@ func TestAddressesAndLog(t *testing.T) {
 	}
 	s.until("a refused request is logged with the forge's id of it", func() bool {
 		for line := range strings.Lines(p.log.String()) {
-			if strings.Contains(line, "a request to the forge failed") && strings.Contains(line, "status=502") && !strings.Contains(line, `request=""`) {
+			if strings.Contains(line, "request to the forge failed") && strings.Contains(line, "status=502") && !strings.Contains(line, `request=""`) {
 				return true
 			}
 		}
