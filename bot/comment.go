@@ -295,37 +295,29 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error)
 	if err != nil {
 		return false, err
 	}
+	own := j.contextFor(ctx, mr.TargetBranch)
 	return slices.ContainsFunc(statuses, func(s forge.Status) bool {
-		return s.Context == j.context() && s.State == forge.Failure && strings.HasPrefix(s.Description, stoppedBy)
+		return s.Context == own && s.State == forge.Failure && strings.HasPrefix(s.Description, stoppedBy)
 	}), nil
 }
 
-// Urgent says whether a comment has a command that waits for no review, by somebody who may write: to cancel one, that of its merge request;
-// to stop something in an environment, any (number 0). It does nothing: the command is carried out by its own task.
-func (b *Bot) Urgent(ctx context.Context, t hint.Hint) (urgent bool, number int, err error) {
+// Cancels reports whether a comment contains a command to cancel the review of its merge request, by somebody with write access. It
+// changes nothing: the hint of the comment executes the command.
+func (b *Bot) Cancels(ctx context.Context, t hint.Hint) (bool, error) {
 	f, ok := b.Forges(t.Place.Forge())
 	if !ok {
-		return false, 0, nil
+		return false, nil
 	}
 	c, err := f.Comment(ctx, t.Place.Repo(), t.Number, t.Comment)
 	if err != nil || edited(c, t.Text) || c.Author.Bot {
-		return false, 0, err
+		return false, err
 	}
-	commands, _ := command.Parse(c.Body)
-	number = t.Number
-	for _, one := range commands {
-		switch one.Verb {
-		case command.VerbCancel:
-			urgent = true
-		case command.VerbHalt, command.VerbRollback, command.VerbFreeze:
-			urgent, number = true, 0
-		}
-	}
-	if !urgent {
-		return false, 0, nil
+	commands, _ := command.Parse(c.Body) // mistakes in other commands do not matter here
+	if !slices.ContainsFunc(commands, func(one command.Command) bool { return one.Verb == command.VerbCancel }) {
+		return false, nil
 	}
 	access, err := f.Access(ctx, t.Place.Repo(), c.Author.Login)
-	return access >= forge.AccessWrite, number, err
+	return access >= forge.AccessWrite, err
 }
 
 // Parked tells of a task that failed too often, where whoever waits for it looks: on the merge request's head, or in the log of commands.

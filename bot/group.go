@@ -42,12 +42,12 @@ func (j *job) group(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	review, _, err := j.space.Reviews.Review(ctx, ReviewRequest{Base: base, Head: head, Policy: target.Tree, Trusted: true})
+	review, _, err := j.space.Reviews.Review(ctx, ReviewRequest{Base: base, Head: head, Trusted: true})
 	if err != nil {
 		return err
 	}
 	review.Repository = j.place.Repo().Path
-	if err := publish.Status(ctx, j.forge, j.place.Repo(), review, publish.Options{Context: j.context(), Checks: j.settings.Checks}); err != nil {
+	if err := publish.Status(ctx, j.forge, j.place.Repo(), review, publish.Options{Context: j.contextFor(ctx, branch), Checks: j.settings.Checks}); err != nil {
 		return err
 	}
 	j.log.Info("reviewed", "group", j.hint.Ref, "head", head.Hash.String())

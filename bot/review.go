@@ -18,7 +18,7 @@ import (
 
 // Reviews compares merge requests and manages their previews.
 type Reviews interface {
-	// Review compares two commits and judges the difference by the policy of a tree. For an untrusted change, nothing is fetched with
+	// Review compares two commits and judges the difference by the policy of the trunk. For an untrusted change, nothing is fetched with
 	// credentials.
 	Review(ctx context.Context, r ReviewRequest) (*report.Review, *compare.PreviewResult, error)
 	// DropPreview deletes the branch of a preview.
@@ -30,7 +30,6 @@ type Reviews interface {
 // ReviewRequest asks for a review.
 type ReviewRequest struct {
 	Base, Head gitstore.Commit
-	Policy     gitstore.Hash // tree whose policy judges
 	Trusted    bool
 	Preview    *compare.Preview // nil: none
 }
@@ -126,7 +125,8 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 			return nil
 		}
 		j.remember(key, state)
-		err := j.forge.SetCheck(ctx, j.place.Repo(), forge.Check{Name: j.context(), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
+		j.recordVerdict(mr, forge.Failure)
+		err := j.forge.SetCheck(ctx, j.place.Repo(), forge.Check{Name: j.contextFor(ctx, mr.TargetBranch), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
 		if err == nil {
 			return nil
 		}
@@ -171,7 +171,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	if err != nil {
 		return "", err
 	}
-	request := ReviewRequest{Base: base, Head: head, Policy: target.Tree, Trusted: own}
+	request := ReviewRequest{Base: base, Head: head, Trusted: own}
 	if own && j.settings.Previews {
 		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: j.settings.PreviewCap}
 	}
@@ -184,7 +184,11 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	if preview != nil && preview.Head != "" {
 		review.Links.Full = compareLink(mr.URL, preview)
 	}
-	return publish.Review(ctx, j.forge, j.place.Repo(), mr, review, publish.Options{Context: j.context(), URL: mr.URL, Checks: j.settings.Checks})
+	f, err := j.forVerdict(ctx, mr)
+	if err != nil {
+		return "", err
+	}
+	return publish.Review(ctx, f, j.place.Repo(), mr, review, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
 }
 
 // compareLink is the forge's own view of the preview: what lies between its two commits.
@@ -224,6 +228,9 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	} else if err != nil {
 		return err
 	}
+	if err := j.recompute(ctx, mr); err != nil {
+		return err
+	}
 	if mr.State == forge.Merged {
 		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
 			return err
@@ -258,7 +265,12 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 
 // say writes a state of the head that is no review's.
 func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
-	return publish.Say(ctx, j.forge, j.place.Repo(), mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: j.context(), URL: mr.URL, Checks: j.settings.Checks})
+	f, err := j.forVerdict(ctx, mr)
+	if err != nil {
+		return err
+	}
+	f.own(state)
+	return publish.Say(ctx, f, j.place.Repo(), mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
 }
 
 // trusted says whether a merge request may be rendered, and by whose word if its author may not write.

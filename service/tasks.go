@@ -82,9 +82,13 @@ func (s *Service) unpark(ctx context.Context, p hint.Place, number int) (n int, 
 	return n, nil
 }
 
-// cancel removes the waiting review of a merge request and reports whether there was one.
+// cancel removes the review of a merge request that waits or runs and reports whether there was one.
 func (s *Service) cancel(ctx context.Context, p hint.Place, number int) (bool, error) {
-	return s.queue.Drop(ctx, hint.Hint{Place: p, Kind: hint.Review, Number: number})
+	found, err := s.queue.Drop(ctx, hint.Hint{Place: p, Kind: hint.Review, Number: number})
+	if err != nil {
+		return found, err
+	}
+	return found, s.queue.Interrupt(p, number)
 }
 
 // sink enqueues the hints of webhooks. It implements webhook.Sink.
@@ -125,19 +129,19 @@ func (k sink) Note(ctx context.Context, id string) error {
 	return err
 }
 
-// interrupt interrupts the reviews that a command must not wait for, if the author of the command has the right. It does not delay the
-// answer to the webhook.
+// interrupt interrupts the running review of a merge request if the comment cancels it and its author has the right. It does not delay
+// the answer to the webhook.
 func (s *Service) interrupt(ctx context.Context, h hint.Hint) {
 	const limit = 30 * time.Second
 	s.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
-		yes, number, err := s.bot.Urgent(ctx, h)
+		yes, err := s.bot.Cancels(ctx, h)
 		if err == nil && yes {
-			err = s.queue.Interrupt(h.Place, number)
+			err = s.queue.Interrupt(h.Place, h.Number)
 		}
 		if err != nil {
-			s.log.Warn("a command waits for a running review", "repository", h.Place.String(), "number", h.Number, "error", err)
+			s.log.Warn("cannot interrupt a review that a comment may cancel", "repository", h.Place.String(), "number", h.Number, "error", err)
 		}
 	})
 }

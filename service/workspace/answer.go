@@ -118,7 +118,7 @@ func (w *Workspace) diff(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, _, err := w.Review(ctx, bot.ReviewRequest{Base: base, Head: head, Policy: o.Trunk.Tree, Trusted: o.Own})
+	r, _, err := w.Review(ctx, bot.ReviewRequest{Base: base, Head: head, Trusted: o.Own})
 	if err != nil {
 		return "", err
 	}

@@ -132,7 +132,7 @@ func (w *Workspace) pushingTrunk(ctx context.Context) (*Session, error) {
 	return w.pushing(ctx, tree)
 }
 
-// Review compares and judges. For an untrusted change, charts are fetched without credentials.
+// Review compares two commits and judges the difference by the trunk's policy. For an untrusted change, charts are fetched without credentials.
 func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Review, *compare.PreviewResult, error) {
 	trunk, err := w.trunk(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 		return nil, nil, err
 	}
 	return s.Review(ctx, ReviewOptions{
-		Compare: compare.Request{Base: r.Base, Head: r.Head, Key: w.FingerprintKey(), Preview: r.Preview}, Policy: r.Policy,
+		Compare: compare.Request{Base: r.Base, Head: r.Head, Key: w.FingerprintKey(), Preview: r.Preview}, Policy: trunk,
 	})
 }
 

@@ -1,0 +1,172 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+)
+
+// A commit status belongs to a commit, not to a merge request, so several merge requests of one head share it. Two rules keep one of
+// them from turning another one's red status green:
+//
+//   - The required context is written only for merge requests into the trunk. Merge requests into other branches have a context
+//     with the branch in its name.
+//   - The worst verdict of the open merge requests with the same head and context is the status.
+
+// trunkKey is the subject under which a Bot remembers the name of a repository's trunk.
+const trunkKey = "trunk branch"
+
+// trunkBranch returns the name of the trunk; "" if it is unknown.
+func (j *job) trunkBranch(ctx context.Context) string {
+	if j.space == nil {
+		return j.recall(trunkKey)
+	}
+	tip, err := j.space.Commits.Revision(ctx, "HEAD")
+	if err != nil {
+		return j.recall(trunkKey)
+	}
+	f, _, err := j.space.Fleets.Fleet(ctx, tip.Tree)
+	if err != nil {
+		if _, f, err = j.space.Fleets.Readable(ctx, tip); err != nil {
+			return j.recall(trunkKey)
+		}
+	}
+	j.remember(trunkKey, f.Spec.Trunk)
+	return f.Spec.Trunk
+}
+
+// contextFor is the context of the status for merge requests into a branch.
+func (j *job) contextFor(ctx context.Context, target string) string {
+	if trunk := j.trunkBranch(ctx); trunk == "" || trunk == target {
+		return j.context()
+	}
+	return j.context() + " into " + target
+}
+
+// severity orders states: the worst one has the highest number.
+func severity(s forge.StatusState) int {
+	switch s {
+	case forge.Failure:
+		return 2
+	case forge.Pending, forge.Running:
+		return 1
+	}
+	return 0
+}
+
+func verdictKey(number int) string { return fmt.Sprintf("verdict/%d", number) }
+
+// recordVerdict remembers the state that the review of a merge request alone gives its head.
+func (j *job) recordVerdict(mr *forge.MergeRequest, state forge.StatusState) {
+	j.remember(verdictKey(mr.Number), mr.Head+" "+string(state))
+}
+
+// verdict returns the state that the last review of a merge request gave its head; false if it is unknown.
+func (j *job) verdict(mr *forge.MergeRequest) (forge.StatusState, bool) {
+	head, state, ok := strings.Cut(j.recall(verdictKey(mr.Number)), " ")
+	return forge.StatusState(state), ok && head == mr.Head
+}
+
+// sameHead lists the other open merge requests with the same head whose status has the same context.
+func (j *job) sameHead(ctx context.Context, mr *forge.MergeRequest) ([]*forge.MergeRequest, error) {
+	all, err := j.forge.MergeRequestsOf(ctx, j.place.Repo(), mr.Head)
+	if errors.Is(err, forge.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("merge requests with the head %.10s: %w", mr.Head, err)
+	}
+	own := j.contextFor(ctx, mr.TargetBranch)
+	var out []*forge.MergeRequest
+	for _, other := range all {
+		if other.Number != mr.Number && other.State == forge.Open && other.Head == mr.Head && j.selected(other) && j.contextFor(ctx, other.TargetBranch) == own {
+			out = append(out, other)
+		}
+	}
+	return out, nil
+}
+
+// worstOther returns the worst state that another merge request gives the head of this one. A merge request that was not reviewed counts
+// as pending, and worstOther enqueues its review. The state is Success, with number 0, if there is no other one.
+func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest) (worst forge.StatusState, number int, err error) {
+	worst = forge.Success
+	others, err := j.sameHead(ctx, mr)
+	if err != nil {
+		return worst, 0, err
+	}
+	for _, other := range others {
+		state, known := j.verdict(other)
+		if !known {
+			state = forge.Pending
+			if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: other.Number, Force: true}); err != nil {
+				return worst, 0, err
+			}
+		}
+		if severity(state) > severity(worst) {
+			worst, number = state, other.Number
+		}
+	}
+	return worst, number, nil
+}
+
+// verdictForge writes the status of one context no better than another merge request's verdict. It records the state that the merge
+// request itself deserves.
+type verdictForge struct {
+	statusForge
+	context string
+	floor   forge.StatusState
+	number  int // of the merge request that the floor comes from
+	own     func(forge.StatusState)
+}
+
+// SetStatus implements forge.Statuses.
+func (v verdictForge) SetStatus(ctx context.Context, repo forge.Repository, commit string, s forge.Status) error {
+	if s.Context == v.context {
+		v.own(s.State)
+		s.State, s.Description = v.worst(s.State, s.Description)
+	}
+	return v.statusForge.SetStatus(ctx, repo, commit, s)
+}
+
+// SetCheck implements forge.Checks.
+func (v verdictForge) SetCheck(ctx context.Context, repo forge.Repository, c forge.Check) error {
+	if c.Name == v.context {
+		v.own(c.State)
+		c.State, c.Title = v.worst(c.State, c.Title)
+	}
+	return v.statusForge.SetCheck(ctx, repo, c)
+}
+
+func (v verdictForge) worst(s forge.StatusState, text string) (forge.StatusState, string) {
+	if severity(v.floor) <= severity(s) {
+		return s, text
+	}
+	if v.floor == forge.Failure {
+		return v.floor, fmt.Sprintf("merge request %d has the same head and fails", v.number)
+	}
+	return v.floor, fmt.Sprintf("waits for the review of merge request %d, which has the same head", v.number)
+}
+
+// forVerdict returns a forge that combines the status of a merge request with those of others of the same head.
+func (j *job) forVerdict(ctx context.Context, mr *forge.MergeRequest) (verdictForge, error) {
+	floor, number, err := j.worstOther(ctx, mr)
+	return verdictForge{j.forge, j.contextFor(ctx, mr.TargetBranch), floor, number, func(s forge.StatusState) { j.recordVerdict(mr, s) }}, err
+}
+
+// recompute enqueues reviews of the merge requests that shared the head of a closed one: its verdict no longer counts.
+func (j *job) recompute(ctx context.Context, closed *forge.MergeRequest) error {
+	others, err := j.sameHead(ctx, closed)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: other.Number, Force: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
