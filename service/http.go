@@ -21,7 +21,11 @@ func (s *Service) Handler() http.Handler {
 			http.Error(w, "the queue is not ready", http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = w.Write([]byte("ready\n"))
+		answer := "ready\n"
+		if s.isolation.missing() > 0 {
+			answer = "ready; isolation is incomplete: " + s.isolation.report.String() + "\n"
+		}
+		_, _ = w.Write([]byte(answer)) // the client is gone
 	})
 	if s.initial.Metrics == "" {
 		mux.Handle("GET /metrics", s.MetricsHandler())

@@ -52,6 +52,14 @@ func newMetrics(s *Service) *metrics {
 	m.pushes = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_branch_moves_total", Help: "Branch updates, by result; conflict means that another writer moved the branch first."}, []string{"result"})
 	m.shards = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_shards_total", Help: "Shards of large hydrations that this replica rendered, by result."}, []string{"result"})
 	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_notifications_total", Help: "Notifications of Flux and Argo CD receivers, one for each push, by result."}, []string{"result"})
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "sluice_isolation_missing_walls", Help: "Walls around worker processes that the self-test found missing; 0 is complete.",
+	}, func() float64 {
+		if s.isolation == nil {
+			return 0
+		}
+		return float64(s.isolation.missing())
+	}))
 	m.registry.MustRegister(m.notified, m.renders, m.targets, m.pushes, m.shards)
 	m.registry.MustRegister(m.hooks, m.hookTime, m.tasks, m.calls, m.limit, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &queueCollector{s})
 	return m

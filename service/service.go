@@ -29,6 +29,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/service/check"
 	"github.com/sluice-gitops/sluice/service/config"
 	"github.com/sluice-gitops/sluice/service/workspace"
@@ -53,24 +54,24 @@ type Options struct {
 
 // Service receives webhooks and executes what they ask for, on one machine or many. Its methods are safe for concurrent use.
 type Service struct {
-	o           Options
-	initial     *config.Config // the configuration at the start, for settings that a reload does not change
-	log         *slog.Logger
-	clock       func() time.Time
-	jobs        int // render processes
-	pool        *renderer.Pool
-	queue       *queue.Queue
-	bot         *bot.Bot
-	metrics     *metrics
-	workspaces  workspace.Config
-	current     atomic.Pointer[reloadable]
-	seen        sync.Map // hint.Place → true: places that a hint named
-	notFleets   sync.Map // hint.Place → time.Time at which the trunk had no sluice.yaml
-	listings    *listings
-	deliveries  *redeliveries
-	background  sync.WaitGroup // notifications and interrupts
-	mirrors     *workspace.Mirrors
-	shardRender renderer.Renderer
+	o          Options
+	initial    *config.Config // the configuration at the start, for settings that a reload does not change
+	log        *slog.Logger
+	clock      func() time.Time
+	jobs       int // render processes
+	isolation  *isolation
+	farms      sync.Map // hint.Place → renderer.Renderer: farms of all replicas, where they share
+	queue      *queue.Queue
+	bot        *bot.Bot
+	metrics    *metrics
+	workspaces workspace.Config
+	current    atomic.Pointer[reloadable]
+	seen       sync.Map // hint.Place → true: places that a hint named
+	notFleets  sync.Map // hint.Place → time.Time at which the trunk had no sluice.yaml
+	listings   *listings
+	deliveries *redeliveries
+	background sync.WaitGroup // notifications and interrupts
+	mirrors    *workspace.Mirrors
 }
 
 // reloadable is the part of a service that a reload replaces.
@@ -108,6 +109,9 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if err := s.openQueue(ctx, c); err != nil {
 		return nil, err
 	}
+	if err := s.isolate(ctx, c, o.Runtime.Child); err != nil {
+		return nil, errors.Join(err, s.queue.Close())
+	}
 	s.wire(c, o.Runtime)
 	return s, nil
 }
@@ -130,20 +134,45 @@ func (s *Service) openQueue(ctx context.Context, c *config.Config) error {
 // wire connects renderer, workspaces and bot.
 func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 	s.mirrors = workspace.NewMirrors(filepath.Join(c.Data, "mirrors"), int64(c.Mirrors))
-	s.pool = workspace.NewPool(r.Child, workspace.Options{Jobs: s.jobs, RenderTimeout: renderTimeout, RenderMemory: renderMemory})
-	s.shardRender = observedRenderer{s.pool, s.clock, s.metrics}
-	render, inFlight := s.shardRender, s.jobs
+	inFlight := s.jobs
 	if s.shared() {
-		render, inFlight = renderer.NewFarm(s.shardRender, s.jobs, s.queue, s.shardVersion()), renderer.FarmInFlight
+		inFlight = renderer.FarmInFlight
 	}
 	s.workspaces = workspace.Config{
-		Runtime: r, Renderer: render, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(),
+		Runtime: r, Renderers: s.renderer, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(),
 		Checks: check.New("sluice/"+r.Version, nil), Observe: s.metrics.workspaces(),
 	}
 	s.bot = bot.New(bot.Config{
 		Forges: s.forge, Open: s.open, Settings: s.settings, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Clock: s.clock, Log: s.log, Observe: s.metrics.task,
 	})
 }
+
+// isolate starts the workers and logs what confines them.
+func (s *Service) isolate(ctx context.Context, c *config.Config, command []string) error {
+	var err error
+	if s.isolation, err = newIsolation(ctx, command, c.Isolation, s.jobs); err != nil {
+		return err
+	}
+	if missing := s.isolation.missing(); missing > 0 {
+		s.log.Warn("worker processes are not fully confined", "mode", c.Isolation, "missing", missing, "report", s.isolation.report.String())
+	} else {
+		s.log.Info("worker processes are confined", "mode", c.Isolation, "report", s.isolation.report.String())
+	}
+	return nil
+}
+
+// renderer returns what renders the content of a repository. Replicas share the rendering of trunks, not that of merge requests.
+func (s *Service) renderer(p hint.Place, trust worker.Trust) renderer.Renderer {
+	near := observedRenderer{s.isolation.renderer(p, trust), s.clock, s.metrics}
+	if trust != worker.Trusted || !s.shared() {
+		return near
+	}
+	farm, _ := s.farms.LoadOrStore(p, renderer.NewFarm(near, s.jobs, s.queue, s.shardVersion())) // whether it was stored does not matter
+	return farm.(renderer.Renderer)                                                              //nolint:forcetypeassert // only farms are stored
+}
+
+// shardPlace owns the workers that render shards of other replicas.
+const shardPlace hint.Place = "shards"
 
 // apply connects the forges of a configuration and replaces the webhook handler.
 func (s *Service) apply(c *config.Config) error {
@@ -228,7 +257,7 @@ func (s *Service) shardVersion() string { return hydrate.Epoch + " of " + s.o.Ru
 
 // shard renders a part of a replica's hydration.
 func (s *Service) shard(ctx context.Context, job []byte) ([]byte, error) {
-	out, err := renderer.RenderShard(ctx, s.shardRender, s.shardVersion(), job)
+	out, err := renderer.RenderShard(ctx, observedRenderer{s.isolation.renderer(shardPlace, worker.Trusted), s.clock, s.metrics}, s.shardVersion(), job)
 	s.metrics.shards.WithLabelValues(resultOf(err)).Inc()
 	return out, err
 }
@@ -276,7 +305,7 @@ func (s *Service) watch(ctx context.Context) error {
 // Close waits for notifications and closes the queue and the render processes.
 func (s *Service) Close() error {
 	s.background.Wait()
-	s.pool.Close()
+	s.isolation.host.Close()
 	return s.queue.Close()
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/renderer/worker"
 	yaml "go.yaml.in/yaml/v3"
 )
 
@@ -31,10 +32,17 @@ type Config struct {
 	Promote     time.Duration `yaml:"promote"`     // time between looks at what promotions wait for. Default: 1m
 	Drain       time.Duration `yaml:"drain"`       // most time that running work gets at the end. Default: 2m
 	Queue       Queue         `yaml:"queue"`       //
+	Isolation   worker.Mode   `yaml:"isolation"`   // of worker processes: required (default), degraded or off
+	Network     Network       `yaml:"network"`     // that charts may be fetched from
 	Fingerprint Secret        `yaml:"fingerprint"` // key of the fingerprints that stand for secrets
 	SignKey     string        `yaml:"signKey"`     // file of the key that signs rendered commits: an SSH or OpenPGP private key, or a .pub file whose key the SSH agent holds
 	Tracing     string        `yaml:"tracing"`     // URL of an OTLP receiver over HTTP; "" is none
 	Forges      []Forge       `yaml:"forges"`
+}
+
+// Network limits which addresses the service fetches charts from on behalf of a fleet.
+type Network struct {
+	Allow []string `yaml:"allow"` // hosts, host:port, addresses or CIDR ranges that are reachable although they are private
 }
 
 // Queue says where tasks wait.
@@ -150,6 +158,7 @@ func (c *Config) defaults() {
 	c.Sweep = cmp.Or(c.Sweep, 2*time.Minute)
 	c.Promote = cmp.Or(c.Promote, time.Minute)
 	c.Drain = cmp.Or(c.Drain, 2*time.Minute)
+	c.Isolation = cmp.Or(c.Isolation, worker.Required)
 	if c.Queue.URL != "" {
 		c.Queue.Replicas = cmp.Or(c.Queue.Replicas, 3)
 	}
@@ -214,6 +223,9 @@ func (c *Config) check(p *problems) {
 	}
 	if c.Workers < 1 || c.Workers > 1000 {
 		p.add("workers: %d is not between 1 and 1000", c.Workers)
+	}
+	if _, err := worker.ParseMode(string(c.Isolation)); err != nil {
+		p.add("isolation: %w", err)
 	}
 	for _, d := range []struct {
 		key   string

@@ -189,6 +189,15 @@ func (s *Session) withoutCredentials() *Session {
 	return &out
 }
 
+// withRenderer returns a session that renders with another renderer. It shares nothing that was rendered.
+func (s *Session) withRenderer(r renderer.Renderer) *Session {
+	out := *s
+	config := s.Config
+	config.Renderer = r
+	out.Hydrator = hydrate.New(config)
+	return &out
+}
+
 // WithRemote returns a session whose rendered branches are in another repository: the output repository of the commit's fleet, the
 // remote with a name, or the remote that a URL was cloned from. It writes only commits that the trunk of the source's remote has.
 func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote string) (*Session, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/service/check"
 )
 
@@ -39,16 +40,20 @@ type Observer struct {
 	Pushed  func(results []gitstore.MoveResult, err error) // one push
 }
 
+// Renderers returns the renderer for the content of a repository's trunk or of its merge requests. The two share no process, and
+// neither do two repositories.
+type Renderers func(p hint.Place, trust worker.Trust) renderer.Renderer
+
 // Config of the workspaces of a service.
 type Config struct {
-	Runtime  Runtime
-	Renderer renderer.Renderer
-	Jobs     int
-	Signer   gitstore.Signer // of rendered commits; nil leaves them unsigned
-	Mirrors  *Mirrors
-	Verdicts *Verdicts
-	Checks   *check.Client
-	Observe  Observer
+	Runtime   Runtime
+	Renderers Renderers
+	Jobs      int             // targets rendered at the same time
+	Signer    gitstore.Signer // of rendered commits; nil leaves them unsigned
+	Mirrors   *Mirrors
+	Verdicts  *Verdicts
+	Checks    *check.Client
+	Observe   Observer
 }
 
 // Workspace is a repository of a service, opened for one task.
@@ -72,7 +77,7 @@ func (c Config) Open(ctx context.Context, r Repository) (*Workspace, error) {
 	}
 	runtime := c.Runtime
 	runtime.Git = auth
-	session, err := Open(ctx, runtime, Options{Repo: r.URL, Jobs: c.Jobs, Renderer: c.Renderer, Signer: c.Signer, Mirror: folder}, nil)
+	session, err := Open(ctx, runtime, Options{Repo: r.URL, Jobs: c.Jobs, Renderer: c.Renderers(r.Place, worker.Trusted), Signer: c.Signer, Mirror: folder}, nil)
 	if err != nil {
 		release()
 		c.Mirrors.Discard(r.Place)
@@ -147,6 +152,7 @@ func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 	if err != nil {
 		return nil, nil, err
 	}
+	s = s.withRenderer(w.config.Renderers(w.repo.Place, worker.Untrusted))
 	return s.Review(ctx, ReviewOptions{
 		Compare: compare.Request{Base: r.Base, Head: r.Head, Key: w.FingerprintKey(), Preview: r.Preview}, Policy: trunk,
 	})
