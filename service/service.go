@@ -29,6 +29,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/service/check"
 	"github.com/sluice-gitops/sluice/service/config"
@@ -95,6 +96,9 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if o.Runtime.Fingerprint = c.Fingerprint.Bytes(); len(o.Runtime.Fingerprint) == 0 {
 		o.Runtime.Fingerprint = []byte(rand.Text())
 		s.log.Warn("no fingerprint key is configured: fingerprints of secrets change with each start of the service")
+	}
+	if o.Runtime.Guard, err = fetch.NewGuard(c.Network.Allow...); err != nil {
+		return nil, fmt.Errorf("network.allow: %w", err)
 	}
 	if s.jobs == 0 {
 		s.jobs = runtime.GOMAXPROCS(0)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 	yaml "go.yaml.in/yaml/v3"
 )
@@ -223,6 +224,9 @@ func (c *Config) check(p *problems) {
 	}
 	if c.Workers < 1 || c.Workers > 1000 {
 		p.add("workers: %d is not between 1 and 1000", c.Workers)
+	}
+	if _, err := fetch.NewGuard(c.Network.Allow...); err != nil {
+		p.add("network.allow: %w", err)
 	}
 	if _, err := worker.ParseMode(string(c.Isolation)); err != nil {
 		p.add("isolation: %w", err)

@@ -44,6 +44,7 @@ type Runtime struct {
 	Git         gitstore.Auth      // for the source repository
 	Output      OutputCredential   // for another repository that rendered branches are written to
 	Charts      *fetch.Credentials // for chart repositories and registries; nil fetches without credentials
+	Guard       *fetch.Guard       // refuses connections of chart downloads into internal networks; nil refuses none
 	Untrusted   bool               // charts come from a contributor without write access; see WithoutCredentials
 	Cache       string             // folder for downloaded charts and schemas
 	Child       []string           // command line of a render process, without its flags
@@ -66,7 +67,7 @@ func (r Runtime) fetcher(plainHTTP []string) *fetch.Fetcher {
 		cache = "charts-untrusted"
 	}
 	return fetch.New(fetch.Options{
-		CacheDir: filepath.Join(r.Cache, cache), Credentials: r.Charts, UserAgent: r.userAgent(), PlainHTTP: plainHTTP,
+		CacheDir: filepath.Join(r.Cache, cache), Credentials: r.Charts, UserAgent: r.userAgent(), PlainHTTP: plainHTTP, Guard: r.Guard,
 	})
 }
 

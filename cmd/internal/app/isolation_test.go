@@ -66,3 +66,20 @@ func TestHostileReviewsDelayNothing(t *testing.T) {
 		t.Errorf("a freeze took %s and the trunk %s, expected at most %s", freeze, trunk, deadline)
 	}
 }
+
+// TestInternalNetworksAreUnreachable: the service does not connect to a chart repository that a merge request names on an internal
+// network, and the comment does not tell what listens there.
+func TestInternalNetworksAreUnreachable(t *testing.T) {
+	s := newStory(t, "github")
+	s.reload("network: {allow: [127.0.0.1]}\n", "")
+	address, heard := s.stranger()
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	s.lure("lure", address)
+	n := s.open("lure", "ada")
+	s.until("the review fails", func() bool { return strings.HasPrefix(s.status(s.head(n), "sluice"), "fail") })
+	s.says(n, "network")
+	if heard() != "" {
+		t.Errorf("the service asked %s for %s", address, heard())
+	}
+}

@@ -121,6 +121,7 @@ func newStory(t *testing.T, kind string) *story {
 sweep: 5s
 promote: 5s
 drain: 5s
+network: {allow: [127.0.0.1]}
 fingerprint: {env: FINGERPRINT}
 forges:
   - {name: f, kind: %s, api: %s, git: %s, token: {env: TOKEN}, secrets: [{env: SECRET}], repositories: [%s]}
