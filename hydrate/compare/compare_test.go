@@ -187,3 +187,36 @@ func TestPreview(t *testing.T) {
 		t.Errorf("%+v: the branch is still there", c.Preview)
 	}
 }
+
+// TestComparisonKnowsTheSyncTool: effects follow spec.sync of the head, and an environment's own.
+func TestComparisonKnowsTheSyncTool(t *testing.T) {
+	r := hydratetest.Demo(t)
+	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, annotations: {helm.sh/hook: pre-upgrade}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: m, image: 'm:%d'}]}}}\n"
+	r.Write("manifests/baseline/job.yaml", fmt.Sprintf(job, 1))
+	r.Commit("job")
+	effects := func(fleet string) map[string]string {
+		r.Write("sluice.yaml", fleet)
+		r.Write("manifests/baseline/job.yaml", fmt.Sprintf(job, 1))
+		r.Commit("sync")
+		r.Write("manifests/baseline/job.yaml", fmt.Sprintf(job, 2))
+		r.Commit("bump")
+		out := map[string]string{}
+		for _, g := range run(r, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD")}).Changes.Groups {
+			for _, w := range g.Where {
+				out[w.Environment] = string(g.Objects[0].Effects[0].Name)
+			}
+		}
+		return out
+	}
+	fleet := r.Read("sluice.yaml")
+	if got := effects(fleet + "\n# not said\n"); got["dev"] != string(diff.EffectDependsOnSync) || got["prod"] != string(diff.EffectDependsOnSync) {
+		t.Errorf("without spec.sync: %v", got)
+	}
+	argo := strings.Replace(fleet, "\nspec:\n", "\nspec:\n  sync: argocd\n", 1)
+	if got := effects(argo); got["dev"] != string(diff.EffectRerun) || got["prod"] != string(diff.EffectRerun) {
+		t.Errorf("with argocd: %v", got)
+	}
+	if got := effects(strings.Replace(argo, "- name: prod\n", "- name: prod\n      sync: flux\n", 1)); got["dev"] != string(diff.EffectRerun) || got["prod"] != string(diff.EffectImmutable) {
+		t.Errorf("with flux in prod: %v", got)
+	}
+}
