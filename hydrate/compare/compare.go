@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
@@ -71,11 +72,8 @@ type Target struct {
 	Gone          bool     // the head does not have the target
 }
 
-// Object is an object and the file that holds it.
-type Object struct {
-	diff.Object
-	File string // app/file
-}
+// Object is an object and the file that holds it, as app/file.
+type Object = objects.Object
 
 // Run compares. The caller closes the comparison.
 func Run(ctx context.Context, h *hydrate.Hydrator, r Request) (*Comparison, error) {
@@ -99,7 +97,7 @@ type run struct {
 	states  map[string]*branch.State // by environment
 	writer  *gitstore.Writer
 	list    []*candidate
-	reader  *objectReader
+	reader  *objects.Reader
 }
 
 func (c *run) close() {

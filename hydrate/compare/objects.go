@@ -2,22 +2,14 @@ package compare
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/hydrate/source"
-	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
-
-// file is a file of a target's tree.
-type file struct {
-	name string
-	hash gitstore.Hash
-}
 
 // treePair holds the objects that differ between two trees. It is read once for all targets with these trees.
 type treePair struct {
@@ -25,40 +17,50 @@ type treePair struct {
 	unchanged           int
 }
 
-// differingFiles are the files of two trees that only one of them has, and those that both have.
-type differingFiles struct {
-	before, after, same []file
-	readSame            bool
-}
-
-// readObjects reads what differs. It learns the secrets of all trees before it masks and returns any object.
+// readObjects reads what differs. It learns the secrets of all trees before it reads any object.
 func (c *run) readObjects(ctx context.Context) error {
-	c.reader = &objectReader{store: c.h.Store, out: c.out, blobs: map[gitstore.Hash]*diff.Object{}, learned: map[gitstore.Hash]bool{}}
-	files := map[[2]gitstore.Hash]*differingFiles{}
+	c.reader = objects.NewReader(c.h.Store, c.out.Mask)
+	files := map[[2]gitstore.Hash]*objects.Difference{}
+	upgraded := map[[2]gitstore.Hash]bool{}
 	for _, one := range c.list {
 		if !one.compared() || one.trees[0] == one.trees[1] && !one.upgraded {
 			continue
 		}
-		if d, ok := files[one.trees]; ok {
-			d.readSame = d.readSame || one.upgraded
+		upgraded[one.trees] = upgraded[one.trees] || one.upgraded
+		if files[one.trees] != nil {
 			continue
 		}
-		d, err := c.reader.differing(ctx, one.trees)
+		d, err := c.reader.Compare(ctx, one.trees)
 		if err != nil {
 			return err
 		}
-		d.readSame = one.upgraded
 		files[one.trees] = d
 	}
 	pairs := map[[2]gitstore.Hash]*treePair{}
 	for trees, d := range files {
-		pair, err := c.reader.readPair(ctx, d)
+		pair, err := c.readPair(ctx, d, upgraded[trees])
 		if err != nil {
 			return err
 		}
 		pairs[trees] = pair
 	}
+	c.out.Notes = append(c.out.Notes, c.reader.Notes()...)
 	return c.setTargets(pairs)
+}
+
+func (c *run) readPair(ctx context.Context, d *objects.Difference, same bool) (*treePair, error) {
+	out := &treePair{unchanged: len(d.Same)}
+	var err error
+	if out.before, err = c.reader.Read(ctx, d.Before); err != nil {
+		return nil, err
+	}
+	if out.after, err = c.reader.Read(ctx, d.After); err != nil {
+		return nil, err
+	}
+	if same {
+		out.same, err = c.reader.Read(ctx, d.Same)
+	}
+	return out, err
 }
 
 // setTargets makes the targets of the result.
@@ -93,120 +95,12 @@ func (c *run) setTargets(pairs map[[2]gitstore.Hash]*treePair) error {
 }
 
 // inApp returns the objects with their files below the app's folder.
-func inApp(app string, objects []Object) []Object {
-	out := slices.Clone(objects)
+func inApp(app string, list []Object) []Object {
+	out := slices.Clone(list)
 	for i := range out {
 		out[i].File = path.Join(app, out[i].File)
 	}
 	return out
-}
-
-// objectReader reads objects by blob, once each, and masks them.
-type objectReader struct {
-	store   *gitstore.Store
-	out     *Comparison
-	blobs   map[gitstore.Hash]*diff.Object // masked; nil for a file that Sluice did not write
-	learned map[gitstore.Hash]bool
-}
-
-// differing compares the files of two trees by content, and learns the Secrets of both.
-func (r *objectReader) differing(ctx context.Context, trees [2]gitstore.Hash) (*differingFiles, error) {
-	var lists [2][]gitstore.Entry
-	for i, tree := range trees {
-		if tree.IsZero() {
-			continue
-		}
-		var err error
-		if lists[i], err = r.store.Tree(ctx, tree); err != nil {
-			return nil, err
-		}
-		for _, e := range lists[i] {
-			if err := r.learn(ctx, e); err != nil {
-				return nil, err
-			}
-		}
-	}
-	out := &differingFiles{}
-	for i, list := range lists {
-		have := map[gitstore.Hash]int{}
-		for _, e := range lists[1-i] {
-			have[e.Hash]++
-		}
-		for _, e := range list {
-			f := file{e.Name, e.Hash}
-			switch {
-			case have[e.Hash] > 0:
-				have[e.Hash]--
-				if i == 1 {
-					out.same = append(out.same, f)
-				}
-			case i == 0:
-				out.before = append(out.before, f)
-			default:
-				out.after = append(out.after, f)
-			}
-		}
-	}
-	return out, nil
-}
-
-func (r *objectReader) readPair(ctx context.Context, d *differingFiles) (*treePair, error) {
-	out := &treePair{unchanged: len(d.same)}
-	var err error
-	if out.before, err = r.read(ctx, d.before); err != nil {
-		return nil, err
-	}
-	if out.after, err = r.read(ctx, d.after); err != nil {
-		return nil, err
-	}
-	if d.readSame {
-		out.same, err = r.read(ctx, d.same)
-	}
-	return out, err
-}
-
-// learn tells the masker the values of a Secret, which it finds by file name.
-func (r *objectReader) learn(ctx context.Context, e gitstore.Entry) error {
-	if !strings.Contains(e.Name, "secret-") || r.learned[e.Hash] {
-		return nil
-	}
-	r.learned[e.Hash] = true
-	data, err := r.store.Blob(ctx, e.Hash)
-	if err != nil {
-		return err
-	}
-	objects, err := manifest.Decode(data, manifest.DefaultBudget())
-	if err != nil {
-		return nil //nolint:nilerr // Sluice did not write this file: read notes it if it differs
-	}
-	for _, o := range objects {
-		r.out.Mask.Learn(o)
-	}
-	return nil
-}
-
-func (r *objectReader) read(ctx context.Context, files []file) ([]Object, error) {
-	out := make([]Object, 0, len(files))
-	for _, f := range files {
-		o, ok := r.blobs[f.hash]
-		if !ok {
-			data, err := r.store.Blob(ctx, f.hash)
-			if err != nil {
-				return nil, err
-			}
-			objects, err := manifest.Decode(data, manifest.DefaultBudget())
-			if err == nil && len(objects) == 1 {
-				o = &diff.Object{Key: f.hash.String(), Object: r.out.Mask.Mask(objects[0])}
-			} else {
-				r.out.Notes = append(r.out.Notes, fmt.Sprintf("%s on the branch was not written by Sluice: it is not compared", f.name))
-			}
-			r.blobs[f.hash] = o
-		}
-		if o != nil {
-			out = append(out, Object{Object: *o, File: f.name})
-		}
-	}
-	return out, nil
 }
 
 // changes makes the change set.
@@ -219,6 +113,7 @@ func (c *run) changes() {
 		one := diff.Target{
 			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
 			Before: plainObjects(t.Before), After: plainObjects(t.After), Unchanged: t.Unchanged,
+			Sync: diff.Sync(head.SyncOf(t.Environment)),
 		}
 		if _, ok := head.App(one.App); ok {
 			for _, f := range head.Facts(t.Target) {

@@ -1,0 +1,138 @@
+// Package objects reads rendered objects from the trees of targets, with secrets masked.
+//
+// A Reader learns the values of Secrets before it returns an object, so that a value is masked wherever it recurs. An
+// Inventory looks objects up on clusters. Both read Git objects and write nothing.
+package objects
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Object is an object and the file that holds it.
+type Object struct {
+	diff.Object
+	File string
+}
+
+// File is a file of a target's tree.
+type File struct {
+	Name string
+	Hash gitstore.Hash
+}
+
+// Difference holds the files of two trees: those that only one of them has, and those that both have.
+type Difference struct {
+	Before, After, Same []File
+}
+
+// Reader reads objects by blob, once each. It is not safe for concurrent use.
+type Reader struct {
+	store   *gitstore.Store
+	mask    *diff.Masker
+	notes   []string
+	blobs   map[gitstore.Hash]*diff.Object // masked; nil for a file that Sluice did not write
+	learned map[gitstore.Hash]bool
+}
+
+// NewReader returns a Reader that masks with mask.
+func NewReader(store *gitstore.Store, mask *diff.Masker) *Reader {
+	return &Reader{store: store, mask: mask, blobs: map[gitstore.Hash]*diff.Object{}, learned: map[gitstore.Hash]bool{}}
+}
+
+// Notes names the files that were not read because Sluice did not write them.
+func (r *Reader) Notes() []string { return r.notes }
+
+// Compare compares the files of two trees by content, and learns the Secrets of both. A zero hash is an empty tree.
+func (r *Reader) Compare(ctx context.Context, trees [2]gitstore.Hash) (*Difference, error) {
+	var lists [2][]gitstore.Entry
+	for i, tree := range trees {
+		if tree.IsZero() {
+			continue
+		}
+		var err error
+		if lists[i], err = r.store.Tree(ctx, tree); err != nil {
+			return nil, err
+		}
+		for _, e := range lists[i] {
+			if err := r.learn(ctx, e); err != nil {
+				return nil, err
+			}
+		}
+	}
+	out := &Difference{}
+	for i, list := range lists {
+		have := map[gitstore.Hash]int{}
+		for _, e := range lists[1-i] {
+			have[e.Hash]++
+		}
+		for _, e := range list {
+			f := File{e.Name, e.Hash}
+			switch {
+			case have[e.Hash] > 0:
+				have[e.Hash]--
+				if i == 1 {
+					out.Same = append(out.Same, f)
+				}
+			case i == 0:
+				out.Before = append(out.Before, f)
+			default:
+				out.After = append(out.After, f)
+			}
+		}
+	}
+	return out, nil
+}
+
+// IsSecret reports whether a file can hold a Secret, by its name.
+func IsSecret(name string) bool { return strings.Contains(name, "secret-") }
+
+// learn tells the masker the values of a Secret.
+func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {
+	if !IsSecret(e.Name) || r.learned[e.Hash] {
+		return nil
+	}
+	r.learned[e.Hash] = true
+	data, err := r.store.Blob(ctx, e.Hash)
+	if err != nil {
+		return err
+	}
+	list, err := manifest.Decode(data, manifest.DefaultBudget())
+	if err != nil {
+		return nil //nolint:nilerr // Sluice did not write this file: Read notes it
+	}
+	for _, o := range list {
+		r.mask.Learn(o)
+	}
+	return nil
+}
+
+// Read reads files. Call it after Compare has seen all trees, so that all Secrets are known.
+func (r *Reader) Read(ctx context.Context, files []File) ([]Object, error) {
+	out := make([]Object, 0, len(files))
+	for _, f := range files {
+		o, ok := r.blobs[f.Hash]
+		if !ok {
+			data, err := r.store.Blob(ctx, f.Hash)
+			if err != nil {
+				return nil, err
+			}
+			list, err := manifest.Decode(data, manifest.DefaultBudget())
+			if err == nil && len(list) == 1 {
+				o = &diff.Object{Key: f.Hash.String(), Object: r.mask.Mask(list[0])}
+			} else {
+				r.notes = append(r.notes, fmt.Sprintf("%s on the branch was not written by Sluice: it is not compared", f.Name))
+			}
+			r.blobs[f.Hash] = o
+		}
+		if o != nil {
+			out = append(out, Object{Object: *o, File: f.Name})
+		}
+	}
+	return out, nil
+}
