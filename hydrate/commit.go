@@ -210,6 +210,9 @@ func (r *run) trailers(out *EnvironmentResult) []gitstore.Trailer {
 	if !out.unmergedAt.IsZero() {
 		list = append(list, gitstore.Trailer{Key: branch.TrailerUnmerged, Value: out.unmergedAt.String()})
 	}
+	for _, exception := range out.policyExceptions {
+		list = append(list, gitstore.Trailer{Key: branch.TrailerPolicyException, Value: exception})
+	}
 	return list
 }
 

@@ -21,6 +21,7 @@ type Config struct {
 	// Source is the remote of the source repository: only commits of its trunk are written to environment branches. Nil
 	// writes every commit, for branches of the local repository.
 	Source   gitstore.Branches
+	Gate     Gate // nil: environments are written without regard to policy
 	Renderer renderer.Renderer
 	Archives source.Archives
 	Jobs     int    // targets rendered at a time, at least 1

@@ -17,11 +17,13 @@ type Request struct {
 	NoCache      bool     // render every target
 	// AllowUnmerged names environments that may be written from a commit that the trunk does not contain.
 	AllowUnmerged []string
-	Prune         bool // delete the branches of clusters that are retired or gone
-	Recreate      bool // make branches again that somebody deleted
-	Overwrite     bool // put Sluice's content on top of commits that it did not make
-	MaxDeletions  int  // objects that may go from one environment; 0: what the fleet says
-	PerPush       int  // refs in one push; 0: all
+	AllowPolicy   []string // policy rules whose violations do not forbid the change
+	Reason        string   // of AllowPolicy, recorded in the commits
+	Prune         bool     // delete the branches of clusters that are retired or gone
+	Recreate      bool     // make branches again that somebody deleted
+	Overwrite     bool     // put Sluice's content on top of commits that it did not make
+	MaxDeletions  int      // objects that may go from one environment; 0: what the fleet says
+	PerPush       int      // refs in one push; 0: all
 }
 
 // Status of an environment after a run.
@@ -58,24 +60,26 @@ type Result struct {
 
 // EnvironmentResult is what a run did for one environment.
 type EnvironmentResult struct {
-	Name     string          `json:"environment"`
-	Status   Status          `json:"status"`
-	Reason   string          `json:"reason,omitempty"`
-	Branch   string          `json:"branch"`
-	Old      string          `json:"old,omitempty"`
-	New      string          `json:"new,omitempty"`
-	Tree     string          `json:"tree,omitempty"`
-	Targets  int             `json:"targets"`
-	Rendered int             `json:"rendered"`
-	Reused   int             `json:"reused"`
-	Objects  ObjectCounts    `json:"objects"`
-	Clusters []ClusterResult `json:"clusters,omitempty"` // whose branches moved
-	Failures []Failure       `json:"failures,omitempty"`
-	Warnings []string        `json:"warnings,omitempty"`
+	Name       string          `json:"environment"`
+	Status     Status          `json:"status"`
+	Reason     string          `json:"reason,omitempty"`
+	Branch     string          `json:"branch"`
+	Old        string          `json:"old,omitempty"`
+	New        string          `json:"new,omitempty"`
+	Tree       string          `json:"tree,omitempty"`
+	Targets    int             `json:"targets"`
+	Rendered   int             `json:"rendered"`
+	Reused     int             `json:"reused"`
+	Objects    ObjectCounts    `json:"objects"`
+	Clusters   []ClusterResult `json:"clusters,omitempty"` // whose branches moved
+	Failures   []Failure       `json:"failures,omitempty"`
+	Violations []Violation     `json:"violations,omitempty"` // that the policy refuses the change for
+	Warnings   []string        `json:"warnings,omitempty"`
 	// Exceptions are the rules that the request set aside for this environment. The commits record them.
 	Exceptions []string `json:"exceptions,omitempty"`
 
-	unmergedAt gitstore.Hash // tip of the trunk, if the commit is written although it is not merged
+	policyExceptions []string      // for the commits' trailers
+	unmergedAt       gitstore.Hash // tip of the trunk, if the commit is written although it is not merged
 }
 
 // ObjectCounts are numbers of objects against the branch before.

@@ -2,7 +2,9 @@ package hydrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -18,6 +20,9 @@ func (h *Hydrator) Hydrate(ctx context.Context, r Request) (*Result, error) {
 	v, err := h.Open(ctx, r.Commit.Tree)
 	if err != nil {
 		return nil, err
+	}
+	if len(r.AllowPolicy) > 0 && strings.TrimSpace(r.Reason) == "" {
+		return nil, errors.New("an exception from policy needs a reason")
 	}
 	wanted, err := wantedEnvironments(v.Fleet, r.Environments)
 	if err != nil {
@@ -130,6 +135,14 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 	if reason := r.tooManyDeletions(st, tree); reason != "" {
 		out.Status, out.Reason = StatusRefused, reason
 		return out, nil
+	}
+	err = r.judge(ctx, out, tree)
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		out.refuse("%s", refused.Reason)
+		err = nil
+	}
+	if err != nil || out.Status != "" {
+		return out, err
 	}
 	return out, r.commit(ctx, out, plan, tree, w)
 }

@@ -14,6 +14,7 @@ import (
 type written struct {
 	tree     gitstore.Hash
 	clusters map[string]gitstore.Hash // every cluster of the environment → its subtree
+	changed  []ChangedTarget          // rendered targets whose tree differs from the branch
 	counts   ObjectCounts
 }
 
@@ -111,6 +112,9 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*outco
 		app := o.job.Target.App.Name
 		apps[app] = gitstore.Entry{Name: app, Mode: gitstore.ModeTree, Hash: o.result.tree}
 		in.Apps[app], in.Scopes[app] = o.job.Target.Digest, o.result.assumes
+		if o.result.tree != o.job.Old {
+			b.out.changed = append(b.out.changed, ChangedTarget{Target: o.job.Target, Old: o.job.Old, New: o.result.tree})
+		}
 	}
 	tree, err := b.w.Tree(slices.Collect(maps.Values(apps)))
 	if err != nil {

@@ -57,6 +57,16 @@ func (s *Session) Policy(ctx context.Context, tree gitstore.Hash, offline bool) 
 	return s.runtime.loadPolicy(ctx, s.Store.Snapshot(ctx, tree), s.environments(ctx, tree), offline)
 }
 
+// enforcedPolicy loads the policy that hydration is held to. It implements enforce.Loader.
+func (s *Session) enforcedPolicy(ctx context.Context, tree gitstore.Hash, schemas bool) (*policy.Engine, error) {
+	if schemas {
+		return s.Policy(ctx, tree, false)
+	}
+	return policy.Load(ctx, s.Store.Snapshot(ctx, tree), policy.Options{
+		Now: s.runtime.Clock(), Environments: s.environments(ctx, tree), Parallel: runtime.GOMAXPROCS(0),
+	})
+}
+
 func (s *Session) environments(ctx context.Context, tree gitstore.Hash) []string {
 	f, _, err := s.Fleet(ctx, tree)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -60,6 +61,8 @@ Exit status: 0; 1 if an environment was not written although it should be.`,
 	f.BoolVar(&h.request.NoCache, "no-cache", false, "render every target, and reuse no output of the branches")
 	f.BoolVar(&h.request.Prune, "prune", false, "delete the branches of retired and removed clusters")
 	f.StringSliceVar(&h.request.AllowUnmerged, "allow-unmerged", nil, "`environments` that --push may write from a commit that the remote's trunk does not contain; recorded in the commits")
+	f.StringSliceVar(&h.request.AllowPolicy, "allow-policy", nil, "policy `rules` whose violations are written all the same; needs --reason and is recorded in the commits")
+	f.StringVar(&h.request.Reason, "reason", "", "`text` that says why --allow-policy is right")
 	f.BoolVar(&h.request.Recreate, "recreate", false, "create branches again that were deleted")
 	f.BoolVar(&h.request.Overwrite, "overwrite-foreign", false, "commit on top of commits that Sluice did not make")
 	f.IntVar(&h.request.MaxDeletions, "max-deletions", 0, "limit of `objects` deleted from one environment (default: the fleet's setting)")
@@ -71,6 +74,9 @@ Exit status: 0; 1 if an environment was not written although it should be.`,
 }
 
 func (h *hydrateOptions) run(ctx context.Context, o IO) error {
+	if (len(h.request.AllowPolicy) > 0) != (strings.TrimSpace(h.request.Reason) != "") {
+		return usagef("--allow-policy RULE and --reason TEXT belong together")
+	}
 	if h.signKey != "" {
 		var err error
 		if h.Signer, err = o.Env.Signer(h.signKey); err != nil {
@@ -165,6 +171,7 @@ func printResult(w io.Writer, r *hydrate.Result) {
 		for _, x := range e.Exceptions {
 			fmt.Fprintf(w, "  exception: %s\n", safetext.Line(x))
 		}
+		printViolations(w, e.Violations)
 		printFailures(w, e.Failures, "  ")
 		printNotes(w, e.Warnings, "  ")
 		if e.New != "" && e.New != e.Old {
@@ -174,6 +181,25 @@ func printResult(w io.Writer, r *hydrate.Result) {
 			fmt.Fprintf(w, "  %-7s %s%s\n", moveVerb(c.Old, c.New), c.Branch, arrow(c.New))
 		}
 	}
+}
+
+// printViolations prints what the policy refuses, with the clusters and the way out.
+func printViolations(w io.Writer, list []hydrate.Violation) {
+	for _, v := range list {
+		fmt.Fprintf(w, "  %s: %s of app %s on %s: %s\n", safetext.Line(v.Rule), safetext.Line(v.Object), v.App, clusterList(v.Clusters), safetext.Line(v.Message))
+		if v.Hint != "" {
+			fmt.Fprintf(w, "    %s\n", safetext.Line(v.Hint))
+		}
+	}
+}
+
+// clusterList names a few clusters and counts the others.
+func clusterList(names []string) string {
+	const limit = 3
+	if len(names) <= limit {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
 }
 
 // moveVerb says what happened to a branch.

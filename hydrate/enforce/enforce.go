@@ -1,0 +1,213 @@
+// Package enforce judges what an environment would change to by the fleet's policy. It implements hydrate.Gate.
+//
+// Where the fleet enforces its policy, every finding of severity error forbids the change. Everywhere else, only a Secret
+// in plain text does. Only objects that differ from the branch are judged, so that the cost follows the change. Findings
+// with an exemption in the fleet's policy pass.
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/objects"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Loader loads the policy of a source tree. Without schemas, nothing is fetched for it. Mistakes in the policy are
+// policy.Problems.
+type Loader func(ctx context.Context, tree gitstore.Hash, schemas bool) (*policy.Engine, error)
+
+// Gate is a hydrate.Gate.
+type Gate struct {
+	store *gitstore.Store
+	load  Loader
+	key   []byte // of the fingerprints of masked secrets
+}
+
+// New returns a Gate that reads objects from a store.
+func New(store *gitstore.Store, key []byte, load Loader) *Gate {
+	return &Gate{store: store, load: load, key: key}
+}
+
+// Judge implements hydrate.Gate.
+func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation, error) {
+	own, err := g.hasPolicy(ctx, c.Policy.Tree)
+	if err != nil {
+		return nil, err
+	}
+	j := &judgement{gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own)}
+	j.reader = objects.NewReader(g.store, diff.NewMasker(g.key))
+	subjects, err := j.subjects(ctx)
+	if err != nil || len(subjects) == 0 {
+		return nil, err
+	}
+	engine, err := g.load(ctx, c.Policy.Tree, j.enforced)
+	if problems, ok := errors.AsType[policy.Problems](err); ok {
+		return nil, &hydrate.RefusedError{Reason: "the policy cannot be loaded: " + strings.Join(problems.Strings(), "; ")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	in := policy.Input{Subjects: subjects}
+	if j.enforced {
+		in.Surroundings = surroundings{objects.NewInventory(j.reader, j.apps)}
+	}
+	result, err := engine.Check(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return j.violations(result.Findings), nil
+}
+
+// hasPolicy reports whether a source tree has files of a policy.
+func (g *Gate) hasPolicy(ctx context.Context, tree gitstore.Hash) (bool, error) {
+	entries, err := g.store.Snapshot(ctx, tree).Entries(policy.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return len(entries) > 0, err
+}
+
+// judgement is one call of Judge.
+type judgement struct {
+	gate     *Gate
+	change   hydrate.Change
+	enforced bool
+	reader   *objects.Reader
+}
+
+// subjects returns the changed objects of each target.
+func (j *judgement) subjects(ctx context.Context) ([]policy.Subject, error) {
+	differences := map[[2]gitstore.Hash]*objects.Difference{}
+	for _, t := range j.change.Targets {
+		trees := [2]gitstore.Hash{t.Old, t.New}
+		if differences[trees] != nil {
+			continue
+		}
+		d, err := j.reader.Compare(ctx, trees)
+		if err != nil {
+			return nil, err
+		}
+		if !j.enforced { // only Secrets can be refused
+			d.After = slices.DeleteFunc(d.After, func(f objects.File) bool { return !objects.IsSecret(f.Name) })
+		}
+		differences[trees] = d
+	}
+	changed := map[[2]gitstore.Hash][]policy.Object{}
+	for trees, d := range differences {
+		list, err := j.changed(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		changed[trees] = list
+	}
+	clusters := map[*fleet.Cluster]*policy.Cluster{}
+	var out []policy.Subject
+	for _, t := range j.change.Targets {
+		list := changed[[2]gitstore.Hash{t.Old, t.New}]
+		if len(list) == 0 {
+			continue
+		}
+		c := t.Target.Cluster
+		if clusters[c] == nil {
+			clusters[c] = &policy.Cluster{
+				Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion, Labels: c.Labels, Vars: c.Vars,
+			}
+		}
+		app := &policy.App{Name: t.Target.App.Name, Namespace: t.Target.Namespace}
+		out = append(out, policy.Subject{Cluster: clusters[c], App: app, Objects: list})
+	}
+	return out, nil
+}
+
+// changed reads the objects that are new or differ, with what they were.
+func (j *judgement) changed(ctx context.Context, d *objects.Difference) ([]policy.Object, error) {
+	after, err := j.reader.Read(ctx, d.After)
+	if err != nil || len(after) == 0 {
+		return nil, err
+	}
+	before, err := j.reader.Read(ctx, d.Before)
+	if err != nil {
+		return nil, err
+	}
+	old := map[manifest.Identity]*objects.Object{}
+	for i := range before {
+		old[before[i].Object.Object.Identity()] = &before[i]
+	}
+	out := make([]policy.Object, len(after))
+	for i := range after {
+		out[i] = policy.Object{Key: after[i].Key, Object: after[i].Object.Object}
+		if was := old[out[i].Object.Identity()]; was != nil {
+			out[i].OldKey, out[i].Old = was.Key, was.Object.Object
+		}
+	}
+	return out, nil
+}
+
+// apps returns the trees of a cluster's apps after the change.
+func (j *judgement) apps(ctx context.Context, cluster string) (map[string]gitstore.Hash, error) {
+	out := map[string]gitstore.Hash{}
+	tree := j.change.Clusters[cluster]
+	if tree.IsZero() {
+		return out, nil
+	}
+	entries, err := j.gate.store.Tree(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		out[e.Name] = e.Hash
+	}
+	return out, nil
+}
+
+// violations groups the findings that forbid the change over clusters.
+func (j *judgement) violations(findings []policy.Finding) []hydrate.Violation {
+	var out []hydrate.Violation
+	index := map[string]int{}
+	for i := range findings {
+		f := &findings[i]
+		if f.Severity != policy.SeverityError || f.Exemption != nil || !j.enforced && f.Rule != policy.RulePlaintextSecret {
+			continue
+		}
+		key := fmt.Sprintf("%q", []string{f.Rule, f.App, f.Object.String(), f.Path, f.Message})
+		at, ok := index[key]
+		if !ok {
+			at = len(out)
+			index[key] = at
+			out = append(out, hydrate.Violation{Rule: f.Rule, App: f.App, Object: f.Object.String(), Path: f.Path, Message: f.Message, Hint: f.Hint})
+		}
+		out[at].Clusters = append(out[at].Clusters, f.Cluster)
+	}
+	return out
+}
+
+// surroundings adapts an inventory to the policy engine.
+type surroundings struct{ inventory *objects.Inventory }
+
+// Definitions implements policy.Surroundings.
+func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy.Object, error) {
+	list, err := s.inventory.Definitions(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]policy.Object, len(list))
+	for i := range list {
+		out[i] = policy.Object{Key: list[i].Key, Object: list[i].Object.Object}
+	}
+	return out, nil
+}
+
+// Owner implements policy.Surroundings.
+func (s surroundings) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
+	return s.inventory.Owner(ctx, cluster, app, id)
+}

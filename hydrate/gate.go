@@ -1,0 +1,101 @@
+package hydrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
+)
+
+// Gate judges what an environment would change to, before it is written. hydrate/enforce implements it with the fleet's
+// policy.
+type Gate interface {
+	// Judge returns the violations that forbid the change. A *RefusedError is a reason that concerns the whole
+	// environment, such as a policy that cannot be loaded; any other error ends the run.
+	Judge(ctx context.Context, c Change) ([]Violation, error)
+}
+
+// Change is what an environment would change to.
+type Change struct {
+	Environment string
+	Fleet       *fleet.Fleet
+	Policy      gitstore.Commit          // the source commit whose policy applies
+	Targets     []ChangedTarget          // whose trees differ from the branch
+	Clusters    map[string]gitstore.Hash // cluster → its tree after the change
+}
+
+// ChangedTarget is a target with its trees. The old one is zero if the branch does not have the target.
+type ChangedTarget struct {
+	Target   *source.Target
+	Old, New gitstore.Hash
+}
+
+// Violation is a finding that forbids a change, with the clusters that it concerns.
+type Violation struct {
+	Rule     string   `json:"rule"`
+	App      string   `json:"app"`
+	Object   string   `json:"object"`
+	Path     string   `json:"path,omitempty"`
+	Message  string   `json:"message"`
+	Hint     string   `json:"hint,omitempty"`
+	Clusters []string `json:"clusters"`
+}
+
+// RefusedError is a reason not to write an environment.
+type RefusedError struct{ Reason string }
+
+// Error returns the reason.
+func (e *RefusedError) Error() string { return e.Reason }
+
+// judge refuses a change that violates the policy. The rules that the request sets aside are recorded in the commits.
+func (r *run) judge(ctx context.Context, out *EnvironmentResult, tree *written) error {
+	if r.h.Gate == nil || len(tree.changed) == 0 {
+		return nil
+	}
+	change := Change{Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed, Clusters: tree.clusters}
+	if !out.unmergedAt.IsZero() { // an unmerged commit is judged by the policy of the trunk
+		trunk, err := r.h.Store.Commit(ctx, out.unmergedAt)
+		if err != nil {
+			return err
+		}
+		change.Policy = trunk
+	}
+	r.h.Progress("check policy of "+out.Name, 0, 0)
+	found, err := r.h.Gate.Judge(ctx, change)
+	if err != nil {
+		return err
+	}
+	excepted := map[string]int{}
+	for _, v := range found {
+		if slices.Contains(r.request.AllowPolicy, v.Rule) {
+			excepted[v.Rule]++
+			continue
+		}
+		out.Violations = append(out.Violations, v)
+	}
+	for _, rule := range r.request.AllowPolicy {
+		if n := excepted[rule]; n > 0 {
+			out.policyExceptions = append(out.policyExceptions, rule+": "+r.request.Reason)
+			out.Exceptions = append(out.Exceptions, fmt.Sprintf("%s of policy rule %s allowed: %s", Count(n, "violation"), rule, r.request.Reason))
+		}
+	}
+	if len(out.Violations) > 0 {
+		rules := rulesOf(out.Violations)
+		out.refuse("%s of the policy (%s): fix the source, add an Exemption under policy/, or run with --allow-policy %s --reason TEXT as a recorded exception",
+			Count(len(out.Violations), "violation"), strings.Join(rules, ", "), strings.Join(rules, ","))
+	}
+	return nil
+}
+
+func rulesOf(list []Violation) []string {
+	var out []string
+	for _, v := range list {
+		out = append(out, v.Rule)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
