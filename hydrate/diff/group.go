@@ -349,25 +349,36 @@ func summary(objects []ObjectChange, n Counts) string {
 	return strings.Join(parts, "; ")
 }
 
+// plainSummary describes changes without images and without effects of high risk.
 func plainSummary(objects []ObjectChange) string {
 	if len(objects) == 0 {
 		return ""
 	}
-	fields, noise := 0, 0
+	type change struct {
+		verb Verb
+		id   manifest.Identity
+	}
+	distinct := map[change]bool{}
+	paths := map[string]bool{}
+	quiet := true
 	for i := range objects {
-		fields += len(objects[i].Fields)
-		noise += len(objects[i].Noise)
+		o := &objects[i]
+		distinct[change{o.Verb, o.ID}] = true
+		quiet = quiet && o.OnlyNoise() && len(o.Noise) > 0
+		for _, f := range o.Fields {
+			paths[f.Path] = true
+		}
 	}
 	o := &objects[0]
 	switch {
-	case fields == 0 && noise > 0 && !slices.ContainsFunc(objects, func(o ObjectChange) bool { return !o.OnlyNoise() }):
+	case quiet:
 		return "only version labels and checksums"
-	case len(objects) == 1 && o.Verb == Changed && len(o.Fields) == 1:
+	case len(distinct) == 1 && o.Verb == Changed && len(paths) == 1:
 		return o.Title() + ": " + o.Fields[0].Path
-	case len(objects) == 1:
+	case len(distinct) == 1:
 		return o.Title() + " " + string(o.Verb)
 	}
-	return fmt.Sprintf("%s %s and %d more", o.Title(), o.Verb, len(objects)-1)
+	return fmt.Sprintf("%s %s and %d more", o.Title(), o.Verb, len(distinct)-1)
 }
 
 // shortImage returns `web 1.2 → 1.3`, or the whole names if more than the version changes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/service"
 	"github.com/sluice-gitops/sluice/service/config"
 )
@@ -58,11 +60,7 @@ func (s *serveOptions) run(ctx context.Context, o IO) error {
 	if err := level.UnmarshalText([]byte(s.level)); err != nil {
 		return &exitError{ExitUsage, fmt.Errorf("--log-level: %w", err)}
 	}
-	handler := slog.Handler(slog.NewTextHandler(o.Err, &slog.HandlerOptions{Level: level}))
-	if s.format == "json" {
-		handler = slog.NewJSONHandler(o.Err, &slog.HandlerOptions{Level: level})
-	}
-	log := slog.New(handler)
+	log := slog.New(logHandler(o.Err, s.format, level))
 	load := func() (*config.Config, error) {
 		data, err := os.ReadFile(s.file)
 		if err != nil {
@@ -149,4 +147,13 @@ func serve(ctx context.Context, srv *service.Service, c *config.Config, log *slo
 			return <-done
 		}
 	}
+}
+
+// logHandler writes log lines as text or JSON. It escapes what a log viewer or a terminal would interpret.
+func logHandler(w io.Writer, format string, level slog.Level) slog.Handler {
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: safetext.Log}
+	if format == "json" {
+		return slog.NewJSONHandler(w, options)
+	}
+	return slog.NewTextHandler(w, options)
 }
