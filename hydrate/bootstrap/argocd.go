@@ -4,39 +4,48 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 const argo = "argoproj.io/v1alpha1"
 
-// What the notifications of Argo CD are called.
+// Retries of a failed sync. Argo CD keeps the operation Running until the last one has failed, so that the trigger looks at their
+// count: a commit turns red after redAfter failed attempts, and the remaining ones may still turn it green.
+const (
+	retryLimit = 5
+	redAfter   = 3
+)
+
+// Names in Argo CD's notifications.
 const (
 	argoTrigger = "sluice-commit-status"
 	argoService = "sluice"
 	argoToken   = "sluice-token" //nolint:gosec // a key's name
 )
 
-// ArgoOptions are Argo CD's own.
+// ArgoOptions are the options of Argo CD's objects.
 type ArgoOptions struct {
 	Options
 	Project        string
 	Hub            bool // one Argo CD for many clusters, which it knows by their names in the fleet
-	ApplicationSet bool // one object, which takes every folder of the branch for an app
+	ApplicationSet bool // one ApplicationSet, which makes an Application of every folder of the branch
 }
 
-// Check refuses what no object can have.
+// Check refuses options that no object can have.
 func (o ArgoOptions) Check() error { return checkNames(o.Namespace, o.Project) }
 
-// ArgoCD gives the objects with which Argo CD syncs a cluster: one Application for each app, or one ApplicationSet, and what
-// writes the commit statuses argocd/<app>/<cluster> on the rendered commits.
+// ArgoCD makes the objects with which Argo CD syncs a cluster: one Application for each app, or one ApplicationSet, and the
+// ConfigMap that writes the commit statuses argocd/<app>/<cluster> on the rendered commits.
 func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	list, err := apps(f, c, func(app string) string { return applicationName(app, c, o) })
+	list, err := apps(f, c, fleet.SyncArgoCD, func(app string) string { return applicationName(app, c, o) })
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +69,7 @@ func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
 	return append(out, notifications(o)), nil
 }
 
-// applicationName leaves room for what Argo CD puts beside the name of an Application in a label.
+// applicationName leaves room for the suffix that Argo CD adds to the name of an Application in a label.
 func applicationName(app string, c *fleet.Cluster, o ArgoOptions) string {
 	if o.Hub {
 		return safeName(c.Name + "." + app)
@@ -71,21 +80,31 @@ func applicationName(app string, c *fleet.Cluster, o ArgoOptions) string {
 func application(f *fleet.Fleet, c *fleet.Cluster, p placed, o ArgoOptions) Object {
 	out := object(argo, "Application", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: p.app.Name})
 	metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
-	metadata["annotations"] = annotations(o, strconv.Itoa(p.step))
+	metadata["annotations"] = annotations(o, strconv.Itoa(p.step), p.delivery)
 	metadata["finalizers"] = []any{"resources-finalizer.argocd.argoproj.io"}
 	destination := server(c, o)
 	destination["namespace"] = p.namespace
-	out["spec"] = applicationSpec(f.ClusterBranch(c), p.app.Name, destination, o, o.Namespaces)
+	out["spec"] = applicationSpec(f.ClusterBranch(c), p.app.Name, destination, o, o.Namespaces, p.delivery)
 	return out
 }
 
-func annotations(o ArgoOptions, wave string) map[string]any {
+// annotations of an Application; those of the fleet and the app win.
+func annotations(o ArgoOptions, wave string, d fleet.Delivery) map[string]any {
 	out := map[string]any{}
 	if wave != "" {
 		out["argocd.argoproj.io/sync-wave"] = wave
 	}
 	if o.Forge != None {
 		out["notifications.argoproj.io/subscribe."+argoTrigger+"."+argoService] = ""
+	}
+	maps.Copy(out, toAny(d.Annotations))
+	return out
+}
+
+func toAny(in map[string]string) map[string]any {
+	out := make(map[string]any, len(in))
+	for k, v := range in {
+		out[k] = v
 	}
 	return out
 }
@@ -97,19 +116,23 @@ func server(c *fleet.Cluster, o ArgoOptions) map[string]any {
 	return map[string]any{"server": "https://kubernetes.default.svc"}
 }
 
-func applicationSpec(branch, path string, destination map[string]any, o ArgoOptions, createNamespace bool) map[string]any {
-	options := []any{"ServerSideApply=true"}
+func applicationSpec(branch, path string, destination map[string]any, o ArgoOptions, createNamespace bool, d fleet.Delivery) map[string]any {
+	defaults := []string{"ServerSideApply=true"}
 	if createNamespace {
-		options = append(options, "CreateNamespace=true")
+		defaults = append(defaults, "CreateNamespace=true")
+	}
+	var options []any
+	for _, option := range fleet.MergeSyncOptions(defaults, d.SyncOptions) {
+		options = append(options, option)
 	}
 	return map[string]any{
-		"project":     cmp.Or(o.Project, "default"),
+		"project":     cmp.Or(d.Project, o.Project, "default"),
 		"source":      map[string]any{"repoURL": o.Repository.URL, "targetRevision": branch, "path": path},
 		"destination": destination,
 		"syncPolicy": map[string]any{
 			"automated":   map[string]any{"prune": true, "selfHeal": true},
 			"syncOptions": options,
-			"retry":       map[string]any{"limit": int64(5), "backoff": map[string]any{"duration": "10s", "factor": int64(2), "maxDuration": "3m"}},
+			"retry":       map[string]any{"limit": int64(retryLimit), "backoff": map[string]any{"duration": "5s", "factor": int64(2), "maxDuration": "1m"}},
 		},
 	}
 }
@@ -124,7 +147,7 @@ func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
 	}
 	out := object(argo, "ApplicationSet", o.Namespace, name, map[string]any{LabelCluster: c.Name})
 	metadata := map[string]any{"name": title, "labels": map[string]any{LabelCluster: c.Name, LabelApp: app}}
-	if a := annotations(o, ""); len(a) > 0 {
+	if a := annotations(o, "", f.Spec.Delivery); len(a) > 0 {
 		metadata["annotations"] = a
 	}
 	out["spec"] = map[string]any{
@@ -132,14 +155,15 @@ func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
 		"generators": []any{map[string]any{"git": map[string]any{
 			"repoURL": o.Repository.URL, "revision": branch, "directories": []any{map[string]any{"path": "*"}},
 		}}},
-		"template": map[string]any{"metadata": metadata, "spec": applicationSpec(branch, "{{ .path.path }}", server(c, o), o, false)},
+		"template": map[string]any{"metadata": metadata, "spec": applicationSpec(branch, "{{ .path.path }}", server(c, o), o, false, f.Spec.Delivery)},
 	}
 	return out
 }
 
-// notifications write commit statuses. A commit that changes nothing of an app starts no sync of it, so that the revision that
-// was compared counts, not the one that was synced last. The time of the health's last change in oncePer lets a status
-// follow when an app recovers on the same commit.
+// notifications makes the ConfigMap that writes commit statuses. A commit that changes nothing of an app starts no sync of it:
+// the status is about the revision that was compared, not the one that was synced last. oncePer holds the time of the health's
+// last change, so that a status follows when an app recovers on the same commit. A new Application has no status at all, hence
+// `app.status?`. Posts are repeated for about two minutes, because Argo CD never sends one again.
 func notifications(o ArgoOptions) Object {
 	out := object("v1", "ConfigMap", o.Namespace, "argocd-notifications-cm", map[string]any{
 		"app.kubernetes.io/name": "argocd-notifications-cm", "app.kubernetes.io/part-of": "argocd",
@@ -147,7 +171,10 @@ func notifications(o ArgoOptions) Object {
 	const (
 		revision = "{{ .app.status.sync.revision }}"
 		context  = `argocd/{{ index .app.metadata.labels "` + LabelApp + `" }}/{{ index .app.metadata.labels "` + LabelCluster + `" }}`
-		once     = `"[app.status.sync?.revision, app.status.health?.lastTransitionTime, app.status.operationState?.finishedAt]"`
+		once     = `"[app.status?.sync?.revision, app.status?.health?.lastTransitionTime, app.status?.operationState?.finishedAt]"`
+		ofThis   = "app.status?.operationState?.operation?.sync?.revision == app.status?.sync?.revision"
+		waits    = 30 * time.Second
+		posts    = 8
 	)
 	base, path, header, failed, field := o.Repository.web+"/api/v3", "repos/"+o.Repository.path+"/statuses/"+revision, "Authorization", "failure", "context"
 	token := "Bearer $" + argoToken
@@ -163,12 +190,15 @@ func notifications(o ArgoOptions) Object {
 			argoService, "'"+path+"'", state, field, context, description)
 	}
 	out["data"] = map[string]any{
-		"service.webhook." + argoService: fmt.Sprintf("url: %s\nheaders:\n  - name: %s\n    value: %s\n  - name: Content-Type\n    value: application/json\n", base, header, token),
-		"template.sluice-healthy":        template("success", "synced and healthy"),
-		"template.sluice-failed":         template(failed, "failed to sync, or degraded"),
-		"trigger." + argoTrigger: "- when: app.status.sync?.status == 'Synced' and app.status.health?.status == 'Healthy'\n" +
+		"service.webhook." + argoService: fmt.Sprintf("url: %s\nheaders:\n  - name: %s\n    value: %s\n  - name: Content-Type\n    value: application/json\nretryMax: %d\nretryWaitMax: %d\n",
+			base, header, token, posts, waits.Nanoseconds()),
+		"template.sluice-healthy": template("success", "synced and healthy"),
+		"template.sluice-failed":  template(failed, "failed to sync, or degraded"),
+		"trigger." + argoTrigger: "- when: app.status?.sync?.status == 'Synced' and app.status?.health?.status == 'Healthy'\n" +
 			"  oncePer: " + once + "\n  send: [sluice-healthy]\n" +
-			"- when: app.status.sync?.status == 'Synced' and app.status.health?.status == 'Degraded' or app.status.operationState?.phase in ['Error', 'Failed'] and app.status.operationState?.operation?.sync?.revision == app.status.sync?.revision\n" +
+			"- when: app.status?.sync?.status == 'Synced' and app.status?.health?.status == 'Degraded'" +
+			" or app.status?.operationState?.phase in ['Error', 'Failed'] and " + ofThis +
+			fmt.Sprintf(" or app.status?.operationState?.phase == 'Running' and (app.status?.operationState?.retryCount ?? 0) >= %d and ", redAfter) + ofThis + "\n" +
 			"  oncePer: " + once + "\n  send: [sluice-failed]\n",
 	}
 	return out

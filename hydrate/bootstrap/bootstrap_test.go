@@ -322,3 +322,38 @@ func TestRefused(t *testing.T) {
 		t.Errorf("asRendered: %d Kustomizations have a namespace", targets)
 	}
 }
+
+// TestDelivery: annotations, sync options and projects of the fleet and of apps reach the objects.
+func TestDelivery(t *testing.T) {
+	f := testFleet(t, func(files map[string]string) {
+		files["sluice.yaml"] += "  sync: argocd\n  delivery: {project: platform, annotations: {team: sre, cluster: \"${cluster.name}\"}, syncOptions: [PruneLast=true]}\n"
+		files["apps/shop/app.yaml"] = strings.Replace(files["apps/shop/app.yaml"], "placement:",
+			"delivery: {project: shops, annotations: {team: \"${app}\"}, syncOptions: [ServerSideApply=false, PruneLast=false]}, placement:", 1)
+	})
+	c, _ := f.Cluster("eu-1")
+	list, err := ArgoCD(f, c, ArgoOptions{Options: common(t, "https://github.com/acme/fleet", "argocd")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := YAML(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents := strings.Split(string(data), "---\n")
+	for i, want := range map[int][]string{
+		1: {"name: certs", "cluster: eu-1\n", "team: sre\n", "project: platform\n", "- ServerSideApply=true\n", "- PruneLast=true\n", "- CreateNamespace=true\n"},
+		2: {"name: shop", "cluster: eu-1\n", "team: shop\n", "project: shops\n", "- ServerSideApply=false\n", "- PruneLast=false\n"},
+	} {
+		for _, text := range want {
+			if !strings.Contains(documents[i], text) {
+				t.Errorf("%q is missing in\n%s", text, documents[i])
+			}
+		}
+	}
+	if strings.Contains(documents[2], "ServerSideApply=true") {
+		t.Errorf("an option is there twice:\n%s", documents[2])
+	}
+	if _, err := Flux(f, c, fluxOptions(t, "https://github.com/acme/fleet")); err == nil || !strings.Contains(err.Error(), "sluice bootstrap argocd") {
+		t.Errorf("Flux for an environment that Argo CD syncs: %v", err)
+	}
+}

@@ -1,9 +1,8 @@
-// Package bootstrap says what makes a cluster sync its branch: the objects of Flux or Argo CD, as YAML.
+// Package bootstrap makes the objects with which Flux or Argo CD syncs a cluster's branch.
 //
-// It is pure: a fleet and options go in, objects come out; it reads no repository and asks nobody. The same input gives the
-// same bytes. No object holds a secret: what needs one names a Secret or a key that the reader creates. One object is printed
-// for each app that the fleet places on the cluster, with the order that the apps' dependsOn gives; what is not placed there
-// is not waited for.
+// It is pure: a fleet and options go in, objects come out. It reads no repository and opens no connection, and equal input gives
+// equal bytes. No object holds a secret: it names a Secret or a key that the reader creates. Each app that the fleet places on
+// the cluster gets one object, in the order of dependsOn; apps that are not placed on the cluster are not waited for.
 package bootstrap
 
 import (
@@ -27,12 +26,12 @@ type Object map[string]any
 // Options are what both Flux and Argo CD need.
 type Options struct {
 	Repository Repository
-	Forge      Forge  // where commit statuses are written; None: nowhere
-	Namespace  string // that the objects are put into
-	Namespaces bool   // make the namespaces of apps, too
+	Forge      Forge  // that commit statuses are written to; None for none
+	Namespace  string // of the objects
+	Namespaces bool   // also make the namespaces of apps
 }
 
-// YAML is a stream of documents.
+// YAML encodes objects as a stream of documents.
 func YAML(objects []Object) ([]byte, error) {
 	var out bytes.Buffer
 	for _, o := range objects {
@@ -64,12 +63,17 @@ type placed struct {
 	namespace string
 	step      int
 	after     []string // names of the objects of the apps before it
+	delivery  fleet.Delivery
 }
 
-// apps are the cluster's apps, by name.
-func apps(f *fleet.Fleet, c *fleet.Cluster, name func(app string) string) ([]placed, error) {
+// apps are the cluster's apps, by name. tool is the one that the objects are for: an environment that spec.sync gives to the other
+// one is refused.
+func apps(f *fleet.Fleet, c *fleet.Cluster, tool string, name func(app string) string) ([]placed, error) {
 	if c.Retired() {
 		return nil, fmt.Errorf("cluster %s is retired: nothing syncs it any more", c.Name)
+	}
+	if sync := f.SyncOf(c.Environment); sync != "" && sync != tool {
+		return nil, fmt.Errorf("spec.sync says that %s syncs environment %s of cluster %s: run `sluice bootstrap %s`, or change sync in sluice.yaml", sync, c.Environment, c.Name, sync)
 	}
 	steps := f.Steps(c)
 	var out []placed
@@ -79,6 +83,9 @@ func apps(f *fleet.Fleet, c *fleet.Cluster, name func(app string) string) ([]pla
 			return nil, err
 		}
 		p := placed{app: t.App, name: name(t.App.Name), namespace: resolved.Namespace, step: steps[t.App.Name]}
+		if p.delivery, err = f.DeliveryOf(t); err != nil {
+			return nil, err
+		}
 		for _, before := range f.Dependencies(t) {
 			p.after = append(p.after, name(before.Name))
 		}
@@ -90,7 +97,7 @@ func apps(f *fleet.Fleet, c *fleet.Cluster, name func(app string) string) ([]pla
 	return out, nil
 }
 
-// namespaces are those that apps need and that no cluster has by itself.
+// namespaces makes the Namespaces of apps, but for those that every cluster has.
 func namespaces(list []placed, own string) []Object {
 	seen := map[string]bool{own: true, "default": true, "kube-system": true, "kube-public": true, "kube-node-lease": true}
 	var out []Object

@@ -15,18 +15,18 @@ const (
 	fluxReceiver     = "notification.toolkit.fluxcd.io/v1"
 )
 
-// FluxOptions are Flux's own.
+// FluxOptions are the options of Flux's objects.
 type FluxOptions struct {
 	Options
 	Name           string        // of the GitRepository, the Provider, the Alert and the Receiver
-	Secret         string        // with what reads the repository; "" for a public one
+	Secret         string        // with the credentials that read the repository; "" for a public one
 	StatusSecret   string        // with the token that writes commit statuses
-	ReceiverSecret string        // with the token of the Receiver; "": no Receiver
-	Interval       time.Duration // between two looks at the branch
-	Timeout        time.Duration // for an app to be healthy
+	ReceiverSecret string        // with the token of the Receiver; "" for no Receiver
+	Interval       time.Duration // between two fetches of the branch
+	Timeout        time.Duration // for an app to become healthy
 }
 
-// Check refuses what no object can have.
+// Check refuses options that no object can have.
 func (o FluxOptions) Check() error {
 	if o.Name == "" || o.Forge != None && o.StatusSecret == "" {
 		return errors.New("the name of the objects, and of the Secret for commit statuses, cannot be empty")
@@ -37,13 +37,13 @@ func (o FluxOptions) Check() error {
 	return checkNames(o.Namespace, o.Name, o.Secret, o.ReceiverSecret, o.StatusSecret)
 }
 
-// Flux gives the objects with which Flux syncs a cluster: one GitRepository for its branch, one Kustomization for each app,
-// and what writes the commit statuses kustomization/<app>/<cluster> on the rendered commits.
+// Flux makes the objects with which Flux syncs a cluster: one GitRepository for its branch, one Kustomization for each app, and
+// a Provider and an Alert that write the commit statuses kustomization/<app>/<cluster> on the rendered commits.
 func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	list, err := apps(f, c, func(app string) string { return safeName(app, "flux-system") })
+	list, err := apps(f, c, fleet.SyncFlux, func(app string) string { return safeName(app, "flux-system") })
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +77,17 @@ func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 
 func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) Object {
 	out := object(fluxKustomize, "Kustomization", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: p.app.Name})
+	if len(p.delivery.Annotations) > 0 {
+		metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
+		metadata["annotations"] = toAny(p.delivery.Annotations)
+	}
 	spec := map[string]any{
 		"sourceRef": map[string]any{"kind": "GitRepository", "name": o.Name},
 		"path":      "./" + p.app.Name,
 		"prune":     true, "wait": true,
-		"interval": "10m0s", "retryInterval": "1m0s", "timeout": o.Timeout.String(),
+		"interval": "10m0s", "retryInterval": "30s", "timeout": o.Timeout.String(),
 	}
-	if asRendered { // else objects name their namespaces
+	if asRendered { // otherwise objects name their namespaces
 		spec["targetNamespace"] = p.namespace
 	}
 	if len(p.after) > 0 {
@@ -97,8 +101,9 @@ func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) O
 	return out
 }
 
-// statuses are what writes commit statuses. The expression keeps a status's name through a new Provider, and tells clusters
-// apart. What is excluded says only that something has not happened yet; Flux would write it down as a success.
+// statuses makes the Provider and the Alert that write commit statuses. The expression gives each cluster its own status, and
+// keeps its name when the Provider changes. The excluded events say only that something has not happened yet; Flux would write
+// them as a success.
 func statuses(c *fleet.Cluster, o FluxOptions) []Object {
 	if o.Forge == None {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Forge is where commit statuses are written.
+// Forge is the kind of server that commit statuses are written to.
 type Forge string
 
-// The forges. Guess lets the host's name decide.
+// The forges. With Guess, the host's name decides.
 const (
 	Guess  Forge = ""
 	GitHub Forge = "github"
@@ -22,7 +22,7 @@ const (
 // Forges are the names that a user may choose.
 func Forges() []string { return []string{string(GitHub), string(GitLab), string(None)} }
 
-// Repository is where the branches are, as the clusters see it.
+// Repository is the repository with the branches, as clusters reach it.
 type Repository struct {
 	URL  string // to clone: https, http or ssh, without credentials
 	host string
@@ -30,10 +30,12 @@ type Repository struct {
 	web  string // scheme and host of the forge
 }
 
-// ParseRepository reads the address of a repository as Git writes it, scp's host:path too, and takes credentials out.
+var scpAddress = regexp.MustCompile(`^([^/:@]+@)?([^/:@]{2,}):([^/\\].*|/.*)$`)
+
+// ParseRepository reads the address of a repository as Git writes it, scp's host:path included, and takes credentials out.
 func ParseRepository(address string) (Repository, error) {
 	written := address
-	if m := regexp.MustCompile(`^([^/:@]+@)?([^/:@]{2,}):([^/\\].*|/.*)$`).FindStringSubmatch(address); m != nil && !strings.Contains(address, "://") {
+	if m := scpAddress.FindStringSubmatch(address); m != nil && !strings.Contains(address, "://") {
 		user := m[1]
 		if user == "" {
 			user = "git@"
@@ -55,10 +57,10 @@ func ParseRepository(address string) (Repository, error) {
 			u.User = url.User(u.User.Username())
 		}
 	default:
-		return Repository{}, errors.New("clusters can reach a repository by https, http or ssh alone: give --url, such as https://github.com/acme/fleet")
+		return Repository{}, errors.New("clusters reach a repository only by https, http or ssh: give --url, such as https://github.com/acme/fleet")
 	}
 	if r.host == "" || r.path == "" {
-		return Repository{}, errors.New("the address names no repository on a host: give --url, such as https://github.com/acme/fleet")
+		return Repository{}, errors.New("the address does not name a repository on a host: give --url, such as https://github.com/acme/fleet")
 	}
 	r.URL = u.String()
 	return r, nil
@@ -67,12 +69,12 @@ func ParseRepository(address string) (Repository, error) {
 // Page is the repository's page on its forge.
 func (r Repository) Page() string { return r.web + "/" + r.path }
 
-// ForgeOf is the forge that statuses are written to: the one that is wanted, or what the host's name says.
+// ForgeOf gives the forge that statuses are written to: want, or for Guess the one that the host's name contains.
 func (r Repository) ForgeOf(want Forge) (Forge, error) {
 	switch want {
 	case GitHub, GitLab:
 		if want == GitHub && strings.Count(r.path, "/") != 1 {
-			return "", fmt.Errorf("%s is no repository of GitHub: owner/name", r.path)
+			return "", fmt.Errorf("%s is not a repository of GitHub: write owner/name", r.path)
 		}
 		return want, nil
 	case None:
@@ -83,7 +85,7 @@ func (r Repository) ForgeOf(want Forge) (Forge, error) {
 				return r.ForgeOf(f)
 			}
 		}
-		return "", fmt.Errorf("%s does not say which forge it is: give --forge %s; with none, nothing writes commit statuses", r.host, strings.Join(Forges(), ", "))
+		return "", fmt.Errorf("the host %s does not say which forge it is: give --forge %s (with none, nothing writes commit statuses)", r.host, strings.Join(Forges(), ", "))
 	}
-	return "", fmt.Errorf("%q is no forge: one of %s", want, strings.Join(Forges(), ", "))
+	return "", fmt.Errorf("%q is not a forge: use one of %s", want, strings.Join(Forges(), ", "))
 }

@@ -72,7 +72,12 @@ func (a *affected) addApp(f *Fleet, app *App) {
 func (a *affected) specChanged() bool {
 	b, h := a.base.Spec, a.head.Spec
 	return !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) || !reflect.DeepEqual(b.Kinds, h.Kinds) ||
-		!reflect.DeepEqual(b.Strict, h.Strict)
+		!reflect.DeepEqual(b.Strict, h.Strict) || a.forcesOtherJobs()
+}
+
+// forcesOtherJobs says that an environment begins or ceases to annotate the Jobs of hooks.
+func (a *affected) forcesOtherJobs() bool {
+	return slices.ContainsFunc(a.head.environmentNames(), func(name string) bool { return a.base.ForceHookJobs(name) != a.head.ForceHookJobs(name) })
 }
 
 func (a *affected) everything() {

@@ -196,6 +196,8 @@ func TestEveryInputAffectsItsTargets(t *testing.T) {
 		{"apps/plain/app.yaml", "spec:", "spec:\n  delivery: {project: x}", ""},
 		{"sluice.yaml", "project: platform", "project: other", ""},
 		{"sluice.yaml", "at: image.tag", "at: image.version", "a/web b/web"},
+		{"sluice.yaml", "  delivery", "  sync: flux\n  flux: {forceHookJobs: true}\n  delivery", "a/web b/plain b/web"},
+		{"sluice.yaml", "  delivery", "  sync: argocd\n  flux: {forceHookJobs: true}\n  delivery", ""},
 		{"sluice.yaml", "  delivery", "  kinds: {cluster: [Thing.example.com]}\n  delivery", "a/web b/plain b/web"},
 	} {
 		before, after := everyday(), everyday()

@@ -24,6 +24,11 @@ func (f *Fleet) SyncOf(environment string) string {
 	return f.Spec.Sync
 }
 
+// ForceHookJobs reports whether Jobs that are hooks get Flux's force annotation in an environment.
+func (f *Fleet) ForceHookJobs(environment string) bool {
+	return f.Spec.Flux.ForceHookJobs && f.SyncOf(environment) == SyncFlux
+}
+
 // Enforces reports whether policy findings stop hydration of an environment. hasRules says whether the fleet has rules of its
 // own, which decides where neither the environment nor the fleet does.
 func (f *Fleet) Enforces(environment string, hasRules bool) bool {
@@ -48,6 +53,7 @@ func (l *loader) checkGovernance() {
 		}
 		l.errorf(l.file, at, "a line as in Git's allowed-signers file", "%v", err)
 	}
+	l.checkDelivery(l.file, l.fleet.Spec.Delivery)
 	scopes := map[string]string{}
 	for scope, list := range map[string][]string{"cluster": l.fleet.Spec.Kinds.Cluster, "namespaced": l.fleet.Spec.Kinds.Namespaced} {
 		for i, kind := range list {

@@ -259,6 +259,7 @@ func (l *loader) app(doc document, file *AppFile) {
 	l.fleet.apps[name] = a
 	l.fleet.Apps = append(l.fleet.Apps, a)
 	l.appVariants(a)
+	l.checkDelivery(doc, file.Spec.Delivery)
 	l.appReferences(a)
 }
 

@@ -188,6 +188,9 @@ func (s *Selection) AppendKey(dst []byte) ([]byte, error) {
 	dst = appendList(dst, s.Cluster.APIVersions)
 	dst = appendList(dst, s.fleet.Spec.Kinds.Cluster)
 	dst = appendList(dst, s.fleet.Spec.Kinds.Namespaced)
+	if s.fleet.ForceHookJobs(s.Cluster.Environment) {
+		dst = appendText(dst, "force hook jobs")
+	}
 	for _, file := range s.Values {
 		kind := "values"
 		if file.FleetWide {

@@ -39,6 +39,8 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Safety Safety `json:"safety,omitzero"`
 	// Sync is the tool that applies the cluster branches: argocd or flux. Reports and `sluice bootstrap` follow it. Default: not known.
 	Sync string `json:"sync,omitempty" jsonschema:"enum=argocd,enum=flux"`
+	// Flux is for environments that Flux syncs.
+	Flux Flux `json:"flux,omitzero"`
 	// Policy says what findings stop.
 	Policy Policy `json:"policy,omitzero"`
 	// Strict turns checks off that are on by default.
@@ -50,6 +52,13 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	// Signers are lines in the form of Git's allowed-signers file: who may sign records and rendered commits. With it, unsigned ones
 	// stop promotions.
 	Signers []string `json:"signers,omitempty"`
+}
+
+// Flux is for environments that Flux syncs.
+type Flux struct {
+	// ForceHookJobs adds the annotation kustomize.toolkit.fluxcd.io/force: enabled to Jobs that are hooks of Helm or Argo CD, so that
+	// Flux replaces a changed Job, which is immutable, instead of failing. Default: false.
+	ForceHookJobs bool `json:"forceHookJobs,omitempty"`
 }
 
 // Policy says what findings stop.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"text/template"
+	"time"
 
 	"github.com/argoproj/notifications-engine/pkg/triggers"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,7 +32,10 @@ func TestTriggerOfCommitStatuses(t *testing.T) {
 	run := func(status string) (send, once string) {
 		t.Helper()
 		app := map[string]any{}
-		if err := yaml.UnmarshalStrict([]byte("status: "+status), &app); err != nil {
+		if status != "" { // a new Application has no status
+			status = "status: " + status
+		}
+		if err := yaml.UnmarshalStrict([]byte(status), &app); err != nil {
 			t.Fatal(err)
 		}
 		results, err := engine.Run("x", map[string]any{"app": app})
@@ -50,6 +54,7 @@ func TestTriggerOfCommitStatuses(t *testing.T) {
 		return "{sync: {status: Synced, revision: " + revision + "}, health: {status: " + health + "}}"
 	}
 	for status, want := range map[string]string{
+		"":                          "",
 		"{}":                        "",
 		"{sync: {status: Unknown}}": "",
 		synced("Healthy", now):      "sluice-healthy",
@@ -58,10 +63,14 @@ func TestTriggerOfCommitStatuses(t *testing.T) {
 		synced("Degraded", now):     "sluice-failed",
 		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}}": "",
 		// A sync of this commit failed; one of the commit before it says nothing of this one.
-		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Failed, operation: {sync: {revision: " + now + "}}}}":   "sluice-failed",
-		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Error, operation: {sync: {revision: " + older + "}}}}":  "",
-		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, operation: {sync: {revision: " + now + "}}}}":  "",
-		"{sync: {status: Synced, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Succeeded, operation: {sync: {revision: " + older + "}}}}": "sluice-healthy",
+		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Failed, operation: {sync: {revision: " + now + "}}}}":  "sluice-failed",
+		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Error, operation: {sync: {revision: " + older + "}}}}": "",
+		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, operation: {sync: {revision: " + now + "}}}}": "",
+		// Argo CD retries while the operation stays Running: it is red after the third failed attempt, for this commit only.
+		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 2, operation: {sync: {revision: " + now + "}}}}":   "",
+		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 3, operation: {sync: {revision: " + now + "}}}}":   "sluice-failed",
+		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 3, operation: {sync: {revision: " + older + "}}}}": "",
+		"{sync: {status: Synced, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Succeeded, operation: {sync: {revision: " + older + "}}}}":                 "sluice-healthy",
 	} {
 		if send, _ := run(status); send != want {
 			t.Errorf("%s sends %q, want %q", status, send, want)
@@ -90,14 +99,19 @@ func TestTemplatesOfCommitStatuses(t *testing.T) {
 	} {
 		config := configMap(t, s.bootstrap("argocd", "prod-eu-1", "--url="+c.url))
 		var service struct {
-			URL     string
-			Headers []struct{ Name, Value string }
+			URL          string
+			Headers      []struct{ Name, Value string }
+			RetryMax     int
+			RetryWaitMax time.Duration
 		}
 		if err := yaml.UnmarshalStrict([]byte(config["service.webhook.sluice"]), &service); err != nil {
 			t.Fatal(err)
 		}
 		if service.URL != c.api || len(service.Headers) == 0 || service.Headers[0].Name+": "+service.Headers[0].Value != c.header {
 			t.Errorf("%s: the service is %+v", c.url, service)
+		}
+		if service.RetryMax != 8 || service.RetryWaitMax != 30*time.Second {
+			t.Errorf("%s: a post is repeated %d times, at most every %s", c.url, service.RetryMax, service.RetryWaitMax)
 		}
 		for name, state := range map[string]string{"template.sluice-healthy": "success", "template.sluice-failed": c.failed} {
 			var notification struct {
