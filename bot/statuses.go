@@ -195,28 +195,64 @@ func (j *job) sayHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.R
 	return errors.Join(failed...)
 }
 
-// sayPromoted writes a status for each environment that comes after others: on the source commit that it runs, and on the rendered one.
+// sayPromoted writes the statuses of the environments that come after others.
 func (j *job) sayPromoted(ctx context.Context, list []promotion.Status) error {
 	var failed []error
 	for i := range list {
-		e := &list[i]
-		if e.Source.Commit == "" || e.Decision.Record.Rollback != nil { // nothing yet, or not for long
-			continue
+		for _, one := range promotedStatuses(j.context(), &list[i]) {
+			failed = append(failed, j.sayOn(ctx, one.status, false, one.commits...))
 		}
-		s := forge.Status{Context: j.context() + "/" + e.Environment, State: forge.Success, Description: e.Environment + " " + waves(e)}
-		commits := []string{e.Source.Commit, e.Tip}
-		switch state := wavesState(e); {
-		case e.Foreign != "":
-			s.State, s.Description = forge.Failure, e.Decision.WaitsFor
-			commits = commits[:1] // the other is somebody else's
-		case state == promote.WaveFailed || e.Decision.Record.Halt != nil:
-			s.State = forge.Failure
-		case state != promote.WaveDone:
-			s.State = forge.Pending
-		}
-		failed = append(failed, j.sayOn(ctx, s, false, commits...))
 	}
 	return errors.Join(failed...)
+}
+
+// promotedStatus is a status with the commits that get it: a source commit and, behind it, a rendered one.
+type promotedStatus struct {
+	status  forge.Status
+	commits []string
+}
+
+// promotedStatuses are the statuses of an environment: on the source commit that it runs and on the rendered commit, and a red
+// one on each source commit that failed there or was rolled back.
+func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
+	if e.Source.Commit == "" { // it runs nothing yet
+		return nil
+	}
+	name := prefix + "/" + e.Environment
+	var out []promotedStatus
+	red := map[string]bool{}
+	add := func(commit, words string) {
+		if commit != "" && !red[commit] {
+			red[commit] = true
+			out = append(out, promotedStatus{forge.Status{Context: name, State: forge.Failure, Description: e.Environment + ": " + words}, []string{commit}})
+		}
+	}
+	r := &e.Decision.Record
+	if b := r.Rollback; b != nil {
+		add(b.From.Commit, "is being rolled back: "+b.Reason)
+	}
+	for _, h := range r.Holds {
+		if h.Cause != promote.CauseStopped {
+			add(h.Source.Commit, h.What())
+		}
+	}
+	if red[e.Source.Commit] { // a part of the environment was rolled back from it
+		return out
+	}
+	s := forge.Status{Context: name, State: forge.Success, Description: e.Environment + " " + waves(e)}
+	commits := []string{e.Source.Commit, e.Tip}
+	switch state := wavesState(e); {
+	case e.Foreign != "":
+		s.State, s.Description = forge.Failure, e.Decision.WaitsFor
+		commits = commits[:1] // the other commit is somebody else's
+	case r.Halt != nil:
+		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: halted by %s: %s", e.Environment, cmp.Or(r.Halt.By, "Sluice"), r.Halt.Reason)
+	case state == promote.WaveFailed:
+		s.State = forge.Failure
+	case state != promote.WaveDone:
+		s.State = forge.Pending
+	}
+	return append(out, promotedStatus{s, commits})
 }
 
 // wavesState is that of the first wave that is not done.

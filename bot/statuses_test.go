@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // ledger is a forge that keeps statuses as GitHub does: all of them, the newest counting.
@@ -97,5 +101,68 @@ func TestQuietStatuses(t *testing.T) {
 	l.fail = nil
 	if say(a, forge.Failure, "") != 1 {
 		t.Error("what could not be written is taken for written")
+	}
+}
+
+// TestPromotedStatuses: a commit that failed is red with the cause, and green needs the health of the last wave.
+func TestPromotedStatuses(t *testing.T) {
+	t.Parallel()
+	running := func(change func(*promotion.Status)) *promotion.Status {
+		e := &promotion.Status{Environment: "prod", Source: promote.Source{Commit: "good"}, Tip: "rendered"}
+		e.Decision.Waves = []promote.WaveProgress{{Name: "canary", State: promote.WaveDone}, {Name: "rest", State: promote.WaveDone}}
+		if change != nil {
+			change(e)
+		}
+		return e
+	}
+	hold := func(cause promote.HoldCause, commit, by string) promote.Hold {
+		return promote.Hold{Cause: cause, Source: promote.Source{Commit: commit}, By: by, Reason: "red health", Since: time.Now()}
+	}
+	for name, c := range map[string]struct {
+		e    *promotion.Status
+		want []string
+	}{
+		"done": {running(nil), []string{"success good,rendered: prod runs it"}},
+		"last wave": {
+			running(func(e *promotion.Status) {
+				e.Decision.Waves[1] = promote.WaveProgress{Name: "rest", State: promote.WaveBaking, Reason: "health: waiting: eu-1"}
+			}),
+			[]string{"pending good,rendered: prod wave rest, 2 of 2: baking, waits for health: waiting: eu-1"},
+		},
+		"halted": {
+			running(func(e *promotion.Status) { e.Decision.Record.Halt = &promote.Halt{Reason: "red health"} }),
+			[]string{"failure good,rendered: prod: halted by Sluice: red health"},
+		},
+		"failed": {
+			running(func(e *promotion.Status) {
+				e.Decision.Record.Holds = []promote.Hold{hold(promote.CauseFailed, "bad", "")}
+			}),
+			[]string{"failure bad: prod: failed and was rolled back by Sluice: red health", "success good,rendered: prod runs it"},
+		},
+		"a part went back": {
+			running(func(e *promotion.Status) {
+				e.Decision.Record.Holds = []promote.Hold{hold(promote.CauseRolledBack, "good", "mia"), hold(promote.CauseStopped, "good", "mia")}
+			}),
+			[]string{"failure good: prod: was rolled back by mia: red health"},
+		},
+		"going back": {
+			running(func(e *promotion.Status) {
+				e.Source.Commit = "bad"
+				e.Decision.Record.Rollback = &promote.Rollback{From: promote.Source{Commit: "bad"}, Reason: "red health"}
+			}),
+			[]string{"failure bad: prod: is being rolled back: red health"},
+		},
+		"nothing": {&promotion.Status{Environment: "prod"}, nil},
+	} {
+		var got []string
+		for _, one := range promotedStatuses("sluice", c.e) {
+			if one.status.Context != "sluice/prod" {
+				t.Errorf("%s: context %s", name, one.status.Context)
+			}
+			got = append(got, fmt.Sprintf("%s %s: %s", one.status.State, strings.Join(one.commits, ","), one.status.Description))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

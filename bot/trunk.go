@@ -281,6 +281,12 @@ func journey(commit gitstore.Hash, place map[gitstore.Hash]int, running []promot
 			row.Commit, row.Since, row.State = r.Source.String(), r.Since.UTC().Truncate(time.Second), "runs another commit"
 		}
 		p := promoted[r.Environment]
+		if p != nil && rolledBack(p, commit.String()) != "" {
+			row.State = rolledBack(p, commit.String())
+			everywhere = false
+			out = append(out, row)
+			continue
+		}
 		at, known := place[r.Source]
 		has := known && at <= place[commit]
 		switch e, hydrated := status[r.Environment]; {
@@ -302,6 +308,16 @@ func journey(commit gitstore.Hash, place map[gitstore.Hash]int, running []promot
 	return out, everywhere
 }
 
+// rolledBack says that an environment went back from a commit, to what, by whom and why; "" if it did not.
+func rolledBack(p *promotion.Status, commit string) string {
+	for _, h := range p.Decision.Record.Holds {
+		if h.Source.Commit == commit && h.Cause != promote.CauseStopped {
+			return fmt.Sprintf("%s on %s, which runs %s", h.What(), h.Scope(p.Environment), p.Source)
+		}
+	}
+	return ""
+}
+
 // arrivedState is that of an environment all of whose clusters have a commit.
 const arrivedState = "runs it"
 
@@ -320,10 +336,18 @@ func waitsFor(f *fleet.Fleet, environment string, p *promotion.Status) string {
 func waves(e *promotion.Status) string {
 	for i, w := range e.Decision.Waves {
 		if w.State != promote.WaveDone {
-			return fmt.Sprintf("wave %s, %d of %d: %s", w.Name, i+1, len(e.Decision.Waves), w.State)
+			return fmt.Sprintf("wave %s, %d of %d: %s", w.Name, i+1, len(e.Decision.Waves), waveWords(w))
 		}
 	}
 	return arrivedState
+}
+
+// waveWords says what a wave waits for, where that is known.
+func waveWords(w promote.WaveProgress) string {
+	if w.Reason == "" {
+		return string(w.State)
+	}
+	return string(w.State) + ", waits for " + w.Reason
 }
 
 // othersAgain has every open merge request on the trunk looked at.

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +25,20 @@ type outsider struct {
 	asked   []string        // of policy
 	red     map[string]bool // source commits that policy forbids
 	authors error
+	// statuses is the state of `sync` on every rendered commit; none without it. Those of failing, a source commit, are red.
+	statuses, failing string
+	repo              *repo
 }
 
-func (*outsider) Statuses(context.Context, string) ([]promote.Status, error) { return nil, nil }
+func (w *outsider) Statuses(_ context.Context, commit string) ([]promote.Status, error) {
+	switch {
+	case w.statuses == "":
+		return nil, nil
+	case w.failing != "" && strings.Contains(w.repo.git("log", "-1", "--format=%B", commit), "Sluice-Source: "+w.failing+"\nSluice-Environment: prod"):
+		return []promote.Status{{Name: "sync", State: "failure"}}, nil
+	}
+	return []promote.Status{{Name: "sync", State: w.statuses}}, nil
+}
 
 func (*outsider) Check(context.Context, fleet.Environment, time.Time) []promote.CheckResult {
 	return nil
@@ -51,6 +66,7 @@ type stage struct {
 func newStage(t *testing.T, promotion string) *stage {
 	t.Helper()
 	s := &stage{demo(t), &outsider{red: map[string]bool{}}, time.Now()}
+	s.out.repo = s.repo
 	s.write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: harbour}\nspec:\n  trunk: main\n  layers: [class, environment, region, cluster]\n"+
 		"  environments:\n    - name: dev\n    - name: prod\n      after: [dev]\n      promotion: {"+promotion+"}\n")
 	s.git("rm", "-q", "clusters/staging-1.yaml", "clusters/staging-edge-1.yaml")
@@ -115,6 +131,15 @@ func (s *stage) release(text string) string {
 	s.commit(text)
 	s.hydrateThe("dev")
 	return s.git("rev-parse", "main")
+}
+
+func (s *stage) resolve(revision string) gitstore.Commit {
+	s.t.Helper()
+	c, err := s.hydrator().Store.Resolve(s.t.Context(), revision)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
 }
 
 func (s *stage) runs() string {
@@ -486,5 +511,162 @@ func TestUnreadableRecord(t *testing.T) {
 	_, err = promotion.Look(t.Context(), h, promotion.Request{Trunk: tip, Now: s.now, Adapters: s.adapters()})
 	if err == nil || !strings.Contains(err.Error(), "environment prod") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestUnreadableBlob: a record that exists and cannot be read is no empty record. prod is halted, and stays where it is.
+func TestUnreadableBlob(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	s.look(nil)
+	s.look(nil, ordered(promote.EventHalt, "h", nil))
+	s.release("next")
+	tip := s.git("rev-parse", "env/prod")
+	file := filepath.Join(s.dir, "entry")
+	if err := os.WriteFile(file, []byte("100644 blob 1111111111111111111111111111111111111111\tprod.yaml\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tree := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = s.dir
+		in, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close() //nolint:errcheck // it is only read
+		cmd.Stdin = in
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	dir := tree("mktree", "--missing")
+	if err := os.WriteFile(file, []byte("040000 tree "+dir+"\tenvironments\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := s.git("rev-parse", "sluice/state")
+	damaged := s.git("commit-tree", tree("mktree", "--missing"), "-p", state, "-m", "damaged")
+	s.git("update-ref", "refs/heads/sluice/state", damaged)
+	h := s.hydrator()
+	main, err := h.Store.Resolve(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = promotion.Look(t.Context(), h, promotion.Request{Trunk: main, Now: s.now, Adapters: s.adapters()})
+	if err == nil || !strings.Contains(err.Error(), "environment prod") || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("%v", err)
+	}
+	if s.git("rev-parse", "env/prod") != tip || s.git("rev-parse", "sluice/state") != damaged {
+		t.Error("it was promoted without its record, or the record was written again")
+	}
+	s.git("update-ref", "refs/heads/sluice/state", state)
+	if last, _ := s.look(nil); !strings.Contains(last.Decision.WaitsFor, "halted by mia") {
+		t.Errorf("the halt is gone: %s", last.Decision.WaitsFor)
+	}
+}
+
+// requests is a forge's merge requests of promotions.
+type requests struct {
+	open   *promotion.MergeRequest
+	opened int
+}
+
+func (r *requests) Find(context.Context, string, string) (*promotion.MergeRequest, error) {
+	return r.open, nil
+}
+
+func (r *requests) Open(_ context.Context, m promotion.MergeRequest) error {
+	if r.open == nil {
+		r.opened++
+	}
+	r.open = &m
+	return nil
+}
+
+func (r *requests) Close(context.Context, promotion.MergeRequest, string) error {
+	r.open = nil
+	return nil
+}
+
+// TestClosedRequest: a merge request that a person closed is a no until a newer commit or a command; one that was merged is not
+// opened again.
+func TestClosedRequest(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: request")
+	r := &requests{}
+	with := func(q *promotion.Request) { q.Adapters.MergeRequests = r }
+	s.release("one")
+	s.look(with)
+	if r.opened != 1 || r.open == nil {
+		t.Fatalf("%d requests were opened", r.opened)
+	}
+	r.open = nil // a person closes it
+	for range 3 {
+		last, _ := s.look(with)
+		wants(t, "told", []string{last.Decision.WaitsFor}, "was closed: prod waits for a newer commit or /sluice promote prod")
+	}
+	if r.opened != 1 {
+		t.Fatalf("it was opened again: %d", r.opened)
+	}
+	second := s.release("two")
+	s.look(with)
+	if r.opened != 2 {
+		t.Fatalf("a newer commit opened no request: %d", r.opened)
+	}
+	s.git("update-ref", "refs/heads/env/prod", r.open.Head) // somebody merges it
+	r.open = nil
+	for range 3 {
+		s.look(with)
+	}
+	wants(t, "prod", []string{s.runs()}, second)
+	if r.opened != 2 {
+		t.Errorf("a merged request was opened again: %d", r.opened)
+	}
+	s.release("three")
+	s.look(with)
+	r.open = nil
+	s.look(with)
+	last, _ := s.look(with, ordered(promote.EventPromote, "p", nil))
+	if wants(t, "prod", []string{s.runs()}, s.git("rev-parse", "main")); last.Decision.WaitsFor != "" {
+		t.Errorf("after a command it waits for %s", last.Decision.WaitsFor)
+	}
+}
+
+// TestAutomaticRollbackIsHeld: what failed does not come back with an unrelated commit.
+func TestAutomaticRollbackIsHeld(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto, onFailure: rollback, health: {commitStatuses: [sync]}")
+	s.out.statuses = "success"
+	s.release("good")
+	s.look(nil)
+	s.release("bad")
+	s.out.failing = s.git("rev-parse", "main")
+	s.look(nil)
+	last, _ := s.look(nil)
+	if len(last.Decision.Record.Holds) != 1 || last.Decision.Record.Holds[0].Cause != promote.CauseFailed {
+		t.Fatalf("holds: %+v", last.Decision.Record.Holds)
+	}
+	s.out.failing = ""
+	s.write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	s.commit("a newer gateway")
+	s.hydrateThe("dev")
+	s.look(nil)
+	if got := s.git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop"); !strings.Contains(got, "good") {
+		t.Errorf("the shop says %s", got)
+	}
+	if got := s.git("grep", "-h", "5.3", "env/prod", "--", "prod-eu-1/gateway"); got == "" {
+		t.Error("the gateway did not come")
+	}
+	for _, name := range []string{"prod-eu-1", "prod-us-1"} {
+		if got := s.git("log", "-1", "--format=%B", "cluster/"+name); !strings.Contains(got, "Sluice-App-Source: shop ") {
+			t.Errorf("the trailers of %s do not name the shop's commit: %s", name, got)
+		}
+	}
+	entries, err := promotion.ReadHistory(t.Context(), s.hydrator(), s.resolve("main").Tree, "prod", 10)
+	if err != nil || !slices.ContainsFunc(entries, func(e promotion.HistoryEntry) bool {
+		return e.By() == "Sluice" && strings.Contains(e.What(), "rollback: ")
+	}) {
+		t.Errorf("history %v, %v", entries, err)
 	}
 }
