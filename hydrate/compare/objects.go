@@ -113,7 +113,6 @@ func (c *run) changes() {
 		one := diff.Target{
 			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
 			Before: plainObjects(t.Before), After: plainObjects(t.After), Unchanged: t.Unchanged,
-			Sync: diff.Sync(head.SyncOf(t.Environment)),
 		}
 		if _, ok := head.App(one.App); ok {
 			for _, f := range head.Facts(t.Target) {
