@@ -144,6 +144,9 @@ func releases(t *testing.T, system, arch string) *httptest.Server {
 		switch r.URL.Path {
 		case "/v1.2.3/" + name, "/v6.6.6/" + strings.Replace(name, "1.2.3", "6.6.6", 1), "/v7.7.7/" + strings.Replace(name, "1.2.3", "7.7.7", 1):
 			_, _ = w.Write(archive.Bytes())
+		case "/latest":
+			http.Redirect(w, r, "/tag/v1.2.3", http.StatusFound)
+		case "/tag/v1.2.3":
 		case "/v1.2.3/checksums.txt", "/v7.7.7/checksums.txt": // 7.7.7 is not named
 			_, _ = io.WriteString(w, sum)
 		case "/v6.6.6/checksums.txt":
@@ -156,7 +159,40 @@ func releases(t *testing.T, system, arch string) *httptest.Server {
 	return server
 }
 
-// TestInstall installs a release from a server, and none whose checksum is another.
+// TestInstallByRef installs the release that belongs to the ref of the action, and builds from source only where none exists. A wrong
+// checksum is never answered by a build.
+func TestInstallByRef(t *testing.T) {
+	server := releases(t, runtime.GOOS, runtime.GOARCH)
+	fake := t.TempDir() // a go that notes that it was called
+	script := "#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done\nprintf '#!/bin/sh\\necho built\\n' > \"$2\"\nchmod +x \"$2\"\n"
+	if err := os.WriteFile(filepath.Join(fake, "go"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[string]string{
+		"v1.2.3": "installed\n", "v1": "installed\n", "v2": "built\n", "v9.9.9": "built\n", "main": "built\n", "": "built\n",
+		"08c6903cd8c0fde910a37f88322edcfb5dd907a8": "built\n", "v6.6.6": "", "v7.7.7": "",
+	} {
+		cmd := exec.CommandContext(t.Context(), "bash", root+"deploy/ci/install.sh", t.TempDir())
+		cmd.Env = append(os.Environ(), "SLUICE_VERSION=", "SLUICE_REF="+ref, "SLUICE_RELEASES="+server.URL, "SLUICE_BINARY=", "SLUICE_SOURCE="+fake, "PATH="+fake+":"+os.Getenv("PATH"))
+		out, err := cmd.Output()
+		if want == "" {
+			if err == nil {
+				t.Errorf("%q: a release with a wrong checksum was answered by %s", ref, out)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", ref, err)
+			continue
+		}
+		path := strings.TrimPrefix(strings.TrimSpace(string(out)), "sluice=")
+		if got, err := exec.CommandContext(t.Context(), path).Output(); err != nil || string(got) != want {
+			t.Errorf("%q: %q, %v, want %q", ref, got, err, want)
+		}
+	}
+}
+
+// TestInstall installs a release from a server, and none whose checksum is wrong.
 func TestInstall(t *testing.T) {
 	server := releases(t, runtime.GOOS, runtime.GOARCH)
 	install := func(version string) (string, error) {

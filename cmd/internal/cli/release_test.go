@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+var (
+	usesPattern   = regexp.MustCompile(`(?m)^\s*-?\s*uses:\s*(.*)$`)
+	pinnedPattern = regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+)
+
+// TestActionsArePinned: every action of our workflows is pinned by digest, with its version beside it, the same everywhere.
+func TestActionsArePinned(t *testing.T) {
+	files, err := filepath.Glob(root + ".github/workflows/*.yaml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	pins := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range usesPattern.FindAllStringSubmatch(string(text), -1) {
+			if !pinnedPattern.MatchString(m[1]) {
+				t.Errorf("%s: %s is not pinned by digest with its version", filepath.Base(file), m[1])
+			}
+			name, pin, _ := strings.Cut(m[1], "@")
+			if pins[name] != "" && pins[name] != pin {
+				t.Errorf("%s: %s is pinned twice: %s and %s", filepath.Base(file), name, pin, pins[name])
+			}
+			pins[name] = pin
+		}
+		if !bytes.Contains(text, []byte("permissions: {contents: read}")) {
+			t.Errorf("%s does not restrict its token", filepath.Base(file))
+		}
+	}
+}
+
+// TestReleaseNames: goreleaser names archives and checksums as install.sh and the GitLab component ask for them, for the same systems
+// as `make dist`.
+func TestReleaseNames(t *testing.T) {
+	var release struct {
+		ProjectName string `yaml:"project_name"`
+		Builds      []struct {
+			Binary string
+			Env    []string
+			Flags  []string
+			Goos   []string
+			Goarch []string
+		}
+		Archives []struct {
+			Formats      []string
+			NameTemplate string `yaml:"name_template"`
+		}
+		Checksum struct {
+			NameTemplate string `yaml:"name_template"`
+			Algorithm    string
+		}
+	}
+	data, err := os.ReadFile(root + ".goreleaser.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, &release); err != nil {
+		t.Fatal(err)
+	}
+	if len(release.Builds) != 1 || len(release.Archives) != 1 {
+		t.Fatalf("%+v", release)
+	}
+	b, a := release.Builds[0], release.Archives[0]
+	name := strings.NewReplacer("{{ .ProjectName }}", release.ProjectName, "{{ .Version }}", "1.2.3", "{{ .Os }}", "linux", "{{ .Arch }}", "arm64").Replace(a.NameTemplate)
+	if file := name + "." + strings.Join(a.Formats, ""); file != "sluice_1.2.3_linux_arm64.tar.gz" || b.Binary != "sluice" {
+		t.Errorf("archive %s with %s", file, b.Binary)
+	}
+	if release.Checksum.NameTemplate != "checksums.txt" || release.Checksum.Algorithm != "sha256" {
+		t.Errorf("checksums: %+v", release.Checksum)
+	}
+	if strings.Join(b.Goos, " ") != "linux darwin" || strings.Join(b.Goarch, " ") != "amd64 arm64" || strings.Join(b.Env, " ") != "CGO_ENABLED=0" || strings.Join(b.Flags, " ") != "-trimpath" {
+		t.Errorf("build: %+v", b)
+	}
+}
+
+// TestDocumentsOfTheProject: forms and configuration parse, and lead to files that exist.
+func TestDocumentsOfTheProject(t *testing.T) {
+	for _, pattern := range []string{".github/ISSUE_TEMPLATE/*", ".github/dependabot.yml", ".devcontainer/devcontainer.json"} {
+		files, err := filepath.Glob(root + pattern)
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s: %v, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var v map[string]any
+			if err := yaml.Unmarshal(data, &v); err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			for _, m := range blobPattern.FindAllSubmatch(data, -1) {
+				if _, err := os.Stat(root + string(m[1])); err != nil {
+					t.Errorf("%s leads to %s: %v", filepath.Base(file), m[1], err)
+				}
+			}
+		}
+	}
+}
+
+var blobPattern = regexp.MustCompile(`github\.com/sluice-gitops/sluice/blob/main/([\w./-]+\w)`)
