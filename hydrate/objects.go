@@ -27,7 +27,11 @@ func writeObjects(w *gitstore.Writer, objects []renderer.Object, t *source.Targe
 	entries := make([]gitstore.Entry, 0, len(objects))
 	for _, o := range objects {
 		kind := manifest.GroupKind{Group: o.ID.Group, Kind: o.ID.Kind}
-		text, id := o.YAML, o.ID
+		id := o.ID
+		text, err := hookJob(o, t)
+		if err != nil {
+			return nil, err
+		}
 		if o.Defines != nil {
 			out.defines[o.Defines.Kind] = o.Defines.Scope
 		}
@@ -42,7 +46,6 @@ func writeObjects(w *gitstore.Writer, objects []renderer.Object, t *source.Targe
 			}
 		}
 		if scope == manifest.ScopeNamespaced && o.ID.Namespace == "" && !asRendered {
-			var err error
 			if text, err = withNamespace(text, t.Namespace); err != nil {
 				return nil, err
 			}

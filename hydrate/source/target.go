@@ -32,6 +32,9 @@ func (t *Target) KeepsUnstable() bool { return t.Unstable == "keep" }
 // AsRendered reports whether objects keep the namespaces that the renderer gave them.
 func (t *Target) AsRendered() bool { return t.view.Fleet.AsRendered() }
 
+// ForcesHookJobs reports whether Jobs that are hooks get Flux's force annotation.
+func (t *Target) ForcesHookJobs() bool { return t.view.Fleet.ForceHookJobs(t.Cluster.Environment) }
+
 // Scope is the scope of a custom kind that no definition in the environment has: what the fleet says in spec.kinds, else
 // that of a well-known project's kind.
 func (t *Target) Scope(kind manifest.GroupKind) manifest.Scope {

@@ -1,0 +1,36 @@
+package hydrate_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+)
+
+// TestJobsOfHooksAreForcedForFlux: the annotation is written where Flux syncs and the fleet asks for it, on hooks alone.
+func TestJobsOfHooksAreForcedForFlux(t *testing.T) {
+	job := func(name, annotations string) string {
+		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", annotations: {" + annotations + "}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n---\n"
+	}
+	for _, c := range []struct {
+		sync string
+		want bool
+	}{{"  sync: flux\n  flux: {forceHookJobs: true}\n", true}, {"  sync: flux\n", false}, {"  sync: argocd\n  flux: {forceHookJobs: true}\n", false}} {
+		r := hydratetest.New(t)
+		const base = "apiVersion: sluice.dev/v1alpha1\n"
+		r.Write("sluice.yaml", base+"kind: Fleet\nmetadata: {name: f}\nspec:\n  environments: [{name: dev}]\n"+c.sync)
+		r.Write("clusters/a.yaml", base+"kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n")
+		r.Write("apps/web/app.yaml", base+"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
+		r.Write("m/jobs.yaml", job("helm", "helm.sh/hook: pre-upgrade")+job("argo", "argocd.argoproj.io/hook: Sync")+
+			job("plain", "a: b")+job("own", "helm.sh/hook: pre-upgrade, kustomize.toolkit.fluxcd.io/force: disabled"))
+		r.Commit("jobs")
+		r.Hydrate(func(q *hydrate.Request) { q.Environments = nil })
+		for name, want := range map[string]bool{"helm": c.want, "argo": c.want, "plain": false, "own": false} {
+			text := r.Git("show", "env/dev:a/web/job-"+name+".yaml")
+			if got := strings.Contains(text, "kustomize.toolkit.fluxcd.io/force: enabled"); got != want {
+				t.Errorf("%q: Job %s is forced: %t\n%s", c.sync, name, got, text)
+			}
+		}
+	}
+}
