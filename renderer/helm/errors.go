@@ -46,32 +46,36 @@ const maxTemplateError = 64 << 10 // bytes of an error that are searched for pla
 // error's; the outermost is its caller.
 func templateError(err error) *TemplateError {
 	text := err.Error()
-	head := text[:min(len(text), maxTemplateError)]
-	places := templatePlace.FindAllStringSubmatchIndex(head, -1)
-	refused := strings.HasPrefix(head, "execution error at ")
-	if refused && len(places) > 1 { // what follows is the chart's own text
-		places = places[:1]
+	first := templatePlace.FindStringSubmatch(text[:min(len(text), maxTemplateError)])
+	if first == nil {
+		return &TemplateError{Message: text}
 	}
-	for len(places) > 1 && head[places[len(places)-1][2]:places[len(places)-1][3]] == "gotpl" {
+	const refusal = "execution error at "
+	if strings.HasPrefix(text, refusal) { // what follows the place is the chart's own text
+		return &TemplateError{Template: first[1], Line: number(first[2]), Column: number(first[3]), Message: strings.TrimPrefix(text[strings.Index(text, first[0]):], first[0]), Refused: true}
+	}
+	tail := text[max(0, len(text)-maxTemplateError):] // templates that call each other without end repeat the place a thousand times
+	places := templatePlace.FindAllStringSubmatchIndex(tail, -1)
+	for len(places) > 1 && tail[places[len(places)-1][2]:places[len(places)-1][3]] == "gotpl" {
 		places = places[:len(places)-1]
 	}
 	if len(places) == 0 {
-		return &TemplateError{Message: text}
+		return &TemplateError{Template: first[1], Line: number(first[2]), Message: text}
 	}
 	last := places[len(places)-1]
-	out := &TemplateError{Template: head[last[2]:last[3]], Line: number(head, last[4], last[5]), Column: number(head, last[6], last[7]), Message: text[last[1]:], Refused: refused}
-	if first := places[0]; len(places) > 1 {
-		out.Caller = head[first[2]:first[3]] + ":" + head[first[4]:first[5]]
+	out := &TemplateError{Template: tail[last[2]:last[3]], Line: number(tail[last[4]:last[5]]), Message: tail[last[1]:]}
+	if last[6] >= 0 {
+		out.Column = number(tail[last[6]:last[7]])
+	}
+	if caller := first[1] + ":" + first[2]; caller != out.Template+":"+tail[last[4]:last[5]] {
+		out.Caller = caller
 	}
 	return out
 }
 
-func number(s string, from, to int) int {
-	if from < 0 {
-		return 0
-	}
-	n, err := strconv.Atoi(s[from:to])
-	if err != nil { // more digits than a line number has
+func number(digits string) int {
+	n, err := strconv.Atoi(digits)
+	if err != nil { // none, or more than a line number has
 		return 0
 	}
 	return n
