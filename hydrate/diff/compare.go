@@ -141,12 +141,16 @@ func pathAt(text []string, at int) string {
 		}
 		item := strings.HasPrefix(strings.TrimLeft(text[i], " "), "- ")
 		switch {
-		case item && strings.HasSuffix(key, ":"):
-			parts = append(parts, name)
-		case item:
-			if _, v, _ := strings.Cut(key, ": "); name == "name" {
+		case item && depth <= len(text[i])-len(key): // the first key of the same list element, not a parent
+			if name == "name" {
+				_, v, _ := strings.Cut(key, ": ")
 				parts = append(parts, "["+v+"]")
+			} else {
+				parts = append(parts, "[]")
 			}
+		case item && strings.HasSuffix(key, ":"):
+			parts = append(parts, name, "[]")
+		case item: // a scalar has nothing below it
 		default:
 			parts = append(parts, name)
 		}

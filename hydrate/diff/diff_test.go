@@ -234,6 +234,22 @@ func TestAlignedListsShowNoMovedElements(t *testing.T) {
 	}
 }
 
+func TestPathOfAHunk(t *testing.T) {
+	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: shop}\nrules: [{apiGroups: [''], resources: [pods], verbs: [get]}]\n"
+	for _, tc := range []struct{ before, old, now, want string }{
+		{role, "verbs: [get]", "verbs: [list]", "rules[].verbs"},
+		{role, "apiGroups: ['']", "apiGroups: [apps]", "rules[].apiGroups"},
+		{deployment, `{name: A, value: "1"}`, `{name: A, value: "5"}`, "spec.template.spec.containers[web].env[A]"},
+		{deployment, "web:1.2.0", "web:1.3.0", "spec.template.spec.containers[web]"},
+		{deployment, "replicas: 2", "replicas: 3", "spec"},
+	} {
+		c := change(t, tc.before, strings.Replace(tc.before, tc.old, tc.now, 1))
+		if got := c.Hunks[0].Path; got != tc.want {
+			t.Errorf("%s: path %q, want %q", tc.now, got, tc.want)
+		}
+	}
+}
+
 func TestSplitImage(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("0123456789abcdef", 4)
 	for image, want := range map[string]string{
