@@ -9,16 +9,18 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
-// errChanged says that a compare-and-swap found another revision.
-var errChanged = errors.New("somebody else changed it meanwhile")
+// errChanged reports that a compare-and-swap found another revision.
+var errChanged = errors.New("another process changed it meanwhile")
 
-// requestTimeout is for one request. It must not use up the caller's time: after a leader died, the answer never comes.
+// requestTimeout is the time limit of one request. It is short because the answer of a leader that died never comes.
 const requestTimeout = 2 * time.Second
 
-// bucket is a stream with one message per key. It is not JetStream's own KeyValue because that reads from followers, which
-// may lag, and leaves a marker for each deleted key.
+// bucket is a stream with one message per key. JetStream's own KeyValue is not used, because it reads from followers, which may lag, and leaves
+// a marker for each deleted key.
 type bucket struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
@@ -27,7 +29,7 @@ type bucket struct {
 	health *health
 }
 
-// The answers of JetStream that mean something to a bucket.
+// Error codes of JetStream that a bucket handles.
 const (
 	codeWrongSequence         = 10071
 	codeWrongSequenceInFlight = 10164
@@ -48,22 +50,20 @@ func (b *bucket) get(ctx context.Context, key string) ([]byte, uint64, bool, err
 	return m.Data, m.Sequence, true, nil
 }
 
-// last reads a message, asking again when no answer comes: after a leader died, that of the first request never does.
+// last reads the newest message of a key. It retries, because the answer of a leader that died never comes.
 func (b *bucket) last(ctx context.Context, key string) (*jetstream.RawStreamMsg, error) {
-	var m *jetstream.RawStreamMsg
-	var err error
-	for range 3 {
-		one, cancel := context.WithTimeout(ctx, requestTimeout)
-		m, err = b.stream.GetLastMsgForSubject(one, b.prefix+key)
-		cancel()
-		if err == nil || errors.Is(err, jetstream.ErrMsgNotFound) || !passing(err) || pause(ctx, 50*time.Millisecond) != nil {
-			break
+	return retry.Do(ctx, retry.Policy{Tries: 3, First: 50 * time.Millisecond}, func(ctx context.Context) (*jetstream.RawStreamMsg, error) {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		m, err := b.stream.GetLastMsgForSubject(ctx, b.prefix+key)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil, err
 		}
-	}
-	return m, err
+		return m, transient(err)
+	})
 }
 
-// set writes a value whatever is there, and gives its revision.
+// set writes a value unconditionally and returns its revision.
 func (b *bucket) set(ctx context.Context, key string, value []byte) (uint64, error) {
 	return b.publish(ctx, key, value)
 }
@@ -101,7 +101,7 @@ func (b *bucket) send(ctx context.Context, key string, value []byte, opts ...jet
 	return 0, fmt.Errorf("write %s%s: %w", b.prefix, key, err)
 }
 
-// drop removes exactly one revision. One that is gone already is no error.
+// drop removes exactly one revision. It is no error if the revision is gone.
 func (b *bucket) drop(ctx context.Context, revision uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
 	defer cancel()
@@ -115,7 +115,7 @@ func (b *bucket) drop(ctx context.Context, revision uint64) error {
 	return fmt.Errorf("delete message %d below %s: %w", revision, b.prefix, err)
 }
 
-// keys lists the keys, and the last sequence that the list knows of.
+// keys lists the keys. It returns the last sequence that the list covers.
 func (b *bucket) keys(ctx context.Context) ([]string, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*requestTimeout) // the list may be long
 	defer cancel()
@@ -130,7 +130,7 @@ func (b *bucket) keys(ctx context.Context) ([]string, uint64, error) {
 	return keys, info.State.LastSeq, nil
 }
 
-// state reads the stream's numbers.
+// state returns the numbers of the stream.
 func (b *bucket) state(ctx context.Context) (jetstream.StreamState, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*requestTimeout)
 	defer cancel()

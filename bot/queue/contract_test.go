@@ -15,11 +15,14 @@ import (
 func TestEmbedded(t *testing.T) { contract(t, embedded()) }
 
 func TestCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	_, urls := startCluster(t, 3)
 	contract(t, clustered(urls))
 }
 
-// contract is what holds on one machine and on a cluster.
+// contract runs the tests that hold on one machine and on a cluster.
 func contract(t *testing.T, o opener) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, opener){
@@ -386,7 +389,7 @@ func testLeaseLost(t *testing.T, o opener) {
 	empty(t, q)
 }
 
-// testVanished is about a replica that took a place and went away.
+// testVanished: the place of a replica that vanished is free after its lease.
 func testVanished(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
@@ -529,8 +532,8 @@ func testCommandsFirst(t *testing.T, o opener) {
 	}
 }
 
-// testInterrupt: a review that is interrupted, also by another replica, is worked on after the command, and counts no failure; one that
-// the command took back is not.
+// testInterrupt: an interrupted review is done after the command and counts as no failure, even if another replica interrupts it. A review that
+// the command drops is not done.
 func testInterrupt(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, func(c *Config) { c.Retries, c.Crashes = 1, 1 })

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// childMain is the life of a process that will be killed: it puts hints, works on hints, and says so on its output.
+// childMain is the process that TestKilled kills: it puts hints, works on hints, and reports both on its output.
 func childMain(dir string) {
 	q, err := Open(context.Background(), testConfig(func(c *Config) { c.Dir = dir }))
 	if err != nil {
@@ -48,8 +48,11 @@ func childMain(dir string) {
 	}
 }
 
-// TestKilled kills a process with SIGKILL while it puts and works. What it said to be put is done by somebody.
+// TestKilled kills a process with SIGKILL while it puts hints and works on them. Every acknowledged hint must be worked on.
 func TestKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	dir := t.TempDir()
 	acknowledged, done := map[string]bool{}, map[string]bool{}
 	for round := range 4 {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
 // fan is one call of Fan.
@@ -19,12 +21,12 @@ type fan struct {
 	waiting map[string]bool
 }
 
-// Fan has jobs rendered by whatever replicas run RunShards, this one included, and gives their results in the jobs' order.
-// Equal jobs are rendered once, and not at all if the result is still stored. It waits until ctx ends; a job that failed on
-// every try ends it with a *ShardError.
+// Fan has jobs rendered by the replicas that run RunShards, including this one, and returns their results in the order of the jobs. Equal jobs
+// are rendered once, and not at all if the result is still stored. It waits until ctx ends. If every attempt of a job fails, the error is a
+// *ShardError.
 func (q *Queue) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
 	if len(jobs) > maxShards {
-		return nil, fmt.Errorf("%d shards, more than %d; make larger ones: %w", len(jobs), maxShards, ErrInvalid)
+		return nil, fmt.Errorf("%d shards, more than %d (make them larger): %w", len(jobs), maxShards, ErrInvalid)
 	}
 	f := &fan{q: q, jobs: map[string][]byte{}, indexes: map[string][]int{}, results: make([][]byte, len(jobs)), waiting: map[string]bool{}}
 	for i, job := range jobs {
@@ -48,7 +50,7 @@ func (q *Queue) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
 	}()
 	for id := range f.jobs {
 		for err := f.start(ctx, id); err != nil; err = f.start(ctx, id) {
-			if !f.later(ctx, err) || pause(ctx, 100*time.Millisecond) != nil {
+			if !f.temporary(ctx, err) || retry.Sleep(ctx, 100*time.Millisecond) != nil {
 				return nil, err
 			}
 		}
@@ -70,7 +72,7 @@ func (f *fan) start(ctx context.Context, id string) error {
 	return f.put(ctx, id)
 }
 
-// put stores the job's bytes and its message. A message that is there already stays: somebody may be at it.
+// put stores the job's bytes and its message. An existing message stays: a replica may be working on it.
 func (f *fan) put(ctx context.Context, id string) error {
 	ok, err := f.q.hasBlob(ctx, "job-"+id)
 	if err != nil {
@@ -87,12 +89,12 @@ func (f *fan) put(ctx context.Context, id string) error {
 	return nil
 }
 
-// pending is the stream of jobs, seen as a bucket.
+// pending returns the stream of jobs as a bucket.
 func (f *fan) pending() *bucket {
 	return &bucket{js: f.q.js, stream: f.q.shards, prefix: f.q.cfg.Prefix + ".shard.", clock: f.q.cfg.Clock, health: &health{}}
 }
 
-// forget removes the note of an earlier failure.
+// forget removes the record of an earlier failure.
 func (f *fan) forget(ctx context.Context, id string) error {
 	_, revision, ok, err := f.q.attempts.get(ctx, "shard-"+id)
 	if err != nil || !ok {
@@ -101,7 +103,7 @@ func (f *fan) forget(ctx context.Context, id string) error {
 	return f.q.attempts.drop(ctx, revision)
 }
 
-// wait collects results as they are told, and looks itself now and then, because notes may be lost.
+// wait collects results as they are announced, and polls, because announcements may be lost.
 func (f *fan) wait(ctx context.Context, notes <-chan *nats.Msg) error {
 	poll := time.NewTicker(fanPoll)
 	defer poll.Stop()
@@ -111,21 +113,22 @@ func (f *fan) wait(ctx context.Context, notes <-chan *nats.Msg) error {
 		case <-ctx.Done():
 			return fmt.Errorf("%d of %d shards have no result yet: %w", len(f.waiting), len(f.jobs), context.Cause(ctx))
 		case m := <-notes:
-			err = f.told(ctx, m)
+			err = f.announced(ctx, m)
 		case <-poll.C:
-			err = f.lookAll(ctx)
+			err = f.poll(ctx)
 		}
-		if err != nil && !f.later(ctx, err) {
+		if err != nil && !f.temporary(ctx, err) {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *fan) told(ctx context.Context, m *nats.Msg) error {
+// announced handles the announcement of a result or a failure.
+func (f *fan) announced(ctx context.Context, m *nats.Msg) error {
 	var note shardNote
 	if err := json.Unmarshal(m.Data, &note); err != nil {
-		return fmt.Errorf("decode a note: %w", err) // the next look finds out what it was about
+		return fmt.Errorf("decode a note: %w", err) // the next poll finds the result
 	}
 	if !f.waiting[note.ID] {
 		return nil
@@ -137,18 +140,18 @@ func (f *fan) told(ctx context.Context, m *nats.Msg) error {
 	return err
 }
 
-// lookAll ends at the first trouble: a server that does not answer is not asked for each job.
-func (f *fan) lookAll(ctx context.Context) error {
+// poll ends at the first error: it does not ask a server that does not answer for each job.
+func (f *fan) poll(ctx context.Context) error {
 	for id := range f.waiting {
-		if err := f.look(ctx, id); err != nil {
+		if err := f.check(ctx, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// look finds what became of a job without a note.
-func (f *fan) look(ctx context.Context, id string) error {
+// check reads the state of a job.
+func (f *fan) check(ctx context.Context, id string) error {
 	data, _, failed, err := f.q.attempts.get(ctx, "shard-"+id)
 	if err != nil {
 		return err
@@ -171,16 +174,16 @@ func (f *fan) look(ctx context.Context, id string) error {
 	return f.put(ctx, id)
 }
 
-// later says whether an error may pass while the caller still waits.
-func (f *fan) later(ctx context.Context, err error) bool {
+// temporary reports whether an error may pass while the caller waits.
+func (f *fan) temporary(ctx context.Context, err error) bool {
 	if _, failed := errors.AsType[*ShardError](err); failed || ctx.Err() != nil || !passing(err) {
 		return false
 	}
-	f.q.log.Debug("queue: a shard cannot be looked up now", "err", err)
+	f.q.log.Debug("queue: cannot read the state of a shard", "err", err)
 	return true
 }
 
-// collect takes the result if it is there.
+// collect takes the result if there is one.
 func (f *fan) collect(ctx context.Context, id string) (bool, error) {
 	ok, err := f.q.hasBlob(ctx, "result-"+id)
 	if err != nil || !ok {

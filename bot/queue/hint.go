@@ -15,13 +15,14 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
 // Hint is the message that the queue stores.
 type Hint = hint.Hint
 
-// subject is where the hint is stored, below the prefix of hints. Forced hints have their own, so that a newer one without
-// force does not replace them; both are worked on as one.
+// subject returns the subject of a hint, below the prefix of hints. Hints with Force have their own, so that a newer one without Force does not
+// replace them; a worker handles both as one.
 func subject(h Hint) string {
 	s := digest(h.Lane()) + "." + string(h.Kind) + "." + strconv.Itoa(h.Number)
 	if h.Kind == hint.Comment {
@@ -33,8 +34,8 @@ func subject(h Hint) string {
 	return s
 }
 
-// Put stores a hint. It returns nil only when the hint is on disk, on a cluster on a majority of its copies. It tries again
-// while ctx lasts, at most ten seconds. A put that failed may have happened; putting again does no harm.
+// Put stores a hint. It returns nil only if the hint is on disk, in a cluster on a majority of its copies. It retries until ctx ends, at most
+// for ten seconds. After an error the hint may still be stored; putting it again does no harm.
 func (q *Queue) Put(ctx context.Context, h Hint) error {
 	if err := h.Check(); err != nil {
 		return err
@@ -43,7 +44,7 @@ func (q *Queue) Put(ctx context.Context, h Hint) error {
 		h.At = q.cfg.Clock()
 	}
 	if h.Kind == hint.Comment && h.ID == "" && h.Comment == 0 {
-		h.ID = nuid.Next() // nothing tells it apart from another command
+		h.ID = nuid.Next() // it has nothing that distinguishes it from another command
 	}
 	data, err := json.Marshal(h)
 	if err != nil {
@@ -51,18 +52,25 @@ func (q *Queue) Put(ctx context.Context, h Hint) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		_, err := q.hints.set(ctx, subject(h), data)
-		if err == nil {
-			return nil
-		}
-		if !passing(err) || pause(ctx, wait) != nil {
-			return fmt.Errorf("put a hint of %s: %w", h.Place, err)
-		}
+	_, err = retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 20 * time.Millisecond, Max: time.Second}, func(ctx context.Context) (uint64, error) {
+		revision, err := q.hints.set(ctx, subject(h), data)
+		return revision, transient(err)
+	})
+	if err != nil {
+		return fmt.Errorf("put a hint of %s: %w", h.Place, err)
 	}
+	return nil
 }
 
-// decodeHint reads a stored message. It refuses what Put would not have written.
+// transient marks errors of the server that may pass, so that retry.Do tries again.
+func transient(err error) error {
+	if err == nil || !passing(err) {
+		return err
+	}
+	return retry.Again(err)
+}
+
+// decodeHint decodes a stored message. It refuses what Put would not write.
 func decodeHint(data []byte) (Hint, error) {
 	var h Hint
 	if err := json.Unmarshal(data, &h); err != nil {
@@ -71,7 +79,7 @@ func decodeHint(data []byte) (Hint, error) {
 	return h, h.Check()
 }
 
-// passing says whether an error of the server may be gone a moment later.
+// passing reports whether an error of the server may be temporary.
 func passing(err error) bool {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		return api.Code == 503
@@ -84,19 +92,7 @@ func passing(err error) bool {
 	return true
 }
 
-// pause waits, or says why ctx ended.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}
-
-// digest makes any text a token for a subject.
+// digest makes a token for a subject from any text.
 func digest(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:16])

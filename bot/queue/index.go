@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// index is what one replica knows of the pending hints: places in a ring, in each place items in the order in which they
-// came. It is only a guide to what may be worth a lease; the stream is read again before any work.
+// index is one replica's knowledge of the pending hints: a ring of places, each with items in the order of arrival. It only tells which lease
+// may be worth taking; the worker reads the stream again before it works.
 type index struct {
 	mu     sync.Mutex
 	places map[string]*place // by digest
@@ -25,16 +25,16 @@ type index struct {
 type place struct {
 	digest    string
 	items     []*item
-	running   *run      // what this replica works on here
-	notBefore time.Time // another replica has the lease until about then
+	running   *run      // the work of this replica in this place
+	notBefore time.Time // expected end of another replica's lease
 }
 
-// item is all pending messages of one key.
+// item has the pending messages of one key.
 type item struct {
 	key       string            // subject without its `.force`
 	kind      string            //
 	messages  map[string]uint64 // subject → newest sequence
-	first     time.Time         // when the oldest of the messages came, also of those that were replaced
+	first     time.Time         // arrival of the oldest message, including replaced ones
 	notBefore time.Time         // backoff
 }
 
@@ -42,7 +42,7 @@ type item struct {
 type run struct {
 	place  *place
 	item   *item
-	loaded map[string]uint64 // what the worker read; nil before
+	loaded map[string]uint64 // sequences that the worker read; nil before
 	cancel func(error)
 }
 
@@ -50,7 +50,7 @@ func newIndex() *index {
 	return &index{places: map[string]*place{}, wake: make(chan struct{}, 1)}
 }
 
-// splitSubject takes a subject below the hints' prefix apart.
+// splitSubject parses a subject below the prefix of hints.
 func splitSubject(subject string) (placeDigest, kind, key string, err error) {
 	parts := strings.Split(subject, ".")
 	if len(parts) < 3 || len(parts) > 4 {
@@ -59,7 +59,7 @@ func splitSubject(subject string) (placeDigest, kind, key string, err error) {
 	return parts[0], parts[1], strings.TrimSuffix(subject, ".force"), nil
 }
 
-// add notes a message. It cancels a running review of the same number.
+// add records a message. It cancels a running review of the same number.
 func (x *index) add(subject string, sequence uint64, at time.Time) error {
 	digest, kind, key, err := splitSubject(subject)
 	if err != nil {
@@ -83,7 +83,7 @@ func (x *index) add(subject string, sequence uint64, at time.Time) error {
 		return nil
 	}
 	it.messages[subject] = sequence
-	it.notBefore = time.Time{} // what is new deserves a new try
+	it.notBefore = time.Time{} // a new hint does not wait for the backoff of the old one
 	if r := p.running; r != nil && r.item == it {
 		r.supersede()
 	}
@@ -91,7 +91,7 @@ func (x *index) add(subject string, sequence uint64, at time.Time) error {
 	return nil
 }
 
-// supersede cancels a review if there is a newer message than those that it read. The caller holds the lock.
+// supersede cancels a review if there is a message newer than those that it read. The caller holds the lock.
 func (r *run) supersede() {
 	if r.item.kind != string(hint.Review) || r.loaded == nil {
 		return
@@ -104,7 +104,7 @@ func (r *run) supersede() {
 	}
 }
 
-// interrupt cancels a running review of a place; number 0 means any. Its hint stays.
+// interrupt cancels the running review of a place; number 0 means any. Its hint stays.
 func (x *index) interrupt(placeDigest string, number int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -117,7 +117,7 @@ func (x *index) interrupt(placeDigest string, number int) {
 	}
 }
 
-// remove forgets messages that are done, unless newer ones came.
+// remove removes finished messages, unless newer ones have arrived.
 func (x *index) remove(done map[string]uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -127,7 +127,7 @@ func (x *index) remove(done map[string]uint64) {
 			continue
 		}
 		p := x.places[digest]
-		p.notBefore = time.Time{} // who did it gives the lease back now
+		p.notBefore = time.Time{} // the worker releases the lease now
 		i := slices.IndexFunc(p.items, func(i *item) bool { return i.key == key })
 		if i < 0 {
 			continue
@@ -144,7 +144,7 @@ func (x *index) remove(done map[string]uint64) {
 	x.signal()
 }
 
-// shrink forgets a place without items. The caller holds the lock.
+// shrink removes a place without items. The caller holds the lock.
 func (x *index) shrink(p *place) {
 	if len(p.items) > 0 || p.running != nil {
 		return
@@ -214,14 +214,14 @@ func (p *place) ready(now time.Time, allowed func(hint.Kind) bool) (*item, time.
 	return nil, soonest
 }
 
-// messages copies what is known of the item's messages.
+// messages returns a copy of the item's messages.
 func (x *index) messages(r *run) map[string]uint64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return maps.Clone(r.item.messages)
 }
 
-// started notes what the worker read and how to cancel it. A message that came in between cancels at once.
+// started records what the worker read and how to cancel it. It cancels at once if a newer message has arrived.
 func (x *index) started(r *run, loaded map[string]uint64, cancel func(error)) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -229,7 +229,7 @@ func (x *index) started(r *run, loaded map[string]uint64, cancel func(error)) {
 	r.supersede()
 }
 
-// finished ends a run. The item, if still there, waits until `again`; the place until `free`.
+// finished ends a run. The item, if it still exists, waits until again, and the place until free.
 func (x *index) finished(r *run, again, free time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -244,7 +244,7 @@ func (x *index) finished(r *run, again, free time.Time) {
 		if !fresh {
 			it.notBefore = again
 		}
-		if r.loaded != nil { // it had its turn
+		if r.loaded != nil { // it had a turn: the others of the place go first
 			p.items = append(slices.Delete(p.items, i, i+1), it)
 		}
 	}
@@ -252,7 +252,7 @@ func (x *index) finished(r *run, again, free time.Time) {
 	x.signal()
 }
 
-// sync brings the index to the list of subjects that the stream has up to a sequence. It gives those it did not know.
+// sync removes what is not in a list of the stream's subjects up to a sequence. It returns the subjects that the index did not know.
 func (x *index) sync(subjects []string, last uint64) []string {
 	present := make(map[string]bool, len(subjects))
 	var unknown []string
@@ -284,7 +284,7 @@ func (x *index) has(digest, key, subject string) bool {
 	return p != nil && slices.ContainsFunc(p.items, func(i *item) bool { return i.key == key && i.messages[subject] > 0 })
 }
 
-// oldest says since when the oldest item waits.
+// oldest returns the arrival of the oldest item.
 func (x *index) oldest() time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -303,6 +303,6 @@ func (x *index) oldest() time.Time {
 func (x *index) signal() {
 	select {
 	case x.wake <- struct{}{}:
-	default: // it is awake already
+	default: // a signal is pending
 	}
 }

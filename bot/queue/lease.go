@@ -10,31 +10,31 @@ import (
 	"github.com/nats-io/nuid"
 )
 
-// lease is the right to work on a place. Its message disappears by itself, by the server's clock, unless it is renewed.
+// lease is the right to work on a place. Its message expires by the server's clock unless it is renewed.
 type lease struct {
 	bucket   *bucket
 	ttl      time.Duration
 	key      string
 	value    []byte
-	epoch    uint64 // the revision at which it was taken: greater than that of any earlier lease of any place
+	epoch    uint64 // revision at which it was taken; greater than that of every earlier lease
 	revision uint64
-	deadline *time.Timer // when to stop working: counts from before the last request that succeeded
+	deadline *time.Timer // when work must stop; counted from before the last successful request
 }
 
 type leaseValue struct {
-	Owner string `json:"owner"` // replica, for people
-	Token string `json:"token"` // of this lease, so that a renewal whose answer was lost is known again
+	Owner string `json:"owner"` // name of the replica, for people
+	Token string `json:"token"` // identifies this lease when the answer to a renewal was lost
 }
 
 type epochKey struct{}
 
-// Epoch is the number of the lease under which a hint is worked on. Later leases have greater numbers.
+// Epoch returns the number of the lease under which a hint is worked on. Later leases have greater numbers.
 func Epoch(ctx context.Context) (uint64, bool) {
 	epoch, ok := ctx.Value(epochKey{}).(uint64)
 	return epoch, ok
 }
 
-// takeLease gives errChanged when another worker has the place.
+// takeLease takes the lease of a place. The error is errChanged if another worker has it.
 func (q *Queue) takeLease(ctx context.Context, key string) (*lease, error) {
 	value, err := json.Marshal(leaseValue{Owner: q.cfg.Name, Token: nuid.Next()})
 	if err != nil {
@@ -51,10 +51,10 @@ func (q *Queue) takeLease(ctx context.Context, key string) (*lease, error) {
 	return l, nil
 }
 
-// timer runs by the process's monotonic clock. With the longest renewal it ends before the server removes the lease.
+// timer returns a timer that ends before the server removes the lease, even after the slowest renewal. It uses the monotonic clock.
 func (l *lease) timer() *time.Timer { return time.NewTimer(l.ttl * 5 / 8) }
 
-// keep renews the lease until ctx ends. It calls lost before anybody else can have the lease.
+// keep renews the lease until ctx ends. It calls lost before another worker can take the lease.
 func (l *lease) keep(ctx context.Context, lost func(error)) {
 	tick := time.NewTicker(l.ttl / 4)
 	defer tick.Stop()
@@ -90,7 +90,7 @@ func (l *lease) renew(ctx context.Context) error {
 	if errors.Is(err, errChanged) {
 		value, found, ok, getErr := l.bucket.get(ctx, l.key)
 		if getErr != nil {
-			return getErr // not known to be lost: the deadline decides
+			return getErr // possibly not lost: the deadline decides
 		}
 		if ok && string(value) == string(l.value) {
 			l.revision = found // an earlier renewal whose answer was lost
@@ -105,7 +105,7 @@ func (l *lease) renew(ctx context.Context) error {
 	return nil
 }
 
-// release gives the place back. When it fails the lease ends by itself.
+// release releases the place. If it fails, the lease expires.
 func (l *lease) release(ctx context.Context) error {
 	return l.bucket.drop(ctx, l.revision)
 }

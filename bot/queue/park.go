@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-const maxError = 8 << 10 // of an error's text that is stored
+const maxError = 8 << 10 // characters
 
-// attempt counts what happened to a hint that is not done. It is written before the work starts, so that a hint that kills
-// its worker is found out too.
+// attempt counts the starts and failures of a hint that is not done. It is written before the work starts, so that a hint that kills its
+// worker is counted too.
 type attempt struct {
 	Sequence  uint64    `json:"sequence"`
 	Starts    int       `json:"starts"`
@@ -24,7 +26,7 @@ type attempt struct {
 	revision uint64
 }
 
-// Parked is a hint that failed too often. It waits for Unpark, for a newer hint of the same key, or for 30 days.
+// Parked is a hint that failed too often. It stays until Unpark, until a newer hint of the same key is done, or for 30 days.
 type Parked struct {
 	Hint     Hint      `json:"hint"`
 	Err      string    `json:"err"`
@@ -32,8 +34,8 @@ type Parked struct {
 	Since    time.Time `json:"since"`
 }
 
-// begin counts a start. It parks a hint whose workers vanished too often, and then leaves nothing loaded. Otherwise the
-// answer is when the hint may start: now, or later if another replica saw it fail.
+// begin counts a start. It parks a hint whose workers vanished too often; then nothing is loaded. Otherwise it returns when the hint may start:
+// now (the zero time), or later if it failed on another replica.
 func (t *task) begin(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -56,7 +58,7 @@ func (t *task) begin(ctx context.Context) (time.Time, error) {
 		cause := fmt.Errorf("the worker vanished %d times while working on it (killed, out of memory, or the lease was lost)", vanished)
 		return t.park(ctx, cause), nil
 	}
-	if t.record.Failures >= q.cfg.Retries { // a park that did not get through
+	if t.record.Failures >= q.cfg.Retries { // an earlier attempt to park it failed
 		return t.park(ctx, errors.New(t.record.Err)), nil
 	}
 	if t.record.NotBefore.After(q.cfg.Clock()) {
@@ -79,25 +81,25 @@ func (t *task) save(ctx context.Context) error {
 	return nil
 }
 
-// excuse takes the start back.
+// excuse uncounts the start.
 func (t *task) excuse(ctx context.Context, until time.Time, err error) {
 	t.record.Starts--
-	t.record.NotBefore, t.record.Err = until, cut(err.Error())
+	t.record.NotBefore, t.record.Err = until, shorten(err)
 	if err := t.save(ctx); err != nil {
-		t.q.log.Debug("queue: a start cannot be taken back", "err", err)
+		t.q.log.Debug("queue: cannot uncount a start", "err", err)
 	}
 }
 
-// fail counts a failure, and parks the hint after too many. It gives the time of the next try.
+// fail counts a failure, and parks the hint after too many. It returns the time of the next attempt.
 func (t *task) fail(ctx context.Context, cause error) time.Time {
 	q := t.q
 	t.record.Failures++
-	t.record.Err = cut(cause.Error())
+	t.record.Err = shorten(cause)
 	t.record.NotBefore = q.cfg.Clock().Add(q.backoff(t.record.Failures))
 	q.log.Warn("queue: work failed", "place", t.hint.Place, "kind", t.hint.Kind, "number", t.hint.Number, "delivery", t.hint.ID,
-		"failures", t.record.Failures, "err", cut(cause.Error()))
+		"failures", t.record.Failures, "err", shorten(cause))
 	if err := t.save(ctx); err != nil {
-		q.log.Warn("queue: a failure cannot be counted", "err", err)
+		q.log.Warn("queue: cannot count a failure", "err", err)
 	}
 	if t.record.Failures < q.cfg.Retries {
 		return t.record.NotBefore
@@ -105,18 +107,18 @@ func (t *task) fail(ctx context.Context, cause error) time.Time {
 	return t.park(ctx, cause)
 }
 
-// park moves the hint aside: first it is written there, then the callback, then it is removed here. A crash in between
-// parks it again.
+// park parks the hint: it stores the parked hint, calls OnPark, and removes the hint from the queue, in this order. After a crash in between, the
+// hint is parked again.
 func (t *task) park(ctx context.Context, cause error) time.Time {
 	q := t.q
 	retry := q.cfg.Clock().Add(jitter(q.cfg.BackoffMax))
-	data, err := json.Marshal(Parked{Hint: t.hint, Err: cut(cause.Error()), Failures: t.record.Failures, Since: q.cfg.Clock().UTC()})
+	data, err := json.Marshal(Parked{Hint: t.hint, Err: shorten(cause), Failures: t.record.Failures, Since: q.cfg.Clock().UTC()})
 	if err != nil {
-		q.log.Error("queue: a hint cannot be parked", "err", err)
+		q.log.Error("queue: cannot park a hint", "err", err)
 		return retry
 	}
 	if _, err := q.parked.set(ctx, digest(t.hint.Key()), data); err != nil {
-		q.log.Error("queue: a hint cannot be parked", "err", err)
+		q.log.Error("queue: cannot park a hint", "err", err)
 		return retry
 	}
 	if q.cfg.OnPark != nil {
@@ -124,25 +126,25 @@ func (t *task) park(ctx context.Context, cause error) time.Time {
 			q.log.Error("queue: OnPark failed", "err", err)
 		}
 	}
-	// The callback may have used up the context's time.
+	// The callback may have used up the time of the context.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), opTimeout)
 	defer cancel()
 	if err := t.finish(ctx); err != nil {
-		q.log.Error("queue: a parked hint cannot be removed from the queue", "err", err)
+		q.log.Error("queue: cannot remove a parked hint from the queue", "err", err)
 		return retry
 	}
 	t.loaded = nil
 	return time.Time{}
 }
 
-// unparkSilently forgets an older parked hint of a key that was done now.
+// unparkSilently removes a parked hint of the same key.
 func (t *task) unparkSilently(ctx context.Context) {
 	_, revision, ok, err := t.q.parked.get(ctx, digest(t.hint.Key()))
 	if err == nil && ok {
 		err = t.q.parked.drop(ctx, revision)
 	}
 	if err != nil {
-		t.q.log.Debug("queue: a parked hint that is done stays for a while", "err", err)
+		t.q.log.Debug("queue: cannot remove a parked hint that is done; it expires", "err", err)
 	}
 }
 
@@ -176,7 +178,7 @@ func (q *Queue) Parked(ctx context.Context) ([]Parked, error) {
 	return list, nil
 }
 
-// Unpark puts a parked hint of the same key back into the queue, with new tries, and with force if it is given with it.
+// Unpark puts a parked hint of the same key back into the queue, with new attempts. It sets Force if h has it.
 func (q *Queue) Unpark(ctx context.Context, h Hint) error {
 	data, revision, ok, err := q.parked.get(ctx, digest(h.Key()))
 	if err != nil {
@@ -190,15 +192,13 @@ func (q *Queue) Unpark(ctx context.Context, h Hint) error {
 		return fmt.Errorf("decode a parked hint: %w", err)
 	}
 	p.Hint.Force = p.Hint.Force || h.Force
-	if err := q.Put(ctx, p.Hint); err != nil { // first: a crash here leaves it in both places, never in none
+	if err := q.Put(ctx, p.Hint); err != nil { // before the removal: a crash here leaves it in both places
 		return err
 	}
 	return q.parked.drop(ctx, revision)
 }
 
-func cut(s string) string {
-	if len(s) > maxError {
-		s = s[:maxError] + "…"
-	}
-	return strings.ToValidUTF8(s, "?")
+// shorten returns the text of an error as it is stored and logged.
+func shorten(err error) string {
+	return safetext.Shorten(strings.ToValidUTF8(err.Error(), "?"), maxError)
 }

@@ -1,8 +1,9 @@
-// Package queue keeps hints ("this merge request may have changed") on disk until they were worked on, lets one worker at a
-// time into each repository, and spreads renderings over replicas. It runs on NATS JetStream: inside this process with a
-// directory, or on a cluster by URL, with the same code. It owns no state of the fleet: it must never be asked what is true
-// (that is Git), and its leases only save work (the fence is the compare-and-swap of Git). Deleting all it stores loses
-// nothing that a sweep does not find again.
+// Package queue stores hints ("this merge request may have changed") on disk until a worker has handled them, allows one worker at a time per
+// repository, and distributes renderings over replicas. It runs on NATS JetStream: inside this process with a directory, or on a cluster by
+// URL, with the same code.
+//
+// The queue has no state of the fleet: Git is the only source of truth. Its leases only save work; the compare-and-swap of Git is the fence. If
+// all its data is deleted, a sweep finds everything again.
 //
 // # What is stored
 //
@@ -11,22 +12,21 @@
 //	stream            subjects                                            holds
 //	sluice-hints      sluice.hint.<place>.<kind>.<number>[.force]         one message per key, the newest
 //	                  sluice.hint.<place>.comment.<number>.<command>      one message per command
-//	sluice-leases     sluice.lease.<place>                                who works on a place; gone after Config.Lease
+//	sluice-leases     sluice.lease.<place>                                worker of a place; expires after Config.Lease
 //	sluice-attempts   sluice.attempt.<key>                                starts and failures of a hint that is not done
 //	sluice-parked     sluice.parked.<key>                                 hints that failed too often
-//	sluice-seen       sluice.seen.<hash>                                  delivery ids and body hashes; gone after Config.SeenTTL
+//	sluice-seen       sluice.seen.<hash>                                  delivery ids and body hashes; expire after Config.SeenTTL
 //	sluice-shards     sluice.shard.<sha256>                               work queue of jobs to render
 //	OBJ_sluice-blobs  job-<sha256>, result-<sha256>                       the jobs' and the results' bytes
 //
-// A place, a key, a command and a hash are hexadecimal digests. Each stream but the shards' keeps one message per subject,
-// so that it is a bucket: a key has a value and a revision (the stream's sequence), and changes by compare-and-swap. All
-// reads go to the stream's leader.
+// A place, a key, a command and a hash are hexadecimal digests. Every stream except that of the shards has one message per subject, so that it is
+// a bucket: a key has a value and a revision (the stream's sequence), and changes by compare-and-swap. All reads go to the stream's leader.
 //
 // # How a hint is worked on
 //
-// Each replica follows the stream of hints and keeps an index of it in memory. A worker takes the lease of a place, reads the
-// newest message of a key, does the work, and deletes exactly the sequence that it read: a hint that came meanwhile has
-// another sequence and stays. So a crash at any moment leaves the hint in the stream, and it is worked on again.
+// Each replica follows the stream of hints and keeps an index of it in memory. A worker takes the lease of a place, reads the newest message of a
+// key, does the work, and deletes exactly the sequence that it read: a hint that arrived meanwhile has another sequence and stays. After a
+// crash at any moment, the hint is still in the stream and is worked on again.
 package queue
 
 import (
@@ -49,26 +49,26 @@ import (
 
 // Errors, and causes of a cancelled work context.
 var (
-	// ErrSuperseded is the cause when a newer hint of the same merge request came. The newer one is worked on next.
-	ErrSuperseded = errors.New("a newer hint of this merge request came")
-	// ErrInterrupted is the cause when a command does not wait for a review. The review is worked on again after the command.
+	// ErrSuperseded is the cause if a newer hint of the same merge request arrives. The newer one is worked on next.
+	ErrSuperseded = errors.New("a newer hint of this merge request arrived")
+	// ErrInterrupted is the cause if a command does not wait for the review. The review is done after the command.
 	ErrInterrupted = errors.New("a command goes before this review")
-	// ErrLeaseLost is the cause when another replica may be working on this place by now.
+	// ErrLeaseLost is the cause if another replica may be working on this place.
 	ErrLeaseLost = errors.New("the lease of this repository is lost")
-	// ErrDraining is the cause when the process stops and the grace period is over.
+	// ErrDraining is the cause if the process stops and the grace period is over.
 	ErrDraining = errors.New("the process stops and the grace period is over")
-	// ErrFull says that the queue's size limit is reached.
-	ErrFull = errors.New("the queue is full: raise its size limit, or see in the metrics what is parked or stuck")
-	// ErrInvalid says that a hint or a setting cannot be used.
+	// ErrFull reports that the queue has reached its size limit.
+	ErrFull = errors.New("the queue is full (raise its size limit, or see in the metrics what is parked or stuck)")
+	// ErrInvalid reports a hint or a setting that cannot be used.
 	ErrInvalid = hint.ErrInvalid
-	// ErrNotParked says that no such hint is parked.
+	// ErrNotParked reports that no such hint is parked.
 	ErrNotParked = errors.New("no such hint is parked")
 )
 
 // Config of a queue. Zero values get defaults, except Clock, which is required, and Dir, required without URL.
 type Config struct {
 	URL         string      // of NATS servers, comma separated; "" runs a server inside this process
-	Dir         string      // where the server inside keeps its files
+	Dir         string      // of the files of the server inside this process
 	Replicas    int         // copies of each message on a cluster: 1 to 5; default 1, with URL 3
 	Credentials string      // file with NATS credentials (JWT and seed)
 	TLS         *tls.Config // for the connection to URL
@@ -78,16 +78,16 @@ type Config struct {
 	Log         *slog.Logger // default: none
 
 	Retries    int           // failures after which a hint is parked; default 8
-	Crashes    int           // times that a hint's worker vanished after which it is parked; default 10
+	Crashes    int           // vanished workers of a hint after which it is parked; default 10
 	Backoff    time.Duration // wait after the first failure, doubled each time; default 2 s
 	BackoffMax time.Duration // default 5 min
-	Lease      time.Duration // how long a silent worker keeps its place or shard; default 15 s
-	Grace      time.Duration // how long running work may go on when Run's context ends; default 25 s
+	Lease      time.Duration // how long a worker that does not answer keeps its place or shard; default 15 s
+	Grace      time.Duration // how long running work may continue after the end of Run's context; default 25 s
 	SeenTTL    time.Duration // default 72 h
 	ShardTTL   time.Duration // how long results are kept; default 24 h
 	MaxBytes   int64         // of all streams together; default 1 GiB, at least 16 MiB
 
-	OnPark func(Hint, error) // called when a hint is parked; may be called twice for the same
+	OnPark func(Hint, error) // called when a hint is parked, possibly twice for the same
 }
 
 // Queue is a connection to the streams, and with an empty URL their server. Its methods are safe for concurrent use.
@@ -112,7 +112,7 @@ type Queue struct {
 	closed bool
 }
 
-// Open starts or reaches the server and makes the streams. It waits for a cluster until ctx ends, at most one minute.
+// Open starts or connects to the server and creates the streams. It waits for a cluster until ctx ends, at most one minute.
 func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -135,7 +135,7 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// Close ends the connection and the server inside. End Run and RunShards before. Hints that are not done stay on disk.
+// Close closes the connection and stops the server inside this process. End Run and RunShards first. Hints that are not done stay on disk.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -156,7 +156,7 @@ func (q *Queue) Close() error {
 	return nil
 }
 
-// Ready says whether a hint could be put now: it writes and reads back a message.
+// Ready returns an error if no hint can be put now: it writes and reads back a message.
 func (q *Queue) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -209,7 +209,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Replicas < 1 || c.Replicas > 5 {
 		bad("Replicas is %d, not 1 to 5", c.Replicas)
 	}
-	if !prefixPattern().MatchString(c.Prefix) {
+	if !prefixPattern.MatchString(c.Prefix) {
 		bad("Prefix %q has other characters than a-z, 0-9 and -, or more than 32", c.Prefix)
 	}
 	if c.MaxBytes < 16<<20 {
@@ -225,9 +225,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-func prefixPattern() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`) }
+var prefixPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
-// or is the value, or the default for a zero value.
+// or returns the value, or the default for a zero value.
 func or[T comparable](value, fallback T) T {
 	var zero T
 	if value == zero {

@@ -11,7 +11,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
 const (
@@ -28,8 +30,8 @@ const (
 // Config.Grace; after that its context is cancelled with ErrDraining, and its hint stays. Run returns when all work returned,
 // with nil after a drain. Only one Run at a time per Queue.
 //
-// In a place, commands go before all that waits. The work's context is cancelled with ErrSuperseded, ErrInterrupted, ErrLeaseLost or ErrDraining as its cause. An error counts as a failure
-// unless one of these was the cause, or it is a *Delay.
+// In a place, commands go before everything else that waits. The context of the work is cancelled with the cause ErrSuperseded, ErrInterrupted,
+// ErrLeaseLost or ErrDraining. An error counts as a failure unless it has one of these causes or is a *Delay.
 func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, Hint) error) error {
 	if workers < 1 || workers > maxWorkers {
 		return fmt.Errorf("%d workers, not 1 to %d: %w", workers, maxWorkers, ErrInvalid)
@@ -50,7 +52,7 @@ func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, H
 	stop, err := q.follow(ctx, x)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // told to stop before it started
+			return nil // ctx ended before the start
 		}
 		return err
 	}
@@ -69,7 +71,7 @@ func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, H
 	return nil
 }
 
-// drain waits for running work, for the grace period with good words.
+// drain waits up to Config.Grace for running work, then cancels it.
 func (q *Queue) drain(wg *sync.WaitGroup, cancel func(error)) {
 	done := make(chan struct{})
 	go func() {
@@ -81,7 +83,7 @@ func (q *Queue) drain(wg *sync.WaitGroup, cancel func(error)) {
 	select {
 	case <-done:
 	case <-grace.C:
-		q.log.Warn("queue: the grace period is over, running work is cancelled; its hints stay")
+		q.log.Warn("queue: the grace period is over; running work is cancelled and its hints stay")
 		cancel(ErrDraining)
 		<-done
 	}
@@ -117,19 +119,19 @@ func (q *Queue) dispatch(ctx context.Context, x *index, workers int, start func(
 	}
 }
 
-// doneNote tells the other replicas what needs no look any more.
+// doneNote announces finished hints to the other replicas.
 type doneNote struct {
 	Done map[string]uint64 `json:"done"` // subject below the hints' prefix → sequence
 }
 
-// interruptNote tells the replica that works on a review to leave it for now.
+// interruptNote asks the replica that works on a review to interrupt it.
 type interruptNote struct {
 	Place  string `json:"place"` // digest
 	Number int    `json:"number"`
 }
 
-// Interrupt cancels a running review of a place on whichever replica it runs, with ErrInterrupted: its hint stays. Number 0 means any
-// review. It saves a command the wait and nothing depends on it: a note may be lost.
+// Interrupt cancels the running review of a place, on any replica, with ErrInterrupted. Its hint stays. Number 0 means any review. It shortens
+// the wait of a command; the note may be lost, and nothing depends on it.
 func (q *Queue) Interrupt(place hint.Place, number int) error {
 	note, err := json.Marshal(interruptNote{Place: digest(hint.Hint{Place: place, Kind: hint.Review}.Lane()), Number: number})
 	if err != nil {
@@ -141,44 +143,44 @@ func (q *Queue) Interrupt(place hint.Place, number int) error {
 	return nil
 }
 
-// Drop takes back hints of the same place, kind and number that wait. It says whether there was one.
+// Drop removes waiting hints of the same place, kind and number. It reports whether there was one.
 func (q *Queue) Drop(ctx context.Context, h Hint) (bool, error) {
 	found := false
 	for _, force := range []bool{false, true} {
 		h.Force = force
 		_, revision, ok, err := q.hints.get(ctx, subject(h))
 		if err != nil {
-			return found, fmt.Errorf("look for a hint of %s: %w", h.Place, err)
+			return found, fmt.Errorf("find a hint of %s: %w", h.Place, err)
 		}
 		if !ok {
 			continue
 		}
 		found = true
 		if err := q.hints.drop(ctx, revision); err != nil {
-			return found, fmt.Errorf("take back a hint of %s: %w", h.Place, err)
+			return found, fmt.Errorf("remove a hint of %s: %w", h.Place, err)
 		}
-		if err := q.tellDone(map[string]uint64{subject(h): revision}); err != nil {
+		if err := q.announceDone(map[string]uint64{subject(h): revision}); err != nil {
 			return found, err
 		}
 	}
 	return found, nil
 }
 
-// tellDone tells all replicas, this one too, what needs no look any more.
-func (q *Queue) tellDone(done map[string]uint64) error {
+// announceDone announces finished hints to all replicas, including this one.
+func (q *Queue) announceDone(done map[string]uint64) error {
 	note, err := json.Marshal(doneNote{Done: done})
 	if err != nil {
 		return fmt.Errorf("encode a note: %w", err)
 	}
 	if err := q.nc.Publish(q.cfg.Prefix+".note.done", note); err != nil {
-		q.log.Debug("queue: the other replicas will find out themselves", "err", err)
+		q.log.Debug("queue: cannot announce finished hints; the other replicas find out on their next listing", "err", err)
 	}
 	return nil
 }
 
-// follow fills the index from the stream and keeps it up to date. The answer ends that.
+// follow fills the index from the stream and keeps it up to date until the returned function is called.
 func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
-	consumer, err := again(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+	consumer, err := persist(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
 		return q.hints.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
 	})
 	if err != nil {
@@ -187,7 +189,7 @@ func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
 	consume, err := consumer.Consume(func(m jetstream.Msg) { q.noticed(x, m) },
 		jetstream.PullExpiry(followPull), jetstream.PullHeartbeat(followSilent),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-			q.log.Debug("queue: following the hints was interrupted", "err", err)
+			q.log.Debug("queue: the connection to the stream of hints was interrupted", "err", err)
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("follow the hints: %w", err)
@@ -240,34 +242,34 @@ func (q *Queue) noticed(x *index, m jetstream.Msg) {
 
 func (q *Queue) notice(x *index, subject string, sequence uint64, at time.Time) {
 	if err := x.add(subject, sequence, at); err != nil {
-		q.log.Warn("queue: a message that is no hint stays in the stream", "err", err)
+		q.log.Warn("queue: the stream has a message that is not a hint", "err", err)
 	}
 }
 
-// resync compares the index with the stream now and then: what a broken connection swallowed costs no more than that.
+// resync compares the index with the stream regularly: a broken connection may have lost messages.
 func (q *Queue) resync(ctx context.Context, x *index) {
-	for pause(ctx, resyncEvery) == nil {
+	for retry.Sleep(ctx, resyncEvery) == nil {
 		subjects, last, err := q.hints.keys(ctx)
 		if err != nil {
-			q.log.Warn("queue: the pending hints cannot be listed", "err", err)
+			q.log.Warn("queue: cannot list the pending hints", "err", err)
 			continue
 		}
 		for _, s := range x.sync(subjects, last) {
 			m, err := q.hints.last(ctx, s)
 			if err != nil {
-				continue // done meanwhile, or listed again the next time
+				continue // finished meanwhile, or listed again next time
 			}
 			q.notice(x, s, m.Sequence, m.Time)
 		}
 	}
 }
 
-// jitter spreads a wait over ±25 %, so that what failed together does not come back together.
+// jitter varies a wait by ±25 %, so that hints that failed together are not retried together.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(rand.Int64N(int64(d/2)+1)) //nolint:gosec // no secret
 }
 
-// backoff is the wait after so many failures.
+// backoff returns the wait after a number of failures.
 func (q *Queue) backoff(failures int) time.Duration {
 	d := q.cfg.Backoff
 	for range failures - 1 {

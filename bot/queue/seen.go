@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Seen records a delivery id or the hash of a body, and says whether it was recorded before. A receiver asks Known, puts the
-// hint, and records with Seen when Put succeeded: a crash in between makes the hint twice, never zero times.
+// Seen records a delivery id or the hash of a body. It reports whether it was recorded before. A receiver calls Known, then Put, then Seen: a
+// crash in between duplicates the hint and never loses it.
 func (q *Queue) Seen(ctx context.Context, id string) (bool, error) {
 	_, err := q.seen.swap(ctx, digest(id), []byte(q.cfg.Clock().UTC().Format(time.RFC3339)), 0)
 	if errors.Is(err, errChanged) {
@@ -20,7 +20,7 @@ func (q *Queue) Seen(ctx context.Context, id string) (bool, error) {
 	return false, nil
 }
 
-// Known says whether Seen recorded the id, and records nothing.
+// Known reports whether Seen recorded the id.
 func (q *Queue) Known(ctx context.Context, id string) (bool, error) {
 	_, _, ok, err := q.seen.get(ctx, digest(id))
 	if err != nil {
@@ -29,7 +29,7 @@ func (q *Queue) Known(ctx context.Context, id string) (bool, error) {
 	return ok, nil
 }
 
-// Forget takes back what Seen recorded, for a receiver that asked Seen first and then could not put the hint.
+// Forget removes what Seen recorded, for a receiver that called Seen first and then failed to put the hint.
 func (q *Queue) Forget(ctx context.Context, id string) error {
 	_, revision, ok, err := q.seen.get(ctx, digest(id))
 	if err != nil {

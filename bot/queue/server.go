@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
 const (
@@ -21,14 +23,14 @@ const (
 	serverStartup = 30 * time.Second
 )
 
-// startServer runs a server that listens on no port.
+// startServer starts a server in this process, without a port.
 func (q *Queue) startServer() error {
 	if err := os.MkdirAll(q.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the queue's directory: %w", err)
 	}
 	unlock, err := lockFile(filepath.Join(q.cfg.Dir, "lock"))
 	if err != nil {
-		return fmt.Errorf("another process uses the queue's directory %s; give each its own, or use a NATS cluster by URL: %w", q.cfg.Dir, err)
+		return fmt.Errorf("another process uses the queue's directory %s (give each its own, or use a NATS cluster by URL): %w", q.cfg.Dir, err)
 	}
 	q.unlock = unlock
 	srv, err := server.NewServer(&server.Options{
@@ -50,15 +52,15 @@ func (q *Queue) startServer() error {
 	q.srv = srv
 	srv.Start()
 	if !srv.ReadyForConnections(serverStartup) {
-		return fmt.Errorf("the queue's server in %s did not start within %s; see the log", q.cfg.Dir, serverStartup)
+		return fmt.Errorf("the queue's server in %s did not start within %s (see the log)", q.cfg.Dir, serverStartup)
 	}
 	if !srv.JetStreamEnabled() {
-		return fmt.Errorf("the queue's server cannot use the directory %s; see the log", q.cfg.Dir)
+		return fmt.Errorf("the queue's server cannot use the directory %s (see the log)", q.cfg.Dir)
 	}
 	return nil
 }
 
-// connect makes the client. Once connected it reconnects for ever; meanwhile writes fail at once instead of piling up.
+// connect connects to the server. The connection is restored whenever it breaks; meanwhile writes fail at once.
 func (q *Queue) connect(ctx context.Context) error {
 	opts := []nats.Option{
 		nats.Name(q.cfg.Name),
@@ -88,15 +90,13 @@ func (q *Queue) connect(ctx context.Context) error {
 	if q.cfg.TLS != nil {
 		opts = append(opts, nats.Secure(q.cfg.TLS))
 	}
-	for {
+	var err error
+	q.nc, err = retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 250 * time.Millisecond}, func(context.Context) (*nats.Conn, error) {
 		nc, err := nats.Connect(q.cfg.URL, opts...)
-		if err == nil {
-			q.nc = nc
-			break
-		}
-		if !passing(err) || pause(ctx, 250*time.Millisecond) != nil {
-			return fmt.Errorf("connect to NATS at %s: %w", redact(q.cfg.URL), err)
-		}
+		return nc, transient(err)
+	})
+	if err != nil {
+		return fmt.Errorf("connect to NATS at %s: %w", redact(q.cfg.URL), err)
 	}
 	js, err := jetstream.New(q.nc)
 	if err != nil {
@@ -106,13 +106,13 @@ func (q *Queue) connect(ctx context.Context) error {
 	return nil
 }
 
-// redact removes what may be a password from URLs.
+// redact removes everything but scheme and host from URLs.
 func redact(urls string) string {
 	var out []string
 	for u := range strings.SplitSeq(urls, ",") {
 		parsed, err := url.Parse(strings.TrimSpace(u))
 		if err != nil || parsed.Host == "" {
-			out = append(out, "(an URL that cannot be read)")
+			out = append(out, "(unreadable URL)")
 			continue
 		}
 		out = append(out, parsed.Scheme+"://"+parsed.Host)
@@ -120,7 +120,7 @@ func redact(urls string) string {
 	return strings.Join(out, ",")
 }
 
-// serverLog gives the server's messages to slog.
+// serverLog passes the server's messages to slog.
 type serverLog struct{ log *slog.Logger }
 
 func (l serverLog) Noticef(format string, v ...any) {

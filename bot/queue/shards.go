@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
 const (
@@ -22,19 +24,19 @@ const (
 	fetchWait     = 2 * time.Second
 )
 
-// shardNote tells those who wait that a job has a result, or failed for good.
+// shardNote announces that a job has a result, or failed permanently.
 type shardNote struct {
 	ID  string `json:"id"`
 	Err string `json:"err,omitempty"`
 }
 
-// ShardError says that a job failed on every try. Index is its place in Fan's list.
+// ShardError reports that every attempt of a job failed. Index is its place in the list of Fan.
 type ShardError struct {
 	Index int
 	Text  string
 }
 
-// Error has the last try's text.
+// Error returns the text of the last attempt.
 func (e *ShardError) Error() string { return fmt.Sprintf("shard %d failed: %s", e.Index, e.Text) }
 
 func shardID(job []byte) string {
@@ -42,9 +44,9 @@ func shardID(job []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// RunShards renders jobs that any replica put with Fan, one at a time, until ctx ends; call it once per core. A job must
-// hold all that its result depends on, the program's version too: its digest is the name of the result. A job whose
-// renderer vanishes goes to another one after Config.Lease. It returns nil when ctx ended.
+// RunShards renders jobs that any replica put with Fan, one at a time, until ctx ends, and then returns nil. Call it once per core. A job must
+// contain everything that its result depends on, including the version of the program: its digest is the name of the result. If a renderer
+// vanishes, another one gets its job after Config.Lease.
 func (q *Queue) RunShards(ctx context.Context, render func(context.Context, []byte) ([]byte, error)) error {
 	for ctx.Err() == nil {
 		fetch, cancel := context.WithTimeout(ctx, fetchWait)
@@ -55,8 +57,8 @@ func (q *Queue) RunShards(ctx context.Context, render func(context.Context, []by
 				return fmt.Errorf("wait for shards: %w", err)
 			}
 			quiet := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoMessages)
-			if !quiet && pause(ctx, jitter(500*time.Millisecond)) == nil {
-				q.log.Debug("queue: waiting for shards was interrupted", "err", err)
+			if !quiet && retry.Sleep(ctx, jitter(500*time.Millisecond)) == nil {
+				q.log.Debug("queue: cannot wait for shards", "err", err)
 			}
 			continue
 		}
@@ -65,35 +67,35 @@ func (q *Queue) RunShards(ctx context.Context, render func(context.Context, []by
 	return nil
 }
 
-// shard renders one job. Whatever goes wrong here, the job is delivered again.
+// shard renders one job. After any error the job is delivered again.
 func (q *Queue) shard(ctx context.Context, m jetstream.Msg, render func(context.Context, []byte) ([]byte, error)) {
 	id := m.Subject()[len(q.cfg.Prefix+".shard."):]
 	beat, stop := context.WithCancel(ctx)
 	var keeper sync.WaitGroup
 	keeper.Go(func() {
-		for pause(beat, q.cfg.Lease/4) == nil {
+		for retry.Sleep(beat, q.cfg.Lease/4) == nil {
 			if err := m.InProgress(); err != nil {
-				q.log.Debug("queue: a shard's delivery cannot be kept", "err", err)
+				q.log.Debug("queue: cannot keep the delivery of a shard", "err", err)
 			}
 		}
 	})
 	err := q.renderShard(ctx, id, render)
 	stop()
 	keeper.Wait()
-	// The answer must go out also when ctx ended during the rendering.
+	// The answer is sent even if ctx ended during the rendering.
 	answer, cancel := context.WithTimeout(context.WithoutCancel(ctx), opTimeout)
 	defer cancel()
 	if err != nil {
-		q.shardFailed(answer, ctx.Err() != nil, m, shardNote{ID: id, Err: cut(err.Error())})
+		q.shardFailed(answer, ctx.Err() != nil, m, shardNote{ID: id, Err: shorten(err)})
 		return
 	}
 	if err := m.DoubleAck(answer); err != nil {
 		q.log.Debug("queue: a shard may be rendered again", "err", err)
 	}
-	q.tell(shardNote{ID: id})
+	q.announce(shardNote{ID: id})
 }
 
-// renderShard makes the result unless somebody else did.
+// renderShard stores the result, unless it is stored already.
 func (q *Queue) renderShard(ctx context.Context, id string, render func(context.Context, []byte) ([]byte, error)) error {
 	if ok, err := q.hasBlob(ctx, "result-"+id); err == nil && ok {
 		return nil
@@ -103,7 +105,7 @@ func (q *Queue) renderShard(ctx context.Context, id string, render func(context.
 		return err
 	}
 	if shardID(job) != id {
-		return fmt.Errorf("the stored job is not the one that its name says: %w", ErrInvalid)
+		return fmt.Errorf("the digest of the stored job differs from its name: %w", ErrInvalid)
 	}
 	var result []byte
 	err = guard(ctx, Hint{}, func(ctx context.Context, _ Hint) error {
@@ -115,12 +117,12 @@ func (q *Queue) renderShard(ctx context.Context, id string, render func(context.
 		return err
 	}
 	if len(result) > maxShardBytes {
-		return fmt.Errorf("a shard's result has %d bytes, more than %d; make smaller shards: %w", len(result), maxShardBytes, ErrInvalid)
+		return fmt.Errorf("the result of a shard has %d bytes, more than %d (make shards smaller): %w", len(result), maxShardBytes, ErrInvalid)
 	}
 	return q.putBlob(ctx, "result-"+id, result)
 }
 
-// shardFailed gives the job to somebody else, or after too many tries tells that it failed.
+// shardFailed has the job delivered again, or announces the failure after too many attempts.
 func (q *Queue) shardFailed(ctx context.Context, drained bool, m jetstream.Msg, note shardNote) {
 	tries := uint64(1)
 	if meta, err := m.Metadata(); err == nil {
@@ -136,36 +138,37 @@ func (q *Queue) shardFailed(ctx context.Context, drained bool, m jetstream.Msg, 
 		}
 		return
 	}
-	// First the note for those who wait, then the removal: Fan puts a job without note, result and message again.
+	// The order matters: Fan puts a job again that has no record of a failure, no result and no message.
 	data, err := json.Marshal(note)
 	if err != nil {
-		q.log.Error("queue: a shard's failure cannot be encoded", "err", err)
+		q.log.Error("queue: cannot encode the failure of a shard", "err", err)
 		return
 	}
 	if _, err := q.attempts.set(ctx, "shard-"+note.ID, data); err != nil {
-		q.log.Warn("queue: a shard's failure cannot be noted", "err", err)
+		q.log.Warn("queue: cannot record the failure of a shard", "err", err)
 		return
 	}
-	if err := m.TermWithReason("failed on every try"); err != nil {
+	if err := m.TermWithReason("every attempt failed"); err != nil {
 		q.log.Debug("queue: a failed shard may be rendered again", "err", err)
 	}
-	q.tell(note)
+	q.announce(note)
 }
 
-func (q *Queue) tell(note shardNote) {
+// announce publishes a note; a lost note costs only time.
+func (q *Queue) announce(note shardNote) {
 	data, err := json.Marshal(note)
 	if err == nil {
 		err = q.nc.Publish(q.cfg.Prefix+".note.shard", data)
 	}
 	if err != nil {
-		q.log.Debug("queue: those who wait for a shard will find out themselves", "err", err)
+		q.log.Debug("queue: cannot announce a shard; the waiting replicas poll", "err", err)
 	}
 }
 
-// blobTimeout is for moving so many bytes. Without it a node that dies meanwhile would keep a worker for ever.
+// blobTimeout is the time limit for transferring a number of bytes. Without it a node that dies would block a worker forever.
 func blobTimeout(size int) time.Duration { return 5*time.Second + time.Duration(size>>20)*time.Second }
 
-// hasBlob says whether an object is there and will be for some time.
+// hasBlob reports whether an object exists and will exist for some time.
 func (q *Queue) hasBlob(ctx context.Context, name string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Stats are the numbers of the whole queue, over all replicas.
+// Stats has numbers about the queue of all replicas.
 type Stats struct {
-	Depth    int           // hints that are not done, with those in work
-	Oldest   time.Duration // how long the oldest of them waits
-	InFlight int           // places in work
+	Depth    int           // hints that are not done, including those in progress
+	Oldest   time.Duration // age of the oldest of them
+	InFlight int           // places with a worker
 	Parked   int
-	Shards   int   // jobs that wait for a renderer or are rendered
+	Shards   int   // jobs that wait for a renderer or are in progress
 	Bytes    int64 // of hints and shards
 }
 
-// Stats reads the numbers.
+// Stats reads the numbers from the server.
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	hints, err := q.hints.state(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// oldest prefers the index: it remembers since when a key waits whose message was replaced by a newer one.
+// oldest prefers the index: it knows when the first message of a key came, even if a newer one replaced it.
 func (q *Queue) oldest(first time.Time) time.Time {
 	q.mu.Lock()
 	x := q.index

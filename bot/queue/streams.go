@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
 const parkedTTL = 30 * 24 * time.Hour
 
-// makeStreams makes all that is missing and brings the settings up to date. Replicas may do it at the same time.
+// makeStreams creates missing streams and updates their settings. Replicas can do so at the same time.
 func (q *Queue) makeStreams(ctx context.Context) error {
 	p := q.cfg.Prefix
 	part := q.cfg.MaxBytes / 32
@@ -36,7 +38,7 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 	if q.srv == nil {
 		return nil
 	}
-	// Nobody else works from this directory, so every lease is one of a process that is gone.
+	// No other process uses this directory, so every lease belongs to a process that ended.
 	if err := q.leases.stream.Purge(ctx); err != nil {
 		return fmt.Errorf("drop the leases of the last run: %w", err)
 	}
@@ -53,10 +55,10 @@ func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes in
 		MaxBytes:          maxBytes,
 		MaxMsgSize:        64 << 10,
 		MaxAge:            ttl,
-		Discard:           jetstream.DiscardNew, // a full queue refuses, it never forgets
+		Discard:           jetstream.DiscardNew, // a full queue refuses new messages and keeps old ones
 		Duplicates:        100 * time.Millisecond,
 	}
-	s, err := again(ctx, func(ctx context.Context) (jetstream.Stream, error) { return q.js.CreateOrUpdateStream(ctx, cfg) })
+	s, err := persist(ctx, func(ctx context.Context) (jetstream.Stream, error) { return q.js.CreateOrUpdateStream(ctx, cfg) })
 	if err != nil {
 		return nil, fmt.Errorf("make the stream %s: %w", cfg.Name, err)
 	}
@@ -66,7 +68,7 @@ func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes in
 func (q *Queue) makeShards(ctx context.Context, part int64) error {
 	p := q.cfg.Prefix
 	var err error
-	q.shards, err = again(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+	q.shards, err = persist(ctx, func(ctx context.Context) (jetstream.Stream, error) {
 		return q.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 			Name:              p + "-shards",
 			Subjects:          []string{p + ".shard.>"},
@@ -84,7 +86,7 @@ func (q *Queue) makeShards(ctx context.Context, part int64) error {
 	if err != nil {
 		return fmt.Errorf("make the stream of shards: %w", err)
 	}
-	q.workers, err = again(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+	q.workers, err = persist(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
 		return q.shards.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 			Durable:       "workers",
 			AckPolicy:     jetstream.AckExplicitPolicy,
@@ -95,7 +97,7 @@ func (q *Queue) makeShards(ctx context.Context, part int64) error {
 	if err != nil {
 		return fmt.Errorf("make the consumer of shards: %w", err)
 	}
-	q.blobs, err = again(ctx, func(ctx context.Context) (jetstream.ObjectStore, error) {
+	q.blobs, err = persist(ctx, func(ctx context.Context) (jetstream.ObjectStore, error) {
 		return q.js.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 			Bucket:      p + "-blobs",
 			Storage:     jetstream.FileStorage,
@@ -111,17 +113,12 @@ func (q *Queue) makeShards(ctx context.Context, part int64) error {
 	return nil
 }
 
-// again repeats a request until it succeeds, fails for good, or ctx ends: a cluster that just started has no leaders yet.
-func again[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		one, cancel := context.WithTimeout(ctx, 5*time.Second)
-		v, err := request(one)
-		cancel()
-		if err == nil {
-			return v, nil
-		}
-		if !passing(err) || pause(ctx, wait) != nil {
-			return v, err
-		}
-	}
+// persist repeats a request until it succeeds, fails permanently, or ctx ends: a cluster that just started has no leaders yet.
+func persist[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
+	return retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 50 * time.Millisecond, Max: time.Second}, func(ctx context.Context) (T, error) {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		v, err := request(ctx)
+		return v, transient(err)
+	})
 }

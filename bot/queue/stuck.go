@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// ErrStuck says that the server inside this process takes no writes any more. After one write that failed, on a full disk say, it
-// keeps the stream closed until it starts again, also when there is room: only a new process helps.
-var ErrStuck = errors.New("the queue's files take no writes: is the disk full? Only a start of the process opens them again")
+// ErrStuck reports that the server inside this process accepts no writes. After a failed write, for example on a full disk, it keeps the stream
+// closed until it restarts, even if there is space again. Only a new process helps.
+var ErrStuck = errors.New("the queue's files accept no writes (check the disk's free space and restart the process)")
 
 const (
-	stuckAfter = 15 * time.Second // without a single write that arrived
+	stuckAfter = 15 * time.Second // without a successful write
 	stuckTries = 5
 )
 
-// health is how writes to one stream fare.
+// health counts the failed writes to one stream.
 type health struct {
 	mu    sync.Mutex
 	first time.Time // of the failures since the last success
@@ -26,7 +26,7 @@ type health struct {
 	err   error
 }
 
-// note takes what came of a write. A caller that gave up, and a limit that is reached, say nothing of the disk.
+// note records the result of a write. A cancelled caller and a reached size limit are not failures of the disk.
 func (h *health) note(now time.Time, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,8 +51,8 @@ func (h *health) stuck() error {
 	return fmt.Errorf("%w (%d writes failed, the last of them: %w)", ErrStuck, h.count, h.err)
 }
 
-// Stuck says, with ErrStuck, that writes have failed again and again, and none has arrived. A cluster's nodes are looked after by
-// others: there it is always nil.
+// Stuck returns an ErrStuck if writes keep failing and none succeeds. With a cluster it always returns nil, because its nodes are monitored
+// elsewhere.
 func (q *Queue) Stuck() error {
 	if q.srv == nil {
 		return nil

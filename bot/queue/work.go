@@ -11,18 +11,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Delay is an error that asks for another try at a time, without counting as a failure: a forge's rate limit, for example.
+// Delay is an error that asks for a retry at a time, without counting as a failure: for example because of a forge's rate limit.
 type Delay struct {
 	Until time.Time
 	Err   error
 }
 
-// Error says why and until when.
+// Error implements error.
 func (d *Delay) Error() string {
-	return fmt.Sprintf("put off until %s: %v", d.Until.UTC().Format(time.RFC3339), d.Err)
+	return fmt.Sprintf("postponed until %s: %v", d.Until.UTC().Format(time.RFC3339), d.Err)
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (d *Delay) Unwrap() error { return d.Err }
 
 // task is one turn of a worker.
@@ -36,7 +36,7 @@ type task struct {
 	record attempt
 }
 
-// work is one turn: lease, read, do, note the outcome, give the lease back.
+// work does one turn: take the lease, read the hint, do the work, record the outcome, release the lease.
 func (q *Queue) work(ctx context.Context, x *index, r *run, do func(context.Context, Hint) error) {
 	now := q.cfg.Clock()
 	again, free := now, time.Time{}
@@ -44,16 +44,16 @@ func (q *Queue) work(ctx context.Context, x *index, r *run, do func(context.Cont
 
 	l, err := q.takeLease(ctx, r.place.digest)
 	if err != nil {
-		free = now.Add(jitter(leasePoll)) // somebody else works there, or the server does not answer
+		free = now.Add(jitter(leasePoll)) // another worker has it, or the server does not answer
 		if !errors.Is(err, errChanged) {
 			free = now.Add(jitter(time.Second))
-			q.log.Warn("queue: the lease of a repository cannot be taken", "err", err)
+			q.log.Warn("queue: cannot take the lease of a repository", "err", err)
 		}
 		return
 	}
 	t := &task{q: q, index: x, run: r, lease: l}
 	work, cancel := context.WithCancelCause(context.WithValue(ctx, epochKey{}, l.epoch))
-	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx)) // until the work returned, whatever cancels it
+	keeping, stopKeeping := context.WithCancel(context.WithoutCancel(ctx)) // until the work returns, even if it is cancelled
 	var keeper sync.WaitGroup
 	keeper.Go(func() { l.keep(keeping, cancel) })
 	again = t.turn(work, cancel, do)
@@ -63,20 +63,20 @@ func (q *Queue) work(ctx context.Context, x *index, r *run, do func(context.Cont
 	t.release(ctx)
 }
 
-// release gives the lease back and tells the others.
+// release releases the lease.
 func (t *task) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), opTimeout)
 	defer cancel()
 	if err := t.lease.release(ctx); err != nil {
-		t.q.log.Warn("queue: a lease was not given back, it ends by itself", "err", err)
+		t.q.log.Warn("queue: cannot release a lease; it expires by itself", "err", err)
 	}
 }
 
-// turn does the work and gives the time before which the hint is not tried again, if it is still there.
+// turn does the work. It returns the time of the next attempt, if the hint is still there.
 func (t *task) turn(work context.Context, cancel func(error), do func(context.Context, Hint) error) time.Time {
 	q := t.q
 	if err := t.load(work); err != nil {
-		q.log.Warn("queue: a hint cannot be read", "err", err)
+		q.log.Warn("queue: cannot read a hint", "err", err)
 		return q.cfg.Clock().Add(jitter(time.Second))
 	}
 	if len(t.loaded) == 0 {
@@ -84,7 +84,7 @@ func (t *task) turn(work context.Context, cancel func(error), do func(context.Co
 	}
 	if wait, err := t.begin(work); err != nil || wait.After(q.cfg.Clock()) {
 		if err != nil {
-			q.log.Warn("queue: a hint cannot be started", "err", err)
+			q.log.Warn("queue: cannot record the start of a hint", "err", err)
 			return q.cfg.Clock().Add(jitter(time.Second))
 		}
 		return wait
@@ -97,7 +97,7 @@ func (t *task) turn(work context.Context, cancel func(error), do func(context.Co
 	return t.outcome(work, err)
 }
 
-// guard calls the work and makes an error of a panic.
+// guard calls the work and turns a panic into an error.
 func guard(ctx context.Context, h Hint, do func(context.Context, Hint) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -107,7 +107,7 @@ func guard(ctx context.Context, h Hint, do func(context.Context, Hint) error) (e
 	return do(ctx, h)
 }
 
-// load reads the newest messages of the item and makes one hint of them.
+// load reads the newest messages of the item and combines them into one hint.
 func (t *task) load(ctx context.Context) error {
 	t.loaded = map[string]uint64{}
 	gone := map[string]uint64{}
@@ -123,8 +123,8 @@ func (t *task) load(ctx context.Context) error {
 			return err
 		}
 		h, err := decodeHint(m.Data)
-		if err != nil { // nobody can ever work on this
-			t.q.log.Error("queue: a message is no hint and is removed", "subject", s, "err", err)
+		if err != nil { // no worker can use it
+			t.q.log.Error("queue: a message is not a hint and is removed", "subject", s, "err", err)
 			if err := t.q.hints.drop(ctx, m.Sequence); err != nil {
 				return err
 			}
@@ -152,10 +152,10 @@ func (t *task) message(ctx context.Context, subject string) (*jetstream.RawStrea
 	return m, nil
 }
 
-// outcome notes what came of the work.
+// outcome records the result of the work.
 func (t *task) outcome(work context.Context, err error) time.Time {
 	q := t.q
-	// The notes must be written even when the work was cancelled.
+	// The result is recorded even if the work was cancelled.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), opTimeout)
 	defer cancel()
 	cause := context.Cause(work)
@@ -165,10 +165,10 @@ func (t *task) outcome(work context.Context, err error) time.Time {
 		return t.succeed(ctx)
 	case errors.Is(cause, ErrLeaseLost):
 		q.log.Warn("queue: the lease was lost during the work", "place", t.hint.Place, "number", t.hint.Number)
-		return q.cfg.Clock().Add(jitter(time.Second)) // whoever has the lease now notes the outcome
+		return q.cfg.Clock().Add(jitter(time.Second)) // the worker that has the lease now records the outcome
 	case errors.Is(cause, ErrSuperseded):
-		return time.Time{} // the newer one has its own count
-	case errors.Is(cause, ErrInterrupted): // the command may be on its way here still
+		return time.Time{} // the newer one has its own attempts
+	case errors.Is(cause, ErrInterrupted): // the command may not be here yet
 		until := q.cfg.Clock().Add(time.Second)
 		t.excuse(ctx, until, err)
 		return until
@@ -183,17 +183,17 @@ func (t *task) outcome(work context.Context, err error) time.Time {
 	}
 }
 
-// succeed removes exactly what was read. While that fails, the hint is worked on once more: that does no harm.
+// succeed removes exactly what was read. If that fails, the hint is worked on again, which does no harm.
 func (t *task) succeed(ctx context.Context) time.Time {
 	if err := t.finish(ctx); err != nil {
-		t.q.log.Warn("queue: a hint that is done cannot be removed and will be done again", "err", err)
+		t.q.log.Warn("queue: cannot remove a finished hint; it will be worked on again", "err", err)
 		return t.q.cfg.Clock().Add(jitter(time.Second))
 	}
 	t.unparkSilently(ctx)
 	return time.Time{}
 }
 
-// finish removes the hint and its attempts, and tells the other replicas.
+// finish removes the hint and its attempts, and announces that to the other replicas.
 func (t *task) finish(ctx context.Context) error {
 	for _, sequence := range t.loaded {
 		if err := t.q.hints.drop(ctx, sequence); err != nil {
@@ -203,8 +203,8 @@ func (t *task) finish(ctx context.Context) error {
 	t.index.remove(t.loaded)
 	if t.record.revision > 0 {
 		if err := t.q.attempts.drop(ctx, t.record.revision); err != nil {
-			t.q.log.Debug("queue: attempts of a done hint stay for a while", "err", err)
+			t.q.log.Debug("queue: cannot remove the attempts of a finished hint; they expire", "err", err)
 		}
 	}
-	return t.q.tellDone(t.loaded)
+	return t.q.announceDone(t.loaded)
 }
