@@ -8,7 +8,7 @@ LDFLAGS := -s -w
 # For all alike, so that what is built is compiled once for binaries, tests and linters.
 export GOFLAGS := -trimpath
 
-.PHONY: build test test-e2e lint bench fuzz demo demo-service dist image image-files schema clean
+.PHONY: build drill test test-e2e lint bench fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
 
@@ -18,7 +18,7 @@ test: ## the quick tests; the real charts and Kustomize roots of CORPUS too, whe
 
 E2E := ./cmd/... ./bot/queue ./hydrate/promote ./hydrate/fleet ./hydrate/gitstore
 test-e2e: ## the slow tests: stories of the service, processes that are killed, clusters of queues
-	$(GO) test -count=1 -timeout 30m $(E2E)
+	SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 30m $(E2E)
 
 lint: $(BIN)/golangci-lint $(BIN)/actionlint
 	$(BIN)/golangci-lint run ./...
@@ -52,6 +52,9 @@ demo: build ## hydrates a small fleet twice, and shows what became of it
 FORGE ?= github
 demo-service: build ## plays a day of the service without any account: a forge in memory, Git over HTTP, the real process; FORGE=gitlab
 	@$(GO) run ./testdata/demoservice -sluice $(BIN)/sluice -forge $(FORGE)
+
+drill: build ## plays an incident: a bad canary, rollbacks, an outage of the forge, a fix; prints what the person on call sees
+	@$(GO) run ./testdata/drill -sluice $(BIN)/sluice
 
 VERSION ?= 0.0.0
 dist: ## archives of all systems in dist/, with checksums, as a release has them

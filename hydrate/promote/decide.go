@@ -130,6 +130,8 @@ func (x *decider) advance() error {
 		if x.s.Request != nil {
 			x.act(Action{Kind: CloseRequest, Reason: "nothing is left to promote"})
 		}
+	} else if len(next.Held) > 0 && next.Source.Equal(x.s.Running.Source) {
+		x.heldOnly(*next)
 	} else {
 		x.d.Gates = x.gates(*next)
 		if err := x.offer(*next); err != nil {
@@ -143,6 +145,15 @@ func (x *decider) advance() error {
 		x.act(*moved)
 	}
 	return nil
+}
+
+// heldOnly is the case that nothing is left to promote but what is held back.
+func (x *decider) heldOnly(next Proposal) {
+	x.d.Proposal = nil
+	x.d.Gates = []Gate{{Name: GateHold, State: Waiting, Reason: fmt.Sprintf("everything of %s runs but %s, which is held back", short(next.Promoted.Commit), Few(next.Held))}}
+	if x.s.Request != nil {
+		x.act(Action{Kind: CloseRequest, Reason: "what is left is held back"})
+	}
 }
 
 // promote moves the environment branch, or keeps a merge request current. It reports whether the branch moves.
@@ -241,6 +252,8 @@ func (x *decider) waitsFor(d Decision) string {
 		return ""
 	case !Holds(d.Gates) && x.expediting() != nil:
 		return fmt.Sprintf("--now waits for %s", firstClosed(d.Gates))
+	case x.rec.Halt != nil && (!Holds(d.WaveGates) || !Holds(d.Gates)):
+		return fmt.Sprintf("%s is halted: `%s` continues it, `%s` goes back", name, x.s.command("resume", name), x.s.command("rollback", name))
 	case !Holds(d.WaveGates):
 		return fmt.Sprintf("the clusters of %s wait for %s", name, firstClosed(d.WaveGates))
 	case !Holds(d.Gates):

@@ -112,7 +112,7 @@ func (w *world) ask() {
 	}
 	ok := w.apply(e)
 	if ok {
-		w.declined = ""
+		w.declined, w.merged = "", ""
 		w.overtakes = w.overtakes || e.Now && len(e.Apps) == 0 && w.prod.source.Equal(e.Source) // it expedites the rollout under way
 	}
 	w.logf("promote %s %v now=%v: %v", e.Source, e.Apps, e.Now, ok)

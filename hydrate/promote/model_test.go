@@ -118,15 +118,16 @@ type tree struct {
 }
 
 type world struct {
-	r       *rand.Rand
-	log     []string
-	done    map[string]int
-	now     time.Time
-	env     fleet.Environment
-	members []promote.Cluster
-	trunk   promote.Trunk
-	touches map[string]map[string]bool // commit → cluster/app
-	commits int
+	r        *rand.Rand
+	log      []string
+	done     map[string]int
+	now      time.Time
+	env      fleet.Environment
+	members  []promote.Cluster
+	trunk    promote.Trunk
+	touches  map[string]map[string]bool // commit → cluster/app
+	versions map[string]string          // cluster/app@commit → the commit that changed it last
+	commits  int
 
 	tip        string // commit of prod's branch
 	id         string // its tree
@@ -168,7 +169,7 @@ type ran struct {
 func newWorld(seed uint64) *world {
 	w := &world{
 		r: rand.New(rand.NewPCG(seed, 7)), done: map[string]int{}, now: time.Date(2026, 3, 27, 6, 0, 0, 0, time.UTC),
-		touches: map[string]map[string]bool{}, clusters: map[string]string{}, provenance: map[string]promote.ClusterSource{},
+		touches: map[string]map[string]bool{}, versions: map[string]string{}, clusters: map[string]string{}, provenance: map[string]promote.ClusterSource{},
 		movedAt: map[string]time.Time{}, trees: map[string]tree{}, record: promote.NewRecord("prod"), bad: map[string]map[string]bool{},
 		red: map[string]bool{}, pending: map[string]bool{}, changed: map[string]bool{}, wasFrozen: map[string]bool{},
 	}
@@ -247,15 +248,25 @@ func (w *world) stage() {
 func (w *world) content(cluster string, s promote.ClusterSource) string {
 	sub := cluster
 	for _, app := range []string{"a", "b"} {
-		version := "-"
-		for _, c := range w.trunk[:1+slices.Index(w.trunk, s.Of(app))] {
-			if w.touches[c][cluster+"/"+app] {
-				version = c
-			}
-		}
-		sub += " " + app + "@" + version
+		sub += " " + app + "@" + w.version(cluster, app, s.Of(app))
 	}
 	return sub
+}
+
+// version is the newest commit up to one that changes an app on a cluster.
+func (w *world) version(cluster, app, commit string) string {
+	key := cluster + "/" + app
+	if v, ok := w.versions[key+"@"+commit]; ok {
+		return v
+	}
+	version := "-"
+	for _, c := range w.trunk[:1+slices.Index(w.trunk, commit)] {
+		if w.touches[c][key] {
+			version = c
+		}
+	}
+	w.versions[key+"@"+commit] = version
+	return version
 }
 
 // apps splits the content of a cluster.

@@ -172,7 +172,7 @@ func (x *decider) haltGate() Gate {
 	}
 	return Gate{
 		Name: GateHalt, State: Red, Since: h.At,
-		Reason: fmt.Sprintf("halted by %s: %s; %s continues it, %s goes back", who, h.Reason, x.s.command("resume", x.s.Environment.Name), x.s.command("rollback", x.s.Environment.Name)),
+		Reason: fmt.Sprintf("halted by %s: %s", who, h.Reason),
 	}
 }
 
@@ -225,7 +225,7 @@ func (x *decider) waveState(w Wave, current bool, out *WaveProgress) {
 	halted := x.rec.Halt != nil && x.rec.Halt.By == ""
 	switch left := len(x.behind(w.Clusters())); {
 	case current && halted && !p.Rollback && (left > 0 || p.underWay()):
-		out.State, out.Reason = WaveFailed, x.rec.Halt.Reason
+		out.State, out.Since = WaveFailed, x.rec.Halt.At
 	case current && left > 0:
 		out.State, out.Since = WaveMoving, p.LastMove
 		if !Holds(x.d.WaveGates) {

@@ -408,7 +408,7 @@ func (c *statusCache) of(ctx context.Context, commit string) statusAnswer {
 	}
 	var a statusAnswer
 	if c.reader == nil {
-		a.unknown = "no forge is configured, so commit statuses are unknown (set a token, or run the service)"
+		a.unknown = "no forge is configured here that knows commit statuses"
 	} else if list, err := c.reader.Statuses(ctx, commit); err != nil {
 		a.unknown = "its statuses cannot be read: " + err.Error()
 	} else {

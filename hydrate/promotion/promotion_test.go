@@ -561,7 +561,7 @@ func TestUnreadableBlob(t *testing.T) {
 		t.Error("it was promoted without its record, or the record was written again")
 	}
 	s.git("update-ref", "refs/heads/sluice/state", state)
-	if last, _ := s.look(nil); !strings.Contains(last.Decision.WaitsFor, "halted by mia") {
+	if last, _ := s.look(nil); !strings.Contains(last.Decision.WaitsFor, "prod is halted") {
 		t.Errorf("the halt is gone: %s", last.Decision.WaitsFor)
 	}
 }

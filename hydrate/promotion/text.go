@@ -36,7 +36,7 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 		t.line("freeze", fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, e.Environment), f, freezeEnd(f, e.Environment, prefix)))
 	}
 	for _, g := range slices.Concat(d.Gates, d.WaveGates) {
-		if g.State != promote.Green || g.Name == promote.GateHold {
+		if g.Name != promote.GateHalt && g.State != promote.Green || g.Name == promote.GateHold {
 			t.line("gate", g.String())
 		}
 	}
@@ -76,6 +76,9 @@ func (p *Plan) write(t *textWriter) {
 			if slices.Contains(p.Clusters, c) {
 				names = append(names, c)
 			}
+		}
+		if len(names) == 0 {
+			continue
 		}
 		bake := ""
 		if w.Bake > 0 {
