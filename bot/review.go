@@ -182,7 +182,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	review.Repository = j.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 	if preview != nil && preview.Head != "" {
-		review.Links.Full = compareLink(mr.URL, preview)
+		review.Links.Full = j.previewLink(ctx, mr, target, preview)
 	}
 	f, err := j.forVerdict(ctx, mr)
 	if err != nil {
@@ -191,13 +191,36 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	return publish.Review(ctx, f, j.place.Repo(), mr, review, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
 }
 
-// compareLink is the forge's own view of the preview: what lies between its two commits.
-func compareLink(url string, p *compare.PreviewResult) string {
-	if base, _, ok := strings.Cut(url, "/-/merge_requests/"); ok {
-		return base + "/-/compare/" + p.Base + "..." + p.Head
+// previewLink returns the address of the preview's diff on the forge, in the repository that has its commits. It returns ""
+// if that repository is not on the forge, or cannot be told: a report without the link is still complete.
+func (j *job) previewLink(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, p *compare.PreviewResult) string {
+	source := j.place.Repo().Path
+	f, _, err := j.space.Fleets.Fleet(ctx, target.Tree)
+	if err != nil || f == nil {
+		j.log.Debug("no link to the preview: the target branch has no readable fleet", "error", err)
+		return ""
 	}
-	if base, _, ok := strings.Cut(url, "/pull/"); ok {
-		return base + "/compare/" + p.Base + "..." + p.Head
+	if f.Spec.Output.Repository == "" {
+		return compareLink(mr.URL, source, source, p)
+	}
+	output, err := j.space.Branches.Output(ctx)
+	if err != nil || output.Path == source { // for a repository elsewhere, Output returns the source
+		j.log.Debug("no link to the preview: the output repository is not on the forge", "error", err)
+		return ""
+	}
+	return compareLink(mr.URL, source, output.Path, p)
+}
+
+// compareLink is the forge's view of what lies between the two commits of a preview. url is a merge request of source.
+func compareLink(url, source, output string, p *compare.PreviewResult) string {
+	for _, form := range [][2]string{{"/-/merge_requests/", "/-/compare/"}, {"/pull/", "/compare/"}} {
+		base, _, ok := strings.Cut(url, form[0])
+		if !ok {
+			continue
+		}
+		if base, ok = strings.CutSuffix(base, "/"+source); ok {
+			return base + "/" + output + form[1] + p.Base + "..." + p.Head
+		}
 	}
 	return ""
 }

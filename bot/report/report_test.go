@@ -246,7 +246,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestVerdictIsNeverGreenAboveCriticals: the words of pass and warn never stand above a critical change.
+// TestVerdictWordsOfCriticals: the words of pass and warn never stand above a critical change.
 func TestVerdictWordsOfCriticals(t *testing.T) {
 	r := deletions()
 	if !report.Critical(r.Changes) {

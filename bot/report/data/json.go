@@ -1,6 +1,6 @@
-// Package data gives a review in the forms that programs read: JSON with a schema of its own, SARIF 2.1.0 and JUnit XML. It
-// adds nothing to the review and leaves nothing out of it; equal reviews give equal bytes. It never shortens, and never escapes
-// for people: that is package report's.
+// Package data writes a review for programs: as JSON with its own schema, as SARIF 2.1.0 and as JUnit XML. The JSON form
+// contains the complete review without escaping; SARIF and JUnit contain the findings and escape what a viewer would
+// interpret. Equal reviews give equal bytes.
 package data
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 )
 
-// The version and kind of the JSON form. A field is never renamed or given another meaning under the same version.
+// The version and kind of the JSON form. Under one version, fields keep their names and meanings.
 const (
 	APIVersion = "sluice.dev/v1alpha1"
 	Kind       = "Review"
@@ -33,7 +33,7 @@ func JSON(w io.Writer, r *report.Review) error {
 	return enc.Encode(Document{APIVersion: APIVersion, Kind: Kind, Review: *withLists(r)})
 }
 
-// withLists has an empty list where the review has none: a program that reads it need not ask.
+// withLists returns a copy with empty lists instead of nil, so that readers of the JSON find a list in every case.
 func withLists(r *report.Review) *report.Review {
 	out := *r
 	out.Findings.Introduced = list(r.Findings.Introduced)

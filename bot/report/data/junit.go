@@ -44,9 +44,9 @@ type testProblem struct {
 	Text    string `xml:",chardata"`
 }
 
-// JUnit writes the findings as JUnit XML, in the dialect that GitLab and Jenkins read: a suite for each app, a case for each
-// finding. Errors are failures, warnings and information pass with a text, and what could not be rendered is an error. A review
-// without findings is one case that passes.
+// JUnit writes the findings as JUnit XML in the dialect of GitLab and Jenkins: a suite for each app, a case for each
+// finding. Findings of severity error are failures, other findings pass with a text, and a target that cannot be
+// rendered is an error. A review without findings is one case that passes.
 func JUnit(w io.Writer, r *report.Review) error {
 	byApp := map[string]*testSuite{}
 	suite := func(name string) *testSuite {

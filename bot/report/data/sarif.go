@@ -16,13 +16,14 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 )
 
-// The rule of targets that could not be rendered, and of what keeps a review from being made.
+// ruleRendering is the rule of targets that cannot be rendered and of reviews that fail.
 const ruleRendering = "rendering"
 
 const sarifSchema = "https://json.schemastore.org/sarif-2.1.0.json"
 
-// SARIF writes the findings as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/): one run, a rule for each rule that
-// found something, a result for each finding. Findings on rendered objects are placed in the app's file of the source repository.
+// SARIF writes the findings as SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/): one run, one rule for each rule
+// with findings, one result for each finding. A finding on a rendered object points to the app's file in the source
+// repository.
 func SARIF(w io.Writer, r *report.Review) error {
 	run := sarif.NewRunWithInformationURI("Sluice", "https://github.com/sluice-gitops/sluice")
 	run.Tool.Driver.WithVersion(clean(r.Version))
@@ -86,7 +87,7 @@ func level(s report.Severity) string {
 	return "note"
 }
 
-// sentence is the finding in words.
+// sentence describes a finding: object, field, app and clusters, message, next step.
 func sentence(f *report.Finding) string {
 	var b strings.Builder
 	if f.Object.Kind != "" {
@@ -123,7 +124,7 @@ func logical(f *report.Finding) string {
 	return strings.Join([]string{f.Environment, f.App, f.Object.String()}, "/")
 }
 
-// fingerprint stays the same when the same finding is there in the next run.
+// fingerprint identifies a finding over several runs.
 func fingerprint(f *report.Finding) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{f.Rule, f.App, f.Environment, f.Object.String(), cmp.Or(f.Path, f.Message)}, "\x00")))
 	return hex.EncodeToString(sum[:16])
@@ -136,7 +137,7 @@ func docsOf(r *report.Review, f *report.Finding) string {
 	return strings.TrimSuffix(r.Links.Docs, "/") + "/" + url.PathEscape(f.Rule)
 }
 
-// uri is a path of the repository as a relative URI.
+// uri returns a path of the repository as a relative URI.
 func uri(file string) string {
 	return (&url.URL{Path: strings.TrimPrefix(clean(file), "/")}).EscapedPath()
 }
