@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
@@ -24,6 +26,8 @@ type hydrateOptions struct {
 	remote  string
 	signKey string
 	listen  string
+
+	selection selection // of a dry run
 }
 
 func newHydrate(o IO) *cobra.Command {
@@ -41,6 +45,7 @@ Exit status: 0; 1 if an environment was not written although it should be.`,
 		Example: `  sluice hydrate                              # HEAD, into branches of this repository
   sluice hydrate --push                       # into branches of the remote origin
   sluice hydrate --dry-run -o json            # what would be written
+  sluice hydrate --dry-run --app shop         # what would change of one app
   sluice hydrate --env prod --commit v1.2.0
   sluice hydrate --repo https://git.example.com/fleet.git --push --refs-per-push 3`,
 		Args: noArgs("name the revision with --commit and the environments with --env"),
@@ -58,6 +63,8 @@ Exit status: 0; 1 if an environment was not written although it should be.`,
 	f.BoolVar(&h.push, "push", false, "write the branches of the remote")
 	f.StringVar(&h.remote, "remote", "origin", "`name` of the remote that --push writes to")
 	f.BoolVar(&h.dryRun, "dry-run", false, "print what would be written, and write nothing")
+	f.StringSliceVar(&h.selection.clusters, "cluster", nil, "with --dry-run, only these `clusters`")
+	f.StringSliceVar(&h.selection.apps, "app", nil, "with --dry-run, only these `apps`")
 	f.BoolVar(&h.request.NoCache, "no-cache", false, "render every target, and reuse no output of the branches")
 	f.BoolVar(&h.request.Prune, "prune", false, "delete the branches of retired and removed clusters")
 	f.StringSliceVar(&h.request.AllowUnmerged, "allow-unmerged", nil, "`environments` that --push may write from a commit that the remote's trunk does not contain; recorded in the commits")
@@ -74,6 +81,9 @@ Exit status: 0; 1 if an environment was not written although it should be.`,
 }
 
 func (h *hydrateOptions) run(ctx context.Context, o IO) error {
+	if !h.selection.empty() && !h.dryRun {
+		return usagef("--app and --cluster need --dry-run: an environment is always written as a whole")
+	}
 	if (len(h.request.AllowPolicy) > 0) != (strings.TrimSpace(h.request.Reason) != "") {
 		return usagef("--allow-policy RULE and --reason TEXT belong together")
 	}
@@ -112,6 +122,9 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 		}
 		s = s.WithAnnounce(ctx, h.request.Commit.Tree, announce)
 	}
+	if !h.selection.empty() {
+		return h.preview(ctx, o, s)
+	}
 	h.request.Write = !h.dryRun
 	result, err := s.Hydrate(ctx, h.request)
 	if err != nil {
@@ -135,7 +148,37 @@ func (h *hydrateOptions) checkNames(ctx context.Context, s *app.Session) error {
 	if err != nil {
 		return err
 	}
-	return (&selection{environments: slices.Concat(h.request.Environments, h.request.AllowUnmerged)}).check(f)
+	h.selection.environments = slices.Concat(h.request.Environments, h.request.AllowUnmerged)
+	return h.selection.check(f)
+}
+
+// preview shows what a run would change of the selected targets: it compares them with what the branches hold.
+func (h *hydrateOptions) preview(ctx context.Context, o IO, s *app.Session) error {
+	f, _, err := s.Fleet(ctx, h.request.Commit.Tree)
+	if err != nil {
+		return err
+	}
+	environments := h.request.Environments
+	for _, e := range f.Spec.Environments {
+		if len(h.request.Environments) == 0 && len(e.After) == 0 {
+			environments = append(environments, e.Name)
+		}
+	}
+	r, _, err := s.Review(ctx, app.ReviewOptions{Compare: compare.Request{
+		Against: compare.AgainstBranches, Head: h.request.Commit, Environments: environments, Apps: h.selection.apps, Clusters: h.selection.clusters, Key: s.FingerprintKey(),
+	}})
+	if err != nil {
+		return err
+	}
+	r.Against = strings.Join(environments, ", ")
+	show := reviewFlags{common: h.common}
+	if err := show.show(o, r); err != nil {
+		return err
+	}
+	if r.Verdict == report.VerdictError {
+		return &exitError{code: ExitFailed}
+	}
+	return nil
 }
 
 // warnUncommitted warns that HEAD is hydrated and the working tree has something else.

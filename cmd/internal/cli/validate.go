@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
 type validateOptions struct {
@@ -25,7 +26,7 @@ func newValidate(o IO) *cobra.Command {
 		Use:   "validate",
 		Short: "Check the files of the fleet and its policy, without rendering",
 		Long: `Checks everything that needs no rendering: decodes every file of the fleet strictly, resolves every reference for every
-cluster, and compiles the policy. All problems are reported at once, with file, line and column. Without --commit the
+cluster, looks for charts, roots and locked versions, and compiles the policy. All problems are reported at once, with file, line and column. Without --commit the
 files of the working tree are checked; the folder need not be a Git repository.
 
 Exit status: 0 if there are no errors (warnings are printed); 1 otherwise.`,
@@ -62,6 +63,13 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	problems = append(problems, more...)
+	if f != nil {
+		unlocked, err := unlockedCharts(ctx, s, tree, f)
+		if err != nil {
+			return err
+		}
+		problems = append(problems, unlocked...)
+	}
 	if v.structured() {
 		if problems == nil {
 			problems = fleet.Problems{}
@@ -79,6 +87,35 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 		return &exitError{ExitFailed, fmt.Errorf("%s in the fleet", count(n, "problem"))}
 	}
 	return nil
+}
+
+// unlockedCharts reports the remote charts of apps that sluice.lock lacks, at their places. Charts that a chart depends on are
+// reported when they are resolved: the archive that names them need not be here.
+func unlockedCharts(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet) (fleet.Problems, error) {
+	charts := f.Charts()
+	if len(charts) == 0 {
+		return nil, nil
+	}
+	view, err := s.Open(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
+	_, lock, err := view.Remote()
+	if err != nil || lock == nil {
+		return nil, nil //nolint:nilerr // a target that cannot be resolved is reported by Check
+	}
+	var out fleet.Problems
+	for _, use := range charts {
+		ref := fetch.Ref{Repo: use.Repo, Chart: use.Chart, Version: use.Version}
+		if _, locked := lock.Lookup(ref); locked {
+			continue
+		}
+		out = append(out, fleet.Problem{
+			File: use.File, Line: use.Line, Column: use.Column, Severity: fleet.SeverityError,
+			Message: fmt.Sprintf("sluice.lock does not lock the chart %s", ref), Hint: "run `sluice deps lock` and commit sluice.lock",
+		})
+	}
+	return out, nil
 }
 
 // policyProblems compiles the policy of a tree and returns what is wrong with it as problems of the fleet.
