@@ -3,7 +3,6 @@ package policy
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -16,26 +15,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
-	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// admissionPolicy is a ValidatingAdmissionPolicy with one of its bindings, evaluated by the API server's own code.
+// admissionPolicy is a ValidatingAdmissionPolicy with one of its bindings.
 type admissionPolicy struct {
-	policy    *admissionv1.ValidatingAdmissionPolicy
-	binding   *admissionv1.ValidatingAdmissionPolicyBinding // nil: it holds everywhere
-	validator validating.Validator
-	params    *unstructured.Unstructured
-	severity  Severity
-	needsOld  bool
+	policy   *admissionv1.ValidatingAdmissionPolicy
+	binding  *admissionv1.ValidatingAdmissionPolicyBinding // nil: the policy applies everywhere
+	program  *admissionProgram
+	params   *unstructured.Unstructured
+	severity Severity
+	needsOld bool
 }
 
-// kubernetes takes a document of a Kubernetes kind: a policy, its binding, or parameters.
+// kubernetes adds a document of a Kubernetes kind: a policy, its binding, or parameters.
 func (l *loader) kubernetes(f file, index, line int, h header) {
 	objects, err := manifest.Decode(f.data, manifest.DefaultBudget())
 	if err != nil || index >= len(objects) {
@@ -69,7 +63,7 @@ func into(o manifest.Object, v any) error {
 	return decoder.Decode(v)
 }
 
-// admission compiles the policies, each with its bindings.
+// admission compiles the policies and joins each with its bindings.
 func (l *loader) admission() {
 	bindings := map[string][]*admissionv1.ValidatingAdmissionPolicyBinding{}
 	for _, d := range l.bindings {
@@ -90,7 +84,7 @@ func (l *loader) admission() {
 		delete(bindings, p.Name)
 	}
 	for name := range bindings {
-		l.errorf(Dir, 0, "a ValidatingAdmissionPolicyBinding names the policy %s, which is not in the folder", name)
+		l.errorf(Dir, 0, "a ValidatingAdmissionPolicyBinding names the policy %s, which is not in the folder (add the policy, or remove the binding)", name)
 	}
 }
 
@@ -101,16 +95,16 @@ func (l *loader) policies(d document, p *admissionv1.ValidatingAdmissionPolicy, 
 		return
 	}
 	old := strings.Contains(string(mustJSON(p.Spec)), "oldObject") || strings.Contains(string(mustJSON(p.Spec)), "request.")
-	l.engine.known[p.Name] = Rule{ID: p.Name, Severity: SeverityError, Title: "the ValidatingAdmissionPolicy " + p.Name, File: d.file}
+	l.engine.known[p.Name] = Rule{ID: p.Name, Severity: SeverityError, Title: "ValidatingAdmissionPolicy " + p.Name, File: d.file}
 	if len(bindings) == 0 {
 		if p.Spec.ParamKind != nil {
-			l.errorf(d.file, d.line, "ValidatingAdmissionPolicy %s takes parameters: a ValidatingAdmissionPolicyBinding in policy/ must say which", p.Name)
+			l.errorf(d.file, d.line, "ValidatingAdmissionPolicy %s has a paramKind, but no binding names the parameters (add a ValidatingAdmissionPolicyBinding with paramRef to policy/)", p.Name)
 		}
-		l.engine.admission = append(l.engine.admission, &admissionPolicy{policy: p, validator: compiled, needsOld: old})
+		l.engine.admission = append(l.engine.admission, &admissionPolicy{policy: p, program: compiled, needsOld: old})
 		return
 	}
 	for _, b := range bindings {
-		one := &admissionPolicy{policy: p, binding: b, validator: compiled, needsOld: old}
+		one := &admissionPolicy{policy: p, binding: b, program: compiled, needsOld: old}
 		switch {
 		case len(b.Spec.ValidationActions) == 0 || slices.Contains(b.Spec.ValidationActions, admissionv1.Deny):
 		case slices.Contains(b.Spec.ValidationActions, admissionv1.Warn):
@@ -121,7 +115,7 @@ func (l *loader) policies(d document, p *admissionv1.ValidatingAdmissionPolicy, 
 		if p.Spec.ParamKind != nil {
 			one.params = l.findParams(p.Spec.ParamKind, b.Spec.ParamRef)
 			if one.params == nil {
-				l.errorf(d.file, d.line, "ValidatingAdmissionPolicyBinding %s: its parameters (%s %s) are not in policy/", b.Name, p.Spec.ParamKind.Kind, paramName(b.Spec.ParamRef))
+				l.errorf(d.file, d.line, "ValidatingAdmissionPolicyBinding %s: the parameters %s %s are not in policy/", b.Name, p.Spec.ParamKind.Kind, paramName(b.Spec.ParamRef))
 				continue
 			}
 		}
@@ -144,59 +138,10 @@ func paramName(r *admissionv1.ParamRef) string {
 func (l *loader) findParams(kind *admissionv1.ParamKind, ref *admissionv1.ParamRef) *unstructured.Unstructured {
 	for _, o := range l.params {
 		if ref != nil && o.APIVersion() == kind.APIVersion && o.Kind() == kind.Kind && o.Name() == ref.Name {
-			return &unstructured.Unstructured{Object: normal(map[string]any(o)).(map[string]any)} //nolint:forcetypeassert // a map stays one
+			return toUnstructured(o)
 		}
 	}
 	return nil
-}
-
-// compileAdmission compiles as k8s.io/apiserver's plugin ValidatingAdmissionPolicy does.
-func compileAdmission(p *admissionv1.ValidatingAdmissionPolicy) (validating.Validator, error) {
-	has := p.Spec.ParamKind != nil
-	withAuthorizer := cel.OptionalVariableDeclarations{HasParams: has, HasAuthorizer: true}
-	plain := cel.OptionalVariableDeclarations{HasParams: has}
-	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		return nil, err
-	}
-	variables := make([]cel.NamedExpressionAccessor, len(p.Spec.Variables))
-	for i, v := range p.Spec.Variables {
-		variables[i] = &validating.Variable{Name: v.Name, Expression: v.Expression}
-		if r := compiler.CompileCELExpression(variables[i], withAuthorizer, environment.StoredExpressions); r.Error != nil {
-			return nil, fmt.Errorf("spec.variables[%d]: %w", i, r.Error)
-		}
-	}
-	compiler.CompileAndStoreVariables(variables, withAuthorizer, environment.StoredExpressions)
-	validations := make([]cel.ExpressionAccessor, len(p.Spec.Validations))
-	messages := make([]cel.ExpressionAccessor, len(p.Spec.Validations))
-	for i, v := range p.Spec.Validations {
-		validations[i] = &validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason}
-		if r := compiler.CompileCELExpression(validations[i], withAuthorizer, environment.StoredExpressions); r.Error != nil {
-			return nil, fmt.Errorf("spec.validations[%d]: %w", i, r.Error)
-		}
-		if v.MessageExpression != "" {
-			messages[i] = &validating.MessageExpressionCondition{MessageExpression: v.MessageExpression}
-			if r := compiler.CompileCELExpression(messages[i], plain, environment.StoredExpressions); r.Error != nil {
-				return nil, fmt.Errorf("spec.validations[%d].messageExpression: %w", i, r.Error)
-			}
-		}
-	}
-	var matcher matchconditions.Matcher
-	if len(p.Spec.MatchConditions) > 0 {
-		conditions := make([]cel.ExpressionAccessor, len(p.Spec.MatchConditions))
-		for i := range p.Spec.MatchConditions {
-			conditions[i] = (*matchconditions.MatchCondition)(&p.Spec.MatchConditions[i])
-			if r := compiler.CompileCELExpression(conditions[i], withAuthorizer, environment.StoredExpressions); r.Error != nil {
-				return nil, fmt.Errorf("spec.matchConditions[%d]: %w", i, r.Error)
-			}
-		}
-		matcher = matchconditions.NewMatcher(compiler.CompileCondition(conditions, withAuthorizer, environment.StoredExpressions), p.Spec.FailurePolicy, "policy", "validate", p.Name)
-	}
-	return validating.NewValidator(
-		compiler.CompileCondition(validations, withAuthorizer, environment.StoredExpressions), matcher,
-		compiler.CompileCondition(nil, withAuthorizer, environment.StoredExpressions),
-		compiler.CompileCondition(messages, plain, environment.StoredExpressions), p.Spec.FailurePolicy, nil,
-	), nil
 }
 
 func (a *admissionPolicy) scope(_ *Subject, o *Object) string {
@@ -209,7 +154,8 @@ func (a *admissionPolicy) scope(_ *Subject, o *Object) string {
 	return o.Key
 }
 
-// matches says whether the API server would ask the policy. Namespaces have the one label that every namespace has.
+// matches reports whether the API server would evaluate the policy for an object. Namespaces have only the label that every
+// namespace has.
 func (a *admissionPolicy) matches(m *admissionv1.MatchResources, o *Object) bool {
 	if m == nil {
 		return true
@@ -266,29 +212,29 @@ func resourceOf(o manifest.Object) schema.GroupVersionResource {
 }
 
 func (a *admissionPolicy) check(ctx context.Context, _ *Subject, o *Object) ([]breach, error) {
-	object := &unstructured.Unstructured{Object: normal(map[string]any(o.Object)).(map[string]any)} //nolint:forcetypeassert // a map stays one
+	object := toUnstructured(o.Object)
 	gvk, gvr := object.GroupVersionKind(), resourceOf(o.Object)
 	operation, old := admission.Create, runtime.Object(nil)
 	if o.Old != nil {
-		operation = admission.Update
-		old = &unstructured.Unstructured{Object: normal(map[string]any(o.Old)).(map[string]any)} //nolint:forcetypeassert // a map stays one
+		operation, old = admission.Update, toUnstructured(o.Old)
 	}
 	attributes := admission.NewAttributesRecord(object, old, gvk, object.GetNamespace(), object.GetName(), gvr, "", operation, nil, true, nil)
-	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(object), VersionedOldObject: admission.NewLazyObject(old)}
-	var namespace *corev1.Namespace
+	in := admissionInput{resource: gvr, attributes: &admission.VersionedAttributes{
+		Attributes: attributes, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(object), VersionedOldObject: admission.NewLazyObject(old),
+	}}
 	if ns := object.GetNamespace(); ns != "" {
-		namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{"kubernetes.io/metadata.name": ns}}}
+		in.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{"kubernetes.io/metadata.name": ns}}}
 	}
-	var params runtime.Object
 	if a.params != nil {
-		params = a.params
+		in.params = a.params
 	}
-	result := a.validator.Validate(ctx, gvr, versioned, params, namespace, celconfig.RuntimeCELCostBudget, nil)
 	var out []breach
-	for _, d := range result.Decisions {
-		if d.Action == validating.ActionDeny {
-			out = append(out, breach{rule: a.policy.Name, severity: a.severity, message: d.Message})
-		}
+	for _, message := range a.program.denials(ctx, in) {
+		out = append(out, breach{rule: a.policy.Name, severity: a.severity, message: message})
 	}
-	return out, nil
+	return out, ctx.Err()
+}
+
+func toUnstructured(o manifest.Object) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: normal(map[string]any(o)).(map[string]any)} //nolint:forcetypeassert // normal keeps maps
 }

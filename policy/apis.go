@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// minor is a Kubernetes minor version; major 1 has been the only one.
+// minor is a minor version of Kubernetes.
 type minor struct{ major, minor int }
 
 func (m minor) before(o minor) bool {
@@ -34,11 +34,11 @@ func parseMinor(version string) (minor, bool) {
 
 // lifecycle of an API version.
 type lifecycle struct {
-	deprecated, removed minor // zero: not, or not known
+	deprecated, removed minor // zero: no, or unknown
 	replacement         string
 }
 
-// The methods that Kubernetes generates for the types of versions that will go.
+// The methods that Kubernetes generates for the types of API versions with an end of life.
 type (
 	deprecatedAPI interface{ APILifecycleDeprecated() (major, minor int) }
 	removedAPI    interface{ APILifecycleRemoved() (major, minor int) }
@@ -47,8 +47,8 @@ type (
 	}
 )
 
-// lifecycleOf asks Kubernetes' own types, and for those that are gone from its libraries the deprecation guide
-// (https://kubernetes.io/docs/reference/using-api/deprecation-guide/).
+// lifecycleOf returns the life cycle of an API from Kubernetes' own types, and for types that its libraries no longer contain from
+// the deprecation guide (https://kubernetes.io/docs/reference/using-api/deprecation-guide/).
 func lifecycleOf(apiVersion, kind string) (lifecycle, bool) {
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
 	if l, ok := goneAPIs()[apiVersion+"/"+kind]; ok {
@@ -90,7 +90,7 @@ func goneAPIs() map[string]lifecycle {
 	}
 }
 
-// apiCheck finds APIs that the cluster serves no longer, or soon will not.
+// apiCheck finds APIs that the cluster, or the next version of Kubernetes, does not serve.
 type apiCheck struct{ engine *Engine }
 
 func (c *apiCheck) scope(s *Subject, o *Object) string {
@@ -115,9 +115,9 @@ func (c *apiCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, er
 	zero := minor{}
 	switch {
 	case l.removed != zero && !version.before(l.removed):
-		return []breach{{rule: RuleAPIRemoved, path: "apiVersion", message: fmt.Sprintf("%s is not served since Kubernetes %s; the cluster has %s", api, l.removed, version), hint: hint}}, nil
+		return []breach{{rule: RuleAPIRemoved, path: "apiVersion", message: fmt.Sprintf("Kubernetes no longer serves %s since %s, and the cluster has %s", api, l.removed, version), hint: hint}}, nil
 	case l.removed != zero && !version.next().before(l.removed):
-		return []breach{{rule: RuleAPIDeprecated, path: "apiVersion", message: fmt.Sprintf("%s is served no more by Kubernetes %s, the next version after the cluster's", api, l.removed), hint: hint}}, nil
+		return []breach{{rule: RuleAPIDeprecated, path: "apiVersion", message: fmt.Sprintf("%s is not served by Kubernetes %s, the next version after the cluster's", api, l.removed), hint: hint}}, nil
 	case l.deprecated != zero && !version.next().before(l.deprecated):
 		return []breach{{rule: RuleAPIDeprecated, path: "apiVersion", message: fmt.Sprintf("%s is deprecated since Kubernetes %s%s", api, l.deprecated, until(l.removed)), hint: hint}}, nil
 	}
@@ -128,5 +128,5 @@ func until(removed minor) string {
 	if removed == (minor{}) {
 		return ""
 	}
-	return " and goes with " + removed.String()
+	return " and removed in " + removed.String()
 }

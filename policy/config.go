@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// APIVersion of the files.
+// APIVersion is the apiVersion of Policy and Exemption.
 const APIVersion = "sluice.dev/v1alpha1"
 
 type header struct {
@@ -29,9 +29,9 @@ type policyFile struct {
 }
 
 type policySpec struct {
-	// Rules by identifier: of built-in rules, of Rego rules (package.rule) and of ValidatingAdmissionPolicies (their name).
+	// Rules configures rules by identifier: built-in rules, Rego rules (package.rule) and ValidatingAdmissionPolicies (name).
 	Rules map[string]ruleSpec `yaml:"rules"`
-	// Schemas say where the schemas of built-in kinds come from.
+	// Schemas says where the schemas of built-in kinds come from.
 	Schemas schemaSpec `yaml:"schemas"`
 	// Parameters are data.sluice.parameters in Rego.
 	Parameters map[string]any `yaml:"parameters"`
@@ -40,7 +40,7 @@ type policySpec struct {
 type ruleSpec struct {
 	Severity     Severity            `yaml:"severity"`
 	Environments map[string]Severity `yaml:"environments"`
-	// Allow lists what the rule lets pass; each rule's page says what its entries are.
+	// Allow lists what the rule does not report; the page of each rule describes the entries.
 	Allow allowList `yaml:"allow"`
 }
 
@@ -50,7 +50,7 @@ type allowList struct {
 	byApp map[string][]string
 }
 
-// UnmarshalYAML takes both forms.
+// UnmarshalYAML reads both forms.
 func (a *allowList) UnmarshalYAML(unmarshal func(any) error) error {
 	var list []string
 	if err := unmarshal(&list); err == nil {
@@ -58,14 +58,14 @@ func (a *allowList) UnmarshalYAML(unmarshal func(any) error) error {
 		return nil
 	}
 	if err := unmarshal(&a.byApp); err != nil {
-		return errors.New("allow is a list, or lists by app")
+		return errors.New("allow must be a list, or a list for each app")
 	}
 	return nil
 }
 
 func (a *allowList) empty() bool { return len(a.all) == 0 && len(a.byApp) == 0 }
 
-// allows says whether a name matches an entry for the app; the app `*` stands for all.
+// allows reports whether a name matches an entry for the app. The app `*` stands for all.
 func (a *allowList) allows(app, name string) bool {
 	for _, list := range [][]string{a.all, a.byApp["*"], a.byApp[app]} {
 		if slices.ContainsFunc(list, func(pattern string) bool { return glob(pattern, name) }) {
@@ -79,7 +79,7 @@ func (a *allowList) check() error {
 	for _, list := range append([][]string{a.all}, mapValues(a.byApp)...) {
 		for _, p := range list {
 			if _, err := path.Match(p, ""); err != nil {
-				return fmt.Errorf("%q is no pattern", p)
+				return fmt.Errorf("%q is not a valid pattern", p)
 			}
 		}
 	}
@@ -95,9 +95,9 @@ func mapValues(m map[string][]string) [][]string {
 }
 
 type schemaSpec struct {
-	// Locations are templates of URLs as kubeconform has them, or folders of the repository; empty means the default.
+	// Locations are kubeconform's URL templates, or folders of the repository; empty means the default.
 	Locations []string `yaml:"locations"`
-	// AllowUnknownFields lets fields pass that the schema does not have.
+	// AllowUnknownFields accepts fields that the schema does not have.
 	AllowUnknownFields bool `yaml:"allowUnknownFields"`
 }
 
@@ -120,7 +120,7 @@ type exemptionSpec struct {
 type exemption struct {
 	exemptionSpec
 	name, file string
-	until      time.Time // the first moment at which it does not hold; zero: never
+	until      time.Time // when it expires; zero: never
 }
 
 const day = 24 * time.Hour
@@ -128,15 +128,15 @@ const day = 24 * time.Hour
 func (s *exemptionSpec) check() (time.Time, error) {
 	switch {
 	case s.Rule == "":
-		return time.Time{}, errors.New("spec.rule is missing: the identifier of the rule, as the finding shows it")
+		return time.Time{}, errors.New("spec.rule is missing (the identifier of the rule, as the finding shows it)")
 	case s.Object == "":
-		return time.Time{}, errors.New(`spec.object is missing: such as "Deployment shop/web", or "*" for all objects`)
+		return time.Time{}, errors.New(`spec.object is missing (such as "Deployment shop/web", or "*" for all objects)`)
 	case strings.TrimSpace(s.Reason) == "":
-		return time.Time{}, errors.New("spec.reason is missing: say why the rule does not hold here")
+		return time.Time{}, errors.New("spec.reason is missing (say why the rule does not apply here)")
 	}
 	for _, p := range slices.Concat([]string{s.Rule, s.Object}, s.Apps, s.Clusters, s.Environments) {
 		if _, err := path.Match(p, ""); err != nil {
-			return time.Time{}, fmt.Errorf("%q is no pattern", p)
+			return time.Time{}, fmt.Errorf("%q is not a valid pattern", p)
 		}
 	}
 	if s.Until == "" {
@@ -144,7 +144,7 @@ func (s *exemptionSpec) check() (time.Time, error) {
 	}
 	last, err := time.Parse(time.DateOnly, s.Until)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("spec.until %q is no day such as 2026-12-31", s.Until)
+		return time.Time{}, fmt.Errorf("spec.until %q is not a day such as 2026-12-31", s.Until)
 	}
 	return last.Add(day), nil
 }
@@ -170,7 +170,7 @@ func (e *exemption) coversObject(id manifest.Identity) bool {
 	return glob(kind, id.Kind) && glob(namespace, id.Namespace) && glob(short, id.Name)
 }
 
-// glob matches as path.Match does; a name is one segment.
+// glob matches like path.Match, with the name as one segment.
 func glob(pattern, name string) bool {
 	ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x01"), strings.ReplaceAll(name, "/", "\x01"))
 	return err == nil && ok

@@ -20,14 +20,14 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// definition is a CustomResourceDefinition of the fleet.
+// definition is a CustomResourceDefinition in the fleet.
 type definition struct {
 	key           string
 	clusterScoped bool
 	versions      map[string]*crdVersion
 }
 
-// crdVersion is one version, compiled when it is first needed.
+// crdVersion is one version of a definition. It is compiled on first use.
 type crdVersion struct {
 	served bool
 	schema *apiextensionsv1.JSONSchemaProps
@@ -39,14 +39,15 @@ type crdVersion struct {
 	rules      *crdcel.Validator
 }
 
-// definitions are those of each cluster. Equal ones are read once, and the surroundings only for clusters with custom kinds.
+// definitions are the CustomResourceDefinitions of each cluster. Equal ones are read once, and the surroundings only for clusters
+// with custom kinds. Safe for concurrent use.
 type definitions struct {
 	ctx    context.Context //nolint:containedctx // of one check
 	around Surroundings
 	notes  *notes
 
 	mu        sync.Mutex
-	own       map[string][]*Object // CustomResourceDefinitions among the subjects, by cluster
+	own       map[string][]*Object // definitions among the subjects, by cluster
 	byKey     map[string]map[manifest.GroupKind]*definition
 	byCluster map[string]map[manifest.GroupKind]*definition
 	err       error // the first
@@ -68,7 +69,7 @@ func newDefinitions(ctx context.Context, in Input, n *notes) *definitions {
 	return d
 }
 
-// of finds the definition of a kind on a cluster; nil if the fleet has none, and for Kubernetes' own kinds.
+// of returns the definition of a kind on a cluster; nil if the fleet has none, and for built-in kinds.
 func (d *definitions) of(cluster string, kind manifest.GroupKind) *definition {
 	if manifest.BuiltinScope(kind) != manifest.ScopeUnknown {
 		return nil
@@ -111,7 +112,7 @@ func readDefinition(o *Object, n *notes) map[manifest.GroupKind]*definition {
 		err = json.Unmarshal(data, &crd)
 	}
 	if err != nil {
-		n.add("a CustomResourceDefinition cannot be read, and its custom resources were not checked", o.Object.Name())
+		n.add("custom resources were not checked, because their CustomResourceDefinition cannot be read", o.Object.Name())
 		return nil
 	}
 	def := &definition{key: o.Key, clusterScoped: crd.Spec.Scope == apiextensionsv1.ClusterScoped, versions: map[string]*crdVersion{}}
@@ -126,7 +127,7 @@ func readDefinition(o *Object, n *notes) map[manifest.GroupKind]*definition {
 	return map[manifest.GroupKind]*definition{{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}: def}
 }
 
-// compile uses what the API server itself uses.
+// compile prepares the validators with the API server's own packages.
 func (v *crdVersion) compile() error {
 	v.once.Do(func() {
 		if v.schema == nil {
@@ -162,7 +163,7 @@ func (c *customCheck) scope(s *Subject, o *Object) string {
 }
 
 func (c *customCheck) check(ctx context.Context, s *Subject, o *Object) (out []breach, err error) {
-	defer func() { // a definition that no API server would take
+	defer func() { // the packages panic on definitions that no API server accepts
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the CustomResourceDefinition of %s cannot be evaluated: %v", o.Object.Kind(), p)
 		}
@@ -172,8 +173,8 @@ func (c *customCheck) check(ctx context.Context, s *Subject, o *Object) (out []b
 	v := d.versions[name]
 	if v == nil || !v.served {
 		return []breach{{
-			rule: RuleCustomResource, path: "apiVersion", message: fmt.Sprintf("the CustomResourceDefinition in the fleet does not serve the version %s", name),
-			hint: "use a served version, or bring the definition up to date",
+			rule: RuleCustomResource, path: "apiVersion", message: fmt.Sprintf("the CustomResourceDefinition in the fleet does not serve version %s", name),
+			hint: "use a served version, or update the definition",
 		}}, nil
 	}
 	if v.schema == nil {
@@ -196,11 +197,11 @@ func (c *customCheck) check(ctx context.Context, s *Subject, o *Object) (out []b
 		if value, ok := e.BadValue.(string); ok && masked(value) {
 			continue
 		}
-		out = append(out, breach{rule: RuleCustomResource, path: e.Field, message: detail(e), hint: "the cluster would refuse the object"})
+		out = append(out, breach{rule: RuleCustomResource, path: e.Field, message: detail(e), hint: "the API server refuses the object"})
 	}
 	pruned := normal(map[string]any(o.Object))
 	for _, path := range pruning.PruneWithOptions(pruned, v.structural, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
-		out = append(out, breach{rule: RuleCustomResource, severity: SeverityWarning, path: path, message: "the definition does not have this field: the cluster drops it"})
+		out = append(out, breach{rule: RuleCustomResource, severity: SeverityWarning, path: path, message: "the definition does not have this field, and the API server drops it"})
 	}
 	return out, nil
 }
@@ -221,7 +222,7 @@ func apiVersionOnly(apiVersion string) string {
 	return apiVersion
 }
 
-// normal copies a value with the number types that Kubernetes' libraries know.
+// normal copies a value with the number types that the libraries of Kubernetes accept.
 func normal(v any) any {
 	switch x := v.(type) {
 	case map[string]any:

@@ -16,14 +16,14 @@ import (
 
 // checker judges one object.
 type checker interface {
-	// scope names what the answer depends on beside the checker: equal scopes, equal answers. "" means that the object is
-	// none of the checker's.
+	// scope returns a key of everything that the answer depends on: equal scopes give equal answers. "" means that the checker
+	// does not judge the object.
 	scope(s *Subject, o *Object) string
 	check(ctx context.Context, s *Subject, o *Object) ([]breach, error)
 }
 
 // Check judges all objects of the input. Equal objects in equal circumstances are judged once for the whole fleet. A rule that
-// cannot be evaluated gives a finding of the rule policy-error; an error means that nothing was judged.
+// cannot be evaluated is a finding of the rule policy-error; an error means that nothing was judged.
 func (e *Engine) Check(ctx context.Context, in Input) (*Result, error) {
 	run := &run{engine: e, input: in, notes: &notes{}, memo: map[memoKey]*answer{}}
 	run.prepare(ctx)
@@ -79,7 +79,7 @@ func (r *run) prepare(ctx context.Context) {
 	}
 }
 
-// judge asks every checker once for each scope.
+// judge runs every checker once for each scope.
 func (r *run) judge(ctx context.Context) error {
 	var work []memoKey
 	for i := range r.input.Subjects {
@@ -119,7 +119,7 @@ func (r *run) judge(ctx context.Context) error {
 	return group.Wait()
 }
 
-// collect gives every object of every subject the answers of its scopes.
+// collect turns the answers into findings of every object that shares them.
 func (r *run) collect() {
 	for i := range r.input.Subjects {
 		s := &r.input.Subjects[i]
@@ -157,7 +157,7 @@ func (r *run) add(b breach, s *Subject, id manifest.Identity) {
 	r.out = append(r.out, f)
 }
 
-// expired tells of exemptions that hold no longer and would have let a finding pass.
+// expired reports expired exemptions that would cover a finding.
 func (r *run) expired() {
 	for i := range r.engine.exemptions {
 		e := &r.engine.exemptions[i]
@@ -172,15 +172,15 @@ func (r *run) expired() {
 			if severity == SeverityOff {
 				continue
 			}
-			f.Message = fmt.Sprintf("the exemption %s from %s ended on %s (%s): %s", e.name, f.Rule, e.Until, e.file, e.Reason)
-			f.Hint = "set things right, or have the exemption renewed"
+			f.Message = fmt.Sprintf("the exemption %s from %s expired on %s (%s): %s", e.name, f.Rule, e.Until, e.file, e.Reason)
+			f.Hint = "fix the finding, or renew the exemption"
 			f.Rule, f.Severity, f.Path = RuleExemptionExpired, severity, ""
 			r.out = append(r.out, f)
 		}
 	}
 }
 
-// owners finds objects that two apps have on one cluster.
+// owners finds objects that two apps of a cluster contain.
 func (r *run) owners(ctx context.Context) error {
 	byCluster := map[string]map[manifest.Identity]*Subject{}
 	for i := range r.input.Subjects {
@@ -205,8 +205,8 @@ func (r *run) owners(ctx context.Context) error {
 			objects[id] = s
 			if other != "" {
 				r.add(breach{
-					rule: RuleDuplicateOwner, message: fmt.Sprintf("the app %s has this object too: the two would overwrite each other", other),
-					hint: "leave it to one of the apps",
+					rule: RuleDuplicateOwner, message: fmt.Sprintf("app %s contains this object too, and the two would overwrite each other", other),
+					hint: "remove it from one of the apps",
 				}, s, id)
 			}
 		}
@@ -214,13 +214,13 @@ func (r *run) owners(ctx context.Context) error {
 	return nil
 }
 
-// notes are what could not be checked, each once with the number of objects.
+// notes collects what could not be checked, with the objects concerned. Safe for concurrent use.
 type notes struct {
 	mu   sync.Mutex
 	seen map[string]map[string]bool
 }
 
-// add notes what could not be checked for an object.
+// add records what could not be checked for an object; "" names none.
 func (n *notes) add(what, object string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Dir is where a source repository keeps its policy.
+// Dir is the folder of the policy in a source repository.
 const Dir = "policy"
 
 const (
@@ -30,9 +30,9 @@ const (
 
 // Options of an engine.
 type Options struct {
-	Schemas      Schemas   // nil: schemas are not checked, and that is said
+	Schemas      Schemas   // nil: schemas are not checked, and a note says so
 	Now          time.Time // for exemptions, and time.now_ns() in Rego
-	Environments []string  // of the fleet; nil: names are not checked
+	Environments []string  // names of the fleet's environments; nil: names are not checked
 	Parallel     int       // number of objects to judge in parallel; 0 means 1
 
 	// RuleTimeout is the time limit for the fleet's own rules on one object; 0 means 10 seconds.
@@ -88,8 +88,8 @@ type Engine struct {
 	admission  []*admissionPolicy
 }
 
-// Load reads the folder policy of a source repository. All that is wrong is told at once, as Problems. A missing folder is an
-// empty one: the built-in rules hold.
+// Load reads the policy of a source repository. It returns everything that is wrong with it at once, as Problems. A missing folder
+// is an empty policy, in which the built-in rules apply.
 func Load(ctx context.Context, repository fs.FS, o Options) (*Engine, error) {
 	l := &loader{engine: &Engine{options: o, rules: map[string]ruleSpec{}, known: map[string]Rule{}}}
 	for _, r := range BuiltIn() {
@@ -152,7 +152,7 @@ type loader struct {
 	vaps     []document
 	bindings []document
 	params   []manifest.Object
-	at       map[string]place // where a rule was configured
+	at       map[string]place // where each rule is configured
 	problems Problems
 }
 
@@ -172,7 +172,7 @@ func (l *loader) errorf(at string, line int, format string, args ...any) {
 	l.problems = append(l.problems, Problem{File: at, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
-// yamlFile takes the documents of a file apart by their kind.
+// yamlFile reads each document of a file by its kind.
 func (l *loader) yamlFile(f file) {
 	if err := manifest.Check(f.data, manifest.DefaultBudget()); err != nil {
 		l.errorf(f.name, 0, "%v", err)
@@ -194,7 +194,7 @@ func (l *loader) yamlFile(f file) {
 		}
 		var h header
 		if err := node.Decode(&h); err != nil || h.Kind == "" {
-			l.errorf(f.name, node.Line, "a document without a kind: Policy, Exemption, ValidatingAdmissionPolicy and its binding and parameters can stand here")
+			l.errorf(f.name, node.Line, "the document has no kind (allowed are Policy, Exemption, ValidatingAdmissionPolicy, its binding and its parameters)")
 			continue
 		}
 		l.document(f, i, node.Content[0].Line, h)
@@ -220,7 +220,7 @@ func (l *loader) document(f file, index, line int, h header) {
 		}
 		l.engine.exemptions = append(l.engine.exemptions, exemption{exemptionSpec: e.Spec, name: e.Metadata.Name, file: fmt.Sprintf("%s:%d", f.name, line), until: until})
 	case h.APIVersion == APIVersion:
-		l.errorf(f.name, line, "there is no kind %s: Policy and Exemption can stand here", h.Kind)
+		l.errorf(f.name, line, "unknown kind %s (allowed are Policy and Exemption)", h.Kind)
 	default:
 		l.kubernetes(f, index, line, h)
 	}
@@ -271,14 +271,14 @@ func (l *loader) policy(name string, line int, p *policyFile) {
 		}
 		l.at[id] = place{name, line}
 		if r.Severity != "" && !r.Severity.valid() {
-			l.errorf(name, line, "rule %s: severity %q is none of error, warning, info, off", id, r.Severity)
+			l.errorf(name, line, "rule %s: severity %q is not error, warning, info or off", id, r.Severity)
 		}
 		for environment, s := range r.Environments {
 			if !s.valid() {
-				l.errorf(name, line, "rule %s: severity %q in %s is none of error, warning, info, off", id, s, environment)
+				l.errorf(name, line, "rule %s: severity %q in %s is not error, warning, info or off", id, s, environment)
 			}
 			if l.engine.options.Environments != nil && !slices.Contains(l.engine.options.Environments, environment) {
-				l.errorf(name, line, "rule %s: there is no environment %q", id, environment)
+				l.errorf(name, line, "rule %s: the fleet has no environment %q", id, environment)
 			}
 		}
 		if err := r.Allow.check(); err != nil {
@@ -298,7 +298,7 @@ func (l *loader) policy(name string, line int, p *policyFile) {
 	}
 }
 
-// finish compiles what was read.
+// finish compiles the rules.
 func (l *loader) finish(ctx context.Context) error {
 	e := l.engine
 	var problems Problems
@@ -317,7 +317,7 @@ func (l *loader) finish(ctx context.Context) error {
 	l.admission()
 	for id := range e.rules {
 		if _, ok := e.known[id]; !ok && len(l.problems) == 0 {
-			l.errorf(l.at[id].file, l.at[id].line, "there is no rule %q: `sluice policy list` lists them", id)
+			l.errorf(l.at[id].file, l.at[id].line, "no rule %q exists (`sluice policy list` lists all rules)", id)
 		}
 	}
 	slices.SortFunc(l.problems, func(a, b Problem) int {
@@ -326,7 +326,7 @@ func (l *loader) finish(ctx context.Context) error {
 	return nil
 }
 
-// Rules lists all rules, the fleet's own too, by identifier.
+// Rules returns all rules, also the fleet's own, by identifier.
 func (e *Engine) Rules() []Rule {
 	out := make([]Rule, 0, len(e.known))
 	for _, r := range e.known {
@@ -339,8 +339,7 @@ func (e *Engine) Rules() []Rule {
 	return out
 }
 
-// SchemaLocations reads from the policy's files where a fleet has its schemas; empty means the default. It must be known before
-// an engine is made.
+// SchemaLocations reads where a fleet keeps its schemas; empty means the default. Callers need it before they load the engine.
 func SchemaLocations(repository fs.FS) ([]string, error) {
 	files, err := policyFiles(repository)
 	if err != nil {
@@ -352,10 +351,10 @@ func SchemaLocations(repository fs.FS) ([]string, error) {
 			l.yamlFile(f)
 		}
 	}
-	return l.engine.schemaSpec.Locations, nil // what is wrong is told by Load
+	return l.engine.schemaSpec.Locations, nil // Load reports problems
 }
 
-// severity of a rule in an environment.
+// severity returns the severity of a rule in an environment. own is the severity of the finding, "" for the rule's.
 func (e *Engine) severity(rule string, own Severity, environment string) Severity {
 	spec := e.rules[rule]
 	if s, ok := spec.Environments[environment]; ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// podSpec finds the pod template's spec of a workload, or a pod's own, and its path.
+// podSpec returns the pod spec of a workload or a pod, with its path; nil for other kinds.
 func podSpec(o manifest.Object) (map[string]any, string) {
 	group, spec := manifest.GroupOf(o.APIVersion()), child(o, "spec")
 	switch o.Kind() {
@@ -60,5 +60,5 @@ func eachContainer(pod map[string]any, at string, visit func(c map[string]any, p
 	}
 }
 
-// masked says that a text holds a value that was hidden: nothing can be said of it.
+// masked reports whether a text contains a masked value, which cannot be judged.
 func masked(s string) bool { return strings.Contains(s, "‹masked ") }

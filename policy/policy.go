@@ -1,8 +1,8 @@
-// Package policy finds what is wrong with rendered objects: by built-in rules, by the fleet's own rules in Rego, and by
-// ValidatingAdmissionPolicies. It owns the rules' names, severities, parameters and exemptions.
+// Package policy evaluates rules on rendered objects: built-in rules, the fleet's own rules in Rego, and
+// ValidatingAdmissionPolicies. It owns the names of rules, their severities, parameters and exemptions.
 //
-// It is pure: objects, facts and schemas are handed in, findings come out; it reads no clock, file or network by itself and never
-// changes an object. Objects reach it with their secrets masked, and a masked value is never held against a schema.
+// It is pure: callers hand in objects, facts and schemas, and get findings. It reads no clock, file or network itself and never
+// changes an object. Callers mask secrets first; masked values are not compared with schemas.
 package policy
 
 import (
@@ -17,7 +17,7 @@ import (
 // Severity of a finding.
 type Severity string
 
-// The severities, gravest first. Off is for rules that a fleet does not want.
+// The severities, gravest first. Off disables a rule.
 const (
 	SeverityError   Severity = "error"
 	SeverityWarning Severity = "warning"
@@ -33,15 +33,15 @@ func (s Severity) rank() int {
 	return slices.Index([]Severity{SeverityError, SeverityWarning, SeverityInfo, SeverityOff}, s)
 }
 
-// Cluster is what the registry says of a cluster.
+// Cluster holds the facts of a cluster that rules can read.
 type Cluster struct {
 	Name, Environment, Class string
-	KubeVersion              string // 1.33.2; "" if the registry does not say
+	KubeVersion              string // 1.33.2; "" if the registry does not set it
 	Labels                   map[string]string
 	Vars                     map[string]any
 }
 
-// App is what app.yaml says of an app.
+// App holds the facts of an app that rules can read.
 type App struct {
 	Name, Namespace string
 }
@@ -54,28 +54,28 @@ type Object struct {
 	Old    manifest.Object // the object before the change; nil if it is new
 }
 
-// Subject is one app on one cluster, with the objects to judge.
+// Subject is one target with the objects to judge.
 type Subject struct {
 	Cluster *Cluster
 	App     *App
 	Objects []Object
 }
 
-// Surroundings tell what else is on a cluster. Safe for concurrent use.
+// Surroundings describes the other targets of a cluster. It must be safe for concurrent use.
 type Surroundings interface {
-	// Definitions are the CustomResourceDefinitions on a cluster. Equal keys mean equal definitions.
+	// Definitions returns the CustomResourceDefinitions on a cluster. Equal keys mean equal definitions.
 	Definitions(ctx context.Context, cluster string) ([]Object, error)
-	// Owner is another app than this one that has an object with the identity on the cluster; "" if there is none.
+	// Owner returns another app that has an object with the identity on the cluster; "" if none has.
 	Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error)
 }
 
-// Input is what is judged.
+// Input is what Check judges.
 type Input struct {
 	Subjects     []Subject
-	Surroundings Surroundings // nil: there is nothing else
+	Surroundings Surroundings // nil: the cluster has nothing else
 }
 
-// Finding is one breach of one rule by one object on one cluster.
+// Finding is one violation of a rule by one object on one cluster.
 type Finding struct {
 	Rule        string
 	Severity    Severity
@@ -86,24 +86,24 @@ type Finding struct {
 	App         string
 	Cluster     string
 	Environment string
-	Exemption   *Exempt // what lets it pass
+	Exemption   *Exempt // nil without one
 }
 
-// Exempt is the exemption that a finding has.
+// Exempt is the exemption that covers a finding.
 type Exempt struct {
 	Reason, Until, File string
 }
 
 // Result of a check.
 type Result struct {
-	Findings []Finding // by severity, rule, app, object, cluster; those with an exemption too
+	Findings []Finding // by severity, rule, app, object, cluster; also those with an exemption
 	Notes    []string  // what could not be checked, and why
 }
 
-// breach is a finding before it is known where it applies.
+// breach is a violation without its target: equal objects share it.
 type breach struct {
 	rule, message, hint, path string
-	severity                  Severity // "" is the rule's
+	severity                  Severity // "" means the severity of the rule
 }
 
 func sortFindings(list []Finding) {
@@ -115,13 +115,13 @@ func sortFindings(list []Finding) {
 	})
 }
 
-// Comparison is what became of the findings between two states.
+// Comparison divides the findings of two states.
 type Comparison struct {
-	Introduced, Existing, Resolved []Finding // without exempted ones
+	Introduced, Existing, Resolved []Finding // without the exempted ones
 	Exempted                       []Finding // of the state after
 }
 
-// Compare tells findings that a change brings from those that were there before.
+// Compare separates the findings that a change introduces from those that existed before.
 func Compare(before, after []Finding) Comparison {
 	var out Comparison
 	had := map[findingKey]int{}
@@ -163,7 +163,8 @@ type findingKey struct {
 	severity               Severity
 }
 
-// keyOf is what stays the same about a finding when the object changes otherwise: the message may name a value.
+// keyOf returns what identifies a finding in two states. It leaves out the message of a finding with a path, because the message
+// may contain a value.
 func keyOf(f *Finding) findingKey {
 	at := f.Path
 	if at == "" {

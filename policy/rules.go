@@ -31,14 +31,14 @@ func BuiltIn() []Rule {
 		return Rule{ID: id, Severity: s, Title: title, BuiltIn: true}
 	}
 	return []Rule{
-		rule(RuleSchema, SeverityError, "the object does not match the schema of its kind in the cluster's Kubernetes version"),
+		rule(RuleSchema, SeverityError, "the object does not match the types or the schema of its kind in the cluster's Kubernetes version"),
 		rule(RuleCustomResource, SeverityError, "the custom resource does not match its CustomResourceDefinition in the fleet"),
-		rule(RuleAPIRemoved, SeverityError, "the cluster's Kubernetes version does not serve this API any more"),
+		rule(RuleAPIRemoved, SeverityError, "the cluster's Kubernetes version no longer serves this API"),
 		rule(RuleAPIDeprecated, SeverityWarning, "the API is deprecated, or the next Kubernetes version does not serve it"),
-		rule(RulePlaintextSecret, SeverityError, "a Secret would stand on a branch in plain text"),
+		rule(RulePlaintextSecret, SeverityError, "a Secret would be on a branch in plain text"),
 		rule(RuleNamespace, SeverityWarning, "the object is outside the app's namespaces"),
-		rule(RuleClusterScoped, SeverityError, "the app may not have objects of this cluster-scoped kind"),
-		rule(RuleDuplicateOwner, SeverityError, "two apps have the same object on one cluster"),
+		rule(RuleClusterScoped, SeverityError, "the app may not contain objects of this cluster-scoped kind"),
+		rule(RuleDuplicateOwner, SeverityError, "two apps contain the same object on one cluster"),
 		rule(RuleImageTag, SeverityWarning, "the image has neither a fixed tag nor a digest"),
 		rule(RulePrivileged, SeverityWarning, "the pod gets privileges on its host"),
 		rule(RuleExemptionExpired, SeverityWarning, "an exemption has expired"),

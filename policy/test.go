@@ -13,7 +13,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/tester"
 )
 
-// TestResult is the outcome of one test rule.
+// TestResult is the result of one test.
 type TestResult struct {
 	Name     string        `json:"name"` // data.main.test_latest
 	File     string        `json:"file"`
@@ -25,8 +25,8 @@ type TestResult struct {
 	Duration time.Duration `json:"duration"`
 }
 
-// Test runs the tests of the fleet's rules: rules named test_ in policy/*.rego, as conftest and opa run them. run selects by
-// a regular expression on the name; "" is all.
+// Test runs the rules named test_ in policy/*.rego like conftest and opa. run is a regular expression that selects tests by name;
+// "" selects all.
 func Test(ctx context.Context, repository fs.FS, run string, o Options) ([]TestResult, error) {
 	e, err := Load(ctx, repository, o)
 	if err != nil {

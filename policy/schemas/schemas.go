@@ -1,5 +1,5 @@
-// Package schemas brings the JSON schemas of Kubernetes' built-in kinds: from URLs or from a folder, kept in a cache by their
-// digests. It owns the cache and the requests, and decides nothing about objects. What cannot be fetched is told, never guessed.
+// Package schemas provides the JSON schemas of Kubernetes' built-in kinds, from URLs or from a folder. It caches them by digest. It
+// decides nothing about objects: a schema that cannot be downloaded is an error, not a finding.
 package schemas
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-gitops/sluice/policy"
 )
 
-// DefaultLocation is where kubeconform looks: https://github.com/yannh/kubernetes-json-schema.
+// DefaultLocation is the default of kubeconform: https://github.com/yannh/kubernetes-json-schema.
 const DefaultLocation = "https://raw.githubusercontent.com/yannh/kubernetes-json-schema/master/{{ .NormalizedKubernetesVersion }}-standalone{{ .StrictSuffix }}/{{ .ResourceKind }}{{ .KindSuffix }}.json"
 
 const (
@@ -35,15 +35,15 @@ const (
 
 // Config of a Source.
 type Config struct {
-	Locations []string          // templates of URLs or of paths in Files; empty means DefaultLocation
-	Files     fs.FS             // the source repository: locations without a scheme are read from it
-	Cache     string            // folder; it is made
-	Offline   bool              // fetch nothing
+	Locations []string          // templates of URLs, or of paths in Files; empty means DefaultLocation
+	Files     fs.FS             // the source repository, for locations without a scheme
+	Cache     string            // folder, created on demand
+	Offline   bool              // download nothing
 	Transport http.RoundTripper // nil is http.DefaultTransport
 	UserAgent string
 }
 
-// Source is a policy.Schemas. Safe for concurrent use, and several processes can share a cache.
+// Source implements policy.Schemas. It is safe for concurrent use, and several processes can share a cache.
 type Source struct {
 	config Config
 	client *http.Client
@@ -57,7 +57,7 @@ type once struct {
 	err    error
 }
 
-// New makes a Source.
+// New returns a Source. Errors name the location that is not a valid template.
 func New(c Config) (*Source, error) {
 	if len(c.Locations) == 0 {
 		c.Locations = []string{DefaultLocation}
@@ -76,7 +76,7 @@ func New(c Config) (*Source, error) {
 	return &Source{config: c, client: &http.Client{Transport: c.Transport, Timeout: timeout}, known: map[string]*once{}}, nil
 }
 
-// words are those of kubeconform's templates.
+// words are the fields of kubeconform's templates.
 type words struct {
 	NormalizedKubernetesVersion, StrictSuffix, ResourceKind, ResourceAPIVersion, Group, KindSuffix string
 }
@@ -102,7 +102,7 @@ func expand(location, kubeVersion, apiVersion, kind string, strict bool) (string
 	return b.String(), err
 }
 
-// Schema implements policy.Schemas.
+// Schema implements policy.Schemas. A schema is requested once, and its outcome kept for the life of the Source.
 func (s *Source) Schema(ctx context.Context, kubeVersion, apiVersion, kind string, strict bool) (string, error) {
 	key := strings.Join([]string{kubeVersion, apiVersion, kind, fmt.Sprint(strict)}, "\x00")
 	s.mu.Lock()
@@ -115,7 +115,7 @@ func (s *Source) Schema(ctx context.Context, kubeVersion, apiVersion, kind strin
 	o.Do(func() { o.folder, o.err = s.schema(ctx, kubeVersion, apiVersion, kind, strict) })
 	if o.err != nil && ctx.Err() != nil {
 		s.mu.Lock()
-		delete(s.known, key) // somebody else's patience is no answer for the next
+		delete(s.known, key) // the caller was cancelled: the next one tries again
 		s.mu.Unlock()
 	}
 	return o.folder, o.err
@@ -159,7 +159,7 @@ func (s *Source) schema(ctx context.Context, kubeVersion, apiVersion, kind strin
 	return "", policy.ErrSchemasOffline
 }
 
-// locations names the set of places, so that two fleets with one cache do not share views.
+// locations returns a name for the set of locations, so that two fleets with one cache do not share schemas.
 func (s *Source) locations(strict bool) string {
 	sum := sha256.Sum256([]byte(strings.Join(s.config.Locations, "\n") + fmt.Sprint(strict)))
 	return hex.EncodeToString(sum[:8])
@@ -196,8 +196,8 @@ func (s *Source) read(ctx context.Context, at string) ([]byte, error) {
 	return data, s.keep(at, data)
 }
 
-// The cache holds contents by their digests, and for each URL a file with the digest of what it gave. A content that does not
-// have its digest any more is fetched again.
+// The cache stores contents by digest, and for each URL a file with the digest of its content. A content that does not match its
+// digest is downloaded again.
 func (s *Source) pointer(url string) string {
 	sum := sha256.Sum256([]byte(url))
 	return filepath.Join(s.config.Cache, "urls", hex.EncodeToString(sum[:]))
@@ -229,7 +229,7 @@ func (s *Source) keep(url string, data []byte) error {
 	return write(s.pointer(url), []byte(digest+"\n"))
 }
 
-// write puts a file in its place at once.
+// write creates or replaces a file in one step.
 func write(name string, data []byte) error {
 	if have, err := os.ReadFile(name); err == nil && bytes.Equal(have, data) { //nolint:gosec // in the cache
 		return nil
@@ -252,7 +252,7 @@ func write(name string, data []byte) error {
 	return nil
 }
 
-// fetch asks for a schema. Every failure but a plain "there is none" is ErrSchemasOffline: it is no statement on objects.
+// fetch downloads a schema. It returns ErrNoSchema if the server says that it has none, and ErrSchemasOffline for any other failure.
 func (s *Source) fetch(ctx context.Context, url string) ([]byte, error) {
 	var last error
 	for range attempts {
@@ -275,7 +275,7 @@ func (s *Source) get(ctx context.Context, url string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close() //nolint:errcheck // the body was read
 	if response.StatusCode == http.StatusNotFound {
 		return nil, policy.ErrNoSchema
 	}
@@ -289,38 +289,39 @@ func (s *Source) get(ctx context.Context, url string) ([]byte, error) {
 	return data, check(url, data)
 }
 
-// check refuses what is no schema, and schemas that would lead elsewhere.
+// check refuses contents that are not a schema, and schemas with references to other documents.
 func check(at string, data []byte) error {
 	if len(data) > maxSchema {
-		return fmt.Errorf("%s: a schema of more than %d bytes", at, maxSchema)
+		return fmt.Errorf("%s: the schema has more than %d bytes", at, maxSchema)
 	}
 	var v any
 	if err := json.Unmarshal(data, &v); err != nil {
-		return fmt.Errorf("%s is no JSON schema: %w", at, err)
+		return fmt.Errorf("%s is not a JSON schema: %w", at, err)
 	}
 	if _, ok := v.(map[string]any); !ok {
-		return fmt.Errorf("%s is no JSON schema", at)
+		return fmt.Errorf("%s is not a JSON schema", at)
 	}
-	if ref := outside(v); ref != "" {
-		return fmt.Errorf("%s refers to %s: only standalone schemas are taken", at, ref)
+	if ref := foreignReference(v); ref != "" {
+		return fmt.Errorf("%s refers to %s, but only standalone schemas are supported", at, ref)
 	}
 	return nil
 }
 
-func outside(v any) string {
+// foreignReference returns the first $ref that is not within the document; "" if there is none.
+func foreignReference(v any) string {
 	switch x := v.(type) {
 	case map[string]any:
 		if ref, ok := x["$ref"].(string); ok && !strings.HasPrefix(ref, "#") {
 			return ref
 		}
 		for _, v := range x {
-			if ref := outside(v); ref != "" {
+			if ref := foreignReference(v); ref != "" {
 				return ref
 			}
 		}
 	case []any:
 		for _, v := range x {
-			if ref := outside(v); ref != "" {
+			if ref := foreignReference(v); ref != "" {
 				return ref
 			}
 		}
