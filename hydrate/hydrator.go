@@ -28,6 +28,7 @@ type Config struct {
 	Version  string // of Sluice, for the trailer
 	Signer   gitstore.Signer
 	Progress Progress
+	Detect   bool // recognise repositories of other tools without sluice.yaml; see source.Reader.Detecting
 }
 
 // Progress reports how far a phase is. Several goroutines call it; total is 0 if it is not known.
@@ -47,7 +48,11 @@ func New(c Config) *Hydrator {
 	if c.Progress == nil {
 		c.Progress = func(string, int, int) {}
 	}
-	return &Hydrator{Config: c, sources: source.NewReader(c.Store, c.Archives), renderings: newRenderings(c.Store)}
+	sources := source.NewReader(c.Store, c.Archives)
+	if c.Detect {
+		sources.Detecting()
+	}
+	return &Hydrator{Config: c, sources: sources, renderings: newRenderings(c.Store)}
 }
 
 // WithBranches returns a Hydrator whose rendered branches live in b. It shares fleets and renderings with h.

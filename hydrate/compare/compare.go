@@ -133,6 +133,10 @@ func (c *run) open(ctx context.Context) error {
 	if err := c.openBase(ctx); err != nil {
 		return err
 	}
+	if base := c.views[0]; base != nil { // what the change did not bring is not news
+		known := base.Problems.Warnings()
+		c.out.Warnings = slices.DeleteFunc(slices.Clone(c.out.Warnings), func(p fleet.Problem) bool { return slices.Contains(known, p) })
+	}
 	for _, name := range c.request.Environments {
 		if _, ok := c.views[1].Fleet.Environment(name); !ok {
 			return fmt.Errorf("there is no environment %q in the fleet", name)

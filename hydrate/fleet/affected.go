@@ -39,6 +39,7 @@ func Affected(base, head *Fleet, changed []string, reach Reach) []AffectedTarget
 		a.everything()
 	default:
 		a.registry()
+		a.imports()
 		paths := newChanges(slices.DeleteFunc(slices.Clone(changed), func(p string) bool { return p == fleetFile }))
 		for _, f := range []*Fleet{base, head} {
 			a.files(f, paths, reach)
@@ -136,6 +137,9 @@ func equalLabels(x, y map[string]string) bool {
 }
 
 func sameApp(x, y *App) bool {
+	if x.imported != nil && y.imported != nil {
+		return true // imports compares them cluster by cluster
+	}
 	return x.doc.node == y.doc.node || x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered())
 }
 
@@ -245,7 +249,7 @@ func (a *affected) sources(f *Fleet, changed *changes, reach Reach) {
 			if f.readsAny(t, changed, reach, hit) {
 				a.add(c, app)
 			}
-			if len(app.refs)+len(app.variants) == 0 && !f.readsAny(t, changed, reach, hit) {
+			if app.imported == nil && len(app.refs)+len(app.variants) == 0 && !f.readsAny(t, changed, reach, hit) {
 				break // every cluster has the same sources
 			}
 		}
@@ -262,6 +266,9 @@ func (f *Fleet) readsAny(t Target, changed *changes, reach Reach, hit map[string
 		}
 	}
 	resolved, err := f.Resolve(t)
+	if i := t.Imported(); i != nil && i.Err != nil {
+		return false // imports compares the errors
+	}
 	if err != nil {
 		return true // it fails the same way when it is planned
 	}
@@ -288,6 +295,8 @@ func (s Source) key() string {
 		return "kustomize\x00" + s.Kustomize.Path
 	case s.Manifests != nil:
 		return "manifests\x00" + s.Manifests.Path
+	case s.Objects != nil:
+		return "objects\x00" + s.Objects.Digest
 	}
 	return ""
 }

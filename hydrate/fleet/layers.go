@@ -58,6 +58,9 @@ func (f *Fleet) Components(t Target) []LayerFile {
 
 // layerFiles walks the layers of a target once.
 func (f *Fleet) layerFiles(t Target) (values, components []LayerFile) {
+	if t.App.imported != nil {
+		return nil, nil
+	}
 	memo := f.perApp[t.App.Name]
 	for i := range f.layers {
 		l := &f.layers[i]

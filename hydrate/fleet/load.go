@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,6 +33,7 @@ type Fleet struct {
 	Spec     FleetSpec
 	Clusters []*Cluster // by name
 	Apps     []*App     // by name
+	Detected bool       // sluice.yaml does not exist: the importer wrote one for what it found
 
 	tree     Tree
 	cache    *Cache
@@ -69,6 +71,7 @@ type App struct {
 	variants map[string]*variant // by environment
 	doc      document
 	refs     []reference // in its strings
+	imported imported    // by cluster; nil for an app of the fleet's own
 }
 
 // Target is one app on one cluster: the unit of rendering.
@@ -102,10 +105,23 @@ const fleetFile = "sluice.yaml"
 // Load reads the fleet of a tree. It returns nil and the problems if there is an error among them; warnings come with
 // the fleet. Without a cache it decodes every file.
 func Load(ctx context.Context, tree Tree, cache *Cache) (*Fleet, Problems) {
+	return Loader{Cache: cache}.Load(ctx, tree)
+}
+
+// Loader reads fleets.
+type Loader struct {
+	Cache    *Cache   // nil decodes every file
+	Importer Importer // reads the entries of spec.import; nil makes them errors
+	Detect   bool     // asks the importer for a sluice.yaml where the tree has none
+}
+
+// Load is Load with what the loader has.
+func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
+	cache := o.Cache
 	if cache == nil {
 		cache = NewCache()
 	}
-	l := loader{tree: tree, cache: cache, fleet: &Fleet{tree: tree, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
+	l := loader{importer: o.Importer, detect: o.Detect, tree: tree, cache: cache, fleet: &Fleet{tree: tree, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
 	l.load(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, Problems{{File: fleetFile, Severity: SeverityError, Message: "reading was stopped: " + err.Error(), Hint: "run it again"}}
@@ -123,6 +139,8 @@ func Load(ctx context.Context, tree Tree, cache *Cache) (*Fleet, Problems) {
 }
 
 type loader struct {
+	importer Importer
+	detect   bool
 	tree     Tree
 	cache    *Cache
 	fleet    *Fleet
@@ -149,30 +167,36 @@ func (l *loader) errorf(doc document, at []string, hint, format string, args ...
 }
 
 func (l *loader) load(ctx context.Context) {
-	if !l.readFleet() {
+	if !l.readFleet(ctx) {
 		return
 	}
 	files := l.fleet.Spec.Files
-	clusters := l.read(ctx, defaultGlobs(files.Clusters, "clusters/*.yaml"), "spec.files.clusters")
-	apps := l.read(ctx, defaultGlobs(files.Apps, "apps/*/app.yaml"), "spec.files.apps")
+	// An imported repository has folders of these names for files of other tools: there, only spec.files says where ours are.
+	clusterGlobs, appGlobs := []string{"clusters/*.yaml"}, []string{"apps/*/app.yaml"}
+	if len(l.fleet.Spec.Import) > 0 {
+		clusterGlobs, appGlobs = nil, nil
+	}
+	clusters := l.read(ctx, defaultGlobs(files.Clusters, clusterGlobs...), "spec.files.clusters")
+	apps := l.read(ctx, defaultGlobs(files.Apps, appGlobs...), "spec.files.apps")
 	l.classesFrom(clusters)
 	l.clustersFrom(clusters)
 	l.appsFrom(apps)
+	l.importAll(ctx)
 	l.checkOrder()
 	l.checkSkips()
 	l.checkBranches()
 	l.checkTemplates()
 }
 
-func defaultGlobs(globs []string, conventional string) []string {
+func defaultGlobs(globs []string, conventional ...string) []string {
 	if len(globs) == 0 {
-		return []string{conventional}
+		return conventional
 	}
 	return globs
 }
 
-func (l *loader) readFleet() bool {
-	data, err := readBounded(l.tree, fleetFile)
+func (l *loader) readFleet(ctx context.Context) bool {
+	data, err := l.fleetText(ctx)
 	if err != nil {
 		hint := "run `sluice init`, or look at the right commit and folder"
 		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err), Hint: hint, absent: errors.Is(err, fs.ErrNotExist)})
@@ -200,6 +224,20 @@ func (l *loader) readFleet() bool {
 	}
 	l.checkFleet()
 	return true
+}
+
+// fleetText reads sluice.yaml, or has the importer write one for a repository of another tool.
+func (l *loader) fleetText(ctx context.Context) ([]byte, error) {
+	data, err := readBounded(l.tree, fleetFile)
+	if !errors.Is(err, fs.ErrNotExist) || !l.detect || l.importer == nil {
+		return data, err
+	}
+	detected, failed := l.importer.Detect(ctx, l.tree)
+	if failed != nil || detected == nil {
+		return nil, cmp.Or(failed, err)
+	}
+	l.fleet.Detected = true
+	return detected, nil
 }
 
 // readBounded reads a file of this package's kinds or values. One that its folder knows to be too large is not read at all.
@@ -254,7 +292,7 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 		}
 		l.unreadable(name, err)
 	}
-	if len(ordered) == 0 && l.problems.Err() == nil {
+	if len(ordered) == 0 && len(globs) > 0 && l.problems.Err() == nil {
 		l.problems = append(l.problems, Problem{
 			File: fleetFile, Severity: SeverityWarning, Message: fmt.Sprintf("no file matches %s", strings.Join(globs, ", ")),
 			Hint: "add one, or set " + field,

@@ -50,6 +50,9 @@ func (f *Fleet) Resolve(t Target) (Resolved, error) {
 }
 
 func (f *Fleet) resolve(t Target, values []LayerFile) (Resolved, error) {
+	if i := t.Imported(); i != nil {
+		return i.resolve()
+	}
 	sources := t.App.SourcesIn(t.Cluster.Environment)
 	out := Resolved{Unstable: cmp.Or(t.App.Spec.Unstable, "error"), Sources: make([]Source, len(sources))}
 	var err error
@@ -129,7 +132,7 @@ func (s *Source) path() string {
 	case s.Manifests != nil:
 		return s.Manifests.Path
 	}
-	return ""
+	return "" // objects of an importer have no place of their own
 }
 
 func (s Source) clone() Source {
@@ -190,6 +193,9 @@ func (s *Selection) AppendKey(dst []byte) ([]byte, error) {
 	dst = appendList(dst, s.fleet.Spec.Kinds.Namespaced)
 	if s.fleet.ForceHookJobs(s.Cluster.Environment) {
 		dst = appendText(dst, "force hook jobs")
+	}
+	if i := s.Imported(); i != nil {
+		return i.appendKey(dst)
 	}
 	for _, file := range s.Values {
 		kind := "values"

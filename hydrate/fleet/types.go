@@ -29,6 +29,8 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	Trunk string `json:"trunk,omitempty"`
 	// Files names where clusters and apps stand, for a repository with a layout of its own.
 	Files Files `json:"files,omitzero"`
+	// Import reads repositories of other tools as they are.
+	Import []Import `json:"import,omitempty"`
 	// Layers are label keys, lowest precedence first. The layer `global` comes before all of them.
 	Layers []Layer `json:"layers,omitempty"`
 	// Environments are the stages of the promotion graph.
@@ -407,6 +409,15 @@ type Source struct {
 	Kustomize *PathSource `json:"kustomize,omitempty"`
 	// Manifests are plain YAML files, with those in folders below.
 	Manifests *PathSource `json:"manifests,omitempty"`
+	// Objects come from an importer, never from a file of the fleet.
+	Objects *ObjectsSource `json:"-"`
+}
+
+// ObjectsSource are objects that an importer has rendered.
+type ObjectsSource struct {
+	Name   string // for messages
+	Digest string // of Data, in hex
+	Data   []byte // a stream of YAML documents
 }
 
 // HelmSource is a chart by its path in the repository, from a chart repository, or from an OCI registry.

@@ -150,6 +150,12 @@ func (s *Selection) MergedValues(source string) (map[string]any, error) {
 }
 
 func (f *Fleet) mergeValues(t Target, files []LayerFile, source string) (map[string]any, error) {
+	if i := t.Imported(); i != nil {
+		if i.Values == nil {
+			return map[string]any{}, nil
+		}
+		return i.Values, nil
+	}
 	var merged map[string]any
 	for _, file := range files {
 		if file.Source != "" && file.Source != source {

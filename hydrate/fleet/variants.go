@@ -35,7 +35,12 @@ func (a *App) AllSources() []Source {
 }
 
 // places reports whether the app goes to a cluster that is not retired.
-func (a *App) places(c *Cluster) bool { return a.in(c.Environment).selector.matches(c.Labels) }
+func (a *App) places(c *Cluster) bool {
+	if a.imported != nil {
+		return a.imported.places(c)
+	}
+	return a.in(c.Environment).selector.matches(c.Labels)
+}
 
 // appVariants decodes an app's sources and placements: those of spec, and those of each environment.
 func (l *loader) appVariants(a *App) {

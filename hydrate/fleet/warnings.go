@@ -26,7 +26,7 @@ func (l *loader) warnings() {
 				"apps %s and %s stand in one folder and share the layers in it", first.Name, a.Name)
 		}
 		folders[a.Dir] = a
-		if !slices.ContainsFunc(f.Clusters, a.places) && len(f.Clusters) > 0 {
+		if a.imported == nil && !slices.ContainsFunc(f.Clusters, a.places) && len(f.Clusters) > 0 {
 			l.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes", "app %s goes to no cluster", a.Name)
 		}
 		if a.Dir != "" {

@@ -117,6 +117,9 @@ func (v *View) Remote() ([]fetch.Ref, *fetch.Lock, error) {
 	seen := map[fetch.Ref]bool{}
 	charts := map[string]bool{}
 	for _, t := range v.Fleet.Targets() {
+		if i := t.Imported(); i != nil && i.Err != nil {
+			continue // it names no chart; validate and render report it
+		}
 		resolved, err := v.Fleet.Resolve(t)
 		if err != nil {
 			return nil, nil, err
@@ -219,6 +222,8 @@ func (v *View) Versions(t fleet.Target) ([]string, error) {
 				return nil, err
 			}
 			out = append(out, version)
+		case s.Objects != nil:
+			out = append(out, s.Objects.Name)
 		case s.Kustomize != nil:
 			out = append(out, s.Kustomize.Path)
 		default:

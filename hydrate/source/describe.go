@@ -32,7 +32,7 @@ func (c *contents) id(src fleet.Source) (string, error) {
 // reports its error again.
 func (c *contents) reach(src fleet.Source) []string {
 	r := c.describe(src)
-	if r.err != nil {
+	if r.err != nil && len(r.reach) == 0 {
 		return []string{"."}
 	}
 	return r.reach
@@ -53,6 +53,8 @@ func (c *contents) describe(src fleet.Source) description {
 		d = c.remoteID(chartRef(src.Helm))
 	case src.Helm != nil:
 		d = c.chartID(src.Helm.Path, nil)
+	case src.Objects != nil:
+		d = description{id: "objects " + src.Objects.Digest}
 	case src.Kustomize != nil:
 		d = c.kustomizeID(src.Kustomize.Path)
 	default:
@@ -68,6 +70,8 @@ func sourceKey(src fleet.Source) string {
 	switch {
 	case src.Helm != nil:
 		return strings.Join([]string{"helm", src.Helm.Path, src.Helm.Repo, src.Helm.Chart, src.Helm.Version}, "\x00")
+	case src.Objects != nil:
+		return "objects\x00" + src.Objects.Digest
 	case src.Kustomize != nil:
 		return "kustomize\x00" + src.Kustomize.Path
 	default:
@@ -93,7 +97,7 @@ func (c *contents) dirID(dir string) description {
 func (c *contents) remoteID(ref fetch.Ref) description {
 	locked, err := c.lock.Require(ref)
 	if err != nil {
-		return description{err: err}
+		return description{err: err, reach: []string{fetch.LockFile}} // only the lock file can change that
 	}
 	return description{id: "archive " + locked.Digest, reach: []string{fetch.LockFile}}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	imports "github.com/sluice-gitops/sluice/hydrate/import"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
@@ -19,7 +20,7 @@ type Archives interface {
 type Reader struct {
 	store    *gitstore.Store
 	archives Archives
-	cache    *fleet.Cache
+	loader   fleet.Loader
 
 	mu    sync.Mutex
 	views map[gitstore.Hash]*View // by tree
@@ -27,7 +28,15 @@ type Reader struct {
 
 // NewReader returns a Reader of a store's commits.
 func NewReader(store *gitstore.Store, archives Archives) *Reader {
-	return &Reader{store: store, archives: archives, cache: fleet.NewCache(), views: map[gitstore.Hash]*View{}}
+	return &Reader{store: store, archives: archives, loader: fleet.Loader{Cache: fleet.NewCache(), Importer: imports.New()}, views: map[gitstore.Hash]*View{}}
+}
+
+// Detecting makes the reader recognise a repository of Flux objects that has no sluice.yaml, as `sluice import --detect` shows it. It
+// returns the reader. Call it before any other method. Only verbs that write nothing may use it: nobody has said yet that the
+// repository is a fleet.
+func (r *Reader) Detecting() *Reader {
+	r.loader.Detect = true
+	return r
 }
 
 // View is the source tree of one commit.
@@ -47,7 +56,7 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 		return v, nil
 	}
 	snap := r.store.Snapshot(ctx, tree)
-	f, problems := fleet.Load(ctx, snap, r.cache)
+	f, problems := r.loader.Load(ctx, snap)
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}

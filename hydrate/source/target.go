@@ -93,6 +93,12 @@ func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
 		}
 		b.Sources = append(b.Sources, ready)
 	}
+	if i := t.Imported(); i != nil && i.Component != nil {
+		sum := sha256.Sum256(i.Component)
+		b.Components = append(b.Components, renderer.Component{Root: ".", Files: renderer.Content{
+			Name: i.File, Digest: "component " + hex.EncodeToString(sum[:]), Files: []renderer.File{{Path: "kustomization.yaml", Data: i.Component}},
+		}})
+	}
 	for _, layer := range t.components {
 		c, err := t.component(layer.Path)
 		if err != nil {
@@ -114,6 +120,9 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 		}
 		helm, err := c.helm(ctx, src.Helm, values)
 		return renderer.Source{Helm: helm}, err
+	case src.Objects != nil:
+		content := renderer.Content{Name: src.Objects.Name, Digest: "objects " + src.Objects.Digest, Files: []renderer.File{{Path: "objects.yaml", Data: src.Objects.Data}}}
+		return renderer.Source{Manifests: &renderer.ManifestsSource{Files: content}}, nil
 	case src.Kustomize != nil:
 		content, err := c.kustomizeFiles(src.Kustomize.Path)
 		return renderer.Source{Kustomize: &renderer.KustomizeSource{Files: content, Root: src.Kustomize.Path}}, err

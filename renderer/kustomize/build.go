@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/provenance"
 	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -21,10 +22,14 @@ const release = "v5.8.2"
 // Builder runs builds. Safe for concurrent use.
 type Builder struct {
 	budget manifest.Budget
+	free   bool
 }
 
 // NewBuilder makes a builder that holds every text that is parsed as YAML against the budget.
 func NewBuilder(budget manifest.Budget) *Builder { return &Builder{budget: budget} }
+
+// AnyFile returns a builder whose kustomizations may take files from anywhere in their files, like Walker.AnyFile.
+func (b *Builder) AnyFile() *Builder { return &Builder{budget: b.budget, free: true} }
 
 // Build gives the objects of `kustomize build root`, in its order. The files are those of Walker.Closure, or more. A
 // context that ends stops the build at the next file it reads.
@@ -34,11 +39,12 @@ func (b *Builder) Build(ctx context.Context, files []File, root string) ([]manif
 		return nil, err
 	}
 	walker := NewWalker(tree, b.budget)
+	walker.free = b.free
 	r, err := walker.reach(root)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := b.run(ctx, job{tree: tree, root: path.Clean(root), ownDescription: r.openAPI})
+	objects, err := b.run(ctx, job{tree: tree, root: path.Clean(root), ownDescription: r.openAPI, free: b.free})
 	if err != nil {
 		return nil, fmt.Errorf("kustomize build %s: %w", root, err)
 	}
@@ -53,6 +59,7 @@ type job struct {
 	tree           *memory
 	root           string
 	ownDescription bool
+	free           bool // files may be anywhere in the tree
 	keepOrder      bool // of the objects as they were listed, instead of by kind
 	names          *strings.Replacer
 }
@@ -89,6 +96,9 @@ func (j job) build(ctx context.Context) (built resmap.ResMap, err error) {
 	options := krusty.MakeDefaultOptions() // built-in plugins only, files from the root only: as the command line
 	if !j.keepOrder {
 		options.Reorder = krusty.ReorderOptionUnspecified
+	}
+	if j.free {
+		options.LoadRestrictions = types.LoadRestrictionsNone
 	}
 	return krusty.MakeKustomizer(options).Run(disk{ctx, j.tree}, path.Join(mount, j.root))
 }

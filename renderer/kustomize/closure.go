@@ -29,6 +29,7 @@ type Walker struct {
 	budget manifest.Budget
 	shown  string // in front of file names in messages
 	area   string // what the tree is, if not the repository
+	free   bool   // files may be anywhere in the tree
 
 	mu   sync.Mutex
 	dirs map[string]*directory
@@ -37,6 +38,13 @@ type Walker struct {
 // NewWalker makes a walker for a tree. Every text that the library would parse as YAML is held against the budget.
 func NewWalker(tree Tree, budget manifest.Budget) *Walker {
 	return &Walker{tree: tree, budget: budget, dirs: map[string]*directory{}}
+}
+
+// AnyFile makes a kustomization take files from anywhere in the tree, as kustomize-controller does (`--load-restrictor
+// LoadRestrictionsNone`), instead of from its own directory. It returns the walker. Call it before any other method.
+func (w *Walker) AnyFile() *Walker {
+	w.free = true
+	return w
 }
 
 // directory is what one kustomization reads by itself.

@@ -115,7 +115,7 @@ func (s *scan) load(full string, found fs.FileInfo, ref string, at place) ([]byt
 	switch {
 	case found.IsDir():
 		return nil, at.refuse(ref, "is a directory: name a file")
-	case !within(s.dir, full):
+	case !s.walker.free && !within(s.dir, full):
 		return nil, at.refuse(ref, "is outside of the kustomization's directory %s: Kustomize takes only directories from there; move the file, or make a base of it and list that under resources", s.dir)
 	}
 	data, err := s.walker.tree.ReadFile(full)

@@ -38,6 +38,7 @@ type Options struct {
 	Renderer      renderer.Renderer // shared with other sessions; nil starts render processes that belong to the session
 	Signer        gitstore.Signer   // signs rendered commits; nil leaves them unsigned
 	Mirror        string            // folder of the clone of a URL; "" is a temporary one
+	Detect        bool              // recognise a repository of another tool that has no sluice.yaml, to read it; see source.Reader.Detecting
 }
 
 // Runtime is what a process gives to its sessions.
@@ -144,7 +145,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.runtime.Version, Signer: o.Signer, Progress: progress,
-		Gate: enforce.New(s.Store, s.key, s.enforcedPolicy),
+		Detect: o.Detect, Gate: enforce.New(s.Store, s.key, s.enforcedPolicy),
 	})
 }
 

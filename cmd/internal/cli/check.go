@@ -51,6 +51,7 @@ Exit status: 0; 1 if a finding has severity error, the policy cannot be loaded o
 }
 
 func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
+	k.Detect = true // nothing is written
 	s, err := app.Open(ctx, o.Env, k.Options, k.progress(o))
 	if err != nil {
 		return err

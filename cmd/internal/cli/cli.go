@@ -62,6 +62,7 @@ func verbs() []verb {
 	return []verb{
 		{groupFleet, newInit},
 		{groupFleet, newValidate},
+		{groupFleet, newImport},
 		{groupFleet, newWhere},
 		{groupFleet, newExplain},
 		{groupFleet, newDeps},

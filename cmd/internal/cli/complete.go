@@ -90,6 +90,7 @@ func (n *names) open(c *cobra.Command) (*app.Session, error) {
 	if strings.Contains(options.Repo, "://") {
 		return nil, usagef("%s is not a folder", options.Repo)
 	}
+	options.Detect = true
 	return app.OpenFolder(c.Context(), n.io.Env, options, nil)
 }
 

@@ -59,6 +59,7 @@ changes.`,
 }
 
 func (d *diffOptions) run(ctx context.Context, o IO, span string) error {
+	d.Detect = true // nothing is written
 	s, err := app.Open(ctx, o.Env, d.Options, d.progress(o))
 	if err != nil {
 		return err
@@ -128,14 +129,31 @@ func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) 
 		}
 		return out, d.againstBranch(f, &out)
 	}
-	if base == "" {
-		base = "main"
-		if err == nil && f.Spec.Trunk != "" {
-			base = f.Spec.Trunk
+	switch {
+	case base != "":
+	case err == nil && f.Detected:
+		if base, err = lastCommit(ctx, s, out.Head); err != nil {
+			return out, err
 		}
+	case err == nil && f.Spec.Trunk != "":
+		base = f.Spec.Trunk
+	default:
+		base = "main"
 	}
 	out.Base, err = baseOf(ctx, s, base, out.Head)
 	return out, err
+}
+
+// lastCommit is the base of a repository without sluice.yaml, which names no trunk: HEAD for a changed working tree, else the commit before.
+func lastCommit(ctx context.Context, s *app.Session, head gitstore.Commit) (string, error) {
+	at, err := s.Commit(ctx, "HEAD")
+	if err != nil {
+		return "", err
+	}
+	if at.Tree != head.Tree || len(at.Parents) == 0 {
+		return at.Hash.String(), nil
+	}
+	return at.Parents[0].String(), nil
 }
 
 // againstBranch makes a request compare with the environment branch, or the environment, that --against names. A cluster changes

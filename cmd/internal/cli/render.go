@@ -157,6 +157,7 @@ func openTree(ctx context.Context, o IO, c *common, commit string) (*app.Session
 	if commit != "" {
 		open = app.Open
 	}
+	c.Detect = true // nothing is written
 	s, err := open(ctx, o.Env, c.Options, c.progress(o))
 	if err != nil {
 		return nil, gitstore.Hash{}, err

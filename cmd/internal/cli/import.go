@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	imports "github.com/sluice-gitops/sluice/hydrate/import"
+	"github.com/sluice-gitops/sluice/internal/safetext"
+)
+
+type importOptions struct {
+	common
+	detect, write bool
+	commit        string
+}
+
+func newImport(o IO) *cobra.Command {
+	var i importOptions
+	c := &cobra.Command{
+		Use:   "import",
+		Short: "Show what is imported from a repository of Flux objects",
+		Long: `Lists the targets that spec.import of sluice.yaml reads, with the place of each Kustomization and HelmRelease, and what
+cannot be rendered. --detect looks for clusters in a repository that has no sluice.yaml and prints the file that imports
+them; --write stores it.
+
+Exit status: 0 if every target can be read; 1 otherwise.`,
+		Example: `  sluice import --detect              # which clusters does this repository have?
+  sluice import --detect --write      # store sluice.yaml
+  sluice import                       # what is imported?
+  sluice import -o json`,
+		Args: noArgs(""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := i.check(); err != nil {
+				return err
+			}
+			if i.write && !i.detect {
+				return usagef("--write needs --detect")
+			}
+			return i.run(c.Context(), o)
+		},
+	}
+	i.readFlags(c, "text", "json")
+	c.Flags().StringVar(&i.commit, "commit", "", "`revision` to read (default: the working tree)")
+	c.Flags().BoolVar(&i.detect, "detect", false, "print the sluice.yaml for a repository that has none")
+	c.Flags().BoolVar(&i.write, "write", false, "write that file")
+	return c
+}
+
+func (i *importOptions) run(ctx context.Context, o IO) error {
+	s, tree, err := openTree(ctx, o, &i.common, i.commit)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if i.detect {
+		text, err := imports.New().Detect(ctx, s.Store.Snapshot(ctx, tree))
+		if err == nil && text == nil {
+			err = errors.New("no Flux cluster was found: no Kustomization applies the directory that it is written in (write spec.import by hand, see docs/from-flux.md)")
+		}
+		if err != nil {
+			return err
+		}
+		if i.write {
+			root := s.Store.Worktree()
+			if root == "" {
+				root = i.Repo
+			}
+			return writeNew(filepath.Join(root, "sluice.yaml"), text, o)
+		}
+		_, err = o.Out.Write(text)
+		return err
+	}
+	f, _, err := s.Fleet(ctx, tree)
+	if err != nil {
+		return err
+	}
+	return i.list(f, o)
+}
+
+// writeNew writes a file that does not exist yet.
+func writeNew(name string, data []byte, o IO) error {
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a file of the repository, for everybody to read
+	if err != nil {
+		return fmt.Errorf("%w (remove the file first, or edit it)", err)
+	}
+	_, err = file.Write(data)
+	if err = errors.Join(err, file.Close()); err == nil {
+		fmt.Fprintf(o.Out, "wrote %s\n", name)
+	}
+	return err
+}
+
+// importedTarget is a line of the listing.
+type importedTarget struct {
+	Cluster   string   `json:"cluster"`
+	App       string   `json:"app"`
+	Kind      string   `json:"kind"`
+	File      string   `json:"file"`
+	Line      int      `json:"line"`
+	State     string   `json:"state"` // ready, suspended or failed
+	Message   string   `json:"message,omitempty"`
+	Notes     []string `json:"notes,omitempty"`
+	DependsOn []string `json:"dependsOn,omitempty"`
+}
+
+func (i *importOptions) list(f *fleet.Fleet, o IO) error {
+	out := []importedTarget{}
+	failed := 0
+	for _, t := range f.Imports() {
+		one := importedTarget{Cluster: t.Cluster, App: t.App, Kind: t.Kind, File: t.File, Line: t.Line, State: "ready", Notes: t.Notes, DependsOn: slices.Sorted(slices.Values(t.DependsOn))}
+		switch {
+		case t.Err != nil:
+			one.State, one.Message = "failed", t.Err.Error()
+			failed++
+		case t.Suspended:
+			one.State = "suspended"
+		}
+		out = append(out, one)
+	}
+	if i.structured() {
+		if err := i.encode(o.Out, out); err != nil {
+			return err
+		}
+	} else {
+		table := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "CLUSTER\tAPP\tSTATE\tKIND\tFROM")
+		for _, t := range out {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s:%d\n", t.Cluster, t.App, t.State, t.Kind, t.File, t.Line)
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		for _, t := range out {
+			if t.Message != "" {
+				fmt.Fprintf(o.Err, "%s:%d: %s on %s: %s\n", t.File, t.Line, t.App, t.Cluster, safetext.Lines(t.Message))
+			}
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d targets cannot be rendered", failed, len(out))
+	}
+	return nil
+}

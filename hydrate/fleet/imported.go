@@ -1,0 +1,221 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Importer reads what other tools describe. It is called by Load for each entry of spec.import, in order.
+type Importer interface {
+	// Import reads the targets of one entry from a commit's tree. Problems with severity error make the fleet invalid; what is wrong
+	// with one target belongs into its Err.
+	Import(ctx context.Context, tree Tree, entry Import) ([]Imported, Problems)
+	// Detect returns the text of a sluice.yaml for a repository that has none, or nil if it is not one of another tool's.
+	Detect(ctx context.Context, tree Tree) ([]byte, error)
+}
+
+// Imported is one target that another tool describes: an app of a name on a cluster of a name. Apps of one name on several clusters may
+// differ in everything.
+type Imported struct {
+	Cluster, App string
+	File         string // of the user's object
+	Line         int
+	Kind         string // of the user's object, such as HelmRelease
+	Namespace    string // of objects that name none
+
+	// Objects is a stream of rendered YAML documents; a target has these or a Helm source.
+	Objects []byte
+	Helm    *HelmSource
+	// Values of the Helm source, merged.
+	Values map[string]any
+	// Component is the kustomization.yaml of a Kustomize component that applies to the objects; nil for none.
+	Component []byte
+
+	Reads     []string // files that the target was read from, sorted
+	DependsOn []string // apps
+	Keeps     bool     // the tool leaves objects alone when they disappear (Flux: prune: false)
+	Suspended bool     // the tool leaves the target alone; it is not rendered and not placed
+	Notes     []string
+	Err       error // why the target cannot be rendered
+}
+
+// imported is what an app gets from an importer, by cluster.
+type imported map[string]*Imported
+
+func (l *loader) importAll(ctx context.Context) {
+	for i, entry := range l.fleet.Spec.Import {
+		at := []string{"spec", "import", fmt.Sprint(i)}
+		if l.importer == nil {
+			l.errorf(l.file, at, "use a release of Sluice that has it", "spec.import is not available here")
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(entry.clusters())) {
+			l.importedCluster(name, entry.clusters()[name], append(at, entry.tool(), "clusters", name))
+		}
+		targets, problems := l.importer.Import(ctx, l.fleet.tree, entry)
+		l.problems = append(l.problems, problems...)
+		for j := range targets {
+			l.importedTarget(&targets[j], at)
+		}
+	}
+	for _, a := range l.fleet.Apps {
+		if a.imported != nil { // what the tool waits for may be on a cluster that is not imported, or come from elsewhere
+			a.Spec.DependsOn = slices.DeleteFunc(a.Spec.DependsOn, func(name string) bool { return l.fleet.apps[name] == nil })
+		}
+	}
+	slices.SortFunc(l.fleet.Apps, func(a, b *App) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(l.fleet.Clusters, func(a, b *Cluster) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// importedCluster adds a cluster that only spec.import names. One that the registry has keeps what the registry says.
+func (l *loader) importedCluster(name string, c ImportedCluster, at []string) {
+	if known, ok := l.fleet.clusters[name]; ok {
+		if c.Environment != "" && c.Environment != known.Environment {
+			l.errorf(l.file, append(at, "environment"), "remove it here", "the cluster %s is in the environment %s in %s", name, known.Environment, known.File)
+		}
+		return
+	}
+	if !l.checkName(l.file, name, at...) {
+		return
+	}
+	if _, ok := l.fleet.Environment(c.Environment); !ok {
+		l.errorf(l.file, append(at, "environment"), "name one of spec.environments", "the cluster %s needs an environment, and %q is none", name, c.Environment)
+		return
+	}
+	l.checkKubeVersion(l.file, c.KubeVersion)
+	l.checkLabels(l.file, c.Labels, append(at, "labels")...)
+	labels := maps.Clone(c.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[labelCluster], labels[labelEnvironment], labels[labelClass] = name, c.Environment, ""
+	cluster := &Cluster{Name: name, Environment: c.Environment, Labels: labels, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, State: stateActive, File: fleetFile, doc: l.file}
+	l.fleet.Clusters = append(l.fleet.Clusters, cluster)
+	l.fleet.clusters[name] = cluster
+}
+
+func (l *loader) importedTarget(t *Imported, at []string) {
+	cluster, ok := l.fleet.clusters[t.Cluster]
+	if !ok {
+		return // importedCluster has said why
+	}
+	app := l.fleet.apps[t.App]
+	switch {
+	case app == nil:
+		app = &App{Name: t.App, File: t.File, imported: imported{}, Spec: AppSpec{Namespace: t.Namespace}}
+		l.fleet.apps[t.App] = app
+		l.fleet.Apps = append(l.fleet.Apps, app)
+	case app.imported == nil:
+		l.errorf(l.file, at, "rename the app in "+app.File, "the app %s is in %s and is imported from %s:%d", t.App, app.File, t.File, t.Line)
+		return
+	case app.imported[cluster.Name] != nil:
+		first := app.imported[cluster.Name]
+		l.errorf(l.file, at, "rename one", "two objects become the app %s on the cluster %s: %s:%d and %s:%d", t.App, t.Cluster, first.File, first.Line, t.File, t.Line)
+		return
+	}
+	app.imported[cluster.Name] = t
+	for _, d := range t.DependsOn {
+		if !slices.Contains(app.Spec.DependsOn, d) {
+			app.Spec.DependsOn = append(app.Spec.DependsOn, d)
+		}
+	}
+}
+
+// Imported returns what an importer says of the target; nil for an app of the fleet's own.
+func (t Target) Imported() *Imported {
+	if t.App.imported == nil {
+		return nil
+	}
+	return t.App.imported[t.Cluster.Name]
+}
+
+// Imports returns every imported target, suspended ones too, by cluster and app.
+func (f *Fleet) Imports() []*Imported {
+	var out []*Imported
+	for _, a := range f.Apps {
+		for _, t := range a.imported {
+			out = append(out, t)
+		}
+	}
+	slices.SortFunc(out, func(x, y *Imported) int { return cmp.Or(cmp.Compare(x.Cluster, y.Cluster), cmp.Compare(x.App, y.App)) })
+	return out
+}
+
+func (i imported) places(c *Cluster) bool {
+	t := i[c.Name]
+	return t != nil && !t.Suspended
+}
+
+// resolve is Resolve for an imported target.
+func (i *Imported) resolve() (Resolved, error) {
+	out := Resolved{Namespace: i.Namespace, Unstable: "keep"}
+	if i.Err != nil {
+		return out, &FileError{Problem{File: i.File, Line: i.Line, Severity: SeverityError, Message: i.Err.Error()}, i.Cluster}
+	}
+	if i.Helm != nil {
+		h := *i.Helm
+		out.Sources = []Source{{Helm: &h}}
+	} else {
+		sum := sha256.Sum256(i.Objects)
+		out.Sources = []Source{{Objects: &ObjectsSource{Name: i.Kind + " of " + i.File, Digest: hex.EncodeToString(sum[:]), Data: i.Objects}}}
+	}
+	return out, nil
+}
+
+// appendKey adds what AppendKey adds for other targets from layers.
+func (i *Imported) appendKey(dst []byte) ([]byte, error) {
+	values, err := json.Marshal(i.Values)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%d: the values: %w", i.File, i.Line, err)
+	}
+	dst = appendText(dst, "imported", string(values), string(i.Component))
+	if len(i.Objects) > 0 {
+		sum := sha256.Sum256(i.Objects)
+		dst = append(dst, sum[:]...)
+	}
+	return dst, nil
+}
+
+// same reports whether two imports of a target give the same input.
+func (i *Imported) same(o *Imported) bool {
+	if o == nil || (i.Err == nil) != (o.Err == nil) || i.Suspended != o.Suspended || i.Err != nil && i.Err.Error() != o.Err.Error() {
+		return false
+	}
+	key := func(x *Imported) string {
+		head, err := json.Marshal([]any{x.Namespace, x.Helm})
+		if err != nil {
+			return ""
+		}
+		data, err := x.appendKey(binary.AppendUvarint(nil, uint64(len(head))))
+		if err != nil {
+			return ""
+		}
+		return string(append(data, head...))
+	}
+	a, b := key(i), key(o)
+	return a != "" && a == b
+}
+
+// imports finds imported targets whose input differs. Both sides were read in full, so nothing has to be guessed from paths.
+func (a *affected) imports() {
+	for _, side := range []struct{ f, other *Fleet }{{a.base, a.head}, {a.head, a.base}} {
+		for _, app := range side.f.Apps {
+			for name, t := range app.imported {
+				var before *Imported
+				if other, ok := side.other.apps[app.Name]; ok && other.imported != nil {
+					before = other.imported[name]
+				}
+				if !t.same(before) {
+					a.found[[2]string{name, app.Name}] = true
+				}
+			}
+		}
+	}
+}

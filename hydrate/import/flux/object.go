@@ -1,0 +1,62 @@
+package flux
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// API groups of Flux.
+const (
+	groupKustomize = "kustomize.toolkit.fluxcd.io"
+	groupHelm      = "helm.toolkit.fluxcd.io"
+	groupSource    = "source.toolkit.fluxcd.io"
+	groupArtifacts = "source.extensions.fluxcd.io"
+)
+
+// Kinds of objects that Flux controllers read.
+const (
+	kindKustomization     = "Kustomization"
+	kindHelmRelease       = "HelmRelease"
+	kindGitRepository     = "GitRepository"
+	kindHelmRepository    = "HelmRepository"
+	kindHelmChart         = "HelmChart"
+	kindOCIRepository     = "OCIRepository"
+	kindBucket            = "Bucket"
+	kindArtifactGenerator = "ArtifactGenerator"
+	kindExternalArtifact  = "ExternalArtifact"
+	kindConfigMap         = "ConfigMap"
+	kindSecret            = "Secret"
+)
+
+// defaultNamespace is where the API server puts a namespaced object that names no namespace.
+const defaultNamespace = "default"
+
+// Key identifies an object on one cluster. The version is left out: Flux's controllers convert between versions.
+type Key struct{ Group, Kind, Namespace, Name string }
+
+// String is `Kind namespace/name`.
+func (k Key) String() string { return k.Kind + " " + k.Namespace + "/" + k.Name }
+
+func keyOf(o manifest.Object) Key {
+	namespace := o.Namespace()
+	if namespace == "" {
+		namespace = defaultNamespace
+	}
+	return Key{Group: manifest.GroupOf(o.APIVersion()), Kind: o.Kind(), Namespace: namespace, Name: o.Name()}
+}
+
+// decode converts an object into one of Flux's API types. Unknown fields are ignored, as the API server drops them.
+func decode(o manifest.Object, into any) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, into); err != nil {
+		return fmt.Errorf("%s: %w", keyOf(o), err)
+	}
+	return nil
+}
+
+// expands reports whether Import follows objects of this kind.
+func expands(k Key) bool {
+	return k.Group == groupKustomize && k.Kind == kindKustomization || k.Group == groupHelm && k.Kind == kindHelmRelease
+}

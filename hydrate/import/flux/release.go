@@ -1,0 +1,286 @@
+package flux
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	helmv2 "github.com/fluxcd/helm-controller/api/v2"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/strvals"
+	kustypes "sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Release is a HelmRelease as one cluster gets it: a chart and its values.
+type Release struct {
+	// Path is the chart's directory in the repository; "" for a remote chart.
+	Path string
+	// Repo, Chart and Version name a remote chart, as fleet.HelmSource does.
+	Repo, Chart, Version string
+
+	Name        string         // of the release
+	Namespace   string         // of the release
+	Values      map[string]any // merged: valuesFiles, valuesFrom, values
+	IncludeCRDs bool
+	SkipSchema  bool
+	DropHooks   bool
+	// Component is a Kustomize component that does what spec.postRenderers and spec.commonMetadata ask for; nil for none.
+	Component []byte
+}
+
+// errEncrypted is a value that SOPS has encrypted.
+var errEncrypted = errors.New("the values are encrypted: Sluice cannot read them")
+
+func (c *cluster) release(o manifest.Object) (*Release, *helmv2.HelmRelease, error) {
+	var r helmv2.HelmRelease
+	if err := decode(o, &r); err != nil {
+		return nil, nil, err
+	}
+	r.Namespace = keyOf(o).Namespace
+	out := &Release{Name: r.GetReleaseName(), Namespace: r.GetReleaseNamespace(), Values: map[string]any{}, IncludeCRDs: true}
+	if r.Spec.KubeConfig != nil {
+		return nil, &r, errors.New("spec.kubeConfig: releases on other clusters are not supported (give that cluster an entry of its own)")
+	}
+	if in := r.Spec.Install; in != nil {
+		out.IncludeCRDs = in.CRDs != helmv2.Skip && !in.SkipCRDs // skipCRDs is deprecated, and helm-controller still obeys it
+		out.DropHooks = in.DisableHooks
+		out.SkipSchema = in.DisableSchemaValidation
+	}
+	if err := c.chart(&r, out); err != nil {
+		return nil, &r, err
+	}
+	if err := c.values(&r, out); err != nil {
+		return nil, &r, err
+	}
+	var err error
+	out.Component, err = component(&r)
+	return out, &r, err
+}
+
+// chart finds the chart of a release.
+func (c *cluster) chart(r *helmv2.HelmRelease, out *Release) error {
+	if ref := r.Spec.ChartRef; ref != nil {
+		key := Key{Group: groupSource, Kind: ref.Kind, Namespace: orDefault(ref.Namespace, r.Namespace), Name: ref.Name}
+		o, ok := c.objects[key]
+		if !ok {
+			return fmt.Errorf("spec.chartRef: %s is not in Git", key)
+		}
+		switch ref.Kind {
+		case kindOCIRepository:
+			return ociChart(o, out)
+		case kindHelmChart:
+			var chart sourcev1.HelmChart
+			if err := decode(o, &chart); err != nil {
+				return err
+			}
+			return c.chartOf(chartSpec{
+				chart: chart.Spec.Chart, version: chart.Spec.Version, kind: chart.Spec.SourceRef.Kind, name: chart.Spec.SourceRef.Name,
+				namespace: key.Namespace, valuesFiles: chart.Spec.ValuesFiles, ignoreMissing: chart.Spec.IgnoreMissingValuesFiles,
+			}, out)
+		default:
+			return fmt.Errorf("spec.chartRef: charts from %s are not supported", ref.Kind)
+		}
+	}
+	if r.Spec.Chart == nil {
+		return errors.New("spec.chart or spec.chartRef is missing")
+	}
+	t := r.Spec.Chart.Spec
+	return c.chartOf(chartSpec{
+		chart: t.Chart, version: t.Version, kind: t.SourceRef.Kind, name: t.SourceRef.Name, namespace: orDefault(t.SourceRef.Namespace, r.Namespace),
+		valuesFiles: t.ValuesFiles, ignoreMissing: t.IgnoreMissingValuesFiles,
+	}, out)
+}
+
+// chartSpec is what HelmChart and HelmRelease.spec.chart have in common.
+type chartSpec struct {
+	chart, version        string
+	kind, name, namespace string
+	valuesFiles           []string
+	ignoreMissing         bool
+}
+
+func (c *cluster) chartOf(s chartSpec, out *Release) error {
+	key := Key{Group: groupSource, Kind: s.kind, Namespace: s.namespace, Name: s.name}
+	o, ok := c.objects[key]
+	if !ok {
+		return fmt.Errorf("the chart's source %s is not in Git", key)
+	}
+	switch s.kind {
+	case kindHelmRepository:
+		var repo sourcev1.HelmRepository
+		if err := decode(o, &repo); err != nil {
+			return err
+		}
+		out.Version = orDefault(s.version, "*")
+		if repo.Spec.Type == sourcev1.HelmRepositoryTypeOCI || strings.HasPrefix(repo.Spec.URL, "oci://") {
+			out.Chart = strings.TrimSuffix(repo.Spec.URL, "/") + "/" + s.chart
+		} else {
+			out.Repo, out.Chart = repo.Spec.URL, s.chart
+		}
+		if len(s.valuesFiles) > 0 {
+			return errors.New("valuesFiles of a chart from a HelmRepository are not supported (copy the values into spec.values)")
+		}
+		return nil
+	case kindGitRepository:
+		a, err := c.artifactOf(key)
+		if err != nil {
+			return err
+		}
+		dir := path.Clean(strings.TrimPrefix(s.chart, "/"))
+		if !a.isDir(dir) {
+			return fmt.Errorf("the chart %q is not a directory of %s", s.chart, key)
+		}
+		out.Path = dir
+		for _, name := range s.valuesFiles {
+			full := path.Clean(strings.TrimPrefix(name, "/"))
+			if !a.isFile(full) && s.ignoreMissing {
+				continue
+			}
+			if err := merge(a, full, out); err != nil {
+				return fmt.Errorf("valuesFiles: %w", err)
+			}
+		}
+		return nil
+	default:
+		return fmt.Errorf("charts from %s are not supported", s.kind)
+	}
+}
+
+func merge(a *artifact, name string, out *Release) error {
+	data, err := a.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(data, &values); err != nil {
+		return fmt.Errorf("%s: %w", a.original(name), err)
+	}
+	out.Values = chartutil.MergeTables(values, out.Values)
+	return nil
+}
+
+func ociChart(o manifest.Object, out *Release) error {
+	var repo sourcev1.OCIRepository
+	if err := decode(o, &repo); err != nil {
+		return err
+	}
+	out.Chart = repo.Spec.URL
+	ref := repo.Spec.Reference
+	switch {
+	case ref == nil:
+		return errors.New("the OCIRepository has no spec.ref: the tag `latest` cannot be locked (set ref.tag or ref.semver)")
+	case ref.Tag != "" && ref.SemVer == "":
+		out.Version = ref.Tag
+	case ref.SemVer != "" && ref.SemverFilter == "":
+		out.Version = ref.SemVer
+	case ref.SemVer != "":
+		return errors.New("the OCIRepository's ref.semverFilter is not supported (set ref.tag or ref.semver alone)")
+	default:
+		return errors.New("an OCIRepository with only ref.digest is not supported (set ref.tag too)")
+	}
+	return nil
+}
+
+// values merges valuesFrom in order, then spec.values, as helm-controller does. An entry with targetPath sets a single value, like
+// `helm --set`.
+func (c *cluster) values(r *helmv2.HelmRelease, out *Release) error {
+	for i, ref := range r.Spec.ValuesFrom {
+		key := Key{Kind: ref.Kind, Namespace: r.Namespace, Name: ref.Name}
+		o, ok := c.objects[key]
+		if !ok && ref.Optional {
+			continue
+		}
+		if !ok {
+			return &missingError{fmt.Sprintf("spec.valuesFrom[%d]", i), key}
+		}
+		data, encrypted, err := dataOf(o)
+		if err == nil && encrypted {
+			err = fmt.Errorf("%s: %w", key, errEncrypted)
+		}
+		if err != nil {
+			return fmt.Errorf("spec.valuesFrom[%d]: %w", i, err)
+		}
+		value, ok := data[ref.GetValuesKey()]
+		if !ok {
+			return fmt.Errorf("spec.valuesFrom[%d]: %s has no key %q", i, key, ref.GetValuesKey())
+		}
+		if err := set(out, ref.TargetPath, value, ref.Literal); err != nil {
+			return fmt.Errorf("spec.valuesFrom[%d]: %s: %w", i, key, err)
+		}
+	}
+	if r.Spec.Values == nil {
+		return nil
+	}
+	var own map[string]any
+	if err := json.Unmarshal(r.Spec.Values.Raw, &own); err != nil {
+		return fmt.Errorf("spec.values: %w", err)
+	}
+	out.Values = chartutil.MergeTables(own, out.Values)
+	return nil
+}
+
+func set(out *Release, target, value string, literal bool) error {
+	if target == "" {
+		var values map[string]any
+		if err := yaml.Unmarshal([]byte(value), &values); err != nil {
+			return err
+		}
+		out.Values = chartutil.MergeTables(values, out.Values)
+		return nil
+	}
+	if literal {
+		return strvals.ParseLiteralInto(target+"="+value, out.Values)
+	}
+	for _, quote := range []string{"'", `"`} {
+		if len(value) > 1 && strings.HasPrefix(value, quote) && strings.HasSuffix(value, quote) {
+			return strvals.ParseIntoString(target+"="+strings.Trim(value, quote), out.Values)
+		}
+	}
+	return strvals.ParseInto(target+"="+value, out.Values)
+}
+
+// component makes a Kustomize component of a release's post-renderers.
+func component(r *helmv2.HelmRelease) ([]byte, error) {
+	k := kustypes.Kustomization{TypeMeta: kustypes.TypeMeta{APIVersion: kustypes.ComponentVersion, Kind: kustypes.ComponentKind}}
+	any := false
+	for _, p := range r.Spec.PostRenderers {
+		if p.Kustomize == nil {
+			continue
+		}
+		for _, patch := range p.Kustomize.Patches {
+			k.Patches = append(k.Patches, kustypes.Patch{Patch: patch.Patch, Target: selector(patch.Target)})
+			any = true
+		}
+		for _, image := range p.Kustomize.Images {
+			setImage(&k, image)
+			any = true
+		}
+	}
+	if m := r.Spec.CommonMetadata; m != nil {
+		if len(m.Labels) > 0 {
+			k.Labels = append(k.Labels, kustypes.Label{Pairs: m.Labels})
+			any = true
+		}
+		if len(m.Annotations) > 0 {
+			k.CommonAnnotations = m.Annotations
+			any = true
+		}
+	}
+	if !any {
+		return nil, nil
+	}
+	return yaml.Marshal(k)
+}
+
+func orDefault(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

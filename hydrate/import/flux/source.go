@@ -1,0 +1,202 @@
+package flux
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// errElsewhere is a source that is not this repository. What it holds is not in the commit.
+var errElsewhere = errors.New("is not this repository, so its content is not rendered")
+
+// source finds the artifact of a Kustomization.
+func (c *cluster) source(namespace string, ref kustomizev1.CrossNamespaceSourceReference) (*artifact, error) {
+	group := groupSource
+	if ref.Kind == kindExternalArtifact {
+		return c.generatedArtifact(orDefault(ref.Namespace, namespace), ref.Name)
+	}
+	return c.artifactOf(Key{Group: group, Kind: ref.Kind, Namespace: orDefault(ref.Namespace, namespace), Name: ref.Name})
+}
+
+// artifactOf gives the files of a GitRepository, if it is this repository.
+func (c *cluster) artifactOf(key Key) (*artifact, error) {
+	if a, ok := c.artifacts[key]; ok {
+		return a, nil
+	}
+	if key.Kind != kindGitRepository {
+		return nil, fmt.Errorf("%s %w", key, errElsewhere)
+	}
+	o, ok := c.objects[key]
+	if !ok && key != c.self {
+		return nil, fmt.Errorf("%s is not in Git", key)
+	}
+	var repo sourcev1.GitRepository
+	if ok {
+		if err := decode(o, &repo); err != nil {
+			return nil, err
+		}
+		if !c.own(key, &repo) {
+			return nil, fmt.Errorf("%s (%s) %w", key, repo.Spec.URL, errElsewhere)
+		}
+		if len(repo.Spec.Include) > 0 {
+			return nil, fmt.Errorf("%s: spec.include is not supported", key)
+		}
+	}
+	files, err := ignoring(c.tree, c.files, repo.Spec.Ignore)
+	if err != nil {
+		return nil, err
+	}
+	a := newArtifact(c.tree, files)
+	c.artifacts[key] = a
+	return a, nil
+}
+
+// own reports whether a GitRepository is the repository under review: the one that the cluster's root Kustomization names, or one with
+// the same address and branch.
+func (c *cluster) own(key Key, repo *sourcev1.GitRepository) bool {
+	if key == c.self {
+		return true
+	}
+	o, ok := c.objects[c.self]
+	if !ok {
+		return false
+	}
+	var self sourcev1.GitRepository
+	if decode(o, &self) != nil { // the cluster's own repository reports that error
+		return false
+	}
+	return address(repo.Spec.URL) == address(self.Spec.URL) && branch(repo) == branch(&self)
+}
+
+// address is a Git URL without what does not tell repositories apart.
+func address(url string) string {
+	url = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(url), "/"), ".git")
+	if _, rest, ok := strings.Cut(url, "://"); ok {
+		url = rest
+	} else {
+		url = strings.Replace(url, ":", "/", 1)
+	}
+	if _, rest, ok := strings.Cut(url, "@"); ok {
+		url = rest
+	}
+	return url
+}
+
+func branch(repo *sourcev1.GitRepository) string {
+	if r := repo.Spec.Reference; r != nil {
+		return strings.Join([]string{r.Branch, r.Tag, r.SemVer, r.Name, r.Commit}, "\x00")
+	}
+	return ""
+}
+
+// artifactGenerator is what Import reads of an ArtifactGenerator (source-watcher's API has no Go module of its own).
+// https://fluxcd.io/flux/components/source/artifactgenerators/
+type artifactGenerator struct {
+	Sources []struct {
+		Alias     string `json:"alias"`
+		Kind      string `json:"kind"`
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"sources"`
+	Artifacts []struct {
+		Name string `json:"name"`
+		Copy []struct {
+			From     string   `json:"from"`
+			To       string   `json:"to"`
+			Exclude  []string `json:"exclude"`
+			Strategy string   `json:"strategy"`
+		} `json:"copy"`
+	} `json:"artifacts"`
+}
+
+// generatedArtifact gives the files of an ExternalArtifact that an ArtifactGenerator of the cluster makes of this repository.
+func (c *cluster) generatedArtifact(namespace, name string) (*artifact, error) {
+	key := Key{Kind: kindExternalArtifact, Namespace: namespace, Name: name}
+	if a, ok := c.artifacts[key]; ok {
+		return a, nil
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(c.objects), compareKeys) {
+		if k.Group != groupArtifacts || k.Kind != kindArtifactGenerator || k.Namespace != namespace {
+			continue
+		}
+		var g struct {
+			Spec artifactGenerator `json:"spec"`
+		}
+		if err := decode(c.objects[k], &g); err != nil {
+			return nil, err
+		}
+		for i := range g.Spec.Artifacts {
+			if g.Spec.Artifacts[i].Name != name {
+				continue
+			}
+			files, err := c.copyAll(k, &g.Spec, i)
+			if err != nil {
+				return nil, fmt.Errorf("%s: artifact %s: %w", k, name, err)
+			}
+			c.artifacts[key] = newArtifact(c.tree, files)
+			return c.artifacts[key], nil
+		}
+	}
+	return nil, fmt.Errorf("%s: no ArtifactGenerator of the cluster makes it", key)
+}
+
+func (c *cluster) copyAll(of Key, g *artifactGenerator, index int) (map[string]string, error) {
+	files := map[string]string{}
+	for _, rule := range g.Artifacts[index].Copy {
+		alias, pattern, ok := strings.Cut(strings.TrimPrefix(rule.From, "@"), "/")
+		to, in := strings.CutPrefix(rule.To, "@artifact/")
+		if !ok || !in || !strings.HasPrefix(rule.From, "@") {
+			return nil, fmt.Errorf("copy: %q to %q is not `@alias/path` to `@artifact/path`", rule.From, rule.To)
+		}
+		if rule.Strategy != "" && rule.Strategy != "Overwrite" {
+			return nil, fmt.Errorf("copy: the strategy %s is not supported", rule.Strategy)
+		}
+		var from map[string]string
+		for _, s := range g.Sources {
+			if s.Alias != alias {
+				continue
+			}
+			a, err := c.artifactOf(Key{Group: groupSource, Kind: s.Kind, Namespace: orDefault(s.Namespace, of.Namespace), Name: s.Name})
+			if err != nil {
+				return nil, err
+			}
+			from = a.files
+		}
+		if from == nil {
+			return nil, fmt.Errorf("copy: there is no source with the alias %q", alias)
+		}
+		if clean := path.Clean("/" + to); strings.Contains(to, "..") || clean == "" {
+			return nil, fmt.Errorf("copy: %q leaves the artifact", rule.To)
+		}
+		if to == "" {
+			to = "./"
+		}
+		if err := copied(from, pattern, to, rule.Exclude, files); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+func compareKeys(a, b Key) int {
+	return strings.Compare(a.Group+"/"+a.Kind+"/"+a.Namespace+"/"+a.Name, b.Group+"/"+b.Kind+"/"+b.Namespace+"/"+b.Name)
+}
+
+// remember registers what other objects refer to.
+func (c *cluster) remember(objects []manifest.Object) {
+	for _, o := range objects {
+		k := keyOf(o)
+		switch {
+		case k.Group == groupSource, k.Group == groupArtifacts, k.Group == "" && (k.Kind == kindConfigMap || k.Kind == kindSecret):
+			c.objects[k] = o
+		}
+	}
+}

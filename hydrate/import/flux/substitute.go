@@ -1,0 +1,183 @@
+package flux
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+	"github.com/fluxcd/pkg/envsubst"
+	"sigs.k8s.io/yaml"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+const substituteKey = "kustomize.toolkit.fluxcd.io/substitute"
+
+// variable is what a name may look like, as in github.com/fluxcd/pkg/kustomize.
+var variable = regexp.MustCompile(`^[_[:alpha:]][_[:alpha:][:digit:]]*$`)
+
+// expression is a reference as envsubst reads it; the first group is the name.
+var expression = regexp.MustCompile(`\$\{([_[:alpha:]][_[:alpha:][:digit:]]*)([^}]*)\}`)
+
+// variables are what postBuild substitutes.
+type variables struct {
+	values map[string]string
+	// sealed are the names that a SOPS-encrypted Secret defines. Their references stay as they are, for kustomize-controller to
+	// replace where the key is.
+	sealed map[string]string // name → Secret
+}
+
+// missingError is a reference to a ConfigMap or Secret that was not found in Git (yet).
+type missingError struct {
+	field string
+	key   Key
+}
+
+func (e *missingError) Error() string {
+	return fmt.Sprintf("%s: %s is not in Git (add it, or set optional: true)", e.field, e.key)
+}
+
+// load reads the variables of a Kustomization; inline ones win.
+func (c *cluster) load(namespace string, post *kustomizev1.PostBuild) (variables, error) {
+	out := variables{values: map[string]string{}, sealed: map[string]string{}}
+	for _, ref := range post.SubstituteFrom {
+		key := Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
+		o, ok := c.objects[key]
+		if !ok && ref.Optional {
+			continue
+		}
+		if !ok {
+			return out, &missingError{"spec.postBuild.substituteFrom", key}
+		}
+		data, encrypted, err := dataOf(o)
+		if err != nil {
+			return out, fmt.Errorf("spec.postBuild.substituteFrom: %w", err)
+		}
+		for name, value := range data {
+			delete(out.values, name)
+			delete(out.sealed, name)
+			if encrypted {
+				out.sealed[name] = key.String()
+			} else {
+				out.values[name] = strings.ReplaceAll(value, "\n", "")
+			}
+		}
+	}
+	for name, value := range post.Substitute {
+		delete(out.sealed, name)
+		out.values[name] = strings.ReplaceAll(value, "\n", "")
+	}
+	for name := range out.values {
+		if !variable.MatchString(name) {
+			return out, fmt.Errorf("spec.postBuild: %q is not a variable name (letters, digits and _, no digit first)", name)
+		}
+	}
+	return out, nil
+}
+
+// dataOf gives the data of a ConfigMap or Secret, decoded. encrypted says that SOPS has encrypted the values.
+func dataOf(o manifest.Object) (data map[string]string, encrypted bool, err error) {
+	data = map[string]string{}
+	_, encrypted = o["sops"].(map[string]any)
+	for _, field := range []string{"data", "stringData"} {
+		entries, _ := o[field].(map[string]any)
+		for name, v := range entries {
+			value, ok := v.(string)
+			if !ok {
+				return nil, false, fmt.Errorf("%s: %s.%s is not a string (quote it)", keyOf(o), field, name)
+			}
+			if o.Kind() == kindSecret && field == "data" && !encrypted {
+				decoded, err := base64.StdEncoding.DecodeString(value)
+				if err != nil {
+					return nil, false, fmt.Errorf("%s: data.%s is not base64: %w", keyOf(o), name, err)
+				}
+				value = string(decoded)
+			}
+			encrypted = encrypted || strings.HasPrefix(value, "ENC[AES256_GCM,")
+			data[name] = value
+		}
+	}
+	return data, encrypted, nil
+}
+
+// substitute replaces the variables in an object, as SubstituteVariables of github.com/fluxcd/pkg/kustomize does: in the object's YAML
+// text, so that `replicas: ${count}` becomes a number. used collects the sealed names that the object refers to.
+func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest.Object, error) {
+	if len(v.values)+len(v.sealed) == 0 || o.Annotation(substituteKey) == "disabled" || label(o, substituteKey) == "disabled" {
+		return o, nil
+	}
+	text, err := yaml.Marshal(map[string]any(o))
+	if err != nil {
+		return nil, err
+	}
+	kept := expression.ReplaceAllStringFunc(string(text), func(ref string) string {
+		name := expression.FindStringSubmatch(ref)[1]
+		if _, ok := v.sealed[name]; !ok {
+			return ref
+		}
+		used[name] = true
+		return "$" + ref // $${name} stays as ${name}
+	})
+	replaced, err := envsubst.Eval(kept, func(name string) (string, bool) { return v.values[name], true })
+	if err != nil {
+		return nil, fmt.Errorf("%s: variable substitution: %w", keyOf(o), err)
+	}
+	out := manifest.Object{}
+	if err := yaml.Unmarshal([]byte(replaced), &out); err != nil {
+		return nil, fmt.Errorf("%s is not YAML after variable substitution (quote the value that has the variable): %w", keyOf(o), err)
+	}
+	return out, nil
+}
+
+func label(o manifest.Object, key string) string {
+	metadata, _ := o["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	text, _ := labels[key].(string)
+	return text
+}
+
+// notes says which variables stay for Flux to replace.
+func (v variables) notes(used map[string]bool) []string {
+	bySecret := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		bySecret[v.sealed[name]] = append(bySecret[v.sealed[name]], name)
+	}
+	var out []string
+	for _, secret := range slices.Sorted(maps.Keys(bySecret)) {
+		out = append(out, fmt.Sprintf("%s is encrypted: %s are not replaced", secret, strings.Join(bySecret[secret], ", ")))
+	}
+	return out
+}
+
+// stamped returns an object with labels and annotations, as spec.commonMetadata asks for. It changes a copy: builds are shared.
+func stamped(o manifest.Object, labels, annotations map[string]string) manifest.Object {
+	if len(labels)+len(annotations) == 0 {
+		return o
+	}
+	out := maps.Clone(o)
+	metadata, _ := o["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	if metadata == nil {
+		metadata = map[string]any{}
+	}
+	out["metadata"] = metadata
+	for field, add := range map[string]map[string]string{"labels": labels, "annotations": annotations} {
+		if len(add) == 0 {
+			continue
+		}
+		values, _ := metadata[field].(map[string]any)
+		values = maps.Clone(values)
+		if values == nil {
+			values = map[string]any{}
+		}
+		for k, v := range add {
+			values[k] = v
+		}
+		metadata[field] = values
+	}
+	return out
+}

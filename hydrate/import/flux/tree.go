@@ -1,0 +1,225 @@
+package flux
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/fluxcd/pkg/sourceignore"
+	"github.com/fluxcd/pkg/sourceignore/gitignore"
+)
+
+// Tree is one commit's files. Paths are slash-separated and relative to its root, which is `.`. A Snapshot of gitstore is one.
+type Tree interface {
+	ReadFile(name string) ([]byte, error)
+	Stat(name string) (fs.FileInfo, error)
+	ReadDir(name string) ([]fs.DirEntry, error)
+}
+
+// artifact is what source-controller would hand to another controller: a set of files, each the content of a file of the commit.
+// It is not changed after newArtifact.
+type artifact struct {
+	tree  Tree
+	files map[string]string   // path in the artifact → path in the commit
+	dirs  map[string][]string // path in the artifact → names in it, sorted
+}
+
+func newArtifact(tree Tree, files map[string]string) *artifact {
+	a := &artifact{tree: tree, files: files, dirs: map[string][]string{".": nil}}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		for at := name; at != "."; at = path.Dir(at) {
+			dir, base := path.Dir(at), path.Base(at)
+			if slices.Contains(a.dirs[dir], base) {
+				break
+			}
+			a.dirs[dir] = append(a.dirs[dir], base)
+		}
+	}
+	for dir := range a.dirs {
+		slices.Sort(a.dirs[dir])
+	}
+	return a
+}
+
+// original is the path in the commit of a file of the artifact; the path itself for a directory.
+func (a *artifact) original(name string) string {
+	if from, ok := a.files[name]; ok {
+		return from
+	}
+	return name
+}
+
+// ReadFile implements kustomize.Tree.
+func (a *artifact) ReadFile(name string) ([]byte, error) {
+	from, ok := a.files[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fs.ErrNotExist}
+	}
+	return a.tree.ReadFile(from)
+}
+
+// Stat implements kustomize.Tree.
+func (a *artifact) Stat(name string) (fs.FileInfo, error) {
+	if _, ok := a.dirs[name]; ok {
+		return info{name: path.Base(name), mode: fs.ModeDir}, nil
+	}
+	from, ok := a.files[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	return a.tree.Stat(from)
+}
+
+func (a *artifact) isDir(name string) bool { _, ok := a.dirs[name]; return ok }
+
+func (a *artifact) isFile(name string) bool { _, ok := a.files[name]; return ok }
+
+// overlay replaces one file of an artifact, or adds it.
+type overlay struct {
+	*artifact
+	name string
+	data []byte
+}
+
+// ReadFile implements kustomize.Tree.
+func (o overlay) ReadFile(name string) ([]byte, error) {
+	if name == o.name {
+		return bytes.Clone(o.data), nil
+	}
+	return o.artifact.ReadFile(name)
+}
+
+// Stat implements kustomize.Tree.
+func (o overlay) Stat(name string) (fs.FileInfo, error) {
+	if name == o.name {
+		return info{name: path.Base(name), size: int64(len(o.data))}, nil
+	}
+	return o.artifact.Stat(name)
+}
+
+type info struct {
+	name string
+	size int64
+	mode fs.FileMode
+}
+
+func (i info) Name() string       { return i.name }
+func (i info) Size() int64        { return i.size }
+func (i info) Mode() fs.FileMode  { return i.mode }
+func (i info) ModTime() time.Time { return time.Time{} }
+func (i info) IsDir() bool        { return i.mode.IsDir() }
+func (i info) Sys() any           { return nil }
+
+// maxFiles bounds the files of one commit that an import lists.
+const maxFiles = 500_000
+
+// list lists the regular files of a commit. Symbolic links and submodules are no part of an artifact: source-controller leaves
+// out what is no regular file.
+func list(tree Tree) ([]string, error) {
+	var out []string
+	var walk func(dir string) error
+	walk = func(dir string) error {
+		entries, err := tree.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			name := path.Join(dir, e.Name())
+			switch {
+			case e.IsDir():
+				if err := walk(name); err != nil {
+					return err
+				}
+			case e.Type().IsRegular():
+				if out = append(out, name); len(out) > maxFiles {
+					return fmt.Errorf("the repository has more than %d files", maxFiles)
+				}
+			}
+		}
+		return nil
+	}
+	return out, walk(".")
+}
+
+// domain is where the patterns of an artifact apply. It is not empty, because sourceignore takes an empty one for any place.
+func domain() []string { return []string{"artifact"} }
+
+// ignoring gives the files of an artifact that source-controller makes of a repository: without those that .sourceignore files, the
+// GitRepository's spec.ignore and Flux's default patterns exclude.
+func ignoring(tree Tree, files []string, spec *string) (map[string]string, error) {
+	var patterns []gitignore.Pattern
+	for _, name := range files {
+		if path.Base(name) != sourceignore.IgnoreFile {
+			continue
+		}
+		data, err := tree.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		at := domain()
+		if dir := path.Dir(name); dir != "." {
+			at = append(at, strings.Split(dir, "/")...)
+		}
+		patterns = append(patterns, sourceignore.ReadPatterns(bytes.NewReader(data), at)...)
+	}
+	if spec != nil {
+		patterns = append(patterns, sourceignore.ReadPatterns(strings.NewReader(*spec), domain())...)
+	}
+	matcher := sourceignore.NewDefaultMatcher(patterns, domain())
+	out := make(map[string]string, len(files))
+	for _, name := range files {
+		if !matcher.Match(append(domain(), strings.Split(name, "/")...), false) {
+			out[name] = name
+		}
+	}
+	return out, nil
+}
+
+var errGlob = errors.New("bad pattern")
+
+// copied applies the copy rules of an ArtifactGenerator: `@alias/pattern` to `@artifact/dir/`.
+func copied(from map[string]string, pattern, to string, exclude []string, out map[string]string) error {
+	for _, p := range append([]string{pattern}, exclude...) {
+		if !doublestar.ValidatePattern(p) || strings.Count(p, "**") > 2 {
+			return fmt.Errorf("%w %q", errGlob, p)
+		}
+	}
+	// What stands before the first wildcard is not part of the name in the artifact.
+	base, _ := doublestar.SplitPattern(pattern)
+	single := !strings.ContainsAny(pattern, "*?[{")
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		rel := name
+		switch {
+		case single && name == path.Clean(pattern): // one file
+			rel = path.Base(name)
+			if !strings.HasSuffix(to, "/") {
+				out[path.Clean(to)] = from[name]
+				continue
+			}
+		case single && strings.HasPrefix(name, strings.TrimSuffix(pattern, "/")+"/"): // a directory: itself, or what is in it
+			dir := strings.TrimSuffix(pattern, "/")
+			if !strings.HasSuffix(pattern, "/") && strings.HasSuffix(to, "/") {
+				dir = path.Dir(dir)
+			}
+			rel = strings.TrimPrefix(strings.TrimPrefix(name, dir), "/")
+		case !single && doublestar.MatchUnvalidated(pattern, name):
+			rel = strings.TrimPrefix(strings.TrimPrefix(name, base), "/")
+		default:
+			continue
+		}
+		if slices.ContainsFunc(exclude, func(p string) bool {
+			return doublestar.MatchUnvalidated(p, name) || doublestar.MatchUnvalidated(p, rel)
+		}) {
+			continue
+		}
+		out[path.Join(to, rel)] = from[name]
+	}
+	return nil
+}
