@@ -2,7 +2,9 @@ package branch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -58,9 +60,13 @@ func ReadState(ctx context.Context, store *gitstore.Store, branch string, tip gi
 		return nil, err
 	}
 	s.Branch, s.Tip = branch, commit
-	if s.Record.Source == "" {
-		s.Foreign = fmt.Sprintf("it has no readable %s/%s", Dir, environmentFile)
-	} else if source := Trailer(s.Tip.Message, TrailerSource); source != s.Record.Source && !mergesPromotion(ctx, store, s) {
+	switch merged, err := mergesPromotion(ctx, store, s); {
+	case err != nil:
+		return nil, fmt.Errorf("branch %s: %w", branch, err)
+	case s.Foreign != "": // ReadTree found a file that cannot be parsed
+	case s.Record.Source == "":
+		s.Foreign = fmt.Sprintf("it has no %s/%s", Dir, environmentFile)
+	case Trailer(s.Tip.Message, TrailerSource) != s.Record.Source && !merged:
 		s.Foreign = fmt.Sprintf("its commit %s by %s was not made by Sluice", s.Tip.Hash.Short(), s.Tip.Author.Name)
 	}
 	return s, nil
@@ -68,28 +74,42 @@ func ReadState(ctx context.Context, store *gitstore.Store, branch string, tip gi
 
 // mergesPromotion reports whether the tip is the forge's merge of a promotion's merge request: a merge of one commit of
 // Sluice onto its parent, with an unchanged tree.
-func mergesPromotion(ctx context.Context, store *gitstore.Store, s *State) bool {
+func mergesPromotion(ctx context.Context, store *gitstore.Store, s *State) (bool, error) {
 	if len(s.Tip.Parents) != 2 {
-		return false
+		return false, nil
 	}
 	merged, err := store.Commit(ctx, s.Tip.Parents[1])
-	return err == nil && merged.Tree == s.Tip.Tree && Trailer(merged.Message, TrailerSource) == s.Record.Source &&
-		len(merged.Parents) == 1 && merged.Parents[0] == s.Tip.Parents[0]
+	if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
+		return false, nil // Sluice pushed the commit and would have it
+	}
+	if err != nil {
+		return false, err
+	}
+	return merged.Tree == s.Tip.Tree && Trailer(merged.Message, TrailerSource) == s.Record.Source &&
+		len(merged.Parents) == 1 && merged.Parents[0] == s.Tip.Parents[0], nil
 }
 
-// ReadTree reads what a tree of an environment branch records. The state's Tip has the tree alone.
+// ReadTree reads what a tree of an environment branch records. The state's Tip has the tree alone. A missing file is an
+// empty one. A file that cannot be parsed is named in Foreign: Sluice did not write it. A file that cannot be read is an
+// error.
 func ReadTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (*State, error) {
 	s := NewState("")
 	s.Tip.Tree = tree
 	snap := store.Snapshot(ctx, tree)
-	if err := readYAML(snap, path.Join(Dir, environmentFile), &s.Record); err != nil {
-		s.Record = Record{}
-	}
-	raw := map[string]string{}
-	if err := readYAML(snap, path.Join(Dir, kindsFile), &raw); err == nil {
-		for kind, scope := range raw {
-			s.Kinds[ParseKind(kind)] = parseScope(scope)
+	kinds := map[string]string{}
+	for name, into := range map[string]any{environmentFile: &s.Record, kindsFile: &kinds} {
+		err := readYAML(snap, path.Join(Dir, name), into)
+		if _, ok := errors.AsType[*parseError](err); ok {
+			s.Foreign = "its " + err.Error()
+		} else if err != nil {
+			return nil, err
 		}
+	}
+	if s.Foreign != "" {
+		s.Record, kinds = Record{}, nil
+	}
+	for kind, scope := range kinds {
+		s.Kinds[ParseKind(kind)] = parseScope(scope)
 	}
 	entries, err := snap.Entries(".")
 	if err != nil {
@@ -100,27 +120,51 @@ func ReadTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (*
 			s.Clusters[e.Name] = e.Hash
 		}
 	}
-	if list, err := snap.Entries(path.Join(Dir, inputsDir)); err == nil {
-		for _, e := range list {
-			s.Inputs[strings.TrimSuffix(e.Name, ".yaml")] = e.Hash
-		}
+	list, err := snap.Entries(path.Join(Dir, inputsDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range list {
+		s.Inputs[strings.TrimSuffix(e.Name, ".yaml")] = e.Hash
 	}
 	return s, nil
 }
 
-// ReadSource reads the source that a tree of an environment branch records. It is empty if the tree has no readable record.
-func ReadSource(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) Source {
+// ReadSource reads the source that a tree of an environment branch records. It is empty if the tree has no record, or one
+// that cannot be parsed; a record that cannot be read is an error.
+func ReadSource(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (Source, error) {
 	var r Record
-	if err := readYAML(store.Snapshot(ctx, tree), path.Join(Dir, environmentFile), &r); err != nil {
-		return Source{}
+	err := readYAML(store.Snapshot(ctx, tree), path.Join(Dir, environmentFile), &r)
+	if _, ok := errors.AsType[*parseError](err); ok {
+		return Source{}, nil
 	}
-	return r.Runs()
+	return r.Runs(), err
 }
 
+// parseError is a file that is there and is not what Sluice writes.
+type parseError struct {
+	file string
+	err  error
+}
+
+func (e *parseError) Error() string { return fmt.Sprintf("%s cannot be parsed: %v", e.file, e.err) }
+
+func (e *parseError) Unwrap() error { return e.err }
+
+// readYAML decodes a file. A missing file leaves into unchanged.
 func readYAML(snap *gitstore.Snapshot, name string, into any) error {
 	data, err := snap.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if errors.Is(err, fs.ErrInvalid) { // a link or a folder
+		return &parseError{name, err}
+	}
 	if err != nil {
 		return err
 	}
-	return yaml.Unmarshal(data, into)
+	if err := yaml.Unmarshal(data, into); err != nil {
+		return &parseError{name, err}
+	}
+	return nil
 }

@@ -73,12 +73,12 @@ type Branches interface {
 
 const heads = "refs/heads/"
 
-// Remote is the place at another repository; a name is looked up among this repository's remotes.
+// Remote is the place at another repository; a name is looked up among this repository's remotes, and is ErrNoRemote if it is none.
 func (s *Store) Remote(address string, auth Auth) (Branches, error) {
 	if !strings.ContainsAny(address, `/\:`) {
 		found := s.remoteURL(address)
 		if found == "" {
-			return nil, fmt.Errorf("the repository has no remote %q: add it with `git remote add`, or leave --push out", address)
+			return nil, fmt.Errorf("%w: %q (add it with `git remote add`, or leave --push out)", ErrNoRemote, address)
 		}
 		address = found
 	}

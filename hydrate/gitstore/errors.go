@@ -14,6 +14,8 @@ var (
 	ErrNotFound = errors.New("object or revision not found")
 	// ErrNoRef is an ErrNotFound of a remote: it was asked just now and has no such branch or tag.
 	ErrNoRef = fmt.Errorf("%w on the server", ErrNotFound)
+	// ErrNoRemote means that the repository has no remote with a name.
+	ErrNoRemote = errors.New("the repository has no such remote")
 	// ErrUnrelated is an ErrNotFound of a merge base: both histories are complete and share no commit.
 	ErrUnrelated = fmt.Errorf("%w: both histories are complete", ErrNotFound)
 	// ErrShallow means that the question needs history that is neither here nor given by the remote.

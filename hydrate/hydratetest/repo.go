@@ -62,10 +62,17 @@ func Root(t testing.TB) string {
 // Git runs git in the repository, with fixed identities and dates, and returns its output.
 func (r *Repo) Git(args ...string) string {
 	r.T.Helper()
+	return r.Pipe("", args...)
+}
+
+// Pipe runs git with an input, as Git does.
+func (r *Repo) Pipe(input string, args ...string) string {
+	r.T.Helper()
 	cmd := exec.CommandContext(r.T.Context(), "git", args...)
 	cmd.Dir = r.Dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com",
 		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.com", "GIT_AUTHOR_DATE=2024-01-02T03:04:05+0100", "GIT_COMMITTER_DATE=2024-01-02T03:04:05+0100")
+	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		r.T.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -49,7 +49,10 @@ func (e HistoryEntry) What() string {
 	}
 	parts := []string{e.Subject}
 	for _, one := range [][2]string{
-		{branch.TrailerApproved, "approved by "}, {branch.TrailerNow, "overtook its gates: "}, {branch.TrailerReason, "reason: "}, {branch.TrailerRollback, "rollback: "},
+		{branch.TrailerApproved, "approved by "},
+		{branch.TrailerNow, "overtook its gates: "},
+		{branch.TrailerReason, "reason: "},
+		{branch.TrailerRollback, "rollback: "},
 		{branch.TrailerApps, "apps: "},
 	} {
 		if v := values[one[0]]; v != "" {
@@ -95,7 +98,10 @@ func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most
 		}
 		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name, Trailers: gitstore.Trailers(at.Message)}
 		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
-		entry.Source = promote.Source(branch.ReadSource(ctx, h.Store, at.Tree)) // of a merge by the forge, the tree alone tells what it is
+		var err error
+		if entry.Source, err = branch.ReadSource(ctx, h.Store, at.Tree); err != nil { // of a merge by the forge, the tree alone tells what it is
+			return out, err
+		}
 		if entry.Source.Commit == "" {
 			entry.Source.Commit = branch.Trailer(at.Message, branch.TrailerSource)
 		}

@@ -87,6 +87,11 @@ func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names [
 	return out, nil
 }
 
+// Any reports whether at least one branch existed and was looked at.
+func Any(found []Verification) bool {
+	return slices.ContainsFunc(found, func(v Verification) bool { return v.Status != StatusMissing })
+}
+
 // run is one call of Run.
 type run struct {
 	h       *hydrate.Hydrator
@@ -171,8 +176,11 @@ func (r *run) sourceOf(ctx context.Context, st *branch.State) (gitstore.Commit, 
 			break
 		}
 		parent, err := r.h.Store.Commit(ctx, c.Parents[0])
+		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
+			break // the history that is known ends here
+		}
 		if err != nil {
-			break
+			return gitstore.Commit{}, err
 		}
 		c = parent
 	}

@@ -248,7 +248,7 @@ func (s *Session) sourceRemote(name string) (gitstore.Branches, error) {
 		name = s.Store.RemoteURL()
 	}
 	branches, err := s.Store.Remote(name, s.runtime.Git)
-	if errors.Is(err, gitstore.ErrNotFound) {
+	if errors.Is(err, gitstore.ErrNoRemote) {
 		return s.Store.Local(), nil
 	}
 	return branches, err

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/verify"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
@@ -27,6 +30,10 @@ func newVerify(o IO) *cobra.Command {
 		Short: "Render branches again from their recorded commits and compare",
 		Long: `Renders every environment again from the commits that its branch records, and compares file by file. It names each
 difference, such as a change that somebody pushed to a branch by hand.
+
+Verifies the branches of this repository, or those of the remote if this repository has none of them; --from-remote always
+verifies the remote. Prints which. A branch that does not exist yet is reported as missing; if --env names it, or if no
+branch exists at all, nothing was verified and the command fails.
 
 A cluster that a rollout has not reached, or that a freeze or a halt keeps where it is, is reported as behind, as planned.
 
@@ -76,24 +83,47 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
+	if !verify.Any(found) && !v.fromRemote && !s.IsURL() {
+		if s, found, err = v.verifyRemote(ctx, s, head, found); err != nil {
+			return err
+		}
+	}
 	if v.structured() {
 		if err := v.encode(o.Out, found); err != nil {
 			return err
 		}
 	} else {
+		fmt.Fprintf(o.Out, "branches of %s:\n", s.Branches)
 		printVerification(o.Out, found)
 	}
-	return verifyStatus(found)
+	if !verify.Any(found) {
+		return fmt.Errorf("nothing was verified: %s has none of the branches (run `sluice hydrate`, or name the remote that has them with --remote)", s.Branches)
+	}
+	return v.status(found)
 }
 
-// verifyStatus is a failure if a branch could not be verified, else a difference if there is one.
-func verifyStatus(found []verify.Verification) error {
+// verifyRemote verifies the branches of the remote in place of local ones that do not exist. Without that remote, the
+// result is the local one.
+func (v *verifyOptions) verifyRemote(ctx context.Context, s *app.Session, head gitstore.Commit, local []verify.Verification) (*app.Session, []verify.Verification, error) {
+	remote, err := s.WithRemote(ctx, head, v.remote)
+	if errors.Is(err, gitstore.ErrNoRemote) {
+		return s, local, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := verify.Run(ctx, remote.Hydrator, head, v.environments)
+	return remote, found, err
+}
+
+// status fails if a branch could not be verified, or if --env names one that does not exist; else it reports differences.
+func (v *verifyOptions) status(found []verify.Verification) error {
 	code := ExitOK
 	for _, e := range found {
-		switch e.Status {
-		case "failed":
+		switch {
+		case e.Status == verify.StatusFailed, e.Status == verify.StatusMissing && slices.Contains(v.environments, e.Environment):
 			return &exitError{code: ExitFailed}
-		case "differs":
+		case e.Status == verify.StatusDiffers:
 			code = ExitDiffers
 		}
 	}
