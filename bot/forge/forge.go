@@ -1,8 +1,8 @@
-// Package forge has the words that GitHub and GitLab share: repositories, merge requests, comments, statuses, people. Its
-// interfaces are roles; each adapter plays all of them, each consumer asks for those it needs. Nothing here talks to a network.
+// Package forge defines the types that GitHub and GitLab share: repositories, merge requests, comments, statuses, users. Its interfaces are
+// roles: each adapter implements all of them, and each consumer declares the ones it needs. The package uses no network.
 //
-// Every method of a role may be called twice with the same effect as once, except those that create. Methods are safe for
-// concurrent use, page through all results, retry what is worth retrying, and give errors that errors.Is can tell apart.
+// Methods of roles are idempotent, except those that create. They are safe for concurrent use, read all pages of a list, retry errors that may
+// pass, and return errors that errors.Is distinguishes.
 package forge
 
 import (
@@ -15,36 +15,36 @@ import (
 	"time"
 )
 
-// Errors of adapters. Their text names the forge's own message.
+// Errors of adapters. Their texts include the forge's message.
 var (
-	ErrNotFound     = errors.New("there is no such thing on the forge, or the credential may not see it")
+	ErrNotFound     = errors.New("not found on the forge, or hidden from the credential")
 	ErrUnauthorized = errors.New("the forge does not accept the credential")
-	ErrForbidden    = errors.New("the credential may not do this")
-	ErrTooLong      = errors.New("the text is longer than the forge takes")
-	ErrConflict     = errors.New("the forge has another state by now")
-	ErrUnsupported  = errors.New("the forge, or this kind of credential, does not have this")
-	ErrUnavailable  = errors.New("the forge does not answer as it should")
+	ErrForbidden    = errors.New("the credential does not have the permission")
+	ErrTooLong      = errors.New("the text is longer than the forge accepts")
+	ErrConflict     = errors.New("the state on the forge has changed")
+	ErrUnsupported  = errors.New("not supported by the forge or by this kind of credential")
+	ErrUnavailable  = errors.New("the forge is not available")
 )
 
-// RateLimitError says that the forge wants no more requests until a time. It is an ErrUnavailable.
+// RateLimitError reports that the forge accepts no requests until a time. It is an ErrUnavailable.
 type RateLimitError struct {
 	Until time.Time
 }
 
-// Error says until when.
+// Error implements error.
 func (e *RateLimitError) Error() string {
 	return fmt.Sprintf("the forge's rate limit is reached until %s", e.Until.UTC().Format(time.RFC3339))
 }
 
-// Unwrap makes it an ErrUnavailable.
+// Unwrap returns ErrUnavailable.
 func (e *RateLimitError) Unwrap() error { return ErrUnavailable }
 
-// Repository is a repository by its full path: `owner/name`, `group/subgroup/project`.
+// Repository identifies a repository by its full path: `owner/name` or `group/subgroup/project`.
 type Repository struct {
 	Path string `json:"path"`
 }
 
-// User is a person or a machine.
+// User is a person or a bot.
 type User struct {
 	ID    int64  `json:"id"`
 	Login string `json:"login"`
@@ -75,7 +75,7 @@ type MergeRequest struct {
 	Fork         bool      `json:"fork"`       // the source is another repository
 	Head         string    `json:"head"`       // commit
 	TargetBranch string    `json:"targetBranch"`
-	Base         string    `json:"base"` // tip of the target branch as the forge knows it, or ""
+	Base         string    `json:"base"` // tip of the target branch according to the forge, or ""
 	MergeCommit  string    `json:"mergeCommit,omitempty"`
 	URL          string    `json:"url"`
 	Updated      time.Time `json:"updated"`
@@ -91,8 +91,8 @@ type Comment struct {
 	URL     string    `json:"url"`
 }
 
-// TextDigest names a comment's text: a webhook tells what it was when it was created, and what is read later is compared. Forges
-// keep line breaks and blanks around a text as they like.
+// TextDigest returns a digest of a comment's text, to detect an edit between the webhook and the reading of the comment. It ignores the kind
+// of line breaks and surrounding blanks, which forges change.
 func TextDigest(body string) string {
 	sum := sha256.Sum256([]byte(strings.TrimSpace(strings.ReplaceAll(body, "\r\n", "\n"))))
 	return hex.EncodeToString(sum[:])
@@ -104,20 +104,20 @@ type StatusState string
 // The states.
 const (
 	Pending StatusState = "pending"
-	Running StatusState = "running" // pending, where the forge does not tell them apart
+	Running StatusState = "running" // pending, on forges that do not distinguish them
 	Success StatusState = "success"
 	Failure StatusState = "failure"
 )
 
-// Status is a commit status. There is one for each context of a commit; the newest counts.
+// Status is a commit status. A commit has one for each context: the newest.
 type Status struct {
 	Context     string      `json:"context"`
 	State       StatusState `json:"state"`
-	Description string      `json:"description"` // cut to what the forge takes
+	Description string      `json:"description"` // adapters shorten it to the forge's limit
 	URL         string      `json:"url"`
 	Updated     time.Time   `json:"updated"`
 	Author      User        `json:"author"`
-	Check       bool        `json:"check,omitempty"` // it is a check run, which no status can take the place of
+	Check       bool        `json:"check,omitempty"` // it is a check run, which a commit status does not replace
 }
 
 // Level of an annotation.
@@ -139,7 +139,7 @@ type Annotation struct {
 	Message string `json:"message"`
 }
 
-// Check is a check run: a status with a text and annotations. There is one for each name of a commit.
+// Check is a check run: a status with a text and annotations. A commit has one for each name.
 type Check struct {
 	Name        string
 	Commit      string
@@ -147,7 +147,7 @@ type Check struct {
 	Title       string // one line
 	Summary     string // Markdown
 	URL         string
-	Annotations []Annotation // any number: adapters send them in parts
+	Annotations []Annotation // of any number; adapters send them in parts
 }
 
 // Reaction to a comment.
@@ -160,10 +160,10 @@ const (
 	Confused Reaction = "confused"
 )
 
-// Access is what a user may do in a repository.
+// Access is the permission of a user in a repository.
 type Access int
 
-// The levels, each with all of those before it.
+// The levels. Each includes those before it.
 const (
 	AccessNone Access = iota
 	AccessRead
@@ -172,19 +172,19 @@ const (
 	AccessAdmin
 )
 
-// String is the level's name as sluice.yaml has it.
+// String returns the name of the level in sluice.yaml.
 func (a Access) String() string {
 	return [...]string{"none", "read", "write", "maintain", "admin"}[min(max(a, 0), AccessAdmin)]
 }
 
-// NewRequest asks for a merge request.
+// NewRequest describes a merge request to open.
 type NewRequest struct {
 	Title, Body                string
 	SourceBranch, TargetBranch string
 	Draft                      bool
 }
 
-// Delivery is a webhook that the forge could not deliver.
+// Delivery is a webhook that the forge failed to deliver.
 type Delivery struct {
 	ID   int64
 	GUID string
@@ -194,24 +194,24 @@ type Delivery struct {
 // MergeRequests reads merge requests.
 type MergeRequests interface {
 	MergeRequest(ctx context.Context, repo Repository, number int) (*MergeRequest, error)
-	// OpenMergeRequests lists those that are open, by number; targetBranch "" means all.
+	// OpenMergeRequests lists the open ones by number. An empty targetBranch means all.
 	OpenMergeRequests(ctx context.Context, repo Repository, targetBranch string) ([]*MergeRequest, error)
-	// MergeRequestsOf lists those that a commit came with, merged ones first.
+	// MergeRequestsOf lists those that contain a commit, merged ones first.
 	MergeRequestsOf(ctx context.Context, repo Repository, commit string) ([]*MergeRequest, error)
-	// MergeRequestRef is the ref of a merge request's head in the target repository: refs/pull/7/head.
+	// MergeRequestRef returns the ref of a merge request's head in the target repository, such as refs/pull/7/head.
 	MergeRequestRef(number int) string
 }
 
-// Recent finds the merge requests that something happened to, whatever their state.
+// Recent lists recently updated merge requests in any state.
 type Recent interface {
-	// RecentMergeRequests lists those that were updated at a time or later: opened, pushed to, commented on, closed, merged.
+	// RecentMergeRequests lists those that were updated at a time or later: opened, pushed to, commented on, closed or merged.
 	RecentMergeRequests(ctx context.Context, repo Repository, since time.Time) ([]*MergeRequest, error)
 }
 
-// Requests opens merge requests and keeps them current.
+// Requests opens and edits merge requests.
 type Requests interface {
 	CreateMergeRequest(ctx context.Context, repo Repository, r NewRequest) (*MergeRequest, error)
-	// EditMergeRequest changes title and body; closes it if close is set.
+	// EditMergeRequest changes the title and the body, and closes the merge request if close is set.
 	EditMergeRequest(ctx context.Context, repo Repository, number int, title, body string, close bool) error
 }
 
@@ -222,11 +222,11 @@ type Comments interface {
 	CreateComment(ctx context.Context, repo Repository, number int, body string) (*Comment, error)
 	EditComment(ctx context.Context, repo Repository, number int, id int64, body string) error
 	DeleteComment(ctx context.Context, repo Repository, number int, id int64) error
-	// CommentLimit is the most characters that a comment may have.
+	// CommentLimit returns the greatest number of characters of a comment.
 	CommentLimit() int
 }
 
-// Reactions marks comments. A reaction that is there already stays.
+// Reactions adds reactions to comments. Adding an existing reaction has no effect.
 type Reactions interface {
 	React(ctx context.Context, repo Repository, number int, comment int64, r Reaction) error
 }
@@ -234,33 +234,33 @@ type Reactions interface {
 // Statuses writes and reads commit statuses.
 type Statuses interface {
 	SetStatus(ctx context.Context, repo Repository, commit string, s Status) error
-	// Statuses gives the newest status of each context, by context; check runs of others are among them.
+	// Statuses returns the newest status of each context, by context, including check runs of others.
 	Statuses(ctx context.Context, repo Repository, commit string) ([]Status, error)
 }
 
-// Checks writes check runs. ErrUnsupported where there are none, or for credentials that may not write them.
+// Checks writes check runs. The error is ErrUnsupported if the forge has none, or the credential cannot write them.
 type Checks interface {
 	SetCheck(ctx context.Context, repo Repository, c Check) error
 }
 
-// People tells who may do what.
+// People reads users and their permissions.
 type People interface {
-	// Self is who the credential belongs to.
+	// Self returns the user of the credential.
 	Self(ctx context.Context) (User, error)
 	Access(ctx context.Context, repo Repository, login string) (Access, error)
-	// InTeam says whether the user is an active member of a team (`org/team`, or `team` of the repository's owner) or group.
+	// InTeam reports whether the user is an active member of a team (`org/team`, or `team` of the repository's owner) or group.
 	InTeam(ctx context.Context, repo Repository, team, login string) (bool, error)
 }
 
-// Deliveries finds webhooks that did not arrive. ErrUnsupported where the forge keeps no record.
+// Deliveries finds webhooks that were not delivered. The error is ErrUnsupported if the forge keeps no record.
 type Deliveries interface {
 	FailedDeliveries(ctx context.Context, since time.Time) ([]Delivery, error)
 	Redeliver(ctx context.Context, id int64) error
 }
 
-// Repositories tells what the credential may write to.
+// Repositories lists the repositories that the credential may write to.
 type Repositories interface {
-	// Repositories lists them by path; archived ones, and those that are only read, are left out.
+	// Repositories lists them by path, without archived and read-only ones.
 	Repositories(ctx context.Context) ([]Repository, error)
 }
 
@@ -293,8 +293,8 @@ type Budget interface {
 	Quota() (Quota, bool)
 }
 
-// Forge is a forge with all its roles: what an adapter is and a service is wired with.
-type Forge interface { //nolint:interfacebloat // all roles; nobody asks for it but the wiring
+// Forge has all roles. Adapters implement it, and the wiring passes it on.
+type Forge interface { //nolint:interfacebloat // all roles, for the wiring only
 	MergeRequests
 	Recent
 	Requests

@@ -65,7 +65,7 @@ func (j jwt) Token(context.Context) (string, error) {
 	return text + "." + base64.RawURLEncoding.EncodeToString(sig), nil
 }
 
-// privateKey reads the App's key.
+// privateKey parses the key of the App.
 func privateKey(data []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
@@ -89,7 +89,7 @@ func privateKey(data []byte) (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// app hands out credentials for repositories. An App has one installation for each account.
+// app provides credentials for repositories. An App has one installation for each account.
 type app struct {
 	jwt    jwt
 	client *github.Client
@@ -102,10 +102,10 @@ type app struct {
 	tokens        map[string]*installation // by repository, in lower case; "" is all repositories
 }
 
-// early is how long before its end a token is no longer used: a push may take a while.
+// early is how long before its expiry a token is replaced, because a push may take some time.
 const early = 5 * time.Minute
 
-// of finds the credential of a repository.
+// of returns the credential of a repository.
 func (a *app) of(ctx context.Context, p place) (rest.Credential, error) {
 	id, err := a.installation(ctx, p)
 	if err != nil {
@@ -139,7 +139,7 @@ func (a *app) installation(ctx context.Context, p place) (int64, error) {
 	}
 	in, _, err := a.client.Apps.FindRepositoryInstallation(rest.With(ctx, a.jwt), p.owner, p.name)
 	if err != nil {
-		return 0, fmt.Errorf("find the App's installation (is the App installed on the repository?): %w", err)
+		return 0, fmt.Errorf("find the installation of the App (check that it is installed on the repository): %w", err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,7 +147,7 @@ func (a *app) installation(ctx context.Context, p place) (int64, error) {
 	return in.GetID(), nil
 }
 
-// forget drops an installation that is gone, so that the next request looks for its successor.
+// forget drops an installation that is gone. The next request finds its successor.
 func (a *app) forget(id int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,13 +158,13 @@ func (a *app) forget(id int64) {
 	}
 }
 
-// installation is the App's credential for one repository, or for all of an installation if the place is empty.
+// installation is the credential of the App for one repository, or for all repositories of an installation if the place is empty.
 type installation struct {
 	app   *app
 	id    int64
 	place place
 
-	mu   sync.Mutex // held while a token is asked for: one request, however many wait
+	mu   sync.Mutex // held during the request for a token, so that there is one request at a time
 	have string
 	end  time.Time
 }
@@ -179,23 +179,23 @@ func (i *installation) Token(ctx context.Context) (string, error) {
 	if i.have != "" && i.app.clock().Before(i.end.Add(-early)) {
 		return i.have, nil
 	}
-	o := &github.InstallationTokenOptions{} // a nil one would be sent as null, which GitHub does not describe
+	o := &github.InstallationTokenOptions{} // nil would be sent as null, which GitHub does not document
 	if i.place.name != "" {
 		o.Repositories = []string{i.place.name}
 	}
-	// Two tokens for one do no harm: the request may be repeated.
+	// An unused token does no harm: the request may be repeated.
 	t, _, err := i.app.client.Apps.CreateInstallationToken(rest.Repeatable(rest.With(ctx, i.app.jwt)), i.id, o)
 	if err != nil {
 		if status(err) == 404 {
 			i.app.forget(i.id)
 		}
 		if status(err) == 422 && i.place.name != "" {
-			err = fmt.Errorf("%w: the App is not installed on %s/%s, or there is no such repository", forge.ErrNotFound, i.place.owner, i.place.name)
+			err = fmt.Errorf("%w: the App is not installed on %s/%s, or the repository does not exist", forge.ErrNotFound, i.place.owner, i.place.name)
 		}
-		return "", fmt.Errorf("get the App's token for installation %d: %w", i.id, translated(err))
+		return "", fmt.Errorf("get a token for installation %d: %w", i.id, translated(err))
 	}
 	if t.GetToken() == "" {
-		return "", fmt.Errorf("get the App's token for installation %d: %w: the answer has none", i.id, forge.ErrUnavailable)
+		return "", fmt.Errorf("get a token for installation %d: %w: the answer has none", i.id, forge.ErrUnavailable)
 	}
 	i.have, i.end = t.GetToken(), t.GetExpiresAt().Time
 	return i.have, nil
@@ -211,7 +211,7 @@ func (i *installation) Refused(token string) bool {
 	return true
 }
 
-// status is the HTTP status of an error, or 0.
+// status returns the HTTP status of an error, or 0.
 func status(err error) int {
 	var e *github.ErrorResponse
 	if errors.As(err, &e) && e.Response != nil {

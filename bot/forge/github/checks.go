@@ -82,7 +82,7 @@ func (f *Forge) writeCheck(ctx context.Context, p place, c forge.Check, have *gi
 	return nil
 }
 
-// updateCheck edits a run. With annotations it is not repeated: GitHub would show them twice.
+// updateCheck edits a run. A request with annotations is not repeated, because GitHub would show them twice.
 func (f *Forge) updateCheck(ctx context.Context, p place, id int64, c forge.Check, notes []*github.CheckRunAnnotation) error {
 	if len(notes) > 0 {
 		ctx = rest.Once(ctx)
@@ -118,7 +118,7 @@ func checkState(s forge.StatusState) (status, conclusion string) {
 	return "completed", "failure"
 }
 
-// sameCheck says whether a run says what is wanted already. Annotations are counted, not compared: they follow from the commit.
+// sameCheck reports whether a run has the wanted contents. It compares only the number of annotations, which follow from the commit.
 func sameCheck(have *github.CheckRun, c forge.Check, notes int) bool {
 	status, conclusion := checkState(c.State)
 	return have.GetStatus() == status && have.GetConclusion() == conclusion && have.GetOutput().GetTitle() == c.Title &&
@@ -149,7 +149,7 @@ func annotations(in []forge.Annotation) []*github.CheckRunAnnotation {
 	return out
 }
 
-// checkRuns lists the latest runs of a commit; all names if name is "".
+// checkRuns lists the latest runs of a commit. An empty name means all names.
 func (f *Forge) checkRuns(ctx context.Context, p place, commit, name string) ([]*github.CheckRun, error) {
 	return pages(func(o github.ListOptions) ([]*github.CheckRun, *github.Response, error) {
 		options := &github.ListCheckRunsOptions{Filter: new("latest"), ListOptions: o}

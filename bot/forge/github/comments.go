@@ -15,10 +15,10 @@ import (
 
 const commentLimit = 65536
 
-// CommentLimit is the most characters that a comment may have.
+// CommentLimit implements forge.Comments.
 func (f *Forge) CommentLimit() int { return commentLimit }
 
-// Comments reads the conversation of a pull request, oldest first.
+// Comments implements forge.Comments.
 func (f *Forge) Comments(ctx context.Context, repo forge.Repository, number int) ([]forge.Comment, error) {
 	what := fmt.Sprintf("read the comments of pull request %d of %.200s", number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -48,7 +48,7 @@ func comment(c *github.IssueComment) forge.Comment {
 	}
 }
 
-// Comment reads one comment, which must be of this pull request: GitHub finds them by id in the whole repository.
+// Comment implements forge.Comments. GitHub finds comments by id in the whole repository, so the pull request is checked.
 func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, id int64) (*forge.Comment, error) {
 	what := fmt.Sprintf("read comment %d of pull request %d of %.200s", id, number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -60,13 +60,13 @@ func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, 
 		return nil, wrap(what, err)
 	}
 	if !strings.HasSuffix(got.GetIssueURL(), fmt.Sprintf("/issues/%d", number)) {
-		return nil, wrap(what, fmt.Errorf("%w: it is a comment of another one", forge.ErrNotFound))
+		return nil, wrap(what, fmt.Errorf("%w: it belongs to another pull request", forge.ErrNotFound))
 	}
 	c := comment(got)
 	return &c, nil
 }
 
-// CreateComment comments.
+// CreateComment implements forge.Comments.
 func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number int, body string) (*forge.Comment, error) {
 	what := fmt.Sprintf("comment on pull request %d of %.200s", number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -81,7 +81,7 @@ func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number
 	return &c, nil
 }
 
-// EditComment gives a comment another text.
+// EditComment implements forge.Comments.
 func (f *Forge) EditComment(ctx context.Context, repo forge.Repository, number int, id int64, body string) error {
 	what := fmt.Sprintf("edit comment %d of pull request %d of %.200s", id, number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -92,7 +92,7 @@ func (f *Forge) EditComment(ctx context.Context, repo forge.Repository, number i
 	return wrap(what, err)
 }
 
-// DeleteComment deletes a comment. One that is gone already is no error, as long as the pull request can be seen.
+// DeleteComment implements forge.Comments. It is no error if the comment is gone and the pull request is visible.
 func (f *Forge) DeleteComment(ctx context.Context, repo forge.Repository, number int, id int64) error {
 	what := fmt.Sprintf("delete comment %d of pull request %d of %.200s", id, number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -106,14 +106,14 @@ func (f *Forge) DeleteComment(ctx context.Context, repo forge.Repository, number
 	return wrap(what, err)
 }
 
-// React marks a comment.
+// React implements forge.Reactions.
 func (f *Forge) React(ctx context.Context, repo forge.Repository, number int, comment int64, r forge.Reaction) error {
 	what := fmt.Sprintf("react to comment %d of pull request %d of %.200s", comment, number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
 	if err != nil {
 		return wrap(what, err)
 	}
-	// GitHub keeps one reaction of a kind for each user: twice is once.
+	// GitHub keeps one reaction of a kind for each user, so that the request may be repeated.
 	_, _, err = f.client.Reactions.CreateIssueCommentReaction(rest.Repeatable(ctx), p.owner, p.name, comment, string(r))
 	return wrap(what, err)
 }

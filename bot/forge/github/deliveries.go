@@ -19,10 +19,10 @@ func (f *Forge) noDeliveries() error {
 	if f.app != nil {
 		return nil
 	}
-	return fmt.Errorf("%w: only a GitHub App sees its deliveries", forge.ErrUnsupported)
+	return fmt.Errorf("%w: only a GitHub App can read its deliveries", forge.ErrUnsupported)
 }
 
-// FailedDeliveries lists the App's webhooks since a time of which no attempt arrived, oldest first.
+// FailedDeliveries implements forge.Deliveries: webhooks of the App without a successful attempt, oldest first.
 func (f *Forge) FailedDeliveries(ctx context.Context, since time.Time) ([]forge.Delivery, error) {
 	const what = "list the deliveries of webhooks"
 	if err := f.noDeliveries(); err != nil {
@@ -61,7 +61,7 @@ func (f *Forge) FailedDeliveries(ctx context.Context, since time.Time) ([]forge.
 	return nil, wrap(what, fmt.Errorf("%w: the list has more than %d pages", forge.ErrUnavailable, maxDeliveryPages))
 }
 
-// Redeliver asks GitHub to send a webhook again.
+// Redeliver implements forge.Deliveries.
 func (f *Forge) Redeliver(ctx context.Context, id int64) error {
 	what := fmt.Sprintf("deliver webhook %d again", id)
 	if err := f.noDeliveries(); err != nil {

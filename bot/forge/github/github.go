@@ -1,8 +1,6 @@
-// Package github is the adapter of GitHub, github.com and GitHub Enterprise Server alike: it plays all roles of bot/forge
-// over GitHub's REST API, as a user's token, as a workflow's token, or as a GitHub App. It owns requests, retries, credentials
-// and the translation of GitHub's words. It must never decide anything about fleets, never read the environment, never
-// send a credential to another host than the configured one, and never repeat a request that creates something unless
-// GitHub surely did not act on the first.
+// Package github is the adapter for github.com and GitHub Enterprise Server. It implements all roles of package forge over GitHub's REST API, with
+// the token of a user or of a workflow, or as a GitHub App. It has the credentials, translates GitHub's types and errors, and decides nothing
+// about fleets. Package rest sends the requests.
 package github
 
 import (
@@ -23,18 +21,18 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-// Config says which GitHub, and who Sluice is there. Either Token or App is set.
+// Config of the adapter. Exactly one of Token and App is set.
 type Config struct {
 	// URL is the base of the API; "" is https://api.github.com. GitHub Enterprise Server has https://host/api/v3.
 	URL   string
 	Token string
 	App   *App
-	// Transport carries the requests; nil is a transport of its own with the system's proxies.
+	// Transport sends the requests; nil is rest.NewTransport.
 	Transport http.RoundTripper
-	// Clock tells the time; nil is refused.
+	// Clock is required.
 	Clock     func() time.Time
 	UserAgent string // "" is sluice
-	// Sleep waits between tries; nil is a timer that ends with the context.
+	// Sleep waits between attempts; nil is a timer that ends with the context.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
@@ -42,11 +40,11 @@ type Config struct {
 type App struct {
 	ID             int64  // or
 	ClientID       string // the App's client id
-	InstallationID int64  // 0: found for each repository
+	InstallationID int64  // 0: the adapter finds it for each repository
 	PrivateKey     []byte // PEM
 }
 
-// Forge is GitHub. It is safe for concurrent use.
+// Forge is the adapter. It is safe for concurrent use.
 type Forge struct {
 	requests *rest.Client
 	client   *github.Client
@@ -70,14 +68,14 @@ const defaultURL = "https://api.github.com"
 // Quota implements forge.Budget.
 func (f *Forge) Quota() (forge.Quota, bool) { return f.requests.Quota() }
 
-// New makes the adapter. It sends nothing.
+// New returns the adapter. It sends no request.
 func New(c Config) (*Forge, error) {
 	base, err := rest.BaseURL(cmp.Or(c.URL, defaultURL), "https://api.github.com, or https://host/api/v3")
 	if err != nil {
 		return nil, fmt.Errorf("github: %w", err)
 	}
 	if c.Clock == nil {
-		return nil, errors.New("github: no clock: set Config.Clock")
+		return nil, errors.New("github: Config.Clock is not set")
 	}
 	if (c.Token == "") == (c.App == nil) {
 		return nil, errors.New("github: set either a token or a GitHub App, and not both")
@@ -111,7 +109,7 @@ func newApp(a App, client *github.Client, clock func() time.Time) (*app, error) 
 		issuer = fmt.Sprint(a.ID)
 	}
 	if issuer == "" {
-		return nil, errors.New("github: the GitHub App has neither an id nor a client id: both are on the App's settings page")
+		return nil, errors.New("github: the GitHub App has neither an id nor a client id (see the settings page of the App)")
 	}
 	return &app{
 		jwt: jwt{issuer: issuer, private: key, clock: clock}, client: client, clock: clock, fixed: a.InstallationID,
@@ -119,15 +117,15 @@ func newApp(a App, client *github.Client, clock func() time.Time) (*app, error) 
 	}, nil
 }
 
-// graphURL is where GraphQL lives beside a REST API: /graphql, and /api/graphql on GitHub Enterprise Server.
+// graphURL returns the address of the GraphQL API: /graphql, and /api/graphql on GitHub Enterprise Server.
 func graphURL(base *url.URL) string {
 	u := *base
 	u.Path = strings.TrimSuffix(u.Path, "v3/") + "graphql"
 	return u.String()
 }
 
-// GitToken gives a password for Git over HTTPS (user x-access-token) that reads and writes this repository as far as the
-// credential may. That of a GitHub App ends within the hour: ask again before each push.
+// GitToken returns a password for Git over HTTPS (user x-access-token) with the credential's permissions in this repository. The token of a GitHub
+// App expires within an hour: call GitToken before each push.
 func (f *Forge) GitToken(ctx context.Context, repo forge.Repository) (string, error) {
 	_, _, cred, err := f.open(ctx, repo)
 	if err != nil {
@@ -137,10 +135,10 @@ func (f *Forge) GitToken(ctx context.Context, repo forge.Repository) (string, er
 	return token, wrap("get a token for Git in "+repo.Path, err)
 }
 
-// place is a repository as requests name it.
+// place is the owner and the name of a repository.
 type place struct{ owner, name string }
 
-// open finds the credential of a repository and gives a context in which requests carry it.
+// open finds the credential of a repository and returns a context whose requests carry it.
 func (f *Forge) open(ctx context.Context, repo forge.Repository) (context.Context, place, rest.Credential, error) {
 	p, err := parsePath(repo)
 	if err != nil {
@@ -155,9 +153,9 @@ func (f *Forge) open(ctx context.Context, repo forge.Repository) (context.Contex
 	return rest.With(ctx, cred), p, cred, nil
 }
 
-// privateKeyError says what to do about a key.
+// privateKeyError returns an error with the next step.
 func privateKeyError(why string, err error) (*rsa.PrivateKey, error) {
-	const next = "give the PEM file that the App's settings page makes under «Private keys»"
+	const next = "use the PEM file that the settings page of the App generates under \"Private keys\""
 	if err != nil {
 		return nil, fmt.Errorf("github: the App's private key %s: %w: %s", why, err, next)
 	}

@@ -26,7 +26,7 @@ func pages[T any](list func(o github.ListOptions) ([]T, *github.Response, error)
 	})
 }
 
-// MergeRequest reads a pull request.
+// MergeRequest implements forge.MergeRequests.
 func (f *Forge) MergeRequest(ctx context.Context, repo forge.Repository, number int) (*forge.MergeRequest, error) {
 	what := fmt.Sprintf("read pull request %d of %.200s", number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -40,7 +40,7 @@ func (f *Forge) MergeRequest(ctx context.Context, repo forge.Repository, number 
 	return mergeRequest(pr), nil
 }
 
-// OpenMergeRequests lists the open pull requests by number.
+// OpenMergeRequests implements forge.MergeRequests.
 func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository, targetBranch string) ([]*forge.MergeRequest, error) {
 	what := fmt.Sprintf("list the open pull requests of %.200s", repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -55,7 +55,7 @@ func (f *Forge) OpenMergeRequests(ctx context.Context, repo forge.Repository, ta
 	return mergeRequests(all, func(a, b *forge.MergeRequest) int { return cmp.Compare(a.Number, b.Number) }), wrap(what, err)
 }
 
-// RecentMergeRequests lists the pull requests that were updated since a time, the newest first until they are older.
+// RecentMergeRequests implements forge.Recent. It reads the list by time of update until entries are older.
 func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, since time.Time) ([]*forge.MergeRequest, error) {
 	what := fmt.Sprintf("list the recent pull requests of %.200s", repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -74,7 +74,7 @@ func (f *Forge) RecentMergeRequests(ctx context.Context, repo forge.Repository, 
 	return mergeRequests(slices.DeleteFunc(all, old), func(a, b *forge.MergeRequest) int { return cmp.Compare(a.Number, b.Number) }), wrap(what, err)
 }
 
-// MergeRequestsOf lists the pull requests that a commit came with, merged ones first.
+// MergeRequestsOf implements forge.MergeRequests.
 func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, commit string) ([]*forge.MergeRequest, error) {
 	what := fmt.Sprintf("list the pull requests of commit %.64s of %.200s", commit, repo.Path)
 	if err := checkCommit(commit); err != nil {
@@ -93,10 +93,10 @@ func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, comm
 	}), wrap(what, err)
 }
 
-// MergeRequestRef is the ref of a pull request's head.
+// MergeRequestRef implements forge.MergeRequests.
 func (f *Forge) MergeRequestRef(number int) string { return fmt.Sprintf("refs/pull/%d/head", number) }
 
-// mergeRequests sorts, and drops what came twice because the list moved between two pages.
+// mergeRequests sorts, and removes duplicates, which occur if the list changes between two pages.
 func mergeRequests(all []*github.PullRequest, order func(a, b *forge.MergeRequest) int) []*forge.MergeRequest {
 	out := make([]*forge.MergeRequest, 0, len(all))
 	for _, pr := range all {
@@ -106,8 +106,8 @@ func mergeRequests(all []*github.PullRequest, order func(a, b *forge.MergeReques
 	return slices.CompactFunc(out, func(a, b *forge.MergeRequest) bool { return a.Number == b.Number })
 }
 
-// mergeRequest translates. It reads what both lists and single answers have: `merged` is in single ones only, and
-// merge_commit_sha of an open one is a trial.
+// mergeRequest translates a pull request. It uses members that both lists and single answers have: `merged` is in single answers only, and
+// merge_commit_sha of an open pull request is a test merge.
 func mergeRequest(pr *github.PullRequest) *forge.MergeRequest {
 	m := &forge.MergeRequest{
 		Number: pr.GetNumber(), Title: pr.GetTitle(), Body: pr.GetBody(), State: forge.Open, Draft: pr.GetDraft(),
@@ -132,7 +132,7 @@ func user(u *github.User) forge.User {
 	return forge.User{ID: u.GetID(), Login: u.GetLogin(), Bot: u.GetType() == "Bot"}
 }
 
-// CreateMergeRequest opens a pull request.
+// CreateMergeRequest implements forge.Requests.
 func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r forge.NewRequest) (*forge.MergeRequest, error) {
 	what := fmt.Sprintf("open a pull request of %.200s from %.200s to %.200s", repo.Path, r.SourceBranch, r.TargetBranch)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -148,7 +148,7 @@ func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r
 	return mergeRequest(pr), nil
 }
 
-// EditMergeRequest changes title and body, and closes the pull request if asked to.
+// EditMergeRequest implements forge.Requests.
 func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, number int, title, body string, close bool) error {
 	what := fmt.Sprintf("edit pull request %d of %.200s", number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-// Self is who the credential belongs to. A GitHub App is the user `<slug>[bot]`.
+// Self implements forge.People. A GitHub App is the user `<slug>[bot]`.
 func (f *Forge) Self(ctx context.Context) (forge.User, error) {
 	f.self.Lock()
 	defer f.self.Unlock()
@@ -25,7 +25,7 @@ func (f *Forge) Self(ctx context.Context) (forge.User, error) {
 	}
 	u, err := find(ctx)
 	if err != nil {
-		return forge.User{}, wrap("find out who the credential belongs to", err)
+		return forge.User{}, wrap("read the user of the credential", err)
 	}
 	f.selfUser = &u
 	return u, nil
@@ -40,7 +40,7 @@ func (f *Forge) tokenSelf(ctx context.Context) (forge.User, error) {
 	if status(err) != http.StatusForbidden {
 		return forge.User{}, err
 	}
-	// The token of a workflow is no user's, and may not ask so. GraphQL tells it.
+	// The token of a workflow may not use this address; GraphQL returns its user.
 	var answer struct {
 		Data struct {
 			Viewer struct {
@@ -63,7 +63,7 @@ func (f *Forge) tokenSelf(ctx context.Context) (forge.User, error) {
 	return forge.User{ID: v.DatabaseID, Login: v.Login, Bot: true}, nil
 }
 
-// appItself reads the App. The caller need not have a repository.
+// appItself reads the App.
 func (f *Forge) appItself(ctx context.Context) (*github.App, error) {
 	f.app.mu.Lock()
 	have := f.app.itself
@@ -90,7 +90,7 @@ func (f *Forge) appSelf(ctx context.Context) (forge.User, error) {
 	if err := checkLogin(login); err != nil {
 		return forge.User{}, err
 	}
-	// The App's own token may not read users: an installation's does.
+	// The token of the App itself may not read users; that of an installation may.
 	id := f.app.fixed
 	if id == 0 {
 		some, _, err := f.client.Apps.ListInstallations(rest.With(ctx, f.app.jwt), &github.ListOptions{PerPage: 1})
@@ -109,9 +109,9 @@ func (f *Forge) appSelf(ctx context.Context) (forge.User, error) {
 	return forge.User{ID: u.GetID(), Login: u.GetLogin(), Bot: true}, nil
 }
 
-// Access is what a user may do in a repository.
+// Access implements forge.People.
 func (f *Forge) Access(ctx context.Context, repo forge.Repository, login string) (forge.Access, error) {
-	what := fmt.Sprintf("read what %.100s may do in %.200s", login, repo.Path)
+	what := fmt.Sprintf("read the permission of %.100s in %.200s", login, repo.Path)
 	if err := checkLogin(login); err != nil {
 		return forge.AccessNone, wrap(what, err)
 	}
@@ -119,7 +119,7 @@ func (f *Forge) Access(ctx context.Context, repo forge.Repository, login string)
 	if err != nil {
 		return forge.AccessNone, wrap(what, err)
 	}
-	// The library's type lacks the role, and only that tells maintain from write.
+	// The type of the library lacks the role, which distinguishes maintain from write.
 	var got struct {
 		Permission string `json:"permission"`
 		RoleName   string `json:"role_name"`
@@ -145,7 +145,7 @@ func (f *Forge) Access(ctx context.Context, repo forge.Repository, login string)
 	return forge.AccessNone, nil
 }
 
-// InTeam says whether the user is an active member of a team. A team that is not there has no members.
+// InTeam implements forge.People. A team that does not exist has no members.
 func (f *Forge) InTeam(ctx context.Context, repo forge.Repository, team, login string) (bool, error) {
 	what := fmt.Sprintf("read whether %.100s is in team %.200s", login, team)
 	if err := checkLogin(login); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-// Repositories lists the repositories that the token may push to, or those of all installations of the App.
+// Repositories implements forge.Repositories: what the token may push to, or the repositories of all installations of the App.
 func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 	const what = "list repositories"
 	if f.app == nil {
@@ -47,7 +47,7 @@ func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 		}
 		all = append(all, some...)
 	}
-	return repositories(all, func(*github.Repository) bool { return true }), nil // the App's rights are the same everywhere
+	return repositories(all, func(*github.Repository) bool { return true }), nil // an App has the same permissions everywhere
 }
 
 func repositories(all []*github.Repository, writes func(*github.Repository) bool) []forge.Repository {

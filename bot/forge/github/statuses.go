@@ -16,7 +16,7 @@ import (
 
 const maxDescription = 140
 
-// SetStatus sets a commit status.
+// SetStatus implements forge.Statuses.
 func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit string, s forge.Status) error {
 	what := fmt.Sprintf("set status %.100q of commit %.64s of %.200s", s.Context, commit, repo.Path)
 	if err := checkCommit(commit); err != nil {
@@ -34,12 +34,12 @@ func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit str
 	if s.URL != "" {
 		body.TargetURL = &s.URL
 	}
-	// The newest of a context counts: twice is once.
+	// The newest status of a context counts, so that the request may be repeated.
 	_, _, err = f.client.Repositories.CreateStatus(rest.Repeatable(ctx), p.owner, p.name, commit, body)
 	return wrap(what, err)
 }
 
-// Statuses gives the newest status of each context, by context: commit statuses and check runs, of anybody.
+// Statuses implements forge.Statuses. It includes check runs of all Apps.
 func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
 	what := fmt.Sprintf("read the statuses of commit %.64s of %.200s", commit, repo.Path)
 	if err := checkCommit(commit); err != nil {
@@ -49,7 +49,7 @@ func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit stri
 	if err != nil {
 		return nil, wrap(what, err)
 	}
-	// The combined status would do with fewer pages, but it does not say who set one.
+	// The combined status needs fewer pages, but does not have the creators.
 	set, err := pages(func(o github.ListOptions) ([]*github.RepoStatus, *github.Response, error) {
 		return f.client.Repositories.ListStatuses(ctx, p.owner, p.name, commit, &o)
 	})
@@ -73,9 +73,9 @@ func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit stri
 	return newest(all), nil
 }
 
-// newest keeps the newest of each context. Of two as old as each other the first counts: GitHub lists the newest first.
+// newest keeps the newest status of each context. Of two with the same time the first counts, because GitHub lists the newest first.
 func newest(all []forge.Status) []forge.Status {
-	fold := func(s forge.Status) string { return strings.ToLower(s.Context) } // GitHub does not tell case apart
+	fold := func(s forge.Status) string { return strings.ToLower(s.Context) } // GitHub ignores case
 	slices.SortStableFunc(all, func(a, b forge.Status) int {
 		return cmp.Or(strings.Compare(fold(a), fold(b)), b.Updated.Compare(a.Updated))
 	})
@@ -89,7 +89,7 @@ func stateOf(s string) forge.StatusState {
 	case "pending":
 		return forge.Pending
 	}
-	return forge.Failure // failure, error, and what is not known: closed is safe
+	return forge.Failure // failure, error, and unknown states
 }
 
 func statusOfRun(r *github.CheckRun) forge.Status {

@@ -15,7 +15,7 @@ import (
 // CommentLimit implements forge.Comments.
 func (f *Forge) CommentLimit() int { return commentLimit }
 
-// Comments implements forge.Comments. Notes that GitLab writes itself are none.
+// Comments implements forge.Comments. Notes that GitLab writes itself are left out.
 func (f *Forge) Comments(ctx context.Context, repo forge.Repository, number int) ([]forge.Comment, error) {
 	o := &gitlab.ListMergeRequestNotesOptions{OrderBy: new("created_at"), Sort: new("asc")}
 	notes, err := pages(func(p gitlab.ListOptions) ([]*gitlab.Note, *gitlab.Response, error) {
@@ -41,7 +41,7 @@ func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, 
 		return nil, wrap(fmt.Sprintf("read comment %d of %s!%d", id, repo.Path, number), err)
 	}
 	if n.System {
-		return nil, wrap(fmt.Sprintf("read comment %d of %s!%d", id, repo.Path, number), fmt.Errorf("%w: GitLab wrote it itself", forge.ErrNotFound))
+		return nil, wrap(fmt.Sprintf("read comment %d of %s!%d", id, repo.Path, number), fmt.Errorf("%w: it is a note of GitLab itself", forge.ErrNotFound))
 	}
 	out := comment(n)
 	return &out, nil
@@ -63,7 +63,7 @@ func (f *Forge) EditComment(ctx context.Context, repo forge.Repository, number i
 	return wrap(fmt.Sprintf("edit comment %d of %s!%d", id, repo.Path, number), err)
 }
 
-// DeleteComment implements forge.Comments. One that is gone already is deleted.
+// DeleteComment implements forge.Comments. It is no error if the comment is gone.
 func (f *Forge) DeleteComment(ctx context.Context, repo forge.Repository, number int, id int64) error {
 	_, err := f.client.Notes.DeleteMergeRequestNote(repo.Path, number, int(id), with(ctx))
 	if err != nil && missing(translated(err)) {
@@ -90,7 +90,7 @@ func (f *Forge) React(ctx context.Context, repo forge.Repository, number int, id
 	_, _, err := f.client.AwardEmoji.CreateMergeRequestAwardEmojiOnNote(repo.Path, number, int(id), &gitlab.CreateAwardEmojiOptions{Name: name}, with(ctx))
 	var e *gitlab.ErrorResponse
 	if errors.As(err, &e) || errors.Is(err, gitlab.ErrNotFound) {
-		// An emoji that is there already is refused with 404 and these words.
+		// GitLab refuses an existing emoji with 404 and these words.
 		if strings.Contains(strings.ToLower(words(err)), "already been taken") {
 			return nil
 		}
@@ -109,7 +109,7 @@ func words(err error) string {
 	return ""
 }
 
-// reacted says whether the credential's user has given the emoji already.
+// reacted reports whether the user of the credential has added the emoji.
 func (f *Forge) reacted(ctx context.Context, repo forge.Repository, number int, id int64, name string) (bool, error) {
 	self, err := f.Self(ctx)
 	if err != nil {

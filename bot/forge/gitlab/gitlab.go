@@ -1,7 +1,6 @@
-// Package gitlab is the adapter of GitLab, gitlab.com and self-managed alike: it plays all roles of bot/forge over GitLab's REST
-// API, with a personal, group or project access token, or with a CI job's own token. It owns requests, retries and the translation
-// of GitLab's words. It must never decide anything about fleets, never read the environment, never send a credential to another
-// host than the configured one, and never repeat a request that creates something unless GitLab surely did not act on the first.
+// Package gitlab is the adapter for gitlab.com and self-managed GitLab. It implements all roles of package forge over GitLab's REST API, with a
+// personal, group or project access token, or with the token of a CI job. It translates GitLab's types and errors, and decides nothing about
+// fleets. Package rest sends the requests.
 package gitlab
 
 import (
@@ -21,22 +20,22 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-// Config says which GitLab, and who Sluice is there. Either Token or JobToken is set.
+// Config of the adapter. Exactly one of Token and JobToken is set.
 type Config struct {
 	URL       string            // base of the API, as CI_API_V4_URL has it; "" is https://gitlab.com/api/v4
 	Token     string            // personal, group or project access token with the scope api
-	JobToken  string            // CI_JOB_TOKEN: it may do little
-	Transport http.RoundTripper // carries the requests; nil is one of its own with the system's proxies
-	Clock     func() time.Time  // tells the time; nil is refused
+	JobToken  string            // CI_JOB_TOKEN, which has few permissions
+	Transport http.RoundTripper // sends the requests; nil is rest.NewTransport
+	Clock     func() time.Time  // required
 	UserAgent string            // "" is sluice
-	// Sleep waits between tries; nil is a timer that ends with the context.
+	// Sleep waits between attempts; nil is a timer that ends with the context.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Forge is GitLab. It is safe for concurrent use.
+// Forge is the adapter. It is safe for concurrent use.
 type Forge struct {
 	requests *rest.Client
-	client   *gitlab.Client //nolint:staticcheck // the library is given; its successor has the same API
+	client   *gitlab.Client //nolint:staticcheck // the successor of the library has the same API
 	job      bool           // the credential is a job's
 
 	mu       sync.Mutex
@@ -60,17 +59,17 @@ const (
 // Quota implements forge.Budget.
 func (f *Forge) Quota() (forge.Quota, bool) { return f.requests.Quota() }
 
-// New makes the adapter. It sends nothing.
+// New returns the adapter. It sends no request.
 func New(c Config) (*Forge, error) {
 	base, err := baseURL(c.URL)
 	if err != nil {
 		return nil, err
 	}
 	if c.Clock == nil {
-		return nil, errors.New("gitlab: no clock: set Config.Clock")
+		return nil, errors.New("gitlab: Config.Clock is not set")
 	}
 	if (c.Token == "") == (c.JobToken == "") {
-		return nil, errors.New("gitlab: set either a token or a job's token, and not both")
+		return nil, errors.New("gitlab: set either a token or the token of a job, and not both")
 	}
 	if c.Transport == nil {
 		c.Transport = rest.NewTransport()
@@ -96,10 +95,10 @@ func New(c Config) (*Forge, error) {
 	return f, nil
 }
 
-// unlimited keeps go-gitlab from asking the server for its limits first; its answers tell.
+// unlimited keeps the library from asking the server for its limits first.
 type unlimited struct{}
 
-// Wait does not.
+// Wait returns at once.
 func (unlimited) Wait(context.Context) error { return nil }
 
 // baseURL parses the address of the API. The path /api/v4 may be missing.

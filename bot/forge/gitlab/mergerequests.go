@@ -56,7 +56,7 @@ func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, comm
 	if err != nil {
 		return nil, wrap("list merge requests of commit "+commit, err)
 	}
-	// They come from the whole network of forks.
+	// GitLab lists merge requests of all forks.
 	list = slices.DeleteFunc(list, func(mr *gitlab.MergeRequest) bool {
 		path, err := f.project(ctx, mr.TargetProjectID)
 		return err == nil && path != repo.Path
@@ -105,7 +105,7 @@ func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, num
 		if err != nil {
 			return wrap(fmt.Sprintf("read merge request %s!%d", repo.Path, number), err)
 		}
-		if mr.State == "opened" { // a second close would be refused
+		if mr.State == "opened" { // GitLab refuses to close it twice
 			o.StateEvent = new("close")
 		}
 	}
@@ -158,7 +158,7 @@ func (f *Forge) neutral(ctx context.Context, repo forge.Repository, mr *gitlab.M
 	return out, nil
 }
 
-// project is the full path of a project; "" for one that is gone or hidden.
+// project returns the full path of a project; "" if it is gone or hidden.
 func (f *Forge) project(ctx context.Context, id int) (string, error) {
 	f.mu.Lock()
 	path, ok := f.projects[id]

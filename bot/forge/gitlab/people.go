@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// Self implements forge.People. A job's token may not ask.
+// Self implements forge.People. The token of a CI job may not read its user.
 func (f *Forge) Self(ctx context.Context) (forge.User, error) {
 	f.mu.Lock()
 	self := f.self
@@ -20,11 +20,11 @@ func (f *Forge) Self(ctx context.Context) (forge.User, error) {
 	case self != nil:
 		return *self, nil
 	case f.job:
-		return forge.User{}, wrap("ask who the token belongs to", forge.ErrUnsupported)
+		return forge.User{}, wrap("read the user of the token", forge.ErrUnsupported)
 	}
 	u, _, err := f.client.Users.CurrentUser(with(ctx))
 	if err != nil {
-		return forge.User{}, wrap("ask who the token belongs to", err)
+		return forge.User{}, wrap("read the user of the token", err)
 	}
 	out := forge.User{ID: int64(u.ID), Login: u.Username, Bot: u.Bot || machine(u.Username)}
 	f.mu.Lock()
@@ -75,9 +75,9 @@ func accessOf(level gitlab.AccessLevelValue) forge.Access {
 	return forge.AccessNone
 }
 
-// InTeam implements forge.People: a team is a group by its full path, or by the name of one in the repository's namespace.
+// InTeam implements forge.People. A team is a group, by its full path or by its name in the namespace of the repository.
 func (f *Forge) InTeam(ctx context.Context, repo forge.Repository, team, login string) (bool, error) {
-	what := fmt.Sprintf("ask whether %s is in the group %s", login, team)
+	what := fmt.Sprintf("read whether %s is in the group %s", login, team)
 	if namespace := repo.Path[:max(strings.LastIndexByte(repo.Path, '/'), 0)]; !strings.Contains(team, "/") && namespace != "" {
 		member, err := f.member(ctx, namespace+"/"+team, login)
 		if err == nil || !missing(translated(err)) {
@@ -88,7 +88,7 @@ func (f *Forge) InTeam(ctx context.Context, repo forge.Repository, team, login s
 	return member, wrap(what, err)
 }
 
-// member says whether a user is an active member of a group, which must be there.
+// member reports whether a user is an active member of an existing group.
 func (f *Forge) member(ctx context.Context, group, login string) (bool, error) {
 	id, err := f.user(ctx, login)
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *Forge) member(ctx context.Context, group, login string) (bool, error) {
 	return false, nil
 }
 
-// user finds a user's id by the name.
+// user returns the id of a user.
 func (f *Forge) user(ctx context.Context, login string) (int, error) {
 	key := strings.ToLower(login)
 	f.mu.Lock()
@@ -128,7 +128,7 @@ func (f *Forge) user(ctx context.Context, login string) (int, error) {
 			return u.ID, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: no user is called %q", forge.ErrNotFound, login)
+	return 0, fmt.Errorf("%w: no user has the name %q", forge.ErrNotFound, login)
 }
 
 func basicUser(u *gitlab.BasicUser) forge.User {
@@ -138,9 +138,8 @@ func basicUser(u *gitlab.BasicUser) forge.User {
 	return forge.User{ID: int64(u.ID), Login: u.Username, Bot: machine(u.Username)}
 }
 
-// machine says whether a name is one of those that GitLab gives to tokens and service accounts
+// machine reports whether GitLab gives such a name to tokens and service accounts
 // (https://docs.gitlab.com/user/project/settings/project_access_tokens/#bot-users-for-projects).
-func machine(login string) bool {
-	ok, err := regexp.MatchString(`^(project|group)_\d+_bot(\d+|_[0-9a-f]+)?$|^service_account_(group_\d+_)?[0-9a-f]+$|^(alert|support|ghost|security|automation|migration)-bot\d*$`, login)
-	return ok && err == nil
-}
+func machine(login string) bool { return machinePattern.MatchString(login) }
+
+var machinePattern = regexp.MustCompile(`^(project|group)_\d+_bot(\d+|_[0-9a-f]+)?$|^service_account_(group_\d+_)?[0-9a-f]+$|^(alert|support|ghost|security|automation|migration)-bot\d*$`)

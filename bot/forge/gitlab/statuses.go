@@ -20,7 +20,7 @@ func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit str
 		forge.Pending: gitlab.Pending, forge.Running: gitlab.Running, forge.Success: gitlab.Success, forge.Failure: gitlab.Failed,
 	}[s.State]
 	if !ok {
-		return wrap("set a status", errors.New("there is no state "+string(s.State)))
+		return wrap("set a status", errors.New("unknown state "+string(s.State)))
 	}
 	description := safetext.Shorten(s.Description, maxDescription)
 	o := &gitlab.SetCommitStatusOptions{State: state, Name: &s.Context, Description: &description}
@@ -30,7 +30,7 @@ func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit str
 	_, _, err := f.client.Commits.SetCommitStatus(repo.Path, commit, o, with(ctx))
 	var e *gitlab.ErrorResponse
 	if errors.As(err, &e) && strings.Contains(e.Message, "Cannot transition status") {
-		return nil // the state is there already
+		return nil // the commit has the state already
 	}
 	return wrap("set the status "+s.Context+" of "+commit, err)
 }
@@ -80,7 +80,7 @@ func stateOf(s string) forge.StatusState {
 	return forge.Pending // created, waiting_for_resource, preparing, pending, manual, scheduled
 }
 
-// SetCheck implements forge.Checks: GitLab has none.
+// SetCheck implements forge.Checks. GitLab has no check runs.
 func (f *Forge) SetCheck(context.Context, forge.Repository, forge.Check) error {
 	return wrap("write a check run", forge.ErrUnsupported)
 }
