@@ -1,6 +1,6 @@
-// Package forgetest has the contract that every adapter of bot/forge keeps, as a suite of tests: Run. It knows the neutral
-// types only. An adapter's tests give it a Backend: worlds in which nothing has happened yet, each with the adapter to test
-// and a driver of the forge it talks to. It must never name a forge, and never reach a network other than the backend's.
+// Package forgetest has the contract of the adapters of package forge as a suite of tests: Run. It uses the neutral types only. The tests of an
+// adapter provide a Backend, which creates worlds: the adapter and a driver of the forge that it talks to. The package names no forge and uses
+// no network but the backend's.
 package forgetest
 
 import (
@@ -10,12 +10,12 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// Backend makes worlds. Each test of the suite takes a new one.
+// Backend creates worlds. Each test of the suite uses a new one.
 type Backend interface {
 	New(t *testing.T) World
 }
 
-// World is a forge on which nothing has happened yet, and the adapter that talks to it.
+// World is an empty forge and the adapter that talks to it.
 type World interface {
 	Subject
 	Scenes
@@ -24,27 +24,27 @@ type World interface {
 	Witness
 }
 
-// Subject is what is tested.
+// Subject is the adapter under test.
 type Subject interface {
-	// Forge is the adapter, with a credential that may write every repository of the world, on the world's clock. Its waits
-	// between tries end at once, and are recorded: see Waits.
+	// Forge returns the adapter. Its credential may write every repository of the world. Its waits between attempts end at once and are
+	// recorded: see Waits.
 	Forge() forge.Forge
-	// Self is who the credential belongs to.
+	// Self returns the user of the credential.
 	Self() forge.User
-	// Checks says whether the credential may write check runs; if not, SetCheck must give ErrUnsupported.
+	// Checks reports whether the credential may write check runs. If not, SetCheck must return ErrUnsupported.
 	Checks() bool
 }
 
-// Scenes prepares.
+// Scenes prepares a world.
 type Scenes interface {
-	// Repository makes a repository with a first commit on branch main. The path has two elements: `acme/fleet`.
+	// Repository creates a repository with a first commit on branch main. The path has two elements: `acme/fleet`.
 	Repository(t *testing.T, path string) forge.Repository
-	// User makes a user without access to anything.
+	// User creates a user without any permission.
 	User(t *testing.T, login string) forge.User
-	// Grant gives a user access to a repository, in place of what the user had.
+	// Grant sets the permission of a user in a repository.
 	Grant(t *testing.T, repo forge.Repository, login string, a forge.Access)
-	// Team makes a team `org/team` with these active members. The pending ones are invited, and have not accepted; where the
-	// forge has no such thing they are left out.
+	// Team creates a team `org/team` with these active members. The pending ones are invited and have not accepted; forges without
+	// invitations ignore them.
 	Team(t *testing.T, team string, members, pending []string)
 	// Protect keeps writers from pushing to a branch of this name, which need not exist.
 	Protect(t *testing.T, repo forge.Repository, branch string)
@@ -55,19 +55,19 @@ type Scene struct {
 	Title, Body  string
 	Author       string // login; "" is Self
 	SourceBranch string
-	TargetBranch string // "" is main; it is made from main if it does not exist
+	TargetBranch string // "" is main; created from main if it does not exist
 	Labels       []string
 	Draft        bool
 	Fork         bool // the source branch is in the author's fork
 }
 
-// Doings is what people do on the forge while the adapter watches.
+// Doings are the actions of people on the forge.
 type Doings interface {
-	// Open makes the source branch with a new commit and opens a merge request.
+	// Open creates the source branch with a new commit and opens a merge request.
 	Open(t *testing.T, repo forge.Repository, s Scene) forge.MergeRequest
-	// Push adds a commit to the merge request's source branch and gives the new head.
+	// Push adds a commit to the source branch and returns the new head.
 	Push(t *testing.T, repo forge.Repository, number int) (head string)
-	// Merge merges, and gives the commit that the target branch then has.
+	// Merge merges and returns the new commit of the target branch.
 	Merge(t *testing.T, repo forge.Repository, number int) (commit string)
 	// Close closes without merging.
 	Close(t *testing.T, repo forge.Repository, number int)
@@ -77,7 +77,7 @@ type Doings interface {
 	Report(t *testing.T, repo forge.Repository, commit, login string, s forge.Status)
 }
 
-// On says which requests a fault is for.
+// On selects requests.
 type On int
 
 // The kinds of requests.
@@ -87,7 +87,7 @@ const (
 	OnWrite    // everything else
 )
 
-// FaultKind says what goes wrong.
+// FaultKind is a kind of fault.
 type FaultKind int
 
 // The kinds of faults.
@@ -106,7 +106,7 @@ const (
 	SignedOut
 )
 
-// Fault is something that goes wrong with the next requests that it is for.
+// Fault is a fault of the next requests that On selects.
 type Fault struct {
 	Kind       FaultKind
 	On         On
@@ -114,12 +114,12 @@ type Fault struct {
 	RetryAfter time.Duration // of RateLimited, in whole seconds
 }
 
-// Faults makes things go wrong.
+// Faults adds faults.
 type Faults interface {
 	Fail(t *testing.T, f Fault)
 }
 
-// Witness tells what happened, from the forge's side.
+// Witness reads the state of the forge.
 type Witness interface {
 	// Requests is the number of requests for the API that arrived so far, faulty ones included.
 	Requests() int

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// cases are the tests of the suite by name.
+// cases returns the tests of the suite by name.
 func cases() map[string]func(*testing.T, World) {
 	return map[string]func(*testing.T, World){
 		"merge request":                  testMergeRequest,
@@ -39,7 +39,7 @@ func cases() map[string]func(*testing.T, World) {
 	}
 }
 
-// scene is a repository with a person who may write.
+// scene returns a repository with a person who may write.
 func scene(t *testing.T, w World) forge.Repository {
 	t.Helper()
 	repo := w.Repository(t, "acme/fleet")

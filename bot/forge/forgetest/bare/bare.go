@@ -1,5 +1,4 @@
-// Package bare looks at bare Git repositories on disk and merges in them, for fakes of forges: what GitHub and GitLab do behind
-// their APIs. It must never be part of a released binary.
+// Package bare reads bare Git repositories on disk and merges in them, for the fakes of forges. It must not be part of a released binary.
 package bare
 
 import (
@@ -17,8 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Repository is a bare repository on disk that somebody else pushes to. It is opened anew for each look: another process may
-// have packed it meanwhile.
+// Repository is a bare repository on disk that other processes push to. Each call opens it again, because another process may have repacked it.
 type Repository struct{ Dir string }
 
 func (g *Repository) open() (*git.Repository, error) {
@@ -29,7 +27,7 @@ func (g *Repository) open() (*git.Repository, error) {
 	return r, nil
 }
 
-// Tip is a branch's commit; "" if there is no such branch.
+// Tip returns a branch's commit; "" if there is no such branch.
 func (g *Repository) Tip(branch string) string {
 	r, err := g.open()
 	if err != nil {
@@ -42,7 +40,7 @@ func (g *Repository) Tip(branch string) string {
 	return ref.Hash().String()
 }
 
-// Has says whether the repository has a commit.
+// Has reports whether the repository has a commit.
 func (g *Repository) Has(sha string) bool {
 	r, err := g.open()
 	if err != nil {
@@ -64,7 +62,7 @@ func (g *Repository) Keep(from *Repository, ref, sha string) {
 			return
 		}
 	}
-	// A lost update shows as a stale ref, which the next look repairs.
+	// A lost update leaves a stale ref, which the next call repairs.
 	_ = r.Storer.SetReference(plumbing.NewHashReference(plumbing.ReferenceName(ref), hash))
 }
 
@@ -90,7 +88,7 @@ func copyCommits(to *git.Repository, from *Repository, hash plumbing.Hash) error
 	return nil
 }
 
-// Merge makes a merge commit on a branch. What both sides changed differently is a conflict.
+// Merge creates a merge commit on a branch. A file that both sides changed differently is a conflict.
 func (g *Repository) Merge(branch, head, message, login string, at time.Time) (string, error) {
 	r, err := g.open()
 	if err != nil {
@@ -200,7 +198,7 @@ func files(c *object.Commit) (map[string]leaf, error) {
 	return all, nil
 }
 
-// writeTree writes the trees of files, the innermost first.
+// writeTree writes the trees of files, starting with the innermost ones.
 func writeTree(r *git.Repository, all map[string]leaf) (plumbing.Hash, error) {
 	entries := map[string]leaf{}
 	below := map[string]map[string]leaf{}
@@ -238,7 +236,7 @@ func writeTree(r *git.Repository, all map[string]leaf) (plumbing.Hash, error) {
 	return hash, nil
 }
 
-// sortKey is the order of Git: folders as if their names ended in a slash.
+// sortKey returns the order of Git: folders as if their names ended in a slash.
 func sortKey(e object.TreeEntry) string {
 	if e.Mode == filemode.Dir {
 		return e.Name + "/"

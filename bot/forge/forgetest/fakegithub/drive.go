@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// PR is a pull request: what to open, and what became of it.
+// PR is a pull request: its arguments, and its state.
 type PR struct {
 	Number      int
 	Title, Body string
@@ -22,13 +22,13 @@ type PR struct {
 	State       string // open, closed, merged
 }
 
-// Comment is a comment as it is.
+// Comment is a comment.
 type Comment struct {
 	ID           int64
 	Author, Body string
 }
 
-// Status is a commit status as it was set.
+// Status is a commit status.
 type Status struct{ SHA, State, Context, Description, URL, Creator string }
 
 // Annotation is an annotation of a check run.
@@ -41,7 +41,7 @@ type Annotation struct {
 	Message string `json:"message"`
 }
 
-// Check is a check run as it is.
+// Check is a check run.
 type Check struct {
 	ID                                          int64
 	App, SHA, Name, Status, Conclusion, Details string
@@ -76,7 +76,7 @@ func (s *Server) find(path string, number int) (*repository, *pull, error) {
 	return r, p, nil
 }
 
-// OpenPR opens a pull request. Without Git the source branch gets a new commit, and the target is made if it does not exist.
+// OpenPR opens a pull request. Without Git the source branch gets a new commit, and the target is created if it does not exist.
 func (s *Server) OpenPR(path string, pr PR) (PR, error) {
 	var out PR
 	err := s.do(func() error {
@@ -109,7 +109,7 @@ func (s *Server) OpenPR(path string, pr PR) (PR, error) {
 	return out, err
 }
 
-// open opens a pull request, or says why it cannot.
+// open opens a pull request, or returns a reason why it cannot.
 func (s *Server) open(r, head *repository, author *account, pr PR) (*pull, string) {
 	switch {
 	case head.tip(pr.Head) == "":
@@ -135,7 +135,7 @@ func (s *Server) open(r, head *repository, author *account, pr PR) (*pull, strin
 	return p, ""
 }
 
-// PushPR adds a commit to the source branch; with Git somebody pushed it already, and this tells the world. It gives the head.
+// PushPR adds a commit to the source branch and sends the webhook. With Git, the commit was pushed before. It returns the head.
 func (s *Server) PushPR(path string, number int) (string, error) {
 	var head string
 	err := s.do(func() error {
@@ -154,7 +154,7 @@ func (s *Server) PushPR(path string, number int) (string, error) {
 	return head, err
 }
 
-// MergePR merges as a user, and gives the merge commit.
+// MergePR merges as a user. It returns the merge commit.
 func (s *Server) MergePR(path string, number int, login string) (string, error) {
 	var sha string
 	err := s.do(func() error {
@@ -195,7 +195,7 @@ func (s *Server) ClosePR(path string, number int) error {
 	})
 }
 
-// DraftPR makes a pull request a draft, or ready.
+// DraftPR marks a pull request as a draft, or as ready.
 func (s *Server) DraftPR(path string, number int, draft bool) error {
 	return s.do(func() error {
 		r, p, err := s.find(path, number)
@@ -208,7 +208,7 @@ func (s *Server) DraftPR(path string, number int, draft bool) error {
 	})
 }
 
-// change changes a pull request and tells the world.
+// change changes a pull request and sends the webhook.
 func (s *Server) change(path string, number int, action string, do func(r *repository, p *pull)) error {
 	return s.do(func() error {
 		r, p, err := s.find(path, number)
@@ -223,7 +223,7 @@ func (s *Server) change(path string, number int, action string, do func(r *repos
 	})
 }
 
-// RetargetPR gives a pull request another base.
+// RetargetPR changes the base of a pull request.
 func (s *Server) RetargetPR(path string, number int, base string) error {
 	return s.change(path, number, "edited", func(_ *repository, p *pull) { p.baseRef = base })
 }
@@ -237,7 +237,7 @@ func (s *Server) ReopenPR(path string, number int) error {
 	})
 }
 
-// LabelPR gives a pull request exactly these labels.
+// LabelPR sets the labels of a pull request.
 func (s *Server) LabelPR(path string, number int, labels ...string) error {
 	return s.change(path, number, "labeled", func(_ *repository, p *pull) { p.labels = labels })
 }
@@ -295,7 +295,7 @@ func (s *Server) setStatus(r *repository, st Status, who *account) *status {
 	return x
 }
 
-// PR gives a pull request as it is now.
+// PR returns a pull request with its current state.
 func (s *Server) PR(path string, number int) (PR, error) {
 	var out PR
 	err := s.do(func() error {
@@ -308,7 +308,7 @@ func (s *Server) PR(path string, number int) (PR, error) {
 	return out, err
 }
 
-// PRs gives all pull requests by number.
+// PRs returns all pull requests by number.
 func (s *Server) PRs(path string) []PR {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -336,7 +336,7 @@ func (s *Server) pr(r *repository, p *pull) PR {
 	}
 }
 
-// Comments gives the conversation, oldest first.
+// Comments returns the conversation, oldest first.
 func (s *Server) Comments(path string, number int) []Comment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -349,7 +349,7 @@ func (s *Server) Comments(path string, number int) []Comment {
 	return out
 }
 
-// Statuses gives the statuses of a commit in the order in which they were set; of all commits if sha is "".
+// Statuses returns the statuses of a commit in the order in which they were set; of all commits if sha is "".
 func (s *Server) Statuses(path, sha string) []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -364,7 +364,7 @@ func (s *Server) Statuses(path, sha string) []Status {
 	return out
 }
 
-// Checks gives the check runs of a commit in the order in which they were made; of all commits if sha is "".
+// Checks returns the check runs of a commit in the order in which they were made; of all commits if sha is "".
 func (s *Server) Checks(path, sha string) []Check {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -382,7 +382,7 @@ func (s *Server) Checks(path, sha string) []Check {
 	return out
 }
 
-// Reactions gives a comment's reactions as `login content`.
+// Reactions returns a comment's reactions as `login content`.
 func (s *Server) Reactions(path string, comment int64) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

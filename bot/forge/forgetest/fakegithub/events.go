@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// emit keeps a webhook until the server is unlocked.
+// emit stores a webhook until the server is unlocked.
 func (s *Server) emit(name string, r *repository, who *account, payload fields) {
 	if s.o.OnEvent == nil {
 		return
@@ -61,7 +61,7 @@ func (s *Server) pushEvent(r *repository, branch, before, after string, who *acc
 	})
 }
 
-// Pushed tells the world that somebody pushed to a branch; without Git the branch gets a commit first.
+// Pushed sends the webhook for a push to a branch. Without Git the branch gets a commit first.
 func (s *Server) Pushed(path, branch, before, login string) error {
 	return s.do(func() error {
 		r := s.repo(path)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// FaultKind says what goes wrong.
+// FaultKind is a kind of fault.
 type FaultKind int
 
 // The kinds of faults.
@@ -23,7 +23,7 @@ const (
 	Unauthorized                  // 401
 )
 
-// Fault is something that goes wrong with the next requests that it fits.
+// Fault is a fault of the next requests that match it.
 type Fault struct {
 	Kind       FaultKind
 	Method     string // "" is any; "!GET" is any but GET
@@ -33,7 +33,7 @@ type Fault struct {
 	Until      time.Time
 }
 
-// Fail makes something go wrong.
+// Fail adds a fault.
 func (s *Server) Fail(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ type install struct {
 	created time.Time
 }
 
-// identify finds out who sends a request; false if the credential is not accepted.
+// identify returns the sender of a request; false if the credential is not accepted.
 func (s *Server) identify(header string) (identity, bool) {
 	if header == "" {
 		return identity{}, true
@@ -82,7 +82,7 @@ func (a *app) signed(token string, now time.Time) bool {
 		claims.IssuedAt <= at && at < claims.Expires && claims.Expires-at <= 600
 }
 
-// admit checks what an address needs, and finds its repository. What may not be seen does not exist.
+// admit checks the permission that an address requires, and finds its repository. An invisible repository is not found.
 func (c *call) admit(n need) (answer, bool) {
 	switch n {
 	case asApp:
@@ -119,7 +119,7 @@ func (c *call) forbidden() answer {
 
 func mayWrite(role string) bool { return role == "write" || role == "maintain" || role == "admin" }
 
-// role is what the sender may do in the repository.
+// role returns what the sender may do in the repository.
 func (c *call) role() string {
 	path := strings.ToLower(c.repo.path())
 	if len(c.who.only) > 0 && !slices.Contains(c.who.only, path) {

@@ -24,7 +24,7 @@ type repository struct {
 	owner    *account
 	name     string
 	fork     bool
-	git      *bare.Repository // nil: commits are made up
+	git      *bare.Repository // nil: commits are generated
 	created  time.Time
 	branches map[string]string // without git
 	roles    map[string]string // by login in lower case
@@ -39,7 +39,7 @@ type repository struct {
 
 func (r *repository) path() string { return r.owner.login + "/" + r.name }
 
-// sorted are all repositories, the oldest first.
+// sorted returns all repositories, the oldest first.
 func (s *Server) sorted() []*repository {
 	return slices.SortedFunc(maps.Values(s.repos), func(a, b *repository) int { return cmp.Compare(a.id, b.id) })
 }
@@ -99,7 +99,7 @@ type delivery struct {
 	redelivery bool
 }
 
-// oid makes a commit id up.
+// oid returns a new commit id.
 func (s *Server) oid() string {
 	sum := sha1.Sum([]byte(fmt.Sprint("commit ", s.id()))) //nolint:gosec // not for security
 	return hex.EncodeToString(sum[:])
@@ -139,7 +139,7 @@ func (r *repository) comment(id int64) (*pull, int) {
 	return nil, 0
 }
 
-// tip is a branch's commit; "" if there is no such branch.
+// tip returns a branch's commit; "" if there is no such branch.
 func (r *repository) tip(branch string) string {
 	if r.git != nil {
 		return r.git.Tip(branch)
@@ -154,14 +154,14 @@ func (r *repository) has(sha string) bool {
 	return r.commits[sha]
 }
 
-// grow adds a made-up commit to a branch.
+// grow adds a generated commit to a branch.
 func (s *Server) grow(r *repository, branch string) string {
 	sha := s.oid()
 	r.branches[branch], r.commits[sha] = sha, true
 	return sha
 }
 
-// refresh takes a pull request's heads from its branches, as far as it is open, and gives the head before.
+// refresh updates the commits of an open pull request from its branches. It returns the previous head.
 func (s *Server) refresh(r *repository, p *pull) (before string) {
 	if p.closed {
 		return p.headSHA

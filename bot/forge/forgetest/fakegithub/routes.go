@@ -92,7 +92,7 @@ func either(ofIssue, one handler) handler {
 	}
 }
 
-// page gives one page of a list, and links to its neighbours.
+// page returns one page of a list, and links to its neighbours.
 func (c *call) page(all []fields) (some []fields, link string) {
 	q := c.r.URL.Query()
 	size, number := atoi(q.Get("per_page"), 30), max(atoi(q.Get("page"), 1), 1)
@@ -419,5 +419,5 @@ func listStatuses(c *call) answer {
 	return c.paged(all)
 }
 
-// ends is when an installation token ends.
+// ends returns when an installation token ends.
 func ends(now time.Time) time.Time { return now.Add(time.Hour) }

@@ -1,7 +1,7 @@
-// Package fakegithub is a GitHub in memory, over HTTP: the part of the REST API that Sluice uses, with its shapes, statuses,
-// pages, permissions and words, and its webhooks. Tests hold each request and answer against GitHub's published description.
-// It owns state only; repositories may be connected to bare Git repositories on disk, whose branches it then reads. It must
-// never be part of a released binary, and never be more lenient than GitHub.
+// Package fakegithub is a GitHub in memory, over HTTP: the part of the REST API that Sluice uses, with its types, statuses, pages, permissions,
+// messages and quota, and its webhooks. Tests compare each request and answer with GitHub's published description. A repository can be
+// connected to a bare Git repository on disk, whose branches it then reads. The package must not be part of a released binary, and must not
+// be more lenient than GitHub.
 package fakegithub
 
 import (
@@ -21,10 +21,10 @@ import (
 type Options struct {
 	// Clock tells the time; nil is a clock that starts in 2026 and moves a second whenever something happens.
 	Clock func() time.Time
-	// URL is where people find this GitHub, APIURL where programs do. Links have them. "" is https://github.test and
+	// URL is the address of the pages and APIURL that of the API, for links. The defaults are https://github.test and
 	// https://api.github.test.
 	URL, APIURL string
-	// OnEvent is given each webhook as GitHub would send it: the event's name and the payload. It may call the server.
+	// OnEvent receives each webhook: the name of the event and the payload. It may call the server.
 	OnEvent func(event string, payload []byte)
 }
 
@@ -54,7 +54,7 @@ type event struct {
 	payload []byte
 }
 
-// New makes a GitHub without users, repositories and Apps.
+// New creates a GitHub without users, repositories and Apps.
 func New(o Options) *Server {
 	if o.URL == "" {
 		o.URL = "https://github.test"
@@ -70,14 +70,14 @@ func New(o Options) *Server {
 	return s
 }
 
-// SetOnEvent gives the webhooks to somebody else from now on.
+// SetOnEvent replaces the receiver of webhooks.
 func (s *Server) SetOnEvent(take func(event string, payload []byte)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.o.OnEvent = take
 }
 
-// SetRedeliver has somebody attempt what is to be delivered again; the answer is the status. It must not call the server.
+// SetRedeliver sets what attempts a redelivery and returns its HTTP status. It must not call the server.
 func (s *Server) SetRedeliver(send func(Delivery) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ type fields = map[string]any
 
 type handler func(c *call) answer
 
-// need says who may use an address.
+// need is the permission that an address requires.
 type need int
 
 const (
@@ -157,7 +157,7 @@ func (s *Server) answer(c *call, n need, h handler) (a answer, lost bool, events
 	return a, fault != nil && fault.Kind == Lost, events
 }
 
-// ServeHTTP answers. GitHub Enterprise Server's addresses, below /api/v3, are understood too.
+// ServeHTTP implements http.Handler. It accepts the addresses of GitHub Enterprise Server, below /api/v3, too.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r2 := r.Clone(r.Context())
 	if rest, ok := strings.CutPrefix(r.URL.Path, "/api/v3/"); ok {
@@ -168,7 +168,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r2)
 }
 
-// quotaLimit is how many requests GitHub counts in an hour.
+// quotaLimit is the number of requests that GitHub allows in an hour.
 const quotaLimit = 5000
 
 // unchanged reports whether the client has the answer already. GitHub's ETags depend on the credential too.
@@ -244,7 +244,7 @@ func problem(code int, message string) answer {
 	}}
 }
 
-// invalid is a 422. GitHub gives its details as objects.
+// invalid returns a 422. GitHub gives its details as objects.
 func invalid(resource, field, code, message string) answer {
 	detail := fields{"resource": resource, "field": field, "code": code}
 	if message != "" {
@@ -264,7 +264,7 @@ func (c *call) read(into any) bool {
 
 func unreadable() answer { return problem(http.StatusBadRequest, "Problems parsing JSON") }
 
-// now is the time. A clock of our own moves with each look.
+// now returns the time. Without a clock in the options, each call moves it by a second.
 func (s *Server) now() time.Time {
 	if s.o.Clock != nil {
 		return s.o.Clock().UTC().Truncate(time.Second)
@@ -273,7 +273,7 @@ func (s *Server) now() time.Time {
 	return s.peek()
 }
 
-// peek is the time, and does not move it.
+// peek returns the time, and does not move it.
 func (s *Server) peek() time.Time {
 	if s.o.Clock != nil {
 		return s.o.Clock().UTC()
@@ -286,14 +286,14 @@ func (s *Server) id() int64 {
 	return s.ids
 }
 
-// Counted is the number of requests so far that count against the quota.
+// Counted returns the number of requests so far that count against the quota.
 func (s *Server) Counted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counted
 }
 
-// Requests is the number of requests so far, those of Apps for tokens included.
+// Requests returns the number of requests so far, those of Apps for tokens included.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ func stamp(t time.Time) any {
 	return t.Format(time.RFC3339)
 }
 
-// orNull is a text, or null for "".
+// orNull returns a text, or null for "".
 func orNull(s string) any {
 	if s == "" {
 		return nil
@@ -97,7 +97,7 @@ func (s *Server) labels(r *repository, names []string) []fields {
 	return out
 }
 
-// simplePull is a pull request as lists have it.
+// simplePull returns a pull request as lists have it.
 func (s *Server) simplePull(r *repository, p *pull) fields {
 	s.refresh(r, p)
 	number := fmt.Sprint(p.number)
@@ -124,7 +124,7 @@ func (s *Server) simplePull(r *repository, p *pull) fields {
 	}
 }
 
-// trial is the merge commit, or the one with which GitHub tries whether an open pull request merges.
+// trial returns the merge commit, or the one with which GitHub tries whether an open pull request merges.
 func (p *pull) trial() string {
 	if p.mergeSHA == "" && !p.closed {
 		return "feedfacefeedfacefeedfacefeedfacefeedface"

@@ -27,7 +27,7 @@ type Delivery struct {
 	At                  time.Time
 }
 
-// AddRepository makes a repository. With a bare Git repository on disk its branches are read there; without, commits are made
+// AddRepository creates a repository. With a bare Git repository on disk its branches are read there; without, commits are made
 // up, the first of them on main. The owner is an organization unless it is a user.
 func (s *Server) AddRepository(path, gitDir string) {
 	s.mu.Lock()
@@ -53,7 +53,7 @@ func (s *Server) addRepository(path, gitDir string) *repository {
 	return r
 }
 
-// AddFork makes a repository that is a fork; its owner may write it.
+// AddFork creates a repository that is a fork; its owner may write it.
 func (s *Server) AddFork(path, gitDir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *Server) AddFork(path, gitDir string) {
 	r.roles[strings.ToLower(r.owner.login)] = "admin"
 }
 
-// AddUser makes a user, and gives a token.
+// AddUser creates a user and returns a token.
 func (s *Server) AddUser(login string) (id int64, token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *Server) AddUser(login string) (id int64, token string) {
 	return a.id, token
 }
 
-// Grant gives a user a role in a repository: none, read, triage, write, maintain, admin.
+// Grant sets the role of a user in a repository: none, read, triage, write, maintain, admin.
 func (s *Server) Grant(path, login, role string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *Server) Grant(path, login, role string) {
 	}
 }
 
-// AddTeam makes a team `org/slug`. The pending members have not accepted.
+// AddTeam creates a team `org/slug`. The pending members have not accepted.
 func (s *Server) AddTeam(team string, members, pending []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *Server) AddTeam(team string, members, pending []string) {
 	s.teams[strings.ToLower(team)] = all
 }
 
-// WorkflowToken gives a token as a workflow's run has it: of github-actions[bot], for one repository.
+// WorkflowToken returns a token as a workflow's run has it: of github-actions[bot], for one repository.
 func (s *Server) WorkflowToken(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *Server) WorkflowToken(path string) string {
 	return token
 }
 
-// AddApp makes a GitHub App with its user `<slug>[bot]`.
+// AddApp creates a GitHub App with its user `<slug>[bot]`.
 func (s *Server) AddApp(a App) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Server) Install(appID int64, owner string) int64 {
 	return 0
 }
 
-// Reaches says whether an installation's token is valid, and is for a repository.
+// Reaches reports whether an installation's token is valid, and is for a repository.
 func (s *Server) Reaches(token, path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *Server) AddDelivery(d Delivery) int64 {
 	return rec.id
 }
 
-// Deliveries gives the records, oldest first, those of new attempts included.
+// Deliveries returns the records, oldest first, those of new attempts included.
 func (s *Server) Deliveries() []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ func with(base map[string]string, more map[string]string) map[string]string {
 	return base
 }
 
-// documentation is what Sluice uses of the API.
+// documentation returns the part of the API that Sluice uses.
 func documentation() []documented {
 	mr := map[string]string{
 		"id": "number", "iid": "number", "project_id": "number", "title": "string", "description": "string?", "state": "string", "created_at": "string", "updated_at": "string",
@@ -89,7 +89,7 @@ func lookUp(r *http.Request) (documented, error) {
 	return documented{}, errors.New("GitLab documents no such address")
 }
 
-// CheckRequest holds a request against the documentation: address, method and parameters.
+// CheckRequest compares a request with the documentation: address, method and parameters.
 func CheckRequest(r *http.Request) error {
 	d, err := lookUp(r)
 	if err != nil {
@@ -120,7 +120,7 @@ func CheckRequest(r *http.Request) error {
 	return nil
 }
 
-// CheckAnswer holds an answer against the documentation: the attributes are there and of the right type.
+// CheckAnswer compares an answer with the documentation: attributes and their types.
 func CheckAnswer(r *http.Request, code int, body []byte) error {
 	d, err := lookUp(r)
 	if err != nil || code >= http.StatusBadRequest || code == http.StatusNoContent {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/bare"
 )
 
-// AddUser makes a user, and a token if it is not "".
+// AddUser creates a user, and a token if it is not "".
 func (s *Server) AddUser(login, token string, bot bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -22,7 +22,7 @@ func (s *Server) AddUser(login, token string, bot bool) int {
 	return u.id
 }
 
-// AddProject makes a project: connected to a bare repository on disk, or with made-up commits if gitDir is "".
+// AddProject creates a project: connected to a bare repository on disk, or with generated commits if gitDir is "".
 func (s *Server) AddProject(path, gitDir string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,14 +40,14 @@ func (s *Server) addProject(path, gitDir string) *project {
 	return p
 }
 
-// AddJobToken makes the token of a job of a project.
+// AddJobToken creates the token of a job of a project.
 func (s *Server) AddJobToken(path, token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.jobs[token] = s.find(path)
 }
 
-// Grant makes a user a member of a project; level 0 takes the membership away.
+// Grant makes a user a member of a project; level 0 removes the membership.
 func (s *Server) Grant(path, login string, level int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Server) Grant(path, login string, level int) {
 	}
 }
 
-// AddGroup makes a group with active members and members who wait to be approved.
+// AddGroup creates a group with active members and members who wait to be approved.
 func (s *Server) AddGroup(path string, members, awaiting []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *Server) Close(path string, iid int) {
 	s.mergeRequestEvent(p, m, "close", "", m.author)
 }
 
-// Draft makes the merge request a draft, or ready.
+// Draft marks a merge request as a draft, or as ready.
 func (s *Server) Draft(path string, iid int, draft bool) {
 	defer s.flush()
 	s.mu.Lock()
@@ -194,7 +194,7 @@ func (s *Server) Draft(path string, iid int, draft bool) {
 	s.mergeRequestEvent(p, m, "update", "", m.author)
 }
 
-// change changes a merge request and tells the world.
+// change changes a merge request and sends the webhook.
 func (s *Server) change(path string, iid int, action string, do func(m *mergeRequest)) {
 	defer s.flush()
 	s.mu.Lock()
@@ -207,7 +207,7 @@ func (s *Server) change(path string, iid int, action string, do func(m *mergeReq
 	s.mergeRequestEvent(p, m, action, "", m.author)
 }
 
-// Retarget gives a merge request another target branch.
+// Retarget changes the target branch of a merge request.
 func (s *Server) Retarget(path string, iid int, target string) {
 	s.change(path, iid, "update", func(m *mergeRequest) { m.target = target })
 }
@@ -221,7 +221,7 @@ func (s *Server) Reopen(path string, iid int) {
 	})
 }
 
-// Label gives a merge request exactly these labels.
+// Label sets the labels of a merge request.
 func (s *Server) Label(path string, iid int, labels ...string) {
 	s.change(path, iid, "update", func(m *mergeRequest) { m.labels = labels })
 }
@@ -273,14 +273,14 @@ func (s *Server) report( //nolint:revive // what a status has
 	return t
 }
 
-// Note is a comment as it is.
+// Note is a comment.
 type Note struct {
 	ID           int
 	Author, Body string
 	Emojis       []string
 }
 
-// Notes are the comments of a merge request, oldest first.
+// Notes returns the comments of a merge request, oldest first.
 func (s *Server) Notes(path string, iid int) []Note {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,7 +295,7 @@ func (s *Server) Notes(path string, iid int) []Note {
 	return out
 }
 
-// Statuses are the newest states of a commit's statuses, by name.
+// Statuses returns the newest states of a commit's statuses, by name.
 func (s *Server) Statuses(path, sha string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,7 +308,7 @@ func (s *Server) Statuses(path, sha string) map[string]string {
 	return out
 }
 
-// Numbers are the merge requests of a project.
+// Numbers returns the merge requests of a project.
 func (s *Server) Numbers(path string) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -319,7 +319,7 @@ func (s *Server) Numbers(path string) []int {
 	return out
 }
 
-// Head is a merge request's head; "" if there is none.
+// Head returns a merge request's head; "" if there is none.
 func (s *Server) Head(path string, iid int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -342,7 +342,7 @@ func (s *Server) emit(name string, payload fields) {
 	}
 }
 
-// SetOnEvent gives the webhooks to somebody else from now on.
+// SetOnEvent replaces the receiver of webhooks.
 func (s *Server) SetOnEvent(take func(event string, payload []byte)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

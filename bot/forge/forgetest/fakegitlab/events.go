@@ -9,7 +9,7 @@ import (
 // The payloads have every field that https://docs.gitlab.com/user/project/integrations/webhook_events/ documents. Fields that the fake has no
 // value for are null or empty, as GitLab sends them.
 
-// hookTime is the form of times in webhooks.
+// hookTime returns the form of times in webhooks.
 func hookTime(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -57,7 +57,7 @@ func (s *Server) hookLabels(p *project, m *mergeRequest) []fields {
 	return out
 }
 
-// hookMergeRequest is a merge request as events have it.
+// hookMergeRequest returns a merge request as events have it.
 func (s *Server) hookMergeRequest(p *project, m *mergeRequest) fields {
 	draft := strings.HasPrefix(m.title, "Draft:")
 	out := fields{

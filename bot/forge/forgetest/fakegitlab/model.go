@@ -40,7 +40,7 @@ type project struct {
 	id       int
 	path     string
 	public   bool
-	git      *bare.Repository // nil: commits are made up
+	git      *bare.Repository // nil: commits are generated
 	branches map[string]string
 	commits  map[string]bool
 	members  map[int]member
@@ -149,7 +149,7 @@ func (m *mergeRequest) note(id string) (int, *note) {
 	return -1, nil
 }
 
-// oid makes a commit id up.
+// oid returns a new commit id.
 func (s *Server) oid() string {
 	sum := sha1.Sum([]byte(fmt.Sprint("commit ", s.id()))) //nolint:gosec // not for security
 	return hex.EncodeToString(sum[:])
@@ -161,7 +161,7 @@ func (s *Server) grow(p *project, branch string) string {
 	return sha
 }
 
-// refresh takes a merge request's commits from its branches, as far as it is open.
+// refresh updates the commits of an open merge request from its branches.
 func (s *Server) refresh(p *project, m *mergeRequest) {
 	if m.state != "opened" {
 		return
@@ -182,7 +182,7 @@ func (s *Server) refresh(p *project, m *mergeRequest) {
 	m.updated = s.now()
 }
 
-// level is what a user may do in a project: as a member of it or of a group above.
+// level returns what a user may do in a project: as a member of it or of a group above.
 func (s *Server) level(p *project, u *user) (member, bool) {
 	best, ok := p.members[u.id]
 	for path := p.path; ; {

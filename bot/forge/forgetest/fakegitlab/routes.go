@@ -10,7 +10,7 @@ import (
 
 const maxNote = 1_000_000
 
-// route finds what an address means. What GitLab does not have, this has not.
+// route answers a request. Addresses that GitLab does not have are not found.
 func (c *call) route() answer {
 	p := c.path
 	is := func(method string, n int) bool { return c.r.Method == method && len(p) == n }

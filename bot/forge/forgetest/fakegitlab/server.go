@@ -1,7 +1,7 @@
-// Package fakegitlab is a GitLab in memory, over HTTP: the part of the REST API v4 that Sluice uses, with its shapes, statuses,
-// pages, permissions and words, and its webhooks. Tests hold each answer against the documented shapes. It owns state only;
-// projects may be connected to bare Git repositories on disk, whose branches it then reads. It must never be part of a released
-// binary, and never be more lenient than GitLab.
+// Package fakegitlab is a GitLab in memory, over HTTP: the part of the REST API v4 that Sluice uses, with its types, statuses, pages,
+// permissions, messages and quota, and its webhooks. Tests compare each request and answer with the documentation. A project can be connected
+// to a bare Git repository on disk, whose branches it then reads. The package must not be part of a released binary, and must not be more
+// lenient than GitLab.
 package fakegitlab
 
 import (
@@ -19,8 +19,8 @@ import (
 // Options are all optional.
 type Options struct {
 	Clock   func() time.Time                   // nil is a clock that moves a second whenever something happens
-	URL     string                             // where people find this GitLab. Default: https://gitlab.test
-	OnEvent func(event string, payload []byte) // is given each webhook: the value of X-Gitlab-Event and the payload
+	URL     string                             // address of the pages, for links. Default: https://gitlab.test
+	OnEvent func(event string, payload []byte) // receives each webhook: the value of X-Gitlab-Event and the payload
 }
 
 // Server is the fake. All methods are safe for concurrent use.
@@ -45,7 +45,7 @@ type event struct {
 	payload []byte
 }
 
-// New makes a GitLab without users and projects.
+// New creates a GitLab without users and projects.
 func New(o Options) *Server {
 	if o.URL == "" {
 		o.URL = "https://gitlab.test"
@@ -53,7 +53,7 @@ func New(o Options) *Server {
 	return &Server{o: o, ids: 100, users: map[string]*user{}, groups: map[string]*group{}, tokens: map[string]*user{}, jobs: map[string]*project{}}
 }
 
-// FaultKind says what goes wrong.
+// FaultKind is a kind of fault.
 type FaultKind int
 
 // The kinds of faults.
@@ -66,7 +66,7 @@ const (
 	Unauthorized                  // 401
 )
 
-// Fault is something that goes wrong with the next requests that it fits.
+// Fault is a fault of the next requests that match it.
 type Fault struct {
 	Kind       FaultKind
 	Method     string // "" is any; "!GET" is any but GET
@@ -75,7 +75,7 @@ type Fault struct {
 	RetryAfter time.Duration
 }
 
-// Fail makes something go wrong.
+// Fail adds a fault.
 func (s *Server) Fail(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ type call struct {
 
 const maxBody = 8 << 20
 
-// ServeHTTP answers.
+// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err != nil || len(body) > maxBody {
@@ -230,7 +230,7 @@ func write(w http.ResponseWriter, a answer) {
 	_, _ = w.Write(data) // the client has gone
 }
 
-// page gives one page of a list, with GitLab's headers (https://docs.gitlab.com/api/rest/#offset-based-pagination).
+// page returns one page of a list, with GitLab's headers (https://docs.gitlab.com/api/rest/#offset-based-pagination).
 func (c *call) page(list []fields) answer {
 	number := func(name string, def, most int) int {
 		n, err := strconv.Atoi(c.query.Get(name))
@@ -256,7 +256,7 @@ func (c *call) page(list []fields) answer {
 	}}
 }
 
-// now is the time. A clock of our own moves with each look.
+// now returns the time. Without a clock in the options, each call moves it by a second.
 func (s *Server) now() time.Time {
 	if s.o.Clock != nil {
 		return s.o.Clock().UTC().Truncate(time.Millisecond)
@@ -277,7 +277,7 @@ func (s *Server) id() int {
 	return s.ids
 }
 
-// quotaLimit is how many requests GitLab counts in a minute.
+// quotaLimit is the number of requests that GitLab allows in a minute.
 const quotaLimit = 2000
 
 // count tells what is left of the quota. GitLab counts every request.
@@ -293,7 +293,7 @@ func (s *Server) count(h http.Header) {
 	h.Set("RateLimit-Reset", strconv.FormatInt(at.Add(time.Minute).Unix(), 10))
 }
 
-// Requests is the number of requests so far; GitLab counts all of them.
+// Requests returns the number of requests so far; GitLab counts all of them.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

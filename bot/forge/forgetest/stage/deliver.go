@@ -12,30 +12,30 @@ import (
 	"time"
 )
 
-// Delivery is a webhook on its way.
+// Delivery is a webhook to deliver.
 type Delivery struct {
 	ID, Event string
 	Body      []byte
 }
 
-const answerTime = 10 * time.Second // GitHub gives up then, and so do we
+const answerTime = 10 * time.Second // as GitHub
 
-// Webhooks go to a service's address from now on; "" is nowhere.
+// Webhooks sets the address of the service that receives webhooks; "" drops them.
 func (s *Stage) Webhooks(address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hooks = address
 }
 
-// Plan says when each webhook is sent, from the moment of the event: no time at all is a lost one, two are two deliveries of the
-// same. Without a plan each is sent at once. A delivery that is not taken is not sent again but by plan.
+// Plan returns the delays of each webhook's deliveries: none means that it is lost, two that it is sent twice. Without a plan each is sent once,
+// immediately. A refused delivery is not repeated.
 func (s *Stage) Plan(plan func(d Delivery) []time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.plan = plan
 }
 
-// event sends a webhook beside whatever caused it, as a forge does.
+// event sends a webhook in the background, as a forge does.
 func (s *Stage) event(event string, body []byte) {
 	s.mu.Lock()
 	s.count++

@@ -46,7 +46,7 @@ const (
 
 var nextPort atomic.Uint32
 
-// FreeAddress is an address on this machine that nobody listens on. It stays free for a service that is started again and again.
+// FreeAddress returns an address on this machine that nobody listens on. It stays free for a service that is started again and again.
 func FreeAddress(ctx context.Context) (string, error) {
 	nextPort.CompareAndSwap(0, rand.Uint32N(ports)+1) //nolint:gosec // another process begins elsewhere
 	for range ports {
@@ -59,7 +59,7 @@ func FreeAddress(ctx context.Context) (string, error) {
 	return "", errors.New("no port is free")
 }
 
-// Config is the configuration of a service for this stage.
+// Config returns the configuration of a service for this stage.
 func (s *Stage) Config(v Serving) string {
 	return fmt.Sprintf(`listen: %s
 data: %s
@@ -113,7 +113,7 @@ func (p *Process) Ready(ctx context.Context, bound time.Duration) error {
 	return err
 }
 
-// Answers says whether an address of the service answers 200.
+// Answers reports whether an address of the service answers 200.
 func (p *Process) Answers(ctx context.Context, path string) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -129,7 +129,7 @@ func (p *Process) Answers(ctx context.Context, path string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// Ended says that the process is gone.
+// Ended reports whether the process is gone.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -139,7 +139,7 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Err is how the process ended; nil while it runs, and after an end with status 0.
+// Err returns how the process ended; nil while it runs, and after an end with status 0.
 func (p *Process) Err() error {
 	if !p.Ended() {
 		return nil
@@ -147,7 +147,7 @@ func (p *Process) Err() error {
 	return p.err
 }
 
-// PID is the process's number.
+// PID returns the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Kill ends it with SIGKILL, and waits until it is gone. Its render processes end by themselves: nobody writes to them any more.

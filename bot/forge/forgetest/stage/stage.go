@@ -1,8 +1,7 @@
-// Package stage is what the service plays on in programs and tests: a forge (one of the fakes) with a repository whose Git is
-// real and served over HTTP, people who work on it, and webhooks that are sent as a forge sends them. Nothing here waits for the
-// service, and nothing here knows what it should do: whoever uses a stage looks at its branches and comments. All methods are
-// safe for concurrent use, except those that change the working copy (Branch, Change): one person sits there. It must never be
-// part of a released binary.
+// Package stage is an environment for the service in programs and tests: one of the fake forges, a real Git repository served over HTTP, users
+// with different permissions, and webhooks. It does not wait for the service and does not check it: the caller reads branches and comments.
+// Methods are safe for concurrent use, except Branch and Change, which change the working copy. The package must not be part of a released
+// binary.
 package stage
 
 import (
@@ -65,7 +64,7 @@ type Stage struct {
 	life  context.Context //nolint:containedctx // of deliveries, which outlive the calls that cause them
 }
 
-// New sets a stage up: ada has committed the fleet to main.
+// New returns a stage on which ada has committed the fleet to main.
 func New(ctx context.Context, o Options) (*Stage, error) {
 	s := &Stage{o: o, plan: func(Delivery) []time.Duration { return []time.Duration{0} }}
 	s.life, s.quit = context.WithCancel(context.WithoutCancel(ctx))
@@ -97,7 +96,7 @@ func New(ctx context.Context, o Options) (*Stage, error) {
 	return s, nil
 }
 
-// repository makes the bare repository and its server.
+// repository creates the bare repository and its server.
 func (s *Stage) repository(ctx context.Context) error {
 	if err := errors.Join(
 		s.Git("", "init", "-q", "--bare", "-b", "main", s.Bare()),
@@ -122,7 +121,7 @@ func (s *Stage) repository(ctx context.Context) error {
 	return nil
 }
 
-// account makes the forge with its people.
+// account creates the forge with its people.
 func (s *Stage) account() http.Handler {
 	if s.o.Kind == "gitlab" {
 		s.lab = fakegitlab.New(fakegitlab.Options{OnEvent: s.event, Clock: time.Now})
@@ -147,7 +146,7 @@ func (s *Stage) account() http.Handler {
 	return s.hub
 }
 
-// Close takes everything down but the folder.
+// Close stops everything and keeps the folder.
 func (s *Stage) Close() {
 	s.quit()
 	s.out.Wait()
@@ -161,10 +160,10 @@ func (s *Stage) Close() {
 	}
 }
 
-// Bare is the folder of the repository, Work that of the working copy.
+// Bare returns the folder of the repository, Work that of the working copy.
 func (s *Stage) Bare() string { return filepath.Join(s.o.Dir, "git", Repository+".git") }
 
-// Work is the folder of the working copy.
+// Work returns the folder of the working copy.
 func (s *Stage) Work() string { return filepath.Join(s.o.Dir, "work") }
 
 // Git runs git in a folder, as ada.
@@ -196,12 +195,12 @@ func (s *Stage) Look(args ...string) string {
 	return out
 }
 
-// Ref is a branch's commit; "" if there is none.
+// Ref returns a branch's commit; "" if there is none.
 func (s *Stage) Ref(branch string) string {
 	return s.Look("rev-parse", "-q", "--verify", "refs/heads/"+branch)
 }
 
-// Refs are all branches.
+// Refs returns all branches.
 func (s *Stage) Refs() map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(s.Look("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads")) {
@@ -211,7 +210,7 @@ func (s *Stage) Refs() map[string]string {
 	return out
 }
 
-// Branch makes a branch from the trunk as it is, with a change, and pushes it.
+// Branch creates a branch from the trunk as it is, with a change, and pushes it.
 func (s *Stage) Branch(name, message string, edit func(dir string) error) error {
 	work := s.Work()
 	if err := errors.Join(s.Git(work, "fetch", "-q", "origin"), s.Git(work, "checkout", "-q", "-B", name, "origin/main")); err != nil {
@@ -245,7 +244,7 @@ func (s *Stage) Open(branch, author string) (int, error) {
 	return s.lab.Open(Repository, fakegitlab.Scene{Title: "Change " + branch, Author: author, SourceBranch: branch}), nil
 }
 
-// Pushed has the forge notice that a merge request's branch moved.
+// Pushed has the forge notice a push to the branch of a merge request.
 func (s *Stage) Pushed(number int) error {
 	if s.hub != nil {
 		_, err := s.hub.PushPR(Repository, number)
@@ -281,7 +280,7 @@ func (s *Stage) Say(number int, login, text string) (int64, error) {
 	return int64(s.lab.Say(Repository, number, login, text)), nil
 }
 
-// Comments are those of the bot, oldest first.
+// Comments returns those of the bot, oldest first.
 func (s *Stage) Comments(number int) []string {
 	var out []string
 	if s.hub != nil {
@@ -300,7 +299,7 @@ func (s *Stage) Comments(number int) []string {
 	return out
 }
 
-// Status is the newest state of a commit's status, in GitHub's words; "" if there is none.
+// Status returns the newest state of a commit's status, in GitHub's words; "" if there is none.
 func (s *Stage) Status(sha, name string) string {
 	if s.hub != nil {
 		state := ""
@@ -318,7 +317,7 @@ func (s *Stage) Status(sha, name string) string {
 	return state
 }
 
-// Head is a merge request's commit.
+// Head returns a merge request's commit.
 func (s *Stage) Head(number int) string {
 	if s.hub != nil {
 		pr, err := s.hub.PR(Repository, number)
@@ -330,7 +329,7 @@ func (s *Stage) Head(number int) string {
 	return s.lab.Head(Repository, number)
 }
 
-// API is the forge's own API, without what wraps it: another door to the same forge.
+// API returns the API of the forge without the wrapper of Options.Forge.
 func (s *Stage) API() http.Handler {
 	if s.hub != nil {
 		return s.hub
@@ -338,13 +337,13 @@ func (s *Stage) API() http.Handler {
 	return s.lab
 }
 
-// Hub is the GitHub and Lab the GitLab; the one that is not there is nil.
+// Hub returns the GitHub and Lab the GitLab; the one that is not there is nil.
 func (s *Stage) Hub() *fakegithub.Server { return s.hub }
 
-// Lab is the GitLab.
+// Lab returns the GitLab.
 func (s *Stage) Lab() *fakegitlab.Server { return s.lab }
 
-// Until waits until something is so, and says after a bound that it is not.
+// Until waits until a condition holds, or returns an error after a time limit.
 func Until(ctx context.Context, bound time.Duration, what string, is func() bool) error {
 	deadline := time.NewTimer(bound)
 	defer deadline.Stop()
@@ -355,14 +354,14 @@ func Until(ctx context.Context, bound time.Duration, what string, is func() bool
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-deadline.C:
-			return fmt.Errorf("it did not come about within %s that %s", bound, what)
+			return fmt.Errorf("not within %s: %s", bound, what)
 		case <-look.C:
 		}
 	}
 	return nil
 }
 
-// Has says that a text has all parts.
+// Has reports whether a text contains all parts.
 func Has(text string, parts ...string) bool {
 	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(text, p) })
 }
