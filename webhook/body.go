@@ -29,10 +29,11 @@ var (
 	errSlow = errors.New("the body arrives too slowly")
 )
 
-// bodies limits the bodies that are being read. Their senders are unknown until the signature is verified, so it bounds the memory, the
-// number and the time of bodies. When there are too many, it cuts off the oldest one: a body of a forge arrives in milliseconds, so that
-// the oldest one is a stalled one. Addresses that sent a verified webhook during the last day have a quarter of the memory for
-// themselves and do not count as unverified. It is safe for concurrent use.
+// bodies limits the bodies that are being read. Their senders are unknown until the signature is verified, so
+// it bounds the memory, the number and the time of bodies. When there are too many, it cuts off the oldest
+// one: a body of a forge arrives in milliseconds, so that the oldest one is a stalled one. Addresses that
+// sent a verified webhook during the last day have a quarter of the memory for themselves and do not count as
+// unverified. It is safe for concurrent use.
 type bodies struct {
 	memory int64 // bytes
 
@@ -217,7 +218,8 @@ func (x *body) free() {
 	x.data = nil
 }
 
-// senderOf names the sender of a request: its address, and for IPv6 the network of 64 bits, of which one host may use every address.
+// senderOf names the sender of a request: its address, and for IPv6 the network of 64 bits, of which one host
+// may use every address.
 func senderOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 // source is a payload that names its repository.
 type source interface{ repository() string }
 
-// decode reads the payload of an event into P, has its hints made, and sets their repository. It reads the members that P declares
-// and no others. Every error is a *payloadError.
+// decode reads the payload of an event into P, has its hints made, and sets their repository. It reads the
+// members that P declares and no others. Every error is a *payloadError.
 func decode[P any, S interface {
 	*P
 	source

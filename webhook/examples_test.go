@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// TestGitHubExamples sends every example of npm @octokit/webhooks-examples. Each must be accepted or ignored, and none swept unless the
-// event asks for it.
+// TestGitHubExamples sends every example of npm @octokit/webhooks-examples. Each must be accepted or ignored,
+// and none swept unless the event asks for it.
 func TestGitHubExamples(t *testing.T) {
 	if _, err := exec.LookPath("npm"); err != nil {
 		t.Skip("needs npm, which is not here")
@@ -113,8 +113,8 @@ type gitlabPayload struct {
 	body                []byte
 }
 
-// gitlabPayloads reads all webhook payloads that GitLab's client libraries publish: the one that Sluice uses, and its successor, which
-// GitLab maintains.
+// gitlabPayloads reads all webhook payloads that GitLab's client libraries publish: the one that Sluice uses,
+// and its successor, which GitLab maintains.
 func gitlabPayloads(t *testing.T) []gitlabPayload {
 	t.Helper()
 	events := map[string]string{"merge_request": "Merge Request Hook", "note": "Note Hook", "push": "Push Hook", "pipeline": "Pipeline Hook"}
@@ -162,8 +162,9 @@ func goModule(t *testing.T, module, sum string) (dir string) {
 	return info.Dir
 }
 
-// TestGitLabExamples sends every payload that GitLab's client libraries publish, to the hook of a project and as a system hook. Each
-// must be accepted or ignored; those that Sluice uses must give a hint for the right project and number.
+// TestGitLabExamples sends every payload that GitLab's client libraries publish, to the hook of a project and
+// as a system hook. Each must be accepted or ignored; those that Sluice uses must give a hint for the right
+// project and number.
 func TestGitLabExamples(t *testing.T) {
 	want := map[string]string{
 		"webhooks/merge_request.json":         "lab review gitlabhq/gitlab-test #1 c0  false",

@@ -23,8 +23,9 @@ func (github) identify(h http.Header) (id, event string) {
 	return h.Get("X-GitHub-Delivery"), h.Get("X-GitHub-Event")
 }
 
-// verify checks X-Hub-Signature-256 (https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries). It computes the
-// signature with every secret even after a match, so that the time does not reveal which secret matched.
+// verify checks X-Hub-Signature-256
+// (https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries). It computes the signature
+// with every secret even after a match, so that the time does not reveal which secret matched.
 func (github) verify(e *Endpoint, h http.Header, body []byte, _ time.Time, _ time.Duration) error {
 	text, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), "sha256=")
 	given, err := hex.DecodeString(text)
@@ -146,8 +147,9 @@ func githubMergeGroup(p *githubMergeGroupEvent) ([]hint.Hint, error) {
 
 var mergeGroupPattern = regexp.MustCompile(`^refs/heads/(gh-readonly-queue/[^\x00-\x20]{1,400}/pr-([0-9]{1,9})-[0-9a-f]{7,64})$`)
 
-// mergeGroup parses the ref of a merge queue's group, refs/heads/gh-readonly-queue/main/pr-7-<commit>. The number is that of the
-// group's last pull request: a new group with the same number replaces the previous one.
+// mergeGroup parses the ref of a merge queue's group, refs/heads/gh-readonly-queue/main/pr-7-<commit>. The
+// number is that of the group's last pull request: a new group with the same number replaces the previous
+// one.
 func mergeGroup(ref string) (number int, name string) {
 	m := mergeGroupPattern.FindStringSubmatch(ref)
 	if m == nil {

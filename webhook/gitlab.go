@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// gitlab verifies and decodes https://docs.gitlab.com/user/project/integrations/webhook_events/: the hooks of projects, of groups and of
-// the whole system.
+// gitlab verifies and decodes https://docs.gitlab.com/user/project/integrations/webhook_events/: the hooks of
+// projects, of groups and of the whole system.
 type gitlab struct{}
 
 func (gitlab) identify(h http.Header) (id, event string) {
@@ -40,8 +40,9 @@ func signingKey(secret string) ([]byte, error) {
 	return key, nil
 }
 
-// verify checks the signature if the request has one and signing secrets are configured, and the token otherwise. With both kinds of
-// secrets configured either is accepted, so that an installation can change from tokens to signatures without losing events.
+// verify checks the signature if the request has one and signing secrets are configured, and the token
+// otherwise. With both kinds of secrets configured either is accepted, so that an installation can change
+// from tokens to signatures without losing events.
 func (g gitlab) verify(e *Endpoint, h http.Header, body []byte, now time.Time, tolerance time.Duration) error {
 	if h.Get("webhook-signature") != "" && len(e.Signing) > 0 {
 		return g.signed(e, h, body, now, tolerance)
@@ -58,7 +59,8 @@ func (g gitlab) verify(e *Endpoint, h http.Header, body []byte, now time.Time, t
 	return nil
 }
 
-// signed checks `webhook-signature`: HMAC-SHA256 over id, timestamp and body. GitLab sends several signatures while keys are rotated.
+// signed checks `webhook-signature`: HMAC-SHA256 over id, timestamp and body. GitLab sends several signatures
+// while keys are rotated.
 func (gitlab) signed(e *Endpoint, h http.Header, body []byte, now time.Time, tolerance time.Duration) error {
 	id, stamp := h.Get("webhook-id"), h.Get("webhook-timestamp")
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
@@ -120,8 +122,8 @@ func (gitlab) decode(event string, body []byte) ([]hint.Hint, error) {
 	return nil, nil
 }
 
-// systemKind returns the kind of a system hook: object_kind where the payload is that of a project's hook, event_name otherwise
-// (https://docs.gitlab.com/administration/system_hooks/).
+// systemKind returns the kind of a system hook: object_kind where the payload is that of a project's hook,
+// event_name otherwise (https://docs.gitlab.com/administration/system_hooks/).
 func systemKind(body []byte) (string, error) {
 	var p struct {
 		ObjectKind string `json:"object_kind"`

@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// payloadError reports a verified payload that does not have the shape that the forge documents. It is no reason to refuse the
-// event: the repository is swept instead, or all of the forge's repositories if the payload does not name one.
+// payloadError reports a verified payload that does not have the shape that the forge documents. It is no
+// reason to refuse the event: the repository is swept instead, or all of the forge's repositories if the
+// payload does not name one.
 type payloadError struct {
 	event      string
 	repository string // "" if it is unknown
@@ -23,8 +24,8 @@ func (e *payloadError) Error() string { return "payload of " + e.event + ": " + 
 
 func (e *payloadError) Unwrap() error { return e.err }
 
-// unmarshal decodes the members of a payload that v declares, whatever the shape of the others. After an error about the type of a
-// member, the other members are set.
+// unmarshal decodes the members of a payload that v declares, whatever the shape of the others. After an
+// error about the type of a member, the other members are set.
 func unmarshal(payload []byte, v any) error {
 	err := json.Unmarshal(payload, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -72,8 +73,8 @@ func pushedBranch(ref, after string) string {
 	return name
 }
 
-// createdText returns the digest of a comment's text as it was created. It returns "" if the comment was edited since: the payload
-// then has the text of whoever edited it.
+// createdText returns the digest of a comment's text as it was created. It returns "" if the comment was
+// edited since: the payload then has the text of whoever edited it.
 func createdText(text, created, updated string) string {
 	if text == "" || created != updated {
 		return ""
@@ -81,6 +82,6 @@ func createdText(text, created, updated string) string {
 	return forge.TextDigest(text)
 }
 
-// urgent reports whether a comment may contain a command that interrupts a running review. The bot parses the comment and checks
-// the author's rights later.
+// urgent reports whether a comment may contain a command that interrupts a running review. The bot parses the
+// comment and checks the author's rights later.
 func urgent(text string) bool { return urgentPattern.MatchString(text) }

@@ -74,7 +74,8 @@ func (e *endpoint) answer(g *gin.Context, id, event string) reply {
 	return out
 }
 
-// read reads and verifies the body. The code is 0 if the request is good, and the HTTP status of the answer otherwise.
+// read reads and verifies the body. The code is 0 if the request is good, and the HTTP status of the answer
+// otherwise.
 func (e *endpoint) read(g *gin.Context, body *body, event string) (code int, result string, size int) {
 	media, _, err := mime.ParseMediaType(g.GetHeader("Content-Type"))
 	if err != nil || media != "application/json" {
@@ -105,8 +106,8 @@ func (e *endpoint) read(g *gin.Context, body *body, event string) (code int, res
 	return 0, "", len(body.data)
 }
 
-// take decodes a verified webhook and stores its hints. A payload that cannot be decoded becomes a sweep: the forge would not send the
-// event again in another shape.
+// take decodes a verified webhook and stores its hints. A payload that cannot be decoded becomes a sweep: the
+// forge would not send the event again in another shape.
 func (e *endpoint) take(ctx context.Context, id, event string, body []byte) (code int, result string, size int) {
 	hints, err := e.decoder.decode(event, body)
 	accepted := "accepted"
@@ -124,9 +125,9 @@ func (e *endpoint) take(ctx context.Context, id, event string, body []byte) (cod
 	return code, cmp.Or(result, accepted), len(body)
 }
 
-// put stores the hints of a delivery, unless the delivery is known. The result is "" if it stored them. It records the delivery after the
-// hints: a crash in between duplicates a hint and never loses one. It records the id and the digest of the body, so that a replay under
-// another id is known too.
+// put stores the hints of a delivery, unless the delivery is known. The result is "" if it stored them. It
+// records the delivery after the hints: a crash in between duplicates a hint and never loses one. It records
+// the id and the digest of the body, so that a replay under another id is known too.
 func (e *endpoint) put(ctx context.Context, id string, body []byte, hints []hint.Hint) (code int, result string) {
 	sum := sha256.Sum256(append([]byte(e.Forge+"\x00"), body...))
 	names := []string{e.Forge + " body " + hex.EncodeToString(sum[:])}

@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-gitops/sluice/webhook"
 )
 
-// pipes is a listener of connections in memory, with the addresses that their clients claim. Time can stand still for them.
+// pipes is a listener of connections in memory, with the addresses that their clients claim. Time can stand
+// still for them.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -81,7 +82,8 @@ func (p *pipes) stall(address string, begin int) int {
 	return resp.StatusCode
 }
 
-// TestSlowBodies: 1,200 bodies that stall do not keep signed webhooks out, whatever address they come from. They are cut off.
+// TestSlowBodies: 1,200 bodies that stall do not keep signed webhooks out, whatever address they come from.
+// They are cut off.
 func TestSlowBodies(t *testing.T) {
 	const forge = "192.0.2.1"
 	for name, c := range map[string]struct {

@@ -97,7 +97,8 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// Problem is a command that cannot be read. Its texts quote the comment: the caller must escape them where it shows them.
+// Problem is a command that cannot be read. Its texts quote the comment: the caller must escape them where it
+// shows them.
 type Problem struct {
 	Line    int    // of the comment, from 1
 	Text    string // the line as written, shortened
@@ -114,8 +115,9 @@ func (p Problem) String() string {
 	return out
 }
 
-// ParseUntil reads the end of a freeze: a time such as 2026-12-24T18:00:00Z, a day such as 2026-12-24 (its beginning in UTC), or a
-// duration from now such as 90m, 4h or 3d. The end must be after now, and at most ten years after it.
+// ParseUntil reads the end of a freeze: a time such as 2026-12-24T18:00:00Z, a day such as 2026-12-24 (its
+// beginning in UTC), or a duration from now such as 90m, 4h or 3d. The end must be after now, and at most ten
+// years after it.
 func ParseUntil(s string, now time.Time) (time.Time, error) {
 	t, span, err := until(s)
 	if err != nil {

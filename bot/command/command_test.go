@@ -260,7 +260,8 @@ func TestLongComment(t *testing.T) {
 	}
 }
 
-// TestHostileComments: Markdown's parser reads bounded paragraphs only, because its time grows with the square of some texts.
+// TestHostileComments: Markdown's parser reads bounded paragraphs only, because its time grows with the
+// square of some texts.
 func TestHostileComments(t *testing.T) {
 	for name, piece := range map[string]string{
 		"quotes": ">", "brackets": "[", "parens": "[](", "stars": "*a ", "underscores": "_a", "ticks": "`a``", "lists": "- ",
@@ -279,7 +280,8 @@ func TestHostileComments(t *testing.T) {
 	}
 }
 
-// BenchmarkHostileComment is the comment that took two seconds when the whole of it went through Markdown's parser.
+// BenchmarkHostileComment is the comment that took two seconds when the whole of it went through Markdown's
+// parser.
 func BenchmarkHostileComment(b *testing.B) {
 	for _, piece := range []string{">", "[", "<!--", "<b></i>", "`a``", "> [\n/sluice help\n\n"} {
 		b.Run(piece[:1], func(b *testing.B) {

@@ -25,9 +25,10 @@ const (
 	maxShown    = 120 // characters of a line in a problem
 )
 
-// Parse reads the commands of a comment. A line is a command if it begins with /sluice at column 0 and is plain text of the comment: not
-// code, a quotation, a formula, or a part of a list, a link or HTML. A line that begins like a command and cannot be read is a problem.
-// The time of Parse grows linearly with the comment.
+// Parse reads the commands of a comment. A line is a command if it begins with /sluice at column 0 and is
+// plain text of the comment: not code, a quotation, a formula, or a part of a list, a link or HTML. A line
+// that begins like a command and cannot be read is a problem. The time of Parse grows linearly with the
+// comment.
 func Parse(body string) ([]Command, []Problem) {
 	body = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(body)
 	if !candidate(body) {

@@ -25,9 +25,9 @@ type line struct {
 
 // plainLines returns the lines of a comment that begin like a command and that the forge shows as plain text.
 //
-// A scanner finds what crosses paragraphs: code fences, HTML and its comments, GitLab's quotations and formulas. It reads each byte a
-// bounded number of times. Markdown's parser reads only the paragraphs with lines that begin like a command, and decides about the
-// spans, links, lists, tables and headings in them.
+// A scanner finds what crosses paragraphs: code fences, HTML and its comments, GitLab's quotations and
+// formulas. It reads each byte a bounded number of times. Markdown's parser reads only the paragraphs with
+// lines that begin like a command, and decides about the spans, links, lists, tables and headings in them.
 func plainLines(body string) []line {
 	d := scan([]byte(body))
 	var out []line
@@ -92,8 +92,8 @@ func (d *document) candidates(p span) []int {
 	return out
 }
 
-// outside reports whether a place is outside of everything that crosses paragraphs. The problem is nil where the author surely meant to
-// show the command and not to give it.
+// outside reports whether a place is outside of everything that crosses paragraphs. The problem is nil where
+// the author surely meant to show the command and not to give it.
 func (d *document) outside(at int) (bool, *Problem) {
 	switch {
 	case within(d.quotations, at), within(d.comments, at), within(d.raw, at):
@@ -112,8 +112,8 @@ func (d *document) outside(at int) (bool, *Problem) {
 	return true, nil
 }
 
-// paragraphVerdict parses a paragraph that begins at an offset of the comment. The result says for a line of it whether it is plain text,
-// and what is wrong with it if it is.
+// paragraphVerdict parses a paragraph that begins at an offset of the comment. The result says for a line of
+// it whether it is plain text, and what is wrong with it if it is.
 func paragraphVerdict(source []byte, offset int) func(at int) (bool, *Problem) {
 	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough))
 	root := md.Parser().Parse(text.NewReader(source))
@@ -156,7 +156,8 @@ func directText(block ast.Node, at int) bool {
 	return false
 }
 
-// inlineFormula reports whether $ signs before and after a place in its paragraph can be the two ends of a formula.
+// inlineFormula reports whether $ signs before and after a place in its paragraph can be the two ends of a
+// formula.
 func inlineFormula(paragraph []byte, at int) bool {
 	return bytes.Count(paragraph[:at], []byte("$"))%2 == 1 && bytes.IndexByte(paragraph[at:], '$') >= 0
 }

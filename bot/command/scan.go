@@ -124,8 +124,8 @@ func (l *liner) flush(at int) {
 	l.paragraph = -1
 }
 
-// rawBlock returns the texts that end a block of raw HTML that a line begins, or nil. Blank lines and fences do not end it
-// (https://spec.commonmark.org/0.31.2/#html-blocks, kinds 1 to 5).
+// rawBlock returns the texts that end a block of raw HTML that a line begins, or nil. Blank lines and fences
+// do not end it (https://spec.commonmark.org/0.31.2/#html-blocks, kinds 1 to 5).
 func rawBlock(s string) []string {
 	t := strings.ToLower(strings.TrimLeft(s, " "))
 	if len(s)-len(t) > 3 || !strings.HasPrefix(t, "<") {
@@ -153,8 +153,8 @@ func containsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 }
 
-// containerOf splits the markers of quotations and lists off a line, as far as a fence can follow them. The container is ">" for a
-// quotation, " " for a list and "" for none.
+// containerOf splits the markers of quotations and lists off a line, as far as a fence can follow them. The
+// container is ">" for a quotation, " " for a list and "" for none.
 func containerOf(s string) (container, rest string) {
 	rest = s
 	for {

@@ -13,7 +13,8 @@ type word struct {
 	quoted bool
 }
 
-// flag reports whether a word is meant as a flag. Phones replace -- by a dash: such a word is a flag too, and refused with a suggestion.
+// flag reports whether a word is meant as a flag. Phones replace -- by a dash: such a word is a flag too, and
+// refused with a suggestion.
 func (w word) flag() bool {
 	if w.quoted {
 		return false
@@ -42,8 +43,8 @@ func closing(r rune) (string, bool) {
 	}
 }
 
-// split splits a line into words at blanks. Quotation marks keep words together. In double quotes, a backslash escapes a quotation mark or
-// a backslash.
+// split splits a line into words at blanks. Quotation marks keep words together. In double quotes, a
+// backslash escapes a quotation mark or a backslash.
 func split(line string) ([]word, *Problem) {
 	var words []word
 	var b strings.Builder

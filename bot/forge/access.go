@@ -14,8 +14,9 @@ const (
 	maxAccesses = 10_000
 )
 
-// AccessCache remembers what users may do in repositories for ten minutes. Use it to decide what to review; never to decide whether a
-// person may give a command, which needs the right at the moment of execution. It is safe for concurrent use.
+// AccessCache remembers what users may do in repositories for ten minutes. Use it to decide what to review;
+// never to decide whether a person may give a command, which needs the right at the moment of execution. It
+// is safe for concurrent use.
 type AccessCache struct {
 	people People
 	clock  func() time.Time
@@ -57,8 +58,8 @@ func (c *AccessCache) Access(ctx context.Context, repo Repository, login string)
 	return access, nil
 }
 
-// Forget drops what the cache knows of a repository, or of all repositories if the path is empty: call it when the forge reports a change of
-// members.
+// Forget drops what the cache knows of a repository, or of all repositories if the path is empty: call it
+// when the forge reports a change of members.
 func (c *AccessCache) Forget(repo Repository) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,8 +1,9 @@
-// Package forge defines the types that GitHub and GitLab share: repositories, merge requests, comments, statuses, users. Its interfaces are
-// roles: each adapter implements all of them, and each consumer declares the ones it needs. The package uses no network.
+// Package forge defines the types that GitHub and GitLab share: repositories, merge requests, comments,
+// statuses, users. Its interfaces are roles: each adapter implements all of them, and each consumer declares
+// the ones it needs. The package uses no network.
 //
-// Methods of roles are idempotent, except those that create. They are safe for concurrent use, read all pages of a list, retry errors that may
-// pass, and return errors that errors.Is distinguishes.
+// Methods of roles are idempotent, except those that create. They are safe for concurrent use, read all pages
+// of a list, retry errors that may pass, and return errors that errors.Is distinguishes.
 package forge
 
 import (
@@ -91,8 +92,8 @@ type Comment struct {
 	URL     string    `json:"url"`
 }
 
-// TextDigest returns a digest of a comment's text, to detect an edit between the webhook and the reading of the comment. It ignores the kind
-// of line breaks and surrounding blanks, which forges change.
+// TextDigest returns a digest of a comment's text, to detect an edit between the webhook and the reading of
+// the comment. It ignores the kind of line breaks and surrounding blanks, which forges change.
 func TextDigest(body string) string {
 	sum := sha256.Sum256([]byte(strings.TrimSpace(strings.ReplaceAll(body, "\r\n", "\n"))))
 	return hex.EncodeToString(sum[:])
@@ -198,13 +199,15 @@ type MergeRequests interface {
 	OpenMergeRequests(ctx context.Context, repo Repository, targetBranch string) ([]*MergeRequest, error)
 	// MergeRequestsOf lists those that contain a commit, merged ones first.
 	MergeRequestsOf(ctx context.Context, repo Repository, commit string) ([]*MergeRequest, error)
-	// MergeRequestRef returns the ref of a merge request's head in the target repository, such as refs/pull/7/head.
+	// MergeRequestRef returns the ref of a merge request's head in the target repository, such as
+	// refs/pull/7/head.
 	MergeRequestRef(number int) string
 }
 
 // Recent lists recently updated merge requests in any state.
 type Recent interface {
-	// RecentMergeRequests lists those that were updated at a time or later: opened, pushed to, commented on, closed or merged.
+	// RecentMergeRequests lists those that were updated at a time or later: opened, pushed to, commented on,
+	// closed or merged.
 	RecentMergeRequests(ctx context.Context, repo Repository, since time.Time) ([]*MergeRequest, error)
 }
 
@@ -238,7 +241,8 @@ type Statuses interface {
 	Statuses(ctx context.Context, repo Repository, commit string) ([]Status, error)
 }
 
-// Checks writes check runs. The error is ErrUnsupported if the forge has none, or the credential cannot write them.
+// Checks writes check runs. The error is ErrUnsupported if the forge has none, or the credential cannot write
+// them.
 type Checks interface {
 	SetCheck(ctx context.Context, repo Repository, c Check) error
 }
@@ -248,7 +252,8 @@ type People interface {
 	// Self returns the user of the credential.
 	Self(ctx context.Context) (User, error)
 	Access(ctx context.Context, repo Repository, login string) (Access, error)
-	// InTeam reports whether the user is an active member of a team (`org/team`, or `team` of the repository's owner) or group.
+	// InTeam reports whether the user is an active member of a team (`org/team`, or `team` of the
+	// repository's owner) or group.
 	InTeam(ctx context.Context, repo Repository, team, login string) (bool, error)
 }
 
@@ -266,9 +271,10 @@ type Repositories interface {
 
 // Protection reports which branches the forge protects. Adapters implement it where the forge's API tells.
 type Protection interface {
-	// Protected reports whether the forge keeps a person who only has write access from moving a branch without somebody else. It
-	// considers rules that match the name, so that the branch need not exist. The error is ErrForbidden if the credential may not read
-	// the rules, and ErrNotFound if the branch does not exist and the forge only tells for branches that do.
+	// Protected reports whether the forge keeps a person who only has write access from moving a branch
+	// without somebody else. It considers rules that match the name, so that the branch need not exist. The
+	// error is ErrForbidden if the credential may not read the rules, and ErrNotFound if the branch does not
+	// exist and the forge only tells for branches that do.
 	Protected(ctx context.Context, repo Repository, branch string) (bool, error)
 }
 
@@ -288,8 +294,8 @@ func (q Quota) Share() float64 {
 
 // Budget tells what is left of the forge's quota. Adapters implement it.
 type Budget interface {
-	// Quota returns the quota, of all credentials, of which the smallest part remains, as the latest answers have it. It returns false
-	// if the forge has not told yet.
+	// Quota returns the quota, of all credentials, of which the smallest part remains, as the latest answers
+	// have it. It returns false if the forge has not told yet.
 	Quota() (Quota, bool)
 }
 

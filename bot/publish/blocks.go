@@ -13,8 +13,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 )
 
-// The comment is the review, followed by blocks that survive the next review: the environments that run the merged commit, and the log of
-// commands. A delimiter of a block is a whole line; the report never begins a line with one.
+// The comment is the review, followed by blocks that survive the next review: the environments that run the
+// merged commit, and the log of commands. A delimiter of a block is a whole line; the report never begins a
+// line with one.
 const (
 	blockJourney = "journey"
 	blockLog     = "log"
@@ -114,8 +115,8 @@ func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id 
 	return create(ctx, f, repo, number, id, report.Marker(report.MarkerInfo{ID: id})+"\n"+body)
 }
 
-// Waits writes into the comment that a head waits for trust, and since when it is the head of the merge request. The time of the same head
-// does not change; a head that returns after another one counts as new.
+// Waits writes into the comment that a head waits for trust, and since when it is the head of the merge
+// request. The time of the same head does not change; a head that returns after another one counts as new.
 func Waits(ctx context.Context, f Forge, repo forge.Repository, number int, head string, since time.Time) error {
 	return edit(ctx, f, repo, number, "", func(body string) string {
 		if have, _ := waiting(body); have == head {
@@ -126,7 +127,8 @@ func Waits(ctx context.Context, f Forge, repo forge.Repository, number int, head
 	})
 }
 
-// Waiting returns the head that waits for trust and since when it is the head of the merge request; "" if none waits.
+// Waiting returns the head that waits for trust and since when it is the head of the merge request; "" if
+// none waits.
 func Waiting(ctx context.Context, f Forge, repo forge.Repository, number int) (head string, since time.Time, err error) {
 	own, err := find(ctx, f, repo, number, "")
 	if err != nil || len(own) == 0 {

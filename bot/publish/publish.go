@@ -1,5 +1,6 @@
-// Package publish posts a review on a merge request: one comment, which it recognizes by author and marker, and a commit status or a check
-// run. Every function is idempotent. Nothing is written if the merge request has a newer head than the reviewed one.
+// Package publish posts a review on a merge request: one comment, which it recognizes by author and marker,
+// and a commit status or a check run. Every function is idempotent. Nothing is written if the merge request
+// has a newer head than the reviewed one.
 package publish
 
 import (
@@ -71,8 +72,8 @@ func Comment(ctx context.Context, f Forge, repo forge.Repository, mr *forge.Merg
 	return out, nil
 }
 
-// Status writes the verdict of the head commit: as a check run if Options.Checks is set and the forge allows it, and as a commit status
-// otherwise. An unknown verdict is a failure.
+// Status writes the verdict of the head commit: as a check run if Options.Checks is set and the forge allows
+// it, and as a commit status otherwise. An unknown verdict is a failure.
 func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Review, o Options) error {
 	state := forge.Failure
 	switch r.Verdict {
@@ -86,8 +87,9 @@ func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Re
 	return set(ctx, f, repo, forge.Check{Commit: r.Head, State: state, Title: report.Headline(r), Summary: summary, Annotations: annotations(r)}, o)
 }
 
-// Say writes a state of a commit that is not the verdict of a review, in the form in which Status will write the verdict: a check run does not
-// replace a commit status of the same name. It does not repeat an equal state.
+// Say writes a state of a commit that is not the verdict of a review, in the form in which Status will write
+// the verdict: a check run does not replace a commit status of the same name. It does not repeat an equal
+// state.
 func Say(ctx context.Context, f Statuses, repo forge.Repository, commit string, s forge.Status, o Options) error {
 	list, err := f.Statuses(ctx, repo, commit)
 	if err != nil {
@@ -226,8 +228,9 @@ func tidy(ctx context.Context, f Forge, repo forge.Repository, number int, own [
 	return nil
 }
 
-// find lists Sluice's own comments, oldest first, by marker and author. A credential that may not read its own user, such as the token of a CI
-// job, belongs to a bot: then the comments of all bots with the marker count as Sluice's own.
+// find lists Sluice's own comments, oldest first, by marker and author. A credential that may not read its
+// own user, such as the token of a CI job, belongs to a bot: then the comments of all bots with the marker
+// count as Sluice's own.
 func find(ctx context.Context, f Forge, repo forge.Repository, number int, id string) ([]forge.Comment, error) {
 	self, err := f.Self(ctx)
 	if err != nil && !errors.Is(err, forge.ErrForbidden) && !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrNotFound) && !errors.Is(err, forge.ErrUnauthorized) {

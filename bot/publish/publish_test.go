@@ -207,7 +207,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestTooLong: where the forge accepts less than it says, the comment gets shorter until it fits, or the error is the forge's.
+// TestTooLong: where the forge accepts less than it says, the comment gets shorter until it fits, or the
+// error is the forge's.
 func TestTooLong(t *testing.T) {
 	long := &report.Review{Head: head, Verdict: report.VerdictFail, Changes: &diff.ChangeSet{}}
 	for i := range 300 {

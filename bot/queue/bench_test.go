@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// BenchmarkPut puts hints from 50 goroutines, each synced to disk, and reports puts per second and the 99th percentile.
+// BenchmarkPut puts hints from 50 goroutines, each synced to disk, and reports puts per second and the 99th
+// percentile.
 func BenchmarkPut(b *testing.B) {
 	q, err := Open(b.Context(), testConfig(func(c *Config) { c.Dir = b.TempDir(); c.MaxBytes = 4 << 30 }))
 	if err != nil {

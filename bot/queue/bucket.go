@@ -16,11 +16,12 @@ import (
 // errChanged reports that a compare-and-swap found another revision.
 var errChanged = errors.New("another process changed it meanwhile")
 
-// requestTimeout is the time limit of one request. It is short because the answer of a leader that died never comes.
+// requestTimeout is the time limit of one request. It is short because the answer of a leader that died never
+// comes.
 const requestTimeout = 2 * time.Second
 
-// bucket is a stream with one message per key. JetStream's own KeyValue is not used, because it reads from followers, which may lag, and leaves
-// a marker for each deleted key.
+// bucket is a stream with one message per key. JetStream's own KeyValue is not used, because it reads from
+// followers, which may lag, and leaves a marker for each deleted key.
 type bucket struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream

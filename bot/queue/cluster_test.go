@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// TestNodeLost kills one of three nodes, the leader of the stream of hints, while two replicas put hints and work on them, and a Fan runs. Every
-// acknowledged hint must be worked on in its newest form.
+// TestNodeLost kills one of three nodes, the leader of the stream of hints, while two replicas put hints and
+// work on them, and a Fan runs. Every acknowledged hint must be worked on in its newest form.
 func TestNodeLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")

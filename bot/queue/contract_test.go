@@ -467,7 +467,8 @@ func testDrain(t *testing.T, o opener) {
 	empty(t, q)
 }
 
-// testLanes: reviews that hang in every worker, in the place itself and in others, delay neither a command nor the trunk.
+// testLanes: reviews that hang in every worker, in the place itself and in others, delay neither a command
+// nor the trunk.
 func testLanes(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
@@ -532,8 +533,8 @@ func testCommandsFirst(t *testing.T, o opener) {
 	}
 }
 
-// testInterrupt: an interrupted review is done after the command and counts as no failure, even if another replica interrupts it. A review that
-// the command drops is not done.
+// testInterrupt: an interrupted review is done after the command and counts as no failure, even if another
+// replica interrupts it. A review that the command drops is not done.
 func testInterrupt(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, func(c *Config) { c.Retries, c.Crashes = 1, 1 })

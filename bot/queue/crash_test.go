@@ -48,7 +48,8 @@ func childMain(dir string) {
 	}
 }
 
-// TestKilled kills a process with SIGKILL while it puts hints and works on them. Every acknowledged hint must be worked on.
+// TestKilled kills a process with SIGKILL while it puts hints and works on them. Every acknowledged hint must
+// be worked on.
 func TestKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")

@@ -21,9 +21,9 @@ type fan struct {
 	waiting map[string]bool
 }
 
-// Fan has jobs rendered by the replicas that run RunShards, including this one, and returns their results in the order of the jobs. Equal jobs
-// are rendered once, and not at all if the result is still stored. It waits until ctx ends. If every attempt of a job fails, the error is a
-// *ShardError.
+// Fan has jobs rendered by the replicas that run RunShards, including this one, and returns their results in
+// the order of the jobs. Equal jobs are rendered once, and not at all if the result is still stored. It waits
+// until ctx ends. If every attempt of a job fails, the error is a *ShardError.
 func (q *Queue) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
 	if len(jobs) > maxShards {
 		return nil, fmt.Errorf("%d shards, more than %d (make them larger): %w", len(jobs), maxShards, ErrInvalid)
@@ -167,7 +167,8 @@ func (f *fan) check(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// The order matters: a job is removed after its result is stored, so "not pending" was read before "no result".
+	// The order matters: a job is removed after its result is stored, so "not pending" was read before "no
+	// result".
 	if ok, err := f.collect(ctx, id); err != nil || ok || pending {
 		return err
 	}

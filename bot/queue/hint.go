@@ -21,8 +21,8 @@ import (
 // Hint is the message that the queue stores.
 type Hint = hint.Hint
 
-// subject returns the subject of a hint, below the prefix of hints. Hints with Force have their own, so that a newer one without Force does not
-// replace them; a worker handles both as one.
+// subject returns the subject of a hint, below the prefix of hints. Hints with Force have their own, so that
+// a newer one without Force does not replace them; a worker handles both as one.
 func subject(h Hint) string {
 	s := digest(h.Lane()) + "." + string(h.Kind) + "." + strconv.Itoa(h.Number)
 	if h.Kind == hint.Comment {
@@ -34,8 +34,9 @@ func subject(h Hint) string {
 	return s
 }
 
-// Put stores a hint. It returns nil only if the hint is on disk, in a cluster on a majority of its copies. It retries until ctx ends, at most
-// for ten seconds. After an error the hint may still be stored; putting it again does no harm.
+// Put stores a hint. It returns nil only if the hint is on disk, in a cluster on a majority of its copies. It
+// retries until ctx ends, at most for ten seconds. After an error the hint may still be stored; putting it
+// again does no harm.
 func (q *Queue) Put(ctx context.Context, h Hint) error {
 	if err := h.Check(); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// index is one replica's knowledge of the pending hints: a ring of places, each with items in the order of arrival. It only tells which lease
-// may be worth taking; the worker reads the stream again before it works.
+// index is one replica's knowledge of the pending hints: a ring of places, each with items in the order of
+// arrival. It only tells which lease may be worth taking; the worker reads the stream again before it works.
 type index struct {
 	mu     sync.Mutex
 	places map[string]*place // by digest
@@ -157,8 +157,8 @@ func (x *index) shrink(p *place) {
 	}
 }
 
-// pick returns the next item that is ready and whose kind is allowed, one place after the other. Without one it returns when to look again
-// (zero: when woken).
+// pick returns the next item that is ready and whose kind is allowed, one place after the other. Without one
+// it returns when to look again (zero: when woken).
 func (x *index) pick(now time.Time, allowed func(hint.Kind) bool) (*run, time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -182,8 +182,8 @@ func (x *index) pick(now time.Time, allowed func(hint.Kind) bool) (*run, time.Ti
 	return nil, soonest
 }
 
-// ready returns the first allowed item that may be worked on now: commands go first. Without one it returns when the next allowed item
-// becomes ready.
+// ready returns the first allowed item that may be worked on now: commands go first. Without one it returns
+// when the next allowed item becomes ready.
 func (p *place) ready(now time.Time, allowed func(hint.Kind) bool) (*item, time.Time) {
 	var first *item
 	var soonest time.Time
@@ -252,7 +252,8 @@ func (x *index) finished(r *run, again, free time.Time) {
 	x.signal()
 }
 
-// sync removes what is not in a list of the stream's subjects up to a sequence. It returns the subjects that the index did not know.
+// sync removes what is not in a list of the stream's subjects up to a sequence. It returns the subjects that
+// the index did not know.
 func (x *index) sync(subjects []string, last uint64) []string {
 	present := make(map[string]bool, len(subjects))
 	var unknown []string

@@ -51,7 +51,8 @@ func (q *Queue) takeLease(ctx context.Context, key string) (*lease, error) {
 	return l, nil
 }
 
-// timer returns a timer that ends before the server removes the lease, even after the slowest renewal. It uses the monotonic clock.
+// timer returns a timer that ends before the server removes the lease, even after the slowest renewal. It
+// uses the monotonic clock.
 func (l *lease) timer() *time.Timer { return time.NewTimer(l.ttl * 5 / 8) }
 
 // keep renews the lease until ctx ends. It calls lost before another worker can take the lease.

@@ -14,8 +14,8 @@ import (
 
 const maxError = 8 << 10 // characters
 
-// attempt counts the starts and failures of a hint that is not done. It is written before the work starts, so that a hint that kills its
-// worker is counted too.
+// attempt counts the starts and failures of a hint that is not done. It is written before the work starts, so
+// that a hint that kills its worker is counted too.
 type attempt struct {
 	Sequence  uint64    `json:"sequence"`
 	Starts    int       `json:"starts"`
@@ -26,7 +26,8 @@ type attempt struct {
 	revision uint64
 }
 
-// Parked is a hint that failed too often. It stays until Unpark, until a newer hint of the same key is done, or for 30 days.
+// Parked is a hint that failed too often. It stays until Unpark, until a newer hint of the same key is done,
+// or for 30 days.
 type Parked struct {
 	Hint     Hint      `json:"hint"`
 	Err      string    `json:"err"`
@@ -34,8 +35,8 @@ type Parked struct {
 	Since    time.Time `json:"since"`
 }
 
-// begin counts a start. It parks a hint whose workers vanished too often; then nothing is loaded. Otherwise it returns when the hint may start:
-// now (the zero time), or later if it failed on another replica.
+// begin counts a start. It parks a hint whose workers vanished too often; then nothing is loaded. Otherwise
+// it returns when the hint may start: now (the zero time), or later if it failed on another replica.
 func (t *task) begin(ctx context.Context) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -107,8 +108,8 @@ func (t *task) fail(ctx context.Context, cause error) time.Time {
 	return t.park(ctx, cause)
 }
 
-// park parks the hint: it stores the parked hint, calls OnPark, and removes the hint from the queue, in this order. After a crash in between, the
-// hint is parked again.
+// park parks the hint: it stores the parked hint, calls OnPark, and removes the hint from the queue, in this
+// order. After a crash in between, the hint is parked again.
 func (t *task) park(ctx context.Context, cause error) time.Time {
 	q := t.q
 	retry := q.cfg.Clock().Add(jitter(q.cfg.BackoffMax))

@@ -1,9 +1,9 @@
-// Package queue stores hints ("this merge request may have changed") on disk until a worker has handled them, allows one worker at a time per
-// repository, and distributes renderings over replicas. It runs on NATS JetStream: inside this process with a directory, or on a cluster by
-// URL, with the same code.
+// Package queue stores hints ("this merge request may have changed") on disk until a worker has handled them,
+// allows one worker at a time per repository, and distributes renderings over replicas. It runs on NATS
+// JetStream: inside this process with a directory, or on a cluster by URL, with the same code.
 //
-// The queue has no state of the fleet: Git is the only source of truth. Its leases only save work; the compare-and-swap of Git is the fence. If
-// all its data is deleted, a sweep finds everything again.
+// The queue has no state of the fleet: Git is the only source of truth. Its leases only save work; the
+// compare-and-swap of Git is the fence. If all its data is deleted, a sweep finds everything again.
 //
 // # What is stored
 //
@@ -19,14 +19,16 @@
 //	sluice-shards     sluice.shard.<sha256>                               work queue of jobs to render
 //	OBJ_sluice-blobs  job-<sha256>, result-<sha256>                       the jobs' and the results' bytes
 //
-// A place, a key, a command and a hash are hexadecimal digests. Every stream except that of the shards has one message per subject, so that it is
-// a bucket: a key has a value and a revision (the stream's sequence), and changes by compare-and-swap. All reads go to the stream's leader.
+// A place, a key, a command and a hash are hexadecimal digests. Every stream except that of the shards has
+// one message per subject, so that it is a bucket: a key has a value and a revision (the stream's sequence),
+// and changes by compare-and-swap. All reads go to the stream's leader.
 //
 // # How a hint is worked on
 //
-// Each replica follows the stream of hints and keeps an index of it in memory. A worker takes the lease of a place, reads the newest message of a
-// key, does the work, and deletes exactly the sequence that it read: a hint that arrived meanwhile has another sequence and stays. After a
-// crash at any moment, the hint is still in the stream and is worked on again.
+// Each replica follows the stream of hints and keeps an index of it in memory. A worker takes the lease of a
+// place, reads the newest message of a key, does the work, and deletes exactly the sequence that it read: a
+// hint that arrived meanwhile has another sequence and stays. After a crash at any moment, the hint is still
+// in the stream and is worked on again.
 package queue
 
 import (
@@ -49,9 +51,11 @@ import (
 
 // Errors, and causes of a cancelled work context.
 var (
-	// ErrSuperseded is the cause if a newer hint of the same merge request arrives. The newer one is worked on next.
+	// ErrSuperseded is the cause if a newer hint of the same merge request arrives. The newer one is worked
+	// on next.
 	ErrSuperseded = errors.New("a newer hint of this merge request arrived")
-	// ErrInterrupted is the cause if a command does not wait for the review. The review is done after the command.
+	// ErrInterrupted is the cause if a command does not wait for the review. The review is done after the
+	// command.
 	ErrInterrupted = errors.New("a command goes before this review")
 	// ErrLeaseLost is the cause if another replica may be working on this place.
 	ErrLeaseLost = errors.New("the lease of this repository is lost")
@@ -90,7 +94,8 @@ type Config struct {
 	OnPark func(Hint, error) // called when a hint is parked, possibly twice for the same
 }
 
-// Queue is a connection to the streams, and with an empty URL their server. Its methods are safe for concurrent use.
+// Queue is a connection to the streams, and with an empty URL their server. Its methods are safe for
+// concurrent use.
 type Queue struct {
 	cfg      Config
 	log      *slog.Logger
@@ -112,7 +117,8 @@ type Queue struct {
 	closed bool
 }
 
-// Open starts or connects to the server and creates the streams. It waits for a cluster until ctx ends, at most one minute.
+// Open starts or connects to the server and creates the streams. It waits for a cluster until ctx ends, at
+// most one minute.
 func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -135,7 +141,8 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// Close closes the connection and stops the server inside this process. End Run and RunShards first. Hints that are not done stay on disk.
+// Close closes the connection and stops the server inside this process. End Run and RunShards first. Hints
+// that are not done stay on disk.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -25,13 +25,15 @@ const (
 	followSilent = time.Second
 )
 
-// Run works on hints until ctx ends, in each place on at most one review and one other hint at a time. There are as many workers for
-// reviews, and as many again for everything else, so that reviews never occupy all of them. Work that runs then may go on for
-// Config.Grace; after that its context is cancelled with ErrDraining, and its hint stays. Run returns when all work returned,
-// with nil after a drain. Only one Run at a time per Queue.
+// Run works on hints until ctx ends, in each place on at most one review and one other hint at a time. There
+// are as many workers for reviews, and as many again for everything else, so that reviews never occupy all of
+// them. Work that runs then may go on for Config.Grace; after that its context is cancelled with ErrDraining,
+// and its hint stays. Run returns when all work returned, with nil after a drain. Only one Run at a time per
+// Queue.
 //
-// In a place, commands go before everything else that waits. The context of the work is cancelled with the cause ErrSuperseded, ErrInterrupted,
-// ErrLeaseLost or ErrDraining. An error counts as a failure unless it has one of these causes or is a *Delay.
+// In a place, commands go before everything else that waits. The context of the work is cancelled with the
+// cause ErrSuperseded, ErrInterrupted, ErrLeaseLost or ErrDraining. An error counts as a failure unless it
+// has one of these causes or is a *Delay.
 func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, Hint) error) error {
 	if workers < 1 || workers > maxWorkers {
 		return fmt.Errorf("%d workers, not 1 to %d: %w", workers, maxWorkers, ErrInvalid)
@@ -130,8 +132,9 @@ type interruptNote struct {
 	Number int    `json:"number"`
 }
 
-// Interrupt cancels the running review of a place, on any replica, with ErrInterrupted. Its hint stays. Number 0 means any review. It shortens
-// the wait of a command; the note may be lost, and nothing depends on it.
+// Interrupt cancels the running review of a place, on any replica, with ErrInterrupted. Its hint stays.
+// Number 0 means any review. It shortens the wait of a command; the note may be lost, and nothing depends on
+// it.
 func (q *Queue) Interrupt(place hint.Place, number int) error {
 	note, err := json.Marshal(interruptNote{Place: digest(hint.Hint{Place: place, Kind: hint.Review}.Lane()), Number: number})
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Seen records a delivery id or the hash of a body. It reports whether it was recorded before. A receiver calls Known, then Put, then Seen: a
-// crash in between duplicates the hint and never loses it.
+// Seen records a delivery id or the hash of a body. It reports whether it was recorded before. A receiver
+// calls Known, then Put, then Seen: a crash in between duplicates the hint and never loses it.
 func (q *Queue) Seen(ctx context.Context, id string) (bool, error) {
 	_, err := q.seen.swap(ctx, digest(id), []byte(q.cfg.Clock().UTC().Format(time.RFC3339)), 0)
 	if errors.Is(err, errChanged) {

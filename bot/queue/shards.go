@@ -44,9 +44,10 @@ func shardID(job []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// RunShards renders jobs that any replica put with Fan, one at a time, until ctx ends, and then returns nil. Call it once per core. A job must
-// contain everything that its result depends on, including the version of the program: its digest is the name of the result. If a renderer
-// vanishes, another one gets its job after Config.Lease.
+// RunShards renders jobs that any replica put with Fan, one at a time, until ctx ends, and then returns nil.
+// Call it once per core. A job must contain everything that its result depends on, including the version of
+// the program: its digest is the name of the result. If a renderer vanishes, another one gets its job after
+// Config.Lease.
 func (q *Queue) RunShards(ctx context.Context, render func(context.Context, []byte) ([]byte, error)) error {
 	for ctx.Err() == nil {
 		fetch, cancel := context.WithTimeout(ctx, fetchWait)
@@ -165,7 +166,8 @@ func (q *Queue) announce(note shardNote) {
 	}
 }
 
-// blobTimeout is the time limit for transferring a number of bytes. Without it a node that dies would block a worker forever.
+// blobTimeout is the time limit for transferring a number of bytes. Without it a node that dies would block a
+// worker forever.
 func blobTimeout(size int) time.Duration { return 5*time.Second + time.Duration(size>>20)*time.Second }
 
 // hasBlob reports whether an object exists and will exist for some time.

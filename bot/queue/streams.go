@@ -113,7 +113,8 @@ func (q *Queue) makeShards(ctx context.Context, part int64) error {
 	return nil
 }
 
-// persist repeats a request until it succeeds, fails permanently, or ctx ends: a cluster that just started has no leaders yet.
+// persist repeats a request until it succeeds, fails permanently, or ctx ends: a cluster that just started
+// has no leaders yet.
 func persist[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
 	return retry.Do(ctx, retry.Policy{Tries: retry.Forever, First: 50 * time.Millisecond, Max: time.Second}, func(ctx context.Context) (T, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

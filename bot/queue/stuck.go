@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// ErrStuck reports that the server inside this process accepts no writes. After a failed write, for example on a full disk, it keeps the stream
-// closed until it restarts, even if there is space again. Only a new process helps.
+// ErrStuck reports that the server inside this process accepts no writes. After a failed write, for example
+// on a full disk, it keeps the stream closed until it restarts, even if there is space again. Only a new
+// process helps.
 var ErrStuck = errors.New("the queue's files accept no writes (check the disk's free space and restart the process)")
 
 const (
@@ -51,8 +52,8 @@ func (h *health) stuck() error {
 	return fmt.Errorf("%w (%d writes failed, the last of them: %w)", ErrStuck, h.count, h.err)
 }
 
-// Stuck returns an ErrStuck if writes keep failing and none succeeds. With a cluster it always returns nil, because its nodes are monitored
-// elsewhere.
+// Stuck returns an ErrStuck if writes keep failing and none succeeds. With a cluster it always returns nil,
+// because its nodes are monitored elsewhere.
 func (q *Queue) Stuck() error {
 	if q.srv == nil {
 		return nil

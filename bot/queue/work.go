@@ -11,7 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Delay is an error that asks for a retry at a time, without counting as a failure: for example because of a forge's rate limit.
+// Delay is an error that asks for a retry at a time, without counting as a failure: for example because of a
+// forge's rate limit.
 type Delay struct {
 	Until time.Time
 	Err   error

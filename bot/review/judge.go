@@ -18,8 +18,8 @@ type Engine interface {
 	Check(ctx context.Context, in policy.Input) (*policy.Result, error)
 }
 
-// Policy is a Judge that applies the fleet's policy. It checks both sides of a comparison with the same rules and counts findings of the base
-// separately.
+// Policy is a Judge that applies the fleet's policy. It checks both sides of a comparison with the same rules
+// and counts findings of the base separately.
 type Policy struct {
 	Engine Engine
 	Whole  bool // report the findings of the base as introduced too, for whole environments

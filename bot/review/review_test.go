@@ -128,7 +128,8 @@ func (r *rules) Check(_ context.Context, in policy.Input) (*policy.Result, error
 	return &policy.Result{Findings: r.before}, r.err
 }
 
-// TestPolicy: findings of the base are not introduced; equal findings of several clusters are one; a built-in rule has a page.
+// TestPolicy: findings of the base are not introduced; equal findings of several clusters are one; a built-in
+// rule has a page.
 func TestPolicy(t *testing.T) {
 	at := func(rule, cluster, message string) policy.Finding {
 		return policy.Finding{

@@ -1,5 +1,5 @@
-// Package retry repeats an operation that failed for a reason that may pass. The waits between the tries come from
-// github.com/cenkalti/backoff; its loop is not used, because its timer cannot be replaced in tests.
+// Package retry repeats an operation that failed for a reason that may pass. The waits between the tries come
+// from github.com/cenkalti/backoff; its loop is not used, because its timer cannot be replaced in tests.
 //
 // The package imports nothing of ours.
 package retry
@@ -58,9 +58,9 @@ func Immediately(err error) error {
 	return &failure{err: err, now: true}
 }
 
-// Do calls the operation until it succeeds, returns an error that is not marked with Again, After or Immediately, uses up the tries, or
-// the context ends. It returns the operation's last result, and its last error without the mark. If the context ended meanwhile, the
-// error wraps the context's error and cause too.
+// Do calls the operation until it succeeds, returns an error that is not marked with Again, After or
+// Immediately, uses up the tries, or the context ends. It returns the operation's last result, and its last
+// error without the mark. If the context ended meanwhile, the error wraps the context's error and cause too.
 func Do[T any](ctx context.Context, p Policy, operation func(context.Context) (T, error)) (T, error) {
 	waits := &backoff.ExponentialBackOff{InitialInterval: p.First, MaxInterval: max(p.Max, p.First), Multiplier: 2, RandomizationFactor: p.Jitter}
 	waits.Reset()

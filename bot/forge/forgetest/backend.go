@@ -1,6 +1,6 @@
-// Package forgetest has the contract of the adapters of package forge as a suite of tests: Run. It uses the neutral types only. The tests of an
-// adapter provide a Backend, which creates worlds: the adapter and a driver of the forge that it talks to. The package names no forge and uses
-// no network but the backend's.
+// Package forgetest has the contract of the adapters of package forge as a suite of tests: Run. It uses the
+// neutral types only. The tests of an adapter provide a Backend, which creates worlds: the adapter and a
+// driver of the forge that it talks to. The package names no forge and uses no network but the backend's.
 package forgetest
 
 import (
@@ -26,8 +26,8 @@ type World interface {
 
 // Subject is the adapter under test.
 type Subject interface {
-	// Forge returns the adapter. Its credential may write every repository of the world. Its waits between attempts end at once and are
-	// recorded: see Waits.
+	// Forge returns the adapter. Its credential may write every repository of the world. Its waits between
+	// attempts end at once and are recorded: see Waits.
 	Forge() forge.Forge
 	// Self returns the user of the credential.
 	Self() forge.User
@@ -37,14 +37,15 @@ type Subject interface {
 
 // Scenes prepares a world.
 type Scenes interface {
-	// Repository creates a repository with a first commit on branch main. The path has two elements: `acme/fleet`.
+	// Repository creates a repository with a first commit on branch main. The path has two elements:
+	// `acme/fleet`.
 	Repository(t *testing.T, path string) forge.Repository
 	// User creates a user without any permission.
 	User(t *testing.T, login string) forge.User
 	// Grant sets the permission of a user in a repository.
 	Grant(t *testing.T, repo forge.Repository, login string, a forge.Access)
-	// Team creates a team `org/team` with these active members. The pending ones are invited and have not accepted; forges without
-	// invitations ignore them.
+	// Team creates a team `org/team` with these active members. The pending ones are invited and have not
+	// accepted; forges without invitations ignore them.
 	Team(t *testing.T, team string, members, pending []string)
 	// Protect keeps writers from pushing to a branch of this name, which need not exist.
 	Protect(t *testing.T, repo forge.Repository, branch string)

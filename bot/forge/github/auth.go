@@ -47,7 +47,8 @@ func (jwt) Key() string { return "app" }
 // Refused implements rest.Credential.
 func (jwt) Refused(string) bool { return false }
 
-// Token implements rest.Credential. GitHub accepts at most ten minutes; the minute before now is for clocks that differ.
+// Token implements rest.Credential. GitHub accepts at most ten minutes; the minute before now is for clocks
+// that differ.
 func (j jwt) Token(context.Context) (string, error) {
 	now := j.clock()
 	claims, err := json.Marshal(map[string]any{
@@ -158,7 +159,8 @@ func (a *app) forget(id int64) {
 	}
 }
 
-// installation is the credential of the App for one repository, or for all repositories of an installation if the place is empty.
+// installation is the credential of the App for one repository, or for all repositories of an installation if
+// the place is empty.
 type installation struct {
 	app   *app
 	id    int64

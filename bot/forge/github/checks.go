@@ -18,8 +18,9 @@ const (
 	maxAnnotationText     = 16000 // characters; GitHub takes 64 KB
 )
 
-// SetCheck writes a check run. GitHub appends annotations and never takes one away, so what has a result is not edited: it
-// stays if it says the same, and gets a successor of the same name otherwise, which then counts. One that waits or runs is edited.
+// SetCheck writes a check run. GitHub appends annotations and never takes one away, so what has a result is
+// not edited: it stays if it says the same, and gets a successor of the same name otherwise, which then
+// counts. One that waits or runs is edited.
 func (f *Forge) SetCheck(ctx context.Context, repo forge.Repository, c forge.Check) error {
 	what := fmt.Sprintf("write check %.100q of commit %.64s of %.200s", c.Name, c.Commit, repo.Path)
 	if f.app == nil {
@@ -118,7 +119,8 @@ func checkState(s forge.StatusState) (status, conclusion string) {
 	return "completed", "failure"
 }
 
-// sameCheck reports whether a run has the wanted contents. It compares only the number of annotations, which follow from the commit.
+// sameCheck reports whether a run has the wanted contents. It compares only the number of annotations, which
+// follow from the commit.
 func sameCheck(have *github.CheckRun, c forge.Check, notes int) bool {
 	status, conclusion := checkState(c.State)
 	return have.GetStatus() == status && have.GetConclusion() == conclusion && have.GetOutput().GetTitle() == c.Title &&

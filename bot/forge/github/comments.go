@@ -48,7 +48,8 @@ func comment(c *github.IssueComment) forge.Comment {
 	}
 }
 
-// Comment implements forge.Comments. GitHub finds comments by id in the whole repository, so the pull request is checked.
+// Comment implements forge.Comments. GitHub finds comments by id in the whole repository, so the pull request
+// is checked.
 func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, id int64) (*forge.Comment, error) {
 	what := fmt.Sprintf("read comment %d of pull request %d of %.200s", id, number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)

@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest"
 )
 
-// TestFakeEvents compares the webhooks of the fake with GitHub's published examples: the fake must send every member, with the same JSON
-// type. Members of repositories and users differ between examples; the ones that REST describes are checked with every answer.
+// TestFakeEvents compares the webhooks of the fake with GitHub's published examples: the fake must send every
+// member, with the same JSON type. Members of repositories and users differ between examples; the ones that
+// REST describes are checked with every answer.
 func TestFakeEvents(t *testing.T) {
 	if _, err := exec.LookPath("npm"); err != nil {
 		t.Skip("npm is not installed")

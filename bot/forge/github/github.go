@@ -1,6 +1,7 @@
-// Package github is the adapter for github.com and GitHub Enterprise Server. It implements all roles of package forge over GitHub's REST API, with
-// the token of a user or of a workflow, or as a GitHub App. It has the credentials, translates GitHub's types and errors, and decides nothing
-// about fleets. Package rest sends the requests.
+// Package github is the adapter for github.com and GitHub Enterprise Server. It implements all roles of
+// package forge over GitHub's REST API, with the token of a user or of a workflow, or as a GitHub App. It has
+// the credentials, translates GitHub's types and errors, and decides nothing about fleets. Package rest sends
+// the requests.
 package github
 
 import (
@@ -124,8 +125,8 @@ func graphURL(base *url.URL) string {
 	return u.String()
 }
 
-// GitToken returns a password for Git over HTTPS (user x-access-token) with the credential's permissions in this repository. The token of a GitHub
-// App expires within an hour: call GitToken before each push.
+// GitToken returns a password for Git over HTTPS (user x-access-token) with the credential's permissions in
+// this repository. The token of a GitHub App expires within an hour: call GitToken before each push.
 func (f *Forge) GitToken(ctx context.Context, repo forge.Repository) (string, error) {
 	_, _, cred, err := f.open(ctx, repo)
 	if err != nil {

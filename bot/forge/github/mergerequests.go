@@ -106,8 +106,8 @@ func mergeRequests(all []*github.PullRequest, order func(a, b *forge.MergeReques
 	return slices.CompactFunc(out, func(a, b *forge.MergeRequest) bool { return a.Number == b.Number })
 }
 
-// mergeRequest translates a pull request. It uses members that both lists and single answers have: `merged` is in single answers only, and
-// merge_commit_sha of an open pull request is a test merge.
+// mergeRequest translates a pull request. It uses members that both lists and single answers have: `merged`
+// is in single answers only, and merge_commit_sha of an open pull request is a test merge.
 func mergeRequest(pr *github.PullRequest) *forge.MergeRequest {
 	m := &forge.MergeRequest{
 		Number: pr.GetNumber(), Title: pr.GetTitle(), Body: pr.GetBody(), State: forge.Open, Draft: pr.GetDraft(),

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// Names come from files, comments and webhooks, and are used in the paths of requests. Only names that GitHub allows are accepted, so that no
-// name leads to another address of the API.
+// Names come from files, comments and webhooks, and are used in the paths of requests. Only names that GitHub
+// allows are accepted, so that no name leads to another address of the API.
 
 func parsePath(repo forge.Repository) (place, error) {
 	owner, name, ok := strings.Cut(repo.Path, "/")

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// branchRule is a rule of a ruleset, as far as it says who may move a branch. The library fails on types of rules that it does not
-// know.
+// branchRule is a rule of a ruleset, as far as it says who may move a branch. The library fails on types of
+// rules that it does not know.
 type branchRule struct {
 	Type       string `json:"type"`
 	Parameters struct {
@@ -26,8 +26,9 @@ func (r branchRule) protects() bool {
 }
 
 // Protected implements forge.Protection. Rulesets count if they restrict updates or require an approval
-// (https://docs.github.com/rest/repos/rules). Classic branch protection counts if it restricts who may push, requires an approval or
-// locks the branch (https://docs.github.com/rest/branches/branch-protection); reading it needs the permission "Administration: read".
+// (https://docs.github.com/rest/repos/rules). Classic branch protection counts if it restricts who may push,
+// requires an approval or locks the branch (https://docs.github.com/rest/branches/branch-protection); reading
+// it needs the permission "Administration: read".
 func (f *Forge) Protected(ctx context.Context, repo forge.Repository, branch string) (bool, error) {
 	what := fmt.Sprintf("read the protection of branch %.200q of %.200s", branch, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)

@@ -56,7 +56,8 @@ func TestProtected(t *testing.T) {
 	}
 }
 
-// TestProtectedForApps: an App needs the permission "Administration: read" for classic rules, and none for rulesets.
+// TestProtectedForApps: an App needs the permission "Administration: read" for classic rules, and none for
+// rulesets.
 func TestProtectedForApps(t *testing.T) {
 	for _, permitted := range []bool{false, true} {
 		w := newWorld(t, false)

@@ -9,8 +9,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest"
 )
 
-// TestUnchangedAnswersAreFree: GitHub does not count conditional requests whose answer did not change. 100 merge requests are read again
-// and again without a request that counts; one of them changes, and its own address and the list count.
+// TestUnchangedAnswersAreFree: GitHub does not count conditional requests whose answer did not change. 100
+// merge requests are read again and again without a request that counts; one of them changes, and its own
+// address and the list count.
 func TestUnchangedAnswersAreFree(t *testing.T) {
 	w := newWorld(t, false)
 	repo := w.Repository(t, "acme/fleet")

@@ -73,7 +73,8 @@ func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit stri
 	return newest(all), nil
 }
 
-// newest keeps the newest status of each context. Of two with the same time the first counts, because GitHub lists the newest first.
+// newest keeps the newest status of each context. Of two with the same time the first counts, because GitHub
+// lists the newest first.
 func newest(all []forge.Status) []forge.Status {
 	fold := func(s forge.Status) string { return strings.ToLower(s.Context) } // GitHub ignores case
 	slices.SortStableFunc(all, func(a, b forge.Status) int {

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest"
 )
 
-// TestFakeEvents compares the webhooks of the fake with the payloads that GitLab's own client library publishes: the fake must send every
-// member, with the same JSON type.
+// TestFakeEvents compares the webhooks of the fake with the payloads that GitLab's own client library
+// publishes: the fake must send every member, with the same JSON type.
 func TestFakeEvents(t *testing.T) {
 	w := newWorld(t)
 	sent := map[string]map[string]any{}

@@ -1,6 +1,7 @@
-// Package gitlab is the adapter for gitlab.com and self-managed GitLab. It implements all roles of package forge over GitLab's REST API, with a
-// personal, group or project access token, or with the token of a CI job. It translates GitLab's types and errors, and decides nothing about
-// fleets. Package rest sends the requests.
+// Package gitlab is the adapter for gitlab.com and self-managed GitLab. It implements all roles of package
+// forge over GitLab's REST API, with a personal, group or project access token, or with the token of a CI
+// job. It translates GitLab's types and errors, and decides nothing about fleets. Package rest sends the
+// requests.
 package gitlab
 
 import (

@@ -33,8 +33,8 @@ func (f *Forge) Self(ctx context.Context) (forge.User, error) {
 	return out, nil
 }
 
-// Access implements forge.People. GitLab's levels (https://docs.gitlab.com/user/permissions/) are Guest 10, Planner 15,
-// Reporter 20, Developer 30, Maintainer 40, Owner 50.
+// Access implements forge.People. GitLab's levels (https://docs.gitlab.com/user/permissions/) are Guest 10,
+// Planner 15, Reporter 20, Developer 30, Maintainer 40, Owner 50.
 func (f *Forge) Access(ctx context.Context, repo forge.Repository, login string) (forge.Access, error) {
 	what := "read the access of " + login + " to " + repo.Path
 	id, err := f.user(ctx, login)
@@ -75,7 +75,8 @@ func accessOf(level gitlab.AccessLevelValue) forge.Access {
 	return forge.AccessNone
 }
 
-// InTeam implements forge.People. A team is a group, by its full path or by its name in the namespace of the repository.
+// InTeam implements forge.People. A team is a group, by its full path or by its name in the namespace of the
+// repository.
 func (f *Forge) InTeam(ctx context.Context, repo forge.Repository, team, login string) (bool, error) {
 	what := fmt.Sprintf("read whether %s is in the group %s", login, team)
 	if namespace := repo.Path[:max(strings.LastIndexByte(repo.Path, '/'), 0)]; !strings.Contains(team, "/") && namespace != "" {

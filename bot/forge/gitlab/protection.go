@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// Protected implements forge.Protection. A branch is protected if a rule matches it and no matching rule lets every Developer push or
-// merge: GitLab applies the most permissive rule (https://docs.gitlab.com/user/project/repository/branches/protected/).
+// Protected implements forge.Protection. A branch is protected if a rule matches it and no matching rule lets
+// every Developer push or merge: GitLab applies the most permissive rule
+// (https://docs.gitlab.com/user/project/repository/branches/protected/).
 func (f *Forge) Protected(ctx context.Context, repo forge.Repository, branch string) (bool, error) {
 	rules, err := pages(func(p gitlab.ListOptions) ([]*gitlab.ProtectedBranch, *gitlab.Response, error) {
 		return f.client.ProtectedBranches.ListProtectedBranches(repo.Path, &gitlab.ListProtectedBranchesOptions{ListOptions: p}, with(ctx))
@@ -32,7 +33,8 @@ func (f *Forge) Protected(ctx context.Context, repo forge.Repository, branch str
 	return matched, nil
 }
 
-// open reports whether an access level names every Developer. Entries for a single user, group or deploy key do not.
+// open reports whether an access level names every Developer. Entries for a single user, group or deploy key
+// do not.
 func open(levels []*gitlab.BranchAccessDescription) bool {
 	for _, l := range levels {
 		if l.UserID == 0 && l.GroupID == 0 && l.DeployKeyID == 0 && l.AccessLevel > gitlab.NoPermissions && l.AccessLevel <= gitlab.DeveloperPermissions {
@@ -42,7 +44,8 @@ func open(levels []*gitlab.BranchAccessDescription) bool {
 	return false
 }
 
-// matchesBranch matches a branch against the name of a protected branch, in which * matches any characters, slashes included.
+// matchesBranch matches a branch against the name of a protected branch, in which * matches any characters,
+// slashes included.
 func matchesBranch(pattern, branch string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// Repositories implements forge.Repositories: the projects in which the user of the token is at least a Developer. The token of a CI job may not
-// list them.
+// Repositories implements forge.Repositories: the projects in which the user of the token is at least a
+// Developer. The token of a CI job may not list them.
 func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 	const what = "list projects"
 	if f.job {

@@ -1,4 +1,5 @@
-// Package bare reads bare Git repositories on disk and merges in them, for the fakes of forges. It must not be part of a released binary.
+// Package bare reads bare Git repositories on disk and merges in them, for the fakes of forges. It must not
+// be part of a released binary.
 package bare
 
 import (
@@ -16,7 +17,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Repository is a bare repository on disk that other processes push to. Each call opens it again, because another process may have repacked it.
+// Repository is a bare repository on disk that other processes push to. Each call opens it again, because
+// another process may have repacked it.
 type Repository struct{ Dir string }
 
 func (g *Repository) open() (*git.Repository, error) {

@@ -76,7 +76,8 @@ func (s *Server) find(path string, number int) (*repository, *pull, error) {
 	return r, p, nil
 }
 
-// OpenPR opens a pull request. Without Git the source branch gets a new commit, and the target is created if it does not exist.
+// OpenPR opens a pull request. Without Git the source branch gets a new commit, and the target is created if
+// it does not exist.
 func (s *Server) OpenPR(path string, pr PR) (PR, error) {
 	var out PR
 	err := s.do(func() error {
@@ -135,7 +136,8 @@ func (s *Server) open(r, head *repository, author *account, pr PR) (*pull, strin
 	return p, ""
 }
 
-// PushPR adds a commit to the source branch and sends the webhook. With Git, the commit was pushed before. It returns the head.
+// PushPR adds a commit to the source branch and sends the webhook. With Git, the commit was pushed before. It
+// returns the head.
 func (s *Server) PushPR(path string, number int) (string, error) {
 	var head string
 	err := s.do(func() error {

@@ -82,7 +82,8 @@ func (a *app) signed(token string, now time.Time) bool {
 		claims.IssuedAt <= at && at < claims.Expires && claims.Expires-at <= 600
 }
 
-// admit checks the permission that an address requires, and finds its repository. An invisible repository is not found.
+// admit checks the permission that an address requires, and finds its repository. An invisible repository is
+// not found.
 func (c *call) admit(n need) (answer, bool) {
 	switch n {
 	case asApp:

@@ -1,7 +1,8 @@
-// Package fakegithub is a GitHub in memory, over HTTP: the part of the REST API that Sluice uses, with its types, statuses, pages, permissions,
-// messages and quota, and its webhooks. Tests compare each request and answer with GitHub's published description. A repository can be
-// connected to a bare Git repository on disk, whose branches it then reads. The package must not be part of a released binary, and must not
-// be more lenient than GitHub.
+// Package fakegithub is a GitHub in memory, over HTTP: the part of the REST API that Sluice uses, with its
+// types, statuses, pages, permissions, messages and quota, and its webhooks. Tests compare each request and
+// answer with GitHub's published description. A repository can be connected to a bare Git repository on disk,
+// whose branches it then reads. The package must not be part of a released binary, and must not be more
+// lenient than GitHub.
 package fakegithub
 
 import (
@@ -21,8 +22,8 @@ import (
 type Options struct {
 	// Clock tells the time; nil is a clock that starts in 2026 and moves a second whenever something happens.
 	Clock func() time.Time
-	// URL is the address of the pages and APIURL that of the API, for links. The defaults are https://github.test and
-	// https://api.github.test.
+	// URL is the address of the pages and APIURL that of the API, for links. The defaults are
+	// https://github.test and https://api.github.test.
 	URL, APIURL string
 	// OnEvent receives each webhook: the name of the event and the payload. It may call the server.
 	OnEvent func(event string, payload []byte)

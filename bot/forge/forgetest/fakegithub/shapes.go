@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The shapes of GitHub's answers. Fields that Sluice does not read are there because the published description requires them.
+// The shapes of GitHub's answers. Fields that Sluice does not read are there because the published
+// description requires them.
 
 func node(kind string, id int64) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(fmt.Sprint(kind, ":", id)))

@@ -27,8 +27,8 @@ type Delivery struct {
 	At                  time.Time
 }
 
-// AddRepository creates a repository. With a bare Git repository on disk its branches are read there; without, commits are made
-// up, the first of them on main. The owner is an organization unless it is a user.
+// AddRepository creates a repository. With a bare Git repository on disk its branches are read there;
+// without, commits are made up, the first of them on main. The owner is an organization unless it is a user.
 func (s *Server) AddRepository(path, gitDir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

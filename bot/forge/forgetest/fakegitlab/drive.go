@@ -22,7 +22,8 @@ func (s *Server) AddUser(login, token string, bot bool) int {
 	return u.id
 }
 
-// AddProject creates a project: connected to a bare repository on disk, or with generated commits if gitDir is "".
+// AddProject creates a project: connected to a bare repository on disk, or with generated commits if gitDir
+// is "".
 func (s *Server) AddProject(path, gitDir string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +244,8 @@ func (s *Server) say(p *project, m *mergeRequest, who *user, body string) *note 
 	return n
 }
 
-// Protect protects branches by a name in which * matches any characters: members need the level to push, and 40 to merge.
+// Protect protects branches by a name in which * matches any characters: members need the level to push, and
+// 40 to merge.
 func (s *Server) Protect(path, name string, push int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The payloads have every field that https://docs.gitlab.com/user/project/integrations/webhook_events/ documents. Fields that the fake has no
-// value for are null or empty, as GitLab sends them.
+// The payloads have every field that https://docs.gitlab.com/user/project/integrations/webhook_events/
+// documents. Fields that the fake has no value for are null or empty, as GitLab sends them.
 
 // hookTime returns the form of times in webhooks.
 func hookTime(t time.Time) any {

@@ -1,7 +1,7 @@
-// Package fakegitlab is a GitLab in memory, over HTTP: the part of the REST API v4 that Sluice uses, with its types, statuses, pages,
-// permissions, messages and quota, and its webhooks. Tests compare each request and answer with the documentation. A project can be connected
-// to a bare Git repository on disk, whose branches it then reads. The package must not be part of a released binary, and must not be more
-// lenient than GitLab.
+// Package fakegitlab is a GitLab in memory, over HTTP: the part of the REST API v4 that Sluice uses, with its
+// types, statuses, pages, permissions, messages and quota, and its webhooks. Tests compare each request and
+// answer with the documentation. A project can be connected to a bare Git repository on disk, whose branches
+// it then reads. The package must not be part of a released binary, and must not be more lenient than GitLab.
 package fakegitlab
 
 import (
@@ -230,7 +230,8 @@ func write(w http.ResponseWriter, a answer) {
 	_, _ = w.Write(data) // the client has gone
 }
 
-// page returns one page of a list, with GitLab's headers (https://docs.gitlab.com/api/rest/#offset-based-pagination).
+// page returns one page of a list, with GitLab's headers
+// (https://docs.gitlab.com/api/rest/#offset-based-pagination).
 func (c *call) page(list []fields) answer {
 	number := func(name string, def, most int) int {
 		n, err := strconv.Atoi(c.query.Get(name))

@@ -2,7 +2,8 @@ package fakegitlab
 
 import "fmt"
 
-// The shapes are those of https://docs.gitlab.com/api/: users, members, projects, merge_requests, notes, emoji_reactions, commits.
+// The shapes are those of https://docs.gitlab.com/api/: users, members, projects, merge_requests, notes,
+// emoji_reactions, commits.
 
 func (s *Server) userFields(u *user, self bool) fields {
 	out := fields{"id": u.id, "username": u.login, "name": u.login, "state": "active", "avatar_url": nil, "web_url": s.o.URL + "/" + u.login}

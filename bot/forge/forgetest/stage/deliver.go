@@ -27,8 +27,8 @@ func (s *Stage) Webhooks(address string) {
 	s.hooks = address
 }
 
-// Plan returns the delays of each webhook's deliveries: none means that it is lost, two that it is sent twice. Without a plan each is sent once,
-// immediately. A refused delivery is not repeated.
+// Plan returns the delays of each webhook's deliveries: none means that it is lost, two that it is sent
+// twice. Without a plan each is sent once, immediately. A refused delivery is not repeated.
 func (s *Stage) Plan(plan func(d Delivery) []time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

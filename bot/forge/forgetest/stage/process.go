@@ -37,8 +37,8 @@ type Process struct {
 	err     error
 }
 
-// The ports that services get: below those that systems hand out by themselves, and none twice in one process, so that nobody
-// takes one between two services.
+// The ports that services get: below those that systems hand out by themselves, and none twice in one
+// process, so that nobody takes one between two services.
 const (
 	firstPort = 20_000
 	ports     = 12_000
@@ -46,7 +46,8 @@ const (
 
 var nextPort atomic.Uint32
 
-// FreeAddress returns an address on this machine that nobody listens on. It stays free for a service that is started again and again.
+// FreeAddress returns an address on this machine that nobody listens on. It stays free for a service that is
+// started again and again.
 func FreeAddress(ctx context.Context) (string, error) {
 	nextPort.CompareAndSwap(0, rand.Uint32N(ports)+1) //nolint:gosec // another process begins elsewhere
 	for range ports {
@@ -150,7 +151,8 @@ func (p *Process) Err() error {
 // PID returns the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Kill ends it with SIGKILL, and waits until it is gone. Its render processes end by themselves: nobody writes to them any more.
+// Kill ends it with SIGKILL, and waits until it is gone. Its render processes end by themselves: nobody
+// writes to them any more.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
 	<-p.done

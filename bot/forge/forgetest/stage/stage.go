@@ -1,7 +1,7 @@
-// Package stage is an environment for the service in programs and tests: one of the fake forges, a real Git repository served over HTTP, users
-// with different permissions, and webhooks. It does not wait for the service and does not check it: the caller reads branches and comments.
-// Methods are safe for concurrent use, except Branch and Change, which change the working copy. The package must not be part of a released
-// binary.
+// Package stage is an environment for the service in programs and tests: one of the fake forges, a real Git
+// repository served over HTTP, users with different permissions, and webhooks. It does not wait for the
+// service and does not check it: the caller reads branches and comments. Methods are safe for concurrent use,
+// except Branch and Change, which change the working copy. The package must not be part of a released binary.
 package stage
 
 import (

@@ -57,7 +57,8 @@ func Refusal(forgeName string, kind error, code int, said string) error {
 
 const maxPages = 1000 // of 100 items
 
-// Pages reads all pages of a list, from page 1. list returns the number of the next page, and one that is not greater at the end.
+// Pages reads all pages of a list, from page 1. list returns the number of the next page, and one that is not
+// greater at the end.
 func Pages[T any](list func(page int) (items []T, next int, err error)) ([]T, error) {
 	var all []T
 	for page := 1; page <= maxPages; {

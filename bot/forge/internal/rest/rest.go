@@ -1,8 +1,9 @@
-// Package rest is the HTTP client that the forge adapters share: credentials, retries, rate limits, bounds on answers, conditional
-// requests and redirects. The adapters' libraries build requests and decode answers; a Client carries them as an http.RoundTripper.
+// Package rest is the HTTP client that the forge adapters share: credentials, retries, rate limits, bounds on
+// answers, conditional requests and redirects. The adapters' libraries build requests and decode answers; a
+// Client carries them as an http.RoundTripper.
 //
-// A Client never sends a credential to another host than the configured one, and never repeats a request that creates something unless
-// the forge surely did not act on the first.
+// A Client never sends a credential to another host than the configured one, and never repeats a request that
+// creates something unless the forge surely did not act on the first.
 package rest
 
 import (
@@ -80,8 +81,8 @@ func New(c Config) (*Client, error) {
 	return out, nil
 }
 
-// HTTP returns an http.Client that sends its requests through the client. It follows the forge to the new address of a renamed
-// repository, and to no other host.
+// HTTP returns an http.Client that sends its requests through the client. It follows the forge to the new
+// address of a renamed repository, and to no other host.
 func (c *Client) HTTP() *http.Client { return &http.Client{Transport: c, CheckRedirect: c.redirect} }
 
 func (c *Client) redirect(req *http.Request, via []*http.Request) error {
@@ -116,7 +117,8 @@ func With(ctx context.Context, c Credential) context.Context {
 	return context.WithValue(ctx, optionsKey{}, options{credential: c})
 }
 
-// Repeatable returns a context whose requests may be repeated even if they are POSTs: sending one twice has the effect of sending it once.
+// Repeatable returns a context whose requests may be repeated even if they are POSTs: sending one twice has
+// the effect of sending it once.
 func Repeatable(ctx context.Context) context.Context {
 	o := optionsOf(ctx)
 	o.repeatable = true
@@ -141,8 +143,9 @@ func (o options) repeats(method string) bool {
 	return o.repeatable || !o.once && method != http.MethodPost
 }
 
-// RoundTrip implements http.RoundTripper. It returns the last answer if the forge keeps failing, an error that is a
-// *forge.RateLimitError if the forge's rate limit lasts, and one that is forge.ErrUnavailable if there is no answer.
+// RoundTrip implements http.RoundTripper. It returns the last answer if the forge keeps failing, an error
+// that is a *forge.RateLimitError if the forge's rate limit lasts, and one that is forge.ErrUnavailable if
+// there is no answer.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := read(req)
 	if err != nil {
@@ -270,7 +273,8 @@ func (c *Client) send(req *http.Request, body []byte, o options, token, tag stri
 	return resp, nil
 }
 
-// BaseURL parses the address of an API and adds a slash at its end. example is shown in errors. Only loopback addresses may be http.
+// BaseURL parses the address of an API and adds a slash at its end. example is shown in errors. Only loopback
+// addresses may be http.
 func BaseURL(text, example string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSuffix(text, "/") + "/")
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
