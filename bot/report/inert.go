@@ -116,7 +116,19 @@ func plainWord(w string) bool {
 	if w == "" || len(w) > longest {
 		return false
 	}
-	letters, numbers, hex := 0, 0, 0
+	letters, numbers, hex, ok := letterCounts(w)
+	switch {
+	case !ok:
+		return false
+	case numbers > 0:
+		return letters == 0 && numbers <= digits
+	}
+	return len(w) < hashLike || hex < len(w) // seven hexadecimal digits may name a commit
+}
+
+// letterCounts counts the ASCII letters, the digits and the letters a to f of a word. ok is false if the word has other
+// characters than these and the apostrophe of a genitive.
+func letterCounts(w string) (letters, numbers, hex int, ok bool) {
 	for i := range len(w) {
 		switch c := w[i]; {
 		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
@@ -128,13 +140,10 @@ func plainWord(w string) bool {
 			numbers++
 		case c == '\'' && i > 0 && i == len(w)-2: // the volume's
 		default:
-			return false
+			return 0, 0, 0, false
 		}
 	}
-	if numbers > 0 {
-		return letters == 0 && numbers <= digits
-	}
-	return len(w) < hashLike || hex < len(w) // seven hexadecimal digits may name a commit
+	return letters, numbers, hex, true
 }
 
 // fence returns a block of code. Each of its lines must begin with a mark (' ', '+', '-', '@'), never with text from

@@ -59,6 +59,13 @@ func TestPageInChromium(t *testing.T) {
 			t.Errorf("%s: %s", what, s)
 		}
 	}
+	got.checkUse(t)
+	got.checkTimes(t)
+}
+
+// checkUse compares what the keyboard, the search and the address did.
+func (got *found) checkUse(t *testing.T) {
+	t.Helper()
 	f := got.Facts
 	if f.Wide > 0 || f.Medium > 0 || f.Narrow > 0 {
 		t.Errorf("the page is wider than its window by %d, %d, %d pixels", f.Wide, f.Medium, f.Narrow)
@@ -76,9 +83,14 @@ func TestPageInChromium(t *testing.T) {
 	if f.Numbers == 0 || !strings.Contains(strings.Join(f.Marks, " "), "200Gi 100Gi") || !f.Closed || !f.Expanded || !f.Sheet || f.NoscriptTools || !f.Hostile || !strings.Contains(f.Noscript, "storage: 200Gi") {
 		t.Errorf("%+v", f)
 	}
+}
+
+// checkTimes logs the times and fails only for a page that hangs: the machine may be busy.
+func (got *found) checkTimes(t *testing.T) {
+	t.Helper()
+	const hang = 60_000
 	for name, times := range got.Times {
 		t.Logf("%s, processor four times slower, milliseconds: %v", name, times)
-		const hang = 60_000 // a busy machine may be slow, but nothing may hang
 		for what, ms := range times {
 			if ms > hang {
 				t.Errorf("%s: %s takes %.0f ms", name, what, ms)

@@ -84,7 +84,7 @@ const apply = async () => {
   for (const g of groups) {
     if (!g.list) continue;
     const list = any ? lists.get(g) || [] : g.list;
-    if (list.length === g.shown.length && list.every((e, i) => e === g.shown[i])) continue;
+    if (list === g.shown || list.length === g.shown.length && list.every((e, i) => e === g.shown[i])) continue;
     g.shown = list;
     if (g.drawn) g.forget();
   }

@@ -46,18 +46,16 @@ const groupTwist = (li, open) => {
   li.append(list);
   twist(li, list, false, () => leaves(g, list));
 };
-// prune hides the leaves of groups that do not match; null shows all.
+// prune hides the leaves of groups that do not match; null shows all. Only leaves that change are touched.
+const pruned = new Set();
+const leafOf = new Map();
+for (const li of document.querySelectorAll("#tree li[data-app], #tree li[data-group]")) leafOf.set(li.dataset.group || li.dataset.app, li);
 const prune = (found) => {
-  const apps = found && new Set([...found].map((g) => g.app.id));
-  for (const li of $("tree") ? $("tree").children : []) {
-    const hide = Boolean(apps) && !apps.has(li.dataset.app);
-    if (li.hidden !== hide) li.hidden = hide;
-    if (hide) continue;
-    for (const one of li.querySelectorAll("li[data-group]")) {
-      const gone = Boolean(found) && !found.has(groupOf.get(one.dataset.group));
-      if (one.hidden !== gone) one.hidden = gone;
-    }
-  }
+  const keep = new Set();
+  if (found) for (const g of found) { keep.add(g.id); keep.add(g.app.id); }
+  for (const id of pruned) if (!found || keep.has(id)) { leafOf.get(id).hidden = false; pruned.delete(id); }
+  if (!found) return;
+  for (const [id, li] of leafOf) if (!keep.has(id) && !pruned.has(id)) { li.hidden = true; pruned.add(id); }
 };
 let marked = null;
 const mark = (id) => {
