@@ -25,6 +25,8 @@ type Bundle struct {
 	APIVersions []string    // what the cluster serves beyond the built-in, as `group/version` or `group/version/Kind`
 	Sources     []Source    // concatenated in this order
 	Components  []Component // on top of the sources' objects, lowest first
+	// AllowUnmatched permits components with patches whose target selects no object.
+	AllowUnmatched bool
 }
 
 // Component is a Kustomize component inside a set of files.
@@ -150,6 +152,7 @@ func (b *Bundle) Digest() string {
 	for i := range b.Sources {
 		h.source(&b.Sources[i])
 	}
+	h.flag(b.AllowUnmatched)
 	h.number(len(b.Components))
 	for i := range b.Components {
 		h.text(b.Components[i].Root, b.Components[i].Files.Digest)

@@ -122,7 +122,7 @@ func (e *Engine) pass(ctx context.Context, b *Bundle, probe bool) (outcome, erro
 		return outcome{}, err
 	}
 	if len(b.Components) > 0 {
-		if out.objects, err = e.components(ctx, out.objects, b.Components); err != nil {
+		if out.objects, err = e.components(ctx, out.objects, b); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -214,7 +214,7 @@ func (e *Engine) manifests(c Content) ([]Object, error) {
 	return out, nil
 }
 
-func (e *Engine) components(ctx context.Context, objects []Object, layers []Component) ([]Object, error) {
+func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle) ([]Object, error) {
 	base := make([]manifest.Object, 0, len(objects))
 	for i := range objects {
 		decoded, err := manifest.Decode(objects[i].YAML, e.limits.Budget)
@@ -223,11 +223,11 @@ func (e *Engine) components(ctx context.Context, objects []Object, layers []Comp
 		}
 		base = append(base, decoded...)
 	}
-	components := make([]kustomize.Component, len(layers))
-	for i, c := range layers {
+	components := make([]kustomize.Component, len(b.Components))
+	for i, c := range b.Components {
 		components[i] = kustomize.Component{Name: c.Files.Name, Files: kustomizeFiles(c.Files.Files), Root: c.Root}
 	}
-	patched, err := e.kustomize.ApplyComponents(ctx, base, components)
+	patched, err := e.kustomize.ApplyComponents(ctx, base, components, b.AllowUnmatched)
 	if err != nil {
 		return nil, err
 	}

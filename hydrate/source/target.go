@@ -86,6 +86,9 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 // Bundle reads everything that the rendering of the target depends on.
 func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
 	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.KubeVersion, APIVersions: t.Cluster.APIVersions}
+	if strict := t.view.Fleet.Spec.Strict.UnmatchedPatches; strict != nil && !*strict {
+		b.AllowUnmatched = true
+	}
 	for _, src := range t.Sources {
 		ready, err := t.source(ctx, src)
 		if err != nil {

@@ -127,7 +127,7 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("Build: %v", err)
 	}
 	component := []kustomize.Component{{Name: "c", Files: tree(labels)}}
-	if _, err := b.ApplyComponents(ctx, nil, component); !errors.Is(err, context.Canceled) {
+	if _, err := b.ApplyComponents(ctx, nil, component, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("ApplyComponents: %v", err)
 	}
 }

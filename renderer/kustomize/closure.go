@@ -56,6 +56,8 @@ type directory struct {
 	files     []string
 	bytes     int // read by one build of it
 	children  []child
+	targets   []target // of its patches
+	generated []manifest.Object
 	err       error
 }
 
@@ -72,6 +74,8 @@ type reach struct {
 	dirs    map[string]cost
 	files   map[string]bool
 	openAPI bool
+
+	generated []manifest.Object // by generators, under the names there
 }
 
 // cost is what one build of a kustomization and everything below it takes.
@@ -130,6 +134,7 @@ func (w *Walker) visit(r *reach, dir string, above []string) (cost, error) {
 		return cost{}, d.err
 	}
 	r.openAPI = r.openAPI || d.openAPI
+	r.generated = append(r.generated, d.generated...)
 	for _, f := range d.files {
 		r.files[f] = true
 	}
@@ -247,6 +252,7 @@ func (w *Walker) read(dir string, d *directory) (err error) {
 	d.openAPI = len(k.OpenAPI) > 0
 	s := &scan{walker: w, dir: dir, out: d, file: place{file: d.file, data: data, area: w.area}}
 	s.kustomization(&k)
+	s.targets(&k)
 	slices.Sort(d.files)
 	d.files = slices.Compact(d.files)
 	return s.err()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -28,11 +29,15 @@ const (
 // The order of objects stays. What Kustomize does to every object, it does here: one that is annotated
 // `config.kubernetes.io/local-config` is left out, empty annotations go, and two objects of one kind and name collide if
 // one names the namespace `default` and the other none. A component reads only its own files.
-func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object, components []Component) ([]manifest.Object, error) {
+//
+// A patch whose target selects no object is an *UnmatchedError, unless allowUnmatched.
+func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object, components []Component, allowUnmatched bool) ([]manifest.Object, error) {
 	if len(components) == 0 {
 		return objects, ctx.Err()
 	}
 	j := job{root: ".", keepOrder: true}
+	var targets []target
+	var added []manifest.Object
 	var files []File
 	var list bytes.Buffer
 	list.WriteString("kind: Kustomization\n")
@@ -48,10 +53,12 @@ func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object
 	names := []string{"'" + baseFile + "'", "the rendered objects"}
 	for i := range components {
 		slot := fmt.Sprintf(slotShape, i)
-		own, r, err := b.component(&components[i])
+		own, r, patched, err := b.component(&components[i])
 		if err != nil {
 			return nil, err
 		}
+		targets = append(targets, patched...)
+		added = append(added, b.additions(own, r)...)
 		j.ownDescription = j.ownDescription || r.openAPI
 		for name := range r.files {
 			files = append(files, File{Path: path.Join(slot, name), Data: own.files[name]})
@@ -69,17 +76,23 @@ func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object
 		return nil, err
 	}
 	j.names = strings.NewReplacer(names...)
-	if objects, err = b.run(ctx, j); err != nil {
+	patched, err := b.run(ctx, j)
+	if err != nil {
 		return nil, fmt.Errorf("applying components: %w", err)
 	}
-	return objects, nil
+	if !allowUnmatched {
+		if err := unmatched(targets, slices.Concat(objects, added, patched)); err != nil {
+			return nil, err
+		}
+	}
+	return patched, nil
 }
 
 // component checks one component by itself, so that none can reach into another or into the objects.
-func (b *Builder) component(c *Component) (*memory, *reach, error) {
+func (b *Builder) component(c *Component) (*memory, *reach, []target, error) {
 	tree, err := newMemory(c.Files)
 	if err != nil {
-		return nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
+		return nil, nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
 	}
 	walker := NewWalker(tree, b.budget)
 	if walker.shown = c.shown(); walker.shown != "" {
@@ -87,12 +100,18 @@ func (b *Builder) component(c *Component) (*memory, *reach, error) {
 	}
 	r, err := walker.reach(c.Root)
 	if err != nil {
-		return nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
+		return nil, nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
 	}
 	if d := walker.directory(path.Clean(c.Root)); !d.component {
-		return nil, nil, fmt.Errorf("component %s: %s is no component: set `apiVersion: kustomize.config.k8s.io/v1alpha1` and `kind: Component`", c.Name, d.file)
+		return nil, nil, nil, fmt.Errorf("component %s: %s is no component: set `apiVersion: kustomize.config.k8s.io/v1alpha1` and `kind: Component`", c.Name, d.file)
 	}
-	return tree, r, nil
+	var targets []target
+	for dir := range r.dirs {
+		if d := walker.directory(dir); d.component { // a base patches its own resources
+			targets = append(targets, d.targets...)
+		}
+	}
+	return tree, r, targets, nil
 }
 
 // shown is what stands in front of the names of Files in messages.

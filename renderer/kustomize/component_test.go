@@ -18,7 +18,7 @@ const (
 
 func apply(t *testing.T, base []manifest.Object, components ...kustomize.Component) []manifest.Object {
 	t.Helper()
-	got, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), base, components)
+	got, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), base, components, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func apply(t *testing.T, base []manifest.Object, components ...kustomize.Compone
 
 func applyError(t *testing.T, base []manifest.Object, components ...kustomize.Component) string {
 	t.Helper()
-	got, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), base, components)
+	got, err := kustomize.NewBuilder(manifest.DefaultBudget()).ApplyComponents(t.Context(), base, components, true)
 	if err == nil {
 		t.Fatalf("got no error but\n%s", text(t, got))
 	}
@@ -258,7 +258,7 @@ spec:
 			c := []kustomize.Component{{Name: "c", Files: tree(files)}}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := builder.ApplyComponents(context.Background(), base, c); err != nil {
+				if _, err := builder.ApplyComponents(context.Background(), base, c, false); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -32,7 +32,7 @@ func TestBuildsMeet(t *testing.T) {
 					if err != nil || text(t, got) != f.want {
 						t.Errorf("%s: %v\n%s", f.name, err, text(t, got))
 					}
-					labelled, err := b.ApplyComponents(t.Context(), base, shared)
+					labelled, err := b.ApplyComponents(t.Context(), base, shared, false)
 					if err != nil || len(labelled) != 1 {
 						t.Errorf("%d objects: %v", len(labelled), err)
 					}
