@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -48,7 +49,7 @@ func TestOnlyWhatChangesIsRenderedAndMoved(t *testing.T) {
 	r.Commit("readme")
 	expect(r, r.Hydrate(nil), "dev updated 0/7 moved 0", "staging updated 0/7 moved 0", "prod updated 0/11 moved 0")
 	r.Git("fsck", "--strict", "--full")
-	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, nil)
+	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, nil, time.Now())
 	if err != nil || len(found) != 3 || found[0].Status != "ok" || found[2].Status != "ok" {
 		t.Errorf("%+v %v", found, err)
 	}
@@ -145,7 +146,7 @@ func TestNobodysWorkIsBuried(t *testing.T) {
 	if !result.Environments[2].Status.OK() {
 		t.Errorf("one environment kept another: %+v", result.Environments[2])
 	}
-	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, []string{"dev"})
+	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, []string{"dev"}, time.Now())
 	if err != nil || found[0].Status != "differs" || len(found[0].Differences) != 1 || found[0].Differences[0].Path != "hotfix.yaml" {
 		t.Errorf("%+v %v", found, err)
 	}
@@ -270,7 +271,7 @@ func TestUnstableOutput(t *testing.T) {
 	if got := secret("prod-eu-1"); got != strings.Replace(first, "fixed: a", "fixed: b", 1) {
 		t.Errorf("got\n%s\nafter\n%s", got, first)
 	}
-	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, nil)
+	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, nil, time.Now())
 	if err != nil || found[2].Status != "ok" {
 		t.Errorf("%+v %v", found, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
@@ -50,7 +51,7 @@ func TestHydratorMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := verify.Run(t.Context(), h, head, nil)
+	list, err := verify.Run(t.Context(), h, head, nil, time.Now())
 	if err != nil || len(list) != 3 {
 		t.Fatalf("%v, %v", list, err)
 	}

@@ -242,23 +242,32 @@ func (t *targetSearch) held(tree string) (bool, error) {
 			if len(h.Clusters) > 0 && !slices.Contains(h.Clusters, cluster) {
 				continue
 			}
-			went, err := differ(h.Tree, t.now, cluster, t.read)
+			has, err := t.hasHeld(tree, cluster, h)
 			if errors.Is(err, ErrNoTree) {
-				break
+				break // nothing can be compared with the hold
 			}
-			if err != nil {
-				return false, err
+			if has || err != nil {
+				return has, err
 			}
-			changed, err := differ(h.Tree, tree, cluster, t.read)
-			if err != nil {
-				return false, err
-			}
-			for app := range went {
-				named := (len(t.apps) == 0 || slices.Contains(t.apps, app)) && (len(h.Apps) == 0 || slices.Contains(h.Apps, app))
-				if named && !changed[app] {
-					return true, nil
-				}
-			}
+		}
+	}
+	return false, nil
+}
+
+// hasHeld reports whether a tree has, on one cluster, manifests that went back when the hold began.
+func (t *targetSearch) hasHeld(tree, cluster string, h Hold) (bool, error) {
+	went, err := differ(h.Tree, t.now, cluster, t.read)
+	if err != nil {
+		return false, err
+	}
+	changed, err := differ(h.Tree, tree, cluster, t.read)
+	if err != nil {
+		return false, err
+	}
+	for app := range went {
+		named := (len(t.apps) == 0 || slices.Contains(t.apps, app)) && (len(h.Apps) == 0 || slices.Contains(h.Apps, app))
+		if named && !changed[app] {
+			return true, nil
 		}
 	}
 	return false, nil

@@ -3,8 +3,6 @@ package promote_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"reflect"
 	"slices"
 	"time"
 
@@ -189,21 +187,6 @@ func (w *world) reconcile(hostile bool) error {
 	return nil
 }
 
-// decidesAlike checks that the same decision, taken again at once, is the same and observes nothing new.
-func (w *world) decidesAlike(s promote.Situation, d promote.Decision) error {
-	s.Record = d.Record
-	again, err := promote.Decide(s)
-	if err != nil {
-		return err
-	}
-	failing := slices.ContainsFunc(d.Actions, func(a promote.Action) bool { return a.Kind == promote.DoHalt })
-	request := d.Proposal == nil || again.Proposal != nil
-	if len(again.Events) != 0 || !failing && request && !reflect.DeepEqual(again.Actions, d.Actions) {
-		return fmt.Errorf("a second decision differs: %+v and %+v, events %+v after %+v", d.Actions, again.Actions, again.Events, d.Events)
-	}
-	return nil
-}
-
 func (w *world) act(s promote.Situation, d promote.Decision, a promote.Action) error {
 	if a.Base != w.tip {
 		w.done["lost swap"]++
@@ -235,7 +218,7 @@ func (w *world) act(s promote.Situation, d promote.Decision, a promote.Action) e
 	case promote.MoveWave:
 		return w.moveWave(d, a)
 	case promote.DoRollback:
-		return w.back(d, a)
+		return w.back(a)
 	}
 	return nil
 }
@@ -274,101 +257,6 @@ func (w *world) moveEnvironment(s promote.Situation, d promote.Decision, a promo
 		return nil
 	}
 	w.begin(a.Tree, next, a.Overtakes, nil, false)
-	return nil
-}
-
-// bringsBack is invariant 3: nothing that is held comes back unless somebody asks for it.
-func (w *world) bringsBack(next tree) error {
-	for _, m := range w.members {
-		have := apps(w.prod.subs[m.Name])
-		for app, version := range apps(next.subs[m.Name]) {
-			if have[app] != version && w.bad[m.Name+"/"+app][version] {
-				return fmt.Errorf("%s of %s comes back to %s, and nobody asked for it; holds %v", app, version, m.Name, w.record.Holds)
-			}
-		}
-	}
-	return nil
-}
-
-// mayPromote holds a move of prod against what the world knows, not what the record says.
-func (w *world) mayPromote(s promote.Situation, a promote.Action) error {
-	at := func(c string) int { return slices.Index(w.trunk, c) }
-	old := w.prod.source
-	for _, m := range w.members {
-		for _, app := range []string{"", "a", "b"} {
-			if at(a.Source.On(m.Name).Of(app)) < at(old.On(m.Name).Of(app)) {
-				return fmt.Errorf("app %q of %s goes back from %s to %s", app, m.Name, old.On(m.Name).Of(app), a.Source.On(m.Name).Of(app))
-			}
-		}
-		if len(a.Apps) > 0 && a.Source.On(m.Name).Commit != old.On(m.Name).Commit {
-			return fmt.Errorf("a promotion of some apps moves all")
-		}
-	}
-	if a.Tree != s.Candidate.Tree || s.Candidate.Policy != promote.Green {
-		return fmt.Errorf("the tree is not the one that was checked")
-	}
-	if err := w.mayMove(a.Overtakes); err != nil {
-		return err
-	}
-	if a.Overtakes != (s.Record.Request != nil && s.Record.Request.Now) && a.Overtakes {
-		return fmt.Errorf("nobody asked to overtake")
-	}
-	if n := w.env.Promotion.Approvers.Count; n > 0 {
-		for _, p := range s.Record.Approvals {
-			if p.Tree == a.Tree && p.By != "author" {
-				n--
-			}
-		}
-		if n > 0 {
-			return fmt.Errorf("%d approvals of %s are missing", n, a.Tree)
-		}
-	}
-	if a.Overtakes {
-		return nil
-	}
-	return w.hasBaked(s, a)
-}
-
-// hasBaked checks that staging has run what is promoted, in health, for its bake.
-func (w *world) hasBaked(s promote.Situation, a promote.Action) error {
-	at := func(c string) int { return slices.Index(w.trunk, c) }
-	wanted := a.Source.Commit
-	if s.Record.Request != nil {
-		wanted = s.Record.Request.Source.Commit
-	}
-	since := time.Time{} // of the oldest of staging's states without a gap until now that contain what is promoted
-	for _, r := range slices.Backward(w.stagingLog) {
-		if at(r.source.Commit) < at(wanted) {
-			break
-		}
-		since = r.at
-	}
-	if w.stagingRed.After(since) {
-		since = w.stagingRed
-	}
-	bake, err := w.env.Promotion.Bake.Parse()
-	if w.env.Promotion.Bake != "" && (err != nil || w.now.Sub(since) < bake) || w.isRed || since.IsZero() {
-		return fmt.Errorf("staging has it, in health, since %s only", since)
-	}
-	return nil
-}
-
-func (w *world) mayMove(overtakes bool) error {
-	if w.record.Halt != nil {
-		return fmt.Errorf("it is halted")
-	}
-	for _, f := range w.record.Freezes {
-		if f.Target == "" && f.Holds(w.now) {
-			return fmt.Errorf("it is frozen")
-		}
-	}
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		return err
-	}
-	if h := w.now.In(berlin).Hour(); len(w.env.Promotion.Windows) > 0 && !overtakes && (h < 8 || h >= 20) {
-		return fmt.Errorf("no window is open")
-	}
 	return nil
 }
 
@@ -413,41 +301,8 @@ func (w *world) move(name string) {
 	w.clusters[name], w.provenance[name], w.movedAt[name] = w.prod.subs[name], w.prod.source.On(name), w.now
 }
 
-func (w *world) mayMoveWave(a promote.Action, frozen func(string) bool) error {
-	if err := w.mayMove(w.overtakes); err != nil {
-		return err
-	}
-	waves, err := promote.Waves(w.env, w.members)
-	if err != nil {
-		return err
-	}
-	for _, v := range waves {
-		if v.Name == a.Wave {
-			break
-		}
-		var last time.Time
-		for _, name := range v.Clusters() {
-			if w.clusters[name] != w.prod.subs[name] && !frozen(name) {
-				return fmt.Errorf("%s of the wave %s before is behind", name, v.Name)
-			}
-			if w.changed[name] && w.movedAt[name].After(last) && !w.wasFrozen[name] { // the end of a freeze does not restart a bake
-				last = w.movedAt[name]
-			}
-		}
-		if !w.overtakes && !w.restores && last.After(w.progress) && w.now.Sub(last) < v.Bake {
-			return fmt.Errorf("wave %s has moved at %s, and bakes", v.Name, last)
-		}
-	}
-	for name := range w.changed {
-		if w.clusters[name] == w.prod.subs[name] && (w.red[name] || w.pending[name]) && !w.restores {
-			return fmt.Errorf("%s has moved, and is not healthy", name)
-		}
-	}
-	return nil
-}
-
 // back does a rollback, as a caller does, and checks invariant 2: nothing outside its scope moves.
-func (w *world) back(d promote.Decision, a promote.Action) error {
+func (w *world) back(a promote.Action) error {
 	to, ok := w.trees[a.Tree]
 	if !ok {
 		return fmt.Errorf("the tree to go back to is unknown")
@@ -520,55 +375,4 @@ func (w *world) back(d promote.Decision, a promote.Action) error {
 	}
 	w.apply(promote.Event{Kind: promote.EventRolledBack, Source: w.prod.source, Tree: w.id, Clusters: left})
 	return nil
-}
-
-// arrive lets everything be healthy, and checks invariant 4: the environment arrives. In half of the histories nobody ends a
-// hold: a commit that changes every app must end them.
-func (w *world) arrive() error {
-	w.r = rand.New(rand.NewPCG(1, 1))
-	w.red, w.pending, w.isRed, w.foreign = map[string]bool{}, map[string]bool{}, false, false
-	for i := range w.members {
-		w.members[i].State = ""
-	}
-	w.commit(true)
-	w.stage()
-	w.declined = ""
-	for _, target := range append([]string{""}, w.names()...) {
-		w.apply(promote.Event{Kind: promote.EventUnfreeze, Target: target})
-	}
-	for range 400 {
-		w.now = w.now.Add(15 * time.Minute)
-		if w.record.Halt != nil {
-			w.apply(promote.Event{Kind: promote.EventResume, By: "ann"})
-		}
-		s, err := w.situation()
-		if err != nil {
-			return err
-		}
-		if s.Candidate != nil {
-			w.apply(promote.Event{Kind: promote.EventApprove, By: "ann", Teams: []string{"sre"}, Tree: s.Candidate.Tree})
-			w.apply(promote.Event{Kind: promote.EventApprove, By: "bob", Teams: []string{"sre"}, Tree: s.Candidate.Tree})
-		}
-		if w.env.Promotion.Mode == "manual" && s.Record.Request == nil && !w.prod.source.Equal(w.staging) {
-			w.apply(promote.Event{Kind: promote.EventPromote, By: "ann", Source: w.staging})
-		}
-		if w.request != nil {
-			w.merge()
-		}
-		if err := w.reconcile(false); err != nil {
-			return err
-		}
-		w.pending = map[string]bool{}
-		behind := slices.ContainsFunc(w.members, func(c promote.Cluster) bool { return w.clusters[c.Name] != w.prod.subs[c.Name] })
-		if w.prod.source.Equal(w.staging) && !behind {
-			w.done["arrived"]++
-			return w.invariants()
-		}
-	}
-	s, err := w.situation()
-	if err != nil {
-		return err
-	}
-	d, err := promote.Decide(s)
-	return errors.Join(err, fmt.Errorf("prod never arrives at %s: runs %s, waits for %q, gates %v, waves %v, holds %v, request %v", w.staging, w.prod.source, d.WaitsFor, d.Gates, d.WaveGates, w.record.Holds, w.record.Request))
 }

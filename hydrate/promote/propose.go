@@ -140,7 +140,7 @@ func (x *decider) excluded(c, next Source) bool {
 // leaveOut keeps what is held at what runs.
 func (x *decider) leaveOut(w *Proposal) {
 	runs, names := x.s.Running.Source, x.names()
-	held, released := map[string]bool{}, map[string]bool{}
+	l := leftOut{held: map[string]bool{}, released: map[string]bool{}}
 	next := Source{Commit: w.Source.Commit, Apps: w.Source.Apps, Clusters: map[string]ClusterSource{}}
 	for _, name := range names {
 		next.Clusters[name] = w.Source.On(name)
@@ -155,31 +155,37 @@ func (x *decider) leaveOut(w *Proposal) {
 		}
 		changed := x.changed(h, w.Promoted)
 		for _, name := range scope {
-			want, have := next.Clusters[name], runs.On(name)
-			if _, ok := next.Clusters[name]; !ok {
-				continue
-			}
-			older := h.Whole && x.notNewer(w.Promoted.On(name), h.Source.On(name).Commit)
-			if (older || len(h.Apps) == 0 && h.Tree != "") && !want.Equal(have) {
-				next.Clusters[name] = have
-				held[name] = true
-				continue
-			}
-			for _, app := range h.Apps {
-				switch {
-				case want.Of(app) == have.Of(app):
-				case slices.Contains(changed, app) && x.order.at(w.Promoted.Of(app)) > x.order.at(h.Source.On(name).Of(app)):
-					released[app] = true
-				default:
-					want = want.with(app, have.Of(app))
-					next.Clusters[name] = want
-					held[app] = true
-				}
+			if want, ok := next.Clusters[name]; ok {
+				next.Clusters[name] = x.keepHeld(h, name, want, runs.On(name), w.Promoted, changed, &l)
 			}
 		}
 	}
 	w.Source = next.Among(names)
-	w.Held, w.Released = slices.Sorted(maps.Keys(held)), slices.Sorted(maps.Keys(released))
+	w.Held, w.Released = slices.Sorted(maps.Keys(l.held)), slices.Sorted(maps.Keys(l.released))
+}
+
+// leftOut collects what leaveOut found: apps or clusters that stay held, and held apps that are changed.
+type leftOut struct{ held, released map[string]bool }
+
+// keepHeld is what one cluster shall run if a hold covers it. changed are the apps of the hold that the promoted source changes.
+func (x *decider) keepHeld(h Hold, cluster string, want, have ClusterSource, promoted Source, changed []string, l *leftOut) ClusterSource {
+	older := h.Whole && x.notNewer(promoted.On(cluster), h.Source.On(cluster).Commit)
+	if (older || len(h.Apps) == 0 && h.Tree != "") && !want.Equal(have) {
+		l.held[cluster] = true
+		return have
+	}
+	for _, app := range h.Apps {
+		newer := x.order.at(promoted.Of(app)) > x.order.at(h.Source.On(cluster).Of(app))
+		switch {
+		case want.Of(app) == have.Of(app):
+		case newer && slices.Contains(changed, app):
+			l.released[app] = true
+		default:
+			want = want.with(app, have.Of(app))
+			l.held[app] = true
+		}
+	}
+	return want
 }
 
 // notNewer reports whether every app of a source has a commit, or one before it.
@@ -367,120 +373,6 @@ func (x *decider) renderedGates(w Proposal) []Gate {
 		policy.Reason = "policy has not judged it yet"
 	}
 	return []Gate{rendered, policy}
-}
-
-// approvalsGate counts the approvals of exactly this tree. ok is false if none are needed.
-func (x *decider) approvalsGate() (Gate, bool) {
-	a, tree := x.p.Approvers, ""
-	need := a.Count
-	if need == 0 && len(a.Users)+len(a.Teams) > 0 {
-		need = 1
-	}
-	if x.rec.Request != nil && x.secondPerson(x.rec.Request) {
-		need = max(need, 1)
-	}
-	if need == 0 {
-		return Gate{}, false
-	}
-	if c := x.s.Candidate; c != nil {
-		tree = c.Tree
-	}
-	by := x.approvers(tree)
-	g := Gate{Name: GateApprovals, State: Green, Reason: fmt.Sprintf("%d of %d", len(by), need)}
-	if len(by) > 0 {
-		g.Reason += ": " + strings.Join(by, ", ")
-	}
-	if c := x.s.Candidate; c != nil && c.AuthorsUnknown != "" {
-		g.State, g.Reason = Unknown, "its authors, whose approvals do not count, are unknown: "+c.AuthorsUnknown
-		return g, true
-	}
-	if len(by) < need {
-		g.State = Waiting
-		if void := slices.ContainsFunc(x.rec.Approvals, func(p Approval) bool { return p.Tree != tree }); void {
-			g.Reason += "; earlier approvals were for another tree, and are void"
-		}
-	}
-	return g, true
-}
-
-// approvers are the people whose approval of a tree counts.
-func (x *decider) approvers(tree string) []string {
-	a := x.p.Approvers
-	var out []string
-	for _, p := range x.rec.Approvals {
-		named := len(a.Users)+len(a.Teams) == 0 || hasFold(a.Users, p.By) ||
-			slices.ContainsFunc(p.Teams, func(t string) bool { return hasFold(a.Teams, t) })
-		author := x.s.Candidate != nil && hasFold(x.s.Candidate.Authors, p.By)
-		requester := x.rec.Request != nil && strings.EqualFold(x.rec.Request.By, p.By) && x.secondPerson(x.rec.Request)
-		if tree != "" && p.Tree == tree && named && !author && !requester {
-			out = append(out, p.By)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// expediting is a request to overtake the gates of the rollout under way; nil if there is none.
-func (x *decider) expediting() *Request {
-	q, p := x.rec.Request, x.rec.Progress
-	if q == nil || p == nil || !q.Now || p.Now || !p.Done.IsZero() || len(q.Apps) > 0 || !p.Source.Equal(q.Source) || p.Tree != x.s.Running.Tree {
-		return nil
-	}
-	return q
-}
-
-// expediteGate says whether a second person agrees, where sluice.yaml requires one.
-func (x *decider) expediteGate(q *Request) Gate {
-	g := Gate{Name: GateApprovals, State: Green}
-	if !x.secondPerson(q) {
-		return g
-	}
-	if by := x.approvers(x.s.Running.Tree); len(by) > 0 {
-		g.Reason = strings.Join(by, ", ")
-		return g
-	}
-	g.State, g.Since, g.Reason = Waiting, q.At, fmt.Sprintf("somebody other than %s must agree: %s", q.By, x.s.command("approve", x.s.Environment.Name))
-	return g
-}
-
-// Expedited is the tree that an approval is about while a request to expedite the rollout under way needs a second person;
-// empty if none does.
-func Expedited(s Situation) (string, error) {
-	x, err := prepare(s)
-	if err != nil {
-		return "", err
-	}
-	if err := x.observe(); err != nil {
-		return "", err
-	}
-	if x.expediting() == nil {
-		return "", nil
-	}
-	return s.Running.Tree, nil
-}
-
-// offer records since when people can agree to a tree: an earlier approval is of another one.
-func (x *decider) offer(w Proposal) error {
-	c := x.s.Candidate
-	_, needed := x.approvalsGate()
-	if !needed && x.mode() != modeRequest || c == nil || c.Tree == "" || !c.Source.Equal(w.Source) || x.rec.Offered.Is(c.Tree) {
-		return nil
-	}
-	return x.emit(Event{Kind: EventOffered, Source: w.Source, Tree: c.Tree})
-}
-
-// secondPerson reports whether a requested promotion needs the approval of a second person.
-func (x *decider) secondPerson(q *Request) bool {
-	for _, r := range x.p.Rights {
-		if r.SecondPerson && (covers(r, "promote") || q.Now && covers(r, "now")) {
-			return true
-		}
-	}
-	return false
-}
-
-func hasFold(list []string, s string) bool {
-	return slices.ContainsFunc(list, func(x string) bool { return strings.EqualFold(x, s) })
 }
 
 // Contains reports whether what runs has the commits of a source, or newer ones, of all apps or of some.

@@ -67,53 +67,55 @@ type part struct {
 // partsOf lists what a promotion brings, by source commit. A commit that any cluster takes as a whole is judged as a whole,
 // without the apps that come from elsewhere on every cluster.
 func partsOf(runs, next promote.Source, exists bool, clusters []string) []part {
-	whole, apps := map[string]bool{}, map[string]map[string]bool{}
-	one := func(have, want promote.ClusterSource) {
-		if want.Commit != have.Commit || !exists {
-			whole[want.Commit] = true
-		}
-		for _, set := range []map[string]string{have.Apps, want.Apps} {
-			for app := range set {
-				c := want.Of(app)
-				if c == have.Of(app) || c == want.Commit && whole[c] {
-					continue
-				}
-				if apps[c] == nil {
-					apps[c] = map[string]bool{}
-				}
-				apps[c][app] = true
-			}
-		}
-	}
-	common := promote.ClusterSource{Commit: next.Commit, Apps: next.Apps}
-	one(promote.ClusterSource{Commit: runs.Commit, Apps: runs.Apps}, common)
+	b := broughtParts{whole: map[string]bool{}, apps: map[string]map[string]bool{}, all: !exists}
+	b.add(promote.ClusterSource{Commit: runs.Commit, Apps: runs.Apps}, promote.ClusterSource{Commit: next.Commit, Apps: next.Apps})
 	for _, name := range clusters {
-		one(runs.On(name), next.On(name))
+		b.add(runs.On(name), next.On(name))
+	}
+	commits := maps.Clone(b.whole)
+	for c := range b.apps {
+		commits[c] = true
 	}
 	var out []part
-	commits := map[string]bool{}
-	for c := range whole {
-		commits[c] = true
-	}
-	for c := range apps {
-		commits[c] = true
-	}
 	for _, c := range slices.Sorted(maps.Keys(commits)) {
-		if !whole[c] {
-			out = append(out, part{commit: c, apps: slices.Sorted(maps.Keys(apps[c]))})
-			continue
-		}
-		without := []string{}
-		if c == next.Commit {
+		one := part{commit: c}
+		if !b.whole[c] {
+			one.apps = slices.Sorted(maps.Keys(b.apps[c]))
+		} else if c == next.Commit {
 			for _, app := range slices.Sorted(maps.Keys(next.Apps)) {
 				if !slices.ContainsFunc(clusters, func(name string) bool { return next.On(name).Of(app) == c }) {
-					without = append(without, app)
+					one.without = append(one.without, app)
 				}
 			}
 		}
-		out = append(out, part{commit: c, without: without})
+		out = append(out, one)
 	}
 	return out
+}
+
+// broughtParts collects the commits that clusters take as a whole, and those that they take for some apps.
+type broughtParts struct {
+	whole map[string]bool
+	apps  map[string]map[string]bool
+	all   bool // nothing runs yet
+}
+
+func (b *broughtParts) add(have, want promote.ClusterSource) {
+	if want.Commit != have.Commit || b.all {
+		b.whole[want.Commit] = true
+	}
+	for _, set := range []map[string]string{have.Apps, want.Apps} {
+		for app := range set {
+			c := want.Of(app)
+			if c == have.Of(app) || c == want.Commit && b.whole[c] {
+				continue
+			}
+			if b.apps[c] == nil {
+				b.apps[c] = map[string]bool{}
+			}
+			b.apps[c][app] = true
+		}
+	}
 }
 
 // addAuthors names the authors of what a candidate brings, where somebody else must agree.

@@ -99,7 +99,7 @@ func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most
 		entry := HistoryEntry{Commit: at.Hash, Tree: at.Tree, At: at.Committer.When, Author: at.Author.Name, Trailers: gitstore.Trailers(at.Message)}
 		entry.Subject, _, _ = strings.Cut(at.Message, "\n")
 		var err error
-		if entry.Source, err = branch.ReadSource(ctx, h.Store, at.Tree); err != nil { // of a merge by the forge, the tree alone tells what it is
+		if entry.Source, err = branch.ReadSource(ctx, h.Store, at.Tree); err != nil { // the tree alone tells what a merge by the forge brought
 			return out, err
 		}
 		if entry.Source.Commit == "" {

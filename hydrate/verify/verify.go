@@ -56,8 +56,8 @@ type Verification struct {
 }
 
 // Run verifies environments. The fleet of head names the environments and their branches; no names means all. Nothing of
-// a branch is reused but the fields that `unstable: keep` keeps.
-func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names []string) ([]Verification, error) {
+// a branch is reused but the fields that `unstable: keep` keeps. now decides which freezes hold.
+func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names []string, now time.Time) ([]Verification, error) {
 	f, _, err := h.Fleet(ctx, head.Tree)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names [
 	if err != nil {
 		return nil, err
 	}
-	r := &run{h: h, fleet: f, refs: refs}
+	r := &run{h: h, fleet: f, refs: refs, now: now}
 	defer r.close()
 	var out []Verification
 	for _, e := range f.Spec.Environments {
@@ -98,6 +98,7 @@ type run struct {
 	fleet   *fleet.Fleet
 	refs    map[string]gitstore.Hash
 	writers []*gitstore.Writer
+	now     time.Time
 }
 
 func (r *run) close() {
@@ -315,7 +316,7 @@ func (r *run) behind(ctx context.Context, c *fleet.Cluster, st *branch.State, tr
 	if len(e.After) == 0 && record.Progress == nil && len(record.Freezes) == 0 && c.State != "frozen" {
 		return nil, nil //nolint:nilnil // hydration moves all clusters at once
 	}
-	reason, ok := promote.BehindAsPlanned(record, hashText(st.Tip.Tree), promote.Cluster{Name: c.Name, State: c.State}, time.Now())
+	reason, ok := promote.BehindAsPlanned(record, hashText(st.Tip.Tree), promote.Cluster{Name: c.Name, State: c.State}, r.now)
 	if !ok {
 		return nil, nil //nolint:nilnil // nothing explains it
 	}

@@ -369,7 +369,7 @@ func replaceIn(name, from, to string) func(dir string) error {
 	}
 }
 
-func say(format string, args ...any) { fmt.Printf("\n%s\n", fmt.Sprintf(format, args...)) }
+func say(title string) { fmt.Printf("\n%s\n", title) }
 
 func tell(format string, args ...any) { fmt.Printf("  %s\n", fmt.Sprintf(format, args...)) }
 

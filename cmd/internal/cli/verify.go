@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +80,7 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 			return err
 		}
 	}
-	found, err := verify.Run(ctx, s.Hydrator, head, v.environments)
+	found, err := verify.Run(ctx, s.Hydrator, head, v.environments, time.Now())
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (v *verifyOptions) verifyRemote(ctx context.Context, s *app.Session, head g
 	if err != nil {
 		return nil, nil, err
 	}
-	found, err := verify.Run(ctx, remote.Hydrator, head, v.environments)
+	found, err := verify.Run(ctx, remote.Hydrator, head, v.environments, time.Now())
 	return remote, found, err
 }
 

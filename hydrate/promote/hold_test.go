@@ -1,0 +1,89 @@
+package promote_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// TestOldRecords: a record of an earlier version is read, and what failed there is held from then on.
+func TestOldRecords(t *testing.T) {
+	t.Parallel()
+	const old = `apiVersion: sluice.dev/v1alpha1
+kind: PromotionRecord
+environment: prod
+rollback: {to: {commit: c1}, tree: t1, from: {commit: c2}, at: 2026-01-02T03:04:05Z}
+failed:
+  - {source: {commit: c2}, reason: red health, at: 2026-01-02T03:04:05Z}
+`
+	r, err := promote.DecodeRecord("prod", []byte(old))
+	if err != nil || len(r.Holds) != 1 || r.Holds[0].Cause != promote.CauseFailed || r.Holds[0].Source.Commit != "c2" || r.Rollback == nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	data, err := r.Encode()
+	if err != nil || strings.Contains(string(data), "failed:\n") {
+		t.Errorf("%s, %v", data, err)
+	}
+	if again, err := promote.DecodeRecord("prod", data); err != nil || len(again.Holds) != 1 {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// TestInvalidRecords: the error names the entry and the way out.
+func TestInvalidRecords(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"a request without a commit": {"request: {source: {apps: {web: c1}}, by: mia, at: 2026-01-02T03:04:05Z}\n", "names no source commit"},
+		"an app without a commit":    {"request: {source: {commit: c1, apps: {web: ''}}, by: mia, at: 2026-01-02T03:04:05Z}\n", "for app web"},
+		"a hold without a cause":     {"holds: [{source: {commit: c1}, since: 2026-01-02T03:04:05Z}]\n", "holds[0]: cause"},
+		"a hold without a time":      {"holds: [{cause: failed, source: {commit: c1}}]\n", "since is missing"},
+		"a rollback without a tree":  {"rollback: {to: {commit: c1}, tree: '', from: {}, at: 2026-01-02T03:04:05Z}\n", "names no tree"},
+		"an unknown key":             {"hold: []\n", "hold"},
+	} {
+		_, err := promote.DecodeRecord("prod", []byte(head+c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "remove it to start without a record") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestResume: a halt ends before holds do, and two people who both mean the halt do not end a hold.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	members := []string{"c0", "c1", "c2"}
+	record := func() promote.Record {
+		r := promote.NewRecord("prod")
+		r.Halt = &promote.Halt{By: "ann", Reason: "look", At: at()}
+		r.Holds = []promote.Hold{{Cause: promote.CauseRolledBack, Source: promote.Source{Commit: "c2"}, Tree: "t2", Apps: []string{"shop", "web"}, By: "ann", Since: at()}}
+		return r
+	}
+	resume := func(r promote.Record, by string, after time.Duration, clusters, apps []string) (promote.Record, error) {
+		return promote.Apply(r, promote.Event{Kind: promote.EventResume, By: by, At: at().Add(after), Clusters: clusters, Apps: apps, Members: members})
+	}
+	r, err := resume(record(), "ann", 0, nil, nil)
+	if err != nil || r.Halt != nil || len(r.Holds) != 1 {
+		t.Fatalf("the halt: %+v, %v", r, err)
+	}
+	if _, err := resume(r, "bob", time.Minute, nil, nil); err == nil || !strings.Contains(err.Error(), "resume prod --app shop --app web") {
+		t.Errorf("a second person at once: %v", err)
+	}
+	if next, err := resume(r, "bob", 3*time.Minute, nil, nil); err != nil || len(next.Holds) != 0 {
+		t.Errorf("later: %+v, %v", next.Holds, err)
+	}
+	r, err = resume(record(), "ann", 0, []string{"c1"}, []string{"shop"})
+	if err != nil || r.Halt == nil || len(r.Holds) != 2 {
+		t.Fatalf("a part: %+v, %v", r, err)
+	}
+	if one := r.Holds[0]; strings.Join(one.Clusters, " ") != "c0 c2" || strings.Join(one.Apps, " ") != "shop web" {
+		t.Errorf("the other clusters: %+v", one)
+	}
+	if one := r.Holds[1]; strings.Join(one.Clusters, " ") != "c1" || strings.Join(one.Apps, " ") != "web" {
+		t.Errorf("the other app: %+v", one)
+	}
+	if _, err := resume(record(), "ann", 0, nil, []string{"nosuch"}); err == nil {
+		t.Error("a scope in which nothing is held is resumed")
+	}
+}

@@ -1,0 +1,118 @@
+package promotion
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// situation is what is known of an environment without asking anybody.
+func (p *pass) situation(ctx context.Context, e fleet.Environment) (promote.Situation, error) {
+	st := p.states[e.Name]
+	s := promote.Situation{Environment: e, Trunk: p.trunk.order, Shallow: p.trunk.shallow, Record: p.records.known[e.Name], Now: p.r.Now, CommandPrefix: p.r.CommandPrefix}
+	s.Running = promote.Running{Source: st.Source(), Commit: hashText(st.Tip.Hash), Foreign: st.Foreign}
+	switch {
+	case st.Foreign != "" && (p.r.Overwrite || !p.foreign(e.Name)):
+		s.Running.Foreign = ""
+	case !st.Exists() && len(s.Record.Ran) > 0 && !p.r.Recreate:
+		s.Running.Foreign = fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again", st.Branch)
+	}
+	if st.Exists() {
+		s.Running.Tree = st.Tip.Tree.String()
+		s.Running.Overtakes = branch.Trailer(st.Tip.Message, branch.TrailerNow) != ""
+		s.Running.Restores = branch.Trailer(st.Tip.Message, branch.TrailerRollback) != ""
+		if names := branch.Trailer(st.Tip.Message, branch.TrailerClusters); names != "" {
+			s.Running.Restored = strings.Split(names, ", ")
+		}
+	}
+	var err error
+	if s.Clusters, err = p.clusters(ctx, e.Name); err != nil {
+		return s, err
+	}
+	p.findDeleted(&s)
+	for _, name := range e.After {
+		up, err := p.upstream(ctx, name)
+		if err != nil {
+			return s, err
+		}
+		s.Before = append(s.Before, up)
+	}
+	if s.Running.Tree != "" {
+		s.Record, err = promote.CompleteHolds(s.Record, s.Running.Tree, st.ClusterNames(), p.past[e.Name].read(ctx))
+	}
+	return s, err
+}
+
+// upstream is what is known of an environment that promotions come from.
+func (p *pass) upstream(ctx context.Context, name string) (promote.Upstream, error) {
+	out := promote.Upstream{Name: name, Source: p.states[name].Source()}
+	if e, ok := p.fleet.Environment(name); ok && len(e.After) > 0 && p.states[name].Exists() { // other commits have the source's dates
+		out.Since = p.states[name].Tip.Committer.When
+	}
+	var err error
+	if out.Clusters, err = p.clusters(ctx, name); err != nil {
+		return out, err
+	}
+	for i := range out.Clusters {
+		target := out.Clusters[i].Name
+		if slices.ContainsFunc(p.records.known[name].Freezes, func(f promote.Freeze) bool { return f.Target == target && f.Holds(p.r.Now) }) {
+			out.Clusters[i].State = "frozen"
+		}
+	}
+	out.Complete = !slices.ContainsFunc(out.Clusters, func(c promote.ClusterState) bool {
+		return c.Tree != c.Desired && c.Desired != "" && c.State != "frozen" && c.State != "retired"
+	})
+	return out, nil
+}
+
+// foreign reports whether an environment's branch has content that Sluice did not write. The forge's merge or squash of a
+// promotion request is Sluice's own tree in somebody else's commit.
+func (p *pass) foreign(environment string) bool {
+	st := p.states[environment]
+	return st.Foreign != "" && !p.records.known[environment].Knows(st.Tip.Tree.String())
+}
+
+func (p *pass) clusters(ctx context.Context, environment string) ([]promote.ClusterState, error) {
+	st := p.states[environment]
+	var out []promote.ClusterState
+	for _, c := range p.fleet.ClustersOf(environment) {
+		one := promote.ClusterState{Cluster: promote.Cluster{Name: c.Name, Labels: c.Labels, State: c.State}, Desired: hashText(st.Clusters[c.Name])}
+		if tip := p.refs[p.fleet.ClusterBranch(c)]; !tip.IsZero() {
+			commit, err := p.h.Store.Commit(ctx, tip)
+			if err != nil {
+				return nil, err
+			}
+			one.Tree = commit.Tree.String()
+			if branch.Trailer(commit.Message, branch.TrailerEnvironment) == "" && !p.r.Overwrite {
+				one.Foreign = fmt.Sprintf("%s has the commit %s by %s that Sluice did not make: bring it into the source, or promote with --overwrite-foreign on the command line",
+					p.fleet.ClusterBranch(c), tip.Short(), commit.Author.Name)
+			}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// findDeleted finds cluster branches that somebody deleted: those that existed at an earlier pass.
+func (p *pass) findDeleted(s *promote.Situation) {
+	var existing []string
+	for i := range s.Clusters {
+		c := &s.Clusters[i]
+		switch known := slices.Contains(s.Record.Branches, c.Name); {
+		case c.State == "retired":
+			continue
+		case c.Tree == "" && known && !p.r.Recreate:
+			c.Foreign = fmt.Sprintf("somebody deleted the branch of %s: promote with --recreate on the command line to create it again, or retire the cluster", c.Name)
+			existing = append(existing, c.Name)
+		case c.Tree != "":
+			existing = append(existing, c.Name)
+		}
+	}
+	slices.Sort(existing)
+	s.Record.Branches = existing
+}

@@ -1,0 +1,171 @@
+package promotion_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+)
+
+// outsider is the world outside of Git, as a test has it.
+type outsider struct {
+	asked   []string        // of policy
+	red     map[string]bool // source commits that policy forbids
+	authors error
+	// statuses is the state of `sync` on every rendered commit; none without it. Those of failing, a source commit, are red.
+	statuses, failing string
+	repo              *repo
+}
+
+func (w *outsider) Statuses(_ context.Context, commit string) ([]promote.Status, error) {
+	switch {
+	case w.statuses == "":
+		return nil, nil
+	case w.failing != "" && strings.Contains(w.repo.git("log", "-1", "--format=%B", commit), "Sluice-Source: "+w.failing+"\nSluice-Environment: prod"): //nolint:contextcheck // the repository has the test's
+		return []promote.Status{{Name: "sync", State: "failure"}}, nil
+	}
+	return []promote.Status{{Name: "sync", State: w.statuses}}, nil
+}
+
+func (*outsider) Check(context.Context, fleet.Environment, time.Time) []promote.CheckResult {
+	return nil
+}
+
+func (w *outsider) Judge(_ context.Context, part promotion.Part) (promote.State, string) {
+	w.asked = append(w.asked, fmt.Sprintf("%s %v but %v", part.Environment, part.Apps, part.Without))
+	if w.red[part.Source.Hash.String()] {
+		return promote.Red, "the trunk's policy says no"
+	}
+	return promote.Green, ""
+}
+
+func (w *outsider) Authors(context.Context, []gitstore.Commit) ([]string, error) {
+	return nil, w.authors
+}
+
+// stage is a fleet with prod after dev, both with a branch, and somebody who promotes.
+type stage struct {
+	*repo
+	out *outsider
+	now time.Time
+}
+
+func newStage(t *testing.T, promotion string) *stage {
+	t.Helper()
+	s := &stage{demo(t), &outsider{red: map[string]bool{}}, time.Now()}
+	s.out.repo = s.repo
+	s.write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: harbour}\nspec:\n  trunk: main\n  layers: [class, environment, region, cluster]\n"+
+		"  environments:\n    - name: dev\n    - name: prod\n      after: [dev]\n      promotion: {"+promotion+"}\n")
+	s.git("rm", "-q", "clusters/staging-1.yaml", "clusters/staging-edge-1.yaml")
+	s.commit("graph")
+	s.hydrateThe("dev", "prod")
+	return s
+}
+
+func (s *stage) adapters() promotion.Adapters {
+	return promotion.Adapters{Policy: s.out, Statuses: s.out, Checks: s.out, Authors: s.out}
+}
+
+func (s *stage) hydrateThe(environments ...string) {
+	s.hydrate(func(q *hydrate.Request) { q.Environments = environments })
+}
+
+// look looks at promotions until nothing moves any more, with commands at first. It gives prod's statuses.
+func (s *stage) look(change func(*promotion.Request), commands ...promotion.Command) (last promotion.Status, refused []string) {
+	s.t.Helper()
+	h := s.hydrator()
+	c, err := h.Store.Resolve(s.t.Context(), "main")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if c, _, err = h.Readable(s.t.Context(), c); err != nil {
+		s.t.Fatal(err)
+	}
+	r := promotion.Request{Trunk: c, Commands: commands, Now: s.now, Adapters: s.adapters()}
+	if change != nil {
+		change(&r)
+	}
+	for range 8 {
+		list, err := promotion.Look(s.t.Context(), h, r)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		moved := false
+		last = list[len(list)-1]
+		for _, e := range list {
+			refused, moved = append(refused, e.Refused...), moved || len(e.Done) > 0
+		}
+		if r.Commands = nil; !moved {
+			break
+		}
+	}
+	s.now = s.now.Add(time.Minute)
+	return last, refused
+}
+
+func ordered(kind promote.EventKind, id string, change func(*promotion.Command)) promotion.Command {
+	c := promotion.Command{Environment: "prod", Verb: string(kind), CLI: true}
+	c.Kind, c.ID, c.By, c.Reason = kind, id, "mia", "because"
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+// release changes the app shop, and gives the commit.
+func (s *stage) release(text string) string {
+	s.write("apps/shop/layers/global/values.yaml", "config:\n  motd: \""+text+"\"\n")
+	s.commit(text)
+	s.hydrateThe("dev")
+	return s.git("rev-parse", "main")
+}
+
+func (s *stage) resolve(revision string) gitstore.Commit {
+	s.t.Helper()
+	c, err := s.hydrator().Store.Resolve(s.t.Context(), revision)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+func (s *stage) runs() string {
+	return s.git("show", "env/prod:.sluice/environment.yaml")
+}
+
+func wants(t *testing.T, what string, got []string, part string) {
+	t.Helper()
+	if !strings.Contains(strings.Join(got, "\n"), part) {
+		t.Errorf("%s: %q lacks %q", what, got, part)
+	}
+}
+
+// requests is a forge's merge requests of promotions.
+type requests struct {
+	open   *promotion.MergeRequest
+	opened int
+}
+
+func (r *requests) Find(context.Context, string, string) (*promotion.MergeRequest, error) {
+	return r.open, nil
+}
+
+func (r *requests) Open(_ context.Context, m promotion.MergeRequest) error {
+	if r.open == nil {
+		r.opened++
+	}
+	r.open = &m
+	return nil
+}
+
+func (r *requests) Close(context.Context, promotion.MergeRequest, string) error {
+	r.open = nil
+	return nil
+}
