@@ -8,12 +8,17 @@ import (
 	"strings"
 )
 
+var (
+	subdomain = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	notAlnum  = regexp.MustCompile(`[^a-z0-9]+`)
+)
+
 // maxName is the most that a name may have where it is the value of a label too.
 const maxName = 63
 
 // validName is Kubernetes' rule for most names, DNS-1123.
 func validName(name string) bool {
-	return regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`).MatchString(name)
+	return subdomain.MatchString(name)
 }
 
 // checkNames refuses what a user gave and no object can be called; "" is not given.
@@ -38,7 +43,7 @@ func safeName(name string, taken ...string) string {
 		return name
 	}
 	sum := sha256.Sum256([]byte(name))
-	safe := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "-")
+	safe := notAlnum.ReplaceAllString(strings.ToLower(name), "-")
 	if room := maxName - hashed - 1; len(safe) > room {
 		safe = safe[:room]
 	}

@@ -11,7 +11,7 @@ import (
 // Effect says what a change does to a target's existence.
 type Effect string
 
-// A target is there before and after, only after, or only before.
+// The effects: the target exists before and after the change, only after it, or only before it.
 const (
 	EffectChanged Effect = "changed"
 	EffectAdded   Effect = "added"
@@ -24,14 +24,14 @@ type AffectedTarget struct {
 	Effect       Effect
 }
 
-// Reach lists the files and directories that a resolved source reads: a change of any other file cannot touch it. It is
-// asked once for each source that several targets share, and for each directory of a layer's component as if it were a
-// Kustomize root. For a source that cannot be walked it returns ".": then every change touches it.
+// Reach lists the files and directories that a resolved source reads: a change of any other file does not touch the source.
+// Affected calls it once for each source that several targets share, and for the directory of each component as if it were a
+// Kustomize root. For a source that cannot be walked it returns ".", and every change touches the source.
 type Reach func(f *Fleet, s Source) []string
 
-// Affected names the targets that a change of the given paths can touch: all that come out otherwise are among them, and
-// some that do not may be. base may be nil: then everything is affected. The cost follows the changed paths and the
-// number of clusters, not the number of targets; nothing is rendered.
+// Affected lists the targets that a change of the given paths can touch. Every target whose output changes is in the list; some
+// whose output does not change may be, too. If base is nil, the list has all targets. The cost grows with the number of changed
+// paths and of clusters, not with the number of targets. Affected renders nothing.
 func Affected(base, head *Fleet, changed []string, reach Reach) []AffectedTarget {
 	a := &affected{base: base, head: head, found: map[[2]string]bool{}}
 	switch {
@@ -69,14 +69,14 @@ func (a *affected) addApp(f *Fleet, app *App) {
 	}
 }
 
-// specChanged says that something changed that every target depends on.
+// specChanged reports a change in the parts of sluice.yaml that every target depends on.
 func (a *affected) specChanged() bool {
 	b, h := a.base.Spec, a.head.Spec
 	return !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) || !reflect.DeepEqual(b.Kinds, h.Kinds) ||
 		!reflect.DeepEqual(b.Strict, h.Strict) || a.forcesOtherJobs()
 }
 
-// forcesOtherJobs says that an environment begins or ceases to annotate the Jobs of hooks.
+// forcesOtherJobs reports whether an environment starts or stops annotating the Jobs of hooks.
 func (a *affected) forcesOtherJobs() bool {
 	return slices.ContainsFunc(a.head.environmentNames(), func(name string) bool { return a.base.ForceHookJobs(name) != a.head.ForceHookJobs(name) })
 }
@@ -92,7 +92,7 @@ func (a *affected) everything() {
 	}
 }
 
-// registry finds clusters and apps that are described otherwise than before.
+// registry finds clusters and apps whose files changed in meaning.
 func (a *affected) registry() {
 	for _, c := range a.base.Clusters {
 		if other, ok := a.head.clusters[c.Name]; !ok || !sameCluster(c, other) {
@@ -143,7 +143,7 @@ func sameApp(x, y *App) bool {
 	return x.doc.node == y.doc.node || x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered())
 }
 
-// rendered is what a rendering may depend on.
+// rendered gives the part of the spec that rendering depends on.
 func (s AppSpec) rendered() AppSpec {
 	s.DependsOn, s.Delivery = nil, Delivery{}
 	return s
@@ -162,7 +162,7 @@ func (a *affected) files(f *Fleet, changed *changes, reach Reach) {
 	a.sources(f, changed, reach)
 }
 
-// layerFile takes a path of the conventional folders apart: [app dir/]layers/<layer>/[value/]…
+// layerFile parses a path of the conventional folders: [app dir/]layers/<layer>/[value/]…
 func (a *affected) layerFile(f *Fleet, p string) {
 	for _, app := range f.Apps {
 		if app.Dir == "" || !strings.HasPrefix(p, app.Dir) {
@@ -237,7 +237,7 @@ func (a *affected) template(f *Fleet, template string, changed []string, hit fun
 	}
 }
 
-// sources asks once for every resolved source what it reads.
+// sources calls reach once for every resolved source.
 func (a *affected) sources(f *Fleet, changed *changes, reach Reach) {
 	hit := map[string]bool{}
 	for _, app := range f.Apps {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// changes are changed paths, with an index that makes asking for one cost the same however many there are.
+// changes is a set of changed paths with constant-time lookup.
 type changes struct {
 	paths []string
-	files map[string]bool // them, and what a values.<source>.yaml among them stands beside
-	dirs  map[string]bool // above them
+	files map[string]bool // the paths, and stem of the values file beside each values.<source>.yaml
+	dirs  map[string]bool // their parent directories
 }
 
 func newChanges(paths []string) *changes {
@@ -28,10 +28,10 @@ func newChanges(paths []string) *changes {
 	return c
 }
 
-// touch says whether a changed path is, or is below, a path that is read.
+// touch reports whether a changed path equals or is below a path that is read.
 func (c *changes) touch(read string) bool {
 	return read == "." || c.files[read] || c.dirs[read]
 }
 
-// stem marks a path that stands for files beside it.
+// stem marks a path as standing for the files with a source's name beside it.
 func stem(p string) string { return p + "\x00" }

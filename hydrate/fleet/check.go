@@ -29,7 +29,7 @@ func (f *Fleet) Check(ctx context.Context) Problems {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return Problems{{File: fleetFile, Severity: SeverityError, Message: "checking was stopped: " + err.Error(), Hint: "run it again"}}
+		return Problems{{File: fleetFile, Severity: SeverityError, Message: "checking was cancelled: " + err.Error(), Hint: "run it again"}}
 	}
 	return gather(targets, found)
 }
@@ -92,7 +92,7 @@ func (f *Fleet) checkComponent(t Target, dir string) error {
 	return nil
 }
 
-// gather makes one problem of those that differ in the cluster only.
+// gather merges problems that differ only in the cluster.
 func gather(targets []Target, found [][]error) Problems {
 	type group struct {
 		problem  Problem
@@ -127,7 +127,7 @@ func gather(targets []Target, found [][]error) Problems {
 	return out.sorted()
 }
 
-// firstClause leaves out what a cluster has instead.
+// firstClause cuts the list of what a cluster has.
 func firstClause(message string) string {
 	first, _, _ := strings.Cut(message, ", which has")
 	return first

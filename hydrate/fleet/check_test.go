@@ -69,7 +69,7 @@ func TestAppsInOneFolder(t *testing.T) {
 		"apps/web/app.yaml":                            strings.ReplaceAll(app, "%", "web") + "---\n" + strings.ReplaceAll(app, "%", "api"),
 		"apps/web/layers/region/r1/kustomization.yaml": "kind: Component\n",
 	})), NewCache())
-	if f == nil || !strings.Contains(problems[0].Message, "api and web stand in one folder") {
+	if f == nil || !strings.Contains(problems[0].Message, "api and web are in one folder") {
 		t.Error(problems)
 	}
 }

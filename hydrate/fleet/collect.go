@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// references lists what a file refers to, without repetition: what its text shows, and what only its parsed scalars do,
-// such as a reference with escapes or line breaks in it. It may list too much, never too little.
+// references lists the references of a file once each: those in its text, and those that appear only in its parsed scalars,
+// such as a reference with escapes or line breaks. It may list too many, never too few.
 func references(text string) []reference {
 	if !strings.Contains(text, "${") {
 		return nil
@@ -50,7 +50,7 @@ func (c *collector) yaml(text string, depth int) {
 	for {
 		var root yaml.Node
 		if dec.Decode(&root) != nil {
-			return // the end, or no YAML: whoever replaces references says so
+			return // the end, or not YAML, which the replacing code reports
 		}
 		c.node(&root, depth)
 	}
@@ -68,7 +68,7 @@ func (c *collector) node(n *yaml.Node, depth int) {
 	}
 }
 
-// position finds a text in a file, for messages.
+// position finds the line and column of a text in a file, from 1; 0 if it is not there.
 func position(data []byte, text string) (line, column int) {
 	i := bytes.Index(data, []byte(text))
 	if i < 0 {

@@ -90,7 +90,7 @@ func (t Target) replaceAny(v any) (any, error) {
 type replacer struct {
 	target       Target
 	patches      bool // inline patches are YAML
-	line, column int  // of what could not be replaced
+	line, column int  // of the first reference that cannot be replaced
 }
 
 func (r *replacer) stream(data []byte) ([]byte, error) {
@@ -102,7 +102,7 @@ func (r *replacer) stream(data []byte) ([]byte, error) {
 		var root yaml.Node
 		err := dec.Decode(&root)
 		if errors.Is(err, io.EOF) && first {
-			return data, nil // nothing but comments: an encoder cannot be closed before it has begun
+			return data, nil // only comments: yaml.Encoder.Close fails before the first Encode
 		}
 		if errors.Is(err, io.EOF) {
 			return out.Bytes(), enc.Close()
@@ -134,7 +134,7 @@ func (r *replacer) node(n *yaml.Node, key string) error {
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode {
 			if i%2 == 0 {
-				continue // keys stay as they are
+				continue // references in keys are not replaced
 			}
 			key = n.Content[i-1].Value
 		}
@@ -183,7 +183,7 @@ func (r *replacer) scalar(n *yaml.Node, key string) error {
 	return nil
 }
 
-// isStructure says whether a text is a YAML mapping or list, as patches are; a patch may also be the name of a file.
+// isStructure reports whether a text is a YAML mapping or list, as inline patches are. The text may also be a file's name.
 func isStructure(text string) bool {
 	var root yaml.Node
 	if manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil || len(root.Content) == 0 {

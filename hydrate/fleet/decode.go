@@ -22,20 +22,20 @@ const (
 	narrow  = "narrow spec.files in sluice.yaml if the file is not Sluice's"
 )
 
-// document is one decoded object of a file. Its node is kept for the places of later errors.
+// document is one decoded object of a file. Its node gives later errors their line and column.
 type document struct {
 	file  string
 	node  *yaml.Node
 	value any             // *FleetFile, *ClassFile, *ClusterFile or *AppFile
-	bad   map[[2]int]bool // lines and columns of what could not be decoded; the rest of the value is good
+	bad   map[[2]int]bool // lines and columns of the nodes that could not be decoded; the rest of value is valid
 }
 
-// broken says whether something at or below a node could not be decoded.
+// broken reports whether a node at or below n could not be decoded.
 func (d document) broken(n *yaml.Node) bool {
 	return len(d.bad) > 0 && (d.bad[[2]int{n.Line, n.Column}] || slices.ContainsFunc(n.Content, d.broken))
 }
 
-// decodeFile decodes every document of a file, and says all that is wrong in it.
+// decodeFile decodes every document of a file and reports all its problems.
 func decodeFile(file string, data []byte) decodedFile {
 	if err := manifest.Check(data, fileBudget()); err != nil {
 		return decodedFile{lost: true, problems: Problems{{File: file, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}}}
@@ -51,7 +51,7 @@ func decodeFile(file string, data []byte) decodedFile {
 		}
 		if err != nil {
 			line, message := splitYAMLError(err)
-			d.problems = append(d.problems, Problem{File: file, Line: line, Severity: SeverityError, Message: message, Hint: "the file must be YAML"})
+			d.problems = append(d.problems, Problem{File: file, Line: line, Severity: SeverityError, Message: message, Hint: "write valid YAML"})
 			out.lost = true
 			break
 		}
@@ -66,7 +66,7 @@ func decodeFile(file string, data []byte) decodedFile {
 		}
 	}
 	if len(out.documents) == 0 && len(d.problems) == 0 {
-		d.problems = Problems{{File: file, Line: 1, Severity: SeverityError, Message: "there is nothing in the file", Hint: "remove the file, or fill it in"}}
+		d.problems = Problems{{File: file, Line: 1, Severity: SeverityError, Message: "the file is empty", Hint: "remove the file, or fill it in"}}
 	}
 	out.problems = d.problems
 	return out
@@ -94,7 +94,7 @@ type decoder struct {
 	types    map[reflect.Type]map[string]field
 }
 
-// fields are a type's fields by their key.
+// fields gives a type's fields by YAML key.
 func (d *decoder) fields(t reflect.Type) map[string]field {
 	known, ok := d.types[t]
 	if !ok {
@@ -110,8 +110,8 @@ func (d *decoder) errorf(n *yaml.Node, hint, format string, args ...any) {
 	})
 }
 
-// object decodes one document by its kind. What cannot be decoded is reported and left out of the value; it is nil if the
-// document is of no kind.
+// object decodes one document by its kind. Fields that cannot be decoded are reported and stay zero. The value is nil if the
+// kind is unknown.
 func (d *decoder) object(n *yaml.Node) any {
 	if n.Kind != yaml.MappingNode {
 		d.errorf(n, "write apiVersion, kind, metadata and spec, or "+narrow, "a document must be a mapping")
@@ -145,7 +145,7 @@ func (d *decoder) object(n *yaml.Node) any {
 	return value
 }
 
-// bad are the places of the problems since there were so many.
+// bad gives the lines and columns of the problems after the first `before` ones.
 func (d *decoder) bad(before int) map[[2]int]bool {
 	if len(d.problems) == before {
 		return nil
@@ -199,7 +199,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if line, ok := seen[key.Value]; ok {
-			d.errorf(key, "keep one", "%s is there twice, first in line %d", join(path, key.Value), line)
+			d.errorf(key, "keep one", "%s is set twice, first in line %d", join(path, key.Value), line)
 			continue
 		}
 		seen[key.Value] = key.Line
@@ -212,7 +212,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		d.decode(value, v.Field(f.index), join(path, key.Value))
 		d.enum(value, v.Field(f.index), f, join(path, key.Value))
 	}
-	for name, f := range fields { // problems are sorted in the end
+	for name, f := range fields { // map order does not matter: problems are sorted later
 		if _, ok := seen[name]; f.required && !ok {
 			d.errorf(n, "add it; the schema in docs/schema says what it is", "%s is missing", join(path, name))
 		}
@@ -230,7 +230,7 @@ func shortForm(v reflect.Value) reflect.Value {
 	return reflect.Value{}
 }
 
-// enum judges texts that cannot be just any.
+// enum checks strings that must not be empty or must be one of a list.
 func (d *decoder) enum(n *yaml.Node, v reflect.Value, f field, path string) {
 	if v.Kind() != reflect.String || n.Tag == "!!null" {
 		return
@@ -332,90 +332,7 @@ func typeName(k reflect.Kind) string {
 	}
 }
 
-type field struct {
-	index    int
-	required bool
-	filled   bool // an empty text is none
-	enum     []string
-}
-
-func fieldsOf(t reflect.Type) map[string]field {
-	out := make(map[string]field, t.NumField())
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "" || name == "-" {
-			continue
-		}
-		entry := field{index: i, filled: f.Type == reflect.TypeFor[Duration]() || f.Type == reflect.TypeFor[Amount]()}
-		for option := range strings.SplitSeq(f.Tag.Get("jsonschema"), ",") {
-			if option == "required" {
-				entry.required = true
-			}
-			if strings.HasPrefix(option, "pattern=") {
-				entry.filled = true
-			}
-			if value, ok := strings.CutPrefix(option, "enum="); ok {
-				entry.enum = append(entry.enum, value)
-			}
-		}
-		out[name] = entry
-	}
-	return out
-}
-
-func fieldNames(fields map[string]field) []string {
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// child is the value of a mapping's key, or nil.
-func child(n *yaml.Node, path ...string) *yaml.Node {
-	for _, key := range path {
-		if n != nil && n.Kind == yaml.AliasNode {
-			n = n.Alias
-		}
-		if n == nil || n.Kind != yaml.MappingNode && n.Kind != yaml.SequenceNode {
-			return nil
-		}
-		if n.Kind == yaml.SequenceNode {
-			i, err := strconv.Atoi(key)
-			if err != nil || i < 0 || i >= len(n.Content) {
-				return nil
-			}
-			n = n.Content[i]
-			continue
-		}
-		var next *yaml.Node
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				next = n.Content[i+1]
-			}
-		}
-		n = next
-	}
-	return n
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-func named(path string) string {
-	if path == "" {
-		return "the document"
-	}
-	return path
-}
-
-// didYouMean offers the nearest known name, if one is near.
+// didYouMean suggests the nearest known name within an edit distance of 2; "" if there is none.
 func didYouMean(got string, known []string) string {
 	best, distance := "", 3
 	for _, k := range known {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // a container without zone files must decide as a laptop does
+	_ "time/tzdata" // containers may lack zone files
 )
 
 func (l *loader) checkEnvironments() {
@@ -21,7 +21,7 @@ func (l *loader) checkEnvironments() {
 		}
 		if j, ok := first[e.Name]; ok {
 			other := child(l.file.node, "spec", "environments", strconv.Itoa(j))
-			l.errorf(l.file, append(at, "name"), "rename one", "the environment %s is there twice, first in line %d", e.Name, other.Line)
+			l.errorf(l.file, append(at, "name"), "rename one", "the environment %s appears twice, first in line %d", e.Name, other.Line)
 			continue
 		}
 		first[e.Name], after[e.Name] = i, e.After
@@ -57,7 +57,7 @@ func (l *loader) checkPromotion(e Environment, at []string) {
 	if h := p.Health.Healthy; h != "" {
 		digits, ok := strings.CutSuffix(h, "%")
 		if n, err := strconv.Atoi(digits); !ok || err != nil || n < 0 || n > 100 {
-			l.errorf(l.file, append(at, "health", "healthy"), "such as 100%", "%q is no share of clusters", h)
+			l.errorf(l.file, append(at, "health", "healthy"), "such as 100%", "%q is not a percentage of clusters", h)
 		}
 	}
 	names, rest := map[string]bool{}, ""
@@ -69,7 +69,7 @@ func (l *loader) checkPromotion(e Environment, at []string) {
 		case w.Percent != 0 && w.Count != 0:
 			l.errorf(l.file, place, "keep one of them", "wave %s has both percent and count", w.Name)
 		case w.Percent < 0 || w.Percent > 100:
-			l.errorf(l.file, append(place, "percent"), "1 to 100", "wave %s: %d is no percentage", w.Name, w.Percent)
+			l.errorf(l.file, append(place, "percent"), "1 to 100", "wave %s: %d is not a percentage", w.Name, w.Percent)
 		case w.Count < 0 || w.MaxParallel < 0:
 			l.errorf(l.file, place, "leave it out for no bound", "wave %s: a count cannot be negative", w.Name)
 		case rest != "":
@@ -105,7 +105,7 @@ func (l *loader) checkConditions(p Promotion, at []string) {
 	}
 	for i, key := range p.AvoidTogether {
 		if !validLabelKey(key) {
-			l.errorf(l.file, append(slices.Clone(at), "avoidTogether", strconv.Itoa(i)), "the key of a label that clusters have", "%q is no label key", key)
+			l.errorf(l.file, append(slices.Clone(at), "avoidTogether", strconv.Itoa(i)), "the key of a label that clusters have", "%q is not a label key", key)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (l *loader) checkChecks(checks []Check, at []string) {
 		case c.HTTP != nil:
 			address = c.HTTP.URL
 			if s := c.HTTP.Status; s != 0 && (s < 100 || s > 599) {
-				l.errorf(l.file, append(place, "http", "status"), "such as 200", "%d is no status of HTTP", s)
+				l.errorf(l.file, append(place, "http", "status"), "such as 200", "%d is not an HTTP status", s)
 			}
 			place = append(place, "http", "url")
 		default:
@@ -151,56 +151,57 @@ func (l *loader) checkRights(rights []Rights, at []string) {
 		place := append(slices.Clone(at), "rights", strconv.Itoa(i))
 		for j, v := range r.Verbs {
 			if !slices.Contains(verbs, v) {
-				l.errorf(l.file, append(slices.Clone(place), "verbs", strconv.Itoa(j)), "one of "+strings.Join(verbs, ", "), "there is no right for %q%s", v, didYouMean(v, verbs))
+				l.errorf(l.file, append(slices.Clone(place), "verbs", strconv.Itoa(j)), "one of "+strings.Join(verbs, ", "), "the verb %q does not exist%s", v, didYouMean(v, verbs))
 			}
 		}
 		for j, v := range r.Roles {
 			if !slices.Contains(roles, v) {
-				l.errorf(l.file, append(slices.Clone(place), "roles", strconv.Itoa(j)), "one of "+strings.Join(roles, ", "), "there is no role %q%s", v, didYouMean(v, roles))
+				l.errorf(l.file, append(slices.Clone(place), "roles", strconv.Itoa(j)), "one of "+strings.Join(roles, ", "), "the role %q does not exist%s", v, didYouMean(v, roles))
 			}
 		}
 		if len(r.Users)+len(r.Teams)+len(r.Roles) == 0 {
-			l.errorf(l.file, place, "write users, teams or roles", "the right is nobody's")
+			l.errorf(l.file, place, "write users, teams or roles", "the right names nobody")
 		}
 	}
 }
+
+var timeOfDay = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$`)
 
 func (l *loader) checkWindow(w Window, at []string) {
 	days := []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
 	for i, day := range w.Days {
 		if !slices.Contains(days, day) {
-			l.errorf(l.file, append(slices.Clone(at), "days", strconv.Itoa(i)), "one of "+strings.Join(days, ", "), "%q is no day%s", day, didYouMean(day, days))
+			l.errorf(l.file, append(slices.Clone(at), "days", strconv.Itoa(i)), "one of "+strings.Join(days, ", "), "%q is not a day%s", day, didYouMean(day, days))
 		}
 	}
 	for i, date := range w.Dates {
 		if _, err := time.Parse(time.DateOnly, date); err != nil {
-			l.errorf(l.file, append(slices.Clone(at), "dates", strconv.Itoa(i)), "such as 2026-12-24", "%q is no date", date)
+			l.errorf(l.file, append(slices.Clone(at), "dates", strconv.Itoa(i)), "such as 2026-12-24", "%q is not a date", date)
 		}
 	}
-	clock := regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$`)
 	for key, value := range map[string]string{"from": w.From, "to": w.To} {
-		if !clock.MatchString(value) {
-			l.errorf(l.file, append(slices.Clone(at), key), `such as "09:00"`, "%q is no time of day", value)
+		if !timeOfDay.MatchString(value) {
+			l.errorf(l.file, append(slices.Clone(at), key), `such as "09:00"`, "%q is not a time of day", value)
 		}
 	}
 	if w.From == w.To {
 		l.errorf(l.file, append(slices.Clone(at), "to"), `a whole day is from "00:00" to "24:00"`, "the window closes when it opens")
 	}
-	// Local would be each machine's own.
+	// "Local" would mean a different zone on each machine.
 	if _, err := time.LoadLocation(w.TimeZone); err != nil || w.TimeZone == "Local" {
-		l.errorf(l.file, append(slices.Clone(at), "timeZone"), "an IANA name such as Europe/Berlin", "%q is no time zone", w.TimeZone)
+		l.errorf(l.file, append(slices.Clone(at), "timeZone"), "an IANA name such as Europe/Berlin", "%q is not a time zone", w.TimeZone)
 	}
 }
 
 func (l *loader) checkFreeze(f Freeze, at []string) {
 	from, err := time.Parse(time.RFC3339, f.From)
 	if err != nil {
-		l.errorf(l.file, append(at, "from"), "such as 2026-12-20T00:00:00Z", "%q is no time", f.From)
+		l.errorf(l.file, append(at, "from"), "such as 2026-12-20T00:00:00Z", "%q is not a time", f.From)
 		return
 	}
 	to, err := time.Parse(time.RFC3339, f.To)
 	if err != nil || !to.After(from) {
-		l.errorf(l.file, append(at, "to"), "a later time, such as 2027-01-02T00:00:00Z", "%q is no time after the freeze begins", f.To)
+		l.errorf(l.file, append(at, "to"), "a later time, such as 2027-01-02T00:00:00Z", "%q is not a time after the beginning of the freeze", f.To)
 	}
 }
 
@@ -213,7 +214,7 @@ func (l *loader) checkDuration(d Duration, environment string, at []string) {
 	}
 }
 
-// hasPassword says whether a URL carries credentials. An ssh:// URL may name its user.
+// hasPassword reports whether a URL carries credentials. An ssh:// URL may name its user.
 func hasPassword(s string) bool {
 	if !strings.Contains(s, "://") {
 		return false

@@ -6,7 +6,7 @@ import (
 	"path"
 )
 
-// checkSources looks whether the folders of a target's sources hold what the sources say.
+// checkSources checks that the folders of a target's sources exist and hold a chart, a Kustomize root or manifests.
 func (f *Fleet) checkSources(t Target, resolved Resolved) []error {
 	var out []error
 	written := t.App.SourcesIn(t.Cluster.Environment)
@@ -22,7 +22,7 @@ func (f *Fleet) checkSources(t Target, resolved Resolved) []error {
 	return out
 }
 
-// missing says what a source's folder lacks; "" if nothing.
+// missing describes what a source's folder lacks; "" if nothing.
 func (f *Fleet) missing(s Source) string {
 	p := s.path()
 	if p == "" {
@@ -56,7 +56,7 @@ func (f *Fleet) sourceProblem(t Target, written Source, message string) Problem 
 	return p
 }
 
-// ChartUse is a chart from elsewhere, with the place in the fleet that asks for it.
+// ChartUse is a chart of a repository or registry, with the line of the app's file that names it.
 type ChartUse struct {
 	Repo, Chart, Version string
 	File                 string
@@ -64,8 +64,8 @@ type ChartUse struct {
 	Targets              []Target
 }
 
-// Charts lists the charts from repositories and registries that targets ask for, each with the targets. A target that cannot be
-// resolved is left out; Check reports it.
+// Charts lists the charts of repositories and registries, each with the targets that use it. Targets that cannot be resolved are
+// left out; Check reports them.
 func (f *Fleet) Charts() []ChartUse {
 	var out []ChartUse
 	index := map[[4]string]int{}

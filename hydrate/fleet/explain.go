@@ -20,10 +20,10 @@ type Origin struct {
 	File      string `json:"file"`
 	Line      int    `json:"line"`
 	Column    int    `json:"column"`
-	Set       any    `json:"set"`                 // what stands there, references replaced
-	Raw       string `json:"raw,omitempty"`       // what stands there, if references were replaced in it
+	Set       any    `json:"set"`                 // the value, references replaced
+	Raw       string `json:"raw,omitempty"`       // the text before references were replaced; "" if it has none
 	FleetWide bool   `json:"fleetWide,omitempty"` // the file reaches every chart under `global:`
-	Deletes   bool   `json:"deletes,omitempty"`   // a null, or something else than a mapping in the place of one above
+	Deletes   bool   `json:"deletes,omitempty"`   // a null, or a scalar or list that replaces a mapping
 	Winner    bool   `json:"winner,omitempty"`
 }
 
@@ -33,14 +33,14 @@ type Chain struct {
 	Origins []Origin `json:"origins"`
 }
 
-// Defaults are a chart's own values, the lowest of all.
+// Defaults are a chart's own values, which have the lowest precedence.
 type Defaults struct {
 	File string
 	Data []byte
 }
 
-// Explain tells where a value of one of the target's Helm sources comes from: the value itself, or every one below it if
-// it is a mapping; with an empty path, every value. Fleet-wide values stand below `global`. A list is one value.
+// Explain lists the places that set a value of one of the target's Helm sources: the value itself, or every value below it if
+// it is a mapping. An empty path means every value. Fleet-wide values are below `global`. A list counts as one value.
 func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) ([]Chain, error) {
 	layers := []explained{{origin: Origin{Layer: "defaults", File: defaults.File}, data: defaults.Data}}
 	for _, file := range f.ValuesFiles(t) {
@@ -152,7 +152,7 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 	return chain
 }
 
-// below are the paths under a value, and the value itself if some layer sets it as a whole, or if there are none.
+// below gives the paths under a value, and the value itself if a layer sets it as a whole or if there are none.
 func below(layers []explained, leaves [][]string, valuePath string) [][]string {
 	itself := strings.Split(valuePath, ".")
 	out := slices.DeleteFunc(leaves, func(p []string) bool { return !strings.HasPrefix(strings.Join(p, "."), valuePath+".") })
@@ -162,7 +162,7 @@ func below(layers []explained, leaves [][]string, valuePath string) [][]string {
 	return out
 }
 
-// setWhole says whether some layer sets the path to something else than a mapping.
+// setWhole reports whether a layer sets the path to a scalar, a list or null.
 func setWhole(layers []explained, p []string) bool {
 	return slices.ContainsFunc(layers, func(layer explained) bool {
 		rest, ok := trimPrefix(p, layer.below)
@@ -181,8 +181,7 @@ func trimPrefix(p, prefix []string) ([]string, bool) {
 	return p[len(prefix):], true
 }
 
-// descend follows a path through mappings. It stops early, with exact false, where a scalar, a list or a null above the
-// path takes the place of the mapping.
+// descend follows a path through mappings. It stops early, with exact false, at a scalar, list or null where a mapping is needed.
 func (e *explained) descend(n *yaml.Node, p []string) (found *yaml.Node, exact bool) {
 	for i := range p {
 		if n.Kind == yaml.AliasNode {
@@ -214,7 +213,7 @@ type member struct {
 	value *yaml.Node
 }
 
-// members are a mapping's keys and values, the last of equal keys, with those of merge keys that it does not set itself.
+// members gives a mapping's keys and values: the last of equal keys, then those of merge keys that the mapping does not set.
 func members(n *yaml.Node) []member {
 	var out []member
 	index := map[string]int{}
@@ -255,7 +254,7 @@ func members(n *yaml.Node) []member {
 	return out
 }
 
-// keyText is a key as Helm has it: `on`, `yes` and numbers are texts of what YAML 1.1 reads.
+// keyText gives a key as Helm reads it: `on`, `yes` and numbers become the text of their YAML 1.1 value.
 func keyText(n *yaml.Node) string {
 	v, err := freeScalar(n)
 	if err != nil {
@@ -278,7 +277,7 @@ type step struct {
 	rest int
 }
 
-// childByLongestKey takes keys with dots in them, such as those of annotations, for what they are.
+// childByLongestKey finds keys that contain dots, such as those of annotations.
 func (e *explained) childByLongestKey(n *yaml.Node, p []string) *step {
 	for used := len(p); used > 0; used-- {
 		if value := e.member(n, strings.Join(p[:used], ".")); value != nil {
@@ -288,7 +287,7 @@ func (e *explained) childByLongestKey(n *yaml.Node, p []string) *step {
 	return nil
 }
 
-// shown is a node's value with references replaced; one that cannot be replaced stays as it is written.
+// shown gives a node's value with references replaced; references that cannot be replaced stay.
 func (t Target) shown(n *yaml.Node) any {
 	v, err := freeValue(n)
 	if err != nil {
@@ -301,7 +300,7 @@ func (t Target) shown(n *yaml.Node) any {
 	return replaced
 }
 
-// leaves are the paths of all values that are no mappings, in order.
+// leaves gives the sorted paths of all values that are not mappings.
 func leaves(layers []explained) [][]string {
 	found := map[string][]string{}
 	var visit func(n *yaml.Node, p []string)

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Fact is a reference that a target's files or its app make, and what the registry says for it.
+// Fact is a reference in a target's files or its app, with its value in the registry.
 type Fact struct {
 	Reference string // cluster.vars.domain
 	Value     string
 }
 
-// Facts are the references by which a target's rendering depends on its cluster, with their values as text, by reference.
-// References to mappings and lists are left out, and those whose file cannot be read.
+// Facts lists the references that a target's rendering uses, with their values as text, sorted by reference. It leaves out
+// references to mappings, lists and booleans, and files that cannot be read.
 func (f *Fleet) Facts(t Target) []Fact {
 	found := map[string]string{}
 	add := func(refs []reference) {

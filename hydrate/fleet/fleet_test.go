@@ -113,13 +113,13 @@ func TestProblemsAreAllReportedWithTheirPlace(t *testing.T) {
 		"enum":            {"clusters/a.yaml", strings.Replace(cluster("a", "dev", "edge", "eu", ""), "spec: {", "spec: {state: frozn, ", 1), []string{`unknown value "frozn", did you mean frozen?`}},
 		"kind":            {"clusters/x.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", []string{"clusters/x.yaml:1:13", "narrow spec.files"}},
 		"no YAML":         {"clusters/a.yaml", "a: [\n", []string{"clusters/a.yaml:"}},
-		"label":           {"clusters/a.yaml", base + "kind: Cluster\nmetadata: {name: a, labels: {class: x, region: ../..}}\nspec: {environment: dev}\n", []string{"has the label class by itself", `"../.." cannot be the value of a label`}},
+		"label":           {"clusters/a.yaml", base + "kind: Cluster\nmetadata: {name: a, labels: {class: x, region: ../..}}\nspec: {environment: dev}\n", []string{"has the label class automatically", `"../.." cannot be the value of a label`}},
 		"name":            {"clusters/a.yaml", cluster("../a", "dev", "edge", "eu", ""), []string{`"../a" cannot be a name`}},
 		"path":            {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {path: ../x}}}\n", []string{"leaves the repository"}},
 		"two kinds":       {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {kustomize: {}, manifests: {}}}\n", []string{"exactly one of helm, kustomize and manifests"}},
 		"repo":            {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {}, source: {helm: {chart: x, version: 1.0.0}}}\n", []string{`chart "x" needs repo`}},
 		"reference":       {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: \"${cluster.nam}\", placement: {}, source: {manifests: {}}}\n", []string{"${cluster.nam} is not a reference"}},
-		"branch template": {"sluice.yaml", fleetYAML + "  output: {environmentBranch: env, clusterBranch: \"env/x ${cluster.name}\"}\n", []string{"every environment would have", "no branch name"}},
+		"branch template": {"sluice.yaml", fleetYAML + "  output: {environmentBranch: env, clusterBranch: \"env/x ${cluster.name}\"}\n", []string{"every environment would have", "not a branch name"}},
 		"selector":        {"apps/web/app.yaml", base + "kind: App\nmetadata: {name: web}\nspec: {namespace: w, placement: {matchExpressions: [{key: a, operator: In}]}, source: {manifests: {}}}\n", []string{"In on a"}},
 		"deletions":       {"sluice.yaml", fleetYAML + "  safety: {maxDeletions: many}\n", []string{`"many" is neither`}},
 	} {
@@ -146,7 +146,7 @@ func TestWarnings(t *testing.T) {
 		t.Fatal(problems)
 	}
 	got := fmt.Sprint([]Problem(problems))
-	for _, want := range []string{"no cluster has region=mars", "planet is no layer", "app none goes to no cluster", "app none has no Helm source"} {
+	for _, want := range []string{"no cluster has region=mars", "planet is not a layer", "app none is placed on no cluster", "app none has no Helm source"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %s", want, got)
 		}

@@ -144,10 +144,10 @@ func TestEverydayFormatIsChecked(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ file, text, want string }{
 		"no version":         {"versions/dev.yaml", "charts: {}\n", `versions/dev.yaml, which holds the version of chart web for cluster a: there is no version at "charts.web"`},
-		"no file":            {"versions/dev.yaml", "", "there is no such file"},
+		"no file":            {"versions/dev.yaml", "", "the file does not exist"},
 		"no value":           {"apps/web/layers/region/us/values.yaml", "x: 1\n", "no layer sets chartVersion"},
 		"number":             {"apps/web/layers/region/us/values.yaml", "chartVersion: 1.10\n", "must be a string: put it in quotes"},
-		"duplicate key":      {"apps/web/layers/region/us/values.yaml", "a: 1\nb: {c: 1, d: 2, c: 3}\n", "us/values.yaml:2:17: error: the key c is there twice, first in line 2"},
+		"duplicate key":      {"apps/web/layers/region/us/values.yaml", "a: 1\nb: {c: 1, d: 2, c: 3}\n", "us/values.yaml:2:17: error: the key c is set twice, first in line 2"},
 		"text is not values": {"teams/core/values.yaml", "text\n", "a values file must be a mapping"},
 		"unset in a text":    {"image-tags/dev/web", "v${cluster.vars.nope}\n", "image-tags/dev/web:1:2: error: ${cluster.vars.nope} is not set"},
 	} {

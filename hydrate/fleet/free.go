@@ -17,9 +17,8 @@ func fileBudget() manifest.Budget {
 	return manifest.Budget{Bytes: maxFile, Nodes: 500_000, Expanded: 4 * maxFile, Depth: 100, Aliases: 1000}
 }
 
-// freeValue is a node of any type as Kubernetes and Helm read it: scalars of YAML 1.1, aliases followed, merge keys
-// merged. Unlike in Helm's values, whole numbers are int64 or uint64; helmNumbers makes them Helm's. The text that the
-// node is from must have passed fileBudget.
+// freeValue decodes a node of any type as Kubernetes and Helm do: YAML 1.1 scalars, aliases followed, merge keys merged. Whole
+// numbers become int64 or uint64; helmNumbers converts them to Helm's float64. The text must have passed fileBudget.
 func freeValue(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -79,7 +78,7 @@ func freeMapping(n *yaml.Node) (any, error) {
 	return out, nil
 }
 
-// mergeKey adds what the value of a `<<` has and the mapping does not set.
+// mergeKey adds the keys of a `<<` value that the mapping does not set.
 func mergeKey(out map[string]any, n *yaml.Node) error {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -149,8 +148,8 @@ func wholeNumber(text string, f float64) any {
 	return f
 }
 
-// plainText says for most plain scalars, at no cost, that every version of YAML reads them as text: those that begin with
-// a letter are text but for a few words, and so are addresses and paths.
+// plainText is a fast check that every version of YAML reads a plain scalar as a string: most scalars that begin with a letter,
+// addresses and paths.
 func plainText(s string) bool {
 	if strings.Contains(s, "/") || strings.Count(s, ".") > 1 {
 		return true // no number or time has these
@@ -165,7 +164,7 @@ func plainText(s string) bool {
 	return true
 }
 
-// helmNumbers is a variable as Helm reads it from a values file: every number is a float64.
+// helmNumbers converts every number to float64, as Helm reads values files.
 func helmNumbers(v any) any {
 	switch x := v.(type) {
 	case int64:

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// LayerFile is a file or directory of a layer that a target takes. In order, lowest precedence first.
+// LayerFile is a values file or component directory that a target takes from a layer.
 type LayerFile struct {
 	Layer     string // global, or a label key
 	Value     string // of the label; "" for global
@@ -23,7 +23,7 @@ type layer struct {
 	custom bool // has path templates of its own
 }
 
-// appLayers are an app's files by layer and value, found once.
+// appLayers caches an app's layer files by layerKey.
 type appLayers struct {
 	mu    sync.Mutex
 	found map[string]*layerFiles

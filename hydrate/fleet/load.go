@@ -3,8 +3,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,14 +18,14 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
-// Tree is what a fleet is read from: one commit's files.
+// Tree is the files of one commit.
 type Tree interface {
 	fs.ReadDirFS
 	fs.ReadFileFS
 	fs.StatFS
 }
 
-// Fleet is a fleet that has no errors. It is not changed after Load and safe for concurrent use.
+// Fleet is a fleet without errors. Load returns it; it does not change afterwards and is safe for concurrent use.
 type Fleet struct {
 	Name     string
 	Spec     FleetSpec
@@ -124,7 +122,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	l := loader{importer: o.Importer, detect: o.Detect, tree: tree, cache: cache, fleet: &Fleet{tree: tree, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
 	l.load(ctx)
 	if err := ctx.Err(); err != nil {
-		return nil, Problems{{File: fleetFile, Severity: SeverityError, Message: "reading was stopped: " + err.Error(), Hint: "run it again"}}
+		return nil, Problems{{File: fleetFile, Severity: SeverityError, Message: "reading was cancelled: " + err.Error(), Hint: "run it again"}}
 	}
 	if problems := l.problems.sorted(); problems.Err() != nil {
 		return nil, problems
@@ -198,7 +196,7 @@ func defaultGlobs(globs []string, conventional ...string) []string {
 func (l *loader) readFleet(ctx context.Context) bool {
 	data, err := l.fleetText(ctx)
 	if err != nil {
-		hint := "run `sluice init`, or look at the right commit and folder"
+		hint := "run `sluice init`, or choose another commit or folder"
 		l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: readError(err), Hint: hint, absent: errors.Is(err, fs.ErrNotExist)})
 		return false
 	}
@@ -218,7 +216,7 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	}
 	if l.file.value == nil {
 		if len(decoded.problems) == 0 {
-			l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: "there is no kind Fleet in it"})
+			l.problems = append(l.problems, Problem{File: fleetFile, Severity: SeverityError, Message: "the file has no document of kind Fleet"})
 		}
 		return false
 	}
@@ -263,7 +261,7 @@ func readBounded(tree Tree, name string) ([]byte, error) {
 
 func readError(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
-		return "there is no such file"
+		return "the file does not exist"
 	}
 	return err.Error()
 }
@@ -322,87 +320,9 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 }
 
 func (l *loader) unreadable(name string, err error) {
-	hint := "look whether the repository is complete: git fsck"
+	hint := "check the repository with `git fsck`"
 	l.problems = append(l.problems, Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: hint})
 	l.lost = true
-}
-
-func (c *Cache) decode(tree Tree, name string) decodedFile {
-	failed := func(err error) decodedFile {
-		return decodedFile{problems: Problems{{File: name, Severity: SeverityError, Message: readError(err)}}, lost: true}
-	}
-	info, err := tree.Stat(name)
-	if err != nil {
-		return failed(err)
-	}
-	if !info.Mode().IsRegular() {
-		return failed(errors.New("this is no regular file: symbolic links and submodules are not followed"))
-	}
-	var data []byte
-	id, known := idOf(info)
-	if !known { // hash what is read anyway
-		if data, err = readBounded(tree, name); err != nil {
-			return failed(err)
-		}
-		sum := sha256.Sum256(data)
-		id = string(sum[:])
-	}
-	key := id + "\x00" + name
-	if known, ok := c.files.Load(key); ok {
-		return known.(decodedFile) //nolint:forcetypeassert // only this function stores here
-	}
-	if data == nil {
-		if data, err = readBounded(tree, name); err != nil {
-			return failed(err)
-		}
-	}
-	out := decodeFile(name, data)
-	c.files.Store(key, out)
-	return out
-}
-
-// contentID names what stands at a path: the id that the tree gives, or a hash of the bytes.
-func contentID(tree Tree, name string) (string, error) {
-	info, err := tree.Stat(name)
-	if err != nil {
-		return "", err
-	}
-	if id, ok := idOf(info); ok {
-		return id, nil
-	}
-	h := sha256.New()
-	err = fs.WalkDir(tree, name, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		data, err := tree.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		sum := sha256.Sum256(data)
-		_, err = fmt.Fprintf(h, "%s\x00%d\x00%x\n", strings.TrimPrefix(p, name), d.Type(), sum)
-		return err
-	})
-	return hex.EncodeToString(h.Sum(nil)), err
-}
-
-// contentID is asked once for every path: a fleet is one commit.
-func (f *Fleet) contentID(name string) (string, error) {
-	if known, ok := f.ids.Load(name); ok {
-		return known.(string), nil //nolint:forcetypeassert // only this function stores here
-	}
-	id, err := contentID(f.tree, name)
-	if err == nil {
-		f.ids.Store(name, id)
-	}
-	return id, err
-}
-
-func idOf(info fs.FileInfo) (string, bool) {
-	if id, ok := info.Sys().(fmt.Stringer); ok {
-		return id.String(), true
-	}
-	return "", false
 }
 
 // has says whether a file or directory is there. One that is there and cannot be looked at counts: whoever reads it

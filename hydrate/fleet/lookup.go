@@ -69,7 +69,7 @@ func dig(vars map[string]any, name string) (any, bool) {
 	return dig(inner, rest)
 }
 
-// resolve is a reference's value with its YAML type.
+// resolve gives a reference's value with its YAML type.
 func (t Target) resolve(ref *reference) (any, error) {
 	v, ok, err := t.lookup(ref)
 	if ok || err != nil {
@@ -98,8 +98,8 @@ func (t Target) unset(ref *reference) error {
 	return fmt.Errorf("%s is not set for %s, which has %s: set it on %s, or write a fallback with :=", ref.text, owner, has, place)
 }
 
-// fallbackValue is a fallback with its YAML type: a scalar, a list in brackets or a mapping in braces. An empty one is empty text, and so is
-// whatever else is no such value: it stands as it is written.
+// fallbackValue decodes a fallback as YAML: a scalar, a list in brackets or a mapping in braces. An empty fallback, and one that is
+// not such a value, is a string.
 func fallbackValue(text string) any {
 	var root yaml.Node
 	if text == "" || manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil || len(root.Content) == 0 {
@@ -116,7 +116,7 @@ func fallbackValue(text string) any {
 	return v
 }
 
-// resolveText is a reference's value inside a longer text.
+// resolveText gives a reference's value as part of a longer text.
 func (t Target) resolveText(ref *reference) (string, error) {
 	v, ok, err := t.lookup(ref)
 	switch {
@@ -134,7 +134,8 @@ func (t Target) resolveText(ref *reference) (string, error) {
 	return scalarText(v), nil
 }
 
-// replace is an unquoted text with its references replaced: the variable itself if the text is exactly one reference, else text.
+// replace replaces the references of an unquoted text. It gives the variable itself if the text is exactly one reference, a string
+// otherwise.
 func (t Target) replace(text string) (any, error) {
 	segments, err := parseReferences(text)
 	if err != nil {
@@ -146,7 +147,7 @@ func (t Target) replace(text string) (any, error) {
 	return joinSegments(segments, t)
 }
 
-// text is a text with its references replaced by text.
+// text replaces the references of a text by strings.
 func (t Target) text(s string) (string, error) {
 	if !strings.Contains(s, "${") {
 		return s, nil
@@ -214,7 +215,7 @@ func (l *loader) appReference(a *App, s string) {
 	}
 }
 
-// strings are the strings of a source in which references are replaced.
+// strings gives pointers to the strings of a source in which references are replaced.
 func (s *Source) strings() []*string {
 	switch {
 	case s.Helm != nil:

@@ -4,12 +4,12 @@ import "strings"
 
 const maxName = 63
 
-// validName holds for what can be part of a path, of a branch and of a label at once.
+// validName reports whether a name can be part of a path, of a branch and of a label's value.
 func validName(s string) bool {
 	return len(s) <= maxName && dotted(s, isLowerAlnum, "-.") && !strings.Contains(s, "..") && !strings.HasSuffix(s, ".lock")
 }
 
-// validNamespace is Kubernetes' rule for a namespace.
+// validNamespace checks Kubernetes' rule for the name of a namespace.
 func validNamespace(s string) bool { return len(s) <= maxName && dotted(s, isLowerAlnum, "-") }
 
 func validLabelKey(s string) bool {
@@ -27,7 +27,7 @@ func validLabelValue(s string) bool {
 	return s == "" || len(s) <= maxName && dotted(s, isAlnum, "-_.")
 }
 
-// dotted holds for a text that begins and ends with an edge character and has edge or inner ones between.
+// dotted reports whether a text begins and ends with an edge character and has only edge and inner ones between.
 func dotted(s string, edge func(byte) bool, inner string) bool {
 	if s == "" || !edge(s[0]) || !edge(s[len(s)-1]) {
 		return false
@@ -44,8 +44,8 @@ func isLowerAlnum(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <=
 
 func isAlnum(c byte) bool { return isLowerAlnum(c) || c >= 'A' && c <= 'Z' }
 
-// findCycle finds a cycle that a node leads into; seen holds the nodes that are known to lead into none, so that many
-// paths to one node cost no more than one.
+// findCycle finds a cycle that can be reached from a node; nil if there is none. seen holds nodes that reach no cycle, so that each
+// node is visited once over several calls.
 func findCycle(name string, next map[string][]string, seen map[string]bool) []string {
 	var stack []string
 	var visit func(name string) []string

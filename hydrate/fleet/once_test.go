@@ -65,7 +65,7 @@ func TestEveryFileIsJudgedAtOnce(t *testing.T) {
 	}))
 	text := got.Error()
 	for _, want := range []string{
-		"unknown key spec.layer, did you mean layers?", "the environment dev is there twice", `the environment "dve" does not exist, did you mean dev?`,
+		"unknown key spec.layer, did you mean layers?", "the environment dev appears twice", `the environment "dve" does not exist, did you mean dev?`,
 		"unknown key spec.stat, did you mean state?", "clusters/b.yaml:", "unknown key spec.placemnt, did you mean placement?", "spec.placement is missing",
 		"leaves the repository",
 	} {

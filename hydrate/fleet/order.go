@@ -33,7 +33,7 @@ func (l *loader) checkOrder() {
 	}
 }
 
-// Dependencies are the apps that the target's app depends on, by name, as far as they go to the target's cluster.
+// Dependencies lists the apps that the target's app depends on and that the fleet places on the target's cluster, by name.
 func (f *Fleet) Dependencies(t Target) []*App {
 	var out []*App
 	for _, name := range slices.Sorted(slices.Values(t.App.Spec.DependsOn)) {
@@ -44,8 +44,7 @@ func (f *Fleet) Dependencies(t Target) []*App {
 	return out
 }
 
-// Steps say for each app on a cluster how many others must be there one after another before it: 0 for one that waits for
-// none.
+// Steps gives, for each app on a cluster, the length of the longest chain of dependencies before it: 0 without dependencies.
 func (f *Fleet) Steps(c *Cluster) map[string]int {
 	out := map[string]int{}
 	var step func(a *App) int

@@ -20,7 +20,7 @@ func (f *Fleet) ClusterBranch(c *Cluster) string {
 	return strings.NewReplacer("${cluster.name}", c.Name, "${environment}", c.Environment).Replace(template)
 }
 
-// BranchPrefixes are what the names of all branches begin with, up to the first reference of each template.
+// BranchPrefixes gives the text before the first reference of each branch template. Every branch begins with one of them.
 func (f *Fleet) BranchPrefixes() []string {
 	before := func(template string) string {
 		prefix, _, _ := strings.Cut(template, "${")
@@ -32,7 +32,7 @@ func (f *Fleet) BranchPrefixes() []string {
 	}
 }
 
-// AsRendered says that objects keep the namespace they were rendered with, or none.
+// AsRendered reports whether objects keep the namespace of the rendering, or none.
 func (f *Fleet) AsRendered() bool { return f.Spec.Output.Namespaces == "asRendered" }
 
 func (l *loader) checkOutput() {
@@ -48,7 +48,7 @@ func (l *loader) checkOutput() {
 	environment, cluster := l.fleet.EnvironmentBranch("e"), l.fleet.ClusterBranch(probe)
 	for _, branch := range []string{environment, cluster} {
 		if !validBranch(branch) {
-			l.errorf(l.file, at, "letters, digits, -, _, . and /; ${environment} and ${cluster.name}", "%q is no branch name", branch)
+			l.errorf(l.file, at, "letters, digits, -, _, . and /; ${environment} and ${cluster.name}", "%q is not a branch name", branch)
 		}
 	}
 	for name, address := range map[string]string{"repository": out.Repository, "hydratorMetadata": out.HydratorMetadata} {
@@ -58,7 +58,7 @@ func (l *loader) checkOutput() {
 	}
 }
 
-// checkBranches refuses branches that are one, or of which one would stand below another: Git cannot hold them.
+// checkBranches refuses equal branch names, and a branch name that is a folder of another: Git cannot store both.
 func (l *loader) checkBranches() {
 	at := []string{"spec", "output"}
 	owners := map[string]string{}
@@ -91,9 +91,11 @@ func (l *loader) checkBranches() {
 	}
 }
 
-// validBranch is git-check-ref-format, and narrower: only characters that need no quoting anywhere.
+var branchName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_./]*[-A-Za-z0-9_]$`)
+
+// validBranch is narrower than git check-ref-format: it allows only characters that need no quoting anywhere.
 func validBranch(name string) bool {
-	if !regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_./]*[-A-Za-z0-9_]$`).MatchString(name) {
+	if !branchName.MatchString(name) {
 		return false
 	}
 	return !strings.Contains(name, "..") && !strings.Contains(name, "//") && !strings.Contains(name, "/.") && !strings.Contains(name, "./") &&

@@ -48,7 +48,7 @@ func compileSelector(s *Selector) (selector, error) {
 
 func checkLabel(key, value string) error {
 	if !validLabelKey(key) {
-		return fmt.Errorf("%q is no label key", key)
+		return fmt.Errorf("%q is not a label key", key)
 	}
 	if !validLabelValue(value) {
 		return fmt.Errorf("%q cannot be the value of a label", value)
@@ -56,7 +56,7 @@ func checkLabel(key, value string) error {
 	return nil
 }
 
-// matches follows Kubernetes: NotIn holds for a label that is not there.
+// matches follows Kubernetes: NotIn matches a cluster without the label.
 func (s selector) matches(labels map[string]string) bool {
 	for _, r := range s {
 		value, ok := labels[r.Key]
@@ -75,13 +75,13 @@ func (s selector) matches(labels map[string]string) bool {
 	return true
 }
 
-// Matches says whether a selector takes these labels. The selector must have passed Load.
+// Matches reports whether a selector matches labels. The selector must have passed Load.
 func (s *Selector) Matches(labels map[string]string) bool {
 	compiled, err := compileSelector(s)
 	return err == nil && compiled.matches(labels)
 }
 
-// Targets are all targets, by cluster and app. A retired cluster has none.
+// Targets lists all targets, sorted by cluster and app. A retired cluster has none.
 func (f *Fleet) Targets() []Target {
 	out := make([]Target, 0, len(f.Clusters)*min(len(f.Apps), 16))
 	for _, c := range f.Clusters {
@@ -90,7 +90,7 @@ func (f *Fleet) Targets() []Target {
 	return out
 }
 
-// TargetsOf are the targets of one cluster, by app.
+// TargetsOf lists the targets of one cluster, sorted by app.
 func (f *Fleet) TargetsOf(c *Cluster) []Target { return f.appendTargets(nil, c) }
 
 func (f *Fleet) appendTargets(out []Target, c *Cluster) []Target {
@@ -105,18 +105,18 @@ func (f *Fleet) appendTargets(out []Target, c *Cluster) []Target {
 	return out
 }
 
-// Frozen says that the cluster's branch stays as it is.
+// Frozen reports whether the cluster's branch must not move.
 func (c *Cluster) Frozen() bool { return c.State == stateFrozen }
 
-// Retired says that the cluster has no targets any more, and that its branch may go.
+// Retired reports whether the cluster has no targets and its branch may be deleted.
 func (c *Cluster) Retired() bool { return c.State == stateRetired }
 
-// Places says whether the app goes to the cluster.
+// Places reports whether the fleet places the app on the cluster.
 func (f *Fleet) Places(a *App, c *Cluster) bool {
 	return c.State != stateRetired && a.places(c)
 }
 
-// ClustersOf are the clusters of an environment, by name, retired ones too.
+// ClustersOf lists the clusters of an environment by name, retired ones included.
 func (f *Fleet) ClustersOf(environment string) []*Cluster {
 	var out []*Cluster
 	for _, c := range f.Clusters {
@@ -131,12 +131,12 @@ func (f *Fleet) ClustersOf(environment string) []*Cluster {
 func (d Duration) Parse() (time.Duration, error) {
 	v, err := time.ParseDuration(string(d))
 	if err != nil || v < 0 {
-		return 0, fmt.Errorf("%q is no duration", string(d))
+		return 0, fmt.Errorf("%q is not a duration", string(d))
 	}
 	return v, nil
 }
 
-// MaxDeletions is how many of an environment's objects one hydration may take away.
+// MaxDeletions gives how many of an environment's objects one hydration may delete.
 func (f *Fleet) MaxDeletions(objects int) int {
 	n, err := f.Spec.Safety.MaxDeletions.of(objects)
 	if err != nil { // Load has refused it
@@ -145,7 +145,7 @@ func (f *Fleet) MaxDeletions(objects int) int {
 	return n
 }
 
-// of is the amount for a whole; the default is 20 %, at least 10.
+// of gives the amount of a whole. The default is 20 %, at least 10.
 func (a Amount) of(whole int) (int, error) {
 	const percent, least = 20, 10
 	if a == "" {

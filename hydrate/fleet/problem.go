@@ -10,13 +10,13 @@ import (
 // Severity of a problem.
 type Severity string
 
-// An error stops everything; a warning is shown.
+// The severities: a fleet with an error does not load; warnings are shown.
 const (
 	SeverityError   Severity = "error"
 	SeverityWarning Severity = "warning"
 )
 
-// Problem is one thing that is wrong in a file. Line and Column count from 1; 0 is unknown.
+// Problem is one defect of a file. Line and Column count from 1; 0 is unknown.
 type Problem struct {
 	File     string   `json:"file"`
 	Line     int      `json:"line,omitempty"`
@@ -24,10 +24,10 @@ type Problem struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
 	Hint     string   `json:"hint,omitempty"` // the next step
-	absent   bool     // there is no fleet at all
+	absent   bool     // sluice.yaml does not exist
 }
 
-// String is the problem on one line, as compilers write it.
+// String formats the problem on one line, as compilers do.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -41,7 +41,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems are all that was found, by file and line.
+// Problems is a list of problems, sorted by file and line.
 type Problems []Problem
 
 // Error lists the errors, one a line.
@@ -55,7 +55,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err is p as an error if it holds one, else nil.
+// Err returns p if it contains an error, and nil otherwise.
 func (p Problems) Err() error {
 	if slices.ContainsFunc(p, func(x Problem) bool { return x.Severity == SeverityError }) {
 		return p
@@ -63,12 +63,12 @@ func (p Problems) Err() error {
 	return nil
 }
 
-// Absent says that there is no sluice.yaml: what was read is no fleet, rather than a broken one.
+// Absent reports whether sluice.yaml does not exist, so that the repository is not a fleet.
 func (p Problems) Absent() bool {
 	return slices.ContainsFunc(p, func(x Problem) bool { return x.absent })
 }
 
-// Warnings are the problems that stop nothing.
+// Warnings returns the problems that are not errors.
 func (p Problems) Warnings() Problems {
 	return slices.DeleteFunc(slices.Clone(p), func(x Problem) bool { return x.Severity == SeverityError })
 }

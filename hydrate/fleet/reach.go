@@ -58,8 +58,8 @@ func (a *affected) customComponents(f *Fleet, reads func(string) bool) {
 	}
 }
 
-// layerFolders are the conventional folders of layers that are there, with their path below `layers`. A folder that
-// cannot be listed counts as empty: the rendering that needs it fails on it.
+// layerFolders lists the existing conventional folders of layers, with their path below `layers`. A folder that cannot be listed
+// counts as empty: rendering the targets that need it reports the error.
 func (f *Fleet) layerFolders(base string) map[string]string {
 	out := map[string]string{}
 	for _, l := range f.layers {

@@ -7,7 +7,7 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// maxReference bounds a reference, so that a text of many unfinished ones costs no more than its length.
+// maxReference bounds the length of a reference in bytes, so that many unclosed ones in a text cost linear time.
 const maxReference = 1024
 
 // reference is one ${…} that Sluice replaces.

@@ -17,7 +17,7 @@ type class struct {
 	spec ClassSpec
 }
 
-// These labels every cluster has by itself.
+// Labels that every cluster has without declaring them.
 const (
 	labelClass       = "class"
 	labelEnvironment = "environment"
@@ -49,7 +49,7 @@ func (l *loader) checkFleet() {
 		case layer.Name == layerGlobal:
 			l.errorf(doc, at, "leave it out", "the layer global always comes first")
 		case layer.Name == "" || !validLabelKey(layer.Name):
-			l.errorf(doc, at, "", "%q is no label key", layer.Name)
+			l.errorf(doc, at, "", "%q is not a label key", layer.Name)
 		case seen[layer.Name]:
 			l.errorf(doc, at, "keep one", "the layer %s is there twice", layer.Name)
 		}
@@ -93,7 +93,7 @@ func (l *loader) classesFrom(documents []document) {
 		l.checkLabels(doc, file.Spec.Labels, "spec", "labels")
 		l.checkKubeVersion(doc, file.Spec.KubeVersion)
 		if len(file.Metadata.Labels) > 0 {
-			l.errorf(doc, []string{"metadata", "labels"}, "put them into spec.labels", "a class gives its labels in spec")
+			l.errorf(doc, []string{"metadata", "labels"}, "put them into spec.labels", "the labels of a class belong into spec.labels")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.classes)) {
@@ -115,7 +115,7 @@ func (l *loader) classesFrom(documents []document) {
 	for _, name := range slices.Sorted(maps.Keys(l.classes)) {
 		if cycle := findCycle(name, parents, seen); cycle != nil {
 			l.errorf(l.classes[name].doc, []string{"spec", "parent"}, "remove one parent", "classes inherit from each other: %s", strings.Join(cycle, " → "))
-			for _, in := range cycle { // so that the chain below ends
+			for _, in := range cycle { // so that chain terminates
 				l.classes[in].spec.Parent = ""
 				delete(parents, in)
 			}
@@ -123,7 +123,7 @@ func (l *loader) classesFrom(documents []document) {
 	}
 }
 
-// environmentsKnown is false where one of them could not be decoded: then a name that is missing is no second error.
+// environmentsKnown is false if an environment could not be decoded. A missing name is then not reported again.
 func (l *loader) environmentsKnown() bool {
 	n := child(l.file.node, "spec", "environments")
 	return n != nil && !l.file.broken(n)
@@ -139,9 +139,9 @@ func (l *loader) checkLabels(doc document, labels map[string]string, at ...strin
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		switch {
 		case slices.Contains(automatic(), key):
-			l.errorf(doc, append(at, key), "leave it out", "every cluster has the label %s by itself", key)
+			l.errorf(doc, append(at, key), "leave it out", "every cluster has the label %s automatically", key)
 		case !validLabelKey(key):
-			l.errorf(doc, append(at, key), "", "%q is no label key", key)
+			l.errorf(doc, append(at, key), "", "%q is not a label key", key)
 		case !validLabelValue(labels[key]):
 			l.errorf(doc, append(at, key), "letters, digits, -, _ and ., at most 63", "%q cannot be the value of a label", labels[key])
 		}
@@ -153,7 +153,7 @@ func (l *loader) checkKubeVersion(doc document, version string) {
 		return
 	}
 	if _, err := semver.NewVersion(version); err != nil {
-		l.errorf(doc, []string{"spec", "kubeVersion"}, "such as 1.33.2", "%q is no version", version)
+		l.errorf(doc, []string{"spec", "kubeVersion"}, "such as 1.33.2", "%q is not a version", version)
 	}
 }
 
@@ -206,7 +206,7 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	c.APIVersions = slices.Compact(c.APIVersions)
 }
 
-// chain is a class and its ancestors, the farthest first.
+// chain gives a class and its ancestors, the root first.
 func (l *loader) chain(name string) []*class {
 	var out []*class
 	for c := l.classes[name]; c != nil; c = l.classes[c.spec.Parent] {
@@ -263,7 +263,7 @@ func (l *loader) app(doc document, file *AppFile) {
 	l.appReferences(a)
 }
 
-// checkRelease refuses what Helm refuses.
+// checkRelease applies Helm's rule for release names.
 func (l *loader) checkRelease(doc document, name string) {
 	const most = 53
 	if !strings.Contains(name, "${") && (len(name) > most || !validName(name)) {
@@ -341,7 +341,7 @@ func (l *loader) helm(doc document, at []string, h *HelmSource) {
 	case oci && h.Repo != "":
 		l.errorf(doc, at, "remove repo", "an oci:// chart has no repo")
 	case !oci && !strings.HasPrefix(h.Repo, "https://") && !strings.HasPrefix(h.Repo, "http://"):
-		l.errorf(doc, at, "https://…, or put the registry into chart as oci://…", "repo %q is no HTTP URL", h.Repo)
+		l.errorf(doc, at, "https://…, or put the registry into chart as oci://…", "repo %q is not an HTTP URL", h.Repo)
 	case hasPassword(h.Repo) || hasPassword(h.Chart):
 		l.errorf(doc, at, "remove them; credentials come from Helm's and Docker's own files", "a URL must not hold credentials")
 	case h.Version == "" && h.VersionFrom == nil:

@@ -11,15 +11,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Resolved is an app as one target gets it: references replaced, defaults filled in.
+// Resolved is an app for one target: references replaced, defaults filled in.
 type Resolved struct {
 	Namespace string
 	Sources   []Source
 	Unstable  string // error or keep
 }
 
-// Selection is all that a target's rendering takes from the fleet: the app with its references replaced, and the files of its
-// layers, lowest precedence first.
+// Selection is the input that a target's rendering takes from the fleet: the app with its references replaced, and the files of
+// its layers, lowest precedence first.
 type Selection struct {
 	Target
 	Resolved
@@ -29,7 +29,7 @@ type Selection struct {
 	fleet *Fleet
 }
 
-// Select finds in one pass what a target takes from the fleet. It parses values only if the version of a chart stands in them.
+// Select resolves a target in one pass. It parses values only if they hold the version of a chart.
 func (f *Fleet) Select(t Target) (Selection, error) {
 	s := Selection{Target: t, fleet: f}
 	s.Values, s.Components = f.layerFiles(t)
@@ -38,7 +38,7 @@ func (f *Fleet) Select(t Target) (Selection, error) {
 	return s, err
 }
 
-// Resolve gives only the app with its references replaced. It looks at layers only if a chart's version stands in values.
+// Resolve gives only the app with its references replaced. It reads layers only if values hold the version of a chart.
 func (f *Fleet) Resolve(t Target) (Resolved, error) {
 	var values []LayerFile
 	if slices.ContainsFunc(t.App.SourcesIn(t.Cluster.Environment), func(s Source) bool {
@@ -154,7 +154,7 @@ func (s Source) clone() Source {
 	return s
 }
 
-// fillIn puts the folder of app.yaml where no path is given, and cleans paths.
+// fillIn cleans paths and uses the folder of app.yaml where none is given.
 func (s *Source) fillIn(a *App) {
 	clean := func(p *string) { *p = path.Clean(cmp.Or(*p, a.Dir, ".")) }
 	switch {
@@ -170,9 +170,9 @@ func (s *Source) fillIn(a *App) {
 	}
 }
 
-// AppendKey adds to dst all that the target's rendering depends on in the registry, the app's file and the layers: two
-// targets of equal keys whose sources are equal too render alike. It costs microseconds and parses no values but those that
-// hold a chart's version.
+// AppendKey appends to dst everything in the registry, the app's file and the layers that the target's rendering depends on. Two
+// targets with equal keys and equal sources have equal output. It costs microseconds and parses values only if they hold the
+// version of a chart.
 func (f *Fleet) AppendKey(dst []byte, t Target) ([]byte, error) {
 	s, err := f.Select(t)
 	if err != nil {
@@ -181,7 +181,7 @@ func (f *Fleet) AppendKey(dst []byte, t Target) ([]byte, error) {
 	return s.AppendKey(dst)
 }
 
-// AppendKey is Fleet.AppendKey for a target that is selected already.
+// AppendKey is Fleet.AppendKey for a selected target.
 func (s *Selection) AppendKey(dst []byte) ([]byte, error) {
 	spec, err := json.Marshal(s.Resolved)
 	if err != nil {
@@ -246,7 +246,7 @@ func (f *Fleet) appendFile(dst []byte, t Target, name string) ([]byte, error) {
 	dst = binary.AppendUvarint(dst, uint64(len(refs)))
 	for _, ref := range refs {
 		v, ok, err := t.lookup(&ref)
-		if err != nil || !ok { // the fallback stands in the file; with an error, rendering fails
+		if err != nil || !ok { // the fallback is part of the file's content; after an error, rendering fails
 			dst = appendText(dst, "")
 			continue
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checkTemplates refuses path templates that refer to what a cluster does not have. The label that the layer is about
-// may be missing: the layer then does not apply to the cluster.
+// checkTemplates refuses path templates with references that a cluster or app does not set. The layer's own label may be missing:
+// the layer then does not apply to the cluster.
 func (l *loader) checkTemplates() {
 	for i, layer := range l.fleet.Spec.Layers {
 		at := []string{"spec", "layers", strconv.Itoa(i)}
@@ -66,7 +66,7 @@ func (l *loader) checkTemplate(layer, template string, at []string) {
 	}
 }
 
-// owner names what a reference's value is looked up on: the app for app.vars, else the cluster.
+// owner names the app or cluster that a reference's value belongs to.
 func (t Target) owner(ref *reference) string {
 	if strings.HasPrefix(ref.name, refAppVars) {
 		return t.App.Name

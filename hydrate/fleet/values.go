@@ -28,7 +28,7 @@ type duplicateKey struct {
 	line, column, first int
 }
 
-// FileError is a problem in a file that shows only for a certain cluster.
+// FileError is a problem of a file for one cluster.
 type FileError struct {
 	Problem
 	Cluster string
@@ -70,7 +70,7 @@ func (v *valuesFile) parse() {
 	if v.err = yaml.Unmarshal(v.data, &root); v.err != nil || len(root.Content) == 0 {
 		return
 	}
-	if strict != nil { // what only the strict parser refuses is a key that is set twice
+	if strict != nil { // the strict parser differs only in refusing duplicate keys
 		v.duplicate = findDuplicate(root.Content[0])
 	}
 	if v.refs {
@@ -95,7 +95,7 @@ func findDuplicate(n *yaml.Node) duplicateKey {
 	return duplicateKey{}
 }
 
-// quotedText is a text with references that stays a text, because quotes say so.
+// quotedText is a quoted scalar with references: its value is always a string.
 type quotedText string
 
 // markQuoted makes the quoted scalars with references in a file's tree quotedText.
@@ -137,14 +137,14 @@ func isQuoted(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Style&quoted != 0 && n.Tag != typedTag
 }
 
-// Values are the values that one of the target's Helm sources gets on top of the chart's defaults: every layer's file,
-// lowest first, merged as Helm merges -f files, references replaced. A null stays in them for Helm to delete a default
-// with. The result may share parts with other targets' and must not be changed.
+// Values gives the values of one of the target's Helm sources, without the chart's defaults: the files of all layers, lowest
+// precedence first, merged as Helm merges -f files, references replaced. A null stays, so that Helm deletes the default. The
+// result may share parts with that of other targets and must not be changed.
 func (f *Fleet) Values(t Target, source string) (map[string]any, error) {
 	return f.mergeValues(t, f.ValuesFiles(t), source)
 }
 
-// MergedValues is Fleet.Values for a target that is selected already.
+// MergedValues is Fleet.Values for a selected target.
 func (s *Selection) MergedValues(source string) (map[string]any, error) {
 	return s.fleet.mergeValues(s.Target, s.Values, source)
 }
@@ -167,7 +167,7 @@ func (f *Fleet) mergeValues(t Target, files []LayerFile, source string) (map[str
 		}
 		merged = merge(merged, values)
 	}
-	if merged == nil { // null would delete the chart's own values
+	if merged == nil { // nil would become null, which deletes the chart's defaults
 		merged = map[string]any{}
 	}
 	return merged, nil
@@ -220,7 +220,7 @@ func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 	if v.duplicate.line > 0 && enabled(f.Spec.Strict.DuplicateKeys) {
 		p := Problem{
 			File: file.Path, Line: v.duplicate.line, Column: v.duplicate.column, Severity: SeverityError,
-			Message: fmt.Sprintf("the key %s is there twice, first in line %d", v.duplicate.key, v.duplicate.first),
+			Message: fmt.Sprintf("the key %s is set twice, first in line %d", v.duplicate.key, v.duplicate.first),
 			Hint:    "keep one; spec.strict.duplicateKeys: false lets the last one win",
 		}
 		return nil, &FileError{p, t.Cluster.Name}
@@ -246,21 +246,21 @@ func (l LayerFile) isText() bool { return l.At != "" && !isYAML(l.Path) }
 // enabled is an option that is on unless it is set to false.
 func enabled(option *bool) bool { return option == nil || *option }
 
-// problem is the error of a file that cannot be parsed.
+// problem is the error of a values file that cannot be parsed.
 func (v *valuesFile) problem(t Target, name string) error {
 	line, message := splitYAMLError(errors.New(strings.TrimPrefix(v.err.Error(), "error converting YAML to JSON: ")))
-	if strings.HasPrefix(message, "json: ") { // the parser speaks of Go types
+	if strings.HasPrefix(message, "json: ") { // the parser's message names Go types
 		message = "a values file must be a mapping"
 	}
 	hint := "a values file is a YAML mapping"
 	if strings.Contains(message, "did not find expected") && strings.Contains(string(v.data), "${") {
-		hint = "inside {…} and […], a reference needs quotes"
+		hint = "inside {…} and […], put references in quotes; !typed \"${…}\" keeps the variable's type"
 	}
 	p := Problem{File: name, Line: max(line, 1), Severity: SeverityError, Message: message, Hint: hint}
 	return &FileError{p, t.Cluster.Name}
 }
 
-// replaceValues copies what holds references; the rest is shared.
+// replaceValues returns a copy with references replaced.
 func (t Target) replaceValues(v any) (any, error) {
 	switch x := v.(type) {
 	case map[string]any:
@@ -296,7 +296,7 @@ func (t Target) replaceValues(v any) (any, error) {
 	}
 }
 
-// firstError is the first reference in a file, in the order of its lines, that cannot be replaced.
+// firstError is the error of the first reference in a file that cannot be replaced.
 func (t Target) firstError(v *valuesFile, name string) error {
 	var root yaml.Node
 	if err := yaml.Unmarshal(v.data, &root); err != nil {
@@ -309,7 +309,7 @@ func (t Target) firstError(v *valuesFile, name string) error {
 	return fmt.Errorf("%s: a reference cannot be replaced for cluster %s", name, t.Cluster.Name)
 }
 
-// badReference finds the first scalar whose references cannot be replaced. Keys are no place for references.
+// badReference finds the first scalar whose references cannot be replaced. References in keys are not replaced.
 func (t Target) badReference(n *yaml.Node) *Problem {
 	if n.Kind == yaml.ScalarNode {
 		if !strings.Contains(n.Value, "${") {
@@ -336,7 +336,7 @@ func (t Target) badReference(n *yaml.Node) *Problem {
 	return nil
 }
 
-// referenceError says where in a file the reference stands that cannot be replaced.
+// referenceError adds the line and column of the reference to an error of replacing it.
 func (t Target) referenceError(err error, text string, data []byte, file string) error {
 	p := Problem{File: file, Severity: SeverityError, Message: err.Error()}
 	for _, ref := range references(text) {
@@ -348,8 +348,8 @@ func (t Target) referenceError(err error, text string, data []byte, file string)
 	return &FileError{p, t.Cluster.Name}
 }
 
-// merge is Helm's merge of two -f files: maps merge, everything else of b replaces what a has, null too. Neither is
-// changed.
+// merge merges two values files as Helm merges -f files: maps merge; any other value of b, null included, replaces that of a.
+// Neither is changed.
 func merge(a, b map[string]any) map[string]any {
 	if len(a) == 0 {
 		return b

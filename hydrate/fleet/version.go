@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// checkVersionFrom refuses what names no place of a version.
+// checkVersionFrom checks the fields of a versionFrom.
 func (l *loader) checkVersionFrom(doc document, at []string, h *HelmSource) {
 	v := h.VersionFrom
 	at = append(at, "versionFrom")
@@ -29,7 +29,7 @@ func (l *loader) checkVersionFrom(doc document, at []string, h *HelmSource) {
 	}
 }
 
-// chartVersion reads the version that a resolved source takes from elsewhere.
+// chartVersion reads the version of a source with versionFrom.
 func (f *Fleet) chartVersion(t Target, files []LayerFile, s Source) (string, error) {
 	from := s.Helm.VersionFrom
 	if from.File == "" {
@@ -58,7 +58,7 @@ func (f *Fleet) chartVersion(t Target, files []LayerFile, s Source) (string, err
 	return text, nil
 }
 
-// versionIn finds the version in a file. It is taken as it is written: 1.10 is not a number.
+// versionIn finds the version in a file. It keeps the text as written: 1.10 does not become the number 1.1.
 func versionIn(from *VersionFrom, data []byte) (string, error) {
 	text := strings.TrimSpace(string(data))
 	if from.Key != "" || isYAML(from.File) {

@@ -15,7 +15,7 @@ func (l *loader) warnf(doc document, at []string, hint, format string, args ...a
 	l.problems[before].Severity = SeverityWarning
 }
 
-// warnings name what does nothing: it is most often a typing error.
+// warnings reports declarations without effect, which are mostly typing errors.
 func (l *loader) warnings() {
 	f := l.fleet
 	values := f.labelValues()
@@ -23,11 +23,11 @@ func (l *loader) warnings() {
 	for _, a := range f.Apps {
 		if first, ok := folders[a.Dir]; ok && a.Dir != "" && f.has(path.Join(a.Dir, "layers")) {
 			l.warnf(a.doc, []string{"metadata", "name"}, "give each app a folder, or give the layers paths with ${app}",
-				"apps %s and %s stand in one folder and share the layers in it", first.Name, a.Name)
+				"apps %s and %s are in one folder and share its layers", first.Name, a.Name)
 		}
 		folders[a.Dir] = a
 		if a.imported == nil && !slices.ContainsFunc(f.Clusters, a.places) && len(f.Clusters) > 0 {
-			l.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes", "app %s goes to no cluster", a.Name)
+			l.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes", "app %s is placed on no cluster", a.Name)
 		}
 		if a.Dir != "" {
 			l.layerFolders(path.Join(a.Dir, "layers"), a, values)
@@ -68,7 +68,7 @@ func (f *Fleet) labelValues() labelValues {
 	return out
 }
 
-// layerFolders looks for folders that no cluster takes.
+// layerFolders reports folders that no cluster uses.
 func (l *loader) layerFolders(dir string, a *App, values labelValues) {
 	warn := func(p, hint, format string, args ...any) {
 		l.problems = append(l.problems, Problem{
@@ -92,11 +92,11 @@ func (l *loader) layerFolders(dir string, a *App, values labelValues) {
 			switch {
 			case !e.IsDir():
 			case !ok:
-				warn(p, "rename it, or name it in spec.layers", "%s is no layer of the fleet", name)
+				warn(p, "rename it, or name it in spec.layers", "%s is not a layer of the fleet", name)
 			case x.Name != name:
 				walk(name)
 			case x.custom:
-				warn(p, "move its files to the layer's own paths, or remove it", "layer %s has paths of its own and does not look here", name)
+				warn(p, "move its files to the layer's own paths, or remove it", "layer %s has paths of its own and does not read this folder", name)
 			case name == layerGlobal:
 				l.useless(p, a, warn)
 			default:
@@ -107,7 +107,7 @@ func (l *loader) layerFolders(dir string, a *App, values labelValues) {
 	walk("")
 }
 
-// entries lists a folder; one that is not there is empty.
+// entries lists a folder; a missing one is empty.
 func (l *loader) entries(dir string) []fs.DirEntry {
 	if !l.fleet.has(dir) {
 		return nil
@@ -138,7 +138,7 @@ func (l *loader) valueFolders(dir, label string, a *App, values map[string]bool,
 	}
 }
 
-// nearest is didYouMean among values, if they are few enough to compare.
+// nearest is didYouMean over at most 100 values.
 func nearest(got string, values map[string]bool) string {
 	const most = 100
 	if len(values) > most {
@@ -147,7 +147,7 @@ func nearest(got string, values map[string]bool) string {
 	return didYouMean(got, slices.Sorted(maps.Keys(values)))
 }
 
-// useless warns of values for an app without a chart, and of files that no layer reads because of their names.
+// useless warns about values of an app without a chart, and about files whose names no layer reads.
 func (l *loader) useless(dir string, a *App, warn warnFunc) {
 	var sources []string
 	hasHelm := a == nil
@@ -178,7 +178,7 @@ func (l *loader) useless(dir string, a *App, warn warnFunc) {
 	}
 }
 
-// gaps warns of a label value without a values file in a layer of the whole fleet where the other values have one: after adding
+// gaps warns about a label value without a values file in a layer of the whole fleet where the other values have one: after adding
 // an environment or a region, charts that count on the layer fail with a nil pointer. An app's own layers are often sparse, and
 // its chart has defaults.
 func (l *loader) gaps(dir, label string, values map[string]bool, warn warnFunc) {

@@ -11,10 +11,10 @@ func TestTimesOfPromotions(t *testing.T) {
 	for promotion, want := range map[string]string{
 		`windows: [{from: "09:00", to: "16:00", timeZone: Europe/Berlin}]`:    "",
 		`windows: [{from: "09:00", to: "16:00"}]`:                             "",
-		`windows: [{from: "09:00", to: "16:00", timeZone: Europe/Berln}]`:     `"Europe/Berln" is no time zone`,
-		`windows: [{from: "09:00", to: "16:00", timeZone: Local}]`:            `"Local" is no time zone`,
-		`windows: [{from: "09:00", to: "16:00", timeZone: ../../etc/passwd}]`: "is no time zone",
-		`windows: [{from: "9", to: "16:00"}]`:                                 `"9" is no time of day`,
+		`windows: [{from: "09:00", to: "16:00", timeZone: Europe/Berln}]`:     `"Europe/Berln" is not a time zone`,
+		`windows: [{from: "09:00", to: "16:00", timeZone: Local}]`:            `"Local" is not a time zone`,
+		`windows: [{from: "09:00", to: "16:00", timeZone: ../../etc/passwd}]`: "is not a time zone",
+		`windows: [{from: "9", to: "16:00"}]`:                                 `"9" is not a time of day`,
 		`settle: 10m, bake: 1h`:                                               "",
 		`settle: soon`:                                                        "environment prod",
 	} {

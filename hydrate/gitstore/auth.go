@@ -14,13 +14,13 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// Auth are the credentials for a remote. The zero value is none; over SSH it is the agent's keys.
+// Auth holds the credentials for a remote. The zero value means none; over SSH it means the keys of the agent.
 type Auth struct {
 	User, Password string // HTTP basic
 	Token          string // an access token as forges give them: the password of HTTP basic, for User if there is one
 	Bearer         string // a token that goes into `Authorization: Bearer`
 
-	CABundle []byte // certificates in PEM form that HTTPS servers may be signed by, beside the system's
+	CABundle []byte // PEM certificates of authorities for HTTPS, in addition to the system's
 
 	SSHKeyFile       string // private key; "" is the agent
 	SSHKeyPassphrase string
@@ -28,7 +28,7 @@ type Auth struct {
 	KnownHostsFiles  []string // needed for SSH: hosts not in them are refused
 }
 
-// secrets is what no error may show.
+// secrets lists the texts that errors must not contain.
 func (a Auth) secrets() []string { return []string{a.Password, a.Token, a.Bearer, a.SSHKeyPassphrase} }
 
 func (a Auth) method(ep *transport.Endpoint) (transport.AuthMethod, error) {
@@ -50,7 +50,7 @@ func (a Auth) http() (transport.AuthMethod, error) {
 	}
 	switch {
 	case given > 1:
-		return nil, errors.New("a password, a token and a bearer token exclude each other: give one")
+		return nil, errors.New("only one of password, token and bearer token is allowed")
 	case a.Bearer != "":
 		return &http.TokenAuth{Token: a.Bearer}, nil
 	case a.Token != "" && a.User == "":
@@ -73,7 +73,7 @@ func (a Auth) ssh(ep *transport.Endpoint) (transport.AuthMethod, error) {
 	}
 	scan := "create one with `" + keyscan(ep) + "` and compare its key with what the host's owner says"
 	if len(a.KnownHostsFiles) == 0 {
-		return nil, errors.New("no known_hosts file is named (SSH_KNOWN_HOSTS), and hosts that are not known are not talked to: " + scan)
+		return nil, errors.New("no known_hosts file is given (SSH_KNOWN_HOSTS), and unknown hosts are refused: " + scan)
 	}
 	known, err := ssh.NewKnownHostsDb(a.KnownHostsFiles...)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a Auth) ssh(ep *transport.Endpoint) (transport.AuthMethod, error) {
 	}
 	check := ssh.HostKeyCallbackHelper{
 		HostKeyCallback: known.HostKeyCallback(),
-		// Of the host's keys it must show the one that is known.
+		// The host must present the key that known_hosts has, if it has several.
 		HostKeyAlgorithms: known.HostKeyAlgorithms(net.JoinHostPort(ep.Host, strconv.Itoa(port))),
 	}
 	if a.SSHKeyFile != "" {
@@ -111,7 +111,7 @@ func (a Auth) agent(user string) (*ssh.PublicKeysCallback, error) {
 	return &ssh.PublicKeysCallback{User: user, Callback: agent.NewClient(conn).Signers}, nil
 }
 
-// patient bounds how long a host may take to answer.
+// patient bounds the time in which a host must answer.
 type patient struct{ ssh.AuthMethod }
 
 // ClientConfig adds the bound to the method's own.
@@ -124,7 +124,7 @@ func (p patient) ClientConfig() (*crypto.ClientConfig, error) {
 	return c, err
 }
 
-// keyscan is the command that learns a host's key.
+// keyscan is the command that prints a host's key.
 func keyscan(ep *transport.Endpoint) string {
 	if ep.Port > 0 && ep.Port != ssh.DefaultPort {
 		return fmt.Sprintf("ssh-keyscan -p %d %s >> ~/.ssh/known_hosts", ep.Port, ep.Host)

@@ -18,10 +18,10 @@ type Move struct {
 	Old, New Hash
 }
 
-// State is what became of a Move.
+// State is the outcome of a Move.
 type State string
 
-// The states. Unknown is a connection that broke after the request was sent, whose outcome could not be found out.
+// The states. Unknown means that the connection broke after the request was sent and the server could not be asked again.
 const (
 	Updated  State = "updated"
 	Conflict State = "conflict" // the branch was not at Old
@@ -49,31 +49,31 @@ func (m MoveResult) Err() error {
 	return fmt.Errorf("%s: %w: %s", m.Branch, ErrOutcomeUnknown, m.Reason)
 }
 
-// PushOptions bound a push.
+// PushOptions limit a push.
 type PushOptions struct {
 	PerPush int // refs in one push, 0 for all: GitLab sends no webhooks for more than 3
 }
 
-// Branches is a place where rendered branches live.
+// Branches is a repository that holds rendered branches.
 type Branches interface {
 	// List gives the branches whose names begin with one of the prefixes.
 	List(ctx context.Context, prefixes ...string) (map[string]Hash, error)
-	// Fetch makes commits, with their trees but without their history, readable in the Store. Files may come when they are
-	// read, a directory's together.
+	// Fetch makes commits and their trees readable in the Store, without their history. Files may be fetched later, when they are
+	// read, a directory at a time.
 	Fetch(ctx context.Context, commits ...Hash) error
-	// Push makes the Writer's objects part of the place and moves branches, in the order given. If one branch is not where
-	// the caller read it, nothing is moved, as far as one push goes: with PerPush, what earlier pushes moved stays moved,
-	// and later ones are not tried. It returns a result for each move that was tried or stood in the way; an error says
-	// that it could not try, or not try them all, or could not learn the outcome. A Writer can be pushed again, to other
-	// branches, but takes no more objects. It may be nil if all objects are there.
+	// Push stores the Writer's objects in the repository and moves branches in the given order. If one branch is not at Old, the
+	// push moves none. With PerPush, moves of earlier pushes stay, and later pushes are not sent. It returns a result for each move
+	// that was sent or that prevented the push. An error means that some moves were not sent or that their outcome is unknown. A
+	// Writer can be pushed several times but takes no more objects after the first. It may be nil if the repository has all objects.
 	Push(ctx context.Context, w *Writer, moves []Move, o PushOptions) ([]MoveResult, error)
-	// String is the place's address, without credentials.
+	// String gives the repository's address without credentials.
 	String() string
 }
 
 const heads = "refs/heads/"
 
-// Remote is the place at another repository; a name is looked up among this repository's remotes, and is ErrNoRemote if it is none.
+// Remote gives the branches of another repository, by its address or by the name of one of this repository's remotes; ErrNoRemote if
+// the name is not one of them.
 func (s *Store) Remote(address string, auth Auth) (Branches, error) {
 	if !strings.ContainsAny(address, `/\:`) {
 		found := s.remoteURL(address)
@@ -120,28 +120,29 @@ func (r *remoteBranches) Fetch(ctx context.Context, commits ...Hash) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	w := want{objects: missing, depth: 1}
+	w := fetchRequest{objects: missing, depth: 1}
 	r.store.mu.RLock()
 	if sources := r.store.sources; len(sources) > 0 && sources[0].url == r.endpoint.url {
-		w.filter = packp.FilterBlobNone() // files that are read come from the same place
+		w.filter = packp.FilterBlobNone() // files can be fetched from the same remote when they are read
 	}
 	r.store.mu.RUnlock()
 	return r.store.fetch(ctx, r.endpoint, w)
 }
 
-// checkMoves refuses what no place should be asked for. Names become file names in a local repository.
+// checkMoves refuses moves that contradict each other and names that are not branch names: in a local repository they become
+// file names.
 func checkMoves(moves []Move) error {
-	after := make(map[string]bool, len(moves)) // branch → whether it is to be there
+	after := make(map[string]bool, len(moves)) // branch → whether it exists after the push
 	for _, m := range moves {
 		if err := checkBranch(m.Branch); err != nil {
 			return err
 		}
 		if _, twice := after[m.Branch]; twice {
-			return fmt.Errorf("the branch %q is to move twice in one push", m.Branch)
+			return fmt.Errorf("the branch %q moves twice in one push", m.Branch)
 		}
 		after[m.Branch] = !m.New.IsZero()
 		if m.Old.IsZero() && m.New.IsZero() {
-			return fmt.Errorf("the branch %q is to go from nothing to nothing", m.Branch)
+			return fmt.Errorf("the move of branch %q has neither an old nor a new commit", m.Branch)
 		}
 	}
 	for name, there := range after {
@@ -156,7 +157,7 @@ func checkMoves(moves []Move) error {
 
 // checkBranch follows git check-ref-format.
 func checkBranch(name string) error {
-	bad := fmt.Errorf("%q cannot be the name of a branch", name)
+	bad := fmt.Errorf("%q is not a valid branch name", name)
 	const longest = 1000
 	if name == "" || len(name) > longest || name == "@" || name[0] == '-' || strings.HasSuffix(name, ".") ||
 		strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.ContainsAny(name, " ~^:?*[\\\x7f") {
@@ -186,9 +187,9 @@ func outOfDate(refs map[string]Hash, moves []Move) []MoveResult {
 
 func movedReason(have Hash) string {
 	if have.IsZero() {
-		return "somebody deleted it meanwhile"
+		return "it was deleted meanwhile"
 	}
-	return "somebody moved it to " + have.Short() + " meanwhile"
+	return "it moved to " + have.Short() + " meanwhile"
 }
 
-var errNoReport = errors.New("the server does not report what becomes of a push")
+var errNoReport = errors.New("the server does not report the outcome of a push")

@@ -56,9 +56,8 @@ func TestHangingServerAndCancel(t *testing.T) {
 	b, _ := s.Remote(server.URL+"/r.git", Auth{})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	start := time.Now()
-	if _, err := b.List(ctx, "env/"); err == nil || time.Since(start) > 5*time.Second {
-		t.Errorf("%v after %s", err, time.Since(start))
+	if _, err := b.List(ctx, "env/"); err == nil {
+		t.Error("listing succeeded although the server never answered")
 	}
 }
 
@@ -81,10 +80,9 @@ func TestCancelWhileTheServerWorks(t *testing.T) {
 			one := commitOf(t, w, "one")
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			start := time.Now()
 			got, err := b.Push(ctx, w, []Move{{"env/dev", Hash{}, one}}, PushOptions{})
-			if err == nil || len(got) != 1 || got[0].State != Unknown || time.Since(start) > 2*time.Second {
-				t.Errorf("%+v %v after %s", got, err, time.Since(start))
+			if err == nil || len(got) != 1 || got[0].State != Unknown {
+				t.Errorf("%+v %v: it waited for the hook", got, err)
 			}
 		})
 	}

@@ -2,14 +2,13 @@ package gitstore
 
 import "context"
 
-// Change is a path whose entry differs between two trees; a zero Hash means that it is not there.
+// Change is a path whose entry differs between two trees; a zero Hash means that the tree does not have it.
 type Change struct {
 	Path     string
 	Old, New Entry
 }
 
-// Changes lists the files that differ between two trees, by path. Equal subtrees are not looked into; a zero hash is an
-// empty tree.
+// Changes lists the files that differ between two trees, by path. It does not read equal subtrees. A zero hash is an empty tree.
 func (s *Store) Changes(ctx context.Context, a, b Hash) ([]Change, error) {
 	var out []Change
 	err := s.changes(ctx, "", a, b, &out)

@@ -81,6 +81,9 @@ func unless(dead bool, do func() error) error {
 // TestKilledAtEveryStep stops a session after each of its steps on the disk. The next session opens the same folders, reads
 // everything and pushes.
 func TestKilledAtEveryStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	origin := source(t)
 	generous(t, origin)
 	many := t.TempDir() // a mirror with so many packs that the next session merges them

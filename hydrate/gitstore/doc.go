@@ -1,17 +1,17 @@
-// Package gitstore is the only Git of Sluice: it reads objects, makes new ones, and moves branches.
+// Package gitstore is Sluice's access to Git: it reads objects, writes new ones and moves branches.
 //
-// A Store reads one repository, from disk or from a remote that it mirrors; what a shallow or partial clone lacks it
-// fetches as it is asked for, a directory's files or a stretch of history at a time. A Writer collects new objects in one
-// packfile on disk; they can be read through the Store before they are pushed. Branches are the place where rendered
-// branches live, in this repository or on a remote: Push sends the Writer's packfile and moves refs by compare-and-swap from
-// the values that the caller read. It never forces, never creates a branch that the caller did not mean to create, and
-// says for every ref what became of it.
+// A Store reads one repository, from disk or as a mirror of a remote. It fetches objects that a shallow or partial clone lacks
+// when they are read: the files of a directory, or a stretch of history, in one request. A Writer collects new objects in one
+// packfile on disk; the Store can read them before they are pushed. Branches is the repository with the rendered branches, this
+// one or a remote: Push sends the Writer's packfile and moves refs by compare-and-swap from the values that the caller read. It
+// never forces, creates a branch only if the caller says that it must not exist, and reports the outcome of every ref.
 //
-// A user's own repository changes only by Push to its Local branches. Whatever is fetched by the way lies in its folder
-// .git/sluice, of which Git knows nothing: it is a cache, pruned when it grows, and may be deleted at any time.
+// A user's own repository changes only by Push to its Local branches. Fetched objects go into the folder .git/sluice, which Git
+// does not read. Like a mirror, it is a cache: it is checked when it is opened, damaged files are removed and fetched again, a
+// process may be killed at any moment, and it may be deleted at any time.
 //
-// Only this package imports go-git. It starts no process, but go-git runs git-upload-pack and git-receive-pack for remotes
-// that are paths. Credentials come in Auth and never appear in an error. Repositories with SHA-1 object names alone are
-// understood. What is read was written by others: sizes, names and formats are checked, and an error says which object it
-// was.
+// Only this package imports go-git. It starts no process, but go-git runs git-upload-pack and git-receive-pack for remotes that
+// are paths. Errors never contain the credentials of Auth; callers tell them apart with errors.Is and errors.As, see errors.go.
+// Only repositories with SHA-1 object names are supported. Objects are untrusted: sizes, names and formats are checked, and
+// errors name the object.
 package gitstore

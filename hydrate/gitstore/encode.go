@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// encodeTree sorts as Git does and refuses what a checkout must not meet.
+// encodeTree encodes entries in Git's order and refuses names and modes that are unsafe in a checkout.
 func encodeTree(entries []Entry) ([]byte, error) {
 	sorted := slices.Clone(entries)
 	slices.SortFunc(sorted, func(a, b Entry) int { return strings.Compare(a.sortKey(), b.sortKey()) })
@@ -20,7 +20,7 @@ func encodeTree(entries []Entry) ([]byte, error) {
 			return nil, err
 		}
 		if seen[e.Name] {
-			return nil, fmt.Errorf("the name %q is twice in one tree", e.Name)
+			return nil, fmt.Errorf("the name %q appears twice in one tree", e.Name)
 		}
 		seen[e.Name] = true
 		out = strconv.AppendUint(out, uint64(e.Mode), 8)
@@ -32,7 +32,7 @@ func encodeTree(entries []Entry) ([]byte, error) {
 	return out, nil
 }
 
-// sortKey puts directories where Git does: as if a slash were behind their names.
+// sortKey is the key of Git's order: directories sort as if their names ended in a slash.
 func (e Entry) sortKey() string {
 	if e.Mode == ModeTree {
 		return e.Name + "/"
@@ -47,13 +47,13 @@ func checkEntry(e Entry) error {
 		return fmt.Errorf("%q cannot have the mode %o in a tree", e.Name, uint32(e.Mode))
 	}
 	if e.Hash.IsZero() {
-		return fmt.Errorf("%q names no object", e.Name)
+		return fmt.Errorf("%q has no object", e.Name)
 	}
 	return checkEntryName(e.Name)
 }
 
-// checkEntryName refuses what would leave the tree or become .git on any file system: HFS+ ignores some runes, NTFS ignores
-// trailing dots and blanks, knows short names and takes what stands behind a colon for a stream.
+// checkEntryName refuses names that leave the tree or are .git on some file system: HFS+ ignores some runes; NTFS ignores trailing
+// dots and blanks, has short names and treats the text after a colon as a stream.
 func checkEntryName(name string) error {
 	folded := strings.ToLower(strings.Map(func(r rune) rune {
 		if r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff {
@@ -71,7 +71,7 @@ func checkEntryName(name string) error {
 	return nil
 }
 
-// encodeSignature writes a signature; characters that end a field are left out, and dates are ones that Git takes.
+// encodeSignature encodes a signature. It drops characters that would end a field and clamps dates to those that Git accepts.
 func encodeSignature(s Signature) string {
 	clean := func(text string) string {
 		return strings.TrimSpace(strings.Map(func(r rune) rune {

@@ -29,11 +29,11 @@ type endpoint struct {
 func newEndpoint(raw string, auth Auth) (endpoint, error) {
 	out := endpoint{url: redactURL(raw)}
 	if strings.HasPrefix(raw, "-") {
-		return out, fmt.Errorf("the address %q is no Git address", out.url)
+		return out, fmt.Errorf("%q is not a Git address", out.url)
 	}
 	ep, err := transport.NewEndpoint(raw)
 	if err != nil {
-		return out, fmt.Errorf("the address %s is no Git address", out.url)
+		return out, fmt.Errorf("%s is not a Git address", out.url)
 	}
 	switch ep.Protocol {
 	case "http", "https", "ssh", "file":
@@ -52,7 +52,7 @@ func newEndpoint(raw string, auth Auth) (endpoint, error) {
 	}
 	if len(auth.CABundle) > 0 {
 		if !x509.NewCertPool().AppendCertsFromPEM(auth.CABundle) {
-			return out, fmt.Errorf("%s: the CA bundle holds no certificate in PEM form", out.url)
+			return out, fmt.Errorf("%s: the CA bundle has no PEM certificate", out.url)
 		}
 		ep.CaBundle = auth.CABundle
 	}
@@ -65,11 +65,13 @@ func newEndpoint(raw string, auth Auth) (endpoint, error) {
 	return out, nil
 }
 
+var userInfo = regexp.MustCompile(`//[^/]*@`)
+
 // redactURL removes credentials from an address.
 func redactURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return regexp.MustCompile(`//[^/]*@`).ReplaceAllString(raw, "//")
+		return userInfo.ReplaceAllString(raw, "//")
 	}
 	if u.Scheme == "" || u.User == nil {
 		return raw
@@ -82,7 +84,7 @@ func redactURL(raw string) string {
 	return u.String()
 }
 
-// explain puts the address into an error, takes credentials out, and adds what helps.
+// explain adds the address and a hint to an error and removes credentials from its text.
 func (e endpoint) explain(err error) error {
 	if err == nil {
 		return nil
@@ -100,7 +102,7 @@ func (e endpoint) explain(err error) error {
 	return &remoteError{fmt.Sprintf("%s: %s%s", e.url, text, hint), err}
 }
 
-// quoted is what somebody else said, as one line of bounded length without control characters.
+// quoted makes a server's text one line of bounded length without control characters.
 func quoted(text string) string {
 	const longest = 1 << 10
 	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
@@ -121,7 +123,7 @@ func (e endpoint) redact(text string) string {
 	return text
 }
 
-// remoteError hides the original text, which may hold credentials, and keeps the error for errors.Is.
+// remoteError hides the text of its cause, which may contain credentials, and supports errors.Is.
 type remoteError struct {
 	text  string
 	cause error
@@ -139,14 +141,14 @@ func (e *remoteError) Is(target error) bool {
 	return errors.Is(e.cause, target) || errors.As(e.cause, &opaque) && errors.Is(opaque.Err, target)
 }
 
-// session is what both of go-git's sessions have.
+// session is implemented by both of go-git's session types.
 type session interface {
 	transport.Session
 	comparable
 }
 
-// connect opens a session and reads what the server has. go-git connects without a context, so that happens aside: a caller
-// who gives up does not wait for a host that does not answer.
+// connect opens a session and reads the refs that the server advertises. go-git connects without a context, so it does that in a
+// goroutine: a caller whose context ends does not wait for a host that does not answer.
 func connect[S session](ctx context.Context, e endpoint, open func(transport.Transport) (S, error)) (S, *packp.AdvRefs, error) {
 	var none S
 	if e.broken != nil {
@@ -202,7 +204,7 @@ func (e endpoint) receive(ctx context.Context) (transport.ReceivePackSession, *p
 	})
 }
 
-// copyOf is for one session: go-git changes the endpoint when a server redirects.
+// copyOf copies an endpoint for one session, because go-git changes it when a server redirects.
 func copyOf(ep *transport.Endpoint) *transport.Endpoint {
 	out := *ep
 	return &out

@@ -21,33 +21,32 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
-// want is what to ask a server for.
-type want struct {
+// fetchRequest describes what to fetch.
+type fetchRequest struct {
 	objects []Hash
-	depth   int // of history; everything if it is negative
+	depth   int // commits of history; all if negative
 
-	// Leave out what can be fetched later, if the server can leave it out and give it later: "blob:none", "tree:0".
+	// Objects to leave out, if the server supports that and gives them later: "blob:none", "tree:0".
 	filter packp.Filter
 
-	// A commit that is here with all its files, but perhaps without its history; zero for none.
+	// A local commit whose files are complete; its history may be missing. Zero for none.
 	have Hash
 }
 
 const everything = -1
 
-// Ensure makes objects readable here, asking the remotes for those that are missing in one request. Commits come without
-// their history.
+// Ensure fetches the objects that are missing, in one request for each remote. Commits come without their history.
 func (s *Store) Ensure(ctx context.Context, hashes ...Hash) error {
 	missing := s.missing(hashes)
 	if len(missing) == 0 {
 		return nil
 	}
 	return s.fromSources(ctx, missing, func(e endpoint, still []Hash) error {
-		return s.fetch(ctx, e, want{objects: still, depth: 1})
+		return s.fetch(ctx, e, fetchRequest{objects: still, depth: 1})
 	})
 }
 
-// fromSources asks one remote after the other until nothing is missing.
+// fromSources tries the remotes one after the other until nothing is missing.
 func (s *Store) fromSources(ctx context.Context, hashes []Hash, fetch func(endpoint, []Hash) error) error {
 	select {
 	case s.fetching <- struct{}{}:
@@ -88,18 +87,17 @@ func (s *Store) missing(hashes []Hash) []Hash {
 
 // deepen fetches a commit and depth-1 of its ancestors, without files where the server can leave them out.
 func (s *Store) deepen(ctx context.Context, from Hash, depth int) error {
-	const deep = 10_000 // beyond that all of it costs no more than another request
+	const deep = 10_000 // beyond this depth, one request for everything is cheaper than several
 	if depth > deep {
 		depth = everything
 	}
 	return s.fromSources(ctx, []Hash{from}, func(e endpoint, still []Hash) error {
-		return s.fetch(ctx, e, want{objects: still, depth: depth, filter: packp.FilterTreeDepth(0)})
+		return s.fetch(ctx, e, fetchRequest{objects: still, depth: depth, filter: packp.FilterTreeDepth(0)})
 	})
 }
 
-// fetch asks a server for objects by name. It keeps no refs: what is fetched lies beside the user's own objects, and can be
-// fetched again.
-func (s *Store) fetch(ctx context.Context, e endpoint, w want) error {
+// fetch fetches objects by name into the cache. It creates no refs.
+func (s *Store) fetch(ctx context.Context, e endpoint, w fetchRequest) error {
 	session, advertised, err := e.upload(ctx)
 	if err != nil {
 		return err
@@ -108,8 +106,8 @@ func (s *Store) fetch(ctx context.Context, e endpoint, w want) error {
 	return s.fetchBy(ctx, e, session, advertised, w)
 }
 
-func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, w want) error {
-	if !givesAny(advertised.Capabilities) { // asked for more, it would hang up
+func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, w fetchRequest) error {
+	if !givesAny(advertised.Capabilities) { // the server closes the connection if it is asked for others
 		tips := refsOf(advertised)
 		w.objects = slices.DeleteFunc(slices.Clone(w.objects), func(h Hash) bool { return !isTip(tips, h) })
 		if len(w.objects) == 0 {
@@ -144,15 +142,15 @@ func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.Uploa
 	return nil
 }
 
-// String names some of what is wanted, for errors.
-func (w want) String() string {
+// String names an object of the request, for errors.
+func (w fetchRequest) String() string {
 	if len(w.objects) == 1 {
 		return w.objects[0].String()
 	}
 	return fmt.Sprintf("%d objects, such as %s,", len(w.objects), w.objects[0])
 }
 
-func (w want) request(server *capability.List) (*packp.UploadPackRequest, error) {
+func (w fetchRequest) request(server *capability.List) (*packp.UploadPackRequest, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(server)
 	for _, h := range w.objects {
 		req.Wants = append(req.Wants, plumbing.Hash(h))
@@ -163,7 +161,7 @@ func (w want) request(server *capability.List) (*packp.UploadPackRequest, error)
 		}
 		req.Depth = packp.DepthCommits(w.depth)
 		if w.depth < 0 {
-			req.Depth = packp.DepthCommits(math.MaxInt32) // what Git sends for --unshallow
+			req.Depth = packp.DepthCommits(math.MaxInt32) // Git sends this for --unshallow
 		}
 		if !w.have.IsZero() {
 			req.Haves = []plumbing.Hash{plumbing.Hash(w.have)}
@@ -191,12 +189,12 @@ func isTip(refs map[string]Hash, h Hash) bool {
 	return false
 }
 
-// givesAny says whether the server gives objects that no ref names.
+// givesAny reports whether the server gives objects that are not at the tip of a ref.
 func givesAny(server *capability.List) bool {
 	return server.Supports(capability.AllowReachableSHA1InWant)
 }
 
-// keepPack indexes a packfile while it arrives and stores it in the cache. Readers go on meanwhile.
+// keepPack indexes a packfile while it arrives and stores it in the cache. Other goroutines can read meanwhile.
 func (s *Store) keepPack(stream io.Reader) error {
 	side, err := s.sideFolder()
 	if err != nil {
@@ -244,11 +242,11 @@ func (s *Store) indexPack(stream io.Reader, temp string, side *folder) error {
 	return nil
 }
 
-// sideName is the folder in a user's repository for what was fetched by the way: there, objects whose history or files are
-// not complete cannot confuse Git, and nothing is lost when the folder is deleted.
+// sideName is the folder of the cache in a user's repository. Git does not read it, so that objects without complete history or
+// files do no harm there.
 const sideName = "sluice"
 
-// sideFolder makes that folder; where the repository may only be read, a temporary one.
+// sideFolder opens the cache and creates it if needed. If the repository is read-only, the cache is a temporary folder.
 func (s *Store) sideFolder() (*folder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -46,7 +46,7 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	}
 	slices.SortFunc(bases, func(x, y Hash) int { return bytes.Compare(x[:], y[:]) })
 	best := bases[:0:0]
-	for _, candidate := range bases { // wrong dates can leave ancestors of better ones among them
+	for _, candidate := range bases { // with wrong dates, bases can contain ancestors of better ones
 		redundant := false
 		for _, other := range bases {
 			if other == candidate || redundant {
@@ -77,7 +77,7 @@ type walk struct {
 	queue byTime
 	flags map[Hash]int
 	depth int
-	cut   error // ErrShallow and its cause: a parent of interest is not here
+	cut   error // ErrShallow and its cause, if a commit that matters is missing
 }
 
 func newWalk(s *Store) *walk {
@@ -140,7 +140,7 @@ func (w *walk) visit(ctx context.Context, p Hash, flags int) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			w.cut = fmt.Errorf("%w (%w)", ErrShallow, err) // no remote has it, or none can be asked
+			w.cut = fmt.Errorf("%w (%w)", ErrShallow, err) // no remote has it, or none can be reached
 			return nil
 		}
 		w.depth *= 8

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// ignoreRule is one line of a .gitignore. go-git's own rules differ from Git's where people notice: `*`, `!*/`, `!*.yaml`
-// lets every file of a folder through there, `out/**` with `!out/keep` none.
+// ignoreRule is one line of a .gitignore. It is our own code because go-git's rules differ from Git's: with `*`, `!*/`, `!*.yaml`
+// they include every file of a folder, with `out/**`, `!out/keep` none.
 type ignoreRule struct {
-	base    string // the folder that the line stands in, with a slash behind; "" for the topmost
+	base    string // the folder of the .gitignore with a trailing slash; "" for the topmost
 	negate  bool
 	dirOnly bool
-	byName  bool // a line without a slash speaks of names at any depth
+	byName  bool // the line has no slash: it matches names at any depth
 	literal string
 	suffix  string         // of `*.suffix`
-	match   *regexp.Regexp // for what is neither
+	match   *regexp.Regexp // for all other patterns
 }
 
 const ignoreSpecial = `*?[\`
 
-// parseIgnore reads one line; false if it says nothing.
+// parseIgnore reads one line; false for an empty line or a comment.
 func parseIgnore(line, base string) (ignoreRule, bool) {
 	line = trimBlanks(strings.TrimSuffix(line, "\r"))
 	if line == "" || line[0] == '#' {
@@ -52,7 +52,7 @@ func parseIgnore(line, base string) (ignoreRule, bool) {
 	return r, true
 }
 
-// trimBlanks removes trailing blanks that no backslash protects.
+// trimBlanks removes trailing blanks that are not escaped.
 func trimBlanks(line string) string {
 	for trimmed := line; ; {
 		var ok bool
@@ -67,7 +67,7 @@ func trimBlanks(line string) string {
 	}
 }
 
-// ignored says what the last rule that matches says. Folders above are not looked at: what they hide is never asked for.
+// ignored applies the last rule that matches. It does not check parent folders: the caller does not descend into ignored ones.
 func ignored(rules []ignoreRule, name string, isDir bool) bool {
 	for _, r := range slices.Backward(rules) {
 		if r.matches(name, isDir) {
@@ -95,7 +95,7 @@ func (r ignoreRule) matches(name string, isDir bool) bool {
 	}
 }
 
-// bytesAsRunes makes a regular expression see bytes, as Git does: names need not be UTF-8.
+// bytesAsRunes maps bytes to runes, so that a regular expression matches bytes as Git does: names need not be UTF-8.
 func bytesAsRunes(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r >= 0x80 }) < 0 {
 		return s

@@ -12,7 +12,7 @@ type class struct {
 	set  [256]bool
 }
 
-// classRegexp translates a bracket expression, which never matches a slash, and says how long it is; false if it has no end.
+// classRegexp translates a bracket expression, which never matches a slash, and gives its length; false if it is not closed.
 func classRegexp(glob string) (string, int, bool) {
 	c := class{glob: glob, at: 1}
 	negate := strings.HasPrefix(glob[1:], "!") || strings.HasPrefix(glob[1:], "^")
@@ -32,7 +32,7 @@ func classRegexp(glob string) (string, int, bool) {
 	return "", 0, false
 }
 
-// next reads a character, a range that begins with the previous one, or a name. It gives what a range could begin with.
+// next reads a character, a range that begins with the previous one, or a class name. It returns the start of a possible range.
 func (c *class) next(previous int) (int, bool) {
 	if name, used, ok := c.named(); used > 0 || !ok {
 		c.at += used
@@ -51,7 +51,7 @@ func (c *class) next(previous int) (int, bool) {
 	return int(char), ok
 }
 
-// char reads one character; a backslash protects the next.
+// char reads one character, which a backslash may escape.
 func (c *class) char() (byte, bool) {
 	if c.glob[c.at] == '\\' {
 		c.at++
@@ -63,7 +63,7 @@ func (c *class) char() (byte, bool) {
 	return c.glob[c.at-1], true
 }
 
-// named looks for [:name:].
+// named reads [:name:].
 func (c *class) named() (name string, used int, ok bool) {
 	rest, named := strings.CutPrefix(c.glob[c.at:], "[:")
 	if !named {
@@ -76,7 +76,7 @@ func (c *class) named() (name string, used int, ok bool) {
 	return name, len("[:") + len(rest) + len("]"), true
 }
 
-// addNamed adds what C's <ctype.h> calls so; false if it does not.
+// addNamed adds a class of C's <ctype.h>; false if there is none of this name.
 func addNamed(set *[256]bool, name string) bool {
 	between := func(pairs ...byte) {
 		for p := 0; p < len(pairs); p += 2 {

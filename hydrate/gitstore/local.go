@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Local is the place in this repository itself. PerPush means nothing there.
+// Local gives the branches of this repository itself. Its Push ignores PerPush.
 func (s *Store) Local() Branches { return &localBranches{store: s} }
 
 type localBranches struct{ store *Store }
@@ -23,7 +23,7 @@ func (l *localBranches) Fetch(ctx context.Context, commits ...Hash) error {
 	return l.store.Ensure(ctx, commits...)
 }
 
-// List leaves out symbolic and broken refs, as they name no commit.
+// List leaves out symbolic and broken refs, because they do not name a commit.
 func (l *localBranches) List(ctx context.Context, prefixes ...string) (map[string]Hash, error) {
 	if l.store.dir == "" {
 		return map[string]Hash{}, nil
@@ -90,11 +90,11 @@ func (l *localBranches) refFile(branch string) string {
 	return filepath.Join(l.store.dir, "refs", "heads", filepath.FromSlash(branch))
 }
 
-// Push stores the packfile and moves the branches in two steps, as Git's own ref transactions do: first every ref is
-// locked, under the names that Git itself locks, and compared; only if all are where the caller read them are they moved.
+// Push stores the packfile and moves the branches in two steps, as Git's ref transactions do: it locks every ref with Git's own
+// lock files and compares it, and moves them only if all are at Old.
 func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, _ PushOptions) ([]MoveResult, error) {
 	if l.store.dir == "" {
-		return nil, errors.New("there is no repository to write to")
+		return nil, errors.New("the store has no repository to write to")
 	}
 	if err := checkMoves(moves); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, _ Pus
 	return t.commit(ctx)
 }
 
-// checkedOut maps the refs that a working tree stands on to that tree.
+// checkedOut maps refs that are checked out to their working trees.
 func (l *localBranches) checkedOut() (map[string]string, error) {
 	out := map[string]string{}
 	if ref := headRef(l.store.dir); ref != "" && !l.store.bare {
@@ -149,7 +149,7 @@ func (l *localBranches) checkedOut() (map[string]string, error) {
 	return out, err
 }
 
-// headRef is the branch that HEAD stands on, or goes back to when a rebase is done.
+// headRef is the branch that is checked out, or that a rebase in progress returns to.
 func headRef(dir string) string {
 	for _, name := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "HEAD"} {
 		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))) //nolint:gosec // the user's own repository

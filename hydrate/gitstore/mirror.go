@@ -10,14 +10,14 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// newest remembers the commit that was fetched last, so that the server sends only what changed since.
+// newest is the ref of the commit that was fetched last: the server sends only what changed since.
 const newest = "refs/sluice/source"
 
-// recent is how far behind that commit may be: a server leaves out its files only if it meets it on the way down.
+// recent is the depth of such a fetch in commits: the server omits known files only if it reaches the known commit.
 const recent = 50
 
-// FetchRevision makes a revision of the remote readable here and gives its commit: a hash, a branch, a tag, or HEAD. Its
-// history comes when it is asked for. ErrNoRef if the server has no such branch or tag.
+// FetchRevision fetches a revision of the remote (a hash, a branch, a tag or HEAD) and gives its commit. The history is fetched when
+// it is read. ErrNoRef if the server has no such branch or tag.
 func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
 	s.mu.RLock()
 	sources := s.sources
@@ -48,15 +48,15 @@ func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
 	return c, err
 }
 
-// fetchTip fetches a commit with its files. A server that gives only what its refs name is asked for the history of its
-// HEAD, where the commit may be.
+// fetchTip fetches a commit with its files. If the server gives only tips of refs, it fetches the history of HEAD, which may contain
+// the commit.
 func (s *Store) fetchTip(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, h Hash) error {
-	w := want{objects: []Hash{h}, depth: 1}
+	w := fetchRequest{objects: []Hash{h}, depth: 1}
 	if have, err := s.ref(newest); err == nil && s.Has(have) { // otherwise the server sends more than it must
 		w.have, w.depth = have, recent
 	}
 	if head := advertised.Head; !isTip(refsOf(advertised), h) && !givesAny(advertised.Capabilities) && head != nil {
-		w = want{objects: []Hash{Hash(*head)}, depth: everything}
+		w = fetchRequest{objects: []Hash{Hash(*head)}, depth: everything}
 	}
 	if err := s.fetchBy(ctx, e, session, advertised, w); err != nil {
 		return err

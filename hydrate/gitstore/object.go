@@ -16,17 +16,17 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // Short is the beginning of the hash, for people.
 func (h Hash) Short() string { return h.String()[:10] }
 
-// IsZero says that the hash names nothing.
+// IsZero reports whether the hash is zero, which names no object.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
 // ParseHash reads a hash of 40 hexadecimal digits.
 func ParseHash(s string) (Hash, error) {
 	var h Hash
 	if len(s) != 2*len(h) {
-		return h, fmt.Errorf("%q is no object name", s)
+		return h, fmt.Errorf("%q is not an object name", s)
 	}
 	if _, err := hex.Decode(h[:], []byte(s)); err != nil {
-		return Hash{}, fmt.Errorf("%q is no object name", s)
+		return Hash{}, fmt.Errorf("%q is not an object name", s)
 	}
 	return h, nil
 }

@@ -31,7 +31,7 @@ type Options struct {
 // Open opens a repository. It asks no remote for anything yet.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if (o.Dir == "") == (o.URL == "") {
-		return nil, errors.New("a repository is opened by a folder or by a URL")
+		return nil, errors.New("give either Dir or URL")
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func openGitDir(dir string, d disk, isMirror bool) (*Store, error) {
 func checkFormat(c *config.Config) error {
 	extensions := c.Raw.Section("extensions")
 	if format := extensions.Option("objectformat"); format != "" && format != "sha1" {
-		return fmt.Errorf("its objects are named by %s: only SHA-1 repositories are understood", format)
+		return fmt.Errorf("its objects are named by %s: only SHA-1 repositories are supported", format)
 	}
 	if format := extensions.Option("refstorage"); format != "" && format != "files" {
 		return fmt.Errorf("its refs are stored as %s: migrate them with `git refs migrate --ref-format=files`", format)
@@ -185,7 +185,7 @@ func findGitDir(start string) (gitDir, worktree string, err error) {
 			return at, "", nil
 		}
 		if at == filepath.Dir(at) {
-			return "", "", fmt.Errorf("%w: %s is in no Git repository", ErrNotFound, start)
+			return "", "", fmt.Errorf("%w: %s is not in a Git repository", ErrNotFound, start)
 		}
 	}
 }

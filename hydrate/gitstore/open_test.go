@@ -78,7 +78,7 @@ func TestRepositoriesThatAreRefused(t *testing.T) {
 	runGit(t, sha256, "init", "-q", "--object-format=sha256")
 	reftable := source(t)
 	runGit(t, reftable, "config", "extensions.refstorage", "reftable")
-	for dir, want := range map[string]string{sha256: "SHA-1", reftable: "reftable", t.TempDir(): "no Git repository"} {
+	for dir, want := range map[string]string{sha256: "SHA-1", reftable: "reftable", t.TempDir(): "not in a Git repository"} {
 		if _, err := Open(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 )
 
-// seal completes the packfile: the count in its header, the checksum at its end.
+// seal completes the packfile: it writes the count of objects into the header and the checksum at the end.
 func (w *Writer) seal() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,7 +42,7 @@ func (w *Writer) seal() error {
 	return nil
 }
 
-// reader is the whole packfile.
+// reader reads the sealed packfile.
 func (w *Writer) reader() io.Reader {
 	return io.NewSectionReader(w.file, 0, w.offset+sha1.Size)
 }
@@ -66,7 +66,7 @@ func (w *Writer) storePack(into *folder) error {
 	return nil
 }
 
-// checksum is what a sealed packfile is named by.
+// checksum gives the checksum of a sealed packfile, which is part of its name.
 func (w *Writer) checksum() (plumbing.Hash, error) {
 	var out plumbing.Hash
 	if _, err := w.file.ReadAt(out[:], w.offset); err != nil {
@@ -106,8 +106,7 @@ func (w *Writer) storeIn(into *folder, checksum plumbing.Hash) (err error) {
 	return install(d, base, name, index)
 }
 
-// writeIndex writes the packfile's index from what is known already, without inflating anything, and gives its temporary
-// name.
+// writeIndex writes the packfile's index from the recorded offsets and checksums, and gives its temporary name.
 func (w *Writer) writeIndex(d disk, dir string, checksum plumbing.Hash) (string, error) {
 	index := &idxfile.Writer{}
 	if err := index.OnHeader(uint32(len(w.order))); err != nil { //nolint:gosec // far below four billion

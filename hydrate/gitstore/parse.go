@@ -11,7 +11,7 @@ import (
 
 var errMalformed = errors.New("the object is malformed")
 
-// parseTree reads a tree of a repository that anybody may have written: names and order are checked, modes made canonical.
+// parseTree decodes an untrusted tree. It checks names and order and makes modes canonical.
 func parseTree(data []byte) ([]Entry, error) {
 	var out []Entry
 	previous := ""
@@ -42,7 +42,7 @@ func parseTree(data []byte) ([]Entry, error) {
 	return out, nil
 }
 
-// parseMode folds the modes of old tools into those that Git writes today.
+// parseMode maps modes of old tools to those that Git writes today.
 func parseMode(text string) (Mode, error) {
 	m, err := strconv.ParseUint(text, 8, 32)
 	if err != nil {
@@ -60,8 +60,8 @@ func parseMode(text string) (Mode, error) {
 	return 0, fmt.Errorf("%w: the mode %o", errMalformed, m)
 }
 
-// parseCommit reads the headers in the order that Git demands. What a second header of the same kind says is ignored: a
-// hostile commit cannot show one tree here and another to Git.
+// parseCommit reads the headers in Git's order and ignores repeated ones, so that a hostile commit cannot show another tree here
+// than to Git.
 func parseCommit(h Hash, data []byte) (Commit, error) {
 	head, message, ok := strings.Cut(string(data), "\n\n")
 	if !ok {
@@ -129,7 +129,7 @@ func parseSignature(s string) (Signature, error) {
 	return out, nil
 }
 
-// taggedObject is what an annotated tag points to.
+// taggedObject gives the object that an annotated tag names.
 func taggedObject(data []byte) (Hash, error) {
 	line, _, _ := bytes.Cut(data, []byte{'\n'})
 	name, ok := bytes.CutPrefix(line, []byte("object "))

@@ -19,7 +19,7 @@ func (r *remoteBranches) Push(ctx context.Context, w *Writer, moves []Move, o Pu
 	if err := checkMoves(moves); err != nil {
 		return nil, err
 	}
-	if w != nil { // stored here as well: the next run finds its own objects without fetching
+	if w != nil { // stored in the cache as well, so that the next run need not fetch them
 		side, err := r.store.sideFolder()
 		if err != nil {
 			return nil, err
@@ -40,7 +40,7 @@ func (r *remoteBranches) Push(ctx context.Context, w *Writer, moves []Move, o Pu
 			return out, err
 		}
 		if slices.ContainsFunc(results, func(m MoveResult) bool { return m.State != Updated }) {
-			return out, nil // what comes later may build on what failed
+			return out, nil // later moves may depend on the failed ones
 		}
 		if slices.ContainsFunc(chunk, func(m Move) bool { return !m.New.IsZero() }) {
 			w = nil // the server has the objects now
@@ -49,7 +49,7 @@ func (r *remoteBranches) Push(ctx context.Context, w *Writer, moves []Move, o Pu
 	return out, nil
 }
 
-// emptyPack is a packfile of no objects: the server has them all.
+// emptyPack is a packfile without objects, for a server that has them all.
 func emptyPack() io.Reader {
 	return strings.NewReader("PACK\x00\x00\x00\x02\x00\x00\x00\x00" +
 		"\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e")
@@ -82,7 +82,7 @@ func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all 
 	return out, nil
 }
 
-// updateRequest asks for all moves, each with the value that the branch must have. Nothing here can force.
+// updateRequest builds the request for all moves, each with the value that the branch must have. It cannot force.
 func updateRequest(server *capability.List, w *Writer, moves []Move, all bool) (*packp.ReferenceUpdateRequest, *excerpt, error) {
 	req := packp.NewReferenceUpdateRequestFromCapabilities(server)
 	said := &excerpt{}
@@ -107,7 +107,7 @@ func updateRequest(server *capability.List, w *Writer, moves []Move, all bool) (
 			Name: plumbing.ReferenceName(heads + m.Branch), Old: plumbing.Hash(m.Old), New: plumbing.Hash(m.New),
 		})
 		if m.New.IsZero() && !server.Supports(capability.DeleteRefs) {
-			return nil, nil, fmt.Errorf("the server deletes no branches, so not %q", m.Branch)
+			return nil, nil, fmt.Errorf("the server does not allow to delete the branch %q", m.Branch)
 		}
 		onlyDeletes = onlyDeletes && m.New.IsZero()
 	}
@@ -121,7 +121,7 @@ func updateRequest(server *capability.List, w *Writer, moves []Move, all bool) (
 	return req, said, nil
 }
 
-// statuses reads what the server says of each branch.
+// statuses reads the server's report on each branch.
 func statuses(report *packp.ReportStatus, moves []Move) []MoveResult {
 	byRef := make(map[string]string, len(report.CommandStatuses))
 	for _, c := range report.CommandStatuses {
@@ -133,9 +133,9 @@ func statuses(report *packp.ReportStatus, moves []Move) []MoveResult {
 		status, ok := byRef[heads+m.Branch]
 		switch {
 		case report.UnpackStatus != "ok":
-			out[i].State, out[i].Reason = Rejected, "the server could not unpack: "+report.UnpackStatus
+			out[i].State, out[i].Reason = Rejected, "the server could not unpack the objects: "+report.UnpackStatus
 		case !ok:
-			out[i].State, out[i].Reason = Unknown, "the server did not say"
+			out[i].State, out[i].Reason = Unknown, "the server did not report it"
 		case status != "ok":
 			out[i].State, out[i].Reason = Rejected, status
 		}
@@ -143,8 +143,8 @@ func statuses(report *packp.ReportStatus, moves []Move) []MoveResult {
 	return out
 }
 
-// whyNot tells conflicts from refusals, by where the branches are now: the server's words differ from one to the next. What
-// its hooks said stands behind the reason.
+// whyNot tells conflicts from refusals by reading the branches again, because servers word them differently. It appends the output
+// of hooks to the reason.
 func (r *remoteBranches) whyNot(ctx context.Context, results []MoveResult, said string) {
 	refs, err := r.endpoint.list(ctx)
 	for i, m := range results {
@@ -163,20 +163,20 @@ func (r *remoteBranches) whyNot(ctx context.Context, results []MoveResult, said 
 	}
 }
 
-// afterwards looks at the branches when a push gave no report: the server may have done all of it.
+// afterwards reads the branches after a push without a report: the server may have moved them.
 func (r *remoteBranches) afterwards(ctx context.Context, moves []Move, cause error) ([]MoveResult, error) {
 	if cause == nil {
 		cause = errors.New("the server gave no report")
 	}
 	const patience = 15 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // the outcome matters even to who gave up
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // the outcome matters even if the caller's context has ended
 	defer cancel()
 	refs, err := r.endpoint.list(ctx)
 	out := make([]MoveResult, len(moves))
 	done := err == nil
 	for i, m := range moves {
 		have := refs[heads+m.Branch]
-		out[i] = MoveResult{Move: m, State: Unknown, Reason: "the connection broke, and the server cannot be asked"}
+		out[i] = MoveResult{Move: m, State: Unknown, Reason: "the connection broke, and the server does not answer"}
 		switch {
 		case err != nil:
 		case have == m.New:
@@ -194,7 +194,7 @@ func (r *remoteBranches) afterwards(ctx context.Context, moves []Move, cause err
 	return out, r.endpoint.explain(fmt.Errorf("push: %w", cause))
 }
 
-// excerpt keeps the beginning of what a server says beside its report.
+// excerpt keeps the beginning of the server's progress messages, which contain the output of hooks.
 type excerpt struct{ text []byte }
 
 const excerptSize = 2 << 10

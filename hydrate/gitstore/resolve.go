@@ -50,7 +50,7 @@ func notFoundRevision(rev string) error {
 func (s *Store) step(ctx context.Context, c Commit, step, rev string) (Commit, error) {
 	n := 1
 	if len(step) > 1 {
-		n, _ = strconv.Atoi(step[1:]) // digits, as the pattern says
+		n, _ = strconv.Atoi(step[1:]) // at most nine digits, by the pattern
 	}
 	if step[0] == '^' {
 		if n == 0 {

@@ -36,7 +36,7 @@ func NewSigner(key []byte, passphrase string) (Signer, error) {
 
 type sshSigner struct{ signer ssh.Signer }
 
-// Sign signs in the namespace that Git uses.
+// Sign signs in Git's namespace.
 func (s sshSigner) Sign(commit []byte) (string, error) {
 	signature, err := sshsig.Sign(bytes.NewReader(commit), s.signer, sshsig.HashSHA512, "git")
 	if err != nil {

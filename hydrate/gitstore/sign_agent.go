@@ -14,11 +14,11 @@ import (
 // agent is asked at once, and again for each signature: it may be locked or lose the key between them.
 func NewAgentSigner(socket string, publicKey []byte) (Signer, error) {
 	if socket == "" {
-		return nil, errors.New("there is no SSH agent to sign with: start one with `ssh-agent` and add the key with `ssh-add`, or name the private key")
+		return nil, errors.New("no SSH agent is running: start one with `ssh-agent` and add the key with `ssh-add`, or name the private key")
 	}
 	key, _, _, _, err := ssh.ParseAuthorizedKey(publicKey)
 	if err != nil {
-		return nil, fmt.Errorf("the signing key is no SSH public key: %w", err)
+		return nil, fmt.Errorf("the signing key is not an SSH public key: %w", err)
 	}
 	a := agentSigner{socket: socket, key: key}
 	return a, a.with(func(ssh.Signer) error { return nil })
@@ -29,7 +29,7 @@ type agentSigner struct {
 	key    ssh.PublicKey
 }
 
-// Sign lets the agent sign.
+// Sign asks the agent for a signature.
 func (a agentSigner) Sign(commit []byte) (signature string, err error) {
 	err = a.with(func(signer ssh.Signer) error {
 		signature, err = sshSigner{signer}.Sign(commit)
@@ -42,7 +42,7 @@ func (a agentSigner) Sign(commit []byte) (signature string, err error) {
 func (a agentSigner) with(use func(ssh.Signer) error) error {
 	conn, err := net.Dial("unix", a.socket) //nolint:noctx // a socket of this machine
 	if err != nil {
-		return fmt.Errorf("the SSH agent does not answer: start it again with `ssh-agent`: %w", err)
+		return fmt.Errorf("the SSH agent does not answer (start it again with `ssh-agent`): %w", err)
 	}
 	defer func() { _ = conn.Close() }()
 	signers, err := agent.NewClient(conn).Signers()

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Snapshot is one tree as a file system that cannot be written to: an fs.FS with ReadDir, ReadFile and Stat, safe for
-// concurrent use. Links and submodules show as such and are never followed. FileInfo.Sys gives the Hash; Size is 0, as
-// trees do not tell it. A file of more than 32 MiB is ErrTooLarge.
+// Snapshot is one tree as a read-only file system: an fs.FS with ReadDir, ReadFile and Stat, safe for concurrent use. Links and
+// submodules are shown as such and never followed. FileInfo.Sys gives the Hash; Size is 0, because trees do not hold it. Reading a
+// file of more than 32 MiB gives ErrTooLarge.
 type Snapshot struct {
 	ctx   context.Context //nolint:containedctx // io/fs has no room for one; a snapshot lives as long as the work it serves
 	store *Store
@@ -30,7 +30,7 @@ func (s *Store) Snapshot(ctx context.Context, tree Hash) *Snapshot {
 // Root is the tree's hash.
 func (s *Snapshot) Root() Hash { return s.root }
 
-// Entry finds what stands at a path; "." is the tree itself.
+// Entry gives the tree entry at a path; "." is the tree itself.
 func (s *Snapshot) Entry(name string) (Entry, error) {
 	if !fs.ValidPath(name) {
 		return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrInvalid}
@@ -123,7 +123,7 @@ func (s *Snapshot) ReadLink(name string) (string, error) {
 // Lstat implements fs.ReadLinkFS. It is Stat, which follows no links either.
 func (s *Snapshot) Lstat(name string) (fs.FileInfo, error) { return s.Stat(name) }
 
-// blob fetches what a partial clone lacks for the whole directory: a reader of one file mostly reads the next one too.
+// blob reads a file. If a partial clone lacks it, blob fetches all files of the directory, because the caller mostly reads them next.
 func (s *Snapshot) blob(name string, h Hash) ([]byte, error) {
 	o, err := s.store.readLocal(h)
 	if err == nil && o.kind == "blob" {
@@ -141,7 +141,7 @@ func (s *Snapshot) blob(name string, h Hash) ([]byte, error) {
 				wanted = append(wanted, e.Hash)
 			}
 		}
-		_ = s.store.Ensure(s.ctx, wanted...) // if that was too much, the file alone is asked for next
+		_ = s.store.Ensure(s.ctx, wanted...) // if that fails, the next line fetches the file alone
 	}
 	return s.store.Blob(s.ctx, h)
 }

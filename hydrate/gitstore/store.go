@@ -18,7 +18,7 @@ import (
 // Store reads a repository. Safe for concurrent use.
 type Store struct {
 	dir      string // the .git folder, of the main working tree if there are several; "" in memory
-	gitDir   string // what belongs to this working tree alone; mostly dir
+	gitDir   string // the folder of this working tree alone; dir if there are no linked ones
 	worktree string // "" for a bare repository
 	bare     bool
 	temp     []string // removed by Close
@@ -31,14 +31,14 @@ type Store struct {
 	own      *folder
 	borrowed []*folder
 
-	fetching chan struct{} // holds one token: fetches wait for each other, as the second often finds all there
+	fetching chan struct{} // a semaphore of one: the second of two fetches often finds that nothing is missing
 
 	mu      sync.RWMutex
-	side    *folder          // what was fetched or pushed elsewhere, kept out of the user's own objects; see sideFolder
-	overlay map[Hash]object  // objects that exist in memory alone
+	side    *folder          // the cache of fetched and pushed objects; see sideFolder
+	overlay map[Hash]object  // objects that exist only in memory
 	writers []*Writer        // objects that are not pushed yet
-	sources []endpoint       // where missing objects come from, the likeliest first
-	trees   map[Hash][]Entry // listings are read again and again, files are not
+	sources []endpoint       // remotes of missing objects, the last one that succeeded first
+	trees   map[Hash][]Entry // trees are read repeatedly, blobs are not
 	auth    Auth
 	remote  string // URL of the repository's remote, may be ""
 }
@@ -70,7 +70,7 @@ func (s *Store) Close() error {
 // Worktree is the working tree's folder, "" if there is none.
 func (s *Store) Worktree() string { return s.worktree }
 
-// RemoteURL is where the repository came from, without credentials; "" if nowhere.
+// RemoteURL gives the address of the repository's remote without credentials; "" if it has none.
 func (s *Store) RemoteURL() string { return redactURL(s.remote) }
 
 func (s *Store) folders() []*folder {
@@ -86,7 +86,7 @@ func (s *Store) folders() []*folder {
 	return append(out, s.borrowed...)
 }
 
-// read gives an object's kind and bytes, from the repository, from objects made since, or from the remote.
+// read gives an object from memory, from the repository or from a remote.
 func (s *Store) read(ctx context.Context, h Hash) (object, error) {
 	o, err := s.readLocal(h)
 	if !errors.Is(err, ErrNotFound) {
@@ -120,7 +120,7 @@ func (s *Store) readLocal(h Hash) (object, error) {
 	return object{}, fmt.Errorf("%w: %s", ErrNotFound, h)
 }
 
-// readNew reads what is not in any repository yet.
+// readNew reads an object that is in no repository yet.
 func (s *Store) readNew(h Hash) (object, bool, error) {
 	s.mu.RLock()
 	o, ok := s.overlay[h]
@@ -135,7 +135,7 @@ func (s *Store) readNew(h Hash) (object, bool, error) {
 	return o, ok, nil
 }
 
-// Has says whether the object can be read without asking a remote.
+// Has reports whether the object can be read without a remote.
 func (s *Store) Has(h Hash) bool {
 	s.mu.RLock()
 	_, ok := s.overlay[h]
@@ -194,7 +194,7 @@ func (s *Store) Tree(ctx context.Context, h Hash) ([]Entry, error) {
 	return entries, nil
 }
 
-// maxTrees bounds the listings that are remembered, for a service that reads one repository for weeks.
+// maxTrees bounds the cache of trees in a long-running service.
 const maxTrees = 100_000
 
 // Commit gives a commit.
@@ -215,10 +215,10 @@ func (s *Store) keep(kind string, data []byte) Hash {
 	return h
 }
 
-// hint says what helps when an object is not here.
+// hint gives the next step when an object is missing.
 func (s *Store) hint(h Hash) string {
 	if s.dir == "" {
-		return "there is no repository to read it from"
+		return "the store has no repository to read it from"
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, "shallow")); err == nil {
 		return "the repository is a shallow clone: run `git fetch --unshallow`"
@@ -226,7 +226,7 @@ func (s *Store) hint(h Hash) string {
 	return "get it with `git fetch origin " + h.String() + "`, or clone without --depth and --filter"
 }
 
-// ref reads a ref by its full name; ErrNotFound if the name is none of a ref here.
+// ref reads a ref by its full name; ErrNotFound if it does not exist.
 func (s *Store) ref(name string) (Hash, error) {
 	if s.repo == nil {
 		return Hash{}, ErrNotFound

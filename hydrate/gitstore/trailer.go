@@ -5,8 +5,7 @@ import "strings"
 // Trailer is one `Key: value` at the end of a commit message.
 type Trailer struct{ Key, Value string }
 
-// Message puts a subject, a body and trailers together. Only the trailers given here are trailers of the outcome: a body
-// cannot add any, and a value cannot begin another.
+// Message joins a subject, a body and trailers. The message has only these trailers: neither the body nor a value can add another.
 func Message(subject, body string, trailers []Trailer) string {
 	var b strings.Builder
 	b.WriteString(oneLine(subject))
@@ -53,7 +52,7 @@ func isKey(s string) bool {
 	return s != ""
 }
 
-// quoteTrailers makes a body that ends in trailers end in a quotation.
+// quoteTrailers quotes the last paragraph of a body if it consists of trailers.
 func quoteTrailers(message string) string {
 	if Trailers(message) == nil {
 		return message

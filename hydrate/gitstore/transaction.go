@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// transaction moves refs as Git's files backend does, so that it and a `git update-ref`, `git pack-refs` or `git gc` that
-// runs at the same time keep out of each other's way.
+// transaction moves refs as Git's files backend does, so that it is safe beside a concurrent `git update-ref`, `git pack-refs` or
+// `git gc`.
 type transaction struct {
 	branches *localBranches
 	locked   []lockedRef
@@ -34,7 +34,7 @@ type lockedRef struct {
 
 func newTransaction(l *localBranches) *transaction { return &transaction{branches: l} }
 
-// prepare locks a ref and compares it; a reason says in what way it is not where the caller read it.
+// prepare locks a ref and compares it with Old. It returns a reason if they differ.
 func (t *transaction) prepare(ctx context.Context, m Move) (string, error) {
 	file := t.branches.refFile(m.Branch)
 	if inTheWay := t.occupied(file, m); inTheWay != "" {
@@ -47,7 +47,7 @@ func (t *transaction) prepare(ctx context.Context, m Move) (string, error) {
 	t.locked = append(t.locked, lockedRef{m, file, lock})
 	have, err := t.branches.loose(m.Branch)
 	if errors.Is(err, fs.ErrNotExist) || isFolder(file) {
-		// The lock is held, so what packed-refs says now stays true.
+		// The lock is held, so the value in packed-refs cannot change.
 		if err = t.load(); err == nil {
 			have = t.packed[heads+m.Branch]
 		}
@@ -69,7 +69,7 @@ func (t *transaction) prepare(ctx context.Context, m Move) (string, error) {
 	return "", writeSynced(lock, m.New.String()+"\n")
 }
 
-// writeSynced keeps a power cut from leaving an empty ref.
+// writeSynced syncs the file, so that a power cut leaves no empty ref.
 func writeSynced(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0) //nolint:gosec // a lock that acquire made
 	if err != nil {
@@ -79,7 +79,7 @@ func writeSynced(file, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// occupied says that a loose branch stands where this one needs a folder: env/dev and env/dev/x exclude each other.
+// occupied gives the loose branch that prevents this one: env/dev and env/dev/x exclude each other.
 func (t *transaction) occupied(file string, m Move) string {
 	for up := path.Dir(m.Branch); up != "."; up = path.Dir(up) {
 		if info, err := os.Lstat(t.branches.refFile(up)); err == nil && !info.IsDir() {
@@ -121,7 +121,7 @@ func (t *transaction) packedInTheWay(branch string) string {
 	return ""
 }
 
-// load reads packed-refs, again if it was replaced: a value from before the ref was locked proves nothing.
+// load reads packed-refs, and reads it again if it was replaced: only a value read after locking the ref counts.
 func (t *transaction) load() error {
 	info, err := os.Stat(t.branches.packedFile())
 	if ignoreMissing(err) != nil {
@@ -148,7 +148,7 @@ func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// acquire creates file.lock, waiting a moment for whoever holds it.
+// acquire creates file.lock. It waits about a second for another holder.
 func acquire(ctx context.Context, file string) (string, error) {
 	const wait, tries = 20 * time.Millisecond, 50
 	lock := file + ".lock"
@@ -167,7 +167,7 @@ func acquire(ctx context.Context, file string) (string, error) {
 			return "", err
 		}
 		if i >= tries {
-			return "", fmt.Errorf("another process holds it: if none runs, remove %s: %w", lock, err)
+			return "", fmt.Errorf("another process holds the lock (if none runs, remove %s): %w", lock, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -177,7 +177,7 @@ func acquire(ctx context.Context, file string) (string, error) {
 	}
 }
 
-// commit moves what was prepared. What is deleted leaves packed-refs first: a reader never sees an old value come back.
+// commit moves the prepared refs. Deleted ones leave packed-refs first, so that no reader sees an old value again.
 func (t *transaction) commit(ctx context.Context) ([]MoveResult, error) {
 	var deleted []string
 	for _, r := range t.locked {
@@ -204,10 +204,10 @@ func (t *transaction) commit(ctx context.Context) ([]MoveResult, error) {
 
 func (m Move) apply(l *localBranches, r lockedRef) error {
 	if m.New.IsZero() {
-		_ = os.Remove(filepath.Join(l.store.dir, "logs", "refs", "heads", filepath.FromSlash(m.Branch))) // its history goes with it
+		_ = os.Remove(filepath.Join(l.store.dir, "logs", "refs", "heads", filepath.FromSlash(m.Branch))) // the reflog may not exist
 		return errors.Join(ignoreMissing(os.Remove(r.file)), os.Remove(r.lock))
 	}
-	if isFolder(r.file) { // of branches that were deleted or packed; os.Remove takes empty ones alone
+	if isFolder(r.file) { // left by branches that were deleted or packed
 		if err := removeEmpty(r.file); err != nil {
 			return err
 		}

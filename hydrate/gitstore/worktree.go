@@ -13,10 +13,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
-// WorkingTree reads the files of a folder as `git add --all` would take them, and gives the tree's hash: ignored files are
-// left out unless Git tracks them, a sparse checkout's absent files are taken from the index, a repository in the folder is
-// a submodule or nothing. Bytes are taken as they are: filters such as Git LFS and line ending conversion are not run. The
-// repository does not change; objects that it lacks stay in memory.
+// WorkingTree reads the files of a folder as `git add --all` does, and gives the tree's hash. It skips ignored files that Git does
+// not track, takes absent files of a sparse checkout from the index, and skips nested repositories that are not submodules. It runs
+// no filters, such as Git LFS and line ending conversion. The repository does not change; new objects stay in memory.
 func (s *Store) WorkingTree(ctx context.Context, dir string) (Hash, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -41,7 +40,7 @@ func (s *Store) WorkingTree(ctx context.Context, dir string) (Hash, error) {
 	return w.build(&w.top)
 }
 
-// node is a directory on its way to becoming a tree.
+// node is a directory of the tree under construction.
 type node struct {
 	files map[string]Entry
 	dirs  map[string]*node
@@ -57,7 +56,7 @@ type walker struct {
 	top     node
 }
 
-// readIndex finds out what Git tracks, if root is in the repository's working tree.
+// readIndex reads the tracked files, if root is in the repository's working tree.
 func (w *walker) readIndex() error {
 	w.folders = map[string]bool{}
 	if w.store.worktree == "" || w.store.repo == nil {
@@ -92,7 +91,7 @@ func (w *walker) readIndex() error {
 	return nil
 }
 
-// excludes are the rules that hold for root: of .git/info/exclude, which the others override, and of the folders above.
+// excludes gives the rules for root: those of .git/info/exclude, then those of parent folders, which override them.
 func (w *walker) excludes() ([]ignoreRule, error) {
 	var out []ignoreRule
 	if w.store.dir != "" {
@@ -113,10 +112,10 @@ func (w *walker) excludes() ([]ignoreRule, error) {
 	return out, nil
 }
 
-// readIgnore reads the rules of a file that stands in a folder, which is given as a path from the working tree's top.
+// readIgnore reads the rules of a .gitignore; folder is its path from the top of the working tree.
 func readIgnore(name string, folder []string) ([]ignoreRule, error) {
 	info, err := os.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() { // Git follows no links here either
+	if err != nil || !info.Mode().IsRegular() { // as Git, which does not follow links here
 		return nil, ignoreMissing(err)
 	}
 	if info.Size() > maxObject {
@@ -139,13 +138,13 @@ func readIgnore(name string, folder []string) ([]ignoreRule, error) {
 	return out, nil
 }
 
-// ignoring is what is left out of a folder.
+// ignoring holds the ignore rules of a folder.
 type ignoring struct {
 	rules []ignoreRule
-	all   bool // the folder is ignored, but holds files that Git tracks: those alone are taken
+	all   bool // the folder is ignored and only its tracked files are taken
 }
 
-// dir walks one directory; at is its path from root, above what holds in the directory above.
+// dir walks one directory; at is its path from root, above the rules of its parent.
 func (w *walker) dir(at []string, above ignoring) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -198,7 +197,7 @@ func (w *walker) subdir(where []string, dir string, above ignoring) error {
 		return nil
 	}
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-		return nil // somebody else's repository
+		return nil // another repository
 	}
 	return w.dir(where, above)
 }
@@ -231,7 +230,7 @@ func (w *walker) file(name string, item fs.DirEntry) (Entry, error) {
 	return e, nil
 }
 
-// keep holds in memory what the repository does not have.
+// keep stores an object in memory if the repository does not have it.
 func (w *walker) keep(kind string, data []byte) Hash {
 	if h := hashObject(kind, data); w.store.Has(h) {
 		return h
@@ -257,7 +256,7 @@ func (w *walker) add(where []string, e Entry) {
 	at.files[e.Name] = e
 }
 
-// seen says whether something stands at a path, or where one of its folders would be.
+// seen reports whether the walk found a file at a path or at one of its parents.
 func (w *walker) seen(name string) bool {
 	at := &w.top
 	parts := strings.Split(name, "/")

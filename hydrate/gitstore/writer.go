@@ -15,9 +15,8 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// Writer collects new objects in one packfile on disk, so that memory stays small whatever their number. It is safe for
-// concurrent use; equal objects are written once. What it holds can be read through its Store before it is pushed. Close
-// removes what was not stored.
+// Writer collects new objects in one packfile on disk, so that memory stays small. It is safe for concurrent use and writes equal
+// objects once. Its Store can read the objects before they are pushed. Close removes the packfile unless it was stored.
 type Writer struct {
 	store *Store
 	file  *os.File
@@ -46,7 +45,7 @@ func (s *Store) NewWriter() (*Writer, error) {
 	dir := ""
 	if s.dir != "" {
 		if dir = filepath.Join(s.dir, "objects", "pack"); s.disk.MkdirAll(dir) != nil {
-			dir = "" // a repository that may only be read
+			dir = "" // the repository is read-only
 		}
 	}
 	file, err := s.disk.CreateTemp(dir, tempPack)
@@ -85,7 +84,7 @@ func (w *Writer) Has(h Hash) bool {
 // Blob adds a file's bytes.
 func (w *Writer) Blob(data []byte) (Hash, error) { return w.add("blob", data) }
 
-// Tree adds a directory. Names that a checkout must not meet and names that come twice are refused.
+// Tree adds a directory. It refuses names that are unsafe in a checkout and duplicate names.
 func (w *Writer) Tree(entries []Entry) (Hash, error) {
 	data, err := encodeTree(entries)
 	if err != nil {
@@ -145,7 +144,7 @@ func (w *Writer) add(kind string, data []byte) (Hash, error) {
 		return h, nil
 	}
 	if w.sealed {
-		return h, errors.New("the packfile is complete already")
+		return h, errors.New("the packfile is already complete")
 	}
 	if _, err := w.out.Write(d.buf.Bytes()); err != nil {
 		return h, fmt.Errorf("write a packfile: %w", err)
@@ -157,7 +156,7 @@ func (w *Writer) add(kind string, data []byte) (Hash, error) {
 	return h, nil
 }
 
-// deflater is reused: zlib's tables cost more than most objects.
+// deflater is pooled, because allocating zlib's tables costs more than compressing most objects.
 type deflater struct {
 	buf bytes.Buffer
 	z   *zlib.Writer
@@ -166,7 +165,7 @@ type deflater struct {
 func newDeflater() any {
 	z, err := zlib.NewWriterLevel(nil, zlib.BestSpeed)
 	if err != nil {
-		z = zlib.NewWriter(nil) // cannot be: the level is one
+		z = zlib.NewWriter(nil) // not reached: the level is valid
 	}
 	return &deflater{z: z}
 }
@@ -195,7 +194,7 @@ func (w *Writer) read(h Hash) (object, bool, error) {
 		return object{}, ok, err
 	}
 	data, err := inflate(io.NewSectionReader(w.file, p.offset, end-p.offset), p.size)
-	if errors.Is(err, os.ErrClosed) { // closed meanwhile: what was pushed is in a repository
+	if errors.Is(err, os.ErrClosed) { // closed meanwhile: pushed objects are in a repository
 		return object{}, false, nil
 	}
 	return object{kind: kindName(p.kind), data: data}, true, err

@@ -1,0 +1,93 @@
+package fleet
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+type field struct {
+	index    int
+	required bool
+	filled   bool // an empty string is an error
+	enum     []string
+}
+
+func fieldsOf(t reflect.Type) map[string]field {
+	out := make(map[string]field, t.NumField())
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		entry := field{index: i, filled: f.Type == reflect.TypeFor[Duration]() || f.Type == reflect.TypeFor[Amount]()}
+		for option := range strings.SplitSeq(f.Tag.Get("jsonschema"), ",") {
+			if option == "required" {
+				entry.required = true
+			}
+			if strings.HasPrefix(option, "pattern=") {
+				entry.filled = true
+			}
+			if value, ok := strings.CutPrefix(option, "enum="); ok {
+				entry.enum = append(entry.enum, value)
+			}
+		}
+		out[name] = entry
+	}
+	return out
+}
+
+func fieldNames(fields map[string]field) []string {
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// child is the value of a mapping's key, or nil.
+func child(n *yaml.Node, path ...string) *yaml.Node {
+	for _, key := range path {
+		if n != nil && n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
+		if n == nil || n.Kind != yaml.MappingNode && n.Kind != yaml.SequenceNode {
+			return nil
+		}
+		if n.Kind == yaml.SequenceNode {
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(n.Content) {
+				return nil
+			}
+			n = n.Content[i]
+			continue
+		}
+		var next *yaml.Node
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				next = n.Content[i+1]
+			}
+		}
+		n = next
+	}
+	return n
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func named(path string) string {
+	if path == "" {
+		return "the document"
+	}
+	return path
+}

@@ -1,0 +1,124 @@
+package fleet
+
+// AppFile is one App.
+type AppFile struct {
+	// APIVersion is sluice.dev/v1alpha1.
+	APIVersion string `json:"apiVersion" jsonschema:"required,enum=sluice.dev/v1alpha1"`
+	// Kind is App.
+	Kind string `json:"kind" jsonschema:"required,enum=App"`
+	// Metadata names the app.
+	Metadata Metadata `json:"metadata" jsonschema:"required"`
+	// Spec says what the app installs, and where.
+	Spec AppSpec `json:"spec" jsonschema:"required"`
+}
+
+// AppSpec says what an app installs, and where.
+type AppSpec struct {
+	// Namespace of the app's objects that name none.
+	Namespace string `json:"namespace" jsonschema:"required"`
+	// Placement selects the clusters by label; {} is every cluster.
+	Placement *Selector `json:"placement" jsonschema:"required"`
+	// Source is what the app consists of.
+	Source *Source `json:"source,omitempty"`
+	// Sources are several, concatenated.
+	Sources []Source `json:"sources,omitempty"`
+	// Vars are variables for ${app.vars.…}, of any YAML type.
+	Vars map[string]any `json:"vars,omitempty"`
+	// Unstable says what to do about output that changes by itself: error, or keep the value that the branch has. Default: error.
+	Unstable string `json:"unstable,omitempty" jsonschema:"enum=error,enum=keep"`
+	// Environments replace the placement or the sources in some environments, by name.
+	Environments map[string]AppEnvironment `json:"environments,omitempty"`
+	// SkipLayers are layers that the app does not take, neither the fleet's files nor its own.
+	SkipLayers []string `json:"skipLayers,omitempty"`
+	// Delivery is what `sluice bootstrap` prints for the app.
+	Delivery Delivery `json:"delivery,omitzero"`
+	// DependsOn are apps that a cluster must have first. It orders what `sluice bootstrap` prints, and renders nothing.
+	DependsOn []string `json:"dependsOn,omitempty"`
+}
+
+// AppEnvironment replaces parts of an app in one environment.
+type AppEnvironment struct {
+	// Placement replaces the app's placement for the clusters of the environment.
+	Placement *Selector `json:"placement,omitempty"`
+	// Source replaces the app's source or sources.
+	Source *Source `json:"source,omitempty"`
+	// Sources replace the app's source or sources.
+	Sources []Source `json:"sources,omitempty"`
+}
+
+// Source is a chart, a Kustomize root or a folder of manifests: exactly one of them.
+type Source struct {
+	// Name tells several sources apart: values.<name>.yaml beside a layer's values.yaml reaches only this one.
+	Name string `json:"name,omitempty"`
+	// Helm chart.
+	Helm *HelmSource `json:"helm,omitempty"`
+	// Kustomize root.
+	Kustomize *PathSource `json:"kustomize,omitempty"`
+	// Manifests are plain YAML files, with those in folders below.
+	Manifests *PathSource `json:"manifests,omitempty"`
+	// Objects come from an importer, never from a file of the fleet.
+	Objects *ObjectsSource `json:"-"`
+}
+
+// ObjectsSource are objects that an importer has rendered.
+type ObjectsSource struct {
+	Name   string // for messages
+	Digest string // of Data, in hex
+	Data   []byte // a stream of YAML documents
+}
+
+// HelmSource is a chart by its path in the repository, from a chart repository, or from an OCI registry.
+type HelmSource struct {
+	// Chart is a chart's name in repo, or an oci:// reference.
+	Chart string `json:"chart,omitempty"`
+	// Path of the chart in this repository.
+	Path string `json:"path,omitempty"`
+	// Repo is the URL of a chart repository.
+	Repo string `json:"repo,omitempty"`
+	// Version of the chart, exact or a range; sluice.lock holds what it resolved to.
+	Version string `json:"version,omitempty"`
+	// VersionFrom takes the version from a file or from a value instead.
+	VersionFrom *VersionFrom `json:"versionFrom,omitempty"`
+	// ReleaseName is Helm's release name. Default: the app's name.
+	ReleaseName string `json:"releaseName,omitempty"`
+	// IncludeCRDs takes the chart's crds/ folder too. Default: false, as `helm template`.
+	IncludeCRDs bool `json:"includeCRDs,omitempty"`
+	// Hooks is keep or drop; test hooks are always dropped. Default: keep.
+	Hooks string `json:"hooks,omitempty" jsonschema:"enum=keep,enum=drop"`
+	// Schema is validate or skip: whether values are held against the chart's values.schema.json. Default: validate.
+	Schema string `json:"schema,omitempty" jsonschema:"enum=validate,enum=skip"`
+}
+
+// VersionFrom says where a chart's version stands: in a file or in a value, exactly one of them.
+type VersionFrom struct {
+	// File is the path template of a file that holds the version: as its whole text, or below a key.
+	File string `json:"file,omitempty"`
+	// Key in a YAML or JSON file, such as charts.web.
+	Key string `json:"key,omitempty"`
+	// Value is a path in the app's values, such as chartVersion. It must be a string.
+	Value string `json:"value,omitempty"`
+}
+
+// PathSource is a folder of the repository.
+type PathSource struct {
+	// Path from the repository's root; without it, the folder of app.yaml.
+	Path string `json:"path,omitempty"`
+}
+
+// Selector selects by labels, as in Kubernetes. An empty one selects everything.
+type Selector struct {
+	// MatchLabels must all be equal.
+	MatchLabels map[string]string `json:"matchLabels,omitempty"`
+	// MatchExpressions must all hold.
+	MatchExpressions []Requirement `json:"matchExpressions,omitempty"`
+}
+
+// Requirement is one condition on a label.
+type Requirement struct {
+	// Key of the label.
+	Key string `json:"key" jsonschema:"required"`
+	// Operator is In, NotIn, Exists or DoesNotExist.
+	Operator string `json:"operator" jsonschema:"required,enum=In,enum=NotIn,enum=Exists,enum=DoesNotExist"`
+	// Values for In and NotIn.
+	Values []string `json:"values,omitempty"`
+}
