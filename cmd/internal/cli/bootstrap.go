@@ -28,12 +28,12 @@ func (b *bootstrapOptions) add(c *cobra.Command, namespace string) {
 	b.flags(c)
 	f := c.Flags()
 	f.StringVar(&b.commit, "commit", "", "`revision` to read (default: the working tree)")
-	f.StringSliceVar(&b.clusters, "cluster", nil, "these `clusters` (default: all but retired ones)")
-	f.StringVar(&b.dir, "out", "", "write <cluster>.yaml into this `folder` instead of printing")
-	f.StringVar(&b.url, "url", "", "`URL` by which clusters reach the branches (default: spec.output.repository, or the remote origin)")
-	f.StringVar(&b.forge, "forge", "", "where commit statuses are written: github, gitlab or none (default: by the URL's host)")
+	f.StringSliceVar(&b.clusters, "cluster", nil, "`clusters` to print (default: all that are not retired)")
+	f.StringVar(&b.dir, "out", "", "write a file for each cluster into this `folder` instead of printing")
+	f.StringVar(&b.url, "url", "", "`URL` of the branches, as the clusters reach it (default: spec.output.repository, or the remote origin)")
+	f.StringVar(&b.forge, "forge", "", "`forge` that receives commit statuses: github, gitlab or none (default: by the host of the URL)")
 	f.StringVar(&b.Namespace, "namespace", namespace, "`namespace` of the objects")
-	f.BoolVar(&b.Namespaces, "create-namespaces", true, "make the namespaces of apps, too")
+	f.BoolVar(&b.Namespaces, "create-namespaces", true, "also print the Namespaces of the apps")
 	completeFlag(c, "forge", cobra.FixedCompletions(bootstrap.Forges(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -48,12 +48,12 @@ func newBootstrapFlux(o IO) *cobra.Command {
 	var f bootstrap.FluxOptions
 	c := &cobra.Command{
 		Use:   "flux",
-		Short: "Print the objects with which Flux syncs a cluster",
-		Long: `Prints, for one cluster or into one file for each: a GitRepository for the cluster's branch, a Kustomization for each of its apps
-in the order that dependsOn gives, and a Provider and an Alert that write commit statuses, kustomization/<app>/<cluster>, which
-promotions can wait for. Apply them to the cluster, and again when apps come or go. Nothing is sent anywhere.
+		Short: "Print the objects that make Flux sync a cluster",
+		Long: `Prints a GitRepository for the branch of the cluster, a Kustomization for each app in the order of dependsOn, and a Provider and
+an Alert that write commit statuses (kustomization/<app>/<cluster>), which promotions can wait for. Apply the objects to the
+cluster, and again when apps are added or removed. The command contacts no cluster and no forge.
 
-The Secrets that the objects name are yours to create: see docs/flux.md.`,
+Create the Secrets that the objects name yourself: see docs/flux.md.`,
 		Example: `  sluice bootstrap flux --cluster eu-west-1a | kubectl --context eu-west-1a apply -f -
   sluice bootstrap flux --out clusters-flux                       # a file for each cluster
   sluice bootstrap flux --cluster eu-west-1a --url ssh://git@git.example.com/acme/fleet --secret fleet-ssh --forge gitlab
@@ -72,11 +72,11 @@ The Secrets that the objects name are yours to create: see docs/flux.md.`,
 	b.add(c, "flux-system")
 	s := c.Flags()
 	s.StringVar(&f.Name, "name", "sluice", "`name` of the GitRepository, the Provider, the Alert and the Receiver")
-	s.StringVar(&f.Secret, "secret", "sluice-git", "`name` of the Secret that reads the repository; \"\" for a public one")
+	s.StringVar(&f.Secret, "secret", "sluice-git", "`name` of the Secret with the credential that reads the repository; \"\" for a public repository")
 	s.StringVar(&f.StatusSecret, "status-secret", "sluice-status", "`name` of the Secret with the token that writes commit statuses")
-	s.StringVar(&f.ReceiverSecret, "receiver", "", "print a Receiver, too; its token is in the Secret of this `name`")
-	s.DurationVar(&f.Interval, "interval", time.Minute, "time between two looks at the branch")
-	s.DurationVar(&f.Timeout, "timeout", 5*time.Minute, "most time for an app to become healthy")
+	s.StringVar(&f.ReceiverSecret, "receiver", "", "also print a Receiver, with its token in the Secret of this `name`")
+	s.DurationVar(&f.Interval, "interval", time.Minute, "`interval` at which Flux polls the branch")
+	s.DurationVar(&f.Timeout, "timeout", 5*time.Minute, "time limit for an app to become healthy")
 	return c
 }
 
@@ -85,12 +85,12 @@ func newBootstrapArgoCD(o IO) *cobra.Command {
 	var a bootstrap.ArgoOptions
 	c := &cobra.Command{
 		Use:   "argocd",
-		Short: "Print the objects with which Argo CD syncs a cluster",
-		Long: `Prints, for one cluster or into one file for each: an Application for each app, with sync waves in the order that dependsOn gives,
-and a ConfigMap for Argo CD's notifications that writes commit statuses, argocd/<app>/<cluster>, which promotions can wait for.
-With --applicationset, one ApplicationSet takes every folder of the branch for an app instead. Nothing is sent anywhere.
+		Short: "Print the objects that make Argo CD sync a cluster",
+		Long: `Prints an Application for each app, with sync waves in the order of dependsOn, and a ConfigMap for Argo CD's notifications that
+writes commit statuses (argocd/<app>/<cluster>), which promotions can wait for. With --applicationset, one ApplicationSet makes
+an Application of every folder of the branch. The command contacts no cluster and no forge.
 
-Waves hold among the Applications of one parent: see docs/argocd.md, which also names the Secrets to create.`,
+Argo CD orders waves among the Applications of one parent only: see docs/argocd.md, which also names the Secrets to create.`,
 		Example: `  sluice bootstrap argocd --cluster eu-west-1a | kubectl --context eu-west-1a apply -n argocd -f -
   sluice bootstrap argocd --cluster eu-west-1a --applicationset
   sluice bootstrap argocd --hub --out clusters-argocd             # one Argo CD for all clusters`,
@@ -108,7 +108,7 @@ Waves hold among the Applications of one parent: see docs/argocd.md, which also 
 				return bootstrap.ArgoCD(fl, cluster, a)
 			})
 			if err == nil && ordered && a.ApplicationSet {
-				fmt.Fprintln(o.Err, "sluice: an ApplicationSet does not keep the order of dependsOn: leave --applicationset out for that")
+				fmt.Fprintln(o.Err, "warning: an ApplicationSet ignores the order of dependsOn; leave out --applicationset to keep it")
 			}
 			return err
 		},
@@ -116,12 +116,12 @@ Waves hold among the Applications of one parent: see docs/argocd.md, which also 
 	b.add(c, "argocd")
 	s := c.Flags()
 	s.StringVar(&a.Project, "project", "default", "`project` of the Applications")
-	s.BoolVar(&a.Hub, "hub", false, "for one Argo CD that knows all clusters by their names, instead of one on each")
+	s.BoolVar(&a.Hub, "hub", false, "print for one Argo CD that manages all clusters by name, instead of one on each cluster")
 	s.BoolVar(&a.ApplicationSet, "applicationset", false, "one ApplicationSet instead of an Application for each app")
 	return c
 }
 
-// run prints what one cluster needs, or writes a file for each.
+// run prints the objects of one cluster, or writes a file for each.
 func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fleet, *fleet.Cluster) ([]bootstrap.Object, error)) error {
 	if err := b.check(); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 		return err
 	}
 	if b.dir != "" {
-		if err := os.MkdirAll(b.dir, 0o755); err != nil { //nolint:gosec // what is written holds no secret
+		if err := os.MkdirAll(b.dir, 0o755); err != nil { //nolint:gosec // the files hold no secret
 			return err
 		}
 	}
@@ -169,10 +169,10 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 	return nil
 }
 
-// place finds out how clusters reach the branches, and where statuses go.
+// place determines the repository that clusters read and the forge that receives statuses.
 func (b *bootstrapOptions) place(address string) error {
 	if address == "" {
-		return &exitError{ExitUsage, errors.New("the repository has no remote origin: give --url, by which clusters reach the branches")}
+		return &exitError{ExitUsage, errors.New("the repository has no remote origin: name the URL of the branches with --url")}
 	}
 	repository, err := bootstrap.ParseRepository(address)
 	if err != nil {
@@ -186,37 +186,37 @@ func (b *bootstrapOptions) place(address string) error {
 	return nil
 }
 
-// choose gives the clusters that are asked for. A retired one is an error if it is named, and left out otherwise.
+// choose returns the clusters to print. Naming a retired one is an error; otherwise retired ones are left out.
 func (b *bootstrapOptions) choose(o IO, f *fleet.Fleet) ([]*fleet.Cluster, error) {
 	var out []*fleet.Cluster
 	for _, name := range b.clusters {
 		c, ok := f.Cluster(name)
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("there is no cluster %q: `sluice where` lists them", name)
+			return nil, mustKnow("cluster", name, clusterNames(f))
 		case c.Retired():
-			return nil, fmt.Errorf("cluster %s is retired: nothing should sync its branch any more", name)
+			return nil, fmt.Errorf("cluster %s is retired, and nothing should sync its branch", name)
 		case !slices.Contains(out, c):
 			out = append(out, c)
 		}
 	}
 	if len(b.clusters) > 0 {
 		if b.dir == "" && len(out) > 1 {
-			return nil, &exitError{ExitUsage, fmt.Errorf("%s would be mixed up: give --out, for a file of each, or one --cluster", strings.Join(b.clusters, " and "))}
+			return nil, &exitError{ExitUsage, fmt.Errorf("%s cannot be printed into one stream: add --out to write a file for each, or name one --cluster", strings.Join(b.clusters, " and "))}
 		}
 		return out, nil
 	}
 	for _, c := range f.Clusters {
 		if c.Retired() {
-			fmt.Fprintf(o.Err, "sluice: cluster %s is retired and left out\n", c.Name)
+			fmt.Fprintf(o.Err, "note: cluster %s is retired and left out\n", c.Name)
 		} else if len(f.TargetsOf(c)) == 0 {
-			fmt.Fprintf(o.Err, "sluice: no app is placed on cluster %s, which is left out\n", c.Name)
+			fmt.Fprintf(o.Err, "note: cluster %s has no app and is left out\n", c.Name)
 		} else {
 			out = append(out, c)
 		}
 	}
 	if b.dir == "" && len(out) != 1 {
-		return nil, &exitError{ExitUsage, fmt.Errorf("the fleet has %s: name one with --cluster, or give --out, for a file of each", count(len(out), "cluster"))}
+		return nil, &exitError{ExitUsage, fmt.Errorf("the fleet has %s: name one with --cluster, or add --out to write a file for each", count(len(out), "cluster"))}
 	}
 	return out, nil
 }

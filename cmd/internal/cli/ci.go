@@ -230,7 +230,7 @@ func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context) (
 	return out, target, err
 }
 
-// trunk hydrates and pushes.
+// trunk hydrates the commit of the job and pushes the branches, if the branch of the job is the trunk.
 func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 	s, err := app.Open(ctx, o.Env, c.Options, c.progress(o))
 	if err != nil {
@@ -251,7 +251,7 @@ func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 	}
 	switch {
 	case at.Target != trunk:
-		fmt.Fprintf(o.Out, "nothing to do: %s is not the trunk, %s\n", at.Target, trunk)
+		fmt.Fprintf(o.Out, "nothing to do: %s is not the trunk (%s)\n", at.Target, trunk)
 		return nil
 	case c.noHydrate:
 		fmt.Fprintln(o.Out, "nothing to do: --no-hydrate")

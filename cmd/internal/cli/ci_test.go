@@ -24,7 +24,7 @@ import (
 
 const root = "../../../"
 
-// TestInputsAreTheFlags: the GitHub Action's and the GitLab component's inputs are the flags of `sluice ci`, name by name.
+// TestInputsAreTheFlags compares the inputs of the GitHub Action and of the GitLab component with the flags of `sluice ci`.
 func TestInputsAreTheFlags(t *testing.T) {
 	var action struct {
 		Inputs map[string]struct{ Description, Default string }
@@ -121,11 +121,11 @@ func TestFlagsFromVariables(t *testing.T) {
 		}
 	}
 	if err := fromEnv(newCI(System()), "SLUICE_CI_", func(string) string { return "x" }); err == nil {
-		t.Error("--jobs x is taken")
+		t.Error("--jobs x is accepted")
 	}
 }
 
-// releases serves a release 1.2.3, and a 6.6.6 whose checksum is another, for an operating system and an architecture.
+// releases serves the release 1.2.3, the release 6.6.6 with a wrong checksum, and 7.7.7 without one, for one system.
 func releases(t *testing.T, system, arch string) *httptest.Server {
 	t.Helper()
 	name := fmt.Sprintf("sluice_1.2.3_%s_%s.tar.gz", system, arch)
@@ -220,7 +220,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestGitLabInstall runs the component's before_script and script as a runner does: in one shell that ends with the first command that fails.
+// TestGitLabInstall runs the before_script and script of the component like a runner: in one shell that stops at the first error.
 func TestGitLabInstall(t *testing.T) {
 	var jobs map[string]struct {
 		BeforeScript []string `yaml:"before_script"`
@@ -259,7 +259,7 @@ func TestGitLabInstall(t *testing.T) {
 	}
 }
 
-// TestComponent: GitLab finds a component only as templates/<name>.yml, and the documentation names it so.
+// TestComponent: GitLab finds a component only as templates/<name>.yml, the name that the documentation uses.
 func TestComponent(t *testing.T) {
 	page, err := os.ReadFile(root + "docs/ci-gitlab.md")
 	if err != nil {
@@ -285,7 +285,7 @@ func remotes(page []byte) []string {
 	return out
 }
 
-// TestArchives: `make dist` makes the archives that install.sh asks for.
+// TestArchives: `make dist` names the archives as install.sh does.
 func TestArchives(t *testing.T) {
 	makefile, err := os.ReadFile(root + "Makefile")
 	if err != nil {
@@ -298,7 +298,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// TestTools: what the Makefile builds of a module under tools/ is a tool of that module, so that `go mod tidy` keeps it.
+// TestTools: every program that the Makefile builds from tools/ is a tool of its module, so that `go mod tidy` keeps it.
 func TestTools(t *testing.T) {
 	makefile, err := os.ReadFile(root + "Makefile")
 	if err != nil {
@@ -321,8 +321,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestImage: the image's files are put together without network, the user is none of the host's, and the binary needs no library: it is
-// for Linux whatever builds it, names no interpreter and imports nothing.
+// TestImage: the image is built without network, runs as a user that the host does not have, and contains a static Linux binary.
 func TestImage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	if err != nil {
@@ -367,7 +366,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestImageWithoutBuilder: `make image` says what is missing instead of failing somewhere in docker.
+// TestImageWithoutBuilder: `make image` says what is missing, instead of failing within docker.
 func TestImageWithoutBuilder(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("there is no make")

@@ -20,20 +20,36 @@ import (
 
 func newStatus(o IO) *cobra.Command {
 	var p environmentFlags
+	var again bool
+	var interval time.Duration
 	c := &cobra.Command{
 		Use:     "status [ENV]",
 		Short:   "Show what environments run, what is held back, and what promotions wait for",
 		Long:    "Reads branches and records, decides, and changes nothing.",
-		Example: "  sluice status\n  sluice status prod -o json | jq '.[0].gates'",
+		Example: "  sluice status\n  sluice status prod -o json | jq '.[0].gates'\n  sluice status prod --watch",
 		Args:    maxArgs("ENV"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.check("text", "json"); err != nil {
 				return err
 			}
-			return p.status(cmd.Context(), o, strings.Join(args, ""))
+			environment := strings.Join(args, "")
+			if !again {
+				return p.status(cmd.Context(), o, environment)
+			}
+			if interval < time.Second {
+				return usagef("--interval must be at least 1s, not %s", interval)
+			}
+			p.quiet = true // progress would mix with what is shown
+			return watch(cmd.Context(), o, interval, func(ctx context.Context, w io.Writer) error {
+				shown := o
+				shown.Out = w
+				return p.status(ctx, shown, environment)
+			})
 		},
 	}
 	p.add(c)
+	c.Flags().BoolVar(&again, "watch", false, "show the status again and again until interrupted")
+	c.Flags().DurationVar(&interval, "interval", 10*time.Second, "`interval` of --watch")
 	return c
 }
 

@@ -1,15 +1,17 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 )
 
-// color says whether standard output takes colours.
+// color reports whether standard output shows colours.
 func (o IO) color() bool {
 	return o.outTerminal() && o.Env.Getenv("NO_COLOR") == ""
 }
@@ -19,7 +21,7 @@ func (o IO) outTerminal() bool {
 	return ok && term.IsTerminal(int(f.Fd())) && o.Env.Getenv("TERM") != "dumb"
 }
 
-// width is the terminal's, in characters.
+// width returns the width of the terminal in characters; 120 without one.
 func (o IO) width() int {
 	if f, ok := o.Out.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
@@ -29,7 +31,8 @@ func (o IO) width() int {
 	return 120
 }
 
-// paged shows what write writes, through the user's pager on a terminal. SLUICE_PAGER goes before PAGER; `cat` or "" is none.
+// paged runs write with the user's pager on a terminal, and with standard output otherwise. SLUICE_PAGER overrides PAGER; `cat`
+// disables the pager.
 func (o IO) paged(write func(io.Writer) error) error {
 	pager := o.Env.Getenv("SLUICE_PAGER")
 	if pager == "" {
@@ -42,7 +45,7 @@ func (o IO) paged(write func(io.Writer) error) error {
 	if !o.outTerminal() || words[0] == "cat" {
 		return write(o.Out)
 	}
-	cmd := exec.Command(words[0], words[1:]...) //nolint:gosec,noctx // the user's own; it ends when the user ends it
+	cmd := exec.Command(words[0], words[1:]...) //nolint:gosec,noctx // the user chose it, and ends it
 	cmd.Stdout, cmd.Stderr = o.Out, o.Err
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -52,9 +55,9 @@ func (o IO) paged(write func(io.Writer) error) error {
 		return write(o.Out)
 	}
 	err = write(in)
-	_ = in.Close()
-	_ = cmd.Wait() // a pager that was quit early is no failure
-	if err != nil && strings.Contains(err.Error(), "broken pipe") {
+	_ = in.Close() // the pager may have quit
+	_ = cmd.Wait() // quitting a pager early is not a failure
+	if errors.Is(err, syscall.EPIPE) {
 		return nil
 	}
 	return err
