@@ -28,6 +28,7 @@ func BenchmarkWorkers(b *testing.B) {
 		}}}}
 	}
 	measure := func(b *testing.B, r Renderer) time.Duration {
+		b.Helper()
 		for i := range 3 { // fills caches
 			if _, err := r.Render(b.Context(), bundle(i)); err != nil {
 				b.Fatal(err)

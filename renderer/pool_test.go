@@ -71,7 +71,7 @@ func FuzzAnswer(f *testing.F) {
 		if c.dec.Unmarshal(data, &a) != nil || a.validate() != nil {
 			return
 		}
-		if a.Error != nil && strings.ContainsAny(a.Error.safe().Error(), "\x00\x1b\x9b") {
+		if a.Error != nil && strings.ContainsAny(a.Error.safe().Error(), "\x00\x1b\u009b") {
 			t.Errorf("%q is not safe to show", a.Error.safe())
 		}
 	})

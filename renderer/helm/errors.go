@@ -95,14 +95,15 @@ type SchemaFailure struct {
 
 // Error lists the failures, one a line.
 func (e *SchemaError) Error() string {
-	out := "values do not fit values.schema.json (an app can say `schema: skip`):"
+	var out strings.Builder
+	out.WriteString("values do not fit values.schema.json (an app can say `schema: skip`):")
 	for i := range e.Failures {
 		f := &e.Failures[i]
-		out += "\n" + f.Chart + ": "
+		out.WriteString("\n" + f.Chart + ": ")
 		if f.Path != nil {
-			out += strings.Join(f.Path, ".") + ": "
+			out.WriteString(strings.Join(f.Path, ".") + ": ")
 		}
-		out += f.Message
+		out.WriteString(f.Message)
 	}
-	return out
+	return out.String()
 }

@@ -120,8 +120,13 @@ func texts(v any) labels.Set {
 func describeSelector(s *types.Selector) string {
 	var parts []string
 	for _, p := range []struct{ name, value string }{
-		{"group", s.Group}, {"version", s.Version}, {"kind", s.Kind}, {"namespace", s.Namespace}, {"name", s.Name},
-		{"labels", s.LabelSelector}, {"annotations", s.AnnotationSelector},
+		{"group", s.Group},
+		{"version", s.Version},
+		{"kind", s.Kind},
+		{"namespace", s.Namespace},
+		{"name", s.Name},
+		{"labels", s.LabelSelector},
+		{"annotations", s.AnnotationSelector},
 	} {
 		if p.value != "" {
 			parts = append(parts, p.name+" "+shown(p.value))

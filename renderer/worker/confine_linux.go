@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,19 +89,21 @@ func limit(cfg config) Wall {
 		value    uint64
 	}
 	bounds := []bound{
-		{"core files", unix.RLIMIT_CORE, 0}, {"file size", unix.RLIMIT_FSIZE, 0}, {"message queues", unix.RLIMIT_MSGQUEUE, 0},
-		{"descriptors", unix.RLIMIT_NOFILE, uint64(l.Files)}, //nolint:gosec // positive
+		{"core files", unix.RLIMIT_CORE, 0},
+		{"file size", unix.RLIMIT_FSIZE, 0},
+		{"message queues", unix.RLIMIT_MSGQUEUE, 0},
+		{"descriptors", unix.RLIMIT_NOFILE, uint64(l.Files)},
 	}
 	if l.Memory > 0 {
-		bounds = append(bounds, bound{"memory", unix.RLIMIT_DATA, uint64(l.Memory) + dataRoom}) //nolint:gosec // positive
-		if reserved, err := addressSpace(); err == nil && reserved < addressRoom {              // the race detector reserves terabytes
-			bounds = append(bounds, bound{"address space", unix.RLIMIT_AS, uint64(l.Memory) + addressRoom}) //nolint:gosec // positive
+		bounds = append(bounds, bound{"memory", unix.RLIMIT_DATA, uint64(l.Memory) + dataRoom})
+		if reserved, err := addressSpace(); err == nil && reserved < addressRoom { // the race detector reserves terabytes
+			bounds = append(bounds, bound{"address space", unix.RLIMIT_AS, uint64(l.Memory) + addressRoom})
 		}
 	}
 	if l.CPU > 0 {
 		bounds = append(bounds, bound{"CPU time", unix.RLIMIT_CPU, uint64(l.CPU.Seconds()) + 1})
 	}
-	if hasString(cfg.Apart, userNamespace) { // elsewhere the limit counts the user's other processes, too
+	if slices.Contains(cfg.Apart, userNamespace) { // elsewhere the limit counts the user's other processes, too
 		bounds = append(bounds, bound{"processes", unix.RLIMIT_NPROC, uint64(l.Processes)}) //nolint:gosec // positive
 	}
 	var names []string
@@ -119,15 +122,6 @@ func limit(cfg config) Wall {
 	}
 	out.Stands, out.Detail = true, strings.Join(names, ", ")
 	return out
-}
-
-func hasString(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 func addressSpace() (uint64, error) {
@@ -212,7 +206,7 @@ func tryFiles(cfg config) Wall {
 		if within(name, cfg.Paths) {
 			continue
 		}
-		if f, err := os.Open(name); err == nil {
+		if f, err := os.Open(name); err == nil { //nolint:gosec // it must fail
 			_ = f.Close() // it was only read
 			return Wall{Name: out.Name, Detail: name + " can be opened"}
 		}
@@ -234,7 +228,7 @@ func tryWrites() Wall {
 	out := Wall{Name: "writes", Stands: true, Detail: "no file can be created"}
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/"} {
 		name := filepath.Join(dir, ".sluice-worker-"+strconv.Itoa(os.Getpid()))
-		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // it must fail
 		if err != nil {
 			continue
 		}
@@ -287,7 +281,7 @@ func tryProcesses() Wall {
 
 func trySignals(cfg config) Wall {
 	errno := killProbe(cfg.Parent)
-	if errors.Is(errno, unix.ESRCH) && hasString(cfg.Apart, pidNamespace) {
+	if errors.Is(errno, unix.ESRCH) && slices.Contains(cfg.Apart, pidNamespace) {
 		return Wall{Name: "signals", Stands: true, Detail: "no other process is visible"}
 	}
 	return denied("signals", errno, "no signal can be sent")
@@ -300,7 +294,7 @@ func tryPtrace(cfg config) Wall {
 func tryParent(cfg config) Wall {
 	for _, file := range []string{"environ", "mem", "maps", "fd"} {
 		name := fmt.Sprintf("/proc/%d/%s", cfg.Parent, file)
-		if f, err := os.Open(name); err == nil {
+		if f, err := os.Open(name); err == nil { //nolint:gosec // it must fail
 			_ = f.Close() // it was only opened
 			return Wall{Name: "parent", Detail: name + " can be opened"}
 		}

@@ -108,7 +108,7 @@ func (f *frameWriter) send(k kind, id uint32, parts ...[]byte) error {
 	header := make([]byte, headerSize, headerSize+smallParts(parts))
 	header[0] = byte(k)
 	binary.BigEndian.PutUint32(header[1:], id)
-	binary.BigEndian.PutUint32(header[5:], uint32(size)) //nolint:gosec // checked above
+	binary.BigEndian.PutUint32(header[5:], uint32(size))
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	pending := header
@@ -149,7 +149,7 @@ func named(name string) ([]byte, error) {
 	if name == "" || len(name) > maxName {
 		return nil, fmt.Errorf("the name %q must have 1 to %d bytes", name, maxName)
 	}
-	return append([]byte{byte(len(name))}, name...), nil
+	return append([]byte{byte(len(name))}, name...), nil //nolint:gosec // at most maxName
 }
 
 // splitNamed undoes named.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -196,11 +197,7 @@ func (w *Workers) Call(ctx context.Context, c Call) ([]byte, error) {
 }
 
 func (w *Workers) key() string {
-	key := ""
-	for _, p := range w.paths {
-		key += p + "\x00"
-	}
-	return key
+	return strings.Join(w.paths, "\x00")
 }
 
 // process takes an idle child of the owner, or starts one.
@@ -210,7 +207,7 @@ func (w *Workers) process(ctx context.Context) (*process, error) {
 	}
 	p := w.host.take(func(i idleProcess) bool { return i.warm })
 	if p != nil {
-		go w.host.warm()
+		go w.host.warm() //nolint:contextcheck,gosec // the process is for a later caller
 	} else {
 		var err error
 		if p, err = w.host.start(ctx); err != nil {
@@ -230,11 +227,10 @@ func (w *Workers) process(ctx context.Context) (*process, error) {
 func (h *Host) take(fits func(idleProcess) bool) *process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := len(h.idle) - 1; i >= 0; i-- {
-		if fits(h.idle[i]) {
-			p := h.idle[i].process
+	for i, idle := range slices.Backward(h.idle) {
+		if fits(idle) {
 			h.idle = slices.Delete(h.idle, i, i+1)
-			return p
+			return idle.process
 		}
 	}
 	return nil
