@@ -17,8 +17,8 @@ type Renderer interface {
 	Render(ctx context.Context, b *Bundle) (*Rendering, error)
 }
 
-// Bundle is everything that one rendering depends on. It holds bytes, never places: whoever fills it has already
-// read them from Git or from an archive whose digest was locked.
+// Bundle is everything that one rendering depends on. It holds bytes, never paths or URLs to read them from: the caller
+// has read them from Git or from an archive whose digest is locked.
 type Bundle struct {
 	Namespace   string      // the app's namespace
 	KubeVersion string      // the cluster's Kubernetes version, with or without `v`
@@ -142,7 +142,7 @@ type Field struct {
 	Path   []string
 }
 
-// Digest names the bundle: bundles of equal digests render alike.
+// Digest identifies the bundle: bundles with equal digests give equal renderings.
 func (b *Bundle) Digest() string {
 	h := digester{sha256.New()}
 	h.text(b.Namespace, b.KubeVersion)

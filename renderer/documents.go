@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// documents decodes YAML text to objects and remembers large texts: a chart's CRDs are the same for every target, and
-// parsing them costs more than rendering the chart.
+// documents decodes YAML text to objects and caches the result for large texts: a chart's CRDs are the same for every
+// target, and parsing them costs more than rendering the chart. Safe for concurrent use.
 type documents struct {
 	budget    manifest.Budget
 	maxOutput int // bytes of canonical text from one stream

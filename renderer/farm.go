@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	shardBundles = 32       // bundles of one shard: enough that its way costs little beside its rendering
-	shardBytes   = 16 << 20 // of a shard's bundles and contents; a larger one is closed early
-	patience     = 5 * time.Minute
+	shardBundles = 32       // bundles per shard: enough that sending it costs little compared with rendering it
+	shardBytes   = 16 << 20 // bytes of a shard's bundles and contents; the shard is sent when it reaches them
+	shardTimeout = 5 * time.Minute
 )
 
-// FarmInFlight is how many calls of Render a Farm makes use of at once: it forms shards of calls that wait.
+// FarmInFlight is the number of concurrent calls of Render that a Farm benefits from: it forms shards of waiting calls.
 const FarmInFlight = 1024
 
-// Fan has jobs done by whatever machine is free and gives their results in the jobs' order. A job's bytes are all that
-// its result depends on.
+// Fan distributes jobs over free machines and returns their results in the order of the jobs. A result depends on the
+// bytes of its job only.
 type Fan interface {
 	Fan(ctx context.Context, jobs [][]byte) ([][]byte, error)
 }
 
-// Farm renders here as long as that keeps up, and gives what has to wait to other machines, in shards. Whatever goes
-// wrong on the way of a shard, its bundles are rendered here: other machines make it faster, they are never needed.
+// Farm renders locally while a slot is free, and sends bundles that would have to wait to other machines, in shards. If a
+// shard fails for any reason, the Farm renders its bundles locally: other machines only make it faster.
 type Farm struct {
-	near    Renderer
+	local   Renderer
 	fan     Fan
 	version string
-	slots   chan struct{} // renderings here
+	slots   chan struct{} // local renderings
 
 	mu   sync.Mutex
 	open *shard
 }
 
-// shard is a number of bundles on their way.
+// shard is a group of bundles that one job renders.
 type shard struct {
 	waiting  []*waiting
 	contents map[string]int // bytes by digest
@@ -52,10 +52,10 @@ type shard struct {
 type waiting struct {
 	bundle *Bundle
 	shard  *shard
-	answer *shardAnswer // nil: render it here
+	answer *shardAnswer // nil: render it locally
 }
 
-// The form of jobs and results: gob, with each content once.
+// Jobs and results are encoded with gob. A job holds each content once.
 type shardJob struct {
 	Version  string
 	Contents []Content
@@ -69,17 +69,17 @@ type shardAnswer struct {
 	Again     bool   // the error may be the machine's: time, memory, a crash
 }
 
-// NewFarm makes a farm. near renders slots bundles at once; version names all that a rendering depends on besides its
-// bundle: machines of another version leave its shards alone.
-func NewFarm(near Renderer, slots int, fan Fan, version string) *Farm {
-	return &Farm{near: near, fan: fan, version: version, slots: make(chan struct{}, max(slots, 1))}
+// NewFarm makes a Farm. local renders up to slots bundles at once. version identifies everything that a rendering depends
+// on besides its bundle: machines with another version refuse the Farm's shards.
+func NewFarm(local Renderer, slots int, fan Fan, version string) *Farm {
+	return &Farm{local: local, fan: fan, version: version, slots: make(chan struct{}, max(slots, 1))}
 }
 
 // Render implements Renderer.
 func (f *Farm) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	select {
 	case f.slots <- struct{}{}:
-		return f.here(ctx, b)
+		return f.renderLocally(ctx, b)
 	default:
 	}
 	w, full := f.join(b)
@@ -90,7 +90,7 @@ func (f *Farm) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	case <-w.shard.done:
 	case f.slots <- struct{}{}:
 		if f.leave(w) {
-			return f.here(ctx, b)
+			return f.renderLocally(ctx, b)
 		}
 		<-f.slots
 		select {
@@ -106,7 +106,7 @@ func (f *Farm) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	case a == nil || a.Again:
 		select {
 		case f.slots <- struct{}{}:
-			return f.here(ctx, b)
+			return f.renderLocally(ctx, b)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -119,13 +119,13 @@ func (f *Farm) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	}
 }
 
-// here renders with a slot that is taken.
-func (f *Farm) here(ctx context.Context, b *Bundle) (*Rendering, error) {
+// renderLocally renders with a slot that the caller holds, and frees it.
+func (f *Farm) renderLocally(ctx context.Context, b *Bundle) (*Rendering, error) {
 	defer func() { <-f.slots }()
-	return f.near.Render(ctx, b)
+	return f.local.Render(ctx, b)
 }
 
-// join lets a call wait in the open shard, and gives that shard if it is full now.
+// join adds a call to the open shard, and returns that shard if it is full now.
 func (f *Farm) join(b *Bundle) (*waiting, *shard) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,7 +153,7 @@ func (f *Farm) join(b *Bundle) (*waiting, *shard) {
 	return w, s
 }
 
-// leave takes a call out of its shard, unless that is on its way.
+// leave removes a call from its shard. It returns false if the shard has been sent.
 func (f *Farm) leave(w *waiting) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,7 +169,7 @@ func (f *Farm) leave(w *waiting) bool {
 	return true
 }
 
-// send has a closed shard rendered and tells those who wait. Without an answer each renders its own bundle.
+// send has a closed shard rendered and wakes the waiting calls. A call without an answer renders its own bundle.
 func (f *Farm) send(ctx context.Context, s *shard) {
 	defer close(s.done)
 	job := shardJob{Version: f.version}
@@ -186,7 +186,7 @@ func (f *Farm) send(ctx context.Context, s *shard) {
 	if err := gob.NewEncoder(&data).Encode(job); err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience) // then it is done here, maybe twice
+	ctx, cancel := context.WithTimeout(ctx, shardTimeout) // then the bundles are rendered locally
 	defer cancel()
 	results, err := f.fan.Fan(ctx, [][]byte{data.Bytes()})
 	if err != nil || len(results) != 1 {
@@ -203,8 +203,8 @@ func (f *Farm) send(ctx context.Context, s *shard) {
 	}
 }
 
-// RenderShard does a job of a Farm of the same version with a renderer of this machine. A bundle that fails does not fail
-// the others. An error means that no result should be kept: the job is another version's, or ctx ended.
+// RenderShard renders a job of a Farm of the same version with a renderer of this machine. A bundle that fails does not fail
+// the others. An error means that there is no result: the job is of another version, or ctx ended.
 func RenderShard(ctx context.Context, r Renderer, version string, data []byte) ([]byte, error) {
 	var job shardJob
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&job); err != nil {

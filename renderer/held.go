@@ -2,7 +2,7 @@ package renderer
 
 import "container/list"
 
-// held keeps contents by digest, least recently used out first, within a number of bytes.
+// held caches contents by digest, up to a number of bytes. It evicts the least recently used first.
 type held struct {
 	limit, size int
 	order       *list.List // of Content, most recently used in front
@@ -13,7 +13,7 @@ func newHeld(limit int) *held {
 	return &held{limit: limit, order: list.New(), byDigest: map[string]*list.Element{}}
 }
 
-// fill gives c its bytes and reports whether they were there.
+// fill sets the bytes of c and reports whether the cache has them.
 func (h *held) fill(c *Content) bool {
 	el, ok := h.byDigest[c.Digest]
 	if !ok {

@@ -25,7 +25,7 @@ func FileNames(ids []Identity, appNamespace string) []string {
 	}
 	taken := map[string]bool{}
 	for level, form := range forms {
-		open = settle(ids, names, open, taken, level, form)
+		open = nameUnique(ids, names, open, taken, level, form)
 	}
 	for _, i := range open { // a hash cut short can collide; the whole one cannot
 		names[i] = fullHash(ids[i]) + ".yaml"
@@ -33,8 +33,8 @@ func FileNames(ids []Identity, appNamespace string) []string {
 	return names
 }
 
-// settle names the open identities by a form and gives back those whose names collide.
-func settle(ids []Identity, names []string, open []int, taken map[string]bool, level int, form func(Identity) string) []int {
+// nameUnique names the open identities by a form and returns those whose names collide.
+func nameUnique(ids []Identity, names []string, open []int, taken map[string]bool, level int, form func(Identity) string) []int {
 	count := make(map[string]int, len(open))
 	for _, i := range open {
 		names[i] = form(ids[i])

@@ -24,8 +24,8 @@ func (s Scope) String() string {
 	}
 }
 
-// BuiltinScope is the scope of a kind that Kubernetes itself serves, by the API reference of Kubernetes 1.35 and the
-// versions before it; ScopeUnknown for all others.
+// BuiltinScope is the scope of a kind that Kubernetes itself serves, according to the API reference of Kubernetes 1.35 and
+// earlier versions; ScopeUnknown for all others.
 func BuiltinScope(k GroupKind) Scope {
 	if clusterScoped(k) {
 		return ScopeCluster

@@ -92,7 +92,7 @@ func limit(cfg config) Wall {
 		{"core files", unix.RLIMIT_CORE, 0},
 		{"file size", unix.RLIMIT_FSIZE, 0},
 		{"message queues", unix.RLIMIT_MSGQUEUE, 0},
-		{"descriptors", unix.RLIMIT_NOFILE, uint64(l.Files)},
+		{"descriptors", unix.RLIMIT_NOFILE, uint64(l.Files)}, //nolint:gosec // positive
 	}
 	if l.Memory > 0 {
 		bounds = append(bounds, bound{"memory", unix.RLIMIT_DATA, uint64(l.Memory) + dataRoom})
