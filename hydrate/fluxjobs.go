@@ -3,6 +3,7 @@ package hydrate
 import (
 	"fmt"
 
+	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -16,7 +17,7 @@ func hookJob(o renderer.Object, t *source.Target) ([]byte, error) {
 	if o.ID.Kind != "Job" || o.ID.Group != "batch" || !t.ForcesHookJobs() {
 		return o.YAML, nil
 	}
-	object, err := decodeOne(o.YAML)
+	object, err := objects.DecodeOne(o.YAML)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.ID, err)
 	}

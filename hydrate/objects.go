@@ -6,11 +6,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -19,13 +19,13 @@ import (
 // writeObjects gives objects their namespaces and file names and writes them as a tree. scopes are those of custom kinds.
 // A custom kind without a definition is treated as namespaced: most are, and the API server drops the namespace of a
 // cluster-scoped object, whereas an object without one would go to the namespace `default`.
-func writeObjects(w *gitstore.Writer, objects []renderer.Object, t *source.Target, scopes branch.Kinds) (*targetTree, error) {
+func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, scopes branch.Kinds) (*targetTree, error) {
 	out := &targetTree{defines: branch.Kinds{}}
 	asRendered := t.AsRendered()
-	ids := make([]manifest.Identity, 0, len(objects))
-	seen := make(map[manifest.Identity]renderer.Object, len(objects))
-	entries := make([]gitstore.Entry, 0, len(objects))
-	for _, o := range objects {
+	ids := make([]manifest.Identity, 0, len(list))
+	seen := make(map[manifest.Identity]renderer.Object, len(list))
+	entries := make([]gitstore.Entry, 0, len(list))
+	for _, o := range list {
 		kind := manifest.GroupKind{Group: o.ID.Group, Kind: o.ID.Kind}
 		id := o.ID
 		text, err := hookJob(o, t)
@@ -46,7 +46,7 @@ func writeObjects(w *gitstore.Writer, objects []renderer.Object, t *source.Targe
 			}
 		}
 		if scope == manifest.ScopeNamespaced && o.ID.Namespace == "" && !asRendered {
-			if text, err = withNamespace(text, t.Namespace); err != nil {
+			if text, err = objects.WithNamespace(text, t.Namespace); err != nil {
 				return nil, err
 			}
 			id.Namespace = t.Namespace
@@ -78,26 +78,6 @@ func writeObjects(w *gitstore.Writer, objects []renderer.Object, t *source.Targe
 	return out, err
 }
 
-func withNamespace(text []byte, namespace string) ([]byte, error) {
-	object, err := decodeOne(text)
-	if err != nil {
-		return nil, fmt.Errorf("set the namespace of an object: %w", err)
-	}
-	object.SetNamespace(namespace)
-	return manifest.Encode(object)
-}
-
-func decodeOne(text []byte) (manifest.Object, error) {
-	objects, err := manifest.Decode(text, manifest.DefaultBudget())
-	if err != nil {
-		return nil, err
-	}
-	if len(objects) != 1 {
-		return nil, fmt.Errorf("%d objects where one is expected", len(objects))
-	}
-	return objects[0], nil
-}
-
 // resolveUnstable handles the fields that differ between two renderings of equal inputs: it refuses them, or replaces
 // them with what the branch has where the app says `unstable: keep`.
 func resolveUnstable(ctx context.Context, store *gitstore.Store, j Job, r *renderer.Rendering) error {
@@ -107,7 +87,7 @@ func resolveUnstable(ctx context.Context, store *gitstore.Store, j Job, r *rende
 	if !j.Target.KeepsUnstable() {
 		return unstableError(j.Target, r.Unstable)
 	}
-	before, err := objectsOf(ctx, store, j.Old, j.Target.Namespace)
+	before, err := objects.ByIdentity(ctx, store, j.Old, j.Target.Namespace)
 	if err != nil {
 		return err
 	}
@@ -123,7 +103,7 @@ func resolveUnstable(ctx context.Context, store *gitstore.Store, j Job, r *rende
 		if !ok || len(fields[o.ID]) == 0 {
 			continue
 		}
-		kept, err := keepFields(o.YAML, old, fields[o.ID])
+		kept, err := objects.KeepFields(o.YAML, old, fields[o.ID])
 		if err != nil {
 			return err
 		}
@@ -143,97 +123,4 @@ func unstableError(t *source.Target, fields []renderer.Field) error {
 	}
 	return fmt.Errorf("%s: the output of app %s is not deterministic: %s (set fixed values, or `unstable: keep` to keep the values of the branch)",
 		t.App.File, t.App.Name, strings.Join(list, ", "))
-}
-
-// objectsOf reads the objects of a target's tree by the identity that the renderer gave them: an object in the app's
-// namespace is found with and without it.
-func objectsOf(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, namespace string) (map[manifest.Identity]manifest.Object, error) {
-	out := map[manifest.Identity]manifest.Object{}
-	if tree.IsZero() {
-		return out, nil
-	}
-	entries, err := store.Tree(ctx, tree)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		data, err := store.Blob(ctx, e.Hash)
-		if err != nil {
-			return nil, err
-		}
-		objects, err := manifest.Decode(data, manifest.DefaultBudget())
-		if err != nil {
-			continue // Sluice did not write this file: it has no value to keep
-		}
-		for _, o := range objects {
-			id := o.Identity()
-			out[id] = o
-			if id.Namespace == namespace {
-				id.Namespace = ""
-				out[id] = o
-			}
-		}
-	}
-	return out, nil
-}
-
-// keepFields copies fields of old into an object. A field that old does not have keeps its new value.
-func keepFields(text []byte, old manifest.Object, paths [][]string) ([]byte, error) {
-	object, err := decodeOne(text)
-	if err != nil {
-		return nil, fmt.Errorf("keep fields of an object: %w", err)
-	}
-	for _, p := range paths {
-		if v, ok := lookUp(map[string]any(old), p); ok {
-			set(map[string]any(object), p, v)
-		}
-	}
-	return manifest.Encode(object)
-}
-
-func lookUp(v any, p []string) (any, bool) {
-	for _, key := range p {
-		switch x := v.(type) {
-		case map[string]any:
-			next, ok := x[key]
-			if !ok {
-				return nil, false
-			}
-			v = next
-		case []any:
-			i, ok := index(key, len(x))
-			if !ok {
-				return nil, false
-			}
-			v = x[i]
-		default:
-			return nil, false
-		}
-	}
-	return v, true
-}
-
-func set(v any, p []string, value any) {
-	if len(p) == 0 {
-		return
-	}
-	parent, ok := lookUp(v, p[:len(p)-1])
-	if !ok {
-		return
-	}
-	last := p[len(p)-1]
-	switch x := parent.(type) {
-	case map[string]any:
-		x[last] = value
-	case []any:
-		if i, ok := index(last, len(x)); ok {
-			x[i] = value
-		}
-	}
-}
-
-// index parses the index of a list of a given length.
-func index(s string, length int) (int, bool) {
-	n, err := strconv.Atoi(s)
-	return n, err == nil && n >= 0 && n < length
 }

@@ -15,14 +15,14 @@ func withRecord(r *hydratetest.Repo, entry string) {
 	r.T.Helper()
 	var own []string
 	name := entry[strings.LastIndex(entry, "\t")+1:]
-	for _, line := range strings.Split(r.Git("ls-tree", "env/dev:.sluice"), "\n") {
+	for line := range strings.SplitSeq(r.Git("ls-tree", "env/dev:.sluice"), "\n") {
 		if !strings.HasSuffix(line, "\t"+name) {
 			own = append(own, line)
 		}
 	}
 	dir := r.Pipe(strings.Join(append(own, entry), "\n")+"\n", "mktree", "--missing")
 	var root []string
-	for _, line := range strings.Split(r.Git("ls-tree", "env/dev"), "\n") {
+	for line := range strings.SplitSeq(r.Git("ls-tree", "env/dev"), "\n") {
 		if !strings.HasSuffix(line, "\t.sluice") {
 			root = append(root, line)
 		}
