@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"oras.land/oras-go/v2/registry"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // Ref is a remote chart as the fleet or a Chart.yaml asks for it.
@@ -192,18 +194,9 @@ func display(text string) string {
 	return clip(clean.Scheme+"://"+clean.Host+clean.Path, 200)
 }
 
-// clip bounds a foreign text and keeps it on one line.
+// clip makes text from outside safe to show: at most limit characters, escaped, on one line.
 func clip(s string, limit int) string {
-	s = strings.Map(func(c rune) rune {
-		if c < ' ' || c == 0x7f || (c >= 0x80 && c < 0xa0) || c == '\u2028' || c == '\u2029' {
-			return '\uFFFD'
-		}
-		return c
-	}, s)
-	if r := []rune(s); len(r) > limit {
-		return string(r[:limit]) + "…"
-	}
-	return s
+	return safetext.Line(safetext.Shorten(s, limit))
 }
 
 // origin is scheme, host and port: the unit to which a credential belongs.
