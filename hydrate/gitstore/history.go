@@ -39,6 +39,10 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	switch {
 	case err != nil:
 		return Hash{}, err
+	case slices.Contains(bases, a): // an ancestor of the other one: no history behind it can change that
+		return a, nil
+	case slices.Contains(bases, b):
+		return b, nil
 	case w.cut != nil:
 		return Hash{}, w.cut
 	case len(bases) == 0:

@@ -177,3 +177,20 @@ func TestServerThatGivesOnlyTips(t *testing.T) {
 		t.Errorf("after git fetch --unshallow: %v, %v", ok, err)
 	}
 }
+
+// TestMergeBaseOfParentAndChildInAShallowClone: equal dates let the walk reach the cut first, and the parent is the answer.
+func TestMergeBaseOfParentAndChildInAShallowClone(t *testing.T) {
+	origin := source(t)
+	for _, name := range []string{"one", "two", "three"} { // runGit gives all commits the same date
+		runGit(t, origin, "commit", "-qm", name, "--allow-empty")
+	}
+	clone := filepath.Join(t.TempDir(), "c")
+	runGit(t, origin, "clone", "-q", "--depth=2", "file://"+origin, clone)
+	s := open(t, Options{Dir: clone})
+	child, parent := resolve(t, s, "HEAD").Hash, resolve(t, s, "HEAD~1").Hash
+	for _, pair := range [][2]Hash{{child, parent}, {parent, child}} {
+		if got, err := s.MergeBase(t.Context(), pair[0], pair[1]); err != nil || got != parent {
+			t.Errorf("got %s, %v; want %s", got, err, parent)
+		}
+	}
+}
