@@ -40,6 +40,9 @@ type Order struct {
 	Own   bool // the head is of somebody who may write: only then may what it names be fetched with credentials
 }
 
+// ErrStopped classifies a review that was stopped because it exceeded a limit. The same head would exceed it again.
+var ErrStopped = errors.New("the review was stopped")
+
 // ErrRefused is a command that is not carried out; its text says why, for whoever gave it.
 var ErrRefused = errors.New("refused")
 
@@ -297,7 +300,7 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error)
 	}
 	own := j.contextFor(ctx, mr.TargetBranch)
 	return slices.ContainsFunc(statuses, func(s forge.Status) bool {
-		return s.Context == own && s.State == forge.Failure && strings.HasPrefix(s.Description, stoppedBy)
+		return s.Context == own && s.State == forge.Failure && (strings.HasPrefix(s.Description, stoppedBy) || strings.HasPrefix(s.Description, ErrStopped.Error()))
 	}), nil
 }
 

@@ -83,7 +83,14 @@ func (j *job) review(ctx context.Context, number int) error {
 			return err
 		}
 	}
+	if !j.hint.Force && j.seen(limitKey(number), mr.Head) {
+		return nil
+	}
 	outcome, err := j.reviewHead(ctx, mr, by == "")
+	if errors.Is(err, ErrStopped) {
+		j.remember(limitKey(number), mr.Head) // until the head changes or somebody comments /sluice retry
+		return j.cannot(ctx, mr, err.Error())
+	}
 	if errors.Is(err, ErrRefused) {
 		return j.cannot(ctx, mr, err.Error())
 	}
@@ -99,6 +106,8 @@ func (j *job) review(ctx context.Context, number int) error {
 	j.remember(fmt.Sprintf("cannot/%d", number), "")
 	return nil
 }
+
+func limitKey(number int) string { return fmt.Sprintf("limit/%d", number) }
 
 func behindKey(number int) string { return fmt.Sprintf("behind/%d", number) }
 

@@ -40,6 +40,7 @@ import (
 const (
 	renderMemory  = 1 << 30 // bytes of one render process
 	renderTimeout = time.Minute
+	reviewMemory  = 2 << 30 // bytes of one review process
 )
 
 // Options configure a Service.
@@ -143,7 +144,7 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 		inFlight = renderer.FarmInFlight
 	}
 	s.workspaces = workspace.Config{
-		Runtime: r, Renderers: s.renderer, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(),
+		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(),
 		Checks: check.New("sluice/"+r.Version, nil), Observe: s.metrics.workspaces(),
 	}
 	s.bot = bot.New(bot.Config{
@@ -154,7 +155,7 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 // isolate starts the workers and logs what confines them.
 func (s *Service) isolate(ctx context.Context, c *config.Config, command []string) error {
 	var err error
-	if s.isolation, err = newIsolation(ctx, command, c.Isolation, s.jobs); err != nil {
+	if s.isolation, err = newIsolation(ctx, command, c.Isolation, s.jobs, c.Workers); err != nil {
 		return err
 	}
 	if missing := s.isolation.missing(); missing > 0 {
@@ -309,7 +310,7 @@ func (s *Service) watch(ctx context.Context) error {
 // Close waits for notifications and closes the queue and the render processes.
 func (s *Service) Close() error {
 	s.background.Wait()
-	s.isolation.host.Close()
+	s.isolation.close()
 	return s.queue.Close()
 }
 

@@ -34,6 +34,7 @@ func contract(t *testing.T, o opener) {
 		"interrupt":      testInterrupt,
 		"one per place":  testOnePerPlace,
 		"lanes":          testLanes,
+		"reviews end":    testReviewsEndAtOnce,
 		"fair":           testFair,
 		"park":           testPark,
 		"delay":          testDelay,
@@ -447,7 +448,8 @@ func testDrain(t *testing.T, o opener) {
 		return ctx.Err()
 	}
 	stop := running(t, q, 2, do)
-	put(t, q, review("a/a", 1, ""), review("b/b", 2, ""))
+	trunk := func(place hint.Place, n int) Hint { return Hint{Place: place, Kind: hint.Trunk, Number: n} }
+	put(t, q, trunk("github:a/a", 1), trunk("github:b/b", 2))
 	receive(t, "start", started)
 	receive(t, "start", started)
 	stop()
@@ -502,6 +504,28 @@ func testLanes(t *testing.T, o opener) {
 	}
 	close(release)
 	empty(t, q)
+}
+
+// testReviewsEndAtOnce: when Run's context ends, a review gets no grace period; its hint stays.
+func testReviewsEndAtOnce(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, func(c *Config) { c.Grace = time.Hour })
+	began, causes := make(chan struct{}, 1), make(chan error, 1)
+	stop := running(t, q, 1, func(ctx context.Context, _ Hint) error {
+		began <- struct{}{}
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return ctx.Err()
+	})
+	put(t, q, review("a/a", 1, ""))
+	receive(t, "the review", began)
+	stop()
+	if err := receive(t, "the cause", causes); !errors.Is(err, ErrDraining) {
+		t.Errorf("cause %v", err)
+	}
+	if s := stats(t, q); s.Depth != 1 {
+		t.Errorf("the queue has %d hints, not the one of the review", s.Depth)
+	}
 }
 
 // testCommandsFirst: a command goes before other hints of its lane that came earlier.

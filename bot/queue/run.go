@@ -25,15 +25,13 @@ const (
 	followSilent = time.Second
 )
 
-// Run works on hints until ctx ends, in each place on at most one review and one other hint at a time. There
-// are as many workers for reviews, and as many again for everything else, so that reviews never occupy all of
-// them. Work that runs then may go on for Config.Grace; after that its context is cancelled with ErrDraining,
-// and its hint stays. Run returns when all work returned, with nil after a drain. Only one Run at a time per
-// Queue.
+// Run works on hints until ctx ends, in each place on at most one review and one other hint at a time. There are as many workers for
+// reviews, and as many again for everything else, so that reviews never occupy all of them. When ctx ends, Run cancels reviews at
+// once; other work may go on for Config.Grace. Hints of cancelled work stay. Run returns when all work returned, with nil after a
+// drain. Only one Run at a time per Queue.
 //
-// In a place, commands go before everything else that waits. The context of the work is cancelled with the
-// cause ErrSuperseded, ErrInterrupted, ErrLeaseLost or ErrDraining. An error counts as a failure unless it
-// has one of these causes or is a *Delay.
+// In a place, commands go before everything else that waits. The cause of a cancelled work context is ErrSuperseded, ErrInterrupted,
+// ErrLeaseLost or ErrDraining. An error of the work counts as a failure unless one of these was the cause, or it is a *Delay.
 func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, Hint) error) error {
 	if workers < 1 || workers > maxWorkers {
 		return fmt.Errorf("%d workers, not 1 to %d: %w", workers, maxWorkers, ErrInvalid)
@@ -62,10 +60,17 @@ func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, H
 
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
+	reviews, cancelReviews := context.WithCancelCause(work) // a review can begin again at any time, so it gets no grace period
+	defer cancelReviews(nil)
+	defer context.AfterFunc(ctx, func() { cancelReviews(ErrDraining) })()
 	var wg sync.WaitGroup
 	q.dispatch(ctx, x, workers, func(r *run, ended func()) {
 		wg.Go(func() {
 			defer ended()
+			if hint.Kind(r.item.kind).Reviews() {
+				q.work(reviews, x, r, do)
+				return
+			}
 			q.work(work, x, r, do)
 		})
 	})

@@ -37,6 +37,9 @@ const everything = -1
 
 // Ensure fetches the objects that are missing, in one request for each remote. Commits come without their history.
 func (s *Store) Ensure(ctx context.Context, hashes ...Hash) error {
+	if s.supply != nil {
+		return s.fromSupply(ctx, hashes)
+	}
 	missing := s.missing(hashes)
 	if len(missing) == 0 {
 		return nil

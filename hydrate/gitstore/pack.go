@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -91,7 +92,11 @@ func (w *Writer) storeIn(into *folder, checksum plumbing.Hash) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.stored {
-		err = errors.Join(w.file.Chmod(0o444), d.Sync(w.file))
+		file, ok := w.file.(*os.File)
+		if !ok {
+			return fmt.Errorf("store a packfile: %w", errNoDisk)
+		}
+		err = errors.Join(file.Chmod(0o444), d.Sync(file))
 		if err == nil {
 			err = install(d, base, w.file.Name(), index)
 		}

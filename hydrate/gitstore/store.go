@@ -38,6 +38,7 @@ type Store struct {
 	overlay map[Hash]object  // objects that exist only in memory
 	writers []*Writer        // objects that are not pushed yet
 	sources []endpoint       // remotes of missing objects, the last one that succeeded first
+	supply  Supply           // source of missing objects in a store without files; see OpenSupplied
 	trees   map[Hash][]Entry // trees are read repeatedly, blobs are not
 	auth    Auth
 	remote  string // URL of the repository's remote, may be ""

@@ -19,7 +19,7 @@ import (
 // objects once. Its Store can read the objects before they are pushed. Close removes the packfile unless it was stored.
 type Writer struct {
 	store *Store
-	file  *os.File
+	file  packFile
 	pool  sync.Pool // of *deflater
 
 	mu      sync.RWMutex
@@ -48,10 +48,7 @@ func (s *Store) NewWriter() (*Writer, error) {
 			dir = "" // the repository is read-only
 		}
 	}
-	file, err := s.disk.CreateTemp(dir, tempPack)
-	if err != nil && dir != "" { // the same
-		file, err = s.disk.CreateTemp("", tempPack)
-	}
+	file, err := s.packFile(dir)
 	if err != nil {
 		return nil, fmt.Errorf("start a packfile: %w", err)
 	}
@@ -64,6 +61,21 @@ func (s *Store) NewWriter() (*Writer, error) {
 	s.writers = append(slices.Clone(s.writers), w) // readers hold the old list
 	s.mu.Unlock()
 	return w, nil
+}
+
+// packFile creates the file of a Writer.
+func (s *Store) packFile(dir string) (packFile, error) {
+	if s.supply != nil {
+		return &memoryFile{}, nil
+	}
+	file, err := s.disk.CreateTemp(dir, tempPack)
+	if err != nil && dir != "" { // a repository that may only be read
+		file, err = s.disk.CreateTemp("", tempPack)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
 }
 
 // Len is the number of objects so far.

@@ -81,6 +81,18 @@ func (s *Session) environments(ctx context.Context, tree gitstore.Hash) []string
 
 func (r Runtime) loadPolicy(ctx context.Context, files fs.FS, environments []string, offline bool) (*policy.Engine, error) {
 	o := policy.Options{Now: r.Clock(), Environments: environments, Parallel: runtime.GOMAXPROCS(0)}
+	var err error
+	if o.Schemas, err = r.schemas(files, offline); err != nil {
+		return nil, err
+	}
+	return policy.Load(ctx, files, o)
+}
+
+// schemas returns the schemas of built-in kinds, from the places that the policy in a tree names.
+func (r Runtime) schemas(files fs.FS, offline bool) (policy.Schemas, error) {
+	if r.Schemas != nil {
+		return r.Schemas, nil
+	}
 	locations, err := policy.SchemaLocations(files)
 	if err != nil {
 		return nil, err
@@ -91,8 +103,7 @@ func (r Runtime) loadPolicy(ctx context.Context, files fs.FS, environments []str
 	if err != nil {
 		return nil, policy.Problems{{File: policy.Dir, Message: err.Error()}}
 	}
-	o.Schemas = source
-	return policy.Load(ctx, files, o)
+	return source, nil
 }
 
 // TestPolicy runs the tests of a tree's own rules.

@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/enforce"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
@@ -53,6 +54,7 @@ type Runtime struct {
 	Version     string             // of Sluice
 	Fingerprint []byte             // key of the fingerprints that replace secrets; nil is a random one for each session
 	Offline     bool               // fetch no schemas
+	Schemas     policy.Schemas     // nil: those that the policy names, kept in Cache
 	Clock       func() time.Time
 }
 

@@ -46,14 +46,15 @@ type Renderers func(p hint.Place, trust worker.Trust) renderer.Renderer
 
 // Config of the workspaces of a service.
 type Config struct {
-	Runtime   Runtime
-	Renderers Renderers
-	Jobs      int             // targets rendered at the same time
-	Signer    gitstore.Signer // of rendered commits; nil leaves them unsigned
-	Mirrors   *Mirrors
-	Verdicts  *Verdicts
-	Checks    *check.Client
-	Observe   Observer
+	Runtime       Runtime
+	Renderers     Renderers
+	ReviewWorkers ReviewWorkers
+	Jobs          int             // targets rendered at the same time
+	Signer        gitstore.Signer // of rendered commits; nil leaves them unsigned
+	Mirrors       *Mirrors
+	Verdicts      *Verdicts
+	Checks        *check.Client
+	Observe       Observer
 }
 
 // Workspace is a repository of a service, opened for one task.
@@ -153,9 +154,10 @@ func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 		return nil, nil, err
 	}
 	s = s.withRenderer(w.config.Renderers(w.repo.Place, worker.Untrusted))
-	return s.Review(ctx, ReviewOptions{
+	o := ReviewOptions{
 		Compare: compare.Request{Base: r.Base, Head: r.Head, Key: w.FingerprintKey(), Preview: r.Preview}, Policy: trunk,
-	})
+	}
+	return s.reviewIsolated(ctx, w.config.ReviewWorkers, w.repo.Place.String(), o)
 }
 
 // untrusted returns a session for a change of a contributor without write access. Branches are where the trunk says.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -8,6 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
+	"github.com/sluice-gitops/sluice/service/workspace"
 )
 
 // newChild makes the hidden command that a worker process runs; see package renderer/worker.
@@ -18,9 +20,11 @@ func newChild(IO) *cobra.Command {
 		Hidden: true,
 		Args:   noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
+			jobs := renderer.Jobs()
+			maps.Copy(jobs, workspace.Jobs())
 			in, out := os.Stdin, os.Stdout
 			os.Stdout = os.Stderr // what a library prints must not end up between messages
-			return worker.Serve(c.Context(), in, out, renderer.Jobs())
+			return worker.Serve(c.Context(), in, out, jobs)
 		},
 	}
 }

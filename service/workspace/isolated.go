@@ -1,0 +1,273 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/worker"
+)
+
+// Limits of one review.
+const (
+	reviewTimeout  = 15 * time.Minute
+	reviewCPU      = 10 * time.Minute
+	reviewOutput   = 64 << 20 // bytes of the answer
+	reviewContents = 1 << 30  // bytes of charts and files that are rendered
+	answerObjects  = 256 << 20
+	previewObjects = 512 << 20
+)
+
+// ReviewWorkers returns the worker processes that review the merge requests of a repository; they may read the given folders.
+type ReviewWorkers func(repository string, folders ...string) *worker.Workers
+
+// LimitError says that the review of a change was stopped because it exceeded a limit. The same head would exceed it again.
+type LimitError struct{ Err error }
+
+// Error names the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%v: %v (make the change smaller, or look for content that repeats without end)", bot.ErrStopped, e.Err)
+}
+
+// Is makes the error one of bot.ErrStopped.
+func (e *LimitError) Is(target error) bool { return target == bot.ErrStopped } //nolint:errorlint // the identity of a sentinel
+
+// Unwrap returns the limit.
+func (e *LimitError) Unwrap() error { return e.Err }
+
+// reviewIsolated reviews a change in a worker process.
+func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, repository string, o ReviewOptions) (*report.Review, *compare.PreviewResult, error) {
+	host, err := s.newParent(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Compare.Key = derivedKey(o.Compare.Key, repository)
+	task := reviewTask{
+		Compare: o.Compare, Policy: o.Policy, Version: s.runtime.Version, Now: s.runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs,
+	}
+	input, err := json.Marshal(task)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := workers(repository, host.schemaFolder).Call(ctx, worker.Call{
+		Job: JobReview, Input: input, MaxOutput: reviewOutput, Timeout: reviewTimeout, CPU: reviewCPU, Answer: host.answer,
+	})
+	switch {
+	case worker.IsLimit(err):
+		return nil, nil, &LimitError{err}
+	case err != nil:
+		return nil, nil, host.explain(err)
+	}
+	var out reviewAnswer
+	if err := json.Unmarshal(data, &out); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
+	}
+	if err := out.join(); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
+	}
+	if err := out.check(o); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
+	}
+	return out.Review, out.Preview, nil
+}
+
+// check refuses an answer about other commits than the ones that were asked for.
+func (a *reviewAnswer) check(o ReviewOptions) error {
+	if a.Review.Head != o.Compare.Head.Hash.String() || a.Review.Base != o.Compare.Base.Hash.String() {
+		return errors.New("the worker reviewed other commits")
+	}
+	switch a.Review.Verdict {
+	case report.VerdictPass, report.VerdictWarn, report.VerdictCaution, report.VerdictFail, report.VerdictError:
+	default:
+		return fmt.Errorf("the worker sent the verdict %.20q", a.Review.Verdict)
+	}
+	if a.Preview != nil && o.Compare.Preview == nil {
+		return errors.New("the worker made a preview that nobody asked for")
+	}
+	return nil
+}
+
+// derivedKey is the key of the fingerprints in reviews of one repository: workers of one repository must not learn that of others.
+func derivedKey(key []byte, repository string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("review of " + repository))
+	return mac.Sum(nil)
+}
+
+// parent answers the questions of one review. Each answer is something that the merge request's repository may know: its objects, its
+// branches, archives that it locked by digest, schemas.
+type parent struct {
+	session      *Session
+	preview      *compare.Preview
+	renderer     *renderer.RemoteServer
+	schemas      policy.Schemas // nil: nothing is judged
+	schemaFolder string
+
+	mu     sync.Mutex
+	failed error // the first error of an answer: the worker knows only its text
+}
+
+func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, error) {
+	p := &parent{session: s, preview: o.Compare.Preview, schemaFolder: filepath.Join(s.runtime.Cache, "schemas")}
+	if err := os.MkdirAll(p.schemaFolder, 0o700); err != nil {
+		return nil, fmt.Errorf("cache of schemas: %w", err)
+	}
+	var err error
+	if p.renderer, err = renderer.NewRemoteServer(s.Renderer, reviewContents); err != nil {
+		return nil, err
+	}
+	if !o.Policy.IsZero() {
+		// A mistake in the policy is in the review: the worker finds it too.
+		p.schemas, _ = s.runtime.schemas(s.Store.Snapshot(ctx, o.Policy), o.Offline)
+	}
+	return p, nil
+}
+
+// answer answers one question. It is called from several goroutines.
+func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte, error) {
+	out, err := p.reply(ctx, name, input)
+	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.failed = cmp.Or(p.failed, err)
+	}
+	return out, err
+}
+
+// explain adds the first error of an answer, with its type, to an error of the worker.
+func (p *parent) explain(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed == nil {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, p.failed)
+}
+
+func (p *parent) reply(ctx context.Context, name string, input []byte) ([]byte, error) {
+	if out, known, err := p.renderer.Answer(ctx, name, input); known {
+		return out, err
+	}
+	switch name {
+	case askObjects:
+		return p.objects(ctx, input)
+	case askList:
+		var prefixes []string
+		if err := json.Unmarshal(input, &prefixes); err != nil {
+			return nil, err
+		}
+		refs, err := p.session.Branches.List(ctx, prefixes...)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(refs)
+	case askFetch:
+		var commits []gitstore.Hash
+		if err := json.Unmarshal(input, &commits); err != nil {
+			return nil, err
+		}
+		return nil, p.session.Branches.Fetch(ctx, commits...)
+	case askPush:
+		return p.push(ctx, input)
+	case askArchive:
+		var q archiveQuestion
+		if err := json.Unmarshal(input, &q); err != nil {
+			return nil, err
+		}
+		return p.session.Fetcher.Archive(ctx, q.Ref, q.Locked)
+	case askSchema:
+		return p.schema(ctx, input)
+	}
+	return nil, fmt.Errorf("unknown question %.40q", name)
+}
+
+func (p *parent) objects(ctx context.Context, input []byte) ([]byte, error) {
+	size := len(gitstore.Hash{})
+	if len(input)%size != 0 || len(input)/size > objectsAtOnce {
+		return nil, errors.New("invalid list of objects")
+	}
+	hashes := make([]gitstore.Hash, len(input)/size)
+	for i := range hashes {
+		copy(hashes[i][:], input[i*size:])
+	}
+	list, err := p.session.Store.ReadRaw(ctx, hashes, answerObjects)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	for _, r := range list {
+		if out, err = appendRaw(out, r); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// push moves the branch of the preview, and no other, to objects that the worker made.
+func (p *parent) push(ctx context.Context, input []byte) ([]byte, error) {
+	_, head, rest, err := nextFrame(input)
+	if err != nil {
+		return nil, err
+	}
+	var moves []gitstore.Move
+	if err := json.Unmarshal(head, &moves); err != nil {
+		return nil, err
+	}
+	if p.preview == nil || len(moves) != 1 || moves[0].Branch != p.preview.Branch {
+		return nil, errors.New("only the branch of the preview can be moved")
+	}
+	if len(input) > previewObjects {
+		return nil, fmt.Errorf("the preview has more than %d MiB", previewObjects>>20)
+	}
+	w, err := p.session.Store.NewWriter()
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close() //nolint:errcheck // what is not pushed is not needed
+	for len(rest) > 0 {
+		var r gitstore.Raw
+		if r, rest, err = nextRaw(rest); err != nil {
+			return nil, err
+		}
+		if _, err := w.AddRaw(r); err != nil {
+			return nil, err
+		}
+	}
+	results, err := p.session.Branches.Push(ctx, w, moves, gitstore.PushOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(results)
+}
+
+func (p *parent) schema(ctx context.Context, input []byte) ([]byte, error) {
+	var q schemaQuestion
+	if err := json.Unmarshal(input, &q); err != nil {
+		return nil, err
+	}
+	if p.schemas == nil {
+		return []byte(answerOffline), nil
+	}
+	folder, err := p.schemas.Schema(ctx, q.KubeVersion, q.APIVersion, q.Kind, q.Strict)
+	switch {
+	case errors.Is(err, policy.ErrNoSchema):
+		return []byte(answerNoSchema), nil
+	case errors.Is(err, policy.ErrSchemasOffline):
+		return []byte(answerOffline), nil
+	}
+	return []byte(folder), err
+}

@@ -1,0 +1,169 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+)
+
+// demo commits the demo fleet, then a change of it, and opens the repository.
+func demo(t *testing.T) (s *Session, base, head gitstore.Commit) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../testdata/fleet")); err != nil {
+		t.Fatal(err)
+	}
+	git := func(args ...string) {
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=A", "-c", "user.email=a@example.com"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q", "-b", "main")
+	git("add", "-A")
+	git("commit", "-qm", "start")
+	git("tag", "base")
+	values := filepath.Join(dir, "apps/shop/layers/global/values.yaml")
+	text, err := os.ReadFile(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.ReplaceAll(string(text), "EUR", "CAD")
+	if err := os.WriteFile(values, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	git("commit", "-qam", "change")
+	r := Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	s, err = Open(t.Context(), r, Options{Repo: dir, Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if base, err = s.Commit(t.Context(), "base"); err != nil {
+		t.Fatal(err)
+	}
+	if head, err = s.Commit(t.Context(), "main"); err != nil {
+		t.Fatal(err)
+	}
+	return s, base, head
+}
+
+// inProcess runs the job of a worker with the answers of a parent, without a process.
+func inProcess(t *testing.T, s *Session, o ReviewOptions) (*report.Review, error) {
+	t.Helper()
+	host, err := s.newParent(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Compare.Key = derivedKey(o.Compare.Key, "hub:acme/fleet")
+	input, err := json.Marshal(reviewTask{Compare: o.Compare, Policy: o.Policy, Version: "test", Now: s.runtime.Clock(), Jobs: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := reviewJob(t.Context(), input, host.answer)
+	if err != nil {
+		return nil, err
+	}
+	var out reviewAnswer
+	if err := json.Unmarshal(data, &out); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(out.join(), out.check(o)); err != nil {
+		return nil, err
+	}
+	return out.Review, nil
+}
+
+// TestIsolatedReviewIsTheSame: a review that crosses the pipe loses nothing.
+func TestIsolatedReviewIsTheSame(t *testing.T) {
+	t.Parallel()
+	s, base, head := demo(t)
+	o := ReviewOptions{Compare: compare.Request{Base: base, Head: head, Key: []byte("k")}, Policy: head.Tree}
+	got, err := inProcess(t, s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Compare.Key = derivedKey(o.Compare.Key, "hub:acme/fleet")
+	want, _, err := s.Review(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want.Changes == nil || len(want.Changes.Groups) == 0 {
+		t.Fatalf("nothing changes: %+v", want)
+	}
+	// An empty list and none are the same to every reader, and print alike.
+	if got, want := fmt.Sprintf("%+v", *got.Changes), fmt.Sprintf("%+v", *want.Changes); got != want {
+		t.Errorf("the change sets differ:\n%s\n%s", got, want)
+	}
+	left, _ := report.Markdown(got, 60_000)
+	right, _ := report.Markdown(want, 60_000)
+	if left != right {
+		t.Errorf("the reports differ:\n%s\n%s", left, right)
+	}
+}
+
+// TestParentRefuses: what a compromised worker may ask for and does not get.
+func TestParentRefuses(t *testing.T) {
+	t.Parallel()
+	s, base, head := demo(t)
+	o := ReviewOptions{Compare: compare.Request{Base: base, Head: head, Key: []byte("k"), Preview: &compare.Preview{Branch: "sluice/preview/1"}}}
+	p, err := s.newParent(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	move := func(branches ...string) []byte {
+		var moves []gitstore.Move
+		for _, b := range branches {
+			moves = append(moves, gitstore.Move{Branch: b, New: head.Hash})
+		}
+		text, err := json.Marshal(moves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return appendFrame(nil, 'm', text)
+	}
+	for name, c := range map[string]struct {
+		question string
+		input    []byte
+	}{
+		"move an environment branch":            {askPush, move("env/prod")},
+		"move the records":                      {askPush, move("sluice/state")},
+		"move a branch beside the preview":      {askPush, move("sluice/preview/1", "main")},
+		"move no branch":                        {askPush, move()},
+		"a frame that is cut off":               {askPush, append(move("sluice/preview/1"), 'b', 0, 0, 9, 9, 1)},
+		"an object of no kind":                  {askPush, append(move("sluice/preview/1"), 'x', 0, 0, 0, 0)},
+		"an object that does not exist":         {askObjects, make([]byte, 20)},
+		"half a hash":                           {askObjects, make([]byte, 19)},
+		"too many objects":                      {askObjects, make([]byte, 20*(objectsAtOnce+1))},
+		"a bundle whose contents were not sent": {renderer.QuestionRender, []byte{0xa0, 0xa0}},
+		"an archive on a file":                  {askArchive, []byte(`{"Ref":{"Repo":"file:///etc","Chart":"passwd","Version":"1.0.0"},"Locked":{"Version":"1.0.0","Digest":"sha256:00"}}`)},
+		"a question that does not exist":        {"credentials", nil},
+	} {
+		if out, err := p.answer(t.Context(), c.question, c.input); err == nil {
+			t.Errorf("%s: %d bytes", name, len(out))
+		}
+	}
+}
+
+// TestSuppliedContentIsChecked: a supplier cannot exchange an object.
+func TestSuppliedContentIsChecked(t *testing.T) {
+	t.Parallel()
+	store := gitstore.OpenSupplied(func(_ context.Context, hashes []gitstore.Hash) ([]gitstore.Raw, error) {
+		return []gitstore.Raw{{Kind: "blob", Data: []byte("forged")}}[:len(hashes)], nil
+	})
+	if err := store.Ensure(t.Context(), gitstore.Hash{1}); !errors.Is(err, gitstore.ErrDamaged) {
+		t.Errorf("a forged object is taken: %v", err)
+	}
+}

@@ -1,0 +1,311 @@
+package workspace
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/worker"
+)
+
+// A review of a merge request runs in a worker process: reading the fleet, layers, policy, comparison and the assembly of the report
+// depend on content that anybody may have written. The worker has no credential, no network and no file but cached schemas. It asks
+// the parent for what it needs, by the questions below; the parent answers from the repository's clone.
+
+// JobReview is the name of the job that reviews a change, in worker.Jobs.
+const JobReview = "review"
+
+// The questions of a review.
+const (
+	askObjects = "objects" // hashes, 20 bytes each → frames of objects
+	askList    = "list"    // JSON list of prefixes → JSON map of branches
+	askFetch   = "fetch"   // JSON list of commits → nothing
+	askPush    = "push"    // a frame with the JSON list of moves, then frames of objects → JSON list of results
+	askArchive = "archive" // JSON archiveQuestion → the archive
+	askSchema  = "schema"  // JSON schemaQuestion → folder
+)
+
+// reviewTask is the input of a review.
+type reviewTask struct {
+	Compare compare.Request
+	Policy  gitstore.Hash // tree whose policy judges; zero judges nothing
+	Version string
+	Now     time.Time
+	Place   string // of the branches, for messages
+	Jobs    int
+}
+
+// reviewAnswer is the answer of a review.
+type reviewAnswer struct {
+	Review  *report.Review
+	Preview *compare.PreviewResult
+	// Names and Contexts are the members of Review.Changes that its JSON form leaves out, in the order of the groups.
+	Names    [][][]string
+	Contexts [][][]string
+}
+
+type archiveQuestion struct {
+	Ref    fetch.Ref
+	Locked fetch.Locked
+}
+
+type schemaQuestion struct {
+	KubeVersion, APIVersion, Kind string
+	Strict                        bool
+}
+
+// Jobs are the jobs of this package, for the child process.
+func Jobs() worker.Jobs { return worker.Jobs{JobReview: reviewJob} }
+
+// reviewJob reviews a change in the worker process.
+func reviewJob(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error) {
+	var task reviewTask
+	if err := json.Unmarshal(input, &task); err != nil {
+		return nil, fmt.Errorf("read a review task: %w", err)
+	}
+	remote, err := renderer.NewRemote(ask)
+	if err != nil {
+		return nil, err
+	}
+	store := gitstore.OpenSupplied(func(ctx context.Context, hashes []gitstore.Hash) ([]gitstore.Raw, error) {
+		return askForObjects(ctx, ask, hashes)
+	})
+	defer store.Close() //nolint:errcheck // it has no files
+	clock := func() time.Time { return task.Now }
+	s := &Session{
+		Hydrator: hydrate.New(hydrate.Config{
+			Store: store, Branches: askedBranches{ask, task.Place}, Renderer: remote, Archives: askedArchives{ask}, Jobs: task.Jobs, Version: task.Version,
+		}),
+		Store: store, runtime: Runtime{Version: task.Version, Clock: clock, Schemas: askedSchemas{ask}},
+	}
+	var out reviewAnswer
+	if out.Review, out.Preview, err = s.Review(ctx, ReviewOptions{Compare: task.Compare, Policy: task.Policy}); err != nil {
+		return nil, err
+	}
+	out.separate()
+	return json.Marshal(out)
+}
+
+// separate collects what the JSON form of a change set leaves out.
+func (a *reviewAnswer) separate() {
+	if a.Review.Changes == nil {
+		return
+	}
+	for i := range a.Review.Changes.Groups {
+		g := &a.Review.Changes.Groups[i]
+		var names, contexts [][]string
+		for k := range g.Where {
+			names = append(names, g.Where[k].Names)
+		}
+		for k := range g.Objects {
+			contexts = append(contexts, g.Objects[k].Context)
+		}
+		a.Names, a.Contexts = append(a.Names, names), append(a.Contexts, contexts)
+	}
+}
+
+// join puts back what separate collected.
+func (a *reviewAnswer) join() error {
+	if a.Review == nil {
+		return errors.New("the worker sent no review")
+	}
+	var groups []diff.Group
+	if a.Review.Changes != nil {
+		groups = a.Review.Changes.Groups
+	}
+	if len(a.Names) != len(groups) || len(a.Contexts) != len(groups) {
+		return errors.New("the worker sent an incomplete change set")
+	}
+	for i := range groups {
+		g := &groups[i]
+		if len(a.Names[i]) != len(g.Where) || len(a.Contexts[i]) != len(g.Objects) {
+			return errors.New("the worker sent an incomplete change set")
+		}
+		for k := range g.Where {
+			g.Where[k].Names = a.Names[i][k]
+		}
+		for k := range g.Objects {
+			g.Objects[k].Context = a.Contexts[i][k]
+		}
+	}
+	return nil
+}
+
+// frames appends a kind and bytes to a message: one byte, four bytes of length, the bytes.
+func appendFrame(out []byte, kind byte, data []byte) []byte {
+	out = append(out, kind)
+	out = binary.BigEndian.AppendUint32(out, uint32(len(data))) //nolint:gosec // objects are far smaller
+	return append(out, data...)
+}
+
+var errFrame = errors.New("a message ends in the middle of a frame")
+
+func nextFrame(in []byte) (kind byte, data, rest []byte, err error) {
+	const head = 5
+	if len(in) < head {
+		return 0, nil, nil, errFrame
+	}
+	n := int(binary.BigEndian.Uint32(in[1:head]))
+	if n > len(in)-head {
+		return 0, nil, nil, errFrame
+	}
+	return in[0], in[head : head+n], in[head+n:], nil
+}
+
+// kindsOfObjects are the bytes that stand for the kinds of objects in frames.
+const kindsOfObjects = "cbtg"
+
+func appendRaw(out []byte, r gitstore.Raw) ([]byte, error) {
+	for i, kind := range []string{"commit", "blob", "tree", "tag"} {
+		if kind == r.Kind {
+			return appendFrame(out, kindsOfObjects[i], r.Data), nil
+		}
+	}
+	return nil, fmt.Errorf("unknown kind of object %q", r.Kind)
+}
+
+func nextRaw(in []byte) (gitstore.Raw, []byte, error) {
+	kind, data, rest, err := nextFrame(in)
+	if err != nil {
+		return gitstore.Raw{}, nil, err
+	}
+	for i, name := range []string{"commit", "blob", "tree", "tag"} {
+		if kindsOfObjects[i] == kind {
+			return gitstore.Raw{Kind: name, Data: data}, rest, nil
+		}
+	}
+	return gitstore.Raw{}, nil, fmt.Errorf("unknown kind of object %d", kind)
+}
+
+// objectsAtOnce bounds the objects of one question.
+const objectsAtOnce = 1000
+
+func askForObjects(ctx context.Context, ask worker.Ask, hashes []gitstore.Hash) ([]gitstore.Raw, error) {
+	out := make([]gitstore.Raw, 0, len(hashes))
+	for len(hashes) > 0 {
+		now := hashes[:min(len(hashes), objectsAtOnce)]
+		hashes = hashes[len(now):]
+		question := make([]byte, 0, len(now)*len(gitstore.Hash{}))
+		for _, h := range now {
+			question = append(question, h[:]...)
+		}
+		answer, err := ask(ctx, askObjects, question)
+		if err != nil {
+			return nil, err
+		}
+		for range now {
+			var r gitstore.Raw
+			if r, answer, err = nextRaw(answer); err != nil {
+				return nil, err
+			}
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// askedBranches are branches that the parent reads and moves. It moves only the branch of the preview.
+type askedBranches struct {
+	ask   worker.Ask
+	place string
+}
+
+// List implements gitstore.Branches.
+func (b askedBranches) List(ctx context.Context, prefixes ...string) (map[string]gitstore.Hash, error) {
+	var out map[string]gitstore.Hash
+	return out, askJSON(ctx, b.ask, askList, prefixes, &out)
+}
+
+// Fetch implements gitstore.Branches.
+func (b askedBranches) Fetch(ctx context.Context, commits ...gitstore.Hash) error {
+	return askJSON(ctx, b.ask, askFetch, commits, nil)
+}
+
+// Push implements gitstore.Branches.
+func (b askedBranches) Push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move, _ gitstore.PushOptions) ([]gitstore.MoveResult, error) {
+	head, err := json.Marshal(moves)
+	if err != nil {
+		return nil, err
+	}
+	question := appendFrame(nil, 'm', head)
+	if w != nil {
+		err = w.Raws(func(r gitstore.Raw) (err error) {
+			question, err = appendRaw(question, r)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	answer, err := b.ask(ctx, askPush, question)
+	if err != nil {
+		return nil, err
+	}
+	var out []gitstore.MoveResult
+	return out, json.Unmarshal(answer, &out)
+}
+
+// String implements gitstore.Branches.
+func (b askedBranches) String() string { return b.place }
+
+func askJSON(ctx context.Context, ask worker.Ask, name string, question, answer any) error {
+	input, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	data, err := ask(ctx, name, input)
+	if err != nil || answer == nil {
+		return err
+	}
+	return json.Unmarshal(data, answer)
+}
+
+// askedArchives are chart archives that the parent fetches and checks by their digests.
+type askedArchives struct{ ask worker.Ask }
+
+// Archive implements source.Archives.
+func (a askedArchives) Archive(ctx context.Context, r fetch.Ref, l fetch.Locked) ([]byte, error) {
+	question, err := json.Marshal(archiveQuestion{r, l})
+	if err != nil {
+		return nil, err
+	}
+	return a.ask(ctx, askArchive, question)
+}
+
+// askedSchemas are schemas that the parent keeps in a folder which the worker may read.
+type askedSchemas struct{ ask worker.Ask }
+
+// The answers of the parent to a question for a schema that it does not have.
+const (
+	answerNoSchema = "!none"
+	answerOffline  = "!offline"
+)
+
+// Schema implements policy.Schemas.
+func (s askedSchemas) Schema(ctx context.Context, kubeVersion, apiVersion, kind string, strict bool) (string, error) {
+	question, err := json.Marshal(schemaQuestion{kubeVersion, apiVersion, kind, strict})
+	if err != nil {
+		return "", err
+	}
+	folder, err := s.ask(ctx, askSchema, question)
+	switch {
+	case err != nil:
+		return "", err
+	case string(folder) == answerNoSchema:
+		return "", policy.ErrNoSchema
+	case string(folder) == answerOffline:
+		return "", policy.ErrSchemasOffline
+	}
+	return string(folder), nil
+}
