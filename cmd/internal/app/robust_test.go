@@ -71,7 +71,7 @@ func TestDeletedTarget(t *testing.T) {
 	s.says(pr.Number, "CAD")
 	made := s.mirror()
 	s.run(work, "push", "-q", "origin", ":refs/heads/release")
-	s.until("it is told", func() bool { return s.status(s.head(pr.Number), "sluice") == "failure" })
+	s.until("it is told", func() bool { return s.status(s.head(pr.Number), "sluice into release") == "failure" })
 	s.looks(2)
 	if n := metric(t, s.hooks.URL, "sluice_task_seconds_count", `result="error"`); n > 0 {
 		t.Errorf("%v tasks failed", n)
@@ -80,7 +80,7 @@ func TestDeletedTarget(t *testing.T) {
 		t.Errorf("the mirror was made again: %s, then %s", made, now)
 	}
 	s.run(work, "push", "-q", "origin", "origin/main:refs/heads/release")
-	s.until("it is well again", func() bool { return s.status(s.head(pr.Number), "sluice") == "success" })
+	s.until("it is well again", func() bool { return s.status(s.head(pr.Number), "sluice into release") == "success" })
 }
 
 // TestUnrelatedHistory: a merge request that shares no commit with its target is told so, once.
@@ -128,7 +128,12 @@ func TestSignedCommits(t *testing.T) {
 	n := s.open("cad", "ada")
 	s.says(n, "CAD")
 	preview := fmt.Sprintf("sluice/preview/%d", n)
-	for _, branch := range []string{"env/dev", "cluster/dev-1", "env/staging", "cluster/staging-1", "sluice/state", preview} {
+	s.until("the preview is there", func() bool { return s.ref(preview) != "" })
+	// A worker makes the preview's commit. The service's key must not sign what a worker chooses.
+	if out, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "cat-file", "commit", preview).Output(); err != nil || strings.Contains(string(out), "gpgsig") {
+		t.Errorf("the preview is signed: %v\n%s", err, out)
+	}
+	for _, branch := range []string{"env/dev", "cluster/dev-1", "env/staging", "cluster/staging-1", "sluice/state"} {
 		s.until(branch+" is there", func() bool { return s.ref(branch) != "" })
 		s.run(filepath.Join(s.dir, "git", repo+".git"), "-c", "gpg.ssh.allowedSignersFile="+signers, "verify-commit", "refs/heads/"+branch)
 	}
