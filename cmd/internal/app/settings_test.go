@@ -117,7 +117,7 @@ func TestRetargetAndReopen(t *testing.T) {
 		s.pushed(n)
 		s.retarget(n, "release")
 		s.says(n, "-  currency: GBP", "+  currency: CAD")
-		s.until("it is green", func() bool { return s.status(s.head(n), "sluice") == "success" })
+		s.until("it is green", func() bool { return s.status(s.head(n), "sluice into release") == "success" })
 	})
 }
 
