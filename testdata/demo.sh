@@ -46,30 +46,30 @@ run git diff -U0 HEAD~1 HEAD -- apps
 run sluice affected HEAD~1..HEAD
 run sluice explain --app shop --cluster prod-us-1 --value config.currency
 
-say "What a reviewer sees before anybody merges it: the objects, not the values"
+say "What a reviewer sees before the merge: changed objects, not changed values"
 export SLUICE_OFFLINE=1
 run sluice diff HEAD~1..HEAD
 
-say "Hydrated again: only what the change reaches is rendered, only its branches move"
+say "Hydrate again: Sluice renders only what the change reaches and moves only its branches"
 run sluice hydrate --push --env dev,staging,prod
 
-say "What that is on the cluster's branch"
+say "The same change on the cluster's branch"
 run git -C "$work/fleet.git" show --stat --patch --format='%h %an: %s%n%n%b' cluster/prod-us-1 --
 
-say "A change for everybody walks: dev has it at once, staging after dev, prod when somebody asks for it"
+say "A change for all environments: dev gets it at once, staging after dev, prod when somebody asks for it"
 sed -i.bak 's/mind the gap/mind the step/' apps/shop/layers/global/values.yaml && rm -f apps/shop/layers/global/values.yaml.bak
 git commit -qam "Greet otherwise" && git push -q origin main
 sluice hydrate --push --quiet >/dev/null
 run sluice status
-say "staging would wait until dev has had it for 30 minutes; a reason overtakes that, and is written down"
+say "staging waits until dev has run it for 30 minutes; --now with a reason skips that wait and is recorded"
 run sluice promote staging --now --reason "a demonstration"
-say "prod goes in two waves: the environment branch and the canary first, then the rest"
+say "prod takes two waves: the environment branch and the canary first, then the rest"
 run sluice promote prod
 run sluice history prod
 
-say "A call at night: back to what prod had, at once"
+say "Roll back: prod returns to its previous state at once, and the bad commit is held back"
 run sluice rollback prod --reason "the greeting confuses people" --by on-call
 run sluice status prod
 
-say "And the branches are what their commits say"
+say "Verify: the branches are what their commits render to"
 run sluice verify --from-remote
