@@ -111,7 +111,7 @@ func (c *run) changes() {
 	for i := range c.out.Targets {
 		t := &c.out.Targets[i]
 		one := diff.Target{
-			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment,
+			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
 			Before: plainObjects(t.Before), After: plainObjects(t.After), Unchanged: t.Unchanged,
 		}
 		if _, ok := head.App(one.App); ok {
