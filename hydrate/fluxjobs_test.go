@@ -34,3 +34,25 @@ func TestJobsOfHooksAreForcedForFlux(t *testing.T) {
 		}
 	}
 }
+
+// TestEnvironmentsOfOneRunDifferInForcedJobs: environments share renderings, and each has what its own tool needs.
+func TestEnvironmentsOfOneRunDifferInForcedJobs(t *testing.T) {
+	t.Parallel()
+	const base = "apiVersion: sluice.dev/v1alpha1\n"
+	for _, order := range [][2]string{{"flux", "argocd"}, {"argocd", "flux"}} {
+		r := hydratetest.New(t)
+		r.Write("sluice.yaml", base+"kind: Fleet\nmetadata: {name: f}\nspec:\n  flux: {forceHookJobs: true}\n  environments: [{name: dev, sync: "+order[0]+"}, {name: prod, sync: "+order[1]+"}]\n")
+		r.Write("clusters/a.yaml", base+"kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n")
+		r.Write("clusters/b.yaml", base+"kind: Cluster\nmetadata: {name: b}\nspec: {environment: prod}\n")
+		r.Write("apps/web/app.yaml", base+"kind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
+		r.Write("m/job.yaml", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: pre-upgrade}}\n"+
+			"spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n")
+		r.Commit("jobs")
+		r.Hydrate(func(q *hydrate.Request) { q.Environments = nil })
+		for i, file := range []string{"env/dev:a/web/job-j.yaml", "env/prod:b/web/job-j.yaml"} {
+			if got, want := strings.Contains(r.Git("show", file), "force: enabled"), order[i] == "flux"; got != want {
+				t.Errorf("%q: %s is forced: %t", order, file, got)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package hydrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ type Gate interface {
 // Change is what an environment would change to.
 type Change struct {
 	Environment string
-	Fleet       *fleet.Fleet
+	Fleet       *fleet.Fleet             // says whether policy is enforced: that of Policy
 	Policy      gitstore.Commit          // the source commit whose policy applies
 	Targets     []ChangedTarget          // whose trees differ from the branch
 	Clusters    map[string]gitstore.Hash // cluster → its tree after the change
@@ -57,12 +58,18 @@ func (r *run) judge(ctx context.Context, out *EnvironmentResult, tree *written) 
 		return nil
 	}
 	change := Change{Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed, Clusters: tree.clusters}
-	if !out.unmergedAt.IsZero() { // an unmerged commit is judged by the policy of the trunk
+	if !out.unmergedAt.IsZero() { // the trunk has the policy, and says whether it is enforced
 		trunk, err := r.h.Store.Commit(ctx, out.unmergedAt)
 		if err != nil {
 			return err
 		}
 		change.Policy = trunk
+		if change.Fleet, _, err = r.h.Fleet(ctx, trunk.Tree); err != nil {
+			if _, invalid := errors.AsType[fleet.Problems](err); invalid {
+				return &RefusedError{Reason: "the fleet of the trunk, which says whether policy is enforced, cannot be read: " + err.Error()}
+			}
+			return err
+		}
 	}
 	r.h.Progress("check policy of "+out.Name, 0, 0)
 	found, err := r.h.Gate.Judge(ctx, change)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+	"github.com/sluice-gitops/sluice/renderer"
 )
 
 // recorder is a Gate that refuses what it is told to, and remembers what it judged.
@@ -69,5 +70,54 @@ func TestGateJudgesChangedTargetsAlone(t *testing.T) {
 	}
 	if got := r.Git("log", "-1", "--format=%(trailers:key=Sluice-Policy-Exception,valueonly)", "cluster/dev-1"); got != "x: it is a test" {
 		t.Errorf("trailer %q", got)
+	}
+}
+
+// cancelling is a renderer that reports a cancellation of its own, although the run goes on.
+type cancelling struct{}
+
+func (cancelling) Render(context.Context, *renderer.Bundle) (*renderer.Rendering, error) {
+	return nil, context.Canceled
+}
+
+// A target without a rendering is a failure, whatever its error says: the run must neither crash nor write a part.
+func TestACancelledRenderingIsAFailure(t *testing.T) {
+	t.Parallel()
+	r := hydratetest.Demo(t)
+	config := r.Hydrator(2).Config
+	config.Renderer = cancelling{}
+	result, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: r.Resolve("HEAD"), Write: true, Environments: []string{"dev"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := result.Environments[0]; e.Status != hydrate.StatusFailed || len(e.Failures) != e.Targets {
+		t.Errorf("%s, %d of %d targets failed", e.Status, len(e.Failures), e.Targets)
+	}
+}
+
+// enforcement is a Gate that remembers whether the fleet enforces policy.
+type enforcement struct{ enforced []bool }
+
+func (g *enforcement) Judge(_ context.Context, c hydrate.Change) ([]hydrate.Violation, error) {
+	g.enforced = append(g.enforced, c.Fleet.Enforces(c.Environment, false))
+	return nil, nil
+}
+
+// An unmerged commit cannot switch off the enforcement of the trunk's policy.
+func TestTheTrunkSaysWhetherPolicyIsEnforced(t *testing.T) {
+	t.Parallel()
+	r := withRemote(t)
+	fleet := r.Read("sluice.yaml")
+	r.Write("sluice.yaml", strings.Replace(fleet, "\nspec:\n", "\nspec:\n  policy: {enforce: true}\n", 1))
+	r.Commit("enforce")
+	r.Git("push", "-q", "origin", "HEAD:main")
+	r.feature()
+	r.Write("sluice.yaml", strings.Replace(fleet, "\nspec:\n", "\nspec:\n  policy: {enforce: false}\n", 1))
+	r.Commit("do not")
+	g := &enforcement{}
+	got := r.push("feature", func(c *hydrate.Config, q *hydrate.Request) { c.Gate = g; allowUnmerged(c, q) })
+	wantStatus(t, got, hydrate.StatusUpdated, "")
+	if !slices.Equal(g.enforced, []bool{true}) {
+		t.Errorf("enforced: %v", g.enforced)
 	}
 }

@@ -2,7 +2,6 @@ package hydrate
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -140,8 +139,11 @@ func (h *Hydrator) renderJob(ctx context.Context, j Job, w *gitstore.Writer) *ou
 		return o
 	}
 	key := bundle.Digest()
-	if j.Target.KeepsUnstable() {
-		key += " of " + j.Target.String()
+	if j.Target.KeepsUnstable() { // the values come from the tree on the branch
+		key += " of " + j.Target.String() + " " + j.Old.String()
+	}
+	if j.Target.ForcesHookJobs() {
+		key += " forcing hook jobs"
 	}
 	if j.Target.AsRendered() {
 		key += " as rendered"
@@ -185,11 +187,12 @@ func complete(w *gitstore.Writer, outcomes []*outcome, scopes branch.Kinds) {
 	}
 }
 
-// failures returns the targets that could not be rendered.
+// failures returns the targets that could not be rendered. A target without a result always counts: renderJobs has returned
+// the error of its context before.
 func failures(environment string, outcomes []*outcome) []Failure {
 	var out []Failure
 	for _, o := range outcomes {
-		if o.err != nil && !errors.Is(o.err, context.Canceled) {
+		if o.err != nil {
 			out = append(out, failure(environment, o.job.Target.Target, o.err))
 		}
 	}

@@ -167,7 +167,8 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 func (r *run) plan(ctx context.Context, name string, st *branch.State) (*environmentPlan, error) {
 	all := r.request.NoCache || st.Foreign != ""
 	var touched map[string]bool
-	if !all && st.Record.Renderer == Epoch {
+	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0 // else parts of the branch are older than its source commit
+	if !all && uniform && st.Record.Renderer == Epoch {
 		var err error
 		if touched, err = r.h.touchedSince(ctx, st.Record.Source, r.view); err != nil {
 			return nil, err

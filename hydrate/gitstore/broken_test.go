@@ -1,6 +1,8 @@
 package gitstore
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -128,5 +130,14 @@ func TestAHostThatNeverSpeaks(t *testing.T) {
 	defer cancel()
 	if _, err := b.List(ctx, ""); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestSizeOfAPackedObject: a size that does not fit into an int is an error and no panic.
+func TestSizeOfAPackedObject(t *testing.T) {
+	t.Parallel()
+	huge := []byte{0xb0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f}
+	if h, err := new(pack).header(bufio.NewReader(bytes.NewReader(huge)), packHeader); err == nil {
+		t.Errorf("size %d", h.size)
 	}
 }

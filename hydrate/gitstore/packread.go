@@ -237,7 +237,7 @@ func (p *pack) header(in *bufio.Reader, offset int64) (packedHeader, error) {
 		if b, err = in.ReadByte(); err != nil {
 			return h, err
 		}
-		const widest = 60
+		const widest = 53 // more bits would not fit into an int
 		if shift > widest {
 			return h, errors.New("an object's size is malformed")
 		}

@@ -268,3 +268,38 @@ func TestAutomaticRollbackIsHeld(t *testing.T) {
 		t.Errorf("history %v, %v", entries, err)
 	}
 }
+
+// TestAuthorsOfWhatWasRolledBack: an app that went back brings its commits again, and their authors do not approve them.
+func TestAuthorsOfWhatWasRolledBack(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: manual, approvers: {users: [a@example.com, mia], count: 1}")
+	for _, text := range []string{"one", "two"} {
+		s.release(text)
+		s.look(nil, ordered(promote.EventPromote, "p"+text, nil), ordered(promote.EventApprove, "a"+text, nil))
+	}
+	two := s.git("rev-parse", "main")
+	wants(t, "prod", []string{s.runs()}, two)
+	s.look(nil, ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Apps = []string{"shop"} }))
+	wants(t, "prod after the rollback", []string{s.runs()}, "shop: ")
+	_, refused := s.look(nil, ordered(promote.EventPromote, "again", nil),
+		ordered(promote.EventApprove, "own", func(c *promotion.Command) { c.By = "a@example.com" }))
+	wants(t, "the author's approval", refused, "is an author of what it brings")
+}
+
+// TestHydrationAfterAPartialRollback: clusters that run an older commit than the branch names are planned as well.
+func TestHydrationAfterAPartialRollback(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	for _, text := range []string{"one", "two"} {
+		s.release(text)
+		s.look(nil)
+	}
+	s.look(nil, ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Clusters = []string{"prod-eu-1"} }))
+	wants(t, "prod after the rollback", []string{s.runs()}, "clusters:")
+	s.write("README.md", "nothing is rendered from this\n")
+	s.commit("readme")
+	s.hydrateThe("prod")
+	if got := s.git("show", "env/prod:prod-eu-1/shop/configmap-shop.yaml"); !strings.Contains(got, "two") {
+		t.Errorf("the branch says that it was rendered from the trunk's tip, and prod-eu-1 has\n%s", got)
+	}
+}

@@ -125,22 +125,51 @@ func (t *trunk) behind(s promote.Source) int {
 	return len(t.order) - 1 - i
 }
 
-// brought are the trunk's commits that to has and from has not.
+// brought are the trunk's commits that to has and from has not, for any app on any cluster, oldest first. An app that ran an
+// older commit than the others, such as one that was rolled back, brings the commits in between.
 func (t *trunk) brought(from, to promote.Source) []gitstore.Commit {
-	begin, end := -1, -1
-	commits := to.Commits()
+	place := make(map[string]int, len(t.order))
 	for i, c := range t.order {
-		if c == from.Commit {
-			begin = i
+		place[c] = i
+	}
+	of := func(commit string) int {
+		if i, ok := place[commit]; ok {
+			return i
 		}
-		if slices.Contains(commits, c) {
-			end = i
+		return -1
+	}
+	first := make([]int, len(t.order)) // for each commit, the oldest place from which something goes to it
+	for i := range first {
+		first[i] = i
+	}
+	move := func(have, want string) {
+		if end := of(want); end >= 0 && have != want {
+			first[end] = min(first[end], of(have))
+		}
+	}
+	compare := func(have, want promote.ClusterSource) {
+		move(have.Commit, want.Commit)
+		for _, apps := range []map[string]string{have.Apps, want.Apps} {
+			for app := range apps {
+				move(have.Of(app), want.Of(app))
+			}
+		}
+	}
+	compare(promote.ClusterSource{Commit: from.Commit, Apps: from.Apps}, promote.ClusterSource{Commit: to.Commit, Apps: to.Apps})
+	for _, clusters := range []map[string]promote.ClusterSource{from.Clusters, to.Clusters} {
+		for name := range clusters {
+			compare(from.On(name), to.On(name))
 		}
 	}
 	var out []gitstore.Commit
-	for i := begin + 1; i <= end; i++ {
-		out = append(out, t.commits[t.order[i]])
+	begin := len(t.order)
+	for i := len(t.order) - 1; i >= 0; i-- {
+		begin = min(begin, first[i])
+		if i > begin {
+			out = append(out, t.commits[t.order[i]])
+		}
 	}
+	slices.Reverse(out)
 	return out
 }
 

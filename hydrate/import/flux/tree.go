@@ -33,13 +33,12 @@ type artifact struct {
 
 func newArtifact(tree Tree, files map[string]string) *artifact {
 	a := &artifact{tree: tree, files: files, dirs: map[string][]string{".": nil}}
+	listed := make(map[string]bool, len(files)) // a folder can have very many files
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		for at := name; at != "."; at = path.Dir(at) {
-			dir, base := path.Dir(at), path.Base(at)
-			if slices.Contains(a.dirs[dir], base) {
-				break
-			}
-			a.dirs[dir] = append(a.dirs[dir], base)
+		for at := name; at != "." && !listed[at]; at = path.Dir(at) {
+			listed[at] = true
+			dir := path.Dir(at)
+			a.dirs[dir] = append(a.dirs[dir], path.Base(at))
 		}
 	}
 	for dir := range a.dirs {
