@@ -75,16 +75,13 @@ func (j *job) review(ctx context.Context, number int) error {
 	}
 	state := mr.Head + " on " + target.Hash.String() + " " + strings.Join(mr.Labels, ",")
 	key := fmt.Sprintf("mr/%d", number)
-	if !j.hint.Force && j.seen(key, state) {
-		return nil
-	}
 	if !j.hint.Force {
+		if j.seen(key, state) || j.seen(limitKey(number), mr.Head) {
+			return nil
+		}
 		if stop, err := j.stopped(ctx, mr); err != nil || stop {
 			return err
 		}
-	}
-	if !j.hint.Force && j.seen(limitKey(number), mr.Head) {
-		return nil
 	}
 	outcome, err := j.reviewHead(ctx, mr, by == "")
 	if errors.Is(err, ErrStopped) {

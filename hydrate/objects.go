@@ -38,12 +38,7 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, 
 		scope := o.Scope
 		if scopeUnknown(o) && !asRendered {
 			out.assumes = append(out.assumes, kind.String())
-			if scope = scopes[kind]; scope == manifest.ScopeUnknown {
-				scope = t.Scope(kind)
-			}
-			if scope == manifest.ScopeUnknown {
-				scope = manifest.ScopeNamespaced
-			}
+			scope = cmp.Or(scopes[kind], t.Scope(kind), manifest.ScopeNamespaced)
 		}
 		if scope == manifest.ScopeNamespaced && o.ID.Namespace == "" && !asRendered {
 			if text, err = objects.WithNamespace(text, t.Namespace); err != nil {

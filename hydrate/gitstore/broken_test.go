@@ -68,7 +68,7 @@ func TestCancelWhileTheServerWorks(t *testing.T) {
 	for _, kind := range []string{"file", "http"} {
 		t.Run(kind, func(t *testing.T) {
 			root, bare := bareRepo(t)
-			hook(t, bare, "pre-receive", "sleep 3\n")
+			hook(t, bare, "sleep 3\n")
 			address := bare
 			if kind == "http" {
 				address = backend(t, root, "", "").URL + "/r.git"

@@ -24,6 +24,7 @@ type pack struct {
 
 	mu   sync.Mutex
 	file *os.File // nil until the first read: a repository can have many packs
+	inflaters sync.Pool // of *inflater
 }
 
 // openPack opens an index and checks that its packfile belongs to it and is complete. It does not read the objects. base is the
@@ -178,8 +179,6 @@ type inflater struct {
 	z  io.ReadCloser
 }
 
-var inflaters = sync.Pool{New: func() any { return &inflater{in: bufio.NewReader(nil)} }}
-
 // inflate reads the header and the bytes at an offset.
 func (p *pack) inflate(offset int64) (packedHeader, []byte, error) {
 	if offset < packHeader || offset >= p.size {
@@ -189,8 +188,11 @@ func (p *pack) inflate(offset int64) (packedHeader, []byte, error) {
 	if err != nil {
 		return packedHeader{}, nil, err
 	}
-	f, _ := inflaters.Get().(*inflater) // New makes no other type
-	defer inflaters.Put(f)
+	f, ok := p.inflaters.Get().(*inflater)
+	if !ok {
+		f = &inflater{in: bufio.NewReader(nil)}
+	}
+	defer p.inflaters.Put(f)
 	f.in.Reset(io.NewSectionReader(file, offset, p.size-offset))
 	header, err := p.header(f.in, offset)
 	if err != nil {

@@ -182,7 +182,8 @@ func bareRepo(tb testing.TB) (root, bare string) {
 	return root, bare
 }
 
-func hook(tb testing.TB, bare, name, script string) {
+func hook(tb testing.TB, bare, script string) {
+	const name = "pre-receive"
 	tb.Helper()
 	if err := os.WriteFile(filepath.Join(bare, "hooks", name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		tb.Fatal(err)
@@ -201,7 +202,7 @@ func TestARaceThatTheServerDecides(t *testing.T) {
 	push(t, b, w, Move{"env/dev", Hash{}, one}, Move{"env/qa", Hash{}, one})
 	// Somebody is faster, after the refs were read and before they are moved.
 	human := runGit(t, bare, "commit-tree", "-p", one.String(), "-m", "human", one.String()+"^{tree}")
-	hook(t, bare, "pre-receive", "unset GIT_QUARANTINE_PATH GIT_QUARANTINE_ENVIRONMENT\ngit update-ref refs/heads/env/dev "+human+"\n")
+	hook(t, bare, "unset GIT_QUARANTINE_PATH GIT_QUARANTINE_ENVIRONMENT\ngit update-ref refs/heads/env/dev "+human+"\n")
 	w = writer(t, s)
 	two := commitOf(t, w, "two", one)
 	got := push(t, b, w, Move{"env/dev", one, two}, Move{"env/qa", one, two})
@@ -212,7 +213,7 @@ func TestARaceThatTheServerDecides(t *testing.T) {
 
 func TestWhatAHookSaysIsTheReason(t *testing.T) {
 	root, bare := bareRepo(t)
-	hook(t, bare, "pre-receive", "echo 'remote: only \x1b[31mreleases\x1b[0m on Friday s3cret' >&2\nexit 1\n")
+	hook(t, bare, "echo 'remote: only \x1b[31mreleases\x1b[0m on Friday s3cret' >&2\nexit 1\n")
 	s := open(t, Options{Dir: source(t)})
 	b, err := s.Remote(backend(t, root, "me", "s3cret").URL+"/r.git", Auth{User: "me", Password: "s3cret"})
 	if err != nil {
@@ -291,7 +292,7 @@ func TestPushWithoutObjects(t *testing.T) {
 // TestRefusedByAHookIsNotDamage: what a hook prints does not decide what kind of error it is.
 func TestRefusedByAHookIsNotDamage(t *testing.T) {
 	_, bare := bareRepo(t)
-	hook(t, bare, "pre-receive", "echo 'malformed packfile: object not found, corrupt, unexpected EOF' >&2; exit 1\n")
+	hook(t, bare, "echo 'malformed packfile: object not found, corrupt, unexpected EOF' >&2; exit 1\n")
 	s := open(t, Options{Dir: source(t)})
 	b, err := s.Remote(bare, Auth{})
 	if err != nil {

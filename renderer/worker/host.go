@@ -256,6 +256,8 @@ func (h *Host) keep(i idleProcess) {
 }
 
 // warm starts a process for whoever needs one next. A failure shows when somebody does.
+//
+//nolint:contextcheck // it outlives the call that makes it
 func (h *Host) warm() {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

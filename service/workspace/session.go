@@ -239,7 +239,7 @@ func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote
 // withSource returns a session that takes the trunk from a remote.
 func (s *Session) withSource(remote gitstore.Branches) *Session {
 	out := *s
-	out.Hydrator = s.Hydrator.WithSource(remote)
+	out.Hydrator = s.WithSource(remote)
 	return &out
 }
 

@@ -25,10 +25,13 @@ import (
 // ChildCommand is the hidden verb that a render process runs.
 const ChildCommand = "render-child"
 
-// Session, Options and ReviewOptions are those of the package workspace, so that verbs import one package.
+// The types of package workspace that verbs use, so that verbs import one package.
 type (
-	Session       = workspace.Session
-	Options       = workspace.Options
+	// Session is workspace.Session.
+	Session = workspace.Session
+	// Options is workspace.Options.
+	Options = workspace.Options
+	// ReviewOptions is workspace.ReviewOptions.
 	ReviewOptions = workspace.ReviewOptions
 )
 

@@ -1,0 +1,137 @@
+package app_test
+
+import (
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/cmd/internal/cli"
+	"github.com/sluice-gitops/sluice/service"
+	"github.com/sluice-gitops/sluice/service/config"
+)
+
+// TestRestarts: the service is stopped in the middle, all its data are deleted, and it goes on.
+func TestRestarts(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.start()
+		s.branch("cad", "CAD")
+		n := s.open("cad", "ada")
+		s.end()
+		if err := os.RemoveAll(filepath.Join(s.dir, "data")); err != nil {
+			t.Fatal(err)
+		}
+		s.start()
+		s.says(n, "+  currency: CAD")
+		s.end()
+		s.start()
+		s.merge(n)
+		s.says(n, "runs it")
+	})
+}
+
+// TestDamagedMirror: a mirror that was damaged is made again.
+func TestDamagedMirror(t *testing.T) {
+	s := newStory(t, "gitlab")
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	s.end()
+	err := filepath.WalkDir(filepath.Join(s.dir, "data/mirrors"), func(name string, d os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".pack") {
+			return os.Chmod(name, 0o600)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packs, _ := filepath.Glob(filepath.Join(s.dir, "data/mirrors/*/*/*/objects/pack/*.pack"))
+	more, _ := filepath.Glob(filepath.Join(s.dir, "data/mirrors/*/*/*/*/objects/pack/*.pack"))
+	for _, p := range append(packs, more...) {
+		if err := os.WriteFile(p, []byte("garbage"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.start()
+	s.branch("cad", "CAD")
+	n := s.open("cad", "ada")
+	s.says(n, "+  currency: CAD")
+}
+
+// TestForgeInTrouble: rate limits, failures and lost answers cost time and nothing else.
+func TestForgeInTrouble(t *testing.T) {
+	s := newStory(t, "github")
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	for _, f := range []fakegithub.Fault{
+		{Kind: fakegithub.BadGateway, Times: 3}, {Kind: fakegithub.TooMany, Times: 2, RetryAfter: time.Second}, {Kind: fakegithub.Lost, Method: "POST", Path: "/comments"},
+	} {
+		s.hub.Fail(f)
+	}
+	s.branch("cad", "CAD")
+	n := s.open("cad", "ada")
+	s.says(n, "+  currency: CAD")
+}
+
+// TestSomebodyPushesToABranch: a human's commit on an environment branch stays, and the status says so.
+func TestSomebodyPushesToABranch(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.start()
+		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+		human := filepath.Join(s.dir, "human")
+		s.run("", "clone", "-q", "-b", "env/dev", filepath.Join(s.dir, "git", repo+".git"), human)
+		if err := os.WriteFile(filepath.Join(human, "note.txt"), []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.run(human, "add", "-A")
+		s.run(human, "commit", "-qm", "mine")
+		s.run(human, "push", "-q")
+		theirs := s.ref("env/dev")
+		s.branch("cad", "CAD")
+		n := s.open("cad", "ada")
+		s.says(n, "CAD")
+		s.merge(n)
+		main := s.ref("main")
+		s.until("the refusal is told", func() bool {
+			return s.status(main, "sluice/dev") == "failure" || s.status(main, "sluice/dev") == "failed"
+		})
+		if s.ref("env/dev") != theirs {
+			t.Error("a human's commit was buried")
+		}
+	})
+}
+
+// TestProbes: health, readiness, metrics.
+func TestProbes(t *testing.T) {
+	s := newStory(t, "github")
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	for path, part := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": "sluice_task_seconds_count"} {
+		s.until(path+" says "+part, func() bool {
+			resp, err := http.Get(s.hooks.URL + path) //nolint:noctx // a moment
+			if err != nil {
+				return false
+			}
+			body, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			return resp.StatusCode == http.StatusOK && strings.Contains(string(body), part)
+		})
+	}
+}
