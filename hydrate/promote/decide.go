@@ -130,7 +130,7 @@ func (x *decider) advance() error {
 		if x.s.Request != nil {
 			x.act(Action{Kind: CloseRequest, Reason: "nothing is left to promote"})
 		}
-	} else if len(next.Held) > 0 && next.Source.Equal(x.s.Running.Source) {
+	} else if len(next.Held) > 0 && next.Source.equalOn(x.s.Running.Source, x.names()) {
 		x.heldOnly(*next)
 	} else {
 		x.d.Gates = x.gates(*next)

@@ -20,6 +20,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "replay one history of the model")
+	firstSeed = flag.Uint64("first", 1, "seed of the first history")
 	histories = flag.Int("histories", 1000, "how many histories of the model to play; SLUICE_MODEL_HISTORIES overrides it")
 )
 
@@ -27,7 +28,7 @@ var (
 // freezes, halts, rollbacks of every scope, merge requests, two people at once, interrupted runs, lost records, and people who
 // write to branches. A history that fails is shrunk to the fewest steps that still fail. Replay one with -run TestModel -seed N -v.
 func TestModel(t *testing.T) {
-	first, count := uint64(1), *histories
+	first, count := *firstSeed, *histories
 	if n, err := strconv.Atoi(os.Getenv("SLUICE_MODEL_HISTORIES")); err == nil {
 		count = n
 	}

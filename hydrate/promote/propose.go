@@ -78,7 +78,7 @@ func (x *decider) automatic() *Proposal {
 	var ready, waiting *Proposal
 	for _, c := range x.candidates() {
 		next := x.order.compose(x.s.Running.Source, c, nil)
-		if next.Equal(x.s.Running.Source) || x.excluded(c, next) {
+		if next.equalOn(x.s.Running.Source, x.names()) || x.excluded(c, next) {
 			continue
 		}
 		w := &Proposal{Promoted: c, Source: next}
@@ -134,7 +134,7 @@ func (x *decider) excluded(c, next Source) bool {
 	}
 	w := Proposal{Promoted: c, Source: next}
 	x.leaveOut(&w)
-	return w.Source.Equal(x.s.Running.Source)
+	return w.Source.equalOn(x.s.Running.Source, x.names())
 }
 
 // leaveOut keeps what is held at what runs.
@@ -246,7 +246,7 @@ func (x *decider) holdGate(w Proposal) (Gate, bool) {
 			}
 		}
 	}
-	if w.Source.Equal(x.s.Running.Source) && len(w.Held) > 0 {
+	if w.Source.equalOn(x.s.Running.Source, x.names()) && len(w.Held) > 0 {
 		g.State = Waiting
 	}
 	g.Reason = strings.Join(parts, "; ")

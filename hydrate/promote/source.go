@@ -94,6 +94,14 @@ func (s Source) Equal(o Source) bool {
 	return s.common().Equal(o.common()) && maps.EqualFunc(s.Clusters, o.Clusters, ClusterSource.Equal)
 }
 
+// equalOn reports whether every app of some clusters has the same commit, whichever entry names it.
+func (s Source) equalOn(o Source, clusters []string) bool {
+	if len(clusters) == 0 {
+		return s.Equal(o)
+	}
+	return !slices.ContainsFunc(clusters, func(name string) bool { return !s.On(name).Equal(o.On(name)) })
+}
+
 // Validate refuses a source that names an app or a cluster without a commit.
 func (s Source) Validate() error {
 	check := func(where string, c ClusterSource) error {
