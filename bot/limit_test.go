@@ -91,3 +91,20 @@ func TestStoppedReview(t *testing.T) {
 		t.Errorf("the status is %+v", s)
 	}
 }
+
+// TestClosedForgetsTheReview: a merge request that is reopened while the cleanup of its closing was interrupted is reviewed again.
+func TestClosedForgetsTheReview(t *testing.T) {
+	t.Parallel()
+	b := New(Config{
+		Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.DiscardHandler),
+		Open: func(context.Context, hint.Place) (*Workspace, error) { return nil, context.Canceled }, // a newer hint came
+	})
+	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log}
+	j.remember("mr/7", "head on target")
+	if err := j.closed(t.Context(), &forge.MergeRequest{Number: 7, State: forge.Closed}); err == nil {
+		t.Fatal("the cleanup was not interrupted")
+	}
+	if j.seen("mr/7", "head on target") {
+		t.Error("the review before the closing still counts")
+	}
+}

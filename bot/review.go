@@ -244,6 +244,7 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	if !j.hint.Force && j.seen(key, string(mr.State)) {
 		return nil
 	}
+	j.remember(key, "") // the merge request may be reopened, with the same head, before the cleanup ends
 	if err := j.open(ctx); err != nil {
 		return err
 	}
