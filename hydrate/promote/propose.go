@@ -140,7 +140,7 @@ func (x *decider) excluded(c, next Source) bool {
 // leaveOut keeps what is held at what runs.
 func (x *decider) leaveOut(w *Proposal) {
 	runs, names := x.s.Running.Source, x.names()
-	l := leftOut{held: map[string]bool{}, released: map[string]bool{}}
+	l := leftOut{promoted: w.Promoted, held: map[string]bool{}, released: map[string]bool{}}
 	next := Source{Commit: w.Source.Commit, Apps: w.Source.Apps, Clusters: map[string]ClusterSource{}}
 	for _, name := range names {
 		next.Clusters[name] = w.Source.On(name)
@@ -153,10 +153,10 @@ func (x *decider) leaveOut(w *Proposal) {
 		if len(scope) == 0 {
 			scope = names
 		}
-		changed := x.changed(h, w.Promoted)
+		l.changed = x.changed(h, w.Promoted)
 		for _, name := range scope {
 			if want, ok := next.Clusters[name]; ok {
-				next.Clusters[name] = x.keepHeld(h, name, want, runs.On(name), w.Promoted, changed, &l)
+				next.Clusters[name] = x.keepHeld(h, name, want, runs.On(name), &l)
 			}
 		}
 	}
@@ -165,20 +165,24 @@ func (x *decider) leaveOut(w *Proposal) {
 }
 
 // leftOut collects what leaveOut found: apps or clusters that stay held, and held apps that are changed.
-type leftOut struct{ held, released map[string]bool }
+type leftOut struct {
+	promoted       Source
+	changed        []string // apps of the hold in hand that promoted changes
+	held, released map[string]bool
+}
 
-// keepHeld is what one cluster shall run if a hold covers it. changed are the apps of the hold that the promoted source changes.
-func (x *decider) keepHeld(h Hold, cluster string, want, have ClusterSource, promoted Source, changed []string, l *leftOut) ClusterSource {
-	older := h.Whole && x.notNewer(promoted.On(cluster), h.Source.On(cluster).Commit)
+// keepHeld is what one cluster shall run if a hold covers it.
+func (x *decider) keepHeld(h Hold, cluster string, want, have ClusterSource, l *leftOut) ClusterSource {
+	older := h.Whole && x.notNewer(l.promoted.On(cluster), h.Source.On(cluster).Commit)
 	if (older || len(h.Apps) == 0 && h.Tree != "") && !want.Equal(have) {
 		l.held[cluster] = true
 		return have
 	}
 	for _, app := range h.Apps {
-		newer := x.order.at(promoted.Of(app)) > x.order.at(h.Source.On(cluster).Of(app))
+		newer := x.order.at(l.promoted.Of(app)) > x.order.at(h.Source.On(cluster).Of(app))
 		switch {
 		case want.Of(app) == have.Of(app):
-		case newer && slices.Contains(changed, app):
+		case newer && slices.Contains(l.changed, app):
 			l.released[app] = true
 		default:
 			want = want.with(app, have.Of(app))

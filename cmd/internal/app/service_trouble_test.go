@@ -1,29 +1,15 @@
 package app_test
 
 import (
-	"encoding/hex"
-	"flag"
-	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/cgi"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
-	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
-	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/cmd/internal/cli"
-	"github.com/sluice-gitops/sluice/service"
-	"github.com/sluice-gitops/sluice/service/config"
 )
 
 // TestRestarts: the service is stopped in the middle, all its data are deleted, and it goes on.
