@@ -195,7 +195,104 @@ func resultSizes() map[string]func([]*ast.Term) error {
 		"array.concat":       func(o []*ast.Term) error { return elements(length(o, 0) + length(o, 1)) },
 		"mul":                func(o []*ast.Term) error { return elements(len(numeral(o, 0)) + len(numeral(o, 1))) },
 		"format_int":         func(o []*ast.Term) error { return elements(len(numeral(o, 0))) },
+
+		"graph.reachable_paths": checkPaths,
+		"glob.match":            func(o []*ast.Term) error { return checkGlob(text(o, 0), len(text(o, 2))) },
+		"net.cidr_contains_matches": func(o []*ast.Term) error {
+			if length(o, 0)*length(o, 1) > maxComparisons {
+				return fmt.Errorf("it compares more than %d pairs", maxComparisons)
+			}
+			return nil
+		},
 	}
+}
+
+// Limits of functions that take long over small operands.
+const (
+	maxComparisons = 1_000_000
+	maxPathNodes   = 1_000_000  // nodes of all paths of a graph
+	maxGlobSteps   = 10_000_000 // ways in which a pattern's alternatives can match
+)
+
+// checkPaths refuses graphs whose paths are too many: a graph of n nodes can have 2^n.
+func checkPaths(operands []*ast.Term) error {
+	if len(operands) < 2 {
+		return nil
+	}
+	graph, ok := operands[0].Value.(ast.Object)
+	if !ok {
+		return nil // the function refuses it
+	}
+	budget := maxPathNodes
+	above := ast.NewSet()
+	var visit func(node *ast.Term, depth int)
+	visit = func(node *ast.Term, depth int) {
+		if budget -= depth; budget < 0 || above.Contains(node) {
+			return
+		}
+		outer := above
+		above = outer.Copy()
+		above.Add(node)
+		each(graph.Get(node), func(next *ast.Term) { visit(next, depth+1) })
+		above = outer
+	}
+	each(operands[1], func(node *ast.Term) { visit(node, 1) })
+	if budget < 0 {
+		return fmt.Errorf("the paths of the graph have more than %d nodes", maxPathNodes)
+	}
+	return nil
+}
+
+// each calls do with the elements of a list or set; with none of another value.
+func each(t *ast.Term, do func(*ast.Term)) {
+	if t == nil {
+		return
+	}
+	switch v := t.Value.(type) {
+	case *ast.Array:
+		v.Foreach(do)
+	case ast.Set:
+		v.Foreach(do)
+	}
+}
+
+// checkGlob refuses patterns whose alternatives can match a text in too many ways. Each group in braces multiplies them, by the
+// length of the text if it has a star.
+func checkGlob(pattern string, length int) error {
+	type group struct {
+		ways int
+		star bool
+	}
+	steps, open := 1, []group{{ways: 1}}
+	leave := func() {
+		g := open[len(open)-1]
+		open = open[:len(open)-1]
+		if g.star {
+			g.ways *= length + 1
+		}
+		steps = min(steps*min(g.ways, maxGlobSteps+1), maxGlobSteps+1)
+	}
+	groups := false
+	for _, r := range pattern {
+		switch last := &open[len(open)-1]; {
+		case r == '{':
+			groups = true
+			open = append(open, group{ways: 1})
+		case r == '}' && len(open) > 1:
+			leave()
+		case r == ',' && len(open) > 1:
+			last.ways++
+		case r == '*':
+			last.star = true
+		}
+	}
+	for len(open) > 0 {
+		leave()
+	}
+	if groups && steps > maxGlobSteps {
+		return fmt.Errorf("the pattern has too many alternatives with a * for a text of %d bytes", length)
+	}
+	return nil
 }
 
 // atMost refuses results of more than maxResult bytes.
@@ -284,6 +381,8 @@ func length(operands []*ast.Term, i int) int {
 	case *ast.Array:
 		return v.Len()
 	case ast.Set:
+		return v.Len()
+	case ast.Object:
 		return v.Len()
 	}
 	return 0

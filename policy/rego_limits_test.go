@@ -78,6 +78,9 @@ func TestRegoIsBounded(t *testing.T) {
 		"regex doubling":    doubling(`NEW := regex.replace(OLD, ".", "aa")`),
 		"array doubling":    strings.Replace(doubling(`NEW := array.concat(OLD, OLD)`), `"aaaaaaaaaaaaaaaa"`, `[1, 2]`, 1),
 		"shift":             `msg := sprintf("%d", [bits.lsh(1, 10000000000)])`,
+		"paths of a graph":  `g := {sprintf("%s%d", [side, i]): [sprintf("a%d", [i + 1]), sprintf("b%d", [i + 1])] | some i in numbers.range(0, 40); some side in ["a", "b"]}; msg := sprintf("%d", [count(graph.reachable_paths(g, {"a0"}))])`,
+		"glob alternatives": `p := concat("", [x | some i in numbers.range(1, 12); x := sprintf("{*a,*b,a*}%s", [substring("", i, 0)])]); t := concat("", [x | some i in numbers.range(1, 200); x := sprintf("ab%s", [substring("", i, 0)])]); glob.match(p, ["."], sprintf("%sc", [t])); msg := "x"`,
+		"pairs of networks": `xs := [sprintf("10.0.%d.%d/32", [i, k]) | some i in numbers.range(0, 50); some k in numbers.range(0, 50)]; msg := sprintf("%d", [count(net.cidr_contains_matches(xs, xs))])`,
 		"nested loops":      `xs := numbers.range(1, 20000); some a in xs; some b in xs; some c in xs; a * b * c == 0; msg := "x"`,
 	} {
 		e, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains msg if {\n" + body + "\n}\n"}), policy.Options{Now: day(), RuleTimeout: 300 * time.Millisecond})
@@ -109,5 +112,24 @@ func TestRegoTimeoutsEnd(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(r.Notes, "\n"), "were not evaluated, because they reached the time limit on 3 objects") {
 		t.Errorf("notes: %q", r.Notes)
+	}
+}
+
+// TestRegoBoundsLeaveRoom: the bounds of functions that can take long refuse nothing that rules ordinarily do.
+func TestRegoBoundsLeaveRoom(t *testing.T) {
+	for name, body := range map[string]string{
+		"paths":    `count(graph.reachable_paths({"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": ["a"]}, {"a"})) == 2`,
+		"glob":     `glob.match("*.{dev,prod}.{example,test}.*", ["."], "web.prod.example.com")`,
+		"stars":    `glob.match("registry.example.com/{team-*,shared}/**", ["/"], "registry.example.com/team-a/web/api")`,
+		"networks": `count(net.cidr_contains_matches(["10.0.0.0/8"], ["10.1.0.0/16", "10.2.0.0/16"])) == 2`,
+	} {
+		e, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains \"x\" if {\n" + body + "\n}\n"}), policy.Options{Now: day()})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if r := check(t, e, subject(t, "prod", deployment)); len(r.Findings) != 1 || r.Findings[0].Rule != "main.deny" {
+			t.Errorf("%s: %+v", name, r.Findings)
+		}
 	}
 }

@@ -66,7 +66,7 @@ type shardAnswer struct {
 	Rendering *Rendering
 	Err       *InputError
 	Failed    string // an error of another kind
-	Again     bool   // the error may be the machine's: time, memory, a crash
+	Again     bool   // the error may be the machine's: time, memory, a crash, a process that does not start
 }
 
 // NewFarm makes a Farm. local renders up to slots bundles at once. version identifies everything that a rendering depends
@@ -237,11 +237,10 @@ func RenderShard(ctx context.Context, r Renderer, version string, data []byte) (
 		}
 		answers[i].Rendering = rendering
 		if err != nil {
-			answers[i] = shardAnswer{Again: worker.IsLimit(err)}
 			if invalid, ok := errors.AsType[*InputError](err); ok {
-				answers[i].Err = invalid
-			} else {
-				answers[i].Failed = err.Error()
+				answers[i] = shardAnswer{Err: invalid, Again: worker.IsLimit(err)}
+			} else { // only an InputError is certain to be the bundle's own
+				answers[i] = shardAnswer{Failed: err.Error(), Again: true}
 			}
 		}
 	}

@@ -107,7 +107,10 @@ func TestFarmNeedsNobody(t *testing.T) {
 		"garbage":         func(context.Context, []byte) ([]byte, error) { return []byte("garbage"), nil },
 		"another version": func(ctx context.Context, job []byte) ([]byte, error) { return RenderShard(ctx, engine, "v2", job) },
 		"a dying machine": func(ctx context.Context, job []byte) ([]byte, error) {
-			return RenderShard(ctx, dying{}, "v1", job)
+			return RenderShard(ctx, dying{ErrMemory}, "v1", job)
+		},
+		"a machine that starts no process": func(ctx context.Context, job []byte) ([]byte, error) {
+			return RenderShard(ctx, dying{errors.New("start a worker process: resource temporarily unavailable")}, "v1", job)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,9 +130,9 @@ func TestFarmNeedsNobody(t *testing.T) {
 	}
 }
 
-type dying struct{}
+type dying struct{ why error }
 
-func (dying) Render(context.Context, *Bundle) (*Rendering, error) { return nil, ErrMemory }
+func (d dying) Render(context.Context, *Bundle) (*Rendering, error) { return nil, d.why }
 
 func TestFarmCancelled(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,9 @@ type Guard struct {
 	resolver *net.Resolver
 	system   func(*http.Request) (*url.URL, error) // the proxy that the environment names
 
+	once      sync.Once
+	transport http.RoundTripper
+
 	mu      sync.Mutex
 	proxies map[string]bool // host:port of proxies that the environment names
 }
@@ -60,6 +63,20 @@ func (g *Guard) DialContext(ctx context.Context, network, address string) (net.C
 		}
 	}
 	return dialer.DialContext(ctx, network, address)
+}
+
+// Transport returns the transport that connects within the guard, always the same one; nil, which stands for the default
+// transport, if there is no guard.
+func (g *Guard) Transport() http.RoundTripper {
+	if g == nil {
+		return nil
+	}
+	g.once.Do(func() {
+		t := newTransport()
+		t.DialContext, t.Proxy = g.DialContext, g.Proxy
+		g.transport = t
+	})
+	return g.transport
 }
 
 // named reports whether the guard lets a host pass by its name, with or without the port.

@@ -118,3 +118,29 @@ func TestGuardTakesHostsOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestGuardTransport: other clients can connect within the guard, too.
+func TestGuardTransport(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	for _, allow := range [][]string{nil, {"127.0.0.1"}} {
+		g, err := NewGuard(allow...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := (&http.Client{Transport: g.Transport()}).Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		if (err == nil) != (allow != nil) {
+			t.Errorf("allowed %q: %v", allow, err)
+		}
+	}
+	if none := (*Guard)(nil).Transport(); none != nil {
+		t.Errorf("without a guard: %v", none)
+	}
+}

@@ -34,14 +34,14 @@ type Config struct {
 	Drain       time.Duration `yaml:"drain"`       // most time that running work gets at the end. Default: 2m
 	Queue       Queue         `yaml:"queue"`       //
 	Isolation   worker.Mode   `yaml:"isolation"`   // of worker processes: required (default), degraded or off
-	Network     Network       `yaml:"network"`     // that charts may be fetched from
+	Network     Network       `yaml:"network"`     // that charts and schemas may be fetched from
 	Fingerprint Secret        `yaml:"fingerprint"` // key of the fingerprints that stand for secrets
 	SignKey     string        `yaml:"signKey"`     // file of the key that signs rendered commits: an SSH or OpenPGP private key, or a .pub file whose key the SSH agent holds
 	Tracing     string        `yaml:"tracing"`     // URL of an OTLP receiver over HTTP; "" is none
 	Forges      []Forge       `yaml:"forges"`
 }
 
-// Network limits which addresses the service fetches charts from on behalf of a fleet.
+// Network limits which addresses the service fetches charts and schemas from on behalf of a fleet.
 type Network struct {
 	Allow []string `yaml:"allow"` // hosts, host:port, addresses or CIDR ranges that are reachable although they are private
 }

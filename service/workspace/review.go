@@ -99,6 +99,7 @@ func (r Runtime) schemas(files fs.FS, offline bool) (policy.Schemas, error) {
 	}
 	source, err := schemas.New(schemas.Config{
 		Locations: locations, Files: files, Cache: filepath.Join(r.Cache, "schemas"), Offline: offline || r.Offline, UserAgent: r.userAgent(),
+		Transport: r.Guard.Transport(),
 	})
 	if err != nil {
 		return nil, policy.Problems{{File: policy.Dir, Message: err.Error()}}

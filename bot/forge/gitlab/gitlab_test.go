@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -273,4 +274,49 @@ func TestMachineNames(t *testing.T) {
 			t.Errorf("%s: %+v, %v", login, got, err)
 		}
 	}
+}
+
+// TestNameChangesHands: a user who takes the former name of a member does not get the member's rights, and a
+// member who takes the former name of a stranger has them at once.
+func TestNameChangesHands(t *testing.T) {
+	names := map[string]string{"1": "alice", "2": "mallory"} // by id
+	levels := map[string]int{"1": 40}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+		switch path := r.URL.Path; {
+		case strings.HasSuffix(path, "/users"):
+			for id, name := range names {
+				if name == r.URL.Query().Get("username") {
+					_, _ = fmt.Fprintf(w, `[{"id": %s, "username": %q}]`, id, name)
+				}
+			}
+		case strings.Contains(path, "/members/all/") && levels[id] > 0:
+			_, _ = fmt.Fprintf(w, `{"id": %s, "username": %q, "state": "active", "access_level": %d}`, id, names[id], levels[id])
+		case strings.Contains(path, "/members/all/"):
+			http.Error(w, `{"message": "404 Not found"}`, http.StatusNotFound)
+		case strings.Contains(path, "/groups/"):
+			_, _ = io.WriteString(w, `{"id": 1, "full_path": "sre"}`)
+		default:
+			_, _ = io.WriteString(w, `{"id": 1, "visibility": "public"}`)
+		}
+	}))
+	defer server.Close()
+	f, err := gitlab.New(gitlab.Config{URL: server.URL, Token: "a", Clock: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(login string, access forge.Access, member bool) {
+		t.Helper()
+		if got, err := f.Access(t.Context(), forge.Repository{Path: "acme/fleet"}, login); err != nil || got != access {
+			t.Errorf("%s has %v, not %v: %v", login, got, access, err)
+		}
+		if got, err := f.InTeam(t.Context(), forge.Repository{Path: "acme/fleet"}, "acme/sre", login); err != nil || got != member {
+			t.Errorf("%s is in the team: %t, not %t: %v", login, got, member, err)
+		}
+	}
+	see("alice", forge.AccessMaintain, true)
+	see("mallory", forge.AccessRead, false)
+	names["1"], names["2"] = "mallory", "alice"
+	see("alice", forge.AccessRead, false)
+	see("mallory", forge.AccessMaintain, true)
 }

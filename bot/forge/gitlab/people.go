@@ -2,6 +2,7 @@ package gitlab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -37,11 +38,16 @@ func (f *Forge) Self(ctx context.Context) (forge.User, error) {
 // Planner 15, Reporter 20, Developer 30, Maintainer 40, Owner 50.
 func (f *Forge) Access(ctx context.Context, repo forge.Repository, login string) (forge.Access, error) {
 	what := "read the access of " + login + " to " + repo.Path
-	id, err := f.user(ctx, login)
-	if err != nil {
+	m, err := memberOf(ctx, f, login, func(id int) (*gitlab.ProjectMember, string, error) {
+		m, _, err := f.client.ProjectMembers.GetInheritedProjectMember(repo.Path, id, with(ctx))
+		if err != nil {
+			return nil, "", err
+		}
+		return m, m.Username, nil
+	})
+	if errors.Is(err, errNoUser) {
 		return forge.AccessNone, wrap(what, err)
 	}
-	m, _, err := f.client.ProjectMembers.GetInheritedProjectMember(repo.Path, id, with(ctx))
 	if err == nil {
 		if m.State != "" && m.State != "active" {
 			return forge.AccessNone, nil
@@ -91,11 +97,16 @@ func (f *Forge) InTeam(ctx context.Context, repo forge.Repository, team, login s
 
 // member reports whether a user is an active member of an existing group.
 func (f *Forge) member(ctx context.Context, group, login string) (bool, error) {
-	id, err := f.user(ctx, login)
-	if err != nil {
+	m, err := memberOf(ctx, f, login, func(id int) (*gitlab.GroupMember, string, error) {
+		m, _, err := f.client.GroupMembers.GetInheritedGroupMember(group, id, with(ctx))
+		if err != nil {
+			return nil, "", err
+		}
+		return m, m.Username, nil
+	})
+	if errors.Is(err, errNoUser) {
 		return false, err
 	}
-	m, _, err := f.client.GroupMembers.GetInheritedGroupMember(group, id, with(ctx))
 	if err == nil {
 		return (m.State == "" || m.State == "active") && m.AccessLevel >= gitlab.GuestPermissions, nil
 	}
@@ -108,28 +119,67 @@ func (f *Forge) member(ctx context.Context, group, login string) (bool, error) {
 	return false, nil
 }
 
-// user returns the id of a user.
-func (f *Forge) user(ctx context.Context, login string) (int, error) {
+// errNoUser classifies errors of looking up a user, rather than a membership.
+var errNoUser = errors.New("look up the user")
+
+// memberOf reads a membership by the name of a user, with a remembered id if there is one. A name can go to another user: a
+// remembered id whose membership has another name, or none, is looked up again, so that nobody gets the rights of who had the name
+// before.
+func memberOf[M any](ctx context.Context, f *Forge, login string, read func(id int) (M, string, error)) (M, error) {
+	id, remembered, err := f.user(ctx, login)
+	if err != nil {
+		var none M
+		return none, fmt.Errorf("%w: %w", errNoUser, err)
+	}
+	m, name, err := read(id)
+	if err == nil && strings.EqualFold(name, login) || err != nil && (!remembered || !missing(translated(err))) {
+		return m, err
+	}
+	f.forgetUser(login)
+	again, _, failed := f.user(ctx, login)
+	if failed != nil {
+		var none M
+		return none, fmt.Errorf("%w: %w", errNoUser, failed)
+	}
+	if err != nil && again == id {
+		return m, err
+	}
+	m, name, err = read(again)
+	if err == nil && !strings.EqualFold(name, login) {
+		var none M
+		return none, fmt.Errorf("%w: %w: the name %q changes hands", errNoUser, forge.ErrUnavailable, login)
+	}
+	return m, err
+}
+
+// user returns the id of a user, and whether it is a remembered one.
+func (f *Forge) user(ctx context.Context, login string) (id int, remembered bool, err error) {
 	key := strings.ToLower(login)
 	f.mu.Lock()
-	id, ok := f.users[key]
+	id, remembered = f.users[key]
 	f.mu.Unlock()
-	if ok {
-		return id, nil
+	if remembered {
+		return id, true, nil
 	}
 	list, _, err := f.client.Users.ListUsers(&gitlab.ListUsersOptions{Username: &login}, with(ctx))
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	for _, u := range list {
 		if strings.EqualFold(u.Username, login) {
 			f.mu.Lock()
 			f.users[key] = u.ID
 			f.mu.Unlock()
-			return u.ID, nil
+			return u.ID, false, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: no user has the name %q", forge.ErrNotFound, login)
+	return 0, false, fmt.Errorf("%w: no user has the name %q", forge.ErrNotFound, login)
+}
+
+func (f *Forge) forgetUser(login string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.users, strings.ToLower(login))
 }
 
 func basicUser(u *gitlab.BasicUser) forge.User {
