@@ -3,6 +3,7 @@ package promotion
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
@@ -52,6 +53,9 @@ func newPass(ctx context.Context, h *hydrate.Hydrator, r Request) (*pass, error)
 		}
 	}
 	if p.records, err = readRecords(ctx, h.Store, tip, names); err != nil {
+		return nil, err
+	}
+	if err := p.requireSigned(ctx, names); err != nil {
 		return nil, err
 	}
 	p.trunk, err = readTrunk(ctx, h.Store, r.Trunk, p.neededCommits())
@@ -168,6 +172,12 @@ func (p *pass) store(ctx context.Context, record promote.Record, changed bool) e
 	hash, err := p.commit(w, tree, p.records.tip.Hash, p.r.Trunk, message{subject: "Record of " + record.Environment})
 	if err != nil {
 		return err
+	}
+	if allowed := p.fleet.Signers(); !allowed.Empty() {
+		if _, err := p.h.Store.VerifySignature(ctx, hash, allowed); err != nil {
+			p.records.known[record.Environment] = before
+			return fmt.Errorf("nothing is promoted, because spec.signers of sluice.yaml does not allow the record of this run: sign with an allowed key: %w", err)
+		}
 	}
 	if err := p.push(ctx, w, []gitstore.Move{{Branch: promote.StateBranch, Old: p.records.tip.Hash, New: hash}}); err != nil {
 		p.records.known[record.Environment] = before

@@ -165,6 +165,12 @@ func TestDeletedEnvironmentBranch(t *testing.T) {
 		t.Errorf("it came back: %s", out)
 	}
 	wants(t, "told", []string{last.Decision.WaitsFor}, "somebody deleted env/prod")
+	s.git("branch", "-D", promote.StateBranch) // the clusters' branches tell as well
+	last, _ = s.look(nil)
+	if out := s.git("for-each-ref", "refs/heads/env/prod"); out != "" {
+		t.Errorf("it came back without a record: %s", out)
+	}
+	wants(t, "told", []string{last.Decision.WaitsFor}, "somebody deleted env/prod")
 	s.look(func(r *promotion.Request) { r.Recreate = true })
 	if out := s.git("for-each-ref", "refs/heads/env/prod"); out == "" {
 		t.Error("it was not made again")

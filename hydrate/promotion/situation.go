@@ -34,6 +34,11 @@ func (p *pass) situation(ctx context.Context, e fleet.Environment) (promote.Situ
 	if s.Clusters, err = p.clusters(ctx, e.Name); err != nil {
 		return s, err
 	}
+	if !st.Exists() && s.Running.Foreign == "" && !p.r.Recreate { // the record may be gone as well
+		if s.Running.Foreign, err = p.deleted(ctx, e.Name); err != nil {
+			return s, err
+		}
+	}
 	p.findDeleted(&s)
 	for _, name := range e.After {
 		up, err := p.upstream(ctx, name)
@@ -96,6 +101,25 @@ func (p *pass) clusters(ctx context.Context, environment string) ([]promote.Clus
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+// deleted says that an environment's branch was deleted, if a branch of one of its clusters was made for the environment.
+func (p *pass) deleted(ctx context.Context, environment string) (string, error) {
+	for _, c := range p.fleet.ClustersOf(environment) {
+		name := p.fleet.ClusterBranch(c)
+		tip := p.refs[name]
+		if tip.IsZero() {
+			continue
+		}
+		commit, err := p.h.Store.Commit(ctx, tip)
+		if err != nil {
+			return "", err
+		}
+		if branch.Trailer(commit.Message, branch.TrailerEnvironment) == environment {
+			return fmt.Sprintf("somebody deleted %s (%s exists): promote with --recreate on the command line to create it again", p.states[environment].Branch, name), nil
+		}
+	}
+	return "", nil
 }
 
 // findDeleted finds cluster branches that somebody deleted: those that existed at an earlier pass.
