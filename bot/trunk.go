@@ -293,7 +293,7 @@ func journey(commit gitstore.Hash, place map[gitstore.Hash]int, running []promot
 		case has && p != nil:
 			row.State, row.Waits = waves(p), ""
 			if row.State != arrivedState || r.Source == commit {
-				row.Waits = p.Decision.WaitsFor
+				row.Waits = plain(p.Decision.WaitsFor)
 			}
 		case has:
 			row.State = arrivedState
@@ -318,13 +318,16 @@ func rolledBack(p *promotion.Status, commit string) string {
 	return ""
 }
 
+// plain leaves out the backticks around commands: a table escapes its texts.
+func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
+
 // arrivedState is that of an environment all of whose clusters have a commit.
 const arrivedState = "runs it"
 
 // waitsFor says what an environment waits for.
 func waitsFor(f *fleet.Fleet, environment string, p *promotion.Status) string {
 	if p != nil && p.Decision.WaitsFor != "" {
-		return p.Decision.WaitsFor
+		return plain(p.Decision.WaitsFor)
 	}
 	if e, ok := f.Environment(environment); ok && len(e.After) > 0 {
 		return "promotion from " + e.After[0]

@@ -34,8 +34,16 @@ func BehindAsPlanned(r Record, tree string, c Cluster, now time.Time) (reason st
 	case !p.underWay():
 		return "it was frozen during the rollout of " + p.Source.String() + " and catches up when the gates hold", true
 	case r.Halt != nil:
-		return fmt.Sprintf("halted by %s: %s", actor(r.Halt.By), r.Halt.Reason), true
+		return fmt.Sprintf("halted by %s%s", actor(r.Halt.By), Because(r.Halt.Reason)), true
 	default:
 		return "the rollout of " + p.Source.String() + " has not reached it", true
 	}
+}
+
+// Because is a reason at the end of a sentence: `: REASON`, or nothing if nobody gave one.
+func Because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
 }

@@ -172,7 +172,7 @@ func (x *decider) haltGate() Gate {
 	}
 	return Gate{
 		Name: GateHalt, State: Red, Since: h.At,
-		Reason: fmt.Sprintf("halted by %s: %s", who, h.Reason),
+		Reason: fmt.Sprintf("halted by %s%s", who, Because(h.Reason)),
 	}
 }
 

@@ -26,7 +26,7 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 	}
 	d := &e.Decision
 	if h := d.Record.Halt; h != nil {
-		t.line("halted", fmt.Sprintf("by %s since %s: %s", cmp.Or(h.By, "Sluice"), promote.Stamp(h.At), h.Reason))
+		t.line("halted", fmt.Sprintf("by %s since %s%s", cmp.Or(h.By, "Sluice"), promote.Stamp(h.At), promote.Because(h.Reason)))
 	}
 	for _, h := range d.Record.Holds {
 		t.line("held", h.String())

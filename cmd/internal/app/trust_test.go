@@ -555,7 +555,7 @@ func TestChat(t *testing.T) {
 		if s.ref("env/prod") != "" {
 			t.Error("prod moved though it is halted")
 		}
-		ask(first, "/sluice status", "gate     halt")
+		ask(first, "/sluice status", "halted   by mia since")
 		logs(first, "/sluice resume prod", func() bool { return s.holds("cluster/prod-us-1", "first step") })
 		ask(first, "/sluice status", "wave     canary: ", "wave     rest: ")
 		logs(first, "/sluice freeze prod --reason x", func() bool { return strings.Contains(s.state(), "freeze") })
