@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/report"
@@ -99,8 +100,10 @@ func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State
 	return v.state, v.reason
 }
 
-// maxAuthored bounds how many commits of one promotion the forge is asked about.
-const maxAuthored = 500
+const (
+	maxAuthored  = 500         // commits of one promotion that the forge is asked about
+	noAuthorsFor = time.Minute // how long a commit without a merge request is believed to have none: forges list new ones late
+)
 
 // Authors implements promotion.Authors: the people who opened the merge requests that brought the commits.
 func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]string, error) {
@@ -111,10 +114,12 @@ func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]str
 		return nil, fmt.Errorf("the promotion brings %d commits, and Sluice looks up the authors of at most %d: promote in smaller steps", len(commits), maxAuthored)
 	}
 	var out []string
+	now := o.session.runtime.Clock()
 	for _, c := range commits {
 		key := fmt.Sprint("authors ", o.repo.Path, c.Hash)
 		v, known := o.verdicts.cache.Get(key)
-		if !known {
+		if !known || len(v.authors) == 0 && now.Sub(v.at) >= noAuthorsFor {
+			v = verdict{at: now}
 			list, err := o.forge.MergeRequestsOf(ctx, o.repo, c.Hash.String())
 			if err != nil {
 				return nil, fmt.Errorf("authors of %s: %w", c.Hash.Short(), err)

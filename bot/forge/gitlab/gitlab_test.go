@@ -320,3 +320,25 @@ func TestNameChangesHands(t *testing.T) {
 	see("alice", forge.AccessRead, false)
 	see("mallory", forge.AccessMaintain, true)
 }
+
+// TestMergeRequestsOfOtherCase: GitLab ignores the case of paths, so a configured path in another case has the same merge
+// requests, and their authors are known.
+func TestMergeRequestsOfOtherCase(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/merge_requests") {
+			_, _ = io.WriteString(w, `[{"iid": 7, "state": "merged", "source_project_id": 1, "target_project_id": 1, "author": {"id": 1, "username": "alice"}}]`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"id": 1, "path_with_namespace": "acme/fleet"}`)
+	}))
+	defer server.Close()
+	f, err := gitlab.New(gitlab.Config{URL: server.URL, Token: "a", Clock: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{"acme/fleet": 1, "Acme/Fleet": 1, "fork/fleet": 0} {
+		if got, err := f.MergeRequestsOf(t.Context(), forge.Repository{Path: path}, strings.Repeat("a", 40)); err != nil || len(got) != want {
+			t.Errorf("%s: %d merge requests: %v", path, len(got), err)
+		}
+	}
+}

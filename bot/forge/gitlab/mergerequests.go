@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/xanzy/go-gitlab"
@@ -59,7 +60,7 @@ func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, comm
 	// GitLab lists merge requests of all forks.
 	list = slices.DeleteFunc(list, func(mr *gitlab.MergeRequest) bool {
 		path, err := f.project(ctx, mr.TargetProjectID)
-		return err == nil && path != repo.Path
+		return err == nil && !strings.EqualFold(path, repo.Path) // the configuration may write it in another case
 	})
 	out, err := f.all(ctx, repo, list)
 	if err != nil {
