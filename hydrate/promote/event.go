@@ -131,6 +131,9 @@ func (r *Record) command(e Event) error {
 		if b := r.Rollback; b != nil && len(e.Clusters)+len(e.Apps) > 0 {
 			return fmt.Errorf("a rollback that %s asked for at %s is not done yet: it continues by itself; only a rollback of the whole environment replaces it", actor(b.By), Stamp(b.At))
 		}
+		if len(e.Clusters)+len(e.Apps) > 0 && len(r.Holds) >= maxHolds-1 { // it may add two; a hold that is dropped would hold nothing
+			return fmt.Errorf("%d parts are held back already: end some with resume, or roll back the whole environment", len(r.Holds))
+		}
 		r.Rollback = &Rollback{
 			To: e.To.Source, Tree: e.To.Tree, From: e.Source, FromTree: e.Tree, Wave: e.Wave, Clusters: sorted(e.Clusters), Apps: sorted(e.Apps),
 			Stopped: sorted(e.Stopped), Reason: e.Reason, By: e.By, At: e.At,

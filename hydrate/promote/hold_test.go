@@ -1,6 +1,7 @@
 package promote_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +86,24 @@ func TestResume(t *testing.T) {
 	}
 	if _, err := resume(record(), "ann", 0, nil, []string{"nosuch"}); err == nil {
 		t.Error("a scope in which nothing is held is resumed")
+	}
+}
+
+// TestManyHolds: no hold ends because there are many; a partial rollback is refused instead.
+func TestManyHolds(t *testing.T) {
+	t.Parallel()
+	r, at := promote.NewRecord("prod"), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 2000 {
+		ask := promote.Event{Kind: promote.EventRollback, By: "mia", At: at, Source: promote.Source{Commit: "b"}, Tree: fmt.Sprint("t", i), To: promote.PastState{Source: promote.Source{Commit: "a"}, Tree: "x"}, Clusters: []string{fmt.Sprint("c", i)}}
+		next, err := promote.Apply(r, ask)
+		if err != nil {
+			break
+		}
+		if r, err = promote.Apply(next, promote.Event{Kind: promote.EventRolledBack, At: at, Tree: fmt.Sprint("t", i+1), Source: promote.Source{Commit: "b"}, Clusters: ask.Clusters}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(r.Holds); n < 100 || n >= 2000 || r.Holds[0].Clusters[0] != "c0" {
+		t.Errorf("%d holds, the first is of %v", n, r.Holds[0].Clusters)
 	}
 }

@@ -26,7 +26,7 @@ const (
 	maxApprovals = 100
 	maxFreezes   = 200
 	maxRan       = 50
-	maxHolds     = 50
+	maxHolds     = 500
 )
 
 // RecordPath is where a caller keeps an environment's record in the state branch.
