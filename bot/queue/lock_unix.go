@@ -18,5 +18,9 @@ func lockFile(path string) (func(), error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
-	return func() { _ = f.Close() }, nil // closing unlocks; the file has no content to lose
+	return func() {
+		// Closing alone would not unlock while a child that is just being started still has a copy of the descriptor.
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
+		_ = f.Close() // the file has no content to lose
+	}, nil
 }

@@ -28,7 +28,12 @@ func (q *Queue) startServer() error {
 	if err := os.MkdirAll(q.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the queue's directory: %w", err)
 	}
-	unlock, err := lockFile(filepath.Join(q.cfg.Dir, "lock"))
+	// A process that was killed may have children left for a moment, with a copy of its descriptor.
+	policy := retry.Policy{Tries: 8, First: 20 * time.Millisecond, Max: 500 * time.Millisecond}
+	unlock, err := retry.Do(context.Background(), policy, func(context.Context) (func(), error) {
+		unlock, err := lockFile(filepath.Join(q.cfg.Dir, "lock"))
+		return unlock, retry.Again(err)
+	})
 	if err != nil {
 		return fmt.Errorf("another process uses the queue's directory %s (give each its own, or use a NATS cluster by URL): %w", q.cfg.Dir, err)
 	}

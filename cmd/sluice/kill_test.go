@@ -79,6 +79,7 @@ func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 	template := filepath.Join(s.dir, "before.git")
 	s.run(s.dir, "git", "init", "-q", "--bare", template)
 	s.run(src, "git", "remote", "add", "origin", template)
+	s.run(src, "git", "push", "-q", "origin", "HEAD:main")
 	s.run(src, s.binary, hydrate...)
 	before := s.refs(template)
 	values := filepath.Join(src, "layers", "global", "values.yaml")
@@ -94,6 +95,7 @@ func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.run(src, "git", "commit", "-qam", "everywhere")
+	s.run(src, "git", "push", "-q", "origin", "HEAD:main")
 	undisturbed := s.remote(src, template, "undisturbed")
 	start := time.Now()
 	s.run(src, s.binary, hydrate...)

@@ -462,6 +462,7 @@ func (s *saga) undisturbed() map[string]string {
 	box.run(src, "git", "remote", "set-url", "origin", filepath.Join(box.dir, "plain.git"))
 	for _, commit := range s.trunk {
 		box.run(src, "git", "checkout", "-q", commit)
+		box.run(src, "git", "push", "-q", "-f", "origin", commit+":refs/heads/main")
 		box.run(src, s.binary, "hydrate", "--push", "-q")
 	}
 	return box.refs(filepath.Join(box.dir, "plain.git"))
