@@ -144,10 +144,13 @@ func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, erro
 	}
 	f, _, err := j.space.Fleets.Fleet(ctx, tip.Tree)
 	if err == nil && f.Spec.Trunk != "" {
-		if trunk, err := j.space.Commits.Revision(ctx, "refs/heads/"+f.Spec.Trunk); err == nil && trunk.Hash != tip.Hash {
+		trunk, missing := j.space.Commits.Revision(ctx, "refs/heads/"+f.Spec.Trunk)
+		switch {
+		case missing == nil && trunk.Hash != tip.Hash:
 			tip = trunk
 			f, _, err = j.space.Fleets.Fleet(ctx, tip.Tree)
-			return j.readable(ctx, tip, f, err)
+		case missing != nil && !errors.Is(missing, gitstore.ErrNoRef): // policy and rights must not come from another branch because a fetch failed
+			return tip, nil, missing
 		}
 	}
 	return j.readable(ctx, tip, f, err)

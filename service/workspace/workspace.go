@@ -232,8 +232,12 @@ func (w *Workspace) trunk(ctx context.Context) (gitstore.Hash, error) {
 		return gitstore.Hash{}, err
 	}
 	if f, _, err := w.Fleet(ctx, tip.Tree); err == nil && f.Spec.Trunk != "" {
-		if trunk, err := w.Revision(ctx, "refs/heads/"+f.Spec.Trunk); err == nil {
+		trunk, err := w.Revision(ctx, "refs/heads/"+f.Spec.Trunk)
+		switch {
+		case err == nil:
 			tip = trunk
+		case !errors.Is(err, gitstore.ErrNoRef): // policy and rights must not come from another branch because a fetch failed
+			return gitstore.Hash{}, err
 		}
 	}
 	if good, _, err := w.Readable(ctx, tip); err == nil {

@@ -128,9 +128,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 			c.fail(p, err)
 			continue
 		}
-		if len(found.objects) > 0 { // what was waited for may be among them
-			queue, waiting = append(queue, waiting...), waiting[:0:0]
-		}
+		queue, waiting = c.arrived(found, queue, waiting)
 		queue = append(queue, found.children...)
 	}
 	out := make([]Unit, 0, len(c.order))
@@ -140,13 +138,28 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 	return out, nil
 }
 
+// arrived moves to the queue what waited for one of the objects that were found.
+func (c *cluster) arrived(found expansion, queue, waiting []pending) (ready, still []pending) {
+	if len(found.objects) == 0 {
+		return queue, waiting
+	}
+	for _, p := range waiting {
+		if _, ok := c.objects[p.err.key]; ok {
+			queue = append(queue, p)
+		} else {
+			still = append(still, p)
+		}
+	}
+	return queue, still
+}
+
 // pending is an object that is not expanded yet.
 type pending struct {
 	object manifest.Object
 	parent Key
 	depth  int
-	reads  []string // of the parent
-	err    error
+	reads  []string      // of the parent
+	err    *missingError // of what is waited for
 }
 
 type expansion struct {
