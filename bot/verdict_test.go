@@ -3,6 +3,7 @@ package bot
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,9 +32,9 @@ func (s *sharedHead) SetStatus(_ context.Context, _ forge.Repository, _ string, 
 }
 
 func (s *sharedHead) last(context string) forge.StatusState {
-	for i := len(s.written) - 1; i >= 0; i-- {
-		if s.written[i].Context == context {
-			return s.written[i].State
+	for _, v := range slices.Backward(s.written) {
+		if v.Context == context {
+			return v.State
 		}
 	}
 	return ""

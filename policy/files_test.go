@@ -30,7 +30,7 @@ func TestSchemasOfFiles(t *testing.T) {
 		text = append(text, '\n')
 		file := filepath.Join("../docs/schema", name)
 		if *update {
-			if err := os.WriteFile(file, text, 0o644); err != nil { //nolint:gosec // documentation
+			if err := os.WriteFile(file, text, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

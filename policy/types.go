@@ -184,7 +184,7 @@ func (w *typeWalk) custom(t reflect.Type, v any, path string) {
 	if err != nil {
 		return // not a value of JSON: encoding the object fails with a better message
 	}
-	target, ok := reflect.New(t).Interface().(json.Unmarshaler)
+	target, ok := reflect.TypeAssert[json.Unmarshaler](reflect.New(t))
 	if ok && target.UnmarshalJSON(data) != nil {
 		w.add(path, v, kindName(t), "")
 	}
@@ -254,8 +254,8 @@ func (c *typeCheck) fieldsOf(t reflect.Type) map[string]reflect.Type {
 }
 
 func addFields(t reflect.Type, into map[string]reflect.Type) {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
+		f := f
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:

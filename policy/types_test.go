@@ -32,8 +32,10 @@ func TestTypesOfBuiltInKinds(t *testing.T) {
 		{"number in a ConfigMap", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\ndata: {a: 5}", []string{"error schema ConfigMap data.a"}},
 		{"binary data", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\nbinaryData: {a: aGk=, b: '%%'}", []string{"error schema ConfigMap binaryData.b"}},
 		{"masked secret", "apiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: shop}\ndata: {password: ‹masked 3f9a1c04 24 bytes›}", []string{"error plaintext-secret Secret data"}},
-		{"definition", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.com}\nspec: {group: example.com, names: {kind: Thing, plural: 5}, scope: Namespaced, versions: [{name: v1, served: 'yes', storage: true, schema: {openAPIV3Schema: {type: object, properties: {a: {default: {x: 1}, enum: [1, a]}}}}}]}",
-			[]string{"error schema CustomResourceDefinition spec.names.plural", "error schema CustomResourceDefinition spec.versions[name=v1].served"}},
+		{
+			"definition", "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.example.com}\nspec: {group: example.com, names: {kind: Thing, plural: 5}, scope: Namespaced, versions: [{name: v1, served: 'yes', storage: true, schema: {openAPIV3Schema: {type: object, properties: {a: {default: {x: 1}, enum: [1, a]}}}}}]}",
+			[]string{"error schema CustomResourceDefinition spec.names.plural", "error schema CustomResourceDefinition spec.versions[name=v1].served"},
+		},
 		{"API service", "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1.a.example.com}\nspec: {group: a.example.com, version: 1}", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

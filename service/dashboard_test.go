@@ -46,7 +46,7 @@ func TestDashboard(t *testing.T) {
 				}
 			}
 			for _, by := range byPattern.FindAllStringSubmatch(target.Expr, -1) {
-				for _, l := range strings.Split(by[1], ", ") {
+				for l := range strings.SplitSeq(by[1], ", ") {
 					if !slices.Contains(known[by[2]], l) {
 						t.Errorf("%s: %s has no label %s, but %v", p.Title, by[2], l, known[by[2]])
 					}

@@ -128,7 +128,7 @@ func Open(ctx context.Context, cfg Config) (*Queue, error) {
 	defer cancel()
 	q := &Queue{cfg: cfg, log: cfg.Log}
 	if cfg.URL == "" {
-		if err := q.startServer(); err != nil {
+		if err := q.startServer(ctx); err != nil {
 			return nil, errors.Join(err, q.Close())
 		}
 	}

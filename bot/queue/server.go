@@ -24,13 +24,13 @@ const (
 )
 
 // startServer starts a server in this process, without a port.
-func (q *Queue) startServer() error {
+func (q *Queue) startServer(ctx context.Context) error {
 	if err := os.MkdirAll(q.cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("make the queue's directory: %w", err)
 	}
 	// A process that was killed may have children left for a moment, with a copy of its descriptor.
 	policy := retry.Policy{Tries: 8, First: 20 * time.Millisecond, Max: 500 * time.Millisecond}
-	unlock, err := retry.Do(context.Background(), policy, func(context.Context) (func(), error) {
+	unlock, err := retry.Do(ctx, policy, func(context.Context) (func(), error) {
 		unlock, err := lockFile(filepath.Join(q.cfg.Dir, "lock"))
 		return unlock, retry.Again(err)
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing/cache"
@@ -22,8 +23,8 @@ type pack struct {
 	index *packIndex
 	size  int64 // without the checksum at the end
 
-	mu   sync.Mutex
-	file *os.File // nil until the first read: a repository can have many packs
+	mu        sync.Mutex
+	file      *os.File  // nil until the first read: a repository can have many packs
 	inflaters sync.Pool // of *inflater
 }
 
@@ -140,16 +141,16 @@ func (p *pack) at(offset int64, known *cache.BufferLRU) (object, error) {
 		chain = append(chain, step{offset, data})
 		offset = header.base
 	}
-	for i := len(chain) - 1; i >= 0; i-- {
-		if target := deltaTarget(chain[i].delta); target > maxObject {
+	for _, c := range slices.Backward(chain) {
+		if target := deltaTarget(c.delta); target > maxObject {
 			return object{}, ErrTooLarge
 		}
-		data, err := packfile.PatchDelta(o.data, chain[i].delta)
+		data, err := packfile.PatchDelta(o.data, c.delta)
 		if err != nil {
 			return object{}, err
 		}
 		o.data = data
-		p.keep(known, chain[i].offset, o)
+		p.keep(known, c.offset, o)
 	}
 	return o, nil
 }

@@ -183,8 +183,8 @@ func bareRepo(tb testing.TB) (root, bare string) {
 }
 
 func hook(tb testing.TB, bare, script string) {
-	const name = "pre-receive"
 	tb.Helper()
+	const name = "pre-receive"
 	if err := os.WriteFile(filepath.Join(bare, "hooks", name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		tb.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func cutSignature(data []byte) (payload []byte, signature string, err error) {
 	var kept [][]byte
 	var folded []string
 	inside := false
-	for _, line := range bytes.Split(head, []byte{'\n'}) {
+	for line := range bytes.SplitSeq(head, []byte{'\n'}) {
 		first, starts := bytes.CutPrefix(line, []byte("gpgsig "))
 		switch {
 		case starts && folded != nil:

@@ -116,7 +116,7 @@ func (r *Repo) WriteHook(name, script string) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		r.T.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(script), 0o755); err != nil { //nolint:gosec // Git runs it
+	if err := os.WriteFile(file, []byte(script), 0o755); err != nil {
 		r.T.Fatal(err)
 	}
 }

@@ -163,10 +163,10 @@ func (t *trunk) brought(from, to promote.Source) []gitstore.Commit {
 	}
 	var out []gitstore.Commit
 	begin := len(t.order)
-	for i := len(t.order) - 1; i >= 0; i-- {
+	for i, v := range slices.Backward(t.order) {
 		begin = min(begin, first[i])
 		if i > begin {
-			out = append(out, t.commits[t.order[i]])
+			out = append(out, t.commits[v])
 		}
 	}
 	slices.Reverse(out)

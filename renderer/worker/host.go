@@ -207,7 +207,7 @@ func (w *Workers) process(ctx context.Context) (*process, error) {
 	}
 	p := w.host.take(func(i idleProcess) bool { return i.warm })
 	if p != nil {
-		go w.host.warm() //nolint:contextcheck,gosec // the process is for a later caller
+		go w.host.warm() //nolint:gosec // the process is for a later caller
 	} else {
 		var err error
 		if p, err = w.host.start(ctx); err != nil {
@@ -256,8 +256,6 @@ func (h *Host) keep(i idleProcess) {
 }
 
 // warm starts a process for whoever needs one next. A failure shows when somebody does.
-//
-//nolint:contextcheck // it outlives the call that makes it
 func (h *Host) warm() {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

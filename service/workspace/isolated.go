@@ -44,7 +44,7 @@ func (e *LimitError) Error() string {
 }
 
 // Is makes the error one of bot.ErrStopped.
-func (e *LimitError) Is(target error) bool { return target == bot.ErrStopped } //nolint:errorlint // the identity of a sentinel
+func (e *LimitError) Is(target error) bool { return target == bot.ErrStopped }
 
 // Unwrap returns the limit.
 func (e *LimitError) Unwrap() error { return e.Err }

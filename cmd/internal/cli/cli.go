@@ -36,7 +36,7 @@ func System() IO {
 
 // Main runs a command line and returns the exit status. It prints the error, if there is one, to o.Err.
 func Main(ctx context.Context, args []string, o IO) int {
-	root := newRoot(o)
+	root := newRoot(o) //nolint:contextcheck // a completion has the context of its command
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil {

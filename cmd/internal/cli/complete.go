@@ -82,8 +82,6 @@ func first(complete completion) completion {
 type names struct{ io IO }
 
 // open opens the folder of --repo. It never asks a remote: completions must be fast and work offline.
-//
-//nolint:contextcheck // the command has the context
 func (n *names) open(c *cobra.Command) (*app.Session, error) {
 	options := app.Options{Repo: ".", Jobs: 1}
 	if f := c.Flags().Lookup("repo"); f != nil {

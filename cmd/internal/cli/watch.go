@@ -36,7 +36,7 @@ func watch(ctx context.Context, o IO, interval time.Duration, show func(context.
 		}
 		select {
 		case <-ctx.Done():
-			return nil //nolint:nilerr // the user ended it
+			return nil
 		case <-ticker.C:
 		}
 	}
