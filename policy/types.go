@@ -255,7 +255,6 @@ func (c *typeCheck) fieldsOf(t reflect.Type) map[string]reflect.Type {
 
 func addFields(t reflect.Type, into map[string]reflect.Type) {
 	for f := range t.Fields() {
-		f := f
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
