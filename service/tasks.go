@@ -63,6 +63,9 @@ func (s *Service) parked(h hint.Hint, why error) {
 	}
 }
 
+// commandsStale is the age at which a parked command is not carried out any more, the same as for commands whose webhook was lost.
+const commandsStale = time.Hour
+
 // unpark enqueues the parked hints of a merge request again and returns their number.
 func (s *Service) unpark(ctx context.Context, p hint.Place, number int) (n int, err error) {
 	list, err := s.queue.Parked(ctx)
@@ -72,6 +75,9 @@ func (s *Service) unpark(ctx context.Context, p hint.Place, number int) (n int, 
 	for _, one := range list {
 		if one.Hint.Place != p || one.Hint.Number != number {
 			continue
+		}
+		if one.Hint.Kind == hint.Comment && s.clock().Sub(one.Hint.At) > commandsStale {
+			continue // whoever wrote it expects it no longer: somebody must give the command again
 		}
 		one.Hint.Force = true // the failure was reported, which counts as done
 		if err := s.queue.Unpark(ctx, one.Hint); err != nil && !errors.Is(err, queue.ErrNotParked) {

@@ -174,3 +174,33 @@ func TestWindowsOfSummerTime(t *testing.T) {
 		}
 	}
 }
+
+// TestFrozenUpstream: an upstream environment whose clusters are all frozen on an older commit shows nothing about the new one, so the
+// promotion waits.
+func TestFrozenUpstream(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		clusters []promote.ClusterState
+		green    bool
+	}{
+		"all frozen and behind": {[]promote.ClusterState{behind("s", func(c *promote.ClusterState) { c.State = "frozen" })}, false},
+		"frozen, but current":   {[]promote.ClusterState{behind("s", func(c *promote.ClusterState) { c.State, c.Tree = "frozen", c.Desired })}, true},
+		"one of two is frozen": {[]promote.ClusterState{
+			behind("s", func(c *promote.ClusterState) { c.State = "frozen" }), behind("r", func(c *promote.ClusterState) { c.Tree = c.Desired }),
+		}, true},
+	} {
+		s := prod(fleet.Promotion{Mode: "auto"}, behind("a", nil))
+		s.Running.Source, s.Running.Tree = promote.Source{Commit: "c1"}, "t1"
+		s.Before[0].Clusters = c.clusters
+		_, d := step(t, &s)
+		state := promote.State("")
+		for _, g := range d.Gates {
+			if g.Name == promote.GateBefore+"staging" {
+				state = g.State
+			}
+		}
+		if (state == promote.Green) != c.green {
+			t.Errorf("%s: the gate is %q: %+v", name, state, d.Gates)
+		}
+	}
+}

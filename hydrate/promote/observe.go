@@ -239,7 +239,7 @@ func (x *decider) observeUpstream(b Upstream) error {
 			return err
 		}
 	}
-	if health.state == Green && b.Complete && now.Healthy.IsZero() {
+	if health.state == Green && b.Complete && !b.idle() && now.Healthy.IsZero() {
 		at := time.Time{}
 		if len(x.p.Health.CommitStatuses) == 0 {
 			at = now.At // without statuses it counts as healthy from the beginning

@@ -327,6 +327,10 @@ func (x *decider) upstreamGate(w Proposal, b Upstream) Gate {
 		g.Reason = fmt.Sprintf("%s runs %s", b.Name, b.Source)
 		return g
 	}
+	if b.idle() {
+		g.Reason = fmt.Sprintf("all clusters of %s are frozen and none runs %s; unfreeze one", b.Name, b.Source)
+		return g
+	}
 	if h := judge(x.p.Health, living(b.Clusters)); h.state != Green {
 		g.State, g.Reason, g.Since = h.state, b.Name+": "+h.reason, watch.LastRed
 		return g

@@ -2,6 +2,7 @@ package promote
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,6 +82,11 @@ type Upstream struct {
 	Since    time.Time // when it began to run Source, if that is recorded
 	Complete bool      // all its clusters run Source: its waves are complete
 	Clusters []ClusterState
+}
+
+// idle reports whether all clusters are frozen and at least one of them does not run Source, so that nothing shows what Source does.
+func (b Upstream) idle() bool {
+	return len(living(b.Clusters)) == 0 && slices.ContainsFunc(b.Clusters, func(c ClusterState) bool { return c.State == "frozen" && c.behind() })
 }
 
 // Candidate is a source that was rendered for the environment, on top of a tip of its branch.
