@@ -159,6 +159,8 @@ func (b *Bot) Do(ctx context.Context, h hint.Hint) error {
 		j.log.Info("the task is retried later", "until", later.Until, "reason", later.Err)
 	case errors.Is(err, ErrNoFleet):
 		result = "none"
+	case ctx.Err() != nil:
+		result = "none" // a newer hint, a command or the end of the process stopped it; it is done again
 	case err != nil:
 		result = "error"
 	}

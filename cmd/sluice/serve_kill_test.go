@@ -282,7 +282,7 @@ func (s *saga) chapter(n int) {
 		return
 	}
 	head := s.Head(number)
-	s.must(stage.Until(s.t.Context(), time.Minute, fmt.Sprintf("the head %s of merge request %d is reviewed", head, number), func() bool { return s.Status(head, "sluice") == "success" }))
+	s.must(stage.Until(s.t.Context(), 5*time.Minute, fmt.Sprintf("the head %s of merge request %d is reviewed", head, number), func() bool { return s.Status(head, "sluice") == "success" }))
 	tip, err := s.Merge(number)
 	s.must(err)
 	s.merged, s.trunk = append(s.merged, number), append(s.trunk, tip)
