@@ -73,7 +73,7 @@ func newSource(t *testing.T) *source {
 	s.run("git", "commit", "-qm", "start")
 	s.run("git", "remote", "add", "origin", served.URL+"/acme/fleet.git")
 	s.run("git", "push", "-q", "origin", "main")
-	s.run(binary, "hydrate", "--push", "--env", "dev,staging,prod")
+	s.run(binary, "hydrate", "--push", "--env", "dev,staging,prod", "--allow-policy", "plaintext-secret", "--reason", "a fixture")
 	server = served
 	return s
 }
