@@ -5,20 +5,38 @@ BIN := $(CURDIR)/bin
 CORPUS ?= $(CURDIR)/../shared/corpus
 FUZZTIME ?= 20s
 LDFLAGS := -s -w
-# For all alike, so that what is built is compiled once for binaries, tests and linters.
-export GOFLAGS := -trimpath
+# The same for all, so that packages are compiled once for binaries, tests and linters. With cgo, the linker exports every
+# symbol, because Kustomize imports package plugin: 36 MB. Nobody uses Gin's MessagePack: 6 MB.
+export CGO_ENABLED := 0
+export GOFLAGS := -trimpath -tags=nomsgpack
 
-.PHONY: build drill test test-e2e lint bench fuzz demo demo-service dist image image-files schema clean
+.PHONY: licenses reproducible build size drill test test-e2e test-thorough browser lint bench fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
+
+MAX_BYTES := 104000000
+size: build ## fails if the binary is larger than MAX_BYTES; docs/architecture.md says what takes the space
+	@size=$$(wc -c < $(BIN)/sluice); echo "bin/sluice has $$size bytes, at most $(MAX_BYTES)"; [ $$size -le $(MAX_BYTES) ]
 
 test: ## the quick tests; the real charts and Kustomize roots of CORPUS too, where they are
 	$(GO) test -short -count=1 -timeout 15m ./...
 	$(GO) test -C tools/gitops -count=1 -timeout 15m ./...
 
-E2E := ./cmd/... ./bot/queue ./hydrate/promote ./hydrate/fleet ./hydrate/gitstore
-test-e2e: ## the slow tests: stories of the service, processes that are killed, clusters of queues
-	SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 30m $(E2E)
+E2E := ./cmd/... ./bot/queue ./bot/report/page ./hydrate/promote ./hydrate/promotion ./hydrate/fleet ./hydrate/gitstore ./site
+test-e2e: browser ## the slow tests: stories of the service, processes that are killed, clusters of queues, pages in Chromium
+	SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 30m $(E2E)
+
+test-thorough: ## what takes too long for each commit: every hostile case on both forges, 300 promotion histories on real trees, Argo CD's own tests
+	SLUICE_HOSTILE=all $(GO) test -count=1 -timeout 90m ./cmd/sluice -run TestHostile
+	SLUICE_TREE_HISTORIES=300 $(GO) test -count=1 -timeout 60m ./hydrate/promotion -run TestModelOnTrees
+	$(GO) test -C tools/gitops/argocd -count=1 -timeout 30m ./...
+
+browser: tools/browser/node_modules/.package-lock.json ## Chromium and the packages of the tests of web pages, pinned in tools/browser
+	@node tools/browser/browser.js
+
+tools/browser/node_modules/.package-lock.json: tools/browser/package.json tools/browser/package-lock.json
+	npm ci --prefix tools/browser --ignore-scripts --no-audit --no-fund
+	@touch $@
 
 lint: $(BIN)/golangci-lint $(BIN)/actionlint
 	$(BIN)/golangci-lint run ./...
@@ -37,8 +55,17 @@ $(BIN)/actionlint: tools/actionlint/go.mod
 $(BIN)/helm $(BIN)/kustomize: tools/go.mod
 	$(GO) build -C tools -o $(BIN)/ helm.sh/helm/v3/cmd/helm sigs.k8s.io/kustomize/kustomize/v5
 
-bench: build $(BIN)/helm ## side by side with `helm template` as a process for each target; CLUSTERS="100 1000" chooses the fleets, ONLY=diff,service the parts
-	SLUICE_BIN=$(BIN)/sluice HELM_BIN=$(BIN)/helm $(GO) run ./testdata/bench $(if $(CLUSTERS),-clusters "$(CLUSTERS)") $(if $(ONLY),-only $(ONLY)) $(if $(ROUNDS),-rounds $(ROUNDS))
+bench: build $(BIN)/helm $(BIN)/kustomize ## side by side with `helm template` as a process for each target; CLUSTERS="100 1000" chooses the fleets, ONLY=diff,service the parts
+	SLUICE_BIN=$(BIN)/sluice HELM_BIN=$(BIN)/helm KUSTOMIZE_BIN=$(BIN)/kustomize CORPUS=$(CORPUS) $(GO) run ./testdata/bench $(if $(CLUSTERS),-clusters "$(CLUSTERS)") $(if $(ONLY),-only $(ONLY)) $(if $(ROUNDS),-rounds $(ROUNDS))
+
+BASE ?= origin/main
+LIMIT ?= 1.3
+bench-compare: build ## processor time of small rows beside the revision BASE, in turn; fails above LIMIT (1.3)
+	@set -e; dir=$$(mktemp -d); trap 'git worktree remove --force '$$dir'/base 2>/dev/null; rm -rf '$$dir EXIT; \
+	  git worktree add -q --detach $$dir/base "$$(git merge-base HEAD $(BASE))"; \
+	  echo "building $$(git -C $$dir/base log -1 --format='%h %s')"; \
+	  $(GO) build -C $$dir/base -ldflags '$(LDFLAGS)' -o $$dir/sluice ./cmd/sluice; \
+	  SLUICE_BIN=$(BIN)/sluice $(GO) run ./testdata/bench -base $$dir/sluice -limit $(LIMIT)
 
 fuzz: ## every fuzz target for FUZZTIME
 	@set -e; for pkg in $$($(GO) list ./...); do \
@@ -46,8 +73,8 @@ fuzz: ## every fuzz target for FUZZTIME
 	    echo "== $$pkg $$target"; $(GO) test -run xxx -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
 	  done; done
 
-demo: build ## hydrates a small fleet twice, and shows what became of it
-	@SLUICE=$(BIN)/sluice bash testdata/demo.sh
+demo: build ## hydrates a small fleet twice, shows what became of it, and writes its pages to bin/demo-site
+	@SLUICE=$(BIN)/sluice SITE=$(BIN)/demo-site bash testdata/demo.sh
 
 FORGE ?= github
 demo-service: build ## plays a day of the service without any account: a forge in memory, Git over HTTP, the real process; FORGE=gitlab
@@ -61,7 +88,7 @@ dist: ## archives of all systems in dist/, with checksums, as a release has them
 	rm -rf dist && mkdir -p dist
 	@set -e; for system in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do \
 	  os=$${system%/*}; arch=$${system#*/}; \
-	  CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -ldflags '$(LDFLAGS)' -o dist/sluice ./cmd/sluice; \
+	  GOOS=$$os GOARCH=$$arch $(GO) build -ldflags '$(LDFLAGS)' -o dist/sluice ./cmd/sluice; \
 	  tar -czf dist/sluice_$(VERSION)_$${os}_$$arch.tar.gz -C dist sluice; rm dist/sluice; \
 	done; cd dist && sha256sum *.tar.gz > checksums.txt
 
@@ -70,7 +97,7 @@ FILES ?= bin/image
 ARCH ?= $(shell $(GO) env GOARCH)
 image-files: ## what the Dockerfile copies, in FILES: a static binary for linux/ARCH, certificates, an empty /tmp
 	rm -rf $(FILES) && mkdir -p $(FILES)/etc/ssl/certs $(FILES)/tmp && chmod 1777 $(FILES)/tmp
-	CGO_ENABLED=0 GOOS=linux GOARCH=$(ARCH) $(GO) build -ldflags '$(LDFLAGS)' -o $(FILES)/sluice ./cmd/sluice
+	GOOS=linux GOARCH=$(ARCH) $(GO) build -ldflags '$(LDFLAGS)' -o $(FILES)/sluice ./cmd/sluice
 	@for f in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do \
 	  if [ -f $$f ]; then cp $$f $(FILES)/etc/ssl/certs/ca-certificates.crt; break; fi; done
 	@[ -f $(FILES)/etc/ssl/certs/ca-certificates.crt ] || echo "no certificates found on this system: the image has none; mount some and set SSL_CERT_FILE" >&2
@@ -82,8 +109,21 @@ image: image-files ## the files, then the image IMAGE for linux/ARCH where a bui
 	  if command -v docker >/dev/null; then echo "docker is installed, but its daemon does not answer: start it, set DOCKER_HOST, or install podman; \`docker info\` says more." >&2; \
 	  else echo "Neither docker nor podman is installed." >&2; fi; fi
 
+licenses: ## writes LICENSES.md: the license of every module in a released binary
+	$(GO) build -C tools/licenses -o $(BIN)/licenses .
+	$(BIN)/licenses > $(BIN)/LICENSES.md && mv $(BIN)/LICENSES.md LICENSES.md
+
+reproducible: ## builds the released binary twice, in two folders and without a shared cache, and compares
+	@rm -rf $(BIN)/first $(BIN)/second; mkdir -p $(BIN)/first $(BIN)/second
+	@set -e; for folder in first second; do \
+	  git archive HEAD | tar -x -C $(BIN)/$$folder; \
+	  ( cd $(BIN)/$$folder && GOCACHE=$(BIN)/$$folder/.cache CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o ../sluice-$$folder ./cmd/sluice ); \
+	  rm -rf $(BIN)/$$folder; \
+	done; cd $(BIN) && sha256sum sluice-first sluice-second && cmp sluice-first sluice-second && rm sluice-first sluice-second
+
 schema: ## writes docs/schema from the Go types
 	$(GO) test ./hydrate/fleet -run TestSchemas -update
+	$(GO) test ./cmd/internal/cli -run TestOutputSchemas -update
 
 clean:
 	rm -rf $(BIN)

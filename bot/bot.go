@@ -28,8 +28,8 @@ type Forge interface {
 	publish.Forge
 	forge.Reactions
 	forge.Recent
-	Access(ctx context.Context, repo forge.Repository, login string) (forge.Access, error)
-	InTeam(ctx context.Context, repo forge.Repository, team, login string) (bool, error)
+	forge.People
+	forge.Links
 }
 
 // Workspace is a fetched repository, by its roles. It belongs to one task.
@@ -54,11 +54,13 @@ type Commits interface {
 	Missed(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error)
 }
 
-// Fleets reads the fleet of a commit.
+// Fleets reads the fleets of commits of the trunk. Commits of merge requests and of other branches are read by worker processes only.
 type Fleets interface {
 	Fleet(ctx context.Context, tree gitstore.Hash) (*fleet.Fleet, fleet.Problems, error)
 	// Readable returns the newest commit up to this one whose fleet can be read.
 	Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error)
+	// HasFleet reports whether a tree has a sluice.yaml. It reads names and no content, so it may be called for any tree.
+	HasFleet(ctx context.Context, tree gitstore.Hash) (bool, error)
 }
 
 // Settings of a repository.
@@ -177,6 +179,7 @@ type job struct {
 	settings Settings
 	log      *slog.Logger
 	space    *Workspace // nil until open
+	text     string     // digest of the text of the comment that the hint is about
 }
 
 func (j *job) do(ctx context.Context) error {
@@ -187,6 +190,8 @@ func (j *job) do(ctx context.Context) error {
 		return j.trunk(ctx)
 	case hint.Comment:
 		return j.comment(ctx)
+	case hint.Question:
+		return j.question(ctx)
 	case hint.Group:
 		return j.group(ctx)
 	case hint.Sweep:

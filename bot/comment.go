@@ -16,12 +16,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// Questions answers commands that change nothing.
-type Questions interface {
-	// Answer returns the Markdown text for a question: status, diff or explain.
-	Answer(ctx context.Context, o Order) (string, error)
-}
-
 // Person is who gave a command, as the forge knows them when it is executed.
 type Person struct {
 	User   forge.User
@@ -121,6 +115,7 @@ func (j *job) comment(ctx context.Context) error {
 		entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}
 		return j.answered(ctx, c, true, entry)
 	}
+	j.text = forge.TextDigest(c.Body)
 	if err := j.forge.React(ctx, j.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
@@ -172,15 +167,12 @@ func suggestion(s string) string {
 
 // carryOut does the commands in order. A refusal stops none of the others.
 func (j *job) carryOut(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command) (entries []report.CommandEntry, refused bool, err error) {
-	by := Person{User: c.Author, InTeam: func(ctx context.Context, team string) (bool, error) {
-		return j.forge.InTeam(ctx, j.place.Repo(), team, c.Author.Login)
-	}}
-	by.Access, err = j.forge.Access(ctx, j.place.Repo(), c.Author.Login)
-	if err != nil && !errors.Is(err, forge.ErrNotFound) {
+	by, err := j.person(ctx, c)
+	if err != nil {
 		return nil, false, err
 	}
 	for i, one := range commands {
-		outcome, err := j.one(ctx, mr, Order{Command: one, ID: fmt.Sprintf("%s/%d/%d/%d", j.place, mr.Number, c.ID, i), By: by, MR: mr, Said: c.Created}, c.Created)
+		outcome, err := j.one(ctx, mr, Order{Command: one, ID: j.orderID(mr, c, i), By: by, MR: mr, Said: c.Created}, c.Created)
 		switch {
 		case errors.Is(err, ErrRefused):
 			refused = true
@@ -188,7 +180,7 @@ func (j *job) carryOut(ctx context.Context, mr *forge.MergeRequest, c *forge.Com
 		case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported): // it will not be otherwise the next time
 			j.log.Warn("a command failed for good", "verb", string(one.Verb), "merge_request", mr.Number, "error", err)
 			refused = true
-			outcome = "failed: " + short(err)
+			outcome = "failed: " + cause(err)
 		case err != nil:
 			return nil, false, fmt.Errorf("%s: %w", one.Verb, err)
 		}
@@ -196,6 +188,24 @@ func (j *job) carryOut(ctx context.Context, mr *forge.MergeRequest, c *forge.Com
 		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: one.String(), Outcome: outcome, At: c.Created})
 	}
 	return entries, refused, nil
+}
+
+// person returns who wrote a comment, with the rights of this moment.
+func (j *job) person(ctx context.Context, c *forge.Comment) (Person, error) {
+	by := Person{User: c.Author, InTeam: func(ctx context.Context, team string) (bool, error) {
+		return j.forge.InTeam(ctx, j.place.Repo(), team, c.Author.Login)
+	}}
+	var err error
+	by.Access, err = j.forge.Access(ctx, j.place.Repo(), c.Author.Login)
+	if errors.Is(err, forge.ErrNotFound) {
+		err = nil
+	}
+	return by, err
+}
+
+// orderID identifies a command of a comment by its index.
+func (j *job) orderID(mr *forge.MergeRequest, c *forge.Comment, index int) string {
+	return fmt.Sprintf("%s/%d/%d/%d", j.place, mr.Number, c.ID, index)
 }
 
 // one carries out one command, if the person may.
@@ -218,6 +228,8 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 		return j.cancel(ctx, mr, o)
 	case command.VerbTrust:
 		return j.trust(ctx, mr, o, at)
+	case command.VerbDiff, command.VerbExplain:
+		return j.askLater(ctx, mr)
 	}
 	if err := j.open(ctx); err != nil {
 		return "", err
@@ -230,35 +242,14 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 		return "", fmt.Errorf("%w: the trunk's fleet cannot be read", ErrRefused)
 	}
 	o.Trunk = tip
-	switch o.Verb {
-	case command.VerbStatus, command.VerbDiff, command.VerbExplain:
-		return j.answer(ctx, mr, o)
+	if o.Verb == command.VerbStatus {
+		return j.reply(ctx, mr, o, func() (string, error) { return j.space.Questions.Answer(ctx, o) })
 	}
 	outcome, err := j.space.Environments.Order(ctx, o)
 	if err != nil {
 		return "", err
 	}
 	return outcome, j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk})
-}
-
-// answer says what was asked for. Nothing of a head that nobody trusts is rendered, nor is anything fetched that it names.
-func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
-	if o.Verb != command.VerbStatus {
-		ok, by, err := j.trusted(ctx, mr)
-		if err != nil {
-			return "", err
-		}
-		if !ok {
-			return "", fmt.Errorf("%w: the head %.10s waits for trust: nothing of it is rendered before", ErrRefused, mr.Head)
-		}
-		o.Own = by == ""
-	}
-	return j.reply(ctx, mr, o, func() (string, error) { return j.space.Questions.Answer(ctx, o) })
-}
-
-// reply answers in a comment of its own: one, however often the command is tried because another of the same comment fails.
-func (j *job) reply(ctx context.Context, mr *forge.MergeRequest, o Order, text func() (string, error)) (string, error) {
-	return "answered", publish.Answer(ctx, j.forge, j.place.Repo(), mr.Number, "answer/"+o.ID, text)
 }
 
 // retry begins a new review, and tries again what had failed too often.
@@ -321,54 +312,6 @@ func (b *Bot) Cancels(ctx context.Context, t hint.Hint) (bool, error) {
 	}
 	access, err := f.Access(ctx, t.Place.Repo(), c.Author.Login)
 	return access >= forge.AccessWrite, err
-}
-
-// Parked tells of a task that failed too often, where whoever waits for it looks: on the merge request's head, or in the log of commands.
-func (b *Bot) Parked(ctx context.Context, t hint.Hint, why error) error {
-	f, ok := b.Forges(t.Place.Forge())
-	if !ok || t.Number == 0 {
-		return nil
-	}
-	j := &job{Bot: b, forge: statusForge{f, t.Place, b.statuses}, place: t.Place, hint: t, settings: b.Settings(t.Place), log: b.Log}
-	if t.Kind == hint.Comment {
-		return j.parkedComment(ctx, why)
-	}
-	mr, err := f.MergeRequest(ctx, t.Place.Repo(), t.Number)
-	if err != nil {
-		return err
-	}
-	return j.say(ctx, mr, forge.Failure, "Sluice failed on this again and again; its operators know. `/sluice retry` tries once more")
-}
-
-func (j *job) parkedComment(ctx context.Context, why error) error {
-	c, err := j.forge.Comment(ctx, j.place.Repo(), j.hint.Number, j.hint.Comment)
-	if err != nil {
-		return err
-	}
-	commands, _ := command.Parse(c.Body)
-	if edited(c, j.hint.Text) {
-		commands = nil
-	}
-	var entries []report.CommandEntry
-	for _, one := range commands {
-		entries = append(entries, report.CommandEntry{
-			Who: c.Author.Login, Command: one.String(), At: c.Created, Outcome: "failed again and again: " + short(why) + ". Comment /sluice retry to try once more",
-		})
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	return j.answered(ctx, c, true, entries...)
-}
-
-// short is an error as the log of commands has it.
-func short(err error) string {
-	const most = 300
-	r := []rune(strings.Join(strings.Fields(err.Error()), " "))
-	if len(r) > most {
-		r = append(r[:most], '…')
-	}
-	return string(r)
 }
 
 // trust lets a head of somebody without the right to write be rendered: exactly this one.

@@ -54,6 +54,8 @@ func (b *bombSpace) Fleet(context.Context, gitstore.Hash) (*fleet.Fleet, fleet.P
 	return &fleet.Fleet{}, nil, nil
 }
 
+func (b *bombSpace) HasFleet(context.Context, gitstore.Hash) (bool, error) { return true, nil }
+
 func (b *bombSpace) Review(context.Context, ReviewRequest) (*report.Review, *compare.PreviewResult, error) {
 	b.reviews++
 	return nil, nil, fmt.Errorf("%w: the task used too much memory", ErrStopped)

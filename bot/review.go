@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -34,11 +33,11 @@ type ReviewRequest struct {
 	Preview    *compare.Preview // nil: none
 }
 
-// review looks at a merge request and brings comment, status and preview to what they should be.
+// review brings the comment, the status and the preview of a merge request up to date.
 func (j *job) review(ctx context.Context, number int) error {
 	mr, err := j.forge.MergeRequest(ctx, j.place.Repo(), number)
 	if errors.Is(err, forge.ErrNotFound) {
-		return nil // gone, or never there: nothing to do
+		return nil
 	}
 	if err != nil {
 		return err
@@ -56,7 +55,7 @@ func (j *job) review(ctx context.Context, number int) error {
 	}
 	target, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch)
 	if errors.Is(err, gitstore.ErrNoRef) {
-		return j.cannot(ctx, mr, fmt.Sprintf("the target branch %s is not there: give the merge request another one, or restore the branch", mr.TargetBranch))
+		return j.cannot(ctx, mr, fmt.Sprintf("the target branch %s does not exist: give the merge request another one, or restore the branch", mr.TargetBranch))
 	}
 	if err != nil {
 		return fmt.Errorf("target branch %s: %w", mr.TargetBranch, err)
@@ -67,23 +66,23 @@ func (j *job) review(ctx context.Context, number int) error {
 	}
 	switch {
 	case j.absent(ctx, target) && (!trusted || j.absentHead(ctx, mr)):
-		return nil // neither is a fleet: nobody asked
+		return nil // neither commit is a fleet
 	case !trusted:
 		log.Info("waits for trust", "author", mr.Author.Login)
-		j.remember(fmt.Sprintf("mr/%d", number), "")
+		j.remember(reviewKey(number), "")
 		return j.waits(ctx, mr)
 	}
-	state := mr.Head + " on " + target.Hash.String() + " " + strings.Join(mr.Labels, ",")
-	key := fmt.Sprintf("mr/%d", number)
-	if !j.hint.Force {
-		if j.seen(key, state) || j.seen(limitKey(number), mr.Head) {
-			return nil
-		}
-		if stop, err := j.stopped(ctx, mr); err != nil || stop {
-			return err
-		}
+	state := reviewState(mr, target.Hash)
+	if skip, err := j.reviewed(ctx, mr, state); err != nil || skip {
+		return err
 	}
-	outcome, err := j.reviewHead(ctx, mr, by == "")
+	return j.publishReview(ctx, mr, by == "", state)
+}
+
+// publishReview reviews the head of a merge request and remembers its state.
+func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own bool, state string) error {
+	number := mr.Number
+	outcome, err := j.reviewHead(ctx, mr, own)
 	if errors.Is(err, ErrStopped) {
 		j.remember(limitKey(number), mr.Head) // until the head changes or somebody comments /sluice retry
 		return j.cannot(ctx, mr, err.Error())
@@ -94,22 +93,35 @@ func (j *job) review(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
-	log.Info("reviewed", "comment", string(outcome))
+	j.log.Info("reviewed", "merge_request", number, "head", mr.Head, "comment", string(outcome))
 	if outcome == publish.Superseded {
 		return j.behind(number)
 	}
 	j.remember(behindKey(number), "")
-	j.remember(key, state)
+	j.remember(reviewKey(number), state)
 	j.remember(fmt.Sprintf("cannot/%d", number), "")
 	return nil
 }
+
+// reviewed reports whether a review would repeat what an earlier one did, or what somebody stopped. A forced one is never skipped.
+func (j *job) reviewed(ctx context.Context, mr *forge.MergeRequest, state string) (bool, error) {
+	if j.hint.Force {
+		return false, nil
+	}
+	if j.seen(reviewKey(mr.Number), state) || j.seen(limitKey(mr.Number), mr.Head) {
+		return true, nil
+	}
+	return j.stopped(ctx, mr)
+}
+
+func reviewKey(number int) string { return fmt.Sprintf("mr/%d", number) }
 
 func limitKey(number int) string { return fmt.Sprintf("limit/%d", number) }
 
 func behindKey(number int) string { return fmt.Sprintf("behind/%d", number) }
 
-// behind asks for another look when the forge and Git do not tell of the same head: a newer one has a task of its own, but they may also
-// disagree for a while. The longer they do, the longer it waits.
+// behind returns an error that retries the review later, because the forge and Git have different heads. A newer head has a hint of its
+// own, but the two can also disagree for a while: the delay doubles each time, up to a minute.
 func (j *job) behind(number int) error {
 	const first, most = time.Second, time.Minute
 	wait, err := time.ParseDuration(j.recall(behindKey(number)))
@@ -121,9 +133,9 @@ func (j *job) behind(number int) error {
 	return &Later{Until: j.Clock().Add(wait), Err: fmt.Errorf("the forge and Git tell of different heads of merge request %d", number)}
 }
 
-// cannot says on a merge request why it cannot be compared: only somebody who changes it, or its branches, can help.
+// cannot reports on a merge request why it cannot be reviewed. It is reviewed again when it changes, or one of its branches.
 func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) error {
-	j.remember(fmt.Sprintf("mr/%d", mr.Number), "") // what was said before is said again when it can be
+	j.remember(reviewKey(mr.Number), "") // a review after this one is not skipped
 	j.log.Info("cannot be compared", "merge_request", mr.Number, "head", mr.Head, "why", why)
 	key, state := fmt.Sprintf("cannot/%d", mr.Number), mr.Head+" "+why
 	if j.settings.Checks {
@@ -144,11 +156,11 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 	return j.say(ctx, mr, forge.Failure, why)
 }
 
-// absent says that a commit has no fleet, not even a broken one.
+// absent reports whether a commit has no sluice.yaml. It parses nothing: a commit that is not on the trunk is read in worker processes
+// only. A commit that cannot be read is not absent; the next step returns the error.
 func (j *job) absent(ctx context.Context, c gitstore.Commit) bool {
-	_, _, err := j.space.Fleets.Fleet(ctx, c.Tree)
-	problems, ok := errors.AsType[fleet.Problems](err)
-	return ok && problems.Absent()
+	has, err := j.space.Fleets.HasFleet(ctx, c.Tree)
+	return err == nil && !has
 }
 
 func (j *job) absentHead(ctx context.Context, mr *forge.MergeRequest) bool {
@@ -188,7 +200,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	review.Repository = j.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 	if preview != nil && preview.Head != "" {
-		review.Links.Full = j.previewLink(ctx, mr, target, preview)
+		review.Links.Full = j.previewLink(ctx, mr, preview)
 	}
 	f, err := j.forVerdict(ctx, mr)
 	if err != nil {
@@ -199,36 +211,13 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 
 // previewLink returns the address of the preview's diff on the forge, in the repository that has its commits. It returns ""
 // if that repository is not on the forge, or cannot be told: a report without the link is still complete.
-func (j *job) previewLink(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, p *compare.PreviewResult) string {
-	source := j.place.Repo().Path
-	f, _, err := j.space.Fleets.Fleet(ctx, target.Tree)
-	if err != nil || f == nil {
-		j.log.Debug("no link to the preview: the target branch has no readable fleet", "error", err)
-		return ""
-	}
-	if f.Spec.Output.Repository == "" {
-		return compareLink(mr.URL, source, source, p)
-	}
-	output, err := j.space.Branches.Output(ctx)
-	if err != nil || output.Path == source { // for a repository elsewhere, Output returns the source
+func (j *job) previewLink(ctx context.Context, mr *forge.MergeRequest, p *compare.PreviewResult) string {
+	output, onForge, err := j.space.Branches.Output(ctx)
+	if err != nil || !onForge {
 		j.log.Debug("no link to the preview: the output repository is not on the forge", "error", err)
 		return ""
 	}
-	return compareLink(mr.URL, source, output.Path, p)
-}
-
-// compareLink is the forge's view of what lies between the two commits of a preview. url is a merge request of source.
-func compareLink(url, source, output string, p *compare.PreviewResult) string {
-	for _, form := range [][2]string{{"/-/merge_requests/", "/-/compare/"}, {"/pull/", "/compare/"}} {
-		base, _, ok := strings.Cut(url, form[0])
-		if !ok {
-			continue
-		}
-		if base, ok = strings.CutSuffix(base, "/"+source); ok {
-			return base + "/" + output + form[1] + p.Base + "..." + p.Head
-		}
-	}
-	return ""
+	return j.forge.CompareURL(mr, j.place.Repo(), output, p.Base, p.Head)
 }
 
 func (j *job) context() string {
@@ -238,20 +227,15 @@ func (j *job) context() string {
 	return "sluice"
 }
 
-// closed cleans up behind a merge request.
+// closed deletes the preview of a closed merge request, reviews others with the same head again, and hydrates the trunk after a merge.
 func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
-	key := fmt.Sprintf("mr/%d", mr.Number)
+	key := reviewKey(mr.Number)
 	if !j.hint.Force && j.seen(key, string(mr.State)) {
 		return nil
 	}
 	j.remember(key, "") // the merge request may be reopened, with the same head, before the cleanup ends
 	if err := j.open(ctx); err != nil {
 		return err
-	}
-	if target, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch); err == nil {
-		if _, _, err := j.space.Fleets.Fleet(ctx, target.Tree); err != nil {
-			j.log.Debug("the target branch has no fleet: previews are looked for all the same")
-		}
 	}
 	if err := j.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); errors.Is(err, ErrRefused) {
 		j.log.Warn("no preview is looked for", "merge_request", mr.Number, "error", err)
@@ -270,12 +254,13 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	return nil
 }
 
-// trustContext is the commit status by which somebody's trust in a head is kept: on the forge, bound to the commit.
+// trustContext is the context of the commit status that records the trust in a head.
 const trustContext = "sluice/trust"
 
-// waits says that the head waits for trust: in the comment, which remembers since when the head is the merge request's, and as a status.
+// waits reports that the head waits for trust, in the comment and as a status. The comment also records since when the merge request has
+// the head.
 func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
-	key, state := fmt.Sprintf("mr/%d", mr.Number), "waits "+mr.Head
+	key, state := reviewKey(mr.Number), "waits "+mr.Head
 	if j.hint.Kind == hint.Review && j.seen(key, state) {
 		return nil
 	}
@@ -293,7 +278,7 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 	return err
 }
 
-// say writes a state of the head that is no review's.
+// say writes a status of the head that is not the verdict of a review.
 func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
 	f, err := j.forVerdict(ctx, mr)
 	if err != nil {
@@ -303,19 +288,19 @@ func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.Statu
 	return publish.Say(ctx, f, j.place.Repo(), mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
 }
 
-// trusted says whether a merge request may be rendered, and by whose word if its author may not write.
+// trusted reports whether a merge request may be rendered, and who trusted it if its author has no write access.
 func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
 	if !mr.Fork {
 		access, err := j.forge.Access(ctx, j.place.Repo(), mr.Author.Login)
 		if err != nil && !errors.Is(err, forge.ErrNotFound) {
 			return false, "", err
 		}
-		// A branch in the repository itself was pushed by somebody who may write; a machine's account may have no access level.
+		// Only people with write access push to branches of the repository itself; a bot may have no access level.
 		if access >= forge.AccessWrite || mr.Author.Bot {
 			return true, "", nil
 		}
 	} else if access, err := j.forge.Access(ctx, j.place.Repo(), mr.Author.Login); err == nil && access >= forge.AccessWrite {
-		return true, mr.Author.Login, nil // theirs, but on another repository: no credentials
+		return true, mr.Author.Login, nil // the head is in a fork: no credentials
 	}
 	self, err := j.forge.Self(ctx)
 	if err != nil {

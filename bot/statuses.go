@@ -17,8 +17,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// statuses remembers what commits have, so that only what differs is written: a forge keeps every status that was ever set, and
-// GitHub takes no more than a thousand for one commit and context.
+// statuses remembers the statuses of commits, so that only changed ones are written: a forge keeps every
+// status that was ever set, and GitHub accepts at most 1000 for one commit and context. It is safe for
+// concurrent use.
 type statuses struct {
 	clock func() time.Time
 	mu    sync.Mutex
@@ -31,23 +32,24 @@ func newStatuses(clock func() time.Time) *statuses {
 
 // commitStatuses are the statuses of a commit by context.
 type commitStatuses struct {
-	at    time.Time     // when the forge was asked
-	fresh time.Duration // how long that is believed
-	list  map[string]said
+	at    time.Time     // when they were read
+	fresh time.Duration // how long they are used without another read
+	list  map[string]knownStatus
 }
 
-type said struct {
+// knownStatus is a status that a commit has.
+type knownStatus struct {
 	forge.Status
-	words int // how often it was written again for other words alone
-	when  time.Time
+	rewrites int // how often only its description changed
+	when     time.Time
 }
 
 const (
-	statusesFresh  = 5 * time.Minute  // then the forge is asked again: another replica, or somebody else, may have written
-	statusesLong   = 40 * time.Minute // the same where nothing was written for long: each time that it is asked, twice as long
-	statusesKept   = 2000             // commits
-	wordsAtOnce    = 20               // changes of words alone, before they have to wait
-	wordsAfterward = time.Hour
+	statusesFresh   = 5 * time.Minute  // then they are read again: another replica or tool may have written one
+	statusesLong    = 40 * time.Minute // limit of the interval, which doubles with each read as long as nothing is written
+	statusesKept    = 2000             // commits
+	maxRewrites     = 20               // changes of the description alone; further ones wait
+	rewriteInterval = time.Hour        // for further ones
 )
 
 // statusForge is a forge that skips statuses that the commit already has.
@@ -59,7 +61,7 @@ type statusForge struct {
 
 // SetStatus implements forge.Statuses.
 func (q statusForge) SetStatus(ctx context.Context, repo forge.Repository, commit string, s forge.Status) error {
-	if s.Context == trustContext { // somebody's word is written as often as it is given
+	if s.Context == trustContext { // each /sluice trust writes it
 		return q.Forge.SetStatus(ctx, repo, commit, s)
 	}
 	have, err := q.have(ctx, repo, commit)
@@ -71,12 +73,12 @@ func (q statusForge) SetStatus(ctx context.Context, repo forge.Repository, commi
 	old, known := have.list[key]
 	q.statuses.mu.Unlock()
 	now := q.statuses.clock()
-	next := said{Status: s, when: now}
+	next := knownStatus{Status: s, when: now}
 	if known && !old.Check && sameState(old.State, s.State) {
-		if sameWords(old.Description, s.Description) && (s.URL == "" || s.URL == old.URL) {
+		if sameDescription(old.Description, s.Description) && (s.URL == "" || s.URL == old.URL) {
 			return nil
 		}
-		if next.words = old.words + 1; next.words > wordsAtOnce && now.Sub(old.when) < wordsAfterward {
+		if next.rewrites = old.rewrites + 1; next.rewrites > maxRewrites && now.Sub(old.when) < rewriteInterval {
 			return nil
 		}
 	}
@@ -89,7 +91,8 @@ func (q statusForge) SetStatus(ctx context.Context, repo forge.Repository, commi
 	return nil
 }
 
-// state is that of a commit's status; "" if there is none, or it is not known.
+// state returns the state of a commit's status; "" if there is none or it is unknown. A check run does not
+// count.
 func (q statusForge) state(ctx context.Context, repo forge.Repository, commit, name string) forge.StatusState {
 	have, err := q.have(ctx, repo, commit)
 	if err != nil {
@@ -104,7 +107,9 @@ func (q statusForge) state(ctx context.Context, repo forge.Repository, commit, n
 	return s.State
 }
 
-// have is what a commit has, as far as that is known. A credential that may not read statuses may still write them.
+// have returns the statuses of a commit, from memory while they are fresh. If the forge refuses the read,
+// have returns the known ones or none, because a credential without the right to read statuses may still
+// write them. Errors: a rate limit, an unknown commit, the end of ctx.
 func (q statusForge) have(ctx context.Context, repo forge.Repository, commit string) (*commitStatuses, error) {
 	key, now := q.place.String()+" "+commit, q.statuses.clock()
 	q.statuses.mu.Lock()
@@ -119,7 +124,7 @@ func (q statusForge) have(ctx context.Context, repo forge.Repository, commit str
 	}
 	q.statuses.mu.Lock()
 	defer q.statuses.mu.Unlock()
-	next := &commitStatuses{at: now, fresh: statusesFresh, list: map[string]said{}}
+	next := &commitStatuses{at: now, fresh: statusesFresh, list: map[string]knownStatus{}}
 	if have != nil {
 		next.fresh = min(2*have.fresh, statusesLong)
 	}
@@ -127,10 +132,10 @@ func (q statusForge) have(ctx context.Context, repo forge.Repository, commit str
 		next.list = have.list
 	}
 	for _, s := range list {
-		one := said{Status: s, when: s.Updated}
+		one := knownStatus{Status: s, when: s.Updated}
 		if have != nil {
 			old := have.list[strings.ToLower(s.Context)]
-			if one.words = old.words; old.when.After(one.when) {
+			if one.rewrites = old.rewrites; old.when.After(one.when) {
 				one.when = old.when
 			}
 		}
@@ -140,7 +145,8 @@ func (q statusForge) have(ctx context.Context, repo forge.Repository, commit str
 	return next, nil
 }
 
-// keep makes room first: what was not asked for the longest time is asked for again when it is needed.
+// keep stores the statuses of a commit. At the limit it evicts those that were not read for a long time, or
+// all. The caller holds mu.
 func (s *statuses) keep(key string, c *commitStatuses) {
 	if len(s.known) >= statusesKept {
 		for k, one := range s.known {
@@ -155,9 +161,10 @@ func (s *statuses) keep(key string, c *commitStatuses) {
 	s.known[key] = c
 }
 
+// sameState reports whether two states are equal on every forge: some have no running state.
 func sameState(a, b forge.StatusState) bool {
 	plain := func(s forge.StatusState) forge.StatusState {
-		if s == forge.Running { // not everywhere a state of its own
+		if s == forge.Running {
 			return forge.Pending
 		}
 		return s
@@ -165,18 +172,19 @@ func sameState(a, b forge.StatusState) bool {
 	return plain(a) == plain(b)
 }
 
-// sameWords compares what is there, which the forge's adapter may have cut, with what is to be there.
-func sameWords(have, want string) bool {
+// sameDescription compares a description that the forge's adapter may have cut with a whole one.
+func sameDescription(have, want string) bool {
 	begin, cut := strings.CutSuffix(have, "…")
 	return have == want || cut && strings.HasPrefix(want, begin)
 }
 
-// sayHydrated writes a status for each environment that follows the trunk, on the source commit and on the rendered one.
-func (j *job) sayHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.Result) error {
+// reportHydrated writes a status for each environment that follows the trunk, on the source commit and on
+// the rendered commit.
+func (j *job) reportHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.Result) error {
 	var failed []error
-	whole := j.context() + "/hydrate" // red if none of it could be hydrated, for a reason that is gone
+	whole := j.context() + "/hydrate" // red if an earlier task could not hydrate the commit at all
 	if state := j.forge.state(ctx, j.place.Repo(), tip.Hash.String(), whole); state == forge.Failure {
-		failed = append(failed, j.sayOn(ctx, forge.Status{Context: whole, State: forge.Success, Description: "hydrated"}, false, tip.Hash.String()))
+		failed = append(failed, j.setStatus(ctx, forge.Status{Context: whole, State: forge.Success, Description: "hydrated"}, false, tip.Hash.String()))
 	}
 	for _, e := range r.Environments {
 		if e.Status == hydrate.StatusChecked && len(e.Failures) == 0 || e.Status == hydrate.StatusSuperseded {
@@ -190,41 +198,44 @@ func (j *job) sayHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.R
 		if e.Status == hydrate.StatusUpdated || e.Status == hydrate.StatusUnchanged {
 			commits = append(commits, cmp.Or(e.New, e.Old))
 		}
-		failed = append(failed, j.sayOn(ctx, s, e.Status == hydrate.StatusUnchanged, commits...))
+		failed = append(failed, j.setStatus(ctx, s, e.Status == hydrate.StatusUnchanged, commits...))
 	}
 	return errors.Join(failed...)
 }
 
-// sayPromoted writes the statuses of the environments that come after others.
-func (j *job) sayPromoted(ctx context.Context, list []promotion.Status) error {
+// reportPromoted writes the statuses of the environments that come after others, and logs their silent apps.
+func (j *job) reportPromoted(ctx context.Context, list []promotion.Status) error {
 	var failed []error
 	for i := range list {
+		j.logSilent(&list[i])
 		for _, one := range promotedStatuses(j.context(), &list[i]) {
-			failed = append(failed, j.sayOn(ctx, one.status, false, one.commits...))
+			failed = append(failed, j.setStatus(ctx, one.status, false, one.commits...))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// promotedStatus is a status with the commits that get it: a source commit and, behind it, a rendered one.
+// promotedStatus is a status with the commits that get it: a source commit, optionally followed by a
+// rendered commit.
 type promotedStatus struct {
 	status  forge.Status
 	commits []string
 }
 
-// promotedStatuses are the statuses of an environment: on the source commit that it runs and on the rendered commit, and a red
-// one on each source commit that failed there or was rolled back.
+// promotedStatuses returns the statuses of an environment: one for the source commit that it runs and its
+// rendered commit, and a red one for each source commit that failed there or was rolled back. A pending one
+// names the first silent cluster instead of the gate that the wave waits for.
 func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
-	if e.Source.Commit == "" { // it runs nothing yet
+	if e.Source.Commit == "" {
 		return nil
 	}
 	name := prefix + "/" + e.Environment
 	var out []promotedStatus
 	red := map[string]bool{}
-	add := func(commit, words string) {
+	add := func(commit, text string) {
 		if commit != "" && !red[commit] {
 			red[commit] = true
-			out = append(out, promotedStatus{forge.Status{Context: name, State: forge.Failure, Description: e.Environment + ": " + words}, []string{commit}})
+			out = append(out, promotedStatus{forge.Status{Context: name, State: forge.Failure, Description: e.Environment + ": " + text}, []string{commit}})
 		}
 	}
 	r := &e.Decision.Record
@@ -236,7 +247,7 @@ func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 			add(h.Source.Commit, h.What())
 		}
 	}
-	if red[e.Source.Commit] { // a part of the environment was rolled back from it
+	if red[e.Source.Commit] { // a part of the environment was rolled back from this commit
 		return out
 	}
 	s := forge.Status{Context: name, State: forge.Success, Description: e.Environment + " " + waves(e)}
@@ -244,18 +255,21 @@ func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 	switch state := wavesState(e); {
 	case e.Foreign != "":
 		s.State, s.Description = forge.Failure, e.Decision.WaitsFor
-		commits = commits[:1] // the other commit is somebody else's
+		commits = commits[:1] // the branch's tip is not a commit of Sluice
 	case r.Halt != nil:
 		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: halted by %s: %s", e.Environment, cmp.Or(r.Halt.By, "Sluice"), r.Halt.Reason)
 	case state == promote.WaveFailed:
 		s.State = forge.Failure
 	case state != promote.WaveDone:
 		s.State = forge.Pending
+		if silent := e.Decision.Silent; len(silent) > 0 {
+			s.Description = e.Environment + " waits: " + silent[0].String()
+		}
 	}
 	return append(out, promotedStatus{s, commits})
 }
 
-// wavesState is that of the first wave that is not done.
+// wavesState returns the state of the first wave that is not done.
 func wavesState(e *promotion.Status) promote.WaveState {
 	for _, w := range e.Decision.Waves {
 		if w.State != promote.WaveDone {
@@ -265,19 +279,21 @@ func wavesState(e *promotion.Status) promote.WaveState {
 	return promote.WaveDone
 }
 
-// sayOn writes a status on a source commit and, behind it, on a rendered one. That may live in another repository: then the forge
-// does not know it here. With unless, a green one stays as it is.
-func (j *job) sayOn(ctx context.Context, s forge.Status, unless bool, commits ...string) error {
+// setStatus writes a status on a source commit and on the rendered commits that follow it. It skips
+// rendered commits that the forge does not know, because they may be in another repository. With keepGreen,
+// it does not change a green status.
+func (j *job) setStatus(ctx context.Context, s forge.Status, keepGreen bool, commits ...string) error {
 	var failed []error
 	repo := j.place.Repo()
 	for i, commit := range commits {
-		if i == 1 { // the others are rendered ones
-			var err error
-			if repo, err = j.space.Branches.Output(ctx); err != nil {
+		if i == 1 { // the first rendered commit
+			output, _, err := j.space.Branches.Output(ctx)
+			if err != nil {
 				return errors.Join(append(failed, err)...)
 			}
+			repo = output
 		}
-		if commit == "" || unless && j.forge.state(ctx, repo, commit, s.Context) == forge.Success {
+		if commit == "" || keepGreen && j.forge.state(ctx, repo, commit, s.Context) == forge.Success {
 			continue
 		}
 		err := j.forge.SetStatus(ctx, repo, commit, s)

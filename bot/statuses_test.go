@@ -166,3 +166,24 @@ func TestPromotedStatuses(t *testing.T) {
 		}
 	}
 }
+
+// TestRolledBackInTheRollout: the comment of a merge request says what an environment went back to, who did it and why.
+func TestRolledBackInTheRollout(t *testing.T) {
+	const bad, good = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	for want, h := range map[string]promote.Hold{
+		"rolled back to aaaaaaaa by mia: red health (all of prod)":       {Cause: promote.CauseRolledBack, By: "mia", Reason: "red health"},
+		"failed and was rolled back to aaaaaaaa by Sluice (wave canary)": {Cause: promote.CauseFailed, Wave: "canary", Clusters: []string{"c"}},
+		"rolled back to aaaaaaaa by mia: slow (shop on all of prod)":     {Cause: promote.CauseRolledBack, By: "mia", Reason: "slow", Apps: []string{"shop"}},
+		"": {Cause: promote.CauseStopped, By: "mia"},
+	} {
+		h.Source = promote.Source{Commit: bad}
+		status := &promotion.Status{Environment: "prod", Source: promote.Source{Commit: good}}
+		status.Decision.Record.Holds = []promote.Hold{h}
+		if got := rolledBack(status, bad); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := rolledBack(status, good); got != "" {
+			t.Errorf("the commit that runs: %q", got)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/publish"
 )
 
 // A commit status belongs to a commit, not to a merge request, so several merge requests of one head share it. Two rules keep one of
@@ -41,10 +42,7 @@ func (j *job) trunkBranch(ctx context.Context) string {
 
 // contextFor is the context of the status for merge requests into a branch.
 func (j *job) contextFor(ctx context.Context, target string) string {
-	if trunk := j.trunkBranch(ctx); trunk == "" || trunk == target {
-		return j.context()
-	}
-	return j.context() + " into " + target
+	return publish.ContextFor(j.context(), j.trunkBranch(ctx), target)
 }
 
 // severity orders states: the worst one has the highest number.

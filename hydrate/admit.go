@@ -1,6 +1,7 @@
 package hydrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
 // admit decides whether the commit may be written to an environment's branch, before anything is rendered: the trunk
@@ -24,14 +26,31 @@ func (r *run) admit(ctx context.Context, out *EnvironmentResult, st *branch.Stat
 	case st.Foreign != "" && r.request.Overwrite:
 		return nil
 	case st.Foreign != "":
-		out.refuse("%s: %s: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign", st.Branch, st.Foreign)
+		out.refuse("%s", foreignBranch(st.Branch, branch.Origin{Foreign: st.Foreign, Unsigned: st.Origin.Unsigned}))
 		return nil
 	}
 	return r.admitNewer(ctx, out, st)
 }
 
+// foreignBranch says why a branch whose tip Sluice did not make is not written, and what to do.
+func foreignBranch(name string, o branch.Origin) string {
+	if o.Unsigned != nil {
+		return fmt.Sprintf("%s: %s: if the branch is right (`sluice verify`), an allowed signer accepts it with `git commit --allow-empty -S` on it; or run with --overwrite-foreign", name, o.Foreign)
+	}
+	return fmt.Sprintf("%s: %s: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign", name, o.Foreign)
+}
+
 func (e *EnvironmentResult) refuse(format string, args ...any) {
 	e.Status, e.Reason = StatusRefused, fmt.Sprintf(format, args...)
+}
+
+// refusal turns a *RefusedError into the environment's status, and returns any other error.
+func (e *EnvironmentResult) refusal(err error) error {
+	if refused, ok := errors.AsType[*RefusedError](err); ok {
+		e.refuse("%s", refused.Reason)
+		return nil
+	}
+	return err
 }
 
 // requireMerged refuses a commit that the trunk of the remote does not contain, unless the request makes an exception for
@@ -45,7 +64,7 @@ func (r *run) requireMerged(ctx context.Context, out *EnvironmentResult, st *bra
 		return err
 	}
 	for _, name := range names {
-		trunk, err := r.trunk(ctx, name)
+		trunk, err := r.trunks.Named(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -66,11 +85,16 @@ func (r *run) requireMerged(ctx context.Context, out *EnvironmentResult, st *bra
 	return nil
 }
 
-// trunkNames returns the trunk that the commit's fleet names and, if that is another one, the trunk of the fleet that the
-// branch was rendered from: an unmerged commit must not choose its own trunk. A trunk that is gone from the remote was
-// renamed and does not count.
+// trunkNames returns the trunks that must contain the commit. The trunk that counts is the one that the fleet of the
+// remote's default branch names, and the one of the fleet that the branch was rendered from: a commit must not choose its own
+// trunk. Only if neither exists, as for a new repository, the commit's fleet names it. A trunk that is gone from the
+// remote was renamed and does not count.
 func (r *run) trunkNames(ctx context.Context, st *branch.State) ([]string, error) {
-	names := []string{r.view.Fleet.Spec.Trunk}
+	trunk, err := r.sourceTrunk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{trunk}
 	hash, err := gitstore.ParseHash(st.Record.Source)
 	if err != nil {
 		return names, nil //nolint:nilerr // the branch has no record: admit refuses it
@@ -89,27 +113,45 @@ func (r *run) trunkNames(ctx context.Context, st *branch.State) ([]string, error
 	if err != nil || f.Spec.Trunk == names[0] {
 		return names, err
 	}
-	recorded, err := r.trunk(ctx, f.Spec.Trunk)
+	recorded, err := r.trunks.Named(ctx, f.Spec.Trunk)
 	if err == nil && !recorded.Tip.IsZero() {
 		names = append(names, f.Spec.Trunk)
 	}
 	return names, err
 }
 
-// trunk reads a trunk of the remote, once in a run.
-func (r *run) trunk(ctx context.Context, name string) (*Trunk, error) {
-	if t, ok := r.trunks[name]; ok {
-		return t, nil
+// sourceTrunk returns the name of the trunk: what the fleet of the remote's default branch says or, without one, the commit's
+// own fleet.
+func (r *run) sourceTrunk(ctx context.Context) (string, error) {
+	if r.trunkName != "" {
+		return r.trunkName, nil
 	}
-	t, err := ReadTrunk(ctx, r.h.Store, r.h.Source, name)
+	name, err := r.trunks.Default(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if r.trunks == nil {
-		r.trunks = map[string]*Trunk{}
+	r.trunkName = cmp.Or(name, r.view.Fleet.Spec.Trunk)
+	return r.trunkName, nil
+}
+
+// allowedSigners returns spec.signers of the trunk of the remote or, if branches of this repository are written, of the commit.
+func (r *run) allowedSigners(ctx context.Context) (signers.List, error) {
+	if r.h.Source == nil {
+		return r.view.Fleet.Signers(), nil
 	}
-	r.trunks[name] = t
-	return t, nil
+	name, err := r.sourceTrunk(ctx)
+	if err != nil {
+		return signers.List{}, err
+	}
+	trunk, err := r.trunks.Named(ctx, name)
+	if err != nil {
+		return signers.List{}, err
+	}
+	f, err := trunk.Fleet(ctx, r.h)
+	if f == nil { // admit refuses a commit that this trunk does not contain
+		f = r.view.Fleet
+	}
+	return f.Signers(), err
 }
 
 // admitNewer refuses a commit that does not descend from the one that the branch was rendered from. A branch that holds
@@ -120,7 +162,7 @@ func (r *run) admitNewer(ctx context.Context, out *EnvironmentResult, st *branch
 		return err
 	}
 	head, from := r.request.Commit.Hash, recorded
-	exception, err := gitstore.ParseHash(branch.Trailer(st.Tip.Message, branch.TrailerUnmerged))
+	exception, err := gitstore.ParseHash(st.Trailer(branch.TrailerUnmerged))
 	if err == nil {
 		from = exception
 	}
@@ -177,7 +219,11 @@ func (r *run) strayed(ctx context.Context, from gitstore.Hash) (string, error) {
 	} else if err != nil {
 		return "", err
 	}
-	trunk, err := r.trunk(ctx, r.view.Fleet.Spec.Trunk)
+	name, err := r.sourceTrunk(ctx)
+	if err != nil {
+		return "", err
+	}
+	trunk, err := r.trunks.Named(ctx, name)
 	if err != nil || trunk.Tip.IsZero() {
 		return "", err
 	}

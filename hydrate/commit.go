@@ -3,12 +3,14 @@ package hydrate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
 // commit makes the environment's commits and moves its branches: those of clusters first, the environment's last, so
@@ -20,7 +22,7 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	}
 	tip := p.state.Tip
 	out.New = hashText(tip.Hash)
-	if tree.tree != tip.Tree || !p.state.Exists() {
+	if tree.tree != tip.Tree || !p.state.Exists() || p.state.Foreign != "" { // Overwrite puts a commit of Sluice on a foreign one
 		h, err := r.describe(out, tree.tree, tip.Hash, &tree.counts).Write(w)
 		if err != nil {
 			return err
@@ -36,6 +38,9 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 		out.Status = StatusPlanned
 		return nil
 	}
+	if err := r.h.RequireSigner(ctx, moves, r.signers); err != nil {
+		return err
+	}
 	r.h.Progress("push "+p.name, 0, len(moves))
 	out.Status, out.Reason, err = r.push(ctx, out, !p.state.Exists(), moves, w)
 	if ctx.Err() != nil {
@@ -46,6 +51,27 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	}
 	if out.Status != StatusUpdated {
 		out.New, out.Clusters = "", nil
+	}
+	return nil
+}
+
+// RequireSigner refuses moves to commits that spec.signers does not allow, with a *RefusedError: the next run would take them
+// for foreign. Everything that pushes commits of Sluice calls it first. An empty list allows all.
+func (h *Hydrator) RequireSigner(ctx context.Context, moves []gitstore.Move, allowed signers.List) error {
+	if allowed.Empty() {
+		return nil
+	}
+	for _, m := range moves {
+		if m.New.IsZero() {
+			continue
+		}
+		_, err := h.Store.VerifySignature(ctx, m.New, allowed)
+		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
+			return &RefusedError{Reason: fmt.Sprintf("spec.signers does not allow the commits of this run (%s): sign with an allowed key (--sign-key FILE, or signKey of the service)", unsigned.Reason)}
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -101,14 +127,16 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 			out.refuse("somebody deleted the branch %s: run with --recreate to create it again, or retire the cluster", name)
 			return nil, nil
 		}
-		changed, err := r.changes(ctx, out, name, want)
+		changed, err := r.changes(ctx, out, c.Name, name, want)
 		if err != nil || out.Status != "" {
 			return nil, err
 		}
 		if !changed {
 			continue
 		}
-		h, err := r.describe(out, want, tip, nil).Write(w)
+		rendered := r.describe(out, want, tip, nil)
+		rendered.Trailers = append(rendered.Trailers, gitstore.Trailer{Key: branch.TrailerCluster, Value: c.Name})
+		h, err := rendered.Write(w)
 		if err != nil {
 			return nil, err
 		}
@@ -130,8 +158,9 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 	return gitstore.Move{Branch: branch, Old: tip}
 }
 
-// changes reports whether a cluster branch does not have a tree yet. It refuses to bury a commit of somebody else.
-func (r *run) changes(ctx context.Context, out *EnvironmentResult, name string, want gitstore.Hash) (bool, error) {
+// changes reports whether a cluster branch needs a commit: it does not have the tree, or its tip is foreign and the request
+// overwrites it. It refuses to bury a commit of somebody else.
+func (r *run) changes(ctx context.Context, out *EnvironmentResult, cluster, name string, want gitstore.Hash) (bool, error) {
 	tip := r.refs[name]
 	if tip.IsZero() {
 		return true, nil
@@ -140,15 +169,17 @@ func (r *run) changes(ctx context.Context, out *EnvironmentResult, name string, 
 	if err != nil {
 		return false, err
 	}
-	if current.Tree == want {
+	origin, err := branch.Inspect(ctx, r.h.Store, current, branch.Owner{Environment: out.Name, Cluster: cluster}, r.signers)
+	switch {
+	case err != nil:
+		return false, err
+	case origin.Unsigned == nil && !origin.Misplaced && current.Tree == want:
+		return false, nil
+	case origin.Foreign != "" && !r.request.Overwrite:
+		out.refuse("%s", foreignBranch(name, origin))
 		return false, nil
 	}
-	if branch.Trailer(current.Message, branch.TrailerEnvironment) == "" && !r.request.Overwrite {
-		out.refuse("%s has the commit %s by %s that Sluice did not make: `sluice verify` names what differs; bring it into the source, or run with --overwrite-foreign",
-			name, tip.Short(), current.Author.Name)
-		return false, nil
-	}
-	return true, nil
+	return current.Tree != want || origin.Foreign != "", nil
 }
 
 // goneBranches deletes branches of clusters that the registry does not have any more. Only a branch whose last commit
@@ -178,7 +209,12 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 		if err != nil {
 			return nil, err
 		}
-		if branch.Trailer(tip.Message, branch.TrailerEnvironment) == p.name && branch.Trailer(tip.Message, branch.TrailerSource) != "" && name != out.Branch {
+		origin, err := branch.Inspect(ctx, r.h.Store, tip, branch.Owner{Environment: p.name}, r.signers)
+		if err != nil {
+			return nil, err
+		}
+		made := origin.Rendered.Message
+		if origin.Foreign == "" && branch.Trailer(made, branch.TrailerEnvironment) == p.name && branch.Trailer(made, branch.TrailerSource) != "" && name != out.Branch {
 			moves = append(moves, r.deletion(out, name, name, tip.Hash))
 		}
 	}

@@ -146,21 +146,30 @@ func (h *Hydrator) RenderCommit(ctx context.Context, r CommitRequest, w *gitstor
 type Recipe struct {
 	Environment string
 	Source      branch.Source // what the record says
-	Base        *branch.State // gives the clusters and the kinds
+	Base        *branch.State // gives the clusters
 	// Of gives the trees and digests of an app on a cluster. With no app, it gives the state of the cluster's other apps.
 	Of func(cluster, app string) *branch.State
 }
 
 // Assemble writes an environment's tree from parts that are rendered already.
 func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (gitstore.Hash, error) {
-	root := branch.Root{Kinds: r.Base.Kinds, Clusters: map[string]gitstore.Hash{}, Inputs: map[string]gitstore.Hash{}}
+	root := branch.Root{Clusters: map[string]gitstore.Hash{}, Inputs: map[string]gitstore.Hash{}}
 	objects := 0
+	trees := map[gitstore.Hash]bool{} // of apps
+	same := true                      // every part defines the kinds of the base
+	of := r.Of
+	r.Of = func(cluster, app string) *branch.State {
+		st := of(cluster, app)
+		same = same && (st == r.Base || st != nil && len(st.Kinds.Differing(r.Base.Kinds)) == 0)
+		return st
+	}
 	for _, cluster := range r.Base.ClusterNames() {
 		apps, in, err := h.assembleCluster(ctx, cluster, r)
 		if err != nil {
 			return gitstore.Hash{}, err
 		}
 		for _, a := range apps {
+			trees[a.Hash] = true
 			files, err := h.Store.Tree(ctx, a.Hash)
 			if err != nil {
 				return gitstore.Hash{}, err
@@ -181,8 +190,29 @@ func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (
 	if err := r.Source.Validate(); err != nil { // a record that names no commit would block every later promotion
 		return gitstore.Hash{}, fmt.Errorf("environment %s: %w", r.Environment, err)
 	}
+	var err error
+	if root.Kinds, err = r.kinds(ctx, h.Store, same, trees); err != nil {
+		return gitstore.Hash{}, err
+	}
 	root.Record = branch.RecordOf(r.Environment, r.Source, Epoch, objects)
 	return h.writeRoot(ctx, root, w)
+}
+
+// kinds returns the custom kinds that the environment defines: those of the base if every part defines the same, else those of
+// the definitions in the trees.
+func (r *Recipe) kinds(ctx context.Context, store *gitstore.Store, same bool, trees map[gitstore.Hash]bool) (branch.Kinds, error) {
+	if same {
+		return r.Base.Kinds, nil
+	}
+	out := branch.Kinds{}
+	for tree := range trees {
+		defined, err := definitions(ctx, store, tree)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, defined)
+	}
+	return out, nil
 }
 
 // clusterPart is what one state holds of a cluster.

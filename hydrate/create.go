@@ -42,7 +42,7 @@ func (r *run) admitNew(ctx context.Context, out *EnvironmentResult, st *branch.S
 	}
 	for _, evidence := range []func(context.Context, string) (string, error){r.clusterBranch, r.promotionRecord, r.promotedFrom} {
 		found, err := evidence(ctx, out.Name)
-		if err != nil {
+		if err := out.refusal(err); err != nil || out.Status != "" {
 			return err
 		}
 		if found != "" {
@@ -81,6 +81,16 @@ func (r *run) promotionRecord(ctx context.Context, environment string) (string, 
 	}
 	if err := r.h.Branches.Fetch(ctx, tip); err != nil {
 		return "", err
+	}
+	if !r.signers.Empty() {
+		_, err := r.h.Store.VerifySignature(ctx, tip, r.signers)
+		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
+			return "", &RefusedError{Reason: fmt.Sprintf("the records on %s do not have a signature that spec.signers allows, so they do not tell whether somebody deleted the branch: %v: "+
+				"look at the branch's history, or run with --recreate", promote.StateBranch, unsigned)}
+		}
+		if err != nil {
+			return "", err
+		}
 	}
 	commit, err := r.h.Store.Commit(ctx, tip)
 	if err != nil {

@@ -224,7 +224,7 @@ func TestScopesOfCustomKindsComeFromTheFleet(t *testing.T) {
 	if strings.Contains(show("wide-w"), "namespace") || !strings.Contains(show("narrow-n1"), "namespace: own") || !strings.Contains(show("unknown-u"), "namespace: own") {
 		t.Errorf("%s\n%s\n%s", show("wide-w"), show("narrow-n1"), show("unknown-u"))
 	}
-	if w := result.Environments[0].Warnings; len(w) != 1 || !strings.Contains(w[0], "Unknown.example.com") {
+	if w := result.Environments[0].Notes; len(w) != 1 || !strings.Contains(w[0].Message, "Unknown.example.com") {
 		t.Errorf("%q", w)
 	}
 	app("kinds", fmt.Sprintf(crd, "wides", "Cluster", "Wide")+"---\n"+fmt.Sprintf(crd, "narrows", "Cluster", "Narrow"))

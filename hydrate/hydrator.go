@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
 // Epoch identifies how inputs become objects; see source.Epoch.
@@ -24,6 +25,11 @@ type Config struct {
 	Gate     Gate // nil: environments are written without regard to policy
 	Renderer renderer.Renderer
 	Archives source.Archives
+	// Credentials lets the hydrator fetch other repositories of fleets; nil takes them only from Store.
+	Credentials source.Credentials
+	// Alone keeps fleets from taking content from other repositories: what the store has of them must not appear in the review of a
+	// stranger's change.
+	Alone    bool
 	Jobs     int    // targets rendered at a time, at least 1
 	Version  string // of Sluice, for the trailer
 	Signer   gitstore.Signer
@@ -48,7 +54,10 @@ func New(c Config) *Hydrator {
 	if c.Progress == nil {
 		c.Progress = func(string, int, int) {}
 	}
-	sources := source.NewReader(c.Store, c.Archives)
+	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials)
+	if c.Alone {
+		sources.Alone()
+	}
 	if c.Detect {
 		sources.Detecting()
 	}
@@ -70,6 +79,11 @@ func (h *Hydrator) WithSource(remote gitstore.Branches) *Hydrator {
 	return &out
 }
 
+// DetectImport returns the sluice.yaml of a repository of another tool that has none, and nil if it is not one.
+func (h *Hydrator) DetectImport(ctx context.Context, tree gitstore.Hash) ([]byte, error) {
+	return h.sources.Detect(ctx, tree)
+}
+
 // Open reads the source tree of a commit. The errors of an invalid fleet are fleet.Problems.
 func (h *Hydrator) Open(ctx context.Context, tree gitstore.Hash) (*source.View, error) {
 	return h.sources.Open(ctx, tree)
@@ -89,6 +103,11 @@ func (h *Hydrator) Readable(ctx context.Context, tip gitstore.Commit) (gitstore.
 	return h.sources.Readable(ctx, tip)
 }
 
+// ResolvePin asks another repository of the fleet for the commit that its declaration means now; see source.Reader.ResolvePin.
+func (h *Hydrator) ResolvePin(ctx context.Context, r *fleet.Repository) (fetch.Pin, error) {
+	return h.sources.ResolvePin(ctx, r)
+}
+
 // Affected returns the targets that the change from one tree to another can affect, without rendering.
 func (h *Hydrator) Affected(ctx context.Context, base, head gitstore.Hash) ([]fleet.AffectedTarget, error) {
 	v, err := h.sources.Open(ctx, head)
@@ -96,19 +115,6 @@ func (h *Hydrator) Affected(ctx context.Context, base, head gitstore.Hash) ([]fl
 		return nil, err
 	}
 	return h.sources.Affected(ctx, base, v)
-}
-
-// Failure is a target that could not be rendered.
-type Failure struct {
-	Environment string `json:"environment"`
-	Cluster     string `json:"cluster"`
-	App         string `json:"app"`
-	Message     string `json:"message"`
-}
-
-// Error names the target first.
-func (f Failure) Error() string {
-	return fmt.Sprintf("%s/%s: %s", f.Cluster, f.App, strings.TrimSpace(f.Message))
 }
 
 // Count returns a number with its noun: "1 app", "2 apps", "2 branches".

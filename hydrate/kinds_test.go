@@ -27,12 +27,12 @@ func TestKindsWithoutDefinition(t *testing.T) {
 		}
 	}
 	var notes []string
-	for _, w := range e.Warnings {
-		if strings.Contains(w, "custom kinds") {
-			notes = append(notes, w)
+	for _, w := range e.Notes {
+		if strings.Contains(w.Message, "custom kinds") {
+			notes = append(notes, w.Message)
 		}
 	}
 	if len(notes) != 1 || !strings.Contains(notes[0], "Bar.example.com, Foo.example.com;") {
-		t.Errorf("notes %q", e.Warnings)
+		t.Errorf("notes %+v", e.Notes)
 	}
 }

@@ -51,10 +51,11 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, 
 			return nil, err
 		}
 		if first, twice := seen[id]; twice { // one names the namespace, the other leaves it out
+			files := [2]string{cmp.Or(first.Source, "a component"), cmp.Or(o.Source, "a component")}
 			if !bytes.Equal(first.YAML, text) {
-				return nil, fmt.Errorf("%s is rendered twice, from %s and from %s, with different content: remove or rename one", id,
-					cmp.Or(first.Source, "a component"), cmp.Or(o.Source, "a component"))
+				return nil, fmt.Errorf("%s is rendered twice, from %s and from %s, with different content: remove or rename one", id, files[0], files[1])
 			}
+			out.notes = append(out.notes, fmt.Sprintf("%s is rendered twice, from %s and from %s, with equal content: the copies are merged", id, files[0], files[1]))
 			continue
 		}
 		o.YAML = text

@@ -32,7 +32,7 @@ type environmentPlan struct {
 	left     []string                // clusters of the branch that the environment does not have any more
 	total    int                     // targets of the clusters that are neither frozen nor retired
 	failures []Failure
-	notes    map[string]bool // about custom kinds of unknown scope
+	notes    notes
 }
 
 // clusterPlan is what has to be done for one cluster.
@@ -55,7 +55,7 @@ type planRequest struct {
 
 // plan compares an environment's targets with what its branch holds.
 func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, error) {
-	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{}, notes: map[string]bool{}}
+	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{}, notes: notes{}}
 	present := map[string]bool{}
 	for _, c := range r.view.Fleet.ClustersOf(r.environment) {
 		if c.State == "retired" {
@@ -78,9 +78,7 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 	if err := p.planClusters(ctx, h.Store, r.all); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(p.failures, func(a, b Failure) int {
-		return cmp.Or(strings.Compare(a.Cluster, b.Cluster), strings.Compare(a.App, b.App))
-	})
+	sortFailures(p.failures)
 	return p, nil
 }
 
@@ -122,7 +120,7 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 		placed[t.App.Name] = true
 		target, err := p.view.Target(t)
 		if err != nil {
-			failures = append(failures, failure(p.name, t, err))
+			failures = append(failures, NewFailure(p.name, t, err))
 			continue
 		}
 		old := trees[t.App.Name]
@@ -139,10 +137,6 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 	}
 	slices.Sort(c.removed)
 	return failures, ctx.Err()
-}
-
-func failure(environment string, t fleet.Target, err error) Failure {
-	return Failure{Environment: environment, Cluster: t.Cluster.Name, App: t.App.Name, Message: err.Error()}
 }
 
 // jobs returns the jobs of all clusters. Jobs of one app are adjacent, since they share their chart.

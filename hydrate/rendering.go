@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
@@ -20,35 +21,69 @@ type targetTree struct {
 	objects int
 	defines branch.Kinds // kinds that its CustomResourceDefinitions define
 	assumes []string     // custom kinds of objects that the renderer left without a namespace
+	notes   []string     // about what was merged
 }
 
 // rendering is shared by all targets with equal bundles. once guards the other fields.
 type rendering struct {
 	once    sync.Once
 	objects []renderer.Object // while result is nil: the scopes of some custom kinds are not known yet
+	notes   []string          // of the renderer
 	result  *targetTree
 	err     error
+	kept    int // bytes of objects; renderings.mu guards it
 }
 
-// renderings are the renderings of one Hydrator by bundle.
+// Bounds of the renderings that a Hydrator keeps.
+const (
+	maxRenderings  = 65_536    // about 300 bytes each
+	maxObjectBytes = 256 << 20 // of YAML that waits for the scopes of custom kinds
+)
+
+// renderings are the last renderings of one Hydrator by bundle.
 type renderings struct {
 	store *gitstore.Store
 
 	mu       sync.Mutex
-	byBundle map[string]*rendering
+	byBundle *lru.Cache[string, *rendering]
+	bytes    int // of the objects that are kept
 }
 
 func newRenderings(store *gitstore.Store) *renderings {
-	return &renderings{store: store, byBundle: map[string]*rendering{}}
+	r := &renderings{store: store}
+	var err error
+	// mu is held whenever something is added or removed, so that the callback may change bytes.
+	if r.byBundle, err = lru.NewWithEvict(maxRenderings, func(_ string, old *rendering) { r.bytes -= old.kept }); err != nil {
+		panic(err) // only for a size below 1
+	}
+	return r
+}
+
+// keep counts the objects of a rendering, and forgets the oldest renderings if all of them have too many.
+func (r *renderings) keep(key string, work *rendering) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, ok := r.byBundle.Peek(key); !ok || known != work {
+		return
+	}
+	for _, o := range work.objects {
+		work.kept += len(o.YAML)
+	}
+	r.bytes += work.kept
+	for r.bytes > maxObjectBytes {
+		if _, _, ok := r.byBundle.RemoveOldest(); !ok {
+			return
+		}
+	}
 }
 
 func (r *renderings) get(key string) *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	work, ok := r.byBundle[key]
+	work, ok := r.byBundle.Get(key)
 	if !ok {
 		work = &rendering{}
-		r.byBundle[key] = work
+		r.byBundle.Add(key, work)
 	}
 	return work
 }
@@ -56,8 +91,8 @@ func (r *renderings) get(key string) *rendering {
 func (r *renderings) forget(key string, work *rendering) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.byBundle[key] == work {
-		delete(r.byBundle, key)
+	if known, ok := r.byBundle.Peek(key); ok && known == work {
+		r.byBundle.Remove(key)
 	}
 }
 
@@ -73,6 +108,7 @@ func (r *renderings) do(ctx context.Context, key string, render func(*rendering)
 			if work.err != nil && ctx.Err() != nil { // the next call must not get a cancelled rendering
 				r.forget(key, work)
 			}
+			r.keep(key, work)
 		})
 		if ran || work.result == nil || r.holds(ctx, work.result.tree) {
 			return work
@@ -149,7 +185,7 @@ func (h *Hydrator) renderJob(ctx context.Context, j Job, w *gitstore.Writer) *ou
 		key += " as rendered"
 	}
 	o.work = h.renderings.do(ctx, key, func(work *rendering) error { return h.render(ctx, j, bundle, work, w) })
-	o.result, o.err = o.work.result, o.work.err
+	o.result, o.err = o.work.result, j.Target.Locate(o.work.err)
 	if o.err == nil && o.result != nil {
 		o.err = branch.CopyTree(ctx, h.Store, w, o.result.tree)
 	}
@@ -165,7 +201,7 @@ func (h *Hydrator) render(ctx context.Context, j Job, b *renderer.Bundle, work *
 	if err := resolveUnstable(ctx, h.Store, j, rendered); err != nil {
 		return err
 	}
-	work.objects = rendered.Objects
+	work.objects, work.notes = rendered.Objects, rendered.Notes
 	if !j.Target.AsRendered() && slices.ContainsFunc(rendered.Objects, scopeUnknown) {
 		return nil
 	}
@@ -193,7 +229,7 @@ func failures(environment string, outcomes []*outcome) []Failure {
 	var out []Failure
 	for _, o := range outcomes {
 		if o.err != nil {
-			out = append(out, failure(environment, o.job.Target.Target, o.err))
+			out = append(out, NewFailure(environment, o.job.Target.Target, o.err))
 		}
 	}
 	return out
@@ -213,9 +249,9 @@ type Rendered struct {
 	Err  error // why the target could not be rendered
 }
 
-// RenderBatch renders the targets of a batch into w, in order. The notes name custom kinds of unknown scope.
-func (h *Hydrator) RenderBatch(ctx context.Context, b Batch, w *gitstore.Writer) ([]Rendered, []string, error) {
-	p := &environmentPlan{name: b.Environment, state: b.State, notes: map[string]bool{}}
+// RenderBatch renders the targets of a batch into w, in order.
+func (h *Hydrator) RenderBatch(ctx context.Context, b Batch, w *gitstore.Writer) ([]Rendered, []Note, error) {
+	p := &environmentPlan{name: b.Environment, state: b.State, notes: notes{}}
 	outcomes, err := h.renderJobs(ctx, b.Environment, b.Jobs, w)
 	if err != nil {
 		return nil, nil, err
@@ -225,7 +261,7 @@ func (h *Hydrator) RenderBatch(ctx context.Context, b Batch, w *gitstore.Writer)
 		return nil, nil, err
 	}
 	complete(w, outcomes, scopes)
-	p.noteUnknownKinds(outcomes, scopes)
+	p.addNotes(outcomes, scopes)
 	out := make([]Rendered, len(outcomes))
 	for i, o := range outcomes {
 		out[i] = Rendered{Job: o.job, Err: o.err}
@@ -233,5 +269,5 @@ func (h *Hydrator) RenderBatch(ctx context.Context, b Batch, w *gitstore.Writer)
 			out[i].Tree = o.result.tree
 		}
 	}
-	return out, p.sortedNotes(), nil
+	return out, p.notes.list(), nil
 }

@@ -74,7 +74,7 @@ type EnvironmentResult struct {
 	Clusters   []ClusterResult `json:"clusters,omitempty"` // whose branches moved
 	Failures   []Failure       `json:"failures,omitempty"`
 	Violations []Violation     `json:"violations,omitempty"` // that the policy refuses the change for
-	Warnings   []string        `json:"warnings,omitempty"`
+	Notes      []Note          `json:"notes,omitempty"`      // about what was rendered in this run
 	// Exceptions are the rules that the request set aside for this environment. The commits record them.
 	Exceptions []string `json:"exceptions,omitempty"`
 

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/signers"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
@@ -30,6 +31,12 @@ func (h *Hydrator) Hydrate(ctx context.Context, r Request) (*Result, error) {
 	}
 	run := &run{h: h, request: r, view: v, result: &Result{Source: r.Commit.Hash.String(), Warnings: v.Problems.Warnings()}}
 	defer run.close()
+	if h.Source != nil {
+		run.trunks = NewTrunks(h, h.Source)
+	}
+	if run.signers, err = run.allowedSigners(ctx); err != nil {
+		return nil, fmt.Errorf("spec.signers of the trunk: %w", err)
+	}
 	for _, e := range v.Fleet.Spec.Environments {
 		result, err := run.environment(ctx, e.Name, wanted[e.Name])
 		if err != nil {
@@ -66,7 +73,10 @@ type run struct {
 	writers []*gitstore.Writer
 	refs    map[string]gitstore.Hash // branches of the fleet's outputs
 	own     map[string]gitstore.Hash // branches that Sluice keeps for itself
-	trunks  map[string]*Trunk        // of the remote, by name
+	trunks  *Trunks                  // of Config.Source; nil without it
+	signers signers.List             // spec.signers of the trunk
+
+	trunkName string // of the remote; "" until sourceTrunk has read it
 }
 
 func (r *run) close() {
@@ -120,7 +130,7 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 	}
 	out.Targets, out.Rendered, out.Failures = plan.total, rendered, plan.failures
 	out.Reused = plan.total - rendered - unplanned
-	out.Warnings = plan.sortedNotes()
+	out.Notes = plan.notes.list()
 	if tree == nil {
 		out.Status = StatusFailed
 		out.Reason = fmt.Sprintf("%d of %d targets failed", len(plan.failures), out.Targets)
@@ -137,14 +147,14 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 		return out, nil
 	}
 	err = r.judge(ctx, out, tree)
-	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		out.refuse("%s", refused.Reason)
-		err = nil
+	if err == nil && out.Status == "" {
+		err = r.commit(ctx, out, plan, tree, w)
 	}
-	if err != nil || out.Status != "" {
-		return out, err
+	err = out.refusal(err)
+	if out.Status == StatusRefused { // what was prepared is not written
+		out.New, out.Clusters = "", nil
 	}
-	return out, r.commit(ctx, out, plan, tree, w)
+	return out, err
 }
 
 // state fetches and reads what the branches of an environment hold.
@@ -161,7 +171,7 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 	if err := r.h.Branches.Fetch(ctx, fetch...); err != nil {
 		return nil, err
 	}
-	return branch.ReadState(ctx, r.h.Store, ref, tip)
+	return branch.ReadState(ctx, r.h.Store, ref, name, tip, r.signers)
 }
 
 func (r *run) plan(ctx context.Context, name string, st *branch.State) (*environmentPlan, error) {

@@ -172,12 +172,16 @@ func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store,
 	return &Job{Target: target, Old: entry.Hash}, nil
 }
 
-// noteUnknownKinds notes, once for the environment, the custom kinds whose scope nobody defines.
-func (p *environmentPlan) noteUnknownKinds(outcomes []*outcome, scopes branch.Kinds) {
+// addNotes adds the notes of targets that were rendered and, once for the environment, the custom kinds whose scope
+// nobody defines.
+func (p *environmentPlan) addNotes(outcomes []*outcome, scopes branch.Kinds) {
 	unknown := map[string]bool{}
 	for _, o := range outcomes {
 		if o.result == nil {
 			continue
+		}
+		for _, n := range slices.Concat(o.work.notes, o.result.notes) {
+			p.notes.add(o.job.Target.Cluster.Name, o.job.Target.App.Name, n)
 		}
 		for _, kind := range o.result.assumes {
 			if k := branch.ParseKind(kind); scopes[k] == manifest.ScopeUnknown && o.job.Target.Scope(k) == manifest.ScopeUnknown {
@@ -186,9 +190,7 @@ func (p *environmentPlan) noteUnknownKinds(outcomes []*outcome, scopes branch.Ki
 		}
 	}
 	if len(unknown) > 0 {
-		p.notes[fmt.Sprintf("%s treats custom kinds without a known scope as namespaced: %s; add their CustomResourceDefinitions, or name them in spec.kinds of sluice.yaml",
-			p.name, strings.Join(slices.Sorted(maps.Keys(unknown)), ", "))] = true
+		p.notes.add("", "", fmt.Sprintf("%s treats custom kinds without a known scope as namespaced: %s; add their CustomResourceDefinitions, or name them in spec.kinds of sluice.yaml",
+			p.name, strings.Join(slices.Sorted(maps.Keys(unknown)), ", ")))
 	}
 }
-
-func (p *environmentPlan) sortedNotes() []string { return slices.Sorted(maps.Keys(p.notes)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -15,52 +16,69 @@ type Manifest struct {
 	Data []byte
 }
 
+// Shown is the rendering of one cluster, or of one app on it.
+type Shown struct {
+	Manifests []Manifest
+	Failures  []Failure
+	Notes     []Note
+}
+
 // Show renders one cluster of a tree, or one of its apps, to the files that its branch would have. It writes nothing. It
 // renders all apps of the cluster even if one is asked for, since another app can define the kinds of its objects.
-func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app string) ([]Manifest, []Failure, error) {
+func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app string) (*Shown, error) {
 	v, err := h.Open(ctx, tree)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	c, ok := v.Fleet.Cluster(cluster)
 	if !ok {
-		return nil, nil, fmt.Errorf("the fleet has no cluster %q: `sluice where` lists them", cluster)
+		return nil, fmt.Errorf("the fleet has no cluster %q: `sluice where` lists them", cluster)
 	}
 	if a, known := v.Fleet.App(app); app != "" && (!known || !v.Fleet.Places(a, c)) {
-		return nil, nil, fmt.Errorf("cluster %s does not have the app %q: `sluice where --cluster %s` lists its apps", cluster, app, cluster)
+		return nil, fmt.Errorf("cluster %s does not have the app %q: `sluice where --cluster %s` lists its apps", cluster, app, cluster)
 	}
 	batch := Batch{Environment: c.Environment, State: branch.NewState("")}
-	var failed []Failure
+	out := &Shown{}
 	for _, t := range v.Fleet.TargetsOf(c) {
 		target, err := v.Target(t)
 		if err == nil {
 			batch.Jobs = append(batch.Jobs, Job{Target: target})
 		} else if app == "" || t.App.Name == app {
-			failed = append(failed, failure(c.Environment, t, err))
+			out.Failures = append(out.Failures, NewFailure(c.Environment, t, err))
 		}
 	}
 	w, err := h.Store.NewWriter()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { _ = w.Close() }() // it has written nothing that is kept
-	rendered, _, err := h.RenderBatch(ctx, batch, w)
+	rendered, notes, err := h.RenderBatch(ctx, batch, w)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var out []Manifest
+	out.Notes = slices.DeleteFunc(notes, func(n Note) bool { return app != "" && n.App != "" && n.App != app })
+	if err := h.addRendered(ctx, out, rendered, c.Environment, app); err != nil {
+		return nil, err
+	}
+	sortFailures(out.Failures)
+	return out, nil
+}
+
+// addRendered adds the files and failures of one app, or of all if app is empty.
+func (h *Hydrator) addRendered(ctx context.Context, out *Shown, rendered []Rendered, environment, app string) error {
+	var err error
 	for _, r := range rendered {
 		switch {
 		case app != "" && r.Target.App.Name != app:
 		case r.Err != nil:
-			failed = append(failed, failure(c.Environment, r.Target.Target, r.Err))
+			out.Failures = append(out.Failures, NewFailure(environment, r.Target.Target, r.Err))
 		default:
-			if out, err = h.appendManifests(ctx, out, r); err != nil {
-				return nil, nil, err
+			if out.Manifests, err = h.appendManifests(ctx, out.Manifests, r); err != nil {
+				return err
 			}
 		}
 	}
-	return out, failed, nil
+	return nil
 }
 
 func (h *Hydrator) appendManifests(ctx context.Context, out []Manifest, r Rendered) ([]Manifest, error) {

@@ -37,7 +37,7 @@ func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source strin
 		outcomes = append(outcomes, more...)
 	}
 	complete(w, outcomes, scopes)
-	p.noteUnknownKinds(outcomes, scopes)
+	p.addNotes(outcomes, scopes)
 	p.failures = append(p.failures, failures(p.name, outcomes)...)
 	if len(p.failures) > 0 {
 		return nil, len(outcomes), nil

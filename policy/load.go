@@ -123,9 +123,17 @@ type file struct {
 
 func policyFiles(repository fs.FS) ([]file, error) {
 	var out []file
+	var links Problems
 	err := fs.WalkDir(repository, Dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !d.Type().IsRegular() || !slices.Contains([]string{".rego", ".yaml", ".yml"}, path.Ext(name)) {
+		if err != nil {
 			return err
+		}
+		if d.Type()&fs.ModeSymlink != 0 { // a rule that people believe in must not be left out
+			links = append(links, Problem{File: name, Message: "this is a symbolic link, which is not followed: put the file itself here"})
+			return nil
+		}
+		if !d.Type().IsRegular() || !slices.Contains([]string{".rego", ".yaml", ".yml"}, path.Ext(name)) {
+			return nil
 		}
 		if len(out) == maxFiles {
 			return Problems{{File: Dir, Message: fmt.Sprintf("the folder has more than %d files", maxFiles)}}
@@ -142,6 +150,9 @@ func policyFiles(repository fs.FS) ([]file, error) {
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err == nil && len(links) > 0 {
+		err = links
 	}
 	return out, err
 }

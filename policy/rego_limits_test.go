@@ -2,9 +2,11 @@ package policy_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,34 +67,62 @@ func TestRegoIsBounded(t *testing.T) {
 		}
 		return b.String() + "msg := sprintf(\"%d\", [count(xD9)])"
 	}
+	doubled := func(n int) string { // t is a text of 2^n × 16 bytes
+		out := "t0 := \"aaaaaaaaaaaaaaaa\"\n"
+		for i := range n {
+			out += fmt.Sprintf("t%d := concat(\"\", [t%d, t%d])\n", i+1, i, i)
+		}
+		return out + fmt.Sprintf("t := t%d\n", n)
+	}
 	for name, body := range map[string]string{
-		"sprintf width":     `msg := sprintf("%1000000000d", [1])`,
-		"sprintf star":      `msg := sprintf("%*d", [1000000000, 1])`,
-		"sprintf precision": `msg := sprintf("%.1000000000f", [1.5])`,
-		"numbers.range":     `msg := sprintf("%d", [count(numbers.range(1, 10000000000))])`,
-		"range of big":      `msg := sprintf("%d", [count(numbers.range(1, 100000000000000000000000000))])`,
-		"replace doubling":  doubling(`NEW := replace(OLD, "a", "aa")`),
-		"concat doubling":   doubling(`NEW := concat("", [OLD, OLD])`),
-		"sprintf doubling":  doubling(`NEW := sprintf("%s%s", [OLD, OLD])`),
-		"hex doubling":      doubling(`NEW := hex.encode(OLD)`),
-		"regex doubling":    doubling(`NEW := regex.replace(OLD, ".", "aa")`),
-		"array doubling":    strings.Replace(doubling(`NEW := array.concat(OLD, OLD)`), `"aaaaaaaaaaaaaaaa"`, `[1, 2]`, 1),
-		"shift":             `msg := sprintf("%d", [bits.lsh(1, 10000000000)])`,
-		"paths of a graph":  `g := {sprintf("%s%d", [side, i]): [sprintf("a%d", [i + 1]), sprintf("b%d", [i + 1])] | some i in numbers.range(0, 40); some side in ["a", "b"]}; msg := sprintf("%d", [count(graph.reachable_paths(g, {"a0"}))])`,
-		"glob alternatives": `p := concat("", [x | some i in numbers.range(1, 12); x := sprintf("{*a,*b,a*}%s", [substring("", i, 0)])]); t := concat("", [x | some i in numbers.range(1, 200); x := sprintf("ab%s", [substring("", i, 0)])]); glob.match(p, ["."], sprintf("%sc", [t])); msg := "x"`,
-		"pairs of networks": `xs := [sprintf("10.0.%d.%d/32", [i, k]) | some i in numbers.range(0, 50); some k in numbers.range(0, 50)]; msg := sprintf("%d", [count(net.cidr_contains_matches(xs, xs))])`,
-		"nested loops":      `xs := numbers.range(1, 20000); some a in xs; some b in xs; some c in xs; a * b * c == 0; msg := "x"`,
+		"sprintf width":                       `msg := sprintf("%1000000000d", [1])`,
+		"sprintf star":                        `msg := sprintf("%*d", [1000000000, 1])`,
+		"sprintf precision":                   `msg := sprintf("%.1000000000f", [1.5])`,
+		"numbers.range":                       `msg := sprintf("%d", [count(numbers.range(1, 10000000000))])`,
+		"range of big":                        `msg := sprintf("%d", [count(numbers.range(1, 100000000000000000000000000))])`,
+		"replace doubling":                    doubling(`NEW := replace(OLD, "a", "aa")`),
+		"concat doubling":                     doubling(`NEW := concat("", [OLD, OLD])`),
+		"sprintf doubling":                    doubling(`NEW := sprintf("%s%s", [OLD, OLD])`),
+		"hex doubling":                        doubling(`NEW := hex.encode(OLD)`),
+		"regex doubling":                      doubling(`NEW := regex.replace(OLD, ".", "aa")`),
+		"array doubling":                      strings.Replace(doubling(`NEW := array.concat(OLD, OLD)`), `"aaaaaaaaaaaaaaaa"`, `[1, 2]`, 1),
+		"shift":                               `msg := sprintf("%d", [bits.lsh(1, 10000000000)])`,
+		"paths of a graph":                    `g := {sprintf("%s%d", [side, i]): [sprintf("a%d", [i + 1]), sprintf("b%d", [i + 1])] | some i in numbers.range(0, 40); some side in ["a", "b"]}; msg := sprintf("%d", [count(graph.reachable_paths(g, {"a0"}))])`,
+		"glob alternatives":                   `p := concat("", [x | some i in numbers.range(1, 12); x := sprintf("{*a,*b,a*}%s", [substring("", i, 0)])]); t := concat("", [x | some i in numbers.range(1, 200); x := sprintf("ab%s", [substring("", i, 0)])]); glob.match(p, ["."], sprintf("%sc", [t])); msg := "x"`,
+		"pairs of networks":                   `xs := [sprintf("10.0.%d.%d/32", [i, k]) | some i in numbers.range(0, 50); some k in numbers.range(0, 50)]; msg := sprintf("%d", [count(net.cidr_contains_matches(xs, xs))])`,
+		"regular expression over a long text": doubled(17) + `regex.match("(x*y*z*)*(x+x+)+y[^b]{200}$", t); msg := "x"`,
+		"regular expression with repetitions": `p := concat("", ["(", concat("", ["(a?){30}" | some i in numbers.range(1, 200)]), "){30}"]); regex.match(p, "aaaa"); msg := "x"`,
+		"regular expression of megabytes":     doubled(17) + `regex.is_valid(t); msg := "x"`,
+		"found by a regular expression":       doubled(17) + `msg := sprintf("%d", [count(regex.find_n("(a?a?a?a?){100}b", t, -1))])`,
+		"replaced by a regular expression":    doubled(17) + `msg := regex.replace(t, "(a?a?a?a?){100}b", "")`,
+		"submatches of a regular expression":  doubled(17) + `msg := sprintf("%d", [count(regex.find_all_string_submatch_n("(a?a?a?a?){100}b", t, -1))])`,
+		"split by a regular expression":       doubled(12) + `msg := sprintf("%d", [count(regex.split("((a?){100}){9}b", t))])`,
+		"nested loops":                        `xs := numbers.range(1, 20000); some a in xs; some b in xs; some c in xs; a * b * c == 0; msg := "x"`,
 	} {
 		e, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains msg if {\n" + body + "\n}\n"}), policy.Options{Now: day(), RuleTimeout: 300 * time.Millisecond})
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, body)
 			continue
 		}
+		used := cpuTime(t)
 		r := check(t, e, subject(t, "prod", deployment))
 		if len(r.Findings) != 1 || r.Findings[0].Rule != policy.RulePolicyError {
 			t.Errorf("%s: %+v", name, r.Findings)
 		}
+		if used = cpuTime(t) - used; used > 3*time.Second {
+			t.Errorf("%s: takes %s of CPU time", name, used)
+		}
 	}
+}
+
+// cpuTime is the processor time that this process has used.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // TestRegoTimeoutsEnd: rules that reach the time limit again and again are not evaluated on the remaining objects, and a note says so.
@@ -120,6 +150,7 @@ func TestRegoBoundsLeaveRoom(t *testing.T) {
 	for name, body := range map[string]string{
 		"paths":    `count(graph.reachable_paths({"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": ["a"]}, {"a"})) == 2`,
 		"glob":     `glob.match("*.{dev,prod}.{example,test}.*", ["."], "web.prod.example.com")`,
+		"regexps":  `regex.match("^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$", "web.prod.example.com")`,
 		"stars":    `glob.match("registry.example.com/{team-*,shared}/**", ["/"], "registry.example.com/team-a/web/api")`,
 		"networks": `count(net.cidr_contains_matches(["10.0.0.0/8"], ["10.1.0.0/16", "10.2.0.0/16"])) == 2`,
 	} {

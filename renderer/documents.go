@@ -7,55 +7,49 @@ import (
 	"strings"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/sluice-gitops/sluice/renderer/helm"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// documents decodes YAML text to objects and caches the result for large texts: a chart's CRDs are the same for every
-// target, and parsing them costs more than rendering the chart. Safe for concurrent use.
+// documents decodes YAML text to objects and caches the results by the hash of the text: most documents of a chart are
+// equal on most clusters, and decoding and encoding them costs more than rendering them. It is safe for concurrent use.
+//
+// Small and large documents have a cache each, so that the many small documents that occur once do not evict a chart's
+// CustomResourceDefinitions.
 type documents struct {
 	budget    manifest.Budget
 	maxOutput int // bytes of canonical text from one stream
 
-	mu   sync.Mutex
-	seen map[[sha256.Size]byte][]Object
-	size int
+	small, large *documentCache
 }
 
 const (
-	rememberFrom = 8 << 10  // bytes of text
-	rememberMost = 96 << 20 // bytes of text and result, all together
+	largeDocument  = 8 << 10  // bytes of text
+	smallDocuments = 16 << 20 // bytes of the cache of small documents
+	largeDocuments = 96 << 20 // bytes of the cache of large documents
 )
 
 func newDocuments(l Limits) *documents {
-	return &documents{budget: l.Budget, maxOutput: l.MaxOutput, seen: map[[sha256.Size]byte][]Object{}}
+	return &documents{budget: l.Budget, maxOutput: l.MaxOutput, small: newDocumentCache(smallDocuments), large: newDocumentCache(largeDocuments)}
 }
 
+// decode returns the objects of a text. Callers must not change the objects' YAML.
 func (d *documents) decode(text []byte) ([]Object, error) {
-	if len(text) < rememberFrom {
-		return d.parse(text)
+	cache := d.small
+	if len(text) >= largeDocument {
+		cache = d.large
 	}
 	key := sha256.Sum256(text)
-	d.mu.Lock()
-	objects, ok := d.seen[key]
-	d.mu.Unlock()
-	if ok {
+	if objects, ok := cache.get(key); ok {
 		return objects, nil
 	}
 	objects, err := d.parse(text)
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.size > rememberMost {
-		clear(d.seen)
-		d.size = 0
-	}
-	d.seen[key] = objects
-	for i := range objects {
-		d.size += len(objects[i].YAML)
-	}
+	cache.put(key, objects)
 	return objects, nil
 }
 
@@ -65,6 +59,57 @@ func (d *documents) parse(text []byte) ([]Object, error) {
 		return nil, err
 	}
 	return encodeAll(decoded, d.maxOutput)
+}
+
+// documentCache keeps objects by the hash of their text, up to a number of bytes. It evicts the least recently used
+// first. It is safe for concurrent use.
+type documentCache struct {
+	limit int
+
+	mu    sync.Mutex
+	cache *lru.Cache[[sha256.Size]byte, []Object]
+	size  int
+}
+
+// maxDocuments is the number of entries of a cache, which also bounds texts without objects.
+const maxDocuments = 64 << 10
+
+func newDocumentCache(limit int) *documentCache {
+	c := &documentCache{limit: limit}
+	var err error
+	if c.cache, err = lru.NewWithEvict(maxDocuments, func(_ [sha256.Size]byte, gone []Object) { c.size -= sizeOf(gone) }); err != nil {
+		panic(err) // only a size below 1 is an error
+	}
+	return c
+}
+
+func (c *documentCache) get(key [sha256.Size]byte) ([]Object, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cache.Get(key)
+}
+
+func (c *documentCache) put(key [sha256.Size]byte, objects []Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cache.Contains(key) { // another goroutine decoded the same text
+		return
+	}
+	c.size += sizeOf(objects)
+	c.cache.Add(key, objects)
+	for c.size > c.limit && c.cache.Len() > 0 {
+		c.cache.RemoveOldest()
+	}
+}
+
+// sizeOf estimates the memory of an entry.
+func sizeOf(objects []Object) int {
+	const entry, object = 200, 300 // bytes besides the text
+	n := entry
+	for i := range objects {
+		n += object + cap(objects[i].YAML)
+	}
+	return n
 }
 
 // encodeAll writes objects in canonical YAML, all of them in at most limit bytes.

@@ -56,7 +56,7 @@ func inputError(err error) error {
 // safe is a copy that is safe to show, whoever filled the fields.
 func (e *InputError) safe() *InputError {
 	out := &InputError{
-		File:    safetext.Line(safetext.Shorten(e.File, errorPath)),
+		File:    safetext.Brief(e.File, errorPath),
 		Line:    max(e.Line, 0),
 		Column:  max(e.Column, 0),
 		Message: safetext.Message(e.Message, errorLines, errorWidth),
@@ -64,7 +64,7 @@ func (e *InputError) safe() *InputError {
 	for _, path := range e.Values[:min(len(e.Values), maxValues)] {
 		parts := make([]string, 0, len(path))
 		for _, p := range path[:min(len(path), errorPath)] {
-			parts = append(parts, safetext.Line(safetext.Shorten(p, errorPath)))
+			parts = append(parts, safetext.Brief(p, errorPath))
 		}
 		out.Values = append(out.Values, parts)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type Farm struct {
 	local   Renderer
 	fan     Fan
 	version string
+	owner   string
 	slots   chan struct{} // local renderings
 
 	mu   sync.Mutex
@@ -58,6 +60,7 @@ type waiting struct {
 // Jobs and results are encoded with gob. A job holds each content once.
 type shardJob struct {
 	Version  string
+	Owner    string // the repository: workers and strikes of repositories are never shared
 	Contents []Content
 	Bundles  []Bundle // stripped
 }
@@ -70,9 +73,22 @@ type shardAnswer struct {
 }
 
 // NewFarm makes a Farm. local renders up to slots bundles at once. version identifies everything that a rendering depends
-// on besides its bundle: machines with another version refuse the Farm's shards.
-func NewFarm(local Renderer, slots int, fan Fan, version string) *Farm {
-	return &Farm{local: local, fan: fan, version: version, slots: make(chan struct{}, max(slots, 1))}
+// on besides its bundle: machines with another version refuse the Farm's shards. owner names the repository that the bundles
+// belong to.
+func NewFarm(local Renderer, slots int, fan Fan, version, owner string) *Farm {
+	return &Farm{local: local, fan: fan, version: version, owner: owner, slots: make(chan struct{}, max(slots, 1))}
+}
+
+// ErrNoWorkers is returned by Call of a Farm whose local renderer has no worker processes.
+var ErrNoWorkers = errors.New("the renderer has no worker processes")
+
+// Call implements Caller with the workers of this machine.
+func (f *Farm) Call(ctx context.Context, c worker.Call) ([]byte, error) {
+	local, ok := f.local.(Caller)
+	if !ok {
+		return nil, ErrNoWorkers
+	}
+	return local.Call(ctx, c)
 }
 
 // Render implements Renderer.
@@ -135,6 +151,16 @@ func (f *Farm) join(b *Bundle) (*waiting, *shard) {
 	s := f.open
 	w := &waiting{bundle: b, shard: s}
 	s.waiting = append(s.waiting, w)
+	s.count(b)
+	if len(s.waiting) < shardBundles && s.bytes < shardBytes {
+		return w, nil
+	}
+	s.closed, f.open = true, nil
+	return w, s
+}
+
+// count adds the bytes of a bundle. Contents that another bundle of the shard has count once.
+func (s *shard) count(b *Bundle) {
 	for i := range b.Sources {
 		if h := b.Sources[i].Helm; h != nil {
 			s.bytes += len(h.Values)
@@ -146,11 +172,6 @@ func (f *Farm) join(b *Bundle) (*waiting, *shard) {
 			s.bytes += c.size()
 		}
 	})
-	if len(s.waiting) < shardBundles && s.bytes < shardBytes {
-		return w, nil
-	}
-	s.closed, f.open = true, nil
-	return w, s
 }
 
 // leave removes a call from its shard. It returns false if the shard has been sent.
@@ -160,11 +181,11 @@ func (f *Farm) leave(w *waiting) bool {
 	if w.shard.closed {
 		return false
 	}
-	for i, other := range w.shard.waiting {
-		if other == w {
-			w.shard.waiting = append(w.shard.waiting[:i], w.shard.waiting[i+1:]...)
-			break
-		}
+	s := w.shard
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *waiting) bool { return other == w })
+	s.bytes, s.contents = 0, map[string]int{} // contents are shared: only the remaining bundles tell which are left
+	for _, other := range s.waiting {
+		s.count(other.bundle)
 	}
 	return true
 }
@@ -172,7 +193,7 @@ func (f *Farm) leave(w *waiting) bool {
 // send has a closed shard rendered and wakes the waiting calls. A call without an answer renders its own bundle.
 func (f *Farm) send(ctx context.Context, s *shard) {
 	defer close(s.done)
-	job := shardJob{Version: f.version}
+	job := shardJob{Version: f.version, Owner: f.owner}
 	for _, w := range s.waiting {
 		job.Bundles = append(job.Bundles, w.bundle.stripped())
 		w.bundle.contents(func(c *Content) {
@@ -203,9 +224,9 @@ func (f *Farm) send(ctx context.Context, s *shard) {
 	}
 }
 
-// RenderShard renders a job of a Farm of the same version with a renderer of this machine. A bundle that fails does not fail
-// the others. An error means that there is no result: the job is of another version, or ctx ended.
-func RenderShard(ctx context.Context, r Renderer, version string, data []byte) ([]byte, error) {
+// RenderShard renders a job of a Farm of the same version with this machine's renderer for the Farm's owner. A bundle that
+// fails does not fail the others. An error means that there is no result: the job is of another version, or ctx ended.
+func RenderShard(ctx context.Context, renderers func(owner string) Renderer, version string, data []byte) ([]byte, error) {
 	var job shardJob
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&job); err != nil {
 		return nil, fmt.Errorf("read a shard: %w", err)
@@ -213,6 +234,7 @@ func RenderShard(ctx context.Context, r Renderer, version string, data []byte) (
 	if job.Version != version {
 		return nil, fmt.Errorf("the shard is for the version %s, this is %s", job.Version, version)
 	}
+	r := renderers(job.Owner)
 	have := make(map[string]Content, len(job.Contents))
 	for _, c := range job.Contents {
 		have[c.Digest] = c

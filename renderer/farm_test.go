@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,10 +78,12 @@ func harvest(t *testing.T, f *Farm, n int, started func()) {
 func TestFarm(t *testing.T) {
 	t.Parallel()
 	engine := NewEngine(DefaultLimits())
-	other := &elsewhere{do: func(ctx context.Context, job []byte) ([]byte, error) { return RenderShard(ctx, engine, "v1", job) }}
+	other := &elsewhere{do: func(ctx context.Context, job []byte) ([]byte, error) {
+		return RenderShard(ctx, always(engine), "v1", job)
+	}}
 	near := &slow{Renderer: engine, gate: make(chan struct{})}
 	const n = 3*shardBundles + 2 + 5 // three shards, two slots, and five that wait for a slot
-	harvest(t, NewFarm(near, 2, other, "v1"), n, func() {
+	harvest(t, NewFarm(near, 2, other, "v1", "r"), n, func() {
 		for other.jobs.Load() < 3 || near.calls.Load() < 2 {
 			time.Sleep(time.Millisecond)
 		}
@@ -93,7 +97,7 @@ func TestFarm(t *testing.T) {
 func TestFarmKeepsSmallWorkHere(t *testing.T) {
 	t.Parallel()
 	other := &elsewhere{do: func(context.Context, []byte) ([]byte, error) { return nil, errors.New("nobody asked") }}
-	harvest(t, NewFarm(NewEngine(DefaultLimits()), 2, other, "v1"), shardBundles, nil)
+	harvest(t, NewFarm(NewEngine(DefaultLimits()), 2, other, "v1", "r"), shardBundles, nil)
 	if other.jobs.Load() != 0 {
 		t.Errorf("%d shards", other.jobs.Load())
 	}
@@ -103,21 +107,23 @@ func TestFarmNeedsNobody(t *testing.T) {
 	t.Parallel()
 	engine := NewEngine(DefaultLimits())
 	for name, do := range map[string]func(context.Context, []byte) ([]byte, error){
-		"fails":           func(context.Context, []byte) ([]byte, error) { return nil, errors.New("out of luck") },
-		"garbage":         func(context.Context, []byte) ([]byte, error) { return []byte("garbage"), nil },
-		"another version": func(ctx context.Context, job []byte) ([]byte, error) { return RenderShard(ctx, engine, "v2", job) },
+		"fails":   func(context.Context, []byte) ([]byte, error) { return nil, errors.New("out of luck") },
+		"garbage": func(context.Context, []byte) ([]byte, error) { return []byte("garbage"), nil },
+		"another version": func(ctx context.Context, job []byte) ([]byte, error) {
+			return RenderShard(ctx, always(engine), "v2", job)
+		},
 		"a dying machine": func(ctx context.Context, job []byte) ([]byte, error) {
-			return RenderShard(ctx, dying{ErrMemory}, "v1", job)
+			return RenderShard(ctx, always(dying{ErrMemory}), "v1", job)
 		},
 		"a machine that starts no process": func(ctx context.Context, job []byte) ([]byte, error) {
-			return RenderShard(ctx, dying{errors.New("start a worker process: resource temporarily unavailable")}, "v1", job)
+			return RenderShard(ctx, always(dying{errors.New("start a worker process: resource temporarily unavailable")}), "v1", job)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			other := &elsewhere{do: do}
 			near := &slow{Renderer: engine, gate: make(chan struct{})}
-			harvest(t, NewFarm(near, 1, other, "v1"), 2*shardBundles+1, func() {
+			harvest(t, NewFarm(near, 1, other, "v1", "r"), 2*shardBundles+1, func() {
 				for other.jobs.Load() < 2 {
 					time.Sleep(time.Millisecond)
 				}
@@ -138,7 +144,7 @@ func TestFarmCancelled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	other := &elsewhere{do: func(ctx context.Context, _ []byte) ([]byte, error) { <-ctx.Done(); return nil, ctx.Err() }}
-	f := NewFarm(&slow{Renderer: NewEngine(DefaultLimits()), gate: make(chan struct{})}, 1, other, "v1")
+	f := NewFarm(&slow{Renderer: NewEngine(DefaultLimits()), gate: make(chan struct{})}, 1, other, "v1", "r")
 	var all sync.WaitGroup
 	for i := range 2 * shardBundles {
 		all.Go(func() {
@@ -152,4 +158,60 @@ func TestFarmCancelled(t *testing.T) {
 	}
 	cancel()
 	all.Wait()
+}
+
+func always(r Renderer) func(string) Renderer { return func(string) Renderer { return r } }
+
+// Another machine renders a shard in the name of its repository, never with workers that others use.
+func TestShardsKeepTheirOwner(t *testing.T) {
+	var mu sync.Mutex
+	var owners []string
+	other := &elsewhere{do: func(ctx context.Context, job []byte) ([]byte, error) {
+		return RenderShard(ctx, func(owner string) Renderer {
+			mu.Lock()
+			owners = append(owners, owner)
+			mu.Unlock()
+			return NewEngine(DefaultLimits())
+		}, "v1", job)
+	}}
+	near := &slow{Renderer: NewEngine(DefaultLimits()), gate: make(chan struct{})}
+	harvest(t, NewFarm(near, 1, other, "v1", "forge:acme/fleet"), 2*shardBundles+1, func() {
+		for other.jobs.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		close(near.gate)
+	})
+	if len(owners) == 0 || slices.ContainsFunc(owners, func(o string) bool { return o != "forge:acme/fleet" }) {
+		t.Errorf("owners %q", owners)
+	}
+}
+
+// TestFarmLeaveFreesBytes: a bundle that leaves a shard takes its bytes along, but not those that another bundle shares.
+func TestFarmLeaveFreesBytes(t *testing.T) {
+	t.Parallel()
+	f := NewFarm(dying{errors.New("nobody asked")}, 1, nil, "v1", "")
+	bundle := func(value int, values string) *Bundle {
+		b := numbered(value)
+		b.Sources[0].Helm.Values = []byte(values)
+		return b
+	}
+	large := strings.Repeat(" ", shardBytes/2+1) + "{}"
+	for range 4 { // without leaving, two of them fill a shard
+		w, full := f.join(bundle(1, large))
+		if full != nil {
+			t.Fatal("the bytes of bundles that left still count")
+		}
+		if !f.leave(w) || f.open.bytes != 0 || len(f.open.contents) != 0 {
+			t.Fatalf("%d bytes and %d contents after the bundle left", f.open.bytes, len(f.open.contents))
+		}
+	}
+	small, _ := f.join(bundle(1, "{}"))
+	alone := f.open.bytes
+	other, _ := f.join(bundle(1, "{}"))
+	if !f.leave(other) || f.open.bytes != alone {
+		t.Errorf("%d bytes remain of %d", f.open.bytes, alone)
+	}
+	if !f.leave(small) || f.open.bytes != 0 {
+		t.Errorf("%d bytes remain of no bundle", f.open.bytes)
+	}
 }

@@ -8,22 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"text/template"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/sluice-gitops/sluice/internal/hostile"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
 // hostileCase is one case of testdata/hostile/render.yaml, whose head explains the fields.
 type hostileCase struct {
-	Name      string            `yaml:"name"`
+	hostile.Head `yaml:",inline"`
+
 	Templates map[string]string `yaml:"templates"`
 	Chart     map[string]string `yaml:"chart"`
 	Values    map[string]any    `yaml:"values"`
@@ -46,45 +44,14 @@ type hostileEntry struct {
 	Size int64  `yaml:"size"`
 }
 
-const objectHead = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
-
 // expand writes out what a case describes by a template.
 func expand(t *testing.T, text string) string {
 	t.Helper()
-	if !strings.Contains(text, "<%") {
-		return text
-	}
-	tmpl, err := template.New("").Delims("<%", "%>").Funcs(template.FuncMap{
-		"repeat":    func(n int, s string) string { return strings.Repeat(s, n) },
-		"head":      func() string { return objectHead },
-		"component": func() string { return "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n" },
-		"bomb":      bomb,
-		"doubling":  doublingSchema,
-	}).Parse(text)
+	out, err := hostile.Expand(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out strings.Builder
-	if err := tmpl.Execute(&out, nil); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
-func bomb(n int) string {
-	out := "b0: &b0 [x, x, x, x, x, x, x, x, x, x]\n"
-	for i := range n {
-		out += fmt.Sprintf("b%d: &b%d [%s]\n", i+1, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*b%d, ", i), 10), ", "))
-	}
 	return out
-}
-
-func doublingSchema(n int) string {
-	var parts []string
-	for i := range n {
-		parts = append(parts, fmt.Sprintf(`"d%d": {"allOf": [{"$ref": "#/$defs/d%d"}, {"$ref": "#/$defs/d%d"}]}`, i, i+1, i+1))
-	}
-	return strings.Join(append(parts, fmt.Sprintf(`"d%d": {}`, n)), ", ")
 }
 
 func (c *hostileCase) content(t *testing.T, name string, files map[string]string) Content {
@@ -120,7 +87,7 @@ func (c *hostileCase) bundle(t *testing.T) *Bundle {
 	case c.Kustomize != nil:
 		out.Sources = []Source{{Kustomize: &KustomizeSource{Files: c.content(t, "tree", c.Kustomize), Root: "app"}}}
 	case c.Component != nil:
-		base := Content{Name: "m", Digest: "m", Files: []File{{"a.yaml", []byte(objectHead)}}}
+		base := Content{Name: "m", Digest: "m", Files: []File{{"a.yaml", []byte(expand(t, "<% head %>"))}}}
 		out.Sources = []Source{{Manifests: &ManifestsSource{Files: base}}}
 		out.Components = []Component{{Files: c.content(t, "apps/x/layers/y", c.Component)}}
 	case c.Manifests != nil:
@@ -177,31 +144,17 @@ const allocation = 1 << 30
 
 // TestHostile runs the table. After each case, the same pool renders a good bundle.
 func TestHostile(t *testing.T) {
-	if testing.Short() {
-		t.Skip("end-to-end: make test-e2e")
-	}
-	data, err := os.ReadFile("../testdata/hostile/render.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var cases []hostileCase
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&cases); err != nil {
+	if err := hostile.Load("../testdata/hostile/render.yaml", &cases); err != nil {
 		t.Fatal(err)
 	}
-	if len(cases) < 100 {
+	if len(cases) < 129 {
 		t.Fatalf("only %d cases", len(cases))
 	}
 	patient, hasty := pool(t, 2*time.Minute), pool(t, 2*time.Second)
 	good := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")})
-	names := map[string]bool{}
 	for i := range cases {
 		c := &cases[i]
-		if names[c.Name] {
-			t.Fatalf("two cases are named %q", c.Name)
-		}
-		names[c.Name] = true
 		t.Run(c.Name, func(t *testing.T) {
 			bundle := c.bundle(t)
 			p := patient

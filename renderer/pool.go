@@ -62,7 +62,7 @@ func (p *Pool) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	content := b.contentKey()
+	content := struck{p.workers.Owner(), b.contentKey()}
 	if err := p.strikes.check(content); err != nil {
 		return nil, err
 	}
@@ -101,13 +101,30 @@ func (p *Pool) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 // objectOverhead is how many bytes an object may take in an answer besides its YAML.
 const objectOverhead = 4 << 10
 
+// Caller runs jobs that are no renderings in the worker processes of a Renderer. Input from a merge request that is not a bundle, such
+// as the repository of another tool, is read there. It is safe for concurrent use.
+type Caller interface {
+	Call(ctx context.Context, c worker.Call) ([]byte, error)
+}
+
+// Both renderers with worker processes are Callers. An Engine renders in this process, and a Remote is in a worker already.
+var (
+	_ Caller = (*Pool)(nil)
+	_ Caller = (*Farm)(nil)
+)
+
+// Call implements Caller.
+func (p *Pool) Call(ctx context.Context, c worker.Call) ([]byte, error) {
+	return p.workers.Call(ctx, c)
+}
+
 // safe escapes the texts that are shown but not part of any object.
 func (r *Rendering) safe() *Rendering {
 	for i, n := range r.Notes {
 		r.Notes[i] = safetext.Message(n, 1, errorWidth)
 	}
 	for i := range r.Objects {
-		r.Objects[i].Source = safetext.Line(safetext.Shorten(r.Objects[i].Source, errorPath))
+		r.Objects[i].Source = safetext.Brief(r.Objects[i].Source, errorPath)
 	}
 	return r
 }

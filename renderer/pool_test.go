@@ -30,6 +30,59 @@ func TestPoolGivesUpOnSourcesThatHang(t *testing.T) {
 	render(t, p, helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")}))
 }
 
+// A merge request whose values make a chart hang does not keep that chart from being rendered for another merge request of
+// the same repository, although both reviews use one Pool.
+func TestStrikesDoNotCrossMergeRequests(t *testing.T) {
+	p := pool(t, 300*time.Millisecond)
+	chart := map[string]string{"a.yaml": `{{ range $a := until (int .Values.n) }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}` + fmt.Sprintf(configMap, "a", "b")}
+	review := func() *Remote {
+		server, err := NewRemoteServer(p, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		remote, err := NewRemote(func(ctx context.Context, name string, input []byte) ([]byte, error) {
+			out, _, err := server.Answer(ctx, name, input)
+			return out, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return remote
+	}
+	hostile, good := review(), review()
+	for i := range maxStrikes + 1 {
+		_, err := hostile.Render(t.Context(), helmBundle(fmt.Sprintf(`{"n": %d}`, 100_000+i), chart))
+		if err == nil || strings.Contains(err.Error(), "not rendered") != (i == maxStrikes) {
+			t.Fatalf("hostile %d: %v", i, err)
+		}
+	}
+	if n := len(render(t, good, helmBundle(`{"n": 0}`, chart)).Objects); n != 1 {
+		t.Errorf("%d objects", n)
+	}
+	if _, err := hostile.Render(t.Context(), helmBundle(`{"n": 0}`, chart)); err == nil {
+		t.Error("the hostile merge request has no strikes left, but is rendered")
+	}
+}
+
+// Strikes of one owner are not those of another, even if they were counted together.
+func TestStrikesBelongToAnOwner(t *testing.T) {
+	s := newStrikes()
+	at := func(repository string, trust worker.Trust, content string) struck {
+		return struck{worker.Owner{Repository: repository, Trust: trust}, content}
+	}
+	for range maxStrikes {
+		s.add(at("a", worker.Untrusted, "x"), ErrTimeout)
+	}
+	for _, other := range []struck{at("b", worker.Untrusted, "x"), at("a", worker.Trusted, "x"), at("a", worker.Untrusted, "y")} {
+		if err := s.check(other); err != nil {
+			t.Errorf("%v: %v", other, err)
+		}
+	}
+	if err := s.check(at("a", worker.Untrusted, "x")); !errors.Is(err, ErrTimeout) {
+		t.Error(err)
+	}
+}
+
 // What a child says is not believed.
 func TestForgedAnswersAreRefused(t *testing.T) {
 	object := func(kind, name string) Object {

@@ -5,13 +5,26 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
 // strikes counts how often the same sources exceeded their limits, so that a chart that hangs costs its timeout a few
-// times and not once per cluster. Values do not count: they differ from cluster to cluster. Safe for concurrent use.
+// times and not once per cluster. Values do not count: they differ from cluster to cluster.
+//
+// Strikes are of one owner, and of one merge request: a RemoteServer gives contents digests that no other one uses, so
+// that values of one merge request, which make a good chart hang, do not keep the chart from being rendered for another.
+//
+// Safe for concurrent use.
 type strikes struct {
 	mu   sync.Mutex
-	seen map[string]*strike
+	seen map[struck]*strike
+}
+
+// struck is what strikes are counted for.
+type struck struct {
+	owner   worker.Owner
+	content string
 }
 
 type strike struct {
@@ -25,10 +38,10 @@ const (
 	strikesFor = 15 * time.Minute // then the sources get new attempts: the machine may have been busy
 )
 
-func newStrikes() *strikes { return &strikes{seen: map[string]*strike{}} }
+func newStrikes() *strikes { return &strikes{seen: map[struck]*strike{}} }
 
 // check returns an error if the sources used up their attempts.
-func (s *strikes) check(content string) error {
+func (s *strikes) check(content struck) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.seen[content]
@@ -38,7 +51,7 @@ func (s *strikes) check(content string) error {
 	return fmt.Errorf("not rendered: the same sources failed on %d targets (%w); change the chart or its layers and push again", known.count, known.last)
 }
 
-func (s *strikes) add(content string, err error) {
+func (s *strikes) add(content struck, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known, ok := s.seen[content]
@@ -54,7 +67,7 @@ func (s *strikes) add(content string, err error) {
 	known.last = err
 }
 
-func (s *strikes) forget(content string, old *strike) {
+func (s *strikes) forget(content struck, old *strike) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen[content] == old {

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	yaml "go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/service/config"
 	"github.com/sluice-gitops/sluice/webhook"
 )
 
@@ -60,7 +61,7 @@ func pages(t *testing.T) map[string]string {
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	descs := make(chan *prometheus.Desc, 1000)
-	newMetrics(&Service{}).registry.Describe(descs)
+	newMetrics(&Service{initial: &config.Config{}}).registry.Describe(descs)
 	close(descs)
 	out := map[string][]string{}
 	for d := range descs {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/notify"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/service/config"
 	"github.com/sluice-gitops/sluice/service/workspace"
 )
@@ -35,12 +37,29 @@ type Connect func(f config.Forge, transport http.RoundTripper, clock func() time
 // connected is a configured forge with its adapter.
 type connected struct {
 	config.Forge
-	Adapter Adapter
+	Adapter  Adapter
+	notifies http.RoundTripper // to receivers
 }
 
 func (s *Service) connect(f config.Forge) (*connected, error) {
+	guard, err := receiverGuard(f.Receivers, s.initial.Network.Allow)
+	if err != nil {
+		return nil, err
+	}
 	a, err := s.o.Connect(f, s.metrics.transport(f.Name, s.o.Transport, s.log, s.clock), s.clock)
-	return &connected{Forge: f, Adapter: a}, err
+	return &connected{Forge: f, Adapter: a, notifies: guard.Transport()}, err
+}
+
+// receiverGuard lets the hosts pass that the configuration of receivers names. A host with a reference such as ${cluster.name} in it is
+// chosen by the fleet: it must be public, or in network.allow.
+func receiverGuard(list []config.Receiver, allow []string) (*fetch.Guard, error) {
+	allow = slices.Clone(allow)
+	for _, r := range list {
+		if u, err := url.Parse(r.URL); err == nil && !strings.Contains(u.Host, "$") {
+			allow = append(allow, u.Host)
+		}
+	}
+	return fetch.NewGuard(allow...)
 }
 
 // forge returns the adapter of a forge for the bot.
@@ -54,6 +73,15 @@ func (s *Service) forge(name string) (bot.Forge, bool) {
 
 // open opens a repository for the bot.
 func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error) {
+	w, err := s.workspace(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return &bot.Workspace{Commits: w, Fleets: w, Reviews: w, Branches: w, Environments: w, Questions: w, Close: w.Close}, nil
+}
+
+// workspace opens a repository.
+func (s *Service) workspace(ctx context.Context, p hint.Place) (*workspace.Workspace, error) {
 	state := s.state()
 	f := state.forges[p.Forge()]
 	if f == nil {
@@ -61,15 +89,31 @@ func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error
 	}
 	c := s.workspaces
 	c.Signer = state.signer
-	w, err := c.Open(ctx, workspace.Repository{
+	return c.Open(ctx, workspace.Repository{
 		Place: p, URL: f.Git + "/" + p.Repo().Path + ".git", Forge: f.Adapter, PerPush: f.For(p.Repo().Path).PerPush,
 		Credential: s.credential(f), Announce: s.announce(f, p),
-		Output: func(address string) (forge.Repository, error) { return f.output(p.Repo(), address) },
+		Protection: f.protection(p.Repo().Path),
+		Output:     func(address string) (forge.Repository, bool, error) { return f.output(p.Repo(), address) },
 	})
-	if err != nil {
-		return nil, err
+}
+
+// protection returns what tells which branches of a repository are protected; nil if the configuration does not demand it.
+func (f *connected) protection(repository string) forge.Protection {
+	if f.For(repository).BranchProtection == config.ProtectionOff {
+		return nil
 	}
-	return &bot.Workspace{Commits: w, Fleets: w, Reviews: w, Branches: w, Environments: w, Questions: w, Close: w.Close}, nil
+	if p, ok := f.Adapter.Forge.(forge.Protection); ok {
+		return p
+	}
+	return noProtection{}
+}
+
+// noProtection is the protection of a forge whose adapter cannot tell.
+type noProtection struct{}
+
+// Protected implements forge.Protection.
+func (noProtection) Protected(context.Context, forge.Repository, string) (bool, error) {
+	return false, forge.ErrUnsupported
 }
 
 // credential returns the credential of a forge: the one that pushes, or the one that reads.
@@ -106,13 +150,16 @@ func (s *Service) announce(f *connected, p hint.Place) workspace.Announce {
 	if len(list) == 0 {
 		return nil
 	}
-	n := NewNotifier(list, s.o.Runtime.Version)
+	n := NewNotifier(list, s.o.Runtime.Version, f.notifies)
+	n.PlainHTTP = s.o.Runtime.Git.PlainHTTP
 	return func(ctx context.Context, repository string, moves []notify.Move) { s.notify(ctx, n, repository, moves) }
 }
 
-// NewNotifier returns a notifier of configured receivers.
-func NewNotifier(list []config.Receiver, version string) *notify.Notifier {
-	n := &notify.Notifier{Client: notify.NewClient(), UserAgent: "sluice/" + version, Wait: time.Second}
+// NewNotifier returns a notifier of configured receivers. A nil transport is the default one.
+func NewNotifier(list []config.Receiver, version string, transport http.RoundTripper) *notify.Notifier {
+	client := notify.NewClient()
+	client.Transport = transport
+	n := &notify.Notifier{Client: client, UserAgent: "sluice/" + version, Wait: time.Second}
 	for _, r := range list {
 		n.Receivers = append(n.Receivers, notify.Receiver{Kind: notify.Kind(r.Kind), URL: r.URL, Secret: r.Secret.Bytes(), Clusters: r.Clusters})
 	}
@@ -124,7 +171,7 @@ func (s *Service) notify(ctx context.Context, n *notify.Notifier, repository str
 	s.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		err := n.Tell(ctx, repository, moves)
+		err := n.Notify(ctx, repository, moves)
 		s.metrics.notified.WithLabelValues(resultOf(err)).Inc()
 		if err != nil {
 			s.log.Warn("some receivers were not notified: they see the new commits at their next poll", "repository", repository, "error", err)
@@ -162,16 +209,16 @@ func (s *Service) settings(p hint.Place) bot.Settings {
 }
 
 // output returns the repository that an address of spec.output.repository names if the configuration allows branches there. A fleet
-// file must not make the service write where its operator did not allow it. For an address elsewhere than on the forge,
-// output returns the source.
-func (f *connected) output(source forge.Repository, address string) (forge.Repository, error) {
+// file must not make the service write where its operator did not allow it. For an allowed address that is not on the forge, output
+// returns the source, and onForge is false.
+func (f *connected) output(source forge.Repository, address string) (repo forge.Repository, onForge bool, err error) {
 	if name, ok := pathBelow(f.Git, address); ok && (f.Has(name) || f.Outputs.Path(name)) {
-		return forge.Repository{Path: name}, nil
+		return forge.Repository{Path: name}, true, nil
 	}
 	if f.Outputs.Address(address) {
-		return source, nil
+		return source, false, nil
 	}
-	return source, fmt.Errorf("%w: spec.output.repository is %q, which is neither among the repositories nor among the outputs of the forge %s in the service's configuration",
+	return source, false, fmt.Errorf("%w: spec.output.repository is %q, which is neither among the repositories nor among the outputs of the forge %s in the service's configuration",
 		bot.ErrRefused, address, f.Name)
 }
 

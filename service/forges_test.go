@@ -2,10 +2,16 @@ package service
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/hydrate/notify"
 	"github.com/sluice-gitops/sluice/service/config"
 )
 
@@ -45,12 +51,49 @@ func TestWhereBranchesMayGo(t *testing.T) {
 		"https://git.example.com/sub/rendered/../../etc/x.git":   "",
 		"https://git.example.com/sub/rendered/%2e%2e/secret.git": "",
 	} {
-		got, err := f.output(source, address)
+		got, onForge, err := f.output(source, address)
+		if onForge != (want != "" && strings.HasPrefix(address, f.Git)) {
+			t.Errorf("%s: on the forge: %t", address, onForge)
+		}
 		switch {
 		case want == "" && !errors.Is(err, bot.ErrRefused):
 			t.Errorf("%s: %q, %v", address, got.Path, err)
 		case want != "" && (err != nil || got.Path != want):
 			t.Errorf("%s: %q, %v, not %q", address, got.Path, err, want)
+		}
+	}
+}
+
+// TestReceiversStayWithinTheGuard: a host that the configuration writes out is told; one that a fleet completes must be public or allowed.
+func TestReceiversStayWithinTheGuard(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	t.Cleanup(server.Close)
+	at, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	completed := "http://${cluster.name}:" + at.Port() + "/hook"
+	for _, c := range []struct {
+		address string
+		allow   []string
+		told    bool
+	}{
+		{server.URL + "/${cluster.name}", nil, true},
+		{completed, nil, false},
+		{completed, []string{"127.0.0.0/8", "::1"}, true},
+	} {
+		list := []config.Receiver{{Kind: "argocd", URL: c.address}}
+		guard, err := receiverGuard(list, c.allow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked = 0
+		n := NewNotifier(list, "test", guard.Transport())
+		n.Wait = time.Millisecond
+		err = n.Notify(t.Context(), "https://git.example.com/acme/fleet", []notify.Move{{Branch: "cluster/localhost", Cluster: "localhost", After: "a"}})
+		if (err == nil) != c.told || (asked > 0) != c.told {
+			t.Errorf("%s with %v: %d requests, %v", c.address, c.allow, asked, err)
 		}
 	}
 }

@@ -2,14 +2,17 @@ package service
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// Handler serves webhooks and probes, and metrics unless the configuration gives them another address.
+// Handler serves webhooks and probes. Everybody who can send webhooks can ask it, so it tells no details.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hooks/", func(w http.ResponseWriter, r *http.Request) { s.state().hooks.ServeHTTP(w, r) })
@@ -23,20 +26,30 @@ func (s *Service) Handler() http.Handler {
 		}
 		answer := "ready\n"
 		if s.isolation.missing() > 0 {
-			answer = "ready; isolation is incomplete: " + s.isolation.report.String() + "\n"
+			answer = "ready; isolation is incomplete\n"
 		}
 		_, _ = w.Write([]byte(answer)) // the client is gone
 	})
-	if s.initial.Metrics == "" {
-		mux.Handle("GET /metrics", s.MetricsHandler())
-	}
 	return mux
 }
 
-// MetricsHandler serves Prometheus metrics.
+// MetricsHandler serves Prometheus metrics, and at /isolation the report of the workers' self-test. It belongs on an address that only
+// operators reach.
 func (s *Service) MetricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /isolation", func(w http.ResponseWriter, _ *http.Request) {
+		_, text := s.isolation.state()
+		text = safetext.Line(text) + "\n"
+		for _, wall := range s.isolation.walls() {
+			state := "stands"
+			if !wall.Stands {
+				state = "missing"
+			}
+			text += wall.Name + ": " + state + ": " + safetext.Line(wall.Detail) + "\n"
+		}
+		_, _ = io.WriteString(w, text) // the client is gone
+	})
 	return mux
 }
 

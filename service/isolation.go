@@ -3,6 +3,9 @@ package service
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
@@ -13,27 +16,49 @@ import (
 // isolation starts the worker processes that untrusted content is processed in. Processes belong to one repository and trust level,
 // and repositories take turns for them. It is safe for concurrent use.
 type isolation struct {
-	host    *worker.Host  // renders
-	reviews *worker.Host  // reviews merge requests; apart, because a review waits for renderings
-	report  worker.Report // of the self-test at the start
+	host    *worker.Host // renders
+	reviews *worker.Host // reviews merge requests; apart, because a review waits for renderings
+	log     *slog.Logger
 
-	mu    sync.Mutex
-	pools map[worker.Owner]*renderer.Pool // they remember which charts exceed their limits
+	mu     sync.Mutex
+	report worker.Report                   // of the self-test at the start
+	latest map[*worker.Host]worker.Report  // of hosts whose workers are confined in another way now
+	pools  map[worker.Owner]*renderer.Pool // they remember which charts exceed their limits
 }
 
 // newIsolation starts a worker and has it try what it must not be able to do. In the mode required a missing wall is an error.
-func newIsolation(ctx context.Context, command []string, mode worker.Mode, jobs, reviews int) (*isolation, error) {
-	size := max(jobs, 2) // one slot is never taken by merge requests
-	host := worker.NewHost(worker.Options{
-		Command: command, Mode: mode, Size: size, Reserved: max(size/4, 1), Timeout: renderTimeout, Limits: worker.Limits{Memory: renderMemory},
+func newIsolation(ctx context.Context, command []string, mode worker.Mode, jobs, reviews int, log *slog.Logger) (*isolation, error) {
+	i := &isolation{log: log, latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
+	slots := max(jobs, 2)
+	reserved := max(slots/4, 1) // never taken by merge requests
+	i.host = worker.NewHost(worker.Options{
+		Command: command, Mode: mode, Size: slots + 1, Reserved: reserved, PerOwner: slots - reserved, // one more slot is for another repository
+		Timeout: renderTimeout, Limits: worker.Limits{Memory: renderMemory},
+		Changed: func(_, now worker.Report) { i.changed(i.host, now) },
 	})
-	report, err := host.Check(ctx)
-	if err != nil {
-		host.Close()
+	var err error
+	if i.report, err = i.host.Check(ctx); err != nil {
+		i.host.Close()
 		return nil, fmt.Errorf("isolation: %w", err)
 	}
-	reviewers := worker.NewHost(worker.Options{Command: command, Mode: mode, Size: reviews, Limits: worker.Limits{Memory: reviewMemory}})
-	return &isolation{host: host, reviews: reviewers, report: report, pools: map[worker.Owner]*renderer.Pool{}}, nil
+	i.reviews = worker.NewHost(worker.Options{
+		Command: command, Mode: mode, Size: reviews, Limits: worker.Limits{Memory: reviewMemory},
+		Changed: func(_, now worker.Report) { i.changed(i.reviews, now) },
+	})
+	return i, nil
+}
+
+// changed records that new workers of a host are confined in another way than those before them.
+func (i *isolation) changed(host *worker.Host, now worker.Report) {
+	i.mu.Lock()
+	i.latest[host] = now
+	lost := now.Lost(i.report)
+	i.mu.Unlock()
+	if len(lost) > 0 || !now.Complete() {
+		i.log.Warn("worker processes are confined less than at the start", "lost", strings.Join(lost, ", "), "report", now.String())
+		return
+	}
+	i.log.Info("worker processes are confined as at the start", "report", now.String())
 }
 
 // renderer returns what renders the content of a repository's trunk or of its merge requests.
@@ -60,5 +85,29 @@ func (i *isolation) close() {
 	i.host.Close()
 }
 
-// missing counts the walls that do not stand.
-func (i *isolation) missing() int { return len(i.report.Missing()) }
+// missing counts the walls that do not stand, and the mechanisms that the self-test at the start had and workers have no more.
+func (i *isolation) missing() int {
+	n, _ := i.state()
+	return n
+}
+
+// state returns what missing counts and a line for people about it.
+func (i *isolation) state() (missing int, text string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	missing, text = len(i.report.Missing()), i.report.String()
+	for _, now := range i.latest {
+		lost := now.Lost(i.report)
+		if n := len(now.Missing()) + len(lost); n > missing {
+			missing, text = n, now.String()+"; lost since the start: "+strings.Join(lost, ", ")
+		}
+	}
+	return missing, text
+}
+
+// walls returns what the self-test at the start found.
+func (i *isolation) walls() []worker.Wall {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.report.Walls)
+}

@@ -37,6 +37,7 @@ type metrics struct {
 	pushes   *prometheus.CounterVec
 	shards   *prometheus.CounterVec
 	notified *prometheus.CounterVec
+	stretch  *prometheus.GaugeVec
 	tracer   oteltrace.Tracer
 }
 
@@ -53,13 +54,18 @@ func newMetrics(s *Service) *metrics {
 	m.shards = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_shards_total", Help: "Shards of large hydrations that this replica rendered, by result."}, []string{"result"})
 	m.notified = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_notifications_total", Help: "Notifications of Flux and Argo CD receivers, one for each push, by result."}, []string{"result"})
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "sluice_isolation_missing_walls", Help: "Walls around worker processes that the self-test found missing; 0 is complete.",
+		Name: "sluice_isolation_missing_walls", Help: "Walls around worker processes that are missing, and mechanisms lost since the start; 0 is complete.",
 	}, func() float64 {
 		if s.isolation == nil {
 			return 0
 		}
 		return float64(s.isolation.missing())
 	}))
+	m.stretch = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_sweep_stretch", Help: "Factor by which sweeps of a forge are less frequent than configured, because its rate limit runs low."}, []string{"forge"})
+	m.registry.MustRegister(m.stretch)
+	mode := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_isolation_mode", Help: "1 for the configured mode of isolation: required, degraded or off."}, []string{"mode"})
+	mode.WithLabelValues(string(s.initial.Isolation)).Set(1)
+	m.registry.MustRegister(mode)
 	m.registry.MustRegister(m.notified, m.renders, m.targets, m.pushes, m.shards)
 	m.registry.MustRegister(m.hooks, m.hookTime, m.tasks, m.calls, m.limit, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &queueCollector{s})
 	return m

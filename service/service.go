@@ -72,6 +72,7 @@ type Service struct {
 	notFleets  sync.Map // hint.Place → time.Time at which the trunk had no sluice.yaml
 	listings   *listings
 	deliveries *redeliveries
+	sweeps     *sweepTimes
 	background sync.WaitGroup // notifications and interrupts
 	mirrors    *workspace.Mirrors
 }
@@ -94,6 +95,7 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	}
 	clock := o.Runtime.Clock
 	s := &Service{o: o, initial: c, log: o.Log, clock: clock, jobs: c.Jobs, deliveries: newRedeliveries(o.Log, clock), listings: newListings(o.Log, clock)}
+	s.sweeps = newSweepTimes(c.Sweep, clock)
 	if o.Runtime.Fingerprint = c.Fingerprint.Bytes(); len(o.Runtime.Fingerprint) == 0 {
 		o.Runtime.Fingerprint = []byte(rand.Text())
 		s.log.Warn("no fingerprint key is configured: fingerprints of secrets change with each start of the service")
@@ -144,8 +146,8 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 		inFlight = renderer.FarmInFlight
 	}
 	s.workspaces = workspace.Config{
-		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(),
-		Checks: check.New("sluice/"+r.Version, nil), Observe: s.metrics.workspaces(),
+		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(),
+		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.workspaces(),
 	}
 	s.bot = bot.New(bot.Config{
 		Forges: s.forge, Open: s.open, Settings: s.settings, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Clock: s.clock, Log: s.log, Observe: s.metrics.task,
@@ -155,13 +157,13 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 // isolate starts the workers and logs what confines them.
 func (s *Service) isolate(ctx context.Context, c *config.Config, command []string) error {
 	var err error
-	if s.isolation, err = newIsolation(ctx, command, c.Isolation, s.jobs, c.Workers); err != nil {
+	if s.isolation, err = newIsolation(ctx, command, c.Isolation, s.jobs, c.Workers, s.log); err != nil {
 		return err
 	}
-	if missing := s.isolation.missing(); missing > 0 {
-		s.log.Warn("worker processes are not fully confined", "mode", c.Isolation, "missing", missing, "report", s.isolation.report.String())
+	if missing, text := s.isolation.state(); missing > 0 {
+		s.log.Warn("worker processes are not fully confined", "mode", c.Isolation, "missing", missing, "report", text)
 	} else {
-		s.log.Info("worker processes are confined", "mode", c.Isolation, "report", s.isolation.report.String())
+		s.log.Info("worker processes are confined", "mode", c.Isolation, "report", text)
 	}
 	return nil
 }
@@ -172,12 +174,9 @@ func (s *Service) renderer(p hint.Place, trust worker.Trust) renderer.Renderer {
 	if trust != worker.Trusted || !s.shared() {
 		return near
 	}
-	farm, _ := s.farms.LoadOrStore(p, renderer.NewFarm(near, s.jobs, s.queue, s.shardVersion())) // whether it was stored does not matter
-	return farm.(renderer.Renderer)                                                              //nolint:forcetypeassert // only farms are stored
+	farm, _ := s.farms.LoadOrStore(p, renderer.NewFarm(near, s.jobs, s.queue, s.shardVersion(), p.String())) // whether it was stored does not matter
+	return farm.(renderer.Renderer)                                                                          //nolint:forcetypeassert // only farms are stored
 }
-
-// shardPlace owns the workers that render shards of other replicas.
-const shardPlace hint.Place = "shards"
 
 // apply connects the forges of a configuration and replaces the webhook handler.
 func (s *Service) apply(c *config.Config) error {
@@ -262,7 +261,10 @@ func (s *Service) shardVersion() string { return hydrate.Epoch + " of " + s.o.Ru
 
 // shard renders a part of a replica's hydration.
 func (s *Service) shard(ctx context.Context, job []byte) ([]byte, error) {
-	out, err := renderer.RenderShard(ctx, observedRenderer{s.isolation.renderer(shardPlace, worker.Trusted), s.clock, s.metrics}, s.shardVersion(), job)
+	trunk := func(place string) renderer.Renderer {
+		return observedRenderer{s.isolation.renderer(hint.Place(place), worker.Trusted), s.clock, s.metrics}
+	}
+	out, err := renderer.RenderShard(ctx, trunk, s.shardVersion(), job)
 	s.metrics.shards.WithLabelValues(resultOf(err)).Inc()
 	return out, err
 }
@@ -329,11 +331,17 @@ func (s *Service) every(ctx context.Context, interval time.Duration, do func(con
 	}
 }
 
-// sweep enqueues a hint for each repository and has GitHub redeliver webhooks that failed.
+// sweep enqueues a hint for each repository of the forges that are due, and has GitHub redeliver webhooks that failed.
 func (s *Service) sweep(ctx context.Context) {
-	s.listings.refresh(ctx, s.state().forges)
-	s.enqueueAll(ctx, hint.Sweep)
+	due := map[string]*connected{}
 	for name, f := range s.state().forges {
+		if s.sweepDue(name, f) {
+			due[name] = f
+		}
+	}
+	s.listings.refresh(ctx, due)
+	s.enqueueAll(ctx, hint.Sweep, func(p hint.Place) bool { return due[p.Forge()] != nil })
+	for name, f := range due {
 		if f.Adapter.Deliveries != nil {
 			s.deliveries.redeliver(ctx, name, f.Adapter.Deliveries)
 		}
@@ -341,10 +349,16 @@ func (s *Service) sweep(ctx context.Context) {
 }
 
 // promotions enqueues a hint for each trunk: a gate may have passed since.
-func (s *Service) promotions(ctx context.Context) { s.enqueueAll(ctx, hint.Trunk) }
+func (s *Service) promotions(ctx context.Context) {
+	s.enqueueAll(ctx, hint.Trunk, func(hint.Place) bool { return true })
+}
 
-func (s *Service) enqueueAll(ctx context.Context, kind hint.Kind) {
+// enqueueAll enqueues a hint for each place that is selected.
+func (s *Service) enqueueAll(ctx context.Context, kind hint.Kind, selected func(hint.Place) bool) {
 	for _, p := range s.places() {
+		if !selected(p) {
+			continue
+		}
 		if err := s.put(ctx, hint.Hint{Place: p, Kind: kind}); err != nil && ctx.Err() == nil {
 			s.log.Error("cannot enqueue a hint", "repository", p.String(), "kind", kind, "error", err)
 		}

@@ -2,7 +2,9 @@ package service
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot"
@@ -55,12 +57,19 @@ func damaged(err error) bool {
 
 // parked reports a hint that failed too often, on the merge request if it has one.
 func (s *Service) parked(h hint.Hint, why error) {
-	s.log.Error("a task failed too often and is parked", "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", why)
+	incident := newIncident()
+	s.log.Error("a task failed too often and is parked", "incident", incident, "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", why)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := s.bot.Parked(ctx, h, why); err != nil {
+	if err := s.bot.Parked(ctx, h, incident, why); err != nil {
 		s.log.Warn("cannot report a parked task on its merge request", "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", err)
 	}
+}
+
+// newIncident returns a short random id that connects what a merge request shows with a line of the log.
+func newIncident() string {
+	const length = 8
+	return strings.ToLower(rand.Text()[:length])
 }
 
 // commandsStale is the age at which a parked command is not carried out any more, the same as for commands whose webhook was lost.
@@ -76,7 +85,7 @@ func (s *Service) unpark(ctx context.Context, p hint.Place, number int) (n int, 
 		if one.Hint.Place != p || one.Hint.Number != number {
 			continue
 		}
-		if one.Hint.Kind == hint.Comment && s.clock().Sub(one.Hint.At) > commandsStale {
+		if one.Hint.Kind.OfComment() && s.clock().Sub(one.Hint.At) > commandsStale {
 			continue // whoever wrote it expects it no longer: somebody must give the command again
 		}
 		one.Hint.Force = true // the failure was reported, which counts as done

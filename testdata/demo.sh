@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Hydrates the fleet of testdata/fleet into a bare repository in a temporary folder, changes one value, hydrates again,
-# promotes a change to prod in two waves, rolls it back, and shows what a person wants to see.
+# promotes a change to prod in two waves, rolls it back, and shows what a person wants to see. Writes pages of the fleet to SITE.
 set -euo pipefail
 fleet=$(cd "$(dirname "$0")/fleet" && pwd)
 sluice=${SLUICE:-sluice}
@@ -73,3 +73,10 @@ run sluice status prod
 
 say "Verify: the branches are what their commits render to"
 run sluice verify --from-remote
+
+say "Which clusters differ from their siblings, and why"
+run sluice conform
+
+say "Pages of the fleet"
+site=${SITE:-$(mktemp -d)}
+run sluice site -o "$site"

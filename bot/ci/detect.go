@@ -188,19 +188,23 @@ func gitlab(getenv func(string) string) (*Context, error) {
 	return c, c.check()
 }
 
-// check refuses what is not what it should be.
+var (
+	pathPattern   = regexp.MustCompile(`^[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+$`)
+	commitPattern = regexp.MustCompile(`^[0-9a-f]{40}$`)
+)
+
+// check validates numbers, hashes and paths.
 func (c *Context) check() error {
 	if c.Kind == Nothing {
 		return nil
 	}
-	if !regexp.MustCompile(`^[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+$`).MatchString(c.Repository) {
+	if !pathPattern.MatchString(c.Repository) {
 		return fmt.Errorf("%q is no path of a repository", c.Repository)
 	}
-	commit := regexp.MustCompile(`^[0-9a-f]{40}$`)
-	if !commit.MatchString(c.Head) {
+	if !commitPattern.MatchString(c.Head) {
 		return fmt.Errorf("the event's commit %q is none", c.Head)
 	}
-	if c.Base != "" && !commit.MatchString(c.Base) || strings.Trim(c.Base, "0") == "" {
+	if c.Base != "" && !commitPattern.MatchString(c.Base) || strings.Trim(c.Base, "0") == "" {
 		c.Base = ""
 	}
 	if c.Kind == Review && c.MergeRequest <= 0 {

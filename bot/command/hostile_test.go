@@ -1,41 +1,32 @@
 package command_test
 
 import (
-	"os"
 	"strings"
 	"testing"
-	"text/template"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/internal/hostile"
 )
 
 // TestHostileCases runs testdata/hostile/commands.yaml, whose head explains the fields.
 func TestHostileCases(t *testing.T) {
-	data, err := os.ReadFile("../../testdata/hostile/commands.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var cases []struct {
-		Name, Body, Refused string
-		Harmless            bool
-		Commands            int
+		hostile.Head `yaml:",inline"`
+
+		Body     string `yaml:"body"`
+		Refused  string `yaml:"refused"`
+		Harmless bool   `yaml:"harmless"`
+		Commands int    `yaml:"commands"`
 	}
-	if err := yaml.Unmarshal(data, &cases); err != nil || len(cases) < 30 {
+	if err := hostile.Load("../../testdata/hostile/commands.yaml", &cases); err != nil || len(cases) < 37 {
 		t.Fatalf("%d cases, %v", len(cases), err)
 	}
 	for _, c := range cases {
-		var body strings.Builder
-		functions := template.FuncMap{"repeat": func(n int, s string) string { return strings.Repeat(s, n) }}
-		text, err := template.New(c.Name).Delims("<%", "%>").Funcs(functions).Parse(c.Body)
-		if err == nil {
-			err = text.Execute(&body, nil)
-		}
+		body, err := hostile.Expand(c.Body)
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name, err)
 		}
-		got, problems := command.Parse(body.String())
+		got, problems := command.Parse(body)
 		if len(got) != c.Commands {
 			t.Errorf("%s: %d commands, want %d", c.Name, len(got), c.Commands)
 		}

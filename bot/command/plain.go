@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -60,7 +61,24 @@ func plainLines(body string) []line {
 			}
 		}
 	}
-	return out
+	return append(out, d.swallowed()...)
+}
+
+// swallowed returns the first line that begins like a command in a block that the comment does not close, with the problem. Its author
+// may not see that the block goes on to the end of the comment.
+func (d *document) swallowed() []line {
+	starts := d.candidates(d.unclosed)
+	if len(starts) == 0 {
+		return nil
+	}
+	opened := 1 + bytes.Count(d.source[:d.unclosed.from], []byte("\n"))
+	what := "a code block"
+	if within(d.raw, d.unclosed.from) {
+		what = "HTML"
+	}
+	return []line{d.line(starts[0], &Problem{
+		Message: fmt.Sprintf("the line is part of %s that line %d opens and no line closes", what, opened), Hint: hintAlone,
+	})}
 }
 
 // Hints of problems with the place of a command.

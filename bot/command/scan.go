@@ -33,6 +33,7 @@ type document struct {
 	quotations []span // of GitLab: everything between two lines of >>>
 	comments   []span // of HTML, inside lines
 	raw        []span // blocks of raw HTML
+	unclosed   span   // block of code or raw HTML that the comment does not close; empty if there is none
 	formulas   []span // between two $$
 	html       []htmlState
 	closed     map[string]bool // elements of HTML of which a later end tag was seen
@@ -52,8 +53,12 @@ func scan(source []byte) *document {
 		at += len(line)
 	}
 	l.flush(len(source))
-	if l.rawEnds != nil { // the forge shows nothing after it
+	switch { // the forge shows nothing after it, or code
+	case l.rawEnds != nil:
 		d.raw = append(d.raw, span{l.rawFrom, len(source)})
+		d.unclosed = span{l.rawFrom, len(source)}
+	case l.fence != "":
+		d.unclosed = span{l.fenceFrom, len(source)}
 	}
 	d.inline()
 	for i := 0; i+1 < len(d.dollars); i += 2 {
@@ -68,9 +73,11 @@ type liner struct {
 	paragraph int // offset of the open paragraph, or -1
 	quotation int // offset of the line >>> that opened a quotation, or -1
 	fence     string
+	fenceFrom int
 	container string   // of the fence; see containerOf
 	rawEnds   []string // texts that end the open block of raw HTML; nil: none is open
 	rawFrom   int
+	rawIn     string // container of the block of raw HTML
 }
 
 // line reads the line between two offsets.
@@ -78,10 +85,14 @@ func (l *liner) line(text string, from, to int) {
 	if l.fence != "" && leaves(text, l.container) {
 		l.fence = ""
 	}
-	if l.fence == "" && l.rawEnds == nil {
-		l.rawEnds, l.rawFrom = rawBlock(text), from
+	if l.rawEnds != nil && leaves(text, l.rawIn) {
+		l.raw, l.rawEnds = append(l.raw, span{l.rawFrom, from}), nil
+		l.flush(from)
 	}
 	container, rest := containerOf(text)
+	if l.fence == "" && l.rawEnds == nil {
+		l.rawEnds, l.rawFrom, l.rawIn = rawBlock(rest), from, container
+	}
 	switch trimmed := strings.TrimSpace(text); {
 	case l.rawEnds != nil:
 		l.begin(from)
@@ -103,7 +114,7 @@ func (l *liner) line(text string, from, to int) {
 		}
 	case fenceOf(rest) != "":
 		l.flush(from)
-		l.fence, l.container = fenceOf(rest), container
+		l.fence, l.fenceFrom, l.container = fenceOf(rest), from, container
 	case trimmed == "":
 		l.flush(from)
 	default:

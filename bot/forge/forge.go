@@ -220,13 +220,18 @@ type Requests interface {
 
 // Comments reads and writes the conversation of a merge request.
 type Comments interface {
-	Comments(ctx context.Context, repo Repository, number int) ([]Comment, error) // oldest first
-	Comment(ctx context.Context, repo Repository, number int, id int64) (*Comment, error)
+	CommentReader
 	CreateComment(ctx context.Context, repo Repository, number int, body string) (*Comment, error)
 	EditComment(ctx context.Context, repo Repository, number int, id int64, body string) error
 	DeleteComment(ctx context.Context, repo Repository, number int, id int64) error
 	// CommentLimit returns the greatest number of characters of a comment.
 	CommentLimit() int
+}
+
+// CommentReader reads the conversation of a merge request.
+type CommentReader interface {
+	Comments(ctx context.Context, repo Repository, number int) ([]Comment, error) // oldest first
+	Comment(ctx context.Context, repo Repository, number int, id int64) (*Comment, error)
 }
 
 // Reactions adds reactions to comments. Adding an existing reaction has no effect.
@@ -267,6 +272,13 @@ type Deliveries interface {
 type Repositories interface {
 	// Repositories lists them by path, without archived and read-only ones.
 	Repositories(ctx context.Context) ([]Repository, error)
+}
+
+// Links makes the addresses of pages on the forge. It sends no request.
+type Links interface {
+	// CompareURL returns the page that compares two commits of a repository. mr is a merge request of source: its address tells where
+	// people find the forge, which need not be where its API is. The result is "" if the address of mr is not one of source.
+	CompareURL(mr *MergeRequest, source, repo Repository, base, head string) string
 }
 
 // Protection reports which branches the forge protects. Adapters implement it where the forge's API tells.
@@ -310,4 +322,5 @@ type Forge interface { //nolint:interfacebloat // all roles, for the wiring only
 	Checks
 	People
 	Repositories
+	Links
 }

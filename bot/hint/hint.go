@@ -28,6 +28,8 @@ const (
 	Comment Kind = "comment" // execute the commands of a comment; never coalesced
 	Sweep   Kind = "sweep"   // enqueue a hint for each open merge request and for the trunk
 	Group   Kind = "group"   // review a merge group of a merge queue
+	// Question asks for the answers to the questions of a comment about the head of its merge request; never coalesced.
+	Question Kind = "question"
 )
 
 // Place names a repository on a configured forge: `forge:owner/name`.
@@ -56,7 +58,7 @@ type Hint struct {
 	Place   Place     `json:"place"`
 	Kind    Kind      `json:"kind"`
 	Number  int       `json:"number,omitempty"`  // of the merge request
-	Comment int64     `json:"comment,omitempty"` // ID of the comment, for Comment
+	Comment int64     `json:"comment,omitempty"` // ID of the comment, for Comment and Question
 	Text    string    `json:"text,omitempty"`    // digest of the comment when it was created; "" if unknown
 	Urgent  bool      `json:"-"`                 // the comment may contain a command that must not wait for a review
 	Ref     string    `json:"ref,omitempty"`     // branch that was pushed, for Trunk ("" is the trunk); branch of the group, for Group
@@ -65,17 +67,20 @@ type Hint struct {
 	At      time.Time `json:"at"`
 }
 
-// Key identifies hints that coalesce: place, kind and number, and for Comment also the comment and the delivery.
+// Key identifies hints that coalesce: place, kind and number, and for kinds of a comment also the comment and the delivery.
 func (h Hint) Key() string {
 	key := string(h.Place) + "\n" + string(h.Kind) + "\n" + strconv.Itoa(h.Number)
-	if h.Kind == Comment {
+	if h.Kind.OfComment() {
 		key += "\n" + strconv.FormatInt(h.Comment, 10) + "\n" + h.ID
 	}
 	return key
 }
 
 // Reviews reports whether the hint asks for work on content that a merge request brings.
-func (k Kind) Reviews() bool { return k == Review || k == Group }
+func (k Kind) Reviews() bool { return k == Review || k == Group || k == Question }
+
+// OfComment reports whether the hint is about one comment.
+func (k Kind) OfComment() bool { return k == Comment || k == Question }
 
 // Lane names what works on one hint at a time: the reviews of a place are one lane, and everything else of it is another. So commands
 // and the trunk never wait for a review.

@@ -17,7 +17,7 @@ import (
 // merged commit, and the log of commands. A delimiter of a block is a whole line; the report never begins a
 // line with one.
 const (
-	blockJourney = "journey"
+	blockRollout = "rollout"
 	blockLog     = "log"
 	blockWaits   = "waits" // removed by the next review
 	logRows      = 20
@@ -42,7 +42,7 @@ func block(body, name string) string {
 // blocks returns the blocks of a comment that survive a new review.
 func blocks(body string) string {
 	var out strings.Builder
-	for _, name := range []string{blockJourney, blockLog} {
+	for _, name := range []string{blockRollout, blockLog} {
 		if text := block(body, name); text != "" {
 			out.WriteString("\n" + opening(name) + "\n" + text + "\n" + closing(name) + "\n")
 		}
@@ -61,9 +61,9 @@ func withBlock(body, name, text string) string {
 	return strings.Replace(body, "\n"+opening(name)+"\n"+old+"\n"+closing(name)+"\n", whole, 1)
 }
 
-// Journey updates the block about environments in the comment, and creates the comment if there is none.
-func Journey(ctx context.Context, f Forge, repo forge.Repository, number int, id string, rows []report.JourneyRow) error {
-	return edit(ctx, f, repo, number, id, func(body string) string { return withBlock(body, blockJourney, report.JourneyBlock(rows)) })
+// Rollout updates the block about environments in the comment, and creates the comment if there is none.
+func Rollout(ctx context.Context, f Forge, repo forge.Repository, number int, id string, rows []report.RolloutRow) error {
+	return edit(ctx, f, repo, number, id, func(body string) string { return withBlock(body, blockRollout, report.RolloutBlock(rows)) })
 }
 
 // Log adds the outcomes of a comment's commands to the log and records the comment as handled.
@@ -105,7 +105,7 @@ func doneLine(done []int64) string {
 // Answer creates a separate comment for an id, once. It does not call text if the comment exists.
 func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id string, text func() (string, error)) error {
 	own, err := find(ctx, f, repo, number, id)
-	if err != nil || len(own) > 0 {
+	if err != nil || len(own) > 0 && marked(own[0]) {
 		return err
 	}
 	body, err := text()
@@ -203,6 +203,9 @@ func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id st
 	}
 	old := strings.ReplaceAll(own[0].Body, "\r\n", "\n")
 	body := change(old)
+	if !marked(own[0]) {
+		body = report.Marker(report.MarkerInfo{ID: id}) + "\n" + body
+	}
 	if strings.TrimSpace(body) == strings.TrimSpace(old) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // Forge has the roles of a forge that this package uses.
@@ -46,6 +47,16 @@ const (
 	margin = 512 // characters, because forges count differently
 	steps  = 5   // attempts to shorten a comment that the forge refuses as too long
 )
+
+// ContextFor returns the context of the status for merge requests into a branch: the plain name for the trunk, and
+// one with the branch in it for other branches. A commit status belongs to a commit, so the plain context must not
+// tell the verdict of a merge request into a branch that is not the trunk. An empty trunk is unknown.
+func ContextFor(name, trunk, target string) string {
+	if trunk == "" || trunk == target {
+		return name
+	}
+	return name + " into " + target
+}
 
 // Review posts a review: first the comment, then the status, so that the reason of a status is always there.
 func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review, o Options) (Outcome, error) {
@@ -131,8 +142,16 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
+// annotations marks the lines of what cannot be rendered, each cause once, and of the findings.
 func annotations(r *report.Review) []forge.Annotation {
 	var out []forge.Annotation
+	if r.Changes != nil {
+		for _, g := range report.GroupWithheld(r.Changes.Withheld) {
+			if g.File != "" && !g.Before {
+				out = append(out, forge.Annotation{Path: g.File, Line: max(g.Line, 1), Level: forge.Error, Title: g.Label(safetext.Line) + " cannot be rendered", Message: g.Message})
+			}
+		}
+	}
 	for i := range r.Findings.Introduced {
 		f := &r.Findings.Introduced[i]
 		if f.File == "" {
@@ -193,7 +212,7 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 
 // silent reports whether the review has nothing to say.
 func silent(r *report.Review) bool {
-	return r.Changes != nil && r.Changes.Empty() && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Journey) == 0 && len(r.Log) == 0
+	return r.Changes != nil && r.Changes.Empty() && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Rollout) == 0 && len(r.Log) == 0
 }
 
 func render(r *report.Review, id string, last report.MarkerInfo, limit int) (body, digest string) {
@@ -212,7 +231,7 @@ func create(ctx context.Context, f Forge, repo forge.Repository, number int, id,
 		return err
 	}
 	own, again := find(ctx, f, repo, number, id)
-	if again == nil && len(own) > 0 {
+	if again == nil && len(own) > 0 && marked(own[0]) {
 		return nil
 	}
 	return err
@@ -226,33 +245,4 @@ func tidy(ctx context.Context, f Forge, repo forge.Repository, number int, own [
 		}
 	}
 	return nil
-}
-
-// find lists Sluice's own comments, oldest first, by marker and author. A credential that may not read its
-// own user, such as the token of a CI job, belongs to a bot: then the comments of all bots with the marker
-// count as Sluice's own.
-func find(ctx context.Context, f Forge, repo forge.Repository, number int, id string) ([]forge.Comment, error) {
-	self, err := f.Self(ctx)
-	if err != nil && !errors.Is(err, forge.ErrForbidden) && !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrNotFound) && !errors.Is(err, forge.ErrUnauthorized) {
-		return nil, err
-	}
-	all, err := f.Comments(ctx, repo, number)
-	if err != nil {
-		return nil, err
-	}
-	return own(self, all, id), nil
-}
-
-func own(self forge.User, all []forge.Comment, id string) []forge.Comment {
-	var out []forge.Comment
-	for _, c := range all {
-		info, ok := report.ParseMarker(c.Body)
-		if !ok || info.ID != id {
-			continue
-		}
-		if self.Login != "" && strings.EqualFold(c.Author.Login, self.Login) || self.Login == "" && c.Author.Bot {
-			out = append(out, c)
-		}
-	}
-	return out
 }

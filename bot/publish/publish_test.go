@@ -170,6 +170,31 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestAnnotations: a check run marks the line of each cause once, and the lines of findings.
+func TestAnnotations(t *testing.T) {
+	one := diff.Withheld{App: "web", Cluster: "a", Environment: "dev", File: "apps/web/app.yaml", Line: 9, Message: "apps/web/app.yaml:9:1: no chart"}
+	two := one
+	two.Cluster = "b"
+	nowhere := diff.Withheld{App: "db", Cluster: "a", Environment: "dev", Message: "too slow"}
+	base := diff.Withheld{App: "old", Cluster: "a", Environment: "dev", File: "apps/old/app.yaml", Line: 1, Message: "gone", Before: true}
+	f, o := newFake(), options
+	f.checkErr, o.Checks = nil, true
+	r := &report.Review{
+		Head: head, Verdict: report.VerdictError, Changes: &diff.ChangeSet{Withheld: []diff.Withheld{one, two, nowhere, base}},
+		Findings: report.Findings{Introduced: []report.Finding{{Rule: "image-tag", Severity: report.SeverityWarning, File: "apps/web/values.yaml", Line: 3, Message: "latest"}}},
+	}
+	if err := publish.Status(t.Context(), f, repo, r, o); err != nil || len(f.checks) != 1 {
+		t.Fatalf("%+v, %v", f.checks, err)
+	}
+	want := []forge.Annotation{
+		{Path: "apps/web/app.yaml", Line: 9, Level: forge.Error, Title: "web on dev (2) cannot be rendered", Message: one.Message},
+		{Path: "apps/web/values.yaml", Line: 3, Level: forge.Warning, Title: "image-tag", Message: "latest"},
+	}
+	if got := f.checks[0].Annotations; !slices.Equal(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
 func TestNothingToSay(t *testing.T) {
 	f := newFake()
 	publishes(t, f, &report.Review{Head: head, Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}, publish.None)
@@ -263,6 +288,70 @@ func TestWhoseComment(t *testing.T) {
 	}
 }
 
+// TestLostMarker: a comment of Sluice's own user that lost its marker in an edit is replaced, not doubled. Comments
+// of others, and comments of the same user that are not a review, stay.
+func TestLostMarker(t *testing.T) {
+	f := newFake()
+	publishes(t, f, failed("broken"), publish.Created)
+	if err := publish.Log(t.Context(), f, repo, 7, 41, report.CommandEntry{Who: "mia", Command: "/sluice help", Outcome: "answered"}); err != nil {
+		t.Fatal(err)
+	}
+	full := f.comments[0].Body
+	_, edited, _ := strings.Cut(full, "\r\n")
+	review, _, _ := strings.Cut(edited, "<!-- sluice-log")
+	foreign := []forge.Comment{
+		{ID: 1, Author: forge.User{Login: "eve"}, Body: edited},
+		{ID: 2, Author: forge.User{Login: "other[bot]", Bot: true}, Body: edited},
+		{ID: 3, Author: f.self, Body: "a note\n\n## Sluice: as it was yesterday"},
+		{ID: 4, Author: f.self, Body: "> " + review},
+	}
+	for name, body := range map[string]string{
+		"marker removed": edited, "marker damaged": strings.Replace(full, "sluice-review", "sluice", 1), "text before the marker": "Edited by mia.\n" + full,
+		"no blocks": review, "only the log": edited[strings.Index(edited, "<!-- sluice-log"):],
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake()
+			f.comments = append(slices.Clone(foreign), forge.Comment{ID: 5, Author: f.self, Body: body})
+			if body != review {
+				if done, err := publish.Logged(t.Context(), f, repo, 7, 41); err != nil || !done {
+					t.Errorf("the handled command is forgotten: %v", err)
+				}
+			}
+			if err := publish.Answer(t.Context(), f, repo, 7, "answer/9", func() (string, error) { return "the answer", nil }); err != nil || len(f.comments) != 6 {
+				t.Fatalf("an answer is a comment of its own: %d comments, %v", len(f.comments), err)
+			}
+			publishes(t, f, failed("broken otherwise"), publish.Updated)
+			publishes(t, f, failed("broken otherwise"), publish.Unchanged)
+			if len(f.comments) != 6 || !slices.Equal(f.comments[:4], foreign) || !strings.Contains(f.comments[4].Body, "broken otherwise") {
+				t.Errorf("%+v", f.comments)
+			}
+			if got := strings.Contains(f.comments[4].Body, "/sluice help"); got != (body != review) {
+				t.Errorf("the log is there: %t", got)
+			}
+		})
+	}
+	t.Run("the log first", func(t *testing.T) {
+		f := newFake()
+		f.comments = []forge.Comment{{ID: 1, Author: f.self, Body: review}}
+		if err := publish.Log(t.Context(), f, repo, 7, 42, report.CommandEntry{Who: "mia", Command: "/sluice plan", Outcome: "answered"}); err != nil {
+			t.Fatal(err)
+		}
+		publishes(t, f, failed("broken"), publish.Updated)
+		if len(f.comments) != 1 || !strings.Contains(f.comments[0].Body, "/sluice plan") {
+			t.Errorf("%+v", f.comments)
+		}
+	})
+	t.Run("unknown user", func(t *testing.T) { // whose comment it is cannot be told without a marker
+		f := newFake()
+		f.selfErr, f.self = forge.ErrForbidden, forge.User{}
+		f.comments = []forge.Comment{{ID: 1, Author: forge.User{Login: "other[bot]", Bot: true}, Body: review}}
+		publishes(t, f, failed("broken"), publish.Created)
+		if f.comments[0].Body != review {
+			t.Errorf("%+v", f.comments)
+		}
+	})
+}
+
 // TestBlocks: the log and the promotions survive a new review; the note that a head waits for trust does not.
 func TestBlocks(t *testing.T) {
 	f, ctx, at := newFake(), t.Context(), time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
@@ -272,7 +361,7 @@ func TestBlocks(t *testing.T) {
 		publish.Log(ctx, f, repo, 7, 41, entry),
 		publish.Log(ctx, f, repo, 7, 42, entry),
 		publish.Log(ctx, f, repo, 7, 42, entry), // once
-		publish.Journey(ctx, f, repo, 7, "", []report.JourneyRow{{Environment: "staging", State: "done"}}),
+		publish.Rollout(ctx, f, repo, 7, "", []report.RolloutRow{{Environment: "staging", State: "done"}}),
 	}
 	if err := errors.Join(steps...); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,51 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
+// observed is what the replicas of TestNodeLost worked on.
+type observed struct {
+	t *testing.T
+
+	mu       sync.Mutex
+	latest   map[string]int    // newest version by key
+	commands map[string]bool   // by id
+	busy     map[string]int    // workers by lane
+	epochs   map[string]uint64 // by lane
+}
+
+func newObserved(t *testing.T) *observed {
+	t.Helper()
+	return &observed{t: t, latest: map[string]int{}, commands: map[string]bool{}, busy: map[string]int{}, epochs: map[string]uint64{}}
+}
+
+// work fails the test if two workers have one lane, or if a lane's epoch goes back.
+func (o *observed) work(ctx context.Context, h Hint) error {
+	epoch, _ := Epoch(ctx) // 0 is reported as going back
+	o.mu.Lock()
+	o.busy[h.Lane()]++
+	if o.busy[h.Lane()] > 1 || epoch < o.epochs[h.Lane()] {
+		o.t.Errorf("%s: %d workers, epoch %d after %d", h.Place, o.busy[h.Lane()], epoch, o.epochs[h.Lane()])
+	}
+	o.epochs[h.Lane()] = epoch
+	o.mu.Unlock()
+	time.Sleep(5 * time.Millisecond)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.busy[h.Lane()]--
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if h.Kind == hint.Comment {
+		o.commands[h.ID] = true
+		return nil
+	}
+	version, err := strconv.Atoi(h.Ref)
+	if err != nil {
+		return err
+	}
+	o.latest[h.Key()] = max(o.latest[h.Key()], version)
+	return nil
+}
+
 // TestNodeLost kills one of three nodes, the leader of the stream of hints, while two replicas put hints and
 // work on them, and a Fan runs. Every acknowledged hint must be worked on in its newest form.
 func TestNodeLost(t *testing.T) {
@@ -23,38 +68,9 @@ func TestNodeLost(t *testing.T) {
 	one := o.open(t, nil)
 	two := o.twin(t, one, "two")
 	const places, numbers = 6, 5
-	var mu sync.Mutex
-	latest, commands := map[string]int{}, map[string]bool{} // done, by key
-	busy := map[string]int{}                                // by lane
-	epochs := map[string]uint64{}
+	seen := newObserved(t)
 	for _, q := range []*Queue{one, two} {
-		running(t, q, 4, func(ctx context.Context, h Hint) error {
-			epoch, _ := Epoch(ctx)
-			mu.Lock()
-			busy[h.Lane()]++
-			if busy[h.Lane()] > 1 || epoch < epochs[h.Lane()] {
-				t.Errorf("%s: %d workers, epoch %d after %d", h.Place, busy[h.Lane()], epoch, epochs[h.Lane()])
-			}
-			epochs[h.Lane()] = epoch
-			mu.Unlock()
-			time.Sleep(5 * time.Millisecond)
-			mu.Lock()
-			defer mu.Unlock()
-			busy[h.Lane()]--
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if h.Kind == hint.Comment {
-				commands[h.ID] = true
-				return nil
-			}
-			version, err := strconv.Atoi(h.Ref)
-			if err != nil {
-				return err
-			}
-			latest[h.Key()] = max(latest[h.Key()], version)
-			return nil
-		})
+		running(t, q, 4, seen.work)
 		rendering(t, q, func(ctx context.Context, job []byte) ([]byte, error) {
 			time.Sleep(30 * time.Millisecond)
 			return upper(ctx, job)
@@ -115,22 +131,22 @@ func TestNodeLost(t *testing.T) {
 		t.Errorf("fan: %v", err)
 	}
 	empty(t, one)
-	mu.Lock()
-	defer mu.Unlock()
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
 	for key, v := range wantLatest {
-		if latest[key] < v {
-			t.Errorf("%q: version %d was put, %d done", key, v, latest[key])
+		if seen.latest[key] < v {
+			t.Errorf("%q: version %d was put, %d done", key, v, seen.latest[key])
 		}
 	}
 	for id := range wantCommands {
-		if !commands[id] {
+		if !seen.commands[id] {
 			t.Errorf("command %s was put and never done", id)
 		}
 	}
 	if len(wantCommands) < 100 {
 		t.Errorf("only %d commands were put: the queue stood still", len(wantCommands))
 	}
-	t.Logf("%d commands put, %d done", len(wantCommands), len(commands))
+	t.Logf("%d commands put, %d done", len(wantCommands), len(seen.commands))
 	if err := two.Ready(t.Context()); err != nil {
 		t.Error(err)
 	}

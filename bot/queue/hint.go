@@ -25,7 +25,7 @@ type Hint = hint.Hint
 // a newer one without Force does not replace them; a worker handles both as one.
 func subject(h Hint) string {
 	s := digest(h.Lane()) + "." + string(h.Kind) + "." + strconv.Itoa(h.Number)
-	if h.Kind == hint.Comment {
+	if h.Kind.OfComment() {
 		return s + "." + digest(h.Key())
 	}
 	if h.Force {
@@ -44,7 +44,7 @@ func (q *Queue) Put(ctx context.Context, h Hint) error {
 	if h.At.IsZero() {
 		h.At = q.cfg.Clock()
 	}
-	if h.Kind == hint.Comment && h.ID == "" && h.Comment == 0 {
+	if h.Kind.OfComment() && h.ID == "" && h.Comment == 0 {
 		h.ID = nuid.Next() // it has nothing that distinguishes it from another command
 	}
 	data, err := json.Marshal(h)

@@ -20,7 +20,7 @@ func lockFile(path string) (func(), error) {
 	}
 	return func() {
 		// Closing alone would not unlock while a child that is just being started still has a copy of the descriptor.
-		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
-		_ = f.Close() // the file has no content to lose
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing unlocks too, as soon as no copy is left
+		_ = f.Close()                                   // the file has no content to lose
 	}, nil
 }

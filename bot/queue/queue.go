@@ -180,25 +180,9 @@ func (q *Queue) Ready(ctx context.Context) error {
 	return nil
 }
 
+// withDefaults replaces zero values by defaults. Its error joins everything that is wrong.
 func (c Config) withDefaults() (Config, error) {
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("queue: "+format+": %w", append(args, ErrInvalid)...))
-	}
-	if c.Clock == nil {
-		bad("Clock is missing")
-	}
-	if c.URL == "" && c.Dir == "" {
-		bad("neither URL nor Dir is set; name a directory for the queue's files or the URL of a NATS cluster")
-	}
-	if c.URL == "" && c.Replicas > 1 {
-		bad("Replicas is %d without URL; one machine keeps one copy", c.Replicas)
-	}
-	if c.Credentials != "" {
-		if _, err := os.Stat(c.Credentials); err != nil {
-			errs = append(errs, fmt.Errorf("queue: the credentials file cannot be read: %w", err))
-		}
-	}
+	missing := c.checkPlace()
 	replicas := 1
 	if c.URL != "" {
 		replicas = 3
@@ -213,6 +197,41 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	return c, errors.Join(missing, c.checkLimits())
+}
+
+// invalid collects errors that wrap ErrInvalid.
+type invalid struct{ errs []error }
+
+func (i *invalid) add(format string, args ...any) {
+	i.errs = append(i.errs, fmt.Errorf("queue: "+format+": %w", append(args, ErrInvalid)...))
+}
+
+// checkPlace checks what has no default.
+func (c Config) checkPlace() error {
+	var out invalid
+	bad := out.add
+	if c.Clock == nil {
+		bad("Clock is missing")
+	}
+	if c.URL == "" && c.Dir == "" {
+		bad("neither URL nor Dir is set; name a directory for the queue's files or the URL of a NATS cluster")
+	}
+	if c.URL == "" && c.Replicas > 1 {
+		bad("Replicas is %d without URL; one machine keeps one copy", c.Replicas)
+	}
+	if c.Credentials != "" {
+		if _, err := os.Stat(c.Credentials); err != nil {
+			out.errs = append(out.errs, fmt.Errorf("queue: the credentials file cannot be read: %w", err))
+		}
+	}
+	return errors.Join(out.errs...)
+}
+
+// checkLimits checks numbers, durations and the prefix.
+func (c Config) checkLimits() error {
+	var out invalid
+	bad := out.add
 	if c.Replicas < 1 || c.Replicas > 5 {
 		bad("Replicas is %d, not 1 to 5", c.Replicas)
 	}
@@ -229,7 +248,7 @@ func (c Config) withDefaults() (Config, error) {
 		bad("Retries %d, Crashes %d, Backoff %s, BackoffMax %s, Grace %s: none may be negative, and the backoff's limit not below its start",
 			c.Retries, c.Crashes, c.Backoff, c.BackoffMax, c.Grace)
 	}
-	return c, errors.Join(errs...)
+	return errors.Join(out.errs...)
 }
 
 var prefixPattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)

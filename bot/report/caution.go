@@ -101,7 +101,9 @@ func EffectWords(name diff.EffectName) string {
 // WithheldGroup is the targets that fail for one reason.
 type WithheldGroup struct {
 	Message string
-	Before  bool // the base cannot be rendered, the head can
+	File    string // of the repository, where the cause is; "" if unknown
+	Line    int    // 0 if unknown
+	Before  bool   // the base cannot be rendered, the head can
 	Targets int
 	Apps    []string
 	Where   []diff.Reach
@@ -121,7 +123,7 @@ func GroupWithheld(list []diff.Withheld) []*WithheldGroup {
 		k := key{w.Message, w.Before}
 		g := find[k]
 		if g == nil {
-			g = &WithheldGroup{Message: w.Message, Before: w.Before, byEnv: map[string]int{}}
+			g = &WithheldGroup{Message: w.Message, File: w.File, Line: w.Line, Before: w.Before, byEnv: map[string]int{}}
 			find[k] = g
 			out = append(out, g)
 		}

@@ -116,8 +116,12 @@ func objectLine(o *diff.ObjectChange, name naming) string {
 	return name(o.Title())
 }
 
-func verbWord(v diff.Verb) string {
-	switch v {
+// VerbWord says what happens to an object, in words that begin a line.
+func VerbWord(o *diff.ObjectChange) string {
+	if o.Orphaned() {
+		return "No longer managed"
+	}
+	switch o.Verb {
 	case diff.Added:
 		return "Added"
 	case diff.Removed:
@@ -130,7 +134,7 @@ func verbWord(v diff.Verb) string {
 
 // named is an object's bullet: the lowest rung at which an object has a line of its own.
 func named(o *Folded) string {
-	return "- " + verbWord(o.Verb) + " " + objectLine(o.ObjectChange, code) + suffix(o.sameLine(code)) + "\n"
+	return "- " + VerbWord(o.ObjectChange) + " " + objectLine(o.ObjectChange, code) + suffix(o.sameLine(code)) + "\n"
 }
 
 func suffix(text string) string {
@@ -153,7 +157,7 @@ func withPaths(o *Folded) string {
 	default:
 		text = pathsText(o.ObjectChange)
 	}
-	return "- " + verbWord(o.Verb) + " " + objectLine(o.ObjectChange, code) + ": " + text + suffix(o.sameLine(code)) + "\n"
+	return "- " + VerbWord(o.ObjectChange) + " " + objectLine(o.ObjectChange, code) + ": " + text + suffix(o.sameLine(code)) + "\n"
 }
 
 func pathsText(o *diff.ObjectChange) string {
@@ -215,7 +219,7 @@ func full(o *Folded, most int) (text string, left int) {
 		return withPaths(o), 0
 	}
 	var out strings.Builder
-	out.WriteString("**" + verbWord(o.Verb) + "** " + objectLine(o.ObjectChange, code))
+	out.WriteString("**" + VerbWord(o.ObjectChange) + "** " + objectLine(o.ObjectChange, code))
 	for _, e := range o.Effects {
 		if e.Name != diff.EffectImage && (e.Name != diff.EffectRolls || e.Risk != diff.RiskMedium) {
 			out.WriteString(" · " + prose(e.Message))

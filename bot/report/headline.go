@@ -23,10 +23,10 @@ func Headline(r *Review) string {
 
 const wholeBlock = 1 << 20 // characters: a block that is not cut
 
-// JourneyBlock returns only the journey, to update a comment after its review.
-func JourneyBlock(rows []JourneyRow) string {
-	m := &markdown{r: &Review{Journey: rows}}
-	text, _ := m.journey().fit(wholeBlock)
+// RolloutBlock returns only the rollout, to update a comment after its review.
+func RolloutBlock(rows []RolloutRow) string {
+	m := &markdown{r: &Review{Rollout: rows}}
+	text, _ := m.rollout().fit(wholeBlock)
 	return text
 }
 

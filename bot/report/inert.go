@@ -67,14 +67,19 @@ func sentence(s string, in func(string) string) string {
 		if bare == "" {
 			bare = text
 		}
-		quoted := bare
-		if n := len(bare); n > 2 && bare[0] == '`' && bare[n-1] == '`' && !strings.Contains(bare[1:n-1], "`") {
-			quoted = bare[1 : n-1] // the message quotes it already
-		}
-		out.WriteString(in(quoted) + text[len(bare):])
+		out.WriteString(in(bare) + text[len(bare):])
 		pending = pending[:0]
 	}
-	for word := range strings.FieldsSeq(s) {
+	words := strings.Fields(s)
+	for i := 0; i < len(words); i++ {
+		word := words[i]
+		if before, quoted, after, n := quotedPhrase(words[i:]); n > 0 {
+			flush()
+			gap(&out)
+			out.WriteString(before + in(quoted) + after)
+			i += n - 1
+			continue
+		}
 		if plainWord(word) {
 			flush()
 			gap(&out)
@@ -90,6 +95,29 @@ func sentence(s string, in func(string) string) string {
 	return out.String()
 }
 
+// quotedPhrase returns the words that backquotes enclose, such as `sluice deps lock`, if the first word begins them; n is how many
+// words that takes, 0 if none are enclosed. before and after are a parenthesis and punctuation around the quotes.
+func quotedPhrase(words []string) (before, quoted, after string, n int) {
+	const most = 30
+	first := strings.TrimPrefix(words[0], "(")
+	if !strings.HasPrefix(first, "`") {
+		return "", "", "", 0
+	}
+	before = words[0][:len(words[0])-len(first)]
+	for n = 1; n <= min(most, len(words)); n++ {
+		text := strings.Join(words[:n], " ")[len(before)+1:]
+		inner, rest, closed := strings.Cut(text, "`")
+		if !closed {
+			continue
+		}
+		if inner == "" || strings.Trim(rest, punctuation+")") != "" {
+			break
+		}
+		return before, inner, rest, n
+	}
+	return "", "", "", 0
+}
+
 const (
 	maxSentence = 600
 	punctuation = ".,;:?"
@@ -101,8 +129,8 @@ func gap(out *strings.Builder) {
 	}
 }
 
-// plainWord reports whether no forge can read a word as anything else: ASCII letters, possibly in parentheses or before
-// punctuation, or a short number.
+// plainWord reports whether no forge can read a word as anything else: ASCII letters, possibly with hyphens, in parentheses or
+// before punctuation, or a short number.
 func plainWord(w string) bool {
 	if w == "→" || w == "—" {
 		return true
@@ -113,7 +141,7 @@ func plainWord(w string) bool {
 	}
 	w = strings.TrimSuffix(w, ")")
 	const hashLike, longest, digits = 7, 24, 5
-	if w == "" || len(w) > longest {
+	if w == "" || len(w) > longest || strings.HasSuffix(strings.ToLower(w), "www") { // with a full stop, the beginning of an address
 		return false
 	}
 	letters, numbers, hex, ok := letterCounts(w)
@@ -127,7 +155,7 @@ func plainWord(w string) bool {
 }
 
 // letterCounts counts the ASCII letters, the digits and the letters a to f of a word. ok is false if the word has other
-// characters than these and the apostrophe of a genitive.
+// characters than these, single hyphens within it and the apostrophe of a genitive.
 func letterCounts(w string) (letters, numbers, hex int, ok bool) {
 	for i := range len(w) {
 		switch c := w[i]; {
@@ -139,6 +167,7 @@ func letterCounts(w string) (letters, numbers, hex int, ok bool) {
 		case c >= '0' && c <= '9':
 			numbers++
 		case c == '\'' && i > 0 && i == len(w)-2: // the volume's
+		case c == '-' && i > 0 && i < len(w)-1 && w[i-1] != '-': // lower-case
 		default:
 			return 0, 0, 0, false
 		}

@@ -204,6 +204,22 @@ func TestMarkerRoundTrip(t *testing.T) {
 	}
 }
 
+// TestQuotesInSentences: what a message quotes with backquotes is one span of code, and plain words stay outside.
+func TestQuotesInSentences(t *testing.T) {
+	for text, want := range map[string]string{
+		"run `sluice deps lock` and commit it":               "run `sluice deps lock` and commit it",
+		"no chart (run `sluice deps lock`), or `a b`.":       "no chart (run `sluice deps lock`), or `a b`.",
+		"\"<script>\" cannot be a name (lower-case letters)": "`\"<script>\"` cannot be a name (lower-case letters)",
+		"a lone ` quote stays code":                          "a lone `` ` `` quote stays code",
+		"`unclosed quote of <img>":                           "`` `unclosed `` quote of `<img>`",
+		"`two words`x and `<b>`":                             "`` `two words`x `` and `<b>`",
+	} {
+		if got := report.Prose(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestPipesInTables: what a reader sees in a cell is the pipe that was written, and no parser takes one for the end of a cell.
 func TestPipesInTables(t *testing.T) {
 	for written, want := range map[string]string{

@@ -240,11 +240,14 @@ func (l *ladder) unnamed(group int) string {
 	var c diff.Counts
 	for i := l.named; i < len(l.units) && l.units[i].group == group; i++ {
 		n := l.units[i].object.Objects()
-		switch l.units[i].object.Verb {
+		switch o := l.units[i].object; o.Verb {
 		case diff.Added:
 			c.Added += n
 		case diff.Removed:
 			c.Removed += n
+			if o.Orphaned() {
+				c.Orphaned += n
+			}
 		default:
 			c.Changed += n
 		}

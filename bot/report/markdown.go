@@ -71,8 +71,11 @@ func Markdown(r *Review, limit int) (string, Cut) {
 	return mark + body, m.cut
 }
 
+// Heading begins the first visible line of a report in Markdown.
+const Heading = "## Sluice: "
+
 func (m *markdown) body(limit int) string {
-	top := "## Sluice: " + headline(m.r, code) + "\n\n" + m.status()
+	top := Heading + headline(m.r, code) + "\n\n" + m.status()
 	foot := m.footer(true)
 	if limit < smallest {
 		return m.least(limit)
@@ -82,7 +85,7 @@ func (m *markdown) body(limit int) string {
 	errors := m.take(m.errors(), 2)
 	withheld := m.take(m.withheld(), 2)
 	cautions := m.take(m.cautions(), 2)
-	journey := m.take(m.journey(), 4)
+	rollout := m.take(m.rollout(), 4)
 	m.left -= 4 * roomForMore // for the parts after the apps
 	apps, noise := m.apps()
 	m.left += 3 * roomForMore
@@ -92,7 +95,7 @@ func (m *markdown) body(limit int) string {
 	log := m.take(m.log(), 4)
 	groups := m.groups()
 	cut := m.cutLine()
-	out := top + errors + cautions + withheld + journey + findings + apps + noise + groups + resolved + warnings + log + cut + foot
+	out := top + errors + cautions + withheld + rollout + findings + apps + noise + groups + resolved + warnings + log + cut + foot
 	out = strings.ReplaceAll(out, "\n\n\n", "\n\n") // never within text from outside: each of its lines has a mark
 	if size(out) > limit {                          // the headline, links and counts alone exceed the limit
 		m.cut = Cut{}
@@ -120,7 +123,7 @@ func (m *markdown) least(limit int) string {
 	m.cut.Findings = len(m.r.Findings.Introduced)
 	m.cut.Others = len(m.r.Errors) + len(m.r.Warnings)
 	var out string
-	for _, more := range []string{"## Sluice: " + headline(m.r, code) + "\n", "\n" + m.status(), "Run " + code(Command(m.r)) + " to see the changes.\n"} {
+	for _, more := range []string{Heading + headline(m.r, code) + "\n", "\n" + m.status(), "Run " + code(Command(m.r)) + " to see the changes.\n"} {
 		if size(out)+size(more) <= limit {
 			out += more
 		}
@@ -279,7 +282,7 @@ func appRow(a *diff.App, summaries bool) string {
 	if a.Withheld > 0 {
 		mark = "⛔"
 	}
-	return row(mark, code(a.Name), where, Number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed), plus(a.Counts.Removed), words)
+	return row(mark, code(a.Name), where, Number(a.Groups), plus(a.Counts.Added), plus(a.Counts.Changed), plus(a.Counts.Deleted()), words)
 }
 
 // plus writes a number, and nothing for zero.

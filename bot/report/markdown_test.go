@@ -17,7 +17,7 @@ const githubLimit = 65_536 - 512
 func samples() map[string]*report.Review {
 	return map[string]*report.Review{
 		"one-target": oneTarget(), "three-apps": threeApps(), "ten-thousand": tenThousand(), "deletions": deletions(), "only-noise": onlyNoise(),
-		"failures": failures(), "broken": broken(), "no-effect": noEffect(), "findings": findings(), "journey": journey(), "hostile": hostile(),
+		"failures": failures(), "broken": broken(), "no-effect": noEffect(), "findings": findings(), "rollout": rollout(), "hostile": hostile(),
 	}
 }
 

@@ -30,7 +30,7 @@ type Review struct {
 	Verdict      Verdict         `json:"verdict"`
 	Links        Links           `json:"links,omitzero"`
 	Since        *Delta          `json:"since,omitempty"` // what is new since the last reviewed head
-	Journey      []JourneyRow    `json:"journey,omitempty"`
+	Rollout      []RolloutRow    `json:"rollout,omitempty"`
 	Log          []CommandEntry  `json:"log,omitempty"`
 	Marker       *MarkerInfo     `json:"-"` // the hidden first line of the comment; nil for none. Markdown fills in Digest
 }
@@ -139,8 +139,8 @@ type Delta struct {
 	Changed []string `json:"changed,omitempty"`
 }
 
-// JourneyRow is the state of a merged commit in one environment.
-type JourneyRow struct {
+// RolloutRow is the state of a merged commit in one environment.
+type RolloutRow struct {
 	Environment string    `json:"environment"`
 	Commit      string    `json:"commit"` // in full; "" if none yet
 	State       string    `json:"state"`

@@ -90,6 +90,9 @@ func group(app string, names []string, where []diff.Reach, summary string, objec
 			g.Counts.Added++
 		case o.Verb == diff.Removed:
 			g.Counts.Removed++
+			if o.Orphaned() {
+				g.Counts.Orphaned++
+			}
 		case o.OnlyNoise():
 			g.Counts.Noise++
 		default:
@@ -215,6 +218,9 @@ func deletions() *report.Review {
 			gone("Service", "legacy", "web"), gone("ConfigMap", "legacy", "web")),
 		group("old", all[:3], []diff.Reach{{Environment: "prod", Pattern: "prod/eu-001", Clusters: 1}, {Environment: "prod", Pattern: "prod/eu-002", Clusters: 1}, {Environment: "prod", Pattern: "prod/eu-003", Clusters: 1}},
 			"1 object removed", gone("Service", "old", "old")),
+		group("kept", all[:1], []diff.Reach{{Environment: "prod", Pattern: "prod/eu-001", Clusters: 1}}, "ConfigMap kept/web no longer managed",
+			whole(diff.Removed, diff.RiskMedium, manifest.Identity{Kind: "ConfigMap", Namespace: "kept", Name: "web"},
+				diff.Effect{Name: diff.EffectOrphan, Risk: diff.RiskMedium, Message: "no longer managed, and stays in the cluster: the Kustomization apps does not prune"})),
 	)
 	return r
 }
@@ -270,10 +276,10 @@ func findings() *report.Review {
 	return r
 }
 
-func journey() *report.Review {
+func rollout() *report.Review {
 	r := oneTarget()
 	at := time.Date(2026, 5, 4, 9, 30, 0, 0, time.UTC)
-	r.Journey = []report.JourneyRow{
+	r.Rollout = []report.RolloutRow{
 		{Environment: "dev", Commit: r.Head, State: "done", Since: at},
 		{Environment: "staging", Commit: r.Head, State: "wave 1 of 2", Since: at.Add(time.Hour), Waits: "bake until 11:30 UTC"},
 		{Environment: "prod", State: "waiting", Waits: "approval by 1 of team sre"},
@@ -290,7 +296,7 @@ func hostile() *report.Review {
 
 // hostileWith puts foreign text into every place of a review that takes it.
 func hostileWith(a, b string) *report.Review {
-	r := journey()
+	r := rollout()
 	r.Fleet, r.Repository, r.Version, r.Verdict = a, b, b, report.VerdictFail
 	r.Base, r.Head, r.Against = b, a, b
 	r.Errors = []string{"error " + a}
@@ -321,7 +327,7 @@ func hostileWith(a, b string) *report.Review {
 		Notes: []string{"note " + a},
 	}
 	r.Findings.Resolved = r.Findings.Introduced
-	r.Journey = []report.JourneyRow{{Environment: "j" + a, Commit: "c" + b, State: "s " + a, Waits: "w " + b}}
+	r.Rollout = []report.RolloutRow{{Environment: "j" + a, Commit: "c" + b, State: "s " + a, Waits: "w " + b}}
 	r.Log = []report.CommandEntry{{Who: "w" + a, Command: "c" + b, Outcome: "o " + a}}
 	return r
 }

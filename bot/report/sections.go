@@ -187,12 +187,12 @@ func (m *markdown) warnings() *part {
 	return p
 }
 
-func (m *markdown) journey() *part {
+func (m *markdown) rollout() *part {
 	p := &part{
-		head: "### Journey\n\n" + row("Environment", "Commit", "State", "Since", "Waits for") + "|---|---|---|---|---|\n",
+		head: "### Rollout\n\n" + row("Environment", "Commit", "State", "Since", "Waits for") + "|---|---|---|---|---|\n",
 		tail: "\n",
 	}
-	for _, j := range m.r.Journey {
+	for _, j := range m.r.Rollout {
 		commit := ""
 		if j.Commit != "" {
 			commit = code(abbreviated(j.Commit))

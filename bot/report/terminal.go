@@ -153,7 +153,7 @@ func (t *terminal) apps() {
 		}
 		rows = append(rows, []string{
 			safetext.Line(safetext.Shorten(a.Name, maxColumn)), Number(a.Clusters), Number(a.Groups), Number(a.Counts.Added), Number(a.Counts.Changed),
-			Number(a.Counts.Removed), Number(a.Counts.Workloads), words,
+			Number(a.Counts.Deleted()), Number(a.Counts.Workloads), words,
 		})
 	}
 	t.line()
@@ -245,13 +245,13 @@ func optional(before, text string) string {
 // object writes an object. A change of images needs no hunk: a row for each image says it all.
 func (t *terminal) object(o *Folded) {
 	p := yellow
-	switch o.Verb {
-	case diff.Added:
+	switch {
+	case o.Verb == diff.Added:
 		p = green
-	case diff.Removed:
+	case o.Verb == diff.Removed && !o.Orphaned():
 		p = red
 	}
-	t.line("  ", t.color(p, strings.ToLower(verbWord(o.Verb))), " ", t.color(bold, objectLine(o.ObjectChange, safetext.Line)))
+	t.line("  ", t.color(p, strings.ToLower(VerbWord(o.ObjectChange))), " ", t.color(bold, objectLine(o.ObjectChange, safetext.Line)))
 	for _, e := range o.Effects {
 		if e.Name != diff.EffectImage && (e.Name != diff.EffectRolls || e.Risk != diff.RiskMedium) {
 			t.line("    ", t.color(riskPaint(e.Risk), "! "+safetext.Line(e.Message)))

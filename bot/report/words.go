@@ -35,13 +35,13 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), ", ")
 }
 
-// ChangeCounts writes the number of objects: `2 added, 240 changed`.
+// ChangeCounts writes the number of objects: `2 added, 240 changed, 1 no longer managed`.
 func ChangeCounts(c diff.Counts) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{c.Added, "added"}, {c.Changed, "changed"}, {c.Removed, "removed"}} {
+	}{{c.Added, "added"}, {c.Changed, "changed"}, {c.Deleted(), "removed"}, {c.Orphaned, "no longer managed"}} {
 		if p.n > 0 {
 			parts = append(parts, Number(p.n)+" "+p.word)
 		}

@@ -102,9 +102,13 @@ func (f *scriptForge) serve(ts *testscript.TestScript, s *httptest.Server) {
 
 func (f *scriptForge) open(ts *testscript.TestScript, args []string) {
 	branch, fork := args[1], slices.Contains(args, "fork")
+	target := "main"
+	if i := slices.Index(args, "into"); i > 0 {
+		target = args[i+1]
+	}
 	number := 0
 	if f.hub != nil {
-		pr := fakegithub.PR{Title: "Change " + branch, Author: "ada", Head: branch}
+		pr := fakegithub.PR{Title: "Change " + branch, Author: "ada", Head: branch, Base: target}
 		if fork {
 			pr.Author, pr.HeadRepo = "eve", "eve/fleet"
 			f.hub.AddFork("eve/fleet", filepath.Join(ts.Getenv("WORK"), "fork.git"))
@@ -113,7 +117,7 @@ func (f *scriptForge) open(ts *testscript.TestScript, args []string) {
 		ts.Check(err)
 		number = opened.Number
 	} else {
-		s := fakegitlab.Scene{Title: "Change " + branch, Author: "ada", SourceBranch: branch}
+		s := fakegitlab.Scene{Title: "Change " + branch, Author: "ada", SourceBranch: branch, TargetBranch: target}
 		if fork {
 			s.Author, s.SourceProject = "eve", "eve/fleet"
 			f.lab.AddProject("eve/fleet", filepath.Join(ts.Getenv("WORK"), "fork.git"))

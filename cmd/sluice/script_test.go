@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	helmregistry "helm.sh/helm/v3/pkg/registry"
@@ -61,7 +62,7 @@ func TestScripts(t *testing.T) {
 			return os.CopyFS(filepath.Join(env.WorkDir, "fleet"), os.DirFS("../../testdata/fleet"))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus, "replace": replace, "forge": forgeCommand, "keep": keep,
+			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus, "replace": replace, "forge": forgeCommand, "keep": keep, "schema": outputSchema,
 		},
 	})
 }
@@ -78,6 +79,27 @@ func exitStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit status %s, want %s", got, args[0])
 	}
+}
+
+// outputSchema validates what the last command printed against the schema of a verb's output: schema status
+func outputSchema(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: schema VERB")
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(ts.ReadFile("stdout")))
+	ts.Check(err)
+	ts.Check(ts.Exec("sluice", "schema", args[0]))
+	text, err := jsonschema.UnmarshalJSON(strings.NewReader(ts.ReadFile("stdout")))
+	ts.Check(err)
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	ts.Check(c.AddResource(args[0], text))
+	schema, err := c.Compile(args[0])
+	ts.Check(err)
+	if list, ok := value.([]any); !ok || len(list) == 0 {
+		ts.Fatalf("the output is not a list with entries")
+	}
+	ts.Check(schema.Validate(value))
 }
 
 // keep sets a variable to what the last command printed: keep NAME

@@ -151,7 +151,7 @@ func (m *misfortune) story(n int) {
 	number := m.opened(n, text)
 	m.reviewed(number, text)
 	m.landed(number)
-	m.wait("the journey is told in the one comment", func() bool {
+	m.wait("the rollout is told in the one comment", func() bool {
 		all := m.Comments(number)
 		return len(all) == 1 && strings.Contains(all[0], "| `dev` |")
 	})

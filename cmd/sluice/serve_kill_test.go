@@ -111,6 +111,7 @@ type saga struct {
 	dir     string
 	binary  string
 	address string
+	metrics string
 	trap    trap
 	log     *os.File
 
@@ -143,6 +144,8 @@ func newSaga(t *testing.T, binary, kind string, seed uint64) *saga {
 	s.must(err)
 	t.Cleanup(s.Close)
 	s.address, err = stage.FreeAddress(t.Context())
+	s.must(err)
+	s.metrics, err = stage.FreeAddress(t.Context())
 	s.must(err)
 	s.Webhooks("http://" + s.address)
 	s.Plan(s.plan)
@@ -201,7 +204,7 @@ func (s *saga) again(d stage.Delivery, status int) {
 // serve starts the service; ready says to wait until it is.
 func (s *saga) serve(ready bool) *stage.Process {
 	s.t.Helper()
-	p, err := s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Log: s.log})
+	p, err := s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics, Log: s.log})
 	s.must(err)
 	if ready {
 		if err := p.Ready(s.t.Context(), 20*time.Second); err != nil {
@@ -224,7 +227,7 @@ func (s *saga) haunt(kills int) error {
 				return err
 			}
 		}
-		p, err := s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Log: s.log})
+		p, err := s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics, Log: s.log})
 		if err != nil {
 			return err
 		}
@@ -362,7 +365,7 @@ func (s *saga) play(kills int) {
 	go func() {
 		err := s.haunt(kills)
 		if err == nil { // what is not done yet is done by one that lives
-			last, err = s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Log: s.log})
+			last, err = s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics, Log: s.log})
 		}
 		haunted <- err
 	}()
@@ -491,9 +494,9 @@ func (s *saga) judgeComments() {
 			s.t.Errorf("%d reviews of merge request %d, and the change is %s:\n%s", len(all), number, text, strings.Join(all, "\n====\n"))
 			continue
 		}
-		s.eventually(fmt.Sprintf("the journey of merge request %d has been told", number), func() bool {
+		s.eventually(fmt.Sprintf("the rollout of merge request %d has been told", number), func() bool {
 			all := reviews(number)
-			return len(all) == 1 && strings.Contains(all[0], "<!-- sluice-journey -->") && regexp.MustCompile("(?m)^\\| `dev` .*runs").MatchString(all[0])
+			return len(all) == 1 && strings.Contains(all[0], "<!-- sluice-rollout -->") && regexp.MustCompile("(?m)^\\| `dev` .*runs").MatchString(all[0])
 		})
 	}
 }
@@ -536,7 +539,7 @@ func (s *saga) judgeOrders() {
 func (s *saga) judgeRest() {
 	s.t.Helper()
 	metric := func(name string) string {
-		resp, err := http.Get("http://" + s.address + "/metrics") //nolint:noctx // a moment
+		resp, err := http.Get("http://" + s.metrics + "/metrics") //nolint:noctx // a moment
 		if err != nil {
 			return err.Error()
 		}

@@ -132,6 +132,19 @@ func TestStates(t *testing.T) {
 
 func second(_ []Object, err error) error { return err }
 
+// dependencies returns the names in dependsOn of all objects.
+func dependencies(list []Object) []string {
+	var out []string
+	for _, k := range list {
+		if spec, ok := k["spec"].(map[string]any); ok && spec["dependsOn"] != nil {
+			for _, before := range spec["dependsOn"].([]any) {
+				out = append(out, before.(map[string]any)["name"].(string))
+			}
+		}
+	}
+	return out
+}
+
 // Names that the fleet allows and Kubernetes does not are made safe, in dependsOn and in the folder's path as the branch has it.
 func TestOddNames(t *testing.T) {
 	long := strings.Repeat("very-long-", 6) + "app"
@@ -160,14 +173,10 @@ func TestOddNames(t *testing.T) {
 			paths[k["spec"].(map[string]any)["path"].(string)] = name
 		}
 	}
-	for _, k := range list {
-		if spec, ok := k["spec"].(map[string]any); ok && spec["dependsOn"] != nil {
-			for _, before := range spec["dependsOn"].([]any) {
-				waited++
-				if name := before.(map[string]any)["name"].(string); !names[name] {
-					t.Errorf("waits for %s, which is not there", name)
-				}
-			}
+	for _, name := range dependencies(list) {
+		waited++
+		if !names[name] {
+			t.Errorf("waits for %s, which does not exist", name)
 		}
 	}
 	if len(names) != len(odd)+2 || waited != len(odd) {

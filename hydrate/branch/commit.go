@@ -11,6 +11,7 @@ import (
 const (
 	TrailerSource      = "Sluice-Source"
 	TrailerEnvironment = "Sluice-Environment"
+	TrailerCluster     = "Sluice-Cluster" // on a cluster branch
 	TrailerVersion     = "Sluice-Version"
 	// TrailerUnmerged marks a commit rendered from a source commit that the trunk did not contain. Its value is the tip
 	// of the trunk at that time: the branch goes on with a commit of the trunk that descends from it.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/signers"
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
 )
 
@@ -23,6 +24,7 @@ type State struct {
 	Clusters map[string]gitstore.Hash // cluster → its subtree
 	Inputs   map[string]gitstore.Hash // cluster → blob of its inputs
 	Foreign  string                   // why Sluice did not make the tip; "" if it did
+	Origin   Origin                   // of the tip
 }
 
 // NewState returns the state of a branch that does not exist.
@@ -32,6 +34,15 @@ func NewState(branch string) *State {
 
 // Exists reports whether the branch exists.
 func (s *State) Exists() bool { return !s.Tip.Hash.IsZero() }
+
+// Trailer returns a trailer of the commit that Sluice made, or "". A tip that spec.signers does not allow has none: anybody
+// can write them.
+func (s *State) Trailer(key string) string {
+	if s.Origin.Unsigned != nil {
+		return ""
+	}
+	return Trailer(s.Origin.Rendered.Message, key)
+}
 
 // Source returns the source that the branch, or the tree, was rendered from. It is empty if the branch does not exist.
 func (s *State) Source() Source { return s.Record.Runs() }
@@ -46,8 +57,9 @@ func (s *State) Clone() *State {
 	return &out
 }
 
-// ReadState reads an environment branch at a commit. The zero hash gives the state of a branch that does not exist.
-func ReadState(ctx context.Context, store *gitstore.Store, branch string, tip gitstore.Hash) (*State, error) {
+// ReadState reads a branch of an environment at a commit. A commit of another environment is foreign. The zero hash gives the state of a branch that does not exist. If
+// allowed, the spec.signers of the trunk, is not empty, a tip that none of them signed is foreign; see Inspect.
+func ReadState(ctx context.Context, store *gitstore.Store, branch, environment string, tip gitstore.Hash, allowed signers.List) (*State, error) {
 	if tip.IsZero() {
 		return NewState(branch), nil
 	}
@@ -60,33 +72,25 @@ func ReadState(ctx context.Context, store *gitstore.Store, branch string, tip gi
 		return nil, err
 	}
 	s.Branch, s.Tip = branch, commit
-	switch merged, err := mergesPromotion(ctx, store, s); {
-	case err != nil:
+	if s.Origin, err = inspect(ctx, store, commit, allowed); err != nil {
 		return nil, fmt.Errorf("branch %s: %w", branch, err)
+	}
+	switch {
 	case s.Foreign != "": // ReadTree found a file that cannot be parsed
+	case s.Origin.Foreign != "":
+		s.Foreign = s.Origin.Foreign
 	case s.Record.Source == "":
 		s.Foreign = fmt.Sprintf("it has no %s/%s", Dir, environmentFile)
-	case Trailer(s.Tip.Message, TrailerSource) != s.Record.Source && !merged:
-		s.Foreign = fmt.Sprintf("its commit %s by %s was not made by Sluice", s.Tip.Hash.Short(), s.Tip.Author.Name)
+	case s.Trailer(TrailerSource) != s.Record.Source:
+		s.Foreign = notMade(commit)
+	case s.Record.Environment != environment:
+		s.Origin.misplace(commit, "environment "+s.Record.Environment)
+		s.Foreign = s.Origin.Foreign
+	case s.Trailer(TrailerEnvironment) != environment:
+		s.Origin.misplace(commit, "environment "+s.Trailer(TrailerEnvironment))
+		s.Foreign = s.Origin.Foreign
 	}
 	return s, nil
-}
-
-// mergesPromotion reports whether the tip is the forge's merge of a promotion's merge request: a merge of one commit of
-// Sluice onto its parent, with an unchanged tree.
-func mergesPromotion(ctx context.Context, store *gitstore.Store, s *State) (bool, error) {
-	if len(s.Tip.Parents) != 2 {
-		return false, nil
-	}
-	merged, err := store.Commit(ctx, s.Tip.Parents[1])
-	if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
-		return false, nil // Sluice pushed the commit and would have it
-	}
-	if err != nil {
-		return false, err
-	}
-	return merged.Tree == s.Tip.Tree && Trailer(merged.Message, TrailerSource) == s.Record.Source &&
-		len(merged.Parents) == 1 && merged.Parents[0] == s.Tip.Parents[0], nil
 }
 
 // ReadTree reads what a tree of an environment branch records. The state's Tip has the tree alone. A missing file is an

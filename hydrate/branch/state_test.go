@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
 // withRecord commits env/dev again with another entry below .sluice.
@@ -38,7 +39,7 @@ func read(r *hydratetest.Repo) (*branch.State, error) {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	return branch.ReadState(r.T.Context(), h.Store, "env/dev", tip)
+	return branch.ReadState(r.T.Context(), h.Store, "env/dev", "dev", tip, signers.List{})
 }
 
 // A record that the repository does not have the object of must not pass for a branch without a record.
@@ -90,7 +91,7 @@ func TestStateOfAHydratedBranch(t *testing.T) {
 	if st.Foreign != "" || st.Record.Source != r.Git("rev-parse", "main") || len(st.Clusters) != 2 || len(st.Inputs) != 2 || st.Source().Commit != st.Record.Source {
 		t.Errorf("%+v", st)
 	}
-	if missing, err := branch.ReadState(t.Context(), r.Hydrator(1).Store, "env/x", gitstore.Hash{}); err != nil || missing.Exists() || missing.Source().Commit != "" {
+	if missing, err := branch.ReadState(t.Context(), r.Hydrator(1).Store, "env/x", "x", gitstore.Hash{}, signers.List{}); err != nil || missing.Exists() || missing.Source().Commit != "" {
 		t.Errorf("%+v, %v", missing, err)
 	}
 }

@@ -17,12 +17,13 @@ type candidate struct {
 	cluster, app string
 	sides        [2]*fleet.Target // nil: that side does not have the target
 	trees        [2]gitstore.Hash
-	failed       [2]string // why a side cannot be rendered
-	equal        bool      // the digests prove that nothing differs
-	upgraded     bool      // the cluster's Kubernetes version changes, which can change the findings for equal objects
+	failed       [2]error // why a side cannot be rendered
+	equal        bool     // the digests prove that nothing differs
+	upgraded     bool     // the cluster's Kubernetes version changes, which can change the findings for equal objects
+	onBranch     bool     // trees[0] is what the branch holds: the base's commit never reached the cluster
 }
 
-func (one *candidate) withheld() bool { return one.failed[0] != "" || one.failed[1] != "" }
+func (one *candidate) withheld() bool { return one.failed[0] != nil || one.failed[1] != nil }
 
 // compared reports whether both sides are known and can differ.
 func (one *candidate) compared() bool { return !one.equal && !one.withheld() }
@@ -58,7 +59,11 @@ func (c *run) commitCandidates(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	unfrozen := c.unfrozen()
 	for _, a := range affected {
+		if unfrozen[a.Cluster] != nil {
+			continue
+		}
 		one := &candidate{cluster: a.Cluster, app: a.App}
 		for i, v := range c.views {
 			one.sides[i] = findTarget(v.Fleet, a)
@@ -66,6 +71,11 @@ func (c *run) commitCandidates(ctx context.Context) error {
 		before, after := one.sides[0], one.sides[1]
 		one.upgraded = before != nil && after != nil && before.Cluster.KubeVersion != after.Cluster.KubeVersion
 		c.add(one)
+	}
+	for _, name := range slices.Sorted(maps.Keys(unfrozen)) {
+		if err := c.unfrozenCandidates(ctx, unfrozen[name]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

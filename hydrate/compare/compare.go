@@ -184,7 +184,7 @@ func (c *run) state(ctx context.Context, environment string) (*branch.State, err
 			return nil, err
 		}
 	}
-	st, err := branch.ReadState(ctx, c.h.Store, name, tip)
+	st, err := branch.ReadState(ctx, c.h.Store, name, environment, tip, c.outputs.Signers())
 	if err != nil {
 		return nil, err
 	}

@@ -2,10 +2,13 @@ package compare
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/hydrate/source"
@@ -112,7 +115,7 @@ func (c *run) changes() {
 		t := &c.out.Targets[i]
 		one := diff.Target{
 			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
-			Before: plainObjects(t.Before), After: plainObjects(t.After), Unchanged: t.Unchanged,
+			Before: plainObjects(t.Before), After: plainObjects(t.After), Unchanged: t.Unchanged, Keeps: c.keeps(t),
 		}
 		if _, ok := head.App(one.App); ok {
 			for _, f := range head.Facts(t.Target) {
@@ -123,12 +126,14 @@ func (c *run) changes() {
 	}
 	var withheld []diff.Withheld
 	for _, one := range c.list {
-		for i, message := range one.failed {
-			if message == "" || i == 0 && one.failed[1] != "" {
+		for i, err := range one.failed {
+			if err == nil || i == 0 && one.failed[1] != nil {
 				continue
 			}
+			f := hydrate.NewFailure(one.target().Cluster.Environment, one.target(), err)
 			withheld = append(withheld, diff.Withheld{
-				App: one.app, Cluster: one.cluster, Environment: one.target().Cluster.Environment, Message: c.out.Mask.Text(message), Before: i == 0,
+				App: f.App, Cluster: f.Cluster, Environment: f.Environment, File: f.File, Line: f.Line, Column: f.Column,
+				Message: c.out.Mask.Text(f.Message), Before: i == 0,
 			})
 		}
 	}
@@ -138,6 +143,47 @@ func (c *run) changes() {
 	}
 	c.out.Changes = diff.Compare(targets, withheld, environments, newPlacements(c.views))
 	c.out.Changes.Compared = len(c.list)
+}
+
+// keeps says why the tool of an imported repository leaves objects in the cluster that a target loses. Only a repository without
+// sluice.yaml is applied by that tool's own objects; rendered branches are synced by what `sluice bootstrap` prints.
+func (c *run) keeps(t *Target) string {
+	head := c.views[1].Fleet
+	if !head.Detected {
+		return ""
+	}
+	now := head.ImportedTarget(t.Target.Cluster.Name, t.Target.App.Name)
+	switch {
+	case now != nil && now.Suspended:
+		return fmt.Sprintf("the %s %s is suspended", now.Kind, now.App)
+	case now != nil && now.Keeps:
+		return fmt.Sprintf("the %s %s does not prune", now.Kind, now.App)
+	case now == nil && c.views[0] != nil:
+		return keepsDeleted(c.views[0].Fleet, head, t.Target.Cluster.Name, t.Target.App.Name)
+	}
+	return ""
+}
+
+// keepsDeleted says why the objects of a target stay in the cluster though the commit has the target no longer: the target's object is
+// deleted without them, or its parent leaves that object in the cluster.
+func keepsDeleted(base, head *fleet.Fleet, cluster, app string) string {
+	seen := map[string]bool{}
+	for app != "" && !seen[app] {
+		seen[app] = true
+		old, now := base.ImportedTarget(cluster, app), head.ImportedTarget(cluster, app)
+		switch {
+		case now != nil && now.Suspended:
+			return fmt.Sprintf("the %s %s is suspended", now.Kind, now.App)
+		case now != nil && now.Keeps:
+			return fmt.Sprintf("the %s %s does not prune", now.Kind, now.App)
+		case now != nil || old == nil:
+			return "" // the parent prunes
+		case old.KeepsDeleted:
+			return fmt.Sprintf("the %s %s is deleted without its objects", old.Kind, old.App)
+		}
+		app = old.Parent
+	}
+	return ""
 }
 
 func plainObjects(list []Object) []diff.Object {

@@ -19,6 +19,7 @@ type trees struct {
 	byDigest map[string]gitstore.Hash // what a branch holds; zero if the digest must be rendered
 	inputs   map[string]branch.Inputs // by branch and cluster
 	batches  [2]map[string]*batch     // by environment
+	notes    []hydrate.Note           // of the head
 }
 
 // batch is what has to be rendered on one side of one environment.
@@ -42,6 +43,9 @@ func (c *run) render(ctx context.Context) error {
 			}
 		}
 	}
+	for _, n := range hydrate.MergeNotes(t.notes) {
+		t.out.Notes = append(t.out.Notes, n.String())
+	}
 	return nil
 }
 
@@ -49,12 +53,12 @@ func (c *run) render(ctx context.Context) error {
 func (t *trees) plan(ctx context.Context, one *candidate) error {
 	var targets [2]*source.Target
 	for i, side := range one.sides {
-		if side == nil || t.views[i] == nil {
+		if side == nil || t.views[i] == nil || i == 0 && one.onBranch {
 			continue
 		}
 		var err error
 		if targets[i], err = t.views[i].Target(*side); err != nil {
-			one.failed[i] = err.Error()
+			one.failed[i] = err
 		}
 	}
 	before, after := targets[0], targets[1]
@@ -85,7 +89,7 @@ func (t *trees) planSide(ctx context.Context, one *candidate, side int, target *
 		return err
 	}
 	if !held.IsZero() {
-		if side == 1 && t.request.Against == AgainstBranches && held == one.trees[0] {
+		if side == 1 && (one.onBranch || t.request.Against == AgainstBranches) && held == one.trees[0] {
 			one.equal = true
 		}
 		one.trees[side] = held
@@ -159,13 +163,13 @@ func (t *trees) renderBatch(ctx context.Context, side int, b *batch) error {
 		return err
 	}
 	if side == 1 {
-		t.out.Notes = append(t.out.Notes, notes...)
+		t.notes = append(t.notes, notes...)
 	}
 	t.out.Rendered += len(rendered)
 	for n, r := range rendered {
 		one := b.owners[order[n]]
 		if r.Err != nil {
-			one.failed[side] = r.Err.Error()
+			one.failed[side] = r.Err
 			continue
 		}
 		one.trees[side] = r.Tree

@@ -10,8 +10,8 @@ import (
 )
 
 // judge fills in the effects, the images, the rights and the risk of a change. sync is the tool that applies it.
-func judge(c *ObjectChange, before, after manifest.Object, sync Sync) {
-	j := &judgement{change: c, before: before, after: after, sync: sync}
+func judge(c *ObjectChange, before, after manifest.Object, sync Sync, keeps string) {
+	j := &judgement{change: c, before: before, after: after, sync: sync, keeps: keeps}
 	switch c.Verb {
 	case Added:
 		c.Risk = RiskMedium
@@ -46,6 +46,7 @@ type judgement struct {
 	change        *ObjectChange
 	before, after manifest.Object
 	sync          Sync
+	keeps         string // why a removed object stays in the cluster
 }
 
 func (j *judgement) add(name EffectName, risk Risk, path, format string, args ...any) {
@@ -56,17 +57,23 @@ func (j *judgement) is(group string, kinds ...string) bool {
 	return j.change.ID.Group == group && slices.Contains(kinds, j.change.ID.Kind)
 }
 
+// Orphaned reports whether a removed object stays in the cluster and is no longer managed.
+func (o *ObjectChange) Orphaned() bool {
+	return o.Verb == Removed && slices.ContainsFunc(o.Effects, func(e Effect) bool { return e.Name == EffectOrphan })
+}
+
 // removed names what the removal of an object takes with it.
 func (j *judgement) removed() {
 	effect, message := j.removal()
-	if effect == "" {
-		return
-	}
 	outcomes := pruneOutcomes(j.before, j.sync)
 	switch {
+	case j.keeps != "":
+		j.change.Risk = RiskMedium
+		j.add(EffectOrphan, RiskMedium, "", "no longer managed, and stays in the cluster: %s", j.keeps)
 	case all(outcomes, outcomeKept):
 		j.change.Risk = RiskMedium
-		j.add(EffectOrphan, RiskMedium, "", "the object stays in the cluster as an orphan: %s", reasons(outcomes))
+		j.add(EffectOrphan, RiskMedium, "", "no longer managed, and stays in the cluster: %s", reasons(outcomes))
+	case effect == "":
 	case slices.ContainsFunc(outcomes, func(o outcome) bool { return o.kind == outcomeKept }):
 		j.add(effect, RiskHigh, "", "%s; %s", message, reasons(outcomes))
 	default:

@@ -59,6 +59,7 @@ func compareGroups(a, b Group) int {
 type pairKey struct {
 	before, after string // Object.Key
 	sync          Sync
+	keeps         string
 }
 
 type grouper struct {
@@ -88,7 +89,7 @@ func (g *grouper) boundContext(c *ObjectChange) {
 // signatures and share the work.
 func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 	h := sha256.New()
-	_, _ = io.WriteString(h, string(t.Sync)+"\x00") // a hash accepts every write
+	_, _ = io.WriteString(h, string(t.Sync)+"\x00"+t.Keeps+"\x00") // a hash accepts every write
 	for _, o := range t.Before {
 		_, _ = io.WriteString(h, o.Key+"\x00")
 	}
@@ -102,7 +103,7 @@ func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 	}
 	var out []*ObjectChange
 	for _, p := range g.pairs(t.Before, t.After) {
-		key := pairKey{sync: t.Sync}
+		key := pairKey{sync: t.Sync, keeps: t.Keeps}
 		var before, after manifest.Object
 		if p.before != nil {
 			key.before, before = p.before.Key, p.before.Object
@@ -112,7 +113,7 @@ func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 		}
 		c, ok := g.known[key]
 		if !ok {
-			c = compare(before, after, t.Sync)
+			c = compare(before, after, t.Sync, t.Keeps)
 			g.boundContext(c)
 			g.known[key] = c
 		}
@@ -222,6 +223,9 @@ func countsOf(c *ObjectChange) Counts {
 		out.Added = 1
 	case c.Verb == Removed:
 		out.Removed = 1
+		if c.Orphaned() {
+			out.Orphaned = 1
+		}
 	case c.OnlyNoise():
 		out.Noise = 1
 	default:
@@ -370,24 +374,19 @@ func plainSummary(objects []ObjectChange) string {
 		}
 	}
 	o := &objects[0]
+	verb := string(o.Verb)
+	if o.Orphaned() {
+		verb = "no longer managed"
+	}
 	switch {
 	case quiet:
 		return "only version labels and checksums"
 	case len(distinct) == 1 && o.Verb == Changed && len(paths) == 1:
 		return o.Title() + ": " + o.Fields[0].Path
 	case len(distinct) == 1:
-		return o.Title() + " " + string(o.Verb)
+		return o.Title() + " " + verb
 	}
-	return fmt.Sprintf("%s %s and %d more", o.Title(), o.Verb, len(distinct)-1)
-}
-
-// shortImage returns `web 1.2 → 1.3`, or the whole names if more than the version changes.
-func shortImage(old, now string) string {
-	a, b := SplitImage(old), SplitImage(now)
-	if a.Repository != b.Repository {
-		return a.Repository + " " + a.Version() + " → " + b.Repository + " " + b.Version()
-	}
-	return a.Repository[strings.LastIndex(a.Repository, "/")+1:] + " " + a.Version() + " → " + b.Version()
+	return fmt.Sprintf("%s %s and %d more", o.Title(), verb, len(distinct)-1)
 }
 
 func plural(n int, word string) string {

@@ -43,3 +43,12 @@ func (p ImageParts) ShortDigest() string {
 	}
 	return algorithm + ":" + sum[:digestDigits]
 }
+
+// shortImage returns `web 1.2 → 1.3`, or the whole names if more than the version changes.
+func shortImage(old, now string) string {
+	a, b := SplitImage(old), SplitImage(now)
+	if a.Repository != b.Repository {
+		return a.Repository + " " + a.Version() + " → " + b.Repository + " " + b.Version()
+	}
+	return a.Repository[strings.LastIndex(a.Repository, "/")+1:] + " " + a.Version() + " → " + b.Version()
+}

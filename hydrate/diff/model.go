@@ -15,6 +15,7 @@ import (
 type Target struct {
 	App, Cluster, Environment string
 	Sync                      Sync     // the tool that applies the cluster's branch
+	Keeps                     string   // why the tool leaves objects in the cluster that the target loses; "" if it does not
 	Facts                     []Fact   // values of the cluster that the app's files refer to
 	Before, After             []Object // objects that are equal on both sides may be left out
 	Unchanged                 int      // number of objects that are left out
@@ -37,6 +38,9 @@ type Withheld struct {
 	App         string `json:"app"`
 	Cluster     string `json:"cluster"`
 	Environment string `json:"environment"`
+	File        string `json:"file,omitempty"` // of the repository, where the cause is; "" if unknown
+	Line        int    `json:"line,omitempty"` // 0 if unknown
+	Column      int    `json:"column,omitempty"`
 	Message     string `json:"message"`
 	Before      bool   `json:"before,omitempty"` // the base cannot be rendered, the head can
 }
@@ -58,8 +62,9 @@ type Counts struct {
 	Added     int `json:"added"`
 	Changed   int `json:"changed"` // renamed ones too
 	Removed   int `json:"removed"`
-	Noise     int `json:"noise"`     // objects in which only noise changes; not part of Changed
-	Workloads int `json:"workloads"` // workloads whose pods are replaced
+	Orphaned  int `json:"orphaned,omitempty"` // of Removed: they stay in the cluster and are no longer managed
+	Noise     int `json:"noise"`              // objects in which only noise changes; not part of Changed
+	Workloads int `json:"workloads"`          // workloads whose pods are replaced
 }
 
 // Add adds o n times.
@@ -67,9 +72,13 @@ func (c *Counts) Add(o Counts, n int) {
 	c.Added += n * o.Added
 	c.Changed += n * o.Changed
 	c.Removed += n * o.Removed
+	c.Orphaned += n * o.Orphaned
 	c.Noise += n * o.Noise
 	c.Workloads += n * o.Workloads
 }
+
+// Deleted is the number of objects that the sync tool deletes.
+func (c Counts) Deleted() int { return c.Removed - c.Orphaned }
 
 // App sums up what changes for one app.
 type App struct {

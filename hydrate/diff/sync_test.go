@@ -144,3 +144,49 @@ func TestPruneOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestKeptObjects: a removed object of any kind that the tool leaves in the cluster is no longer managed, and nothing that it holds is lost.
+func TestKeptObjects(t *testing.T) {
+	t.Parallel()
+	const object = "apiVersion: v1\nkind: KIND\nmetadata: {name: x, namespace: shop, annotations: {ANNOTATIONS}}\n"
+	for _, tc := range []struct {
+		name, kind, annotations, keeps string
+		want                           string
+	}{
+		{"pruned", "ConfigMap", "", "", ""},
+		{"an annotation", "ConfigMap", "kustomize.toolkit.fluxcd.io/prune: disabled", "", "orphaned"},
+		{"the target", "ConfigMap", "", "the Kustomization apps does not prune", "orphaned"},
+		{"a volume", "PersistentVolumeClaim", "", "", "data-loss"},
+		{"a deleted target", "ConfigMap", "", "the Kustomization apps is deleted without its objects", "orphaned"},
+		{"a volume of a deleted target", "PersistentVolumeClaim", "", "the Application apps is deleted without its objects", "orphaned"},
+		{"a volume of the target", "PersistentVolumeClaim", "", "the Kustomization apps is suspended", "orphaned"},
+	} {
+		text := strings.NewReplacer("KIND", tc.kind, "ANNOTATIONS", tc.annotations).Replace(object)
+		target := diff.Target{App: "shop", Cluster: "prod-1", Environment: "prod", Sync: diff.SyncFlux, Keeps: tc.keeps, Before: objects(t, text)}
+		set := diff.Compare([]diff.Target{target}, nil, []string{"prod"}, placed{"prod": 1})
+		change := set.Groups[0].Objects[0]
+		var got []string
+		for _, e := range change.Effects {
+			got = append(got, string(e.Name))
+			if tc.keeps != "" && !strings.Contains(e.Message, tc.keeps) {
+				t.Errorf("%s: %q does not say why", tc.name, e.Message)
+			}
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: effects %v, want %q", tc.name, got, tc.want)
+		}
+		if tc.want == "orphaned" && change.Risk != diff.RiskMedium {
+			t.Errorf("%s: risk %s", tc.name, change.Risk)
+		}
+		orphaned, verb := tc.want == "orphaned", "removed"
+		if orphaned {
+			verb = "no longer managed"
+		}
+		if change.Orphaned() != orphaned {
+			t.Errorf("%s: orphaned %v", tc.name, change.Orphaned())
+		}
+		if s := set.Groups[0].Summary; tc.want != "data-loss" && s != tc.kind+" shop/x "+verb {
+			t.Errorf("%s: summary %q", tc.name, s)
+		}
+	}
+}

@@ -40,9 +40,9 @@ func Affected(base, head *Fleet, changed []string, reach Reach) []AffectedTarget
 	default:
 		a.registry()
 		a.imports()
-		paths := newChanges(slices.DeleteFunc(slices.Clone(changed), func(p string) bool { return p == fleetFile }))
+		paths := slices.DeleteFunc(slices.Clone(changed), func(p string) bool { return p == fleetFile })
 		for _, f := range []*Fleet{base, head} {
-			a.files(f, paths, reach)
+			a.files(f, newChanges(slices.Concat(paths, f.linked(paths))), reach)
 		}
 	}
 	return a.list()

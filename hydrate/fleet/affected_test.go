@@ -98,6 +98,17 @@ func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		before := foreignFleet()
+		if seed%2 == 1 {
+			maps.Copy(before, map[string]string{
+				"env/c1.yaml": linkTo + "../common/one.yaml", "env/c2.yaml": linkTo + "c1.yaml", "env/c3.yaml": linkTo + "../common/deep/three.yaml",
+				"common/one.yaml": "a: 1\n", "common/two.yaml": "a: 7\n", "common/deep": linkTo + "../elsewhere", "elsewhere/three.yaml": "a: 1\n", "other/three.yaml": "a: 9\n",
+				"charts/two": linkTo + "../linked/two", "linked/two/values-dev.yaml": "a: 1\n", "linked/two/values-dev.main.yaml": "b: 1\n",
+				"overlays/dev/two": linkTo + "../../shared",
+			})
+			for _, name := range []string{"charts/two/values-dev.yaml", "charts/two/values-dev.main.yaml", "charts/two/values-prod.yaml", "charts/two/values-prod.main.yaml", "overlays/dev/two/kustomization.yaml"} {
+				delete(before, name)
+			}
+		}
 		after := maps.Clone(before)
 		names := sortedKeys(before)
 		var changed []string
@@ -111,7 +122,15 @@ func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
 			case 1:
 				name = fmt.Sprintf("env/c%d.main.yaml", r.IntN(6))
 				after[name] = "n: 1\n"
+			case 2:
+				name = []string{"common/one.yaml", "elsewhere/three.yaml", "linked/two/values-dev.yaml", "common/deep", "env/c1.yaml", "charts/two", "overlays/dev/two"}[r.IntN(7)]
+				if seed%2 == 1 {
+					after[name] = strings.NewReplacer("one.yaml", "two.yaml", "../elsewhere", "../other", "linked/two", "charts/one", "../../shared", "../../k/dev", "a: 1", "a: 3").Replace(before[name])
+				}
 			default:
+				if strings.HasPrefix(before[name], linkTo) {
+					continue
+				}
 				after[name] = strings.NewReplacer("zone: z1", "zone: z2", "file: f", "file: g", "environment: dev", "environment: prod", "a: 1", "a: 2").Replace(before[name]) + "# edited\n"
 			}
 			changed = append(changed, name)

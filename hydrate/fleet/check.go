@@ -13,8 +13,8 @@ import (
 )
 
 // Check looks at what Load does not and needs no rendering: the values files and components of every target, the references in
-// them and in the apps, and whether charts, Kustomize roots and folders of manifests exist. A problem that several clusters have
-// is reported once.
+// them and in the apps, whether charts, Kustomize roots and folders of manifests exist, and which files match the paths of a layer
+// and have no use. A problem that several clusters have is reported once.
 func (f *Fleet) Check(ctx context.Context) Problems {
 	targets := f.Targets()
 	found := make([][]error, len(targets))
@@ -31,7 +31,7 @@ func (f *Fleet) Check(ctx context.Context) Problems {
 	if err := group.Wait(); err != nil {
 		return Problems{{File: fleetFile, Severity: SeverityError, Message: "checking was cancelled: " + err.Error(), Hint: "run it again"}}
 	}
-	return gather(targets, found)
+	return append(gather(targets, found), f.unusedFiles(ctx)...).sorted()
 }
 
 func (f *Fleet) checkTarget(t Target) []error {
@@ -103,7 +103,8 @@ func gather(targets []Target, found [][]error) Problems {
 	for i, errs := range found {
 		name := targets[i].Cluster.Name
 		for _, err := range errs {
-			p := asProblem(err)
+			p := asProblem(err, targets[i].App.File)
+			p.File, p.Message = targets[i].Locate(p.File), targets[i].Locate(p.Message)
 			key := fmt.Sprintf("%s\x00%d\x00%d\x00%s", p.File, p.Line, p.Column, strings.ReplaceAll(firstClause(p.Message), "cluster "+name, "cluster"))
 			g, ok := groups[key]
 			if !ok {
@@ -133,9 +134,10 @@ func firstClause(message string) string {
 	return first
 }
 
-func asProblem(err error) Problem {
+// asProblem gives an error a place: its own, or the file of the app.
+func asProblem(err error, file string) Problem {
 	if e, ok := errors.AsType[*FileError](err); ok {
 		return e.Problem
 	}
-	return Problem{File: fleetFile, Severity: SeverityError, Message: err.Error()}
+	return Problem{File: file, Severity: SeverityError, Message: err.Error()}
 }

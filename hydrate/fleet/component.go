@@ -25,7 +25,7 @@ func (t Target) ComponentFile(name string, data []byte) ([]byte, error) {
 		return data, nil
 	}
 	if err := manifest.Check(data, fileBudget()); err != nil {
-		return nil, &FileError{Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}, t.Cluster.Name}
+		return nil, &FileError{Problem: Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: "split the file"}, Cluster: t.Cluster.Name}
 	}
 	if ext == ".json" && json.Valid(data) {
 		return t.replaceJSON(name, data)
@@ -34,7 +34,7 @@ func (t Target) ComponentFile(name string, data []byte) ([]byte, error) {
 	out, err := r.stream(data)
 	if err != nil {
 		p := Problem{File: name, Line: r.line, Column: r.column, Severity: SeverityError, Message: err.Error()}
-		return nil, &FileError{p, t.Cluster.Name}
+		return nil, &FileError{Problem: p, Cluster: t.Cluster.Name}
 	}
 	return out, nil
 }

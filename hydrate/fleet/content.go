@@ -18,7 +18,7 @@ func (c *Cache) decode(tree Tree, name string) decodedFile {
 		return failed(err)
 	}
 	if !info.Mode().IsRegular() {
-		return failed(errors.New("the file is not a regular file: symbolic links and submodules are not followed"))
+		return failed(errors.New("this is a folder or a submodule, not a file"))
 	}
 	var data []byte
 	id, known := idOf(info)

@@ -136,8 +136,10 @@ func (d *decoder) object(n *yaml.Node) any {
 		value = &ClusterFile{}
 	case "App":
 		value = &AppFile{}
+	case "Repository":
+		value = &RepositoryFile{}
 	default:
-		kinds := []string{"Fleet", "ClusterClass", "Cluster", "App"}
+		kinds := []string{"Fleet", "ClusterClass", "Cluster", "App", "Repository"}
 		d.errorf(kind, "one of "+strings.Join(kinds, ", "), "unknown kind %q%s", kind.Value, didYouMean(kind.Value, kinds))
 		return nil
 	}

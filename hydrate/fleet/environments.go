@@ -60,18 +60,19 @@ func (l *loader) checkPromotion(e Environment, at []string) {
 			l.errorf(l.file, append(at, "health", "healthy"), "such as 100%", "%q is not a percentage of clusters", h)
 		}
 	}
+	l.checkWaves(e, at)
+	l.checkConditions(p, at)
+	l.checkChecks(p.Checks, at)
+	l.checkRights(p.Rights, at)
+}
+
+func (l *loader) checkWaves(e Environment, at []string) {
 	names, rest := map[string]bool{}, ""
-	for i, w := range p.Waves {
+	for i, w := range e.Promotion.Waves {
 		place := append(slices.Clone(at), "waves", strconv.Itoa(i))
 		switch {
 		case names[w.Name]:
 			l.errorf(l.file, place, "rename one", "environment %s has two waves %s", e.Name, w.Name)
-		case w.Percent != 0 && w.Count != 0:
-			l.errorf(l.file, place, "keep one of them", "wave %s has both percent and count", w.Name)
-		case w.Percent < 0 || w.Percent > 100:
-			l.errorf(l.file, append(place, "percent"), "1 to 100", "wave %s: %d is not a percentage", w.Name, w.Percent)
-		case w.Count < 0 || w.MaxParallel < 0:
-			l.errorf(l.file, place, "leave it out for no bound", "wave %s: a count cannot be negative", w.Name)
 		case rest != "":
 			l.errorf(l.file, place, "put it before "+rest, "wave %s comes after %s, which takes all that is left", w.Name, rest)
 		}
@@ -79,16 +80,25 @@ func (l *loader) checkPromotion(e Environment, at []string) {
 		if w.Clusters == nil && w.Percent == 0 && w.Count == 0 {
 			rest = w.Name
 		}
-		l.checkDuration(w.Bake, e.Name, append(place, "bake"))
-		if w.Clusters != nil {
-			if _, err := compileSelector(w.Clusters); err != nil {
-				l.errorf(l.file, append(place, "clusters"), "as in a Kubernetes label selector", "environment %s, wave %s: %v", e.Name, w.Name, err)
-			}
+		l.checkWave(e.Name, w, place)
+	}
+}
+
+func (l *loader) checkWave(environment string, w Wave, at []string) {
+	switch {
+	case w.Percent != 0 && w.Count != 0:
+		l.errorf(l.file, at, "keep one of them", "wave %s has both percent and count", w.Name)
+	case w.Percent < 0 || w.Percent > 100:
+		l.errorf(l.file, append(at, "percent"), "1 to 100", "wave %s: %d is not a percentage", w.Name, w.Percent)
+	case w.Count < 0 || w.MaxParallel < 0:
+		l.errorf(l.file, at, "leave it out for no bound", "wave %s: a count cannot be negative", w.Name)
+	}
+	l.checkDuration(w.Bake, environment, append(at, "bake"))
+	if w.Clusters != nil {
+		if _, err := compileSelector(w.Clusters); err != nil {
+			l.errorf(l.file, append(at, "clusters"), "as in a Kubernetes label selector", "environment %s, wave %s: %v", environment, w.Name, err)
 		}
 	}
-	l.checkConditions(p, at)
-	l.checkChecks(p.Checks, at)
-	l.checkRights(p.Rights, at)
 }
 
 func (l *loader) checkConditions(p Promotion, at []string) {
@@ -160,7 +170,7 @@ func (l *loader) checkRights(rights []Rights, at []string) {
 			}
 		}
 		if len(r.Users)+len(r.Teams)+len(r.Roles) == 0 {
-			l.errorf(l.file, place, "write users, teams or roles", "the right names nobody")
+			l.errorf(l.file, place, "write users, teams or roles", "the right names no user, team or role")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -17,7 +18,7 @@ func (f *Fleet) checkSources(t Target, resolved Resolved) []error {
 		}
 		p := f.sourceProblem(t, written[i], fmt.Sprintf("%s on cluster %s", what, t.Cluster.Name))
 		p.Hint = "write the path from the repository's root; without one, it is the folder of " + path.Base(t.App.File)
-		out = append(out, &FileError{p, t.Cluster.Name})
+		out = append(out, &FileError{Problem: p, Cluster: t.Cluster.Name})
 	}
 	return out
 }
@@ -28,10 +29,12 @@ func (f *Fleet) missing(s Source) string {
 	if p == "" {
 		return ""
 	}
-	info, err := f.tree.Stat(p)
+	info, err := f.tree.Tree.Stat(p) // the renderer reads sources without following links to them
 	switch {
 	case err != nil && !f.has(p):
 		return fmt.Sprintf("the folder %s does not exist", p)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("%s is behind a symbolic link, which is not followed: name %s", p, f.tree.real(p))
 	case err != nil:
 		return fmt.Sprintf("%s: %v", p, err)
 	case info.Mode()&fs.ModeSymlink != 0:
@@ -47,11 +50,8 @@ func (f *Fleet) missing(s Source) string {
 // sourceProblem is an error at the place of a source in the app's file.
 func (f *Fleet) sourceProblem(t Target, written Source, message string) Problem {
 	p := Problem{File: t.App.File, Severity: SeverityError, Message: message}
-	for _, at := range []string{written.path(), "helm", "kustomize", "manifests"} {
-		if n := findScalar(t.App.doc.node, at); n != nil && at != "" {
-			p.Line, p.Column = n.Line, n.Column
-			break
-		}
+	if n := written.findIn(t.App.doc.node); n != nil {
+		p.Line, p.Column = n.Line, n.Column
 	}
 	return p
 }

@@ -73,6 +73,9 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 	if valuePath != "" {
 		paths = below(layers, paths, valuePath)
 	}
+	for i := range layers {
+		layers[i].origin.File = t.Locate(layers[i].origin.File)
+	}
 	var out []Chain
 	for _, p := range paths {
 		if chain := explainPath(layers, p, t); len(chain.Origins) > 0 {

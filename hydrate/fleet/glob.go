@@ -29,6 +29,9 @@ func parseGlob(text string) (glob, error) {
 	if len(text) > maxGlob {
 		return nil, fmt.Errorf("the pattern is longer than %d bytes", maxGlob)
 	}
+	if path.IsAbs(text) {
+		return nil, errors.New("the pattern begins with a slash: it is relative to the repository's root")
+	}
 	g := glob(strings.Split(path.Clean(text), "/"))
 	doubles := 0
 	for _, segment := range g {

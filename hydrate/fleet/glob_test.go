@@ -80,7 +80,7 @@ func TestHostileGlobs(t *testing.T) {
 	}
 	for pattern, want := range map[string]string{
 		strings.Repeat("**/", 12) + "app.yaml": "12 times **", "apps/**x/app.yaml": "must stand alone", "../**/app.yaml": "leaves the repository",
-		"apps/{a/b,c}/app.yaml": "braces cannot hold a slash", "apps/" + strings.Repeat("{a,b}", 20): "pairs of braces", strings.Repeat("a/", 300): "longer than", "apps/[/app.yaml": "is not a pattern",
+		"apps/{a/b,c}/app.yaml": "braces cannot hold a slash", "/apps/*/app.yaml": "begins with a slash", "apps/" + strings.Repeat("{a,b}", 20): "pairs of braces", strings.Repeat("a/", 300): "longer than", "apps/[/app.yaml": "is not a pattern",
 	} {
 		files["sluice.yaml"] = base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  files: {apps: ['" + pattern + "']}\n  layers: [region]\n  environments: [{name: dev}]\n"
 		if _, problems := Load(t.Context(), newMemTree(files), NewCache()); !strings.Contains(problems.Error(), want) || !strings.Contains(problems.Error(), "sluice.yaml:5:18") {

@@ -7,18 +7,37 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // Importer reads what other tools describe. It is called by Load for each entry of spec.import, in order.
 type Importer interface {
 	// Import reads the targets of one entry from a commit's tree. Problems with severity error make the fleet invalid; what is wrong
-	// with one target belongs into its Err.
-	Import(ctx context.Context, tree Tree, entry Import) ([]Imported, Problems)
-	// Detect returns the text of a sluice.yaml for a repository that has none, or nil if it is not one of another tool's.
+	// with one target belongs into its Err. An error says that the commit could not be read, such as one of a worker process that does not
+	// start: it says nothing about the fleet, and reading again can help.
+	Import(ctx context.Context, tree Tree, request ImportRequest) ([]Imported, Problems, error)
+	// Detect returns the text of a sluice.yaml for a repository that has none, or nil if it is not one of another tool's. An error that is
+	// Problems is about the commit; others are as those of Import.
 	Detect(ctx context.Context, tree Tree) ([]byte, error)
+}
+
+// ImportRequest is one entry of spec.import with what the fleet says about it.
+type ImportRequest struct {
+	Entry    Import
+	Trunk    string          // the fleet's trunk
+	Detected bool            // sluice.yaml is the importer's own: nothing is written for this fleet
+	Clusters []ImportCluster // all clusters of the fleet and of the entry, by name
+}
+
+// ImportCluster is a cluster as an importer sees it.
+type ImportCluster struct {
+	Name, Environment, KubeVersion string
+	Labels                         map[string]string
 }
 
 // Imported is one target that another tool describes: an app of a name on a cluster of a name. Apps of one name on several clusters may
@@ -30,24 +49,55 @@ type Imported struct {
 	Kind         string // of the user's object, such as HelmRelease
 	Namespace    string // of objects that name none
 
-	// Objects is a stream of rendered YAML documents; a target has these or a Helm source.
-	Objects []byte
-	Helm    *HelmSource
-	// Values of the Helm source, merged.
-	Values map[string]any
+	// Sources are concatenated.
+	Sources []ImportedSource
+	// KubeVersion and APIVersions that charts see, instead of the cluster's; empty for the cluster's.
+	KubeVersion string
+	APIVersions []string
 	// Component is the kustomization.yaml of a Kustomize component that applies to the objects; nil for none.
 	Component []byte
 
 	Reads     []string // files that the target was read from, sorted
 	DependsOn []string // apps
 	Keeps     bool     // the tool leaves objects alone when they disappear (Flux: prune: false)
-	Suspended bool     // the tool leaves the target alone; it is not rendered and not placed
-	Notes     []string
-	Err       error // why the target cannot be rendered
+	// KeepsDeleted says that the tool leaves the objects alone when the target is deleted (Flux: deletionPolicy; Argo CD: no finalizer).
+	KeepsDeleted bool
+	Parent       string // the app on the same cluster whose objects include this target's object; "" if unknown
+	Suspended    bool   // the tool leaves the target alone; it is not rendered and not placed
+	Notes        []string
+	Err          error // why the target cannot be rendered
+}
+
+// ImportedSource is a chart with its values, or objects.
+type ImportedSource struct {
+	Helm   *HelmSource
+	Values map[string]any // of the chart, merged
+	// Objects is a stream of rendered YAML documents.
+	Objects string
 }
 
 // imported is what an app gets from an importer, by cluster.
 type imported map[string]*Imported
+
+// fleetText reads sluice.yaml, or has the importer write one for a repository of another tool.
+func (l *loader) fleetText(ctx context.Context) ([]byte, error) {
+	data, err := readBounded(l.tree, fleetFile)
+	if !errors.Is(err, fs.ErrNotExist) || !l.detect || l.importer == nil {
+		return data, err
+	}
+	detected, failed := l.importer.Detect(ctx, watchedTree{l.tree})
+	if failed != nil {
+		if _, ok := errors.AsType[Problems](failed); !ok {
+			l.tree.remember(failed)
+		}
+		return nil, failed
+	}
+	if detected == nil {
+		return nil, err
+	}
+	l.fleet.Detected = true
+	return detected, nil
+}
 
 func (l *loader) importAll(ctx context.Context) {
 	for i, entry := range l.fleet.Spec.Import {
@@ -59,7 +109,11 @@ func (l *loader) importAll(ctx context.Context) {
 		for _, name := range slices.Sorted(maps.Keys(entry.clusters())) {
 			l.importedCluster(name, entry.clusters()[name], append(at, entry.tool(), "clusters", name))
 		}
-		targets, problems := l.importer.Import(ctx, l.fleet.tree, entry)
+		targets, problems, err := l.importer.Import(ctx, watchedTree{l.tree}, l.importRequest(entry))
+		if err != nil {
+			l.tree.remember(err)
+			return
+		}
 		l.problems = append(l.problems, problems...)
 		for j := range targets {
 			l.importedTarget(&targets[j], at)
@@ -72,6 +126,15 @@ func (l *loader) importAll(ctx context.Context) {
 	}
 	slices.SortFunc(l.fleet.Apps, func(a, b *App) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.fleet.Clusters, func(a, b *Cluster) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (l *loader) importRequest(entry Import) ImportRequest {
+	out := ImportRequest{Entry: entry, Trunk: l.fleet.Spec.Trunk, Detected: l.fleet.Detected}
+	for _, c := range l.fleet.Clusters {
+		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.KubeVersion, Labels: c.Labels})
+	}
+	slices.SortFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
+	return out
 }
 
 // importedCluster adds a cluster that only spec.import names. One that the registry has keeps what the registry says.
@@ -108,6 +171,12 @@ func (l *loader) importedTarget(t *Imported, at []string) {
 	}
 	app := l.fleet.apps[t.App]
 	switch {
+	case !validName(t.App): // it becomes a part of paths and branches
+		l.problems = append(l.problems, Problem{
+			File: t.File, Line: t.Line, Severity: SeverityWarning, Message: fmt.Sprintf("%.80q on %s cannot be the name of an app: it is not rendered", t.App, t.Cluster),
+			Hint: "lower-case letters, digits, - and ., at most 63",
+		})
+		return
 	case app == nil:
 		app = &App{Name: t.App, File: t.File, imported: imported{}, Spec: AppSpec{Namespace: t.Namespace}}
 		l.fleet.apps[t.App] = app
@@ -136,6 +205,15 @@ func (t Target) Imported() *Imported {
 	return t.App.imported[t.Cluster.Name]
 }
 
+// ImportedTarget returns an imported target by its names, a suspended one too; nil if there is none.
+func (f *Fleet) ImportedTarget(cluster, app string) *Imported {
+	a := f.apps[app]
+	if a == nil {
+		return nil
+	}
+	return a.imported[cluster]
+}
+
 // Imports returns every imported target, suspended ones too, by cluster and app.
 func (f *Fleet) Imports() []*Imported {
 	var out []*Imported
@@ -157,28 +235,55 @@ func (i imported) places(c *Cluster) bool {
 func (i *Imported) resolve() (Resolved, error) {
 	out := Resolved{Namespace: i.Namespace, Unstable: "keep"}
 	if i.Err != nil {
-		return out, &FileError{Problem{File: i.File, Line: i.Line, Severity: SeverityError, Message: i.Err.Error()}, i.Cluster}
+		return out, &FileError{Problem: Problem{File: i.File, Line: i.Line, Severity: SeverityError, Message: i.Err.Error()}, Cluster: i.Cluster}
 	}
-	if i.Helm != nil {
-		h := *i.Helm
-		out.Sources = []Source{{Helm: &h}}
-	} else {
-		sum := sha256.Sum256(i.Objects)
-		out.Sources = []Source{{Objects: &ObjectsSource{Name: i.Kind + " of " + i.File, Digest: hex.EncodeToString(sum[:]), Data: i.Objects}}}
+	for n := range i.Sources {
+		src, err := i.Sources[n].resolve(i)
+		if err != nil {
+			return out, &FileError{Problem: Problem{File: i.File, Line: i.Line, Severity: SeverityError, Message: err.Error()}, Cluster: i.Cluster}
+		}
+		if len(i.Sources) > 1 {
+			src.Name = strconv.Itoa(n)
+		}
+		out.Sources = append(out.Sources, src)
 	}
 	return out, nil
 }
 
+func (s *ImportedSource) resolve(i *Imported) (Source, error) {
+	if s.Helm != nil {
+		h := *s.Helm
+		if leavesRepository(h.Path) {
+			return Source{}, fmt.Errorf("the path %q leaves the repository", h.Path)
+		}
+		return Source{Helm: &h}, nil
+	}
+	sum := sha256.Sum256([]byte(s.Objects))
+	return Source{Objects: &ObjectsSource{Name: i.Kind + " of " + i.File, Digest: hex.EncodeToString(sum[:]), Data: []byte(s.Objects)}}, nil
+}
+
+// values are those of a source by its name.
+func (i *Imported) values(source string) map[string]any {
+	for n := range i.Sources {
+		if values := i.Sources[n].Values; values != nil && (source == "" || source == strconv.Itoa(n)) {
+			return values
+		}
+	}
+	return map[string]any{}
+}
+
 // appendKey adds what AppendKey adds for other targets from layers.
 func (i *Imported) appendKey(dst []byte) ([]byte, error) {
-	values, err := json.Marshal(i.Values)
-	if err != nil {
-		return nil, fmt.Errorf("%s:%d: the values: %w", i.File, i.Line, err)
-	}
-	dst = appendText(dst, "imported", string(values), string(i.Component))
-	if len(i.Objects) > 0 {
-		sum := sha256.Sum256(i.Objects)
-		dst = append(dst, sum[:]...)
+	dst = appendText(dst, "imported", string(i.Component), i.KubeVersion)
+	dst = appendList(dst, i.APIVersions)
+	for n := range i.Sources {
+		s := &i.Sources[n]
+		values, err := json.Marshal(s.Values)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: the values: %w", i.File, i.Line, err)
+		}
+		sum := sha256.Sum256([]byte(s.Objects))
+		dst = appendText(dst, string(values), string(sum[:]))
 	}
 	return dst, nil
 }
@@ -189,7 +294,11 @@ func (i *Imported) same(o *Imported) bool {
 		return false
 	}
 	key := func(x *Imported) string {
-		head, err := json.Marshal([]any{x.Namespace, x.Helm})
+		parts := []any{x.Namespace}
+		for n := range x.Sources {
+			parts = append(parts, x.Sources[n].Helm)
+		}
+		head, err := json.Marshal(parts)
 		if err != nil {
 			return ""
 		}

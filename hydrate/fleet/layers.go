@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -110,10 +111,10 @@ func (f *Fleet) find(l *layer, value string, t Target) *layerFiles {
 	out := &layerFiles{}
 	if l.custom {
 		for _, v := range l.Values {
-			f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: resolvedPath(t, v.Path), At: v.At}, t)
+			f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: mountedPath(t, cmp.Or(v.Repository, l.Repository), v.Path), At: v.At}, t)
 		}
 		for _, template := range l.Components {
-			f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: resolvedPath(t, template)})
+			f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: mountedPath(t, l.Repository, template)})
 		}
 		return out
 	}
@@ -138,6 +139,15 @@ func resolvedPath(t Target, template string) string {
 	return path.Clean(p)
 }
 
+// mountedPath is resolvedPath of another repository, as a path of the fleet's tree.
+func mountedPath(t Target, repository, template string) string {
+	p := resolvedPath(t, template)
+	if p == "" {
+		return ""
+	}
+	return mounted(repository, p)
+}
+
 func (f *Fleet) addValues(out *layerFiles, file LayerFile, t Target) {
 	if file.Path == "" {
 		return
@@ -160,6 +170,7 @@ func (f *Fleet) addValues(out *layerFiles, file LayerFile, t Target) {
 
 func (f *Fleet) addComponent(out *layerFiles, file LayerFile) {
 	if file.Path != "" && f.isComponent(file.Path) {
+		file.Path = f.tree.real(file.Path) // Kustomize roots are read without following links
 		out.components = append(out.components, file)
 	}
 }

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,17 +30,21 @@ type Fleet struct {
 	Spec     FleetSpec
 	Clusters []*Cluster // by name
 	Apps     []*App     // by name
-	Detected bool       // sluice.yaml does not exist: the importer wrote one for what it found
+	// Repositories are the other repositories that the fleet takes content from, by name.
+	Repositories []*Repository
+	Detected     bool // sluice.yaml does not exist: the importer wrote one for what it found
 
-	tree     Tree
-	cache    *Cache
-	clusters map[string]*Cluster
-	apps     map[string]*App
-	layers   []layer
-	exists   sync.Map // path → bool
-	ids      sync.Map // path → content id
-	perApp   map[string]*appLayers
-	signers  signers.List
+	tree        *linkTree         // with the content of other repositories in MountDir
+	unavailable map[string]error  // why the content of a repository is not there
+	names       *strings.Replacer // writes the paths of other repositories for people; nil if there are none
+	cache       *Cache
+	clusters    map[string]*Cluster
+	apps        map[string]*App
+	layers      []layer
+	exists      sync.Map // path → bool
+	ids         sync.Map // path → content id
+	perApp      map[string]*appLayers
+	signers     signers.List
 }
 
 // Cluster is a cluster with all that it inherits.
@@ -68,8 +71,9 @@ type App struct {
 	base     variant
 	variants map[string]*variant // by environment
 	doc      document
-	refs     []reference // in its strings
-	imported imported    // by cluster; nil for an app of the fleet's own
+	refs     []reference       // in its strings
+	imported imported          // by cluster; nil for an app of the fleet's own
+	names    *strings.Replacer // of the fleet
 }
 
 // Target is one app on one cluster: the unit of rendering.
@@ -87,6 +91,8 @@ type Cache struct {
 	files  sync.Map // content id + path → decodedFile
 	values sync.Map // content id → *valuesFile
 	refs   sync.Map // content id → []reference
+
+	linkFree sync.Map // content ids of folders without symbolic links
 }
 
 // NewCache makes an empty cache.
@@ -97,6 +103,9 @@ type decodedFile struct {
 	problems  Problems
 	lost      bool // it has documents of which not even the kind is known
 }
+
+// File is the path of the file that makes a repository a fleet.
+const File = fleetFile
 
 const fleetFile = "sluice.yaml"
 
@@ -110,6 +119,7 @@ func Load(ctx context.Context, tree Tree, cache *Cache) (*Fleet, Problems) {
 type Loader struct {
 	Cache    *Cache   // nil decodes every file
 	Importer Importer // reads the entries of spec.import; nil makes them errors
+	Mounts   Mounts   // reads other repositories; nil makes targets that need one fail
 	Detect   bool     // asks the importer for a sluice.yaml where the tree has none
 }
 
@@ -119,33 +129,49 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	if cache == nil {
 		cache = NewCache()
 	}
-	l := loader{importer: o.Importer, detect: o.Detect, tree: tree, cache: cache, fleet: &Fleet{tree: tree, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
+	linked := &linkTree{Tree: tree}
+	l := loader{importer: o.Importer, mounts: o.Mounts, detect: o.Detect, tree: linked, cache: cache, fleet: &Fleet{tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
 	l.load(ctx)
 	if err := ctx.Err(); err != nil {
-		return nil, Problems{{File: fleetFile, Severity: SeverityError, Message: "reading was cancelled: " + err.Error(), Hint: "run it again"}}
+		return nil, unread(err)
 	}
-	if problems := l.problems.sorted(); problems.Err() != nil {
+	if problems := l.done(); problems.Err() != nil {
 		return nil, problems
 	}
 	l.fleet.prepareLayers()
 	l.warnings()
-	problems := l.problems.sorted()
+	problems := l.done()
 	if problems.Err() != nil {
 		return nil, problems
 	}
 	return l.fleet, problems
 }
 
+// done returns the problems so far; if the storage could not be read, only that.
+func (l *loader) done() Problems {
+	if f := l.tree.fault.Load(); f != nil {
+		return unread(f.err)
+	}
+	return l.problems.sorted()
+}
+
+// unread are the problems of a fleet that the storage did not give, or not in time.
+func unread(err error) Problems {
+	return Problems{{File: fleetFile, Severity: SeverityError, Message: "the files of the fleet cannot be read: " + err.Error(), Hint: "run it again", fault: err}}
+}
+
 type loader struct {
-	importer Importer
-	detect   bool
-	tree     Tree
-	cache    *Cache
-	fleet    *Fleet
-	problems Problems
-	file     document
-	classes  map[string]*class
-	lost     bool // a file may hold classes that could not be read
+	importer     Importer
+	mounts       Mounts
+	detect       bool
+	tree         *linkTree
+	cache        *Cache
+	fleet        *Fleet
+	problems     Problems
+	file         document
+	ownDocuments []document // of sluice.yaml, beside the fleet
+	classes      map[string]*class
+	lost         bool // a file may hold classes that could not be read
 }
 
 // errorf reports what is wrong at a place of a document, or nearest to it. Where something could not be decoded, that has
@@ -174,6 +200,9 @@ func (l *loader) load(ctx context.Context) {
 	if len(l.fleet.Spec.Import) > 0 {
 		clusterGlobs, appGlobs = nil, nil
 	}
+	l.repositoriesFrom(append(l.ownDocuments, l.read(ctx, []string{"repositories/*.yaml"}, "")...))
+	l.mount(ctx)
+	l.checkLayerRepositories()
 	clusters := l.read(ctx, defaultGlobs(files.Clusters, clusterGlobs...), "spec.files.clusters")
 	apps := l.read(ctx, defaultGlobs(files.Apps, appGlobs...), "spec.files.apps")
 	l.classesFrom(clusters)
@@ -204,9 +233,12 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	l.problems = append(l.problems, decoded.problems...)
 	for _, doc := range decoded.documents {
 		file, ok := doc.value.(*FleetFile)
+		_, repository := doc.value.(*RepositoryFile)
 		switch {
+		case repository:
+			l.ownDocuments = append(l.ownDocuments, doc)
 		case !ok:
-			l.errorf(doc, []string{"kind"}, "put it under clusters/ or apps/", "only kind Fleet belongs in %s", fleetFile)
+			l.errorf(doc, []string{"kind"}, "put it under clusters/ or apps/", "only the kinds Fleet and Repository belong in %s", fleetFile)
 		case l.file.value != nil:
 			l.errorf(doc, []string{"kind"}, "keep one", "%s has two fleets", fleetFile)
 		default:
@@ -224,28 +256,11 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	return true
 }
 
-// fleetText reads sluice.yaml, or has the importer write one for a repository of another tool.
-func (l *loader) fleetText(ctx context.Context) ([]byte, error) {
-	data, err := readBounded(l.tree, fleetFile)
-	if !errors.Is(err, fs.ErrNotExist) || !l.detect || l.importer == nil {
-		return data, err
-	}
-	detected, failed := l.importer.Detect(ctx, l.tree)
-	if failed != nil || detected == nil {
-		return nil, cmp.Or(failed, err)
-	}
-	l.fleet.Detected = true
-	return detected, nil
-}
-
 // readBounded reads a file of this package's kinds or values. One that its folder knows to be too large is not read at all.
 func readBounded(tree Tree, name string) ([]byte, error) {
 	info, err := tree.Stat(name)
 	if err != nil {
 		return nil, err
-	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		return nil, errors.New("this is a symbolic link, which is not followed: put the file itself here, or a layer path that names it")
 	}
 	data := []byte(nil)
 	if info.Size() <= maxFile {
@@ -290,7 +305,7 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 		}
 		l.unreadable(name, err)
 	}
-	if len(ordered) == 0 && len(globs) > 0 && l.problems.Err() == nil {
+	if len(ordered) == 0 && len(globs) > 0 && field != "" && l.problems.Err() == nil {
 		l.problems = append(l.problems, Problem{
 			File: fleetFile, Severity: SeverityWarning, Message: fmt.Sprintf("no file matches %s", strings.Join(globs, ", ")),
 			Hint: "add one, or set " + field,

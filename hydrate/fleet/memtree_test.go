@@ -29,7 +29,11 @@ type memNode struct {
 	id    memID
 	names []string
 	dir   bool
+	link  string // target
 }
+
+// linkTo begins the text of a file that is a symbolic link; the target follows.
+const linkTo = "→ "
 
 type memID string
 
@@ -46,6 +50,9 @@ func (n *memNode) Mode() fs.FileMode {
 	if n.dir {
 		return fs.ModeDir | 0o755
 	}
+	if n.link != "" {
+		return fs.ModeSymlink | 0o777
+	}
 	return 0o644
 }
 
@@ -53,7 +60,11 @@ func newMemTree(files map[string]string) *memTree {
 	t := &memTree{nodes: map[string]*memNode{".": {name: ".", dir: true}}, fail: map[string]error{}}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		sum := sha256.Sum256([]byte(files[name]))
-		t.nodes[name] = &memNode{name: path.Base(name), data: []byte(files[name]), id: memID(hex.EncodeToString(sum[:]))}
+		target, _ := strings.CutPrefix(files[name], linkTo)
+		if target == files[name] {
+			target = ""
+		}
+		t.nodes[name] = &memNode{name: path.Base(name), data: []byte(files[name]), id: memID(hex.EncodeToString(sum[:])), link: target}
 		for child := name; child != "."; child = path.Dir(child) {
 			parent := t.nodes[path.Dir(child)]
 			if parent == nil {
@@ -111,10 +122,18 @@ func (t *memTree) ReadFile(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.dir {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is a directory")}
+	if n.dir || n.link != "" {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("it is no file")}
 	}
 	return n.data, nil
+}
+
+func (t *memTree) ReadLink(name string) (string, error) {
+	n, err := t.node("readlink", name)
+	if err != nil {
+		return "", err
+	}
+	return n.link, nil
 }
 
 func (t *memTree) ReadDir(name string) ([]fs.DirEntry, error) {

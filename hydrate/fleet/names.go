@@ -9,6 +9,9 @@ func validName(s string) bool {
 	return len(s) <= maxName && dotted(s, isLowerAlnum, "-.") && !strings.Contains(s, "..") && !strings.HasSuffix(s, ".lock")
 }
 
+// ValidName reports whether a cluster, an app or a repository can have the name.
+func ValidName(s string) bool { return validName(s) }
+
 // validNamespace checks Kubernetes' rule for the name of a namespace.
 func validNamespace(s string) bool { return len(s) <= maxName && dotted(s, isLowerAlnum, "-") }
 

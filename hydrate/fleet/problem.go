@@ -25,20 +25,26 @@ type Problem struct {
 	Message  string   `json:"message"`
 	Hint     string   `json:"hint,omitempty"` // the next step
 	absent   bool     // sluice.yaml does not exist
+	fault    error    // of the storage, which could not be read
 }
 
 // String formats the problem on one line, as compilers do.
-func (p Problem) String() string {
-	var b strings.Builder
-	b.WriteString(p.File)
-	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d:%d", p.Line, max(p.Column, 1))
+func (p Problem) String() string { return fmt.Sprintf("%s: %s: %s", p.place(), p.Severity, p.text()) }
+
+// place is FILE:LINE:COLUMN, as far as it is known.
+func (p Problem) place() string {
+	if p.Line == 0 {
+		return p.File
 	}
-	fmt.Fprintf(&b, ": %s: %s", p.Severity, p.Message)
-	if p.Hint != "" {
-		fmt.Fprintf(&b, " (%s)", p.Hint)
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, max(p.Column, 1))
+}
+
+// text is the message with the hint.
+func (p Problem) text() string {
+	if p.Hint == "" {
+		return p.Message
 	}
-	return b.String()
+	return p.Message + " (" + p.Hint + ")"
 }
 
 // Problems is a list of problems, sorted by file and line.
@@ -55,8 +61,14 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns p if it contains an error, and nil otherwise.
+// Err returns p if it contains an error, and nil otherwise. If the storage could not be read, the error is that one and no Problems: the
+// fleet may be right.
 func (p Problems) Err() error {
+	for _, x := range p {
+		if x.fault != nil {
+			return fmt.Errorf("read the fleet: %w", x.fault)
+		}
+	}
 	if slices.ContainsFunc(p, func(x Problem) bool { return x.Severity == SeverityError }) {
 		return p
 	}

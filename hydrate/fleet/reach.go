@@ -11,7 +11,7 @@ func (a *affected) components(f *Fleet, changed *changes, reach Reach) {
 	reads := func(dir string) bool {
 		known, ok := asked[dir]
 		if !ok {
-			known = f.isComponent(dir) && slices.ContainsFunc(reach(f, Source{Kustomize: &PathSource{Path: dir}}), changed.touch)
+			known = f.isComponent(dir) && slices.ContainsFunc(reach(f, Source{Kustomize: &PathSource{Path: f.tree.real(dir)}}), changed.touch)
 			asked[dir] = known
 		}
 		return known
@@ -76,7 +76,7 @@ func (f *Fleet) layerFolders(base string) map[string]string {
 			continue
 		}
 		for _, e := range entries {
-			if e.IsDir() {
+			if f.tree.isDir(dir, e) {
 				out[path.Join(dir, e.Name())] = l.Name + "/" + e.Name() + "/"
 			}
 		}

@@ -255,7 +255,7 @@ func (l *loader) app(doc document, file *AppFile) {
 	if ns := file.Spec.Namespace; !strings.Contains(ns, "${") && !validNamespace(ns) {
 		l.errorf(doc, []string{"spec", "namespace"}, "lower-case letters, digits and -, at most 63", "%q cannot be a namespace", ns)
 	}
-	a := &App{Name: name, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc}
+	a := &App{Name: name, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc, names: l.fleet.names}
 	l.fleet.apps[name] = a
 	l.fleet.Apps = append(l.fleet.Apps, a)
 	l.appVariants(a)
@@ -316,6 +316,7 @@ func (l *loader) source(doc document, s *Source, at []string) {
 	for _, p := range []*PathSource{s.Kustomize, s.Manifests} {
 		if p != nil {
 			l.checkPath(doc, at, p.Path)
+			l.checkMounted(doc, at, p.Repository)
 		}
 	}
 	if s.Helm != nil {
@@ -325,10 +326,13 @@ func (l *loader) source(doc document, s *Source, at []string) {
 
 func (l *loader) helm(doc document, at []string, h *HelmSource) {
 	l.checkPath(doc, at, h.Path)
+	l.checkMounted(doc, at, h.Repository)
+	if h.Repository != "" && h.Path == "" {
+		l.errorf(doc, at, "path: charts/web", "repository %s needs the path of the chart in it", h.Repository)
+	}
 	if h.VersionFrom != nil {
 		l.checkVersionFrom(doc, slices.Clone(at), h)
 	}
-	oci := strings.HasPrefix(h.Chart, "oci://")
 	switch {
 	case h.Path != "" && (h.Chart != "" || h.Repo != "" || h.Version != ""):
 		l.errorf(doc, at, "a chart of this repository has its version in Chart.yaml", "path excludes chart, repo and version")
@@ -336,6 +340,14 @@ func (l *loader) helm(doc document, at []string, h *HelmSource) {
 	case h.Chart == "" && h.Repo == "" && h.Version == "": // the folder of app.yaml
 	case h.Chart == "":
 		l.errorf(doc, at, "", "chart is missing")
+	default:
+		l.remoteChart(doc, at, h)
+	}
+}
+
+func (l *loader) remoteChart(doc document, at []string, h *HelmSource) {
+	oci := strings.HasPrefix(h.Chart, "oci://")
+	switch {
 	case !oci && h.Repo == "":
 		l.errorf(doc, at, "repo: https://…, or chart: oci://…, or path: charts/…", "chart %q needs repo", h.Chart)
 	case oci && h.Repo != "":
@@ -355,5 +367,8 @@ func (l *loader) checkPath(doc document, at []string, p string) {
 	}
 	if leavesRepository(p) {
 		l.errorf(doc, at, "relative to the repository's root, with forward slashes", "the path %q leaves the repository", p)
+	}
+	if first, _, _ := strings.Cut(p, "/"); first == MountDir {
+		l.errorf(doc, at, "write repository: NAME, and path as it is there", "the path %q is in another repository", p)
 	}
 }

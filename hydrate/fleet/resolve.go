@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -56,6 +57,9 @@ func (f *Fleet) resolve(t Target, values []LayerFile) (Resolved, error) {
 	sources := t.App.SourcesIn(t.Cluster.Environment)
 	out := Resolved{Unstable: cmp.Or(t.App.Spec.Unstable, "error"), Sources: make([]Source, len(sources))}
 	var err error
+	if err := f.layersAvailable(t); err != nil {
+		return out, t.appError(err, "")
+	}
 	if out.Namespace, err = t.text(t.App.Spec.Namespace); err != nil {
 		return out, t.appError(err, t.App.Spec.Namespace)
 	}
@@ -78,6 +82,12 @@ func (f *Fleet) resolveSource(t Target, written Source, values []LayerFile) (Sou
 		if *p, err = t.text(text); err != nil {
 			return s, t.appError(err, text)
 		}
+	}
+	if err := f.available(s.repository()); err != nil {
+		return s, t.appError(err, s.repository())
+	}
+	if p := s.path(); s.repository() != "" && leavesRepository(p) {
+		return s, t.appError(fmt.Errorf("the path %q leaves the repository %s on cluster %s", p, s.repository(), t.Cluster.Name), "")
 	}
 	s.fillIn(t.App)
 	if p := s.path(); leavesRepository(p) {
@@ -107,7 +117,53 @@ func (t Target) appError(err error, written string) error {
 			p.Line, p.Column = at.Line, at.Column
 		}
 	}
-	return &FileError{p, t.Cluster.Name}
+	return &FileError{Problem: p, Cluster: t.Cluster.Name}
+}
+
+// SourceError adds the place in the app's file that names a source to an error about it. index is that of Resolved.Sources. An
+// error that has a place already, and one about an imported target, stay as they are.
+func (t Target) SourceError(index int, err error) error {
+	if _, placed := errors.AsType[*FileError](err); placed || err == nil || t.Imported() != nil || t.App.doc.node == nil {
+		return err
+	}
+	p := Problem{File: t.App.File, Severity: SeverityError, Message: err.Error()}
+	if sources := t.App.SourcesIn(t.Cluster.Environment); index < len(sources) {
+		if at := sources[index].findIn(t.App.doc.node); at != nil {
+			p.Line, p.Column = at.Line, at.Column
+		}
+	}
+	return &FileError{Problem: p, Cluster: t.Cluster.Name, err: err}
+}
+
+// findIn returns the scalar that names the source in the app's file, or the key of its engine; nil if neither is there.
+func (s *Source) findIn(n *yaml.Node) *yaml.Node {
+	engine, text := "manifests", s.path()
+	switch {
+	case s.Helm != nil:
+		engine, text = "helm", cmp.Or(s.Helm.Chart, s.Helm.Path)
+	case s.Kustomize != nil:
+		engine = "kustomize"
+	}
+	var key *yaml.Node
+	if n == nil {
+		return nil
+	}
+	var find func(n *yaml.Node) *yaml.Node
+	find = func(n *yaml.Node) *yaml.Node {
+		for i, child := range n.Content {
+			if n.Kind == yaml.MappingNode && i%2 == 0 && child.Value == engine && i+1 < len(n.Content) {
+				if at := findScalar(n.Content[i+1], text); at != nil && text != "" {
+					return at
+				}
+				key = cmp.Or(key, child)
+			}
+			if at := find(child); at != nil {
+				return at
+			}
+		}
+		return nil
+	}
+	return cmp.Or(find(n), key)
 }
 
 func findScalar(n *yaml.Node, text string) *yaml.Node {
@@ -135,6 +191,19 @@ func (s *Source) path() string {
 	return "" // objects of an importer have no place of their own
 }
 
+// repository is the name of the other repository that a source is in; "" for none.
+func (s *Source) repository() string {
+	switch {
+	case s.Helm != nil:
+		return s.Helm.Repository
+	case s.Kustomize != nil:
+		return s.Kustomize.Repository
+	case s.Manifests != nil:
+		return s.Manifests.Repository
+	}
+	return ""
+}
+
 func (s Source) clone() Source {
 	switch {
 	case s.Helm != nil:
@@ -154,9 +223,15 @@ func (s Source) clone() Source {
 	return s
 }
 
-// fillIn cleans paths and uses the folder of app.yaml where none is given.
+// fillIn makes paths those of the fleet's tree, and uses the folder of app.yaml where none is given.
 func (s *Source) fillIn(a *App) {
-	clean := func(p *string) { *p = path.Clean(cmp.Or(*p, a.Dir, ".")) }
+	clean := func(p *string) {
+		if name := s.repository(); name != "" {
+			*p = mounted(name, *p)
+			return
+		}
+		*p = path.Clean(cmp.Or(*p, a.Dir, "."))
+	}
 	switch {
 	case s.Helm != nil:
 		s.Helm.ReleaseName = cmp.Or(s.Helm.ReleaseName, a.Name)

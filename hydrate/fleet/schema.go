@@ -14,7 +14,7 @@ import (
 func Schemas(comments map[string]string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, v := range map[string]any{
-		"fleet.json": FleetFile{}, "cluster.json": ClusterFile{}, "clusterclass.json": ClassFile{}, "app.json": AppFile{},
+		"fleet.json": FleetFile{}, "cluster.json": ClusterFile{}, "clusterclass.json": ClassFile{}, "app.json": AppFile{}, "repository.json": RepositoryFile{},
 	} {
 		r := jsonschema.Reflector{
 			RequiredFromJSONSchemaTags: true,

@@ -14,16 +14,16 @@ func TestSelectorsEqualKubernetes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	accepted, selected := 0, 0
 	for range 20_000 {
-		ours, theirs := randomSelector(r, func(list []string) string {
+		own, upstream := randomSelector(r, func(list []string) string {
 			if r.IntN(4) > 0 {
 				return list[r.IntN(3)]
 			}
 			return list[r.IntN(len(list))]
 		})
-		compiled, err := compileSelector(&ours)
-		reference, refErr := metav1.LabelSelectorAsSelector(&theirs)
+		compiled, err := compileSelector(&own)
+		reference, refErr := metav1.LabelSelectorAsSelector(&upstream)
 		if (err == nil) != (refErr == nil) {
-			t.Fatalf("%+v: %v, Kubernetes says %v", ours, err, refErr)
+			t.Fatalf("%+v: %v, Kubernetes says %v", own, err, refErr)
 		}
 		if err != nil {
 			continue
@@ -35,7 +35,7 @@ func TestSelectorsEqualKubernetes(t *testing.T) {
 		}
 		got, want := compiled.matches(have), reference.Matches(labels.Set(have))
 		if got != want {
-			t.Fatalf("%+v on %v: %v, Kubernetes says %v", ours, have, got, want)
+			t.Fatalf("%+v on %v: %v, Kubernetes says %v", own, have, got, want)
 		}
 		if got {
 			selected++
@@ -57,11 +57,11 @@ func labelTexts() []string {
 // randomSelector makes one selector in both forms.
 func randomSelector(r *rand.Rand, pick func([]string) string) (Selector, metav1.LabelSelector) {
 	operators := []string{"In", "NotIn", "Exists", "DoesNotExist"}
-	var ours Selector
-	var theirs metav1.LabelSelector
+	var own Selector
+	var upstream metav1.LabelSelector
 	for range r.IntN(2) {
 		k, v := pick(labelKeys()), pick(labelTexts())
-		ours.MatchLabels, theirs.MatchLabels = map[string]string{k: v}, map[string]string{k: v}
+		own.MatchLabels, upstream.MatchLabels = map[string]string{k: v}, map[string]string{k: v}
 	}
 	for range r.IntN(3) {
 		q := Requirement{Key: pick(labelKeys()), Operator: operators[r.IntN(4)]}
@@ -70,9 +70,9 @@ func randomSelector(r *rand.Rand, pick func([]string) string) (Selector, metav1.
 				q.Values = append(q.Values, pick(labelTexts()))
 			}
 		}
-		ours.MatchExpressions = append(ours.MatchExpressions, q)
-		theirs.MatchExpressions = append(theirs.MatchExpressions,
+		own.MatchExpressions = append(own.MatchExpressions, q)
+		upstream.MatchExpressions = append(upstream.MatchExpressions,
 			metav1.LabelSelectorRequirement{Key: q.Key, Operator: metav1.LabelSelectorOperator(q.Operator), Values: q.Values})
 	}
-	return ours, theirs
+	return own, upstream
 }

@@ -94,6 +94,8 @@ type Layer struct {
 	Values []ValuesPath `json:"values,omitempty"`
 	// Components are path templates of directories with a Kustomize component.
 	Components []string `json:"components,omitempty"`
+	// Repository is the name of another repository that the paths are in. Default: this one.
+	Repository string `json:"repository,omitempty"`
 }
 
 // ValuesPath is the path template of a values file. Written as a string it is the path alone.
@@ -103,6 +105,8 @@ type ValuesPath struct {
 	// At is the key below which the file's content is put, such as image.tag. A file whose name does not end in .yaml, .yml or .json is
 	// then one string, without the white space around it.
 	At string `json:"at,omitempty"`
+	// Repository is the name of another repository that the path is in. Default: that of the layer.
+	Repository string `json:"repository,omitempty"`
 }
 
 // Strict turns checks off that are on by default.
@@ -164,7 +168,7 @@ type Promotion struct {
 	OnFailure string `json:"onFailure,omitempty" jsonschema:"enum=halt,enum=rollback"`
 	// RestartBake lets a newer commit take the place of one that still bakes or goes through waves. Default: false.
 	RestartBake bool `json:"restartBake,omitempty"`
-	// Rights say who may give which command. Default: whoever may maintain the source repository.
+	// Rights say who may give which command. Default: people with the role maintain or admin on the source repository.
 	Rights []Rights `json:"rights,omitempty"`
 }
 
@@ -204,7 +208,7 @@ type Rights struct {
 	Teams []string `json:"teams,omitempty"`
 	// Roles in the source repository: read, write, maintain, admin. A higher role has what a lower one has.
 	Roles []string `json:"roles,omitempty"`
-	// SecondPerson asks for the approval of somebody else, beside whoever gives the command.
+	// SecondPerson requires the approval of a second person, who does not give the command.
 	SecondPerson bool `json:"secondPerson,omitempty"`
 }
 
@@ -238,7 +242,7 @@ type Freeze struct {
 	From string `json:"from" jsonschema:"required,format=date-time"`
 	// To is when it ends.
 	To string `json:"to" jsonschema:"required,format=date-time"`
-	// Reason is shown to whoever has to wait.
+	// Reason is shown with promotions that wait for the freeze.
 	Reason string `json:"reason,omitempty"`
 }
 

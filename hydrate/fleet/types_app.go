@@ -71,8 +71,10 @@ type ObjectsSource struct {
 type HelmSource struct {
 	// Chart is a chart's name in repo, or an oci:// reference.
 	Chart string `json:"chart,omitempty"`
-	// Path of the chart in this repository.
+	// Path of the chart in this repository, or in the one that Repository names.
 	Path string `json:"path,omitempty"`
+	// Repository is the name of another repository that the path is in. Default: this one.
+	Repository string `json:"repository,omitempty"`
 	// Repo is the URL of a chart repository.
 	Repo string `json:"repo,omitempty"`
 	// Version of the chart, exact or a range; sluice.lock holds what it resolved to.
@@ -101,8 +103,10 @@ type VersionFrom struct {
 
 // PathSource is a folder of the repository.
 type PathSource struct {
-	// Path from the repository's root; without it, the folder of app.yaml.
+	// Path from the repository's root; without it, the folder of app.yaml, or the root of another repository.
 	Path string `json:"path,omitempty"`
+	// Repository is the name of another repository that the path is in. Default: this one.
+	Repository string `json:"repository,omitempty"`
 }
 
 // Selector selects by labels, as in Kubernetes. An empty one selects everything.

@@ -4,6 +4,34 @@ package fleet
 type Import struct {
 	// Flux reads Kustomization and HelmRelease objects.
 	Flux *FluxImport `json:"flux,omitempty"`
+	// ArgoCD reads Application and ApplicationSet objects.
+	ArgoCD *ArgoCDImport `json:"argocd,omitempty"`
+}
+
+// ArgoCDImport reads Applications and ApplicationSets.
+type ArgoCDImport struct {
+	// Apps are patterns of files that hold Applications, ApplicationSets and cluster Secrets. Default: all YAML and JSON files.
+	Apps []string `json:"apps,omitempty"`
+	// Repositories are URLs of this repository. Default: the URL that most sources with a path in this repository name.
+	Repositories []string `json:"repositories,omitempty"`
+	// Clusters by the name that Argo CD knows them by.
+	Clusters map[string]ArgoCDCluster `json:"clusters" jsonschema:"required"`
+}
+
+// ArgoCDCluster is a cluster of Argo CD. What the registry says of a cluster of the same name holds too.
+type ArgoCDCluster struct {
+	// Server is the address of the cluster's API server, as destinations name it. Clusters that destinations name by name need none.
+	Server string `json:"server,omitempty"`
+	// Environment that the cluster belongs to. Not needed if the cluster is in the registry.
+	Environment string `json:"environment,omitempty"`
+	// Labels of the cluster, which cluster generators select by.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations of the cluster, for templates of ApplicationSets.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// KubeVersion of the cluster, such as 1.33.2.
+	KubeVersion string `json:"kubeVersion,omitempty"`
+	// APIVersions that the cluster serves beyond the built-in ones, as group/version or group/version/Kind.
+	APIVersions []string `json:"apiVersions,omitempty"`
 }
 
 // FluxImport reads clusters that Flux syncs.
@@ -26,11 +54,24 @@ type ImportedCluster struct {
 	APIVersions []string `json:"apiVersions,omitempty"`
 }
 
-func (i Import) tool() string { return "flux" }
+func (i Import) tool() string {
+	if i.ArgoCD != nil {
+		return "argocd"
+	}
+	return "flux"
+}
 
+// clusters are those of the entry, in the form of a Flux entry.
 func (i Import) clusters() map[string]ImportedCluster {
-	if i.Flux != nil {
+	switch {
+	case i.Flux != nil:
 		return i.Flux.Clusters
+	case i.ArgoCD != nil:
+		out := map[string]ImportedCluster{}
+		for name, c := range i.ArgoCD.Clusters {
+			out[name] = ImportedCluster{Environment: c.Environment, Labels: c.Labels, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions}
+		}
+		return out
 	}
 	return nil
 }

@@ -32,10 +32,15 @@ type duplicateKey struct {
 type FileError struct {
 	Problem
 	Cluster string
+
+	err error // nil, or the error that the problem quotes
 }
 
-// Error gives the problem on one line.
-func (e *FileError) Error() string { return e.String() }
+// Error gives the place, the message and the hint on one line.
+func (e *FileError) Error() string { return e.place() + ": " + e.text() }
+
+// Unwrap returns the error that the problem quotes, or nil.
+func (e *FileError) Unwrap() error { return e.err }
 
 func (f *Fleet) valuesFile(name string) (*valuesFile, error) {
 	id, err := f.contentID(name)
@@ -151,10 +156,7 @@ func (s *Selection) MergedValues(source string) (map[string]any, error) {
 
 func (f *Fleet) mergeValues(t Target, files []LayerFile, source string) (map[string]any, error) {
 	if i := t.Imported(); i != nil {
-		if i.Values == nil {
-			return map[string]any{}, nil
-		}
-		return i.Values, nil
+		return i.values(source), nil
 	}
 	var merged map[string]any
 	for _, file := range files {
@@ -212,7 +214,7 @@ func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 	}
 	v, err := f.valuesFile(file.Path)
 	if err != nil {
-		return nil, &FileError{Problem{File: file.Path, Severity: SeverityError, Message: readError(err)}, t.Cluster.Name}
+		return nil, &FileError{Problem: Problem{File: file.Path, Severity: SeverityError, Message: readError(err)}, Cluster: t.Cluster.Name}
 	}
 	if v.err != nil {
 		return nil, v.problem(t, file.Path)
@@ -223,7 +225,7 @@ func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 			Message: fmt.Sprintf("the key %s is set twice, first in line %d", v.duplicate.key, v.duplicate.first),
 			Hint:    "keep one; spec.strict.duplicateKeys: false lets the last one win",
 		}
-		return nil, &FileError{p, t.Cluster.Name}
+		return nil, &FileError{Problem: p, Cluster: t.Cluster.Name}
 	}
 	content := v.tree
 	if v.refs {
@@ -233,7 +235,7 @@ func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 	}
 	if values, ok := content.(map[string]any); file.At == "" && (!ok || len(values) == 0) {
 		if content != nil && !ok {
-			return nil, &FileError{Problem{File: file.Path, Line: 1, Severity: SeverityError, Message: "a values file must be a mapping"}, t.Cluster.Name}
+			return nil, &FileError{Problem: Problem{File: file.Path, Line: 1, Severity: SeverityError, Message: "a values file must be a mapping"}, Cluster: t.Cluster.Name}
 		}
 		return nil, nil //nolint:nilnil // an empty file sets nothing
 	}
@@ -257,7 +259,7 @@ func (v *valuesFile) problem(t Target, name string) error {
 		hint = "inside {…} and […], put references in quotes; !typed \"${…}\" keeps the variable's type"
 	}
 	p := Problem{File: name, Line: max(line, 1), Severity: SeverityError, Message: message, Hint: hint}
-	return &FileError{p, t.Cluster.Name}
+	return &FileError{Problem: p, Cluster: t.Cluster.Name}
 }
 
 // replaceValues returns a copy with references replaced.
@@ -304,7 +306,7 @@ func (t Target) firstError(v *valuesFile, name string) error {
 	}
 	if p := t.badReference(&root); p != nil {
 		p.File = name
-		return &FileError{*p, t.Cluster.Name}
+		return &FileError{Problem: *p, Cluster: t.Cluster.Name}
 	}
 	return fmt.Errorf("%s: a reference cannot be replaced for cluster %s", name, t.Cluster.Name)
 }
@@ -345,7 +347,7 @@ func (t Target) referenceError(err error, text string, data []byte, file string)
 			break
 		}
 	}
-	return &FileError{p, t.Cluster.Name}
+	return &FileError{Problem: p, Cluster: t.Cluster.Name}
 }
 
 // merge merges two values files as Helm merges -f files: maps merge; any other value of b, null included, replaces that of a.

@@ -90,7 +90,7 @@ func (l *loader) layerFolders(dir string, a *App, values labelValues) {
 			p := path.Join(dir, name)
 			x, ok := expected[name]
 			switch {
-			case !e.IsDir():
+			case !l.tree.isDir(path.Join(dir, below), e):
 			case !ok:
 				warn(p, "rename it, or name it in spec.layers", "%s is not a layer of the fleet", name)
 			case x.Name != name:
@@ -128,7 +128,7 @@ func (l *loader) valueFolders(dir, label string, a *App, values map[string]bool,
 	for _, v := range l.entries(dir) {
 		inner := path.Join(dir, v.Name())
 		switch {
-		case !v.IsDir():
+		case !l.tree.isDir(dir, v):
 			warn(inner, "move it into one", "a layer has folders, one for each value of its label")
 		case !values[v.Name()]:
 			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(), nearest(v.Name(), values))
@@ -169,7 +169,7 @@ func (l *loader) useless(dir string, a *App, warn warnFunc) {
 		name := strings.ToLower(e.Name())
 		source, named := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".yaml"), "values.")
 		switch {
-		case e.IsDir() || e.Name() == "values.yaml":
+		case e.Name() == "values.yaml" || l.tree.isDir(dir, e):
 		case slices.Contains([]string{"values.yml", "value.yaml", "value.yml", "values.yaml", "values.json", "vaules.yaml"}, name):
 			warn(path.Join(dir, e.Name()), "rename it to values.yaml", "no layer reads %s", e.Name())
 		case a != nil && named && strings.HasSuffix(e.Name(), ".yaml") && !slices.Contains(sources, source):

@@ -20,6 +20,9 @@ type Auth struct {
 	Token          string // an access token as forges give them: the password of HTTP basic, for User if there is one
 	Bearer         string // a token that goes into `Authorization: Bearer`
 
+	// PlainHTTP names hosts that may get these credentials over unencrypted HTTP; see plainhttp.Check.
+	PlainHTTP []string
+
 	CABundle []byte // PEM certificates of authorities for HTTPS, in addition to the system's
 
 	SSHKeyFile       string // private key; "" is the agent

@@ -2,11 +2,14 @@ package gitstore
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/internal/plainhttp"
 )
 
 func TestNoCredentialInAnError(t *testing.T) {
@@ -89,5 +92,36 @@ func TestCredentialsStayWithTheirHost(t *testing.T) {
 	}
 	if _, err := b.List(t.Context(), ""); err == nil || leaked {
 		t.Errorf("leaked %v, %v", leaked, err)
+	}
+}
+
+// A token must not be sent where everybody on the way can read it.
+func TestCredentialsAreNotSentOverPlainHTTP(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Dir: source(t)})
+	for name, c := range map[string]struct {
+		address string
+		auth    Auth
+		refused bool
+	}{
+		"a token":                    {"http://git.example.com/a.git", Auth{Token: "hunter2"}, true},
+		"a password":                 {"http://git.example.com/a.git", Auth{User: "me", Password: "hunter2"}, true},
+		"a bearer token":             {"http://git.example.com:3000/a.git", Auth{Bearer: "hunter2"}, true},
+		"credentials in the address": {"http://me:hunter2@git.example.com/a.git", Auth{}, true},
+		"no credentials":             {"http://git.example.com/a.git", Auth{}, false},
+		"https":                      {"https://git.example.com/a.git", Auth{Token: "hunter2"}, false},
+		"this machine":               {"http://127.0.0.1:3000/a.git", Auth{Token: "hunter2"}, false},
+		"this machine, IPv6":         {"http://[::1]:3000/a.git", Auth{Token: "hunter2"}, false},
+		"a host of the operator":     {"http://git.internal:3000/a.git", Auth{Token: "hunter2", PlainHTTP: []string{"git.internal"}}, false},
+		"another host":               {"http://git.example.com/a.git", Auth{Token: "hunter2", PlainHTTP: []string{"git.internal"}}, true},
+	} {
+		_, err := s.Remote(c.address, c.auth)
+		_, plain := errors.AsType[*plainhttp.Error](err)
+		if plain != c.refused || !c.refused && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && (strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "SLUICE_PLAIN_HTTP")) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

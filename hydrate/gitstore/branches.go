@@ -56,7 +56,8 @@ type PushOptions struct {
 
 // Branches is a repository that holds rendered branches.
 type Branches interface {
-	// List gives the branches whose names begin with one of the prefixes.
+	// List gives the branches whose names begin with one of the prefixes. The prefix HEAD gives the tip of a remote's default
+	// branch, under that name. A local repository has none: its HEAD is what somebody works on.
 	List(ctx context.Context, prefixes ...string) (map[string]Hash, error)
 	// Fetch makes commits and their trees readable in the Store, without their history. Files may be fetched later, when they are
 	// read, a directory at a time.
@@ -108,6 +109,12 @@ func selected(refs map[string]Hash, prefixes []string) map[string]Hash {
 	out := map[string]Hash{}
 	for name, h := range refs {
 		branch, ok := strings.CutPrefix(name, heads)
+		switch {
+		case name == "HEAD" && slices.Contains(prefixes, name):
+			out[name] = h
+		case branch == "HEAD": // Git refuses this name; it must not pass for the default branch
+			continue
+		}
 		if ok && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(branch, p) }) {
 			out[branch] = h
 		}

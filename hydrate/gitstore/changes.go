@@ -1,6 +1,12 @@
 package gitstore
 
-import "context"
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/go-git/go-git/v5/plumbing/format/index"
+)
 
 // Change is a path whose entry differs between two trees; a zero Hash means that the tree does not have it.
 type Change struct {
@@ -70,4 +76,49 @@ func (s *Store) entries(ctx context.Context, h Hash) ([]Entry, error) {
 		return nil, nil
 	}
 	return s.Tree(ctx, h)
+}
+
+// Modified reports whether the files of a folder of the working tree differ from a commit's tree, as `git status` does. A file
+// that a filter changes, such as Git LFS or line ending conversion, differs from its blob. It counts as unmodified if the index
+// has the blob and the size and time of the file: Git recorded them when it wrote the file. Filters are not run, because they
+// may be any command.
+func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, error) {
+	now, err := s.WorkingTree(ctx, dir)
+	if err != nil || now == tree {
+		return false, err
+	}
+	changes, err := s.Changes(ctx, tree, now)
+	if err != nil {
+		return false, err
+	}
+	root, err := filepath.Abs(dir)
+	if err != nil {
+		return false, err
+	}
+	w := walker{store: s, ctx: ctx, root: root, tracked: map[string]*index.Entry{}}
+	if err := w.readIndex(); err != nil {
+		return false, err
+	}
+	for _, c := range changes {
+		if !w.unmodified(c) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// unmodified reports whether the index knows a file that differs from its blob.
+func (w *walker) unmodified(c Change) bool {
+	e := w.tracked[c.Path]
+	if e == nil || c.Old.Hash.IsZero() || c.New.Hash.IsZero() || c.Old.Mode != c.New.Mode || Hash(e.Hash) != c.Old.Hash {
+		return false
+	}
+	info, err := os.Lstat(filepath.Join(w.root, filepath.FromSlash(c.Path)))
+	if err != nil || int64(e.Size) != info.Size() {
+		return false
+	}
+	if e.ModifiedAt.Nanosecond() == 0 { // some builds of Git record seconds
+		return e.ModifiedAt.Unix() == info.ModTime().Unix()
+	}
+	return e.ModifiedAt.Equal(info.ModTime())
 }

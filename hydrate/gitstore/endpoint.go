@@ -9,12 +9,14 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"unicode"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/plumbing/transport/client"
+
+	"github.com/sluice-gitops/sluice/internal/plainhttp"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // endpoint is a remote with the credentials for it.
@@ -58,11 +60,23 @@ func newEndpoint(raw string, auth Auth) (endpoint, error) {
 	}
 	out.ep = ep
 	out.secret = append(out.secret, auth.secrets()...)
-	if out.method, err = auth.method(ep); err != nil {
+	out.method, err = auth.method(ep)
+	if err == nil && out.method != nil {
+		err = plainhttp.Check(&url.URL{Scheme: ep.Protocol, Host: hostOf(ep)}, auth.PlainHTTP)
+	}
+	if err != nil {
 		out.broken = fmt.Errorf("%s: %w", out.url, err)
 		return out, out.broken
 	}
 	return out, nil
+}
+
+// hostOf returns the host of an address, in brackets if it is an IPv6 address.
+func hostOf(ep *transport.Endpoint) string {
+	if strings.Contains(ep.Host, ":") && !strings.HasPrefix(ep.Host, "[") {
+		return "[" + ep.Host + "]"
+	}
+	return ep.Host
 }
 
 var userInfo = regexp.MustCompile(`//[^/]*@`)
@@ -89,7 +103,7 @@ func (e endpoint) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := quoted(e.redact(err.Error()))
+	text := safetext.Line(safetext.Shorten(strings.Join(strings.Fields(e.redact(err.Error())), " "), longestReason))
 	hint := ""
 	switch {
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed):
@@ -102,17 +116,8 @@ func (e endpoint) explain(err error) error {
 	return &remoteError{fmt.Sprintf("%s: %s%s", e.url, text, hint), err}
 }
 
-// quoted makes a server's text one line of bounded length without control characters.
-func quoted(text string) string {
-	const longest = 1 << 10
-	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\ufffd"), func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
-	}), " ")
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + " …"
-	}
-	return text
-}
+// longestReason bounds the text of a server in an error, in characters.
+const longestReason = 1 << 10
 
 func (e endpoint) redact(text string) string {
 	for _, s := range e.secret {

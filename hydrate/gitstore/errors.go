@@ -30,8 +30,14 @@ var (
 	ErrOutcomeUnknown = errors.New("the outcome of the push is unknown")
 )
 
-// ErrTooLarge means that an object is larger than the store reads.
-var ErrTooLarge = fmt.Errorf("larger than %d MiB", maxObject>>20)
+// ErrTooLarge means that an object is larger than the store reads. It is an fs.ErrInvalid: reading it again does not help.
+var ErrTooLarge error = tooLargeError{}
+
+type tooLargeError struct{}
+
+func (tooLargeError) Error() string { return fmt.Sprintf("larger than %d MiB", maxObject>>20) }
+
+func (tooLargeError) Is(target error) bool { return target == fs.ErrInvalid }
 
 // DamagedError means that a local file or object is not what Git wrote: cut short, missing its index, or with other content
 // than its name says. It never describes what a server said. A mirror with damaged files can be deleted and cloned again.

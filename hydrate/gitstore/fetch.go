@@ -44,9 +44,13 @@ func (s *Store) Ensure(ctx context.Context, hashes ...Hash) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return s.fromSources(ctx, missing, func(e endpoint, still []Hash) error {
+	err := s.fromSources(ctx, missing, func(e endpoint, still []Hash) error {
 		return s.fetch(ctx, e, fetchRequest{objects: still, depth: 1})
 	})
+	if err != nil && s.fromLenders(ctx, missing) {
+		return nil
+	}
+	return err
 }
 
 // fromSources tries the remotes one after the other until nothing is missing.
@@ -57,12 +61,9 @@ func (s *Store) fromSources(ctx context.Context, hashes []Hash, fetch func(endpo
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	s.mu.RLock()
-	sources := s.sources
-	s.mu.RUnlock()
 	missing := s.missing(hashes) // another fetch may have brought them
 	var errs []error
-	for _, e := range sources {
+	for _, e := range s.remotes() {
 		if len(missing) == 0 {
 			break
 		}
@@ -71,7 +72,7 @@ func (s *Store) fromSources(ctx context.Context, hashes []Hash, fetch func(endpo
 			continue
 		}
 		if missing = s.missing(missing); len(missing) == 0 {
-			s.prefer(e)
+			s.gave(e)
 		}
 	}
 	if len(missing) == 0 {
@@ -82,6 +83,27 @@ func (s *Store) fromSources(ctx context.Context, hashes []Hash, fetch func(endpo
 		return fmt.Errorf("%w (%w)", err, errors.Join(errs...))
 	}
 	return err
+}
+
+// remotes lists the remotes in the order in which they are asked.
+func (s *Store) remotes() []endpoint {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.foreign {
+		return slices.Concat(s.others, s.sources)
+	}
+	return slices.Concat(s.sources, s.others)
+}
+
+// gave notes which remote had the missing objects: it is likely to have the next ones.
+func (s *Store) gave(e endpoint) {
+	s.mu.Lock()
+	s.foreign = !slices.ContainsFunc(s.sources, func(own endpoint) bool { return own.url == e.url })
+	foreign := s.foreign
+	s.mu.Unlock()
+	if !foreign {
+		s.prefer(e)
+	}
 }
 
 func (s *Store) missing(hashes []Hash) []Hash {

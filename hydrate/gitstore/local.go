@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -25,12 +26,41 @@ func (l *localBranches) Fetch(ctx context.Context, commits ...Hash) error {
 
 // List leaves out symbolic and broken refs, because they do not name a commit.
 func (l *localBranches) List(ctx context.Context, prefixes ...string) (map[string]Hash, error) {
+	refs, err := l.refs(ctx, "heads")
+	if err != nil {
+		return nil, fmt.Errorf("list the branches: %w", err)
+	}
+	return selected(refs, prefixes), nil
+}
+
+// RefNames gives the short names of this repository's branches, tags and remote branches (origin/main), in this order and each
+// sorted, without symbolic and broken refs.
+func (s *Store) RefNames(ctx context.Context) ([]string, error) {
+	l := &localBranches{store: s}
+	var out []string
+	for _, folder := range []string{"heads", "tags", "remotes"} {
+		refs, err := l.refs(ctx, folder)
+		if err != nil {
+			return nil, fmt.Errorf("list the refs: %w", err)
+		}
+		prefix := "refs/" + folder + "/"
+		for _, name := range slices.Sorted(maps.Keys(refs)) {
+			if short, ok := strings.CutPrefix(name, prefix); ok {
+				out = append(out, short)
+			}
+		}
+	}
+	return out, nil
+}
+
+// refs reads the refs of a folder of refs/ and all packed refs, by their full names.
+func (l *localBranches) refs(ctx context.Context, folder string) (map[string]Hash, error) {
 	if l.store.dir == "" {
 		return map[string]Hash{}, nil
 	}
 	loose := map[string]Hash{}
-	root := filepath.Join(l.store.dir, "refs", "heads")
-	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+	root := filepath.Join(l.store.dir, "refs")
+	err := filepath.WalkDir(filepath.Join(root, folder), func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(p, ".lock") {
 			return errors.Join(ignoreMissing(err), ctx.Err())
 		}
@@ -38,22 +68,22 @@ func (l *localBranches) List(ctx context.Context, prefixes ...string) (map[strin
 		if err != nil {
 			return err
 		}
-		h, err := l.loose(filepath.ToSlash(name))
+		h, err := readRef(p)
 		if err == nil {
-			loose[heads+filepath.ToSlash(name)] = h
+			loose["refs/"+filepath.ToSlash(name)] = h
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list the branches: %w", err)
+		return nil, err
 	}
 	// Packed refs are read after loose ones: `git pack-refs` moves them in this direction.
 	out, err := l.packed()
 	if err != nil {
-		return nil, fmt.Errorf("list the branches: %w", err)
+		return nil, err
 	}
 	maps.Copy(out, loose)
-	return selected(out, prefixes), nil
+	return out, nil
 }
 
 func (l *localBranches) packedFile() string { return filepath.Join(l.store.dir, "packed-refs") }
@@ -74,8 +104,10 @@ func (l *localBranches) packed() (map[string]Hash, error) {
 	return out, nil
 }
 
-func (l *localBranches) loose(branch string) (Hash, error) {
-	data, err := os.ReadFile(l.refFile(branch))
+func (l *localBranches) loose(branch string) (Hash, error) { return readRef(l.refFile(branch)) }
+
+func readRef(file string) (Hash, error) {
+	data, err := os.ReadFile(file) //nolint:gosec // the user's own repository
 	if err != nil {
 		return Hash{}, err
 	}

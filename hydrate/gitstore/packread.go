@@ -110,8 +110,11 @@ type packedHeader struct {
 	base int64 // offset of a delta's base
 }
 
-// maxChain bounds the deltas behind one object; Git writes at most 4095.
-const maxChain = 4096
+// Bounds of the deltas behind one object, so that a packfile of a few kilobytes cannot take hours.
+const (
+	maxChain = 4096           // Git writes at most 4095
+	maxPatch = 64 * maxObject // bytes that all deltas of a chain may make: about two seconds. Git's chains have 50 deltas
+)
 
 // at reads the object at an offset. known holds objects that were read already, with their kind behind them.
 func (p *pack) at(offset int64, known *cache.BufferLRU) (object, error) {
@@ -121,7 +124,7 @@ func (p *pack) at(offset int64, known *cache.BufferLRU) (object, error) {
 	}
 	var chain []step
 	var o object
-	for total := 0; ; {
+	for total, patched := 0, uint64(0); ; {
 		if data, ok := known.Get(p.key(offset)); ok {
 			o = object{kind: kindName(data[len(data)-1]), data: data[:len(data)-1]}
 			break
@@ -135,16 +138,17 @@ func (p *pack) at(offset int64, known *cache.BufferLRU) (object, error) {
 			p.keep(known, offset, o)
 			break
 		}
-		if total += len(data); total > maxObject || len(chain) == maxChain {
+		target := deltaTarget(data)
+		if target > maxObject {
+			return object{}, ErrTooLarge
+		}
+		if total, patched = total+len(data), patched+target; total > maxObject || patched > maxPatch || len(chain) == maxChain {
 			return object{}, ErrTooLarge
 		}
 		chain = append(chain, step{offset, data})
 		offset = header.base
 	}
 	for _, c := range slices.Backward(chain) {
-		if target := deltaTarget(c.delta); target > maxObject {
-			return object{}, ErrTooLarge
-		}
 		data, err := packfile.PatchDelta(o.data, c.delta)
 		if err != nil {
 			return object{}, err

@@ -2,14 +2,22 @@ package gitstore
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 )
 
-var errMalformed = errors.New("the object is malformed")
+// malformedError means that an object has its hash and is no valid object: whoever made it is at fault, and reading it again gives the same.
+type malformedError struct{}
+
+// Error implements error.
+func (malformedError) Error() string { return "the object is malformed" }
+
+// Malformed marks the error for packages that do not import this one.
+func (malformedError) Malformed() bool { return true }
+
+var errMalformed error = malformedError{}
 
 // parseTree decodes an untrusted tree. It checks names and order and makes modes canonical.
 func parseTree(data []byte) ([]Entry, error) {

@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Store reads a repository. Safe for concurrent use.
@@ -38,10 +40,15 @@ type Store struct {
 	overlay map[Hash]object  // objects that exist only in memory
 	writers []*Writer        // objects that are not pushed yet
 	sources []endpoint       // remotes of missing objects, the last one that succeeded first
+	others  []endpoint       // other repositories that missing objects may come from; see AddRemote
+	foreign bool             // the last missing object came from one of the others: ask these first
+	lenders []*Store         // see Borrow
 	supply  Supply           // source of missing objects in a store without files; see OpenSupplied
 	trees   map[Hash][]Entry // trees are read repeatedly, blobs are not
 	auth    Auth
 	remote  string // URL of the repository's remote, may be ""
+
+	signatures *lru.Cache[signatureKey, verdict]
 }
 
 type object struct {
@@ -50,7 +57,11 @@ type object struct {
 }
 
 func newStore() *Store {
-	return &Store{disk: osDisk{}, overlay: map[Hash]object{}, trees: map[Hash][]Entry{}, fetching: make(chan struct{}, 1)}
+	signatures, err := lru.New[signatureKey, verdict](knownSignatures)
+	if err != nil {
+		panic(err) // only for a size below 1
+	}
+	return &Store{disk: osDisk{}, overlay: map[Hash]object{}, trees: map[Hash][]Entry{}, fetching: make(chan struct{}, 1), signatures: signatures}
 }
 
 // OpenMemory makes a store without a repository: for files that are not in Git.
@@ -61,6 +72,9 @@ func (s *Store) Close() error {
 	var errs []error
 	for _, f := range s.folders() {
 		errs = append(errs, f.close())
+	}
+	for _, other := range s.lenders {
+		errs = append(errs, other.Close())
 	}
 	for _, dir := range s.temp {
 		errs = append(errs, os.RemoveAll(dir))
@@ -118,7 +132,7 @@ func (s *Store) readLocal(h Hash) (object, error) {
 	if broken != nil {
 		return object{}, broken
 	}
-	return object{}, fmt.Errorf("%w: %s", ErrNotFound, h)
+	return s.lent(h)
 }
 
 // readNew reads an object that is in no repository yet.
@@ -153,7 +167,10 @@ func (s *Store) Has(h Hash) bool {
 			return true
 		}
 	}
-	return false
+	s.mu.RLock()
+	lenders := s.lenders
+	s.mu.RUnlock()
+	return slices.ContainsFunc(lenders, func(other *Store) bool { return other.Has(h) })
 }
 
 func (s *Store) typed(ctx context.Context, h Hash, kind string) ([]byte, error) {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
 // transaction moves refs as Git's files backend does, so that it is safe beside a concurrent `git update-ref`, `git pack-refs` or
@@ -150,31 +152,30 @@ func sameFile(a, b fs.FileInfo) bool {
 
 // acquire creates file.lock. It waits about a second for another holder.
 func acquire(ctx context.Context, file string) (string, error) {
-	const wait, tries = 20 * time.Millisecond, 50
-	lock := file + ".lock"
-	for i := 0; ; i++ {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // as Git's own folders
-			return "", err
-		}
-		f, err := os.OpenFile(lock, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // as Git's own refs
-		if err == nil {
-			return lock, f.Close()
-		}
-		if errors.Is(err, fs.ErrNotExist) && i < tries { // Git removed the empty folder meanwhile
-			continue
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return "", err
-		}
-		if i >= tries {
-			return "", fmt.Errorf("another process holds the lock (if none runs, remove %s): %w", lock, err)
-		}
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(wait):
-		}
+	policy := retry.Policy{Tries: 50, First: 20 * time.Millisecond, Max: 20 * time.Millisecond}
+	lock, err := retry.Do(ctx, policy, func(context.Context) (string, error) { return tryLock(file) })
+	if errors.Is(err, fs.ErrExist) && ctx.Err() == nil {
+		err = fmt.Errorf("another process holds the lock (if none runs, remove %s): %w", lock, err)
 	}
+	return lock, err
+}
+
+// tryLock creates file.lock. It marks errors that may pass.
+func tryLock(file string) (string, error) {
+	lock := file + ".lock"
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // as Git's own folders
+		return lock, err
+	}
+	f, err := os.OpenFile(lock, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644) //nolint:gosec // as Git's own refs
+	switch {
+	case err == nil:
+		return lock, f.Close()
+	case errors.Is(err, fs.ErrNotExist): // Git removed the empty folder meanwhile
+		return lock, retry.Immediately(err)
+	case errors.Is(err, fs.ErrExist):
+		return lock, retry.Again(err)
+	}
+	return lock, err
 }
 
 // commit moves the prepared refs. Deleted ones leave packed-refs first, so that no reader sees an old value again.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
@@ -26,26 +27,65 @@ func (e *SignatureError) Error() string { return fmt.Sprintf("commit %s: %s", e.
 func (e *SignatureError) Is(target error) bool { return target == ErrUnverified }
 
 // VerifySignature checks a commit's SSH signature against the list and gives the name of the signer. A key counts if it is
-// valid at the committer's date, as for `git verify-commit`. The error is a *SignatureError if the commit is unsigned, signed
+// valid at the committer's date, as for `git verify-commit`. Answers are kept, since a commit does not change. The error is a *SignatureError if the commit is unsigned, signed
 // with OpenPGP, or signed by somebody whom the list does not allow; another one if the commit cannot be read.
 func (s *Store) VerifySignature(ctx context.Context, commit Hash, allowed signers.List) (string, error) {
-	data, err := s.typed(ctx, commit, "commit")
+	key := signatureKey{commit, allowed.ID()}
+	if known, ok := s.signatures.Get(key); ok {
+		return known.signer, known.err()
+	}
+	out, err := s.verifySignature(ctx, commit, allowed)
 	if err != nil {
 		return "", err
+	}
+	s.signatures.Add(key, out)
+	return out.signer, out.err()
+}
+
+// signatureKey is a commit and the list of signers that it is checked against.
+type signatureKey struct {
+	commit  Hash
+	signers string
+}
+
+// verdict is the outcome of the check of one signature.
+type verdict struct {
+	signer  string
+	refused *SignatureError // nil if the signer is allowed
+}
+
+func (v verdict) err() error {
+	if v.refused == nil {
+		return nil // not a nil *SignatureError
+	}
+	return v.refused
+}
+
+const knownSignatures = 20_000 // checks that a store remembers, about 200 bytes each
+
+func (s *Store) verifySignature(ctx context.Context, commit Hash, allowed signers.List) (verdict, error) {
+	data, err := s.typed(ctx, commit, "commit")
+	if err != nil {
+		return verdict{}, err
 	}
 	c, err := parseCommit(commit, data)
 	if err != nil {
-		return "", err
+		return verdict{}, err
 	}
+	who, bad := signerOf(data, allowed, c.Committer.When)
+	if bad != nil { // the verdict, not a failure to reach one
+		return verdict{refused: &SignatureError{commit, bad.Error()}}, nil //nolint:nilerr // an answer, which is remembered
+	}
+	return verdict{signer: who}, nil
+}
+
+// signerOf returns who signed a commit at a time. An error means that nobody who is allowed did.
+func signerOf(data []byte, allowed signers.List, at time.Time) (string, error) {
 	payload, signature, err := cutSignature(data)
 	if err != nil {
-		return "", &SignatureError{commit, err.Error()}
+		return "", err
 	}
-	who, err := allowed.Verify(payload, signature, c.Committer.When)
-	if err != nil {
-		return "", &SignatureError{commit, err.Error()}
-	}
-	return who, nil
+	return allowed.Verify(payload, signature, at)
 }
 
 // cutSignature splits a commit into the bytes that were signed and the signature, which Git folds into the header gpgsig.

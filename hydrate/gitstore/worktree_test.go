@@ -105,3 +105,50 @@ func TestWorkingTreeThatIsNotInGit(t *testing.T) {
 		t.Errorf("%s %v", empty, err)
 	}
 }
+
+// A clean tree whose files a filter changes is not modified; a change of such a file is.
+func TestModifiedIgnoresFilters(t *testing.T) {
+	t.Parallel()
+	for name, attributes := range map[string]string{"line endings": "*.txt text eol=crlf\n", "a filter": "*.txt filter=upper\n"} {
+		dir := t.TempDir()
+		runGit(t, dir, "init", "-q", "-b", "main")
+		runGit(t, dir, "config", "filter.upper.clean", "tr A-Z a-z")
+		runGit(t, dir, "config", "filter.upper.smudge", "tr a-z A-Z")
+		write(t, dir, ".gitattributes", attributes)
+		write(t, dir, "a.txt", "one\ntwo\n")
+		write(t, dir, "b.yaml", "a: b\n")
+		runGit(t, dir, "add", "-A")
+		runGit(t, dir, "-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-qm", "start")
+		if err := os.Remove(filepath.Join(dir, "a.txt")); err != nil {
+			t.Fatal(err)
+		}
+		runGit(t, dir, "checkout", "-q", "--", "a.txt") // as the filter writes it
+		modified := func() bool {
+			s := open(t, Options{Dir: dir})
+			c, err := s.Resolve(t.Context(), "HEAD")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tree, err := s.WorkingTree(t.Context(), dir); err != nil || tree == c.Tree {
+				t.Errorf("%s: the filter changes nothing: %v", name, err)
+			}
+			m, err := s.Modified(t.Context(), dir, c.Tree)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		if modified() {
+			t.Errorf("%s: a clean tree is modified: %s", name, runGit(t, dir, "status", "--porcelain"))
+		}
+		write(t, dir, "a.txt", "one\r\nTHREE\r\n")
+		if !modified() {
+			t.Errorf("%s: a changed file is not seen", name)
+		}
+		runGit(t, dir, "checkout", "-q", "--", "a.txt")
+		write(t, dir, "new.yaml", "a: b\n")
+		if !modified() {
+			t.Errorf("%s: a new file is not seen", name)
+		}
+	}
+}

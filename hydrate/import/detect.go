@@ -3,6 +3,8 @@ package imports
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -12,39 +14,61 @@ import (
 )
 
 // Detect implements fleet.Importer: it writes a sluice.yaml that imports every cluster it finds, each in an environment of its own.
-func (i *Importer) Detect(_ context.Context, tree fleet.Tree) ([]byte, error) {
+func (i *Importer) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) {
 	importer, err := flux.New(tree, i.builder)
 	if err != nil {
 		return nil, err
 	}
-	roots := importer.Detect()
-	if len(roots) == 0 {
+	roots, err := importer.Detect()
+	if err != nil {
+		return nil, err
+	}
+	found := detected{flux: fluxClusters(roots)}
+	if len(found.flux) == 0 { // Argo CD's examples and leftovers in a Flux repository are no clusters
+		if found.argocd, err = i.detectArgoCD(ctx, tree); err != nil {
+			return nil, err
+		}
+	}
+	if len(found.flux)+len(found.argocd) == 0 {
 		return nil, nil
 	}
-	return fleetOf(roots)
+	return found.fleet()
 }
 
-// fleetOf writes sluice.yaml. Clusters that would share a name get their path in it.
-func fleetOf(roots []flux.Root) ([]byte, error) {
+// detected are the clusters of a repository without sluice.yaml, by name.
+type detected struct {
+	flux   map[string]fleet.ImportedCluster
+	argocd map[string]fleet.ArgoCDCluster
+}
+
+// fluxClusters names clusters. Those that would share a name get their path in it.
+func fluxClusters(roots []flux.Root) map[string]fleet.ImportedCluster {
 	named := map[string]int{}
 	for _, r := range roots {
 		named[r.Cluster]++
 	}
 	clusters := map[string]fleet.ImportedCluster{}
-	var environments []fleet.Environment
 	for _, r := range roots {
 		name := r.Cluster
 		if named[name] > 1 {
 			name = strings.ToLower(strings.ReplaceAll(r.Path, "/", "-"))
 		}
-		environments = append(environments, fleet.Environment{Name: name})
 		clusters[name] = fleet.ImportedCluster{Path: r.Path, Environment: name}
+	}
+	return clusters
+}
+
+// fleet writes sluice.yaml.
+func (d detected) fleet() ([]byte, error) {
+	sync, entry := "flux", map[string]any{"flux": map[string]any{"clusters": d.flux}}
+	environments := slices.Sorted(maps.Keys(d.flux))
+	if len(d.flux) == 0 {
+		sync, entry = "argocd", map[string]any{"argocd": map[string]any{"clusters": d.argocd}}
+		environments = slices.Sorted(maps.Keys(d.argocd))
 	}
 	out, err := yaml.Marshal(map[string]any{
 		"apiVersion": fleet.APIVersion, "kind": "Fleet", "metadata": map[string]any{"name": "fleet"},
-		"spec": map[string]any{
-			"sync": "flux", "environments": names(environments), "import": []any{map[string]any{"flux": map[string]any{"clusters": clusters}}},
-		},
+		"spec": map[string]any{"sync": sync, "environments": names(environments), "import": []any{entry}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("writing sluice.yaml: %w", err)
@@ -52,10 +76,10 @@ func fleetOf(roots []flux.Root) ([]byte, error) {
 	return out, nil
 }
 
-func names(environments []fleet.Environment) []map[string]any {
+func names(environments []string) []map[string]any {
 	out := make([]map[string]any, len(environments))
-	for i, e := range environments {
-		out[i] = map[string]any{"name": e.Name}
+	for i, name := range environments {
+		out[i] = map[string]any{"name": name}
 	}
 	return out
 }

@@ -2,39 +2,101 @@ package imports
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/import/flux"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Importer implements fleet.Importer for all tools. It is safe for concurrent use.
-type Importer struct {
-	builder flux.Builder
+// Archives returns packed charts by their entry in sluice.lock. *fetch.Fetcher implements it.
+type Archives interface {
+	Archive(ctx context.Context, r fetch.Ref, l fetch.Locked) ([]byte, error)
 }
 
-// New returns an importer that builds Kustomize roots in this process.
-func New() *Importer {
-	return &Importer{builder: newCached(kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile())}
+// Importer implements fleet.Importer for all tools in the process that calls it. Content of a merge request must only be read by an Importer
+// that is in a worker process; see Isolated. It is safe for concurrent use.
+type Importer struct {
+	builder  flux.Builder
+	archives Archives
+	exclude  map[string]string       // units that are not built → why
+	begin    func(unit string) error // is called before each unit is built; nil calls nothing
+}
+
+// New returns an importer that reads and builds in this process.
+func New(archives Archives) *Importer {
+	return &Importer{builder: newBuilder(), archives: archives}
+}
+
+func newBuilder() flux.Builder {
+	return newCached(kustomize.NewBuilder(manifest.DefaultBudget()).AnyFile())
+}
+
+// starting returns an error for a unit that must not be built. Otherwise it tells the parent process that the unit is built next.
+func (i *Importer) starting(unit string) error {
+	if why, ok := i.exclude[unit]; ok {
+		return errors.New(why)
+	}
+	if i.begin == nil {
+		return nil
+	}
+	return i.begin(unit)
 }
 
 // Import implements fleet.Importer.
-func (i *Importer) Import(ctx context.Context, tree fleet.Tree, entry fleet.Import) ([]fleet.Imported, fleet.Problems) {
-	if entry.Flux == nil {
-		return nil, nil
+func (i *Importer) Import(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems, error) {
+	var out []fleet.Imported
+	var problems fleet.Problems
+	if request.Entry.Flux != nil {
+		out, problems = i.flux(ctx, tree, request)
 	}
+	if request.Entry.ArgoCD != nil {
+		out, problems = i.argocd(ctx, tree, request)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	for n := range out {
+		for k := range out[n].Sources {
+			if err := normalize(&out[n].Sources[k]); err != nil && out[n].Err == nil {
+				out[n].Err = err
+			}
+		}
+	}
+	return out, problems, nil
+}
+
+// normalize gives values the types that they have after they crossed a pipe, so that an input digest does not depend on the process that
+// computes it.
+func normalize(s *fleet.ImportedSource) error {
+	if s.Values == nil {
+		return nil
+	}
+	text, err := json.Marshal(s.Values)
+	if err != nil {
+		return fmt.Errorf("the values: %w", err)
+	}
+	s.Values = nil
+	return json.Unmarshal(text, &s.Values)
+}
+
+func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems) {
+	entry := request.Entry.Flux
 	importer, err := flux.New(tree, i.builder)
 	if err != nil {
 		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: " + err.Error()}}
 	}
 	var out []fleet.Imported
 	var problems fleet.Problems
-	for _, name := range slices.Sorted(maps.Keys(entry.Flux.Clusters)) {
-		c := entry.Flux.Clusters[name]
+	for _, name := range slices.Sorted(maps.Keys(entry.Clusters)) {
+		c := entry.Clusters[name]
+		importer.Starting = func(k flux.Key) error { return i.starting(name + ": " + k.String()) }
 		units, err := importer.Import(ctx, c.Path)
 		if err != nil {
 			problems = append(problems, fleet.Problem{
@@ -47,6 +109,9 @@ func (i *Importer) Import(ctx context.Context, tree fleet.Tree, entry fleet.Impo
 			t := fluxTarget(name, &units[j])
 			out = append(out, t)
 			problems = append(problems, warnings(&t)...)
+			if units[j].Brings {
+				problems = append(problems, lostChildren(&t, request.Detected))
+			}
 		}
 	}
 	return out, problems
@@ -64,28 +129,50 @@ func warnings(t *fleet.Imported) fleet.Problems {
 	return out
 }
 
+// lostChildren is the problem of a target that fails although its files describe other targets. Without it, those would seem deleted.
+func lostChildren(t *fleet.Imported, detected bool) fleet.Problem {
+	return fleet.Problem{
+		File: t.File, Line: t.Line, Severity: severity(detected),
+		Message: fmt.Sprintf("%s on %s cannot be rendered, so the targets that it brings are not known: %v", t.App, t.Cluster, t.Err),
+	}
+}
+
+// severity is that of content without which a fleet lacks targets: an error, so that they do not seem deleted. A fleet that nobody has
+// stored is only looked at, so a warning is enough there.
+func severity(detected bool) fleet.Severity {
+	if detected {
+		return fleet.SeverityWarning
+	}
+	return fleet.SeverityError
+}
+
 // fluxTarget converts a unit. Its app has the Kustomization's name, or `namespace.name` of a HelmRelease; Kustomizations outside
 // of flux-system get their namespace too.
 func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 	out := fleet.Imported{
 		Cluster: cluster, App: fluxApp(u.Key), File: u.Origin.File, Line: u.Origin.Line, Kind: u.Key.Kind, Namespace: u.Namespace,
-		Reads: u.Reads, Keeps: !u.Prune && !u.Suspended && u.Err == nil, Suspended: u.Suspended, Notes: u.Notes, Err: u.Err,
+		Reads: u.Reads, Keeps: !u.Prune && !u.Suspended && u.Err == nil, KeepsDeleted: u.Orphan, Suspended: u.Suspended, Notes: u.Notes, Err: u.Err,
+	}
+	if u.Parent != (flux.Key{}) {
+		out.Parent = fluxApp(u.Parent)
 	}
 	for _, k := range u.DependsOn {
 		out.DependsOn = append(out.DependsOn, fluxApp(k))
 	}
 	if r := u.Release; r != nil {
-		out.Helm = &fleet.HelmSource{Chart: r.Chart, Path: r.Path, Repo: r.Repo, Version: r.Version, ReleaseName: r.Name, IncludeCRDs: r.IncludeCRDs}
+		helm := &fleet.HelmSource{Chart: r.Chart, Path: r.Path, Repo: r.Repo, Version: r.Version, ReleaseName: r.Name, IncludeCRDs: r.IncludeCRDs}
 		if r.DropHooks {
-			out.Helm.Hooks = "drop"
+			helm.Hooks = "drop"
 		}
 		if r.SkipSchema {
-			out.Helm.Schema = "skip"
+			helm.Schema = "skip"
 		}
-		out.Values, out.Component = r.Values, r.Component
+		out.Sources, out.Component = []fleet.ImportedSource{{Helm: helm, Values: r.Values}}, r.Component
 		return out
 	}
-	out.Objects, out.Err = stream(u.Objects, out.Err)
+	var objects string
+	objects, out.Err = stream(u.Objects, out.Err)
+	out.Sources = []fleet.ImportedSource{{Objects: objects}}
 	return out
 }
 
@@ -100,17 +187,17 @@ func fluxApp(k flux.Key) string {
 	}
 }
 
-func stream(objects []manifest.Object, err error) ([]byte, error) {
+func stream(objects []manifest.Object, err error) (string, error) {
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	var out []byte
 	for _, o := range objects {
 		text, err := manifest.Encode(o)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.Identity(), err)
+			return "", fmt.Errorf("%s: %w", o.Identity(), err)
 		}
 		out = append(append(out, "---\n"...), text...)
 	}
-	return out, nil
+	return string(out), nil
 }

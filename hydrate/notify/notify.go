@@ -1,7 +1,8 @@
-// Package notify tells Flux and Argo CD at once that rendered branches moved, instead of leaving them to find out at their next
-// look. Forges do not do that reliably: GitLab sends no webhook for a push of more than three refs. It owns requests to the
-// addresses that an operator configured, signed with the operator's secrets. It must never take an address from a repository,
-// and nothing may depend on it: what is not told is found out a little later.
+// Package notify sends a message to Flux and Argo CD when rendered branches move, so that they reconcile at once instead of at
+// their next poll. Forges do not do that reliably: GitLab sends no webhook for a push that changes more than three refs.
+//
+// The package sends requests to addresses that an operator configured, signed with the operator's secrets. It never takes an
+// address from a repository. A lost message only delays the next reconciliation.
 package notify
 
 import (
@@ -24,26 +25,30 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-gitops/sluice/internal/plainhttp"
+	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
-// Kind is who listens.
+// Kind is the tool that receives messages.
 type Kind string
 
-// The kinds.
+// The kinds of receivers.
 const (
 	Flux   Kind = "flux"   // a Receiver of the type generic-hmac
 	ArgoCD Kind = "argocd" // /api/webhook, with webhook.github.secret
 )
 
-// Receiver is one address, or with ${cluster.name} or ${environment} in it one for each.
+// Receiver is an address that receives messages. An address with ${cluster.name} or ${environment} stands for one address for
+// each cluster or environment.
 type Receiver struct {
 	Kind     Kind
 	URL      string
 	Secret   []byte
-	Clusters []string // patterns of names; none: all
+	Clusters []string // patterns of names; none means all
 }
 
-// Move is a branch that is at another commit now. Cluster is empty for the branch of an environment.
+// Move is a branch that moved. Cluster is empty for the branch of an environment.
 type Move struct {
 	Branch, Environment, Cluster string
 	Before, After                string // commits; Before is empty for a new branch
@@ -52,25 +57,26 @@ type Move struct {
 const (
 	parallel   = 16
 	tries      = 3
-	oneTry     = 10 * time.Second
-	answerSize = 64 << 10
-	nothing    = "0000000000000000000000000000000000000000"
+	timeout    = 10 * time.Second // of one request
+	answerSize = 64 << 10         // bytes that are read of an answer
+	noCommit   = "0000000000000000000000000000000000000000"
 )
 
-// Notifier sends. It is safe for concurrent use.
+// Notifier sends messages to receivers. It is safe for concurrent use.
 type Notifier struct {
 	Receivers []Receiver
 	Client    *http.Client // its redirects must not be followed: see NewClient
 	UserAgent string
-	Wait      time.Duration // before the second try; doubled then
+	Wait      time.Duration // before the second try; it doubles with each further try
+	PlainHTTP []string      // hosts of Flux receivers that may be reached over unencrypted HTTP; see plainhttp.Check
 }
 
-// NewClient makes a client that follows no redirect: a signed message is for the configured address alone.
+// NewClient returns a client that follows no redirect, because a signed message is for the configured address alone.
 func NewClient() *http.Client {
-	return &http.Client{Timeout: oneTry, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// message is a request to be sent.
+// message is a request to send.
 type message struct {
 	kind   Kind
 	url    string
@@ -78,9 +84,9 @@ type message struct {
 	move   Move
 }
 
-// Tell tells all receivers of branches of a repository (its address, without credentials). Each error is about one address, and
-// names its host alone: a Flux receiver's path is as good as a password.
-func (n *Notifier) Tell(ctx context.Context, repository string, moves []Move) error {
+// Notify sends the moves of branches of a repository to all receivers. repository is its address without credentials. The
+// error joins one error for each address that failed; they name the host only, because a Flux receiver's path is a secret.
+func (n *Notifier) Notify(ctx context.Context, repository string, moves []Move) error {
 	messages := n.messages(moves)
 	failed := make([]error, len(messages))
 	var group errgroup.Group
@@ -91,31 +97,33 @@ func (n *Notifier) Tell(ctx context.Context, repository string, moves []Move) er
 			return nil
 		})
 	}
-	_ = group.Wait() // none of them gives an error
+	_ = group.Wait() // the functions return no error
 	return errors.Join(failed...)
 }
 
-// messages are what there is to send. A Flux receiver has everything behind it looked at whatever the message says: one is enough.
+// messages returns the requests to send. A Flux receiver reconciles all of its resources whatever the message says, so that it
+// gets one message.
 func (n *Notifier) messages(moves []Move) []message {
 	var out []message
-	told := map[string]bool{}
+	sent := map[string]bool{}
 	for _, r := range n.Receivers {
 		for _, m := range moves {
-			if !r.wants(&m) {
+			if !r.receives(&m) {
 				continue
 			}
 			address := strings.NewReplacer("${cluster.name}", url.PathEscape(m.Cluster), "${environment}", url.PathEscape(m.Environment)).Replace(r.URL)
-			if r.Kind == Flux && told[address] {
+			if r.Kind == Flux && sent[address] {
 				continue
 			}
-			told[address] = true
+			sent[address] = true
 			out = append(out, message{kind: r.Kind, url: address, secret: r.Secret, move: m})
 		}
 	}
 	return out
 }
 
-func (r *Receiver) wants(m *Move) bool {
+// receives reports whether a move concerns the receiver.
+func (r *Receiver) receives(m *Move) bool {
 	if m.Cluster == "" {
 		return !strings.Contains(r.URL, "${cluster.name}") && len(r.Clusters) == 0
 	}
@@ -128,34 +136,30 @@ func (r *Receiver) wants(m *Move) bool {
 func (n *Notifier) send(ctx context.Context, repository string, m *message) error {
 	u, err := url.Parse(m.url)
 	if err != nil {
-		return fmt.Errorf("notify %s of %s: the address is none", m.kind, m.move.Branch)
+		return fmt.Errorf("notify %s of %s: the address is not a URL", m.kind, m.move.Branch)
+	}
+	if m.kind == Flux { // the path authorizes; to Argo CD, only a signature is sent
+		if err := plainhttp.Check(u, n.PlainHTTP); err != nil {
+			return fmt.Errorf("notify %s of %s: %w", m.kind, m.move.Branch, err)
+		}
 	}
 	body, err := m.body(repository)
 	if err != nil {
 		return err
 	}
-	wait := n.Wait
-	for try := 1; ; try++ {
-		again, err := n.once(ctx, m, body)
-		if err == nil {
-			return nil
-		}
-		if !again || try == tries || ctx.Err() != nil {
-			return fmt.Errorf("notify %s at %s of %s: %w", m.kind, u.Host, m.move.Branch, err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
-		wait *= 2
+	policy := retry.Policy{Tries: tries, First: n.Wait, Max: tries * n.Wait}
+	_, err = retry.Do(ctx, policy, func(ctx context.Context) (struct{}, error) { return struct{}{}, n.post(ctx, m, body) })
+	if err != nil {
+		return fmt.Errorf("notify %s at %s of %s: %w", m.kind, u.Host, m.move.Branch, err)
 	}
+	return nil
 }
 
-// once makes one try, and says whether another one may help.
-func (n *Notifier) once(ctx context.Context, m *message, body []byte) (again bool, err error) {
+// post sends a message once. It marks errors that may pass with retry.Again.
+func (n *Notifier) post(ctx context.Context, m *message, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(body))
 	if err != nil {
-		return false, errors.New("the address is none")
+		return errors.New("the address is not a URL")
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", n.UserAgent)
@@ -165,18 +169,21 @@ func (n *Notifier) once(ctx context.Context, m *message, body []byte) (again boo
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err // without the address
 		}
-		return true, err
+		return retry.Again(err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerSize))
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerSize)) // the answer says nothing that matters
 	_ = resp.Body.Close()
-	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
-		return false, nil
+	switch {
+	case resp.StatusCode >= 200 && resp.StatusCode < 300:
+		return nil
+	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
+		return retry.Again(fmt.Errorf("it answers %d", resp.StatusCode))
 	}
-	return resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, fmt.Errorf("it answers %d", resp.StatusCode)
+	return fmt.Errorf("it answers %d", resp.StatusCode)
 }
 
-// sign adds the signature: Flux's as https://fluxcd.io/flux/components/notification/receivers/#generic-hmac has it, Argo CD's as
-// GitHub's webhooks have it (https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries).
+// sign adds the signature: for Flux as https://fluxcd.io/flux/components/notification/receivers/#generic-hmac describes it, for
+// Argo CD as GitHub's webhooks have it (https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries).
 func (m *message) sign(h http.Header, body []byte) {
 	if m.kind == Flux {
 		h.Set("X-Signature", "sha256="+sum(sha256.New, m.secret, body))
@@ -193,7 +200,8 @@ func sum(algorithm func() hash.Hash, key, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// push is what Argo CD reads of GitHub's push event. Without a list of changed files it looks at every application of the branch.
+// push is the part of GitHub's push event that Argo CD reads. Without a list of changed files, Argo CD refreshes every
+// application of the branch.
 type push struct {
 	Ref        string         `json:"ref"`
 	Before     string         `json:"before"`
@@ -209,12 +217,12 @@ type pushRepository struct {
 func (m *message) body(repository string) ([]byte, error) {
 	before := m.move.Before
 	if before == "" {
-		before = nothing
+		before = noCommit
 	}
 	return json.Marshal(push{Ref: "refs/heads/" + m.move.Branch, Before: before, After: m.move.After, Repository: pushRepository{HTMLURL: Web(repository)}})
 }
 
-// Web is the address of a repository's page, as forges have it, from the one that it is cloned from.
+// Web returns the address of a repository's page on its forge, from the address that it is cloned from.
 func Web(repository string) string {
 	if host, rest, ok := strings.Cut(repository, ":"); ok && !strings.Contains(repository, "://") && !strings.Contains(host, "/") { // git@host:path
 		repository = "ssh://" + host + "/" + rest

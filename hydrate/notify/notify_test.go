@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"github.com/go-playground/webhooks/v6/github"
 
 	"github.com/sluice-gitops/sluice/hydrate/notify"
+	"github.com/sluice-gitops/sluice/internal/plainhttp"
 )
 
 const secret = "the secret of the test"
@@ -89,7 +91,7 @@ func TestFlux(t *testing.T) {
 		notify.Receiver{Kind: notify.Flux, URL: e.URL + "/${environment}/${cluster.name}/hook", Clusters: []string{"eu-*"}},
 		notify.Receiver{Kind: notify.Flux, URL: e.URL + "/all"},
 	)
-	if err := n.Tell(t.Context(), "https://git.example.com/acme/fleet.git", moves()); err != nil {
+	if err := n.Notify(t.Context(), "https://git.example.com/acme/fleet.git", moves()); err != nil {
 		t.Fatal(err)
 	}
 	if got := e.paths(); !slices.Equal(got, []string{"/all", "/prod/eu-1/hook"}) {
@@ -109,7 +111,7 @@ func TestArgoCD(t *testing.T) {
 	t.Parallel()
 	e := newEar(t)
 	n := notifier(notify.Receiver{Kind: notify.ArgoCD, URL: e.URL + "/api/webhook"})
-	if err := n.Tell(t.Context(), "git@git.example.com:acme/fleet.git", moves()); err != nil {
+	if err := n.Notify(t.Context(), "git@git.example.com:acme/fleet.git", moves()); err != nil {
 		t.Fatal(err)
 	}
 	if len(e.heard) != 3 {
@@ -160,7 +162,7 @@ func TestFailures(t *testing.T) {
 	} {
 		e := newEar(t)
 		e.fail = c.answers
-		err := notifier(notify.Receiver{Kind: notify.Flux, URL: e.URL + "/hook/very-secret"}).Tell(t.Context(), "x", one)
+		err := notifier(notify.Receiver{Kind: notify.Flux, URL: e.URL + "/hook/very-secret"}).Notify(t.Context(), "x", one)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || len(e.paths()) != c.sent {
 			t.Errorf("%s: %v after %v", name, err, e.paths())
 		}
@@ -170,7 +172,7 @@ func TestFailures(t *testing.T) {
 	}
 	gone := newEar(t)
 	gone.Close()
-	err := notifier(notify.Receiver{Kind: notify.Flux, URL: gone.URL + "/hook/very-secret"}).Tell(t.Context(), "x", one)
+	err := notifier(notify.Receiver{Kind: notify.Flux, URL: gone.URL + "/hook/very-secret"}).Notify(t.Context(), "x", one)
 	if err == nil || strings.Contains(err.Error(), "very-secret") {
 		t.Errorf("nobody there: %v", err)
 	}
@@ -191,3 +193,26 @@ func TestWeb(t *testing.T) {
 		}
 	}
 }
+
+// The path of a Flux receiver is a secret. It must not be sent where everybody on the way can read it.
+func TestFluxReceiversNeedHTTPS(t *testing.T) {
+	t.Parallel()
+	n := notifier(notify.Receiver{Kind: notify.Flux, URL: "http://flux.example.com/hook/very-secret"})
+	err := n.Notify(t.Context(), "x", moves())
+	if _, plain := errors.AsType[*plainhttp.Error](err); !plain || strings.Contains(err.Error(), "very-secret") || !strings.Contains(err.Error(), "flux.example.com") {
+		t.Errorf("%v", err)
+	}
+	reached := false
+	n.Client.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		reached = true
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+	})
+	n.PlainHTTP = []string{"flux.example.com"}
+	if err := n.Notify(t.Context(), "x", moves()); err != nil || !reached {
+		t.Errorf("a host of the operator: %v", err)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

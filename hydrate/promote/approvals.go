@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // approvalsGate counts the approvals of exactly this tree. ok is false if none are needed.
@@ -22,7 +23,7 @@ func (x *decider) approvalsGate() (Gate, bool) {
 	if c := x.s.Candidate; c != nil {
 		tree = c.Tree
 	}
-	by := x.approvers(tree)
+	by := x.approvers(tree, x.candidateAuthors(), x.needsNow())
 	g := Gate{Name: GateApprovals, State: Green, Reason: fmt.Sprintf("%d of %d", len(by), need)}
 	if len(by) > 0 {
 		g.Reason += ": " + strings.Join(by, ", ")
@@ -40,21 +41,91 @@ func (x *decider) approvalsGate() (Gate, bool) {
 	return g, true
 }
 
-// approvers are the people whose approval of a tree counts.
-func (x *decider) approvers(tree string) []string {
-	a := x.p.Approvers
+// approvers are the people whose approval of a tree counts. authors are those of what it brings. With now, an approval counts
+// only if it was given to a request that overtakes gates.
+func (x *decider) approvers(tree string, authors []string, now bool) []string {
 	var out []string
 	for _, p := range x.rec.Approvals {
-		named := len(a.Users)+len(a.Teams) == 0 || hasFold(a.Users, p.By) ||
-			slices.ContainsFunc(p.Teams, func(t string) bool { return hasFold(a.Teams, t) })
-		author := x.s.Candidate != nil && hasFold(x.s.Candidate.Authors, p.By)
-		requester := x.rec.Request != nil && strings.EqualFold(x.rec.Request.By, p.By) && x.secondPerson(x.rec.Request)
-		if tree != "" && p.Tree == tree && named && !author && !requester {
+		if tree != "" && p.Tree == tree && (p.Now || !now) && x.countsNot(p.By, p.Teams, authors) == "" {
 			out = append(out, p.By)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// needsNow reports whether a second person must agree before `--now` skips gates.
+func (x *decider) needsNow() bool {
+	q := x.rec.Request
+	return q != nil && q.Now && x.secondPerson(q)
+}
+
+func (x *decider) candidateAuthors() []string {
+	if x.s.Candidate == nil {
+		return nil
+	}
+	return x.s.Candidate.Authors
+}
+
+// countsNot says why a person's approval does not count; empty if it does.
+func (x *decider) countsNot(by string, teams, authors []string) string {
+	a, q := x.p.Approvers, x.rec.Request
+	named := len(a.Users)+len(a.Teams) == 0 || hasFold(a.Users, by) ||
+		slices.ContainsFunc(teams, func(t string) bool { return hasFold(a.Teams, t) })
+	switch {
+	case !named:
+		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml", by, x.s.Environment.Name)
+	case hasFold(authors, by):
+		return by + " is an author of what it brings; somebody else must approve"
+	case q != nil && strings.EqualFold(q.By, by) && x.secondPerson(q):
+		return by + " asked for it; sluice.yaml requires a second person"
+	}
+	return ""
+}
+
+// CountsNot says why a person's approval would not count; empty if it would. authors are those of what the approval is about.
+func CountsNot(s Situation, by string, teams, authors []string) (string, error) {
+	x, err := prepare(s)
+	if err != nil {
+		return "", err
+	}
+	return x.countsNot(by, teams, authors), nil
+}
+
+// WasSeen reports whether a person who wrote at a time could mean a tree: it was requested or offered by then, and no other
+// tree was offered in between.
+func WasSeen(r Record, tree string, said time.Time) bool {
+	if r.Offered.Is(tree) && !said.Before(r.Offered.At) {
+		return true
+	}
+	q := r.Request // it is bound to a commit, so its first tree may be meant before it is offered
+	if q == nil || said.Before(q.asked()) {
+		return false
+	}
+	if r.Offered.Is(tree) {
+		return !r.Offered.Replaces
+	}
+	return r.Offered == nil || r.Offered.At.Before(q.asked().Truncate(time.Second))
+}
+
+// asked is when the person wrote the request.
+func (q *Request) asked() time.Time {
+	if q.Said.IsZero() {
+		return q.At
+	}
+	return q.Said
+}
+
+// offeredForRequest reports whether a tree was offered since the request in force was written.
+func (r *Record) offeredForRequest() bool {
+	return r.Offered != nil && r.Request != nil && !r.Offered.At.Before(r.Request.asked().Truncate(time.Second))
+}
+
+// Expedition is a request to expedite the rollout under way that needs the agreement of a second person.
+type Expedition struct {
+	Tree string    // that the environment runs, and that an approval is about
+	By   string    // who asked for it
+	At   time.Time // when they wrote it
 }
 
 // expediting is a request to overtake the gates of the rollout under way; nil if there is none.
@@ -72,7 +143,11 @@ func (x *decider) expediteGate(q *Request) Gate {
 	if !x.secondPerson(q) {
 		return g
 	}
-	if by := x.approvers(x.s.Running.Tree); len(by) > 0 {
+	if why := x.s.Running.AuthorsUnknown; why != "" {
+		g.State, g.Reason = Unknown, "the authors of the rollout, whose approvals do not count, are unknown: "+why
+		return g
+	}
+	if by := x.approvers(x.s.Running.Tree, x.s.Running.Authors, true); len(by) > 0 {
 		g.Reason = strings.Join(by, ", ")
 		return g
 	}
@@ -80,20 +155,20 @@ func (x *decider) expediteGate(q *Request) Gate {
 	return g
 }
 
-// Expedited is the tree that an approval is about while a request to expedite the rollout under way needs a second person;
-// empty if none does.
-func Expedited(s Situation) (string, error) {
+// Expedited is the request to expedite the rollout under way; nil if there is none, or if it needs no second person.
+func Expedited(s Situation) (*Expedition, error) {
 	x, err := prepare(s)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := x.observe(); err != nil {
-		return "", err
+		return nil, err
 	}
-	if x.expediting() == nil {
-		return "", nil
+	q := x.expediting()
+	if q == nil || !x.secondPerson(q) {
+		return nil, nil //nolint:nilnil // there is none
 	}
-	return s.Running.Tree, nil
+	return &Expedition{Tree: s.Running.Tree, By: q.By, At: q.asked()}, nil
 }
 
 // offer records since when people can agree to a tree: an earlier approval is of another one.

@@ -36,8 +36,8 @@ func Decide(s Situation) (Decision, error) {
 		return Decision{}, err
 	}
 	if b := x.rec.Rollback; b != nil && len(b.Clusters) > 0 && len(x.thawed(b.Clusters)) == 0 {
-		// All of its clusters were frozen since: it must neither block others nor become a rollback of everything.
-		if err := x.emit(Event{Kind: EventRollbackDropped}); err != nil {
+		// It must neither block others nor become a rollback of everything.
+		if err := x.emit(Event{Kind: EventRollbackDropped, Reason: "all of its clusters were frozen meanwhile"}); err != nil {
 			return Decision{}, err
 		}
 	}
@@ -46,6 +46,8 @@ func Decide(s Situation) (Decision, error) {
 		x.d.Gates = []Gate{{Name: GateBranch, State: Red, Reason: x.s.Running.Foreign + "; Sluice moves nothing until somebody resolves that"}}
 	case x.rec.Rollback != nil:
 		x.rollback()
+	case x.s.Unprotected != "":
+		x.d.Gates = []Gate{{Name: GateProtection, State: Red, Reason: x.s.Unprotected}}
 	default:
 		if err := x.advance(); err != nil {
 			return Decision{}, err
@@ -126,7 +128,9 @@ func (x *decider) advance() error {
 	}
 	next := x.propose()
 	x.d.Proposal = next
-	if next == nil {
+	if foreign := x.foreignUpstreams(); next == nil && len(foreign) > 0 {
+		x.d.Gates = foreign
+	} else if next == nil {
 		if x.s.Request != nil {
 			x.act(Action{Kind: CloseRequest, Reason: "nothing is left to promote"})
 		}
@@ -166,7 +170,7 @@ func (x *decider) promote(w Proposal) bool {
 		if !Holds(x.d.Gates) {
 			return false
 		}
-		a.Kind, a.ApprovedBy = MoveEnvironment, x.approvers(a.Tree)
+		a.Kind, a.ApprovedBy = MoveEnvironment, x.approvers(a.Tree, x.candidateAuthors(), x.needsNow())
 		x.act(a)
 		return true
 	}
@@ -217,7 +221,7 @@ func (x *decider) frozen(name string) bool {
 
 func (x *decider) finish() Decision {
 	d := x.d
-	d.Record = x.rec
+	d.Record, d.Silent = x.rec, x.silent()
 	for _, c := range x.s.Clusters {
 		if x.frozen(c.Name) && c.behind() && c.State != "retired" {
 			d.Frozen = append(d.Frozen, c.Name)

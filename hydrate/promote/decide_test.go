@@ -1,6 +1,7 @@
 package promote_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -83,8 +84,8 @@ func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 			if len(moved) != 0 || d.WaitsFor != "--now waits for approvals: waiting: somebody other than mia must agree: /sluice approve prod" {
 				t.Errorf("by her own word alone: %v, %s", moved, d.WaitsFor)
 			}
-			if tree, err := promote.Expedited(s); tree != "t2" || err != nil {
-				t.Errorf("to be approved: %q, %v", tree, err)
+			if x, err := promote.Expedited(s); err != nil || x == nil || x.Tree != "t2" || x.By != "mia" {
+				t.Errorf("to be approved: %+v, %v", x, err)
 			}
 			apply(promote.Event{Kind: promote.EventApprove, By: "bob", At: s.Now, Tree: "t2"})
 		}
@@ -147,6 +148,21 @@ func TestForeignCluster(t *testing.T) {
 	moved, d := step(t, &s)
 	if len(moved) != 0 || d.WaitsFor != "the clusters of prod wait for branch: red: a human was here" {
 		t.Errorf("then: %v, %s", moved, d.WaitsFor)
+	}
+}
+
+// TestUnprotected: while branches are unprotected nothing is promoted, and the gate says why; a rollback goes on.
+func TestUnprotected(t *testing.T) {
+	t.Parallel()
+	s := prod(fleet.Promotion{}, behind("a", nil), behind("b", nil))
+	s.Unprotected = "env/prod is not protected"
+	d, err := promote.Decide(s)
+	if err != nil || len(d.Actions) != 1 || d.Actions[0].Kind != promote.Nothing || len(d.Gates) != 1 || d.Gates[0].Name != promote.GateProtection || !strings.Contains(d.WaitsFor, "env/prod is not protected") {
+		t.Errorf("%+v, %v", d, err)
+	}
+	s.Unprotected = ""
+	if moved, _ := step(t, &s); len(moved) == 0 {
+		t.Error("nothing moves on protected branches")
 	}
 }
 

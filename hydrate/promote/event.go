@@ -89,6 +89,7 @@ func Apply(r Record, e Event) (Record, error) {
 	if e.ID != "" {
 		next.Handled = append(next.Handled, e.ID)
 	}
+	next.logCommand(e)
 	return next.bounded(), nil
 }
 
@@ -123,7 +124,7 @@ func (r *Record) command(e Event) error {
 			return errors.New("nothing to approve yet: wait until the promotion is rendered")
 		}
 		r.Approvals = slices.DeleteFunc(r.Approvals, func(a Approval) bool { return strings.EqualFold(a.By, e.By) })
-		r.Approvals = append(r.Approvals, Approval{By: e.By, Teams: e.Teams, Tree: e.Tree, At: e.At})
+		r.Approvals = append(r.Approvals, Approval{By: e.By, Teams: e.Teams, Tree: e.Tree, Now: r.Request != nil && r.Request.Now, Reason: e.Reason, At: e.At})
 	case EventRollback:
 		if e.To.Tree == "" {
 			return errors.New("the earlier state is unknown: name one that `sluice history` shows")
@@ -157,6 +158,9 @@ func (r *Record) request(e Event) error {
 		return errors.New("--now needs a reason")
 	case r.Request != nil && r.Request.At.After(e.At):
 		return errors.New("somebody requested a promotion later than this one")
+	}
+	for i := range r.Approvals { // they agree to nothing that this request overtakes
+		r.Approvals[i].Now = false
 	}
 	r.Request = &Request{Source: e.Source.tidy(), Apps: sorted(e.Apps), Now: e.Now, Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC()}
 	r.Declined = nil
@@ -199,7 +203,7 @@ func (r *Record) observation(e Event) error {
 	case EventRequestDone:
 		r.Request = nil
 	case EventOffered:
-		r.Offered = &Offered{Source: e.Source.tidy(), Tree: e.Tree, At: e.At}
+		r.Offered = &Offered{Source: e.Source.tidy(), Tree: e.Tree, At: e.At, Replaces: r.offeredForRequest()}
 	case EventOpened:
 		r.Opened = &Offered{Source: e.Source.tidy(), Tree: e.Tree, At: e.At}
 	case EventClosed:
@@ -209,7 +213,7 @@ func (r *Record) observation(e Event) error {
 	case EventHolds:
 		r.Holds = e.Holds
 	case EventRollbackDropped:
-		r.Rollback = nil
+		return r.dropRollback(e)
 	case EventRolledBack:
 		return r.rolledBack(e)
 	default:
@@ -265,14 +269,32 @@ func (r *Record) moved(e Event) {
 	if old := r.Progress; old != nil && old.Rollback && e.Restores && old.underWay() {
 		p.Changed = sorted(append(p.Changed, old.Changed...)) // a second rollback does not hold up the first
 	}
-	if r.Progress != nil {
-		r.Approvals = nil // they were for what landed, or are void now
-	}
+	// Approvals were for what landed, or for a change from another state. Without earlier progress, the environment may run
+	// its tree for a long time already, so approvals of another tree are for a change from it.
+	seen := r.Progress == nil
+	r.Approvals = slices.DeleteFunc(slices.Clone(r.Approvals), func(a Approval) bool { return !seen || a.Tree == e.Tree })
 	if r.Declined.Is(e.Tree) { // it was merged after all
 		r.Declined = nil
 	}
 	r.Progress = p
 	r.Ran = append(r.Ran, PastState{Source: p.Source, Tree: e.Tree, At: e.At})
+}
+
+// dropRollback ends a rollback that cannot be done. The environment halts, so that nobody takes it for done.
+func (r *Record) dropRollback(e Event) error {
+	b := r.Rollback
+	if b == nil {
+		return errors.New("no rollback was asked for")
+	}
+	r.Rollback = nil
+	halt := Halt{At: e.At}
+	if r.Halt != nil {
+		halt = *r.Halt
+		halt.Reason += "; "
+	}
+	halt.Reason += fmt.Sprintf("the rollback to %s by %s cannot be done: %s", b.To, actor(b.By), e.Reason)
+	r.Halt = &halt
+	return nil
 }
 
 // rolledBack ends a rollback: what went back is held from now on.
@@ -299,10 +321,17 @@ func (r *Record) rolledBack(e Event) error {
 	if b.From.Empty() {
 		return nil
 	}
-	one := Hold{Cause: cause, Source: b.From, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, By: b.By, Reason: b.Reason, Since: e.At}
+	from := b.From.WithoutGaps()
+	if len(b.Clusters) > 0 && len(from.Clusters) > 0 { // what other clusters ran says nothing
+		from = from.Among(b.Clusters)
+	}
+	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, By: b.By, Reason: b.Reason, Since: e.At}
 	r.hold(one)
 	if len(b.Stopped) > 0 {
-		one.Cause, one.Whole, one.Wave, one.Clusters, one.Apps = CauseStopped, true, "", b.Stopped, nil
+		one.Cause, one.Source, one.Whole, one.Wave, one.Clusters, one.Apps = CauseStopped, b.From.WithoutGaps(), true, "", b.Stopped, nil
+		if len(b.From.Clusters) > 0 {
+			one.Source = one.Source.Among(b.Stopped)
+		}
 		r.hold(one)
 	}
 	return nil

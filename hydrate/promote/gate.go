@@ -19,20 +19,21 @@ const (
 
 // The names of gates. Each upstream environment has a gate before/<environment>, each check a gate check/<name>.
 const (
-	GateBranch    = "branch"
-	GateHalt      = "halt"
-	GateFreeze    = "freeze"
-	GateWindow    = "window"
-	GateProgress  = "progress"
-	GateHold      = "hold"
-	GateRendered  = "rendered"
-	GatePolicy    = "policy"
-	GateApprovals = "approvals"
-	GateHealth    = "health"
-	GateSettle    = "settle" // time between the steps of a wave
-	GateBake      = "bake"
-	GateBefore    = "before/"
-	GateCheck     = "check/"
+	GateBranch     = "branch"
+	GateProtection = "protection"
+	GateHalt       = "halt"
+	GateFreeze     = "freeze"
+	GateWindow     = "window"
+	GateProgress   = "progress"
+	GateHold       = "hold"
+	GateRendered   = "rendered"
+	GatePolicy     = "policy"
+	GateApprovals  = "approvals"
+	GateHealth     = "health"
+	GateSettle     = "settle" // time between the steps of a wave
+	GateBake       = "bake"
+	GateBefore     = "before/"
+	GateCheck      = "check/"
 )
 
 // Gate is a condition that must hold before a promotion or a wave continues.

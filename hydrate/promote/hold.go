@@ -125,7 +125,7 @@ func (h Hold) covers(o Hold) bool {
 	within := func(all, part []string) bool {
 		return len(all) == 0 || len(part) > 0 && !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(all, s) })
 	}
-	return h.Tree == o.Tree && h.Source.Equal(o.Source) && within(h.Clusters, o.Clusters) && within(h.Apps, o.Apps)
+	return h.Tree == o.Tree && h.Source.equalOn(o.Source, o.Clusters) && within(h.Clusters, o.Clusters) && within(h.Apps, o.Apps)
 }
 
 // is reports whether o is the same hold, perhaps of other apps of it.
@@ -193,7 +193,7 @@ func (r *Record) resume(e Event) error {
 	case scoped:
 		return r.release(e)
 	case r.Halt != nil:
-		r.Halt, r.Resumed = nil, &Resumed{By: e.By, At: e.At}
+		r.Halt, r.Resumed = nil, &Resumed{By: e.By, Reason: e.Reason, At: e.At}
 		if p := r.Progress; p != nil { // waves bake again from when they are next seen healthy
 			for i := range p.Waves {
 				p.Waves[i].Healthy = time.Time{}

@@ -47,21 +47,9 @@ func (w *world) happen() {
 		w.goBack(cluster)
 		w.goBack(w.members[w.r.IntN(len(w.members))].Name)
 	case 17, 18:
-		if s, err := w.situation(); err == nil && s.Candidate != nil {
-			by := pick(w.r, "ann", "bob", "author")
-			w.logf("%s approves %s: %v", by, s.Candidate.Tree, w.apply(promote.Event{Kind: promote.EventApprove, By: by, Teams: []string{"sre"}, Tree: s.Candidate.Tree}))
-		}
+		w.approve()
 	case 19:
-		switch {
-		case w.request == nil:
-		case w.r.IntN(3) == 0:
-			w.declined = w.request.Source.Commit
-			w.logf("a person closes the merge request of %s", w.request.Source)
-			w.request = nil
-			w.done["declined"]++
-		default:
-			w.merge()
-		}
+		w.decideRequest()
 	case 20:
 		w.foreign = !w.foreign && w.r.IntN(2) == 0
 		w.logf("foreign: %v", w.foreign)
@@ -73,6 +61,27 @@ func (w *world) happen() {
 			w.done["lost record"]++
 			w.logf("the record is lost")
 		}
+	}
+}
+
+func (w *world) approve() {
+	if s, err := w.situation(); err == nil && s.Candidate != nil {
+		by := pick(w.r, "ann", "bob", "author")
+		w.logf("%s approves %s: %v", by, s.Candidate.Tree, w.apply(promote.Event{Kind: promote.EventApprove, By: by, Teams: []string{"sre"}, Tree: s.Candidate.Tree}))
+	}
+}
+
+// decideRequest is a person who merges or closes the merge request.
+func (w *world) decideRequest() {
+	switch {
+	case w.request == nil:
+	case w.r.IntN(3) == 0:
+		w.declined = w.request.Source.Commit
+		w.logf("a person closes the merge request of %s", w.request.Source)
+		w.request = nil
+		w.done["declined"]++
+	default:
+		w.merge()
 	}
 }
 
@@ -143,7 +152,10 @@ func (w *world) goBack(cluster string) {
 		return
 	}
 	if len(e.Clusters)+len(e.Apps) > 0 {
-		e.Stopped = promote.Unreached(s, e.Clusters, e.Apps)
+		if e.Stopped, err = promote.Unreached(s, e.Clusters, e.Apps); err != nil {
+			w.logf("rollback: %v", err)
+			return
+		}
 	}
 	w.logf("rollback to %s %v %v, stopped %v: %v", e.To.Source, e.Clusters, e.Apps, e.Stopped, w.apply(e))
 }
@@ -312,25 +324,8 @@ func (w *world) back(a promote.Action) error {
 	whole := len(a.Clusters)+len(a.Apps) == 0
 	for _, m := range w.members {
 		next.subs[m.Name] = w.content(m.Name, next.source.On(m.Name))
-		named := whole || len(a.Clusters) == 0 || slices.Contains(a.Clusters, m.Name)
-		for app, version := range apps(next.subs[m.Name]) {
-			inScope := named && (len(a.Apps) == 0 || slices.Contains(a.Apps, app))
-			was, runs := apps(old.subs[m.Name])[app], apps(w.clusters[m.Name])[app]
-			switch {
-			case inScope && version != apps(to.subs[m.Name])[app]:
-				return fmt.Errorf("%s of %s is %s and not %s", app, m.Name, version, apps(to.subs[m.Name])[app])
-			case !inScope && slices.Contains(a.Stopped, m.Name) && version != runs:
-				return fmt.Errorf("%s of %s, which the rollout had not reached, is %s and not %s", app, m.Name, version, runs)
-			case !inScope && !slices.Contains(a.Stopped, m.Name) && version != was:
-				return fmt.Errorf("%s of %s is outside the rollback and becomes %s", app, m.Name, version)
-			}
-			if version != was { // it goes back, or its rollout stops
-				if w.bad[m.Name+"/"+app] == nil {
-					w.bad[m.Name+"/"+app] = map[string]bool{}
-				}
-				w.bad[m.Name+"/"+app][was] = true
-			}
-			delete(w.bad[m.Name+"/"+app], version) // somebody asked for that state
+		if err := w.goesBack(a, m.Name, old, to, next); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -345,16 +340,8 @@ func (w *world) back(a promote.Action) error {
 	if len(a.Stopped) > 0 {
 		w.done["stopped"]++
 	}
-	id := w.keep(next)
-	if id != w.id {
-		restored := a.Clusters
-		if w.restores && len(restored) > 0 {
-			restored = nil // the rollback before may still be under way on any cluster
-			if len(w.restored) > 0 {
-				restored = append(slices.Clone(a.Clusters), w.restored...)
-			}
-		}
-		w.begin(id, next, false, restored, true)
+	if id := w.keep(next); id != w.id {
+		w.begin(id, next, false, w.restoredWith(a.Clusters), true)
 	}
 	cut := w.r.IntN(8) == 0 // before the record is stored
 	for _, m := range w.members {
@@ -374,5 +361,42 @@ func (w *world) back(a promote.Action) error {
 		}
 	}
 	w.apply(promote.Event{Kind: promote.EventRolledBack, Source: w.prod.source, Tree: w.id, Clusters: left})
+	return nil
+}
+
+// restoredWith returns the clusters that a rollback of clusters restores, with those of a rollback under way; nil means any.
+func (w *world) restoredWith(clusters []string) []string {
+	switch {
+	case !w.restores || len(clusters) == 0:
+		return clusters
+	case len(w.restored) == 0:
+		return nil // the rollback before may still be under way on any cluster
+	}
+	return append(slices.Clone(clusters), w.restored...)
+}
+
+// goesBack checks invariant 2 on one cluster, and remembers what went back on it.
+func (w *world) goesBack(a promote.Action, cluster string, old, to, next tree) error {
+	whole := len(a.Clusters)+len(a.Apps) == 0
+	named := whole || len(a.Clusters) == 0 || slices.Contains(a.Clusters, cluster)
+	for app, version := range apps(next.subs[cluster]) {
+		inScope := named && (len(a.Apps) == 0 || slices.Contains(a.Apps, app))
+		was, runs := apps(old.subs[cluster])[app], apps(w.clusters[cluster])[app]
+		switch {
+		case inScope && version != apps(to.subs[cluster])[app]:
+			return fmt.Errorf("%s of %s is %s and not %s", app, cluster, version, apps(to.subs[cluster])[app])
+		case !inScope && slices.Contains(a.Stopped, cluster) && version != runs:
+			return fmt.Errorf("%s of %s, which the rollout had not reached, is %s and not %s", app, cluster, version, runs)
+		case !inScope && !slices.Contains(a.Stopped, cluster) && version != was:
+			return fmt.Errorf("%s of %s is outside the rollback and becomes %s", app, cluster, version)
+		}
+		if version != was { // it goes back, or its rollout stops
+			if w.bad[cluster+"/"+app] == nil {
+				w.bad[cluster+"/"+app] = map[string]bool{}
+			}
+			w.bad[cluster+"/"+app][was] = true
+		}
+		delete(w.bad[cluster+"/"+app], version) // somebody asked for that state
+	}
 	return nil
 }

@@ -221,21 +221,30 @@ func (x *decider) waveProgress() []WaveProgress {
 // waveState says where a wave stands. current means that all earlier waves are done. A wave is done when it has moved, is
 // healthy and has baked.
 func (x *decider) waveState(w Wave, current bool, out *WaveProgress) {
-	p, bake, moved := x.rec.Progress, x.bakeGate(w), x.waveTime(w.Name)
-	halted := x.rec.Halt != nil && x.rec.Halt.By == ""
-	switch left := len(x.behind(w.Clusters())); {
-	case current && halted && !p.Rollback && (left > 0 || p.underWay()):
+	p, left := x.rec.Progress, len(x.behind(w.Clusters()))
+	failed := x.rec.Halt != nil && x.rec.Halt.By == "" && !p.Rollback
+	switch {
+	case current && failed && (left > 0 || p.underWay()):
 		out.State, out.Since = WaveFailed, x.rec.Halt.At
 	case current && left > 0:
 		out.State, out.Since = WaveMoving, p.LastMove
 		if !Holds(x.d.WaveGates) {
 			out.Reason = firstClosed(x.d.WaveGates).String()
 		}
-	case left == 0 && moved != nil && bake.State == Green && (!moved.Healthy.IsZero() || p.Rollback || !p.Done.IsZero()):
+	case left == 0:
+		x.movedWaveState(w, current, out)
+	}
+}
+
+// movedWaveState says where a wave stands whose clusters have all moved.
+func (x *decider) movedWaveState(w Wave, current bool, out *WaveProgress) {
+	p, bake, moved := x.rec.Progress, x.bakeGate(w), x.waveTime(w.Name)
+	switch {
+	case moved != nil && bake.State == Green && (!moved.Healthy.IsZero() || p.Rollback || !p.underWay()):
 		out.State, out.Since = WaveDone, moved.Moved
-	case left == 0 && current && bake.State != Green:
+	case current && bake.State != Green:
 		out.State, out.Reason, out.Since, out.Until = WaveBaking, bake.Reason, bake.Since, bake.Until
-	case left == 0 && current && moved != nil:
+	case current && moved != nil:
 		out.State, out.Since, out.Reason = WaveBaking, moved.Moved, firstClosed(x.healthGates()).String()
 	}
 }

@@ -1,17 +1,7 @@
 package promote
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io"
-	"maps"
-	"slices"
 	"time"
-
-	"go.yaml.in/yaml/v3"
-
-	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // The version and kind of a record.
@@ -21,7 +11,10 @@ const (
 )
 
 const (
-	maxRecord    = 4 << 20
+	maxRecord    = 16 << 20 // bytes that are read and written
+	recordBudget = 3 << 20  // bytes above which Encode drops what is oldest
+	maxNodes     = 2_000_000
+	maxCommands  = 100
 	maxHandled   = 200
 	maxApprovals = 100
 	maxFreezes   = 200
@@ -56,6 +49,7 @@ type Record struct {
 	Opened      *Offered                    `yaml:"opened,omitempty"`   // the merge request that was open at the last look
 	Declined    *Offered                    `yaml:"declined,omitempty"` // the merge request that a person closed
 	Branches    []string                    `yaml:"branches,omitempty"` // clusters that had a branch at the last look
+	Commands    []PastCommand               `yaml:"commands,omitempty"` // oldest first; for people, no decision reads them
 	// Failed was written by earlier versions. DecodeRecord turns it into holds.
 	Failed []failedSource `yaml:"failed,omitempty"`
 }
@@ -65,13 +59,18 @@ type Offered struct {
 	Source Source    `yaml:"source"`
 	Tree   string    `yaml:"tree"`
 	At     time.Time `yaml:"at"`
+	// Replaces says that another tree was offered before, for the same request.
+	Replaces bool `yaml:"replaces,omitempty"`
 }
 
 // Knows reports whether a tree is the one that was offered last, or the one that the environment had at the last look. Such
 // a tree is Sluice's own, whoever committed it.
 func (r Record) Knows(tree string) bool {
-	return r.Offered.Is(tree) || len(r.Ran) > 0 && r.Ran[len(r.Ran)-1].Tree == tree
+	return r.Offered.Is(tree) || r.Has(tree)
 }
+
+// Has reports whether a tree is the one that the environment had at the last look.
+func (r Record) Has(tree string) bool { return len(r.Ran) > 0 && r.Ran[len(r.Ran)-1].Tree == tree }
 
 // Is reports whether a tree is the one that was offered.
 func (o *Offered) Is(tree string) bool { return o != nil && o.Tree == tree }
@@ -89,10 +88,14 @@ type Request struct {
 
 // Approval is one person's agreement to one tree.
 type Approval struct {
-	By    string    `yaml:"by"`
-	Teams []string  `yaml:"teams,omitempty"`
-	Tree  string    `yaml:"tree"`
-	At    time.Time `yaml:"at"`
+	By    string   `yaml:"by"`
+	Teams []string `yaml:"teams,omitempty"`
+	Tree  string   `yaml:"tree"`
+	// Now says that the request which the approval was given to overtakes gates. Without it, the approval does not count as
+	// the second person's agreement to overtaking.
+	Now    bool      `yaml:"now,omitempty"`
+	Reason string    `yaml:"reason,omitempty"`
+	At     time.Time `yaml:"at"`
 }
 
 // Halt stops an environment where it is.
@@ -102,10 +105,11 @@ type Halt struct {
 	At     time.Time `yaml:"at"`
 }
 
-// Resumed says who lifted a halt, and when.
+// Resumed says who lifted a halt, when, and why.
 type Resumed struct {
-	By string    `yaml:"by"`
-	At time.Time `yaml:"at"`
+	By     string    `yaml:"by"`
+	Reason string    `yaml:"reason,omitempty"`
+	At     time.Time `yaml:"at"`
 }
 
 // Rollback is an earlier state that a person, or a failure, asks for, until it is done.
@@ -183,106 +187,3 @@ type failedSource struct {
 func NewRecord(environment string) Record {
 	return Record{APIVersion: RecordVersion, Kind: RecordKind, Environment: environment}
 }
-
-// DecodeRecord decodes a record strictly. Empty data is a new record: a caller must pass it only if the file does not exist.
-func DecodeRecord(environment string, data []byte) (Record, error) {
-	fail := func(err error) (Record, error) {
-		return Record{}, fmt.Errorf("%s on branch %s: %w: correct the file on that branch, or remove it to start without a record", RecordPath(environment), StateBranch, err)
-	}
-	if len(bytes.TrimSpace(data)) == 0 {
-		return NewRecord(environment), nil
-	}
-	if err := manifest.Check(data, manifest.Budget{Bytes: maxRecord, Nodes: 400_000, Depth: 20, Aliases: 0}); err != nil {
-		return fail(err)
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	var r Record
-	if err := dec.Decode(&r); err != nil {
-		return fail(err)
-	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return fail(errors.New("the file has a second document"))
-	}
-	switch {
-	case r.APIVersion != RecordVersion || r.Kind != RecordKind:
-		return fail(fmt.Errorf("%q %q is not a %s of %s; a newer Sluice may have written it", r.APIVersion, r.Kind, RecordKind, RecordVersion))
-	case r.Environment != environment:
-		return fail(fmt.Errorf("it is the record of environment %q", r.Environment))
-	}
-	if err := r.validate(); err != nil {
-		return fail(err)
-	}
-	for _, f := range r.Failed {
-		r.Holds = append(r.Holds, Hold{Cause: CauseFailed, Whole: true, Source: f.Source, Reason: f.Reason, Since: f.At})
-	}
-	r.Failed = nil
-	return r.bounded(), nil
-}
-
-// validate refuses entries that no version writes, and that would wedge or mislead a decision.
-func (r Record) validate() error {
-	for name, w := range r.Before {
-		if w == nil {
-			return fmt.Errorf("before.%s is empty", name)
-		}
-	}
-	for i, h := range r.Holds {
-		if err := h.validate(); err != nil {
-			return fmt.Errorf("holds[%d]: %w", i, err)
-		}
-	}
-	if b := r.Rollback; b != nil && b.Tree == "" {
-		return errors.New("rollback names no tree")
-	}
-	if q := r.Request; q != nil {
-		if err := q.Source.Validate(); err != nil {
-			return fmt.Errorf("request: %w", err)
-		}
-	}
-	return nil
-}
-
-// Encode is the record as YAML; equal records are equal bytes.
-func (r Record) Encode() ([]byte, error) {
-	var b bytes.Buffer
-	enc := yaml.NewEncoder(&b)
-	enc.SetIndent(2)
-	if err := enc.Encode(r); err != nil {
-		return nil, fmt.Errorf("record of %s: %w", r.Environment, err)
-	}
-	if err := enc.Close(); err != nil {
-		return nil, fmt.Errorf("record of %s: %w", r.Environment, err)
-	}
-	return b.Bytes(), nil
-}
-
-// clone shares nothing that Apply changes.
-func (r Record) clone() Record {
-	r.Approvals, r.Freezes = slices.Clone(r.Approvals), slices.Clone(r.Freezes)
-	r.Ran, r.Holds, r.Handled = slices.Clone(r.Ran), slices.Clone(r.Holds), slices.Clone(r.Handled)
-	if r.Progress != nil {
-		p := *r.Progress
-		p.Waves = slices.Clone(p.Waves)
-		r.Progress = &p
-	}
-	r.Before = maps.Clone(r.Before)
-	for name, w := range r.Before {
-		c := *w
-		c.Ran = slices.Clone(c.Ran)
-		r.Before[name] = &c
-	}
-	return r
-}
-
-// bounded drops the oldest entries of lists that grow with time.
-func (r Record) bounded() Record {
-	r.Handled, r.Approvals = last(r.Handled, maxHandled), last(r.Approvals, maxApprovals)
-	r.Ran, r.Holds = last(r.Ran, maxRan), last(r.Holds, maxHolds)
-	for _, w := range r.Before {
-		w.Ran = last(w.Ran, maxRan)
-	}
-	return r
-}
-
-func last[T any](s []T, most int) []T { return s[max(0, len(s)-most):] }

@@ -3,11 +3,19 @@ package promote
 import "slices"
 
 // Unreached are the clusters that the rollout under way has not reached and that a partial rollback does not name. The rollback
-// stops the rollout, so they keep what they run. apps narrow the rollback, not the clusters that stop.
-func Unreached(s Situation, clusters, apps []string) []string {
-	p := s.Record.Progress
+// stops the rollout, so they keep what they run. apps narrow the rollback, not the clusters that stop. The record of s may be
+// older than the move of the environment branch.
+func Unreached(s Situation, clusters, apps []string) ([]string, error) {
+	x, err := prepare(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.observe(); err != nil {
+		return nil, err
+	}
+	p := x.rec.Progress
 	if p != nil && !p.underWay() {
-		return nil
+		return nil, nil
 	}
 	var out []string
 	for _, c := range s.Clusters {
@@ -18,7 +26,7 @@ func Unreached(s Situation, clusters, apps []string) []string {
 		}
 	}
 	slices.Sort(out)
-	return out
+	return out, nil
 }
 
 // RestoredSource is what an environment runs after a rollback: to in the scope of the action, what they run on the clusters that

@@ -3,7 +3,6 @@ package promote
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
@@ -58,25 +57,4 @@ func covers(r fleet.Rights, verb string) bool {
 
 func rank(role string) int {
 	return 1 + slices.Index([]string{"read", "write", "maintain", "admin"}, role)
-}
-
-// CountsNot says why a person's approval of a candidate would not count; empty if it would.
-func CountsNot(s Situation, c *Candidate, by string, teams []string) string {
-	a := s.Environment.Promotion.Approvers
-	named := len(a.Users)+len(a.Teams) == 0 || hasFold(a.Users, by) ||
-		slices.ContainsFunc(teams, func(t string) bool { return hasFold(a.Teams, t) })
-	switch {
-	case !named:
-		return fmt.Sprintf("%s is not among the approvers of %s in sluice.yaml", by, s.Environment.Name)
-	case hasFold(c.Authors, by):
-		return by + " is an author of what it brings; somebody else must approve"
-	}
-	if q := s.Record.Request; q != nil && strings.EqualFold(q.By, by) {
-		for _, r := range s.Environment.Promotion.Rights {
-			if r.SecondPerson && (covers(r, "promote") || q.Now && covers(r, "now")) {
-				return by + " asked for it; sluice.yaml requires a second person"
-			}
-		}
-	}
-	return ""
 }

@@ -25,8 +25,11 @@ type Situation struct {
 	// Request is the open merge request, in mode request. RequestKnown says that the forge was asked for it.
 	Request      *MergeRequest
 	RequestKnown bool
-	Checks       []CheckResult // of the environment's checks
-	Now          time.Time
+	// Unprotected says why branches could be written by others than Sluice where records are not signed: then nothing is promoted,
+	// and rollbacks go on. Empty if they are protected, or nobody demands it.
+	Unprotected string
+	Checks      []CheckResult // of the environment's checks
+	Now         time.Time
 	// CommandPrefix begins the commands that texts advise: "sluice" on a terminal, "/sluice" (the default) in a chat.
 	CommandPrefix string
 }
@@ -59,6 +62,10 @@ type Running struct {
 	Restores bool
 	Restored []string
 	Foreign  string // why the tip is not Sluice's own work; empty if it is
+	// Authors are those of what the rollout under way brings; only where somebody else must agree to expedite it.
+	Authors []string
+	// AuthorsUnknown says why Authors may be incomplete.
+	AuthorsUnknown string
 }
 
 // ClusterState is a cluster, with what its branch holds and should hold.
@@ -81,6 +88,7 @@ type Upstream struct {
 	Source   Source
 	Since    time.Time // when it began to run Source, if that is recorded
 	Complete bool      // all its clusters run Source: its waves are complete
+	Foreign  string    // why the tip of its branch is not Sluice's own; then Source is empty
 	Clusters []ClusterState
 }
 
@@ -184,6 +192,7 @@ type Decision struct {
 	Gates     []Gate    // of Proposal
 	WaveGates []Gate    // of the next move of cluster branches
 	Waves     []WaveProgress
+	Silent    []Silence // clusters with apps that have posted no commit status for a while
 	Frozen    []string  // clusters that stay behind because they are frozen
 	Freezes   []Freeze  // that are in force, of the environment and of its clusters
 	Events    []Event   // what was observed; Record contains them

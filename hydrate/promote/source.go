@@ -343,7 +343,8 @@ func (o order) fold(pick func(a, b string) string, sources ...ClusterSource) Clu
 	return out.tidy()
 }
 
-// compose brings want, or only some apps of it, into what runs. No app of any cluster goes back.
+// compose brings want, or only some apps of it, into what runs. No app of any cluster goes back. An app without a commit, which
+// damaged records have, gets its cluster's commit.
 func (o order) compose(runs, want Source, apps []string) Source {
 	one := func(have, want ClusterSource) ClusterSource {
 		if len(apps) == 0 {
@@ -362,7 +363,7 @@ func (o order) compose(runs, want Source, apps []string) Source {
 	for name := range want.Clusters {
 		out.Clusters[name] = one(runs.On(name), want.On(name))
 	}
-	return out.tidy()
+	return out.WithoutGaps()
 }
 
 func appsOf(sources ...ClusterSource) []string {

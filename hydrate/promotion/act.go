@@ -40,6 +40,9 @@ func (p *pass) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Mo
 	if len(moves) == 0 {
 		return nil
 	}
+	if err := p.h.RequireSigner(ctx, moves, p.fleet.Signers()); err != nil {
+		return err
+	}
 	results, err := p.h.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.r.PerPush})
 	if err != nil {
 		return err
@@ -120,9 +123,9 @@ func trailers(e fleet.Environment, a promote.Action) []gitstore.Trailer {
 }
 
 // clusterTrailers name the commits that a cluster's tree was rendered from, and why its branch moves.
-func clusterTrailers(e fleet.Environment, a promote.Action, runs promote.ClusterSource) []gitstore.Trailer {
+func clusterTrailers(e fleet.Environment, a promote.Action, cluster string, runs promote.ClusterSource) []gitstore.Trailer {
 	a.Source, a.Overtakes, a.ApprovedBy, a.Apps, a.Clusters = promote.Source{Commit: runs.Commit}, a.Overtakes && a.Reason != "", nil, nil, nil
-	list := trailers(e, a)
+	list := append(trailers(e, a), gitstore.Trailer{Key: branch.TrailerCluster, Value: cluster})
 	if a.Wave != "" && a.Kind != promote.DoRollback {
 		list = append(list, gitstore.Trailer{Key: branch.TrailerWave, Value: a.Wave})
 	}
@@ -249,7 +252,7 @@ func (p *pass) clusterMoves(ctx context.Context, e fleet.Environment, a promote.
 			return nil, err
 		}
 		ref := p.fleet.ClusterBranch(c)
-		hash, err := p.commit(to.w, to.trees[name], p.refs[ref], author, message{fmt.Sprintf("%s on %s", runs, name), "", clusterTrailers(e, a, runs)})
+		hash, err := p.commit(to.w, to.trees[name], p.refs[ref], author, message{fmt.Sprintf("%s on %s", runs, name), "", clusterTrailers(e, a, name, runs)})
 		if err != nil {
 			return nil, err
 		}

@@ -27,8 +27,13 @@ func (p *pass) candidate(ctx context.Context, environment string, source promote
 		out.Tree, out.Policy, out.Reason = "", promote.Red, failure
 		return out, nil
 	}
-	if out.Blocked, err = p.tooManyDeletions(ctx, st, tree); err != nil {
+	if out.Blocked, err = p.merged.unmerged(ctx, st.Source(), source); err != nil {
 		return nil, err
+	}
+	if out.Blocked == "" {
+		if out.Blocked, err = p.tooManyDeletions(ctx, st, tree); err != nil {
+			return nil, err
+		}
 	}
 	if p.r.Adapters.Policy != nil {
 		out.Policy, out.Reason = p.policy(ctx, environment, source)
@@ -124,22 +129,49 @@ func (p *pass) addAuthors(ctx context.Context, environment string, out *promote.
 	if a := e.Promotion.Approvers; a.Count == 0 && len(a.Users)+len(a.Teams) == 0 && !slices.ContainsFunc(e.Promotion.Rights, func(r fleet.Rights) bool { return r.SecondPerson }) {
 		return nil
 	}
-	brought := p.trunk.brought(p.states[environment].Source(), out.Source)
+	var err error
+	out.Authors, out.AuthorsUnknown, err = p.authorsBetween(ctx, p.states[environment].Source(), out.Source)
+	return err
+}
+
+// expedition is the request to expedite the rollout under way that needs a second person; nil if there is none. It names the
+// authors of what the rollout brings, whose agreement does not count.
+func (p *pass) expedition(ctx context.Context, e fleet.Environment, s *promote.Situation) (*promote.Expedition, error) {
+	x, err := promote.Expedited(*s)
+	if err != nil || x == nil || s.Running.Authors != nil {
+		return x, err
+	}
+	entries, err := p.past[e.Name].history(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var from promote.Source // of the state before
+	if i := slices.IndexFunc(entries, func(h HistoryEntry) bool { return h.Tree.String() != s.Running.Tree }); i >= 0 {
+		from = entries[i].Source
+	}
+	s.Running.Authors, s.Running.AuthorsUnknown, err = p.authorsBetween(ctx, from, s.Running.Source)
+	return x, err
+}
+
+// authorsBetween names the authors of what one source has and another has not. unknown says why the names may be incomplete.
+func (p *pass) authorsBetween(ctx context.Context, from, to promote.Source) (names []string, unknown string, err error) {
+	brought := p.trunk.brought(from, to)
+	names = []string{}
 	for _, c := range brought {
-		names, err := p.authors(ctx, c)
+		some, err := p.authors(ctx, c)
 		if err != nil {
-			return err
+			return nil, "", err
 		}
-		out.Authors = append(out.Authors, names...)
+		names = append(names, some...)
 	}
 	if p.r.Adapters.Authors != nil {
-		names, err := p.r.Adapters.Authors.Authors(ctx, brought)
+		some, err := p.r.Adapters.Authors.Authors(ctx, brought)
 		if err != nil {
-			out.AuthorsUnknown = err.Error()
+			unknown = err.Error()
 		}
-		out.Authors = append(out.Authors, names...)
+		names = append(names, some...)
 	}
-	return ctx.Err()
+	return names, unknown, ctx.Err()
 }
 
 // tooManyDeletions refuses a promotion that would remove more objects from the environment than the fleet allows at once.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -99,17 +98,33 @@ func (p *pass) event(ctx context.Context, e fleet.Environment, c Command, s *pro
 		}
 		event.To, event.Source, event.Tree = *to, s.Running.Source, s.Running.Tree
 		if len(c.Clusters)+len(c.Apps) > 0 {
-			event.Stopped = promote.Unreached(*s, c.Clusters, c.Apps)
+			if event.Stopped, err = promote.Unreached(*s, c.Clusters, c.Apps); err != nil {
+				return event, err
+			}
+		}
+		if err := p.checkStopped(ctx, e.Name, event.Stopped, s); err != nil {
+			return event, err
 		}
 		return event, p.checkRollback(ctx, e, c, s, to.Tree)
 	}
 	return event, nil
 }
 
-// approval binds an approval to the tree that waits for it.
+// approval binds an approval to the tree that waits for it: to the rollout under way if somebody asks to expedite it, or else to
+// the proposal. It refuses an approval that would not count, or that was written before its tree was offered.
 func (p *pass) approval(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, event promote.Event) (promote.Event, error) {
-	if tree, err := promote.Expedited(*s); err != nil || tree != "" {
-		event.Tree = tree
+	x, err := p.expedition(ctx, e, s)
+	if err != nil {
+		return event, err
+	}
+	if x != nil {
+		if !c.Said.IsZero() && c.Said.Before(x.At) {
+			return event, fmt.Errorf("%s asked to expedite the rollout of %s after this was said: look at it, and approve again", x.By, s.Running.Source)
+		}
+		event.Tree = x.Tree
+		return event, counts(*s, event, s.Running.Authors)
+	}
+	if err := p.evidence(ctx, e, s); err != nil { // without it, another commit may seem to be next
 		return event, err
 	}
 	next, err := p.proposal(ctx, e, s)
@@ -123,14 +138,20 @@ func (p *pass) approval(ctx context.Context, e fleet.Environment, c Command, s *
 	if err != nil {
 		return event, err
 	}
-	if !c.Said.IsZero() && !seen(s.Record, candidate.Tree, c.Said) {
+	if !c.Said.IsZero() && !promote.WasSeen(s.Record, candidate.Tree, c.Said) {
 		return event, fmt.Errorf("%s would now get %s, which came after this was said: look at it, and approve again", e.Name, next.Source)
 	}
 	event.Tree = candidate.Tree
-	if why := promote.CountsNot(*s, candidate, event.By, event.Teams); why != "" {
-		return event, fmt.Errorf("the approval of %s does not count: %s", event.By, why)
+	return event, counts(*s, event, candidate.Authors)
+}
+
+// counts returns an error if an approval would not count.
+func counts(s promote.Situation, event promote.Event, authors []string) error {
+	why, err := promote.CountsNot(s, event.By, event.Teams, authors)
+	if err == nil && why != "" {
+		err = fmt.Errorf("the approval of %s does not count: %s", event.By, why)
 	}
-	return event, nil
+	return err
 }
 
 // checkPromotion refuses a promotion that would change nothing.
@@ -142,18 +163,6 @@ func (*pass) checkPromotion(c Command, source promote.Source, s *promote.Situati
 		return nil // it expedites the rollout under way
 	}
 	return fmt.Errorf("%s runs %s, which contains %.10s already; to go back to it, roll back with --to %.10s", c.Environment, s.Running.Source, source.Commit, source.Commit)
-}
-
-// seen reports whether a person who wrote at a time could mean a tree: it was requested or offered by then.
-func seen(r promote.Record, tree string, said time.Time) bool {
-	if q := r.Request; q != nil { // it is bound to a commit
-		asked := q.Said
-		if asked.IsZero() {
-			asked = q.At
-		}
-		return !said.Before(asked)
-	}
-	return r.Offered.Is(tree) && !said.Before(r.Offered.At)
 }
 
 // wave returns the clusters of a wave by its name.
@@ -244,6 +253,24 @@ func (p *pass) checkRollback(ctx context.Context, e fleet.Environment, c Command
 	return nil
 }
 
+// checkStopped refuses a rollback that would stop clusters whose trees no state of the environment has: nothing names the
+// commits that they were rendered from.
+func (p *pass) checkStopped(ctx context.Context, environment string, stopped []string, s *promote.Situation) error {
+	for _, c := range s.Clusters {
+		if !slices.Contains(stopped, c.Name) {
+			continue
+		}
+		tree, err := gitstore.ParseHash(c.Tree)
+		if err != nil {
+			return fmt.Errorf("cluster %s: %w", c.Name, err)
+		}
+		if _, err := p.past[environment].with(ctx, c.Name, tree); err != nil {
+			return fmt.Errorf("%w: roll back the whole environment", err)
+		}
+	}
+	return nil
+}
+
 // promoted finds the source that a promotion brings.
 func (p *pass) promoted(c Command, s *promote.Situation) (promote.Source, error) {
 	switch {
@@ -276,27 +303,21 @@ func (p *pass) target(ctx context.Context, c Command, s *promote.Situation) (*pr
 	if err != nil {
 		return nil, err
 	}
+	valid := make([]HistoryEntry, 0, len(entries)) // what a damaged record names cannot be restored truthfully
+	for i, e := range entries {
+		if i == 0 || e.Source.Validate() == nil {
+			valid = append(valid, e)
+		}
+	}
 	if revision == "" {
-		history := make([]promote.PastState, 0, len(entries))
-		for _, e := range entries {
+		history := make([]promote.PastState, 0, len(valid))
+		for _, e := range valid {
 			history = append(history, e.state())
 		}
 		to, err := promote.RollbackTarget(*s, history, c.Clusters, c.Apps, past.read(ctx))
 		return &to, err
 	}
-	if len(revision) < leastDigits {
-		return nil, fmt.Errorf("%q may mean many commits: give at least %d digits of its id", revision, leastDigits)
-	}
-	for _, e := range entries {
-		if e.Tree.String() == s.Running.Tree {
-			continue
-		}
-		if strings.HasPrefix(e.Source.Commit, revision) || strings.HasPrefix(e.Commit.String(), revision) {
-			to := e.state()
-			return &to, nil
-		}
-	}
-	return nil, fmt.Errorf("%s never ran %s: `sluice history %s` lists what it ran", c.Environment, revision, c.Environment)
+	return named(valid, s, c)
 }
 
 // state is an entry as promote has it.

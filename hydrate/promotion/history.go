@@ -14,8 +14,10 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// HistoryEntry is a state that an environment had.
+// HistoryEntry is a state that an environment had, or a command that changed its record alone.
 type HistoryEntry struct {
+	// Command is set for a command, which has At, and none of the other fields.
+	Command  *promote.PastCommand
 	Commit   gitstore.Hash
 	Tree     gitstore.Hash
 	Source   promote.Source
@@ -30,6 +32,9 @@ var ErrNoEnvironment = errors.New("the fleet has no environment")
 
 // By is who brought the state there: the person who asked, the author of a commit that Sluice did not make, or Sluice.
 func (e HistoryEntry) By() string {
+	if e.Command != nil {
+		return e.Command.Actor()
+	}
 	for _, t := range e.Trailers {
 		if t.Key == branch.TrailerBy {
 			return t.Value
@@ -43,6 +48,9 @@ func (e HistoryEntry) By() string {
 
 // What is the subject, with the trailers that explain it.
 func (e HistoryEntry) What() string {
+	if e.Command != nil {
+		return e.Command.String()
+	}
 	values := map[string]string{}
 	for _, t := range e.Trailers {
 		values[t.Key] = strings.TrimPrefix(values[t.Key]+", "+t.Value, ", ")
@@ -62,31 +70,55 @@ func (e HistoryEntry) What() string {
 	return strings.Join(parts, "; ")
 }
 
-// ReadHistory reads what an environment's branch went through, newest first, from Git alone.
+// ReadHistory reads what an environment's branch went through, and the commands of its record that no commit of the branch
+// shows, newest first, from Git alone. With a record that cannot be read, it returns the states and an error.
 func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, environment string, most int) ([]HistoryEntry, error) {
 	f, _, err := h.Fleet(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
-	branch := f.EnvironmentBranch(environment)
-	refs, err := h.Branches.List(ctx, branch)
+	ref := f.EnvironmentBranch(environment)
+	refs, err := h.Branches.List(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	if refs[branch].IsZero() {
+	if refs[ref].IsZero() {
 		if _, ok := f.Environment(environment); !ok {
-			return nil, fmt.Errorf("%w %q, and %s does not exist", ErrNoEnvironment, environment, branch)
+			return nil, fmt.Errorf("%w %q, and %s does not exist", ErrNoEnvironment, environment, ref)
 		}
 		return nil, nil
 	}
-	if err := h.Branches.Fetch(ctx, refs[branch]); err != nil {
+	if err := h.Branches.Fetch(ctx, refs[ref]); err != nil {
 		return nil, err
 	}
-	tip, err := h.Store.Commit(ctx, refs[branch])
+	tip, err := h.Store.Commit(ctx, refs[ref])
 	if err != nil {
 		return nil, err
 	}
-	return history(ctx, h, tip, most)
+	out, err := history(ctx, h, tip, most)
+	if err != nil {
+		return out, err
+	}
+	record, err := ReadRecord(ctx, h, environment, f.Signers())
+	out = withCommands(out, record.Commands)
+	return out[:min(most, len(out))], err
+}
+
+// withCommands puts commands, oldest first, among states, newest first. The states keep their order, whatever their dates.
+func withCommands(states []HistoryEntry, commands []promote.PastCommand) []HistoryEntry {
+	out := make([]HistoryEntry, 0, len(states)+len(commands))
+	left := len(commands)
+	add := func(after time.Time) {
+		for ; left > 0 && commands[left-1].At.After(after); left-- {
+			out = append(out, HistoryEntry{At: commands[left-1].At, Command: &commands[left-1]})
+		}
+	}
+	for _, s := range states {
+		add(s.At)
+		out = append(out, s)
+	}
+	add(time.Time{})
+	return out
 }
 
 func history(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most int) ([]HistoryEntry, error) {

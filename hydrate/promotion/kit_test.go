@@ -17,8 +17,9 @@ import (
 
 // repo is a source repository with a working tree.
 type repo struct {
-	t   *testing.T
-	dir string
+	t      *testing.T
+	dir    string
+	signer gitstore.Signer // of the commits that hydrator() makes; nil for none
 }
 
 func (r *repo) git(args ...string) string {
@@ -54,7 +55,7 @@ func (r *repo) commit(message string) {
 // demo is the project's own small fleet, committed.
 func demo(t *testing.T) *repo {
 	t.Helper()
-	r := &repo{t, t.TempDir()}
+	r := &repo{t: t, dir: t.TempDir()}
 	if err := os.CopyFS(r.dir, os.DirFS("../../testdata/fleet")); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func (r *repo) hydrator() *hydrate.Hydrator {
 	}
 	r.t.Cleanup(func() { _ = store.Close() }) // the directory goes with the test
 	return hydrate.New(hydrate.Config{
-		Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: noArchives{}, Jobs: 2, Version: "test",
+		Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: noArchives{}, Jobs: 2, Version: "test", Signer: r.signer,
 	})
 }
 

@@ -24,6 +24,7 @@ type pass struct {
 	trunk    *trunk
 	statuses *statusCache
 	composed *compositions
+	merged   *mergedCheck
 }
 
 // newPass lists the branches, and reads what they hold.
@@ -34,7 +35,12 @@ func newPass(ctx context.Context, h *hydrate.Hydrator, r Request) (*pass, error)
 	}
 	p := &pass{
 		h: h, r: r, fleet: f, states: map[string]*branch.State{}, past: map[string]*past{},
+		merged:   &mergedCheck{h: h, name: f.Spec.Trunk},
 		statuses: &statusCache{reader: r.Adapters.Statuses, known: map[string]statusAnswer{}}, composed: &compositions{h: h, done: map[string]*composition{}},
+	}
+	seen, err := h.Store.Seen(h.Branches, promote.StateBranch)
+	if err != nil {
+		return nil, err
 	}
 	if p.refs, err = h.Branches.List(ctx, append(f.BranchPrefixes(), promote.StateBranch, requestBranch(""))...); err != nil {
 		return nil, err
@@ -58,7 +64,10 @@ func newPass(ctx context.Context, h *hydrate.Hydrator, r Request) (*pass, error)
 	if err := p.requireSigned(ctx, names); err != nil {
 		return nil, err
 	}
-	p.trunk, err = readTrunk(ctx, h.Store, r.Trunk, p.neededCommits())
+	if err := p.requireNewer(ctx, seen, names); err != nil {
+		return nil, err
+	}
+	p.trunk, err = readTrunk(ctx, h.Store, r.Trunk, neededCommits(p.states, p.records.known))
 	return p, err
 }
 
@@ -79,32 +88,12 @@ func (p *pass) readState(ctx context.Context, environment string) error {
 	if err := p.h.Branches.Fetch(ctx, fetch...); err != nil {
 		return err
 	}
-	st, err := branch.ReadState(ctx, p.h.Store, ref, p.refs[ref])
+	st, err := branch.ReadState(ctx, p.h.Store, ref, environment, p.refs[ref], p.fleet.Signers())
 	if err != nil {
 		return err
 	}
 	p.states[environment], p.past[environment] = st, newPast(p.h, st)
 	return nil
-}
-
-// neededCommits are the trunk's commits that environments run or records name.
-func (p *pass) neededCommits() map[string]bool {
-	needed := map[string]bool{}
-	for name, st := range p.states {
-		for _, c := range st.Source().Commits() {
-			needed[c] = true
-		}
-		record := p.records.known[name]
-		if q := record.Request; q != nil {
-			for _, c := range q.Source.Commits() {
-				needed[c] = true
-			}
-		}
-		for _, h := range record.Holds {
-			needed[h.Source.Commit] = true
-		}
-	}
-	return needed
 }
 
 // environment looks at one environment.
@@ -184,6 +173,9 @@ func (p *pass) store(ctx context.Context, record promote.Record, changed bool) e
 		return err
 	}
 	p.refs[promote.StateBranch] = hash
+	if err := p.h.Store.NoteSeen(p.h.Branches, promote.StateBranch, p.records.tip.Hash, hash); err != nil {
+		return err
+	}
 	return p.records.open(ctx, hash)
 }
 
@@ -206,6 +198,22 @@ func (p *pass) ask(ctx context.Context, e fleet.Environment, s *promote.Situatio
 	if !busy && promote.Latest(p.trunk.order, s.Before).Equal(s.Running.Source) {
 		return nil
 	}
+	if err := p.evidence(ctx, e, s); err != nil {
+		return err
+	}
+	if _, err := p.expedition(ctx, e, s); err != nil {
+		return err
+	}
+	next, err := p.proposal(ctx, e, s)
+	if err != nil || next == nil || s.Running.Foreign != "" {
+		return err
+	}
+	s.Candidate, err = p.candidate(ctx, e.Name, next.Source)
+	return err
+}
+
+// evidence reads the statuses, checks and merge requests on which the choice of the next promotion depends.
+func (p *pass) evidence(ctx context.Context, e fleet.Environment, s *promote.Situation) error {
 	if len(e.Promotion.Health.CommitStatuses) > 0 {
 		if err := p.health(ctx, e.Name, s.Clusters); err != nil {
 			return err
@@ -216,18 +224,10 @@ func (p *pass) ask(ctx context.Context, e fleet.Environment, s *promote.Situatio
 			}
 		}
 	}
-	if len(e.Promotion.Checks) > 0 && p.r.Adapters.Checks != nil {
+	if len(e.Promotion.Checks) > 0 && p.r.Adapters.Checks != nil && s.Checks == nil {
 		s.Checks = p.r.Adapters.Checks.Check(ctx, e, p.r.Now)
 	}
-	if err := p.openRequest(ctx, e, s); err != nil {
-		return err
-	}
-	next, err := p.proposal(ctx, e, s)
-	if err != nil || next == nil || s.Running.Foreign != "" {
-		return err
-	}
-	s.Candidate, err = p.candidate(ctx, e.Name, next.Source)
-	return err
+	return p.openRequest(ctx, e, s)
 }
 
 // proposal is the next promotion. It compares what is promoted with what holds name.
@@ -281,11 +281,13 @@ func (p *pass) openRequest(ctx context.Context, e fleet.Environment, s *promote.
 		if err := p.h.Branches.Fetch(ctx, tip); err != nil {
 			return err
 		}
-		st, err := branch.ReadState(ctx, p.h.Store, requestBranch(e.Name), tip)
+		st, err := branch.ReadState(ctx, p.h.Store, requestBranch(e.Name), e.Name, tip, p.fleet.Signers())
 		if err != nil {
 			return err
 		}
-		s.Request = &promote.MergeRequest{Source: st.Source(), Tree: st.Tip.Tree.String()}
+		if st.Foreign == "" { // else the merge request does not offer what Sluice rendered, and Sluice replaces it
+			s.Request = &promote.MergeRequest{Source: st.Source(), Tree: st.Tip.Tree.String()}
+		}
 	}
 	return nil
 }

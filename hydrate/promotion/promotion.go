@@ -80,7 +80,8 @@ type Request struct {
 	Commands     []Command
 	Now          time.Time
 	Adapters     Adapters
-	DryRun       bool // decide and plan, and change nothing
+	Unprotected  string // why nothing may be promoted: branches that others can write; "" if they are protected, or nobody demands it
+	DryRun       bool   // decide and plan, and change nothing
 	PerPush      int
 	MaxDeletions int  // objects that may go from one environment; 0: what the fleet says
 	Recreate     bool // create branches again that somebody deleted
@@ -118,13 +119,20 @@ type Status struct {
 
 // Plan is what a promotion would do to an environment.
 type Plan struct {
-	Tree     string         `json:"tree"`     // that an approval is about
-	Clusters []string       `json:"clusters"` // that would change
-	Waves    []promote.Wave `json:"-"`
-	Added    int            `json:"added"`
-	Changed  int            `json:"changed"`
-	Removed  int            `json:"removed"`
-	Commits  []string       `json:"commits"` // subjects of what it brings, newest first
+	// Tree that an approval is about.
+	Tree string `json:"tree"`
+	// Clusters that would change.
+	Clusters []string `json:"clusters,omitempty"`
+	// Waves in which they would change.
+	Waves []promote.Wave `json:"-"`
+	// Added is the number of objects that it adds.
+	Added int `json:"added"`
+	// Changed is the number of objects that it changes.
+	Changed int `json:"changed"`
+	// Removed is the number of objects that it removes.
+	Removed int `json:"removed"`
+	// Commits are the ids and subjects of what it brings, newest first.
+	Commits []string `json:"commits,omitempty"`
 }
 
 // Look makes one pass over the environments, in the order of the graph. It reads what they run, applies commands, decides,

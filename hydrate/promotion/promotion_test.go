@@ -118,7 +118,7 @@ func TestPromotionKeepsBranches(t *testing.T) {
 	if out := s.git("for-each-ref", "refs/heads/cluster/prod-us-1"); out != "" {
 		t.Errorf("a deleted branch came back: %s", out)
 	}
-	wants(t, "told", []string{last.Decision.WaitsFor}, "that Sluice did not make")
+	wants(t, "told", []string{last.Decision.WaitsFor}, "was not made by Sluice")
 	s.look(func(r *promotion.Request) { r.Overwrite, r.Recreate = true, true })
 	for _, name := range []string{"prod-eu-1", "prod-us-1"} {
 		if s.git("rev-parse", "cluster/"+name+"^{tree}") != s.git("rev-parse", "env/prod:"+name) {

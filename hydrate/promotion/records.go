@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
 // recordsDir is the folder of the records on the state branch.
@@ -114,7 +115,7 @@ func same(a, b promote.Record) (bool, error) {
 
 // requireSigned refuses the records of environments if the tip of the state branch is not signed as spec.signers of the
 // trunk's fleet demands: somebody else may have written them. A signed tip vouches for the commits before it, since Sluice
-// adds none to a tip that it refuses.
+// adds none to a tip that it refuses; requireNewer refuses a tip that is signed and old.
 func (p *pass) requireSigned(ctx context.Context, environments []string) error {
 	tip, allowed := p.refs[promote.StateBranch], p.fleet.Signers()
 	if allowed.Empty() || tip.IsZero() {
@@ -124,17 +125,14 @@ func (p *pass) requireSigned(ctx context.Context, environments []string) error {
 	if err == nil || !errors.Is(err, gitstore.ErrUnverified) {
 		return err
 	}
-	for _, name := range environments {
-		if p.records.broken[name] == nil {
-			p.records.broken[name] = fmt.Errorf("branch %s is not signed as spec.signers demands, so nothing is promoted: %w: look at its history; "+
-				"an allowed signer accepts it with an empty signed commit (`git commit --allow-empty -S`) on that branch", promote.StateBranch, err)
-		}
-	}
+	p.refuseRecords(environments, fmt.Errorf("branch %s is not signed as spec.signers demands, so nothing is promoted: %w: look at its history; "+
+		"an allowed signer accepts it with an empty signed commit (`git commit --allow-empty -S`) on that branch", promote.StateBranch, err))
 	return nil
 }
 
-// ReadRecord reads the record of one environment from the state branch. Without a record it returns an empty one.
-func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string) (promote.Record, error) {
+// ReadRecord reads the record of one environment from the state branch. Without a record it returns an empty one. If allowed is
+// not empty, a branch whose tip none of these signers signed is a *gitstore.SignatureError.
+func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string, allowed signers.List) (promote.Record, error) {
 	refs, err := h.Branches.List(ctx, promote.StateBranch)
 	if err != nil {
 		return promote.Record{}, err
@@ -143,6 +141,11 @@ func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string) (p
 	if !tip.IsZero() {
 		if err := h.Branches.Fetch(ctx, tip); err != nil {
 			return promote.Record{}, err
+		}
+		if !allowed.Empty() {
+			if _, err := h.Store.VerifySignature(ctx, tip, allowed); err != nil {
+				return promote.Record{}, err
+			}
 		}
 	}
 	r, err := readRecords(ctx, h.Store, tip, []string{environment})

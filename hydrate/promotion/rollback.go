@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,9 @@ func (p *pass) rollback(ctx context.Context, e fleet.Environment, a promote.Acti
 		return err
 	}
 	old, err := p.past[e.Name].state(ctx, hash)
+	if errors.Is(err, promote.ErrNoTree) {
+		return p.dropRollback(ctx, e, err, out)
+	}
 	if err != nil {
 		return err
 	}
@@ -35,7 +39,11 @@ func (p *pass) rollback(ctx context.Context, e fleet.Environment, a promote.Acti
 	defer func() { _ = w.Close() }() // what was pushed is on the branches
 	tree, source := hash, old.Source()
 	if len(a.Clusters)+len(a.Apps) > 0 {
-		if tree, source, err = p.restore(ctx, e, a, old, w); err != nil {
+		tree, source, err = p.restore(ctx, e, a, old, w)
+		if errors.Is(err, promote.ErrNoTree) {
+			return p.dropRollback(ctx, e, err, out)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -63,6 +71,17 @@ func (p *pass) rollback(ctx context.Context, e fleet.Environment, a promote.Acti
 	}
 	out.Done = append(out.Done, rollbackReport(e, a, old, scope.Clusters)...)
 	return p.apply(ctx, e.Name, promote.Event{Kind: promote.EventRolledBack, Source: source, Tree: tree.String(), Clusters: scope.Clusters})
+}
+
+// dropRollback ends a rollback whose trees are not in the history of the branch any more: no later pass could do it. The
+// environment halts, and its status says why.
+func (p *pass) dropRollback(ctx context.Context, e fleet.Environment, cause error, out *Status) error {
+	reason := fmt.Sprintf("%v; choose a state of `%s` with --to", cause, "sluice history "+e.Name)
+	if err := p.apply(ctx, e.Name, promote.Event{Kind: promote.EventRollbackDropped, Reason: reason}); err != nil {
+		return err
+	}
+	out.Done = append(out.Done, "halted: "+p.records.known[e.Name].Halt.Reason)
+	return nil
 }
 
 // inScope are the clusters that move now: those that the rollback names and that are not frozen.

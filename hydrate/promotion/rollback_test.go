@@ -63,6 +63,111 @@ func TestRollbackOfAFrozenCluster(t *testing.T) {
 	wants(t, "rollback", refused, "prod-eu-1 is frozen")
 }
 
+// A rollback whose tree is not in the history of the branch any more ends with a halt. It does not fail in every later pass.
+func TestUnreachableRollback(t *testing.T) {
+	t.Parallel()
+	for name, rollback := range map[string]string{
+		"whole":      "",
+		"of an app":  "  apps: [shop]\n",
+		"of cluster": "  clusters: [prod-eu-1]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "mode: auto")
+			s.release("one")
+			s.look(nil)
+			commit := s.git("rev-parse", "main")
+			s.git("checkout", "-q", "sluice/state")
+			s.write("environments/prod.yaml", s.git("show", "HEAD:environments/prod.yaml")+fmt.Sprintf(
+				"\nrollback:\n  to: {commit: %s}\n  tree: %s\n  from: {commit: %s}\n  by: mia\n  at: 2024-01-02T03:04:05Z\n%s", commit, strings.Repeat("1", 40), commit, rollback))
+			s.git("commit", "-q", "-am", "a rollback")
+			s.git("checkout", "-q", "main")
+			env := s.git("rev-parse", "env/prod")
+			s.look(nil)
+			last, _ := s.look(nil)
+			if h := last.Decision.Record.Halt; h == nil || !strings.Contains(h.Reason, "by mia cannot be done") || !strings.Contains(h.Reason, "sluice history prod") {
+				t.Fatalf("halt %+v", h)
+			}
+			state := s.git("rev-parse", "sluice/state")
+			if last, _ = s.look(nil); last.Decision.Record.Rollback != nil || s.git("rev-parse", "sluice/state") != state {
+				t.Errorf("the rollback does not end: %+v", last.Decision.Record.Rollback)
+			}
+			var text strings.Builder
+			if last.WriteText(&text, "sluice"); !strings.Contains(text.String(), "cannot be done") {
+				t.Errorf("status does not say it:\n%s", text.String())
+			}
+			if s.git("rev-parse", "env/prod") != env {
+				t.Error("the environment branch moved")
+			}
+		})
+	}
+}
+
+// --to with a source commit restores the state that ran it alone, not a later one that ran it with exceptions. If there is no
+// such state, the rollback is refused with those to choose from.
+func TestRollbackToAWholeState(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: manual")
+	one := s.release("one")
+	s.look(nil, ordered(promote.EventPromote, "p1", nil))
+	whole := s.git("rev-parse", "env/prod^{tree}")
+	s.write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	two := s.release("two")
+	s.look(nil, ordered(promote.EventPromote, "shop", func(c *promotion.Command) { c.Apps = []string{"shop"} })) // one, with the shop of two
+	mixed := s.git("rev-parse", "env/prod")
+	three := s.release("three")
+	s.look(nil, ordered(promote.EventPromote, "p3", nil))
+	latest := s.git("rev-parse", "env/prod")
+	back := func(id string, change func(*promotion.Command)) []string {
+		_, refused := s.look(nil, ordered(promote.EventRollback, id, change))
+		return refused
+	}
+	if refused := back("r1", func(c *promotion.Command) { c.Revision = one }); s.git("rev-parse", "env/prod^{tree}") != whole {
+		t.Errorf("it is not at the state that ran %s alone: %q\n%s", one[:10], refused, s.runs())
+	}
+	refused := back("r2", func(c *promotion.Command) { c.Revision = two })
+	wants(t, "a commit that ran only with exceptions", refused, "--to "+mixed[:10])
+	if s.git("rev-parse", "env/prod^{tree}") != whole {
+		t.Error("something moved")
+	}
+	wants(t, "what runs", back("r3", func(c *promotion.Command) { c.Revision = one }), "already")
+	wants(t, "what never ran", back("r4", func(c *promotion.Command) { c.Revision = strings.Repeat("1", 12) }), "never ran")
+	// The shop alone ran all of two.
+	if refused := back("r5", func(c *promotion.Command) { c.Revision, c.Apps = two, []string{"shop"} }); len(refused) > 0 {
+		t.Error(refused)
+	}
+	wants(t, "the shop", []string{s.git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop")}, "two")
+	wants(t, "a commit of the branch with the tree that runs", back("r6", func(c *promotion.Command) { c.Revision = mixed[:12] }), "already")
+	if refused := back("r7", func(c *promotion.Command) { c.Revision = latest[:12] }); len(refused) > 0 || !strings.Contains(s.runs(), three) {
+		t.Errorf("a commit of the branch: %q", refused)
+	}
+}
+
+// A partial rollback right after the environment branch moved, before any pass recorded the rollout, stops that rollout as well.
+func TestPartialRollbackRightAfterTheMove(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: manual, waves: [{name: canary, clusters: {matchLabels: {cluster: prod-eu-1}}}, {name: rest}]")
+	s.release("one")
+	s.look(nil, ordered(promote.EventPromote, "p1", nil))
+	s.look(nil)
+	s.write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	s.release("two")
+	h := s.hydrator()
+	look := func(c promotion.Command) { // one pass
+		t.Helper()
+		list, err := promotion.Look(t.Context(), h, promotion.Request{Trunk: s.tip(), Commands: []promotion.Command{c}, Now: s.now, Adapters: s.adapters()})
+		if err != nil || len(list[0].Refused) > 0 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+	}
+	look(ordered(promote.EventPromote, "p2", nil)) // it moves the environment branch
+	before := s.git("rev-parse", "cluster/prod-us-1^{tree}")
+	look(ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Apps = []string{"shop"} }))
+	if s.git("rev-parse", "cluster/prod-us-1^{tree}") != before {
+		t.Errorf("the rollback of shop brought the gateway:\n%s", s.git("log", "-1", "--format=%B", "cluster/prod-us-1"))
+	}
+}
+
 // TestBrokenTrunk: a mistake on the trunk stops no rollback.
 func TestBrokenTrunk(t *testing.T) {
 	t.Parallel()
@@ -104,6 +209,7 @@ func TestForgeMerges(t *testing.T) {
 				t.Fatal(err)
 			}
 			list, err := promotion.ReadHistory(t.Context(), h, tip.Tree, "prod", 10)
+			list = slices.DeleteFunc(list, func(e promotion.HistoryEntry) bool { return e.Command != nil })
 			if err != nil || list[0].Source.Commit != commits[1] || list[1].Source.Commit != commits[0] {
 				t.Errorf("history %+v, %v", list, err)
 			}
@@ -261,7 +367,7 @@ func TestAutomaticRollbackIsHeld(t *testing.T) {
 			t.Errorf("the trailers of %s do not name the shop's commit: %s", name, got)
 		}
 	}
-	entries, err := promotion.ReadHistory(t.Context(), s.hydrator(), s.resolve("main").Tree, "prod", 10)
+	entries, err := promotion.ReadHistory(t.Context(), s.hydrator(), s.tip().Tree, "prod", 10)
 	if err != nil || !slices.ContainsFunc(entries, func(e promotion.HistoryEntry) bool {
 		return e.By() == "Sluice" && strings.Contains(e.What(), "rollback: ")
 	}) {

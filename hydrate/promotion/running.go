@@ -38,7 +38,7 @@ func ReadRunning(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash) (
 			if err := h.Branches.Fetch(ctx, one.Tip); err != nil {
 				return nil, err
 			}
-			st, err := branch.ReadState(ctx, h.Store, one.Branch, one.Tip)
+			st, err := branch.ReadState(ctx, h.Store, one.Branch, e.Name, one.Tip, f.Signers())
 			if err != nil {
 				return nil, err
 			}

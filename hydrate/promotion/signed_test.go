@@ -1,40 +1,68 @@
 package promotion_test
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"strings"
 	"testing"
 
-	"golang.org/x/crypto/ssh"
-
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// newKey is a signer, with its line for spec.signers.
-func newKey(t *testing.T) (gitstore.Signer, string) {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+// sign lists a new key in spec.signers, and signs the branches with it.
+func (s *stage) sign() gitstore.Signer {
+	s.t.Helper()
+	signer, line := hydratetest.NewKey(s.t)
+	text := s.git("show", "HEAD:sluice.yaml")
+	s.write("sluice.yaml", strings.Replace(text, "\nspec:\n", "\nspec:\n  signers: ["+`"`+line+`"`+"]\n", 1)+"\n")
+	s.commit("signers")
+	s.signer = signer
+	s.hydrate(func(q *hydrate.Request) { q.Environments, q.Overwrite = []string{"dev", "prod"}, true })
+	return signer
+}
+
+// forge replaces the tip of a branch with an unsigned copy of it.
+func (s *stage) forge(name string) string {
+	s.t.Helper()
+	args := []string{"commit-tree", "-m", s.git("log", "-1", "--format=%B", name), name + "^{tree}"}
+	if s.git("rev-list", "--count", name) != "1" {
+		args = append(args, "-p", s.git("rev-parse", name+"^"))
 	}
-	block, err := ssh.MarshalPrivateKey(private, "")
-	if err != nil {
-		t.Fatal(err)
+	forged := s.git(args...)
+	s.git("update-ref", "refs/heads/"+name, forged)
+	return forged
+}
+
+// TestForgedBranchesPromoteNothing: a commit with Sluice's trailers that no listed signer made counts neither for the
+// environment that it is on nor for those that follow it.
+func TestForgedBranchesPromoteNothing(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"env/dev", "env/prod", "cluster/prod-eu-1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "mode: auto")
+			s.sign()
+			first := s.release("one")
+			s.look(nil)
+			wants(t, "prod", []string{s.runs()}, first)
+			second := s.release("two")
+			forged := s.forge(name)
+			if name == "env/prod" { // the tree that the record knows is Sluice's own, whoever committed it
+				s.git("update-ref", "refs/heads/env/prod", s.git("commit-tree", "-p", "env/prod~1", "-m", s.git("log", "-1", "--format=%B", "env/dev"), "env/dev^{tree}"))
+				forged = s.git("rev-parse", "env/prod")
+			}
+			last, _ := s.look(nil)
+			wants(t, "told", []string{last.Decision.WaitsFor}, forged)
+			if name != "env/prod" && strings.Contains(s.runs(), second) && s.git("rev-parse", "cluster/prod-eu-1^{tree}") == s.git("rev-parse", "env/prod:prod-eu-1") {
+				t.Error("the forged commit promoted")
+			}
+			if tip := s.git("rev-parse", name); tip != forged {
+				t.Errorf("%s moved to %s", name, tip)
+			}
+		})
 	}
-	signer, err := gitstore.NewSigner(pem.EncodeToMemory(block), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.NewPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer, "sluice@example.com " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 }
 
 // TestRecordsMustBeSigned: where the fleet names signers, nothing is promoted by a record that none of them signed, and none is
@@ -42,18 +70,15 @@ func newKey(t *testing.T) (gitstore.Signer, string) {
 func TestRecordsMustBeSigned(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
-	signer, line := newKey(t)
-	other, _ := newKey(t)
-	text := s.git("show", "HEAD:sluice.yaml")
-	s.write("sluice.yaml", strings.Replace(text, "\nspec:\n", "\nspec:\n  signers: ["+`"`+line+`"`+"]\n", 1)+"\n")
-	s.commit("signers")
+	signer := s.sign()
+	other, _ := hydratetest.NewKey(t)
 	commit := s.release("one")
 	look := func(with gitstore.Signer) error {
 		config := s.hydrator().Config
 		config.Signer = with
 		h := hydrate.New(config)
 		for range 4 {
-			if _, err := promotion.Look(t.Context(), h, promotion.Request{Trunk: s.resolve("main"), Now: s.now, Adapters: s.adapters()}); err != nil {
+			if _, err := promotion.Look(t.Context(), h, promotion.Request{Trunk: s.tip(), Now: s.now, Adapters: s.adapters()}); err != nil {
 				return err
 			}
 		}
@@ -80,5 +105,123 @@ func TestRecordsMustBeSigned(t *testing.T) {
 	}
 	if strings.Contains(s.runs(), second) {
 		t.Error("a forged record promoted")
+	}
+}
+
+// branches lists branches and their tips, in the order of the arguments of `git update-ref`.
+func (s *stage) branches(pattern string) string {
+	s.t.Helper()
+	return s.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/"+pattern)
+}
+
+// TestUnsignedCommitOfTheOfferedTree: the tree that waits for approvals is in the record before anybody agrees to it. An unsigned
+// commit of it moves no cluster. In mode request, it does once the forge has merged the request.
+func TestUnsignedCommitOfTheOfferedTree(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"auto", "request"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "mode: "+mode+", approvers: {users: [mia], count: 1}, waves: [{name: canary, clusters: {matchLabels: {cluster: prod-eu-1}}, bake: 10h}, {name: rest}]")
+			s.sign()
+			forge := &requests{}
+			change := func(q *promotion.Request) { q.Adapters.MergeRequests = forge }
+			s.release("one")
+			if last, _ := s.look(change); last.Candidate == "" {
+				t.Fatalf("nothing is offered: %+v", last.Decision)
+			}
+			clusters, before := s.branches("cluster/prod*"), s.branches("*")+"\n"+s.branches("**/*")
+			tree := "sluice/promote/prod^{tree}"
+			if mode == "auto" { // an approval makes the tree, and is undone
+				s.look(change, ordered(promote.EventApprove, "a", nil))
+				tree = s.git("rev-parse", "env/prod^{tree}")
+				for line := range strings.SplitSeq(before, "\n") {
+					s.git(append([]string{"update-ref"}, strings.Fields(line)...)...)
+				}
+			}
+			message := strings.ReplaceAll(s.git("log", "-1", "--format=%B", "env/dev"), "Sluice-Environment: dev", "Sluice-Environment: prod") + "\nSluice-Now: yes"
+			forged := s.git("commit-tree", "-p", "env/prod", "-m", message, tree)
+			s.git("update-ref", "refs/heads/env/prod", forged)
+			last, _ := s.look(change)
+			wants(t, "told", []string{last.Decision.WaitsFor}, forged)
+			if after := s.branches("cluster/prod*"); after != clusters {
+				t.Errorf("clusters moved to a tree that nobody approved:\n%s\n%s", clusters, after)
+			}
+			if mode == "auto" {
+				return
+			}
+			forge.open = nil // the forge squashed the request
+			s.look(change)
+			if after := s.branches("cluster/prod*"); after == clusters {
+				t.Error("the squash of the forge moves no cluster")
+			}
+			if canary := s.git("rev-parse", "cluster/prod-eu-1^{tree}"); canary != s.git("rev-parse", "env/prod:prod-eu-1") {
+				t.Error("the canary does not have the squash")
+			}
+			if rest := s.branches("cluster/prod-us-1"); rest != "" && !strings.Contains(clusters, rest) {
+				t.Error("a trailer of the squash skipped the bake")
+			}
+		})
+	}
+}
+
+// TestSignedCommitsOfAnotherBranch: nothing moves by a signed commit that Sluice made for another environment or cluster.
+func TestSignedCommitsOfAnotherBranch(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]string{"env/prod": "env/dev", "cluster/prod-eu-1": "cluster/prod-us-1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "mode: auto")
+			s.sign()
+			s.release("one")
+			s.look(nil)
+			s.git("update-ref", "refs/heads/"+name, from)
+			moved := s.git("rev-parse", name)
+			s.release("two")
+			last, _ := s.look(nil)
+			wants(t, "told", []string{last.Decision.WaitsFor}, "not for this branch")
+			if tip := s.git("rev-parse", name); tip != moved {
+				t.Errorf("%s moved to %s", name, tip)
+			}
+		})
+	}
+}
+
+// TestClustersMoveOnlyWithAnAllowedKey: a wave that changes no record is not pushed without a signature.
+func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	signer := s.sign()
+	s.look(nil)
+	s.release("one")
+	look := func() error {
+		_, err := promotion.Look(t.Context(), s.hydrator(), promotion.Request{Trunk: s.tip(), Now: s.now, Adapters: s.adapters()})
+		return err
+	}
+	before := s.branches("cluster/prod*")
+	for range 8 { // until the pass that moves clusters
+		if err := look(); err != nil {
+			t.Fatal(err)
+		}
+		if s.branches("cluster/prod*") != before {
+			break
+		}
+	}
+	moved := s.git("rev-parse", "cluster/prod-us-1^{tree}")
+	for line := range strings.SplitSeq(before, "\n") { // as if its push of clusters had failed, after that of the record
+		s.git(append([]string{"update-ref"}, strings.Fields(line)...)...)
+	}
+	other, _ := hydratetest.NewKey(t)
+	for name, with := range map[string]gitstore.Signer{"no key": nil, "another key": other} {
+		s.signer = with
+		if err := look(); err == nil || !strings.Contains(err.Error(), "spec.signers") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after := s.branches("cluster/prod*"); after != before {
+			t.Fatalf("%s: pushed\n%s", name, after)
+		}
+	}
+	s.signer = signer
+	if s.look(nil); s.git("rev-parse", "cluster/prod-us-1^{tree}") != moved {
+		t.Error("an allowed key does not move it")
 	}
 }

@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,23 +15,26 @@ import (
 // situation is what is known of an environment without asking anybody.
 func (p *pass) situation(ctx context.Context, e fleet.Environment) (promote.Situation, error) {
 	st := p.states[e.Name]
-	s := promote.Situation{Environment: e, Trunk: p.trunk.order, Shallow: p.trunk.shallow, Record: p.records.known[e.Name], Now: p.r.Now, CommandPrefix: p.r.CommandPrefix}
+	s := promote.Situation{Environment: e, Trunk: p.trunk.order, Shallow: p.trunk.shallow, Record: p.records.known[e.Name], Now: p.r.Now, CommandPrefix: p.r.CommandPrefix, Unprotected: p.r.Unprotected}
 	s.Running = promote.Running{Source: st.Source(), Commit: hashText(st.Tip.Hash), Foreign: st.Foreign}
+	merged, err := p.mergedByForge(ctx, e)
+	if err != nil {
+		return s, err
+	}
 	switch {
-	case st.Foreign != "" && (p.r.Overwrite || !p.foreign(e.Name)):
+	case st.Foreign != "" && (p.r.Overwrite || merged || !p.foreign(e.Name)):
 		s.Running.Foreign = ""
 	case !st.Exists() && len(s.Record.Ran) > 0 && !p.r.Recreate:
 		s.Running.Foreign = fmt.Sprintf("somebody deleted %s: promote with --recreate on the command line to create it again", st.Branch)
 	}
 	if st.Exists() {
 		s.Running.Tree = st.Tip.Tree.String()
-		s.Running.Overtakes = branch.Trailer(st.Tip.Message, branch.TrailerNow) != ""
-		s.Running.Restores = branch.Trailer(st.Tip.Message, branch.TrailerRollback) != ""
-		if names := branch.Trailer(st.Tip.Message, branch.TrailerClusters); names != "" {
+		s.Running.Overtakes = st.Trailer(branch.TrailerNow) != ""
+		s.Running.Restores = st.Trailer(branch.TrailerRollback) != ""
+		if names := st.Trailer(branch.TrailerClusters); names != "" {
 			s.Running.Restored = strings.Split(names, ", ")
 		}
 	}
-	var err error
 	if s.Clusters, err = p.clusters(ctx, e.Name); err != nil {
 		return s, err
 	}
@@ -56,8 +60,17 @@ func (p *pass) situation(ctx context.Context, e fleet.Environment) (promote.Situ
 // upstream is what is known of an environment that promotions come from.
 func (p *pass) upstream(ctx context.Context, name string) (promote.Upstream, error) {
 	out := promote.Upstream{Name: name, Source: p.states[name].Source()}
-	if e, ok := p.fleet.Environment(name); ok && len(e.After) > 0 && p.states[name].Exists() { // other commits have the source's dates
-		out.Since = p.states[name].Tip.Committer.When
+	st, ran := p.states[name], p.records.known[name].Ran
+	e, ok := p.fleet.Environment(name)
+	switch {
+	case p.foreign(name): // its record and its dates are those of somebody else
+		out.Source, out.Foreign = promote.Source{}, fmt.Sprintf("%s: %s", st.Branch, st.Foreign)
+	case st.Foreign != "" && p.records.known[name].Has(st.Tip.Tree.String()): // the commit's dates are somebody else's
+		out.Since = ran[len(ran)-1].At
+	case st.Foreign != "": // known, but no pass has recorded that the environment has it
+		out.Since = p.r.Now
+	case ok && len(e.After) > 0 && st.Exists(): // other commits have the source's dates
+		out.Since = st.Tip.Committer.When
 	}
 	var err error
 	if out.Clusters, err = p.clusters(ctx, name); err != nil {
@@ -76,10 +89,32 @@ func (p *pass) upstream(ctx context.Context, name string) (promote.Upstream, err
 }
 
 // foreign reports whether an environment's branch has content that Sluice did not write. The forge's merge or squash of a
-// promotion request is Sluice's own tree in somebody else's commit.
+// promotion request is Sluice's own tree in somebody else's commit. A commit that spec.signers does not allow counts only
+// with the tree that the environment had at the last look: nobody may have approved the tree that was offered.
 func (p *pass) foreign(environment string) bool {
-	st := p.states[environment]
-	return st.Foreign != "" && !p.records.known[environment].Knows(st.Tip.Tree.String())
+	st, record := p.states[environment], p.records.known[environment]
+	tree := st.Tip.Tree.String()
+	switch {
+	case st.Foreign == "":
+		return false
+	case st.Origin.Unsigned != nil:
+		return !record.Has(tree)
+	}
+	return !record.Knows(tree)
+}
+
+// mergedByForge reports whether the tip, which spec.signers does not allow, is the forge's squash or rebase of the promotion's
+// merge request. The request must not be open any more. Without a forge it is unknown, and the tip stays foreign.
+func (p *pass) mergedByForge(ctx context.Context, e fleet.Environment) (bool, error) {
+	st := p.states[e.Name]
+	if st.Origin.Unsigned == nil || e.Promotion.Mode != "request" || !p.records.known[e.Name].Opened.Is(st.Tip.Tree.String()) || p.r.Adapters.MergeRequests == nil {
+		return false, nil
+	}
+	open, err := p.r.Adapters.MergeRequests.Find(ctx, requestBranch(e.Name), st.Branch)
+	if errors.Is(err, ErrNoForge) {
+		return false, nil
+	}
+	return err == nil && open == nil, err
 }
 
 func (p *pass) clusters(ctx context.Context, environment string) ([]promote.ClusterState, error) {
@@ -93,9 +128,13 @@ func (p *pass) clusters(ctx context.Context, environment string) ([]promote.Clus
 				return nil, err
 			}
 			one.Tree = commit.Tree.String()
-			if branch.Trailer(commit.Message, branch.TrailerEnvironment) == "" && !p.r.Overwrite {
-				one.Foreign = fmt.Sprintf("%s has the commit %s by %s that Sluice did not make: bring it into the source, or promote with --overwrite-foreign on the command line",
-					p.fleet.ClusterBranch(c), tip.Short(), commit.Author.Name)
+			origin, err := branch.Inspect(ctx, p.h.Store, commit, branch.Owner{Environment: environment, Cluster: c.Name}, p.fleet.Signers())
+			if err != nil {
+				return nil, err
+			}
+			if origin.Foreign != "" && !p.r.Overwrite {
+				one.Foreign = fmt.Sprintf("%s: %s: bring it into the source, or promote with --overwrite-foreign on the command line",
+					p.fleet.ClusterBranch(c), origin.Foreign)
 			}
 		}
 		out = append(out, one)

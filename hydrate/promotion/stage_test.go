@@ -127,9 +127,10 @@ func (s *stage) release(text string) string {
 	return s.git("rev-parse", "main")
 }
 
-func (s *stage) resolve(revision string) gitstore.Commit {
+// tip is the commit of the trunk.
+func (s *stage) tip() gitstore.Commit {
 	s.t.Helper()
-	c, err := s.hydrator().Store.Resolve(s.t.Context(), revision)
+	c, err := s.hydrator().Store.Resolve(s.t.Context(), "main")
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 		t.line("freeze", fmt.Sprintf("%s is %s%s", cmp.Or(f.Target, e.Environment), f, freezeEnd(f, e.Environment, prefix)))
 	}
 	for _, g := range slices.Concat(d.Gates, d.WaveGates) {
-		if g.Name != promote.GateHalt && g.State != promote.Green || g.Name == promote.GateHold {
+		if g.Name != promote.GateHalt && g.State != promote.Green || g.Name == promote.GateHold || e.Plan != nil {
 			t.line("gate", g.String())
 		}
 	}
@@ -44,6 +44,10 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 		for _, v := range d.Waves {
 			t.line("wave", fmt.Sprintf("%s: %s, %d of %d clusters%s", v.Name, v.State, v.Moved, v.Total, parenthesis(v.Reason)))
 		}
+	}
+	for _, s := range d.Silent {
+		t.line("silent", s.String())
+		t.line("", "to post it again: "+s.Command())
 	}
 	if len(d.Frozen) > 0 {
 		t.line("frozen", strings.Join(d.Frozen, ", "))
@@ -65,7 +69,7 @@ func (p *Plan) write(t *textWriter) {
 	if p == nil {
 		return
 	}
-	t.line("plan", fmt.Sprintf("tree %.10s; %s on %s: %d added, %d changed, %d removed", p.Tree,
+	t.line("plan", fmt.Sprintf("tree %s; %s on %s: %d added, %d changed, %d removed", p.Tree,
 		hydrate.Count(p.Added+p.Changed+p.Removed, "object"), hydrate.Count(len(p.Clusters), "cluster"), p.Added, p.Changed, p.Removed))
 	for _, c := range p.Commits {
 		t.line("", c)

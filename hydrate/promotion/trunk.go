@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
@@ -22,6 +23,33 @@ type trunk struct {
 	order   promote.Trunk              // oldest first
 	commits map[string]gitstore.Commit // by id
 	shallow bool                       // the clone's history ends before a commit that is needed
+}
+
+// neededCommits are the trunk's commits that environments run, or that decisions compare with.
+func neededCommits(states map[string]*branch.State, records map[string]promote.Record) map[string]bool {
+	needed := map[string]bool{}
+	add := func(s promote.Source) {
+		for _, c := range s.Commits() {
+			needed[c] = true
+		}
+	}
+	for _, st := range states {
+		add(st.Source())
+	}
+	for _, r := range records {
+		if r.Request != nil {
+			add(r.Request.Source)
+		}
+		for _, o := range []*promote.Offered{r.Opened, r.Declined} {
+			if o != nil {
+				add(o.Source)
+			}
+		}
+		for _, h := range r.Holds {
+			add(h.Source)
+		}
+	}
+	return needed
 }
 
 func unknownHistory(err error) bool {

@@ -4,6 +4,8 @@ package signers
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,7 +23,10 @@ const Namespace = "git"
 var ErrUntrusted = errors.New("not signed by an allowed signer")
 
 // List is a set of keys that may sign. The zero value allows nobody.
-type List struct{ signers []signer }
+type List struct {
+	signers []signer
+	id      string // of the lines; "" for a list without one
+}
 
 type signer struct {
 	principal     string // the first of the line
@@ -43,11 +48,14 @@ func (e *LineError) Error() string { return e.Reason }
 // is a *LineError.
 func Parse(lines []string) (List, error) {
 	var out List
+	id, count := sha256.New(), 0
 	for i, line := range lines {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
+		fmt.Fprintln(id, line)
+		count++
 		s, used, err := parseLine(line)
 		if err != nil {
 			return List{}, &LineError{Line: i, Reason: err.Error()}
@@ -55,6 +63,9 @@ func Parse(lines []string) (List, error) {
 		if used {
 			out.signers = append(out.signers, s)
 		}
+	}
+	if count > 0 {
+		out.id = hex.EncodeToString(id.Sum(nil))
 	}
 	return out, nil
 }
@@ -114,8 +125,12 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time such as 20260131 or 202601311530Z", text)
 }
 
-// Empty reports whether nobody is allowed.
-func (l List) Empty() bool { return len(l.signers) == 0 }
+// Empty reports whether the list has no line, so that it demands no signature. A list whose lines are all for other
+// namespaces is not empty, and allows nobody.
+func (l List) Empty() bool { return l.id == "" }
+
+// ID identifies the list: lists with equal ids allow the same keys. It is "" for an empty list.
+func (l List) ID() string { return l.id }
 
 // Verify checks an armoured SSH signature of payload and gives the first name of the line that allows its key. The key must be
 // valid at the time at, which is the committer's date of a commit. Every other error than nil is an ErrUntrusted.

@@ -221,13 +221,16 @@ func (v *View) Versions(t fleet.Target) ([]string, error) {
 			if err != nil {
 				return nil, err
 			}
+			if name := s.Helm.Repository; name != "" {
+				version += " of " + strings.TrimSuffix(t.Locate(s.Helm.Path), ":")
+			}
 			out = append(out, version)
 		case s.Objects != nil:
 			out = append(out, s.Objects.Name)
 		case s.Kustomize != nil:
-			out = append(out, s.Kustomize.Path)
+			out = append(out, t.Locate(s.Kustomize.Path))
 		default:
-			out = append(out, s.Manifests.Path)
+			out = append(out, t.Locate(s.Manifests.Path))
 		}
 	}
 	return out, nil

@@ -27,6 +27,7 @@ type contents struct {
 	snap     *gitstore.Snapshot
 	archives Archives
 	lock     *fetch.Lock
+	bases    *remoteBases // snap for everything that Kustomize reads
 	walker   *kustomize.Walker
 
 	mu           sync.Mutex
@@ -41,17 +42,18 @@ type load struct {
 	err     error
 }
 
-func newContents(snap *gitstore.Snapshot, archives Archives) (*contents, error) {
+func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fleet.Repository) (*contents, error) {
 	c := &contents{
-		snap: snap, archives: archives, walker: kustomize.NewWalker(snap, manifest.DefaultBudget()),
+		snap: snap, archives: archives,
 		descriptions: map[string]description{}, loads: map[string]*load{},
 	}
-	data, err := snap.ReadFile(fetch.LockFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var err error
+	if c.lock, err = readLock(snap); err != nil {
 		return nil, err
 	}
-	c.lock, err = fetch.ParseLock(data)
-	return c, err
+	c.bases = newRemoteBases(snap, repositories, c.lock)
+	c.walker = kustomize.NewWalker(c.bases, manifest.DefaultBudget())
+	return c, nil
 }
 
 // once reads the bytes that a key names. An error is not kept: the next caller reads again.
@@ -155,7 +157,7 @@ func (c *contents) kustomizeFiles(root string) (renderer.Content, error) {
 		d := c.kustomizeID(root)
 		out := renderer.Content{Name: root, Digest: d.id}
 		for _, name := range names {
-			data, err := c.snap.ReadFile(name)
+			data, err := c.bases.ReadFile(name)
 			if err != nil {
 				return out, err
 			}

@@ -137,7 +137,16 @@ func kustomizationNames(dirs []string) []string {
 // plainError replaces the operating system's text for a missing path. The error still matches fs.ErrNotExist.
 func plainError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no such path in the commit: %w", fs.ErrNotExist)
+		return missingError{}
 	}
 	return err
 }
+
+// missingError is a path that the commit does not have. It matches fs.ErrNotExist.
+type missingError struct{}
+
+// Error says so.
+func (missingError) Error() string { return "no such path in the commit" }
+
+// Is matches fs.ErrNotExist.
+func (missingError) Is(target error) bool { return target == fs.ErrNotExist }

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	imports "github.com/sluice-gitops/sluice/hydrate/import"
+	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
@@ -16,26 +19,58 @@ type Archives interface {
 	Archive(ctx context.Context, r fetch.Ref, l fetch.Locked) ([]byte, error)
 }
 
-// Reader opens the commits of one source repository and keeps what it read. It is safe for concurrent use.
+// Reader opens the commits of one source repository and keeps what it read last. It is safe for concurrent use.
 type Reader struct {
-	store    *gitstore.Store
-	archives Archives
-	loader   fleet.Loader
+	store       *gitstore.Store
+	archives    Archives
+	loader      fleet.Loader
+	credentials Credentials
+	alone       bool
 
 	mu    sync.Mutex
-	views map[gitstore.Hash]*View // by tree
+	views *lru.Cache[gitstore.Hash, *View] // by tree; mu keeps a tree from being read twice at a time
+	loads int                              // since the loader's cache was emptied
 }
 
-// NewReader returns a Reader of a store's commits.
-func NewReader(store *gitstore.Store, archives Archives) *Reader {
-	return &Reader{store: store, archives: archives, loader: fleet.Loader{Cache: fleet.NewCache(), Importer: imports.New()}, views: map[gitstore.Hash]*View{}}
+// Bounds of what a reader keeps in a long-running service.
+const (
+	maxViews = 32  // a promotion compares a handful of commits; a view of 20,000 targets takes tens of MB
+	maxLoads = 256 // fleets that share a cache of decoded files
+)
+
+// NewReader returns a Reader of a store's commits. It reads repositories of other tools (spec.import) in the worker processes of r, if r is
+// a renderer.Caller. Other renderers work in the calling process, and so do imports.
+func NewReader(store *gitstore.Store, archives Archives, r renderer.Renderer) *Reader {
+	var importer fleet.Importer = imports.New(archives)
+	if workers, ok := r.(renderer.Caller); ok {
+		importer = imports.NewIsolated(workers, archives)
+	}
+	views, err := lru.New[gitstore.Hash, *View](maxViews)
+	if err != nil {
+		panic(err) // only for a size below 1
+	}
+	return &Reader{store: store, archives: archives, loader: fleet.Loader{Cache: fleet.NewCache(), Importer: importer}, views: views}
 }
 
-// Detecting makes the reader recognise a repository of Flux objects that has no sluice.yaml, as `sluice import --detect` shows it. It
+// Detecting makes the reader recognise a repository of Flux or Argo CD objects that has no sluice.yaml, as `sluice import --detect` shows it. It
 // returns the reader. Call it before any other method. Only verbs that write nothing may use it: nobody has said yet that the
 // repository is a fleet.
 func (r *Reader) Detecting() *Reader {
 	r.loader.Detect = true
+	return r
+}
+
+// WithCredentials makes the reader fetch other repositories of fleets that the store does not have. Without it, only what the store or
+// its own remote has is there. It returns the reader. Call it before any other method.
+func (r *Reader) WithCredentials(c Credentials) *Reader {
+	r.credentials = c
+	return r
+}
+
+// Alone makes the reader refuse content of other repositories, also what the store has of them. It returns the reader. Call it before
+// any other method.
+func (r *Reader) Alone() *Reader {
+	r.alone = true
 	return r
 }
 
@@ -45,27 +80,40 @@ type View struct {
 	Problems fleet.Problems // warnings alone
 
 	tree     gitstore.Hash
+	mounted  gitstore.Hash // the tree with the content of other repositories in fleet.MountDir; tree if there are none
 	contents *contents
+}
+
+// Detect returns the sluice.yaml of a repository of another tool that has none, and nil if it is not one.
+func (r *Reader) Detect(ctx context.Context, tree gitstore.Hash) ([]byte, error) {
+	return r.loader.Importer.Detect(ctx, r.store.Snapshot(ctx, tree))
 }
 
 // Open reads the fleet of a tree. The errors of an invalid fleet are fleet.Problems.
 func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if v, ok := r.views[tree]; ok {
+	if v, ok := r.views.Get(tree); ok {
 		return v, nil
 	}
-	snap := r.store.Snapshot(ctx, tree)
-	f, problems := r.loader.Load(ctx, snap)
+	if r.loads++; r.loads > maxLoads {
+		r.loads, r.loader.Cache = 1, fleet.NewCache()
+	}
+	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree), credentials: r.credentials, alone: r.alone, mounted: tree}
+	loader := r.loader
+	loader.Mounts = m
+	f, problems := loader.Load(ctx, m.snap)
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}
-	c, err := newContents(snap, r.archives)
+	c, err := newContents(r.store.Snapshot(ctx, m.mounted), r.archives, f.Repositories)
 	if err != nil {
 		return nil, err
 	}
-	v := &View{Fleet: f, Problems: problems, tree: tree, contents: c}
-	r.views[tree] = v
+	v := &View{Fleet: f, Problems: problems, tree: tree, mounted: m.mounted, contents: c}
+	if !m.failed {
+		r.views.Add(tree, v)
+	}
 	return v, nil
 }
 
@@ -104,7 +152,7 @@ func (r *Reader) Affected(ctx context.Context, base gitstore.Hash, head *View) (
 	if err != nil {
 		return nil, err
 	}
-	changes, err := r.store.Changes(ctx, base, head.tree)
+	changes, err := r.store.Changes(ctx, before.mounted, head.mounted)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,12 +19,10 @@ const Epoch = "3 helm 3.22.0 kustomize 0.21.2"
 
 // Target is one app on one cluster with its references resolved.
 type Target struct {
-	fleet.Target
-	fleet.Resolved
+	fleet.Selection
 	Digest string // input digest: targets with equal digests render to equal objects
 
-	view       *View
-	components []fleet.LayerFile
+	view *View
 }
 
 // KeepsUnstable reports whether the branch's values of unstable fields are kept (`unstable: keep`).
@@ -46,25 +45,25 @@ func (t *Target) Scope(kind manifest.GroupKind) manifest.Scope {
 
 // Target resolves a target and computes its input digest. It reads object ids and the lock file, not the sources.
 func (v *View) Target(t fleet.Target) (*Target, error) {
-	key := make([]byte, 0, 1024)
-	key = append(key, Epoch...)
-	key, err := v.Fleet.AppendKey(key, t)
+	selection, err := v.Fleet.Select(t)
 	if err != nil {
 		return nil, err
 	}
-	out := &Target{Target: t, view: v, components: v.Fleet.Components(t)}
-	if out.Resolved, err = v.Fleet.Resolve(t); err != nil {
+	out := &Target{Selection: selection, view: v}
+	key := make([]byte, 0, 1024)
+	key = append(key, Epoch...)
+	if key, err = out.AppendKey(key); err != nil {
 		return nil, err
 	}
-	for _, src := range out.Sources {
+	for i, src := range out.Sources {
 		id, err := v.contents.id(src)
 		if err != nil {
-			return nil, err
+			return nil, t.SourceError(i, err)
 		}
 		key = append(key, 0)
 		key = append(key, id...)
 	}
-	for _, layer := range out.components { // the key has the folder itself, not the files that it refers to
+	for _, layer := range out.Components { // the key has the folder itself, not the files that it refers to
 		r := v.contents.kustomizeID(layer.Path)
 		if r.err != nil {
 			return nil, fmt.Errorf("component %s: %w", layer.Path, r.err)
@@ -86,13 +85,19 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 // Bundle reads everything that the rendering of the target depends on.
 func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
 	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.KubeVersion, APIVersions: t.Cluster.APIVersions}
+	if i := t.Imported(); i != nil {
+		b.KubeVersion = cmp.Or(i.KubeVersion, b.KubeVersion)
+		if len(i.APIVersions) > 0 {
+			b.APIVersions = i.APIVersions
+		}
+	}
 	if strict := t.view.Fleet.Spec.Strict.UnmatchedPatches; strict != nil && !*strict {
 		b.AllowUnmatched = true
 	}
-	for _, src := range t.Sources {
+	for i, src := range t.Sources {
 		ready, err := t.source(ctx, src)
 		if err != nil {
-			return nil, err
+			return nil, t.SourceError(i, err)
 		}
 		b.Sources = append(b.Sources, ready)
 	}
@@ -102,7 +107,7 @@ func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
 			Name: i.File, Digest: "component " + hex.EncodeToString(sum[:]), Files: []renderer.File{{Path: "kustomization.yaml", Data: i.Component}},
 		}})
 	}
-	for _, layer := range t.components {
+	for _, layer := range t.Components {
 		c, err := t.component(layer.Path)
 		if err != nil {
 			return nil, fmt.Errorf("component %s: %w", layer.Path, err)
@@ -117,7 +122,7 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 	c := t.view.contents
 	switch {
 	case src.Helm != nil:
-		values, err := t.view.Fleet.Values(t.Target, src.Name)
+		values, err := t.MergedValues(src.Name)
 		if err != nil {
 			return renderer.Source{}, err
 		}

@@ -1,5 +1,6 @@
-// Package verify renders environment branches again from the source commits that they record, and compares. It writes
-// nothing.
+// Package verify checks rendered branches. It renders environment branches again from the source commits that they record and
+// compares file by file, requires that the trunk contains those commits, and checks the signatures that spec.signers of the
+// trunk demands. It trusts nothing that a branch says about itself, and writes nothing.
 package verify
 
 import (
@@ -13,8 +14,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/promote"
-	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // Difference is a file of a branch that differs from what the recorded source commit renders to.
@@ -24,14 +23,21 @@ type Difference struct {
 	Effect string `json:"effect"` // added, removed or changed, as seen from the rendering
 }
 
-// Statuses of a Verification.
+// Statuses of a Verification. The three after Behind mean that somebody else wrote to a branch.
 const (
-	StatusOK      = "ok"
-	StatusBehind  = "behind" // clusters run an earlier state, as planned: a rollout, a freeze, a halt
-	StatusDiffers = "differs"
-	StatusMissing = "missing" // the branch does not exist
-	StatusFailed  = "failed"  // the source commit is unknown or cannot be rendered
+	StatusOK       = "ok"
+	StatusBehind   = "behind"   // clusters run an earlier state, as planned: a rollout, a freeze, a halt
+	StatusDiffers  = "differs"  // files differ
+	StatusUnsigned = "unsigned" // spec.signers does not allow the signature of a commit
+	StatusUnmerged = "unmerged" // the trunk does not contain a source commit, and no exception is recorded
+	StatusMissing  = "missing"  // the branch does not exist
+	StatusFailed   = "failed"   // the source commit is unknown or cannot be rendered
 )
+
+// Tampered reports whether a status means that somebody else wrote to a branch.
+func Tampered(status string) bool {
+	return status == StatusDiffers || status == StatusUnsigned || status == StatusUnmerged
+}
 
 // Behind is a cluster that runs an earlier state of its environment, as planned.
 type Behind struct {
@@ -50,7 +56,10 @@ type Verification struct {
 	Status      string            `json:"status"`
 	Reason      string            `json:"reason,omitempty"`
 	Behind      []Behind          `json:"behind,omitempty"`
-	Held        []string          `json:"held,omitempty"` // what is held back, in words
+	Unsigned    []Signature       `json:"unsigned,omitempty"`   // commits that spec.signers does not allow
+	Unmerged    []string          `json:"unmerged,omitempty"`   // source commits that the trunk does not contain
+	Exceptions  []string          `json:"exceptions,omitempty"` // source commits that were written unmerged, as recorded
+	Held        []string          `json:"held,omitempty"`       // what is held back, in words
 	Differences []Difference      `json:"differences,omitempty"`
 	Failures    []hydrate.Failure `json:"failures,omitempty"`
 }
@@ -62,10 +71,9 @@ func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names [
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if _, ok := f.Environment(name); !ok {
-			return nil, fmt.Errorf("there is no environment %q in the fleet", name)
-		}
+	environments, err := environmentsOf(f, names)
+	if err != nil {
+		return nil, err
 	}
 	refs, err := h.Branches.List(ctx, f.BranchPrefixes()...)
 	if err != nil {
@@ -73,16 +81,32 @@ func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names [
 	}
 	r := &run{h: h, fleet: f, refs: refs, now: now}
 	defer r.close()
+	if r.trunk, err = readTrunk(ctx, h, f, head); err != nil {
+		return nil, err
+	}
 	var out []Verification
-	for _, e := range f.Spec.Environments {
-		if len(names) > 0 && !slices.Contains(names, e.Name) {
-			continue
-		}
-		one, err := r.verify(ctx, e.Name)
+	for _, name := range environments {
+		one, err := r.verify(ctx, name)
 		if err != nil {
-			return nil, fmt.Errorf("environment %s: %w", e.Name, err)
+			return nil, fmt.Errorf("environment %s: %w", name, err)
 		}
 		out = append(out, *one)
+	}
+	return out, nil
+}
+
+// environmentsOf returns the named environments in the order of the fleet; no names means all.
+func environmentsOf(f *fleet.Fleet, names []string) ([]string, error) {
+	for _, name := range names {
+		if _, ok := f.Environment(name); !ok {
+			return nil, fmt.Errorf("there is no environment %q in the fleet", name)
+		}
+	}
+	var out []string
+	for _, e := range f.Spec.Environments {
+		if len(names) == 0 || slices.Contains(names, e.Name) {
+			out = append(out, e.Name)
+		}
 	}
 	return out, nil
 }
@@ -97,6 +121,7 @@ type run struct {
 	h       *hydrate.Hydrator
 	fleet   *fleet.Fleet
 	refs    map[string]gitstore.Hash
+	trunk   *trunk
 	writers []*gitstore.Writer
 	now     time.Time
 }
@@ -131,9 +156,15 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 		out.Status, out.Reason = StatusFailed, err.Error()
 		return out, nil //nolint:nilerr // the other environments can still be verified
 	}
+	if err := r.requireMerged(ctx, out, st); err != nil || out.Status != StatusOK {
+		return out, err
+	}
 	f, _, err := r.h.Fleet(ctx, source.Tree)
 	if err != nil {
 		return nil, fmt.Errorf("source commit %s: %w", source.Hash.Short(), err)
+	}
+	if st.Origin.Unsigned != nil {
+		out.Unsigned = append(out.Unsigned, unsigned(ref, st.Origin.Unsigned))
 	}
 	tree, err := r.render(ctx, name, st, source, out)
 	if err != nil || tree.IsZero() {
@@ -148,6 +179,8 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 	switch {
 	case len(out.Differences) > 0:
 		out.Status, out.Reason = StatusDiffers, st.Foreign
+	case len(out.Unsigned) > 0:
+		out.Status, out.Reason = StatusUnsigned, hydrate.Count(len(out.Unsigned), "commit")+" without a signature that spec.signers allows"
 	case len(out.Behind) > 0:
 		out.Status = StatusBehind
 	}
@@ -165,7 +198,7 @@ func (r *run) state(ctx context.Context, name string, tip gitstore.Hash) (*branc
 	if err := r.h.Branches.Fetch(ctx, fetch...); err != nil {
 		return nil, err
 	}
-	return branch.ReadState(ctx, r.h.Store, r.fleet.EnvironmentBranch(name), tip)
+	return branch.ReadState(ctx, r.h.Store, r.fleet.EnvironmentBranch(name), name, tip, r.trunk.signers)
 }
 
 // sourceOf returns the commit that a branch was rendered from: the one of its record or, if somebody changed the record,
@@ -190,149 +223,4 @@ func (r *run) sourceOf(ctx context.Context, st *branch.State) (gitstore.Commit, 
 		return gitstore.Commit{}, fmt.Errorf("%s does not say which commit it was rendered from", st.Branch)
 	}
 	return r.h.Store.Commit(ctx, hash)
-}
-
-// render renders an environment again from its source commits. It returns the zero hash, and says why in out, if that
-// is not possible.
-func (r *run) render(ctx context.Context, name string, st *branch.State, source gitstore.Commit, out *Verification) (gitstore.Hash, error) {
-	w, err := r.h.Store.NewWriter()
-	if err != nil {
-		return gitstore.Hash{}, err
-	}
-	r.writers = append(r.writers, w)
-	fresh := *st
-	fresh.Kinds = branch.Kinds{}
-	fresh.Foreign = "to be verified" // the number of objects is counted, not taken from the record
-	if len(st.Record.Apps)+len(st.Record.Clusters) > 0 {
-		return r.compose(ctx, name, &fresh, out, w)
-	}
-	done, err := r.h.RenderCommit(ctx, hydrate.CommitRequest{Environment: name, Commit: source, State: &fresh, All: true}, w)
-	if err != nil {
-		return gitstore.Hash{}, err
-	}
-	if len(done.Failures) > 0 {
-		out.Status, out.Reason, out.Failures = StatusFailed, "targets could not be rendered again", done.Failures
-	}
-	return done.Tree, nil
-}
-
-// compose renders an environment whose apps come from several source commits.
-func (r *run) compose(ctx context.Context, name string, st *branch.State, out *Verification, w *gitstore.Writer) (gitstore.Hash, error) {
-	source := st.Source()
-	st.Tip = gitstore.Commit{} // so that no app is taken from the branch
-	commits := map[string]gitstore.Commit{}
-	for _, c := range source.Commits() {
-		hash, err := gitstore.ParseHash(c)
-		if err == nil {
-			commits[c], err = r.h.Store.Commit(ctx, hash)
-		}
-		if err != nil {
-			out.Status, out.Reason = StatusFailed, err.Error()
-			return gitstore.Hash{}, nil //nolint:nilerr // reported in out
-		}
-	}
-	tree, failure, err := r.h.Compose(ctx, hydrate.Composition{Environment: name, Source: source, Running: st, Commits: commits, All: true}, w)
-	if err != nil {
-		return gitstore.Hash{}, err
-	}
-	if failure != "" {
-		out.Status, out.Reason = StatusFailed, failure
-	}
-	return tree, nil
-}
-
-// compare adds the files that differ between two trees.
-func (r *run) compare(ctx context.Context, out *Verification, ref string, want, have gitstore.Hash) error {
-	changes, err := r.h.Store.Changes(ctx, want, have)
-	if err != nil {
-		return err
-	}
-	for _, c := range changes {
-		d := Difference{Branch: ref, Path: c.Path, Effect: "changed"}
-		switch {
-		case c.Old.Hash.IsZero():
-			d.Effect = "added"
-		case c.New.Hash.IsZero():
-			d.Effect = "removed"
-		}
-		out.Differences = append(out.Differences, d)
-	}
-	return nil
-}
-
-// verifyClusters compares the cluster branches with the clusters of a rendered environment. A cluster that runs an earlier
-// state of the environment, for a reason that the record names, is behind and does not differ.
-func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fleet, st *branch.State, tree gitstore.Hash) error {
-	rendered, err := branch.ReadTree(ctx, r.h.Store, tree)
-	if err != nil {
-		return err
-	}
-	record, err := promotion.ReadRecord(ctx, r.h, out.Environment)
-	if err != nil {
-		return err
-	}
-	for _, h := range record.Holds {
-		out.Held = append(out.Held, h.String())
-	}
-	for _, c := range f.ClustersOf(out.Environment) {
-		ref := f.ClusterBranch(c)
-		want, placed := rendered.Clusters[c.Name]
-		tip, ok := r.refs[ref]
-		switch {
-		case !placed:
-			continue
-		case !ok:
-			if c.State != "frozen" {
-				out.Differences = append(out.Differences, Difference{Branch: ref, Path: ".", Effect: "removed"})
-			}
-			continue
-		}
-		commit, err := r.h.Store.Commit(ctx, tip)
-		if err != nil {
-			return err
-		}
-		if commit.Tree == want {
-			continue
-		}
-		behind, err := r.behind(ctx, c, st, commit.Tree, record)
-		if err != nil {
-			return err
-		}
-		if behind != nil {
-			behind.Branch = ref
-			out.Behind = append(out.Behind, *behind)
-			continue
-		}
-		if err := r.compare(ctx, out, ref, want, commit.Tree); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// behind says why a cluster runs an earlier state of its environment; nil if it does not, or if nothing explains it.
-func (r *run) behind(ctx context.Context, c *fleet.Cluster, st *branch.State, tree gitstore.Hash, record promote.Record) (*Behind, error) {
-	e, _ := r.fleet.Environment(c.Environment) // a removed environment follows nothing
-	if len(e.After) == 0 && record.Progress == nil && len(record.Freezes) == 0 && c.State != "frozen" {
-		return nil, nil //nolint:nilnil // hydration moves all clusters at once
-	}
-	reason, ok := promote.BehindAsPlanned(record, hashText(st.Tip.Tree), promote.Cluster{Name: c.Name, State: c.State}, r.now)
-	if !ok {
-		return nil, nil //nolint:nilnil // nothing explains it
-	}
-	was, err := promotion.EarlierState(ctx, r.h, st, c.Name, tree)
-	if errors.Is(err, promote.ErrNoTree) {
-		return nil, nil //nolint:nilnil // the environment never had it
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &Behind{Cluster: c.Name, Source: was.Source().On(c.Name).String(), Reason: reason}, nil
-}
-
-func hashText(h gitstore.Hash) string {
-	if h.IsZero() {
-		return ""
-	}
-	return h.String()
 }

@@ -154,6 +154,9 @@ func Shorten(s string, n int) string {
 	return s
 }
 
+// Brief returns s as a single line of visible text, made of at most n of its characters: Line of Shorten.
+func Brief(s string, n int) string { return Line(Shorten(s, n)) }
+
 // Log is a slog.HandlerOptions.ReplaceAttr function. It escapes string and error values with Line, so that a
 // log line shows what a terminal or a log viewer would otherwise interpret.
 func Log(_ []string, a slog.Attr) slog.Attr {

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,7 +55,7 @@ func floors() []([]string) {
 		{"internal", "renderer/manifest"},
 		{"renderer", "policy"},
 		{"hydrate"},
-		{"bot", "webhook"},
+		{"bot", "webhook", "site"},
 		{"service"},
 		{"cmd", "deploy", "testdata"},
 	}
@@ -91,68 +93,180 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
-// forbidden lists what a package, and the packages below it, may not reach.
+// forbidden lists what packages may not reach, also through others. A key names one package; a key that ends with /...
+// names a package and those below it.
 func forbidden() map[string][]string {
 	const goGit, helm = "github.com/go-git/", "helm.sh/"
-	return map[string][]string{
-		"internal":           {module + "renderer", module + "policy", module + "hydrate"},
-		"renderer/manifest":  {module + "renderer/helm", module + "renderer/kustomize", module + "renderer/fetch", goGit, helm},
-		"renderer/helm":      {module + "renderer/fetch", goGit, "helm.sh/helm/v3/pkg/action"},
-		"renderer/kustomize": {module + "renderer/fetch", goGit, helm},
-		"renderer/fetch":     {module + "renderer/manifest", goGit, "helm.sh/helm/v3/pkg/action"},
-		"renderer":           {module + "policy", goGit},
-		"policy":             {module + "renderer/helm", module + "renderer/kustomize", goGit},
-		"hydrate/fleet":      {module + "hydrate/gitstore", module + "renderer/helm", module + "renderer/fetch", goGit, "net/http"},
-		"hydrate/bootstrap":  {module + "hydrate/gitstore", module + "renderer/helm", module + "renderer/fetch", goGit, "net/http", "os/exec"},
-		"hydrate/gitstore":   {module + "hydrate/fleet", module + "renderer", helm},
-		"hydrate/branch":     {module + "hydrate/source", module + "hydrate/compare", module + "renderer/helm", module + "policy"},
-		"hydrate/source":     {module + "hydrate/branch", module + "hydrate/promote", module + "policy"},
-		"hydrate/promote":    {module + "hydrate/gitstore", goGit, "net/http", "os/exec"},
-		"hydrate/diff":       {module + "hydrate/gitstore", module + "policy", goGit, helm},
-		"hydrate":            {module + "bot", module + "webhook", module + "service", module + "cmd"},
-		"bot/forge/github":   {module + "hydrate", module + "renderer", module + "policy", module + "bot/forge/gitlab"},
-		"bot/forge/gitlab":   {module + "hydrate", module + "renderer", module + "policy", module + "bot/forge/github"},
-		"bot/command":        {module + "hydrate/gitstore", module + "renderer/helm", goGit},
-		"bot":                {module + "service", module + "webhook"},
-		"webhook":            {module + "hydrate", module + "renderer", module + "policy"},
-		"service":            {module + "cmd"},
-		"hydrate/objects":    {module + "policy"},
-		"hydrate/signers":    {module + "hydrate/gitstore", goGit},
-		"hydrate/notify":     {module + "hydrate/fleet", module + "renderer", goGit},
-		"bot/hint":           {module + "hydrate", module + "renderer", module + "policy"},
+	own := func(names ...string) []string {
+		for i := range names {
+			names[i] = module + names[i]
+		}
+		return names
 	}
+	return map[string][]string{
+		"internal/...": own("renderer", "policy", "hydrate", "bot", "webhook", "site", "service", "cmd"),
+
+		"renderer/...":       append(own("policy", "hydrate", "bot", "webhook", "site", "service", "cmd"), goGit),
+		"renderer":           {"helm.sh/helm/v3/pkg/action"},
+		"renderer/manifest":  append(own("renderer/helm", "renderer/kustomize", "renderer/fetch", "internal/retry"), helm, "net/http", "os/exec"),
+		"renderer/helm":      append(own("renderer/fetch"), "helm.sh/helm/v3/pkg/action"),
+		"renderer/kustomize": append(own("renderer/fetch"), helm),
+		"renderer/fetch":     append(own("renderer/manifest"), "helm.sh/helm/v3/pkg/action"),
+		"renderer/worker":    append(own("renderer/manifest", "renderer/fetch"), helm, "net/http"),
+
+		"policy/...":     append(own("hydrate", "bot", "webhook", "site", "service", "cmd"), goGit),
+		"policy":         own("renderer/helm", "renderer/kustomize"),
+		"policy/schemas": own("renderer/helm", "renderer/kustomize", "renderer/worker"),
+
+		"hydrate/...":           own("bot", "webhook", "site", "service", "cmd"),
+		"hydrate":               own("policy", "hydrate/promotion", "hydrate/verify"),
+		"hydrate/bootstrap":     append(own("hydrate/gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http", "os/exec"),
+		"hydrate/branch":        own("hydrate/source", "hydrate/compare", "renderer/helm", "policy"),
+		"hydrate/compare":       own("policy", "hydrate/promotion", "hydrate/verify"),
+		"hydrate/diff":          append(own("hydrate/gitstore", "policy"), goGit, helm),
+		"hydrate/enforce":       own("hydrate/promotion", "hydrate/verify", "hydrate/compare"),
+		"hydrate/fleet":         append(own("hydrate/gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http"),
+		"hydrate/gitstore":      append(own("hydrate/fleet", "renderer"), helm),
+		"hydrate/hydratetest":   own("policy", "hydrate/promotion"),
+		"hydrate/import":        append(own("hydrate/gitstore", "policy"), goGit),
+		"hydrate/import/argocd": append(own("hydrate/fleet", "hydrate/gitstore", "renderer/worker", "renderer/fetch"), goGit),
+		"hydrate/import/flux":   append(own("hydrate/fleet", "hydrate/gitstore", "renderer/worker", "renderer/fetch"), goGit),
+
+		"hydrate/import/internal/reach": append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
+
+		"hydrate/notify":    append(own("hydrate/fleet", "renderer"), goGit),
+		"hydrate/objects":   append(own("policy"), helm),
+		"hydrate/promote":   append(own("hydrate/gitstore"), goGit, "net/http", "os/exec"),
+		"hydrate/promotion": own("policy", "hydrate/compare", "hydrate/verify"),
+		"hydrate/signers":   append(own("hydrate/gitstore"), goGit),
+		"hydrate/source":    own("hydrate/branch", "hydrate/promote", "policy"),
+		"hydrate/verify":    own("policy", "hydrate/compare"),
+
+		"bot/...":          own("service", "webhook", "cmd"),
+		"bot":              own("bot/forge/github", "bot/forge/gitlab"),
+		"bot/ci":           append(own("hydrate", "renderer", "policy", "bot/forge"), goGit, "net/http"),
+		"bot/command":      append(own("hydrate/gitstore", "renderer/helm"), goGit),
+		"bot/forge/github": own("hydrate", "renderer", "policy", "bot/forge/gitlab"),
+		"bot/forge/gitlab": own("hydrate", "renderer", "policy", "bot/forge/github"),
+		"bot/hint":         own("hydrate", "renderer", "policy"),
+		"bot/publish":      append(own("hydrate/gitstore", "policy", "renderer/helm"), goGit, "net/http"),
+		"bot/queue":        append(own("hydrate", "renderer", "policy"), goGit, helm),
+		"bot/report":       append(own("hydrate/gitstore", "policy", "renderer/helm"), goGit, "net/http"),
+		"bot/review":       own("bot/forge", "bot/publish", "hydrate/promotion"),
+
+		"site/...":     append(own("service", "webhook", "cmd", "bot/forge"), "net/http/httptest"),
+		"site":         own("bot/queue"),
+		"site/conform": own("site/server", "bot", "policy"),
+		"site/index":   own("policy", "hydrate/promotion"),
+
+		"webhook":          append(own("hydrate", "renderer", "policy", "site", "service", "cmd"), goGit, helm),
+		"service/...":      own("cmd"),
+		"service":          own("bot/forge/github", "bot/forge/gitlab"),
+		"service/check":    append(own("hydrate/gitstore", "bot", "policy"), goGit, helm),
+		"service/config":   append(own("hydrate", "bot", "policy"), goGit, helm),
+		"deploy":           own("hydrate", "renderer"),
+		"cmd/internal/cli": own("bot/forge/forgetest"),
+		"cmd/internal/app": own("bot/forge/forgetest", "hydrate/hydratetest"),
+		"cmd/sluice":       own("bot/forge/forgetest", "hydrate/hydratetest"),
+	}
+}
+
+// reached returns the first package of deps that the list forbids; empty if there is none.
+func reached(deps, list []string) string {
+	for _, d := range deps {
+		if slices.ContainsFunc(list, func(f string) bool { return d == f || strings.HasPrefix(d, strings.TrimSuffix(f, "/")+"/") }) {
+			return d
+		}
+	}
+	return ""
 }
 
 func TestClosures(t *testing.T) {
 	t.Parallel()
 	all := packages(t)
-	for prefix, list := range forbidden() {
-		if _, ok := all[prefix]; !ok && prefix != "internal" {
-			t.Errorf("there is no package %s", prefix)
-		}
+	for key, list := range forbidden() {
+		prefix, below := strings.CutSuffix(key, "/...")
+		used := false
 		for name, p := range all {
-			if name != prefix && (prefix != "internal" || !within(name, prefix)) {
+			if name != prefix && (!below || !within(name, prefix)) {
 				continue
 			}
-			for _, d := range p.Deps {
-				if i := slices.IndexFunc(list, func(f string) bool { return d == f || strings.HasPrefix(d, strings.TrimSuffix(f, "/")+"/") }); i >= 0 {
-					t.Errorf("%s reaches %s", name, d)
-				}
+			used = true
+			if d := reached(p.Deps, list); d != "" {
+				t.Errorf("%s reaches %s", name, d)
 			}
+		}
+		if !used {
+			t.Errorf("forbidden names %s, which does not exist", key)
 		}
 	}
 }
 
-// TestMap requires that CONTRIBUTING.md names every package.
+// TestEveryPackageHasAnEntry requires an entry of its own in forbidden for each top-level package and each package of hydrate.
+func TestEveryPackageHasAnEntry(t *testing.T) {
+	t.Parallel()
+	for _, name := range withoutEntry(slices.Collect(maps.Keys(packages(t)))) {
+		t.Errorf("%s has no entry in forbidden: say what it may not reach", name)
+	}
+	if got := withoutEntry([]string{"newpackage", "hydrate/new", "bot/deep/new", "hydrate/fleet"}); !slices.Equal(got, []string{"hydrate/new", "newpackage"}) {
+		t.Errorf("packages without an entry: %q", got)
+	}
+}
+
+func withoutEntry(names []string) []string {
+	entries := forbidden()
+	var out []string
+	for _, name := range names {
+		_, one := entries[name]
+		_, below := entries[name+"/..."]
+		top := !strings.Contains(name, "/")
+		if (top || strings.HasPrefix(name, "hydrate/")) && !one && !below {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestMap requires that CONTRIBUTING.md names every package, and no package that does not exist.
 func TestMap(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../CONTRIBUTING.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range packages(t) {
-		if !strings.Contains(string(text), "`"+name+"`") {
-			t.Errorf("the map of CONTRIBUTING.md does not name `%s`", name)
+	_, table, ok := strings.Cut(string(text), "| package | owns |")
+	if !ok {
+		t.Fatal("CONTRIBUTING.md has no table of packages")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	all := packages(t)
+	all["newpackage"] = listed{}
+	unnamed, unknown := compareMap(table, all)
+	if !slices.Equal(unnamed, []string{"newpackage"}) {
+		t.Errorf("the map of CONTRIBUTING.md lacks %q (newpackage is the test's own)", unnamed)
+	}
+	for _, name := range unknown {
+		if !strings.HasPrefix(name, "testdata/") { // go list passes over testdata
+			t.Errorf("the map of CONTRIBUTING.md names %s, which does not exist", name)
 		}
 	}
+}
+
+// compareMap returns the packages that a table lacks and the rows without a package.
+func compareMap(table string, all map[string]listed) (unnamed, unknown []string) {
+	rows := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+		rows[m[1]] = true
+		if _, ok := all[m[1]]; !ok {
+			unknown = append(unknown, m[1])
+		}
+	}
+	for name := range all {
+		if !rows[name] {
+			unnamed = append(unnamed, name)
+		}
+	}
+	slices.Sort(unnamed)
+	return unnamed, unknown
 }

@@ -48,10 +48,10 @@ type Source struct {
 	config Config
 	client *http.Client
 	mu     sync.Mutex
-	known  map[string]*once
+	known  map[string]*outcome
 }
 
-type once struct {
+type outcome struct {
 	sync.Once
 	folder string
 	err    error
@@ -73,7 +73,7 @@ func New(c Config) (*Source, error) {
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
-	return &Source{config: c, client: &http.Client{Transport: c.Transport, Timeout: timeout}, known: map[string]*once{}}, nil
+	return &Source{config: c, client: &http.Client{Transport: c.Transport, Timeout: timeout}, known: map[string]*outcome{}}, nil
 }
 
 // words are the fields of kubeconform's templates.
@@ -108,7 +108,7 @@ func (s *Source) Schema(ctx context.Context, kubeVersion, apiVersion, kind strin
 	s.mu.Lock()
 	o := s.known[key]
 	if o == nil {
-		o = &once{}
+		o = &outcome{}
 		s.known[key] = o
 	}
 	s.mu.Unlock()

@@ -11,6 +11,8 @@ import (
 
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // CredentialFiles names the files that hold credentials. A name that is empty, or of a file that is not there, gives
@@ -195,7 +197,7 @@ func (c *Credentials) forRegistry(ctx context.Context, host string) (auth.Creden
 		if err != nil {
 			return auth.EmptyCredential, fail(ErrInvalid,
 				"the credential for %s cannot be read from Helm's or Docker's configuration: log in again by `helm registry login` or `docker login`, or check its credential helper",
-				clip(host, 100))
+				safetext.Brief(host, 100))
 		}
 		if cred != auth.EmptyCredential {
 			return cred, nil

@@ -33,7 +33,7 @@ type Options struct {
 	UserAgent   string
 	PlainHTTP   []string                                   // hosts, with or without port, that may be asked over plain HTTP; loopback always may
 	Timeout     time.Duration                              // of one attempt, from the request to the last byte
-	Sleep       func(context.Context, time.Duration) error // between attempts; nil: a timer
+	Sleep       func(context.Context, time.Duration) error // between attempts; nil: that of internal/retry
 }
 
 // Fetcher resolves and downloads charts. It keeps the indexes it has read, so one Fetcher is for one run.
@@ -61,9 +61,6 @@ func New(o Options) *Fetcher {
 	if o.UserAgent == "" {
 		o.UserAgent = "sluice"
 	}
-	if o.Sleep == nil {
-		o.Sleep = sleep
-	}
 	f := &Fetcher{
 		opts: o, base: o.Transport, cache: cache{dir: o.CacheDir, limit: o.MaxArchive},
 		slots: semaphore.NewWeighted(transfers), indexes: indexes{byRepo: map[string][]byte{}},
@@ -84,17 +81,6 @@ func New(o Options) *Fetcher {
 		Cache:      auth.NewCache(),
 	}
 	return f
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // Resolve chooses the version for a reference and learns the digest of its archive, from the network. The archive is

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // Guard refuses connections into networks that the public cannot reach: loopback, private, link-local (where clouds serve
@@ -41,7 +43,7 @@ func NewGuard(allow ...string) (*Guard, error) {
 		case err == nil:
 			g.prefixes = append(g.prefixes, prefix.Masked())
 		case entry == "" || strings.ContainsAny(entry, "/*@ "):
-			return nil, fail(ErrInvalid, "%q is not a host to allow: name a host, a host with a port, or a network such as 10.20.0.0/16", clip(entry, 100))
+			return nil, fail(ErrInvalid, "%q is not a host to allow: name a host, a host with a port, or a network such as 10.20.0.0/16", safetext.Brief(entry, 100))
 		default:
 			g.hosts = append(g.hosts, entry)
 		}
@@ -94,7 +96,7 @@ func (g *Guard) proxy(address string) bool {
 func (g *Guard) check(host, resolved string) error {
 	at, err := netip.ParseAddrPort(resolved)
 	if err != nil {
-		return fail(ErrInvalid, "the host %s has no usable address", clip(host, 100))
+		return fail(ErrInvalid, "the host %s has no usable address", safetext.Brief(host, 100))
 	}
 	return g.checkAddress(host, at.Addr())
 }
@@ -104,20 +106,27 @@ func (g *Guard) checkAddress(host string, ip netip.Addr) error {
 	if slices.ContainsFunc(g.prefixes, func(p netip.Prefix) bool { return p.Contains(ip) }) || g.public(ip) {
 		return nil
 	}
-	return fail(ErrInvalid, "the host %s is in an internal network, which this service does not ask: use a public address, or have the operator allow the host", clip(host, 100))
+	return fail(ErrInvalid, "the host %s is in an internal network, which this service does not ask: use a public address, or have the operator allow the host", safetext.Brief(host, 100))
 }
 
-// Proxy is a http.Transport.Proxy that takes the proxy from the environment. A proxy connects on our behalf, so it is asked
-// only for hosts that the guard lets pass; names that do not resolve here are left to it.
+// Proxy is a http.Transport.Proxy that takes the proxy from the environment. A proxy connects on our behalf and resolves
+// the name again, so the guard resolves it first: it refuses a host that has an internal address, and a name that does not
+// resolve here, unless it is allowed by name.
 func (g *Guard) Proxy(r *http.Request) (*url.URL, error) {
 	u, err := g.system(r)
-	if err != nil || u == nil {
-		return u, err
+	if err != nil {
+		return nil, err
+	}
+	host := r.URL.Hostname()
+	if u == nil {
+		if target := canonicalAddress(r.URL); g.proxy(target) && !g.named(host, target) { // DialContext lets it pass
+			return nil, fail(ErrInvalid, "the host %s is this service's proxy, which serves no charts: use the repository's own address", safetext.Brief(host, 100))
+		}
+		return nil, nil
 	}
 	g.mu.Lock()
 	g.proxies[canonicalAddress(u)] = true
 	g.mu.Unlock()
-	host := r.URL.Hostname()
 	if g.named(host, canonicalAddress(r.URL)) {
 		return u, nil
 	}
@@ -126,7 +135,10 @@ func (g *Guard) Proxy(r *http.Request) (*url.URL, error) {
 	}
 	addresses, err := g.resolver.LookupNetIP(r.Context(), "ip", host)
 	if err != nil {
-		return u, nil //nolint:nilerr // the proxy resolves names that this network does not
+		if r.Context().Err() != nil {
+			return nil, r.Context().Err()
+		}
+		return nil, fail(ErrInvalid, "the name %s does not resolve here, so that nobody can check where the proxy would connect: have the operator allow the host", safetext.Brief(host, 100))
 	}
 	for _, ip := range addresses {
 		if err := g.checkAddress(host, ip); err != nil {

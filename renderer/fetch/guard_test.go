@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -103,11 +104,39 @@ func TestGuardRefusesToSendAProxyIntoTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.system = func(*http.Request) (*url.URL, error) { return url.Parse("http://proxy.internal:3128") }
-	for target, allowed := range map[string]bool{"https://10.1.2.3/index.yaml": false, "http://localhost/": false, "https://8.8.8.8/": true} {
+	g.resolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no name server") }}
+	g.hosts = []string{"charts.known.invalid", "charts.port.invalid:8443"}
+	for target, allowed := range map[string]bool{
+		"https://10.1.2.3/index.yaml": false, "http://localhost/": false, "https://8.8.8.8/": true, "http://[::ffff:169.254.169.254]/": false,
+		"https://charts.unknown.invalid/": false, "https://charts.known.invalid/": true, "https://charts.port.invalid/": false, "https://charts.port.invalid:8443/": true,
+	} {
 		u, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
 		if (err == nil) != allowed || allowed && (u == nil || !g.proxy("proxy.internal:3128")) {
 			t.Errorf("%s: %v, %v", target, u, err)
 		}
+	}
+}
+
+// A proxy that NO_PROXY covers is no way into the network either: DialContext connects to it without a check.
+func TestGuardRefusesTheProxyAsATarget(t *testing.T) {
+	g, err := NewGuard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.system = func(r *http.Request) (*url.URL, error) {
+		if r.URL.Hostname() == "10.0.0.1" {
+			return nil, nil
+		}
+		return url.Parse("http://10.0.0.1:3128")
+	}
+	if _, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://8.8.8.8/", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://10.0.0.1:3128/metrics", nil)); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+	if u, err := g.Proxy(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://10.0.0.1:80/", nil)); u != nil || err != nil {
+		t.Errorf("another port is for DialContext to check: %v, %v", u, err)
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/sluice-gitops/sluice/internal/retry"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 const (
@@ -107,18 +110,22 @@ func byteSize(n int64) string {
 	return strconv.FormatInt(n, 10) + " bytes"
 }
 
-// client follows redirects within bounds and uses a repository's own TLS settings at that repository only.
+// client follows redirects within bounds and uses a repository's own TLS settings at that repository only. It checks each
+// request, also those that a library makes by itself, such as that for a token at the address that a registry names.
 func (f *Fetcher) client(a access) *http.Client {
-	t := f.hinting(f.base)
+	base, own := f.hinting(f.base), http.RoundTripper(nil)
 	if a.transport != nil {
-		special := f.hinting(a.transport)
-		t = roundTripper(func(r *http.Request) (*http.Response, error) {
-			if a.passAll || origin(r.URL) == a.origin {
-				return special.RoundTrip(r)
-			}
-			return f.hinting(f.base).RoundTrip(r)
-		})
+		own = f.hinting(a.transport)
 	}
+	t := roundTripper(func(r *http.Request) (*http.Response, error) {
+		if err := f.permitted(r.URL); err != nil {
+			return nil, err
+		}
+		if own != nil && (a.passAll || origin(r.URL) == a.origin) {
+			return own.RoundTrip(r)
+		}
+		return base.RoundTrip(r)
+	})
 	return &http.Client{Transport: t, CheckRedirect: f.checkRedirect}
 }
 
@@ -134,7 +141,7 @@ func (f *Fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 		return fail(ErrInvalid, "the server redirects to a URL with credentials in it, which is refused")
 	}
 	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
-		return fail(ErrInvalid, "the server redirects from https to %s://%s, which is refused", clip(req.URL.Scheme, 20), clip(req.URL.Host, 100))
+		return fail(ErrInvalid, "the server redirects from https to %s://%s, which is refused", safetext.Brief(req.URL.Scheme, 20), safetext.Brief(req.URL.Host, 100))
 	}
 	if origin(req.URL) != origin(via[0].URL) {
 		req.Header.Del("Authorization")
@@ -149,9 +156,9 @@ func (f *Fetcher) permitted(u *url.URL) error {
 		return nil
 	}
 	if u.Scheme == "http" {
-		return fail(ErrInvalid, "http://%s is not encrypted: use https://, or allow plain HTTP for this host by --plain-http %[1]s", clip(u.Host, 100))
+		return fail(ErrInvalid, "http://%s is not encrypted: use https://, or allow plain HTTP for this host by --plain-http %[1]s", safetext.Brief(u.Host, 100))
 	}
-	return fail(ErrInvalid, "the scheme %q is refused: charts come over https:// or oci:// only", clip(u.Scheme, 20))
+	return fail(ErrInvalid, "the scheme %q is refused: charts come over https:// or oci:// only", safetext.Brief(u.Scheme, 20))
 }
 
 // plain says whether a host, with or without its port, may be asked over plain HTTP.
@@ -177,31 +184,39 @@ func (f *Fetcher) hinting(t http.RoundTripper) http.RoundTripper {
 
 // retry runs op, each time with its own time limit, and again after a pause when the failure may pass.
 func (f *Fetcher) retry(ctx context.Context, u *url.URL, op func(context.Context) error) error {
-	for attempt := 0; ; attempt++ {
+	policy := retry.Policy{Tries: maxRetries + 1, First: firstBackoff, Max: maxRetryAfter, Sleep: f.opts.Sleep}
+	_, err := retry.Do(ctx, policy, func(ctx context.Context) (struct{}, error) {
 		var hint time.Duration
-		err := f.slots.Acquire(ctx, 1)
+		err := f.attempt(context.WithValue(ctx, hintKey{}, &hint), op)
 		if err == nil {
-			once, cancel := context.WithTimeout(context.WithValue(ctx, hintKey{}, &hint), f.opts.Timeout)
-			err = op(once)
-			cancel()
-			f.slots.Release(1)
+			return struct{}{}, nil
 		}
-		if err != nil {
-			err = f.explain(err, u, ctx.Err())
+		err = f.explain(err, u, ctx.Err())
+		if e, ok := errors.AsType[*failure](err); ok && e.temporary {
+			err = retry.After(err, hint)
 		}
-		var e *failure
-		if err == nil || attempt == maxRetries || !errors.As(err, &e) || !e.temporary {
-			return err
-		}
-		if err := f.opts.Sleep(ctx, max(hint, firstBackoff<<attempt)); err != nil {
-			return f.explain(err, u, ctx.Err())
-		}
+		return struct{}{}, err
+	})
+	if err != nil && ctx.Err() != nil { // also while it waited for the next attempt
+		return f.explain(err, u, ctx.Err())
 	}
+	return err
+}
+
+// attempt runs op once, in one of the slots and within the time limit.
+func (f *Fetcher) attempt(ctx context.Context, op func(context.Context) error) error {
+	if err := f.slots.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer f.slots.Release(1)
+	ctx, cancel := context.WithTimeout(ctx, f.opts.Timeout)
+	defer cancel()
+	return op(ctx)
 }
 
 // explain turns whatever a library returned into an error of our own words.
 func (f *Fetcher) explain(err error, u *url.URL, cancelled error) error {
-	host := clip(u.Host, 100)
+	host := safetext.Brief(u.Host, 100)
 	if cancelled != nil {
 		return &failure{text: "interrupted while asking " + host, kind: cancelled}
 	}
@@ -262,7 +277,7 @@ func connectionFailure(err error) *failure {
 	case errors.As(err, &dns):
 		e.text, e.temporary = "the host's name cannot be looked up: "+next, !dns.IsNotFound
 	case errors.As(err, &op):
-		e.text, e.temporary = "no connection ("+clip(op.Err.Error(), 120)+"): "+next, true
+		e.text, e.temporary = "no connection ("+safetext.Brief(op.Err.Error(), 120)+"): "+next, true
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		e.text, e.temporary = "the connection broke off: "+next, true
 	default:

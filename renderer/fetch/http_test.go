@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -235,6 +236,30 @@ func TestRedirects(t *testing.T) {
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", target, err)
 		}
+	}
+}
+
+// A library follows addresses that no redirect names: a registry says where its tokens come from.
+func TestTokensComeOverTLS(t *testing.T) {
+	t.Parallel()
+	oci := newOCI(t)
+	oci.push(t, "1.2.3", "")
+	oci.set(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="http://tokens.example.com/token",service="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	})
+	creds := NewCredentials(env(EnvName(hostOf(oci.Server))+"_USERNAME", "alice", EnvName(hostOf(oci.Server))+"_PASSWORD", password), CredentialFiles{})
+	var seen []string
+	f := newFetcher(t, withCredentials(creds), func(o *Options) {
+		o.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			seen = append(seen, r.URL.Host)
+			return http.DefaultTransport.RoundTrip(r)
+		})
+	})
+	_, err := f.Resolve(t.Context(), Ref{"", oci.chart(), "1.2.3"})
+	if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "tokens.example.com is not encrypted") || slices.Contains(seen, "tokens.example.com") {
+		t.Errorf("asked %q: %v", seen, err)
 	}
 }
 

@@ -17,13 +17,16 @@ const (
 	lockAPIVersion = "sluice.dev/v1alpha1"
 	lockKind       = "Lock"
 	lockHeader     = `# Written by ` + "`sluice deps lock`" + `: every remote chart of this fleet, the version that was chosen for it,
-# and the digest of its archive. Commit this file; to change it, change the fleet and run the command again.
+# and the digest of its archive; and the commit of every other repository. Commit this file; to change it, change the fleet and run the command again.
 `
 )
 
-// Lock is the content of the lock file: which version and archive each remote chart means. The zero value is an
-// empty lock. It is not safe for concurrent writing.
-type Lock struct{ entries map[Ref]Locked }
+// Lock is the content of the lock file: which version and archive each remote chart means, and which commit each other repository.
+// The zero value is an empty lock. It is not safe for concurrent writing.
+type Lock struct {
+	entries map[Ref]Locked
+	pins    map[string]Pin // by name of the repository
+}
 
 type lockEntry struct {
 	Chart    string `yaml:"chart"`
@@ -56,6 +59,9 @@ func (l *Lock) Set(r Ref, locked Locked) {
 	l.entries[r.normal()] = locked
 }
 
+// Clone returns a copy that can be changed.
+func (l *Lock) Clone() *Lock { return &Lock{entries: maps.Clone(l.entries), pins: maps.Clone(l.pins)} }
+
 // Refs lists the locked references in the order of the file.
 func (l *Lock) Refs() []Ref { return slices.SortedFunc(maps.Keys(l.entries), compareRefs) }
 
@@ -78,10 +84,11 @@ func (l *Lock) Prune(keep []Ref) []Ref {
 // Bytes is the file: equal locks give equal bytes, one entry per chart, sorted, so that merges stay small.
 func (l *Lock) Bytes() ([]byte, error) {
 	file := struct {
-		APIVersion string      `yaml:"apiVersion"`
-		Kind       string      `yaml:"kind"`
-		Charts     []lockEntry `yaml:"charts"`
-	}{APIVersion: lockAPIVersion, Kind: lockKind, Charts: []lockEntry{}}
+		APIVersion   string      `yaml:"apiVersion"`
+		Kind         string      `yaml:"kind"`
+		Charts       []lockEntry `yaml:"charts"`
+		Repositories []pinEntry  `yaml:"repositories,omitempty"`
+	}{APIVersion: lockAPIVersion, Kind: lockKind, Charts: []lockEntry{}, Repositories: l.pinEntries()}
 	for _, r := range l.Refs() {
 		locked := l.entries[r]
 		file.Charts = append(file.Charts, lockEntry{r.Chart, r.Repo, r.Version, locked.Version, locked.Digest})

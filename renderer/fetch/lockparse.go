@@ -8,6 +8,8 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 const (
@@ -34,7 +36,7 @@ func ParseLock(data []byte) (*Lock, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("%s:1: the file has only comments: run `sluice deps lock` to write it again", LockFile)
 		}
-		return nil, fmt.Errorf("%s: not valid YAML (%s): run `sluice deps lock` to write it again", LockFile, clip(err.Error(), 200))
+		return nil, fmt.Errorf("%s: not valid YAML (%s): run `sluice deps lock` to write it again", LockFile, safetext.Brief(err.Error(), 200))
 	}
 	if err := dec.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: more than one document, or something after it that is not YAML: run `sluice deps lock` to write it again", LockFile)
@@ -62,7 +64,7 @@ func (p *lockParser) errorf(n *yaml.Node, format string, args ...any) {
 }
 
 func (p *lockParser) file(root *yaml.Node) {
-	fields, ok := p.mapping(root, "the file", "apiVersion", "kind", "charts")
+	fields, ok := p.mapping(root, "the file", "apiVersion", "kind", "charts", "repositories")
 	if !ok {
 		return
 	}
@@ -79,6 +81,16 @@ func (p *lockParser) file(root *yaml.Node) {
 			p.entry(n)
 		}
 	}
+	repositories := fields["repositories"]
+	switch {
+	case repositories == nil:
+	case repositories.Kind != yaml.SequenceNode:
+		p.errorf(repositories, "`repositories` must be a list")
+	default:
+		for _, n := range repositories.Content {
+			p.pin(n)
+		}
+	}
 }
 
 func (p *lockParser) constant(parent *yaml.Node, fields map[string]*yaml.Node, key, want string) {
@@ -92,28 +104,13 @@ func (p *lockParser) constant(parent *yaml.Node, fields map[string]*yaml.Node, k
 }
 
 func (p *lockParser) entry(n *yaml.Node) {
-	fields, ok := p.mapping(n, "an entry", "chart", "repo", "version", "resolved", "digest")
+	e, ok := p.fields(n, "chart", "repo", "version", "resolved", "digest")
 	if !ok {
 		return
 	}
-	text := func(key string, required bool) string {
-		f := fields[key]
-		switch {
-		case f == nil && required:
-			p.errorf(n, "`%s` is missing", key)
-			ok = false
-		case f == nil:
-		case f.Kind != yaml.ScalarNode || f.Tag != "!!str":
-			p.errorf(f, "`%s` must be a string: put it in quotes", key)
-			ok = false
-		default:
-			return f.Value
-		}
-		return ""
-	}
-	ref := Ref{Chart: text("chart", true), Repo: text("repo", false), Version: text("version", true)}
-	locked := Locked{Version: text("resolved", true), Digest: text("digest", true)}
-	if !ok {
+	ref := Ref{Chart: e.text("chart", true), Repo: e.text("repo", false), Version: e.text("version", true)}
+	locked := Locked{Version: e.text("resolved", true), Digest: e.text("digest", true)}
+	if e.failed {
 		return
 	}
 	if err := ref.Check(); err != nil {
@@ -133,13 +130,43 @@ func (p *lockParser) entry(n *yaml.Node) {
 	p.lock.entries[key] = locked
 }
 
+// lockFields are the fields of one entry of a list.
+type lockFields struct {
+	parser *lockParser
+	node   *yaml.Node
+	fields map[string]*yaml.Node
+	failed bool // a field was wrong, and reported
+}
+
+func (p *lockParser) fields(n *yaml.Node, known ...string) (*lockFields, bool) {
+	fields, ok := p.mapping(n, "an entry", known...)
+	return &lockFields{parser: p, node: n, fields: fields}, ok
+}
+
+// text reads a string.
+func (e *lockFields) text(key string, required bool) string {
+	f := e.fields[key]
+	switch {
+	case f == nil && required:
+		e.parser.errorf(e.node, "`%s` is missing", key)
+		e.failed = true
+	case f == nil:
+	case f.Kind != yaml.ScalarNode || f.Tag != "!!str":
+		e.parser.errorf(f, "`%s` must be a string: put it in quotes", key)
+		e.failed = true
+	default:
+		return f.Value
+	}
+	return ""
+}
+
 // check says whether the values can have come from Resolve.
 func (l Locked) check() error {
 	if _, err := semver.NewVersion(l.Version); err != nil || len(l.Version) > maxVersion {
-		return fail(ErrInvalid, "the locked version %q is not a version", clip(l.Version, 60))
+		return fail(ErrInvalid, "the locked version %q is not a version", safetext.Brief(l.Version, 60))
 	}
 	if _, ok := hexDigest(l.Digest); !ok {
-		return fail(ErrInvalid, "the locked digest %q is not of the form sha256: and 64 lower-case hex digits", clip(l.Digest, 80))
+		return fail(ErrInvalid, "the locked digest %q is not of the form sha256: and 64 lower-case hex digits", safetext.Brief(l.Digest, 80))
 	}
 	return nil
 }
@@ -159,7 +186,7 @@ func (p *lockParser) mapping(n *yaml.Node, what string, known ...string) (map[st
 		}
 		switch {
 		case !found:
-			p.errorf(key, "unknown key %q: the keys of %s are %v", clip(key.Value, 60), what, known)
+			p.errorf(key, "unknown key %q: the keys of %s are %v", safetext.Brief(key.Value, 60), what, known)
 			ok = false
 		case fields[key.Value] != nil:
 			p.errorf(key, "the key %q is there twice", key.Value)

@@ -12,6 +12,8 @@ import (
 	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 const (
@@ -135,7 +137,7 @@ func (f *Fetcher) layer(ctx context.Context, name registry.Reference, tag string
 		return "", err
 	}
 	if manifest.Config.MediaType != chartConfigType {
-		return "", fail(ErrInvalid, "%s:%s is not a Helm chart but %q: check the name", display(u.String()), clip(tag, maxTag), clip(manifest.Config.MediaType, 100))
+		return "", fail(ErrInvalid, "%s:%s is not a Helm chart but %q: check the name", display(u.String()), safetext.Brief(tag, maxTag), safetext.Brief(manifest.Config.MediaType, 100))
 	}
 	var digests []string
 	for _, l := range manifest.Layers {
@@ -144,10 +146,10 @@ func (f *Fetcher) layer(ctx context.Context, name registry.Reference, tag string
 		}
 	}
 	if len(digests) != 1 {
-		return "", fail(ErrInvalid, "%s:%s has %d chart layers, not one: the chart must be pushed again", display(u.String()), clip(tag, maxTag), len(digests))
+		return "", fail(ErrInvalid, "%s:%s has %d chart layers, not one: the chart must be pushed again", display(u.String()), safetext.Brief(tag, maxTag), len(digests))
 	}
 	if _, ok := hexDigest(digests[0]); !ok {
-		return "", fail(ErrInvalid, "%s:%s names its layer by something else than a SHA-256 digest", display(u.String()), clip(tag, maxTag))
+		return "", fail(ErrInvalid, "%s:%s names its layer by something else than a SHA-256 digest", display(u.String()), safetext.Brief(tag, maxTag))
 	}
 	return digests[0], nil
 }

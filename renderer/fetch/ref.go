@@ -33,7 +33,7 @@ const (
 func (r Ref) String() string {
 	s := display(r.Chart)
 	if r.Version != "" {
-		s += " " + clip(r.Version, 60)
+		s += " " + safetext.Brief(r.Version, 60)
 	}
 	if r.Repo != "" {
 		s += " from " + display(r.Repo)
@@ -121,7 +121,7 @@ func parseURL(text string) (*url.URL, error) {
 			envHint(u.Host))
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, fail(ErrInvalid, "the scheme %q is not supported: use https:// or oci://, or put the chart into this repository and name its path",
-			clip(u.Scheme, 20))
+			safetext.Brief(u.Scheme, 20))
 	case u.Hostname() == "" || u.Fragment != "" || strings.ContainsAny(text, " \t\r\n"):
 		return nil, fail(ErrInvalid, "the URL needs a host and must have neither spaces nor a fragment: write it as https://HOST/PATH")
 	}
@@ -181,7 +181,7 @@ func fileSafe(s string, limit int) string {
 // display is a URL or name as an error may show it.
 func display(text string) string {
 	if !strings.ContainsAny(text, "@?#") {
-		return clip(text, 200)
+		return safetext.Brief(text, 200)
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || u.Host == "" || strings.Contains(u.Host, "@") {
@@ -191,12 +191,7 @@ func display(text string) string {
 	if strings.Contains(u.Path, "@") {
 		clean.Path = "/…"
 	}
-	return clip(clean.Scheme+"://"+clean.Host+clean.Path, 200)
-}
-
-// clip makes text from outside safe to show: at most limit characters, escaped, on one line.
-func clip(s string, limit int) string {
-	return safetext.Line(safetext.Shorten(s, limit))
+	return safetext.Brief(clean.Scheme+"://"+clean.Host+clean.Path, 200)
 }
 
 // origin is scheme, host and port: the unit to which a credential belongs.

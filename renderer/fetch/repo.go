@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"oras.land/oras-go/v2/registry"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // maxHeldIndexes bounds the memory for indexes of one Fetcher; beyond it, one that is needed again is read again.
@@ -98,7 +100,7 @@ func (f *Fetcher) resolveHTTP(ctx context.Context, where place, want wanted) (Lo
 	locked := Locked{Version: e.Version, Digest: digestOf(data)}
 	if claimed != "" && claimed != locked.Digest {
 		return Locked{}, fail(ErrDigest, "the repository's index gives version %s the digest %s, but the archive there has %s: "+
-			"the repository is damaged or was tampered with; ask whoever runs it", clip(e.Version, 60), claimed, locked.Digest)
+			"the repository is damaged or was tampered with; ask whoever runs it", safetext.Brief(e.Version, 60), claimed, locked.Digest)
 	}
 	if err := locked.check(); err != nil {
 		return Locked{}, err
@@ -125,18 +127,18 @@ func (f *Fetcher) lockedHTTP(ctx context.Context, where place, l Locked) ([]byte
 		return data, err
 	}
 	return nil, fail(ErrNotFound, "the locked version %s is no longer in the repository's index: ask for it to be put back, or remove the entry from %s and run `sluice deps lock`",
-		clip(l.Version, 60), LockFile)
+		safetext.Brief(l.Version, 60), LockFile)
 }
 
 // download fetches the archive that an index entry points to, wherever that is.
 func (f *Fetcher) download(ctx context.Context, where place, a access, e *indexEntry) ([]byte, error) {
 	if len(e.URLs) == 0 || e.URLs[0] == "" || len(e.URLs[0]) > 8*maxRefPart {
-		return nil, fail(ErrInvalid, "the index has no usable URL for version %s", clip(e.Version, 60))
+		return nil, fail(ErrInvalid, "the index has no usable URL for version %s", safetext.Brief(e.Version, 60))
 	}
 	if strings.HasPrefix(e.URLs[0], ociScheme+"://") {
 		name, err := parseOCI(e.URLs[0])
 		if err != nil {
-			return nil, fail(ErrInvalid, "the index has a malformed oci:// URL for version %s", clip(e.Version, 60))
+			return nil, fail(ErrInvalid, "the index has a malformed oci:// URL for version %s", safetext.Brief(e.Version, 60))
 		}
 		return f.tagged(ctx, name)
 	}

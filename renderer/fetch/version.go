@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // wanted is a parsed Ref.Version.
@@ -23,7 +25,7 @@ func parseWanted(text string) (wanted, error) {
 	}
 	rng, err := semver.NewConstraint(text)
 	if err != nil {
-		return wanted{}, fail(ErrInvalid, "%q is neither a version nor a range: write for example 1.2.3 or ^1.2.0", clip(text, 60))
+		return wanted{}, fail(ErrInvalid, "%q is neither a version nor a range: write for example 1.2.3 or ^1.2.0", safetext.Brief(text, 60))
 	}
 	_, err = semver.StrictNewVersion(strings.TrimPrefix(text, "v"))
 	return wanted{text: text, rng: rng, exact: err == nil}, nil
@@ -67,14 +69,14 @@ func (w wanted) none(versions []string) error {
 		}
 		newest.rng = c
 		if i, ok := newest.pick(versions); ok {
-			hint = "the newest is " + clip(versions[i], 60)
+			hint = "the newest is " + safetext.Brief(versions[i], 60)
 			break
 		}
 	}
 	if pre, err := semver.NewConstraint(w.text + "-0"); err == nil && !w.exact {
 		if i, ok := (wanted{text: w.text + "-0", rng: pre}).pick(versions); ok {
-			hint = "only pre-releases such as " + clip(versions[i], 60) + " are; write " + w.text + "-0 to include them"
+			hint = "only pre-releases such as " + safetext.Brief(versions[i], 60) + " are; write " + w.text + "-0 to include them"
 		}
 	}
-	return fail(ErrNotFound, "no version in the range %q is offered; %s", clip(w.text, 60), hint)
+	return fail(ErrNotFound, "no version in the range %q is offered; %s", safetext.Brief(w.text, 60), hint)
 }

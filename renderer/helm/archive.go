@@ -17,10 +17,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// maxNesting is how deep subcharts may stand inside one another.
+// maxNesting is how deep subcharts may be nested.
 const maxNesting = 10
 
-// unpacking is what loading one chart may still unpack.
+// unpacking counts down the limits while one chart is loaded.
 type unpacking struct {
 	limits  Limits
 	entries int
@@ -39,7 +39,7 @@ func (u *unpacking) open(packed []byte) ([]*loader.BufferedFile, error) {
 	return files, nil
 }
 
-// load builds a chart from its files, after it has checked what Helm would unpack and parse.
+// load checks what Helm would unpack and parse, then builds the chart from its files.
 func (u *unpacking) load(files []*loader.BufferedFile) (*Chart, error) {
 	if err := u.inspect(files, 0); err != nil {
 		return nil, err
@@ -51,8 +51,8 @@ func (u *unpacking) load(files []*loader.BufferedFile) (*Chart, error) {
 	return &Chart{chart: c}, nil
 }
 
-// inspect looks for packed subcharts and for YAML that goes beyond the budget. Helm opens every `.tgz` in a `charts`
-// directory, and every one in those.
+// inspect checks packed subcharts and the size of YAML files. Helm opens every `.tgz` in a `charts` directory, also
+// those inside other packed charts.
 func (u *unpacking) inspect(files []*loader.BufferedFile, depth int) error {
 	for _, f := range files {
 		dir, base := path.Split(f.Name)
@@ -99,7 +99,7 @@ func parsed(base string) bool {
 	return false
 }
 
-// check walks a packed chart without keeping it, and takes what it holds from the budget.
+// check reads a packed chart without keeping it and subtracts its entries and bytes from the limits.
 func (u *unpacking) check(packed []byte) error {
 	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -131,7 +131,7 @@ func checkEntry(header *tar.Header) error {
 	switch header.Typeflag {
 	case tar.TypeReg, tar.TypeDir, tar.TypeXGlobalHeader:
 	default:
-		return fmt.Errorf("the packed chart holds %q, which is a link or a device: only files are taken", header.Name)
+		return fmt.Errorf("the packed chart holds %q, which is a link or a device: a chart may only have files", header.Name)
 	}
 	name := strings.ReplaceAll(header.Name, `\`, "/")
 	if path.IsAbs(name) || slices.Contains(strings.Split(name, "/"), "..") || strings.Contains(name, ":") {

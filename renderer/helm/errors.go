@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// TemplateError is what a template reports: a mistake in it, or its refusal of the values with `fail` or `required`.
+// TemplateError is an error of a template: a mistake in it, or a refusal of the values by `fail` or `required`.
 type TemplateError struct {
-	Template     string // its name in Helm, CHART/templates/FILE; empty if Helm names none
+	Template     string // CHART/templates/FILE; empty if unknown
 	Line, Column int    // 0 if unknown
-	Message      string // as the chart wrote it: neither escaped nor bounded
-	Caller       string // TEMPLATE:LINE of the rendered file, if the place is in a helper
-	Refused      bool   // `fail` or `required`
+	Message      string // the chart's text, neither escaped nor shortened
+	Caller       string // TEMPLATE:LINE of the rendered file, if the error is in a helper
+	Refused      bool   // by `fail` or `required`
 }
 
-// Error gives TEMPLATE:LINE:COLUMN: message.
+// Error returns TEMPLATE:LINE:COLUMN: message.
 func (e *TemplateError) Error() string {
 	var out strings.Builder
 	if e.Template != "" {
@@ -37,13 +37,14 @@ func (e *TemplateError) Error() string {
 	return out.String()
 }
 
-// templatePlace finds where text/template and Helm say that an error is. `gotpl` is text that `tpl` renders.
+// templatePlace matches the place of an error as text/template and Helm print it. `gotpl` is the name of text that `tpl`
+// renders.
 var templatePlace = regexp.MustCompile(`(?:template: |(?:execution|parse) error at \()([^\s:()]+):(\d+)(?::(\d+))?(?:\): |: )(?:executing "[^"]*" )?`)
 
 const maxTemplateError = 64 << 10 // bytes of an error that are searched for places
 
-// templateError reads the place of an error from its text: Helm's engine gives no structure. The innermost place is the
-// error's; the outermost is its caller.
+// templateError reads the place of an error from its text, because Helm's engine returns no typed errors. The innermost
+// place is that of the error; the outermost is its caller.
 func templateError(err error) *TemplateError {
 	text := err.Error()
 	first := templatePlace.FindStringSubmatch(text[:min(len(text), maxTemplateError)])
@@ -51,10 +52,10 @@ func templateError(err error) *TemplateError {
 		return &TemplateError{Message: text}
 	}
 	const refusal = "execution error at "
-	if strings.HasPrefix(text, refusal) { // what follows the place is the chart's own text
+	if strings.HasPrefix(text, refusal) { // the rest is the chart's own text
 		return &TemplateError{Template: first[1], Line: number(first[2]), Column: number(first[3]), Message: strings.TrimPrefix(text[strings.Index(text, first[0]):], first[0]), Refused: true}
 	}
-	tail := text[max(0, len(text)-maxTemplateError):] // templates that call each other without end repeat the place a thousand times
+	tail := text[max(0, len(text)-maxTemplateError):] // an endless recursion repeats the place a thousand times
 	places := templatePlace.FindAllStringSubmatchIndex(tail, -1)
 	for len(places) > 1 && tail[places[len(places)-1][2]:places[len(places)-1][3]] == "gotpl" {
 		places = places[:len(places)-1]
@@ -75,25 +76,25 @@ func templateError(err error) *TemplateError {
 
 func number(digits string) int {
 	n, err := strconv.Atoi(digits)
-	if err != nil { // none, or more than a line number has
+	if err != nil { // empty, or too long
 		return 0
 	}
 	return n
 }
 
-// SchemaError says which values a chart's values.schema.json refuses.
+// SchemaError lists the values that a chart's values.schema.json refuses.
 type SchemaError struct {
 	Failures []SchemaFailure
 }
 
-// SchemaFailure is one value that does not fit, or a schema that cannot be used.
+// SchemaFailure is an invalid value or an unusable schema.
 type SchemaFailure struct {
-	Chart   string   // the chart whose schema it is
-	Path    []string // of the value in the release's values; nil if the schema itself is at fault
+	Chart   string   // the chart of the schema
+	Path    []string // of the value in the release's values; nil if the schema itself is wrong
 	Message string
 }
 
-// Error lists the failures, one a line.
+// Error returns one line for each failure.
 func (e *SchemaError) Error() string {
 	var out strings.Builder
 	out.WriteString("values do not fit values.schema.json (an app can say `schema: skip`):")

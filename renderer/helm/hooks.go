@@ -5,18 +5,18 @@ import "strings"
 // HookAnnotation marks an object as a hook.
 const HookAnnotation = "helm.sh/hook"
 
-// Hook is what an object's hook annotation makes of it.
+// Hook classifies an object by its hook annotation.
 type Hook int
 
-// An object is no hook, a hook that belongs on a branch, or one that never does: a test, or of a kind that Helm does
-// not know and leaves out itself.
+// The classes: no hook, a hook that belongs on a branch, and one that never does, which is a test or has an event that Helm
+// does not know and therefore ignores.
 const (
 	NoHook Hook = iota
 	KeptHook
 	NeverHook
 )
 
-// HookOf reads a hook annotation.
+// HookOf classifies the value of a hook annotation.
 func HookOf(annotation string) Hook {
 	if annotation == "" {
 		return NoHook

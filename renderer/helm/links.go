@@ -2,6 +2,7 @@ package helm
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -16,13 +17,13 @@ type Link struct {
 }
 
 const (
-	maxHops    = 40   // links that one path may go through, as on Linux
-	maxFollows = 2000 // links that are followed in one chart; one that is reached twice counts twice
+	maxHops    = 40   // links on one path, as on Linux
+	maxFollows = 2000 // links followed in one chart; a link that two paths reach counts twice
 )
 
-// FollowLinks returns a chart's files with every link replaced by what it leads to, as Helm reads a directory. Links
-// that .helmignore excludes are left out. A link that leaves the chart, leads nowhere or leads back to a directory
-// around it is an error.
+// FollowLinks returns a chart's files with every link replaced by its target, as Helm reads a directory. It omits links
+// that .helmignore excludes. A link that leaves the chart, has no target or leads to one of its parent directories is an
+// error; with several such links, the error is about the first one by path.
 func FollowLinks(files []File, links []Link, limits Limits) ([]File, error) {
 	t := linkTree{files: map[string][]byte{}, dirs: map[string]bool{".": true}, links: map[string]string{}, limits: limits}
 	for _, f := range files {
@@ -69,7 +70,7 @@ func (t *linkTree) addDirs(name string) {
 	}
 }
 
-// rules reads .helmignore, which can be a link itself.
+// rules reads .helmignore, which may itself be a link.
 func (t *linkTree) rules() (*ignore.Rules, error) {
 	if _, ok := t.links[ignore.HelmIgnore]; ok {
 		target, err := t.resolve(ignore.HelmIgnore)
@@ -81,7 +82,7 @@ func (t *linkTree) rules() (*ignore.Rules, error) {
 	return ignoreRules([]File{{Path: ignore.HelmIgnore, Data: t.files[ignore.HelmIgnore]}})
 }
 
-// resolve gives the path that a link leads to, without any link in it.
+// resolve returns the target of a link as a path without links.
 func (t *linkTree) resolve(link string) (string, error) {
 	at, rest := ".", strings.Split(link, "/")
 	for hops := 0; len(rest) > 0; {
@@ -92,7 +93,7 @@ func (t *linkTree) resolve(link string) (string, error) {
 			continue
 		case "..":
 			if at == "." {
-				return "", fmt.Errorf("%s is a symbolic link to %q, which is outside of the chart: copy the file into the chart, or exclude it in .helmignore", link, t.links[link])
+				return "", fmt.Errorf("%s is a symbolic link to %q, which is outside the chart: copy the file into the chart, or exclude it in .helmignore", link, t.links[link])
 			}
 			at = path.Dir(at)
 			continue
@@ -103,7 +104,7 @@ func (t *linkTree) resolve(link string) (string, error) {
 			continue
 		}
 		if hops++; hops > maxHops {
-			return "", fmt.Errorf("%s is a symbolic link that leads to itself: remove it", link)
+			return "", fmt.Errorf("%s is a symbolic link to itself: remove it", link)
 		}
 		if path.IsAbs(target) {
 			return "", fmt.Errorf("%s is a symbolic link to the absolute path %q: copy the file into the chart, or exclude it in .helmignore", link, target)
@@ -113,7 +114,7 @@ func (t *linkTree) resolve(link string) (string, error) {
 	return at, nil
 }
 
-// follow adds what link leads to under the name shown. Above are the directories that are being added.
+// follow adds the target of link under the name shown. Above lists the directories that are being added.
 func (t *linkTree) follow(link, shown string, above []string) error {
 	if t.followed++; t.followed > maxFollows {
 		return t.multiplied()
@@ -129,17 +130,17 @@ func (t *linkTree) follow(link, shown string, above []string) error {
 		return fmt.Errorf("%s is a symbolic link to %q, which does not exist: correct or remove it", link, t.links[link])
 	}
 	if target == "." || strings.HasPrefix(link, target+"/") || slices.Contains(above, target) {
-		return fmt.Errorf("%s is a symbolic link to the directory %q around it: remove it", link, target)
+		return fmt.Errorf("%s is a symbolic link that leads back to the directory %q: remove it", link, target)
 	}
 	above = append(slices.Clip(above), target)
-	for name, data := range t.files {
+	for _, name := range slices.Sorted(maps.Keys(t.files)) {
 		if rest, ok := strings.CutPrefix(name, target+"/"); ok {
-			if err := t.add(File{Path: path.Join(shown, rest), Data: data}); err != nil {
+			if err := t.add(File{Path: path.Join(shown, rest), Data: t.files[name]}); err != nil {
 				return err
 			}
 		}
 	}
-	for inner := range t.links {
+	for _, inner := range slices.Sorted(maps.Keys(t.links)) { // in order, so that the same link is reported each time
 		if rest, ok := strings.CutPrefix(inner, target+"/"); ok {
 			if err := t.follow(inner, path.Join(shown, rest), above); err != nil {
 				return err

@@ -68,20 +68,35 @@ func TestFollowLinksRefuses(t *testing.T) {
 		links []Link
 		want  string
 	}{
-		"leaves":         {[]Link{{"a", "../secret"}}, "outside of the chart"},
-		"leaves later":   {[]Link{{"a", "templates/../../secret"}}, "outside of the chart"},
-		"leaves by link": {[]Link{{"a", "b"}, {"b", ".."}}, "outside of the chart"},
+		"leaves":         {[]Link{{"a", "../secret"}}, "outside the chart"},
+		"leaves later":   {[]Link{{"a", "templates/../../secret"}}, "outside the chart"},
+		"leaves by link": {[]Link{{"a", "b"}, {"b", ".."}}, "outside the chart"},
 		"absolute":       {[]Link{{"a", "/etc/passwd"}}, "absolute path"},
 		"nowhere":        {[]Link{{"a", "b"}}, "does not exist"},
-		"itself":         {[]Link{{"a", "a"}}, "leads to itself"},
-		"each other":     {[]Link{{"a", "b"}, {"b", "a"}}, "leads to itself"},
-		"its directory":  {[]Link{{"templates/a", "."}}, "around it"},
-		"the chart":      {[]Link{{"templates/a", ".."}}, "around it"},
-		"two circles":    {[]Link{{"d/a", "../e"}, {"e/b", "../d"}}, "around it"},
+		"itself":         {[]Link{{"a", "a"}}, "to itself"},
+		"each other":     {[]Link{{"a", "b"}, {"b", "a"}}, "to itself"},
+		"its directory":  {[]Link{{"templates/a", "."}}, "leads back to"},
+		"the chart":      {[]Link{{"templates/a", ".."}}, "leads back to"},
+		"two circles":    {[]Link{{"d/a", "../e"}, {"e/b", "../d"}}, "leads back to"},
 	} {
 		_, err := FollowLinks(files("templates/x.yaml", "x", "d/f", "1", "e/f", "1"), c.links, DefaultLimits())
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestFollowLinksReportsTheFirstError repeats a call with two wrong links inside a directory: the order of Go's maps differs
+// each time.
+func TestFollowLinksReportsTheFirstError(t *testing.T) {
+	links := []Link{{"a", "d"}}
+	for i := range 8 {
+		links = append(links, Link{fmt.Sprintf("d/%d", i), "missing"})
+	}
+	for range 50 {
+		_, err := FollowLinks(files("d/f", "1", ".helmignore", "d/?\n"), links, DefaultLimits())
+		if err == nil || !strings.HasPrefix(err.Error(), "d/0 ") {
+			t.Fatal(err)
 		}
 	}
 }

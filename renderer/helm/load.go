@@ -22,33 +22,33 @@ type File struct {
 	Data []byte
 }
 
-// Limits bound a packed chart.
+// Limits bound the size of a chart.
 type Limits struct {
 	Entries int   // files and directories
 	Bytes   int64 // unpacked
 }
 
-// DefaultLimits are those of Helm, and a number of files that no chart we know comes near.
+// DefaultLimits returns Helm's limit of bytes, and a number of files that is far above that of any chart known to us.
 func DefaultLimits() Limits {
 	return Limits{Entries: 20_000, Bytes: loader.MaxDecompressedChartSize}
 }
 
-// Chart is a loaded chart. Render never changes it, so one Chart serves many renderings, one at a time or at once; Add
-// must come before the first Render.
+// Chart is a loaded chart. It is safe for concurrent use; Add must be called before the first Render.
 type Chart struct {
 	chart  *chart.Chart
 	schema schemaCache
+	parsed parsedCharts
 
 	analysisOnce sync.Once
 	analysis     *analysis
 }
 
-// Dependency is a chart that Chart.yaml asks for and that `charts/` lacks.
+// Dependency is a dependency of Chart.yaml that is not in `charts/`.
 type Dependency struct {
 	Name, Version, Repository string
 }
 
-// Load reads a chart's directory, honouring .helmignore.
+// Load loads a chart from the files of its directory. It honours .helmignore.
 func Load(files []File, limits Limits) (*Chart, error) {
 	if len(files) > limits.Entries {
 		return nil, fmt.Errorf("%d files are more than the %d that a chart may have", len(files), limits.Entries)
@@ -75,8 +75,8 @@ func Load(files []File, limits Limits) (*Chart, error) {
 	return u.load(kept)
 }
 
-// LoadArchive reads a packed chart. Links, devices and paths that leave the chart are refused, also in the packed
-// subcharts that it holds; all of them together must stay within the limits.
+// LoadArchive loads a packed chart. It refuses links, devices and paths that leave the chart, also in packed subcharts.
+// The chart with its packed subcharts must stay within the limits.
 func LoadArchive(packed []byte, limits Limits) (*Chart, error) {
 	u := unpacking{limits: limits, entries: limits.Entries, bytes: limits.Bytes}
 	files, err := u.open(packed)
@@ -101,7 +101,7 @@ func ignoreRules(files []File) (*ignore.Rules, error) {
 	return rules, nil
 }
 
-// ignored also says whether a directory above the file is, which takes all that is in it.
+// ignored reports whether the rules exclude the file or a directory above it.
 func ignored(rules *ignore.Rules, f File) bool {
 	for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
 		if rules.Ignore(dir, info{name: path.Base(dir), dir: true}) {
@@ -111,7 +111,7 @@ func ignored(rules *ignore.Rules, f File) bool {
 	return rules.Ignore(f.Path, info{name: path.Base(f.Path)})
 }
 
-// info is as much of a file as ignore rules ask for.
+// info is the part of fs.FileInfo that ignore rules use.
 type info struct {
 	name string
 	dir  bool
@@ -129,13 +129,13 @@ func (i info) Mode() fs.FileMode {
 	return 0
 }
 
-// Name is the chart's name.
+// Name returns the chart's name.
 func (c *Chart) Name() string { return c.chart.Name() }
 
-// Version is the chart's version.
+// Version returns the chart's version.
 func (c *Chart) Version() string { return c.chart.Metadata.Version }
 
-// Defaults is the chart's values.yaml as it stands, or nil.
+// Defaults returns the text of the chart's values.yaml, or nil.
 func (c *Chart) Defaults() []byte {
 	for _, f := range c.chart.Raw {
 		if f.Name == chartutil.ValuesfileName {
@@ -145,7 +145,7 @@ func (c *Chart) Defaults() []byte {
 	return nil
 }
 
-// Missing lists the charts that Chart.yaml asks for and that are not there.
+// Missing returns the dependencies of Chart.yaml that are not in `charts/` and were not added.
 func (c *Chart) Missing() []Dependency {
 	var out []Dependency
 	for _, want := range c.chart.Metadata.Dependencies {
@@ -161,7 +161,7 @@ func (c *Chart) has(name string) bool {
 	return slices.ContainsFunc(c.chart.Dependencies(), func(d *chart.Chart) bool { return d.Name() == name })
 }
 
-// Add puts a chart beside those of `charts/`.
+// Add adds a chart to those of `charts/`.
 func (c *Chart) Add(dependency *Chart) {
 	c.chart.AddDependency(dependency.chart)
 }

@@ -2,20 +2,19 @@ package helm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
 	"slices"
-	"sort"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
-	"helm.sh/helm/v3/pkg/releaseutil"
 )
 
-// Options are what a rendering depends on besides the chart.
+// Options are the inputs of a rendering besides the chart.
 type Options struct {
 	ReleaseName, Namespace string
 	KubeVersion            string
@@ -27,20 +26,20 @@ type Options struct {
 	MaxOutput              int            // bytes of rendered text; 0 is no bound
 }
 
-// Result is the rendered text.
+// Result is the result of a rendering.
 type Result struct {
 	Documents []Document
 	Unstable  bool // a function that gives another outcome each time can be reached
 }
 
-// Document is one YAML document, not parsed.
+// Document is the text of one YAML document.
 type Document struct {
 	Source string // the template's path, from the chart's name on
 	Text   []byte
 	CRD    bool // from a crds/ directory, to which hook rules do not apply
 }
 
-// Render renders the chart as `helm template` does, in the order of its files.
+// Render renders the chart like `helm template`. The documents are in the order of the files' names.
 func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -50,34 +49,61 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 	if err := c.renderable(); err != nil {
 		return Result{}, err
 	}
-	analysis := c.analyse()
-	work := copyChart(c.chart)
-	if o.Probe {
-		analysis.probe(work)
-	}
-	values := copyMap(o.Values)
-	if err := chartutil.ProcessDependenciesWithMerge(work, values); err != nil {
-		return Result{}, fmt.Errorf("chart %s: dependencies: %w", c.Name(), err)
-	}
-	top, err := c.values(work, values, o)
+	work, top, err := c.prepare(o)
 	if err != nil {
 		return Result{}, err
 	}
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
-	files, err := engine.Engine{}.Render(work, top)
+	files, err := c.execute(work, top)
 	if err != nil {
-		return Result{}, templateError(err)
+		if work, top, err = c.prepare(o); err != nil { // the failed execution may have changed the values
+			return Result{}, err
+		}
+		if files, err = (engine.Engine{}).Render(work, top); err != nil {
+			return Result{}, templateError(err)
+		}
 	}
 	documents, err := collect(work, files, o)
 	if err != nil {
 		return Result{}, fmt.Errorf("chart %s: %w", c.Name(), err)
 	}
-	return Result{Documents: documents, Unstable: analysis.unstable(top)}, ctx.Err()
+	return Result{Documents: documents, Unstable: c.analyse().unstable(top)}, ctx.Err()
 }
 
-// renderable refuses what `helm template` refuses before it renders.
+// prepare returns a copy of the chart with the subcharts that the values select, and what the templates see.
+func (c *Chart) prepare(o Options) (*chart.Chart, chartutil.Values, error) {
+	work := copyChart(c.chart)
+	if o.Probe {
+		c.analyse().probe(work)
+	}
+	values := copyMap(o.Values)
+	if err := chartutil.ProcessDependenciesWithMerge(work, values); err != nil {
+		return nil, nil, fmt.Errorf("chart %s: dependencies: %w", c.Name(), err)
+	}
+	top, err := c.values(work, values, o)
+	return work, top, err
+}
+
+var errNotParsed = errors.New("the templates do not parse")
+
+// execute renders with parsed templates. Its errors only say that Helm's engine has to render.
+func (c *Chart) execute(work *chart.Chart, top chartutil.Values) (files map[string]string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	units := c.units(work, top)
+	p := c.parsed.program(units)
+	if p == nil {
+		return nil, errNotParsed
+	}
+	return p.run(units)
+}
+
+// renderable returns an error if `helm template` would refuse the chart before it renders.
 func (c *Chart) renderable() error {
 	switch c.chart.Metadata.Type {
 	case "", "application":
@@ -120,7 +146,7 @@ func (c *Chart) values(work *chart.Chart, values map[string]any, o Options) (cha
 	return top, c.validate(work, merged)
 }
 
-// collect brings the rendered files into documents: CRDs first, then the files by name, as Helm splits them.
+// collect splits the rendered files into documents as Helm does: CRDs first, then the files by name.
 func collect(work *chart.Chart, files map[string]string, o Options) ([]Document, error) {
 	var out []Document
 	total := 0
@@ -143,20 +169,19 @@ func collect(work *chart.Chart, files map[string]string, o Options) ([]Document,
 }
 
 func appendDocuments(out []Document, name, text string) []Document {
-	entries := releaseutil.SplitManifests(text)
-	keys := slices.Collect(maps.Keys(entries))
-	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
-	for _, key := range keys {
-		// Helm prints a newline behind each: without it, a block scalar at the end would lose its own.
-		out = append(out, Document{Source: name, Text: []byte(entries[key] + "\n")})
+	for _, document := range splitManifests(text) {
+		// Helm prints a newline after each document; without it, a block scalar at the end would lose its newline.
+		out = append(out, Document{Source: name, Text: append(append(make([]byte, 0, len(document)+1), document...), '\n')})
 	}
 	return out
 }
 
-// copyChart copies all that Helm writes to when it processes dependencies; files are shared.
+// copyChart copies the parts of a chart that Helm changes when it processes dependencies. The copies share the files.
 func copyChart(c *chart.Chart) *chart.Chart {
 	metadata := *c.Metadata
-	metadata.Dependencies = make([]*chart.Dependency, len(c.Metadata.Dependencies))
+	if c.Metadata.Dependencies != nil { // without any, Helm has nothing to process
+		metadata.Dependencies = make([]*chart.Dependency, len(c.Metadata.Dependencies))
+	}
 	for i, d := range c.Metadata.Dependencies {
 		if d != nil {
 			dependency := *d

@@ -2,9 +2,11 @@ package helm
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -14,25 +16,28 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// schemaCache compiles each schema text once: charts are copied for every rendering, their schemas never change.
+// schemaCache compiles each schema once. Charts are copied for each rendering, but their schemas do not change.
 type schemaCache struct {
 	mu       sync.Mutex
 	compiled map[string]schema
 }
 
-// validate checks values as Helm does, with a compiler that can read nothing but the schema itself.
+// validate checks values as Helm does, but with a compiler that cannot read other documents.
 func (c *Chart) validate(work *chart.Chart, values chartutil.Values) error {
 	var out SchemaError
 	c.validateOne(work, values, nil, &out)
 	if len(out.Failures) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(out.Failures, func(a, b SchemaFailure) int { // the validator's order differs between runs
+		return cmp.Or(slices.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
+	})
 	return &out
 }
 
 const maxSchemaFailures = 50
 
-// validateOne checks a chart and its subcharts; above is the path of the chart's values in those of the release.
+// validateOne checks the values of a chart and its subcharts; above is the path of the chart's values in the release's.
 func (c *Chart) validateOne(work *chart.Chart, values map[string]any, above []string, out *SchemaError) {
 	if work.Schema != nil {
 		out.add(work.Name(), above, c.schema.check(work.Schema, values))
@@ -54,7 +59,7 @@ func (c *Chart) validateOne(work *chart.Chart, values map[string]any, above []st
 	}
 }
 
-// add records the leaves of a validation error: those are about single values.
+// add records the leaves of a validation error, which concern single values.
 func (e *SchemaError) add(chart string, above []string, err error) {
 	if err == nil || len(e.Failures) >= maxSchemaFailures {
 		return
@@ -117,11 +122,10 @@ func compile(text []byte) (compiled *jsonschema.Schema, err error) {
 	return compiled, nil
 }
 
-// refuse is the loader for every URL that a schema names beyond itself. The well-known meta-schemas are part of the
-// library and never come here.
+// refuse is a loader that fails for every URL outside the schema. The library has the well-known meta-schemas built in.
 type refuse struct{}
 
-// Load refuses.
+// Load returns an error.
 func (refuse) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%q is beyond the schema: a chart's schema may refer only to itself (the app can say `schema: skip`)", url)
+	return nil, fmt.Errorf("%q is another document: a chart's schema may only refer to itself (the app can say `schema: skip`)", url)
 }

@@ -10,8 +10,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// volatile says whether a template function can give another outcome each time it is called: the random, generating,
-// salting and time functions of Sprig, and those of its date functions that fall back on the present.
+// volatile reports whether a template function can return a different result each time it is called: Sprig's random, key,
+// salt and time functions, and its date functions that default to the current time.
 func volatile(name string) bool {
 	switch name {
 	case "randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randBytes", "randInt", "shuffle", "uuidv4", "bcrypt", "htpasswd", "encryptAES",
@@ -22,14 +22,14 @@ func volatile(name string) bool {
 	return false
 }
 
-// fixedTime stands for `now` in a probing rendering: a value of the same type, far away in every unit.
+// fixedTime replaces `now` in a probe: a time that differs from the present in every unit.
 const fixedTime = `(toDate "2006-01-02T15:04:05Z" "2001-07-05T03:17:41Z")`
 
-// analysis is what the templates of a chart can reach. It is made once per chart and not changed afterwards.
+// analysis describes which volatile functions the templates of a chart can reach. It is computed once per chart.
 type analysis struct {
-	reaches  bool // from a rendered file, by static names or by any name at all
-	usesTpl  bool // values can be templates too
-	nowUsers map[*chart.File]*chart.File
+	reaches  bool                        // a rendered file can reach a volatile function
+	usesTpl  bool                        // values can contain templates
+	nowUsers map[*chart.File]*chart.File // templates that call `now`, and their copies with fixedTime
 }
 
 type node struct {
@@ -72,12 +72,12 @@ func (g *grapher) file(name string, f *chart.File) {
 	tree := parse.New(name)
 	tree.Mode = parse.SkipFuncCheck
 	if _, err := tree.Parse(string(f.Data), "", "", trees); err != nil {
-		return // Helm will say it better
+		return // the rendering reports the error
 	}
 	var times []int
 	for defined, t := range trees {
 		n := g.nodes[defined]
-		if n == nil { // a name defined twice: what either can reach counts
+		if n == nil { // templates with the same name share a node
 			n = &node{}
 			g.nodes[defined] = n
 		}
@@ -122,7 +122,7 @@ func (g *grapher) reaches() bool {
 	return slices.ContainsFunc(g.roots, visit)
 }
 
-// any is the answer when a template is called by a name that is not known before.
+// any reports whether any template is volatile. It is the answer for an include whose name is computed.
 func (g *grapher) any() bool {
 	for _, n := range g.nodes {
 		if n.volatile {
@@ -214,7 +214,7 @@ func (w walker) identifier(id *parse.IdentifierNode) {
 	}
 }
 
-// probe puts another time into the templates of a copied chart.
+// probe replaces `now` by fixedTime in the templates of a copied chart.
 func (a *analysis) probe(work *chart.Chart) {
 	work.Templates = slices.Clone(work.Templates)
 	for i, f := range work.Templates {
@@ -227,13 +227,13 @@ func (a *analysis) probe(work *chart.Chart) {
 	}
 }
 
-// unstable says whether a rendering with these values can come out otherwise the next time.
+// unstable reports whether two renderings with these values can differ.
 func (a *analysis) unstable(top chartutil.Values) bool {
 	return a.reaches || a.usesTpl && mentionsVolatile(top["Values"])
 }
 
-// mentionsVolatile looks for template text that names a volatile function. It may find one where none is called: then a
-// stable chart is rendered twice, which costs time alone.
+// mentionsVolatile reports whether a value contains template text with the name of a volatile function. A false positive
+// only costs a second rendering.
 func mentionsVolatile(v any) bool {
 	switch x := v.(type) {
 	case chartutil.Values:

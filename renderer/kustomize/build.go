@@ -16,23 +16,23 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// release is the version of `kustomize` that carries this version of the library.
+// release is the version of the `kustomize` command that contains this version of the library.
 const release = "v5.8.2"
 
-// Builder runs builds. Safe for concurrent use.
+// Builder runs builds. It is safe for concurrent use.
 type Builder struct {
 	budget manifest.Budget
 	free   bool
 }
 
-// NewBuilder makes a builder that holds every text that is parsed as YAML against the budget.
+// NewBuilder returns a builder. Every text that it parses as YAML must stay within the budget.
 func NewBuilder(budget manifest.Budget) *Builder { return &Builder{budget: budget} }
 
-// AnyFile returns a builder whose kustomizations may take files from anywhere in their files, like Walker.AnyFile.
+// AnyFile returns a builder whose kustomizations may read any file of the bundle, like Walker.AnyFile.
 func (b *Builder) AnyFile() *Builder { return &Builder{budget: b.budget, free: true} }
 
-// Build gives the objects of `kustomize build root`, in its order. The files are those of Walker.Closure, or more. A
-// context that ends stops the build at the next file it reads.
+// Build returns the objects of `kustomize build root`, in its order. The files must include those of Walker.Closure.
+// When the context ends, the build stops before it reads the next file.
 func (b *Builder) Build(ctx context.Context, files []File, root string) ([]manifest.Object, error) {
 	tree, err := newMemory(files)
 	if err != nil {
@@ -54,13 +54,13 @@ func (b *Builder) Build(ctx context.Context, files []File, root string) ([]manif
 	return objects, nil
 }
 
-// job is one run of the library on files that were checked.
+// job is one run of the library on checked files.
 type job struct {
 	tree           *memory
 	root           string
 	ownDescription bool
 	free           bool // files may be anywhere in the tree
-	keepOrder      bool // of the objects as they were listed, instead of by kind
+	keepOrder      bool // keeps the objects in the order of the list instead of sorting them by kind
 	names          *strings.Replacer
 }
 
@@ -78,7 +78,7 @@ func (b *Builder) run(ctx context.Context, j job) (objects []manifest.Object, er
 	for _, r := range built.Resources() {
 		decoded, err := convert(r, b.budget)
 		if err != nil {
-			return nil, fmt.Errorf("what became of %s %s: %w", r.GetKind(), r.GetName(), err)
+			return nil, fmt.Errorf("result for %s %s: %w", r.GetKind(), r.GetName(), err)
 		}
 		objects = append(objects, decoded...)
 	}
@@ -90,10 +90,10 @@ func (j job) build(ctx context.Context) (built resmap.ResMap, err error) {
 	defer leave()
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("kustomize gave up: %v (%s)", r, origin(debug.Stack()))
+			err = fmt.Errorf("kustomize panicked: %v (%s)", r, origin(debug.Stack()))
 		}
 	}()
-	options := krusty.MakeDefaultOptions() // built-in plugins only, files from the root only: as the command line
+	options := krusty.MakeDefaultOptions() // the same as the command: built-in plugins and files below the root only
 	if !j.keepOrder {
 		options.Reorder = krusty.ReorderOptionUnspecified
 	}
@@ -103,7 +103,7 @@ func (j job) build(ctx context.Context) (built resmap.ResMap, err error) {
 	return krusty.MakeKustomizer(options).Run(disk{ctx, j.tree}, path.Join(mount, j.root))
 }
 
-// origin is the library's function in which it panicked.
+// origin returns the function of the library that panicked.
 func origin(stack []byte) string {
 	for line := range strings.Lines(string(stack)) {
 		if name, _, ok := strings.Cut(line, "("); ok && strings.HasPrefix(name, "sigs.k8s.io/kustomize/") {
@@ -113,8 +113,8 @@ func origin(stack []byte) string {
 	return "unknown place"
 }
 
-// restamp replaces the version of this program by that of the command line in the label that `managedByLabel` asks for,
-// so that the outcome equals `kustomize build` and a new version of this program changes nothing.
+// restamp sets the label of `managedByLabel` to the version of the kustomize command. The result then equals `kustomize
+// build` and does not depend on the version of this program.
 func restamp(objects []manifest.Object) {
 	ours := "kustomize-" + provenance.GetProvenance().Semver()
 	for _, o := range objects {

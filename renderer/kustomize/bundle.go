@@ -20,9 +20,9 @@ type File struct {
 	Data []byte
 }
 
-// Tree is what roots are read from; a commit's snapshot is one. Paths are slash-separated and relative, `.` is the root.
-// Stat must not follow symbolic links; a tree whose Stat does must have Lstat (fs.ReadLinkFS). A submodule is
-// fs.ModeIrregular.
+// Tree is a read-only file tree, such as the snapshot of a commit. Paths are slash-separated and relative; `.` is the
+// root. Stat must not follow symbolic links; a tree whose Stat does must have Lstat (fs.ReadLinkFS). A submodule has
+// the mode fs.ModeIrregular.
 type Tree interface {
 	ReadFile(name string) ([]byte, error)
 	Stat(name string) (fs.FileInfo, error)
@@ -35,7 +35,7 @@ func lstat(tree Tree, name string) (fs.FileInfo, error) {
 	return tree.Stat(name)
 }
 
-// memory is a Tree of files.
+// memory is a Tree in memory.
 type memory struct {
 	files map[string][]byte
 	dirs  map[string]bool
@@ -45,10 +45,10 @@ func newMemory(files []File) (*memory, error) {
 	m := &memory{files: make(map[string][]byte, len(files)), dirs: map[string]bool{".": true}}
 	for _, f := range files {
 		if !fs.ValidPath(f.Path) || f.Path == "." || strings.ContainsAny(f.Path, "\\\x00") {
-			return nil, fmt.Errorf("%q is no path inside a bundle", f.Path)
+			return nil, fmt.Errorf("%q is not a valid path inside a bundle", f.Path)
 		}
 		if _, twice := m.files[f.Path]; twice {
-			return nil, fmt.Errorf("%s is twice in the bundle", f.Path)
+			return nil, fmt.Errorf("the bundle has %s twice", f.Path)
 		}
 		m.files[f.Path] = f.Data
 		for dir := path.Dir(f.Path); !m.dirs[dir]; dir = path.Dir(dir) {
@@ -57,13 +57,13 @@ func newMemory(files []File) (*memory, error) {
 	}
 	for name := range m.files {
 		if m.dirs[name] {
-			return nil, fmt.Errorf("%s is a file and a directory in the bundle", name)
+			return nil, fmt.Errorf("%s is both a file and a directory in the bundle", name)
 		}
 	}
 	return m, nil
 }
 
-// ReadFile gives a file's bytes.
+// ReadFile implements Tree.
 func (m *memory) ReadFile(name string) ([]byte, error) {
 	if data, ok := m.files[name]; ok {
 		return data, nil
@@ -71,7 +71,7 @@ func (m *memory) ReadFile(name string) ([]byte, error) {
 	return nil, missing("read", name)
 }
 
-// Stat says whether a path is a file or a directory.
+// Stat implements Tree.
 func (m *memory) Stat(name string) (fs.FileInfo, error) {
 	if data, ok := m.files[name]; ok {
 		return info{name: path.Base(name), size: int64(len(data))}, nil
@@ -99,15 +99,15 @@ func (i info) ModTime() time.Time { return time.Time{} }
 func (i info) IsDir() bool        { return i.mode.IsDir() }
 func (i info) Sys() any           { return nil }
 
-// mount is where the library sees the bundle. No file of a bundle is outside of it.
+// mount is the directory at which the library sees the bundle.
 const mount = "/.bundle"
 
-var errReadOnly = errors.New("a bundle can only be read")
+var errReadOnly = errors.New("a bundle is read-only")
 
-// disk shows a bundle to the library: only reading files and asking for directories works. Unlike the library's own
-// memory, it takes every file name that Git takes. It fails when its context ends, which ends the build.
+// disk is the bundle as a read-only file system of the library. Unlike the library's own file system in memory, it
+// accepts every file name that Git accepts. Reads fail when the context ends, which ends the build.
 type disk struct {
-	ctx    context.Context // the library has no room for one in its interface
+	ctx    context.Context // the library's interface takes no context
 	memory *memory
 }
 
@@ -122,7 +122,7 @@ func (d disk) inner(name string) (string, bool) {
 	return strings.CutPrefix(name, mount+"/")
 }
 
-// ReadFile gives a copy of a file: the library may write into what it gets.
+// ReadFile returns a copy, because the library may change it.
 func (d disk) ReadFile(name string) ([]byte, error) {
 	if err := d.ctx.Err(); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (d disk) ReadFile(name string) ([]byte, error) {
 	return bytes.Clone(data), nil
 }
 
-// CleanedAbs splits a path into its directory and file.
+// CleanedAbs splits a path into directory and file.
 func (d disk) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
 	inner, ok := d.inner(name)
 	if ok && d.memory.dirs[inner] {
@@ -150,41 +150,41 @@ func (d disk) CleanedAbs(name string) (filesys.ConfirmedDir, string, error) {
 	return "", "", missing("find", name)
 }
 
-// Exists is true for files and directories of the bundle.
+// Exists reports whether the bundle has a file or directory of that name.
 func (d disk) Exists(name string) bool {
 	_, _, err := d.CleanedAbs(name)
 	return err == nil
 }
 
-// IsDir is true for directories of the bundle.
+// IsDir reports whether the bundle has a directory of that name.
 func (d disk) IsDir(name string) bool {
 	inner, ok := d.inner(name)
 	return ok && d.memory.dirs[inner]
 }
 
-// Create refuses.
+// Create fails: a bundle is read-only.
 func (disk) Create(string) (filesys.File, error) { return nil, errReadOnly }
 
-// Mkdir refuses.
+// Mkdir fails: a bundle is read-only.
 func (disk) Mkdir(string) error { return errReadOnly }
 
-// MkdirAll refuses.
+// MkdirAll fails: a bundle is read-only.
 func (disk) MkdirAll(string) error { return errReadOnly }
 
-// RemoveAll refuses.
+// RemoveAll fails: a bundle is read-only.
 func (disk) RemoveAll(string) error { return errReadOnly }
 
-// Open refuses: a build reads whole files.
+// Open fails: a build reads whole files.
 func (disk) Open(string) (filesys.File, error) { return nil, errReadOnly }
 
-// ReadDir refuses: a build lists no directory.
+// ReadDir fails: a build does not list directories.
 func (disk) ReadDir(string) ([]string, error) { return nil, errReadOnly }
 
-// Glob refuses: a build lists no directory.
+// Glob fails: a build does not list directories.
 func (disk) Glob(string) ([]string, error) { return nil, errReadOnly }
 
-// WriteFile refuses.
+// WriteFile fails: a bundle is read-only.
 func (disk) WriteFile(string, []byte) error { return errReadOnly }
 
-// Walk refuses: a build lists no directory.
+// Walk fails: a build does not list directories.
 func (disk) Walk(string, filepath.WalkFunc) error { return errReadOnly }

@@ -14,49 +14,50 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Bounds of one root. The library builds a base again for each way that leads to it, so a few small files could keep it
-// busy for years.
+// Limits of one root. The library builds a base again for each path that leads to it, so that the time of a build can
+// grow exponentially with the number of files.
 const (
-	maxDepth  = 100    // kustomizations above one another
-	maxVisits = 20_000 // kustomizations built, one that is reached twice counted twice
+	maxDepth  = 100    // nested kustomizations
+	maxVisits = 20_000 // kustomizations built; one that two paths reach counts twice
 	maxFactor = 8      // bytes read, as a multiple of the budget's bytes
 )
 
-// Walker finds what Kustomize roots read in one tree. It remembers every directory, so that a base shared by a thousand
-// overlays is read once. Safe for concurrent use, if its tree is.
+// Walker finds the files that Kustomize roots read in one tree. It caches every directory, so that a base shared by a
+// thousand overlays is read once. It is safe for concurrent use if its tree is.
 type Walker struct {
 	tree   Tree
 	budget manifest.Budget
-	shown  string // in front of file names in messages
-	area   string // what the tree is, if not the repository
+	shown  string // prefix of file names in messages
+	area   string // name of the tree in messages, if it is not the repository
 	free   bool   // files may be anywhere in the tree
 
 	mu   sync.Mutex
 	dirs map[string]*directory
 }
 
-// NewWalker makes a walker for a tree. Every text that the library would parse as YAML is held against the budget.
+// NewWalker returns a walker for a tree. Every text that the library would parse as YAML must stay within the budget.
 func NewWalker(tree Tree, budget manifest.Budget) *Walker {
 	return &Walker{tree: tree, budget: budget, dirs: map[string]*directory{}}
 }
 
-// AnyFile makes a kustomization take files from anywhere in the tree, as kustomize-controller does (`--load-restrictor
-// LoadRestrictionsNone`), instead of from its own directory. It returns the walker. Call it before any other method.
+// AnyFile permits kustomizations to read files from anywhere in the tree, as kustomize-controller does
+// (`--load-restrictor LoadRestrictionsNone`), instead of only from their own directory. It returns the walker. Call it
+// before any other method.
 func (w *Walker) AnyFile() *Walker {
 	w.free = true
 	return w
 }
 
-// directory is what one kustomization reads by itself.
+// directory describes one kustomization without those that it refers to.
 type directory struct {
-	file      string // the kustomization's
+	file      string // of the kustomization
 	component bool
-	openAPI   bool // brings an API description
-	managedBy bool // asks for the label of the tool's version
+	openAPI   bool // has an API description of its own
+	managedBy bool // has buildMetadata managedByLabel
 	files     []string
-	bytes     int // read by one build of it
+	bytes     int // that one build reads
 	children  []child
-	targets   []target // of its patches
+	targets   []target // of patches
 	generated []manifest.Object
 	err       error
 }
@@ -69,22 +70,22 @@ type child struct {
 	at        place
 }
 
-// reach is what a root reaches.
+// reach collects what a build of a root reads.
 type reach struct {
 	dirs    map[string]cost
 	files   map[string]bool
 	openAPI bool
 
-	generated []manifest.Object // by generators, under the names there
+	generated []manifest.Object // by generators, with their original names
 }
 
-// cost is what one build of a kustomization and everything below it takes.
+// cost is the cost of one build of a kustomization with everything that it refers to.
 type cost struct{ visits, bytes int }
 
-// Closure lists, sorted, every file that a build of root reads. The build of a bundle of just these files equals the build
-// in the whole tree, and no change of another file can change it; a new file can only if it is a second kustomization
-// file in one of Directories. An error names the kustomization, the line where it stands alone, the field and the
-// reference that is refused or missing, and is one for all errors of a kustomization.
+// Closure returns the sorted paths of every file that a build of root reads. A build of these files alone equals a build
+// in the whole tree, and changes of other files cannot change it, except for a second kustomization file in one of
+// Directories. An error joins all errors of a kustomization; each names the kustomization, the line if it is
+// unambiguous, the field and the reference that is refused or missing.
 func (w *Walker) Closure(root string) ([]string, error) {
 	r, err := w.reach(root)
 	if err != nil {
@@ -93,7 +94,7 @@ func (w *Walker) Closure(root string) ([]string, error) {
 	return slices.Sorted(maps.Keys(r.files)), nil
 }
 
-// Directories lists, sorted, every directory whose kustomization a build of root reads, root included.
+// Directories returns the sorted paths of every directory whose kustomization a build of root reads, including root.
 func (w *Walker) Directories(root string) ([]string, error) {
 	r, err := w.reach(root)
 	if err != nil {
@@ -108,7 +109,7 @@ func (w *Walker) reach(root string) (*reach, error) {
 	case err != nil:
 		return nil, err
 	case !found.IsDir():
-		return nil, fmt.Errorf("the Kustomize root %s is a file: name the directory that holds it", root)
+		return nil, fmt.Errorf("the Kustomize root %s is a file: specify its directory", root)
 	}
 	r := &reach{dirs: map[string]cost{}, files: map[string]bool{}}
 	total, err := w.visit(r, full, nil)
@@ -117,14 +118,14 @@ func (w *Walker) reach(root string) (*reach, error) {
 	}
 	switch most := maxFactor * w.budget.Bytes; {
 	case total.visits > maxVisits:
-		return nil, fmt.Errorf("the Kustomize root %s builds more than %d kustomizations, since shared bases count for each way to them: use a base once", root, maxVisits)
+		return nil, fmt.Errorf("the Kustomize root %s builds more than %d kustomizations, because a shared base counts once for each path to it: use it once", root, maxVisits)
 	case total.bytes > most:
-		return nil, fmt.Errorf("the Kustomize root %s reads more than %d bytes, since shared bases count for each way to them: split it", root, most)
+		return nil, fmt.Errorf("the Kustomize root %s reads more than %d bytes, because a shared base counts once for each path to it: split the root", root, most)
 	}
 	return r, nil
 }
 
-// visit adds a directory and what is below it. Above are the directories that led here.
+// visit adds a directory and everything that it refers to. Above lists the directories on the path to it.
 func (w *Walker) visit(r *reach, dir string, above []string) (cost, error) {
 	if known, ok := r.dirs[dir]; ok {
 		return known, nil
@@ -155,14 +156,14 @@ func (w *Walker) visit(r *reach, dir string, above []string) (cost, error) {
 	return total, nil
 }
 
-// edge checks a reference by what it leads to and where it comes from.
+// edge checks a reference from one kustomization to another: cycles, depth and kind.
 func (w *Walker) edge(c child, above []string) error {
 	for i, dir := range above {
 		if dir == c.dir {
 			return c.at.refuse(c.ref, "closes a cycle of kustomizations: %s", strings.Join(append(above[i:], c.dir), " → "))
 		}
 		if within(c.dir, dir) {
-			return c.at.refuse(c.ref, "is a directory around %s: Kustomize takes that for a cycle; move the base beside it", dir)
+			return c.at.refuse(c.ref, "is a parent directory of %s, which Kustomize refuses as a cycle: move the base to a sibling directory", dir)
 		}
 	}
 	if len(above) >= maxDepth {
@@ -173,7 +174,7 @@ func (w *Walker) edge(c child, above []string) error {
 	case d.err != nil:
 		return fmt.Errorf("%s: %s: %s: %w", c.at.where(c.ref), c.at.field, shown(c.ref), d.err)
 	case c.component && !d.component:
-		return c.at.refuse(c.ref, "is no component: set `kind: Component` in %s, or list it under resources", d.file)
+		return c.at.refuse(c.ref, "is not a component: set `kind: Component` in %s, or list it under resources", d.file)
 	case !c.component && d.component:
 		return c.at.refuse(c.ref, "is a component: list it under components")
 	}
@@ -192,12 +193,12 @@ func (w *Walker) directory(dir string) *directory {
 	return d
 }
 
-// FileNames are the names that a kustomization may have.
+// FileNames returns the permitted names of a kustomization file.
 func FileNames() []string {
 	return []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 }
 
-// find gives the kustomization file of a directory, and what it says.
+// find returns the path and the text of the kustomization file of a directory.
 func (w *Walker) find(dir string) (name string, data []byte, err error) {
 	for _, candidate := range FileNames() {
 		full := path.Join(dir, candidate)
@@ -208,14 +209,14 @@ func (w *Walker) find(dir string) (name string, data []byte, err error) {
 		case err != nil || i.IsDir():
 			continue
 		case !i.Mode().IsRegular():
-			return "", nil, fmt.Errorf("%s is a link: links are not followed; put the file here", w.name(full))
+			return "", nil, fmt.Errorf("%s is a symbolic link, which Sluice does not follow: replace it with the file", w.name(full))
 		case name != "":
 			return "", nil, fmt.Errorf("%s has both %s and %s: keep one", w.name(dir), path.Base(name), candidate)
 		}
 		name = full
 	}
 	if name == "" {
-		return "", nil, fmt.Errorf("%s has no kustomization.yaml: add one, or name the files in it one by one", w.name(dir))
+		return "", nil, fmt.Errorf("%s has no kustomization.yaml: add one, or list its files one by one", w.name(dir))
 	}
 	if data, err = w.tree.ReadFile(name); err != nil {
 		return "", nil, fmt.Errorf("%s: %w", w.name(name), err)
@@ -226,7 +227,7 @@ func (w *Walker) find(dir string) (name string, data []byte, err error) {
 	return name, data, nil
 }
 
-// name is a file's name for messages.
+// name returns a file's name for messages.
 func (w *Walker) name(file string) string { return path.Join(w.shown, file) }
 
 func (w *Walker) read(dir string, d *directory) (err error) {
@@ -263,7 +264,7 @@ func unreadable(at place, err error) error {
 	text := strings.TrimPrefix(err.Error(), "invalid Kustomization: ")
 	if _, field, ok := strings.Cut(text, `unknown field "`); ok {
 		field = strings.TrimSuffix(field, `"`)
-		return fmt.Errorf("%s: Kustomize knows no field %q there: correct or remove it", at.key(field), field)
+		return fmt.Errorf("%s: Kustomize has no field %q here: correct or remove it", at.key(field), field)
 	}
-	return fmt.Errorf("%s: no valid kustomization: %w", at.file, errors.New(text))
+	return fmt.Errorf("%s: invalid kustomization: %w", at.file, errors.New(text))
 }

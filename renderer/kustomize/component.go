@@ -13,9 +13,9 @@ import (
 
 // Component is a directory with a kustomization of kind Component.
 type Component struct {
-	Name  string // for messages: where the directory stands
-	Files []File // those of Walker.Closure, or more
-	Root  string // the directory inside Files; empty if their paths start there
+	Name  string // path of the directory, for messages
+	Files []File // at least those of Walker.Closure
+	Root  string // the directory inside Files; empty for their root
 }
 
 const (
@@ -23,14 +23,14 @@ const (
 	slotShape = "component-%05d"
 )
 
-// ApplyComponents puts components on top of objects, the first one first, as a kustomization does that lists the objects
-// under resources and these components under components. Without components the objects come back as they are.
+// ApplyComponents applies components to objects in the given order, like a kustomization with the objects under
+// `resources` and the components under `components`. Without components it returns the objects unchanged.
 //
-// The order of objects stays. What Kustomize does to every object, it does here: one that is annotated
-// `config.kubernetes.io/local-config` is left out, empty annotations go, and two objects of one kind and name collide if
-// one names the namespace `default` and the other none. A component reads only its own files.
+// It keeps the order of objects. Kustomize changes every object that it reads: it drops objects annotated
+// `config.kubernetes.io/local-config`, removes empty annotations, and refuses two objects of one kind and name of which
+// one is in the namespace `default` and the other in none. A component reads only its own files.
 //
-// A patch whose target selects no object is an *UnmatchedError, unless allowUnmatched.
+// A patch whose target selects no object is an *UnmatchedError, unless allowUnmatched is set.
 func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object, components []Component, allowUnmatched bool) ([]manifest.Object, error) {
 	if len(components) == 0 {
 		return objects, ctx.Err()
@@ -88,7 +88,7 @@ func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object
 	return patched, nil
 }
 
-// component checks one component by itself, so that none can reach into another or into the objects.
+// component checks a component by itself, so that it cannot refer to files of another one or to the objects.
 func (b *Builder) component(c *Component) (*memory, *reach, []target, error) {
 	tree, err := newMemory(c.Files)
 	if err != nil {
@@ -103,7 +103,7 @@ func (b *Builder) component(c *Component) (*memory, *reach, []target, error) {
 		return nil, nil, nil, fmt.Errorf("component %s: %w", c.Name, err)
 	}
 	if d := walker.directory(path.Clean(c.Root)); !d.component {
-		return nil, nil, nil, fmt.Errorf("component %s: %s is no component: set `apiVersion: kustomize.config.k8s.io/v1alpha1` and `kind: Component`", c.Name, d.file)
+		return nil, nil, nil, fmt.Errorf("component %s: %s is not a component: set `apiVersion: kustomize.config.k8s.io/v1alpha1` and `kind: Component`", c.Name, d.file)
 	}
 	var targets []target
 	for dir := range r.dirs {
@@ -114,7 +114,7 @@ func (b *Builder) component(c *Component) (*memory, *reach, []target, error) {
 	return tree, r, targets, nil
 }
 
-// shown is what stands in front of the names of Files in messages.
+// shown returns the prefix of the names of Files in messages.
 func (c *Component) shown() string {
 	if path.Clean(c.Root) != "." {
 		return ""

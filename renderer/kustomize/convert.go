@@ -11,11 +11,11 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// convert gives what a reader of `kustomize build` gets from a resource.
+// convert returns the objects that a reader of the output of `kustomize build` gets for a resource.
 //
-// That reader sees the library's nodes written as YAML, read, written as JSON, read, written as YAML and read again. For
-// nodes whose value no writer or reader can mistake this comes to the value itself, at a fifth of the cost; an object
-// that holds any other node goes the whole way.
+// `kustomize build` writes the library's nodes as YAML, reads them, writes JSON, reads it and writes YAML. For nodes with
+// an unambiguous value, the result is that value, and convert takes it directly at a fifth of the cost. An object with
+// any other node goes through all the steps.
 func convert(r *resource.Resource, b manifest.Budget) ([]manifest.Object, error) {
 	if o, ok := plainObject(r.YNode()); ok {
 		return []manifest.Object{o}, nil
@@ -64,7 +64,7 @@ func plainValue(n *yaml.Node) (any, bool) {
 func plainMapping(n *yaml.Node) (any, bool) {
 	out := make(map[string]any, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		const longest = 500 // of a key; readers have a bound
+		const longest = 500 // characters of a key; readers limit it
 		key := n.Content[i]
 		name, ok := plainScalar(key)
 		text, isText := name.(string)
@@ -91,7 +91,7 @@ func plainScalar(n *yaml.Node) (any, bool) {
 	switch {
 	case n.Tag == "!!str":
 		return n.Value, plainText(n.Value)
-	case n.Tag == "" && n.Style == 0: // what the library itself adds
+	case n.Tag == "" && n.Style == 0: // added by the library
 		return n.Value, plainWord(n.Value)
 	case n.Style != 0:
 		return nil, false
@@ -106,7 +106,7 @@ func plainScalar(n *yaml.Node) (any, bool) {
 	}
 }
 
-// plainWord takes what is a string though nothing says so.
+// plainWord reports whether an untagged, unquoted text is a string in every version of YAML.
 func plainWord(s string) bool {
 	for i, r := range s {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -121,14 +121,14 @@ func plainWord(s string) bool {
 	return !strings.HasSuffix(s, ":")
 }
 
-// plainInt takes decimal integers that fit everywhere.
+// plainInt reports whether a text is a decimal integer that every reader represents exactly.
 func plainInt(s string) (any, bool) {
 	v, err := strconv.ParseInt(s, 10, 64)
 	return v, err == nil && strconv.FormatInt(v, 10) == s
 }
 
-// plainText is false for characters that YAML folds, refuses or drops somewhere on the way, and for texts of several
-// lines that do not start with a visible character.
+// plainText reports whether every step keeps a text unchanged. It is false for characters that YAML folds, refuses or
+// drops, and for texts of several lines that do not begin with a visible character.
 func plainText(s string) bool {
 	lines := false
 	for _, r := range s {
@@ -136,7 +136,7 @@ func plainText(s string) bool {
 		case r == '\n':
 			lines = true
 		case r < ' ', r >= 0x7f && r < 0xa0, r == 0x2028, r == 0x2029, r == 0xfeff, r >= 0xfff0 && r <= 0xffff:
-			return false // U+FFFD is among them, and stands for what is no UTF-8
+			return false // including U+FFFD, which replaces invalid UTF-8
 		}
 	}
 	if !lines {

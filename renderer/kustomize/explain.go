@@ -4,9 +4,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// buildError is what the library said, in words for somebody who never saw the bundle.
+// buildError is an error of the library with a text for a user, who does not know the bundle.
 type buildError struct {
 	text  string
 	cause error
@@ -15,8 +17,8 @@ type buildError struct {
 func (e *buildError) Error() string { return e.text }
 func (e *buildError) Unwrap() error { return e.cause }
 
-// The library says how it came to an error in ways that mislead: that it had tried a base as a file and a file as a base,
-// and errors of components inside Go's quotes, once per level.
+// The library's errors mention misleading attempts: to read a base as a file, and a file as a base. Errors of components
+// are quoted Go strings, once per level.
 var (
 	baseAsFile = regexp.MustCompile(`accumulation err='accumulating resources from '[^']*': '[^']*' must resolve to a file': `)
 	fileAsBase = regexp.MustCompile(`accumulation err='(.*?)': must build at directory: .*?: file is not directory`)
@@ -25,7 +27,7 @@ var (
 
 const inQuotes = "accumulateDirectory: "
 
-// plainly undoes that.
+// plainly removes the misleading attempts and the quotes.
 func plainly(text string) string {
 	for range maxDepth {
 		before, quoted, ok := strings.Cut(text, inQuotes)
@@ -41,11 +43,11 @@ func plainly(text string) string {
 	return strings.TrimPrefix(text, "accumulating resources: ")
 }
 
-// maxText of an error is shown: the library quotes whole objects.
+// maxText limits the characters of an error: the library quotes whole objects.
 const maxText = 1500
 
-// explain takes the bundle's places out of an error of the library, shortens it and adds the next step. Names, if any,
-// replaces paths of the bundle by what their owner calls them.
+// explain removes the paths of the mounted bundle from an error of the library, shortens it and adds the next step.
+// Names, if not nil, replaces paths of the bundle by those in the repository.
 func explain(err error, names *strings.Replacer) error {
 	text := plainly(err.Error())
 	text = strings.ReplaceAll(text, mount+"/", "")
@@ -55,28 +57,26 @@ func explain(err error, names *strings.Replacer) error {
 	}
 	text = strings.TrimSpace(text)
 	next := advice(text)
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
+	text = safetext.Shorten(text, maxText)
 	if next != "" {
 		text += ": " + next
 	}
 	return &buildError{text: text, cause: err}
 }
 
-// advice is the next step for what people meet most.
+// advice returns the next step for common errors.
 func advice(text string) string {
 	for _, a := range []struct{ sign, next string }{
 		{"already registered id", "two objects have this kind, name and namespace (no namespace counts as `default`); rename or remove one"},
 		{"may not add resource with", "two objects have this kind, name and namespace (no namespace counts as `default`); rename or remove one"},
-		{"no resource matches strategic merge patch", "the patch names an object that is not there; correct its kind, name or namespace, or give the patch a target"},
+		{"no resource matches strategic merge patch", "the object of the patch does not exist; correct its kind, name or namespace, or give the patch a target"},
 		{"no matches for Id", "no object has this kind, name and namespace; correct the reference to it"},
 		{"multiple matches for Id", "several objects have this kind and name; name the namespace too"},
 		{"unable to parse SM or JSON patch", "a patch is an object with apiVersion, kind and metadata.name, or a list of JSON 6902 operations (JSON if it starts with `[`)"},
 		{"missing metadata.name", "give the object a name; metadata.generateName is not enough"},
 		{"empty item at", "a list holds an empty item, which Kustomize refuses; remove it"},
-		{"doc is missing path", "the JSON patch's path is not in the object; correct it, or add its parent first"},
-		{"path does not exist", "the JSON patch's path is not in the object; correct it, or add its parent first"},
+		{"doc is missing path", "the object does not have the path of the JSON patch; correct it, or add its parent first"},
+		{"path does not exist", "the object does not have the path of the JSON patch; correct it, or add its parent first"},
 		{"kustomization.yaml is empty", "list resources in it, or remove the reference to it"},
 	} {
 		if strings.Contains(text, a.sign) {

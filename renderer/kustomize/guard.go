@@ -6,20 +6,20 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 )
 
-// library guards the state that the library keeps for the whole process; so the guard is one per process as well.
+// library guards the state that the library keeps for the whole process, so that there is one guard per process.
 var library guard //nolint:gochecknoglobals // guards variables of another package
 
-// guard lets builds run in parallel where that is safe.
+// guard permits parallel builds when they are safe.
 //
-// The library reads the maps of its API description without a lock and fills them when they are first needed: two builds
-// may only meet after that. A build that is alone leaves them for later, since most builds never need them.
+// The library reads the maps of its API description without a lock and fills them on first use, so that builds may run in
+// parallel only afterwards. A build that runs alone does not fill them, because most builds do not need them.
 type guard struct {
 	mu     sync.RWMutex
 	parsed bool
 }
 
-// enter waits until a build may run and returns what must be called after it. A build with an API description of its own
-// says so: it runs alone and leaves nothing behind.
+// enter waits until a build may run and returns the function to call after it. A build with an API description of its own
+// (own) runs alone, and its description is removed afterwards.
 func (g *guard) enter(ownDescription bool) (leave func()) {
 	if ownDescription {
 		g.mu.Lock()

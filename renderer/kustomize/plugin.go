@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// plugin takes an entry of generators, transformers or validators: the configuration itself, a file of it, or a directory
-// that lists such files. Only what is built into the library is taken. Paths in a configuration start at the
-// kustomization that lists it, wherever the configuration stands.
+// plugin checks an entry of generators, transformers or validators: an inline configuration, a file, or a directory that
+// lists such files. Only plugins that are built into the library are allowed. Paths in a configuration are relative to
+// the kustomization that lists it.
 func (s *scan) plugin(ref string, at place) error {
 	objects, inline, err := s.inline(ref, at)
 	if err != nil {
@@ -38,8 +38,8 @@ func (s *scan) plugin(ref string, at place) error {
 	return s.pluginFile(s, ref, at)
 }
 
-// pluginDir takes a directory of configurations. Its kustomization may only list files and more such directories: with
-// patches or replacements the paths in a configuration would be known after the build alone.
+// pluginDir checks a directory of configurations. Its kustomization may only list files and other such directories:
+// patches or replacements could change paths in a configuration during the build.
 func (s *scan) pluginDir(dir string, depth int) error {
 	name, data, err := s.walker.find(dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *scan) pluginDir(dir string, depth int) error {
 		case err != nil:
 			return err
 		case found.IsDir() && within(full, dir):
-			return at.refuse(ref, "is a directory around %s: move it beside it", dir)
+			return at.refuse(ref, "is a parent directory of %s: move it to a sibling directory", dir)
 		case found.IsDir():
 			err = s.pluginDir(full, depth+1)
 		default:
@@ -79,7 +79,7 @@ func (s *scan) pluginDir(dir string, depth int) error {
 	return nil
 }
 
-// pluginFile reads a file as the kustomization that lists it would, and follows it from here.
+// pluginFile checks a file of configurations that the kustomization of inner lists.
 func (s *scan) pluginFile(inner *scan, ref string, at place) error {
 	data, err := inner.parsed(ref, at)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *scan) pluginFile(inner *scan, ref string, at place) error {
 	}
 	objects, err := provider.NewDepProvider().GetResourceFactory().SliceFromBytes(data)
 	if err != nil {
-		return at.refuse(ref, "holds no plugin's configuration: %w", err)
+		return at.refuse(ref, "does not decode as the configuration of a plugin: %w", err)
 	}
 	return s.configurations(objects, place{file: s.walker.name(path.Join(inner.dir, ref)), data: data, area: s.walker.area})
 }
@@ -101,17 +101,17 @@ func (s *scan) configurations(objects []*resource.Resource, at place) error {
 	return nil
 }
 
-// configuration refuses what is not built in and follows the files of what is. It decodes as the library does, which
-// takes keys in any case. (It asks the library nothing that needs guard.go, such as an object's GVK.)
+// configuration refuses external plugins and follows the files that built-in ones read. It decodes as the library does,
+// which ignores the case of keys. It calls nothing of the library that needs guard.go, such as an object's GVK.
 func (s *scan) configuration(o *resource.Resource, at place) error {
 	kind := o.GetKind()
 	for key := range o.GetAnnotations() {
 		if strings.HasPrefix(key, "config.kubernetes.io/function") || strings.HasPrefix(key, "config.k8s.io/function") {
-			return fmt.Errorf("%s: %s %s is an exec or container function (%s), which is refused: commit what it makes instead", at.file, kind, o.GetName(), key)
+			return fmt.Errorf("%s: %s %s is an exec or container function (%s), which is not allowed: commit its output instead", at.file, kind, o.GetName(), key)
 		}
 	}
 	if o.GetApiVersion() != konfig.BuiltinPluginApiVersion {
-		return fmt.Errorf("%s: %s %s is an external plugin, which is refused: use `apiVersion: builtin`, or commit what it makes instead", at.file, kind, o.GetName())
+		return fmt.Errorf("%s: %s %s is an external plugin, which is not allowed: use `apiVersion: builtin`, or commit its output instead", at.file, kind, o.GetName())
 	}
 	text, err := o.AsYAML()
 	if err != nil {
@@ -156,13 +156,13 @@ func (s *scan) builtin(kind string, text []byte, at place) error {
 	case "ValueAddTransformer":
 		return decoded(text, func(p *builtins.ValueAddTransformerPlugin) { s.patch(p.TargetFilePath, "", at) })
 	case "HelmChartInflationGenerator":
-		return fmt.Errorf("starts Helm and is refused: make the chart a source of the app")
+		return fmt.Errorf("starts Helm and is not allowed: make the chart a source of the app")
 	default:
-		return fmt.Errorf("no such plugin is built into Kustomize: correct its kind")
+		return fmt.Errorf("no such plugin is built into Kustomize: correct the kind")
 	}
 }
 
-// patch follows the path of a YAML file and the same as text; either may be empty.
+// patch follows a patch that is given as a file, as text, or both.
 func (s *scan) patch(ref, text string, at place) {
 	if s.full() {
 		return
@@ -176,7 +176,7 @@ func (s *scan) patch(ref, text string, at place) {
 func decoded[P any](text []byte, follow func(*P)) error {
 	var p P
 	if err := yaml.Unmarshal(text, &p); err != nil {
-		return fmt.Errorf("its configuration does not decode: %w", err)
+		return fmt.Errorf("the configuration does not decode: %w", err)
 	}
 	follow(&p)
 	return nil

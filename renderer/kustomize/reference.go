@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // place is where a reference stands, for messages.
@@ -28,18 +30,18 @@ func (p place) bounds() string {
 	return p.area
 }
 
-// at is the same file at another field.
+// at returns the place of another field of the same file.
 func (p place) at(format string, args ...any) place {
 	p.field = fmt.Sprintf(format, args...)
 	return p
 }
 
-// refuse says what is wrong with a reference, and where.
+// refuse returns an error about a reference, with its file, line and field.
 func (p place) refuse(ref, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s "+format, append([]any{p.where(ref), p.field, shown(ref)}, args...)...)
 }
 
-// where is the file, and the line of the value if it stands there alone.
+// where returns the file, and the line of the value if only one line holds it.
 func (p place) where(value string) string {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(p.data, &doc); err != nil {
@@ -62,7 +64,7 @@ func (p place) where(value string) string {
 	return p.file
 }
 
-// key is the file, and the line of a mapping's key if there is one of that name.
+// key returns the file, and the line of a mapping's key if exactly one key has that name.
 func (p place) key(name string) string {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(p.data, &doc); err != nil {
@@ -98,36 +100,30 @@ func lineOf(node *yaml.Node, value string) int {
 	return 0
 }
 
-func shown(ref string) string {
-	const most = 120
-	if len(ref) > most {
-		return strconv.Quote(ref[:most]) + "…"
-	}
-	return strconv.Quote(ref)
-}
+func shown(ref string) string { return strconv.Quote(safetext.Shorten(ref, 120)) }
 
-// address is what the library takes for a URL or a Git repository: a scheme, a user, GitHub or go-getter's prefix in
-// front, whatever stands in the bundle. See NewRepoSpecFromURL and IsRemoteFile in the library.
+// address matches what the library treats as a URL or a Git repository, even if the bundle has a file of that name: a
+// scheme, a user, GitHub's host or a go-getter prefix. See NewRepoSpecFromURL and IsRemoteFile in the library.
 var address = regexp.MustCompile(`(?i)^\s*(git::|[a-z][a-z0-9+.-]*://|https?:|file:|ssh:|[a-z][a-z0-9-]*@|github\.com[/:])`)
 
-// hint is what people write for something remote that the library does not know either.
+// hint matches other spellings of remote locations, which the library does not know either.
 var hint = regexp.MustCompile(`(?i)\?(.*&)?(ref|version|timeout|submodules)=|\.git($|[/?])|_git/|^(git@|gh:|oci:|s3:|hg:)|^(www\.|gitlab\.com|bitbucket\.org|raw\.)|^[a-z0-9-]+(\.[a-z0-9-]+)+/.*//`)
 
-// locate finds what a reference names, from the directory of the kustomization that holds it.
+// locate finds the file or directory that a reference names, relative to the directory of its kustomization.
 func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 	switch {
 	case ref == "":
 		return "", nil, at.refuse(ref, "is empty: name a path or remove the entry")
 	case address.MatchString(ref):
-		return "", nil, at.refuse(ref, "is remote: only paths inside %s are taken; copy it there and name the path", at.bounds())
+		return "", nil, at.refuse(ref, "is remote: only paths inside %s are allowed; copy it there and name the path, or pin its repository: `sluice deps add NAME URL`", at.bounds())
 	case path.IsAbs(ref):
-		return "", nil, at.refuse(ref, "is an absolute path: name it relative to the kustomization's directory")
+		return "", nil, at.refuse(ref, "is an absolute path: write it relative to the kustomization's directory")
 	case strings.ContainsAny(ref, "\\\x00\n"):
-		return "", nil, at.refuse(ref, "is no path with forward slashes")
+		return "", nil, at.refuse(ref, "must be a path with forward slashes")
 	}
 	full := path.Join(dir, ref)
 	if full == ".." || strings.HasPrefix(full, "../") {
-		return "", nil, at.refuse(ref, "leaves %s: only paths inside it are taken; copy it there", at.bounds())
+		return "", nil, at.refuse(ref, "leaves %s: only paths inside it are allowed; copy it there", at.bounds())
 	}
 	if err := noLink(tree, full, ref, at); err != nil {
 		return "", nil, err
@@ -141,16 +137,16 @@ func locate(tree Tree, dir, ref string, at place) (string, fs.FileInfo, error) {
 	case hint.MatchString(ref):
 		return "", nil, at.refuse(ref, "looks remote, and no such path is in %s: copy it there and name the path", at.bounds())
 	default:
-		return "", nil, at.refuse(ref, "is not there (looked for %s): add it or correct the path", full)
+		return "", nil, at.refuse(ref, "does not exist (looked for %s): add it or correct the path", full)
 	}
 }
 
-// absent is true for what a tree says of a path that is not there, or goes through a file.
+// absent reports whether a tree's error means that the path does not exist or goes through a file.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// noLink refuses a path that is, or goes through, a symbolic link or a submodule.
+// noLink refuses a path that is a symbolic link or submodule, or goes through one.
 func noLink(tree Tree, full, ref string, at place) error {
 	for end := 0; end < len(full); {
 		if next := strings.IndexByte(full[end:], '/'); next >= 0 {
@@ -174,7 +170,7 @@ func noLink(tree Tree, full, ref string, at place) error {
 	return nil
 }
 
-// within is true if name is dir or inside it.
+// within reports whether name is dir or inside it.
 func within(dir, name string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// maxErrors of one kustomization are reported.
+// maxErrors is how many errors of one kustomization are reported.
 const maxErrors = 20
 
 // scan follows the references of one kustomization.
@@ -31,20 +31,20 @@ func (s *scan) fail(err error) {
 	}
 }
 
-// full is true if more errors would not be reported: each costs a search for its line.
+// full reports whether maxErrors is reached: finding the line of an error is expensive.
 func (s *scan) full() bool { return len(s.errs) > maxErrors }
 
 func (s *scan) err() error {
 	if s.full() {
-		s.errs[maxErrors] = fmt.Errorf("%s: and more", s.file.file)
+		s.errs[maxErrors] = fmt.Errorf("%s: more errors follow", s.file.file)
 	}
 	return errors.Join(s.errs...)
 }
 
-// kustomization follows every field that names files. The library reads no other.
+// kustomization follows every field that names files. The library reads no other files.
 func (s *scan) kustomization(k *types.Kustomization) {
 	if len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 || k.HelmGlobals != nil {
-		s.fail(fmt.Errorf("%s: helmCharts, helmChartInflationGenerator and helmGlobals start Helm and are refused: make the chart a source of the app", s.file.file))
+		s.fail(fmt.Errorf("%s: helmCharts, helmChartInflationGenerator and helmGlobals start Helm and are not allowed: make the chart a source of the app", s.file.file))
 	}
 	s.each("resources", k.Resources, s.resource)
 	s.each("components", k.Components, s.component)
@@ -87,7 +87,7 @@ func (s *scan) patches(field string, patches []types.Patch) {
 	}
 }
 
-// sources follows what a ConfigMap or Secret is made of.
+// sources follows the files from which a ConfigMap or Secret is generated.
 func (s *scan) sources(kv *types.KvPairSources, at place, field string) {
 	for i, source := range kv.FileSources {
 		ref := source
@@ -101,8 +101,8 @@ func (s *scan) sources(kv *types.KvPairSources, at place, field string) {
 	}
 }
 
-// take finds a file that the kustomization may read, and reads it. The library takes files only from the kustomization's
-// own directory and below.
+// take reads a file that the kustomization may read. The library reads files only from the kustomization's own
+// directory and below.
 func (s *scan) take(ref string, at place) ([]byte, error) {
 	full, found, err := locate(s.walker.tree, s.dir, ref, at)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *scan) load(full string, found fs.FileInfo, ref string, at place) ([]byt
 	case found.IsDir():
 		return nil, at.refuse(ref, "is a directory: name a file")
 	case !s.walker.free && !within(s.dir, full):
-		return nil, at.refuse(ref, "is outside of the kustomization's directory %s: Kustomize takes only directories from there; move the file, or make a base of it and list that under resources", s.dir)
+		return nil, at.refuse(ref, "is outside of the kustomization's directory %s: Kustomize allows only directories there; move the file, or make a base of it and list that under resources", s.dir)
 	}
 	data, err := s.walker.tree.ReadFile(full)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *scan) load(full string, found fs.FileInfo, ref string, at place) ([]byt
 	return data, nil
 }
 
-// raw takes a file that is not parsed.
+// raw adds a file that the library does not parse.
 func (s *scan) raw(ref string, at place) {
 	if !s.full() {
 		_, err := s.take(ref, at)
@@ -138,7 +138,7 @@ func (s *scan) raw(ref string, at place) {
 	}
 }
 
-// yaml takes a file that is parsed as YAML.
+// yaml adds a file that the library parses as YAML.
 func (s *scan) yaml(ref string, at place) error {
 	_, err := s.parsed(ref, at)
 	return err
@@ -150,12 +150,12 @@ func (s *scan) parsed(ref string, at place) ([]byte, error) {
 		return nil, err
 	}
 	if err := manifest.Check(data, s.walker.budget); err != nil {
-		return nil, at.refuse(ref, "goes too far: %w", err)
+		return nil, at.refuse(ref, "exceeds a limit: %w", err)
 	}
 	return data, nil
 }
 
-// text takes YAML inside YAML.
+// text checks YAML that is embedded in a field.
 func (s *scan) text(data []byte, at place) error {
 	if err := manifest.Check(data, s.walker.budget); err != nil {
 		return fmt.Errorf("%s: %s: %w", at.file, at.field, err)
@@ -163,7 +163,7 @@ func (s *scan) text(data []byte, at place) error {
 	return nil
 }
 
-// resource takes a file or a base.
+// resource adds a file or a base.
 func (s *scan) resource(ref string, at place) error {
 	full, found, err := locate(s.walker.tree, s.dir, ref, at)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *scan) resource(ref string, at place) error {
 		return err
 	}
 	if err := manifest.Check(data, s.walker.budget); err != nil {
-		return at.refuse(ref, "goes too far: %w", err)
+		return at.refuse(ref, "exceeds a limit: %w", err)
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func (s *scan) below(full, ref string, at place, component bool) error {
 	return nil
 }
 
-// strategic takes a patch or the path of one, told apart as the library does.
+// strategic adds a strategic merge patch or the file of one. It distinguishes them as the library does.
 func (s *scan) strategic(ref string, at place) error {
 	if _, inline, err := s.inline(ref, at); err != nil || inline {
 		return err
@@ -211,9 +211,9 @@ func (s *scan) strategic(ref string, at place) error {
 	return s.yaml(ref, at)
 }
 
-// inline gives the objects that a text holds; false if the library would take it for a path.
+// inline returns the objects that a text holds; false if the library would treat it as a path.
 func (s *scan) inline(text string, at place) ([]*resource.Resource, bool, error) {
-	if address.MatchString(text) { // what the library tries next with a text that holds no objects
+	if address.MatchString(text) { // the library treats a text without objects as a path or an address
 		_, _, err := locate(s.walker.tree, s.dir, text, at)
 		return nil, false, err
 	}
@@ -223,14 +223,14 @@ func (s *scan) inline(text string, at place) ([]*resource.Resource, bool, error)
 	objects, err := provider.NewDepProvider().GetResourceFactory().SliceFromBytes([]byte(text))
 	if err != nil {
 		if strings.Contains(text, "\n") {
-			return nil, false, fmt.Errorf("%s: %s: neither a path nor objects: %w", at.file, at.field, err)
+			return nil, false, fmt.Errorf("%s: %s: is neither a path nor a list of objects: %w", at.file, at.field, err)
 		}
 		return nil, false, nil
 	}
 	return objects, true, nil
 }
 
-// strategicTexts are the entries of a list of strategic merge patches.
+// strategicTexts returns the entries of a list of strategic merge patches as strings.
 func strategicTexts(patches []types.PatchStrategicMerge) []string {
 	out := make([]string, len(patches))
 	for i, p := range patches {

@@ -1,16 +1,18 @@
 package kustomize
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/yaml"
 )
 
-// maxPaths is how many ways a definition of `crds` may have through its references; the library walks each.
+// maxPaths limits the paths from one definition of `crds` through its references: the library walks each of them.
 const maxPaths = 10_000
 
-// crd takes a file of `crds`: definitions of types, which the library walks without looking for cycles.
+// crd adds a file of `crds`. It refuses cycles of references, on which the library would not end.
 func (s *scan) crd(ref string, at place) error {
 	data, err := s.parsed(ref, at)
 	if err != nil {
@@ -21,7 +23,7 @@ func (s *scan) crd(ref string, at place) error {
 	}
 	var types map[string]struct{ Schema spec.Schema }
 	if err := yaml.Unmarshal(data, &types); err != nil {
-		return at.refuse(ref, "holds no definitions of types: %w", err)
+		return at.refuse(ref, "does not decode as type definitions: %w", err)
 	}
 	links := map[string][]string{}
 	for name := range types {
@@ -34,23 +36,23 @@ func (s *scan) crd(ref string, at place) error {
 		}
 	}
 	known := map[string]int{}
-	for name := range links {
+	for _, name := range slices.Sorted(maps.Keys(links)) {
 		switch n := paths(links, name, known); {
 		case n < 0:
-			return at.refuse(ref, "refers in a cycle through the type %s: break the cycle of $ref", shown(name))
+			return at.refuse(ref, "has a cycle of $ref through the type %s: break it", shown(name))
 		case n > maxPaths:
-			return at.refuse(ref, "refers from the type %s in more than %d ways: flatten its $ref", shown(name), maxPaths)
+			return at.refuse(ref, "refers from the type %s along more than %d paths of $ref: flatten them", shown(name), maxPaths)
 		}
 	}
 	return nil
 }
 
-// paths counts the ways from a name through links; negative if one of them is a cycle.
+// paths counts the paths from a name through links; it is negative if one of them is a cycle.
 func paths(links map[string][]string, name string, known map[string]int) int {
 	if n, ok := known[name]; ok {
 		return n
 	}
-	known[name] = -1 // while it is open
+	known[name] = -1 // marks a name on the current path
 	total := 1
 	for _, next := range links[name] {
 		n := paths(links, next, known)
@@ -63,8 +65,8 @@ func paths(links map[string][]string, name string, known map[string]int) int {
 	return total
 }
 
-// description takes an API description of `openapi`. Its references must stay inside, and lead somewhere: the library
-// follows them until there is none.
+// description adds an API description of `openapi`. Its references must name definitions of the same file and form no
+// cycle, because the library follows them to the end.
 func (s *scan) description(ref string, at place) error {
 	data, err := s.parsed(ref, at)
 	if err != nil {
@@ -72,10 +74,10 @@ func (s *scan) description(ref string, at place) error {
 	}
 	var doc map[string]any
 	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return at.refuse(ref, "is no API description: %w", err)
+		return at.refuse(ref, "does not decode as an API description: %w", err)
 	}
 	if foreign := foreignRef(doc); foreign != "" {
-		return at.refuse(ref, "holds the $ref %s: only references of the form #/definitions/<name> are taken", shown(foreign))
+		return at.refuse(ref, "holds the $ref %s: only references of the form #/definitions/<name> are allowed", shown(foreign))
 	}
 	links := map[string][]string{}
 	for key, value := range doc {
@@ -90,9 +92,9 @@ func (s *scan) description(ref string, at place) error {
 		}
 	}
 	known := map[string]int{}
-	for name := range links {
+	for _, name := range slices.Sorted(maps.Keys(links)) {
 		if paths(links, name, known) < 0 {
-			return at.refuse(ref, "refers in a cycle through the definition %s: break the cycle of $ref", shown(name))
+			return at.refuse(ref, "has a cycle of $ref through the definition %s: break it", shown(name))
 		}
 	}
 	return nil
@@ -105,15 +107,15 @@ func directRef(v any) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	for key, value := range m {
-		if target, ok := value.(string); ok && strings.EqualFold(key, "$ref") {
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if target, ok := m[key].(string); ok && strings.EqualFold(key, "$ref") {
 			return target, true
 		}
 	}
 	return "", false
 }
 
-// foreignRef finds a reference that is none to a definition of the same description.
+// foreignRef returns the first $ref, in order of keys, that does not name a definition of the same description.
 func foreignRef(v any) string {
 	if target, ok := directRef(v); ok {
 		name, local := strings.CutPrefix(target, localRef)
@@ -123,8 +125,8 @@ func foreignRef(v any) string {
 	}
 	switch x := v.(type) {
 	case map[string]any:
-		for _, item := range x {
-			if found := foreignRef(item); found != "" {
+		for _, key := range slices.Sorted(maps.Keys(x)) {
+			if found := foreignRef(x[key]); found != "" {
 				return found
 			}
 		}

@@ -19,16 +19,16 @@ type target struct {
 	selector types.Selector
 }
 
-// UnmatchedError says that components hold patches whose target selects no object. Kustomize passes over them silently, so
-// a typing error leaves an object unpatched.
+// UnmatchedError reports patches of components whose target selects no object. Kustomize ignores such patches silently,
+// so that a typing error leaves an object unpatched.
 type UnmatchedError struct{ Patches []string }
 
-// Error names each patch and its target.
+// Error returns one line for each patch, with its target.
 func (e *UnmatchedError) Error() string {
 	return strings.Join(e.Patches, "\n")
 }
 
-// targets lists the selectors of a kustomization's patches, and the objects that it generates.
+// targets records the selectors of a kustomization's patches and the identities of the objects that it generates.
 func (s *scan) targets(k *types.Kustomization) {
 	generated := func(kind, name, namespace string) {
 		s.out.generated = append(s.out.generated, manifest.Object{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": name, "namespace": namespace}})
@@ -48,13 +48,13 @@ func (s *scan) targets(k *types.Kustomization) {
 	}
 }
 
-// additions are the objects that a component's files define, under the names that they have there: Kustomize also selects by
-// those.
+// additions returns the objects that a component's files define, with the names in those files: Kustomize also selects
+// objects by their original names.
 func (b *Builder) additions(tree *memory, r *reach) []manifest.Object {
 	var out []manifest.Object
 	for name := range r.files {
 		objects, err := manifest.Decode(tree.files[name], b.budget)
-		if err != nil { // patches, kustomizations and texts are no objects
+		if err != nil { // a patch, a kustomization or a text file
 			continue
 		}
 		out = append(out, objects...)
@@ -62,14 +62,14 @@ func (b *Builder) additions(tree *memory, r *reach) []manifest.Object {
 	return append(out, r.generated...)
 }
 
-// unmatched returns an UnmatchedError if a target selects none of the objects. Those are the objects before and after the
-// components and those that components add, so that a component may patch what another one adds, renames or removes.
+// unmatched returns an UnmatchedError if a target selects none of the objects: those before and after the components and
+// those that components add. A component may therefore patch an object that another one adds, renames or removes.
 func unmatched(targets []target, objects []manifest.Object) error {
 	var out UnmatchedError
 	for _, t := range targets {
 		matches, err := matcher(&t.selector)
 		if err != nil {
-			return nil //nolint:nilerr // Kustomize says it better
+			return nil //nolint:nilerr // Kustomize reports the selector
 		}
 		if !slices.ContainsFunc(objects, matches) {
 			out.Patches = append(out.Patches, fmt.Sprintf("%s: %s selects no object (%s): correct it or remove the patch; `strict: {unmatchedPatches: false}` in sluice.yaml permits such patches",
@@ -83,7 +83,8 @@ func unmatched(targets []target, objects []manifest.Object) error {
 	return &out
 }
 
-// matcher selects as resmap.ResMap.Select does: by regular expressions of whole names, and by label selectors.
+// matcher returns a predicate equal to resmap.ResMap.Select: regular expressions match whole names, and label selectors
+// match labels and annotations.
 func matcher(s *types.Selector) (func(manifest.Object) bool, error) {
 	pattern, err := types.NewSelectorRegex(s)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Budget bounds a YAML stream before a library builds it.
+// Budget limits a YAML stream before a library decodes it.
 type Budget struct {
 	Bytes    int // of text
 	Nodes    int // after every alias is expanded
@@ -16,24 +16,24 @@ type Budget struct {
 	Aliases  int // uses of an anchor
 }
 
-// DefaultBudget holds every public chart and operator bundle that we know.
+// DefaultBudget returns limits that every public chart and operator bundle known to us stays below.
 func DefaultBudget() Budget {
 	return Budget{Bytes: 32 << 20, Nodes: 2_000_000, Expanded: 64 << 20, Depth: 200, Aliases: 10_000}
 }
 
-// BudgetError says which bound a text goes beyond.
+// BudgetError reports the limit that a text exceeds.
 type BudgetError struct {
 	What      string
 	Have, Max int
 }
 
-// Error names the bound and what was found.
+// Error names the limit and the actual number.
 func (e *BudgetError) Error() string {
-	return fmt.Sprintf("YAML with %d %s is beyond the limit of %d", e.Have, e.What, e.Max)
+	return fmt.Sprintf("YAML with %d %s exceeds the limit of %d", e.Have, e.What, e.Max)
 }
 
-// Check refuses a text that is too large, too deep, or that aliases multiply. A text that is not YAML passes: the parser
-// that reads it next names the place.
+// Check returns a BudgetError for a text that is too large, nests too deep, or expands too far by aliases. It accepts a
+// text that is not YAML, because the parser that reads it next reports the line.
 func Check(data []byte, b Budget) error {
 	if len(data) <= b.Bytes && mayBeDeeper(data, b.Depth) {
 		if depth := exactDepth(data, b.Depth); depth > b.Depth {
@@ -43,7 +43,7 @@ func Check(data []byte, b Budget) error {
 	return checkSize(data, b)
 }
 
-// checkSize is Check without the depth of nesting. It parses only texts that can hold an anchor and an alias.
+// checkSize is Check without the depth of nesting. It parses only texts that can contain an anchor and an alias.
 func checkSize(data []byte, b Budget) error {
 	if len(data) > b.Bytes {
 		return &BudgetError{"bytes", len(data), b.Bytes}
@@ -56,7 +56,7 @@ func checkSize(data []byte, b Budget) error {
 	for {
 		var doc yaml.Node
 		if err := dec.Decode(&doc); err != nil {
-			return nil //nolint:nilerr // the end, or no YAML: the parser names the place better
+			return nil //nolint:nilerr // the end, or invalid YAML, which the parser reports with its line
 		}
 		c := counter{budget: b, sizes: map[*yaml.Node]size{}}
 		n, err := c.count(&doc, 0)
@@ -73,7 +73,7 @@ func checkSize(data []byte, b Budget) error {
 	}
 }
 
-// size is what a node holds once its aliases are expanded.
+// size is the size of a node with its aliases expanded.
 type size struct{ nodes, bytes int }
 
 func (s size) plus(other size) size {
@@ -88,7 +88,7 @@ type counter struct {
 }
 
 func (c *counter) count(n *yaml.Node, depth int) (size, error) {
-	if depth > c.budget.Depth+1 { // the document node is no level
+	if depth > c.budget.Depth+1 { // the document node does not count
 		return size{}, &BudgetError{"levels of nesting", depth - 1, c.budget.Depth}
 	}
 	if n.Kind == yaml.AliasNode {
@@ -117,9 +117,9 @@ func (c *counter) count(n *yaml.Node, depth int) (size, error) {
 
 func clamp(n int) int { return min(n, 1<<40) }
 
-// mayBeDeeper reports whether a text could nest deeper than limit. Indentation cannot nest deeper than the columns before
-// a line's first character, flow style not deeper than its brackets open. Closing brackets do not count against them:
-// one inside quotes or a comment closes nothing.
+// mayBeDeeper reports whether a text could nest deeper than limit. Block style cannot nest deeper than the widest
+// indentation, and flow style not deeper than the number of opening brackets. It ignores closing brackets, which close
+// nothing inside quotes or comments.
 func mayBeDeeper(data []byte, limit int) bool {
 	return bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > limit || widestIndent(data) > limit
 }
@@ -140,7 +140,7 @@ func widestIndent(data []byte) int {
 	return widest
 }
 
-// exactDepth parses; go-yaml itself refuses more than 10,000 levels.
+// exactDepth parses the text. go-yaml itself refuses more than 10,000 levels.
 func exactDepth(data []byte, limit int) int {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	deepest := 0
@@ -149,7 +149,7 @@ func exactDepth(data []byte, limit int) int {
 		if err := dec.Decode(&doc); err != nil {
 			return deepest
 		}
-		deepest = max(deepest, depthOf(&doc)-1) // the document node is no level
+		deepest = max(deepest, depthOf(&doc)-1) // the document node does not count
 	}
 	return deepest
 }

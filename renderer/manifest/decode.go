@@ -11,11 +11,13 @@ import (
 	"time"
 
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// Decode reads every object of a YAML or JSON stream, with the meaning that Kubernetes gives to YAML (version 1.1, as
-// sigs.k8s.io/yaml reads it) and integers exact to 64 bits. Empty documents are skipped, lists of objects taken apart. An
-// error says which document of the stream it is about.
+// Decode reads every object of a YAML or JSON stream as Kubernetes does (YAML 1.1, like sigs.k8s.io/yaml), but with
+// integers exact to 64 bits. It skips empty documents and returns the items of lists. An error names the number of the
+// document in the stream.
 func Decode(data []byte, b Budget) ([]Object, error) {
 	if err := checkSize(data, b); err != nil {
 		return nil, err
@@ -61,9 +63,9 @@ func objectsOf(raw any, depth int) ([]Object, error) {
 	return takeApart(Object(m), 0)
 }
 
-// takeApart gives the items of a list, or the object itself.
+// takeApart returns the items of a list, or the object itself.
 func takeApart(o Object, depth int) ([]Object, error) {
-	const most = 8 // lists in lists
+	const most = 8 // levels of lists
 	items, isList := o["items"].([]any)
 	if !isList || !strings.HasSuffix(o.Kind(), "List") || o.Name() != "" {
 		if o.Kind() == "List" && o.APIVersion() == "v1" {
@@ -100,7 +102,7 @@ func setDefault(o Object, key, value string) {
 	}
 }
 
-// complete checks that an object can be named on a branch.
+// complete checks that an object has apiVersion, kind and a name.
 func complete(o Object) error {
 	switch {
 	case o.APIVersion() == "":
@@ -117,7 +119,7 @@ func complete(o Object) error {
 }
 
 // namespaceIsText refuses a namespace that YAML reads as another type, such as `y` or `5`: the API server would refuse the
-// object, and reading it as "no namespace" would move it to another one.
+// object, and ignoring the value would move the object to another namespace.
 func namespaceIsText(o Object) error {
 	switch v := o.metadata()["namespace"].(type) {
 	case nil, string:
@@ -134,18 +136,14 @@ func describe(v any) string {
 	case map[string]any:
 		return "a mapping"
 	case string:
-		const most = 40
-		if len(x) > most {
-			x = x[:most] + "…"
-		}
-		return strconv.Quote(x)
+		return strconv.Quote(safetext.Shorten(x, 40))
 	default:
 		return fmt.Sprint(v)
 	}
 }
 
-// plain converts what the YAML library built to JSON-like data. It refuses data that is nested deeper than depth levels;
-// the library itself stops at 10,000.
+// plain converts decoded YAML to JSON-like data. It refuses data that is nested deeper than depth levels; the library's
+// own limit is 10,000.
 func plain(v any, depth int) (any, error) {
 	switch x := v.(type) {
 	case map[any]any:
@@ -179,7 +177,7 @@ func plain(v any, depth int) (any, error) {
 		return int64(x), nil
 	case float64:
 		return number(x)
-	case time.Time: // goyaml.v2 gives strings when it decodes into any; the case guards against a change of that
+	case time.Time: // goyaml.v2 decodes times into any as strings; this case covers a later change of that
 		return x.Format(time.RFC3339Nano), nil
 	default:
 		return v, nil
@@ -191,12 +189,12 @@ var errDepth = errors.New("too deep")
 
 func number(x float64) (any, error) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return nil, fmt.Errorf("%v is no number that Kubernetes can hold", x)
+		return nil, fmt.Errorf("%v is a number that JSON cannot represent", x)
 	}
 	return x, nil
 }
 
-// keyText is the string that a mapping's key becomes in JSON, by the rules of sigs.k8s.io/yaml.
+// keyText returns a mapping's key as JSON has it, by the rules of sigs.k8s.io/yaml.
 func keyText(k any) (string, error) {
 	switch x := k.(type) {
 	case string:

@@ -86,7 +86,7 @@ func TestDecodeSaysWhatIsMissing(t *testing.T) {
 		"- a":                                    "must be a mapping, not a list",
 		"hello":                                  `not "hello"`,
 		"apiVersion: v1\nkind: List\nitems: [1]": "items[0]",
-		"apiVersion: v1\nkind: A\nmetadata: {name: x}\nv: .nan": "no number",
+		"apiVersion: v1\nkind: A\nmetadata: {name: x}\nv: .nan": "cannot represent",
 	} {
 		_, err := Decode([]byte(in), DefaultBudget())
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -1,7 +1,9 @@
-// Package manifest knows what a Kubernetes object is: its identity, its scope, its canonical YAML and the name of its
+// Package manifest decodes and encodes Kubernetes objects and derives their identity, their scope and the name of their
 // file on a branch.
 //
-// Decode reads YAML as Kubernetes reads it; Encode writes the one YAML text of an object, so that equal objects are equal
-// bytes. Everything here is a pure function, safe for concurrent use; the package imports nothing else of Sluice and
-// reads nothing but its arguments.
+// Decode reads YAML as Kubernetes does. Encode writes canonical YAML: equal objects give equal bytes. No library writes
+// YAML that stays byte-identical over its releases and that readers of YAML 1.1 and 1.2 understand alike, so that the
+// encoder is our own code.
+//
+// All functions are pure and safe for concurrent use. The package imports nothing of Sluice but internal/safetext.
 package manifest

@@ -10,18 +10,18 @@ import (
 	"unicode/utf8"
 )
 
-// Encode writes the canonical YAML of an object: block style, two spaces, lists at their key's indentation, the keys
-// apiVersion, kind, metadata, name and namespace first and the others in byte order, scalars quoted wherever a reader of
-// YAML 1.1 or 1.2 could take them for another type, and texts of several lines as literal blocks. Equal objects give equal
-// bytes, and Decode of the outcome gives the object back.
+// Encode returns the canonical YAML of an object: block style, two spaces, lists at the indentation of their key, the keys
+// apiVersion, kind, metadata, name and namespace first and the others in byte order. It quotes a string that a reader of
+// YAML 1.1 or 1.2 could read as another type, and writes a string of several lines as a literal block. Equal objects give
+// equal bytes, and Decode of the result returns the object.
 //
-// It fails only on what YAML cannot carry: text that is no UTF-8, numbers that are none, and types that Object excludes.
+// It fails for values that YAML cannot represent: invalid UTF-8, NaN and infinities, and types that Object excludes.
 func Encode(o Object) ([]byte, error) {
 	return Append(make([]byte, 0, 1024), map[string]any(o))
 }
 
-// EncodeWithin is Encode for an object that may not take more than limit bytes. It stops soon after the limit with a
-// BudgetError, so that a small text whose aliases repeat a large value costs no more memory than that.
+// EncodeWithin is Encode with a limit of bytes. It stops shortly after the limit with a BudgetError, so that a small text
+// whose aliases repeat a large value cannot use more memory.
 func EncodeWithin(o Object, limit int) ([]byte, error) {
 	e := emitter{out: make([]byte, 0, 1024), limit: limit}
 	if err := e.document(map[string]any(o)); err != nil {
@@ -33,7 +33,7 @@ func EncodeWithin(o Object, limit int) ([]byte, error) {
 	return e.out, nil
 }
 
-// Append adds the canonical YAML of any JSON-like value, with a final newline, to dst.
+// Append appends the canonical YAML of any JSON-like value, with a final newline, to dst.
 func Append(dst []byte, v any) ([]byte, error) {
 	e := emitter{out: dst}
 	if err := e.document(v); err != nil {
@@ -72,7 +72,7 @@ func (e *emitter) document(v any) error {
 	return nil
 }
 
-// mapping writes at the given indentation; inline says that the first key goes on the current line, behind a dash.
+// mapping writes a mapping at the given indentation; inline puts the first key on the current line, after a dash.
 func (e *emitter) mapping(m map[string]any, indent int, inline bool) error {
 	for _, key := range sortedKeys(m) {
 		if !inline {
@@ -93,7 +93,7 @@ func (e *emitter) mapping(m map[string]any, indent int, inline bool) error {
 	return nil
 }
 
-// value writes what follows a key's colon, up to and including the line's end.
+// value writes the value after a key's colon, including the end of the line.
 func (e *emitter) value(v any, indent int) error {
 	switch x := v.(type) {
 	case map[string]any:
@@ -115,7 +115,7 @@ func (e *emitter) value(v any, indent int) error {
 	return nil
 }
 
-// at puts the place in front of an error; a BudgetError is about the whole object.
+// at prefixes an error with its place. A BudgetError concerns the whole object and gets no prefix.
 func at(place string, err error) error {
 	if _, ok := errors.AsType[*BudgetError](err); ok {
 		return err
@@ -167,9 +167,9 @@ func (e *emitter) indent(n int) {
 	e.out = append(e.out, spaces[:n]...)
 }
 
-// key writes a key; one too long for the one line that YAML gives an implicit key is written with `?`.
+// key writes a key. A key that is too long for YAML's implicit keys is written with `?`.
 func (e *emitter) key(key string, indent int) error {
-	const most = 500 // YAML: 1,024 characters, escapes included
+	const most = 500 // YAML's limit is 1,024 characters, including escapes
 	if len(key) > most {
 		e.out = append(e.out, '?', ' ')
 		if err := e.quoted(key); err != nil {
@@ -186,7 +186,7 @@ func (e *emitter) key(key string, indent int) error {
 	return e.quoted(key)
 }
 
-// scalar writes a scalar, or an empty mapping or list. Lines of a block scalar stand at the given indentation.
+// scalar writes a scalar, or an empty mapping or list. It writes the lines of a block scalar at the given indentation.
 func (e *emitter) scalar(v any, indent int) error {
 	switch x := v.(type) {
 	case nil:
@@ -213,7 +213,7 @@ func (e *emitter) scalar(v any, indent int) error {
 	return nil
 }
 
-// float always writes a point, so that every reader sees a float.
+// float always writes a decimal point, so that every reader reads a float.
 func (e *emitter) float(x float64) error {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return fmt.Errorf("%v is no number that Kubernetes can hold", x)
@@ -244,7 +244,7 @@ func (e *emitter) text(s string, indent int) error {
 	}
 }
 
-// block writes a literal block scalar; the final newline of the last line is left to the caller.
+// block writes a literal block scalar without the final newline, which the caller adds.
 func (e *emitter) block(s string, indent int) {
 	e.out = append(e.out, '|')
 	body := strings.TrimRight(s, "\n")
@@ -267,7 +267,7 @@ func (e *emitter) block(s string, indent int) {
 	}
 }
 
-// quoted writes double quotes, or single ones where double quotes would need many escapes.
+// quoted writes a string in double quotes, or in single quotes where double quotes would need many escapes.
 func (e *emitter) quoted(s string) error {
 	if !utf8.ValidString(s) {
 		return fmt.Errorf("the text %.60q is not valid UTF-8: put bytes into binaryData or base64", s)
@@ -310,7 +310,7 @@ func (e *emitter) escaped(r rune) {
 	}
 }
 
-// sortedKeys gives the canonical order of a mapping's keys.
+// sortedKeys returns the keys of a mapping in canonical order.
 func sortedKeys(m map[string]any) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

@@ -8,10 +8,9 @@ import (
 
 const maxFileName = 200 // bytes; every file system takes 255
 
-// FileNames gives each object of a target the name of its file: `<kind>-<name>.yaml`, with the namespace in front when
-// the object is outside the app's. Names that still collide once they are lower-cased and made safe get the API group
-// behind the kind, and a short hash of the identity if that is not enough. A name depends on the set of identities, not
-// on their order; distinct identities get distinct names.
+// FileNames returns the name of each object's file: `<kind>-<name>.yaml`, prefixed with the namespace if that is not the
+// app's. If lower-cased, safe names collide, the API group follows the kind; if that is not enough, a short hash of the
+// identity follows. The names depend on the set of identities, not on their order; distinct identities get distinct names.
 func FileNames(ids []Identity, appNamespace string) []string {
 	names := make([]string, len(ids))
 	forms := []func(Identity) string{
@@ -33,7 +32,7 @@ func FileNames(ids []Identity, appNamespace string) []string {
 	return names
 }
 
-// nameUnique names the open identities by a form and returns those whose names collide.
+// nameUnique assigns the names of a form to the open identities and returns those whose names collide.
 func nameUnique(ids []Identity, names []string, open []int, taken map[string]bool, level int, form func(Identity) string) []int {
 	count := make(map[string]int, len(open))
 	for _, i := range open {
@@ -74,8 +73,8 @@ func fullHash(id Identity) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// safe keeps what every file system keeps: lower-case letters, digits, dots and dashes; no leading dot, and nothing that
-// Windows takes for a device.
+// safe returns a name with only the characters that every file system keeps: lower-case letters, digits, dots and
+// dashes. The name has no leading dot and is not the name of a device on Windows.
 func safe(s string) string {
 	out := []byte(strings.ToLower(s))
 	for i, c := range out {

@@ -8,8 +8,8 @@ import (
 // Object is one Kubernetes object as plain data: map[string]any, []any, string, bool, int64, uint64, float64 and nil.
 type Object map[string]any
 
-// Identity names an object on a cluster. The version is no part of it: an object keeps its identity when its API
-// version moves on.
+// Identity identifies an object on a cluster. It excludes the version: an object keeps its identity when its API version
+// changes.
 type Identity struct {
 	Group     string `json:"group,omitempty"`
 	Kind      string `json:"kind"`
@@ -17,10 +17,10 @@ type Identity struct {
 	Name      string `json:"name"`
 }
 
-// GroupKind names a kind of objects.
+// GroupKind identifies a kind.
 type GroupKind struct{ Group, Kind string }
 
-// String gives `Kind.group`, or `Kind` for the core group.
+// String returns `Kind.group`, or `Kind` for the core group.
 func (g GroupKind) String() string {
 	if g.Group == "" {
 		return g.Kind
@@ -28,7 +28,7 @@ func (g GroupKind) String() string {
 	return g.Kind + "." + g.Group
 }
 
-// String gives `Kind.group namespace/name` without the parts that are empty.
+// String returns `Kind.group namespace/name` without empty parts.
 func (id Identity) String() string {
 	name := id.Name
 	if id.Namespace != "" {
@@ -37,12 +37,12 @@ func (id Identity) String() string {
 	return GroupKind{id.Group, id.Kind}.String() + " " + name
 }
 
-// Identity is the object's identity as it stands; an object without a namespace has none there.
+// Identity returns the identity that the object states; the namespace is empty if the object has none.
 func (o Object) Identity() Identity {
 	return Identity{Group: GroupOf(o.APIVersion()), Kind: o.Kind(), Namespace: o.Namespace(), Name: o.Name()}
 }
 
-// GroupOf is the group of an apiVersion: "" for the core group's `v1`.
+// GroupOf returns the group of an apiVersion; it is empty for the core group's `v1`.
 func GroupOf(apiVersion string) string {
 	group, _, found := strings.Cut(apiVersion, "/")
 	if !found {
@@ -51,25 +51,25 @@ func GroupOf(apiVersion string) string {
 	return group
 }
 
-// APIVersion is the object's apiVersion, or "".
+// APIVersion returns the object's apiVersion, or "".
 func (o Object) APIVersion() string { return text(o["apiVersion"]) }
 
-// Kind is the object's kind, or "".
+// Kind returns the object's kind, or "".
 func (o Object) Kind() string { return text(o["kind"]) }
 
-// Namespace is the namespace that the object names, or "".
+// Namespace returns metadata.namespace, or "".
 func (o Object) Namespace() string { return text(o.metadata()["namespace"]) }
 
-// Name is the object's name, or "".
+// Name returns metadata.name, or "".
 func (o Object) Name() string { return text(o.metadata()["name"]) }
 
-// Annotation is the value of an annotation, or "".
+// Annotation returns the value of an annotation, or "".
 func (o Object) Annotation(key string) string {
 	annotations, _ := o.metadata()["annotations"].(map[string]any)
 	return text(annotations[key])
 }
 
-// SetNamespace writes the namespace into the object's metadata.
+// SetNamespace sets metadata.namespace.
 func (o Object) SetNamespace(namespace string) {
 	if m := o.metadata(); m != nil {
 		m["namespace"] = namespace
@@ -86,7 +86,7 @@ func text(v any) string {
 	return s
 }
 
-// Compare orders identities: by namespace, group, kind and name.
+// Compare orders identities by namespace, group, kind and name.
 func Compare(a, b Identity) int {
 	return cmp.Or(
 		cmp.Compare(a.Namespace, b.Namespace),

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// plainIsSafe says whether a string can stand without quotes and is a string to every reader, of YAML 1.1 and 1.2.
+// plainIsSafe reports whether every reader of YAML 1.1 and 1.2 reads an unquoted string as the same string.
 func plainIsSafe(s string) bool {
 	const most = 1000
 	if s == "" || len(s) > most || reserved(s) {
@@ -47,8 +47,8 @@ func plainASCII(s string) bool {
 	return last != ' ' && last != ':' && !strings.Contains(s, ": ") && !strings.Contains(s, " #")
 }
 
-// looksLikeNumber is generous: every number, date and time of YAML 1.1 and 1.2 passes, and some strings that are none.
-// Only the characters of such notations occur in them, and none has two points.
+// looksLikeNumber reports whether a string could be a number, date or time in YAML 1.1 or 1.2. It is also true for some
+// other strings of the same characters. None of the notations has two points.
 func looksLikeNumber(s string) bool {
 	word := strings.ToLower(strings.TrimLeft(s, "+-."))
 	if strings.Count(s, ".") > 1 || !strings.ContainsAny(s, "0123456789") && word != "inf" && word != "nan" {
@@ -66,7 +66,7 @@ func looksLikeNumber(s string) bool {
 	return true
 }
 
-// reserved lists the words that some version of YAML takes for a boolean, a null or a merge.
+// reserved reports whether some version of YAML reads a word as a boolean, a null or a merge key.
 func reserved(s string) bool {
 	const longest = 5
 	if len(s) > longest {
@@ -79,7 +79,7 @@ func reserved(s string) bool {
 	return false
 }
 
-// blockIsSafe says whether a text of several lines survives a literal block without an indentation indicator.
+// blockIsSafe reports whether a literal block without an indentation indicator preserves a text of several lines.
 func blockIsSafe(s string) bool {
 	if !utf8.ValidString(s) {
 		return false
@@ -115,7 +115,7 @@ func allPrintable(s string) bool {
 	return true
 }
 
-// isPrintable is narrower than YAML's own set: what a terminal or an editor may change or hide is escaped.
+// isPrintable is narrower than YAML's own set: it excludes characters that a terminal or an editor may change or hide.
 func isPrintable(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r >= ' ' && r <= '~'

@@ -2,17 +2,17 @@ package manifest
 
 import "slices"
 
-// Scope says whether objects of a kind live in a namespace.
+// Scope states whether objects of a kind belong to a namespace.
 type Scope int
 
-// The scopes. A kind that is neither built in nor defined by a known CustomResourceDefinition is ScopeUnknown.
+// The scopes. ScopeUnknown is the scope of a kind that is neither built in nor defined by a CustomResourceDefinition.
 const (
 	ScopeUnknown Scope = iota
 	ScopeNamespaced
 	ScopeCluster
 )
 
-// String gives the word that a CustomResourceDefinition uses.
+// String returns the value of `spec.scope` in a CustomResourceDefinition.
 func (s Scope) String() string {
 	switch s {
 	case ScopeNamespaced:
@@ -24,8 +24,8 @@ func (s Scope) String() string {
 	}
 }
 
-// BuiltinScope is the scope of a kind that Kubernetes itself serves, according to the API reference of Kubernetes 1.35 and
-// earlier versions; ScopeUnknown for all others.
+// BuiltinScope returns the scope of a kind that Kubernetes itself serves, according to the API reference of Kubernetes
+// 1.35 and earlier versions, and ScopeUnknown for all others.
 func BuiltinScope(k GroupKind) Scope {
 	if clusterScoped(k) {
 		return ScopeCluster
@@ -119,7 +119,7 @@ func oneOf(kind string, kinds ...string) bool {
 	return slices.Contains(kinds, kind)
 }
 
-// CRDScope reads the kind and scope that a CustomResourceDefinition defines; false for any other object.
+// CRDScope returns the kind and scope that a CustomResourceDefinition defines; ok is false for any other object.
 func CRDScope(o Object) (GroupKind, Scope, bool) {
 	if o.Kind() != "CustomResourceDefinition" || GroupOf(o.APIVersion()) != "apiextensions.k8s.io" {
 		return GroupKind{}, ScopeUnknown, false

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// WellKnownScope is the scope of a kind that a widely used project defines, by the CustomResourceDefinitions of the
-// project's releases; ScopeUnknown for all others. It is a default for fleets that install a project's objects without its
-// definitions: a definition in the fleet and the fleet's own Kinds count more. TestWellKnownScopes holds it against the
-// definitions of the charts that the tests use.
+// WellKnownScope returns the scope of a kind that a widely used project defines, according to the CustomResourceDefinitions
+// of the project's releases, and ScopeUnknown for all others. It is the default for fleets that install a project's objects
+// without its definitions; a definition in the fleet and the fleet's Kinds take precedence. TestWellKnownScopes compares it
+// with the definitions in the charts that the tests use.
 func WellKnownScope(k GroupKind) Scope {
 	if k.Group == "constraints.gatekeeper.sh" { // one kind for each ConstraintTemplate
 		return ScopeCluster
@@ -24,13 +24,13 @@ func WellKnownScope(k GroupKind) Scope {
 	}
 }
 
-// Kinds are what a fleet says about custom kinds, each as `Kind.group`.
+// Kinds are the scopes of custom kinds that a fleet declares, each as `Kind.group`.
 type Kinds struct {
 	Cluster    []string `yaml:"cluster,omitempty" json:"cluster,omitempty"`
 	Namespaced []string `yaml:"namespaced,omitempty" json:"namespaced,omitempty"`
 }
 
-// Scope is what the fleet says about a kind, or ScopeUnknown.
+// Scope returns the declared scope of a kind, or ScopeUnknown.
 func (k Kinds) Scope(kind GroupKind) Scope {
 	switch name := kind.String(); {
 	case slices.Contains(k.Cluster, name):
@@ -42,7 +42,7 @@ func (k Kinds) Scope(kind GroupKind) Scope {
 	}
 }
 
-// scopes are the kinds of one group, separated by spaces.
+// scopes lists the kinds of one group, separated by spaces.
 type scopes struct{ cluster, namespaced string }
 
 // wellKnown lists groups by project. Where two projects share a group, their kinds stand together.

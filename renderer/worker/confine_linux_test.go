@@ -52,6 +52,44 @@ func TestWalls(t *testing.T) {
 	}
 }
 
+// A kernel that stops to grant namespaces while the service runs is reported, and so is one that grants them again.
+func TestLostNamespacesAreReported(t *testing.T) {
+	var changes []string
+	h := host(t, func(o *Options) {
+		o.Changed = func(before, now Report) {
+			changes = append(changes, fmt.Sprintf("lost %q, back %q", now.Lost(before), before.Lost(now)))
+		}
+	})
+	first := report(t, h)
+	report(t, h)
+	if len(changes) > 0 {
+		t.Fatalf("equal children are reported: %q", changes)
+	}
+	fewer := separations(Degraded)
+	lost := fewer[0].names
+	for _, name := range lost {
+		if !slices.Contains(first.Means, name) {
+			t.Skipf("this machine's kernel grants no %s to begin with", name)
+		}
+	}
+	choose := h.choose
+	h.mu.Lock()
+	h.choose = func(Mode) []separation { return fewer[len(fewer)-1:] }
+	h.mu.Unlock()
+	if now := report(t, h); !slices.Equal(now.Lost(first), lost) {
+		t.Errorf("lost: %q, want %q", now.Lost(first), lost)
+	}
+	h.mu.Lock()
+	h.choose = choose
+	h.mu.Unlock()
+	if now := report(t, h); len(now.Lost(first)) > 0 {
+		t.Errorf("still lost: %q", now.Lost(first))
+	}
+	if want := []string{fmt.Sprintf("lost %q, back []", lost), fmt.Sprintf("lost [], back %q", lost)}; !slices.Equal(changes, want) {
+		t.Errorf("changes %q, want %q", changes, want)
+	}
+}
+
 // Jobs meet the walls themselves, not only the self-test.
 func TestJobsMeetTheWalls(t *testing.T) {
 	h := host(t, nil)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -45,11 +44,15 @@ type Options struct {
 	Mode     Mode          // "" means Degraded
 	Size     int           // calls at once, at least 1
 	Reserved int           // of Size: kept free of untrusted owners, at most Size-1
+	PerOwner int           // calls at once of one untrusted owner; 0 means no bound
 	Warm     int           // processes started before somebody needs them
 	Limits   Limits        // zero fields take those of DefaultLimits
 	Timeout  time.Duration // of a call that sets none; 0 means one minute
 	CPU      time.Duration // of a call that sets none; 0 means no bound but Timeout
 	MaxCalls int           // of one process, which is replaced then; 0 means 100,000
+	// Changed is called when a child reports another confinement than the child before it: the kernel refuses a namespace
+	// that it granted before, or grants it again. Calls do not overlap. nil means that nobody listens.
+	Changed func(before, now Report)
 }
 
 // Call is one task for a child.
@@ -78,16 +81,20 @@ type Host struct {
 	opts   Options
 	starts chan startRequest // to the thread that starts children
 	done   chan struct{}     // closed when that thread must end
+	choose func(Mode) []separation
 
 	mu        sync.Mutex
 	closed    bool
 	running   int           // calls
 	untrusted int           // of them, by untrusted owners
+	owners    map[Owner]int // of them, by each untrusted owner
 	idle      []idleProcess // least recently used first
 	queues    map[Owner][]*waiter
 	turns     []Owner // owners that wait, next one first
 	live      map[*process]bool
-	chosen    int // index into separations
+
+	reports sync.Mutex // held during Options.Changed
+	last    *Report    // of the child that was configured last
 }
 
 type idleProcess struct {
@@ -95,18 +102,6 @@ type idleProcess struct {
 	key     string // of the granted paths
 	warm    bool   // no owner yet
 	process *process
-}
-
-type waiter struct{ ready chan struct{} }
-
-type startRequest struct {
-	s     separation
-	reply chan startReply
-}
-
-type startReply struct {
-	process *process
-	err     error
 }
 
 // NewHost makes a Host. Processes start when they are first needed, or now if Options.Warm says so.
@@ -121,27 +116,12 @@ func NewHost(opts Options) *Host {
 		Memory: cmp.Or(opts.Limits.Memory, d.Memory), CPU: cmp.Or(opts.Limits.CPU, d.CPU),
 		Files: cmp.Or(opts.Limits.Files, d.Files), Processes: cmp.Or(opts.Limits.Processes, d.Processes),
 	}
-	h := &Host{opts: opts, starts: make(chan startRequest), done: make(chan struct{}), queues: map[Owner][]*waiter{}, live: map[*process]bool{}}
+	h := &Host{opts: opts, starts: make(chan startRequest), done: make(chan struct{}), choose: separations, queues: map[Owner][]*waiter{}, owners: map[Owner]int{}, live: map[*process]bool{}}
 	go h.startThread()
 	for range opts.Warm {
 		go h.warm()
 	}
 	return h
-}
-
-// startThread starts all children on one thread that lives as long as the Host: the kernel kills a child when the thread
-// that started it ends.
-func (h *Host) startThread() {
-	runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-	for {
-		select {
-		case r := <-h.starts:
-			p, err := startProcess(h.opts.Command, r.s)
-			r.reply <- startReply{p, err}
-		case <-h.done:
-			return
-		}
-	}
 }
 
 // Workers are the children of one owner.
@@ -164,13 +144,28 @@ func (h *Host) Check(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	defer h.end(p)
-	err = p.configure(ctx, h.config(nil))
+	err = h.configure(ctx, p, nil)
 	return p.report, err
 }
 
-func (h *Host) config(paths []string) config {
-	return config{Mode: h.opts.Mode, Limits: h.opts.Limits, Paths: paths}
+// configure has a child raise its walls, and reports a confinement that differs from that of the child before it.
+func (h *Host) configure(ctx context.Context, p *process, paths []string) error {
+	err := p.configure(ctx, config{Mode: h.opts.Mode, Limits: h.opts.Limits, Paths: paths})
+	if err != nil {
+		return err
+	}
+	h.reports.Lock()
+	defer h.reports.Unlock()
+	before := h.last
+	h.last = &p.report
+	if before != nil && !before.equal(p.report) && h.opts.Changed != nil {
+		h.opts.Changed(*before, p.report)
+	}
+	return nil
 }
+
+// Owner returns whose children they are.
+func (w *Workers) Owner() Owner { return w.owner }
 
 // Call runs a job in a child of the owner and returns its answer. Errors: those of ctx, ErrTimeout, ErrCPU, ErrMemory,
 // ErrOutput and ErrCrashed for what ended the child, *JobError for what the job says, ErrProtocol, ErrUnknownJob,
@@ -216,106 +211,11 @@ func (w *Workers) process(ctx context.Context) (*process, error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := p.configure(limited, w.host.config(w.paths)); err != nil {
+	if err := w.host.configure(limited, p, w.paths); err != nil {
 		w.host.end(p)
 		return nil, err
 	}
 	return p, nil
-}
-
-// take removes the idle process used last that fits, or returns nil.
-func (h *Host) take(fits func(idleProcess) bool) *process {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for i, idle := range slices.Backward(h.idle) {
-		if fits(idle) {
-			h.idle = slices.Delete(h.idle, i, i+1)
-			return idle.process
-		}
-	}
-	return nil
-}
-
-// keep puts a process aside, and ends the one that was not used for longest if there are too many.
-func (h *Host) keep(i idleProcess) {
-	h.mu.Lock()
-	var extra []*process
-	if h.closed {
-		extra = append(extra, i.process)
-	} else {
-		h.idle = append(h.idle, i)
-		for most := 2*h.opts.Size + h.opts.Warm; len(h.idle) > most; {
-			extra = append(extra, h.idle[0].process)
-			h.idle = h.idle[1:]
-		}
-	}
-	h.mu.Unlock()
-	for _, p := range extra {
-		h.end(p)
-	}
-}
-
-// warm starts a process for whoever needs one next. A failure shows when somebody does.
-func (h *Host) warm() {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	if p, err := h.start(ctx); err == nil {
-		h.keep(idleProcess{warm: true, process: p})
-	}
-}
-
-// start starts a process, with as many namespaces as the kernel permits.
-func (h *Host) start(ctx context.Context) (*process, error) {
-	choices := separations(h.opts.Mode)
-	h.mu.Lock()
-	choice, closed := h.chosen, h.closed
-	h.mu.Unlock()
-	if closed {
-		return nil, ErrClosed
-	}
-	for ; ; choice++ {
-		reply := make(chan startReply, 1)
-		if !h.request(startRequest{choices[choice], reply}) {
-			return nil, ErrClosed
-		}
-		r := <-reply
-		if r.err != nil && choice+1 < len(choices) && refusesNamespaces(r.err) {
-			continue
-		}
-		if r.err != nil {
-			return nil, r.err
-		}
-		h.mu.Lock()
-		h.chosen = max(h.chosen, choice)
-		closed := h.closed
-		if !closed {
-			h.live[r.process] = true
-		}
-		h.mu.Unlock()
-		if closed || ctx.Err() != nil {
-			h.end(r.process)
-			return nil, cmp.Or(ctx.Err(), ErrClosed)
-		}
-		return r.process, nil
-	}
-}
-
-// request hands a request to the starting thread, unless that has ended.
-func (h *Host) request(r startRequest) bool {
-	select {
-	case h.starts <- r:
-		return true
-	case <-h.done:
-		return false
-	}
-}
-
-// end kills a process.
-func (h *Host) end(p *process) {
-	p.kill()
-	h.mu.Lock()
-	delete(h.live, p)
-	h.mu.Unlock()
 }
 
 // Release ends the idle children of an owner, such as one whose repository goes away.
@@ -355,100 +255,6 @@ func (h *Host) Close() {
 	}
 	wait.Wait()
 	close(h.done)
-}
-
-// acquire waits for a slot.
-func (h *Host) acquire(ctx context.Context, owner Owner) error {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return ErrClosed
-	}
-	if len(h.queues[owner]) == 0 && h.free(owner) {
-		h.occupy(owner, 1)
-		h.mu.Unlock()
-		return nil
-	}
-	w := &waiter{ready: make(chan struct{})}
-	if len(h.queues[owner]) == 0 {
-		h.turns = append(h.turns, owner)
-	}
-	h.queues[owner] = append(h.queues[owner], w)
-	h.mu.Unlock()
-	select {
-	case <-w.ready:
-		return h.admitted()
-	case <-ctx.Done():
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	queue := h.queues[owner]
-	i := slices.Index(queue, w)
-	if i < 0 { // it was admitted meanwhile
-		if !h.closed {
-			h.occupy(owner, -1)
-			h.admit()
-		}
-		return ctx.Err()
-	}
-	h.setQueue(owner, slices.Delete(queue, i, i+1))
-	return ctx.Err()
-}
-
-func (h *Host) admitted() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return ErrClosed
-	}
-	return nil
-}
-
-func (h *Host) release(owner Owner) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.occupy(owner, -1)
-	h.admit()
-}
-
-// free reports whether an owner may start a call now. h.mu is held.
-func (h *Host) free(owner Owner) bool {
-	if h.running >= h.opts.Size {
-		return false
-	}
-	return owner.Trust == Trusted || h.untrusted < h.opts.Size-h.opts.Reserved
-}
-
-func (h *Host) occupy(owner Owner, n int) {
-	h.running += n
-	if owner.Trust != Trusted {
-		h.untrusted += n
-	}
-}
-
-// admit lets waiting calls start, one owner after the other. h.mu is held.
-func (h *Host) admit() {
-	for {
-		i := slices.IndexFunc(h.turns, h.free)
-		if i < 0 {
-			return
-		}
-		owner := h.turns[i]
-		h.turns = append(slices.Delete(h.turns, i, i+1), owner) // it waits for all others before its next turn
-		queue := h.queues[owner]
-		h.occupy(owner, 1)
-		close(queue[0].ready)
-		h.setQueue(owner, queue[1:])
-	}
-}
-
-func (h *Host) setQueue(owner Owner, queue []*waiter) {
-	if len(queue) > 0 {
-		h.queues[owner] = queue
-		return
-	}
-	delete(h.queues, owner)
-	h.turns = slices.DeleteFunc(h.turns, func(o Owner) bool { return o == owner })
 }
 
 // IsLimit reports whether an error says that a call exceeded one of its limits or crashed its process: the same content

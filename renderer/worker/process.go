@@ -26,6 +26,7 @@ type process struct {
 	apart  []string
 	once   sync.Once
 
+	limits Limits
 	report Report
 	calls  int
 }
@@ -59,6 +60,7 @@ func (p *process) configure(ctx context.Context, cfg config) error {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
 	cfg.Apart, cfg.Parent = p.apart, os.Getpid()
+	p.limits = cfg.Limits
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		return err
@@ -276,16 +278,18 @@ func (p *process) died(ctx context.Context, err error, c *Call) error {
 		return fmt.Errorf("%w (more than %s)", ErrCPU, c.CPU)
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case strings.Contains(words, "SIGXCPU"):
+	case p.limits.CPU > 0 && p.cmd.ProcessState.UserTime()+p.cmd.ProcessState.SystemTime() >= p.limits.CPU: // the kernel kills it
 		return fmt.Errorf("%w in its lifetime", ErrCPU)
 	case status == exitMemory, strings.Contains(words, "out of memory"), strings.Contains(words, "cannot allocate memory"):
 		return ErrMemory
+	case strings.Contains(words, "failed to create new OS thread"), strings.Contains(words, "pthread_create failed"):
+		return fmt.Errorf("%w: it started too many threads", ErrCrashed)
 	case strings.Contains(words, "stack exceeds"), strings.Contains(words, "stack overflow"):
 		return fmt.Errorf("%w: a function or template calls itself without end", ErrCrashed)
 	default:
 		first, _, _ := strings.Cut(words, "\n")
 		const longest = 300 // characters of what the child wrote last
-		return fmt.Errorf("%w (%s): %s: %w", ErrCrashed, p.cmd.ProcessState, safetext.Line(safetext.Shorten(first, longest)), err)
+		return fmt.Errorf("%w (%s): %s: %w", ErrCrashed, p.cmd.ProcessState, safetext.Brief(first, longest), err)
 	}
 }
 

@@ -56,6 +56,23 @@ func (r Report) Missing() []Wall {
 // Complete reports whether every wall stands.
 func (r Report) Complete() bool { return len(r.Walls) > 0 && len(r.Missing()) == 0 }
 
+// Lost lists the mechanisms of an earlier report that this one lacks.
+func (r Report) Lost(earlier Report) []string {
+	var out []string
+	for _, m := range earlier.Means {
+		if !slices.Contains(r.Means, m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// equal reports whether the same mechanisms are in place and the same walls stand.
+func (r Report) equal(other Report) bool {
+	same := func(a, b Wall) bool { return a.Name == b.Name && a.Stands == b.Stands }
+	return slices.Equal(r.Means, other.Means) && slices.EqualFunc(r.Walls, other.Walls, same)
+}
+
 // String sums the report up in one line.
 func (r Report) String() string {
 	var missing []string

@@ -70,6 +70,46 @@ func testJobs() Jobs {
 			all.Wait()
 			return bytes.Join(out, []byte(",")), errors.Join(errs...)
 		},
+		"threads": func(ctx context.Context, _ []byte, _ Ask) ([]byte, error) {
+			for range 100_000 {
+				go func() {
+					runtime.LockOSThread()
+					<-ctx.Done()
+				}()
+			}
+			return spin()
+		},
+		"files": func(_ context.Context, in []byte, _ Ask) ([]byte, error) {
+			var open []*os.File
+			for range 100_000 {
+				f, err := os.Open(string(in))
+				if err != nil {
+					return nil, fmt.Errorf("%d files: %w", len(open), err)
+				}
+				open = append(open, f)
+			}
+			return nil, nil
+		},
+		"question": func(ctx context.Context, in []byte, ask Ask) ([]byte, error) {
+			n, err := strconv.Atoi(string(in))
+			if err != nil {
+				return nil, err
+			}
+			return ask(ctx, "large", make([]byte, n))
+		},
+		"questions": func(ctx context.Context, _ []byte, ask Ask) ([]byte, error) { // a compromised child ignores its own bound
+			w := &frameWriter{w: os.Stdout}
+			for i := range uint32(10 * maxAsks) {
+				head, err := named("slow")
+				if err != nil {
+					return nil, err
+				}
+				if err := w.send(kindAsk, i, head, nil); err != nil {
+					return nil, err
+				}
+			}
+			return spin()
+		},
 		"garbage": func(context.Context, []byte, Ask) ([]byte, error) {
 			_, err := os.Stdout.WriteString("no frame at all, but long enough for a header\n")
 			return nil, errors.Join(err, errors.New("unreachable"))
@@ -190,6 +230,7 @@ func TestLimitsEndTheCallAndNotTheHost(t *testing.T) {
 		"panic":        {Call{Job: "panic"}, ErrCrashed},
 		"output":       {Call{Job: "size", Input: []byte("2000000"), MaxOutput: 1 << 20}, ErrOutput},
 		"large output": {Call{Job: "large", MaxOutput: 1 << 20}, ErrOutput},
+		"question":     {Call{Job: "question", Input: []byte(strconv.Itoa(maxQuestion + 1))}, ErrOutput},
 		"garbage":      {Call{Job: "garbage"}, ErrOutput}, // an unknown kind may have no payload
 	} {
 		if name == "CPU" && runtime.GOOS != "linux" {
@@ -209,6 +250,48 @@ func TestLimitsEndTheCallAndNotTheHost(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if _, err := w.Call(ctx, Call{Job: "spin"}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// The limits of a process hold although nobody in the parent watches it: those of the kernel.
+func TestLimitsOfTheKernel(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("these limits need Linux")
+	}
+	w := host(t, func(o *Options) { o.Timeout, o.Limits.CPU = 5*time.Minute, time.Second }).For(Owner{Repository: "CPU"})
+	if _, err := call(t, w, "spin", ""); !errors.Is(err, ErrCPU) || !strings.Contains(err.Error(), "in its lifetime") {
+		t.Errorf("CPU time: %v", err)
+	}
+	dir := t.TempDir()
+	w = host(t, func(o *Options) { o.Timeout, o.Limits.Files = 5*time.Minute, 64 }).For(Owner{Repository: "files"}, dir)
+	if _, err := call(t, w, "files", dir); err == nil || !strings.Contains(err.Error(), "too many open files") {
+		t.Errorf("files: %v", err)
+	}
+	h := host(t, func(o *Options) { o.Timeout, o.Limits.Processes = 5*time.Minute, 50 })
+	r, err := h.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := slices.IndexFunc(r.Walls, func(w Wall) bool { return w.Name == "limits" })
+	if !strings.Contains(r.Walls[limits].Detail, "processes") {
+		t.Skip("the kernel grants no user namespace, and without one the limit counts other processes")
+	}
+	if os.Geteuid() == 0 {
+		t.Skip("the kernel does not hold root to a number of processes")
+	}
+	if _, err := call(t, h.For(Owner{Repository: "threads"}), "threads", ""); !errors.Is(err, ErrCrashed) || !strings.Contains(err.Error(), "too many threads") {
+		t.Errorf("threads: %v", err)
+	}
+}
+
+func TestQuestionsAreBounded(t *testing.T) {
+	w := host(t, func(o *Options) { o.Timeout = 5 * time.Minute }).For(Owner{})
+	_, err := w.Call(t.Context(), Call{Job: "questions", Answer: func(ctx context.Context, _ string, _ []byte) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "more than 32 questions") {
 		t.Error(err)
 	}
 }
@@ -312,6 +395,36 @@ func TestSlotsAreSharedFairly(t *testing.T) {
 	}
 	if len(turns) != 2 {
 		t.Errorf("turns %v", turns)
+	}
+}
+
+// TestOneOwnerCannotTakeAllSlots: calls of an untrusted owner that hang leave a slot for another untrusted owner.
+func TestOneOwnerCannotTakeAllSlots(t *testing.T) {
+	h := host(t, func(o *Options) { o.Size, o.Reserved, o.PerOwner = 3, 1, 1 })
+	greedy, other := h.For(Owner{"greedy", Untrusted}), h.For(Owner{"other", Untrusted})
+	ctx, cancel := context.WithCancel(t.Context())
+	var hung sync.WaitGroup
+	for range 5 {
+		hung.Go(func() {
+			if _, err := greedy.Call(ctx, Call{Job: "sleep", Timeout: time.Hour}); err == nil {
+				t.Error("a call that never ends did")
+			}
+		})
+	}
+	for waiting := 0; waiting < 4; runtime.Gosched() {
+		h.mu.Lock()
+		waiting = len(h.queues[greedy.owner])
+		h.mu.Unlock()
+	}
+	if _, err := call(t, other, "echo", "x"); err != nil { // does not return while the other owner has all slots
+		t.Error(err)
+	}
+	cancel()
+	hung.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.owners) != 0 || h.running != 0 {
+		t.Errorf("%d calls run, of %v", h.running, h.owners)
 	}
 }
 

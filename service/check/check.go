@@ -1,12 +1,14 @@
 // Package check evaluates the HTTP and Prometheus checks that gate a promotion.
 //
-// The addresses come from the trunk's sluice.yaml, never from a merge request. A check that cannot be evaluated is unknown, which
+// The addresses come from the trunk's sluice.yaml, never from a merge request. The transport of a service refuses internal addresses
+// that its configuration does not allow. A check that cannot be evaluated is unknown, which
 // blocks the promotion.
 package check
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -16,11 +18,13 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
 const (
 	timeout   = 10 * time.Second
 	maxAnswer = 1 << 20 // bytes
+	refused   = "the host is internal, and network.allow in the service's configuration does not name it"
 )
 
 // Client evaluates checks. It is safe for concurrent use.
@@ -78,6 +82,8 @@ func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (promote.Stat
 	}
 	status, _, err := c.get(ctx, check.URL)
 	switch {
+	case errors.Is(err, fetch.ErrInvalid):
+		return promote.Unknown, refused
 	case err != nil:
 		return promote.Unknown, "the address does not answer"
 	case status != expected:
@@ -90,6 +96,9 @@ func (c *Client) http(ctx context.Context, check *fleet.HTTPCheck) (promote.Stat
 // the result has at least one sample and each sample is greater than 0.
 func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (promote.State, string) {
 	status, body, err := c.get(ctx, strings.TrimSuffix(check.URL, "/")+"/api/v1/query?query="+url.QueryEscape(check.Query))
+	if errors.Is(err, fetch.ErrInvalid) {
+		return promote.Unknown, refused
+	}
 	if err != nil || status != http.StatusOK {
 		return promote.Unknown, "Prometheus does not answer"
 	}

@@ -7,12 +7,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
-	"path"
 	"reflect"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -23,7 +20,7 @@ import (
 // Config is the service's configuration.
 type Config struct {
 	Listen      string        `yaml:"listen"`      // address of webhooks, pages and probes. Default: :8080
-	Metrics     string        `yaml:"metrics"`     // address of metrics; "" is Listen's
+	Metrics     string        `yaml:"metrics"`     // address of metrics and of the isolation report; "" serves none
 	Debug       string        `yaml:"debug"`       // address of pprof; "" is none
 	Data        string        `yaml:"data"`        // folder of queue, mirrors and caches. Default: /var/lib/sluice
 	Mirrors     ByteSize      `yaml:"mirrors"`     // most that mirrors may take. Default: 20Gi
@@ -38,10 +35,11 @@ type Config struct {
 	Fingerprint Secret        `yaml:"fingerprint"` // key of the fingerprints that stand for secrets
 	SignKey     string        `yaml:"signKey"`     // file of the key that signs rendered commits: an SSH or OpenPGP private key, or a .pub file whose key the SSH agent holds
 	Tracing     string        `yaml:"tracing"`     // URL of an OTLP receiver over HTTP; "" is none
+	Pages       Pages         `yaml:"pages"`       // pages of the fleets
 	Forges      []Forge       `yaml:"forges"`
 }
 
-// Network limits which addresses the service fetches charts and schemas from on behalf of a fleet.
+// Network limits which addresses the service connects to on behalf of a fleet: for charts, schemas, checks and receivers.
 type Network struct {
 	Allow []string `yaml:"allow"` // hosts, host:port, addresses or CIDR ranges that are reachable although they are private
 }
@@ -54,71 +52,14 @@ type Queue struct {
 	Shards      *bool  `yaml:"shards"`      // have all replicas render large hydrations together. Default: with a URL
 }
 
-// Forge is one account on one forge.
-type Forge struct {
-	Name         string     `yaml:"name"` // part of the webhook's path: /hooks/<name>
-	Kind         string     `yaml:"kind"` // github or gitlab
-	API          string     `yaml:"api"`  // URL. Default: the public one
-	Git          string     `yaml:"git"`  // URL that repositories are cloned below. Default: the API's host
-	App          App        `yaml:"app"`  // GitHub App
-	Token        Secret     `yaml:"token"`
-	GitToken     Secret     `yaml:"gitToken"`     // reads repositories. Default: Token, or the App's
-	PushToken    Secret     `yaml:"pushToken"`    // pushes branches. Default: GitToken
-	Secrets      []Secret   `yaml:"secrets"`      // of webhooks: several at once while they are rotated
-	Signing      []Secret   `yaml:"signing"`      // GitLab's signing secrets (whsec_…)
-	Repositories []string   `yaml:"repositories"` // patterns of full paths: acme/*
-	Outputs      Outputs    `yaml:"outputs"`      // where spec.output.repository may point, beside them: patterns of full paths, or of addresses elsewhere
-	Settings     Settings   `yaml:"settings"`
-	Overrides    []Override `yaml:"overrides"` // the last that matches wins
-	Receivers    []Receiver `yaml:"receivers"` // told of branches that moved
-}
-
-// App is a GitHub App.
-type App struct {
-	ID  int64  `yaml:"id"`
-	Key Secret `yaml:"key"`
-}
-
-// Settings are what a repository may have otherwise.
-type Settings struct {
-	Drafts     *bool    `yaml:"drafts"`     // review drafts. Default: true
-	Labels     []string `yaml:"labels"`     // review only with one of these
-	SkipLabels []string `yaml:"skipLabels"` // do not review with one of these
-	Previews   *bool    `yaml:"previews"`   // Default: true
-	PreviewCap int      `yaml:"previewCap"` // targets. Default: 2000
-	PerPush    int      `yaml:"refsPerPush"`
-	Context    string   `yaml:"context"` // of commit statuses. Default: sluice
-	Checks     *bool    `yaml:"checks"`  // check runs instead of statuses. Default: with a GitHub App
-}
-
-// Override are settings for some repositories.
-type Override struct {
-	Repositories []string `yaml:"repositories"`
-	Settings     Settings `yaml:"settings"`
-}
-
-// Secret is a value that stands in a file or in a variable, never in the configuration itself.
-type Secret struct {
-	File  string `yaml:"file"`
-	Env   string `yaml:"env"`
-	value []byte
-}
-
-// Bytes is the secret, without white space around it; empty if it is not set.
-func (s Secret) Bytes() []byte { return s.value }
-
-// Set says that the secret is configured.
-func (s Secret) Set() bool { return s.File != "" || s.Env != "" }
-
-// String hides the value.
-func (s Secret) String() string { return "(secret)" }
+var sizePattern = regexp.MustCompile(`^([0-9]{1,9})(Ki|Mi|Gi|Ti)?$`)
 
 // ByteSize is a number of bytes such as 20Gi.
 type ByteSize int64
 
 // UnmarshalYAML reads 20Gi, 512Mi or a plain number.
 func (b *ByteSize) UnmarshalYAML(n *yaml.Node) error {
-	m := regexp.MustCompile(`^([0-9]{1,9})(Ki|Mi|Gi|Ti)?$`).FindStringSubmatch(n.Value)
+	m := sizePattern.FindStringSubmatch(n.Value)
 	if m == nil {
 		return fmt.Errorf("line %d: %q is no size such as 20Gi", n.Line, n.Value)
 	}
@@ -178,19 +119,6 @@ func (c *Config) defaults() {
 	}
 }
 
-// gitBase is where repositories are below, from the API's address.
-func gitBase(api, special, then string) string {
-	u, err := url.Parse(api)
-	if err != nil {
-		return ""
-	}
-	if u.Host == special {
-		return then
-	}
-	u.Path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/api/v4"), "/api/v3")
-	return strings.TrimSuffix(u.String(), "/")
-}
-
 type problems struct {
 	name string
 	list []error
@@ -239,6 +167,7 @@ func (c *Config) check(p *problems) {
 			p.add("%s: %s is less than 5s", d.key, d.value)
 		}
 	}
+	c.checkPages(p)
 	var names []string
 	for i := range c.Forges {
 		f := &c.Forges[i]
@@ -251,63 +180,11 @@ func (c *Config) check(p *problems) {
 	}
 }
 
-func webURL(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil
-}
-
-func (f *Forge) check(p *problems, at string) {
-	if !regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,40}$`).MatchString(f.Name) {
-		p.add("%s.name: %q must be lower-case letters, digits and dashes", at, f.Name)
-	}
-	if f.Kind != "github" && f.Kind != "gitlab" {
-		p.add("%s.kind: %q must be github or gitlab", at, f.Kind)
-		return
-	}
-	for _, u := range []string{f.API, f.Git} {
-		if !webURL(u) {
-			p.add("%s: %q is no http or https URL without credentials", at, u)
-		}
-	}
-	if !f.Token.Set() && f.App.ID == 0 {
-		p.add("%s: a token or, on GitHub, an app is needed", at)
-	}
-	if f.App.ID != 0 && (f.Kind != "github" || !f.App.Key.Set()) {
-		p.add("%s.app: an app needs GitHub and a key", at)
-	}
-	if len(f.Secrets)+len(f.Signing) == 0 {
-		p.add("%s.secrets: a webhook's secret is needed: without one anybody could send events", at)
-	}
-	if f.Kind == "github" && len(f.Signing) > 0 {
-		p.add("%s.signing: only GitLab has signing secrets: GitHub's go to secrets", at)
-	}
-	if len(f.Repositories) == 0 {
-		p.add("%s.repositories: say which ones, such as [\"acme/*\"]", at)
-	}
-	for i := range f.Receivers {
-		f.Receivers[i].check(p, fmt.Sprintf("%s.receivers[%d]", at, i))
-	}
-	for _, list := range append([][]string{f.Repositories, f.Outputs}, overridden(f.Overrides)...) {
-		for _, pattern := range list {
-			if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, "/") {
-				p.add("%s: %q is no pattern of a repository's full path", at, pattern)
-			}
-		}
-	}
-}
-
-func overridden(list []Override) [][]string {
-	out := make([][]string, len(list))
-	for i, o := range list {
-		out[i] = o.Repositories
-	}
-	return out
-}
-
 // load reads the secrets.
 func (c *Config) load(p *problems, s Sources) {
 	read := func(at string, secret *Secret, required bool) { secret.load(p, s, at, required) }
 	read("fingerprint", &c.Fingerprint, false)
+	c.loadPages(p, s)
 	if c.SignKey != "" {
 		if _, err := s.Read(c.SignKey); err != nil {
 			p.add("signKey: %w", err)
@@ -330,91 +207,4 @@ func (c *Config) load(p *problems, s Sources) {
 			read(fmt.Sprintf("%s.receivers[%d].secret", at, k), &f.Receivers[k].Secret, true)
 		}
 	}
-}
-
-func (secret *Secret) load(p *problems, s Sources, at string, required bool) {
-	switch {
-	case secret.File != "" && secret.Env != "":
-		p.add("%s: file or env, not both", at)
-	case secret.File != "":
-		data, err := s.Read(secret.File)
-		if err != nil {
-			p.add("%s: %w", at, err)
-			return
-		}
-		secret.value = bytes.TrimSpace(data)
-	case secret.Env != "":
-		secret.value = []byte(strings.TrimSpace(s.Getenv(secret.Env)))
-	case !required:
-		return
-	}
-	if len(secret.value) == 0 {
-		p.add("%s: the secret is empty", at)
-	}
-}
-
-// Outputs are patterns of repositories that rendered branches may go to: of full paths on the forge, or of whole addresses.
-type Outputs []string
-
-// Path says whether a repository on the forge is one of them.
-func (o Outputs) Path(repository string) bool {
-	return matches(slices.DeleteFunc(slices.Clone(o), isAddress), repository)
-}
-
-// Address says whether an address is one of them. The end .git makes no difference.
-func (o Outputs) Address(address string) bool {
-	plain := func(s string) string { return strings.TrimSuffix(s, ".git") }
-	return slices.ContainsFunc(o, func(pattern string) bool {
-		ok, err := path.Match(plain(pattern), plain(address))
-		return err == nil && ok && isAddress(pattern) && !strings.Contains(address, "..")
-	})
-}
-
-func isAddress(pattern string) bool {
-	return strings.Contains(pattern, "://") || strings.Contains(pattern, "@")
-}
-
-// Has says whether the forge's repositories include one.
-func (f *Forge) Has(repository string) bool { return matches(f.Repositories, repository) }
-
-func matches(patterns []string, repository string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		if group, ok := strings.CutSuffix(pattern, "/**"); ok {
-			return strings.HasPrefix(repository, group+"/")
-		}
-		ok, err := path.Match(pattern, repository)
-		return err == nil && ok
-	})
-}
-
-// For are the settings of a repository.
-func (f *Forge) For(repository string) Settings {
-	out := f.Settings
-	for _, o := range f.Overrides {
-		if matches(o.Repositories, repository) {
-			out = o.Settings.over(out)
-		}
-	}
-	return out
-}
-
-func (s Settings) over(base Settings) Settings {
-	pick := func(a, b *bool) *bool {
-		if a != nil {
-			return a
-		}
-		return b
-	}
-	out := Settings{
-		Drafts: pick(s.Drafts, base.Drafts), Previews: pick(s.Previews, base.Previews), Checks: pick(s.Checks, base.Checks),
-		Labels: base.Labels, SkipLabels: base.SkipLabels, PreviewCap: cmp.Or(s.PreviewCap, base.PreviewCap),
-		PerPush: cmp.Or(s.PerPush, base.PerPush), Context: cmp.Or(s.Context, base.Context),
-	}
-	if s.Labels != nil {
-		out.Labels = s.Labels
-	}
-	if s.SkipLabels != nil {
-		out.SkipLabels = s.SkipLabels
-	}
-	return out
 }

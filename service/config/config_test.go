@@ -57,6 +57,15 @@ func TestParse(t *testing.T) {
 	if s := fmt.Sprintf("%v %+v", c.Forges, lab.Token); strings.Contains(s, "t0ken") && !strings.Contains(s, "(secret)") {
 		t.Errorf("a secret shows: %s", s)
 	}
+}
+
+// TestPatterns: settings and membership follow the patterns of repositories.
+func TestPatterns(t *testing.T) {
+	c, err := parse(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub, lab := &c.Forges[0], &c.Forges[1]
 	if s := hub.For("acme/edge"); !*s.Drafts || *s.Previews || s.Labels[0] != "fleet" {
 		t.Errorf("%+v", s)
 	}
@@ -81,14 +90,14 @@ signKey: /none
 forges:
   - {kind: gitea, name: A}
   - {kind: github, repositories: [fleet], secrets: [{env: NOTHING}], token: {file: /none}, api: "https://u:p@x/"}
-  - {kind: github, app: {id: 1}, signing: [{env: HOOK}], repositories: ["a/b"]}
+  - {kind: github, app: {id: 1}, signing: [{env: HOOK}], repositories: ["a/b"], settings: {branchProtection: maybe}}
 `)
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
 		"workers: -1", "metrics: :1 is taken", "debug: :1 is taken", "sweep: 1s", "signKey: open /none", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
-		"/none", "no http or https URL without credentials", "\"fleet\" is no pattern", "forges[2]: the name \"github\" is taken", "forges[2].app: an app needs", "forges[2].signing",
+		"/none", "no http or https URL without credentials", "\"fleet\" is no pattern", "forges[2]: the name \"github\" is taken", "forges[2].app: an app needs", "forges[2].signing", "forges[2].settings.branchProtection: \"maybe\" must be",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)

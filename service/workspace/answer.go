@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
@@ -35,66 +34,6 @@ func (w *Workspace) head(ctx context.Context, mr *forge.MergeRequest) (gitstore.
 		err = fmt.Errorf("%w: the merge request has a newer head: comment again", bot.ErrRefused)
 	}
 	return head, err
-}
-
-// explain shows which layers set a value of a target.
-func (w *Workspace) explain(ctx context.Context, o bot.Order) (string, error) {
-	head, err := w.head(ctx, o.MR)
-	if err != nil {
-		return "", err
-	}
-	session := w.Session
-	if !o.Own {
-		session = w.withoutCredentials()
-	}
-	f, _, err := session.Fleet(ctx, head.Tree)
-	if err != nil {
-		return "", fmt.Errorf("%w: the fleet of the merge request cannot be read", bot.ErrRefused)
-	}
-	a, ok := f.App(first(o.App))
-	c, found := f.Cluster(first(o.Clusters))
-	if !ok || !found || !f.Places(a, c) {
-		return "", fmt.Errorf("%w: the app %s is not placed on the cluster %s", bot.ErrRefused, first(o.App), first(o.Clusters))
-	}
-	t := fleet.Target{App: a, Cluster: c}
-	view, err := session.Open(ctx, head.Tree)
-	if err != nil {
-		return "", err
-	}
-	defaults, err := view.Defaults(ctx, t, "")
-	if err != nil { // the chart cannot be fetched: explain the layers alone
-		defaults = fleet.Defaults{}
-	}
-	chains, err := f.Explain(t, "", o.Path, defaults)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", bot.ErrRefused, err)
-	}
-	return report.Block(explanation(chains, diff.NewMasker(w.FingerprintKey()))), nil
-}
-
-// maxExplained bounds the lines of one answer.
-const maxExplained = 300
-
-func explanation(chains []fleet.Chain, mask *diff.Masker) []string {
-	var lines []string
-	for _, chain := range chains {
-		lines = append(lines, chain.Path)
-		for _, origin := range chain.Origins {
-			mark := "  "
-			if origin.Winner {
-				mark = "* "
-			}
-			layer := origin.Layer
-			if origin.Value != "" {
-				layer += "=" + origin.Value
-			}
-			lines = append(lines, fmt.Sprintf("  %s%s  %s  %s:%d", mark, layer, mask.Text(fmt.Sprint(origin.Set)), cmp.Or(origin.File, "-"), origin.Line))
-		}
-	}
-	if len(lines) > maxExplained {
-		lines = append(lines[:maxExplained], fmt.Sprintf("… and %d more lines: name a path", len(lines)-maxExplained))
-	}
-	return lines
 }
 
 func first(list []string) string {
@@ -154,10 +93,10 @@ func (w *Workspace) status(ctx context.Context, o bot.Order) (string, error) {
 	if failed != nil && len(list) == 0 {
 		return "", failed
 	}
-	rows := make([]report.JourneyRow, len(running))
+	rows := make([]report.RolloutRow, len(running))
 	var text strings.Builder
 	for i, r := range running {
-		rows[i] = report.JourneyRow{Environment: r.Environment, State: "not rendered yet", Since: r.Since, Waits: r.Foreign}
+		rows[i] = report.RolloutRow{Environment: r.Environment, State: "not rendered yet", Since: r.Since, Waits: r.Foreign}
 		if !r.Source.IsZero() {
 			rows[i].Commit, rows[i].State = r.Source.String(), "runs it"
 		}
@@ -172,5 +111,5 @@ func (w *Workspace) status(ctx context.Context, o bot.Order) (string, error) {
 	if failed != nil {
 		text.WriteString("Some environments could not be read. The service's log has the reason.\n")
 	}
-	return report.JourneyBlock(rows) + "\n" + report.Block(strings.Split(strings.TrimSpace(text.String()), "\n")), nil
+	return report.RolloutBlock(rows) + "\n" + report.Block(strings.Split(strings.TrimSpace(text.String()), "\n")), nil
 }

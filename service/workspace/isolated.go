@@ -26,6 +26,7 @@ import (
 const (
 	reviewTimeout  = 15 * time.Minute
 	reviewCPU      = 10 * time.Minute
+	reviewMemory   = 2 << 30  // bytes of the process of ReviewInWorker
 	reviewOutput   = 64 << 20 // bytes of the answer
 	reviewContents = 1 << 30  // bytes of charts and files that are rendered
 	answerObjects  = 256 << 20
@@ -57,20 +58,11 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 	}
 	o.Compare.Key = derivedKey(o.Compare.Key, repository)
 	task := reviewTask{
-		Compare: o.Compare, Policy: o.Policy, Version: s.runtime.Version, Now: s.runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs,
+		Compare: o.Compare, Policy: o.Policy, Whole: o.Whole, FindingsOnly: o.FindingsOnly, workerTask: s.task(),
 	}
-	input, err := json.Marshal(task)
+	data, err := host.call(ctx, workers(repository, host.schemaFolder), JobReview, task)
 	if err != nil {
 		return nil, nil, err
-	}
-	data, err := workers(repository, host.schemaFolder).Call(ctx, worker.Call{
-		Job: JobReview, Input: input, MaxOutput: reviewOutput, Timeout: reviewTimeout, CPU: reviewCPU, Answer: host.answer,
-	})
-	switch {
-	case worker.IsLimit(err):
-		return nil, nil, &LimitError{err}
-	case err != nil:
-		return nil, nil, host.explain(err)
 	}
 	var out reviewAnswer
 	if err := json.Unmarshal(data, &out); err != nil {
@@ -83,6 +75,44 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 		return nil, nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
 	}
 	return out.Review, out.Preview, nil
+}
+
+// task is what every job needs to know.
+func (s *Session) task() workerTask {
+	return workerTask{Version: s.runtime.Version, Now: s.runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs, Alone: s.runtime.Untrusted}
+}
+
+// call runs a job in a worker process. An error that wraps *LimitError means that the job exceeded a limit.
+func (p *parent) call(ctx context.Context, workers *worker.Workers, job string, task any) ([]byte, error) {
+	input, err := json.Marshal(task)
+	if err != nil {
+		return nil, err
+	}
+	data, err := workers.Call(ctx, worker.Call{
+		Job: job, Input: input, MaxOutput: reviewOutput, Timeout: reviewTimeout, CPU: reviewCPU, Answer: p.answer,
+	})
+	switch {
+	case worker.IsLimit(err):
+		return nil, &LimitError{err}
+	case err != nil:
+		return nil, p.explain(err)
+	}
+	return data, nil
+}
+
+// ReviewInWorker reviews a change in a worker process of its own, which has no credential, no network and no file but cached schemas. With
+// worker.Required, a wall that is missing is an error. The repository's name separates the fingerprints of secrets.
+func (s *Session) ReviewInWorker(ctx context.Context, mode worker.Mode, repository string, o ReviewOptions) (*report.Review, error) {
+	host := worker.NewHost(worker.Options{Command: s.runtime.Child, Mode: mode, Size: 1, Limits: worker.Limits{Memory: reviewMemory}})
+	defer host.Close()
+	if _, err := host.Check(ctx); err != nil {
+		return nil, fmt.Errorf("isolation: %w", err)
+	}
+	workers := func(repository string, folders ...string) *worker.Workers {
+		return host.For(worker.Owner{Repository: repository, Trust: worker.Untrusted}, folders...)
+	}
+	out, _, err := s.reviewIsolated(ctx, workers, repository, o)
+	return out, err
 }
 
 // check refuses an answer about other commits than the ones that were asked for.
@@ -131,6 +161,9 @@ func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, erro
 		return nil, err
 	}
 	if !o.Policy.IsZero() {
+		// The trunk's fleet declares the other repositories that the clone may fetch from; the change's fleet may not. An error here means
+		// that what needs one of them fails by name.
+		_, _ = s.Open(ctx, o.Policy)
 		// A mistake in the policy is in the review: the worker finds it too.
 		p.schemas, _ = s.runtime.schemas(s.Store.Snapshot(ctx, o.Policy), o.Offline)
 	}

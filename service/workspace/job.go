@@ -19,14 +19,17 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// A review of a merge request runs in a worker process: reading the fleet, layers, policy, comparison and the assembly of the report
-// depend on content that anybody may have written. The worker has no credential, no network and no file but cached schemas. It asks
-// the parent for what it needs, by the questions below; the parent answers from the repository's clone.
+// Whatever depends on the head of a merge request runs in a worker process: reading the fleet, layers, policy, comparison and the
+// assembly of the report process content that anybody may have written. The worker has no credential, no network and no file but cached
+// schemas. It asks the parent for what it needs, by the questions below; the parent answers from the repository's clone.
 
-// JobReview is the name of the job that reviews a change, in worker.Jobs.
-const JobReview = "review"
+// The names of the jobs, in worker.Jobs.
+const (
+	JobReview  = "review"  // reviews a change
+	JobExplain = "explain" // explains where the values of a target come from
+)
 
-// The questions of a review.
+// The questions of a job.
 const (
 	askObjects = "objects" // hashes, 20 bytes each → frames of objects
 	askList    = "list"    // JSON list of prefixes → JSON map of branches
@@ -36,14 +39,22 @@ const (
 	askSchema  = "schema"  // JSON schemaQuestion → folder
 )
 
-// reviewTask is the input of a review.
-type reviewTask struct {
-	Compare compare.Request
-	Policy  gitstore.Hash // tree whose policy judges; zero judges nothing
+// workerTask is the part of the input that every job has.
+type workerTask struct {
 	Version string
 	Now     time.Time
 	Place   string // of the branches, for messages
 	Jobs    int
+	Alone   bool // the fleet may not take content from other repositories; see hydrate.Config.Alone
+}
+
+// reviewTask is the input of a review.
+type reviewTask struct {
+	workerTask
+	Compare      compare.Request
+	Policy       gitstore.Hash // tree whose policy judges; zero judges nothing
+	Whole        bool
+	FindingsOnly bool
 }
 
 // reviewAnswer is the answer of a review.
@@ -66,7 +77,7 @@ type schemaQuestion struct {
 }
 
 // Jobs are the jobs of this package, for the child process.
-func Jobs() worker.Jobs { return worker.Jobs{JobReview: reviewJob} }
+func Jobs() worker.Jobs { return worker.Jobs{JobReview: reviewJob, JobExplain: explainJob} }
 
 // reviewJob reviews a change in the worker process.
 func reviewJob(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error) {
@@ -74,6 +85,24 @@ func reviewJob(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error
 	if err := json.Unmarshal(input, &task); err != nil {
 		return nil, fmt.Errorf("read a review task: %w", err)
 	}
+	session, err := task.session(ask)
+	if err != nil {
+		return nil, err
+	}
+	defer session.Store.Close() //nolint:errcheck // it has no files
+	var out reviewAnswer
+	if out.Review, out.Preview, err = session.Review(ctx, ReviewOptions{
+		Compare: task.Compare, Policy: task.Policy, Whole: task.Whole, FindingsOnly: task.FindingsOnly,
+	}); err != nil {
+		return nil, err
+	}
+	out.separate()
+	return json.Marshal(out)
+}
+
+// session returns a session of the worker process, which asks the parent for objects, branches, archives, schemas and renderings. The
+// caller closes its store.
+func (t *workerTask) session(ask worker.Ask) (*Session, error) {
 	remote, err := renderer.NewRemote(ask)
 	if err != nil {
 		return nil, err
@@ -81,20 +110,14 @@ func reviewJob(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error
 	store := gitstore.OpenSupplied(func(ctx context.Context, hashes []gitstore.Hash) ([]gitstore.Raw, error) {
 		return askForObjects(ctx, ask, hashes)
 	})
-	defer store.Close() //nolint:errcheck // it has no files
-	clock := func() time.Time { return task.Now }
-	s := &Session{
+	now := t.Now
+	return &Session{
 		Hydrator: hydrate.New(hydrate.Config{
-			Store: store, Branches: askedBranches{ask, task.Place}, Renderer: remote, Archives: askedArchives{ask}, Jobs: task.Jobs, Version: task.Version,
+			Store: store, Branches: askedBranches{ask, t.Place}, Renderer: remote, Archives: askedArchives{ask}, Jobs: t.Jobs, Version: t.Version,
+			Alone: t.Alone,
 		}),
-		Store: store, runtime: Runtime{Version: task.Version, Clock: clock, Schemas: askedSchemas{ask}},
-	}
-	var out reviewAnswer
-	if out.Review, out.Preview, err = s.Review(ctx, ReviewOptions{Compare: task.Compare, Policy: task.Policy}); err != nil {
-		return nil, err
-	}
-	out.separate()
-	return json.Marshal(out)
+		Store: store, runtime: Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}},
+	}, nil
 }
 
 // separate collects what the JSON form of a change set leaves out.

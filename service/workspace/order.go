@@ -31,6 +31,9 @@ func (w *Workspace) promote(ctx context.Context, r promotion.Request) ([]promoti
 	if err != nil {
 		return nil, err
 	}
+	if r.Unprotected, err = w.unprotected(ctx, r.Trunk.Tree, output); err != nil {
+		return nil, err
+	}
 	r.Now, r.PerPush = w.now(), w.repo.PerPush
 	o := &outside{session: s, trunk: r.Trunk, forge: w.repo.Forge, repo: w.repo.Place.Repo(), output: output, verdicts: w.config.Verdicts}
 	r.Adapters = o.adapters(w.config.Checks)
@@ -47,6 +50,11 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 	c, err := commandOf(f, o.Command, w.now())
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", bot.ErrRefused, err)
+	}
+	if c.Kind == promote.EventPromote || c.Kind == promote.EventApprove {
+		if err := w.requireProtection(ctx, o.Trunk.Tree); err != nil {
+			return "", err
+		}
 	}
 	c.ID, c.By, c.At, c.Said = o.ID, o.By.User.Login, w.now(), o.Said
 	if c.Person, err = person(ctx, f, o, c.Environment); err != nil {

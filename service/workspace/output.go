@@ -42,6 +42,48 @@ func (r Runtime) outputAuth(output, source string) (gitstore.Auth, error) {
 	return a, nil
 }
 
+// HostCredentials gives the credential for a host, such as git.example.com or git.example.com:8443. The second result is false if there
+// is none.
+type HostCredentials func(host string) (gitstore.Auth, bool)
+
+// credentialsFor returns the credentials for other repositories of the fleet. A host's own credential comes first, then that of the
+// source repository if both have one owner on one host. Whoever merges into a fleet must not read, with the service's credential, what
+// other owners keep there.
+func (s *Session) credentialsFor(r Runtime) func(address string) gitstore.Auth {
+	return func(address string) gitstore.Auth {
+		a := s.shared.git
+		if u, err := url.Parse(address); err == nil && r.Hosts != nil {
+			if own, ok := r.Hosts(u.Host); ok {
+				return own
+			}
+		}
+		if x, y := ownerOf(address), ownerOf(s.Store.RemoteURL()); x == "" || x != y {
+			a.User, a.Password, a.Token, a.Bearer = "", "", "", ""
+		}
+		return a
+	}
+}
+
+// SameHost reports whether two URLs have one scheme and host.
+func SameHost(a, b string) bool {
+	x := hostOf(a)
+	return x != "" && x == hostOf(b)
+}
+
+// ownerOf is the scheme, the host and the first part of the path of a URL: the owner, organisation or top group; "" if the address has
+// none of them.
+func ownerOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	owner, _, found := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	if !found || owner == "" || owner == ".." || owner == "." {
+		return ""
+	}
+	return strings.ToLower(hostOf(address) + "/" + owner)
+}
+
 // hostOf is the scheme and host of a URL; "" if the address is no URL.
 func hostOf(address string) string {
 	u, err := url.Parse(address)

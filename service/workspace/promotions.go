@@ -38,7 +38,7 @@ type outside struct {
 // Outside is what a session knows without a forge.
 func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) promotion.Adapters {
 	o := &outside{session: s, trunk: trunk, verdicts: NewVerdicts(), noPolicy: noPolicy}
-	return o.adapters(check.New(s.runtime.userAgent(), nil))
+	return o.adapters(check.New(s.runtime.userAgent(), s.runtime.Guard.Transport()))
 }
 
 func (o *outside) adapters(checks *check.Client) promotion.Adapters {

@@ -13,6 +13,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -27,6 +29,7 @@ import (
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
 // Options say what to open and how to render it.
@@ -39,6 +42,7 @@ type Options struct {
 	Renderer      renderer.Renderer // shared with other sessions; nil starts render processes that belong to the session
 	Signer        gitstore.Signer   // signs rendered commits; nil leaves them unsigned
 	Mirror        string            // folder of the clone of a URL; "" is a temporary one
+	Isolation     worker.Mode       // of the session's own render processes; "" is worker.Degraded
 	Detect        bool              // recognise a repository of another tool that has no sluice.yaml, to read it; see source.Reader.Detecting
 }
 
@@ -46,6 +50,7 @@ type Options struct {
 type Runtime struct {
 	Git         gitstore.Auth      // for the source repository
 	Output      OutputCredential   // for another repository that rendered branches are written to
+	Hosts       HostCredentials    // for other repositories that fleets take content from; nil has none
 	Charts      *fetch.Credentials // for chart repositories and registries; nil fetches without credentials
 	Guard       *fetch.Guard       // refuses connections of chart downloads into internal networks; nil refuses none
 	Untrusted   bool               // charts come from a contributor without write access; see WithoutCredentials
@@ -61,7 +66,7 @@ type Runtime struct {
 // WithoutCredentials returns a Runtime that fetches charts without credentials and does not read charts that were fetched with
 // credentials before.
 func (r Runtime) WithoutCredentials() Runtime {
-	r.Charts, r.Untrusted = nil, true
+	r.Charts, r.Hosts, r.Untrusted = nil, nil, true
 	return r
 }
 
@@ -95,6 +100,7 @@ type resources struct {
 	once  sync.Once
 	store *gitstore.Store
 	pool  *renderer.Pool // nil: it belongs to somebody else
+	git   gitstore.Auth  // reads the source repository; a session that pushes has another credential in its runtime
 }
 
 func (r *resources) close() {
@@ -139,7 +145,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	}
 	s.plain = o.PlainHTTP
 	s.Fetcher = s.runtime.fetcher(o.PlainHTTP)
-	s.shared = &resources{store: s.Store}
+	s.shared = &resources{store: s.Store, git: s.runtime.Git}
 	r := o.Renderer
 	if r == nil {
 		s.shared.pool = NewPool(s.runtime.Child, o)
@@ -147,7 +153,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 	}
 	s.Hydrator = hydrate.New(hydrate.Config{
 		Store: s.Store, Branches: s.Store.Local(), Renderer: r, Archives: s.Fetcher, Jobs: o.Jobs, Version: s.runtime.Version, Signer: o.Signer, Progress: progress,
-		Detect: o.Detect, Gate: enforce.New(s.Store, s.key, s.enforcedPolicy),
+		Detect: o.Detect, Credentials: s.credentialsFor(s.runtime), Alone: s.runtime.Untrusted, Gate: enforce.New(s.Store, s.key, s.enforcedPolicy),
 	})
 }
 
@@ -155,7 +161,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 func NewPool(child []string, o Options) *renderer.Pool {
 	return renderer.NewPool(renderer.PoolOptions{
 		Command: child,
-		Size:    o.Jobs, Timeout: o.RenderTimeout, MemoryLimit: o.RenderMemory,
+		Size:    o.Jobs, Timeout: o.RenderTimeout, MemoryLimit: o.RenderMemory, Mode: o.Isolation,
 	})
 }
 
@@ -165,6 +171,12 @@ func (s *Session) Close() { s.shared.close() }
 
 // IsURL reports whether the repository is a remote one.
 func (s *Session) IsURL() bool { return s.url }
+
+// Place names the repository whose branches the session uses, as a safe file name. Equal repositories have equal names.
+func (s *Session) Place() string {
+	sum := sha256.Sum256([]byte(s.Branches.String() + "\x00" + s.Store.Worktree()))
+	return hex.EncodeToString(sum[:16])
+}
 
 // FingerprintKey is the key of the fingerprints that replace secrets. Without a configured key, fingerprints of two runs cannot be
 // compared.
@@ -190,7 +202,7 @@ func (s *Session) withoutCredentials() *Session {
 	out.runtime = s.runtime.WithoutCredentials()
 	out.Fetcher = out.runtime.fetcher(s.plain)
 	config := s.Config
-	config.Archives = out.Fetcher
+	config.Archives, config.Credentials, config.Alone = out.Fetcher, nil, true
 	out.Hydrator = hydrate.New(config)
 	return &out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot"
@@ -28,10 +29,13 @@ type Repository struct {
 	// Credential returns what Git uses for a repository of the forge, to push or to read.
 	Credential func(ctx context.Context, repo forge.Repository, push bool) (gitstore.Auth, error)
 	// Output returns the repository on the forge that an address of spec.output.repository names, if the configuration allows branches
-	// there; an error wraps bot.ErrRefused.
-	Output   func(address string) (forge.Repository, error)
+	// there; an error wraps bot.ErrRefused. For an allowed address elsewhere onForge is false, and the repository is the source.
+	Output   func(address string) (repo forge.Repository, onForge bool, err error)
 	Announce Announce // of branches that moved; nil announces nothing
 	PerPush  int      // refs in one push; 0 means all
+	// Protection tells which branches the forge protects. Where it is not nil, nothing is promoted while
+	// somebody else than Sluice can write a branch of Sluice.
+	Protection forge.Protection
 }
 
 // Observer counts what workspaces do.
@@ -53,6 +57,7 @@ type Config struct {
 	Signer        gitstore.Signer // of rendered commits; nil leaves them unsigned
 	Mirrors       *Mirrors
 	Verdicts      *Verdicts
+	Protections   *Protections
 	Checks        *check.Client
 	Observe       Observer
 }
@@ -227,44 +232,43 @@ func (w *Workspace) Previews(ctx context.Context, prefix string) ([]string, erro
 // trunk is the tree of the trunk's tip, or of the newest commit before it whose fleet can be read. It alone says where branches are:
 // another branch may be one that anybody may push to, and a mistake on the trunk must not send branches elsewhere.
 func (w *Workspace) trunk(ctx context.Context) (gitstore.Hash, error) {
-	tip, err := w.Revision(ctx, "HEAD")
-	if err != nil {
-		return gitstore.Hash{}, err
-	}
-	if f, _, err := w.Fleet(ctx, tip.Tree); err == nil && f.Spec.Trunk != "" {
-		trunk, err := w.Revision(ctx, "refs/heads/"+f.Spec.Trunk)
-		switch {
-		case err == nil:
-			tip = trunk
-		case !errors.Is(err, gitstore.ErrNoRef): // policy and rights must not come from another branch because a fetch failed
-			return gitstore.Hash{}, err
-		}
-	}
-	if good, _, err := w.Readable(ctx, tip); err == nil {
-		tip = good
-	}
-	return tip.Tree, nil
+	tip, _, err := w.TrunkTip(ctx)
+	return tip.Tree, err
 }
 
-// Output returns the repository that rendered branches go to.
-func (w *Workspace) Output(ctx context.Context) (forge.Repository, error) {
+// Output returns the repository that rendered branches go to, and whether it is on the forge.
+func (w *Workspace) Output(ctx context.Context) (forge.Repository, bool, error) {
 	tree, err := w.trunk(ctx)
 	if err != nil {
-		return w.repo.Place.Repo(), err
+		return w.repo.Place.Repo(), false, err
 	}
-	return w.outputOf(ctx, tree)
+	return w.outputPlace(ctx, tree)
 }
 
 // outputOf is the repository on the forge whose credential writes the branches of a fleet.
 func (w *Workspace) outputOf(ctx context.Context, tree gitstore.Hash) (forge.Repository, error) {
+	repo, _, err := w.outputPlace(ctx, tree)
+	return repo, err
+}
+
+func (w *Workspace) outputPlace(ctx context.Context, tree gitstore.Hash) (repo forge.Repository, onForge bool, err error) {
 	f, _, err := w.Fleet(ctx, tree)
 	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken {
-		return w.repo.Place.Repo(), err
+		return w.repo.Place.Repo(), false, err
 	}
 	if f == nil || f.Spec.Output.Repository == "" {
-		return w.repo.Place.Repo(), nil
+		return w.repo.Place.Repo(), true, nil
 	}
 	return w.repo.Output(f.Spec.Output.Repository)
+}
+
+// HasFleet reports whether a tree has a sluice.yaml.
+func (w *Workspace) HasFleet(ctx context.Context, tree gitstore.Hash) (bool, error) {
+	_, err := w.Store.Snapshot(ctx, tree).Entry(fleet.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // observedBranches counts pushes.

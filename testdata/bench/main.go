@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -21,14 +22,16 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: fleets, diff, push, service (deliveries, comments, day), promote, replicas")
+	only := flag.String("only", "", "only these parts, by commas: engine, fleets, diff, push, service (deliveries, comments, day), promote, replicas")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
+	base := flag.String("base", "", "another sluice binary: compare it with SLUICE_BIN and measure nothing else")
+	limit := flag.Float64("limit", 1.3, "with -base: the greatest ratio of a row")
 	keep := flag.String("keep", "", "folder to keep the fleets in")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, options{sizes: strings.Fields(*clusters), apps: *apps, rounds: *rounds, keep: *keep, only: *only})
+	err := run(ctx, options{sizes: strings.Fields(*clusters), apps: *apps, rounds: *rounds, keep: *keep, only: *only, base: *base, limit: *limit})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -40,6 +43,8 @@ type options struct {
 	sizes        []string
 	apps, rounds int
 	keep, only   string
+	base         string
+	limit        float64
 }
 
 type bench struct {
@@ -52,12 +57,13 @@ type bench struct {
 // measured is a command that was run.
 type measured struct {
 	wall time.Duration
-	peak int64 // bytes, the largest of the process and its children
+	cpu  time.Duration // of the process and its children, user and system
+	peak int64         // bytes, the largest of the process and its children
 }
 
 func run(ctx context.Context, o options) error {
 	b := &bench{ctx: ctx, sluice: os.Getenv("SLUICE_BIN"), helm: os.Getenv("HELM_BIN"), dir: o.keep}
-	if b.sluice == "" || b.helm == "" {
+	if b.sluice == "" || b.helm == "" && o.base == "" {
 		return errors.New("SLUICE_BIN and HELM_BIN are needed: run `make bench`")
 	}
 	if b.dir == "" {
@@ -67,6 +73,9 @@ func run(ctx context.Context, o options) error {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		b.dir = dir
+	}
+	if o.base != "" {
+		return b.compare(o.base, o.limit)
 	}
 	var sizes []int
 	for _, size := range o.sizes {
@@ -78,6 +87,7 @@ func run(ctx context.Context, o options) error {
 	}
 	fmt.Printf("%d processors, %s\n", runtime.NumCPU(), runtime.Version())
 	parts := map[string]func() error{
+		"engine":     func() error { return b.engine(cmp.Or(os.Getenv("CORPUS"), "../shared/corpus")) },
 		"fleets":     func() error { return b.fleets(sizes, o.apps) },
 		"diff":       func() error { return b.diffs(sizes, o.apps) },
 		"push":       func() error { return b.push(1000, 4000) },
@@ -88,7 +98,7 @@ func run(ctx context.Context, o options) error {
 		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
 		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
 	}
-	names := []string{"fleets", "diff", "push", "service", "promote", "replicas"}
+	names := []string{"engine", "fleets", "diff", "push", "service", "promote", "replicas"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}
@@ -291,6 +301,9 @@ func (b *bench) execute(dir, name string, args ...string) (string, measured, err
 	start := time.Now()
 	err := cmd.Run()
 	m := measured{wall: time.Since(start)}
+	if s := cmd.ProcessState; s != nil {
+		m.cpu = s.UserTime() + s.SystemTime()
+	}
 	text := out.String()
 	if err != nil {
 		return text, m, fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, text[max(0, len(text)-2000):])

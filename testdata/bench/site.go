@@ -45,6 +45,7 @@ type site struct {
 	server   *exec.Cmd
 	listen   string
 	debug    string
+	metrics  string
 }
 
 func (b *bench) site(name string) (*site, error) {
@@ -115,6 +116,9 @@ func (s *site) add(repo, src string) error {
 
 func (s *site) adopt(repo string) {
 	s.hub.AddRepository(repo, s.bare(repo))
+	for _, pattern := range []string{"env/*", "cluster/*", "sluice/*"} {
+		s.hub.AddRules(repo, pattern)
+	}
 	s.hub.Grant(repo, "sluice-bot", "maintain")
 	s.hub.Grant(repo, "ada", "maintain")
 }
@@ -129,13 +133,17 @@ func (s *site) start(every time.Duration, repositories ...string) error {
 	if err != nil {
 		return err
 	}
+	metrics, err := freePort()
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
-	s.listen, s.debug = listen, debug
+	s.listen, s.debug, s.metrics = listen, debug, metrics
 	s.mu.Unlock()
 	file := filepath.Join(s.dir, "config.yaml")
-	text := fmt.Sprintf("listen: %s\ndebug: %s\ndata: %s\nsweep: %s\npromote: %s\ndrain: 5s\nfingerprint: {env: BENCH_SECRET}\nforges:\n"+
+	text := fmt.Sprintf("listen: %s\ndebug: %s\nmetrics: %s\ndata: %s\nsweep: %s\npromote: %s\ndrain: 5s\nfingerprint: {env: BENCH_SECRET}\nforges:\n"+
 		"  - {name: f, kind: github, api: %s, git: %s, token: {env: BENCH_TOKEN}, secrets: [{env: BENCH_SECRET}], repositories: [%s]}\n",
-		listen, debug, filepath.Join(s.dir, "data"), every, every, s.api.URL, s.git.URL, strings.Join(repositories, ", "))
+		listen, debug, metrics, filepath.Join(s.dir, "data"), every, every, s.api.URL, s.git.URL, strings.Join(repositories, ", "))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -250,7 +258,7 @@ func (s *site) lastSent() time.Time {
 
 // metric sums the samples of a metric whose labels have all parts.
 func (s *site) metric(name string, parts ...string) (float64, error) {
-	body, err := s.get("http://" + s.listen + "/metrics")
+	body, err := s.get("http://" + s.metrics + "/metrics")
 	if err != nil {
 		return 0, err
 	}

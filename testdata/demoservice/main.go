@@ -46,9 +46,10 @@ func main() {
 // show is the play: a stage, a service, and somebody who tells.
 type show struct {
 	*stage.Stage
-	out  io.Writer
-	mark string // of a merge request's number: # or !
-	bold func(string) string
+	pages stage.Process // where the service serves pages
+	out   io.Writer
+	mark  string // of a merge request's number: # or !
+	bold  func(string) string
 }
 
 func run(ctx context.Context, binary, kind, fleet string) error {
@@ -70,13 +71,19 @@ func run(ctx context.Context, binary, kind, fleet string) error {
 	}
 	defer s.Close()
 	log := &journal{}
-	service, err := s.Serve(ctx, stage.Serving{Binary: binary, Log: log})
+	pages, err := stage.FreeAddress(ctx)
 	if err != nil {
 		return err
 	}
+	service, err := s.Serve(ctx, stage.Serving{Binary: binary, Log: log, Extra: "pages: {listen: " + pages + "}\n"})
+	if err != nil {
+		return err
+	}
+	s.pages = stage.Process{Address: "http://" + pages}
 	defer service.Kill()
 	began := time.Now()
 	s.say("A %s in memory, its Git over HTTP, and `sluice serve` at %s", map[string]string{"github": "GitHub", "gitlab": "GitLab"}[kind], service.Address)
+	s.tell("its pages, which follow what happens, are at %s", s.pages.Address)
 	err = service.Ready(ctx, step)
 	if err == nil {
 		s.Webhooks(service.Address)
@@ -168,7 +175,7 @@ func (s *show) walk(ctx context.Context) error {
 	s.moved(before)
 	s.tell("what the cluster dev-1 gets:")
 	s.quote(s.Look("show", "--format=%h %an: %s%n%n%b", "-U0", "refs/heads/cluster/dev-1"), func(line string) bool { return line != "" && !strings.HasPrefix(line, "diff") })
-	s.tell("and the journey in the comment of %s%d:", s.mark, number)
+	s.tell("and the rollout in the comment of %s%d:", s.mark, number)
 	s.quote(s.Comments(number)[0], func(line string) bool {
 		return strings.HasPrefix(line, "| ") && slices.ContainsFunc([]string{"Environment", "dev", "staging", "prod"}, func(w string) bool { return strings.Contains(strings.SplitN(line, "|", 3)[1], w) })
 	})
@@ -184,7 +191,10 @@ func (s *show) walk(ctx context.Context) error {
 		return err
 	}
 	s.quote(s.Comments(number)[1], func(string) bool { return true })
-	return nil
+	s.say("the pages of the fleet show the same, at %s", s.pages.Address)
+	return s.until(ctx, "the pages are served", func() bool {
+		return s.pages.Answers(ctx, "/f/"+stage.Repository+"/-/index.html") && s.pages.Answers(ctx, "/f/"+stage.Repository+"/-/clusters/dev-1.html")
+	})
 }
 
 // propose pushes a branch and opens a merge request.

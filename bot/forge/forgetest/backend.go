@@ -19,9 +19,9 @@ type Backend interface {
 type World interface {
 	Subject
 	Scenes
-	Doings
+	Actions
 	Faults
-	Witness
+	State
 }
 
 // Subject is the adapter under test.
@@ -62,8 +62,17 @@ type Scene struct {
 	Fork         bool // the source branch is in the author's fork
 }
 
-// Doings are the actions of people on the forge.
-type Doings interface {
+// Actions are what people do on the forge.
+type Actions interface {
+	Branching
+	// Say comments as a user.
+	Say(t *testing.T, repo forge.Repository, number int, login, body string) forge.Comment
+	// Report sets a status of a commit as a user.
+	Report(t *testing.T, repo forge.Repository, commit, login string, s forge.Status)
+}
+
+// Branching are the actions that move branches and merge requests.
+type Branching interface {
 	// Open creates the source branch with a new commit and opens a merge request.
 	Open(t *testing.T, repo forge.Repository, s Scene) forge.MergeRequest
 	// Push adds a commit to the source branch and returns the new head.
@@ -72,10 +81,6 @@ type Doings interface {
 	Merge(t *testing.T, repo forge.Repository, number int) (commit string)
 	// Close closes without merging.
 	Close(t *testing.T, repo forge.Repository, number int)
-	// Say comments as a user.
-	Say(t *testing.T, repo forge.Repository, number int, login, body string) forge.Comment
-	// Report sets a status of a commit as a user.
-	Report(t *testing.T, repo forge.Repository, commit, login string, s forge.Status)
 }
 
 // On selects requests.
@@ -120,12 +125,9 @@ type Faults interface {
 	Fail(t *testing.T, f Fault)
 }
 
-// Witness reads the state of the forge.
-type Witness interface {
-	// Requests is the number of requests for the API that arrived so far, faulty ones included.
-	Requests() int
-	// Waits is how long the adapter asked to wait before each further try, so far.
-	Waits() []time.Duration
+// State reads the state of the forge.
+type State interface {
+	Traffic
 	// Comments is the conversation as it is on the forge.
 	Comments(t *testing.T, repo forge.Repository, number int) []forge.Comment
 	// Reactions is what Self put on a comment.
@@ -134,4 +136,12 @@ type Witness interface {
 	Check(t *testing.T, repo forge.Repository, commit, name string) (forge.Check, bool)
 	// Numbers is the numbers of the repository's merge requests, in order.
 	Numbers(t *testing.T, repo forge.Repository) []int
+}
+
+// Traffic counts what the adapter sent.
+type Traffic interface {
+	// Requests is the number of requests for the API that arrived so far, faulty ones included.
+	Requests() int
+	// Waits is how long the adapter asked to wait before each further try, so far.
+	Waits() []time.Duration
 }

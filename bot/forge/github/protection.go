@@ -20,15 +20,30 @@ type branchRule struct {
 	} `json:"parameters"`
 }
 
-// protects reports whether the rule keeps a single writer from moving a branch.
-func (r branchRule) protects() bool {
-	return r.Type == "update" || r.Type == "pull_request" && r.Parameters.Approvals > 0
+// protects reports whether the rules keep a single writer from moving a branch, from deleting it and from setting it back. GitHub has
+// separate rules for these: without the rule deletion, a writer deletes the branch and creates it elsewhere.
+func protects(rules []branchRule) bool {
+	var moves, deletes, rewrites bool
+	for _, r := range rules {
+		switch r.Type {
+		case "update":
+			moves = true
+		case "pull_request":
+			moves = moves || r.Parameters.Approvals > 0
+		case "deletion":
+			deletes = true
+		case "non_fast_forward":
+			rewrites = true
+		}
+	}
+	return moves && deletes && rewrites
 }
 
-// Protected implements forge.Protection. Rulesets count if they restrict updates or require an approval
-// (https://docs.github.com/rest/repos/rules). Classic branch protection counts if it restricts who may push,
-// requires an approval or locks the branch (https://docs.github.com/rest/branches/branch-protection); reading
-// it needs the permission "Administration: read".
+// Protected implements forge.Protection. Rulesets count if they restrict updates or require an approval, and
+// restrict deletions and force pushes (https://docs.github.com/rest/repos/rules). Classic branch protection
+// counts if it restricts who may push, requires an approval or locks the branch, and allows neither deletions
+// nor force pushes (https://docs.github.com/rest/branches/branch-protection); reading it needs the permission
+// "Administration: read".
 func (f *Forge) Protected(ctx context.Context, repo forge.Repository, branch string) (bool, error) {
 	what := fmt.Sprintf("read the protection of branch %.200q of %.200s", branch, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -55,12 +70,7 @@ func (f *Forge) protectedByRules(ctx context.Context, p place, branch string) (b
 	if err != nil {
 		return false, err
 	}
-	for _, r := range rules {
-		if r.protects() {
-			return true, nil
-		}
-	}
-	return false, nil
+	return protects(rules), nil
 }
 
 func (f *Forge) protectedClassic(ctx context.Context, p place, branch string) (bool, error) {
@@ -76,16 +86,22 @@ func (f *Forge) protectedClassic(ctx context.Context, p place, branch string) (b
 		Reviews      struct {
 			Approvals int `json:"required_approving_review_count"`
 		} `json:"required_pull_request_reviews"`
-		Lock struct {
-			Enabled bool `json:"enabled"`
-		} `json:"lock_branch"`
+		Lock      toggle `json:"lock_branch"`
+		Deletions toggle `json:"allow_deletions"`
+		Forced    toggle `json:"allow_force_pushes"`
 	}
 	_, err := f.get(ctx, path+"/protection", &rule)
 	switch status(err) {
 	case http.StatusNotFound, http.StatusForbidden:
-		return false, fmt.Errorf("%w: the rule of the branch is readable with the permission Administration: read (grant it, or protect the branch with a ruleset that restricts updates)", forge.ErrForbidden)
+		return false, fmt.Errorf("%w: the rule of the branch is readable with the permission Administration: read (grant it, or protect the branch with a ruleset that restricts updates, deletions and force pushes)", forge.ErrForbidden)
 	}
-	return rule.Restrictions != nil || rule.Reviews.Approvals > 0 || rule.Lock.Enabled, err
+	moves := rule.Restrictions != nil || rule.Reviews.Approvals > 0 || rule.Lock.Enabled
+	return moves && !rule.Deletions.Enabled && !rule.Forced.Enabled, err
+}
+
+// toggle is a setting of classic branch protection.
+type toggle struct {
+	Enabled bool `json:"enabled"`
 }
 
 // get reads one address of the API.

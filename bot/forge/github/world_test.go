@@ -130,7 +130,7 @@ func (w *world) Team(_ *testing.T, team string, members, pending []string) {
 }
 
 func (w *world) Protect(_ *testing.T, repo forge.Repository, branch string) {
-	w.server.AddRule(repo.Path, fakegithub.Rule{Pattern: branch, Type: "update"})
+	w.server.AddRules(repo.Path, branch)
 }
 
 func (w *world) Open(t *testing.T, repo forge.Repository, s forgetest.Scene) forge.MergeRequest {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/xanzy/go-gitlab"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
@@ -39,10 +40,12 @@ type Forge struct {
 	client   *gitlab.Client //nolint:staticcheck // the successor of the library has the same API
 	job      bool           // the credential is a job's
 
-	mu       sync.Mutex
-	self     *forge.User
-	projects map[int]string // full paths by id
-	users    map[string]int // ids by lower-case name
+	clock    func() time.Time
+	projects *lru.Cache[int, knownProject] // by id
+
+	mu    sync.Mutex
+	self  *forge.User
+	users map[string]int // ids by lower-case name
 }
 
 var (
@@ -55,6 +58,7 @@ const (
 	defaultURL   = "https://gitlab.com/api/v4"
 	commentLimit = 1_000_000 // https://docs.gitlab.com/administration/instance_limits/#size-of-comments-and-descriptions-of-issues-merge-requests-and-epics
 	pageSize     = 100
+	maxProjects  = 4096 // whose paths are remembered
 )
 
 // Quota implements forge.Budget.
@@ -83,7 +87,11 @@ func New(c Config) (*Forge, error) {
 		gitlab.WithBaseURL(base.String()), gitlab.WithoutRetries(), gitlab.WithCustomLimiter(unlimited{}),
 		gitlab.WithHTTPClient(requests.HTTP()),
 	}
-	f := &Forge{requests: requests, job: c.JobToken != "", projects: map[int]string{}, users: map[string]int{}}
+	projects, err := lru.New[int, knownProject](maxProjects)
+	if err != nil {
+		return nil, fmt.Errorf("gitlab: %w", err)
+	}
+	f := &Forge{requests: requests, job: c.JobToken != "", clock: c.Clock, projects: projects, users: map[string]int{}}
 	if f.job {
 		f.client, err = gitlab.NewJobClient(c.JobToken, options...) //nolint:staticcheck // see the field
 	} else {

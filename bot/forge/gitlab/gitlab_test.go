@@ -342,3 +342,37 @@ func TestMergeRequestsOfOtherCase(t *testing.T) {
 		}
 	}
 }
+
+// TestMergeRequestsAfterARename: merge requests of a renamed project are found under its new path at once, and the source of a fork's
+// merge request has its new path after projectLife.
+func TestMergeRequestsAfterARename(t *testing.T) {
+	name, fork := "acme/fleet", "eve/fleet"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/merge_requests"):
+			_, _ = io.WriteString(w, `[{"iid": 7, "state": "merged", "source_project_id": 2, "target_project_id": 1, "author": {"id": 1, "username": "alice"}}]`)
+		case strings.HasSuffix(r.URL.Path, "/2"):
+			_, _ = fmt.Fprintf(w, `{"id": 2, "path_with_namespace": %q}`, fork)
+		default:
+			_, _ = fmt.Fprintf(w, `{"id": 1, "path_with_namespace": %q}`, name)
+		}
+	}))
+	defer server.Close()
+	now := time.Unix(0, 0)
+	f, err := gitlab.New(gitlab.Config{URL: server.URL, Token: "a", Clock: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(path, source string) {
+		t.Helper()
+		got, err := f.MergeRequestsOf(t.Context(), forge.Repository{Path: path}, strings.Repeat("a", 40))
+		if err != nil || len(got) != 1 || got[0].SourceRepo != source {
+			t.Errorf("%s: %+v, %v, want one of %s", path, got, err, source)
+		}
+	}
+	see("acme/fleet", "eve/fleet")
+	name, fork = "acme/clusters", "eve/clusters"
+	see("acme/clusters", "eve/fleet")
+	now = now.Add(time.Hour)
+	see("acme/clusters", "eve/clusters")
+}

@@ -59,8 +59,7 @@ func (f *Forge) MergeRequestsOf(ctx context.Context, repo forge.Repository, comm
 	}
 	// GitLab lists merge requests of all forks.
 	list = slices.DeleteFunc(list, func(mr *gitlab.MergeRequest) bool {
-		path, err := f.project(ctx, mr.TargetProjectID)
-		return err == nil && !strings.EqualFold(path, repo.Path) // the configuration may write it in another case
+		return !f.isProject(ctx, mr.TargetProjectID, repo)
 	})
 	out, err := f.all(ctx, repo, list)
 	if err != nil {
@@ -159,13 +158,19 @@ func (f *Forge) neutral(ctx context.Context, repo forge.Repository, mr *gitlab.M
 	return out, nil
 }
 
+// projectLife is how long the path of a project is believed: a project can be renamed or moved to another namespace.
+const projectLife = 10 * time.Minute
+
+// knownProject is a remembered path of a project.
+type knownProject struct {
+	path string
+	at   time.Time
+}
+
 // project returns the full path of a project; "" if it is gone or hidden.
 func (f *Forge) project(ctx context.Context, id int) (string, error) {
-	f.mu.Lock()
-	path, ok := f.projects[id]
-	f.mu.Unlock()
-	if ok {
-		return path, nil
+	if known, ok := f.projects.Get(id); ok && f.clock().Sub(known.at) < projectLife {
+		return known.path, nil
 	}
 	p, _, err := f.client.Projects.GetProject(id, nil, with(ctx))
 	if err != nil {
@@ -174,8 +179,21 @@ func (f *Forge) project(ctx context.Context, id int) (string, error) {
 		}
 		return "", err
 	}
-	f.mu.Lock()
-	f.projects[id] = p.PathWithNamespace
-	f.mu.Unlock()
+	f.projects.Add(id, knownProject{p.PathWithNamespace, f.clock()})
 	return p.PathWithNamespace, nil
+}
+
+// isProject reports whether an id is that of the repository. A remembered path that differs is looked up again, because the project may
+// have been renamed since. If the path cannot be read, isProject returns true: GitLab listed the project for the repository.
+func (f *Forge) isProject(ctx context.Context, id int, repo forge.Repository) bool {
+	same := func() (bool, error) {
+		path, err := f.project(ctx, id)
+		return strings.EqualFold(path, repo.Path), err // the configuration may write it in another case
+	}
+	is, err := same()
+	if err == nil && !is {
+		f.projects.Remove(id)
+		is, err = same()
+	}
+	return is || err != nil
 }

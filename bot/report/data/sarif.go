@@ -54,7 +54,7 @@ func withheld(one diff.Withheld) report.Finding {
 	}
 	return report.Finding{
 		Rule: ruleRendering, Severity: severity, Message: "could not be rendered" + side + ": " + one.Message, App: one.App, Environment: one.Environment,
-		Clusters: []string{one.Cluster}, File: "apps/" + one.App + "/app.yaml",
+		Clusters: []string{one.Cluster}, File: cmp.Or(one.File, "apps/"+one.App+"/app.yaml"), Line: one.Line,
 	}
 }
 

@@ -2,14 +2,13 @@ package page_test
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/internal/browsertest"
 )
 
 // found is what testdata/browser/run.js prints.
@@ -34,22 +33,12 @@ func TestPageInChromium(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
 	}
-	chromium, modules := browser(t), npm(t)
 	dir := os.Getenv("SLUICE_PAGES")
 	if dir == "" {
 		dir = t.TempDir()
 	}
 	writePages(t, dir)
-	script, err := filepath.Abs("testdata/browser/run.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "node", script, chromium, dir)
-	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %s", err, stderr(err))
-	}
+	out := browsertest.Run(t, "testdata/browser/run.js", dir)
 	var got found
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%v in %s", err, out)
@@ -100,63 +89,6 @@ func (got *found) checkTimes(t *testing.T) {
 	if len(got.Times) != 2 {
 		t.Errorf("%d pages measured", len(got.Times))
 	}
-}
-
-// browser finds Chromium: CHROMIUM, or the names of distributions' packages.
-func browser(t *testing.T) string {
-	t.Helper()
-	if path := os.Getenv("CHROMIUM"); path != "" {
-		return path
-	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Skip("Chromium is not installed: apt-get install chromium, or set CHROMIUM")
-	return ""
-}
-
-func stderr(err error) string {
-	exit := &exec.ExitError{}
-	if errors.As(err, &exit) {
-		return string(exit.Stderr)
-	}
-	return ""
-}
-
-// npm installs the pinned packages of testdata/browser into a cache and returns its folder of modules.
-func npm(t *testing.T) string {
-	t.Helper()
-	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skip("node and npm are not installed")
-	}
-	list, err := os.ReadFile("testdata/browser/package.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(cache, "sluice-test", "browser")
-	if have, err := os.ReadFile(filepath.Join(dir, "package.json")); err == nil && string(have) == string(list) {
-		if _, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json")); err == nil {
-			return filepath.Join(dir, "node_modules")
-		}
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "package.json"), list, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("npm install: %v\n%s", err, out)
-	}
-	return filepath.Join(dir, "node_modules")
 }
 
 func writePages(t *testing.T, dir string) {

@@ -13,6 +13,7 @@ import (
 type objectView struct {
 	ID          string
 	Verb        diff.Verb
+	VerbWord    string
 	Risk        diff.Risk
 	Kind        string
 	Title       string
@@ -72,7 +73,7 @@ func (b *builder) object(g *diff.Group, o *report.Folded, id string) *objectView
 	}
 	b.risks[o.Risk] = true
 	out := &objectView{
-		ID: id, Verb: o.Verb, Risk: o.Risk, Kind: o.ID.Kind, Title: o.Title(), Rolls: o.Rolls, Images: imagesOf(o.ObjectChange), Rights: rightsOf(o.ObjectChange),
+		ID: id, Verb: o.Verb, VerbWord: report.VerbWord(o.ObjectChange), Risk: o.Risk, Kind: o.ID.Kind, Title: o.Title(), Rolls: o.Rolls, Images: imagesOf(o.ObjectChange), Rights: rightsOf(o.ObjectChange),
 		Explain: "sluice explain --app " + quote(g.App) + " --cluster " + quote(g.Example), Noise: noiseOf(o.ObjectChange),
 	}
 	b.anchor(g, o.ObjectChange, id)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/internal/design"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
@@ -38,8 +39,9 @@ func Write(w io.Writer, r *report.Review) error {
 		return fmt.Errorf("HTML page: %w", err)
 	}
 	v := newView(r)
-	v.CSS, v.JS = template.CSS(pageCSS), template.JS(js) //nolint:gosec // our own files
-	v.Policy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'", digest(pageCSS), digest(js))
+	css := design.CSS() + pageCSS
+	v.CSS, v.JS = template.CSS(css), template.JS(js) //nolint:gosec // our own files
+	v.Policy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'", digest(css), digest(js))
 	if err := t.Execute(w, v); err != nil {
 		return fmt.Errorf("HTML page: %w", err)
 	}
@@ -73,6 +75,7 @@ func digest(s string) string {
 // functions are those of the template. show escapes what a reader cannot see; html/template escapes markup.
 func functions() template.FuncMap {
 	return template.FuncMap{
+		"mark":     design.Mark,
 		"show":     safetext.Line,
 		"count":    report.Count,
 		"number":   report.Number,
@@ -80,7 +83,6 @@ func functions() template.FuncMap {
 		"short":    func(commit string) string { return safetext.Shorten(commit, shortCommit) },
 		"list":     func(l []string) string { return strings.Join(l, ", ") },
 		"class":    class,
-		"verb":     func(v diff.Verb) string { return strings.ToUpper(string(v)[:1]) + string(v)[1:] },
 	}
 }
 

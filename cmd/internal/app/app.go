@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/notify"
+	"github.com/sluice-gitops/sluice/internal/plainhttp"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/service"
 	"github.com/sluice-gitops/sluice/service/config"
@@ -77,8 +79,9 @@ func (e Environment) runtime() (workspace.Runtime, error) {
 	}
 	r := workspace.Runtime{
 		Git: git, Output: workspace.OutputCredential{Auth: auth, Host: e.Getenv(output + "HOST"), Prefix: output},
+		Hosts:  e.hostAuth,
 		Charts: fetch.NewCredentials(e.Getenv, fetch.DefaultCredentialFiles(e.Getenv, e.Home)),
-		Cache:  e.cache(), Child: []string{e.Executable, ChildCommand}, Version: Version(),
+		Cache:  e.CacheDir(), Child: []string{e.Executable, ChildCommand}, Version: Version(),
 		Fingerprint: []byte(e.Getenv("SLUICE_FINGERPRINT_KEY")), Offline: e.Getenv("SLUICE_OFFLINE") != "", Clock: time.Now,
 	}
 	if e.Untrusted {
@@ -87,8 +90,8 @@ func (e Environment) runtime() (workspace.Runtime, error) {
 	return r, nil
 }
 
-// cache is the folder for downloads.
-func (e Environment) cache() string {
+// CacheDir is the folder for downloads and for what can be computed again.
+func (e Environment) CacheDir() string {
 	base := cmp.Or(e.Getenv("XDG_CACHE_HOME"), filepath.Join(e.Home, ".cache"))
 	return cmp.Or(e.Getenv("SLUICE_CACHE_DIR"), filepath.Join(base, "sluice"))
 }
@@ -98,7 +101,7 @@ func (e Environment) auth(prefix string) (gitstore.Auth, error) {
 	a := gitstore.Auth{
 		User: e.Getenv(prefix + "USERNAME"), Password: e.Getenv(prefix + "PASSWORD"), Token: e.Getenv(prefix + "TOKEN"),
 		SSHKeyFile: e.Getenv("SLUICE_SSH_KEY"), SSHKeyPassphrase: e.Getenv("SLUICE_SSH_PASSPHRASE"),
-		SSHAgent: e.Getenv("SSH_AUTH_SOCK"),
+		SSHAgent: e.Getenv("SSH_AUTH_SOCK"), PlainHTTP: e.plainHTTP(),
 	}
 	if file := e.Getenv("SLUICE_CA_FILE"); file != "" {
 		bundle, err := os.ReadFile(file) //nolint:gosec // the user names it
@@ -113,6 +116,54 @@ func (e Environment) auth(prefix string) (gitstore.Auth, error) {
 		a.KnownHostsFiles = []string{file}
 	}
 	return a, nil
+}
+
+// plainHTTP returns the hosts that may get credentials over unencrypted HTTP.
+func (e Environment) plainHTTP() []string {
+	return strings.FieldsFunc(e.Getenv(plainhttp.Variable), func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// hostAuth reads the credential for the Git repositories of a host: SLUICE_GIT_<HOST>_TOKEN, or _USERNAME and _PASSWORD, where HOST is
+// written as for chart repositories.
+func (e Environment) hostAuth(host string) (gitstore.Auth, bool) {
+	name, ok := strings.CutPrefix(fetch.EnvName(host), "SLUICE_REPO_")
+	if !ok {
+		return gitstore.Auth{}, false
+	}
+	a, err := e.auth("SLUICE_GIT_" + name + "_")
+	if err != nil || a.Token == "" && a.Password == "" {
+		return gitstore.Auth{}, false // a CA file that cannot be read is an error of Open
+	}
+	return a, true
+}
+
+// SameHost reports whether two URLs are on one host.
+func SameHost(a, b string) bool { return workspace.SameHost(a, b) }
+
+// ForHost gives the environment of a session that works on a repository by URL: the credential of its host comes before the general
+// one.
+func (e Environment) ForHost(address string) Environment {
+	u, err := url.Parse(address)
+	if err != nil {
+		return e
+	}
+	auth, ok := e.hostAuth(u.Host)
+	if !ok {
+		return e
+	}
+	outer, out := e.Getenv, e
+	out.Getenv = func(name string) string {
+		switch name {
+		case "SLUICE_GIT_USERNAME":
+			return auth.User
+		case "SLUICE_GIT_PASSWORD":
+			return auth.Password
+		case "SLUICE_GIT_TOKEN":
+			return auth.Token
+		}
+		return outer(name)
+	}
+	return out
 }
 
 func exists(file string) bool {
@@ -142,9 +193,10 @@ func (e Environment) Announce(file string, warn func(error)) (workspace.Announce
 	if err != nil {
 		return nil, err
 	}
-	n := service.NewNotifier(list, Version())
+	n := service.NewNotifier(list, Version(), nil)
+	n.PlainHTTP = e.plainHTTP()
 	return func(ctx context.Context, repository string, moves []notify.Move) {
-		if err := n.Tell(ctx, repository, moves); err != nil {
+		if err := n.Notify(ctx, repository, moves); err != nil {
 			warn(err)
 		}
 	}, nil

@@ -127,7 +127,7 @@ func TestTraces(t *testing.T) {
 	s.branch("cad", "CAD")
 	n := s.open("cad", "ada")
 	s.says(n, "CAD")
-	s.until("the task ended", func() bool { return metric(t, s.hooks.URL, "sluice_task_seconds_count", `kind="review"`) > 0 })
+	s.until("the task ended", func() bool { return s.metric("sluice_task_seconds_count", `kind="review"`) > 0 })
 	if err := flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}

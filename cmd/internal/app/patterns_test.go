@@ -51,10 +51,10 @@ func TestPatterns(t *testing.T) {
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		s.until("the other one was looked at", func() bool {
-			return metric(t, s.hooks.URL, "sluice_task_seconds_count", `result="none"`) == 1 && metric(t, s.hooks.URL, "sluice_task_seconds_count", `kind="review"`) >= 1
+			return s.metric("sluice_task_seconds_count", `result="none"`) == 1 && s.metric("sluice_task_seconds_count", `kind="review"`) >= 1
 		})
-		s.until("there was another sweep", func() bool { return metric(t, s.hooks.URL, "sluice_task_seconds_count", `kind="sweep"`) >= 3 })
-		if n := metric(t, s.hooks.URL, "sluice_task_seconds_count", `result="none"`); n != 1 {
+		s.until("there was another sweep", func() bool { return s.metric("sluice_task_seconds_count", `kind="sweep"`) >= 3 })
+		if n := s.metric("sluice_task_seconds_count", `result="none"`); n != 1 {
 			t.Errorf("what is no fleet was looked at %v times", n)
 		}
 		for head := range strings.Lines(heads) {

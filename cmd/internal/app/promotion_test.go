@@ -2,11 +2,15 @@ package app_test
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,16 +167,12 @@ func TestPromotionByChat(t *testing.T) {
 	})
 }
 
-// TestPromotionRequest: Sluice opens the merge request, and merging it on the forge is the promotion.
+// TestPromotionRequest: Sluice opens a merge request, and merging it on the forge is the promotion. A request that a person closed is
+// opened again only for a new commit, and none is opened after a merge.
 func TestPromotionRequest(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		text := strings.Replace(gated, "{mode: auto}", "{mode: request}", 1)
-		if err := os.WriteFile(filepath.Join(s.dir, "work", "sluice.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.commit("requests")
-		s.push("main")
+		s.fleet(strings.Replace(gated, "{mode: auto}", "{mode: request}", 1))
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		first := s.greet("first step")
@@ -180,23 +180,120 @@ func TestPromotionRequest(t *testing.T) {
 		s.say(first, "mia", "/sluice promote staging")
 		s.until("a command brings the first state", func() bool { return s.ref("env/staging") != "" })
 		s.merge(first)
-		s.until("it is asked for", func() bool { return s.holds("sluice/promote/staging", "first step") })
-		number := 0
-		s.until("there is a merge request", func() bool {
-			for n := first + 1; n < first+5; n++ {
-				if s.head(n) != "" && s.head(n) == s.ref("sluice/promote/staging") {
-					number = n
-				}
-			}
-			return number > 0
+		declined := first + 1
+		s.until("there is a request", func() bool {
+			return s.head(declined) != "" && s.holds("sluice/promote/staging", "first step") && s.head(declined) == s.ref("sluice/promote/staging")
 		})
-		if s.holds("env/staging", "first step") {
+		s.shut(declined)
+		s.says(first, "was closed: staging waits for a newer commit")
+		s.tasks("trunk", 3)
+		if s.head(declined+1) != "" {
+			t.Fatal("a request that a person closed is opened again")
+		}
+
+		second := s.greet("second step")
+		s.merge(second)
+		accepted := second + 1
+		s.until("a new commit opens a request", func() bool {
+			return s.head(accepted) != "" && s.holds("sluice/promote/staging", "second step") && s.head(accepted) == s.ref("sluice/promote/staging")
+		})
+		if s.holds("env/staging", "step") {
 			t.Fatal("staging moved by itself")
 		}
-		s.merge(number)
-		s.until("the clusters follow", func() bool { return s.holds("cluster/staging-1", "first step") })
+		s.merge(accepted)
+		s.until("the clusters follow", func() bool { return s.holds("cluster/staging-1", "second step") })
+		s.tasks("trunk", 3)
+		if s.head(accepted+1) != "" {
+			t.Error("a second request is opened after the merge")
+		}
+
+		third := s.greet("third step")
+		s.merge(third)
+		s.until("there is another request", func() bool { return s.head(third+1) != "" && s.holds("sluice/promote/staging", "third step") })
+		s.shut(third + 1)
+		s.says(third, "was closed: staging waits for a newer commit")
+		s.say(third, "mia", "/sluice promote staging")
+		s.until("a command promotes it", func() bool { return s.holds("cluster/staging-1", "third step") })
 	})
 }
+
+// tasks waits until the service has done some more tasks of a kind.
+func (s *story) tasks(kind string, more float64) {
+	s.t.Helper()
+	done := func() float64 { return s.metric("sluice_task_seconds_count", fmt.Sprintf("kind=%q", kind)) }
+	until := done() + more
+	s.until("there are more tasks of kind "+kind, func() bool { return done() >= until })
+}
+
+// TestSilentAppsOfTheService: 15 minutes after a cluster moved, the status of prod names the apps that posted no status, and the log has
+// the command that makes them post again, once.
+func TestSilentAppsOfTheService(t *testing.T) {
+	s := newStory(t, "github")
+	var ahead atomic.Int64
+	s.options.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	log := &lines{}
+	s.options.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s.fleet(regexp.MustCompile(`(?m)^ +approvers: .*\n`).ReplaceAllString(gated, ""))
+	s.start()
+	s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
+	first := s.greet("first step")
+	s.says(first, "first step")
+	s.merge(first)
+	s.until("staging has it", func() bool { return s.holds("cluster/staging-1", "first step") })
+	for _, c := range []string{"cluster/staging-1", "cluster/staging-edge-1"} {
+		s.reports(c, "success")
+	}
+	s.say(first, "mia", "/sluice promote prod")
+	s.until("the canary has it", func() bool { return s.holds("cluster/prod-eu-1", "first step") })
+	description := func() (newest string) {
+		for _, one := range s.hub.Statuses(repo, s.ref("main")) {
+			if one.Context == "sluice/prod" {
+				newest = one.State + " " + one.Description
+			}
+		}
+		return newest
+	}
+	s.until("prod waits for health", func() bool { return strings.HasPrefix(description(), "pending prod wave canary, 1 of 2: baking") })
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the status is %q; the log:\n%s", description(), log)
+		}
+	})
+	ahead.Store(int64(16 * time.Minute))
+	s.until("the status names silent apps", func() bool {
+		d := description()
+		return strings.HasPrefix(d, "pending prod waits: ") && strings.Contains(d, " on prod-eu-1 posted no status kustomization/")
+	})
+	s.tasks("trunk", 2)
+	if n := log.count("flux --context prod-eu-1 reconcile kustomization "); n != 1 {
+		t.Errorf("the command is logged %d times, expected 1", n)
+	}
+	s.reports("cluster/prod-eu-1", "success")
+	s.until("the rest has it", func() bool { return s.holds("cluster/prod-us-1", "first step") })
+}
+
+// lines is a log. It is safe for concurrent use.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns the log so far.
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// count returns how often the log has a text.
+func (l *lines) count(text string) int { return strings.Count(l.String(), text) }
 
 // TestHostileComments: none of them does anything.
 func TestHostileComments(t *testing.T) {
@@ -238,8 +335,8 @@ func TestHostileComments(t *testing.T) {
 	})
 }
 
-// TestJourneyOfEarlierMergeRequests: each merged merge request follows its commit to the last environment, also when others came after it.
-func TestJourneyOfEarlierMergeRequests(t *testing.T) {
+// TestRolloutOfEarlierMergeRequests: each merged merge request follows its commit to the last environment, also when others came after it.
+func TestRolloutOfEarlierMergeRequests(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		s.fleet(regexp.MustCompile(`(?m)^ +(health|approvers): .*\n`).ReplaceAllString(gated, ""))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -33,10 +34,10 @@ func TestUnsignedWebhooksMakeNoSeries(t *testing.T) {
 		_ = resp.Body.Close()
 	}
 	const all = "sluice_webhooks_total"
-	if n := metric(t, s.hooks.URL, all, "nobody"); n > 0 {
+	if n := s.metric(all, "nobody"); n > 0 {
 		t.Errorf("%v webhooks are counted by their own words", n)
 	}
-	if n := metric(t, s.hooks.URL, all, `event="unverified"`); n != 50 {
+	if n := s.metric(all, `event="unverified"`); n != 50 {
 		t.Errorf("%v webhooks of nobody", n)
 	}
 }
@@ -73,7 +74,7 @@ func TestDeletedTarget(t *testing.T) {
 	s.run(work, "push", "-q", "origin", ":refs/heads/release")
 	s.until("it is told", func() bool { return s.status(s.head(pr.Number), "sluice into release") == "failure" })
 	s.looks(2)
-	if n := metric(t, s.hooks.URL, "sluice_task_seconds_count", `result="error"`); n > 0 {
+	if n := s.metric("sluice_task_seconds_count", `result="error"`); n > 0 {
 		t.Errorf("%v tasks failed", n)
 	}
 	if now := s.mirror(); now != made {
@@ -208,6 +209,7 @@ func TestOutputRepository(t *testing.T) {
 		s.until("what was red is green", func() bool { return s.status(s.ref("main"), "sluice/hydrate") == "success" })
 		s.says(n, "CAD")
 		s.until("the preview is there too", func() bool { return strings.Contains(s.heads(rendered), fmt.Sprintf("sluice/preview/%d", n)) })
+		s.linked(n, "acme/rendered", rendered)
 
 		work := filepath.Join(s.dir, "work")
 		s.run(work, "checkout", "-q", "-B", "playground", "origin/main")
@@ -226,6 +228,24 @@ func TestOutputRepository(t *testing.T) {
 			t.Errorf("the source has %s", got)
 		}
 	})
+}
+
+// compared finds the links that compare two commits, on both forges.
+var compared = regexp.MustCompile(`/([\w/]+?)(?:/-)?/compare/([0-9a-f]+)\.\.\.([0-9a-f]+)`)
+
+// linked checks that the comment links to a comparison in a repository, and that the repository has both commits.
+func (s *story) linked(number int, path, bare string) {
+	s.t.Helper()
+	s.says(number, "/compare/")
+	link := compared.FindStringSubmatch(s.comments(number)[0])
+	if link == nil || !strings.HasSuffix(link[1], path) {
+		s.t.Fatalf("the comment links to %q, not to %s", link, path)
+	}
+	for _, commit := range link[2:] {
+		if out, err := exec.CommandContext(s.t.Context(), "git", "-C", bare, "cat-file", "-t", commit).CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "commit" {
+			s.t.Errorf("%s does not have the linked commit %s: %s, %v", path, commit, out, err)
+		}
+	}
 }
 
 // onto opens a merge request onto a branch that is not the trunk.

@@ -59,6 +59,9 @@ const (
 	secret = "a secret of the test, long enough"
 )
 
+// ownBranches are protected on the forge.
+var ownBranches = []string{"env/*", "cluster/*", "sluice/*"}
+
 // story is a forge with real Git behind it, and a service that its webhooks reach.
 type story struct {
 	t       *testing.T
@@ -69,6 +72,7 @@ type story struct {
 	forge   *httptest.Server
 	git     *httptest.Server
 	hooks   *httptest.Server
+	probes  *httptest.Server // metrics
 	options app.ServiceOptions
 	config  string                  // of the service
 	drop    func(event string) bool // webhooks that are lost
@@ -164,6 +168,9 @@ func (s *story) startForge(bare string) (token string) {
 	if s.kind == "github" {
 		s.hub = fakegithub.New(fakegithub.Options{OnEvent: s.deliver, Clock: time.Now})
 		s.hub.AddRepository(repo, bare)
+		for _, pattern := range ownBranches {
+			s.hub.AddRules(repo, pattern)
+		}
 		_, token = s.hub.AddUser("sluice-bot")
 		s.hub.Grant(repo, "sluice-bot", "maintain")
 		for login, role := range map[string]string{"ada": "write", "mia": "maintain", "eve": ""} {
@@ -175,6 +182,9 @@ func (s *story) startForge(bare string) (token string) {
 	}
 	s.lab = fakegitlab.New(fakegitlab.Options{OnEvent: s.deliver, Clock: time.Now})
 	s.lab.AddProject(repo, bare)
+	for _, pattern := range ownBranches {
+		s.lab.Protect(repo, pattern, fakegitlab.Maintainer)
+	}
 	token = "token-of-the-test"
 	s.lab.AddUser("sluice-bot", token, false)
 	s.lab.Grant(repo, "sluice-bot", fakegitlab.Maintainer)
@@ -242,9 +252,10 @@ func (s *story) start() {
 	}()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.service, s.hooks = service, httptest.NewServer(service.Handler())
+	s.service, s.hooks, s.probes = service, httptest.NewServer(service.Handler()), httptest.NewServer(service.MetricsHandler())
 	s.stop = func() {
 		s.hooks.Close()
+		s.probes.Close()
 		cancel()
 		<-done
 		if err := service.Close(); err != nil {

@@ -109,15 +109,32 @@ func TestProbes(t *testing.T) {
 	s := newStory(t, "github")
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
-	for path, part := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": "sluice_task_seconds_count"} {
-		s.until(path+" says "+part, func() bool {
-			resp, err := http.Get(s.hooks.URL + path) //nolint:noctx // a moment
-			if err != nil {
-				return false
-			}
-			body, _ := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			return resp.StatusCode == http.StatusOK && strings.Contains(string(body), part)
+	get := func(address string) (int, string) {
+		resp, err := http.Get(address) //nolint:noctx // a moment
+		if err != nil {
+			return 0, err.Error()
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		_ = resp.Body.Close() // it was read
+		return resp.StatusCode, string(body)
+	}
+	for address, part := range map[string]string{
+		s.hooks.URL + "/healthz": "ok", s.hooks.URL + "/readyz": "ready", s.probes.URL + "/metrics": "sluice_task_seconds_count", s.probes.URL + "/isolation": "walls stand",
+	} {
+		s.until(address+" says "+part, func() bool {
+			status, body := get(address)
+			return status == http.StatusOK && strings.Contains(body, part)
 		})
+	}
+	for _, path := range []string{"/metrics", "/isolation", "/debug/pprof/"} {
+		if status, _ := get(s.hooks.URL + path); status != http.StatusNotFound {
+			t.Errorf("%s answers %d on the address of webhooks", path, status)
+		}
+	}
+	if _, body := get(s.hooks.URL + "/readyz"); strings.Contains(body, "walls") {
+		t.Errorf("/readyz tells what confines the workers: %s", body)
 	}
 }

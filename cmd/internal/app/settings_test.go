@@ -70,7 +70,7 @@ func TestDraftsAndLabels(t *testing.T) {
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		s.branch("cad", "CAD")
 		n := s.open("cad", "ada")
-		reviews := func() float64 { return metric(t, s.hooks.URL, "sluice_task_seconds_count", `kind="review"`) }
+		reviews := func() float64 { return s.metric("sluice_task_seconds_count", `kind="review"`) }
 		silent := func(why string) {
 			t.Helper()
 			before := reviews()

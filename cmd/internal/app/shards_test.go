@@ -51,7 +51,7 @@ func (s *story) replica(name string) *httptest.Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- service.Run(ctx) }()
-	probes := httptest.NewServer(service.Handler())
+	probes := httptest.NewServer(service.MetricsHandler())
 	s.t.Cleanup(func() {
 		probes.Close()
 		cancel()
@@ -63,6 +63,15 @@ func (s *story) replica(name string) *httptest.Server {
 		}
 	})
 	return probes
+}
+
+// metric is metric of the story's service.
+func (s *story) metric(name, label string) float64 {
+	s.t.Helper()
+	s.mu.Lock()
+	probes := s.probes
+	s.mu.Unlock()
+	return metric(s.t, probes.URL, name, label)
 }
 
 // metric adds up the samples of a metric whose labels hold a text.
@@ -133,12 +142,12 @@ func TestReplicasShareALargeHydration(t *testing.T) {
 		t.Errorf("env/dev is at %s, the command line makes %s", got, want)
 	}
 	const all = "sluice_shards_total"
-	a, b := metric(t, s.hooks.URL, all, `result="ok"`), metric(t, second.URL, all, `result="ok"`)
+	a, b := s.metric(all, `result="ok"`), metric(t, second.URL, all, `result="ok"`)
 	if a+b < 5 || a == 0 || b == 0 {
 		t.Errorf("the replicas rendered %v and %v shards", a, b)
 	}
-	targets := metric(t, s.hooks.URL, "sluice_targets_total", "rendered") + metric(t, second.URL, "sluice_targets_total", "rendered")
-	moves := metric(t, s.hooks.URL, "sluice_branch_moves_total", "updated") + metric(t, second.URL, "sluice_branch_moves_total", "updated")
+	targets := s.metric("sluice_targets_total", "rendered") + metric(t, second.URL, "sluice_targets_total", "rendered")
+	moves := s.metric("sluice_branch_moves_total", "updated") + metric(t, second.URL, "sluice_branch_moves_total", "updated")
 	if targets < 600 || moves < 151 {
 		t.Errorf("%v targets rendered, %v branches moved", targets, moves)
 	}

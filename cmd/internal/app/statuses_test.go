@@ -38,8 +38,8 @@ func (s *story) statuses(sha, context string) int {
 func (s *story) looks(more float64) {
 	s.t.Helper()
 	const all = "sluice_task_seconds_count"
-	before := metric(s.t, s.hooks.URL, all, `kind="trunk"`)
-	s.until("there were more looks", func() bool { return metric(s.t, s.hooks.URL, all, `kind="trunk"`) >= before+more })
+	before := s.metric(all, `kind="trunk"`)
+	s.until("there were more looks", func() bool { return s.metric(all, `kind="trunk"`) >= before+more })
 }
 
 // TestStatusesAreWrittenOnce: looks that find nothing new write nothing, nor does a service that was started again.
@@ -55,7 +55,7 @@ func TestStatusesAreWrittenOnce(t *testing.T) {
 	s.looks(2)
 	s.end()
 	s.start()
-	s.until("it was looked at", func() bool { return metric(t, s.hooks.URL, "sluice_task_seconds_count", `kind="trunk"`) >= 1 })
+	s.until("it was looked at", func() bool { return s.metric("sluice_task_seconds_count", `kind="trunk"`) >= 1 })
 	s.looks(2)
 	for _, one := range []struct{ sha, context string }{{s.ref("main"), "sluice/dev"}, {rendered, "sluice/dev"}, {s.head(n), "sluice"}} {
 		if n := s.statuses(one.sha, one.context); n != 1 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/bootstrap"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
@@ -25,7 +27,7 @@ type bootstrapOptions struct {
 }
 
 func (b *bootstrapOptions) add(c *cobra.Command, namespace string) {
-	b.flags(c)
+	b.flags(c, "yaml", "json")
 	f := c.Flags()
 	f.StringVar(&b.commit, "commit", "", "`revision` to read (default: the working tree)")
 	f.StringSliceVar(&b.clusters, "cluster", nil, "`clusters` to print (default: all that are not retired)")
@@ -34,6 +36,7 @@ func (b *bootstrapOptions) add(c *cobra.Command, namespace string) {
 	f.StringVar(&b.forge, "forge", "", "`forge` that receives commit statuses: github, gitlab or none (default: by the host of the URL)")
 	f.StringVar(&b.Namespace, "namespace", namespace, "`namespace` of the objects")
 	f.BoolVar(&b.Namespaces, "create-namespaces", true, "also print the Namespaces of the apps")
+	c.MarkFlagsMutuallyExclusive("out", "output")
 	completeFlag(c, "forge", cobra.FixedCompletions(bootstrap.Forges(), cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -126,15 +129,11 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 	if err := b.check(); err != nil {
 		return err
 	}
-	s, tree, err := openTree(ctx, o, &b.common, b.commit)
+	s, _, f, err := openFleet(ctx, o, &b.common, b.commit)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	f, _, err := s.Fleet(ctx, tree)
-	if err != nil {
-		return err
-	}
 	if err := b.place(cmp.Or(b.url, f.Spec.Output.Repository, s.Store.RemoteURL())); err != nil {
 		return err
 	}
@@ -156,6 +155,9 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 		if err != nil {
 			return err
 		}
+		if b.dir == "" && b.output == "json" {
+			return printObjects(o.Out, list)
+		}
 		if b.dir == "" {
 			_, err = o.Out.Write(data)
 			return err
@@ -167,6 +169,19 @@ func (b *bootstrapOptions) run(ctx context.Context, o IO, objects func(*fleet.Fl
 		fmt.Fprintf(o.Err, "%s: %s\n", file, count(len(list), "object"))
 	}
 	return nil
+}
+
+// printObjects writes objects as a JSON List.
+func printObjects(w io.Writer, list []bootstrap.Object) error {
+	out := make([]hydrate.Manifest, len(list))
+	for i, one := range list {
+		data, err := bootstrap.YAML([]bootstrap.Object{one})
+		if err != nil {
+			return err
+		}
+		out[i] = hydrate.Manifest{Data: data}
+	}
+	return printList(w, out)
 }
 
 // place determines the repository that clusters read and the forge that receives statuses.

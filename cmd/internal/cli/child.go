@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	imports "github.com/sluice-gitops/sluice/hydrate/import"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/service/workspace"
@@ -22,6 +23,7 @@ func newChild(IO) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			jobs := renderer.Jobs()
 			maps.Copy(jobs, workspace.Jobs())
+			maps.Copy(jobs, imports.Jobs())
 			in, out := os.Stdin, os.Stdout
 			os.Stdout = os.Stderr // what a library prints must not end up between messages
 			return worker.Serve(c.Context(), in, out, jobs)

@@ -12,11 +12,13 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/ci"
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
 type ciOptions struct {
@@ -33,6 +35,8 @@ type ciOptions struct {
 	perPush     int
 	url         string
 	listen      string
+	isolation   string
+	companion   companion
 }
 
 func newCI(o IO) *cobra.Command {
@@ -42,27 +46,41 @@ func newCI(o IO) *cobra.Command {
 		Short: "Review a merge request, or hydrate the trunk, in GitHub Actions or GitLab CI",
 		Long: `Reads from the variables of the CI system what the job runs for.
 
-For a merge request, it renders and compares both sides, evaluates the policy of the target branch, and writes the reports
-into a folder and the job's summary, one comment on the merge request, and a commit status or check run. A shallow clone
-is enough: sluice fetches what is missing. For the merge request of a fork it writes the reports and nothing on the forge.
+For a merge request, it renders and compares both sides, evaluates the policy of the trunk, and writes the reports into
+a folder and the job's summary, one comment on the merge request, and a commit status or check run. The status of a merge
+request into another branch than the trunk has that branch in its name. A shallow clone is enough: sluice fetches what is
+missing. For the merge request of a fork it writes the reports and nothing on the forge.
 
 For a push to the trunk, it hydrates and pushes the branches.
 
+With --fleet and --as it runs in a repository that a fleet takes content from (kind: Repository). It shows what a merge request
+there does to the trunk of the fleet, and does nothing for a push.
+
 The credential is GITHUB_TOKEN or GITLAB_TOKEN (SLUICE_FORGE_TOKEN overrides both). GitLab's CI_JOB_TOKEN cannot write
-comments. With --no-comment and --no-status no token is needed. Every flag can be set by a variable: SLUICE_CI_COMMENT_ID
+comments. With --no-comment and --no-status no token is needed. Worker processes without credentials and network read and
+render the merge request (--isolation). Every flag can be set by a variable: SLUICE_CI_COMMENT_ID
 is --comment-id.
 
 Exit status: 0; 1 if a target could not be rendered or the policy forbids the change.`,
 		Example: `  sluice ci
   sluice ci --artifacts reports --checks
   sluice ci --no-comment --no-status     # only writes the reports to files
-  sluice ci --no-hydrate                 # only reviews`,
+  sluice ci --no-hydrate                 # only reviews
+  sluice ci --fleet https://github.com/acme/fleet --as components`,
 		Args: noArgs(""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnv(cmd, "SLUICE_CI_", o.Env.Getenv); err != nil {
 				return err
 			}
 			if err := c.check(); err != nil {
+				return err
+			}
+			mode, err := worker.ParseMode(c.isolation)
+			if err != nil {
+				return usagef("--isolation: %v", err)
+			}
+			c.Isolation = mode
+			if err := c.companion.check(); err != nil {
 				return err
 			}
 			return c.run(cmd.Context(), o)
@@ -75,7 +93,10 @@ Exit status: 0; 1 if a target could not be rendered or the policy forbids the ch
 	f.StringVar(&c.context, "context", "sluice", "`name` of the commit status or check run")
 	f.StringVar(&c.id, "comment-id", "", "`name` that distinguishes several comments on one merge request")
 	receiversFlag(f, &c.listen)
+	f.StringVar(&c.companion.fleet, "fleet", "", "`URL` of a fleet that takes content from this repository: review what the merge request does there")
+	f.StringVar(&c.companion.name, "as", "", "`name` that the fleet gives to this repository")
 	f.StringVar(&c.url, "report-url", "", "`URL` of the full report (default: the job's)")
+	f.StringVar(&c.isolation, "isolation", string(worker.Degraded), "confinement of the worker processes that read the merge request: required, degraded or off")
 	f.BoolVar(&c.noComment, "no-comment", false, "write no comment")
 	f.BoolVar(&c.noStatus, "no-status", false, "write no commit status")
 	f.BoolVar(&c.checks, "checks", false, "write a check run with annotations instead of a status, if the token may")
@@ -108,6 +129,7 @@ func (c *ciOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return &exitError{ExitUsage, err}
 	}
+	own := o.Env
 	o.Env = o.Env.ForCI(at)
 	if c.Repo == "." && at.Workspace != "" {
 		c.Repo = at.Workspace
@@ -117,6 +139,10 @@ func (c *ciOptions) run(ctx context.Context, o IO) error {
 		fmt.Fprintln(o.Out, "nothing to do: "+at.Reason)
 		return nil
 	case ci.Trunk:
+		if c.companion.fleet != "" {
+			fmt.Fprintln(o.Out, "nothing to do: --fleet only reviews merge requests")
+			return nil
+		}
 		return c.trunk(ctx, o, at)
 	}
 	f, err := c.forge(o, at)
@@ -135,7 +161,7 @@ func (c *ciOptions) run(ctx context.Context, o IO) error {
 		fmt.Fprintln(o.Out, "nothing to do: the merge request is a draft")
 		return nil
 	}
-	return c.reviewMergeRequest(ctx, o, at, f, mr)
+	return c.reviewMergeRequest(ctx, o, own, at, f, mr)
 }
 
 // mergeRequest asks the forge for the merge request; without a forge it is what the event says. nil means that the commit has none.
@@ -173,26 +199,33 @@ func (c *ciOptions) mergeRequest(ctx context.Context, f app.Forge, at *ci.Contex
 	return nil, nil //nolint:nilnil // closed, or pushed to again
 }
 
-func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, at *ci.Context, f app.Forge, mr *forge.MergeRequest) error {
+func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Environment, at *ci.Context, f app.Forge, mr *forge.MergeRequest) error {
 	s, err := app.Open(ctx, o.Env, c.Options, c.progress(o))
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	request, target, err := c.sides(ctx, s, at)
+	s, request, trunk, err := c.reviewSides(ctx, o, own, s, at)
 	if err != nil {
 		return err
 	}
+	defer s.Close()
 	if s.Store.RemoteURL() != "" {
 		c.fromRemote = true
 	}
-	if s, err = c.useRemote(ctx, s, target); err != nil { // from the target branch: a merge request must not choose where branches are read
+	if s, err = c.useRemote(ctx, s, trunk.commit); err != nil { // from the trunk: a merge request must not choose where branches are read
 		return err
 	}
-	r, err := c.review(ctx, s, request, target.Tree)
+	judged := trunk.commit.Tree
+	if c.noPolicy {
+		judged = gitstore.Hash{}
+	}
+	r, err := s.ReviewInWorker(ctx, c.Isolation, at.Repository, app.ReviewOptions{Compare: request, Policy: judged, Offline: c.offline})
 	if err != nil {
 		return err
 	}
+	c.context = publish.ContextFor(c.context, trunk.name, at.Target)
+	r.Head = at.Head // the commits of a companion exist only here
 	r.Repository, r.Links.Artifact = at.Repository, at.RunURL
 	if c.url != "" {
 		r.Links.HTML = c.url
@@ -212,7 +245,31 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, at *ci.Context
 	return nil
 }
 
-// sides finds base and head, and the target branch as it is now, whose policy applies.
+// ciTrunk is the trunk of the reviewed fleet. Its policy applies, whatever the target branch of the merge request is.
+type ciTrunk struct {
+	commit gitstore.Commit
+	name   string // "" if it is unknown, or the trunk is another repository's
+}
+
+// trunkFor finds the trunk as the service does. Where the job cannot read the remote's default branch, the target branch must be the
+// trunk by its own fleet.
+func (c *ciOptions) trunkFor(ctx context.Context, o IO, s *app.Session, at *ci.Context, target gitstore.Commit) (ciTrunk, error) {
+	tip, name, err := s.TrunkTip(ctx)
+	switch {
+	case err == nil && name != "":
+		return ciTrunk{tip, name}, nil
+	case err == nil: // the default branch has no fleet
+		return ciTrunk{commit: target}, nil
+	}
+	f, _, second := s.Fleet(ctx, target.Tree)
+	if second != nil || f.Spec.Trunk != at.Target {
+		return ciTrunk{}, fmt.Errorf("trunk of the remote, whose policy applies: %w", err)
+	}
+	warner(o)(fmt.Errorf("the default branch cannot be read; %s is taken as the trunk: %w", at.Target, err))
+	return ciTrunk{target, at.Target}, nil
+}
+
+// sides finds base and head, and the target branch as it is now.
 func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context) (compare.Request, gitstore.Commit, error) {
 	out := compare.Request{Environments: c.selection.environments, Key: s.FingerprintKey()}
 	var err error

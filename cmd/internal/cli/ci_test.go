@@ -314,6 +314,9 @@ func TestTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		for pkg := range strings.FieldsSeq(b[2]) {
+			if pkg == "." { // the module's own program
+				continue
+			}
 			if !regexp.MustCompile(`(?m)^(tool |\t)` + regexp.QuoteMeta(pkg) + `$`).Match(mod) {
 				t.Errorf("%s is no tool of %s/go.mod: go mod tidy would drop it", pkg, b[1])
 			}
@@ -339,6 +342,10 @@ func TestImage(t *testing.T) {
 	if err != nil || !strings.HasSuffix(string(ignore), "\n*\n!bin/image\n") {
 		t.Errorf("more than bin/image is sent to the builder: %q, %v", ignore, err)
 	}
+}
+
+// TestImageFiles: what the image holds is a static binary and a folder /tmp.
+func TestImageFiles(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("there is no make")
 	}

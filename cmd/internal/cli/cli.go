@@ -75,6 +75,8 @@ func verbs() []verb {
 		{groupRender, newVerify},
 		{groupPromote, newStatus},
 		{groupPromote, newHistory},
+		{groupPromote, newSite},
+		{groupFleet, newConform},
 		{groupPromote, newPromote},
 		{groupPromote, newApprove},
 		{groupPromote, newRollback},
@@ -85,6 +87,7 @@ func verbs() []verb {
 		{groupRun, newCI},
 		{groupRun, newServe},
 		{groupRun, newBootstrap},
+		{"", newSchema},
 		{"", newVersion},
 		{"", newChild},
 	}
@@ -98,8 +101,8 @@ func newRoot(o IO) *cobra.Command {
 and one per cluster, for Flux or Argo CD to sync. It shows what a change does before it is merged, and promotes commits
 from environment to environment.
 
-Exit status: 0 success; 1 failure; 2 usage error; 3 a difference was found (verify, diff --exit-code);
-4 timeout, 5 blocked (promote --wait); 130 interrupted.`,
+Exit status: 0 success; 1 failure; 2 usage error; 3 a difference was found (verify, conform --budget,
+diff --exit-code); 4 timeout, 5 blocked (promote --wait); 130 interrupted.`,
 		Example: `  sluice init && sluice validate            # start a fleet
   sluice diff                               # what the working tree changes, compared with the trunk
   sluice hydrate --push                     # render HEAD and push the branches

@@ -1,8 +1,12 @@
 package cli
 
 import (
-	"context"
-	"maps"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,12 +20,12 @@ import (
 type completion = cobra.CompletionFunc
 
 // addCompletions gives every command of the tree the completions of its flags and arguments, by their names. The fleet is read
-// from the working tree of --repo; where it cannot be read, nothing is offered.
+// from the working tree of --repo, or from the cache of its names; without a fleet, nothing is offered.
 func addCompletions(root *cobra.Command, o IO) {
 	n := &names{io: o}
-	clusters, apps := n.of(clusterNames), n.of(appNames)
-	environments, waves := n.of(environmentNames), n.of(waveNames)
-	targets := n.of(func(f *fleet.Fleet) []string { return slices.Concat(environmentNames(f), clusterNames(f)) })
+	clusters, apps := n.of(func(f *fleetNames) []string { return f.Clusters }), n.of(func(f *fleetNames) []string { return f.Apps })
+	environments, waves := n.of(func(f *fleetNames) []string { return f.Environments }), n.of(func(f *fleetNames) []string { return f.Waves })
+	targets := n.of(func(f *fleetNames) []string { return slices.Concat(f.Environments, f.Clusters) })
 	flags := map[string]completion{
 		"cluster": clusters, "app": apps, "env": environments, "hydrate-env": environments, "from": environments, "allow-unmerged": environments,
 		"wave": waves, "commit": n.revisions, "to": n.revisions, "against": n.against,
@@ -94,51 +98,121 @@ func (n *names) open(c *cobra.Command) (*app.Session, error) {
 	return app.OpenFolder(c.Context(), n.io.Env, options, nil)
 }
 
-func (n *names) of(list func(*fleet.Fleet) []string) completion {
+func (n *names) of(list func(*fleetNames) []string) completion {
 	return func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		s, err := n.open(c)
+		found, err := n.read(c)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		defer s.Close()
-		f, err := workingFleet(c.Context(), s, c.Flags().Lookup("repo").Value.String())
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return list(f), cobra.ShellCompDirectiveNoFileComp
+		return list(found), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-func workingFleet(ctx context.Context, s *app.Session, dir string) (*fleet.Fleet, error) {
-	if root := s.Store.Worktree(); root != "" {
-		dir = root
-	}
-	tree, err := s.Store.WorkingTree(ctx, dir)
+// read returns the names of the fleet in the working tree of --repo. It keeps them in the cache, because reading a large fleet takes
+// longer than a shell should wait.
+func (n *names) read(c *cobra.Command) (*fleetNames, error) {
+	s, err := n.open(c)
 	if err != nil {
 		return nil, err
 	}
-	f, _, err := s.Fleet(ctx, tree)
-	return f, err
+	defer s.Close()
+	dir := c.Flags().Lookup("repo").Value.String()
+	if root := s.Store.Worktree(); root != "" {
+		dir = root
+	}
+	tree, err := s.Store.WorkingTree(c.Context(), dir)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	file := filepath.Join(n.io.Env.CacheDir(), "names", fmt.Sprintf("%x.json", sha256.Sum256([]byte(dir))))
+	var kept keptNames
+	data, err := os.ReadFile(file) //nolint:gosec // in Sluice's own cache
+	has := err == nil && json.Unmarshal(data, &kept) == nil
+	if has && kept.Tree == tree.String() && kept.Version == app.Version() {
+		return &kept.Names, nil
+	}
+	f, _, err := s.Fleet(c.Context(), tree)
+	if err != nil && has {
+		return &kept.Names, nil // of the last fleet without errors: people complete while they repair it
+	}
+	if err != nil {
+		return nil, err
+	}
+	kept = keptNames{Tree: tree.String(), Version: app.Version(), Names: namesOf(f)}
+	_ = kept.write(file) // without the file the next completion reads the fleet again
+	return &kept.Names, nil
 }
 
-// revisions lists the branches of the repository, without those that hold rendered output.
+// keptNames is the cache of the names of one working tree.
+type keptNames struct {
+	Tree, Version string
+	Names         fleetNames
+}
+
+// write replaces the file at once, so that a completion that runs at the same time reads the old file or the new one.
+func (k *keptNames) write(file string) error {
+	data, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(file), "names-*")
+	if err != nil {
+		return err
+	}
+	_, err = temporary.Write(data)
+	if err = errors.Join(err, temporary.Close()); err == nil {
+		err = os.Rename(temporary.Name(), file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temporary.Name()))
+	}
+	return nil
+}
+
+// fleetNames are the names of a fleet that completions offer.
+type fleetNames struct {
+	Clusters, Apps, Environments, Waves []string
+	Branches                            []string // of the environments
+}
+
+func namesOf(f *fleet.Fleet) fleetNames {
+	out := fleetNames{Clusters: clusterNames(f), Apps: appNames(f), Environments: environmentNames(f), Waves: waveNames(f)}
+	for _, e := range f.Spec.Environments {
+		out.Branches = append(out.Branches, f.EnvironmentBranch(e.Name))
+	}
+	return out
+}
+
+// revisions lists the branches, tags and remote branches of the repository, without branches that hold rendered output. It does not
+// read the fleet, so it knows only the default names of output branches.
 func (n *names) revisions(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	s, err := n.open(c)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer s.Close()
-	branches, err := s.Store.Local().List(c.Context(), "")
+	refs, err := s.Store.RefNames(c.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	out := []string{"HEAD"}
-	for _, name := range slices.Sorted(maps.Keys(branches)) {
-		if !strings.HasPrefix(name, "cluster/") && !strings.HasPrefix(name, "env/") && !strings.HasPrefix(name, "sluice/") {
+	for _, name := range refs {
+		_, branch, _ := strings.Cut(name, "/") // origin/env/prod
+		if !isOutput(name) && !isOutput(branch) {
 			out = append(out, name)
 		}
 	}
 	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func isOutput(branch string) bool {
+	return strings.HasPrefix(branch, "cluster/") || strings.HasPrefix(branch, "env/") || strings.HasPrefix(branch, "sluice/")
 }
 
 // spans completes BASE and BASE..HEAD.
@@ -156,15 +230,9 @@ func (n *names) spans(c *cobra.Command, args []string, typed string) ([]string, 
 // against completes the other side of diff: a cluster if --cluster names one, else an environment branch.
 func (n *names) against(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if f := c.Flags().Lookup("cluster"); f != nil && f.Changed {
-		return n.of(clusterNames)(c, args, typed)
+		return n.of(func(f *fleetNames) []string { return f.Clusters })(c, args, typed)
 	}
-	return n.of(func(f *fleet.Fleet) []string {
-		var out []string
-		for _, e := range f.Spec.Environments {
-			out = append(out, f.EnvironmentBranch(e.Name))
-		}
-		return out
-	})(c, args, typed)
+	return n.of(func(f *fleetNames) []string { return f.Branches })(c, args, typed)
 }
 
 func clusterNames(f *fleet.Fleet) []string {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
@@ -21,10 +22,10 @@ const credentialsHelp = `Credentials come from the files of Helm and Docker, or 
 
 func newDeps(o IO) *cobra.Command {
 	c := group(&cobra.Command{
-		Use: "deps", Short: "Lock, update and vendor remote charts",
+		Use: "deps", Short: "Lock, update and vendor remote charts, and pin other repositories",
 		Example: "  sluice deps lock\n  sluice deps outdated\n  sluice deps update ingress-nginx",
 	})
-	c.AddCommand(newDepsLock(o), newDepsOutdated(o), newDepsUpdate(o), newDepsVendor(o))
+	c.AddCommand(newDepsAdd(o), newDepsLock(o), newDepsOutdated(o), newDepsUpdate(o), newDepsVendor(o))
 	return c
 }
 
@@ -36,13 +37,16 @@ type depsOptions struct {
 
 // dependencies are the charts that a working tree asks for, with its lock file.
 type dependencies struct {
-	session *app.Session
-	root    string // folder of the repository
-	refs    []fetch.Ref
-	lock    *fetch.Lock
+	session      *app.Session
+	root         string // folder of the repository
+	repositories []*fleet.Repository
+	moved        []string // repositories whose pin is new
+	refs         []fetch.Ref
+	lock         *fetch.Lock // with the pins of all repositories, if they were resolved
 }
 
-func (d *depsOptions) open(ctx context.Context, o IO) (*dependencies, error) {
+// open reads what the working tree asks for. again says which repositories are resolved, locked or not; nil resolves none.
+func (d *depsOptions) open(ctx context.Context, o IO, again func(name string) bool) (*dependencies, error) {
 	s, tree, err := openTree(ctx, o, &d.common, "")
 	if err != nil {
 		return nil, err
@@ -52,7 +56,11 @@ func (d *depsOptions) open(ctx context.Context, o IO) (*dependencies, error) {
 		out.root = d.Repo
 	}
 	v, err := s.Open(ctx, tree)
+	if err == nil && again != nil {
+		v, err = out.pin(ctx, v, tree, again)
+	}
 	if err == nil {
+		out.repositories = v.Fleet.Repositories
 		out.refs, out.lock, err = v.Remote()
 	}
 	if err != nil {
@@ -71,7 +79,11 @@ func (d *dependencies) write(o IO, lock *fetch.Lock) error {
 	if err := writeFile(filepath.Join(d.root, fetch.LockFile), data); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "%s: %s\n", fetch.LockFile, count(len(d.refs), "chart"))
+	fmt.Fprintf(o.Out, "%s: %s", fetch.LockFile, count(len(d.refs), "chart"))
+	if n := len(d.repositories); n > 0 {
+		fmt.Fprintf(o.Out, ", %s", count(n, "other repository"))
+	}
+	fmt.Fprintln(o.Out)
 	return nil
 }
 
@@ -79,9 +91,10 @@ func newDepsLock(o IO) *cobra.Command {
 	var d depsOptions
 	c := &cobra.Command{
 		Use:   "lock",
-		Short: "Resolve every remote chart and write sluice.lock",
+		Short: "Resolve remote charts and other repositories, and write sluice.lock",
 		Long: `Resolves every chart that an app or a Chart.yaml takes from a repository or registry, and writes its version and digest to
-sluice.lock. Locked versions stay, unless --upgrade is given. Commit the file.
+sluice.lock; and every other Git repository of the fleet (kind: Repository), and writes its commit. Locked versions and commits
+stay, unless --upgrade is given. Commit the file.
 
 ` + credentialsHelp,
 		Example: `  sluice deps lock
@@ -91,21 +104,22 @@ sluice.lock. Locked versions stay, unless --upgrade is given. Commit the file.
 			if err := d.check(); err != nil {
 				return err
 			}
-			return d.resolve(c.Context(), o, func(fetch.Ref) bool { return d.upgrade })
+			return d.resolve(c.Context(), o, func(string) bool { return d.upgrade })
 		},
 	}
 	d.readFlags(c)
-	c.Flags().BoolVar(&d.upgrade, "upgrade", false, "resolve the ranges of all charts again, locked or not")
+	c.Flags().BoolVar(&d.upgrade, "upgrade", false, "resolve all charts and repositories again, locked or not")
 	return c
 }
 
 func newDepsUpdate(o IO) *cobra.Command {
 	var d depsOptions
 	c := &cobra.Command{
-		Use:   "update [CHART]...",
-		Short: "Lock the newest versions that the ranges of charts allow",
-		Long: `Resolves charts again and writes the newest versions that their ranges allow to sluice.lock. Without CHART, all charts are
-updated. A chart with an exact version stays: change the version in app.yaml or Chart.yaml.
+		Use:   "update [CHART|REPOSITORY]...",
+		Short: "Lock the newest versions of charts and the newest commits of other repositories",
+		Long: `Resolves charts and other repositories again, and writes to sluice.lock the newest versions that the ranges of charts allow and
+the newest commits that branches and tags of repositories have. Without arguments, all are updated. A chart with an exact
+version stays: change the version in app.yaml or Chart.yaml.
 
 ` + credentialsHelp,
 		Example: `  sluice deps update
@@ -122,7 +136,8 @@ updated. A chart with an exact version stays: change the version in app.yaml or 
 }
 
 func (d *depsOptions) update(ctx context.Context, o IO, charts []string) error {
-	deps, err := d.open(ctx, o)
+	again := func(name string) bool { return len(charts) == 0 || slices.Contains(charts, name) }
+	deps, err := d.open(ctx, o, again)
 	if err != nil {
 		return err
 	}
@@ -131,18 +146,21 @@ func (d *depsOptions) update(ctx context.Context, o IO, charts []string) error {
 	for _, ref := range deps.refs {
 		names = append(names, chartName(ref))
 	}
+	for _, r := range deps.repositories {
+		names = append(names, r.Name)
+	}
 	for _, name := range charts {
-		if err := mustKnow("remote chart", name, names); err != nil {
+		if err := mustKnow("remote chart or repository", name, names); err != nil {
 			return err
 		}
 	}
-	return deps.resolve(ctx, o, func(ref fetch.Ref) bool { return len(charts) == 0 || slices.Contains(charts, chartName(ref)) })
+	return deps.resolve(ctx, o, again)
 }
 
 func chartName(ref fetch.Ref) string { return path.Base(ref.Chart) }
 
-func (d *depsOptions) resolve(ctx context.Context, o IO, again func(fetch.Ref) bool) error {
-	deps, err := d.open(ctx, o)
+func (d *depsOptions) resolve(ctx context.Context, o IO, again func(name string) bool) error {
+	deps, err := d.open(ctx, o, again)
 	if err != nil {
 		return err
 	}
@@ -152,12 +170,20 @@ func (d *depsOptions) resolve(ctx context.Context, o IO, again func(fetch.Ref) b
 
 // resolve resolves the charts that are not locked, and those for which again is true. It writes the lock file only if all of them
 // could be resolved.
-func (d *dependencies) resolve(ctx context.Context, o IO, again func(fetch.Ref) bool) error {
+func (d *dependencies) resolve(ctx context.Context, o IO, again func(name string) bool) error {
 	lock := &fetch.Lock{}
+	for _, name := range d.lock.Pinned() {
+		if pin, ok := d.lock.Pin(name); ok {
+			lock.SetPin(name, pin)
+		}
+	}
+	for _, line := range d.moved {
+		fmt.Fprintln(o.Out, safetext.Line(line))
+	}
 	var failed []error
 	for _, ref := range d.refs {
 		locked, known := d.lock.Lookup(ref)
-		if !known || again(ref) {
+		if !known || again(chartName(ref)) {
 			before := locked.Version
 			var err error
 			if locked, err = d.session.Fetcher.Resolve(ctx, ref); err != nil {
@@ -221,7 +247,7 @@ Exit status: 0; 1 if a repository could not be asked; 3 with --exit-code if a ch
 }
 
 func (d *depsOptions) outdated(ctx context.Context, o IO, all, exitCode bool) error {
-	deps, err := d.open(ctx, o)
+	deps, err := d.open(ctx, o, nil)
 	if err != nil {
 		return err
 	}
@@ -243,16 +269,28 @@ func (d *depsOptions) outdated(ctx context.Context, o IO, all, exitCode bool) er
 			rows = append(rows, one)
 		}
 	}
+	for _, r := range deps.repositories {
+		one := deps.repository(ctx, r)
+		if one.Error != "" {
+			failed++
+		}
+		if one.outdated() {
+			outdated++
+		}
+		if all || one.outdated() || one.Error != "" {
+			rows = append(rows, one)
+		}
+	}
 	if d.structured() {
 		err = d.encode(o.Out, rows)
 	} else {
-		err = printDependencies(o, rows, outdated, len(deps.refs))
+		err = printDependencies(o, rows, outdated, len(deps.refs)+len(deps.repositories))
 	}
 	switch {
 	case err != nil:
 		return err
 	case failed > 0:
-		return &exitError{ExitFailed, fmt.Errorf("%s could not be looked up", count(failed, "chart"))}
+		return &exitError{ExitFailed, fmt.Errorf("%s could not be looked up", count(failed, "dependency"))}
 	case exitCode && outdated > 0:
 		return &exitError{code: ExitDiffers}
 	}
@@ -262,7 +300,7 @@ func (d *depsOptions) outdated(ctx context.Context, o IO, all, exitCode bool) er
 func printDependencies(o IO, rows []dependency, outdated, total int) error {
 	if len(rows) > 0 {
 		table := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "CHART\tREQUESTED\tLOCKED\tIN RANGE\tNEWEST")
+		fmt.Fprintln(table, "NAME\tREQUESTED\tLOCKED\tIN RANGE\tNEWEST")
 		for _, r := range rows {
 			locked := r.Locked
 			if locked == "" {
@@ -278,7 +316,7 @@ func printDependencies(o IO, rows []dependency, outdated, total int) error {
 			return err
 		}
 	}
-	fmt.Fprintf(o.Out, "%d of %s outdated\n", outdated, count(total, "remote chart"))
+	fmt.Fprintf(o.Out, "%d of %s outdated\n", outdated, count(total, "dependency"))
 	return nil
 }
 
@@ -305,7 +343,7 @@ renders without contacting a repository. Commit the folder.
 }
 
 func (d *depsOptions) vendor(ctx context.Context, o IO) error {
-	deps, err := d.open(ctx, o)
+	deps, err := d.open(ctx, o, nil)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type diffOptions struct {
 	reviewFlags
 	against  string
 	exitCode bool
+	with     []string
 }
 
 func newDiff(o IO) *cobra.Command {
@@ -41,6 +42,7 @@ changes.`,
   sluice diff main..feature --app shop
   sluice diff HEAD~1..HEAD -o markdown
   sluice diff --against env/prod            # what a promotion of HEAD to prod would change
+  sluice diff main --with components=../components@feature   # with a change of another repository
   sluice diff --cluster prod-eu-1 --against prod-us-1
   sluice diff --html-file diff.html --full`,
 		Args: maxArgs("BASE[..HEAD]"),
@@ -54,6 +56,7 @@ changes.`,
 	d.add(c, "text", "markdown", "html", "json")
 	d.selection.flags(c)
 	c.Flags().StringVar(&d.against, "against", "", "compare with what this environment `branch` holds, or with a cluster")
+	c.Flags().StringArrayVar(&d.with, "with", nil, "take another repository from a local clone: `NAME=FOLDER`, or NAME=FOLDER@REVISION")
 	c.Flags().BoolVar(&d.exitCode, "exit-code", false, "exit with status 3 if anything changes")
 	return c
 }
@@ -117,6 +120,9 @@ func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) 
 	}
 	var err error
 	if out.Head, err = headOf(ctx, s, head, d.Repo); err != nil {
+		return out, err
+	}
+	if out.Head, err = d.withCompanions(ctx, s, out.Head); err != nil {
 		return out, err
 	}
 	if err := d.narrow(ctx, s, out.Head.Tree, &out); err != nil {

@@ -183,16 +183,16 @@ func (c *clusterComparison) compareValues(app, source string, winners [2]map[str
 func (c *clusterComparison) objects(ctx context.Context, apps map[string]bool) error {
 	var rendered [2]map[string][]diff.Object
 	for i, cluster := range c.clusters {
-		manifests, failures, err := c.session.Show(ctx, c.tree, cluster.Name, "")
+		shown, err := c.session.Show(ctx, c.tree, cluster.Name, "")
 		if err != nil {
 			return err
 		}
-		for _, f := range failures {
+		for _, f := range shown.Failures {
 			if apps[f.App] {
 				c.out.Failures = append(c.out.Failures, f)
 			}
 		}
-		if rendered[i], err = c.decode(manifests, apps); err != nil {
+		if rendered[i], err = c.decode(shown.Manifests, apps); err != nil {
 			return err
 		}
 	}

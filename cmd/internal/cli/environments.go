@@ -27,7 +27,12 @@ type environmentFlags struct {
 }
 
 func (p *environmentFlags) add(cmd *cobra.Command) {
-	p.flags(cmd, "text", "json")
+	p.addWith(cmd, "text", "json")
+}
+
+// addWith adds the flags with other formats of --output; without formats there is no --output.
+func (p *environmentFlags) addWith(cmd *cobra.Command, formats ...string) {
+	p.flags(cmd, formats...)
 	f := cmd.Flags()
 	f.StringVar(&p.remote, "remote", "origin", "`name` of the remote that has the branches")
 	f.BoolVar(&p.local, "local", false, "work on the branches of this clone")
@@ -252,23 +257,37 @@ until ` + "`sluice resume`" + ` or ` + "`sluice promote`" + ` ends the hold.`,
 // scopeFlags adds --wave, --cluster and --app, with the texts of the chat's grammar.
 func scopeFlags(c *cobra.Command, verb command.Verb, wave *string, clusters, apps *[]string) {
 	textFlag(c, verb, "wave", wave)
-	spec, _ := command.Find(verb) // a verb without a spec has no such flags, which the test of both grammars finds
-	for name, list := range map[string]*[]string{"cluster": clusters, "app": apps} {
-		if f, ok := spec.Flag(name); ok {
-			c.Flags().StringSliceVar(list, name, nil, f.Usage)
-		}
-	}
+	listFlag(c, verb, "cluster", clusters)
+	listFlag(c, verb, "app", apps)
 	c.MarkFlagsMutuallyExclusive("wave", "cluster")
 }
 
-// textFlag adds a flag with the text of the chat's grammar.
+// textFlag adds a flag with the text of the chat's grammar. A flag that the grammar does not have is not added; the test of both
+// grammars finds it.
 func textFlag(c *cobra.Command, verb command.Verb, name string, value *string) {
-	spec, _ := command.Find(verb) // see scopeFlags
-	f, ok := spec.Flag(name)
-	if !ok {
-		return
+	if f, ok := chatFlag(verb, name); ok {
+		c.Flags().StringVar(value, name, "", f.Usage)
 	}
-	c.Flags().StringVar(value, name, "", f.Usage)
+}
+
+// listFlag adds a repeatable flag with the text of the chat's grammar.
+func listFlag(c *cobra.Command, verb command.Verb, name string, value *[]string) {
+	if f, ok := chatFlag(verb, name); ok {
+		c.Flags().StringSliceVar(value, name, nil, f.Usage)
+	}
+}
+
+// switchFlag adds a flag without a value with the text of the chat's grammar.
+func switchFlag(c *cobra.Command, verb command.Verb, name string, value *bool) {
+	if f, ok := chatFlag(verb, name); ok {
+		c.Flags().BoolVar(value, name, false, f.Usage)
+	}
+}
+
+// chatFlag is a flag of the chat's grammar.
+func chatFlag(verb command.Verb, name string) (command.Flag, bool) {
+	spec, _ := command.Find(verb) // a verb without a spec has no flags
+	return spec.Flag(name)
 }
 
 func newApprove(o IO) *cobra.Command {

@@ -65,15 +65,11 @@ func (e *explainOptions) run(ctx context.Context, o IO) error {
 	case e.cluster == "" && !e.all:
 		return usagef("--cluster or --all-clusters is required: `sluice where --app %s` lists the clusters", e.app)
 	}
-	s, tree, err := openTree(ctx, o, &e.common, e.commit)
+	s, tree, f, err := openFleet(ctx, o, &e.common, e.commit)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	f, _, err := s.Fleet(ctx, tree)
-	if err != nil {
-		return err
-	}
 	if err := mustKnow("app", e.app, appNames(f)); err != nil {
 		return err
 	}

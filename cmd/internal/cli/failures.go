@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -38,21 +39,44 @@ func printFailures(w io.Writer, failures []hydrate.Failure, indent string) {
 	}
 }
 
-// printNotes prints each distinct note once, with how often it occurs.
-func printNotes(w io.Writer, notes []string, indent string) {
-	var order []string
-	times := map[string]int{}
-	for _, n := range notes {
-		if times[n] == 0 {
-			order = append(order, n)
+// printViolations prints what the policy refuses, each distinct violation once with its clusters, and the way out once for each rule.
+// -o json has all.
+func printViolations(w io.Writer, list []hydrate.Violation) {
+	const limit = 20
+	var order []hydrate.Violation
+	index := map[[5]string]int{}
+	for _, v := range list {
+		key := [...]string{v.Rule, v.App, v.Object, v.Path, v.Message}
+		i, known := index[key]
+		if !known {
+			index[key] = len(order)
+			v.Clusters = slices.Clone(v.Clusters)
+			order = append(order, v)
+			continue
 		}
-		times[n]++
+		order[i].Clusters = append(order[i].Clusters, v.Clusters...)
 	}
-	for _, n := range order {
-		more := ""
-		if times[n] > 1 {
-			more = fmt.Sprintf(" (%d times)", times[n])
+	slices.SortStableFunc(order, func(a, b hydrate.Violation) int { return strings.Compare(a.Rule, b.Rule) })
+	hint := ""
+	for _, v := range order[:min(limit, len(order))] {
+		fmt.Fprintf(w, "refused %s: %s of app %s on %s: %s\n", safetext.Line(v.Rule), safetext.Line(v.Object), v.App, some(v.Clusters), safetext.Line(v.Message))
+		if v.Hint != "" && v.Hint != hint {
+			hint = v.Hint
+			fmt.Fprintf(w, "    %s\n", safetext.Line(hint))
 		}
-		fmt.Fprintf(w, "%snote    %s%s\n", indent, safetext.Message(n, failureLines, failureWidth), more)
+	}
+	if more := len(order) - limit; more > 0 {
+		fmt.Fprintf(w, "refused %s more: -o json lists them\n", count(more, "violation"))
+	}
+}
+
+// printNotes prints the first notes, each once with the number of clusters that it concerns. -o json has all.
+func printNotes(w io.Writer, notes []hydrate.Note, indent string) {
+	const limit = 20
+	for _, n := range notes[:min(limit, len(notes))] {
+		fmt.Fprintf(w, "%snote    %s\n", indent, strings.ReplaceAll(safetext.Message(n.String(), failureLines, failureWidth), "\n", "\n"+indent+"        "))
+	}
+	if more := len(notes) - limit; more > 0 {
+		fmt.Fprintf(w, "%snote    %s more: -o json lists them\n", indent, count(more, "note"))
 	}
 }

@@ -43,6 +43,12 @@ func TestChatGrammar(t *testing.T) {
 			if repeats := have.Value.Type() == "stringSlice" || have.Value.Type() == "stringArray"; repeats != f.Repeated {
 				t.Errorf("%s --%s: repeatable on the command line %t, in comments %t", spec.Verb, f.Name, repeats, f.Repeated)
 			}
+			if have.Usage != f.Usage {
+				t.Errorf("%s --%s: the command line says %q, the grammar of comments %q", spec.Verb, f.Name, have.Usage, f.Usage)
+			}
+			if (f.Value == "") != (have.Value.Type() == "bool") {
+				t.Errorf("%s --%s takes a value in one grammar only", spec.Verb, f.Name)
+			}
 			compared++
 		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {

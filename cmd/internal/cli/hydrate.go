@@ -81,11 +81,8 @@ Exit status: 0; 1 if an environment was not written although it should be.`,
 }
 
 func (h *hydrateOptions) run(ctx context.Context, o IO) error {
-	if !h.selection.empty() && !h.dryRun {
-		return usagef("--app and --cluster need --dry-run: an environment is always written as a whole")
-	}
-	if (len(h.request.AllowPolicy) > 0) != (strings.TrimSpace(h.request.Reason) != "") {
-		return usagef("--allow-policy RULE and --reason TEXT belong together")
+	if err := h.checkFlags(); err != nil {
+		return err
 	}
 	if h.signKey != "" {
 		var err error
@@ -98,34 +95,29 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	defer s.Close()
-	if s.IsURL() && !h.push && !h.dryRun {
-		return usagef("%s is a URL, and branches cannot be written locally: add --push or --dry-run", h.Repo)
-	}
-	if h.request.Commit, err = s.Commit(ctx, h.commit); err != nil {
+	if s, err = h.configure(ctx, o, s); err != nil {
 		return err
-	}
-	if err := h.checkNames(ctx, s); err != nil {
-		return err
-	}
-	if err := h.warnUncommitted(ctx, o, s); err != nil {
-		return err
-	}
-	if h.push || s.IsURL() {
-		if s, err = s.WithRemote(ctx, h.request.Commit, h.remote); err != nil {
-			return err
-		}
-	}
-	if h.listen != "" {
-		announce, err := o.Env.Announce(h.listen, warner(o))
-		if err != nil {
-			return &exitError{ExitUsage, err}
-		}
-		s = s.WithAnnounce(ctx, h.request.Commit.Tree, announce)
 	}
 	if !h.selection.empty() {
 		return h.preview(ctx, o, s)
 	}
 	h.request.Write = !h.dryRun
+	return h.write(ctx, o, s)
+}
+
+// checkFlags refuses flags that contradict each other.
+func (h *hydrateOptions) checkFlags() error {
+	if !h.selection.empty() && !h.dryRun {
+		return usagef("--app and --cluster need --dry-run: an environment is always written as a whole")
+	}
+	if (len(h.request.AllowPolicy) > 0) != (strings.TrimSpace(h.request.Reason) != "") {
+		return usagef("--allow-policy RULE and --reason TEXT belong together")
+	}
+	return nil
+}
+
+// write hydrates and prints the result.
+func (h *hydrateOptions) write(ctx context.Context, o IO, s *app.Session) error {
 	result, err := s.Hydrate(ctx, h.request)
 	if err != nil {
 		return err
@@ -140,6 +132,36 @@ func (h *hydrateOptions) run(ctx context.Context, o IO) error {
 		err = &exitError{code: ExitFailed}
 	}
 	return err
+}
+
+// configure completes the request and returns the session with the remote and the receivers that the flags name.
+func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*app.Session, error) {
+	var err error
+	if s.IsURL() && !h.push && !h.dryRun {
+		return nil, usagef("%s is a URL, and branches cannot be written locally: add --push or --dry-run", h.Repo)
+	}
+	if h.request.Commit, err = s.Commit(ctx, h.commit); err != nil {
+		return nil, err
+	}
+	if err := h.checkNames(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := h.warnUncommitted(ctx, o, s); err != nil {
+		return nil, err
+	}
+	if h.push || s.IsURL() {
+		if s, err = s.WithRemote(ctx, h.request.Commit, h.remote); err != nil {
+			return nil, err
+		}
+	}
+	if h.listen != "" {
+		announce, err := o.Env.Announce(h.listen, warner(o))
+		if err != nil {
+			return nil, &exitError{ExitUsage, err}
+		}
+		s = s.WithAnnounce(ctx, h.request.Commit.Tree, announce)
+	}
+	return s, nil
 }
 
 // checkNames makes environments that the fleet does not have a usage error.
@@ -187,11 +209,11 @@ func (h *hydrateOptions) warnUncommitted(ctx context.Context, o IO, s *app.Sessi
 	if h.commit != "" || s.IsURL() || folder == "" {
 		return nil
 	}
-	tree, err := s.Store.WorkingTree(ctx, folder)
+	modified, err := s.Store.Modified(ctx, folder, h.request.Commit.Tree)
 	if err != nil {
 		return err
 	}
-	if tree != h.request.Commit.Tree {
+	if modified {
 		fmt.Fprintf(o.Err, "warning: the working tree has changes that are not committed: sluice hydrates commit %s without them\n", h.request.Commit.Hash.Short())
 	}
 	return nil
@@ -206,17 +228,19 @@ func warner(o IO) func(error) {
 	return func(err error) { fmt.Fprintf(o.Err, "warning: %s\n", safetext.Line(err.Error())) }
 }
 
-// printResult prints each environment with its failures and notes, and every branch that moved.
+// printResult prints each environment and every branch that moved, then what the policy refuses, the failures and the notes of all
+// environments, each distinct one once.
 func printResult(w io.Writer, r *hydrate.Result) {
+	var violations []hydrate.Violation
+	var failures []hydrate.Failure
+	var notes []hydrate.Note
 	for i := range r.Environments {
 		e := &r.Environments[i]
 		fmt.Fprintln(w, safetext.Line(e.Summary()))
 		for _, x := range e.Exceptions {
 			fmt.Fprintf(w, "  exception: %s\n", safetext.Line(x))
 		}
-		printViolations(w, e.Violations)
-		printFailures(w, e.Failures, "  ")
-		printNotes(w, e.Warnings, "  ")
+		violations, failures, notes = append(violations, e.Violations...), append(failures, e.Failures...), append(notes, e.Notes...)
 		if e.New != "" && e.New != e.Old {
 			fmt.Fprintf(w, "  %-7s %s → %.10s\n", moveVerb(e.Old, e.New), e.Branch, e.New)
 		}
@@ -224,25 +248,9 @@ func printResult(w io.Writer, r *hydrate.Result) {
 			fmt.Fprintf(w, "  %-7s %s%s\n", moveVerb(c.Old, c.New), c.Branch, arrow(c.New))
 		}
 	}
-}
-
-// printViolations prints what the policy refuses, with the clusters and the way out.
-func printViolations(w io.Writer, list []hydrate.Violation) {
-	for _, v := range list {
-		fmt.Fprintf(w, "  %s: %s of app %s on %s: %s\n", safetext.Line(v.Rule), safetext.Line(v.Object), v.App, clusterList(v.Clusters), safetext.Line(v.Message))
-		if v.Hint != "" {
-			fmt.Fprintf(w, "    %s\n", safetext.Line(v.Hint))
-		}
-	}
-}
-
-// clusterList names a few clusters and counts the others.
-func clusterList(names []string) string {
-	const limit = 3
-	if len(names) <= limit {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:limit], ", "), len(names)-limit)
+	printViolations(w, violations)
+	printFailures(w, failures, "")
+	printNotes(w, hydrate.MergeNotes(notes), "")
 }
 
 // moveVerb says what happened to a branch.

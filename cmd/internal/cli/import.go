@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	imports "github.com/sluice-gitops/sluice/hydrate/import"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
@@ -26,9 +25,9 @@ func newImport(o IO) *cobra.Command {
 	var i importOptions
 	c := &cobra.Command{
 		Use:   "import",
-		Short: "Show what is imported from a repository of Flux objects",
-		Long: `Lists the targets that spec.import of sluice.yaml reads, with the place of each Kustomization and HelmRelease, and what
-cannot be rendered. --detect looks for clusters in a repository that has no sluice.yaml and prints the file that imports
+		Short: "Show what is imported from a repository of Flux or Argo CD objects",
+		Long: `Lists the targets that spec.import of sluice.yaml reads, with the place of each Kustomization, HelmRelease and Application,
+and what cannot be rendered. --detect looks for clusters in a repository that has no sluice.yaml and prints the file that imports
 them; --write stores it.
 
 Exit status: 0 if every target can be read; 1 otherwise.`,
@@ -61,9 +60,9 @@ func (i *importOptions) run(ctx context.Context, o IO) error {
 	}
 	defer s.Close()
 	if i.detect {
-		text, err := imports.New().Detect(ctx, s.Store.Snapshot(ctx, tree))
+		text, err := s.DetectImport(ctx, tree)
 		if err == nil && text == nil {
-			err = errors.New("no Flux cluster was found: no Kustomization applies the directory that it is written in (write spec.import by hand, see docs/from-flux.md)")
+			err = errors.New("no cluster of Flux or Argo CD was found: no Kustomization applies the directory that it is written in, and no Application has a destination (write spec.import by hand, see docs/from-flux.md and docs/from-argocd.md)")
 		}
 		if err != nil {
 			return err

@@ -55,14 +55,11 @@ passed, and 5 a red gate or a halt stops it.`,
 	f := c.Flags()
 	f.StringVar(&p.from, "from", "", "`environment` to take from (default: what all environments before run)")
 	textFlag(c, command.VerbPromote, "commit", &p.commit)
-	spec, _ := command.Find(command.VerbPromote) // the test of both grammars finds a missing spec
-	if app, ok := spec.Flag("app"); ok {
-		f.StringSliceVar(&p.apps, "app", nil, app.Usage)
-	}
+	listFlag(c, command.VerbPromote, "app", &p.apps)
 	f.BoolVar(&p.dry, "dry-run", false, "print the plan, and change nothing")
 	f.BoolVar(&p.wait, "wait", false, "continue until the promotion is complete, refused or failed")
 	f.DurationVar(&p.timeout, "timeout", time.Hour, "most `time` for --wait")
-	f.BoolVar(&p.now, "now", false, "skip bake times, windows and the promotion under way; needs --reason")
+	switchFlag(c, command.VerbPromote, "now", &p.now)
 	textFlag(c, command.VerbPromote, "reason", &p.reason)
 	c.MarkFlagsMutuallyExclusive("from", "commit")
 	c.MarkFlagsMutuallyExclusive("dry-run", "wait")
@@ -178,6 +175,9 @@ func refusals(list []promotion.Status, environment string) bool {
 func count(n int, word string) string {
 	if n == 1 {
 		return "1 " + word
+	}
+	if stem, ok := strings.CutSuffix(word, "y"); ok {
+		return fmt.Sprintf("%d %sies", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, word)
 }

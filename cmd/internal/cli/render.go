@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -62,15 +63,11 @@ func (r *renderOptions) run(ctx context.Context, o IO) error {
 	if r.cluster == "" {
 		return usagef("--cluster is required: `sluice where` lists the clusters")
 	}
-	s, tree, err := openTree(ctx, o, &r.common, r.commit)
+	s, tree, f, err := openFleet(ctx, o, &r.common, r.commit)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	f, _, err := s.Fleet(ctx, tree)
-	if err != nil {
-		return err
-	}
 	if err := mustKnow("cluster", r.cluster, clusterNames(f)); err != nil {
 		return err
 	}
@@ -79,32 +76,33 @@ func (r *renderOptions) run(ctx context.Context, o IO) error {
 			return err
 		}
 	}
-	manifests, failures, err := s.Show(ctx, tree, r.cluster, r.app)
+	shown, err := s.Show(ctx, tree, r.cluster, r.app)
 	if err != nil {
 		return err
 	}
-	if err := r.write(o, manifests); err != nil {
+	if err := r.write(o, shown.Manifests); err != nil {
 		return err
 	}
-	printFailures(o.Err, failures, "")
+	printFailures(o.Err, shown.Failures, "")
 	if !r.quiet {
-		fmt.Fprintln(o.Err, r.total(manifests, failures))
+		printNotes(o.Err, shown.Notes, "")
+		fmt.Fprintln(o.Err, r.total(shown))
 	}
-	if len(failures) > 0 {
+	if len(shown.Failures) > 0 {
 		return &exitError{code: ExitFailed}
 	}
 	return nil
 }
 
 // total is the last line: how much was rendered, how much failed, and where the files are.
-func (r *renderOptions) total(manifests []hydrate.Manifest, failures []hydrate.Failure) string {
+func (r *renderOptions) total(shown *hydrate.Shown) string {
 	apps := map[string]bool{}
-	for _, m := range manifests {
+	for _, m := range shown.Manifests {
 		apps[appOf(m)] = true
 	}
-	text := fmt.Sprintf("%s: %s of %s rendered", r.cluster, count(len(manifests), "object"), count(len(apps), "app"))
-	if len(failures) > 0 {
-		text += fmt.Sprintf(", %s failed", count(len(failures), "app"))
+	text := fmt.Sprintf("%s: %s of %s rendered", r.cluster, count(len(shown.Manifests), "object"), count(len(apps), "app"))
+	if len(shown.Failures) > 0 {
+		text += fmt.Sprintf(", %s failed", count(len(shown.Failures), "app"))
 	}
 	if r.dir != "" {
 		text += ", written to " + r.dir
@@ -149,6 +147,20 @@ func printList(w io.Writer, manifests []hydrate.Manifest) error {
 		items = append(items, object)
 	}
 	return printJSON(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+}
+
+// openFleet opens a repository and reads the fleet of a commit, or of the working tree. The caller closes the session.
+func openFleet(ctx context.Context, o IO, c *common, commit string) (*app.Session, gitstore.Hash, *fleet.Fleet, error) {
+	s, tree, err := openTree(ctx, o, c, commit)
+	if err != nil {
+		return nil, tree, nil, err
+	}
+	f, _, err := s.Fleet(ctx, tree)
+	if err != nil {
+		s.Close()
+		return nil, tree, nil, err
+	}
+	return s, tree, f, nil
 }
 
 // openTree opens what a verb reads: a commit, or the files of a folder.

@@ -99,15 +99,23 @@ func (s *serveOptions) run(ctx context.Context, o IO) error {
 
 // serve runs the HTTP servers and the work until the context ends.
 func serve(ctx context.Context, srv *service.Service, c *config.Config, log *slog.Logger) error {
+	pages, err := srv.Pages()
+	if err != nil {
+		return err
+	}
 	fail := make(chan error, 4)
 	servers := []*http.Server{}
-	for address, handler := range map[string]http.Handler{c.Listen: srv.Handler(), c.Metrics: srv.MetricsHandler(), c.Debug: service.DebugHandler()} {
+	for address, handler := range map[string]http.Handler{c.Listen: srv.Handler(), c.Metrics: srv.MetricsHandler(), c.Debug: service.DebugHandler(), c.Pages.Listen: pages} {
 		if address == "" {
 			continue
 		}
 		server := &http.Server{
 			Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		}
+		if address == c.Pages.Listen {
+			server.RegisterOnShutdown(pages.Close)
+			log.Info("serving pages", "address", address)
 		}
 		servers = append(servers, server)
 		go func() {

@@ -21,6 +21,7 @@ type verifyOptions struct {
 	environments []string
 	commit       string
 	fromRemote   bool
+	signatures   bool
 	remote       string
 }
 
@@ -30,7 +31,11 @@ func newVerify(o IO) *cobra.Command {
 		Use:   "verify",
 		Short: "Render branches again from their recorded commits and compare",
 		Long: `Renders every environment again from the commits that its branch records, and compares file by file. It names each
-difference, such as a change that somebody pushed to a branch by hand.
+difference, such as a change that somebody pushed to a branch by hand. The trunk must contain the recorded commits, and
+commits that spec.signers of the trunk does not allow are reported as unsigned.
+
+--signatures renders nothing. It prints who signed the last commit of each environment and cluster branch and of the
+records.
 
 Verifies the branches of this repository, or those of the remote if this repository has none of them; --from-remote always
 verifies the remote. Prints which. A branch that does not exist yet is reported as missing; if --env names it, or if no
@@ -38,9 +43,11 @@ branch exists at all, nothing was verified and the command fails.
 
 A cluster that a rollout has not reached, or that a freeze or a halt keeps where it is, is reported as behind, as planned.
 
-Exit status: 0 if every branch is what its record says, or behind as planned; 1 if a branch could not be verified; 3 if a branch differs.`,
+Exit status: 0 if every branch is what its record says, or behind as planned; 1 if a branch could not be verified; 3 if a
+branch differs, if it was rendered from a commit that the trunk does not contain, or if a commit is unsigned or its signer unknown.`,
 		Example: `  sluice verify
   sluice verify --env prod --from-remote
+  sluice verify --signatures --from-remote
   sluice verify -o json`,
 		Args: noArgs("select with --env"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -54,6 +61,7 @@ Exit status: 0 if every branch is what its record says, or behind as planned; 1 
 	c.Flags().StringSliceVar(&v.environments, "env", nil, "`environments` to verify (default: all)")
 	c.Flags().StringVar(&v.commit, "commit", "", "`revision` whose fleet names the branches (default HEAD)")
 	c.Flags().BoolVar(&v.fromRemote, "from-remote", false, "verify the branches of the remote")
+	c.Flags().BoolVar(&v.signatures, "signatures", false, "check the signatures of rendered commits and records, and nothing else")
 	c.Flags().StringVar(&v.remote, "remote", "origin", "`name` of the remote")
 	return c
 }
@@ -79,6 +87,9 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 		if s, err = s.WithRemote(ctx, head, v.remote); err != nil {
 			return err
 		}
+	}
+	if v.signatures {
+		return v.printSignatures(ctx, o, s, head)
 	}
 	found, err := verify.Run(ctx, s.Hydrator, head, v.environments, time.Now())
 	if err != nil {
@@ -124,11 +135,57 @@ func (v *verifyOptions) status(found []verify.Verification) error {
 		switch {
 		case e.Status == verify.StatusFailed, e.Status == verify.StatusMissing && slices.Contains(v.environments, e.Environment):
 			return &exitError{code: ExitFailed}
-		case e.Status == verify.StatusDiffers:
+		case verify.Tampered(e.Status):
 			code = ExitDiffers
 		}
 	}
 	if code != ExitOK {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// printSignatures prints who signed what, and fails for what nobody in spec.signers signed.
+func (v *verifyOptions) printSignatures(ctx context.Context, o IO, s *app.Session, head gitstore.Commit) error {
+	found, err := verify.Signatures(ctx, s.Hydrator, head, v.environments)
+	if err == nil && len(found) == 0 && !v.fromRemote && !s.IsURL() {
+		remote, remoteErr := s.WithRemote(ctx, head, v.remote)
+		switch {
+		case errors.Is(remoteErr, gitstore.ErrNoRemote):
+		case remoteErr != nil:
+			return remoteErr
+		default:
+			s = remote
+			found, err = verify.Signatures(ctx, s.Hydrator, head, v.environments)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	code := ExitOK
+	for _, one := range found {
+		if one.Signer == "" {
+			code = ExitDiffers
+		}
+	}
+	if v.structured() {
+		err = v.encode(o.Out, found)
+	} else {
+		fmt.Fprintf(o.Out, "branches of %s:\n", s.Branches)
+		for _, one := range found {
+			if one.Signer == "" {
+				fmt.Fprintf(o.Out, "%s %.10s refused: %s\n", one.Branch, one.Commit, safetext.Line(one.Reason))
+				continue
+			}
+			fmt.Fprintf(o.Out, "%s %.10s signed by %s\n", one.Branch, one.Commit, safetext.Line(one.Signer))
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(found) == 0:
+		return fmt.Errorf("nothing was verified: %s has none of the branches (run `sluice hydrate`, or name the remote that has them with --remote)", s.Branches)
+	case code != ExitOK:
 		return &exitError{code: code}
 	}
 	return nil
@@ -145,6 +202,12 @@ func printVerification(w io.Writer, found []verify.Verification) {
 		}
 		fmt.Fprintln(w)
 		printFailures(w, e.Failures, "  ")
+		for _, s := range e.Unsigned {
+			fmt.Fprintf(w, "  unsigned  %s %s: %s\n", s.Branch, s.Commit, safetext.Line(s.Reason))
+		}
+		for _, c := range e.Exceptions {
+			fmt.Fprintf(w, "  exception %s was written although the trunk did not contain it, as the branch records\n", c)
+		}
 		for _, b := range e.Behind {
 			fmt.Fprintf(w, "  behind  %s runs %s, as planned: %s\n", b.Branch, safetext.Line(b.Source), safetext.Line(b.Reason))
 		}

@@ -18,6 +18,7 @@ import (
 type whereOptions struct {
 	common
 	selection selection
+	searched  searchFlags
 	commit    string
 }
 
@@ -38,14 +39,22 @@ func newWhere(o IO) *cobra.Command {
 		Use:   "where",
 		Short: "List which app runs on which cluster, in which version",
 		Long: `Lists every target of the fleet: cluster, app, environment, the version of its chart or the path of its source, and the
-branch that holds its manifests. Nothing is rendered. Without --commit the files of the working tree are read.`,
+branch that holds its manifests. Nothing is rendered. Without --commit the files of the working tree are read.
+
+--image, --chart, --kind, --object, --namespace and --value list the targets whose cluster branches have something: every word
+must occur, and all flags must match. They search an index in the cache folder, which follows the branches by itself.`,
 		Example: `  sluice where
   sluice where --app ingress-nginx
+  sluice where --image "log4j 2.14"
+  sluice where --kind policy/v1beta1 --env prod
   sluice where --env prod --cluster eu-west-1a -o json`,
 		Args: noArgs("select with --env, --cluster and --app"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := w.check(); err != nil {
 				return err
+			}
+			if !w.searched.query.Empty() {
+				return w.search(c.Context(), o)
 			}
 			return w.run(c.Context(), o)
 		},
@@ -53,19 +62,16 @@ branch that holds its manifests. Nothing is rendered. Without --commit the files
 	w.readFlags(c, "text", "json")
 	w.selection.flags(c)
 	c.Flags().StringVar(&w.commit, "commit", "", "`revision` to read (default: the working tree)")
+	w.searched.add(c)
 	return c
 }
 
 func (w *whereOptions) run(ctx context.Context, o IO) error {
-	s, tree, err := openTree(ctx, o, &w.common, w.commit)
+	s, tree, f, err := openFleet(ctx, o, &w.common, w.commit)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	f, _, err := s.Fleet(ctx, tree)
-	if err != nil {
-		return err
-	}
 	if err := w.selection.check(f); err != nil {
 		return err
 	}

@@ -18,20 +18,23 @@ type Root struct {
 	Origin  Origin // of the Kustomization
 }
 
-// Detect finds the roots of a repository, by path.
-func (i *Importer) Detect() []Root {
+// Detect finds the roots of a repository, by path. It fails if a file cannot be read.
+func (i *Importer) Detect() ([]Root, error) {
 	var out []Root
 	for _, name := range i.files {
 		if ext := path.Ext(name); ext != ".yaml" && ext != ".yml" {
 			continue
 		}
 		data, err := i.tree.ReadFile(name)
-		if err != nil || !bytes.Contains(data, []byte(groupKustomize)) {
-			continue // Import reports a file that cannot be read, if it needs the file
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Contains(data, []byte(groupKustomize)) {
+			continue
 		}
 		objects, err := manifest.Decode(data, manifest.DefaultBudget())
 		if err != nil {
-			continue // likewise
+			continue // Import reports it, if it needs the file
 		}
 		for _, o := range objects {
 			if dir, ok := applies(o, name); ok {
@@ -40,7 +43,7 @@ func (i *Importer) Detect() []Root {
 		}
 	}
 	slices.SortFunc(out, func(a, b Root) int { return strings.Compare(a.Path, b.Path) })
-	return slices.CompactFunc(out, func(a, b Root) bool { return a.Path == b.Path })
+	return slices.CompactFunc(out, func(a, b Root) bool { return a.Path == b.Path }), nil
 }
 
 // applies returns the cluster's directory if an object is what makes one.

@@ -1,16 +1,17 @@
 package flux
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/reach"
 	"github.com/sluice-gitops/sluice/renderer/kustomize"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -29,6 +30,9 @@ type Builder interface {
 
 // Importer reads clusters of one commit.
 type Importer struct {
+	// Starting is called before a unit is built; an error becomes the unit's. nil calls nothing.
+	Starting func(Key) error
+
 	tree    Tree
 	builder Builder
 	files   []string // of the commit
@@ -42,20 +46,6 @@ func New(tree Tree, builder Builder) (*Importer, error) {
 		return nil, err
 	}
 	return &Importer{tree: tree, builder: builder, files: files}, nil
-}
-
-// Origin is where an object is written.
-type Origin struct {
-	File string
-	Line int
-}
-
-// String is `file:line`.
-func (o Origin) String() string {
-	if o.Line == 0 {
-		return o.File
-	}
-	return fmt.Sprintf("%s:%d", o.File, o.Line)
 }
 
 // Unit is one Kustomization or HelmRelease of a cluster.
@@ -74,9 +64,11 @@ type Unit struct {
 	Reads     []string // files of the commit that the unit's build read
 	DependsOn []Key
 	Prune     bool // Flux removes objects that disappear
+	Orphan    bool // Flux leaves the objects in the cluster when the unit is deleted
 	Suspended bool // Flux leaves the unit alone; it is not rendered
 	Notes     []string
 	Err       error // why the unit cannot be rendered
+	Brings    bool  // the unit fails, and its files may describe other units, which are missing
 }
 
 // cluster is the state of one Import.
@@ -175,6 +167,11 @@ func (c *cluster) root(ctx context.Context, dir string) (pending, error) {
 		return pending{}, err
 	}
 	a := newArtifact(c.tree, files)
+	if c.Starting != nil {
+		if err := c.Starting(Key{Kind: "directory", Name: dir}); err != nil {
+			return pending{}, err
+		}
+	}
 	objects, reads, err := c.build(ctx, a, dir, &kustomizev1.KustomizationSpec{Path: dir})
 	if err != nil {
 		return pending{}, err
@@ -225,7 +222,34 @@ func clean(p string) string { return path.Clean(strings.TrimPrefix(path.Clean("/
 
 func (c *cluster) fail(p pending, err error) {
 	u := c.unit(p)
-	u.Err = err
+	u.Err, u.Brings = err, c.mayBring(p.object)
+}
+
+// mayBring reports whether the files of a Kustomization that cannot be built may describe other units. A Kustomization for another cluster
+// or from another repository brings none of this commit.
+func (c *cluster) mayBring(o manifest.Object) bool {
+	k := keyOf(o)
+	if k.Kind != kindKustomization {
+		return false
+	}
+	spec, _ := o["spec"].(map[string]any)
+	if spec["kubeConfig"] != nil {
+		return false
+	}
+	var ks kustomizev1.Kustomization
+	if decode(o, &ks) == nil { // the unit has this error
+		if _, err := c.source(k.Namespace, ks.Spec.SourceRef); errors.Is(err, errElsewhere) {
+			return false
+		}
+	}
+	dir, ok := spec["path"].(string)
+	if !ok && spec["path"] != nil {
+		return true
+	}
+	files := slices.Sorted(slices.Values(c.files))
+	return reach.Any(files, c.tree.ReadFile, clean(dir), func(_ string, data []byte) bool {
+		return bytes.Contains(data, []byte(groupKustomize+"/v")) || bytes.Contains(data, []byte(groupHelm+"/v"))
+	})
 }
 
 // unit registers a unit. An object that two Kustomizations bring keeps its first place.
@@ -238,175 +262,4 @@ func (c *cluster) unit(p pending) *Unit {
 	c.units[k] = u
 	c.order = append(c.order, k)
 	return u
-}
-
-func (c *cluster) expand(ctx context.Context, p pending) (expansion, error) {
-	k := keyOf(p.object)
-	if u, ok := c.units[k]; ok {
-		if u.Parent != p.parent {
-			u.Notes = append(u.Notes, fmt.Sprintf("%s is applied by %s too: the first one counts", k, p.parent))
-		}
-		return expansion{}, nil
-	}
-	if p.depth > maxDepth {
-		return expansion{}, fmt.Errorf("Kustomizations are nested more than %d levels deep", maxDepth) //nolint:staticcheck // a kind's name begins the message
-	}
-	if k.Kind == kindHelmRelease {
-		return expansion{}, c.expandRelease(p)
-	}
-	return c.expandKustomization(ctx, p)
-}
-
-func (c *cluster) expandRelease(p pending) error {
-	if suspended(p.object) {
-		c.unit(p).Suspended = true
-		return nil
-	}
-	release, r, err := c.release(p.object)
-	if err != nil {
-		return err
-	}
-	u := c.unit(p)
-	u.Release, u.Namespace, u.Reads, u.Prune = release, release.Namespace, p.reads, true
-	for _, d := range r.Spec.DependsOn {
-		u.DependsOn = append(u.DependsOn, Key{Group: groupHelm, Kind: kindHelmRelease, Namespace: orDefault(d.Namespace, r.Namespace), Name: d.Name})
-	}
-	return nil
-}
-
-func suspended(o manifest.Object) bool {
-	spec, _ := o["spec"].(map[string]any)
-	yes, _ := spec["suspend"].(bool)
-	return yes
-}
-
-func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion, error) {
-	if suspended(p.object) {
-		c.unit(p).Suspended = true
-		return expansion{}, nil
-	}
-	var ks kustomizev1.Kustomization
-	if err := decode(p.object, &ks); err != nil {
-		return expansion{}, err
-	}
-	k := keyOf(p.object)
-	if ks.Spec.KubeConfig != nil {
-		return expansion{}, errors.New("spec.kubeConfig: Kustomizations for other clusters are not supported (give that cluster an entry of its own)")
-	}
-	a, err := c.source(k.Namespace, ks.Spec.SourceRef)
-	if err != nil {
-		return expansion{}, fmt.Errorf("spec.sourceRef: %w", err)
-	}
-	dir := clean(ks.Spec.Path)
-	built, reads, err := c.build(ctx, a, dir, &ks.Spec)
-	if err != nil {
-		return expansion{}, err
-	}
-	vars := variables{}
-	if ks.Spec.PostBuild != nil {
-		// A Kustomization may bring the ConfigMaps that it substitutes from: the one of an earlier reconciliation counts then.
-		own := c.objects
-		c.objects = withOwn(c.objects, built)
-		vars, err = c.load(k.Namespace, ks.Spec.PostBuild)
-		c.objects = own
-		if err != nil {
-			return expansion{}, err
-		}
-	}
-	used := map[string]bool{}
-	built = slices.Clone(built) // builds are shared
-	for i, o := range built {
-		if built[i], err = vars.substitute(o, used); err != nil {
-			return expansion{}, err
-		}
-		if m := ks.Spec.CommonMetadata; m != nil {
-			built[i] = stamped(built[i], m.Labels, m.Annotations)
-		}
-	}
-	u := c.unit(p)
-	u.Path, u.Namespace, u.Prune, u.Notes = dir, orDefault(ks.Spec.TargetNamespace, defaultNamespace), ks.Spec.Prune, vars.notes(used)
-	u.Reads = union(p.reads, reads)
-	for _, d := range ks.Spec.DependsOn {
-		u.DependsOn = append(u.DependsOn, Key{Group: groupKustomize, Kind: kindKustomization, Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name})
-	}
-	c.remember(built)
-	out := expansion{objects: built}
-	for _, o := range built {
-		if key := keyOf(o); expands(key) {
-			if key != k {
-				out.children = append(out.children, pending{object: o, parent: k, depth: p.depth + 1, reads: u.Reads})
-			}
-		} else {
-			u.Objects = append(u.Objects, o)
-		}
-	}
-	return out, nil
-}
-
-func withOwn(known map[Key]manifest.Object, built []manifest.Object) map[Key]manifest.Object {
-	out := maps.Clone(known)
-	for _, o := range built {
-		if k := keyOf(o); k.Group == "" && (k.Kind == kindConfigMap || k.Kind == kindSecret) {
-			out[k] = o
-		}
-	}
-	return out
-}
-
-func union(a, b []string) []string {
-	out := slices.Concat(a, b)
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// build builds a directory of an artifact as kustomize-controller does, and tells which files of the commit it read.
-func (c *cluster) build(ctx context.Context, a *artifact, dir string, spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
-	name, data, err := generated(a, dir, spec)
-	if err != nil {
-		return nil, nil, err
-	}
-	tree := overlay{artifact: a, name: name, data: data}
-	walker := kustomize.NewWalker(tree, manifest.DefaultBudget()).AnyFile()
-	names, err := walker.Closure(dir)
-	if err != nil {
-		// The lines in this error are those of the generated file. The user's own file has the better ones, if it has the mistake.
-		if _, own := kustomize.NewWalker(a, manifest.DefaultBudget()).AnyFile().Closure(dir); own != nil && a.isFile(name) {
-			err = own
-		}
-		return nil, nil, err
-	}
-	files := make([]kustomize.File, 0, len(names))
-	var reads []string
-	for _, n := range names {
-		content, err := tree.ReadFile(n)
-		if err != nil {
-			return nil, nil, err
-		}
-		files = append(files, kustomize.File{Path: n, Data: content})
-		if a.isFile(n) {
-			reads = append(reads, a.original(n))
-		}
-	}
-	objects, err := c.builder.Build(ctx, files, dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	return objects, union(reads, nil), nil
-}
-
-// origin finds where an object is written: in one of the files that were read for it, if there are several places.
-func (c *cluster) origin(k Key, reads []string) Origin {
-	candidates := c.written()[Key{Group: k.Group, Kind: k.Kind, Name: k.Name}]
-	for _, o := range candidates {
-		if slices.Contains(reads, o.File) {
-			return o
-		}
-	}
-	if len(candidates) > 0 {
-		return candidates[0]
-	}
-	if len(reads) > 0 {
-		return Origin{File: reads[0]}
-	}
-	return Origin{}
 }

@@ -2,6 +2,7 @@ package flux_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -147,6 +148,33 @@ func TestKustomizationFields(t *testing.T) {
 				t.Errorf("reads %v, origin %s", u.Reads, u.Origin)
 			}
 		})
+	}
+}
+
+// TestDeletionPolicy: MirrorPrune, the default, follows spec.prune; the other policies overrule it.
+func TestDeletionPolicy(t *testing.T) {
+	for _, c := range []struct {
+		prune  bool
+		policy string
+		want   bool
+	}{
+		{true, "", false},
+		{false, "", true},
+		{true, "deletionPolicy: MirrorPrune\n", false},
+		{false, "deletionPolicy: MirrorPrune\n", true},
+		{true, "deletionPolicy: Orphan\n", true},
+		{false, "deletionPolicy: Orphan\n", true},
+		{false, "deletionPolicy: Delete\n", false},
+		{false, "deletionPolicy: WaitForTermination\n", false},
+	} {
+		text := strings.Replace(app(c.policy), "prune: true", fmt.Sprintf("prune: %v", c.prune), 1)
+		u, ok := units(t, sync+text+configMap)["Kustomization/app"]
+		if !ok || u.Err != nil {
+			t.Fatalf("prune %v, %q: there %v, error %v", c.prune, c.policy, ok, u.Err)
+		}
+		if u.Prune != c.prune || u.Orphan != c.want {
+			t.Errorf("prune %v, %q: prune %v, orphan %v; want orphan %v", c.prune, c.policy, u.Prune, u.Orphan, c.want)
+		}
 	}
 }
 

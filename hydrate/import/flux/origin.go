@@ -3,8 +3,10 @@ package flux
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"path"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -53,4 +55,35 @@ func (i *Importer) index(name string, data []byte) {
 			i.origins[k] = append(i.origins[k], Origin{File: name, Line: node.Content[0].Line})
 		}
 	}
+}
+
+// Origin is where an object is written.
+type Origin struct {
+	File string
+	Line int
+}
+
+// String is `file:line`.
+func (o Origin) String() string {
+	if o.Line == 0 {
+		return o.File
+	}
+	return fmt.Sprintf("%s:%d", o.File, o.Line)
+}
+
+// origin finds where an object is written: in one of the files that were read for it, if there are several places.
+func (c *cluster) origin(k Key, reads []string) Origin {
+	candidates := c.written()[Key{Group: k.Group, Kind: k.Kind, Name: k.Name}]
+	for _, o := range candidates {
+		if slices.Contains(reads, o.File) {
+			return o
+		}
+	}
+	if len(candidates) > 0 {
+		return candidates[0]
+	}
+	if len(reads) > 0 {
+		return Origin{File: reads[0]}
+	}
+	return Origin{}
 }

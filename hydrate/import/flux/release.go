@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"strings"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/strvals"
 	kustypes "sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/yaml"
@@ -161,7 +161,7 @@ func merge(a *artifact, name string, out *Release) error {
 	if err := yaml.Unmarshal(data, &values); err != nil {
 		return fmt.Errorf("%s: %w", a.original(name), err)
 	}
-	out.Values = chartutil.MergeTables(values, out.Values)
+	out.Values = merged(out.Values, values)
 	return nil
 }
 
@@ -187,9 +187,15 @@ func ociChart(o manifest.Object, out *Release) error {
 	return nil
 }
 
-// values merges valuesFrom in order, then spec.values, as helm-controller does. An entry with targetPath sets a single value, like
-// `helm --set`.
+// values merges valuesFrom in order, then spec.values, as ChartValuesFromReferences of github.com/fluxcd/pkg/chartutil does. An entry with
+// targetPath sets a single value on top of spec.values, like `helm --set`.
 func (c *cluster) values(r *helmv2.HelmRelease, out *Release) error {
+	var own map[string]any
+	if r.Spec.Values != nil {
+		if err := json.Unmarshal(r.Spec.Values.Raw, &own); err != nil {
+			return fmt.Errorf("spec.values: %w", err)
+		}
+	}
 	for i, ref := range r.Spec.ValuesFrom {
 		key := Key{Kind: ref.Kind, Namespace: r.Namespace, Name: ref.Name}
 		o, ok := c.objects[key]
@@ -207,42 +213,60 @@ func (c *cluster) values(r *helmv2.HelmRelease, out *Release) error {
 			return fmt.Errorf("spec.valuesFrom[%d]: %w", i, err)
 		}
 		value, ok := data[ref.GetValuesKey()]
+		if !ok && ref.Optional {
+			continue
+		}
 		if !ok {
 			return fmt.Errorf("spec.valuesFrom[%d]: %s has no key %q", i, key, ref.GetValuesKey())
 		}
-		if err := set(out, ref.TargetPath, value, ref.Literal); err != nil {
+		if err := out.set(ref.TargetPath, value, ref.Literal, own); err != nil {
 			return fmt.Errorf("spec.valuesFrom[%d]: %s: %w", i, key, err)
 		}
 	}
-	if r.Spec.Values == nil {
-		return nil
-	}
-	var own map[string]any
-	if err := json.Unmarshal(r.Spec.Values.Raw, &own); err != nil {
-		return fmt.Errorf("spec.values: %w", err)
-	}
-	out.Values = chartutil.MergeTables(own, out.Values)
+	out.Values = merged(out.Values, own)
 	return nil
 }
 
-func set(out *Release, target, value string, literal bool) error {
+// merged puts b over a, as helm does with several values files. The result shares parts with both, on purpose: a targetPath that leads into
+// such a part changes spec.values too, so that merging them again keeps it.
+func merged(a, b map[string]any) map[string]any {
+	out := make(map[string]any, len(a)+len(b))
+	maps.Copy(out, a)
+	for k, v := range b {
+		upper, isMap := v.(map[string]any)
+		lower, wasMap := out[k].(map[string]any)
+		if isMap && wasMap {
+			out[k] = merged(lower, upper)
+			continue
+		}
+		out[k] = v
+	}
+	return out
+}
+
+func (r *Release) set(target, value string, literal bool, own map[string]any) error {
 	if target == "" {
 		var values map[string]any
 		if err := yaml.Unmarshal([]byte(value), &values); err != nil {
 			return err
 		}
-		out.Values = chartutil.MergeTables(values, out.Values)
+		r.Values = merged(r.Values, values)
 		return nil
 	}
-	if literal {
-		return strvals.ParseLiteralInto(target+"="+value, out.Values)
+	const quotes = `'"`
+	r.Values = merged(r.Values, own)
+	switch {
+	case literal: // every character that strvals gives a meaning is escaped
+		escape := strings.NewReplacer(`\`, `\\`, `,`, `\,`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`)
+		return strvals.ParseIntoString(target+"="+escape.Replace(value), r.Values)
+	case quoted(value, "'"), quoted(value, `"`):
+		return strvals.ParseIntoString(target+"="+strings.Trim(value, quotes), r.Values)
 	}
-	for _, quote := range []string{"'", `"`} {
-		if len(value) > 1 && strings.HasPrefix(value, quote) && strings.HasSuffix(value, quote) {
-			return strvals.ParseIntoString(target+"="+strings.Trim(value, quote), out.Values)
-		}
-	}
-	return strvals.ParseInto(target+"="+value, out.Values)
+	return strvals.ParseInto(target+"="+value, r.Values)
+}
+
+func quoted(text, quote string) bool {
+	return strings.HasPrefix(text, quote) && strings.HasSuffix(text, quote)
 }
 
 // component makes a Kustomize component of a release's post-renderers.
@@ -268,7 +292,11 @@ func component(r *helmv2.HelmRelease) ([]byte, error) {
 			any = true
 		}
 		if len(m.Annotations) > 0 {
-			k.CommonAnnotations = m.Annotations
+			transformer, err := annotate(m.Annotations)
+			if err != nil {
+				return nil, err
+			}
+			k.Transformers = append(k.Transformers, transformer)
 			any = true
 		}
 	}
@@ -276,6 +304,15 @@ func component(r *helmv2.HelmRelease) ([]byte, error) {
 		return nil, nil
 	}
 	return yaml.Marshal(k)
+}
+
+// annotate is a transformer that annotates objects. Kustomize's commonAnnotations would reach templates of Pods too.
+func annotate(annotations map[string]string) (string, error) {
+	text, err := yaml.Marshal(map[string]any{
+		"apiVersion": "builtin", "kind": "AnnotationsTransformer", "metadata": map[string]any{"name": "common"}, "annotations": annotations,
+		"fieldSpecs": []any{map[string]any{"path": "metadata/annotations", "create": true}},
+	})
+	return string(text), err
 }
 
 func orDefault(s, otherwise string) string {

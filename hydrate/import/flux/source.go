@@ -11,6 +11,7 @@ import (
 	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 
+	"github.com/sluice-gitops/sluice/internal/giturl"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -73,21 +74,7 @@ func (c *cluster) own(key Key, repo *sourcev1.GitRepository) bool {
 	if decode(o, &self) != nil { // the cluster's own repository reports that error
 		return false
 	}
-	return address(repo.Spec.URL) == address(self.Spec.URL) && branch(repo) == branch(&self)
-}
-
-// address is a Git URL without what does not tell repositories apart.
-func address(url string) string {
-	url = strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(url), "/"), ".git")
-	if _, rest, ok := strings.Cut(url, "://"); ok {
-		url = rest
-	} else {
-		url = strings.Replace(url, ":", "/", 1)
-	}
-	if _, rest, ok := strings.Cut(url, "@"); ok {
-		url = rest
-	}
-	return url
+	return giturl.Key(repo.Spec.URL) == giturl.Key(self.Spec.URL) && branch(repo) == branch(&self)
 }
 
 func branch(repo *sourcev1.GitRepository) string {

@@ -18,6 +18,15 @@ type Protection struct {
 	Restricted bool // only listed people and Apps may push
 	Approvals  int  // reviews that a pull request needs
 	Locked     bool
+	Deletions  bool // people with write access may delete the branch
+	Forced     bool // and push what is no descendant
+}
+
+// AddRules adds the rules that keep people with write access from moving, deleting and rewriting branches.
+func (s *Server) AddRules(repo, pattern string) {
+	for _, kind := range []string{"update", "deletion", "non_fast_forward"} {
+		s.AddRule(repo, Rule{Pattern: pattern, Type: kind})
+	}
 }
 
 // AddRule adds a rule to the repository's rulesets.
@@ -26,6 +35,15 @@ func (s *Server) AddRule(repo string, r Rule) {
 	defer s.mu.Unlock()
 	if to := s.repo(repo); to != nil {
 		to.rules = append(to.rules, r)
+	}
+}
+
+// ClearRules removes all rules of the repository's rulesets.
+func (s *Server) ClearRules(repo string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to := s.repo(repo); to != nil {
+		to.rules = nil
 	}
 }
 
@@ -105,7 +123,7 @@ func getProtection(c *call) answer {
 		return problem(http.StatusNotFound, "Branch not protected")
 	}
 	u := c.s.o.APIURL + strings.TrimSuffix(c.r.URL.Path, "/")
-	out := fields{"url": u, "enforce_admins": fields{"url": u + "/enforce_admins", "enabled": true}, "lock_branch": fields{"enabled": p.Locked}}
+	out := fields{"url": u, "enforce_admins": fields{"url": u + "/enforce_admins", "enabled": true}, "lock_branch": fields{"enabled": p.Locked}, "allow_deletions": fields{"enabled": p.Deletions}, "allow_force_pushes": fields{"enabled": p.Forced}}
 	if p.Restricted {
 		out["restrictions"] = fields{
 			"url": u + "/restrictions", "users_url": u + "/restrictions/users", "teams_url": u + "/restrictions/teams", "apps_url": u + "/restrictions/apps",

@@ -253,6 +253,15 @@ func (s *Server) Protect(path, name string, push int) {
 	p.protected = append(p.protected, protectedBranch{id: s.id(), push: push, merge: Maintainer, name: name})
 }
 
+// Unprotect removes all rules that protect branches.
+func (s *Server) Unprotect(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.find(path); p != nil {
+		p.protected = nil
+	}
+}
+
 // Report sets a status of a commit as a user.
 func (s *Server) Report(path, sha, login, state, name, description string) {
 	s.mu.Lock()

@@ -75,7 +75,7 @@ func (c *call) member(members map[int]member) answer {
 
 func (c *call) project() answer {
 	p := c.s.find(c.path[1])
-	if p == nil || c.who != nil && !c.s.may(p, c.who, Guest) || c.job != nil && c.job != p && !p.public {
+	if p == nil || !c.sees(p) {
 		return notFound("Project")
 	}
 	switch rest := c.path[2:]; {
@@ -83,14 +83,16 @@ func (c *call) project() answer {
 		return answer{code: http.StatusOK, value: c.projectFields(p)}
 	case c.job != nil: // https://docs.gitlab.com/ci/jobs/ci_job_token/: little else
 		return problem(http.StatusForbidden, "403 Forbidden")
+	default:
+		return c.inProject(p, rest)
+	}
+}
+
+// inProject answers a request for something inside a project.
+func (c *call) inProject(p *project, rest []string) answer {
+	switch {
 	case len(rest) == 3 && rest[0] == "members" && rest[1] == "all":
-		members := map[int]member{}
-		for _, u := range c.s.users {
-			if m, ok := c.s.level(p, u); ok {
-				members[u.id] = m
-			}
-		}
-		return c.member(members)
+		return c.member(c.s.membersOf(p))
 	case len(rest) == 1 && rest[0] == "protected_branches" && c.r.Method == http.MethodGet:
 		return c.protectedBranches(p)
 	case rest[0] == "merge_requests":
@@ -101,6 +103,21 @@ func (c *call) project() answer {
 		return c.setStatus(p, rest[1])
 	}
 	return problem(http.StatusNotFound, "404 Not Found")
+}
+
+// sees reports whether the caller may know that a project exists.
+func (c *call) sees(p *project) bool {
+	return (c.who == nil || c.s.may(p, c.who, Guest)) && (c.job == nil || c.job == p || p.public)
+}
+
+func (s *Server) membersOf(p *project) map[int]member {
+	members := map[int]member{}
+	for _, u := range s.users {
+		if m, ok := s.level(p, u); ok {
+			members[u.id] = m
+		}
+	}
+	return members
 }
 
 func (c *call) protectedBranches(p *project) answer {

@@ -68,17 +68,15 @@ func (s *Stage) Deliver(d Delivery) int {
 	}
 	ctx, cancel := context.WithTimeout(s.life, answerTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/hooks/f", bytes.NewReader(d.Body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/hooks/"+s.o.Name, bytes.NewReader(d.Body))
 	if err != nil {
 		return 0
 	}
 	r.Header.Set("Content-Type", "application/json")
 	if s.hub != nil {
-		mac := hmac.New(sha256.New, []byte(Secret))
-		mac.Write(d.Body)
 		r.Header.Set("X-GitHub-Event", d.Event)
 		r.Header.Set("X-GitHub-Delivery", d.ID)
-		r.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+		r.Header.Set("X-Hub-Signature-256", Signature(d.Body))
 	} else {
 		r.Header.Set("X-Gitlab-Event", d.Event)
 		r.Header.Set("X-Gitlab-Token", Secret)
@@ -91,4 +89,11 @@ func (s *Stage) Deliver(d Delivery) int {
 	defer resp.Body.Close()               //nolint:errcheck // it was read
 	_, _ = io.Copy(io.Discard, resp.Body) // only the status counts
 	return resp.StatusCode
+}
+
+// Signature returns the value of X-Hub-Signature-256 of a body.
+func Signature(body []byte) string {
+	mac := hmac.New(sha256.New, []byte(Secret))
+	mac.Write(body)
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -19,13 +20,15 @@ import (
 
 // Serving says how a service runs.
 type Serving struct {
-	Binary string
-	Name   string    // of its configuration and data folders; "" is "data"
-	Listen string    // host:port; "" is one that is free
-	API    string    // the forge's address; "" is the stage's
-	Sweep  string    // time between looks at everything; "" is 5s
-	Extra  string    // more lines of the configuration
-	Log    io.Writer // its log; nil: nobody reads it
+	Binary  string
+	Name    string    // of its configuration and data folders; "" is "data"
+	Listen  string    // host:port; "" is one that is free
+	API     string    // the forge's address; "" is the stage's
+	Sweep   string    // time between looks at everything; "" is 5s
+	Metrics string    // host:port of its metrics; "" serves none
+	Extra   string    // more lines of the configuration, complete ones
+	With    []*Stage  // more stages that it serves
+	Log     io.Writer // its log; nil: nobody reads it
 }
 
 // Process is a `sluice serve` that runs.
@@ -63,15 +66,31 @@ func FreeAddress(ctx context.Context) (string, error) {
 // Config returns the configuration of a service for this stage.
 func (s *Stage) Config(v Serving) string {
 	return fmt.Sprintf(`listen: %s
+metrics: %q
 data: %s
 sweep: %s
 promote: 5s
 drain: 5s
 fingerprint: {env: STAGE_FINGERPRINT}
-forges:
-  - {name: f, kind: %s, api: %s, git: %s, token: {env: STAGE_TOKEN}, secrets: [{env: STAGE_SECRET}], repositories: [%s]}
-%s`, v.Listen, s.data(v), cmp.Or(v.Sweep, "5s"), s.o.Kind, cmp.Or(v.API, s.forge.URL), s.git.URL, Repository, v.Extra)
+%sforges:
+%s`, v.Listen, v.Metrics, s.data(v), cmp.Or(v.Sweep, "5s"), v.Extra, s.forges(v))
 }
+
+// forges returns the entries of the stage and of those that the service serves with it.
+func (s *Stage) forges(v Serving) string {
+	var out strings.Builder
+	for i, one := range append([]*Stage{s}, v.With...) {
+		api := one.forge.URL
+		if i == 0 {
+			api = cmp.Or(v.API, api)
+		}
+		fmt.Fprintf(&out, "  - {name: %s, kind: %s, api: %s, git: %s, token: {env: %s}, secrets: [{env: STAGE_SECRET}], repositories: [%s]}\n",
+			one.o.Name, one.o.Kind, api, one.git.URL, tokenVariable(i), Repository)
+	}
+	return out.String()
+}
+
+func tokenVariable(i int) string { return fmt.Sprint("STAGE_TOKEN_", i) }
 
 func (s *Stage) data(v Serving) string {
 	return filepath.Join(s.o.Dir, cmp.Or(v.Name, "data"))
@@ -92,7 +111,10 @@ func (s *Stage) Serve(ctx context.Context, v Serving) (*Process, error) {
 	p := &Process{Address: "http://" + v.Listen, Data: s.data(v), done: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), v.Binary, "serve", "--config", file) //nolint:gosec // of the stage's own making
 	p.cmd.Env = append(os.Environ(), "HOME="+s.o.Dir, "SLUICE_OFFLINE=1", "SLUICE_CACHE_DIR="+filepath.Join(s.o.Dir, "cache"),
-		"STAGE_FINGERPRINT=k", "STAGE_TOKEN="+s.token, "STAGE_SECRET="+Secret)
+		"STAGE_FINGERPRINT="+Fingerprint, "STAGE_SECRET="+Secret)
+	for i, one := range append([]*Stage{s}, v.With...) {
+		p.cmd.Env = append(p.cmd.Env, tokenVariable(i)+"="+one.token)
+	}
 	p.cmd.Stderr, p.cmd.Stdout = v.Log, v.Log
 	p.cmd.WaitDelay = time.Second // a render process may hold the log a moment longer
 	if err := p.cmd.Start(); err != nil {

@@ -5,7 +5,12 @@
 package stage
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +18,7 @@ import (
 	"net/http"
 	"net/http/cgi" //nolint:gosec // on Go versions of before 2016
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,11 +37,17 @@ const (
 	Bot        = "sluice-bot" // whose token the service has
 	Secret     = "a secret of the stage, long enough"
 	labToken   = "token-of-the-stage"
+
+	Fingerprint = "fingerprint-key-of-the-stage" // key of the fingerprints of the service
 )
+
+// protectedBranches are the rules of the repository: only Sluice moves its branches.
+var protectedBranches = []string{"env/*", "cluster/*", "sluice/*"}
 
 // Options of a stage.
 type Options struct {
 	Kind  string // github or gitlab
+	Name  string // of the forge in the service's configuration; "" is "f"
 	Dir   string // an empty folder for everything
 	Fleet string // folder whose files are the trunk's first commit
 	// Git wraps the server of Git, Forge the forge's API: faults are put there. nil is as it is.
@@ -66,6 +78,7 @@ type Stage struct {
 
 // New returns a stage on which ada has committed the fleet to main.
 func New(ctx context.Context, o Options) (*Stage, error) {
+	o.Name = cmp.Or(o.Name, "f")
 	s := &Stage{o: o, plan: func(Delivery) []time.Duration { return []time.Duration{0} }}
 	s.life, s.quit = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.repository(ctx); err != nil {
@@ -129,6 +142,9 @@ func (s *Stage) account() http.Handler {
 		s.token = labToken
 		s.lab.AddUser(Bot, labToken, false)
 		s.lab.AddUser("eve", "", false)
+		for _, pattern := range protectedBranches {
+			s.lab.Protect(Repository, pattern, fakegitlab.Maintainer)
+		}
 		for login, level := range map[string]int{Bot: fakegitlab.Maintainer, "ada": fakegitlab.Developer, "mia": fakegitlab.Maintainer} {
 			s.lab.Grant(Repository, login, level)
 		}
@@ -136,6 +152,9 @@ func (s *Stage) account() http.Handler {
 	}
 	s.hub = fakegithub.New(fakegithub.Options{OnEvent: s.event, Clock: time.Now})
 	s.hub.AddRepository(Repository, s.Bare())
+	for _, pattern := range protectedBranches {
+		s.hub.AddRules(Repository, pattern)
+	}
 	_, s.token = s.hub.AddUser(Bot)
 	for login, role := range map[string]string{Bot: "maintain", "ada": "write", "mia": "maintain", "eve": ""} {
 		if login != Bot {
@@ -235,49 +254,40 @@ func (s *Stage) change(name, message string, edit func(dir string) error) error 
 	return errors.Join(s.Git(work, "add", "-A"), s.Git(work, "commit", "-q", "--allow-empty", "-m", message), s.Git(work, "push", "-q", "origin", "HEAD:"+name))
 }
 
-// Open opens a merge request of a branch that was pushed, and gives its number.
-func (s *Stage) Open(branch, author string) (int, error) {
-	if s.hub != nil {
-		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch})
-		return pr.Number, err
+// Canaries returns the credentials of the service, in every form in which they could be seen.
+func (s *Stage) Canaries() []string {
+	var out []string
+	for _, secret := range []string{s.token, Secret, Fingerprint} {
+		out = append(out, secret, url.QueryEscape(secret), hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)))
 	}
-	return s.lab.Open(Repository, fakegitlab.Scene{Title: "Change " + branch, Author: author, SourceBranch: branch}), nil
+	for _, user := range []string{Bot, "x-access-token", "oauth2"} {
+		out = append(out, base64.StdEncoding.EncodeToString([]byte(user+":"+s.token)))
+	}
+	return out
 }
 
-// Pushed has the forge notice a push to the branch of a merge request.
-func (s *Stage) Pushed(number int) error {
-	if s.hub != nil {
-		_, err := s.hub.PushPR(Repository, number)
+// Edit replaces the text of a person's own comment through the API, as that person.
+func (s *Stage) Edit(number int, id int64, login, text string) error {
+	body, err := json.Marshal(map[string]string{"body": text})
+	if err != nil {
 		return err
 	}
-	s.lab.Push(Repository, number)
+	method, path, header, token := http.MethodPut, fmt.Sprintf("/api/v4/projects/%s/merge_requests/%d/notes/%d", url.PathEscape(Repository), number, id), "PRIVATE-TOKEN", "token-of-"+login
+	if s.hub != nil {
+		_, token = s.hub.AddUser(login)
+		method, path, header, token = http.MethodPatch, fmt.Sprintf("/repos/%s/issues/comments/%d", Repository, id), "Authorization", "Bearer "+token
+	} else {
+		s.lab.AddUser(login, token, false)
+	}
+	r := httptest.NewRequestWithContext(s.life, method, path, bytes.NewReader(body))
+	r.Header.Set(header, token)
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	s.API().ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		return fmt.Errorf("edit a comment: %d %s", w.Code, w.Body)
+	}
 	return nil
-}
-
-// Merge merges as mia, and gives the trunk's new commit.
-func (s *Stage) Merge(number int) (string, error) {
-	if s.hub != nil {
-		return s.hub.MergePR(Repository, number, "mia")
-	}
-	return s.lab.Merge(Repository, number, "mia")
-}
-
-// Shut closes a merge request without merging it.
-func (s *Stage) Shut(number int) error {
-	if s.hub != nil {
-		return s.hub.ClosePR(Repository, number)
-	}
-	s.lab.Close(Repository, number)
-	return nil
-}
-
-// Say comments, and gives the comment's id.
-func (s *Stage) Say(number int, login, text string) (int64, error) {
-	if s.hub != nil {
-		c, err := s.hub.CommentPR(Repository, number, login, text)
-		return c.ID, err
-	}
-	return int64(s.lab.Say(Repository, number, login, text)), nil
 }
 
 // Comments returns those of the bot, oldest first.

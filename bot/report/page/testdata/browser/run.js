@@ -1,12 +1,10 @@
 "use strict";
 // Opens pages in Chromium, uses them as a reader does, and prints what it found as JSON.
-// node run.js CHROMIUM FOLDER: FOLDER has fleet.html, hostile.html, many.html and deep.html, and gets the screenshots.
-const {chromium} = require("playwright-core");
-const axe = require("axe-core");
+// node run.js FOLDER: FOLDER has fleet.html, hostile.html, many.html and deep.html, and gets the screenshots.
+const {launch, axe} = require(process.env.BROWSER_TOOLS);
 const path = require("path");
-const [executablePath, folder] = process.argv.slice(2);
+const [folder] = process.argv.slice(2);
 const file = (name, rest) => "file://" + path.join(folder, name) + (rest || "");
-const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 const out = {errors: [], requests: [], axe: [], facts: {}, times: {}};
 
 const open = async (browser, address, options) => {
@@ -152,7 +150,7 @@ const slow = async (browser) => {
 };
 
 (async () => {
-  const browser = await chromium.launch({executablePath, args: flags});
+  const browser = await launch();
   try {
     await looks(browser);
     await use(browser);

@@ -1,0 +1,115 @@
+package stage
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
+)
+
+// Open opens a merge request of a branch that was pushed, and gives its number.
+func (s *Stage) Open(branch, author string) (int, error) {
+	if s.hub != nil {
+		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch})
+		return pr.Number, err
+	}
+	return s.lab.Open(Repository, fakegitlab.Scene{Title: "Change " + branch, Author: author, SourceBranch: branch}), nil
+}
+
+// OpenFork opens a merge request of a branch of the working copy from a fork of its author, and gives its number. It pushes
+// the branch to the fork.
+func (s *Stage) OpenFork(branch, author string) (int, error) {
+	fork := author + "/fleet"
+	dir := filepath.Join(s.o.Dir, "git", fork+".git")
+	if _, err := os.Stat(dir); err != nil {
+		if err := s.Git("", "clone", "-q", "--bare", s.Bare(), dir); err != nil {
+			return 0, err
+		}
+		if s.hub != nil {
+			s.hub.AddFork(fork, dir)
+		} else {
+			s.lab.AddProject(fork, dir)
+			s.lab.Grant(fork, author, fakegitlab.Maintainer)
+		}
+	}
+	if err := s.Git(s.Work(), "push", "-q", "-f", dir, branch); err != nil {
+		return 0, err
+	}
+	if s.hub != nil {
+		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch, HeadRepo: fork})
+		return pr.Number, err
+	}
+	return s.lab.Open(Repository, fakegitlab.Scene{Title: "Change " + branch, Author: author, SourceBranch: branch, SourceProject: fork}), nil
+}
+
+// OpenInto opens a merge request into another branch than the trunk, and gives its number.
+func (s *Stage) OpenInto(branch, target, author string) (int, error) {
+	if s.hub != nil {
+		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch, Base: target})
+		return pr.Number, err
+	}
+	return s.lab.Open(Repository, fakegitlab.Scene{Title: "Change " + branch, Author: author, SourceBranch: branch, TargetBranch: target}), nil
+}
+
+// Numbers returns the numbers of all merge requests.
+func (s *Stage) Numbers() []int {
+	if s.hub == nil {
+		return s.lab.Numbers(Repository)
+	}
+	var out []int
+	for _, pr := range s.hub.PRs(Repository) {
+		out = append(out, pr.Number)
+	}
+	return out
+}
+
+// Grant lets a person write, or takes every right away.
+func (s *Stage) Grant(login string, write bool) {
+	switch {
+	case s.hub != nil && write:
+		s.hub.Grant(Repository, login, "write")
+	case s.hub != nil:
+		s.hub.Grant(Repository, login, "")
+	case write:
+		s.lab.Grant(Repository, login, fakegitlab.Developer)
+	default:
+		s.lab.Grant(Repository, login, 0)
+	}
+}
+
+// Pushed has the forge notice a push to the branch of a merge request.
+func (s *Stage) Pushed(number int) error {
+	if s.hub != nil {
+		_, err := s.hub.PushPR(Repository, number)
+		return err
+	}
+	s.lab.Push(Repository, number)
+	return nil
+}
+
+// Merge merges as mia, and gives the trunk's new commit.
+func (s *Stage) Merge(number int) (string, error) {
+	if s.hub != nil {
+		return s.hub.MergePR(Repository, number, "mia")
+	}
+	return s.lab.Merge(Repository, number, "mia")
+}
+
+// Shut closes a merge request without merging it.
+func (s *Stage) Shut(number int) error {
+	if s.hub != nil {
+		return s.hub.ClosePR(Repository, number)
+	}
+	s.lab.Close(Repository, number)
+	return nil
+}
+
+// Say comments, and gives the comment's id.
+func (s *Stage) Say(number int, login, text string) (int64, error) {
+	if s.hub != nil {
+		c, err := s.hub.CommentPR(Repository, number, login, text)
+		return c.ID, err
+	}
+	return int64(s.lab.Say(Repository, number, login, text)), nil
+}

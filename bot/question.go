@@ -1,0 +1,98 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/bot/report"
+)
+
+// Questions answers commands that change nothing.
+type Questions interface {
+	// Answer returns the Markdown text for a question: status, diff or explain.
+	Answer(ctx context.Context, o Order) (string, error)
+}
+
+// askLater enqueues a question about the head of a merge request. Its answer depends on content that anybody may have written and can
+// take as long as a review, so it waits in the lane of reviews and does not delay the commands of the repository.
+func (j *job) askLater(ctx context.Context, mr *forge.MergeRequest) (string, error) {
+	if _, err := j.trustFor(ctx, mr); err != nil {
+		return "", err
+	}
+	err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Question, Number: mr.Number, Comment: j.hint.Comment, Text: j.text, ID: j.hint.ID})
+	return "the answer follows in a comment", err
+}
+
+// trustFor reports whether the head of a merge request is of somebody with write access. The error wraps ErrRefused if nobody trusts it:
+// nothing of it is rendered, and nothing is fetched that it names.
+func (j *job) trustFor(ctx context.Context, mr *forge.MergeRequest) (own bool, err error) {
+	ok, by, err := j.trusted(ctx, mr)
+	if err != nil {
+		return false, err
+	}
+	if !ok {
+		return false, fmt.Errorf("%w: the head %.10s waits for trust: nothing of it is rendered before", ErrRefused, mr.Head)
+	}
+	return by == "", nil
+}
+
+// question answers the questions of a comment about the head of its merge request, each in a comment of its own.
+func (j *job) question(ctx context.Context) error {
+	c, err := j.forge.Comment(ctx, j.place.Repo(), j.hint.Number, j.hint.Comment)
+	if errors.Is(err, forge.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if edited(c, j.hint.Text) {
+		return nil
+	}
+	mr, err := j.forge.MergeRequest(ctx, j.place.Repo(), j.hint.Number)
+	if err != nil {
+		return err
+	}
+	by, err := j.person(ctx, c)
+	if err != nil {
+		return err
+	}
+	commands, _ := command.Parse(c.Body) // problems were reported when the comment was handled
+	for i, one := range commands {
+		if one.Verb != command.VerbDiff && one.Verb != command.VerbExplain || by.Access < forge.AccessRead {
+			continue
+		}
+		o := Order{Command: one, ID: j.orderID(mr, c, i), By: by, MR: mr, Said: c.Created}
+		_, err := j.reply(ctx, mr, o, func() (string, error) { return j.answer(ctx, mr, o) })
+		if err != nil {
+			return fmt.Errorf("%s: %w", one.Verb, err)
+		}
+	}
+	return nil
+}
+
+// answer returns the answer to a question, or says why there is none.
+func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
+	own, err := j.trustFor(ctx, mr)
+	if err == nil {
+		o.Own = own
+		err = j.open(ctx)
+	}
+	text := ""
+	if err == nil {
+		text, err = j.space.Questions.Answer(ctx, o)
+	}
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrStopped) {
+		return report.Block([]string{o.String(), err.Error()}), nil
+	}
+	return text, err
+}
+
+// reply answers in a comment of its own: one, however often the task is repeated.
+func (j *job) reply(ctx context.Context, mr *forge.MergeRequest, o Order, text func() (string, error)) (string, error) {
+	return "answered", publish.Answer(ctx, j.forge, j.place.Repo(), mr.Number, "answer/"+o.ID, text)
+}

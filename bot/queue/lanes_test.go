@@ -1,0 +1,156 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
+)
+
+// testLanes: reviews that hang in every worker, in the place itself and in others, delay neither a command
+// nor the trunk.
+func testLanes(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, nil)
+	const workers = 2
+	release, hanging, done := make(chan struct{}), make(chan struct{}, 10), make(chan hint.Kind, 10)
+	running(t, q, workers, func(ctx context.Context, h Hint) error {
+		if h.Kind.Reviews() {
+			hanging <- struct{}{}
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+			return ctx.Err()
+		}
+		done <- h.Kind
+		return nil
+	})
+	put(t, q, review("a/a", 1, ""), review("b/b", 1, ""), review("c/c", 1, ""))
+	for range workers {
+		receive(t, "a review that hangs", hanging)
+	}
+	put(t, q, Hint{Place: "github:a/a", Kind: hint.Trunk}, Hint{Place: "github:d/d", Kind: hint.Comment, Number: 1, Comment: 1})
+	got := map[hint.Kind]bool{receive(t, "the first task beside the reviews", done): true, receive(t, "the second one", done): true}
+	if !got[hint.Trunk] || !got[hint.Comment] {
+		t.Errorf("worked on %v", got)
+	}
+	select {
+	case <-hanging:
+		t.Errorf("more than %d reviews run at the same time", workers)
+	default:
+	}
+	close(release)
+	empty(t, q)
+}
+
+// testReviewsEndAtOnce: when Run's context ends, a review gets no grace period; its hint stays.
+func testReviewsEndAtOnce(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, func(c *Config) { c.Grace = time.Hour })
+	began, causes := make(chan struct{}, 1), make(chan error, 1)
+	stop := running(t, q, 1, func(ctx context.Context, _ Hint) error {
+		began <- struct{}{}
+		<-ctx.Done()
+		causes <- context.Cause(ctx)
+		return ctx.Err()
+	})
+	put(t, q, review("a/a", 1, ""))
+	receive(t, "the review", began)
+	stop()
+	if err := receive(t, "the cause", causes); !errors.Is(err, ErrDraining) {
+		t.Errorf("cause %v", err)
+	}
+	if s := stats(t, q); s.Depth != 1 {
+		t.Errorf("the queue has %d hints, not the one of the review", s.Depth)
+	}
+}
+
+// testCommandsFirst: a command goes before other hints of its lane that came earlier.
+func testCommandsFirst(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, nil)
+	put(t, q, Hint{Place: "github:a/a", Kind: hint.Sweep}, Hint{Place: "github:a/a", Kind: hint.Trunk}, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 2, Comment: 5})
+	put(t, q, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 1, Comment: 6})
+	var mu sync.Mutex
+	var got []string
+	started := make(chan struct{})
+	running(t, q, 3, func(_ context.Context, h Hint) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, fmt.Sprint(h.Kind, h.Number))
+		if len(got) == 1 {
+			close(started)
+		}
+		return nil
+	})
+	<-started
+	empty(t, q)
+	mu.Lock()
+	defer mu.Unlock()
+	first, second := slices.Index(got, "comment2"), slices.Index(got, "comment1")
+	// The index fills while the first item is worked on: one of the others may go before, no more.
+	if first < 0 || second != first+1 || first > 1 {
+		t.Errorf("worked on %q", got)
+	}
+}
+
+// testInterrupt: an interrupted review is done after the command and counts as no failure, even if another
+// replica interrupts it. A review that the command drops is not done.
+func testInterrupt(t *testing.T, o opener) {
+	t.Helper()
+	q := o.open(t, func(c *Config) { c.Retries, c.Crashes = 1, 1 })
+	other := o.twin(t, q, "two")
+	var mu sync.Mutex
+	var got []string
+	causes := make(chan error, 10)
+	begun := make(chan struct{}, 10)
+	wait := true
+	running(t, q, 2, func(ctx context.Context, h Hint) error {
+		mu.Lock()
+		got = append(got, fmt.Sprint(h.Kind, h.Number))
+		hang := wait && h.Kind == hint.Review
+		mu.Unlock()
+		if h.Kind == hint.Comment && h.Comment == 2 {
+			dropped, err := other.Drop(ctx, review("a/a", h.Number, ""))
+			if err == nil && !dropped {
+				err = errors.New("there was nothing to take back")
+			}
+			return err
+		}
+		if hang {
+			begun <- struct{}{}
+			<-ctx.Done()
+			causes <- context.Cause(ctx)
+			return ctx.Err()
+		}
+		return nil
+	})
+	interrupt := func(comment int64) {
+		t.Helper()
+		<-begun
+		put(t, q, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 1, Comment: comment})
+		for _, number := range []int{9, 1} { // the first is another one's
+			if err := other.Interrupt("github:a/a", number); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if cause := <-causes; !errors.Is(cause, ErrInterrupted) {
+			t.Errorf("the cause is %v", cause)
+		}
+	}
+	put(t, q, review("a/a", 1, ""))
+	interrupt(1)
+	interrupt(2)
+	empty(t, q)
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []string{"review1", "comment1", "review1", "comment1"}; !slices.Equal(got, want) {
+		t.Errorf("worked on %q, want %q", got, want)
+	}
+}

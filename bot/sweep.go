@@ -1,0 +1,105 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// reviewOpen enqueues the reviews of all open merge requests into the trunk.
+func (j *job) reviewOpen(ctx context.Context, trunk string) error {
+	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo(), trunk)
+	if err != nil {
+		return err
+	}
+	for _, mr := range open {
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep enqueues hints for everything that no webhook announced: open merge requests that changed since their last review, the trunk,
+// closed merge requests with a preview, and commands. An error of one part does not stop the others. A sweep that finds no change sends
+// two requests to the forge, whatever the number of merge requests.
+func (j *job) sweep(ctx context.Context) error {
+	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo(), "")
+	if err != nil {
+		return err
+	}
+	tips := map[string]gitstore.Hash{}
+	for _, mr := range open {
+		if j.unchanged(ctx, mr, tips) {
+			continue
+		}
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number}); err != nil {
+			return err
+		}
+	}
+	if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
+		return err
+	}
+	err = j.enqueueClosedPreviews(ctx, open)
+	if errors.Is(err, ErrRefused) { // the task of the trunk reports it
+		err = nil
+	}
+	return errors.Join(j.commandsAgain(ctx), err)
+}
+
+// unchanged reports whether the last review of a merge request was of its head, its labels and the tip of its target branch. tips keeps
+// the tips of branches during a sweep. A merge request that was not reviewed, or that waits for trust, counts as changed.
+func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[string]gitstore.Hash) bool {
+	if j.seen(limitKey(mr.Number), mr.Head) {
+		return true
+	}
+	if j.recall(reviewKey(mr.Number)) == "" || j.open(ctx) != nil { // the review reports why the repository cannot be opened
+		return false
+	}
+	tip, known := tips[mr.TargetBranch]
+	if !known {
+		c, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch)
+		if err != nil {
+			return false // the review reports it
+		}
+		tip = c.Hash
+		tips[mr.TargetBranch] = tip
+	}
+	return j.seen(reviewKey(mr.Number), reviewState(mr, tip))
+}
+
+// reviewState is what the review of a merge request depends on, beside its target's policy.
+func reviewState(mr *forge.MergeRequest, target gitstore.Hash) string {
+	return mr.Head + " into " + mr.TargetBranch + " at " + target.String() + " " + strings.Join(mr.Labels, ",")
+}
+
+// enqueueClosedPreviews enqueues merge requests that are not open and still have a preview: the webhook of their closing was lost.
+func (j *job) enqueueClosedPreviews(ctx context.Context, open []*forge.MergeRequest) error {
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	branches, err := j.space.Reviews.Previews(ctx, previewPrefix)
+	if errors.Is(err, ErrRefused) {
+		return nil // there are none, where none may be written
+	}
+	if err != nil {
+		return fmt.Errorf("list previews: %w", err)
+	}
+	for _, branch := range branches {
+		number, err := strconv.Atoi(strings.TrimPrefix(branch, previewPrefix))
+		if err != nil || number <= 0 || slices.ContainsFunc(open, func(mr *forge.MergeRequest) bool { return mr.Number == number }) {
+			continue
+		}
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: number, Force: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

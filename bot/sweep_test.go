@@ -1,0 +1,93 @@
+package bot
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// quietForge has open merge requests and counts the calls that send a request.
+type quietForge struct {
+	Forge
+	open  []*forge.MergeRequest
+	calls int
+}
+
+func (f *quietForge) OpenMergeRequests(context.Context, forge.Repository, string) ([]*forge.MergeRequest, error) {
+	f.calls++
+	return f.open, nil
+}
+
+func (f *quietForge) RecentMergeRequests(context.Context, forge.Repository, time.Time) ([]*forge.MergeRequest, error) {
+	f.calls++
+	return nil, nil
+}
+
+// quietSpace has a branch for each name, and no previews.
+type quietSpace struct {
+	Commits
+	Reviews
+	tips map[string]gitstore.Hash
+}
+
+func (s *quietSpace) Revision(_ context.Context, rev string) (gitstore.Commit, error) {
+	return gitstore.Commit{Hash: s.tips[rev]}, nil
+}
+
+func (s *quietSpace) Previews(context.Context, string) ([]string, error) { return nil, nil }
+
+// TestIdleSweep: a sweep over 100 reviewed merge requests that did not change sends two requests and enqueues no review. What changed is
+// enqueued: a head, labels, the target branch or its tip; and what was never reviewed.
+func TestIdleSweep(t *testing.T) {
+	t.Parallel()
+	f := &quietForge{}
+	space := &quietSpace{tips: map[string]gitstore.Hash{"refs/heads/main": {1}, "refs/heads/other": {1}}}
+	var reviews []int
+	b := New(Config{
+		Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.DiscardHandler),
+		Forges:   func(string) (Forge, bool) { return f, true },
+		Settings: func(hint.Place) Settings { return Settings{Drafts: true} },
+		Open: func(context.Context, hint.Place) (*Workspace, error) {
+			return &Workspace{Commits: space, Reviews: space, Close: func() {}}, nil
+		},
+		Enqueue: func(_ context.Context, h hint.Hint) error {
+			if h.Kind == hint.Review {
+				reviews = append(reviews, h.Number)
+			}
+			return nil
+		},
+	})
+	j := &job{Bot: b, place: "hub:acme/fleet"}
+	for i := range 100 {
+		mr := &forge.MergeRequest{Number: i + 1, Head: "head", State: forge.Open, TargetBranch: "main"}
+		f.open = append(f.open, mr)
+		j.remember(reviewKey(mr.Number), reviewState(mr, gitstore.Hash{1}))
+	}
+	sweep := func(what string, want ...int) {
+		t.Helper()
+		reviews, f.calls = nil, 0
+		if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Sweep}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(reviews, want) || f.calls > 2 {
+			t.Errorf("%s: reviews of %v after %d requests, want %v", what, reviews, f.calls, want)
+		}
+	}
+	sweep("nothing changed")
+	f.open[0].Head = "newer"
+	f.open[1].Labels = []string{"fleet"}
+	f.open[2].TargetBranch = "other" // at the same commit
+	sweep("three changed", 1, 2, 3)
+	f.open = append(f.open[3:10], &forge.MergeRequest{Number: 200, Head: "head", TargetBranch: "main"})
+	sweep("a new one", 200)
+	j.remember(limitKey(200), "head")
+	sweep("one that exceeded a limit")
+	space.tips["refs/heads/main"] = gitstore.Hash{2}
+	sweep("the trunk moved", 4, 5, 6, 7, 8, 9, 10)
+}

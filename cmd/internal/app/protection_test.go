@@ -1,0 +1,33 @@
+package app_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestUnprotectedBranches: where anybody with write access can push the branches of Sluice and records are not signed, the service
+// hydrates and reviews, and promotes nothing; it says why. The configuration can allow it.
+func TestUnprotectedBranches(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		if s.hub != nil {
+			s.hub.ClearRules(repo)
+		} else {
+			s.lab.Unprotect(repo)
+		}
+		s.fleet(gated)
+		s.start()
+		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+		n := s.greet("step")
+		s.says(n, "step")
+		s.say(n, "mia", "/sluice promote prod")
+		s.says(n, "refused", "not protected on the forge", "branchProtection")
+		s.say(n, "mia", "/sluice freeze prod --reason safety")
+		s.until("a freeze works", func() bool { return strings.Contains(s.state(), "safety") })
+		if s.ref("env/staging") != "" {
+			t.Error("staging was promoted")
+		}
+		s.reload("repositories: ["+repo+"]", "repositories: ["+repo+"], settings: {branchProtection: off}")
+		s.until("the configuration allows it", func() bool { return s.ref("env/staging") != "" })
+	})
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-gitops/sluice/bot/ci"
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// companion is a merge request of a repository that fleets take content from. It is reviewed as what it does to the trunk of a fleet.
+type companion struct {
+	fleet string // URL
+	name  string // of the repository in the fleet
+}
+
+func (c companion) check() error {
+	if (c.fleet == "") != (c.name == "") {
+		return usagef("--fleet and --as belong together: the fleet's URL, and the name that the fleet gives to this repository")
+	}
+	return nil
+}
+
+// open opens the fleet. The job's own credential is for the forge of the job: the fleet on another host needs one of its own.
+func (c companion) open(ctx context.Context, own, job app.Environment, o app.Options, s *app.Session) (*app.Session, error) {
+	env := own
+	if app.SameHost(c.fleet, s.Store.RemoteURL()) {
+		env = job
+	}
+	env.Untrusted = job.Untrusted
+	o.Repo = c.fleet
+	return app.Open(ctx, env.ForHost(c.fleet), o, nil)
+}
+
+// sides returns the trunk of the fleet with the base and with the head of the merge request, and the trunk itself, whose policy applies.
+func (c companion) sides(ctx context.Context, platform, s *app.Session, own compare.Request) (compare.Request, gitstore.Commit, error) {
+	out := compare.Request{Environments: own.Environments, Key: platform.FingerprintKey()}
+	trunk, err := trunkOf(ctx, platform, true)
+	if err != nil {
+		return out, trunk, err
+	}
+	v, err := platform.Open(ctx, trunk.Tree)
+	if err != nil {
+		return out, trunk, err
+	}
+	var names []string
+	for _, r := range v.Fleet.Repositories {
+		names = append(names, r.Name)
+	}
+	if err := mustKnow("repository", c.name, names); err != nil {
+		return out, trunk, fmt.Errorf("fleet %s: %w", c.fleet, err)
+	}
+	repository, _ := v.Fleet.Repository(c.name) // mustKnow has found it
+	platform.Store.Borrow(s.Store)
+	for _, side := range []struct {
+		from *gitstore.Commit
+		to   *gitstore.Commit
+	}{{&own.Base, &out.Base}, {&own.Head, &out.Head}} {
+		lock := v.Lock()
+		lock.SetPin(c.name, companionPin(v, repository, side.from.Hash))
+		pinned, err := withLock(ctx, platform, trunk, lock)
+		if err != nil {
+			return out, trunk, err
+		}
+		// The worker that reviews answers with the commits that it compared, so both need a hash.
+		hash, err := platform.Store.KeepCommit(gitstore.CommitSpec{Tree: pinned.Tree, Parents: pinned.Parents, Message: "with " + side.from.Hash.String()})
+		if err != nil {
+			return out, trunk, err
+		}
+		if *side.to, err = platform.Store.Commit(ctx, hash); err != nil {
+			return out, trunk, err
+		}
+	}
+	return out, trunk, nil
+}
+
+// reviewSides finds what the job compares, the session that compares it, and the trunk. own is the environment without the job's
+// credential.
+func (c *ciOptions) reviewSides(ctx context.Context, o IO, own app.Environment, s *app.Session, at *ci.Context) (*app.Session, compare.Request, ciTrunk, error) {
+	request, target, err := c.sides(ctx, s, at)
+	if err != nil {
+		return s, request, ciTrunk{}, err
+	}
+	if c.companion.fleet == "" {
+		trunk, err := c.trunkFor(ctx, o, s, at, target)
+		return s, request, trunk, err
+	}
+	platform, err := c.companion.open(ctx, own, o.Env, c.Options, s)
+	if err != nil {
+		return s, request, ciTrunk{}, fmt.Errorf("fleet %s: %w", c.companion.fleet, err)
+	}
+	request, tip, err := c.companion.sides(ctx, platform, s, request)
+	if err != nil {
+		platform.Close()
+	}
+	return platform, request, ciTrunk{commit: tip}, err
+}

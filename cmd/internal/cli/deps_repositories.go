@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// pin resolves repositories that are not locked, and those for which again is true. It returns the fleet with the new pins.
+func (d *dependencies) pin(ctx context.Context, v *source.View, tree gitstore.Hash, again func(name string) bool) (*source.View, error) {
+	lock := v.Lock()
+	before := lock.Pinned()
+	lock.ClearPins()
+	var failed []error
+	for _, r := range v.Fleet.Repositories {
+		pin, locked := v.Pin(r)
+		if !locked || again(r.Name) {
+			at := pin.Commit
+			var err error
+			if pin, err = d.session.ResolvePin(ctx, r); err != nil {
+				failed = append(failed, err)
+				continue
+			}
+			if !locked || at != pin.Commit {
+				d.moved = append(d.moved, fmt.Sprintf("%s → %s (%s)", r.Name, refName(pin.Resolved), pin.Commit[:shortCommit]))
+			}
+		}
+		lock.SetPin(r.Name, pin)
+	}
+	if err := errors.Join(failed...); err != nil || len(d.moved) == 0 && slices.Equal(before, lock.Pinned()) {
+		return v, err
+	}
+	data, err := lock.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	if tree, err = d.session.Store.Replace(ctx, tree, fetch.LockFile, data); err != nil {
+		return nil, err
+	}
+	return d.session.Open(ctx, tree)
+}
+
+const shortCommit = 10
+
+// refName is a branch or tag without refs/heads/ or refs/tags/.
+func refName(ref string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(ref, "refs/heads/"), "refs/tags/")
+}
+
+// repository looks up the newest commit of another repository.
+func (d *dependencies) repository(ctx context.Context, r *fleet.Repository) dependency {
+	out := dependency{Chart: r.Name, Repo: r.URL, Requested: refName(r.Wanted)}
+	if pin, ok := d.lock.Pin(r.Name); ok {
+		out.Locked = pinned(pin)
+	}
+	newest, err := d.session.ResolvePin(ctx, r)
+	if err != nil {
+		out.Error = err.Error()
+		return out
+	}
+	out.InRange, out.Newest = pinned(newest), pinned(newest)
+	return out
+}
+
+// pinned is the tag and commit of a pin, or the commit alone of a branch.
+func pinned(p fetch.Pin) string {
+	if tag, ok := strings.CutPrefix(p.Resolved, "refs/tags/"); ok {
+		return tag + "@" + p.Commit[:shortCommit]
+	}
+	return p.Commit[:shortCommit]
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// withCompanions returns head as if sluice.lock pinned other repositories to local commits: each of --with is NAME=FOLDER for the
+// files of a working tree, or NAME=FOLDER@REVISION.
+func (d *diffOptions) withCompanions(ctx context.Context, s *app.Session, head gitstore.Commit) (gitstore.Commit, error) {
+	if len(d.with) == 0 {
+		return head, nil
+	}
+	v, err := s.Open(ctx, head.Tree)
+	if err != nil {
+		return head, err
+	}
+	var names []string
+	for _, r := range v.Fleet.Repositories {
+		names = append(names, r.Name)
+	}
+	lock := v.Lock()
+	for _, text := range d.with {
+		name, place, ok := strings.Cut(text, "=")
+		if !ok || place == "" {
+			return head, usagef("--with %q is not NAME=FOLDER or NAME=FOLDER@REVISION, such as components=../components@feature", text)
+		}
+		if err := mustKnow("repository", name, names); err != nil {
+			return head, err
+		}
+		repository, _ := v.Fleet.Repository(name) // mustKnow has found it
+		commit, err := borrow(ctx, s.Store, place)
+		if err != nil {
+			return head, fmt.Errorf("--with %s: %w", text, err)
+		}
+		lock.SetPin(name, companionPin(v, repository, commit))
+	}
+	return withLock(ctx, s, head, lock)
+}
+
+// withLock returns a commit with another lock file, as a commit without a hash.
+func withLock(ctx context.Context, s *app.Session, at gitstore.Commit, lock *fetch.Lock) (gitstore.Commit, error) {
+	data, err := lock.Bytes()
+	if err != nil {
+		return at, err
+	}
+	tree, err := s.Store.Replace(ctx, at.Tree, fetch.LockFile, data)
+	if err != nil {
+		return at, err
+	}
+	parents := at.Parents
+	if !at.Hash.IsZero() {
+		parents = []gitstore.Hash{at.Hash}
+	}
+	return gitstore.Commit{Tree: tree, Parents: parents}, nil
+}
+
+// companionPin pins a repository to another commit as if the branch or tag that is locked were there, so that URLs of Kustomize with
+// its name still mean the repository.
+func companionPin(v *source.View, r *fleet.Repository, commit gitstore.Hash) fetch.Pin {
+	before, _ := v.Pin(r) // a repository that is not locked has no resolved ref
+	return fetch.Pin{URL: r.URL, Wanted: r.Wanted, Resolved: cmp.Or(before.Resolved, r.Wanted), Commit: commit.String()}
+}
+
+// borrow lets a store read a commit of a local repository: a revision, or the files of its working tree.
+func borrow(ctx context.Context, s *gitstore.Store, place string) (gitstore.Hash, error) {
+	dir, rev := place, ""
+	if at := strings.LastIndexByte(place, '@'); at > 0 {
+		dir, rev = place[:at], place[at+1:]
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	other, err := gitstore.Open(ctx, gitstore.Options{Dir: dir})
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	s.Borrow(other)
+	if rev != "" || other.Worktree() == "" {
+		if rev == "" {
+			rev = "HEAD"
+		}
+		c, err := other.Resolve(ctx, rev)
+		return c.Hash, err
+	}
+	tree, err := other.WorkingTree(ctx, other.Worktree())
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	return s.KeepCommit(gitstore.CommitSpec{Tree: tree, Message: "files of " + dir})
+}

@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// schemas are those of the JSON output, by verb. A test generates them from the types.
+//
+//go:embed schema/*.json
+var schemas embed.FS
+
+// schemaNames are the verbs whose output has a schema.
+func schemaNames() []string { return []string{"history", "status"} }
+
+func newSchema(o IO) *cobra.Command {
+	return &cobra.Command{
+		Use:       "schema VERB",
+		Short:     "Print the JSON schema of the output of status or history",
+		Long:      "The schemas describe the output of `sluice status -o json` and `sluice history -o json`.",
+		Example:   "  sluice schema status\n  sluice schema history",
+		Args:      exactArgs("VERB"),
+		ValidArgs: schemaNames(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := schemas.ReadFile("schema/" + args[0] + ".json")
+			if err != nil {
+				return usagef("no schema %q: the output of %s has one", args[0], strings.Join(schemaNames(), " and "))
+			}
+			_, err = fmt.Fprint(o.Out, string(text))
+			return err
+		},
+	}
+}

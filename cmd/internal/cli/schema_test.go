@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/invopop/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+)
+
+// TestOutputSchemas generates the schemas that `sluice schema` prints, and compares them with those that are embedded and with
+// those of the documentation. The scripts hold real output against them.
+func TestOutputSchemas(t *testing.T) {
+	r := jsonschema.Reflector{}
+	for _, pkg := range []string{"cmd/internal/cli", "hydrate/promotion"} {
+		if err := r.AddGoComments("github.com/sluice-gitops/sluice", "../../../"+pkg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for verb, entries := range map[string]any{"status": []statusEntry{}, "history": []historyEntry{}} {
+		schema := r.Reflect(entries)
+		schema.ID = jsonschema.ID("https://sluice.dev/schema/v1alpha1/" + verb + ".json")
+		text, err := json.MarshalIndent(schema, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, '\n')
+		for _, dir := range []string{"schema", "../../../docs/schema"} {
+			file := filepath.Join(dir, verb+".json")
+			if flag.Lookup("update").Value.String() == "true" {
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, text, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if have, err := os.ReadFile(file); err != nil || !bytes.Equal(have, text) {
+				t.Errorf("%s is not current (%v): go test ./cmd/internal/cli -run TestOutputSchemas -update", file, err)
+			}
+		}
+		if !slices.Contains(schemaNames(), verb) {
+			t.Errorf("sluice schema does not know %s", verb)
+		}
+	}
+}
+
+// compiled is the schema that `sluice schema VERB` prints.
+func compiled(t *testing.T, verb string) *validator.Schema {
+	t.Helper()
+	var out bytes.Buffer
+	o := System()
+	o.Out = &out
+	if status := Main(t.Context(), []string{"schema", verb}, o); status != 0 {
+		t.Fatalf("sluice schema %s: exit status %d", verb, status)
+	}
+	parsed, err := validator.UnmarshalJSON(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := validator.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource(verb, parsed); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile(verb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// Every field that the output may have is in the schema, and the schema refuses what is not.
+func TestOutputMatchesSchemas(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	source := promote.Source{Commit: "c", Apps: map[string]string{"shop": "d"}, Clusters: map[string]promote.ClusterSource{"eu-1": {Commit: "e", Apps: map[string]string{"web": "f"}}}}
+	full := promotion.Status{
+		Environment: "prod", Branch: "env/prod", Tip: "1", Source: source, Behind: 1, Done: []string{"x"}, Refused: []string{"y"}, Candidate: "t",
+		Plan: &promotion.Plan{Tree: "t", Clusters: []string{"eu-1"}, Added: 1, Commits: []string{"abc x"}},
+		Decision: promote.Decision{
+			Gates: []promote.Gate{{Name: "bake", State: promote.Waiting, Reason: "r", Since: at, Until: at}}, WaveGates: []promote.Gate{{Name: "halt", State: promote.Unknown}},
+			Waves:  []promote.WaveProgress{{Name: "all", State: promote.WaveBaking, Moved: 1, Total: 2, Frozen: []string{"eu-2"}, Since: at, Until: at, Reason: "r"}},
+			Frozen: []string{"eu-2"}, Freezes: []promote.Freeze{{Target: "eu-2", From: at, Until: at, Reason: "r", By: "mia"}}, WaitsFor: "w", Next: at,
+			Silent: []promote.Silence{{Cluster: "eu-1", Apps: []string{"shop"}, Status: "argocd/shop/*", Since: at}},
+			Record: promote.Record{
+				Halt:  &promote.Halt{Reason: "r", At: at},
+				Holds: []promote.Hold{{Cause: promote.CauseFailed, Source: source, Wave: "canary", Clusters: []string{"eu-1"}, Apps: []string{"shop"}, By: "mia", Reason: "r", Since: at}},
+			},
+		},
+	}
+	commit := promotion.HistoryEntry{Source: source, At: at, Subject: "s", Author: "mia", Trailers: []gitstore.Trailer{{Key: "Sluice-Source", Value: "c"}}}
+	command := promotion.HistoryEntry{At: at, Command: &promote.PastCommand{Verb: promote.EventFreeze, By: "mia", Reason: "r", Scope: "eu-1", Until: at, At: at}}
+	for name, test := range map[string]struct {
+		verb  string
+		value any
+	}{
+		"status":           {"status", statusEntries([]promotion.Status{full, {Environment: "x"}, {Environment: "y", Plan: &promotion.Plan{}}}, "")},
+		"status, none":     {"status", statusEntries(nil, "")},
+		"status, follower": {"status", followerEntries([]promotion.Running{{Environment: "dev", Branch: "env/dev"}}, map[string]bool{}, "")},
+		"history":          {"history", historyEntries([]promotion.HistoryEntry{commit, command, {At: at}})},
+		"history, none":    {"history", historyEntries(nil)},
+	} {
+		text, err := json.Marshal(test.value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := validator.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema := compiled(t, test.verb)
+		if err := schema.Validate(value); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+		list, ok := value.([]any)
+		if !ok || strings.Contains(string(text), "0001-01-01") {
+			t.Fatalf("%s: %s", name, text)
+		}
+		if len(list) > 0 {
+			if list[0].(map[string]any)["unknown"] = true; schema.Validate(value) == nil {
+				t.Errorf("%s: the schema allows unknown keys", name)
+			}
+		}
+	}
+	var out bytes.Buffer
+	o := System()
+	o.Out, o.Err = &out, &out
+	if status := Main(t.Context(), []string{"schema", "diff"}, o); status != ExitUsage || !strings.Contains(out.String(), "history and status") {
+		t.Errorf("exit status %d: %s", status, out.String())
+	}
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/site"
+	"github.com/sluice-gitops/sluice/site/index"
+)
+
+type siteOptions struct {
+	environmentFlags
+	dir     string
+	commits int
+}
+
+func newSite(o IO) *cobra.Command {
+	var s siteOptions
+	c := &cobra.Command{
+		Use:   "site -o FOLDER",
+		Short: "Write pages that show the fleet: what runs where, promotions, history",
+		Long: `Writes static HTML pages into a folder, for any web server, for the Pages of GitHub and GitLab, or to be opened as files: what
+runs where, what promotions wait for, each app and cluster, clusters that differ from their siblings, and the history of
+every environment. Everything comes from Git. The pages change nothing: each action is shown as a command to copy.`,
+		Example: `  sluice site -o public
+  sluice site -o public --repo https://git.example.com/acme/fleet.git`,
+		Args: noArgs("name the folder with --out"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := s.check(); err != nil {
+				return err
+			}
+			if s.dir == "" {
+				return usagef("--out is required: the folder to write")
+			}
+			return s.run(c.Context(), o)
+		},
+	}
+	s.addWith(c)
+	f := c.Flags()
+	f.StringVarP(&s.dir, "out", "o", "", "`folder` to write (required)")
+	f.IntVar(&s.commits, "commits", 100, "`number` of commits of each environment's history")
+	completeFlag(c, "out", completeFolders)
+	return c
+}
+
+func (s *siteOptions) run(ctx context.Context, o IO) error {
+	session, trunk, err := s.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	file := filepath.Join(o.Env.CacheDir(), "index", session.Place())
+	x, err := index.Open(file)
+	if err != nil {
+		return err
+	}
+	f, err := s.read(ctx, session, trunk, x)
+	if err != nil {
+		return err
+	}
+	if f.Index != x {
+		if err := f.Index.Save(file); err != nil {
+			fmt.Fprintf(o.Err, "warning: the next run builds the index again: %v\n", err)
+		}
+	}
+	pages, err := site.NewPages(f, site.Options{})
+	if err != nil {
+		return err
+	}
+	if err := site.Write(s.dir, pages); err != nil {
+		return err
+	}
+	for _, p := range f.Problems {
+		fmt.Fprintln(o.Err, "warning: "+p)
+	}
+	fmt.Fprintf(o.Out, "%s of %s, %s and %s: open %s\n", count(len(f.Environments), "environment"), f.Name, count(len(f.Clusters), "cluster"), count(len(f.Apps), "app"), filepath.Join(s.dir, "index.html"))
+	return nil
+}
+
+// read reads the fleet as its pages show it. Environments whose promotion cannot be decided are named in its problems.
+func (s *siteOptions) read(ctx context.Context, session *app.Session, trunk gitstore.Commit, x *index.Index) (*site.Fleet, error) {
+	r := s.request(session, trunk)
+	r.DryRun = true
+	list, failed := session.Promotions(ctx, r)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	request := site.Request{Trunk: trunk, Statuses: list, Now: time.Now(), Version: app.Version(), Key: session.FingerprintKey(), Commits: s.commits, Index: x}
+	if failed != nil {
+		request.Problems = append(request.Problems, failed.Error())
+	}
+	return site.Read(ctx, session.Hydrator, request)
+}

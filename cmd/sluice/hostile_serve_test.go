@@ -1,0 +1,391 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
+)
+
+// siege is a service under attack: a stage whose merge requests are hostile, and a second one, of the other forge, whose merge requests are
+// good.
+type siege struct {
+	*misfortune
+	other   *misfortune
+	kind    string
+	traps   *traps
+	service *stage.Process
+	traces  bytes.Buffer
+	watch   watcher
+	freezes int
+	usual   map[string]time.Duration // without an attack
+	good    int
+}
+
+// TestHostileService runs the hostile tables against a service with a GitHub and against one with a GitLab. While hostile merge requests are
+// reviewed, good ones of the same and of another repository are, and environments are frozen.
+func TestHostileService(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("it measures processes as Linux does")
+	}
+	t.Parallel()
+	binary := build(t)
+	for i, kind := range []string{"github", "gitlab"} {
+		if testing.Short() && i > 0 {
+			continue // make test-e2e runs it
+		}
+		t.Run(kind, func(t *testing.T) {
+			s := newSiege(t, binary, kind)
+			s.changes()
+			s.talks()
+			s.webhooks()
+			s.canaries()
+		})
+	}
+	noneLeft(t, binary)
+}
+
+func newSiege(t *testing.T, binary, kind string) *siege {
+	t.Helper()
+	others := map[string]string{"github": "gitlab", "gitlab": "github"}
+	s := &siege{misfortune: newMisfortune(t, binary, kind), kind: kind, traps: newTraps(t), usual: map[string]time.Duration{}}
+	s.other = &misfortune{saga: &saga{t: t, dir: t.TempDir(), binary: binary, texts: map[int]string{}, log: s.log}}
+	var err error
+	s.other.Stage, err = stage.New(t.Context(), stage.Options{
+		Kind: others[kind], Name: "other", Dir: s.other.dir, Fleet: "../../testdata/fleet",
+		Edit: func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "sluice.yaml"), []byte(following), 0o600)
+		},
+	})
+	s.must(err)
+	t.Cleanup(s.other.Close)
+	var lock sync.Mutex
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in io.Reader = r.Body
+		if r.Header.Get("Content-Encoding") == "gzip" {
+			z, err := gzip.NewReader(r.Body)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			in = z
+		}
+		lock.Lock()
+		defer lock.Unlock()
+		_, _ = io.Copy(&s.traces, in) // what was sent before the connection broke counts
+	}))
+	t.Cleanup(collector.Close)
+	s.service = s.one(stage.Serving{Sweep: "30s", Extra: fmt.Sprintf("tracing: %s\n", collector.URL), With: []*stage.Stage{s.other.Stage}})
+	s.Webhooks(s.service.Address)
+	s.other.Webhooks(s.service.Address)
+	for _, m := range []*misfortune{s.misfortune, s.other} {
+		m.wait("the trunk is hydrated", func() bool { return m.Ref("env/dev") != "" && m.Ref("env/staging") != "" })
+	}
+	s.watch.start(t, binary, append(s.Canaries(), s.other.Canaries()...))
+	s.defend(true)
+	return s
+}
+
+// defend reviews a good merge request of another repository, and with same one of the attacked repository too, and freezes an environment.
+// It compares the times with those without an attack. Reviews of one repository are done one after another: a good one waits for a review
+// that uses up its time.
+func (s *siege) defend(same bool) {
+	s.t.Helper()
+	s.good++
+	var all sync.WaitGroup
+	took := map[string]time.Duration{}
+	var lock sync.Mutex
+	measure := func(what string, do func()) {
+		began := time.Now()
+		do()
+		lock.Lock()
+		defer lock.Unlock()
+		took[what] = time.Since(began)
+	}
+	text := fmt.Sprintf("good-%d", s.good)
+	repositories := map[string]*misfortune{"review of another repository": s.other}
+	if same {
+		repositories["review"] = s.misfortune
+	}
+	for what, m := range repositories {
+		number := m.opened(1000+s.good, text)
+		all.Go(func() {
+			measure(what, func() {
+				s.must(stage.Until(s.t.Context(), 10*time.Minute, "a good merge request is reviewed", func() bool { return m.Status(m.Head(number), "sluice") == "success" }))
+				m.reviewed(number, text)
+			})
+		})
+	}
+	s.freezes++
+	verb := []string{"unfreeze", "freeze"}[s.freezes%2]
+	number := 1
+	if s.freezes == 1 { // the first merge request of the stage
+		number = s.opened(999, "place-to-talk")
+	}
+	all.Go(func() {
+		measure("freeze", func() {
+			before := s.Ref("sluice/state")
+			_, err := s.Say(number, "mia", fmt.Sprintf("/sluice %s prod-us-1%s", verb, map[string]string{"freeze": " --reason siege"}[verb]))
+			s.must(err)
+			s.wait("the record changes", func() bool { return s.Ref("sluice/state") != before })
+		})
+	})
+	all.Wait()
+	if s.usual["freeze"] == 0 {
+		s.usual = took
+		s.t.Logf("without an attack: %v", took)
+		return
+	}
+	s.t.Logf("under attack: %v", took)
+	// A good merge request of the attacked repository waits for the reviews before it, each of which has its time limit.
+	for what, bound := range map[string]time.Duration{"freeze": 2 * time.Second, "review": 10 * time.Minute, "review of another repository": time.Minute} {
+		if os.Getenv("SLUICE_HOSTILE_STRICT") == "" { // on a machine that does other work, too
+			bound = max(bound, 10*time.Minute)
+		}
+		if most := max(bound, 4*s.usual[what]); took[what] > most {
+			s.t.Errorf("under attack, %s takes %s; %s without", what, took[what], s.usual[what])
+		}
+	}
+}
+
+// hang opens a merge request whose chart never ends, and returns its number when a worker is busy with it.
+func (s *siege) hang() int {
+	s.t.Helper()
+	s.must(s.Branch("hang", "hang", func(dir string) error {
+		return os.WriteFile(filepath.Join(dir, "charts/web/templates/hang.yaml"), []byte(`{{ range until 100000 }}{{ range until 100000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`), 0o600)
+	}))
+	number, err := s.Open("hang", "ada")
+	s.must(err)
+	before := s.used()
+	s.wait("a worker is busy", func() bool { return s.used() > before+3*time.Second })
+	return number
+}
+
+// used is the processor time of all workers.
+func (s *siege) used() time.Duration {
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every architecture that Go has
+	ticks := 0
+	for _, pid := range alive(s.binary) {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%s/stat", pid))
+		if err != nil || pid == strconv.Itoa(s.service.PID()) {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(data), ") ")
+		if fields := strings.Fields(rest); len(fields) > 12 {
+			user, userErr := strconv.Atoi(fields[11])
+			system, systemErr := strconv.Atoi(fields[12])
+			s.must(errors.Join(userErr, systemErr))
+			ticks += user + system
+		}
+	}
+	return time.Duration(ticks) * tick
+}
+
+// changes opens each change as a merge request, in groups.
+func (s *siege) changes() {
+	s.t.Helper()
+	type opened struct {
+		hostileChange
+		number int
+		head   string
+	}
+	var group []opened
+	const size = 12
+	flush := func() {
+		if len(group) == 0 {
+			return
+		}
+		s.defend(true)
+		for i := range group {
+			c := &group[i]
+			s.t.Run(c.Name, func(t *testing.T) {
+				state := ""
+				err := stage.Until(t.Context(), 2*time.Minute, "it is reviewed", func() bool {
+					state = s.Status(c.head, "sluice")
+					return state != "" && state != "pending"
+				})
+				seen := strings.Join(s.Comments(c.number), "\n")
+				if err != nil {
+					s.showLog(t)
+					t.Fatalf("%v; state %q\n%s", err, state, seen)
+				}
+				c.judge(t, s.traps, state != "success", seen)
+			})
+			s.must(s.Shut(c.number))
+		}
+		group = nil
+		if peak := s.peak(); peak > 1500<<20 {
+			s.t.Errorf("the service takes %d MiB", peak>>20)
+		}
+	}
+	hanging := s.hang()
+	s.defend(false)
+	s.must(s.Shut(hanging)) // which ends its review
+	all := hostileChanges(s.t)
+	for i := range all {
+		c := &all[i]
+		// What a worker does with a change is the same on both forges, and the command line runs every case.
+		every := map[string]int{"github": 2, "gitlab": 8}[s.kind]
+		if c.Only == "cli" || c.Run != "" || os.Getenv("SLUICE_HOSTILE") == "" && i%every != 0 || !chosen(i, c.Name) {
+			continue
+		}
+		name := fmt.Sprintf("hostile-%d", i)
+		s.must(errors.Join(s.Git(s.Work(), "fetch", "-q", "origin"), s.Git(s.Work(), "checkout", "-q", "-f", "-B", name, "origin/main"), s.Git(s.Work(), "clean", "-qffdx")))
+		s.must(c.apply(s.t, s.traps, s.Work()))
+		if err := s.Git(s.Work(), "push", "-q", "origin", "HEAD:"+name); err != nil && c.Commit != "" {
+			s.t.Logf("%s: the Git server refuses the push: %v", c.Name, err)
+			continue
+		} else if err != nil {
+			s.t.Fatal(err)
+		}
+		s.must(errors.Join(s.Git(s.Work(), "checkout", "-q", "-f", "--detach", "origin/main"), s.Git(s.Work(), "clean", "-qffdx")))
+		number, err := s.Open(name, "ada")
+		s.must(err)
+		group = append(group, opened{*c, number, s.Head(number)})
+		if len(group) == size {
+			flush()
+		}
+	}
+	flush()
+}
+
+// showLog shows the lines of the service's log that are no webhooks.
+func (s *siege) showLog(t *testing.T) {
+	t.Helper()
+	data, err := os.ReadFile(s.log.Name())
+	s.must(err)
+	lines := slices.DeleteFunc(strings.Split(string(data), "\n"), func(l string) bool { return strings.Contains(l, "msg=webhook") })
+	t.Log(strings.Join(lines[max(0, len(lines)-30):], "\n"))
+}
+
+// peak returns the largest memory of the service's process so far.
+func (s *siege) peak() int64 {
+	s.t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.service.PID()))
+	s.must(err)
+	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(data)
+	if m == nil {
+		s.t.Fatal("the kernel does not tell how much memory a process uses")
+	}
+	n, err := strconv.ParseInt(string(m[1]), 10, 64)
+	s.must(err)
+	return n << 10
+}
+
+// watcher looks at the list of processes again and again.
+type watcher struct {
+	mu    sync.Mutex
+	found map[string]bool
+}
+
+func (w *watcher) start(t *testing.T, binary string, canaries []string) {
+	t.Helper()
+	w.found = map[string]bool{}
+	done, ended := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(done); <-ended })
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(250 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				w.look(binary, canaries)
+			}
+		}
+	}()
+}
+
+// look reads the command lines of all processes, and the environment of the workers.
+func (w *watcher) look(binary string, canaries []string) {
+	own := map[string]bool{}
+	for _, pid := range alive(binary) {
+		own[pid] = true
+	}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if err != nil {
+			continue // it has ended
+		}
+		text := string(line)
+		if own[filepath.Base(dir)] && !strings.Contains(text, "\x00serve\x00") {
+			environ, err := os.ReadFile(filepath.Join(dir, "environ"))
+			if err == nil {
+				text += string(environ)
+			}
+		}
+		for _, c := range canaries {
+			if strings.Contains(text, c) {
+				w.mu.Lock()
+				w.found[fmt.Sprintf("%s: %q", dir, text[:min(len(text), 200)])] = true
+				w.mu.Unlock()
+			}
+		}
+	}
+}
+
+// canaries searches every credential of both stages in what the service wrote: log, comments, objects of Git, metrics, traces, files,
+// processes.
+func (s *siege) canaries() {
+	s.t.Helper()
+	s.must(s.service.Stop(2 * time.Minute))
+	canaries := append(append(s.Canaries(), s.other.Canaries()...), s.traps.secret)
+	s.watch.mu.Lock()
+	for found := range s.watch.found {
+		s.t.Errorf("a credential in the list of processes: %s", found)
+	}
+	s.watch.mu.Unlock()
+	searched := 0
+	search := func(where string, data []byte) {
+		searched++
+		for _, c := range canaries {
+			if i := bytes.Index(data, []byte(c)); i >= 0 {
+				s.t.Errorf("a credential in %s: %q", where, data[max(0, i-80):min(len(data), i+len(c)+20)])
+			}
+		}
+	}
+	log, err := os.ReadFile(s.log.Name())
+	s.must(err)
+	search("the log", log)
+	if s.traces.Len() == 0 {
+		s.t.Error("no trace arrived")
+	}
+	search("traces", s.traces.Bytes())
+	for _, m := range []*misfortune{s.misfortune, s.other} {
+		for _, number := range m.Numbers() {
+			search("comments", []byte(strings.Join(m.Comments(number), "\n")))
+		}
+		out, err := exec.CommandContext(s.t.Context(), "git", "-C", m.Bare(), "cat-file", "--batch-all-objects", "--batch", "--unordered").Output()
+		s.must(err)
+		search("objects of Git", out)
+	}
+	s.must(filepath.WalkDir(s.service.Data, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		search(path, data)
+		return err
+	}))
+	noCores(s.t, s.dir)
+	s.t.Logf("searched %d credentials in %d places", len(canaries), searched)
+}

@@ -1,0 +1,339 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// maxLinks is how many symbolic links a path may lead through, as in Linux.
+const maxLinks = 40
+
+// linkTree follows symbolic links that stay inside the tree. A link that leaves it, leads nowhere or leads through too many others is
+// an error that is not fs.ErrNotExist, so that nobody takes the file for a missing one. Safe for concurrent use.
+type linkTree struct {
+	Tree
+	known sync.Map                  // path → realPath
+	fault atomic.Pointer[readFault] // the first one
+}
+
+// readFault is an error of the storage, such as a lost connection: it says nothing about the fleet, and reading again can help.
+type readFault struct{ err error }
+
+// watch remembers an error that is not the fleet's, and returns it.
+func (t *linkTree) watch(err error) error {
+	if isFault(err) {
+		t.remember(err)
+	}
+	return err
+}
+
+// remember makes an error that is not the fleet's the one of Load.
+func (t *linkTree) remember(err error) { t.fault.CompareAndSwap(nil, &readFault{err}) }
+
+// isFault reports whether an error is the storage's. A missing file, a file of another type or size and a link that cannot be followed
+// are the fleet's.
+func isFault(err error) bool {
+	if _, ok := errors.AsType[*linkError](err); err == nil || ok {
+		return false
+	}
+	if malformed, ok := errors.AsType[interface {
+		error
+		Malformed() bool
+	}](err); ok && malformed.Malformed() { // an object that the commit brings
+		return false
+	}
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.EISDIR)
+}
+
+// linkError is a link that cannot be followed.
+type linkError struct{ message string }
+
+func (e *linkError) Error() string { return e.message }
+
+func linkErrorf(format string, args ...any) realPath {
+	return realPath{err: &linkError{fmt.Sprintf(format, args...)}}
+}
+
+// linkReader is what a tree needs so that its links can be followed: fs.ReadLinkFS without Lstat.
+type linkReader interface {
+	ReadLink(name string) (string, error)
+}
+
+// realPath is where a path leads to.
+type realPath struct {
+	name string
+	hops []string // the paths that links replaced it by, the last one included, and the links among its parents
+	err  error
+}
+
+func (t *linkTree) Stat(name string) (fs.FileInfo, error) {
+	info, err := t.Tree.Stat(name)
+	if err == nil && info.Mode()&fs.ModeSymlink == 0 {
+		return info, nil
+	}
+	found := t.resolve(name, 0)
+	if found.err != nil {
+		return nil, t.watch(found.err)
+	}
+	info, err = t.Tree.Stat(found.name)
+	return info, t.watch(err)
+}
+
+func (t *linkTree) ReadFile(name string) ([]byte, error) {
+	found := t.resolve(name, 0)
+	if found.err != nil {
+		return nil, t.watch(found.err)
+	}
+	data, err := t.Tree.ReadFile(found.name)
+	return data, t.watch(err)
+}
+
+func (t *linkTree) ReadDir(name string) ([]fs.DirEntry, error) {
+	found := t.resolve(name, 0)
+	if found.err != nil {
+		return nil, t.watch(found.err)
+	}
+	entries, err := t.Tree.ReadDir(found.name)
+	return entries, t.watch(err)
+}
+
+// real gives the path without links; name itself if it cannot be followed.
+func (t *linkTree) real(name string) string {
+	if found := t.resolve(name, 0); found.err == nil {
+		return found.name
+	}
+	return name
+}
+
+// isDir reports whether an entry of a folder is a folder or a link to one.
+func (t *linkTree) isDir(folder string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	info, err := t.Stat(path.Join(folder, e.Name()))
+	return err == nil && info.IsDir()
+}
+
+func (t *linkTree) resolve(name string, links int) realPath {
+	if known, ok := t.known.Load(name); ok {
+		return known.(realPath) //nolint:forcetypeassert // only this function stores here
+	}
+	out := t.follow(name, links)
+	if out.err == nil || links == 0 && !isFault(out.err) { // an error within a chain can be about its length
+		t.known.Store(name, out)
+	}
+	return out
+}
+
+func (t *linkTree) follow(name string, links int) realPath {
+	info, err := t.Tree.Stat(name)
+	switch {
+	case err == nil && info.Mode()&fs.ModeSymlink == 0:
+		return realPath{name: name}
+	case err == nil:
+		return t.followLink(name, links)
+	case !errors.Is(err, fs.ErrNotExist) || path.Dir(name) == ".":
+		return realPath{err: err}
+	}
+	dir := path.Dir(name)
+	parent := t.resolve(dir, links)
+	if parent.err != nil {
+		if errors.Is(parent.err, fs.ErrNotExist) {
+			return realPath{err: err}
+		}
+		return realPath{err: parent.err}
+	}
+	if parent.name == dir {
+		return realPath{err: err}
+	}
+	to := path.Join(parent.name, path.Base(name))
+	rest := t.resolve(to, links+1)
+	rest.hops = slices.Concat([]string{dir}, parent.hops, []string{to}, rest.hops)
+	return rest
+}
+
+func (t *linkTree) followLink(name string, links int) realPath {
+	reader, ok := t.Tree.(linkReader)
+	if !ok {
+		return linkErrorf("%s is a symbolic link, and this tree cannot read links: put the file itself there", name)
+	}
+	if links >= maxLinks {
+		return linkErrorf("the symbolic link %s leads through more than %d links: link to the file itself", name, maxLinks)
+	}
+	target, err := reader.ReadLink(name)
+	if err != nil {
+		return realPath{err: err}
+	}
+	to := path.Join(path.Dir(name), target)
+	if path.IsAbs(target) || leavesRepository(to) {
+		return linkErrorf("the symbolic link %s points to %q, which is outside the repository: put the file itself there", name, target)
+	}
+	out := t.resolve(to, links+1)
+	if errors.Is(out.err, fs.ErrNotExist) {
+		return linkErrorf("the symbolic link %s points to %q, which does not exist: %s is not in the repository", name, target, to)
+	}
+	out.hops = slices.Concat([]string{to}, out.hops)
+	return out
+}
+
+// linked lists the paths through links that a change of the given paths changes, too: a file that a link leads to, and everything
+// below a link that leads somewhere else. It looks only where a fleet reads values and versions.
+func (f *Fleet) linked(changed []string) []string {
+	if len(changed) == 0 {
+		return nil
+	}
+	set := make(map[string]bool, len(changed))
+	for _, p := range changed {
+		set[p] = true
+	}
+	w := linkWalk{fleet: f, seen: map[string]bool{}}
+	for _, root := range f.linkRoots() {
+		w.root(root)
+	}
+	var out []string
+	for _, link := range w.links {
+		hops := f.tree.resolve(link, 0).hops
+		if set[link] || slices.ContainsFunc(hops, func(h string) bool { return set[h] }) {
+			out = append(append(out, link), f.filesBelow(link)...)
+			continue
+		}
+		for _, p := range changed {
+			for _, hop := range hops {
+				if rest, ok := strings.CutPrefix(p, hop+"/"); ok {
+					out = append(out, path.Join(link, rest))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// linkRoots are the folders whose files can be values, components of layers or versions of charts.
+func (f *Fleet) linkRoots() []string {
+	roots := map[string]bool{"layers": true}
+	literal := func(template string) {
+		before, _, _ := strings.Cut(template, "$")
+		roots[path.Dir(path.Clean(before+"x"))] = true
+	}
+	for _, l := range f.layers {
+		for _, template := range l.templates() {
+			literal(template)
+		}
+	}
+	for _, a := range f.Apps {
+		if a.Dir != "" {
+			roots[path.Join(a.Dir, "layers")] = true
+		}
+		for _, s := range a.AllSources() {
+			if s.Helm != nil && s.Helm.VersionFrom != nil && s.Helm.VersionFrom.File != "" {
+				literal(s.Helm.VersionFrom.File)
+			}
+		}
+	}
+	var out []string
+	for root := range roots {
+		if !leavesRepository(root) {
+			out = append(out, root)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// linkWalk finds links.
+type linkWalk struct {
+	fleet *Fleet
+	seen  map[string]bool // folder → it has no links
+	links []string
+}
+
+// root looks at the parents of a folder, and at all below it.
+func (w *linkWalk) root(dir string) {
+	if dir != "." {
+		parts := strings.Split(dir, "/")
+		for i := range parts {
+			p := path.Join(parts[:i+1]...)
+			if info, err := w.fleet.tree.Tree.Stat(p); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+				w.links = append(w.links, p)
+				break // what is below it has this prefix
+			}
+		}
+	}
+	w.below(dir, nil)
+}
+
+// below looks at a folder and the folders in it and behind links in it. It reports whether there are none; such folders are remembered
+// by content. parents are the real paths of the folders above, so that a link to one of them ends the walk.
+func (w *linkWalk) below(dir string, parents []string) bool {
+	tree := w.fleet.tree
+	real := tree.real(dir)
+	if free, seen := w.seen[dir]; seen {
+		return free
+	}
+	if slices.Contains(parents, real) || !w.fleet.has(dir) {
+		return true
+	}
+	info, err := tree.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return true // whoever reads it gets the error; a file has no links below it
+	}
+	id, hasID := idOf(info)
+	if _, clean := w.fleet.cache.linkFree.Load(id); hasID && clean {
+		return true
+	}
+	entries, err := tree.ReadDir(dir)
+	if err != nil {
+		return true
+	}
+	free := true
+	for _, e := range entries {
+		inner := path.Join(dir, e.Name())
+		switch {
+		case e.Type()&fs.ModeSymlink != 0:
+			free = false
+			w.links = append(w.links, inner)
+			w.below(inner, append(parents, real))
+		case e.IsDir():
+			free = w.below(inner, append(parents, real)) && free
+		}
+	}
+	w.seen[dir] = free
+	if hasID && free {
+		w.fleet.cache.linkFree.Store(id, true)
+	}
+	return free
+}
+
+// filesBelow lists the files behind a link to a folder.
+func (f *Fleet) filesBelow(dir string) []string {
+	var out []string
+	var walk func(dir string, parents []string)
+	walk = func(dir string, parents []string) {
+		real := f.tree.real(dir)
+		info, err := f.tree.Stat(dir)
+		if err != nil || !info.IsDir() || slices.Contains(parents, real) {
+			return
+		}
+		entries, err := f.tree.ReadDir(dir)
+		if err != nil {
+			return
+		}
+		for _, e := range entries {
+			inner := path.Join(dir, e.Name())
+			if f.tree.isDir(dir, e) {
+				walk(inner, append(parents, real))
+			} else {
+				out = append(out, inner)
+			}
+		}
+	}
+	walk(dir, nil)
+	return out
+}

@@ -1,0 +1,153 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// linkedFleet has links in place of values files, of a layer's folder, and of files that spec.files finds.
+func linkedFleet() map[string]string {
+	files := small()
+	maps.Copy(files, map[string]string{
+		"apps/web/layers/region/us/values.yaml": linkTo + "../../../../../shared/us.yaml",
+		"apps/web/layers/region/eu":             linkTo + "../../../../shared/europe",
+		"shared/us.yaml":                        linkTo + "real/us.yaml",
+		"shared/real/us.yaml":                   "m:\n  d: ${cluster.name}\n",
+		"shared/europe/values.yaml":             "m: {d: eu}\n",
+		"shared/europe/kustomization.yaml":      "kind: Component\n",
+		"clusters/c.yaml":                       linkTo + "../shared/cluster.txt",
+		"shared/cluster.txt":                    cluster("c", "prod", "base", "us", "size: 6"),
+		"charts/web/Chart.yaml":                 "name: web\n",
+	})
+	return files
+}
+
+func TestLinksInsideTheRepositoryAreFollowed(t *testing.T) {
+	t.Parallel()
+	f := mustLoad(t, linkedFleet(), NewCache())
+	if p := f.Check(t.Context()); p.Err() != nil {
+		t.Fatal(p)
+	}
+	for name, want := range map[string]any{"a": "eu", "b": "b", "c": "c"} {
+		values, err := f.Values(target(t, f, name), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := values["m"].(map[string]any)["d"]; got != want {
+			t.Errorf("cluster %s: m.d is %v, want %v", name, got, want)
+		}
+	}
+	if got := f.Components(target(t, f, "a")); len(got) != 1 || got[0].Path != "shared/europe" {
+		t.Errorf("components of a: %+v", got)
+	}
+	chains, err := f.Explain(target(t, f, "b"), "", "m.d", Defaults{})
+	if err != nil || len(chains) != 1 || chains[0].Origins[0].File != "apps/web/layers/region/us/values.yaml" {
+		t.Errorf("explain: %+v, %v", chains, err)
+	}
+	for _, w := range f.Check(t.Context()).Warnings() {
+		if strings.Contains(w.File, "region") {
+			t.Errorf("a link counts as unused: %v", w)
+		}
+	}
+}
+
+func TestLinksThatCannotBeFollowed(t *testing.T) {
+	t.Parallel()
+	const file = "apps/web/layers/global/values.yaml"
+	for target, want := range map[string]string{
+		"/etc/passwd":               `points to "/etc/passwd", which is outside the repository`,
+		"../../../../../etc/passwd": `points to "../../../../../etc/passwd", which is outside the repository`,
+		"nothing.yaml":              `points to "nothing.yaml", which does not exist: apps/web/layers/global/nothing.yaml is not in the repository`,
+		"values.yaml":               "leads through more than 40 links",
+		"..":                        "it is no file",
+	} {
+		files := small()
+		files[file] = linkTo + target
+		f := mustLoad(t, files, NewCache())
+		text := f.Check(t.Context()).Error()
+		if !strings.Contains(text, file+": error: ") || !strings.Contains(text, want) {
+			t.Errorf("%s: got %s\nwant %s", target, text, want)
+		}
+		if !strings.Contains(want, "no file") && !strings.Contains(text, "the symbolic link "+file) {
+			t.Errorf("%s: the message does not name the link: %s", target, text)
+		}
+	}
+	files := linkedFleet()
+	files["clusters/c.yaml"] = linkTo + "../../c.yaml"
+	if p := problemsOf(t, files); !strings.Contains(p.Error(), `clusters/c.yaml: error: the symbolic link clusters/c.yaml points to "../../c.yaml", which is outside the repository`) {
+		t.Errorf("a cluster's file: %v", p)
+	}
+	files = linkedFleet()
+	files["apps/web/app.yaml"] = strings.ReplaceAll(files["apps/web/app.yaml"], "charts/web", "linked/web")
+	files["linked"] = linkTo + "charts"
+	f := mustLoad(t, files, NewCache())
+	if p := f.Check(t.Context()); !strings.Contains(p.Error(), "linked/web is behind a symbolic link, which is not followed: name charts/web") {
+		t.Errorf("a source behind a link: %v", p)
+	}
+}
+
+// TestFaultsOfTheStorage: an error of the storage is no problem of the fleet, so that whoever reads it tries again. Files that the fleet has
+// wrong are.
+func TestFaultsOfTheStorage(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("connection lost")
+	for _, name := range []string{"sluice.yaml", "clusters", "clusters/a.yaml", "apps/web/app.yaml", "apps", "apps/web/layers/region"} {
+		tree := newMemTree(small())
+		tree.fail[name] = lost
+		f, problems := Load(t.Context(), tree, NewCache())
+		err := problems.Err()
+		if _, blamed := errors.AsType[Problems](err); f != nil || !errors.Is(err, lost) || blamed {
+			t.Errorf("%s: fleet %v, error %v", name, f != nil, err)
+		}
+		delete(tree.fail, name)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, problems := Load(ctx, newMemTree(small()), NewCache())
+	if err := problems.Err(); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	for _, err := range []error{fs.ErrNotExist, fs.ErrInvalid} {
+		tree := newMemTree(small())
+		tree.fail["clusters/a.yaml"] = err
+		_, problems := Load(t.Context(), tree, NewCache())
+		if _, blamed := errors.AsType[Problems](problems.Err()); !blamed {
+			t.Errorf("%v is no problem of the fleet: %v", err, problems.Err())
+		}
+	}
+}
+
+// TestAffectedThroughLinks changes what links lead to, and links themselves.
+func TestAffectedThroughLinks(t *testing.T) {
+	t.Parallel()
+	for changed, edit := range map[string]struct {
+		text string
+		want []string
+	}{
+		"shared/real/us.yaml":       {"m: {d: 9}\n", []string{"b", "c"}},
+		"shared/us.yaml":            {linkTo + "europe/values.yaml", []string{"b", "c"}},
+		"shared/europe/values.yaml": {"m: {d: 8}\n", []string{"a"}},
+		"apps/web/layers/region/eu": {linkTo + "us", []string{"a"}},
+		"shared/europe/new.yaml":    {"x: 1\n", []string{"a"}},
+		"shared/cluster.txt":        {cluster("c", "prod", "base", "us", "size: 7"), []string{"c"}},
+		"elsewhere/x.yaml":          {"x: 1\n", nil},
+	} {
+		cache := NewCache()
+		before := mustLoad(t, linkedFleet(), cache)
+		files := linkedFleet()
+		files[changed] = edit.text
+		after := mustLoad(t, files, cache)
+		var got []string
+		for _, a := range Affected(before, after, []string{changed}, func(_ *Fleet, s Source) []string { return []string{s.path()} }) {
+			got = append(got, a.Cluster)
+		}
+		if !reflect.DeepEqual(got, edit.want) {
+			t.Errorf("%s: affected %v, want %v", changed, got, edit.want)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MountDir is the directory in which the content of other repositories appears, each in a directory of its name. A fleet's own tree
+// must not have it.
+const MountDir = ".repositories"
+
+// Repository is another Git repository that the fleet takes content from.
+type Repository struct {
+	Name string
+	URL  string
+	// Wanted is the ref whose commit is pinned: refs/heads/BRANCH, or refs/tags/PATTERN.
+	Wanted string
+	Commit string // that is pinned; "" if the content is missing
+	File   string
+	Line   int
+}
+
+// Mounts gives the content of other repositories, at the commits that the tree's sluice.lock pins.
+type Mounts interface {
+	// Mount returns the tree with the content of each repository in MountDir, and sets the repositories' commits. missing says why a
+	// repository is not there.
+	Mount(ctx context.Context, tree Tree, repositories []*Repository) (mounted Tree, missing map[string]error)
+}
+
+// Repository gives a repository by name.
+func (f *Fleet) Repository(name string) (*Repository, bool) {
+	for _, r := range f.Repositories {
+		if r.Name == name {
+			return r, true
+		}
+	}
+	return nil, false
+}
+
+// repositoriesFrom reads the repositories of sluice.yaml and of the folder repositories/.
+func (l *loader) repositoriesFrom(documents []document) {
+	seen := map[string]document{}
+	for _, doc := range documents {
+		file, ok := doc.value.(*RepositoryFile)
+		if !ok {
+			continue
+		}
+		name := file.Metadata.Name
+		if !l.checkName(doc, name, "metadata", "name") {
+			continue
+		}
+		if first, ok := seen[name]; ok {
+			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the repository %s is also in %s", name, place(first))
+			continue
+		}
+		seen[name] = doc
+		if wanted, ok := l.checkRepository(doc, file.Spec); ok {
+			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{Name: name, URL: file.Spec.URL, Wanted: wanted, File: doc.file, Line: doc.node.Line})
+		}
+	}
+	slices.SortFunc(l.fleet.Repositories, func(a, b *Repository) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func (l *loader) checkRepository(doc document, spec RepositorySpec) (wanted string, ok bool) {
+	before := len(l.problems)
+	scheme, _, _ := strings.Cut(spec.URL, "://")
+	switch {
+	case hasPassword(spec.URL):
+		l.errorf(doc, []string{"spec", "url"}, "remove them: credentials belong to the URL's host and come from the environment", "a URL must not hold credentials")
+	case !slices.Contains([]string{"https", "http", "ssh"}, scheme):
+		l.errorf(doc, []string{"spec", "url"}, "https://host/owner/repository, or ssh://git@host/owner/repository", "%q is not the URL of a Git repository", spec.URL)
+	}
+	switch {
+	case (spec.Branch == "") == (spec.Tags == ""):
+		l.errorf(doc, []string{"spec"}, "branch: main, or tags: v1.*", "a repository needs either branch or tags")
+	case spec.Branch != "" && !validBranch(spec.Branch):
+		l.errorf(doc, []string{"spec", "branch"}, "", "%q is not the name of a branch", spec.Branch)
+	case spec.Tags != "" && !validTags(spec.Tags):
+		l.errorf(doc, []string{"spec", "tags"}, "such as v1.2.0, v1.* or components/v*", "%q is not a pattern of tags", spec.Tags)
+	}
+	wanted = "refs/heads/" + spec.Branch
+	if spec.Tags != "" {
+		wanted = "refs/tags/" + spec.Tags
+	}
+	return wanted, len(l.problems) == before
+}
+
+func validTags(pattern string) bool {
+	_, err := path.Match(pattern, "v1")
+	return err == nil && len(pattern) <= maxGlob && validBranch(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("*?[]^", r) {
+			return 'x'
+		}
+		return r
+	}, pattern))
+}
+
+// mount puts the content of the repositories into the tree that the fleet's paths are read from.
+func (l *loader) mount(ctx context.Context) {
+	if len(l.fleet.Repositories) == 0 {
+		return
+	}
+	missing := map[string]error{}
+	if l.mounts == nil {
+		for _, r := range l.fleet.Repositories {
+			missing[r.Name] = fmt.Errorf("%w: no other repository can be read here", fs.ErrNotExist)
+		}
+	} else {
+		var tree Tree
+		tree, missing = l.mounts.Mount(ctx, l.tree.Tree, l.fleet.Repositories)
+		l.fleet.tree = &linkTree{Tree: tree}
+	}
+	l.fleet.unavailable = missing
+	var names []string
+	for _, r := range l.fleet.Repositories {
+		const short = 7
+		if dir := path.Join(MountDir, r.Name); len(r.Commit) > short {
+			names = append(names, dir+"/", r.Name+"@"+r.Commit[:short]+":")
+		}
+	}
+	l.fleet.names = strings.NewReplacer(names...)
+	for _, r := range l.fleet.Repositories {
+		if err := missing[r.Name]; err != nil {
+			l.problems = append(l.problems, Problem{File: r.File, Line: r.Line, Severity: SeverityWarning, Message: fmt.Sprintf("repository %s: %v", r.Name, err)})
+		}
+	}
+}
+
+// checkMounted refuses the name of a repository that the fleet does not declare.
+func (l *loader) checkMounted(doc document, at []string, name string) {
+	if name == "" {
+		return
+	}
+	if _, ok := l.fleet.Repository(name); ok {
+		return
+	}
+	var known []string
+	for _, r := range l.fleet.Repositories {
+		known = append(known, r.Name)
+	}
+	l.errorf(doc, at, "declare it: kind: Repository in sluice.yaml or below repositories/", "the repository %q does not exist%s", name, didYouMean(name, known))
+}
+
+// mounted is a path of a repository as a path of the fleet's tree. The path must not leave its repository.
+func mounted(repository, p string) string {
+	if repository == "" {
+		return p
+	}
+	return path.Join(MountDir, repository, p)
+}
+
+// available is an error if the content of a repository is missing.
+func (f *Fleet) available(repository string) error {
+	if err := f.unavailable[repository]; err != nil {
+		return fmt.Errorf("repository %s: %w", repository, err)
+	}
+	return nil
+}
+
+// layersAvailable is an error if a layer of the target takes files from a repository that is missing: without it, the target would
+// be rendered without these files.
+func (f *Fleet) layersAvailable(t Target) error {
+	if len(f.unavailable) == 0 {
+		return nil
+	}
+	for i := range f.layers {
+		l := &f.layers[i]
+		if slices.Contains(t.App.Spec.SkipLayers, l.Name) {
+			continue
+		}
+		for _, name := range l.repositories() {
+			if err := f.available(name); err != nil {
+				return fmt.Errorf("layer %s: %w", l.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// repositories are those that the layer's paths name.
+func (l *Layer) repositories() []string {
+	var out []string
+	if l.Repository != "" {
+		out = append(out, l.Repository)
+	}
+	for _, v := range l.Values {
+		if v.Repository != "" {
+			out = append(out, v.Repository)
+		}
+	}
+	return out
+}
+
+// Locate writes the paths of other repositories in a text for people: components@1a2b3c4:charts/web instead of
+// .repositories/components/charts/web.
+func (f *Fleet) Locate(text string) string { return locate(f.names, text) }
+
+// Locate is Fleet.Locate.
+func (t Target) Locate(text string) string { return locate(t.App.names, text) }
+
+func locate(names *strings.Replacer, text string) string {
+	if names == nil {
+		return text
+	}
+	return names.Replace(text)
+}
+
+func (l *loader) checkLayerRepositories() {
+	for i, layer := range l.fleet.Spec.Layers {
+		at := []string{"spec", "layers", strconv.Itoa(i)}
+		for _, name := range layer.repositories() {
+			l.checkMounted(l.file, at, name)
+		}
+		if layer.Repository != "" && len(layer.Values)+len(layer.Components) == 0 {
+			l.errorf(l.file, at, "values: […], components: […]", "layer %s: repository %s needs paths in it", layer.Name, layer.Repository)
+		}
+	}
+}

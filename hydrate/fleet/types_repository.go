@@ -1,0 +1,24 @@
+package fleet
+
+// RepositoryFile is one Repository.
+type RepositoryFile struct {
+	// APIVersion is sluice.dev/v1alpha1.
+	APIVersion string `json:"apiVersion" jsonschema:"required,enum=sluice.dev/v1alpha1"`
+	// Kind is Repository.
+	Kind string `json:"kind" jsonschema:"required,enum=Repository"`
+	// Metadata names the repository. Sources and layers refer to it by this name.
+	Metadata Metadata `json:"metadata" jsonschema:"required"`
+	// Spec says where the repository is, and what of it is used.
+	Spec RepositorySpec `json:"spec" jsonschema:"required"`
+}
+
+// RepositorySpec is another Git repository that the fleet takes charts, Kustomize roots, manifests or layers from. sluice.lock pins
+// its commit.
+type RepositorySpec struct {
+	// URL of the repository, over https or ssh, without credentials. Credentials belong to the URL's host.
+	URL string `json:"url" jsonschema:"required"`
+	// Branch whose newest commit `sluice deps update` pins. Excludes tags.
+	Branch string `json:"branch,omitempty"`
+	// Tags is a pattern of tags, such as v1.*; `sluice deps update` pins the highest version among them. Excludes branch.
+	Tags string `json:"tags,omitempty"`
+}

@@ -1,0 +1,86 @@
+package gitstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+)
+
+// Graft returns a tree that has other trees in the directory dir, by name. dir is one path segment that the tree must not have; an
+// error for which errors.Is(err, fs.ErrExist) says that it does. The new objects are only in memory.
+func (s *Store) Graft(ctx context.Context, tree Hash, dir string, mounts map[string]Hash) (Hash, error) {
+	entries, err := s.Tree(ctx, tree)
+	if err != nil {
+		return Hash{}, err
+	}
+	if _, ok := find(entries, dir); ok {
+		return Hash{}, &fs.PathError{Op: "graft", Path: dir, Err: fs.ErrExist}
+	}
+	var inner []Entry
+	for _, name := range slices.Sorted(maps.Keys(mounts)) {
+		inner = append(inner, Entry{Name: name, Mode: ModeTree, Hash: mounts[name]})
+	}
+	mounted, err := s.keepTree(inner)
+	if err != nil {
+		return Hash{}, err
+	}
+	return s.keepTree(append(slices.Clone(entries), Entry{Name: dir, Mode: ModeTree, Hash: mounted}))
+}
+
+// Replace returns a tree in which the file name, at the top of the tree, has other content. The new objects are only in memory.
+func (s *Store) Replace(ctx context.Context, tree Hash, name string, data []byte) (Hash, error) {
+	entries, err := s.Tree(ctx, tree)
+	if err != nil {
+		return Hash{}, err
+	}
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Name == name })
+	return s.keepTree(append(entries, Entry{Name: name, Mode: ModeFile, Hash: s.keep("blob", data)}))
+}
+
+func (s *Store) keepTree(entries []Entry) (Hash, error) {
+	data, err := encodeTree(entries)
+	if err != nil {
+		return Hash{}, err
+	}
+	return s.keep("tree", data), nil
+}
+
+// KeepCommit makes a commit that is only in memory.
+func (s *Store) KeepCommit(c CommitSpec) (Hash, error) {
+	data, err := encodeCommit(c)
+	if err != nil {
+		return Hash{}, err
+	}
+	return s.keep("commit", data), nil
+}
+
+// Borrow lets the store read the objects of another one, which it closes when it is closed.
+func (s *Store) Borrow(other *Store) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lenders = append(slices.Clone(s.lenders), other)
+}
+
+// fromLenders lets the stores that this one borrows from fetch what they do not have.
+func (s *Store) fromLenders(ctx context.Context, hashes []Hash) bool {
+	s.mu.RLock()
+	lenders := s.lenders
+	s.mu.RUnlock()
+	return slices.ContainsFunc(lenders, func(other *Store) bool { return other.Ensure(ctx, hashes...) == nil })
+}
+
+// lent reads an object from the stores that this one borrows from.
+func (s *Store) lent(h Hash) (object, error) {
+	s.mu.RLock()
+	lenders := s.lenders
+	s.mu.RUnlock()
+	for _, other := range lenders {
+		if o, err := other.readLocal(h); !errors.Is(err, ErrNotFound) {
+			return o, err
+		}
+	}
+	return object{}, fmt.Errorf("%w: %s", ErrNotFound, h)
+}

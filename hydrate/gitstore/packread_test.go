@@ -1,0 +1,79 @@
+package gitstore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/klauspost/compress/zlib"
+)
+
+// deltaChain writes a packfile of one blob and deltas that copy it, each on top of the one before. It returns the offset of
+// the last.
+func deltaChain(t *testing.T, size, deltas int) (*pack, int64) {
+	t.Helper()
+	var out bytes.Buffer
+	out.WriteString("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
+	add := func(kind byte, data, base []byte) int64 {
+		at := int64(out.Len())
+		n := len(data)
+		b := kind<<4 | byte(n&15)
+		for n >>= 4; n > 0; n >>= 7 {
+			out.WriteByte(b | 0x80)
+			b = byte(n & 0x7f)
+		}
+		out.WriteByte(b)
+		out.Write(base)
+		z := zlib.NewWriter(&out)
+		if _, err := z.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	at := add(3, make([]byte, size), nil)
+	delta := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(size)), uint64(size))
+	delta = append(delta, 0xf0, byte(size), byte(size>>8), byte(size>>16)) // copy from the start
+	for range deltas {
+		distance := uint64(int64(out.Len()) - at)
+		back := []byte{byte(distance & 0x7f)}
+		for distance >>= 7; distance > 0; distance >>= 7 {
+			distance--
+			back = append([]byte{byte(distance&0x7f) | 0x80}, back...)
+		}
+		at = add(offsetDelta, delta, back)
+	}
+	base := filepath.Join(t.TempDir(), "chain")
+	if err := os.WriteFile(base+".pack", out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &pack{base: base, size: int64(out.Len())}
+	t.Cleanup(func() { _ = p.file.Close() })
+	return p, at
+}
+
+// A packfile of kilobytes must not make the reader copy gigabytes.
+func TestDeltaChainsAreBounded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		size, deltas int
+		want         error
+	}{
+		"as Git writes them":       {1 << 20, 50, nil},
+		"as long as Git may write": {1 << 10, 4095, nil},
+		"too long":                 {1 << 10, 4097, ErrTooLarge},
+		"too many bytes":           {1 << 20, 2100, ErrTooLarge},
+	} {
+		p, at := deltaChain(t, c.size, c.deltas)
+		o, err := p.at(at, cache.NewBufferLRU(1<<20))
+		if !errors.Is(err, c.want) || err == nil && len(o.data) != c.size {
+			t.Errorf("%s: %d bytes, %v", name, len(o.data), err)
+		}
+	}
+}

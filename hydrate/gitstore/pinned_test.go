@@ -1,0 +1,93 @@
+package gitstore
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"testing"
+)
+
+// TestPinnedRepository: a commit of another repository is fetched without files, mounted, and its files come when they are read. The
+// branches of the store's own remote are still those that a revision means.
+func TestPinnedRepository(t *testing.T) {
+	origin, other := source(t), source(t)
+	generous(t, other)
+	write(t, other, "charts/web/values.yaml", "replicas: 3\n")
+	runGit(t, other, "add", ".")
+	runGit(t, other, "commit", "-qm", "chart")
+	clone := filepath.Join(t.TempDir(), "c")
+	runGit(t, origin, "clone", "-q", "file://"+origin, clone)
+	s := open(t, Options{Dir: clone})
+	pin := resolve(t, open(t, Options{Dir: other}), "HEAD")
+	if err := s.FetchPinned(t.Context(), "file://"+other, Auth{}, pin.Hash); err != nil {
+		t.Fatal(err)
+	}
+	if n := sidePacks(t, filepath.Join(clone, ".git")); n != 1 {
+		t.Errorf("%d requests for the commit and its trees", n)
+	}
+	head := resolve(t, s, "HEAD")
+	tree, err := s.Graft(t.Context(), head.Tree, ".repositories", map[string]Hash{"components": pin.Tree})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := s.Snapshot(t.Context(), tree).ReadFile(".repositories/components/charts/web/values.yaml")
+	if err != nil || string(data) != "replicas: 3\n" {
+		t.Errorf("%q %v", data, err)
+	}
+	if _, err := s.Graft(t.Context(), tree, ".repositories", nil); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second graft in one directory: %v", err)
+	}
+	main, err := s.FetchRevision(t.Context(), "main")
+	if err != nil || main.Hash != head.Hash {
+		t.Errorf("main is %v of another repository: %v", main.Hash, err)
+	}
+	if err := s.FetchPinned(t.Context(), "file://"+origin, Auth{}, pin.Hash); err != nil {
+		t.Errorf("a commit that is there: %v", err)
+	}
+	missing := Hash{1}
+	if err := s.FetchPinned(t.Context(), "file://"+other, Auth{}, missing); err == nil {
+		t.Error("a commit that the repository does not have was fetched")
+	}
+}
+
+func TestRemoteRefs(t *testing.T) {
+	dir := source(t)
+	runGit(t, dir, "tag", "-a", "v1.0.0", "-m", "one")
+	refs, err := RemoteRefs(t.Context(), "file://"+dir, Auth{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := resolve(t, open(t, Options{Dir: dir}), "HEAD").Hash
+	if refs["refs/heads/main"] != at || refs["refs/tags/v1.0.0^{}"] != at || refs["refs/tags/v1.0.0"] == at {
+		t.Errorf("%v", refs)
+	}
+}
+
+// TestBorrowedObjects: a store reads what another one has, without copying it.
+func TestBorrowedObjects(t *testing.T) {
+	s := open(t, Options{Dir: source(t)})
+	other, err := Open(t.Context(), Options{Dir: source(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := other.Worktree()
+	write(t, dir, "new", "text")
+	tree, err := other.WorkingTree(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Has(tree) {
+		t.Fatal("the tree is in both")
+	}
+	s.Borrow(other)
+	if data, err := s.Snapshot(t.Context(), tree).ReadFile("new"); err != nil || string(data) != "text" {
+		t.Errorf("%q %v", data, err)
+	}
+	replaced, err := s.Replace(t.Context(), tree, "new", []byte("other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := s.Snapshot(t.Context(), replaced).ReadFile("new"); err != nil || string(data) != "other" {
+		t.Errorf("%q %v", data, err)
+	}
+}

@@ -1,0 +1,180 @@
+package imports
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/import/argocd"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// argocd reads an entry of Argo CD.
+func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems) {
+	entry := request.Entry.ArgoCD
+	o := i.argocdOptions(tree)
+	o.Apps, o.Repositories, o.Trunk = entry.Apps, entry.Repositories, request.Trunk
+	for _, c := range request.Clusters {
+		own := entry.Clusters[c.Name]
+		labels := maps.Clone(own.Labels)
+		if known, ok := entry.Clusters[c.Name]; !ok || known.Environment == "" { // the registry describes it
+			labels = maps.Clone(c.Labels)
+			maps.Copy(labels, own.Labels)
+		}
+		o.Clusters = append(o.Clusters, argocd.Cluster{Name: c.Name, Server: own.Server, Labels: labels, Annotations: own.Annotations})
+	}
+	o.Starting = func(name string) error { return i.starting("argocd: " + name) }
+	units, found, err := argocd.Import(ctx, o)
+	if err != nil {
+		return nil, fleet.Problems{{File: "sluice.yaml", Severity: fleet.SeverityError, Message: "spec.import: argocd: " + err.Error()}}
+	}
+	var out []fleet.Imported
+	var problems fleet.Problems
+	for _, p := range found {
+		found := fleet.Problem{
+			File: p.Origin.File, Line: p.Origin.Line, Severity: severity(request.Detected), Message: p.Message + ": its Applications are not rendered",
+			Hint: "repair it, or list the files to read in spec.import argocd apps",
+		}
+		if p.Foreign {
+			found.Severity = fleet.SeverityWarning
+		}
+		problems = append(problems, found)
+	}
+	for n := range units {
+		u := &units[n]
+		if u.Cluster == "" { // it has no place in the fleet
+			found := fleet.Problem{File: u.Origin.File, Line: u.Origin.Line, Severity: fleet.SeverityWarning, Message: fmt.Sprintf("the Application %s is not rendered: %v", u.Name, u.Err)}
+			if !u.Foreign {
+				found.Severity = severity(request.Detected)
+			}
+			problems = append(problems, found)
+			continue
+		}
+		t := argocdTarget(u)
+		out = append(out, t)
+		problems = append(problems, warnings(&t)...)
+		if u.Brings {
+			problems = append(problems, lostChildren(&t, request.Detected))
+		}
+	}
+	return out, problems
+}
+
+func (i *Importer) argocdOptions(tree fleet.Tree) argocd.Options {
+	engine := renderer.NewEngine(renderer.DefaultLimits())
+	plain := kustomize.NewBuilder(manifest.DefaultBudget())
+	return argocd.Options{
+		Tree: tree, Build: plain.Build,
+		Render: func(ctx context.Context, c *argocd.Chart, namespace string) ([]manifest.Object, error) {
+			return renderChart(ctx, engine, tree, c, namespace)
+		},
+	}
+}
+
+func argocdTarget(u *argocd.Unit) fleet.Imported {
+	out := fleet.Imported{
+		Cluster: u.Cluster, App: u.Name, File: u.Origin.File, Line: u.Origin.Line, Kind: "Application", Namespace: u.Namespace,
+		KubeVersion: u.KubeVersion, APIVersions: u.APIVersions, Keeps: !u.Prune && u.Err == nil, KeepsDeleted: u.Orphan && u.Err == nil, Notes: u.Notes, Err: u.Err,
+	}
+	for _, s := range u.Sources {
+		if c := s.Chart; c != nil {
+			helm := &fleet.HelmSource{Chart: c.Chart, Path: c.Path, Repo: c.Repo, Version: c.Version, ReleaseName: c.Release, IncludeCRDs: !c.SkipCRDs}
+			if c.SkipSchema {
+				helm.Schema = "skip"
+			}
+			out.Sources = append(out.Sources, fleet.ImportedSource{Helm: helm, Values: c.Values})
+			continue
+		}
+		objects, err := stream(s.Objects, nil)
+		if out.Err == nil {
+			out.Err = err
+		}
+		out.Sources = append(out.Sources, fleet.ImportedSource{Objects: objects})
+	}
+	return out
+}
+
+// renderChart renders a chart of the repository that may bring Applications.
+func renderChart(ctx context.Context, engine *renderer.Engine, tree fleet.Tree, c *argocd.Chart, namespace string) ([]manifest.Object, error) {
+	files, err := chartFiles(tree, c.Path, "")
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(sum, "%s %d\n", f.Path, len(f.Data))
+		sum.Write(f.Data)
+	}
+	values, err := json.Marshal(c.Values)
+	if err != nil {
+		return nil, err
+	}
+	rendering, err := engine.Render(ctx, &renderer.Bundle{
+		Namespace: cmp.Or(namespace, "default"), KubeVersion: c.KubeVersion, APIVersions: c.APIVersions,
+		Sources: []renderer.Source{{Helm: &renderer.HelmSource{
+			Release: c.Release, Values: values, IncludeCRDs: !c.SkipCRDs, SkipSchema: c.SkipSchema,
+			Chart: renderer.Content{Name: c.Path, Digest: hex.EncodeToString(sum.Sum(nil)), Files: files},
+		}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []manifest.Object
+	for _, o := range rendering.Objects {
+		objects, err := manifest.Decode(o.YAML, manifest.DefaultBudget())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, objects...)
+	}
+	return out, nil
+}
+
+func chartFiles(tree fleet.Tree, dir, prefix string) ([]renderer.File, error) {
+	entries, err := tree.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []renderer.File
+	for _, e := range entries {
+		name, inner := path.Join(dir, e.Name()), path.Join(prefix, e.Name())
+		switch {
+		case e.IsDir():
+			more, err := chartFiles(tree, name, inner)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+		case e.Type() == fs.FileMode(0):
+			data, err := tree.ReadFile(name)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, renderer.File{Path: inner, Data: data})
+		}
+	}
+	return out, nil
+}
+
+// detectArgoCD finds the clusters of a repository of Applications; none if there are no Applications.
+func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (map[string]fleet.ArgoCDCluster, error) {
+	found, err := argocd.Servers(ctx, i.argocdOptions(tree))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]fleet.ArgoCDCluster{}
+	for _, c := range slices.All(found) {
+		out[c.Name] = fleet.ArgoCDCluster{Server: c.Server, Environment: c.Name, Labels: c.Labels, Annotations: c.Annotations}
+	}
+	return out, nil
+}

@@ -1,0 +1,166 @@
+package argocd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// located is an object with its place.
+type located struct {
+	object manifest.Object
+	origin Origin
+}
+
+// find reads the Applications, ApplicationSets and cluster Secrets of the files that Apps names.
+func (i *importer) find() ([]located, error) {
+	for _, pattern := range i.Apps {
+		if !doublestar.ValidatePattern(pattern) || strings.Count(pattern, "**") > 2 {
+			return nil, fmt.Errorf("apps: bad pattern %q", pattern)
+		}
+	}
+	if err := i.list("."); err != nil {
+		return nil, err
+	}
+	charts := map[string]bool{}
+	for _, name := range i.files {
+		if path.Base(name) == "Chart.yaml" {
+			charts[path.Dir(name)] = true
+		}
+	}
+	var out []located
+	for _, name := range i.files {
+		if !isManifest(name) || inTemplates(name, charts) || !i.wanted(name) {
+			continue
+		}
+		data, err := i.Tree.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, i.findIn(name, data)...)
+	}
+	return out, nil
+}
+
+// findIn returns the Applications and ApplicationSets of one file, and adds the clusters of its Secrets to the import.
+func (i *importer) findIn(name string, data []byte) []located {
+	if !bytes.Contains(data, []byte(group+"/")) && !bytes.Contains(data, []byte(secretType)) {
+		return nil
+	}
+	objects, err := manifest.Decode(data, manifest.DefaultBudget())
+	if err != nil {
+		if len(i.Apps) > 0 || describes(data) { // the user or the file says that there are Applications in it
+			i.problems = append(i.problems, Problem{Origin: Origin{File: name}, Message: err.Error()})
+		}
+		return nil
+	}
+	var out []located
+	lines := places(data)
+	for _, o := range objects {
+		if o.Kind() == "Secret" {
+			i.secret(o)
+			continue
+		}
+		if !isApplication(o) || !complete(o) {
+			continue
+		}
+		key := o.Kind() + "/" + o.Name()
+		at := Origin{File: name, Line: lines[key]}
+		if _, known := i.origins[key]; !known {
+			i.origins[key] = at
+		}
+		out = append(out, located{o, at})
+	}
+	return out
+}
+
+// describes reports whether a text, which may not decode, looks like an Application, an ApplicationSet or a cluster Secret.
+func describes(data []byte) bool {
+	return bytes.Contains(data, []byte(group+"/v")) && bytes.Contains(data, []byte(kindApplication)) || bytes.Contains(data, []byte(secretType))
+}
+
+func (i *importer) list(dir string) error {
+	entries, err := i.Tree.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	const most = 500_000
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case e.IsDir():
+			if err := i.list(name); err != nil {
+				return err
+			}
+		case e.Type().IsRegular():
+			if i.files = append(i.files, name); len(i.files) > most {
+				return fmt.Errorf("the repository has more than %d files", most)
+			}
+		}
+	}
+	return nil
+}
+
+// inTemplates reports whether a file is a template of a chart, which is no YAML yet.
+func inTemplates(name string, charts map[string]bool) bool {
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if path.Base(dir) == "templates" && charts[path.Dir(dir)] {
+			return true
+		}
+	}
+	return false
+}
+
+func isManifest(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+}
+
+func (i *importer) wanted(name string) bool {
+	return len(i.Apps) == 0 || slices.ContainsFunc(i.Apps, func(p string) bool { return doublestar.MatchUnvalidated(p, name) })
+}
+
+func isApplication(o manifest.Object) bool {
+	return manifest.GroupOf(o.APIVersion()) == group && (o.Kind() == kindApplication || o.Kind() == kindApplicationSet)
+}
+
+// complete tells an Application from a patch for one.
+func complete(o manifest.Object) bool {
+	spec, _ := o["spec"].(map[string]any)
+	if o.Kind() == kindApplicationSet {
+		return spec["template"] != nil && spec["generators"] != nil
+	}
+	return spec["destination"] != nil && (spec["source"] != nil || spec["sources"] != nil || spec["sourceHydrator"] != nil)
+}
+
+// places finds the line of each document's object.
+func places(data []byte) map[string]int {
+	out := map[string]int{}
+	if manifest.Check(data, manifest.DefaultBudget()) != nil {
+		return out // whoever decodes the file reports it
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var node yaml.Node
+		if err := dec.Decode(&node); errors.Is(err, io.EOF) || err != nil {
+			return out
+		}
+		var head struct {
+			Kind     string `yaml:"kind"`
+			Metadata struct {
+				Name string `yaml:"name"`
+			} `yaml:"metadata"`
+		}
+		if node.Decode(&head) == nil && len(node.Content) > 0 {
+			out[head.Kind+"/"+head.Metadata.Name] = node.Content[0].Line
+		}
+	}
+}

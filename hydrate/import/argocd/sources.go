@@ -1,0 +1,350 @@
+package argocd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/gobwas/glob"
+	"sigs.k8s.io/yaml"
+
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// sources reads the sources of an Application into the unit, and returns the Applications and ApplicationSets that they bring.
+func (i *importer) sources(ctx context.Context, u *Unit, app *application) ([]located, error) {
+	list := app.Spec.Sources
+	if len(list) == 0 && app.Spec.Source != nil {
+		list = []source{*app.Spec.Source}
+	}
+	switch {
+	case app.Spec.SourceHydrator != nil:
+		return nil, errors.New("spec.sourceHydrator is not supported (Sluice writes rendered branches itself)")
+	case len(list) == 0:
+		return nil, errors.New("spec.source is missing")
+	}
+	var children []located
+	for n := range list {
+		s := &list[n]
+		if s.Ref != "" && s.Path == "" && s.Chart == "" {
+			continue // others take values files from it
+		}
+		out, err := i.source(ctx, app, s, list)
+		if err != nil {
+			field := "spec.source"
+			if len(app.Spec.Sources) > 0 {
+				field = fmt.Sprintf("spec.sources[%d]", n)
+			}
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
+		if c := out.Chart; c != nil {
+			u.KubeVersion, u.APIVersions = c.KubeVersion, slices.Concat(u.APIVersions, c.APIVersions)
+			if c.namespace != "" {
+				u.Namespace = c.namespace
+			}
+			if out, err = i.followed(ctx, u, out); err != nil {
+				return nil, err
+			}
+		}
+		kept := make([]manifest.Object, 0, len(out.Objects))
+		for _, o := range out.Objects {
+			if isApplication(o) {
+				children = append(children, located{o, i.childOrigin(o, u)})
+				continue
+			}
+			kept = append(kept, o)
+		}
+		out.Objects = kept
+		u.Sources = append(u.Sources, out)
+	}
+	return children, nil
+}
+
+// childOrigin is where an Application is written that another one brings. One that a chart renders is at its parent's place.
+func (i *importer) childOrigin(o manifest.Object, parent *Unit) Origin {
+	if at, ok := i.origins[o.Kind()+"/"+o.Name()]; ok {
+		return at
+	}
+	return parent.Origin
+}
+
+// followed renders a chart of the repository if one of its templates may make an Application.
+func (i *importer) followed(ctx context.Context, u *Unit, s Source) (Source, error) {
+	if s.Chart.Path == "" || i.Render == nil {
+		return s, nil
+	}
+	may := false
+	for _, name := range i.files {
+		if !strings.HasPrefix(name, s.Chart.Path+"/templates/") && !strings.HasPrefix(name, s.Chart.Path+"/charts/") {
+			continue
+		}
+		data, err := i.Tree.ReadFile(name)
+		if err != nil {
+			return s, err
+		}
+		if may = bytes.Contains(data, []byte(group+"/")); may {
+			break
+		}
+	}
+	if !may {
+		return s, nil
+	}
+	objects, err := i.Render(ctx, s.Chart, u.Namespace)
+	if err != nil || !slices.ContainsFunc(objects, isApplication) {
+		return s, err
+	}
+	return Source{Objects: objects}, nil
+}
+
+// source reads one source.
+func (i *importer) source(ctx context.Context, app *application, s *source, all []source) (Source, error) {
+	env := environment(app, s)
+	if s.Chart != "" {
+		chart, err := i.chart(app, s, all, "", env)
+		if err != nil {
+			return Source{}, err
+		}
+		chart.Version = s.TargetRevision
+		switch url := strings.TrimSuffix(s.RepoURL, "/"); {
+		case strings.HasPrefix(url, "oci://"):
+			chart.Chart = url + "/" + s.Chart
+		case strings.Contains(url, "://"):
+			chart.Repo, chart.Chart = s.RepoURL, s.Chart
+		default: // a registry, as Argo CD writes it
+			chart.Chart = "oci://" + url + "/" + s.Chart
+		}
+		return Source{Chart: chart}, nil
+	}
+	if err := i.thisCommit(s.RepoURL, s.TargetRevision); err != nil {
+		return Source{}, err
+	}
+	dir, err := inside(".", s.Path)
+	if err != nil {
+		return Source{}, fmt.Errorf("path: %w", err)
+	}
+	if info, err := i.Tree.Stat(dir); err != nil || !info.IsDir() {
+		return Source{}, fmt.Errorf("path: %q is not a directory of the repository", s.Path)
+	}
+	if s, err = i.overridden(app, s, dir); err != nil {
+		return Source{}, err
+	}
+	switch kind, err := i.kind(s, dir); {
+	case err != nil:
+		return Source{}, err
+	case kind == "helm":
+		chart, err := i.chart(app, s, all, dir, env)
+		return Source{Chart: chart}, err
+	case kind == "kustomize":
+		objects, err := i.kustomize(ctx, s.Kustomize, dir, env)
+		return Source{Objects: objects}, err
+	default:
+		objects, err := i.directory(s.Directory, dir)
+		return Source{Objects: objects}, err
+	}
+}
+
+// kind is the tool that Argo CD uses for a source: the one that the source names, or what the directory has.
+func (i *importer) kind(s *source, dir string) (string, error) {
+	var named []string
+	if s.Helm != nil {
+		named = append(named, "helm")
+	}
+	if s.Kustomize != nil {
+		named = append(named, "kustomize")
+	}
+	if s.Directory != nil {
+		named = append(named, "directory")
+	}
+	if s.Plugin != nil {
+		return "", errors.New("plugin: config management plugins are not supported")
+	}
+	if len(named) > 1 {
+		return "", fmt.Errorf("the source is for several tools: %s", strings.Join(named, ", "))
+	}
+	if len(named) == 1 {
+		return named[0], nil
+	}
+	for _, name := range kustomize.FileNames() {
+		if i.isFile(path.Join(dir, name)) {
+			return "kustomize", nil
+		}
+	}
+	if i.isFile(path.Join(dir, "Chart.yaml")) {
+		return "helm", nil
+	}
+	return "directory", nil
+}
+
+func (i *importer) isFile(name string) bool {
+	_, ok := slices.BinarySearch(i.sortedFiles(), name)
+	return ok
+}
+
+func (i *importer) sortedFiles() []string {
+	if !slices.IsSorted(i.files) {
+		slices.Sort(i.files)
+	}
+	return i.files
+}
+
+// overridden applies the files .argocd-source.yaml and .argocd-source-<app>.yaml of a directory, in this order.
+func (i *importer) overridden(app *application, s *source, dir string) (*source, error) {
+	for _, base := range []string{".argocd-source.yaml", ".argocd-source-" + app.Metadata.Name + ".yaml"} {
+		name := path.Join(dir, base)
+		if !i.isFile(name) {
+			continue
+		}
+		data, err := i.Tree.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var patch, own map[string]any
+		if err := yaml.Unmarshal(data, &patch); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if err := decode(s, &own); err != nil {
+			return nil, err
+		}
+		s = &source{}
+		if err := decode(withoutNull(patched(own, patch)), s); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return s, nil
+}
+
+func withoutNull(m map[string]any) map[string]any {
+	for k, v := range m {
+		if v == nil {
+			delete(m, k)
+		}
+	}
+	return m
+}
+
+// inside joins a path of a source to a directory. `/x` is relative to the repository.
+func inside(dir, name string) (string, error) {
+	full := path.Join(dir, name)
+	if rest, ok := strings.CutPrefix(name, "/"); ok {
+		full = path.Clean(rest)
+	}
+	if full == ".." || strings.HasPrefix(full, "../") {
+		return "", fmt.Errorf("%q leaves the repository", name)
+	}
+	return full, nil
+}
+
+// environment are the variables of a build.
+// https://argo-cd.readthedocs.io/en/stable/user-guide/build-environment/
+func environment(app *application, s *source) map[string]string {
+	return map[string]string{
+		"ARGOCD_APP_NAME": app.Metadata.Name, "ARGOCD_APP_NAMESPACE": app.Spec.Destination.Namespace, "ARGOCD_APP_PROJECT_NAME": app.Spec.Project,
+		"ARGOCD_APP_SOURCE_PATH": s.Path, "ARGOCD_APP_SOURCE_REPO_URL": s.RepoURL, "ARGOCD_APP_SOURCE_TARGET_REVISION": s.TargetRevision,
+	}
+}
+
+// expand replaces variables of a build. One that only a cluster or a commit knows is an error.
+func expand(text string, env map[string]string) (string, error) {
+	var failed error
+	out := os.Expand(text, func(name string) string {
+		if name == "$" {
+			return "$"
+		}
+		value, ok := env[name]
+		if !ok && strings.HasPrefix(name, "ARGOCD_APP_REVISION") || name == "KUBE_VERSION" || name == "KUBE_API_VERSIONS" {
+			failed = fmt.Errorf("the variable %s is not supported: its value changes with each commit or cluster", name)
+		}
+		return value
+	})
+	return out, failed
+}
+
+// directory reads plain manifests.
+func (i *importer) directory(d *directorySource, dir string) ([]manifest.Object, error) {
+	if d == nil {
+		d = &directorySource{}
+	}
+	include, err := patternOf("directory.include", d.Include)
+	if err != nil {
+		return nil, err
+	}
+	exclude, err := patternOf("directory.exclude", d.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	var out []manifest.Object
+	for _, name := range i.sortedFiles() {
+		rel, ok := relativeTo(dir, name)
+		if !ok || !d.Recurse && strings.Contains(rel, "/") || !isManifest(rel) && path.Ext(rel) != ".jsonnet" {
+			continue
+		}
+		if exclude != nil && exclude.Match(rel) || include != nil && !include.Match(rel) {
+			continue
+		}
+		objects, err := i.plain(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, objects...)
+	}
+	return out, nil
+}
+
+// relativeTo returns the path of a file below a directory; false if the file is not in it.
+func relativeTo(dir, name string) (string, bool) {
+	if dir == "." {
+		return name, true
+	}
+	return strings.CutPrefix(name, dir+"/")
+}
+
+// plain returns the objects of one file of plain manifests; none if Argo CD ignores the file.
+func (i *importer) plain(name string) ([]manifest.Object, error) {
+	if path.Ext(name) == ".jsonnet" {
+		return nil, fmt.Errorf("%s: Jsonnet is not supported", name)
+	}
+	data, err := i.Tree.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Contains(data, []byte("+argocd:skip-file-rendering")) {
+		return nil, nil
+	}
+	objects, err := manifest.Decode(data, manifest.DefaultBudget())
+	switch {
+	case err == nil:
+		return objects, nil
+	case path.Ext(name) != ".json" && !looksLikeManifest(data):
+		return nil, nil // such as values of a chart; Argo CD ignores it too
+	}
+	return nil, fmt.Errorf("%s: %w", name, err)
+}
+
+// looksLikeManifest tells an object with a mistake from YAML that is for something else, as Argo CD does.
+func looksLikeManifest(data []byte) bool {
+	return bytes.Contains(data, []byte("apiVersion:")) && bytes.Contains(data, []byte("kind:")) && bytes.Contains(data, []byte("metadata:"))
+}
+
+// patternOf compiles a pattern with the library that Argo CD uses: a wildcard matches slashes.
+func patternOf(field, text string) (*glob.Pattern, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > maxPattern {
+		return nil, fmt.Errorf("%s has more than %d characters", field, maxPattern)
+	}
+	g, err := glob.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: bad pattern %q", field, text)
+	}
+	return g, nil
+}
+
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,195 @@
+package flux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	kustomizev1 "github.com/fluxcd/kustomize-controller/api/v1"
+
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+func (c *cluster) expand(ctx context.Context, p pending) (expansion, error) {
+	k := keyOf(p.object)
+	if u, ok := c.units[k]; ok {
+		if u.Parent != p.parent {
+			u.Notes = append(u.Notes, fmt.Sprintf("%s is applied by %s too: the first one counts", k, p.parent))
+		}
+		return expansion{}, nil
+	}
+	if p.depth > maxDepth {
+		return expansion{}, fmt.Errorf("Kustomizations are nested more than %d levels deep", maxDepth) //nolint:staticcheck // a kind's name begins the message
+	}
+	if k.Kind == kindHelmRelease {
+		return expansion{}, c.expandRelease(p)
+	}
+	return c.expandKustomization(ctx, p)
+}
+
+func (c *cluster) expandRelease(p pending) error {
+	if suspended(p.object) {
+		c.unit(p).Suspended = true
+		return nil
+	}
+	release, r, err := c.release(p.object)
+	if err != nil {
+		return err
+	}
+	u := c.unit(p)
+	u.Release, u.Namespace, u.Reads, u.Prune = release, release.Namespace, p.reads, true
+	for _, d := range r.Spec.DependsOn {
+		u.DependsOn = append(u.DependsOn, Key{Group: groupHelm, Kind: kindHelmRelease, Namespace: orDefault(d.Namespace, r.Namespace), Name: d.Name})
+	}
+	return nil
+}
+
+func suspended(o manifest.Object) bool {
+	spec, _ := o["spec"].(map[string]any)
+	yes, _ := spec["suspend"].(bool)
+	return yes
+}
+
+func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion, error) {
+	if suspended(p.object) {
+		c.unit(p).Suspended = true
+		return expansion{}, nil
+	}
+	var ks kustomizev1.Kustomization
+	if err := decode(p.object, &ks); err != nil {
+		return expansion{}, err
+	}
+	k := keyOf(p.object)
+	if ks.Spec.KubeConfig != nil {
+		return expansion{}, errors.New("spec.kubeConfig: Kustomizations for other clusters are not supported (give that cluster an entry of its own)")
+	}
+	a, err := c.source(k.Namespace, ks.Spec.SourceRef)
+	if err != nil {
+		return expansion{}, fmt.Errorf("spec.sourceRef: %w", err)
+	}
+	dir := clean(ks.Spec.Path)
+	if c.Starting != nil {
+		if err := c.Starting(k); err != nil {
+			return expansion{}, err
+		}
+	}
+	built, reads, err := c.build(ctx, a, dir, &ks.Spec)
+	if err != nil {
+		return expansion{}, err
+	}
+	built, notes, err := c.afterBuild(built, k.Namespace, &ks.Spec)
+	if err != nil {
+		return expansion{}, err
+	}
+	u := c.unit(p)
+	u.Path, u.Namespace, u.Prune, u.Notes = dir, orDefault(ks.Spec.TargetNamespace, defaultNamespace), ks.Spec.Prune, notes
+	u.Orphan = orphans(&ks.Spec)
+	u.Reads = union(p.reads, reads)
+	for _, d := range ks.Spec.DependsOn {
+		u.DependsOn = append(u.DependsOn, Key{Group: groupKustomize, Kind: kindKustomization, Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name})
+	}
+	c.remember(built)
+	out := expansion{objects: built}
+	for _, o := range built {
+		if key := keyOf(o); expands(key) {
+			if key != k {
+				out.children = append(out.children, pending{object: o, parent: k, depth: p.depth + 1, reads: u.Reads})
+			}
+		} else {
+			u.Objects = append(u.Objects, o)
+		}
+	}
+	return out, nil
+}
+
+// afterBuild substitutes the variables of spec.postBuild and adds spec.commonMetadata. It changes copies, since builds are shared, and
+// returns notes about the variables too.
+func (c *cluster) afterBuild(built []manifest.Object, namespace string, spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
+	vars, err := variables{}, error(nil)
+	if spec.PostBuild != nil {
+		// A Kustomization may bring the ConfigMaps that it substitutes from: the one of an earlier reconciliation counts then.
+		known := c.objects
+		c.objects = withOwn(known, built)
+		vars, err = c.load(namespace, spec.PostBuild)
+		c.objects = known
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	used := map[string]bool{}
+	out := slices.Clone(built)
+	for i, o := range out {
+		if out[i], err = vars.substitute(o, used); err != nil {
+			return nil, nil, err
+		}
+		if m := spec.CommonMetadata; m != nil {
+			out[i] = stamped(out[i], m.Labels, m.Annotations)
+		}
+	}
+	return out, vars.notes(used), nil
+}
+
+// orphans reports whether Flux leaves a Kustomization's objects in the cluster when the Kustomization is deleted.
+func orphans(spec *kustomizev1.KustomizationSpec) bool {
+	switch spec.DeletionPolicy {
+	case kustomizev1.DeletionPolicyOrphan:
+		return true
+	case "", kustomizev1.DeletionPolicyMirrorPrune:
+		return !spec.Prune
+	}
+	return false
+}
+
+func withOwn(known map[Key]manifest.Object, built []manifest.Object) map[Key]manifest.Object {
+	out := maps.Clone(known)
+	for _, o := range built {
+		if k := keyOf(o); k.Group == "" && (k.Kind == kindConfigMap || k.Kind == kindSecret) {
+			out[k] = o
+		}
+	}
+	return out
+}
+
+func union(a, b []string) []string {
+	out := slices.Concat(a, b)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// build builds a directory of an artifact as kustomize-controller does, and tells which files of the commit it read.
+func (c *cluster) build(ctx context.Context, a *artifact, dir string, spec *kustomizev1.KustomizationSpec) ([]manifest.Object, []string, error) {
+	name, data, err := generated(a, dir, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	tree := overlay{artifact: a, name: name, data: data}
+	walker := kustomize.NewWalker(tree, manifest.DefaultBudget()).AnyFile()
+	names, err := walker.Closure(dir)
+	if err != nil {
+		// The lines in this error are those of the generated file. The user's own file has the better ones, if it has the mistake.
+		if _, own := kustomize.NewWalker(a, manifest.DefaultBudget()).AnyFile().Closure(dir); own != nil && a.isFile(name) {
+			err = own
+		}
+		return nil, nil, err
+	}
+	files := make([]kustomize.File, 0, len(names))
+	var reads []string
+	for _, n := range names {
+		content, err := tree.ReadFile(n)
+		if err != nil {
+			return nil, nil, err
+		}
+		files = append(files, kustomize.File{Path: n, Data: content})
+		if a.isFile(n) {
+			reads = append(reads, a.original(n))
+		}
+	}
+	objects, err := c.builder.Build(ctx, files, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return objects, union(reads, nil), nil
+}

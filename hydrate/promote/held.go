@@ -1,0 +1,97 @@
+package promote
+
+import (
+	"maps"
+	"slices"
+)
+
+// excluded reports whether a source brings nothing but what is held, or what a person declined.
+func (x *decider) excluded(c, next Source) bool {
+	if d := x.rec.Declined; d != nil && x.mode() == modeRequest && x.notNewer(c.common(), d.Source.Commit) {
+		return true
+	}
+	older := slices.ContainsFunc(x.rec.Holds, func(h Hold) bool { return x.order.at(c.Commit) <= x.order.at(h.Source.Commit) })
+	if !older {
+		return false
+	}
+	w := Proposal{Promoted: c, Source: next}
+	x.leaveOut(&w)
+	return w.Source.equalOn(x.s.Running.Source, x.names())
+}
+
+// leaveOut keeps what is held at what runs.
+func (x *decider) leaveOut(w *Proposal) {
+	runs, names := x.s.Running.Source, x.names()
+	l := leftOut{promoted: w.Promoted, held: map[string]bool{}, released: map[string]bool{}}
+	next := Source{Commit: w.Source.Commit, Apps: w.Source.Apps, Clusters: map[string]ClusterSource{}}
+	for _, name := range names {
+		next.Clusters[name] = w.Source.On(name)
+	}
+	for _, h := range x.rec.Holds {
+		if h.Tree == "" && !h.Whole {
+			continue
+		}
+		scope := h.Clusters
+		if len(scope) == 0 {
+			scope = names
+		}
+		l.changed = x.changed(h, w.Promoted)
+		for _, name := range scope {
+			if want, ok := next.Clusters[name]; ok {
+				next.Clusters[name] = x.keepHeld(h, name, want, runs.On(name), &l)
+			}
+		}
+	}
+	w.Source = next.Among(names)
+	w.Held, w.Released = slices.Sorted(maps.Keys(l.held)), slices.Sorted(maps.Keys(l.released))
+}
+
+// leftOut collects what leaveOut found: apps or clusters that stay held, and held apps that are changed.
+type leftOut struct {
+	promoted       Source
+	changed        []string // apps of the hold in hand that promoted changes
+	held, released map[string]bool
+}
+
+// keepHeld is what one cluster shall run if a hold covers it.
+func (x *decider) keepHeld(h Hold, cluster string, want, have ClusterSource, l *leftOut) ClusterSource {
+	older := h.Whole && x.notNewer(l.promoted.On(cluster), h.Source.On(cluster).Commit)
+	if (older || len(h.Apps) == 0 && h.Tree != "") && !want.Equal(have) {
+		l.held[cluster] = true
+		return have
+	}
+	for _, app := range h.Apps {
+		newer := x.order.at(l.promoted.Of(app)) > x.order.at(h.Source.On(cluster).Of(app))
+		switch {
+		case want.Of(app) == have.Of(app):
+		case newer && slices.Contains(l.changed, app):
+			l.released[app] = true
+		default:
+			want = want.with(app, have.Of(app))
+			l.held[app] = true
+		}
+	}
+	return want
+}
+
+// notNewer reports whether every app of a source has a commit, or one before it.
+func (x *decider) notNewer(c ClusterSource, commit string) bool {
+	newest := c.Commit
+	for _, other := range c.Apps {
+		newest = x.order.newer(newest, other)
+	}
+	return x.order.at(newest) <= x.order.at(commit)
+}
+
+// changed are the apps of a hold that a source changes.
+func (x *decider) changed(h Hold, promoted Source) []string {
+	c := x.s.Changes
+	if c == nil || !c.Source.Equal(promoted) {
+		return nil
+	}
+	i := slices.IndexFunc(c.Holds, func(o HoldChange) bool { return o.Hold.is(h) })
+	if i < 0 {
+		return nil
+	}
+	return c.Holds[i].Apps
+}

@@ -1,0 +1,58 @@
+package promotion
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// mergedCheck holds what is promoted against the trunk as the remote of the source repository has it now. The pass may have
+// been started with another idea of the trunk: that of a clone, or of an earlier fetch.
+type mergedCheck struct {
+	h     *hydrate.Hydrator
+	name  string // of the trunk
+	trunk *hydrate.Trunk
+}
+
+// unmerged says why a commit that next brings is not promoted; empty if the trunk has all of them. Commits that run already are
+// not looked for. Without a remote, the trunk of this clone is the trunk.
+func (m *mergedCheck) unmerged(ctx context.Context, runs, next promote.Source) (string, error) {
+	if m.h.Source == nil {
+		return "", nil
+	}
+	if m.trunk == nil {
+		trunks := hydrate.NewTrunks(m.h, m.h.Source)
+		name, err := trunks.Default(ctx) // a clone must not choose its own trunk
+		if err != nil {
+			return "", err
+		}
+		trunk, err := trunks.Named(ctx, cmp.Or(name, m.name))
+		if err != nil {
+			return "", err
+		}
+		m.trunk = trunk
+	}
+	have := runs.Commits()
+	for _, c := range next.Commits() {
+		if slices.Contains(have, c) {
+			continue
+		}
+		hash, err := gitstore.ParseHash(c)
+		if err != nil {
+			return "", err
+		}
+		err = m.trunk.Require(ctx, hash)
+		if unmerged, ok := errors.AsType[*hydrate.UnmergedError](err); ok {
+			return unmerged.Reason, nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", nil
+}

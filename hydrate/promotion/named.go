@@ -1,0 +1,104 @@
+package promotion
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// named finds the state that --to names, in a history that is newest first. A commit of the branch names its own state. A
+// source commit names the newest state whose scope runs all of it: a state in which some apps or clusters run another commit
+// is refused, with the commits of the branch to choose from.
+func named(entries []HistoryEntry, s *promote.Situation, c Command) (*promote.PastState, error) {
+	revision := c.Revision
+	if len(revision) < leastDigits {
+		return nil, fmt.Errorf("%q may mean many commits: give at least %d digits of its id", revision, leastDigits)
+	}
+	var sources []string // source commits that the revision names
+	var partial []HistoryEntry
+	var whole *promote.PastState
+	already := false // what runs is such a state
+	for _, e := range entries {
+		running := e.Tree.String() == s.Running.Tree
+		if strings.HasPrefix(e.Commit.String(), revision) {
+			if to := e.state(); !running {
+				return &to, nil
+			}
+			return nil, fmt.Errorf("%s has the tree of %s already", c.Environment, e.Commit.Short())
+		}
+		commit := commitNamed(e.Source, revision)
+		switch {
+		case commit == "":
+			continue
+		case !slices.Contains(sources, commit):
+			sources = append(sources, commit)
+		}
+		switch {
+		case !runsWhole(e.Source, commit, s, c):
+			if !running {
+				partial = append(partial, e)
+			}
+		case running:
+			already = true
+		case whole == nil:
+			to := e.state()
+			whole = &to
+		}
+	}
+	switch {
+	case len(sources) > 1:
+		return nil, fmt.Errorf("%s names %d source commits: %s: give more digits", revision, len(sources), promote.Few(sources))
+	case already && (whole == nil || len(c.Clusters)+len(c.Apps) > 0):
+		return nil, fmt.Errorf("%s runs %.10s already", c.Environment, sources[0])
+	case whole != nil: // if it runs already, this is an earlier rendering of it
+		return whole, nil
+	case len(partial) > 0:
+		return nil, fmt.Errorf("%s never ran %.10s alone; choose a state by its commit on the branch: %s", c.Environment, sources[0], choicesOf(partial))
+	default:
+		return nil, fmt.Errorf("%s never ran %s: `sluice history %s` lists what it ran", c.Environment, revision, c.Environment)
+	}
+}
+
+// commitNamed is the source commit of a state that a revision names; empty if there is none.
+func commitNamed(source promote.Source, revision string) string {
+	for _, c := range append([]string{source.Commit}, source.Commits()...) {
+		if strings.HasPrefix(c, revision) {
+			return c
+		}
+	}
+	return ""
+}
+
+// runsWhole reports whether everything in the scope of a command runs one commit.
+func runsWhole(source promote.Source, commit string, s *promote.Situation, c Command) bool {
+	scope := c.Clusters
+	if len(scope) == 0 {
+		for _, m := range s.Clusters {
+			if m.State != "retired" {
+				scope = append(scope, m.Name)
+			}
+		}
+	}
+	return !slices.ContainsFunc(scope, func(name string) bool {
+		runs := source.On(name)
+		if len(c.Apps) == 0 {
+			return !runs.Equal(promote.ClusterSource{Commit: commit})
+		}
+		return slices.ContainsFunc(c.Apps, func(app string) bool { return runs.Of(app) != commit })
+	})
+}
+
+// choicesOf lists states by the commit of the branch, newest first.
+func choicesOf(entries []HistoryEntry) string {
+	const most = 5
+	var parts []string
+	for _, e := range entries[:min(most, len(entries))] {
+		parts = append(parts, fmt.Sprintf("--to %s (%s since %s)", e.Commit.Short(), e.Source, promote.Stamp(e.At)))
+	}
+	if len(entries) > most {
+		parts = append(parts, fmt.Sprintf("and %d more", len(entries)-most))
+	}
+	return strings.Join(parts, ", ")
+}

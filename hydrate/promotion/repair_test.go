@@ -1,0 +1,116 @@
+package promotion_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/hydrate/verify"
+)
+
+// damage gives prod's branch the record that earlier versions wrote after a rollback of an app: it names no commit for the app.
+func (s *stage) damage() {
+	s.t.Helper()
+	record := s.git("show", "env/prod:.sluice/environment.yaml")
+	s.git("switch", "-q", "env/prod")
+	s.write(".sluice/environment.yaml", strings.Replace(record, "environment: prod", "apps:\n  shop: \"\"\nenvironment: prod", 1)+"\n")
+	s.git("add", "-A")
+	s.git("commit", "-q", "-m", s.git("log", "-1", "--format=%B", "env/prod"))
+	s.git("switch", "-q", "main")
+}
+
+// A branch whose record names no commit for an app is repaired by the next command of any kind that moves it, and by automatic
+// promotion. verify says so before that.
+func TestDamagedRecordIsRepaired(t *testing.T) {
+	t.Parallel()
+	for name, repair := range map[string]func(s *stage){
+		"promote": func(s *stage) { s.look(nil, ordered(promote.EventPromote, "p", nil)) },
+		"promote of an app": func(s *stage) {
+			s.look(nil, ordered(promote.EventPromote, "p", func(c *promotion.Command) { c.Apps = []string{"shop"} }))
+		},
+		"promote of another app": func(s *stage) {
+			s.look(nil, ordered(promote.EventPromote, "p", func(c *promotion.Command) { c.Apps = []string{"gateway"} }))
+		},
+		"rollback": func(s *stage) { s.look(nil, ordered(promote.EventRollback, "r", nil)) },
+		"rollback of an app": func(s *stage) {
+			s.look(nil, ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Apps = []string{"gateway"} }))
+		},
+		"rollback of a cluster": func(s *stage) {
+			s.look(nil, ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Clusters = []string{"prod-eu-1"} }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "mode: manual")
+			for _, text := range []string{"one", "two"} {
+				s.write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n# "+text+"\n")
+				s.release(text)
+				s.look(nil, ordered(promote.EventPromote, text, nil))
+			}
+			s.release("three")
+			s.damage()
+			check := func() verify.Verification {
+				t.Helper()
+				h := s.hydrator()
+				list, err := verify.Run(t.Context(), h, s.tip(), []string{"prod"}, s.now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return list[0]
+			}
+			if v := check(); v.Status != verify.StatusFailed || !strings.Contains(v.Reason, "sluice promote prod") {
+				t.Fatalf("verify of the damaged branch: %+v", v)
+			}
+			repair(s)
+			if text := s.runs(); strings.Contains(text, `""`) {
+				t.Fatalf("the record is still damaged:\n%s", text)
+			}
+			if v := check(); v.Status != verify.StatusOK {
+				t.Errorf("verify after the repair: %+v", v)
+			}
+			s.release("four")
+			s.look(nil, ordered(promote.EventPromote, "later", nil))
+			wants(t, "a later promotion", []string{s.git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop")}, "four")
+		})
+	}
+}
+
+// A commit that the remote's trunk does not have is not promoted, also where this clone takes it for the trunk.
+func TestUnmergedSourceIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	s.look(nil)
+	upstream := t.TempDir()
+	s.git("init", "-q", "--bare", "-b", "main", upstream)
+	s.git("push", "-q", upstream, "main")
+	tip := s.git("rev-parse", "env/prod")
+	commit := s.release("not pushed")
+	look := func() promotion.Status {
+		t.Helper()
+		config := s.hydrator().Config
+		remote, err := config.Store.Remote(upstream, gitstore.Auth{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Source = remote
+		var last promotion.Status
+		for range 3 {
+			list, err := promotion.Look(t.Context(), hydrate.New(config), promotion.Request{Trunk: s.tip(), Now: s.now, Adapters: s.adapters()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = list[0]
+		}
+		return last
+	}
+	wants(t, "gate", []string{look().Decision.WaitsFor}, commit[:10]+" is not on the trunk main")
+	if s.git("rev-parse", "env/prod") != tip {
+		t.Fatal("an unmerged commit was promoted")
+	}
+	s.git("push", "-q", upstream, "main")
+	look()
+	wants(t, "prod", []string{s.runs()}, commit)
+}

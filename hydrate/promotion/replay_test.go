@@ -1,0 +1,97 @@
+package promotion_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/renderer"
+)
+
+// TestReplayedRecordsPromoteNothing: a state branch that somebody set back to an earlier commit of its own, which is signed, or deleted,
+// promotes nothing where a mirror remembers a newer tip. An unsigned commit that contains
+// both tips is refused for its signature alone.
+func TestReplayedRecordsPromoteNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "mode: auto")
+	s.sign()
+	s.git("config", "uploadpack.allowAnySHA1InWant", "true")
+	mirror, ref := t.TempDir(), "refs/heads/"+promote.StateBranch
+	look := func(commands ...promotion.Command) error {
+		t.Helper()
+		return s.lookFrom(mirror, commands)
+	}
+	first := s.release("one")
+	if err := look(); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, "prod", []string{s.runs()}, first)
+	old := s.git("rev-parse", ref)
+	if err := look(ordered(promote.EventFreeze, "1", nil)); err != nil {
+		t.Fatal(err)
+	}
+	frozen := s.git("rev-parse", ref)
+	if frozen == old {
+		t.Fatal("the freeze is not on the branch")
+	}
+	second := s.release("two")
+	if err := look(); err != nil { // the record names what waits
+		t.Fatal(err)
+	}
+	frozen = s.git("rev-parse", ref)
+	for name, back := range map[string]func(){
+		"set back": func() { s.git("update-ref", ref, old) },
+		"deleted":  func() { s.git("update-ref", "-d", ref) },
+	} {
+		back()
+		err := look()
+		if err == nil || !strings.Contains(err.Error(), frozen) || name == "set back" && !strings.Contains(err.Error(), old) || !strings.Contains(err.Error(), "git push --force") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if strings.Contains(s.runs(), second) {
+			t.Fatalf("%s: the freeze is undone", name)
+		}
+		s.git("update-ref", ref, frozen)
+		if err := look(); err != nil || strings.Contains(s.runs(), second) {
+			t.Errorf("%s, then restored: %v", name, err)
+		}
+		frozen = s.git("rev-parse", ref)
+	}
+	merged := s.git("commit-tree", "-p", old, "-p", frozen, "-m", "accept", old+"^{tree}")
+	s.git("update-ref", ref, merged)
+	if err := look(); err == nil || !strings.Contains(err.Error(), "not signed as spec.signers demands") {
+		t.Errorf("an unsigned merge: %v", err)
+	}
+}
+
+// lookFrom runs four passes of promotion on a mirror of the repository.
+func (s *stage) lookFrom(mirror string, commands []promotion.Command) error {
+	s.t.Helper()
+	store, err := gitstore.Open(s.t.Context(), gitstore.Options{URL: "file://" + s.dir, CacheDir: mirror})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = store.Close() }() // it was read, and what was written is pushed
+	branches, err := store.Remote(store.RemoteURL(), gitstore.Auth{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	h := hydrate.New(hydrate.Config{
+		Store: store, Branches: branches, Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: noArchives{}, Jobs: 2, Version: "test", Signer: s.signer,
+	})
+	trunk, err := store.FetchRevision(s.t.Context(), "refs/heads/main")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := promotion.Request{Trunk: trunk, Commands: commands, Now: s.now, Adapters: s.adapters()}
+	for range 4 {
+		if _, err := promotion.Look(s.t.Context(), h, r); err != nil {
+			return err
+		}
+		r.Commands = nil
+	}
+	return nil
+}

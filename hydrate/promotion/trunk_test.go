@@ -1,0 +1,36 @@
+package promotion
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// The trunk is read back to every commit that a decision compares with: also to those that a hold names for single apps and
+// clusters, and to that of a merge request that a person closed.
+func TestNeededCommits(t *testing.T) {
+	of := func(prefix string) promote.Source {
+		return promote.Source{
+			Commit: prefix + "1", Apps: map[string]string{"shop": prefix + "2"},
+			Clusters: map[string]promote.ClusterSource{"eu-1": {Commit: prefix + "3", Apps: map[string]string{"web": prefix + "4"}}},
+		}
+	}
+	states := map[string]*branch.State{"prod": {Record: branch.RecordOf("prod", of("runs"), "", 0)}, "dev": branch.NewState("env/dev")}
+	records := map[string]promote.Record{"prod": {
+		Request: &promote.Request{Source: of("request")}, Holds: []promote.Hold{{Source: of("hold")}}, Declined: &promote.Offered{Source: of("declined")},
+		Opened: &promote.Offered{Source: of("opened")},
+	}}
+	var want []string
+	for _, prefix := range []string{"runs", "request", "hold", "declined", "opened"} {
+		for _, digit := range []string{"1", "2", "3", "4"} {
+			want = append(want, prefix+digit)
+		}
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(maps.Keys(neededCommits(states, records))); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

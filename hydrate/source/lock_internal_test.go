@@ -1,0 +1,33 @@
+package source
+
+import (
+	"testing"
+
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// TestLockProblems: a lock file that cannot be read is a mistake of the change, with its line. As another error it would be tried again
+// and again, and nobody would be told.
+func TestLockProblems(t *testing.T) {
+	for text, lines := range map[string][]int{
+		"b0: x\nb1: y\n":       {1, 2},
+		"a: [":                 {0},
+		"# nothing\n":          {1},
+		"apiVersion: x\n---\n": {0},
+	} {
+		_, err := fetch.ParseLock([]byte(text))
+		if err == nil {
+			t.Fatalf("%q is read", text)
+		}
+		problems := lockProblems(err)
+		if len(problems) != len(lines) || problems.Err() == nil {
+			t.Errorf("%q: %v", text, problems)
+			continue
+		}
+		for i, p := range problems {
+			if p.File != fetch.LockFile || p.Line != lines[i] || p.Message == "" {
+				t.Errorf("%q: %+v", text, p)
+			}
+		}
+	}
+}

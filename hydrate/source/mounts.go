@@ -1,0 +1,129 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// Credentials gives the credentials for another repository of the fleet. They belong to the URL's host: a fleet cannot choose them.
+type Credentials func(url string) gitstore.Auth
+
+// mounts implements fleet.Mounts for one tree: it pins repositories to the commits of the tree's lock file, and fetches what the
+// store does not have.
+type mounts struct {
+	store       *gitstore.Store
+	snap        *gitstore.Snapshot
+	credentials Credentials
+	alone       bool
+
+	mounted gitstore.Hash // the tree with the repositories
+	failed  bool          // a repository could not be fetched: the next attempt may succeed
+}
+
+// Mount implements fleet.Mounts.
+func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fleet.Repository) (fleet.Tree, map[string]error) {
+	missing := map[string]error{}
+	all := func(err error) (fleet.Tree, map[string]error) {
+		for _, r := range repositories {
+			missing[r.Name] = err
+		}
+		return tree, missing
+	}
+	if m.alone {
+		return all(errors.New("other repositories are not read for a change by somebody without write access"))
+	}
+	lock, err := readLock(m.snap)
+	if err != nil {
+		return all(err)
+	}
+	trees := map[string]gitstore.Hash{}
+	for _, r := range repositories {
+		if trees[r.Name], err = m.pinned(ctx, lock, r); err != nil {
+			missing[r.Name] = err
+			delete(trees, r.Name)
+			continue
+		}
+		pin, _ := lock.Pin(r.Name) // pinned has found it
+		r.Commit = pin.Commit
+	}
+	if len(trees) == 0 {
+		return tree, missing
+	}
+	mounted, err := m.store.Graft(ctx, m.snap.Root(), fleet.MountDir, trees)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return all(fmt.Errorf("the fleet has a directory %s, in which other repositories appear: rename it", fleet.MountDir))
+	case err != nil:
+		return all(err)
+	}
+	m.mounted = mounted
+	return m.store.Snapshot(ctx, mounted), missing
+}
+
+// pinned returns the tree of a repository's pinned commit.
+func (m *mounts) pinned(ctx context.Context, lock *fetch.Lock, r *fleet.Repository) (gitstore.Hash, error) {
+	pin, ok := lock.Pin(r.Name)
+	if !ok || pin.URL != r.URL || pin.Wanted != r.Wanted {
+		return gitstore.Hash{}, fmt.Errorf("%s of %s is not in %s: run `sluice deps lock`", r.Wanted, r.URL, fetch.LockFile)
+	}
+	commit, err := gitstore.ParseHash(pin.Commit)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	if m.credentials != nil {
+		err = m.store.FetchPinned(ctx, r.URL, m.credentials(r.URL), commit)
+	} else {
+		err = m.store.Ensure(ctx, commit)
+	}
+	if err != nil {
+		m.failed = true
+		return gitstore.Hash{}, fmt.Errorf("commit %s of %s cannot be fetched: %w", commit.Short(), r.URL, err)
+	}
+	c, err := m.store.Commit(ctx, commit)
+	if err != nil {
+		m.failed = true
+		return gitstore.Hash{}, err
+	}
+	return c.Tree, nil
+}
+
+func readLock(snap *gitstore.Snapshot) (*fetch.Lock, error) {
+	data, err := snap.ReadFile(fetch.LockFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	lock, err := fetch.ParseLock(data)
+	if err != nil {
+		return nil, lockProblems(err)
+	}
+	return lock, nil
+}
+
+// lockProblems makes the mistakes of a lock file problems of the fleet: the change is at fault, and not what reads it.
+func lockProblems(err error) fleet.Problems {
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // of errors.Join, whose parts are the mistakes
+		all = joined.Unwrap()
+	}
+	var out fleet.Problems
+	for _, one := range all {
+		p := fleet.Problem{File: fetch.LockFile, Severity: fleet.SeverityError, Message: strings.TrimPrefix(one.Error(), fetch.LockFile+": ")}
+		if rest, ok := strings.CutPrefix(one.Error(), fetch.LockFile+":"); ok {
+			if number, message, ok := strings.Cut(rest, ": "); ok {
+				if line, err := strconv.Atoi(number); err == nil {
+					p.Line, p.Message = line, message
+				}
+			}
+		}
+		out = append(out, p)
+	}
+	return out
+}

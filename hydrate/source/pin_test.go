@@ -1,0 +1,35 @@
+package source
+
+import (
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+func TestNewestRef(t *testing.T) {
+	refs := map[string]gitstore.Hash{
+		"refs/heads/main": {1}, "refs/heads/v9": {2}, "refs/tags/v1.2.0": {3}, "refs/tags/v1.10.0": {4}, "refs/tags/v1.10.0^{}": {5},
+		"refs/tags/v2.0.0-rc.1": {6}, "refs/tags/web/v1.0.0": {7}, "refs/tags/web/v1.1.0": {8}, "refs/tags/stable": {9}, "refs/tags/v1.9.0": {10},
+	}
+	for wanted, want := range map[string]struct {
+		name string
+		hash gitstore.Hash
+	}{
+		"refs/heads/main":       {"refs/heads/main", gitstore.Hash{1}},
+		"refs/tags/v1.*":        {"refs/tags/v1.10.0", gitstore.Hash{5}}, // the commit of an annotated tag
+		"refs/tags/v*":          {"refs/tags/v1.10.0", gitstore.Hash{5}}, // not the version before a release
+		"refs/tags/v2.*":        {"refs/tags/v2.0.0-rc.1", gitstore.Hash{6}},
+		"refs/tags/web/v*":      {"refs/tags/web/v1.1.0", gitstore.Hash{8}},
+		"refs/tags/stable":      {"refs/tags/stable", gitstore.Hash{9}},
+		"refs/tags/v1.2.0":      {"refs/tags/v1.2.0", gitstore.Hash{3}},
+		"refs/heads/missing":    {},
+		"refs/tags/v3.*":        {},
+		"refs/tags/sta*":        {}, // no version
+		"refs/tags/v1.10.0^{}*": {},
+	} {
+		name, hash, err := newest(refs, wanted)
+		if name != want.name || hash != want.hash || (err == nil) != (want.name != "") {
+			t.Errorf("%s: %s %v %v", wanted, name, hash, err)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/renderer"
+)
+
+// Place is where in the repository the cause of an error is. Line and Column count from 1; 0 is unknown.
+type Place struct {
+	File         string
+	Line, Column int
+}
+
+// String gives FILE:LINE:COLUMN, without what is unknown.
+func (p Place) String() string {
+	switch {
+	case p.Line == 0:
+		return p.File
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// PlacedError is an error of a target with the file that has to change. The message names the exact place; it differs from
+// Place where that place is inside a packed chart.
+type PlacedError struct {
+	Place
+
+	message string
+	err     error
+}
+
+// Error returns the message, which begins with the place.
+func (e *PlacedError) Error() string { return e.message }
+
+// Unwrap returns the error of the renderer.
+func (e *PlacedError) Unwrap() error { return e.err }
+
+// PlaceOf returns the place of an error; the zero Place if the error has none.
+func PlaceOf(err error) Place {
+	if placed, ok := errors.AsType[*PlacedError](err); ok {
+		return placed.Place
+	}
+	if file, ok := errors.AsType[*fleet.FileError](err); ok {
+		return Place{file.File, file.Line, file.Column}
+	}
+	return Place{}
+}
+
+// Locate adds a place in the repository to an error of the renderer: the template, the layer that sets a value that a schema
+// refuses, or, for a packed chart, the line of the app's file that names the chart. Other errors stay as they are.
+func (t *Target) Locate(err error) error {
+	input, ok := errors.AsType[*renderer.InputError](err)
+	if !ok {
+		return err
+	}
+	out := &PlacedError{Place: Place{input.File, input.Line, input.Column}, message: err.Error(), err: err}
+	if len(input.Values) > 0 {
+		if at, text := t.locateValues(input); at != (Place{}) {
+			out.Place, out.message = at, at.String()+": "+text
+			return out
+		}
+	}
+	if _, err := t.view.contents.snap.Entry(input.File); input.File == "" || err != nil {
+		out.Place = t.sourcePlace(input.File)
+	}
+	return out
+}
+
+// sourcePlace returns the place in the app's file that names the source with a chart, or the first source.
+func (t *Target) sourcePlace(chart string) Place {
+	if i := t.Imported(); i != nil {
+		return Place{File: i.File, Line: i.Line}
+	}
+	index := max(slices.IndexFunc(t.Sources, func(s fleet.Source) bool {
+		return s.Helm != nil && strings.HasPrefix(strings.TrimPrefix(chart, "chart "), chartName(s.Helm))
+	}), 0)
+	if p := PlaceOf(t.SourceError(index, errors.New("not shown"))); p.File != "" {
+		return p
+	}
+	return Place{File: t.App.File}
+}
+
+// chartName returns the name that errors of the renderer give a chart.
+func chartName(h *fleet.HelmSource) string {
+	if h.Chart == "" {
+		return h.Path
+	}
+	return chartRef(h).String()
+}
+
+// locateValues names the layer that sets each value that a schema refuses. It returns the first of these places, and the
+// message with a place for each value.
+func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
+	lines := strings.Split(input.Message, "\n")
+	var first Place
+	next := 0
+	for _, keys := range input.Values {
+		name := strings.Join(keys, ".")
+		at := t.valuePlace(input.File, name)
+		if at == (Place{}) {
+			continue
+		}
+		if first == (Place{}) {
+			first = at
+		}
+		for i := next; i < len(lines); i++ { // the message has the values in this order, one a line
+			if strings.Contains(lines[i], ": "+name+": ") {
+				lines[i] += " (set at " + at.String() + ")"
+				next = i + 1
+				break
+			}
+		}
+	}
+	return first, strings.Join(lines, "\n")
+}
+
+// valuePlace returns the place that decides a value of a chart; for a mapping, one of the values below it. Defaults of a
+// packed chart have no place in the repository.
+func (t *Target) valuePlace(chart, name string) Place {
+	for _, src := range t.Sources {
+		if src.Helm == nil || t.Imported() != nil || chartName(src.Helm) != chart {
+			continue
+		}
+		var defaults fleet.Defaults
+		if src.Helm.Chart == "" {
+			file := path.Join(src.Helm.Path, "values.yaml")
+			if data, err := t.view.contents.snap.ReadFile(file); err == nil { // without defaults, another layer may set the value
+				defaults = fleet.Defaults{File: file, Data: data}
+			}
+		}
+		chains, err := t.view.Fleet.Explain(t.Target, src.Name, name, defaults)
+		if err != nil || len(chains) == 0 {
+			continue // nothing of this source sets it
+		}
+		o := chains[0].Origins[len(chains[0].Origins)-1]
+		return Place{o.File, o.Line, o.Column}
+	}
+	return Place{}
+}

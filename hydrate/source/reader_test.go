@@ -1,0 +1,56 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+type noArchives struct{}
+
+func (noArchives) Archive(context.Context, fetch.Ref, fetch.Locked) ([]byte, error) {
+	return nil, fetch.ErrNotFound
+}
+
+// A service opens commits for months: views must not pile up, and one that was dropped is read again.
+func TestViewsAreBounded(t *testing.T) {
+	t.Parallel()
+	store := gitstore.OpenMemory()
+	w, err := store.NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(store, noArchives{}, renderer.NewEngine(renderer.DefaultLimits()))
+	open := func(i int) *View {
+		blob, err := w.Blob([]byte(fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f%d}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := w.Tree([]gitstore.Entry{{Name: "sluice.yaml", Mode: gitstore.ModeFile, Hash: blob}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := r.Open(t.Context(), tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	first := open(0)
+	if open(0) != first {
+		t.Error("a view was read twice")
+	}
+	for i := range maxLoads + maxViews {
+		open(i)
+	}
+	if n := r.views.Len(); n != maxViews || r.loads > maxLoads {
+		t.Errorf("%d views, %d loads since the cache was emptied", n, r.loads)
+	}
+	if again := open(0); again == first || again.Fleet.Name != "f0" {
+		t.Errorf("%+v", again.Fleet)
+	}
+}

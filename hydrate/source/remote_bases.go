@@ -1,0 +1,129 @@
+package source
+
+import (
+	"bytes"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/giturl"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/kustomize"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// remoteBases is a tree whose kustomizations refer to pinned repositories by path. A kustomization that names one by URL, as in
+//
+//	resources: ["https://github.com/acme/components//base?ref=v1.2.0"]
+//
+// is read as if it named the directory in fleet.MountDir. URLs that match no declared repository, or ask for another ref than the
+// pinned one, stay as they are; package kustomize refuses them.
+type remoteBases struct {
+	*gitstore.Snapshot
+	repositories []remoteBase
+}
+
+type remoteBase struct {
+	address string   // host and path, without scheme, user and .git
+	refs    []string // that the pinned commit is: branch or tag, commit
+	dir     string
+}
+
+// newRemoteBases knows the repositories of a fleet whose content is there.
+func newRemoteBases(snap *gitstore.Snapshot, repositories []*fleet.Repository, lock *fetch.Lock) *remoteBases {
+	out := &remoteBases{Snapshot: snap}
+	for _, r := range repositories {
+		pin, ok := lock.Pin(r.Name)
+		if r.Commit == "" || !ok {
+			continue
+		}
+		_, name, _ := strings.Cut(strings.TrimPrefix(pin.Resolved, "refs/"), "/")
+		out.repositories = append(out.repositories, remoteBase{
+			address: giturl.Plain(r.URL), refs: []string{name, pin.Commit}, dir: path.Join(fleet.MountDir, r.Name),
+		})
+	}
+	return out
+}
+
+// ReadFile implements fs.ReadFileFS.
+func (t *remoteBases) ReadFile(name string) ([]byte, error) {
+	data, err := t.Snapshot.ReadFile(name)
+	if err != nil || len(t.repositories) == 0 || !slices.Contains(kustomize.FileNames(), path.Base(name)) {
+		return data, err
+	}
+	return t.rewrite(path.Dir(name), data), nil
+}
+
+// rewrite replaces the URLs of one kustomization. It keeps every other byte, so that messages name the right lines.
+func (t *remoteBases) rewrite(dir string, data []byte) []byte {
+	if !bytes.Contains(data, []byte("/")) || manifest.Check(data, manifest.DefaultBudget()) != nil {
+		return data
+	}
+	var root yaml.Node
+	if yaml.Unmarshal(data, &root) != nil || len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
+		return data // the walker reports it
+	}
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	changed := false
+	fields := root.Content[0].Content
+	for i := 0; i+1 < len(fields); i += 2 {
+		if !slices.Contains([]string{"resources", "components", "bases"}, fields[i].Value) {
+			continue
+		}
+		for _, n := range fields[i+1].Content {
+			target, ok := t.find(n.Value)
+			if !ok || n.Line < 1 || n.Line > len(lines) {
+				continue
+			}
+			relative := strings.Repeat("../", depth(dir)) + target
+			lines[n.Line-1] = bytes.Replace(lines[n.Line-1], []byte(n.Value), []byte(relative), 1)
+			changed = true
+		}
+	}
+	if !changed {
+		return data
+	}
+	return bytes.Join(lines, nil)
+}
+
+func depth(dir string) int {
+	if dir == "." {
+		return 0
+	}
+	return strings.Count(dir, "/") + 1
+}
+
+// find returns the directory of the fleet's tree that a URL of Kustomize's form means.
+// See https://github.com/kubernetes-sigs/kustomize/blob/master/examples/remoteBuild.md for the forms.
+func (t *remoteBases) find(reference string) (string, bool) {
+	address, query, _ := strings.Cut(reference, "?")
+	parameters, err := url.ParseQuery(query)
+	if err != nil || !strings.ContainsAny(address, "/:") {
+		return "", false
+	}
+	ref := parameters.Get("ref")
+	if ref == "" {
+		ref = parameters.Get("version")
+	}
+	address = giturl.Plain(address)
+	for _, r := range t.repositories {
+		rest, ok := strings.CutPrefix(address, r.address)
+		if !ok {
+			continue
+		}
+		rest = strings.TrimPrefix(rest, ".git")
+		if rest != "" && rest[0] != '/' || slices.Contains(strings.Split(rest, "/"), "..") {
+			continue
+		}
+		if ref != "" && !slices.Contains(r.refs, ref) {
+			continue
+		}
+		return path.Join(r.dir, rest), true
+	}
+	return "", false
+}

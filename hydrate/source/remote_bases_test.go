@@ -1,0 +1,67 @@
+package source
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/internal/giturl"
+)
+
+func TestRemoteBases(t *testing.T) {
+	commit := strings.Repeat("a1", 20)
+	bases := &remoteBases{repositories: []remoteBase{
+		{address: giturl.Plain("https://github.com/acme/components.git"), refs: []string{"v1.2.0", commit}, dir: ".repositories/components"},
+		{address: giturl.Plain("https://github.com/acme/components"), refs: []string{"v2.0.0", commit}, dir: ".repositories/next"},
+		{address: giturl.Plain("ssh://git@git.example.com/group/sub/base"), refs: []string{"main", commit}, dir: ".repositories/base"},
+	}}
+	for reference, want := range map[string]string{
+		"https://github.com/acme/components//base?ref=v1.2.0":         ".repositories/components/base",
+		"https://github.com/acme/components.git//base/x?ref=v1.2.0":   ".repositories/components/base/x",
+		"https://github.com/acme/components/base?ref=v1.2.0":          ".repositories/components/base",
+		"github.com/acme/components//base?ref=v1.2.0&timeout=90s":     ".repositories/components/base",
+		"git@github.com:acme/components.git//base?ref=v1.2.0":         ".repositories/components/base",
+		"git::https://user@GitHub.com/acme/components//base":          ".repositories/components/base",
+		"https://github.com/acme/components//base?ref=v2.0.0":         ".repositories/next/base",
+		"https://github.com/acme/components?version=" + commit:        ".repositories/components",
+		"https://git.example.com/group/sub/base.git//x?ref=main":      ".repositories/base/x",
+		"https://github.com/acme/components//base?ref=v9":             "", // not the pinned one
+		"https://github.com/acme/components-two//base?ref=v1.2.0":     "",
+		"https://github.com/acme//base":                               "",
+		"https://evil.example.com/github.com/acme/components//base":   "",
+		"https://github.com/acme/components//../../secret?ref=v1.2.0": "",
+		"https://github.com/acme/components?ref=%zz":                  "",
+		"../base": "",
+		"base":    "",
+	} {
+		got, ok := bases.find(reference)
+		if got != want || ok != (want != "") {
+			t.Errorf("%s: %q", reference, got)
+		}
+	}
+	before := `# a comment
+resources:
+- deployment.yaml
+- "https://github.com/acme/components//base?ref=v1.2.0"   # pinned
+- https://github.com/acme/other//base
+components: ["github.com/acme/components//debug?ref=v2.0.0"]
+patches:
+- path: https://github.com/acme/components//base?ref=v1.2.0
+`
+	want := `# a comment
+resources:
+- deployment.yaml
+- "../../.repositories/components/base"   # pinned
+- https://github.com/acme/other//base
+components: ["../../.repositories/next/debug"]
+patches:
+- path: https://github.com/acme/components//base?ref=v1.2.0
+`
+	if got := string(bases.rewrite("apps/web", []byte(before))); got != want {
+		t.Errorf("got\n%s", got)
+	}
+	for _, text := range []string{"", "a", "[a/b]", "resources: x/y", "resources: [{a: b/c}]", "\x00/"} {
+		if got := string(bases.rewrite(".", []byte(text))); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package verify
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+)
+
+// verifyClusters compares the cluster branches with the clusters of a rendered environment. A cluster that runs an earlier
+// state of the environment, for a reason that the record names, is behind and does not differ.
+func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fleet, st *branch.State, tree gitstore.Hash) error {
+	rendered, err := branch.ReadTree(ctx, r.h.Store, tree)
+	if err != nil {
+		return err
+	}
+	record, err := promotion.ReadRecord(ctx, r.h, out.Environment, r.trunk.signers)
+	if refused, ok := errors.AsType[*gitstore.SignatureError](err); ok { // such a record explains nothing
+		out.Unsigned = append(out.Unsigned, unsigned(promote.StateBranch, refused))
+		record, err = promote.NewRecord(out.Environment), nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, h := range record.Holds {
+		out.Held = append(out.Held, h.String())
+	}
+	for _, c := range f.ClustersOf(out.Environment) {
+		ref := f.ClusterBranch(c)
+		want, placed := rendered.Clusters[c.Name]
+		tip, ok := r.refs[ref]
+		switch {
+		case !placed:
+			continue
+		case !ok:
+			if c.State != "frozen" {
+				out.Differences = append(out.Differences, Difference{Branch: ref, Path: ".", Effect: "removed"})
+			}
+			continue
+		}
+		commit, err := r.h.Store.Commit(ctx, tip)
+		if err == nil {
+			err = r.verifyOrigin(ctx, out, ref, commit, c)
+		}
+		if err != nil {
+			return err
+		}
+		if commit.Tree == want {
+			continue
+		}
+		behind, err := r.behind(ctx, c, st, commit.Tree, record)
+		if err != nil {
+			return err
+		}
+		if behind != nil {
+			behind.Branch = ref
+			out.Behind = append(out.Behind, *behind)
+			continue
+		}
+		if err := r.compare(ctx, out, ref, want, commit.Tree); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyOrigin reports a tip of a cluster branch that no allowed key has signed, or that was made for another branch.
+func (r *run) verifyOrigin(ctx context.Context, out *Verification, ref string, commit gitstore.Commit, c *fleet.Cluster) error {
+	origin, err := branch.Inspect(ctx, r.h.Store, commit, branch.Owner{Environment: out.Environment, Cluster: c.Name}, r.trunk.signers)
+	if err != nil {
+		return err
+	}
+	if origin.Unsigned != nil {
+		out.Unsigned = append(out.Unsigned, unsigned(ref, origin.Unsigned))
+	}
+	if origin.Misplaced && !r.trunk.signers.Empty() {
+		out.Unsigned = append(out.Unsigned, Signature{Branch: ref, Commit: commit.Hash.String(), Reason: origin.Foreign})
+	}
+	return nil
+}
+
+// behind says why a cluster runs an earlier state of its environment; nil if it does not, or if nothing explains it.
+func (r *run) behind(ctx context.Context, c *fleet.Cluster, st *branch.State, tree gitstore.Hash, record promote.Record) (*Behind, error) {
+	e, _ := r.fleet.Environment(c.Environment) // a removed environment follows nothing
+	if len(e.After) == 0 && record.Progress == nil && len(record.Freezes) == 0 && c.State != "frozen" {
+		return nil, nil //nolint:nilnil // hydration moves all clusters at once
+	}
+	reason, ok := promote.BehindAsPlanned(record, hashText(st.Tip.Tree), promote.Cluster{Name: c.Name, State: c.State}, r.now)
+	if !ok {
+		return nil, nil //nolint:nilnil // nothing explains it
+	}
+	was, err := promotion.EarlierState(ctx, r.h, st, c.Name, tree)
+	if errors.Is(err, promote.ErrNoTree) {
+		return nil, nil //nolint:nilnil // the environment never had it
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Behind{Cluster: c.Name, Source: was.Source().On(c.Name).String(), Reason: reason}, nil
+}
+
+func hashText(h gitstore.Hash) string {
+	if h.IsZero() {
+		return ""
+	}
+	return h.String()
+}

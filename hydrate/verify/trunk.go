@@ -1,0 +1,129 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/signers"
+)
+
+// trunk is what the branches are held against: the trunk of the remote or, for branches of this repository, its own trunk
+// and the commit that is verified against.
+type trunk struct {
+	tips    []*hydrate.Trunk // a source commit must be on one of them
+	signers signers.List     // spec.signers
+}
+
+func (t *trunk) String() string { return t.tips[0].String() }
+
+// readTrunk reads the trunk of the remote that branches are written to. Without one, head's fleet names the trunk.
+func readTrunk(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, head gitstore.Commit) (*trunk, error) {
+	out := &trunk{signers: f.Signers()}
+	remote := h.Source
+	if remote == nil {
+		remote = h.Store.Local()
+	}
+	trunks := hydrate.NewTrunks(h, remote)
+	name, err := trunks.Default(ctx) // "" for a local repository
+	if err != nil {
+		return nil, err
+	}
+	named, err := trunks.Named(ctx, cmp.Or(name, f.Spec.Trunk))
+	if err != nil {
+		return nil, err
+	}
+	out.tips = append(out.tips, named)
+	if h.Source == nil { // `sluice hydrate` without --push writes any commit that is checked out
+		out.tips = append(out.tips, named.At(head.Hash))
+		return out, nil
+	}
+	current, err := named.Fleet(ctx, h)
+	if current != nil {
+		out.signers = current.Signers()
+	}
+	return out, err
+}
+
+// requireMerged adds the source commits of an environment that the trunk does not contain, unless the branch records them as
+// exceptions, and sets the status. If this clone cannot tell, the environment fails.
+func (r *run) requireMerged(ctx context.Context, out *Verification, st *branch.State) error {
+	for _, text := range st.Source().Commits() {
+		commit, err := gitstore.ParseHash(text)
+		if err != nil {
+			return err // the record has been validated
+		}
+		err = r.trunk.require(ctx, commit)
+		unmerged, ok := errors.AsType[*hydrate.UnmergedError](err)
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, gitstore.ErrNotFound):
+			out.Status, out.Reason = StatusFailed, "source commit "+commit.Short()+" does not exist"
+			return nil
+		case !ok:
+			return err
+		case unmerged.Unknown:
+			out.Status, out.Reason = StatusFailed, unmerged.Reason
+			return nil
+		}
+		recorded, err := r.exception(ctx, st, commit)
+		if err != nil {
+			return err
+		}
+		if recorded {
+			out.Exceptions = append(out.Exceptions, text)
+		} else {
+			out.Unmerged = append(out.Unmerged, text)
+		}
+	}
+	if len(out.Unmerged) > 0 { // what such a commit renders to proves nothing, and it may be hostile
+		out.Status = StatusUnmerged
+		out.Reason = fmt.Sprintf("%s does not contain the source commit %s: hydrate a commit of the trunk, or find out who pushed it", r.trunk, strings.Join(out.Unmerged, ", "))
+	}
+	return nil
+}
+
+func (t *trunk) require(ctx context.Context, commit gitstore.Hash) error {
+	var last error
+	for _, tip := range t.tips {
+		err := tip.Require(ctx, commit)
+		if err == nil {
+			return nil
+		}
+		if _, ok := errors.AsType[*hydrate.UnmergedError](err); !ok {
+			return err
+		}
+		last = cmp.Or(last, err)
+	}
+	return last
+}
+
+// exception reports whether a commit of the branch records that a source commit was written although it was not merged.
+func (r *run) exception(ctx context.Context, st *branch.State, source gitstore.Hash) (bool, error) {
+	const limit = 1000 // commits of the branch
+	at := st.Origin.Rendered
+	for range limit {
+		if branch.Trailer(at.Message, branch.TrailerUnmerged) != "" && branch.Trailer(at.Message, branch.TrailerSource) == source.String() {
+			return true, nil
+		}
+		if len(at.Parents) == 0 {
+			break
+		}
+		parent, err := r.h.Store.Commit(ctx, at.Parents[0])
+		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
+			break // the history that is known ends here
+		}
+		if err != nil {
+			return false, fmt.Errorf("history of %s: %w", st.Branch, err)
+		}
+		at = parent
+	}
+	return false, nil
+}

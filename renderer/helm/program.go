@@ -1,0 +1,284 @@
+package helm
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"text/template"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+)
+
+// Helm's engine parses all templates for each rendering. This file does the same work with templates that are parsed
+// once for a chart: the same order, names, scopes, options and functions. Only its successful results are used. After
+// any error, Render asks Helm's engine, so that messages are Helm's own and a difference cannot refuse a chart.
+
+// unit is a template with the scope that it is executed in.
+type unit struct {
+	file     *chart.File
+	scope    map[string]any
+	basePath string
+}
+
+// chartScope has the type of Helm's `.Chart`.
+type chartScope = struct {
+	chart.Metadata
+	IsRoot bool
+}
+
+// units lists the templates of a chart and its subcharts by name.
+func (c *Chart) units(work *chart.Chart, top chartutil.Values) map[string]unit {
+	out := map[string]unit{}
+	c.addUnits(out, work, top)
+	return out
+}
+
+// addUnits adds the templates of one chart and returns their scope.
+func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil.Values) map[string]any {
+	subcharts := map[string]any{}
+	scope := map[string]any{
+		"Chart":        chartScope{*work.Metadata, work.IsRoot()},
+		"Files":        c.parsed.files(work.Files),
+		"Release":      above["Release"],
+		"Capabilities": above["Capabilities"],
+		"Values":       chartutil.Values{},
+		"Subcharts":    subcharts,
+	}
+	if work.IsRoot() {
+		scope["Values"] = above["Values"]
+	} else if values, err := above.Table("Values." + work.Name()); err == nil {
+		scope["Values"] = values
+	}
+	for _, sub := range work.Dependencies() {
+		subcharts[sub.Name()] = c.addUnits(out, sub, scope)
+	}
+	full := work.ChartFullPath()
+	library := strings.EqualFold(work.Metadata.Type, "library")
+	for _, f := range work.Templates {
+		if f != nil && (!library || partial(f.Name)) {
+			out[path.Join(full, f.Name)] = unit{f, scope, path.Join(full, "templates")}
+		}
+	}
+	return scope
+}
+
+// partial reports whether a template only defines others.
+func partial(name string) bool { return strings.HasPrefix(path.Base(name), "_") }
+
+// program is the parsed templates of a chart with one selection of subcharts. It is safe for concurrent use.
+type program struct {
+	names     []string // of all templates, in the order in which Helm parses and executes them
+	base      *template.Template
+	instances sync.Pool // of *bound; what is not needed for a while is freed
+}
+
+// order sorts names as Helm does: more directories first, then by name, both descending.
+func order(units map[string]unit) []string {
+	names := make([]string, 0, len(units))
+	for name := range units {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(strings.Count(b, "/"), strings.Count(a, "/")), cmp.Compare(b, a))
+	})
+	return names
+}
+
+func newProgram(units map[string]unit) (*program, error) {
+	p := &program{names: order(units), base: template.New("gotpl").Option("missingkey=zero").Funcs(functions())}
+	for _, name := range p.names {
+		if _, err := p.base.New(name).Parse(string(units[name].file.Data)); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// run executes the templates. It does not use the instance again after an error or a panic.
+func (p *program) run(units map[string]unit) (map[string]string, error) {
+	instance, ok := p.instances.Get().(*bound)
+	if !ok {
+		clone, err := p.base.Clone()
+		if err != nil {
+			return nil, err
+		}
+		instance = bind(clone, map[string]int{}, new(int))
+	}
+	out := make(map[string]string, len(p.names))
+	var text strings.Builder
+	for _, name := range p.names {
+		if partial(name) {
+			continue
+		}
+		u := units[name]
+		u.scope["Template"] = chartutil.Values{"Name": name, "BasePath": u.basePath}
+		text.Reset()
+		if err := instance.templates.ExecuteTemplate(&text, name, u.scope); err != nil {
+			return nil, err
+		}
+		out[name] = withoutNoValue(text.String())
+	}
+	p.instances.Put(instance)
+	return out, nil
+}
+
+// parsedCharts keeps the programs of a chart. It is safe for concurrent use.
+type parsedCharts struct {
+	mu       sync.Mutex
+	programs map[string]*program // nil if the templates do not parse
+	numbers  map[*chart.File]int // of the templates, for keys
+	shown    map[*chart.File]any // Helm's `.Files` by the first file of a chart
+}
+
+// maxPrograms is how many selections of subcharts are kept.
+const maxPrograms = 16
+
+// program returns the parsed templates; nil if they do not parse.
+func (p *parsedCharts) program(units map[string]unit) *program {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := p.key(units)
+	if known, ok := p.programs[key]; ok {
+		return known
+	}
+	if p.programs == nil || len(p.programs) >= maxPrograms {
+		p.programs = map[string]*program{}
+	}
+	made, err := newProgram(units)
+	if err != nil { // Helm's engine reports it
+		made = nil
+	}
+	p.programs[key] = made
+	return made
+}
+
+// key identifies a selection of subcharts: the names of the templates with the number of each file. The files of a
+// Chart live as long as the Chart.
+func (p *parsedCharts) key(units map[string]unit) string {
+	if p.numbers == nil {
+		p.numbers = map[*chart.File]int{}
+	}
+	var out strings.Builder
+	for _, name := range order(units) {
+		f := units[name].file
+		n, ok := p.numbers[f]
+		if !ok {
+			n = len(p.numbers)
+			p.numbers[f] = n
+		}
+		out.WriteString(name)
+		out.WriteByte(0)
+		out.WriteString(strconv.Itoa(n))
+		out.WriteByte(0)
+	}
+	return out.String()
+}
+
+// files returns the value of Helm's `.Files`. Its type is not exported: a template hands it over. Templates cannot
+// change it, so that all renderings share it.
+func (p *parsedCharts) files(files []*chart.File) any {
+	var first *chart.File
+	if len(files) > 0 {
+		first = files[0]
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known, ok := p.shown[first]; ok {
+		return known
+	}
+	var out any
+	take := func(v any) string {
+		out = v
+		return ""
+	}
+	probe := &chart.Chart{Metadata: &chart.Metadata{Name: "files"}, Files: files, Templates: []*chart.File{{Name: "templates/take", Data: []byte("{{ call .Values.take .Files }}")}}}
+	if _, err := (engine.Engine{}).Render(probe, chartutil.Values{"Values": chartutil.Values{"take": take}}); err != nil {
+		panic(fmt.Errorf("helm's engine gives no .Files: %w", err)) // Render recovers, and TestFilesAreHelms fails first
+	}
+	if p.shown == nil {
+		p.shown = map[*chart.File]any{}
+	}
+	p.shown[first] = out
+	return out
+}
+
+// maxIncludes limits the nesting of calls of one template, as Helm does.
+const maxIncludes = 1000
+
+// bound are templates whose `include` and `tpl` refer to themselves. It is used by one goroutine at a time.
+type bound struct {
+	templates *template.Template
+	depth     map[string]int    // open includes by name; nested texts share it
+	texts     map[string]*bound // by the text that `tpl` rendered
+	text      *template.Template
+	count     *int // texts of the instance, nested ones included
+}
+
+// maxTexts is how many texts of `tpl` an instance keeps parsed: each has a copy of the index of templates.
+const maxTexts = 64
+
+// bind gives templates functions of their own. They must be a clone that nothing else uses.
+func bind(templates *template.Template, depth map[string]int, count *int) *bound {
+	b := &bound{templates: templates, depth: depth, count: count}
+	templates.Option("missingkey=zero") // a clone loses it: https://github.com/golang/go/issues/43022
+	templates.Funcs(template.FuncMap{"include": b.include, "tpl": b.tpl})
+	return b
+}
+
+func (b *bound) include(name string, data any) (string, error) {
+	if b.depth[name] > maxIncludes {
+		return "", fmt.Errorf("template %s includes itself without end", name)
+	}
+	b.depth[name]++
+	var out strings.Builder
+	err := b.templates.ExecuteTemplate(&out, name, data)
+	b.depth[name]--
+	return out.String(), err
+}
+
+// tpl renders a text that sees, and can add to, the templates around it.
+func (b *bound) tpl(text string, data any) (string, error) {
+	if !strings.Contains(text, "{{") {
+		return withoutNoValue(text), nil
+	}
+	inner, err := b.parse(text)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	if err := inner.text.Execute(&out, data); err != nil {
+		return "", err
+	}
+	return withoutNoValue(out.String()), nil
+}
+
+func (b *bound) parse(text string) (*bound, error) {
+	if known, ok := b.texts[text]; ok {
+		return known, nil
+	}
+	clone, err := b.templates.Clone()
+	if err != nil {
+		return nil, err
+	}
+	inner := bind(clone, b.depth, b.count)
+	if inner.text, err = clone.New(b.templates.Name()).Parse(text); err != nil {
+		return nil, err
+	}
+	if *b.count < maxTexts {
+		if b.texts == nil {
+			b.texts = map[string]*bound{}
+		}
+		b.texts[text] = inner
+		*b.count++
+	}
+	return inner, nil
+}
+
+// withoutNoValue removes what text/template writes for a missing key of a map whose values have no zero value.
+func withoutNoValue(text string) string { return strings.ReplaceAll(text, "<no value>", "") }

@@ -1,0 +1,213 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Forge is one account on one forge.
+type Forge struct {
+	Name         string     `yaml:"name"` // part of the webhook's path: /hooks/<name>
+	Kind         string     `yaml:"kind"` // github or gitlab
+	API          string     `yaml:"api"`  // URL. Default: the public one
+	Git          string     `yaml:"git"`  // URL that repositories are cloned below. Default: the API's host
+	App          App        `yaml:"app"`  // GitHub App
+	Token        Secret     `yaml:"token"`
+	GitToken     Secret     `yaml:"gitToken"`     // reads repositories. Default: Token, or the App's
+	PushToken    Secret     `yaml:"pushToken"`    // pushes branches. Default: GitToken
+	Secrets      []Secret   `yaml:"secrets"`      // of webhooks: several at once while they are rotated
+	Signing      []Secret   `yaml:"signing"`      // GitLab's signing secrets (whsec_…)
+	Repositories []string   `yaml:"repositories"` // patterns of full paths: acme/*
+	Outputs      Outputs    `yaml:"outputs"`      // where spec.output.repository may point, beside them: patterns of full paths, or of addresses elsewhere
+	Settings     Settings   `yaml:"settings"`
+	Overrides    []Override `yaml:"overrides"` // the last that matches wins
+	Receivers    []Receiver `yaml:"receivers"` // told of branches that moved
+}
+
+// App is a GitHub App.
+type App struct {
+	ID  int64  `yaml:"id"`
+	Key Secret `yaml:"key"`
+}
+
+// Settings are what a repository may have otherwise.
+type Settings struct {
+	Drafts     *bool    `yaml:"drafts"`     // review drafts. Default: true
+	Labels     []string `yaml:"labels"`     // review only with one of these
+	SkipLabels []string `yaml:"skipLabels"` // do not review with one of these
+	Previews   *bool    `yaml:"previews"`   // Default: true
+	PreviewCap int      `yaml:"previewCap"` // targets. Default: 2000
+	PerPush    int      `yaml:"refsPerPush"`
+	Context    string   `yaml:"context"` // of commit statuses. Default: sluice
+	Checks     *bool    `yaml:"checks"`  // check runs instead of statuses. Default: with a GitHub App
+	// BranchProtection says whether promotions need protected branches: required (default) or off.
+	BranchProtection string `yaml:"branchProtection"`
+}
+
+// Values of Settings.BranchProtection.
+const (
+	ProtectionRequired = "required"
+	ProtectionOff      = "off"
+)
+
+// Override are settings for some repositories.
+type Override struct {
+	Repositories []string `yaml:"repositories"`
+	Settings     Settings `yaml:"settings"`
+}
+
+// gitBase is where repositories are below, from the API's address.
+func gitBase(api, special, then string) string {
+	u, err := url.Parse(api)
+	if err != nil {
+		return ""
+	}
+	if u.Host == special {
+		return then
+	}
+	u.Path = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/api/v4"), "/api/v3")
+	return strings.TrimSuffix(u.String(), "/")
+}
+
+func webURL(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil
+}
+
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,40}$`)
+
+func (f *Forge) check(p *problems, at string) {
+	if !namePattern.MatchString(f.Name) {
+		p.add("%s.name: %q must be lower-case letters, digits and dashes", at, f.Name)
+	}
+	if f.Kind != "github" && f.Kind != "gitlab" {
+		p.add("%s.kind: %q must be github or gitlab", at, f.Kind)
+		return
+	}
+	for _, u := range []string{f.API, f.Git} {
+		if !webURL(u) {
+			p.add("%s: %q is no http or https URL without credentials", at, u)
+		}
+	}
+	f.checkCredentials(p, at)
+	if len(f.Repositories) == 0 {
+		p.add("%s.repositories: say which ones, such as [\"acme/*\"]", at)
+	}
+	f.Settings.check(p, at+".settings")
+	for i := range f.Overrides {
+		f.Overrides[i].Settings.check(p, fmt.Sprintf("%s.overrides[%d].settings", at, i))
+	}
+	for i := range f.Receivers {
+		f.Receivers[i].check(p, fmt.Sprintf("%s.receivers[%d]", at, i))
+	}
+	for _, list := range append([][]string{f.Repositories, f.Outputs}, overridden(f.Overrides)...) {
+		for _, pattern := range list {
+			if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, "/") {
+				p.add("%s: %q is no pattern of a repository's full path", at, pattern)
+			}
+		}
+	}
+}
+
+// checkCredentials checks that the service can sign in to the forge, and the forge's webhooks to the service.
+func (f *Forge) checkCredentials(p *problems, at string) {
+	if !f.Token.Set() && f.App.ID == 0 {
+		p.add("%s: a token or, on GitHub, an app is needed", at)
+	}
+	if f.App.ID != 0 && (f.Kind != "github" || !f.App.Key.Set()) {
+		p.add("%s.app: an app needs GitHub and a key", at)
+	}
+	if len(f.Secrets)+len(f.Signing) == 0 {
+		p.add("%s.secrets: a webhook's secret is needed: without one anybody could send events", at)
+	}
+	if f.Kind == "github" && len(f.Signing) > 0 {
+		p.add("%s.signing: only GitLab has signing secrets: GitHub's go to secrets", at)
+	}
+}
+
+func (s *Settings) check(p *problems, at string) {
+	switch s.BranchProtection {
+	case "", ProtectionRequired, ProtectionOff:
+	default:
+		p.add("%s.branchProtection: %q must be required or off", at, s.BranchProtection)
+	}
+}
+
+func overridden(list []Override) [][]string {
+	out := make([][]string, len(list))
+	for i, o := range list {
+		out[i] = o.Repositories
+	}
+	return out
+}
+
+// Outputs are patterns of repositories that rendered branches may go to: of full paths on the forge, or of whole addresses.
+type Outputs []string
+
+// Path says whether a repository on the forge is one of them.
+func (o Outputs) Path(repository string) bool {
+	return matches(slices.DeleteFunc(slices.Clone(o), isAddress), repository)
+}
+
+// Address says whether an address is one of them. The end .git makes no difference.
+func (o Outputs) Address(address string) bool {
+	plain := func(s string) string { return strings.TrimSuffix(s, ".git") }
+	return slices.ContainsFunc(o, func(pattern string) bool {
+		ok, err := path.Match(plain(pattern), plain(address))
+		return err == nil && ok && isAddress(pattern) && !strings.Contains(address, "..")
+	})
+}
+
+func isAddress(pattern string) bool {
+	return strings.Contains(pattern, "://") || strings.Contains(pattern, "@")
+}
+
+// Has says whether the forge's repositories include one.
+func (f *Forge) Has(repository string) bool { return matches(f.Repositories, repository) }
+
+func matches(patterns []string, repository string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		if group, ok := strings.CutSuffix(pattern, "/**"); ok {
+			return strings.HasPrefix(repository, group+"/")
+		}
+		ok, err := path.Match(pattern, repository)
+		return err == nil && ok
+	})
+}
+
+// For are the settings of a repository.
+func (f *Forge) For(repository string) Settings {
+	out := f.Settings
+	for _, o := range f.Overrides {
+		if matches(o.Repositories, repository) {
+			out = o.Settings.over(out)
+		}
+	}
+	return out
+}
+
+func (s Settings) over(base Settings) Settings {
+	pick := func(a, b *bool) *bool {
+		if a != nil {
+			return a
+		}
+		return b
+	}
+	out := Settings{
+		Drafts: pick(s.Drafts, base.Drafts), Previews: pick(s.Previews, base.Previews), Checks: pick(s.Checks, base.Checks),
+		Labels: base.Labels, SkipLabels: base.SkipLabels, PreviewCap: cmp.Or(s.PreviewCap, base.PreviewCap),
+		PerPush: cmp.Or(s.PerPush, base.PerPush), Context: cmp.Or(s.Context, base.Context), BranchProtection: cmp.Or(s.BranchProtection, base.BranchProtection),
+	}
+	if s.Labels != nil {
+		out.Labels = s.Labels
+	}
+	if s.SkipLabels != nil {
+		out.SkipLabels = s.SkipLabels
+	}
+	return out
+}

@@ -1,0 +1,43 @@
+package config
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Secret is a value that stands in a file or in a variable, never in the configuration itself.
+type Secret struct {
+	File  string `yaml:"file"`
+	Env   string `yaml:"env"`
+	value []byte
+}
+
+// Bytes is the secret, without white space around it; empty if it is not set.
+func (s Secret) Bytes() []byte { return s.value }
+
+// Set says that the secret is configured.
+func (s Secret) Set() bool { return s.File != "" || s.Env != "" }
+
+// String hides the value.
+func (s Secret) String() string { return "(secret)" }
+
+func (secret *Secret) load(p *problems, s Sources, at string, required bool) {
+	switch {
+	case secret.File != "" && secret.Env != "":
+		p.add("%s: file or env, not both", at)
+	case secret.File != "":
+		data, err := s.Read(secret.File)
+		if err != nil {
+			p.add("%s: %w", at, err)
+			return
+		}
+		secret.value = bytes.TrimSpace(data)
+	case secret.Env != "":
+		secret.value = []byte(strings.TrimSpace(s.Getenv(secret.Env)))
+	case !required:
+		return
+	}
+	if len(secret.value) == 0 {
+		p.add("%s: the secret is empty", at)
+	}
+}

@@ -1,0 +1,60 @@
+package service
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+// sweepTimes decides when each forge is swept. It is safe for concurrent use.
+type sweepTimes struct {
+	interval time.Duration
+	clock    func() time.Time
+
+	mu   sync.Mutex
+	last map[string]time.Time // by forge
+}
+
+func newSweepTimes(interval time.Duration, clock func() time.Time) *sweepTimes {
+	return &sweepTimes{interval: interval, clock: clock, last: map[string]time.Time{}}
+}
+
+// stretch returns how many times less often a forge is swept: sweeps only find what webhooks missed, and what is left of the rate limit is
+// for reviews and commands.
+func stretch(q forge.Quota) int {
+	switch share := q.Share(); {
+	case share < 0.1:
+		return 16
+	case share < 0.25:
+		return 4
+	case share < 0.5:
+		return 2
+	}
+	return 1
+}
+
+// due reports whether a forge is due for a sweep that the caller does now.
+func (s *sweepTimes) due(forgeName string, factor int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock()
+	// The ticker is not exact: half an interval early is on time.
+	if last, ok := s.last[forgeName]; ok && now.Sub(last) < time.Duration(factor)*s.interval-s.interval/2 {
+		return false
+	}
+	s.last[forgeName] = now
+	return true
+}
+
+// sweepDue reports whether a forge is due for a sweep, by what is left of its rate limit.
+func (s *Service) sweepDue(name string, f *connected) bool {
+	factor := 1
+	if b, ok := f.Adapter.Forge.(forge.Budget); ok {
+		if q, known := b.Quota(); known {
+			factor = stretch(q)
+		}
+	}
+	s.metrics.stretch.WithLabelValues(name).Set(float64(factor))
+	return s.sweeps.due(name, factor)
+}

@@ -1,0 +1,93 @@
+package site_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/browsertest"
+	"github.com/sluice-gitops/sluice/site"
+)
+
+// TestPagesInChromium opens every kind of page in Chromium: light and dark, three widths, axe, the keyboard alone, without a
+// script, hostile names. Errors of a page, among them violations of its content security policy, fail it. Pages and
+// screenshots stay in SLUICE_PAGES if that is set.
+func TestPagesInChromium(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
+	dir := os.Getenv("SLUICE_PAGES")
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	write := func(name string, f *site.Fleet) {
+		p, err := site.NewPages(f, site.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := site.Write(filepath.Join(dir, name), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("demo", busy(t))
+	write("hostile", site.HostileFleet(`"><img src=x onerror=pwned=1>`))
+	shots := filepath.Join(dir, "screenshots")
+	if err := os.MkdirAll(shots, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out := browsertest.Run(t, "testdata/browser/run.js", dir, shots)
+	var got struct {
+		Errors, Requests, Axe, Wide []string
+		Pages                       int
+		Facts                       struct {
+			Time, Query, Rows, Theme, Fourth, Opened, Went, Kept, Noscript string
+			Sheet, Copied, Restored, NoscriptTools                         bool
+			Hostile, Tabs                                                  int
+		}
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	for what, list := range map[string][]string{"error": got.Errors, "request": got.Requests, "axe": got.Axe, "wider than its window": got.Wide} {
+		for _, s := range list {
+			t.Errorf("%s: %s", what, s)
+		}
+	}
+	f := got.Facts
+	for what, pair := range map[string][2]string{
+		"filter in the address": {f.Query, "?q=shop"}, "rows": {f.Rows, "shop"}, "theme": {f.Theme, "light"}, "fourth entry": {f.Fourth, "baseline"}, "opened": {f.Opened, "baseline"},
+		"went": {f.Went, "Promotions"}, "kept theme": {f.Kept, "light"}, "local time": {f.Time, "2 Jan 2024, 12:04"},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: %q, want %q", what, pair[0], pair[1])
+		}
+	}
+	if got.Pages != 8 || !f.Sheet || !f.Copied || !f.Restored || f.NoscriptTools || f.Hostile != 8 || f.Tabs < 20 || !strings.Contains(f.Noscript, "config.currency") {
+		f.Noscript = ""
+		t.Errorf("%d pages, %+v", got.Pages, f)
+	}
+}
+
+// busy is the demo fleet with something in every place of the pages.
+func busy(t *testing.T) *site.Fleet {
+	t.Helper()
+	d := newDemo(t)
+	d.repo.Git("branch", "-f", "cluster/staging-1", d.repo.Git("rev-parse", "cluster/staging-edge-1"))
+	f := d.read(t)
+	f.Problems = append(f.Problems, "environment lab: the record cannot be read")
+	at := f.Made.Add(-3 * time.Hour)
+	prod := f.Environments[2]
+	r := &prod.Status.Decision.Record
+	r.Halt = &promote.Halt{By: "ada", Reason: "error rate", At: at}
+	r.Approvals = []promote.Approval{{By: "carol", Tree: "0123456789abcdef", At: at}}
+	r.Holds = []promote.Hold{{Cause: promote.CauseRolledBack, Source: prod.Source, Apps: []string{"shop"}, By: "dan", Reason: "the greeting confuses people", Since: at}}
+	prod.Status.Decision.Freezes = []promote.Freeze{{Reason: "holidays", By: "bob", From: at, Until: at.Add(48 * time.Hour)}}
+	prod.Status.Decision.Gates = []promote.Gate{{Name: "health", State: promote.Red, Reason: "kustomization/shop failed on prod-eu-1", Since: at}, {Name: "before/staging", State: promote.Green}, {Name: "approvals", State: promote.Waiting, Reason: "1 of 2", Since: at}, {Name: "check/slo", State: promote.Unknown, Reason: "Prometheus does not answer"}}
+	prod.Windows = []site.Window{{Text: "Mon, Tue 09:00–16:00 Europe/Berlin"}, {Text: "2024-12-24 00:00–23:59 UTC", Deny: true}}
+	prod.Open, prod.OpenWhy, prod.OpenNext = false, "outside of every window", f.Made.Add(20*time.Hour)
+	return f
+}

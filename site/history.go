@@ -1,0 +1,165 @@
+package site
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+)
+
+// The kinds of events.
+const (
+	kindHydrate  = "hydrate"
+	kindPromote  = "promote"
+	kindRollback = "rollback"
+	kindNow      = "override"
+	kindForeign  = "foreign"
+)
+
+// changeBudget is the number of trees that are read to find the apps that an event changed. Later events, which are older, name
+// no apps then, and say so.
+const changeBudget = 20_000
+
+// history reads the commits of an environment branch.
+func (b *reader) history(e *Environment) error {
+	most := cmp.Or(b.request.Commits, historyLine)
+	list, err := promotion.ReadHistory(b.ctx, b.h, b.request.Trunk.Tree, e.Name, most+1)
+	if err != nil {
+		return err
+	}
+	e.Figures.Truncated = len(list) > most
+	c := &changeFinder{reader: b, left: changeBudget}
+	for i, h := range list[:min(len(list), most)] {
+		event := Event{Environment: e.Name, Commit: h.Commit.String(), Source: b.commit(h.Source.Commit), At: h.At, By: h.By(), What: h.Subject, Kind: kindOf(h.Trailers)}
+		event.Why = strings.TrimPrefix(strings.TrimPrefix(h.What(), h.Subject), "; ")
+		var before gitstore.Hash
+		if i+1 < len(list) {
+			before = list[i+1].Tree
+		}
+		if event.Apps, event.Unknown, err = c.apps(before, h.Tree); err != nil {
+			return err
+		}
+		e.History = append(e.History, event)
+	}
+	e.figures(b.request.Now)
+	return nil
+}
+
+func kindOf(trailers []gitstore.Trailer) string {
+	kind := kindForeign
+	for _, t := range trailers {
+		switch {
+		case t.Key == branch.TrailerRollback:
+			return kindRollback
+		case t.Key == branch.TrailerNow:
+			return kindNow
+		case t.Key == branch.TrailerFrom || t.Key == branch.TrailerBy:
+			kind = kindPromote
+		case t.Key == branch.TrailerVersion && kind == kindForeign:
+			kind = kindHydrate
+		}
+	}
+	return kind
+}
+
+// changeFinder finds which apps changed between two trees of an environment branch, within a budget of trees.
+type changeFinder struct {
+	*reader
+	left int
+}
+
+func (c *changeFinder) apps(before, after gitstore.Hash) (list []AppChange, unknown string, err error) {
+	old, err := c.folders(before)
+	if err != nil {
+		return nil, "", err
+	}
+	now, err := c.folders(after)
+	if err != nil {
+		return nil, "", err
+	}
+	changed := map[string]int{}
+	for name := range union(old, now) {
+		if old[name] == now[name] {
+			continue
+		}
+		if c.left <= 0 {
+			return nil, "too many clusters changed to list the apps: `sluice diff` compares two commits", nil
+		}
+		was, err := c.folders(old[name])
+		if err != nil {
+			return nil, "", err
+		}
+		is, err := c.folders(now[name])
+		if err != nil {
+			return nil, "", err
+		}
+		for app := range union(was, is) {
+			if was[app] != is[app] {
+				changed[app]++
+			}
+		}
+	}
+	for _, app := range slices.Sorted(maps.Keys(changed)) {
+		list = append(list, AppChange{app, changed[app]})
+	}
+	return list, "", nil
+}
+
+func (c *changeFinder) folders(tree gitstore.Hash) (map[string]gitstore.Hash, error) {
+	if !tree.IsZero() {
+		c.left--
+	}
+	return c.trees(tree)
+}
+
+const week = 7 * 24 * time.Hour
+
+// figures computes DORA's figures from the history.
+func (e *Environment) figures(now time.Time) {
+	f := &e.Figures
+	const weeks = 12
+	start := now.Truncate(week).Add(-(weeks - 1) * week)
+	for i := range weeks {
+		f.Weeks = append(f.Weeks, Week{Start: start.Add(time.Duration(i) * week)})
+	}
+	var leads, restores []time.Duration
+	for i, h := range e.History {
+		at := int(h.At.Sub(start) / week)
+		inside := !h.At.Before(start) && at < len(f.Weeks)
+		if h.Kind == kindRollback {
+			f.Failed++
+			if i+1 < len(e.History) {
+				restores = append(restores, h.At.Sub(e.History[i+1].At))
+			}
+			if inside {
+				f.Weeks[at].RolledBck++
+			}
+			continue
+		}
+		f.Deployed++
+		if inside {
+			f.Weeks[at].Deployed++
+		}
+		if !h.Source.At.IsZero() && !h.At.Before(h.Source.At) {
+			leads = append(leads, h.At.Sub(h.Source.At))
+		}
+	}
+	f.Lead, f.LeadOf, f.Restore = median(leads), len(leads), median(restores)
+	if n := len(e.History); n > 0 {
+		span := now.Sub(e.History[n-1].At)
+		f.PerWeek = float64(f.Deployed) / max(1, float64(span)/float64(week))
+	}
+}
+
+func median(list []time.Duration) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
+}

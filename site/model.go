@@ -1,0 +1,180 @@
+package site
+
+import (
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/site/conform"
+	"github.com/sluice-gitops/sluice/site/index"
+)
+
+// Fleet is what the pages show. Read builds it; it does not change afterwards and is safe for concurrent use.
+type Fleet struct {
+	Name         string
+	Trunk        string // the branch
+	Tip          Commit // of the trunk
+	Version      string // of Sluice
+	Made         time.Time
+	Environments []*Environment // in the order of sluice.yaml
+	Clusters     []*Cluster     // by name; without retired ones
+	Apps         []*App         // by name
+	Labels       []string       // label keys that the overview can fold by, class and region first
+	Problems     []string       // what could not be read
+	Conformance  []conform.Group
+	Index        *index.Index
+}
+
+// Commit is a commit of the source repository as pages name it.
+type Commit struct {
+	Hash    string
+	Subject string
+	Author  string
+	At      time.Time
+	Behind  int // commits of the trunk that came later; -1 if the commit is not on the part of the trunk that was read
+}
+
+// Known reports whether the commit names one.
+func (c Commit) Known() bool { return c.Hash != "" }
+
+// Environment is one stage of the promotion graph.
+type Environment struct {
+	Name     string
+	Branch   string
+	After    []string
+	Level    int    // 0 for environments that follow the trunk
+	Mode     string // auto, manual or request; "" if it follows the trunk
+	Tip      string // commit of the branch; "" if the branch does not exist
+	Source   promote.Source
+	Commit   Commit // of Source
+	Since    time.Time
+	Foreign  string // why the tip is not Sluice's own work
+	Upstream []Gap
+	Status   *promotion.Status // what promotion decides; nil if the environment follows the trunk or could not be read
+	Waves    []Wave
+	Windows  []Window
+	Open     bool      // a promotion may land now
+	OpenWhy  string    // why not
+	OpenNext time.Time // when that changes; zero if unknown
+	Clusters []*Cluster
+	History  []Event // newest first
+	Figures  Figures
+}
+
+// Gap says how many commits an environment is behind one that it takes commits from; -1 is unknown.
+type Gap struct {
+	Environment string
+	Behind      int
+}
+
+// Wave is a wave of an environment with the state of its clusters.
+type Wave struct {
+	Name     string
+	State    string
+	Reason   string
+	Since    time.Time
+	Until    time.Time
+	Bake     time.Duration
+	Clusters []*Cluster
+}
+
+// Window is a time span in which promotions may land, or may not.
+type Window struct {
+	Text string
+	Deny bool
+}
+
+// Cluster is a cluster with what its branch holds.
+type Cluster struct {
+	Name        string
+	Environment *Environment
+	Class       string
+	Labels      map[string]string
+	KubeVersion string
+	State       string // active or frozen
+	Branch      string
+	Tip         gitstore.Commit // zero if the branch does not exist
+	Runs        promote.ClusterSource
+	Commit      Commit
+	Desired     gitstore.Hash // the cluster's tree on the environment branch
+	Apps        []*Placed     // by name
+	Trouble     string        // why it does not run what the environment branch holds; "" if it does
+	Planned     bool          // the trouble is part of a rollout, a freeze or a halt
+	file        string
+}
+
+// Current reports whether the cluster branch holds what the environment branch asks for.
+func (c *Cluster) Current() bool { return c.Trouble == "" }
+
+// Dot names the state of the cluster for the class of its dot.
+func (c *Cluster) Dot() string {
+	switch {
+	case c.State == "frozen":
+		return "frozen"
+	case c.Trouble == "":
+		return "current"
+	case c.Planned:
+		return "pending"
+	}
+	return "odd"
+}
+
+// Placed is an app on a cluster.
+type Placed struct {
+	App     *App
+	Cluster *Cluster
+	Tree    gitstore.Hash // of the app's manifests on the cluster branch; zero if it has none yet
+	Desired gitstore.Hash // on the environment branch
+	Version string
+	Commit  Commit
+}
+
+// App is an app of the fleet.
+type App struct {
+	Name      string
+	Namespace string
+	File      string
+	Placed    []*Placed // by cluster
+	Layers    *Layers   // nil: not read
+	file      string
+}
+
+// Event is a commit of an environment branch.
+type Event struct {
+	Environment string
+	Commit      string
+	Source      Commit
+	At          time.Time
+	By          string
+	What        string // the subject
+	Why         string // approvals, overrides, reasons
+	Kind        string // hydrate, promote, rollback, now or foreign
+	Apps        []AppChange
+	Unknown     string // why Apps is incomplete; "" if it is complete
+}
+
+// AppChange is the number of clusters of an environment on which an app changed.
+type AppChange struct {
+	App      string
+	Clusters int
+}
+
+// Figures are DORA's four figures of an environment, from its history.
+type Figures struct {
+	Weeks     []Week
+	Lead      time.Duration // median time from the source commit to the environment branch
+	LeadOf    int           // number of deployments that Lead is the median of
+	PerWeek   float64       // deployments
+	Deployed  int
+	Failed    int           // deployments that were rolled back
+	Restore   time.Duration // median time from a deployment to its rollback
+	Truncated bool          // the history goes on beyond what was read
+}
+
+// Week has the deployments and rollbacks of a week.
+type Week struct {
+	Start     time.Time
+	Deployed  int
+	RolledBck int
+}

@@ -1,0 +1,166 @@
+package site
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+const (
+	cellVariants = 3   // versions that a cell names
+	foldRows     = 60  // values of a label that are listed
+	foldDots     = 120 // clusters of a value that are drawn as dots
+	oddClusters  = 40  // clusters that the overview names because they are odd
+)
+
+// overview is what the first page fills in.
+type overview struct {
+	Fleet   *Fleet
+	Odd     []*Cluster
+	MoreOdd int
+	Rows    []matrixRow
+	Folds   []fold
+	Current int // clusters that hold what their environment asks for
+}
+
+type matrixRow struct {
+	App   *App
+	Cells []cell
+}
+
+// cell is an app in an environment.
+type cell struct {
+	Variants []variant
+	More     int // variants that are not named
+	Clusters int
+	Held     bool
+	Pending  int // clusters that do not hold the environment's state of the app yet
+}
+
+// variant is what some clusters of a cell run.
+type variant struct {
+	Version  string
+	Commit   Commit
+	Clusters int
+}
+
+// fold is the clusters of the fleet by the values of one label.
+type fold struct {
+	Label string
+	Rows  []foldRow
+	More  int
+}
+
+type foldRow struct {
+	Value    string
+	Clusters []*Cluster
+	Dots     bool
+	Current  int
+	Pending  int
+	Odd      int
+	Frozen   int
+}
+
+func newOverview(f *Fleet) *overview {
+	out := &overview{Fleet: f}
+	for _, c := range f.Clusters {
+		if c.Current() {
+			out.Current++
+		}
+		if c.Dot() == "odd" || c.State == "frozen" {
+			out.Odd = append(out.Odd, c)
+		}
+	}
+	slices.SortStableFunc(out.Odd, func(a, b *Cluster) int { return cmp.Compare(oddness(a), oddness(b)) })
+	out.MoreOdd = max(0, len(out.Odd)-oddClusters)
+	out.Odd = out.Odd[:len(out.Odd)-out.MoreOdd]
+	at := map[*Environment]int{}
+	for i, e := range f.Environments {
+		at[e] = i
+	}
+	for _, a := range f.Apps {
+		row := matrixRow{App: a, Cells: make([]cell, len(f.Environments))}
+		byEnv := make([][]*Placed, len(f.Environments))
+		for _, p := range a.Placed {
+			byEnv[at[p.Cluster.Environment]] = append(byEnv[at[p.Cluster.Environment]], p)
+		}
+		for i, list := range byEnv {
+			row.Cells[i] = newCell(f.Environments[i], a, list)
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	for _, label := range f.Labels {
+		out.Folds = append(out.Folds, newFold(f, label))
+	}
+	return out
+}
+
+func oddness(c *Cluster) int {
+	if c.Dot() == "odd" {
+		return 0
+	}
+	return 1
+}
+
+func newCell(e *Environment, a *App, list []*Placed) cell {
+	out := cell{Clusters: len(list)}
+	for _, p := range list {
+		if p.Tree != p.Desired {
+			out.Pending++
+		}
+		out.Variants = addVariant(out.Variants, p)
+	}
+	slices.SortStableFunc(out.Variants, func(a, b variant) int { return cmp.Compare(b.Clusters, a.Clusters) })
+	out.More = max(0, len(out.Variants)-cellVariants)
+	out.Variants = out.Variants[:len(out.Variants)-out.More]
+	if e.Status != nil {
+		for _, h := range e.Status.Decision.Record.Holds {
+			out.Held = out.Held || len(list) > 0 && (len(h.Apps) == 0 || slices.Contains(h.Apps, a.Name))
+		}
+	}
+	return out
+}
+
+func addVariant(list []variant, p *Placed) []variant {
+	for i := range list {
+		if list[i].Version == p.Version && list[i].Commit.Hash == p.Commit.Hash {
+			list[i].Clusters++
+			return list
+		}
+	}
+	return append(list, variant{p.Version, p.Commit, 1})
+}
+
+func newFold(f *Fleet, label string) fold {
+	out := fold{Label: label}
+	rows := map[string]*foldRow{}
+	for _, c := range f.Clusters {
+		value := c.Labels[label]
+		r := rows[value]
+		if r == nil {
+			r = &foldRow{Value: value}
+			rows[value] = r
+		}
+		r.Clusters = append(r.Clusters, c)
+		switch c.Dot() {
+		case "odd":
+			r.Odd++
+		case "pending":
+			r.Pending++
+		case "frozen":
+			r.Frozen++
+		default:
+			r.Current++
+		}
+	}
+	for _, r := range rows {
+		r.Dots = len(r.Clusters) <= foldDots
+		out.Rows = append(out.Rows, *r)
+	}
+	slices.SortFunc(out.Rows, func(a, b foldRow) int {
+		return cmp.Or(cmp.Compare(b.Odd, a.Odd), strings.Compare(a.Value, b.Value))
+	})
+	out.More = max(0, len(out.Rows)-foldRows)
+	out.Rows = out.Rows[:len(out.Rows)-out.More]
+	return out
+}

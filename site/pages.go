@@ -1,0 +1,322 @@
+package site
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	"html/template"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/internal/design"
+	"github.com/sluice-gitops/sluice/internal/safetext"
+)
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed site.css
+var siteCSS string
+
+//go:embed site.js
+var siteJS string
+
+// policy is the content security policy of every page: nothing from another host, no inline script or style.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'"
+
+// Policy returns the content security policy that a server sends with every page.
+func Policy() string { return policy + "; frame-ancestors 'none'" }
+
+// Assets returns the files that all pages share, by name.
+func Assets() map[string][]byte {
+	return map[string][]byte{"style.css": []byte(design.CSS() + siteCSS), "site.js": []byte(siteJS)}
+}
+
+// Page is one HTML page. Path is relative to the folder of the pages, with slashes.
+type Page struct {
+	Path  string
+	Title string
+
+	template string
+	data     any
+}
+
+// Pages renders the pages of a fleet. Its methods are safe for concurrent use.
+type Pages struct {
+	fleet     *Fleet
+	templates map[string]*template.Template
+	pages     map[string]Page
+	order     []string
+	live      bool
+}
+
+// Options change how pages are made.
+type Options struct {
+	Live bool // pages follow a server's events, and search there
+}
+
+// NewPages prepares the pages of a fleet.
+func NewPages(f *Fleet, o Options) (*Pages, error) {
+	p := &Pages{fleet: f, templates: map[string]*template.Template{}, pages: map[string]Page{}, live: o.Live}
+	for _, name := range []string{"overview", "promotions", "clusters", "cluster", "app", "conformance", "history", "search"} {
+		t, err := template.New("layout.html").Funcs(functions(f)).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
+		if err != nil {
+			return nil, fmt.Errorf("template of pages: %w", err)
+		}
+		p.templates[name] = t
+	}
+	p.add(Page{Path: "index.html", Title: "Overview", template: "overview", data: newOverview(f)})
+	p.add(Page{Path: "promotions.html", Title: "Promotions", template: "promotions", data: newPromotions(f)})
+	p.add(Page{Path: "clusters.html", Title: "Clusters", template: "clusters", data: f})
+	p.add(Page{Path: "conformance.html", Title: "Conformance", template: "conformance", data: newConformance(f)})
+	p.add(Page{Path: "history.html", Title: "History", template: "history", data: newHistory(f)})
+	p.add(Page{Path: searchPath, Title: "Search", template: "search", data: newSearch(f)})
+	for _, a := range f.Apps {
+		p.add(Page{Path: appPath(a), Title: a.Name, template: "app", data: newAppView(f, a)})
+	}
+	for _, c := range f.Clusters {
+		p.add(Page{Path: clusterPath(c), Title: c.Name, template: "cluster", data: newClusterView(c)})
+	}
+	return p, nil
+}
+
+func (p *Pages) add(one Page) {
+	p.pages[one.Path] = one
+	p.order = append(p.order, one.Path)
+}
+
+func appPath(a *App) string         { return "apps/" + a.file + ".html" }
+func clusterPath(c *Cluster) string { return "clusters/" + c.file + ".html" }
+
+// All lists the paths of the pages: the overview first.
+func (p *Pages) All() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, path := range p.order {
+			if !yield(path) {
+				return
+			}
+		}
+	}
+}
+
+// frame is what the layout fills in around a page.
+type frame struct {
+	Page
+	Fleet  *Fleet
+	Policy string
+	Root   string // the way from the page to the folder of the pages: "" or "../"
+	Live   bool
+	Data   any
+}
+
+// Render returns a page by its path, and reports whether there is one.
+func (p *Pages) Render(path string) ([]byte, bool, error) {
+	one, ok := p.pages[path]
+	if !ok {
+		return nil, false, nil
+	}
+	var out bytes.Buffer
+	f := frame{Page: one, Fleet: p.fleet, Policy: policy, Root: strings.Repeat("../", strings.Count(path, "/")), Live: p.live, Data: one.data}
+	if err := p.templates[one.template].Execute(&out, f); err != nil {
+		return nil, true, fmt.Errorf("page %s: %w", path, err)
+	}
+	return out.Bytes(), true, nil
+}
+
+// functions are those of the templates. show escapes what a reader cannot see; html/template escapes markup.
+func functions(f *Fleet) template.FuncMap {
+	return template.FuncMap{
+		"mark":       design.Mark,
+		"show":       safetext.Line,
+		"count":      count,
+		"number":     number,
+		"short":      func(hash string) string { return safetext.Line(hash[:min(len(hash), shortHash)]) },
+		"stamp":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+		"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"ago":        func(t time.Time) string { return ago(f.Made.Sub(t)) },
+		"span":       span,
+		"list":       func(l []string) string { return safetext.Line(strings.Join(l, ", ")) },
+		"some":       some,
+		"shell":      shell,
+		"app":        appPath,
+		"cluster":    clusterPath,
+		"appNamed":   func(name string) string { return "apps/" + fileName(name) + ".html" },
+		"onCluster":  func(name string) string { return "clusters/" + fileName(name) + ".html" },
+		"state":      stateOf,
+		"command":    func(words ...string) command { return newCommand(words...) },
+		"dict":       dict,
+		"anchor":     fileName,
+		"percent":    func(part, of int) int { return part * 100 / max(1, of) },
+		"nav":        navigation,
+		"plain":      func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+		"timeOrNone": func(t time.Time) bool { return !t.IsZero() },
+	}
+}
+
+const shortHash = 10
+
+type link struct{ Path, Name, Key string }
+
+func navigation() []link {
+	return []link{
+		{"index.html", "Overview", "o"},
+		{"promotions.html", "Promotions", "p"},
+		{"clusters.html", "Clusters", "c"},
+		{"conformance.html", "Conformance", "f"},
+		{"history.html", "History", "h"},
+		{"search.html", "Search", "s"},
+	}
+}
+
+// dict passes several values to a template.
+func dict(pairs ...any) (map[string]any, error) {
+	out := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		key, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("dict: %v is not a name", pairs[i])
+		}
+		out[key] = pairs[i+1]
+	}
+	return out, nil
+}
+
+func number(n int) string {
+	const group = 1000
+	if n < group {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", number(n/group), n%group)
+}
+
+// count writes "1 app", "2 apps", "2 branches".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if strings.HasSuffix(noun, "ch") {
+		return number(n) + " " + noun + "es"
+	}
+	return number(n) + " " + noun + "s"
+}
+
+// span writes a duration in its largest unit: "5 minutes", "3 hours", "12 days".
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return count(int(d/time.Second), "second")
+	case d < time.Hour:
+		return count(int(d/time.Minute), "minute")
+	case d < 2*day:
+		return count(int(d/time.Hour), "hour")
+	}
+	return count(int(d/day), "day")
+}
+
+func ago(d time.Duration) string {
+	if d < time.Minute {
+		return "just now"
+	}
+	return span(d) + " ago"
+}
+
+// some names the first of a list, and counts the others.
+func some(list []string) string {
+	const most = 4
+	if len(list) <= most+1 {
+		return safetext.Line(strings.Join(list, ", "))
+	}
+	return safetext.Line(strings.Join(list[:most], ", ")) + fmt.Sprintf(" and %s more", number(len(list)-most))
+}
+
+// command is an action as somebody would give it: on a terminal, and in a comment of a merge request.
+type command struct{ Terminal, Chat string }
+
+// newCommand joins words to a command; chat says the same to the service.
+func newCommand(words ...string) command {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = shell(w)
+	}
+	text := strings.Join(quoted, " ")
+	return command{Terminal: "sluice " + text, Chat: "/sluice " + text}
+}
+
+// shell quotes a word for a shell if that is necessary. Placeholders in capitals stay as they are.
+func shell(w string) string {
+	if w != "" && strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@,+") == "" {
+		return w
+	}
+	return "'" + strings.ReplaceAll(safetext.Line(w), "'", `'\''`) + "'"
+}
+
+// verdict is a state in a word, with the class of its colour and a sentence.
+type verdict struct{ Word, Class, Why string }
+
+// stateOf says how an environment stands.
+func stateOf(e *Environment) verdict {
+	switch {
+	case e.Tip == "":
+		return verdict{"not hydrated", "none", "its branch does not exist yet"}
+	case e.Foreign != "":
+		return verdict{"foreign commit", "bad", e.Foreign}
+	}
+	if v, stopped := stopped(e.Status); stopped {
+		return v
+	}
+	behind, unplanned := 0, 0
+	for _, c := range e.Clusters {
+		if c.Trouble != "" {
+			behind++
+			if !c.Planned {
+				unplanned++
+			}
+		}
+	}
+	switch {
+	case unplanned == 1:
+		return verdict{"differs", "bad", "1 cluster does not hold what the environment branch holds"}
+	case unplanned > 1:
+		return verdict{"differs", "bad", count(unplanned, "cluster") + " do not hold what the environment branch holds"}
+	case behind > 0:
+		return verdict{"rolling out", "move", fmt.Sprintf("%d of %s up to date", len(e.Clusters)-behind, count(len(e.Clusters), "cluster"))}
+	case e.Status != nil && len(e.Status.Decision.Record.Holds) > 0:
+		return verdict{"held back", "warn", e.Status.Decision.Record.Holds[0].String()}
+	case e.Status != nil && e.Status.Decision.WaitsFor != "":
+		return verdict{"waiting", "wait", e.Status.Decision.WaitsFor}
+	}
+	for _, g := range e.Upstream {
+		if g.Behind > 0 {
+			return verdict{"behind " + g.Environment, "move", ""}
+		}
+	}
+	return verdict{"up to date", "ok", ""}
+}
+
+// stopped says what stops an environment: a halt, a red gate or a freeze.
+func stopped(s *promotion.Status) (verdict, bool) {
+	if s == nil {
+		return verdict{}, false
+	}
+	d := &s.Decision
+	if h := d.Record.Halt; h != nil {
+		return verdict{"halted", "bad", "by " + cmp.Or(h.By, "Sluice") + ": " + h.Reason}, true
+	}
+	for _, g := range slices.Concat(d.Gates, d.WaveGates) {
+		if g.State == promote.Red {
+			return verdict{"blocked", "bad", g.Name + ": " + g.Reason}, true
+		}
+	}
+	for _, f := range d.Freezes {
+		if f.Target == "" {
+			return verdict{"frozen", "warn", f.String()}, true
+		}
+	}
+	return verdict{}, false
+}

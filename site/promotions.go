@@ -1,0 +1,150 @@
+package site
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+const waveDots = 400 // clusters of a wave that are drawn as dots
+
+// promotions is what the page of promotions fills in.
+type promotions struct {
+	Fleet  *Fleet
+	Levels [][]*Environment // by distance from the trunk
+	Stages []stage
+}
+
+// stage is an environment with everything that its promotions wait for.
+type stage struct {
+	*Environment
+	Gates     []gate   // that are not green
+	Green     []string // gates that are
+	Holds     []hold
+	Freezes   []promote.Freeze
+	Approvals []promote.Approval
+	Plan      *plan
+	Waits     string
+	Next      time.Time
+	Commands  []action
+	Waves     []waveView
+}
+
+type waveView struct {
+	Wave
+	Moved int
+	Dots  bool
+}
+
+type gate struct {
+	Name, State, Reason string
+	Since, Until        time.Time
+}
+
+type hold struct {
+	Text, Ends string
+	Since      time.Time
+}
+
+type plan struct {
+	Tree                    string
+	Added, Changed, Removed int
+	Clusters                int
+	Commits                 []string
+}
+
+// action is a command with what it does.
+type action struct {
+	What string
+	command
+}
+
+func newPromotions(f *Fleet) *promotions {
+	out := &promotions{Fleet: f}
+	for _, e := range f.Environments {
+		for len(out.Levels) <= e.Level {
+			out.Levels = append(out.Levels, nil)
+		}
+		out.Levels[e.Level] = append(out.Levels[e.Level], e)
+		out.Stages = append(out.Stages, newStage(e))
+	}
+	return out
+}
+
+func newStage(e *Environment) stage {
+	s := stage{Environment: e}
+	for _, w := range e.Waves {
+		v := waveView{Wave: w, Dots: len(w.Clusters) <= waveDots}
+		for _, c := range w.Clusters {
+			if c.Current() {
+				v.Moved++
+			}
+		}
+		s.Waves = append(s.Waves, v)
+	}
+	if e.Status == nil {
+		s.Commands = []action{{"Update it to the trunk's tip", command{Terminal: "sluice hydrate --push --env " + shell(e.Name), Chat: ""}}}
+		return s
+	}
+	d := &e.Status.Decision
+	for _, g := range gates(append(slices.Clone(d.Gates), d.WaveGates...)) {
+		if g.State != string(promote.Green) {
+			s.Gates = append(s.Gates, g)
+		} else if !slices.Contains(s.Green, g.Name) {
+			s.Green = append(s.Green, g.Name)
+		}
+	}
+	s.Freezes, s.Approvals, s.Waits, s.Next = d.Freezes, d.Record.Approvals, d.WaitsFor, d.Next
+	for _, h := range d.Record.Holds {
+		s.Holds = append(s.Holds, hold{h.String(), h.Ends(e.Name, "sluice"), h.Since})
+	}
+	if p := e.Status.Plan; p != nil {
+		s.Plan = &plan{p.Tree, p.Added, p.Changed, p.Removed, len(p.Clusters), p.Commits}
+	}
+	s.Commands = commands(e)
+	return s
+}
+
+// gates converts gates: those that are not green first.
+func gates(list []promote.Gate) []gate {
+	out := make([]gate, 0, len(list))
+	for _, g := range list {
+		out = append(out, gate{g.Name, string(g.State), g.Reason, g.Since, g.Until})
+	}
+	slices.SortStableFunc(out, func(a, b gate) int { return cmp.Compare(gateOrder(a.State), gateOrder(b.State)) })
+	return out
+}
+
+func gateOrder(state string) int {
+	return slices.Index([]string{string(promote.Red), string(promote.Unknown), string(promote.Waiting), string(promote.Green)}, state)
+}
+
+// commands are the actions that make sense for an environment now.
+func commands(e *Environment) []action {
+	d := &e.Status.Decision
+	var out []action
+	add := func(what string, words ...string) { out = append(out, action{what, newCommand(words...)}) }
+	if d.Record.Halt != nil {
+		add("Lift the halt", "resume", e.Name)
+	}
+	if d.Proposal != nil && waitsForApproval(d.Gates) {
+		add("Approve what waits", "approve", e.Name)
+	}
+	add("Promote", "promote", e.Name)
+	add("Roll back to the state before", "rollback", e.Name, "--reason", "WHY")
+	if frozen := slices.ContainsFunc(d.Freezes, func(f promote.Freeze) bool { return f.Target == "" && f.By != "" }); frozen {
+		add("End the freeze", "unfreeze", e.Name)
+	} else {
+		add("Freeze", "freeze", e.Name, "--until", "4h", "--reason", "WHY")
+	}
+	if d.Record.Halt == nil {
+		add("Stop it where it is", "halt", e.Name, "--reason", "WHY")
+	}
+	return out
+}
+
+func waitsForApproval(list []promote.Gate) bool {
+	return slices.ContainsFunc(list, func(g promote.Gate) bool { return g.Name == promote.GateApprovals && g.State != promote.Green })
+}

@@ -1,0 +1,201 @@
+package server
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gorilla/securecookie"
+	"golang.org/x/oauth2"
+)
+
+// SignIn is a place where people sign in: an OpenID provider or a forge.
+type SignIn interface {
+	// URL is where a person is sent. The state and the nonce come back; verifier is PKCE's. An error means that nobody can sign in now.
+	URL(ctx context.Context, state, nonce, verifier string) (string, error)
+	// Finish exchanges the code that came back for the name of the person.
+	Finish(ctx context.Context, code, nonce, verifier string) (name string, err error)
+}
+
+// ErrNotAllowed means that a person has signed in, and is not among those that the configuration allows.
+var ErrNotAllowed = fmt.Errorf("you are not among the people who may see these pages")
+
+const (
+	sessionFor = 8 * time.Hour
+	signInFor  = 10 * time.Minute
+)
+
+// Sessions is an Access that keeps who has signed in, in a signed cookie.
+type Sessions struct {
+	signIn  SignIn
+	secure  bool // cookies are sent over HTTPS alone
+	session *securecookie.SecureCookie
+	pending *securecookie.SecureCookie
+	log     *slog.Logger
+}
+
+// signedIn is the content of the session's cookie.
+type signedIn struct {
+	Name string `json:"n"`
+}
+
+// pending is the content of the cookie of somebody who is on the way through the sign-in. It is encrypted.
+type pending struct {
+	State, Nonce, Verifier, Back string
+}
+
+// NewSessions makes sessions. key signs the cookies; without one, sessions end with the process. address is where people open the
+// pages: cookies of an https address are sent over HTTPS alone.
+func NewSessions(signIn SignIn, key []byte, address string, log *slog.Logger) (*Sessions, error) {
+	if len(key) == 0 {
+		key = []byte(rand.Text())
+	}
+	sign, err := derive(key, "sluice session")
+	if err != nil {
+		return nil, err
+	}
+	signPending, err := derive(key, "sluice sign-in")
+	if err != nil {
+		return nil, err
+	}
+	encrypt, err := derive(key, "sluice sign-in encryption")
+	if err != nil {
+		return nil, err
+	}
+	s := &Sessions{
+		signIn: signIn, secure: strings.HasPrefix(address, "https://"), log: log,
+		session: securecookie.New(sign, nil).MaxAge(int(sessionFor.Seconds())).SetSerializer(securecookie.JSONEncoder{}),
+		pending: securecookie.New(signPending, encrypt).MaxAge(int(signInFor.Seconds())).SetSerializer(securecookie.JSONEncoder{}),
+	}
+	return s, nil
+}
+
+func derive(key []byte, purpose string) ([]byte, error) {
+	const length = 32
+	out, err := hkdf.Key(sha256.New, key, nil, purpose, length)
+	if err != nil {
+		return nil, fmt.Errorf("key of cookies: %w", err)
+	}
+	return out, nil
+}
+
+// name is the name of a cookie. The prefix makes browsers refuse one that another host or an insecure page has set.
+func (s *Sessions) name(what string) string {
+	if s.secure {
+		return "__Host-sluice-" + what
+	}
+	return "sluice-" + what
+}
+
+func (s *Sessions) set(w http.ResponseWriter, codec *securecookie.SecureCookie, what string, value any, age time.Duration) error {
+	text, err := codec.Encode(s.name(what), value)
+	if err != nil {
+		return fmt.Errorf("cookie: %w", err)
+	}
+	http.SetCookie(w, s.cookie(what, text, int(age.Seconds())))
+	return nil
+}
+
+// cookie is not readable by scripts. Lax lets the provider's redirect bring it, and no other site's form.
+func (s *Sessions) cookie(what, value string, seconds int) *http.Cookie {
+	return &http.Cookie{Name: s.name(what), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // secure where the pages have an https address
+}
+
+// Person implements Access. A cookie that is forged, expired or of another key is none.
+func (s *Sessions) Person(r *http.Request) (string, bool) {
+	c, err := r.Cookie(s.name("session"))
+	if err != nil {
+		return "", false
+	}
+	var v signedIn
+	if err := s.session.Decode(s.name("session"), c.Value, &v); err != nil || v.Name == "" {
+		return "", false
+	}
+	return v.Name, true
+}
+
+// SignIn implements Access.
+func (s *Sessions) SignIn(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Accept") == "text/event-stream" || r.Method != http.MethodGet {
+		http.Error(w, "sign in first", http.StatusUnauthorized)
+		return
+	}
+	p := pending{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Back: r.URL.RequestURI()}
+	to, err := s.signIn.URL(r.Context(), p.State, p.Nonce, p.Verifier)
+	if err != nil {
+		s.log.Warn("nobody can sign in to the pages", "error", err)
+		http.Error(w, "the sign-in provider does not answer: try again in a minute", http.StatusServiceUnavailable)
+		return
+	}
+	if err := s.set(w, s.pending, "signin", p, signInFor); err != nil {
+		s.fail(w, "the sign-in cannot begin", err)
+		return
+	}
+	http.Redirect(w, r, to, http.StatusFound)
+}
+
+// Handle implements Access: the provider's answer, and signing out.
+func (s *Sessions) Handle(w http.ResponseWriter, r *http.Request) bool {
+	switch r.URL.Path {
+	case "/-/callback":
+		s.callback(w, r)
+	case "/-/signout":
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			http.Error(w, "sign out with the button", http.StatusMethodNotAllowed)
+			return true
+		}
+		http.SetCookie(w, s.cookie("session", "", -1))
+		http.Error(w, "You are signed out.", http.StatusOK)
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
+	c, err := r.Cookie(s.name("signin"))
+	var p pending
+	if err == nil {
+		err = s.pending.Decode(s.name("signin"), c.Value, &p)
+	}
+	state := r.URL.Query().Get("state")
+	if err != nil || subtle.ConstantTimeCompare([]byte(p.State), []byte(state)) != 1 || state == "" {
+		http.Error(w, "this sign-in was not begun here, or took longer than ten minutes: open the page again", http.StatusBadRequest)
+		return
+	}
+	http.SetCookie(w, s.cookie("signin", "", -1))
+	name, err := s.signIn.Finish(r.Context(), r.URL.Query().Get("code"), p.Nonce, p.Verifier)
+	if err != nil {
+		s.log.Info("a sign-in failed", "error", err)
+		http.Error(w, "the sign-in failed, or you are not among the people who may see these pages", http.StatusForbidden)
+		return
+	}
+	if err := s.set(w, s.session, "session", signedIn{name}, sessionFor); err != nil {
+		s.fail(w, "the session cannot begin", err)
+		return
+	}
+	http.Redirect(w, r, local(p.Back), http.StatusFound)
+}
+
+// local keeps a place to go back to on this server.
+func local(back string) string {
+	u, err := url.Parse(back)
+	if err != nil || u.Host != "" || u.Scheme != "" || !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.HasPrefix(back, "/\\") {
+		return "/"
+	}
+	return back
+}
+
+func (s *Sessions) fail(w http.ResponseWriter, what string, err error) {
+	s.log.Error(what, "error", err)
+	http.Error(w, what, http.StatusInternalServerError)
+}

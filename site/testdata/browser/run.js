@@ -1,0 +1,123 @@
+"use strict";
+// Opens the pages of a fleet in Chromium, uses them as a reader does, and prints what it found as JSON.
+// node run.js FOLDER SCREENSHOTS: FOLDER has the folders demo and hostile with pages.
+const {launch, axe} = require(process.env.BROWSER_TOOLS);
+const fs = require("fs");
+const path = require("path");
+const [folder, shots] = process.argv.slice(2);
+const address = (site, name) => "file://" + path.join(folder, site, name);
+const out = {errors: [], requests: [], axe: [], wide: [], facts: {}, pages: 0};
+
+const open = async (browser, url, options) => {
+  const context = await browser.newContext({viewport: {width: 1440, height: 900}, ...options});
+  const page = await context.newPage();
+  page.on("pageerror", (e) => out.errors.push(url + ": " + e.message));
+  page.on("console", (m) => { if (m.type() === "error") out.errors.push(url + ": " + m.text()); });
+  page.on("request", (r) => { if (!r.url().startsWith("file:") && !r.url().startsWith("data:")) out.requests.push(r.url()); });
+  await page.goto(url, {waitUntil: "load", timeout: 120000});
+  return {context, page};
+};
+const check = async (page, name) => {
+  // axe-core runs through the debugger: the page's own policy stays in force.
+  const session = await page.context().newCDPSession(page);
+  await session.send("Runtime.evaluate", {expression: axe.source + ";0"});
+  const {result} = await session.send("Runtime.evaluate", {awaitPromise: true, returnByValue: true, expression: "axe.run(document, {resultTypes: ['violations'], preload: false}).then((r) => r.violations.map((v) => v.id + ' (' + v.impact + '): ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + (n.any.concat(n.all, n.none)[0] || {message: ''}).message).join(' | ')))"});
+  for (const v of result.value || ["axe did not run"]) out.axe.push(name + ": " + v);
+};
+const pagesOf = (site) => ["", "apps/", "clusters/"].flatMap((dir) => fs.readdirSync(path.join(folder, site, dir)).filter((n) => n.endsWith(".html")).map((n) => dir + n));
+
+const looks = async (browser) => {
+  const pages = pagesOf("demo").filter((p) => !/^(apps|clusters)\//.test(p) || /shop|prod-eu-1/.test(p));
+  out.pages = pages.length;
+  for (const colorScheme of ["light", "dark"]) {
+    for (const width of [1440, 900, 390]) {
+      for (const name of pages) {
+        const {context, page} = await open(browser, address("demo", name), {colorScheme, viewport: {width, height: 900}});
+        const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        if (over > 0) out.wide.push(name + " at " + width + " by " + over);
+        await page.evaluate(() => { for (const d of document.querySelectorAll("details")) { d.removeAttribute("name"); d.open = true; } });
+        if (width !== 900) await check(page, [name, colorScheme, width].join(" "));
+        await page.screenshot({path: path.join(shots, [name.replace(/[/.]/g, "-"), colorScheme, width].join("-") + ".png"), fullPage: true});
+        await context.close();
+      }
+    }
+  }
+};
+
+const use = async (browser) => {
+  const f = out.facts;
+  let {context, page} = await open(browser, address("demo", "index.html"), {timezoneId: "Asia/Tokyo", locale: "en-GB"});
+  f.time = await page.evaluate(() => document.querySelector("footer time").textContent);
+  await page.keyboard.press("/");
+  await page.keyboard.type("shop");
+  await page.waitForFunction(() => document.getElementById("count").textContent === "1 of 4");
+  f.query = await page.evaluate(() => location.search);
+  f.rows = await page.evaluate(() => [...document.querySelectorAll("#matrix tbody tr:not([hidden]) th")].map((e) => e.textContent).join(" "));
+  await page.keyboard.press("Escape");
+  await page.waitForFunction(() => document.getElementById("count").textContent === "");
+  await page.keyboard.press("d");
+  f.theme = await page.evaluate(() => document.documentElement.dataset.theme);
+  await page.keyboard.press("?");
+  f.sheet = await page.evaluate(() => document.getElementById("keys").open);
+  await page.keyboard.press("Escape");
+  for (let i = 0; i < 4; i++) await page.keyboard.press("j");
+  f.fourth = await page.evaluate(() => document.activeElement.textContent);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/apps\/baseline/);
+  f.opened = await page.evaluate(() => document.querySelector("h1").textContent);
+  await page.keyboard.press("g");
+  await page.keyboard.press("p");
+  await page.waitForURL(/promotions/);
+  f.went = await page.evaluate(() => document.querySelector("h1").textContent);
+  f.kept = await page.evaluate(() => document.documentElement.dataset.theme);
+  const summary = page.locator("#env-prod .acts summary");
+  await summary.focus();
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("Tab"); // the code scrolls, or the button follows
+  await page.locator("#env-prod .copy").first().focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => /^Command (copied|selected)$/.test(document.getElementById("said").textContent));
+  f.copied = true;
+  // Every element that can be reached by Tab shows where it is.
+  await page.reload();
+  const seen = new Set();
+  for (let i = 0; i < 200; i++) {
+    await page.keyboard.press("Tab");
+    const at = await page.evaluate(() => { const e = document.activeElement, s = getComputedStyle(e); return [e.outerHTML.slice(0, 120), s.outlineStyle, e === document.body].join("\u0000"); });
+    const [what, outline, body] = at.split("\u0000");
+    if (body === "true") break;
+    seen.add(what);
+    if (outline === "none") out.errors.push("no outline on " + what);
+  }
+  f.tabs = seen.size;
+  await context.close();
+
+  ({context, page} = await open(browser, address("demo", "search.html") + "?q=collector"));
+  f.restored = await page.evaluate(() => document.getElementById("count").textContent !== "" && [...document.querySelectorAll("#all tbody tr:not([hidden])")].every((r) => r.textContent.includes("collector")));
+  await context.close();
+
+  ({context, page} = await open(browser, address("demo", "apps/shop.html"), {javaScriptEnabled: false}));
+  f.noscript = await page.locator("main").innerText();
+  f.noscriptTools = await page.locator("#filter").isVisible();
+  await context.close();
+
+  f.hostile = 0;
+  for (const name of pagesOf("hostile")) {
+    ({context, page} = await open(browser, address("hostile", name)));
+    if (await page.evaluate(() => window.pwned !== undefined || document.querySelectorAll("img, iframe, object").length > 0)) out.errors.push("hostile " + name);
+    f.hostile++;
+    await context.close();
+  }
+};
+
+(async () => {
+  const browser = await launch();
+  try {
+    await looks(browser);
+    await use(browser);
+  } catch (e) {
+    out.errors.push(String(e.stack || e));
+  }
+  await browser.close();
+  console.log(JSON.stringify(out, null, 1));
+})();

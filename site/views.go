@@ -1,0 +1,233 @@
+package site
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluice-gitops/sluice/site/conform"
+)
+
+// appView is what the page of an app fills in.
+type appView struct {
+	App    *App
+	Fleet  *Fleet
+	Places []appPlaces
+	Events []Event
+}
+
+// appPlaces is an app in one environment.
+type appPlaces struct {
+	Environment *Environment
+	Variants    []placedVariant
+}
+
+type placedVariant struct {
+	Version  string
+	Commit   Commit
+	Behind   bool // the clusters do not hold the environment's state of the app yet
+	Clusters []*Cluster
+}
+
+const appEvents = 50 // events of an app that are listed
+
+func newAppView(f *Fleet, a *App) *appView {
+	out := &appView{App: a, Fleet: f}
+	for _, e := range f.Environments {
+		one := appPlaces{Environment: e}
+		for _, p := range a.Placed {
+			if p.Cluster.Environment == e {
+				one.add(p)
+			}
+		}
+		if len(one.Variants) > 0 {
+			slices.SortStableFunc(one.Variants, func(a, b placedVariant) int { return cmp.Compare(len(b.Clusters), len(a.Clusters)) })
+			out.Places = append(out.Places, one)
+		}
+		for _, h := range e.History {
+			if slices.ContainsFunc(h.Apps, func(c AppChange) bool { return c.App == a.Name }) {
+				out.Events = append(out.Events, h)
+			}
+		}
+	}
+	slices.SortStableFunc(out.Events, func(a, b Event) int { return b.At.Compare(a.At) })
+	out.Events = out.Events[:min(len(out.Events), appEvents)]
+	return out
+}
+
+func (o *appPlaces) add(p *Placed) {
+	behind := p.Tree != p.Desired
+	for i := range o.Variants {
+		if v := &o.Variants[i]; v.Version == p.Version && v.Commit.Hash == p.Commit.Hash && v.Behind == behind {
+			v.Clusters = append(v.Clusters, p.Cluster)
+			return
+		}
+	}
+	o.Variants = append(o.Variants, placedVariant{p.Version, p.Commit, behind, []*Cluster{p.Cluster}})
+}
+
+// clusterView is what the page of a cluster fills in.
+type clusterView struct {
+	Cluster  *Cluster
+	Labels   []conform.Label
+	Commands []action
+}
+
+func newClusterView(c *Cluster) *clusterView {
+	out := &clusterView{Cluster: c}
+	for k, v := range c.Labels {
+		out.Labels = append(out.Labels, conform.Label{Key: k, Value: v})
+	}
+	slices.SortFunc(out.Labels, func(a, b conform.Label) int { return cmp.Compare(a.Key, b.Key) })
+	out.Commands = []action{
+		{"Show what the branch should hold", command{Terminal: "sluice render --cluster " + shell(c.Name)}},
+		{"Print the objects that sync the branch", command{Terminal: "sluice bootstrap flux --cluster " + shell(c.Name)}},
+		{"Freeze it", newCommand("freeze", c.Name, "--until", "4h", "--reason", "WHY")},
+	}
+	if c.Environment.Status != nil {
+		out.Commands = append(out.Commands, action{"Roll it back", newCommand("rollback", c.Environment.Name, "--cluster", c.Name, "--reason", "WHY")})
+	}
+	return out
+}
+
+// conformance is what the page of conformance fills in.
+type conformance struct {
+	Fleet   *Fleet
+	Groups  []conformGroup
+	Alone   int // groups of one cluster
+	Deviate int // clusters
+}
+
+type conformGroup struct {
+	conform.Group
+	Grid []gridRow
+}
+
+// gridRow is an app over the clusters of a group.
+type gridRow struct {
+	App   string
+	Marks []mark
+}
+
+// mark is the state of an app on one cluster: alike, variant or missing.
+type mark struct{ Cluster, State string }
+
+const gridClusters = 40 // clusters that are shown side by side; those that deviate come first
+
+func newConformance(f *Fleet) *conformance {
+	out := &conformance{Fleet: f}
+	for i := range f.Conformance {
+		g := conformGroup{Group: f.Conformance[i]}
+		if len(g.Clusters) == 1 {
+			out.Alone++
+			continue
+		}
+		out.Deviate += len(g.Deviate)
+		clusters := slices.Clone(g.Clusters)
+		slices.SortStableFunc(clusters, func(a, b string) int {
+			return cmp.Compare(placeIn(g.Deviate, a), placeIn(g.Deviate, b))
+		})
+		clusters = clusters[:min(len(clusters), gridClusters)]
+		for j := range g.Apps {
+			a := &g.Apps[j]
+			row := gridRow{App: a.App}
+			for _, c := range clusters {
+				row.Marks = append(row.Marks, mark{c, stateIn(a, c)})
+			}
+			g.Grid = append(g.Grid, row)
+		}
+		out.Groups = append(out.Groups, g)
+	}
+	slices.SortStableFunc(out.Groups, func(a, b conformGroup) int { return cmp.Compare(len(b.Deviate), len(a.Deviate)) })
+	return out
+}
+
+// placeIn puts names that a list does not have last.
+func placeIn(list []string, name string) int {
+	if i := slices.Index(list, name); i >= 0 {
+		return i
+	}
+	return len(list)
+}
+
+func stateIn(a *conform.App, cluster string) string {
+	if slices.Contains(a.Missing, cluster) {
+		return "missing"
+	}
+	for _, v := range a.Variants {
+		if slices.Contains(v.Clusters, cluster) {
+			return "variant"
+		}
+	}
+	return "alike"
+}
+
+// history is what the page of the history fills in.
+type history struct {
+	Fleet *Fleet
+	Plots []plot
+}
+
+// plot is the drawing of an environment's figures.
+type plot struct {
+	*Environment
+	Bars  []bar
+	Width int
+	Lead  string
+	Rate  string
+	Fail  string
+	Back  string
+}
+
+// bar is a week: deployments above the line, rollbacks in red on top of them. Heights and places are in pixels.
+type bar struct {
+	X, Y, Height   int
+	RedY, Red      int
+	Title          string
+	Start          time.Time
+	Deployed, Back int
+}
+
+const (
+	barWidth   = 14
+	barGap     = 4
+	plotHeight = 48
+)
+
+func newHistory(f *Fleet) *history {
+	out := &history{Fleet: f}
+	for _, e := range f.Environments {
+		p := plot{Environment: e, Width: len(e.Figures.Weeks) * (barWidth + barGap)}
+		most := 1
+		for _, w := range e.Figures.Weeks {
+			most = max(most, w.Deployed+w.RolledBck)
+		}
+		for i, w := range e.Figures.Weeks {
+			b := bar{X: i * (barWidth + barGap), Start: w.Start, Deployed: w.Deployed, Back: w.RolledBck}
+			b.Height, b.Red = w.Deployed*plotHeight/most, w.RolledBck*plotHeight/most
+			b.Y = plotHeight - b.Height
+			b.RedY = b.Y - b.Red
+			b.Title = fmt.Sprintf("week of %s: %s, %s", w.Start.Format("2006-01-02"), count(w.Deployed, "deployment"), count(w.RolledBck, "rollback"))
+			p.Bars = append(p.Bars, b)
+		}
+		p.texts()
+		out.Plots = append(out.Plots, p)
+	}
+	return out
+}
+
+func (p *plot) texts() {
+	f := &p.Figures
+	p.Lead, p.Back, p.Fail, p.Rate = "–", "–", "–", "–"
+	if f.LeadOf > 0 {
+		p.Lead = span(f.Lead)
+	}
+	if f.Failed > 0 {
+		p.Back = span(f.Restore)
+	}
+	if f.Deployed > 0 {
+		p.Fail = fmt.Sprintf("%d %%", min(100, f.Failed*100/f.Deployed))
+		p.Rate = fmt.Sprintf("%.1f per week", f.PerWeek)
+	}
+}

@@ -1,0 +1,257 @@
+package gitops
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/pkg/sourceignore"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// removeIgnored removes what source-controller leaves out of an artifact.
+func removeIgnored(t *testing.T, dir string) {
+	t.Helper()
+	patterns, err := sourceignore.LoadIgnorePatterns(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	matcher := sourceignore.NewDefaultMatcher(patterns, nil)
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		if matcher.Match(strings.Split(filepath.ToSlash(rel), "/"), false) {
+			return os.Remove(name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rendered is what Sluice renders for a cluster: for each app, objects by identity.
+func rendered(t *testing.T, dir, cluster string) map[string]map[string]string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "out")
+	c := exec.CommandContext(t.Context(), binary, "render", "--cluster", cluster, "--out", out, "-q")
+	c.Dir = dir
+	c.Env = append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1")
+	text, err := c.CombinedOutput() // charts that cannot be fetched fail alone
+	if err != nil && !strings.Contains(string(text), "could not be rendered") && !strings.Contains(string(text), "cannot be rendered") {
+		t.Logf("sluice render: %v\n%.2000s", err, text)
+	}
+	found := map[string]map[string]string{}
+	err = filepath.WalkDir(out, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(out, name)
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		app := path.Dir(filepath.ToSlash(rel))
+		app = path.Base(app)
+		if found[app] == nil {
+			found[app] = map[string]string{}
+		}
+		id, content := identity(t, data)
+		found[app][id] = content
+		return nil
+	})
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// equalObjects compares what a tool builds with what Sluice renders, and returns how many objects are equal. Sluice writes the namespace of
+// every namespaced object, where a tool leaves it to the API server.
+func equalObjects(t *testing.T, unit string, theirs, ours map[string]string) int {
+	t.Helper()
+	equal := 0
+	left := map[string]string{}
+	for id, text := range ours {
+		left[id] = text
+	}
+	for id, want := range theirs {
+		got, ok := left[id]
+		if ok {
+			delete(left, id)
+		} else if parts := strings.Split(id, "/"); parts[len(parts)-2] == "" {
+			for other := range left {
+				o := strings.Split(other, "/")
+				if len(o) != len(parts) {
+					continue
+				}
+				o[len(o)-2] = ""
+				if strings.Join(o, "/") == id {
+					got, ok = withoutNamespace(t, left[other]), true
+					delete(left, other)
+					break
+				}
+			}
+		}
+		switch {
+		case !ok:
+			t.Errorf("%s: the tool builds %s, Sluice does not", unit, id)
+		case got != want:
+			t.Errorf("%s: %s: Sluice renders\n%s\nthe tool builds\n%s", unit, id, got, want)
+		default:
+			equal++
+		}
+	}
+	for id := range left {
+		t.Errorf("%s: Sluice renders %s, the tool does not build it", unit, id)
+	}
+	return equal
+}
+
+func withoutNamespace(t *testing.T, text string) string {
+	t.Helper()
+	var o map[string]any
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		t.Fatal(err)
+	}
+	if m, ok := o["metadata"].(map[string]any); ok {
+		delete(m, "namespace")
+	}
+	out, err := json.MarshalIndent(o, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// compareFlux compares a cluster of a repository. Units whose source is elsewhere are left out.
+func compareFlux(t *testing.T, dir, cluster, root string) (units, equal int) {
+	t.Helper()
+	theirs := t.TempDir()
+	if err := os.CopyFS(theirs, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	flux := reconcile(t, theirs, root)
+	ours := rendered(t, dir, cluster)
+	for name, want := range flux.built {
+		n := equalObjects(t, name, want, ours[name])
+		delete(ours, name)
+		units, equal = units+1, equal+n
+	}
+	for name := range ours {
+		t.Errorf("Sluice renders the app %s, which Flux does not build: %v", name, flux.failed[name])
+	}
+	return units, equal
+}
+
+func corpus(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("CORPUS")
+	if dir == "" {
+		dir = "../../../shared/corpus"
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("the corpus of real repositories is not on this machine")
+	}
+	return dir
+}
+
+// The Flux repositories of the corpus: every object of every Kustomization equals what Flux's libraries build.
+func TestImportEqualsFlux(t *testing.T) {
+	dir := corpus(t)
+	all := 0
+	for _, c := range []struct {
+		dir, cluster, root string
+		units, objects     int // at least
+	}{
+		{"flux/bjw-s--home-ops", "main", "kubernetes/main/flux", 90, 266},
+		{"kustomize/fluxcd--flux2-kustomize-helm-example", "production", "clusters/production", 4, 10},
+		{"kustomize/fluxcd--flux2-kustomize-helm-example", "staging", "clusters/staging", 4, 10},
+		{"kustomize/fluxcd--flux2-multi-tenancy", "production", "clusters/production", 4, 7},
+		{"kustomize/fluxcd--flux2-multi-tenancy", "staging", "clusters/staging", 4, 7},
+	} {
+		t.Run(c.dir+"/"+c.root, func(t *testing.T) {
+			units, equal := compareFlux(t, filepath.Join(dir, c.dir), c.cluster, c.root)
+			t.Logf("%d units, %d objects equal", units, equal)
+			if units < c.units || equal < c.objects {
+				t.Errorf("compared %d units and %d objects, want at least %d and %d", units, equal, c.units, c.objects)
+			}
+			all += equal
+		})
+	}
+	t.Logf("%d objects compared", all)
+	if all == 0 {
+		t.Error("nothing was compared")
+	}
+}
+
+// Small repositories, one for each field.
+func TestImportFieldsEqualFlux(t *testing.T) {
+	fixtures := sections(t, "testdata/import/flux.txt")
+	base, all := fixtures["base"], 0
+	delete(fixtures, "base")
+	for name, text := range fixtures {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			unpack(t, dir, base+text)
+			units, equal := compareFlux(t, dir, "prod", "clusters/prod")
+			if units < 2 || equal < 2 {
+				t.Errorf("compared %d units and %d objects", units, equal)
+			}
+			all += equal
+		})
+	}
+	t.Logf("%d fixtures, %d objects compared", len(fixtures), all)
+	if len(fixtures) < 30 || all == 0 {
+		t.Errorf("%d fixtures, %d objects compared", len(fixtures), all)
+	}
+}
+
+// sections reads a file of fixtures: lines `== NAME` begin one, which is a txtar archive.
+func sections(t *testing.T, name string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	at := ""
+	for line := range strings.Lines(string(data)) {
+		if next, ok := strings.CutPrefix(line, "== "); ok {
+			at = strings.TrimSpace(next)
+			if _, twice := out[at]; twice {
+				t.Fatalf("%s: two fixtures are called %q", name, at)
+			}
+			out[at] = ""
+			continue
+		}
+		out[at] += line
+	}
+	return out
+}
+
+func unpack(t *testing.T, dir, archive string) {
+	t.Helper()
+	for _, f := range txtar.Parse([]byte(archive)).Files {
+		full := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
