@@ -2,7 +2,6 @@ package promotion
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -28,7 +27,7 @@ func Missed(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most 
 			continue
 		}
 		older, err := h.Store.IsAncestor(ctx, r.Source, tip.Hash)
-		if err != nil && !errors.Is(err, gitstore.ErrShallow) && !errors.Is(err, gitstore.ErrNotFound) {
+		if err != nil && !unknownHistory(err) {
 			return nil, err
 		}
 		if err == nil && older { // else the trunk was rewritten, which Hydrate says
@@ -38,7 +37,7 @@ func Missed(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most 
 	var out []gitstore.Commit
 	for at := tip; len(needed) > 0 && len(out) < most && len(at.Parents) > 0; {
 		next, err := h.Store.Commit(ctx, at.Parents[0])
-		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
+		if unknownHistory(err) {
 			break // the history ends here
 		}
 		if err != nil {

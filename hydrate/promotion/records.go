@@ -3,7 +3,6 @@ package promotion
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,23 +110,6 @@ func same(a, b promote.Record) (bool, error) {
 	}
 	right, err := b.Encode()
 	return bytes.Equal(left, right), err
-}
-
-// requireSigned refuses the records of environments if the tip of the state branch is not signed as spec.signers of the
-// trunk's fleet demands: somebody else may have written them. A signed tip vouches for the commits before it, since Sluice
-// adds none to a tip that it refuses; requireNewer refuses a tip that is signed and old.
-func (p *pass) requireSigned(ctx context.Context, environments []string) error {
-	tip, allowed := p.refs[promote.StateBranch], p.fleet.Signers()
-	if allowed.Empty() || tip.IsZero() {
-		return nil
-	}
-	_, err := p.h.Store.VerifySignature(ctx, tip, allowed)
-	if err == nil || !errors.Is(err, gitstore.ErrUnverified) {
-		return err
-	}
-	p.refuseRecords(environments, fmt.Errorf("branch %s is not signed as spec.signers demands, so nothing is promoted: %w: look at its history; "+
-		"an allowed signer accepts it with an empty signed commit (`git commit --allow-empty -S`) on that branch", promote.StateBranch, err))
-	return nil
 }
 
 // ReadRecord reads the record of one environment from the state branch. Without a record it returns an empty one. If allowed is

@@ -12,28 +12,28 @@ import (
 // requireNewer refuses the records of environments if the state branch has lost commits since the mirror saw it: an earlier tip is
 // signed too, and lacks the holds, halts and freezes that came later. Otherwise it notes the tip. seen is the tip that was noted before
 // the branches were listed, so that a tip that another process pushes meanwhile is not taken for a lost one.
-func (p *pass) requireNewer(ctx context.Context, seen gitstore.Hash, environments []string) error {
-	tip := p.refs[promote.StateBranch]
+func (s *snapshot) requireNewer(ctx context.Context, seen gitstore.Hash, environments []string) error {
+	tip := s.refs[promote.StateBranch]
 	if !seen.IsZero() {
 		newer := false
 		if !tip.IsZero() {
 			var err error
-			newer, err = p.h.Store.IsAncestor(ctx, seen, tip)
-			if lost := errors.Is(err, gitstore.ErrShallow) && !p.h.Store.Has(seen); err != nil && !lost {
+			newer, err = s.hydrator.Store.IsAncestor(ctx, seen, tip)
+			if lost := errors.Is(err, gitstore.ErrShallow) && !s.hydrator.Store.Has(seen); err != nil && !lost {
 				return fmt.Errorf("branch %s: %w", promote.StateBranch, err)
 			}
 		}
 		if !newer {
-			p.refuseRecords(environments, lostRecords(seen, tip))
+			s.refuseRecords(environments, lostRecords(seen, tip))
 			return nil
 		}
 	}
 	for _, name := range environments {
-		if p.records.broken[name] != nil {
+		if s.records.broken[name] != nil {
 			return nil //nolint:nilerr // nobody has accepted this tip; refuseRecords has noted why
 		}
 	}
-	return p.h.Store.NoteSeen(p.h.Branches, promote.StateBranch, seen, tip)
+	return s.hydrator.Store.NoteSeen(s.hydrator.Branches, promote.StateBranch, seen, tip)
 }
 
 // lostRecords describes a state branch that does not contain the tip that it had, with the way out.
@@ -48,10 +48,10 @@ func lostRecords(seen, tip gitstore.Hash) error {
 }
 
 // refuseRecords makes an error that of all records that can be read otherwise.
-func (p *pass) refuseRecords(environments []string, err error) {
+func (s *snapshot) refuseRecords(environments []string, err error) {
 	for _, name := range environments {
-		if p.records.broken[name] == nil {
-			p.records.broken[name] = err
+		if s.records.broken[name] == nil {
+			s.records.broken[name] = err
 		}
 	}
 }

@@ -14,10 +14,18 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// rollback restores an earlier state of the environment, of clusters or of apps. It renders nothing. The clusters in its scope
+// rollbacks restores earlier states.
+type rollbacks struct {
+	*snapshot
+	mover    *mover
+	pusher   *pusher
+	recorder *recorder
+}
+
+// carryOut restores an earlier state of the environment, of clusters or of apps. It renders nothing. The clusters in its scope
 // move at once, with the environment branch; clusters that the rollout under way had not reached keep what they run.
-func (p *pass) rollback(ctx context.Context, e fleet.Environment, a promote.Action, s *promote.Situation, out *Status) error {
-	st := p.states[e.Name]
+func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a promote.Action, s *promote.Situation, out *Status) error {
+	st := b.states[e.Name]
 	if hashText(st.Tip.Hash) != a.Base {
 		return &MovedError{st.Branch}
 	}
@@ -25,29 +33,29 @@ func (p *pass) rollback(ctx context.Context, e fleet.Environment, a promote.Acti
 	if err != nil {
 		return err
 	}
-	old, err := p.past[e.Name].state(ctx, hash)
+	old, err := b.past[e.Name].state(ctx, hash)
 	if errors.Is(err, promote.ErrNoTree) {
-		return p.dropRollback(ctx, e, err, out)
+		return b.drop(ctx, e, err, out)
 	}
 	if err != nil {
 		return err
 	}
-	w, err := p.h.Store.NewWriter()
+	w, err := b.hydrator.Store.NewWriter()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = w.Close() }() // what was pushed is on the branches
 	tree, source := hash, old.Source()
 	if len(a.Clusters)+len(a.Apps) > 0 {
-		tree, source, err = p.restore(ctx, e, a, old, w)
+		tree, source, err = b.restore(ctx, e, a, old, w)
 		if errors.Is(err, promote.ErrNoTree) {
-			return p.dropRollback(ctx, e, err, out)
+			return b.drop(ctx, e, err, out)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	after, err := branch.ReadTree(ctx, p.h.Store, tree)
+	after, err := branch.ReadTree(ctx, b.hydrator.Store, tree)
 	if err != nil {
 		return err
 	}
@@ -55,32 +63,32 @@ func (p *pass) rollback(ctx context.Context, e fleet.Environment, a promote.Acti
 	var moves []gitstore.Move
 	scope := a
 	scope.Clusters = inScope(a, after, s)
-	if moves, err = p.clusterMoves(ctx, e, scope, target{after.Clusters, source, w}, s, out); err != nil {
+	if moves, err = b.mover.clusters(ctx, e, scope, target{after.Clusters, source, w}, s, out); err != nil {
 		return err
 	}
 	if tree != st.Tip.Tree {
-		commit, err := p.commit(w, tree, st.Tip.Hash, p.r.Trunk, message{rollbackSubject(e, a), a.Reason, trailers(e, a)})
+		commit, err := b.pusher.commit(w, tree, st.Tip.Hash, b.request.Trunk, message{rollbackSubject(e, a), a.Reason, trailers(e, a)})
 		if err != nil {
 			return err
 		}
 		moves = append(moves, gitstore.Move{Branch: st.Branch, Old: st.Tip.Hash, New: commit})
 		out.Tip, out.Source = commit.String(), source
 	}
-	if err := p.push(ctx, w, moves); err != nil {
+	if err := b.pusher.push(ctx, w, moves); err != nil {
 		return err
 	}
 	out.Done = append(out.Done, rollbackReport(e, a, old, scope.Clusters)...)
-	return p.apply(ctx, e.Name, promote.Event{Kind: promote.EventRolledBack, Source: source, Tree: tree.String(), Clusters: scope.Clusters})
+	return b.recorder.apply(ctx, e.Name, promote.Event{Kind: promote.EventRolledBack, Source: source, Tree: tree.String(), Clusters: scope.Clusters})
 }
 
-// dropRollback ends a rollback whose trees are not in the history of the branch any more: no later pass could do it. The
+// drop ends a rollback whose trees are not in the history of the branch any more: no later pass could do it. The
 // environment halts, and its status says why.
-func (p *pass) dropRollback(ctx context.Context, e fleet.Environment, cause error, out *Status) error {
+func (b *rollbacks) drop(ctx context.Context, e fleet.Environment, cause error, out *Status) error {
 	reason := fmt.Sprintf("%v; choose a state of `%s` with --to", cause, "sluice history "+e.Name)
-	if err := p.apply(ctx, e.Name, promote.Event{Kind: promote.EventRollbackDropped, Reason: reason}); err != nil {
+	if err := b.recorder.apply(ctx, e.Name, promote.Event{Kind: promote.EventRollbackDropped, Reason: reason}); err != nil {
 		return err
 	}
-	out.Done = append(out.Done, "halted: "+p.records.known[e.Name].Halt.Reason)
+	out.Done = append(out.Done, "halted: "+b.records.known[e.Name].Halt.Reason)
 	return nil
 }
 
@@ -136,19 +144,19 @@ func rollbackReport(e fleet.Environment, a promote.Action, old *branch.State, mo
 
 // restore takes the named clusters and apps from an earlier state, stopped clusters from the state that they run, and
 // everything else from now. The record names the source commits of each part.
-func (p *pass) restore(ctx context.Context, e fleet.Environment, a promote.Action, old *branch.State, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
-	st := p.states[e.Name]
+func (b *rollbacks) restore(ctx context.Context, e fleet.Environment, a promote.Action, old *branch.State, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
+	st := b.states[e.Name]
 	kept, runs := map[string]*branch.State{}, map[string]promote.ClusterSource{}
 	for _, name := range a.Stopped {
-		c, ok := p.fleet.Cluster(name)
+		c, ok := b.fleet.Cluster(name)
 		if !ok {
 			continue
 		}
-		commit, err := p.h.Store.Commit(ctx, p.refs[p.fleet.ClusterBranch(c)])
+		commit, err := b.hydrator.Store.Commit(ctx, b.refs[b.fleet.ClusterBranch(c)])
 		if err != nil {
 			return gitstore.Hash{}, promote.Source{}, err
 		}
-		if kept[name], err = p.past[e.Name].with(ctx, name, commit.Tree); err != nil {
+		if kept[name], err = b.past[e.Name].with(ctx, name, commit.Tree); err != nil {
 			return gitstore.Hash{}, promote.Source{}, err
 		}
 		runs[name] = kept[name].Source().On(name)
@@ -164,6 +172,6 @@ func (p *pass) restore(ctx context.Context, e fleet.Environment, a promote.Actio
 		return st
 	}
 	source := promote.RestoredSource(st.Source(), a, old.Source(), runs, st.ClusterNames()).WithoutGaps()
-	tree, err := p.h.Assemble(ctx, hydrate.Recipe{Environment: e.Name, Source: source, Base: st, Of: of}, w)
+	tree, err := b.hydrator.Assemble(ctx, hydrate.Recipe{Environment: e.Name, Source: source, Base: st, Of: of}, w)
 	return tree, source, err
 }

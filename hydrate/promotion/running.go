@@ -2,7 +2,6 @@ package promotion
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate"
@@ -61,7 +60,7 @@ func Line(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most in
 			break
 		}
 		next, err := h.Store.Commit(ctx, last.Parents[0])
-		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
+		if unknownHistory(err) {
 			break
 		}
 		if err != nil {

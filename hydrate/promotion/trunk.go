@@ -3,8 +3,10 @@ package promotion
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -52,6 +54,7 @@ func neededCommits(states map[string]*branch.State, records map[string]promote.R
 	return needed
 }
 
+// unknownHistory reports whether a commit is not in this clone.
 func unknownHistory(err error) bool {
 	return errors.Is(err, gitstore.ErrShallow) || errors.Is(err, gitstore.ErrNotFound)
 }
@@ -215,4 +218,29 @@ func (t *trunk) author(ctx context.Context, source string) (gitstore.Commit, err
 		return t.tip, nil
 	}
 	return c, err
+}
+
+// subjects are those of the commits that a promotion brings, newest first.
+func (t *trunk) subjects(st *branch.State, to promote.Source) []string {
+	const most = 30
+	list := t.brought(st.Source(), to)
+	var lines []string
+	for _, c := range slices.Backward(list) {
+		subject, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
+		lines = append(lines, c.Hash.Short()+" "+subject)
+		if len(lines) == most && len(list) > most {
+			lines = append(lines, fmt.Sprintf("and %d more", len(list)-most))
+			break
+		}
+	}
+	return lines
+}
+
+// bringing is the body of a promotion's commit.
+func (t *trunk) bringing(st *branch.State, to promote.Source) string {
+	lines := t.subjects(st, to)
+	for i := range lines {
+		lines[i] = "- " + lines[i]
+	}
+	return strings.Join(lines, "\n")
 }

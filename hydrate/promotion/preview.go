@@ -1,0 +1,73 @@
+package promotion
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// preview describes what a proposal would do, for a dry run.
+type preview struct {
+	*snapshot
+	proposals *proposals
+}
+
+// plan fills in what the proposal of a dry run would do.
+func (v *preview) plan(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status) error {
+	next := out.Decision.Proposal
+	if next == nil || out.Candidate == "" {
+		return nil
+	}
+	one, err := v.proposals.compose(ctx, e.Name, next.Source)
+	if err != nil || one.failure != "" {
+		return err // the gate says why it cannot be rendered
+	}
+	plan := &Plan{Tree: out.Candidate, Commits: v.trunk.subjects(v.states[e.Name], next.Source)}
+	after, err := branch.ReadTree(ctx, v.hydrator.Store, one.tree)
+	if err != nil {
+		return err
+	}
+	members := make([]promote.Cluster, 0, len(s.Clusters))
+	for _, c := range s.Clusters {
+		members = append(members, c.Cluster)
+		if after.Clusters[c.Name].String() != c.Tree && !after.Clusters[c.Name].IsZero() {
+			plan.Clusters = append(plan.Clusters, c.Name)
+		}
+	}
+	slices.Sort(plan.Clusters)
+	if plan.Waves, err = promote.Waves(e, members); err != nil {
+		return err
+	}
+	if v.states[e.Name].Exists() {
+		if err := countObjects(ctx, v.hydrator.Store, v.states[e.Name].Tip.Tree, one.tree, plan); err != nil {
+			return err
+		}
+	}
+	out.Plan = plan
+	return nil
+}
+
+// countObjects counts the objects that differ between two trees of an environment.
+func countObjects(ctx context.Context, store *gitstore.Store, before, after gitstore.Hash, plan *Plan) error {
+	changes, err := store.Changes(ctx, before, after)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		switch {
+		case strings.HasPrefix(c.Path, branch.Dir+"/"):
+		case c.Old.Hash.IsZero():
+			plan.Added++
+		case c.New.Hash.IsZero():
+			plan.Removed++
+		default:
+			plan.Changed++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package promotion
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// proposals finds what is promoted next, and renders and judges it.
+type proposals struct {
+	*snapshot
+	evidence *evidence
+	authors  *authors
+	composed *compositions
+	merged   *mergedCheck
+}
+
+// complete adds to a situation what only matters when something is to be promoted: statuses, checks, the candidate, its policy.
+func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *promote.Situation) error {
+	r := s.Record
+	busy := r.Progress != nil && r.Progress.Done.IsZero() || r.Rollback != nil || r.Request != nil || r.Opened != nil
+	if !busy && promote.Latest(p.trunk.order, s.Before).Equal(s.Running.Source) {
+		return nil
+	}
+	if err := p.evidence.collect(ctx, e, s); err != nil {
+		return err
+	}
+	if _, err := p.authors.expedition(ctx, e, s); err != nil {
+		return err
+	}
+	next, err := p.next(ctx, e, s)
+	if err != nil || next == nil || s.Running.Foreign != "" {
+		return err
+	}
+	s.Candidate, err = p.candidate(ctx, e.Name, next.Source)
+	return err
+}
+
+// next is the next promotion. It compares what is promoted with what holds name.
+func (p *proposals) next(ctx context.Context, e fleet.Environment, s *promote.Situation) (*promote.Proposal, error) {
+	next, err := promote.Next(*s)
+	if err != nil || next == nil || len(next.Held) == 0 || s.Running.Foreign != "" {
+		return next, err
+	}
+	whole, err := p.compose(ctx, e.Name, next.Promoted)
+	if err != nil {
+		return nil, err
+	}
+	if whole.failure != "" {
+		return next, nil // everything stays held
+	}
+	past := p.past[e.Name]
+	if err := past.add(ctx, whole.tree); err != nil {
+		return nil, err
+	}
+	s.Changes, err = promote.ChangesOf(s.Record, next.Promoted, whole.tree.String(), s.Running.Tree, p.states[e.Name].ClusterNames(), past.read(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return promote.Next(*s)
+}
+
+// compose renders a source for an environment on top of what its branch holds.
+func (p *proposals) compose(ctx context.Context, environment string, source promote.Source) (*composition, error) {
+	return p.composed.compose(ctx, hydrate.Composition{
+		Environment: environment, Running: p.states[environment], Commits: p.trunk.commits, All: p.foreign(environment),
+	}, source)
+}
+
+// decided renders again what was decided on, and fails if that is another tree now: what was approved is what lands.
+func (p *proposals) decided(ctx context.Context, e fleet.Environment, a promote.Action) (*composition, error) {
+	one, err := p.compose(ctx, e.Name, a.Source)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case one.failure != "":
+		return nil, fmt.Errorf("%s was decided on and cannot be rendered now, so nothing moved: %s", a.Source, one.failure)
+	case one.tree.String() != a.Tree:
+		return nil, fmt.Errorf("%s was decided on and renders to another tree now, so nothing moved", a.Source)
+	}
+	return one, nil
+}

@@ -1,0 +1,55 @@
+package promotion
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// pusher makes the commits of a pass, and moves branches to them.
+type pusher struct{ *snapshot }
+
+// message is a commit's message.
+type message struct {
+	subject, body string
+	trailers      []gitstore.Trailer
+}
+
+// commit makes a commit with the time of the pass.
+func (p *pusher) commit(w *gitstore.Writer, tree, parent gitstore.Hash, author gitstore.Commit, m message) (gitstore.Hash, error) {
+	return branch.Commit{
+		Tree: tree, Parent: parent, Author: author.Author, Committer: branch.Committer(p.fleet.Spec.Output.Committer).At(p.request.Now.UTC().Truncate(time.Second)),
+		Subject: m.subject, Body: m.body, Trailers: m.trailers, Version: p.hydrator.Version, Signer: p.hydrator.Signer,
+	}.Write(w)
+}
+
+// MovedError means that somebody else moved a branch since the pass read it. Another pass decides again.
+type MovedError struct{ Reason string }
+
+// Error names the branch.
+func (e *MovedError) Error() string { return "somebody else moved a branch meanwhile: " + e.Reason }
+
+func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.Move) error {
+	if len(moves) == 0 {
+		return nil
+	}
+	if err := p.hydrator.RequireSigner(ctx, moves, p.fleet.Signers()); err != nil {
+		return err
+	}
+	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.request.PerPush})
+	if err != nil {
+		return err
+	}
+	switch status, reason := hydrate.PushStatus(results); status {
+	case hydrate.StatusUpdated:
+		return nil
+	case hydrate.StatusConflict:
+		return &MovedError{reason}
+	default:
+		return fmt.Errorf("the server refuses: %s", reason)
+	}
+}

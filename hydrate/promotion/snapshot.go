@@ -1,0 +1,123 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// snapshot is what a pass reads at its beginning. Only records and refs change later: they follow what the pass stores.
+type snapshot struct {
+	hydrator *hydrate.Hydrator
+	request  Request
+	fleet    *fleet.Fleet
+	refs     map[string]gitstore.Hash
+	records  *records
+	states   map[string]*branch.State // by environment
+	past     map[string]*past         // by environment
+	trunk    *trunk
+}
+
+// readSnapshot lists the branches, and reads what they hold.
+func readSnapshot(ctx context.Context, h *hydrate.Hydrator, r Request) (*snapshot, error) {
+	f, _, err := h.Fleet(ctx, r.Trunk.Tree)
+	if err != nil {
+		return nil, err
+	}
+	s := &snapshot{hydrator: h, request: r, fleet: f, states: map[string]*branch.State{}, past: map[string]*past{}}
+	seen, err := h.Store.Seen(h.Branches, promote.StateBranch)
+	if err != nil {
+		return nil, err
+	}
+	if s.refs, err = h.Branches.List(ctx, append(f.BranchPrefixes(), promote.StateBranch, requestBranch(""))...); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range f.Spec.Environments {
+		if err := s.readState(ctx, e.Name); err != nil {
+			return nil, err
+		}
+		names = append(names, e.Name)
+	}
+	tip := s.refs[promote.StateBranch]
+	if !tip.IsZero() {
+		if err := h.Branches.Fetch(ctx, tip); err != nil {
+			return nil, err
+		}
+	}
+	if s.records, err = readRecords(ctx, h.Store, tip, names); err != nil {
+		return nil, err
+	}
+	if err := s.requireSigned(ctx, names); err != nil {
+		return nil, err
+	}
+	if err := s.requireNewer(ctx, seen, names); err != nil {
+		return nil, err
+	}
+	s.trunk, err = readTrunk(ctx, h.Store, r.Trunk, neededCommits(s.states, s.records.known))
+	return s, err
+}
+
+// readState fetches the branches of an environment and of its clusters.
+func (s *snapshot) readState(ctx context.Context, environment string) error {
+	ref := s.fleet.EnvironmentBranch(environment)
+	var fetch []gitstore.Hash
+	for _, c := range s.fleet.ClustersOf(environment) {
+		if tip := s.refs[s.fleet.ClusterBranch(c)]; !tip.IsZero() {
+			fetch = append(fetch, tip)
+		}
+	}
+	if tip := s.refs[ref]; !tip.IsZero() {
+		fetch = append(fetch, tip)
+	}
+	if err := s.hydrator.Branches.Fetch(ctx, fetch...); err != nil {
+		return err
+	}
+	st, err := branch.ReadState(ctx, s.hydrator.Store, ref, environment, s.refs[ref], s.fleet.Signers())
+	if err != nil {
+		return err
+	}
+	s.states[environment], s.past[environment] = st, newPast(s.hydrator, st)
+	return nil
+}
+
+// requireSigned refuses the records of environments if the tip of the state branch is not signed as spec.signers of the
+// trunk's fleet demands: somebody else may have written them. A signed tip vouches for the commits before it, since Sluice
+// adds none to a tip that it refuses; requireNewer refuses a tip that is signed and old.
+func (s *snapshot) requireSigned(ctx context.Context, environments []string) error {
+	tip, allowed := s.refs[promote.StateBranch], s.fleet.Signers()
+	if allowed.Empty() || tip.IsZero() {
+		return nil
+	}
+	_, err := s.hydrator.Store.VerifySignature(ctx, tip, allowed)
+	if err == nil || !errors.Is(err, gitstore.ErrUnverified) {
+		return err
+	}
+	s.refuseRecords(environments, fmt.Errorf("branch %s is not signed as spec.signers demands, so nothing is promoted: %w: look at its history; "+
+		"an allowed signer accepts it with an empty signed commit (`git commit --allow-empty -S`) on that branch", promote.StateBranch, err))
+	return nil
+}
+
+// foreign reports whether an environment's branch has content that Sluice did not write. The forge's merge or squash of a
+// promotion request is Sluice's own tree in somebody else's commit. A commit that spec.signers does not allow counts only
+// with the tree that the environment had at the last look: nobody may have approved the tree that was offered.
+func (s *snapshot) foreign(environment string) bool {
+	st, record := s.states[environment], s.records.known[environment]
+	tree := st.Tip.Tree.String()
+	switch {
+	case st.Foreign == "":
+		return false
+	case st.Origin.Unsigned != nil:
+		return !record.Has(tree)
+	}
+	return !record.Knows(tree)
+}
+
+// requestBranch is the branch that the merge request of a promotion comes from.
+func requestBranch(environment string) string { return "sluice/promote/" + environment }

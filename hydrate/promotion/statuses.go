@@ -1,0 +1,34 @@
+package promotion
+
+import (
+	"context"
+
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// statusCache asks for the statuses of a commit once in a pass.
+type statusCache struct {
+	reader StatusReader
+	known  map[string]statusAnswer
+}
+
+type statusAnswer struct {
+	list    []promote.Status
+	unknown string
+}
+
+func (c *statusCache) of(ctx context.Context, commit string) statusAnswer {
+	if a, ok := c.known[commit]; ok {
+		return a
+	}
+	var a statusAnswer
+	if c.reader == nil {
+		a.unknown = "no forge is configured here that knows commit statuses"
+	} else if list, err := c.reader.Statuses(ctx, commit); err != nil {
+		a.unknown = "its statuses cannot be read: " + err.Error()
+	} else {
+		a.list = list
+	}
+	c.known[commit] = a
+	return a
+}
