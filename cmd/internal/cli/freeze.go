@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+)
+
+func newFreeze(o IO) *cobra.Command {
+	var p promotionFlags
+	var until, why string
+	c := &cobra.Command{
+		Use:     "freeze ENV|CLUSTER",
+		Short:   "Keep an environment or a cluster where it is; recorded in Git",
+		Example: "  sluice freeze prod --until 2026-12-27 --reason \"the holidays\"\n  sluice freeze eu-1a --until 4h --reason \"an incident\"",
+		Args:    exactArgs("ENV|CLUSTER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check("text", "json"); err != nil {
+				return err
+			}
+			if why == "" {
+				return usagef("--reason is required: it is recorded for everybody who waits")
+			}
+			return p.aimed(cmd.Context(), o, promote.EventFreeze, args[0], until, why)
+		},
+	}
+	p.add(c)
+	textFlag(c, command.VerbFreeze, "until", &until)
+	textFlag(c, command.VerbFreeze, "reason", &why)
+	return c
+}
+
+func newUnfreeze(o IO) *cobra.Command {
+	var p promotionFlags
+	c := &cobra.Command{
+		Use: "unfreeze ENV|CLUSTER", Short: "Let a frozen environment or cluster continue, up to date", Example: "  sluice unfreeze eu-1a", Args: exactArgs("ENV|CLUSTER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check("text", "json"); err != nil {
+				return err
+			}
+			return p.aimed(cmd.Context(), o, promote.EventUnfreeze, args[0], "", "")
+		},
+	}
+	p.add(c)
+	return c
+}
+
+func (p *promotionFlags) aimed(ctx context.Context, o IO, kind promote.EventKind, target, until, why string) error {
+	return p.ordered(ctx, o, func(s *app.Session, trunk gitstore.Commit) (*promotion.Command, error) {
+		f, _, err := s.Fleet(ctx, trunk.Tree)
+		if err != nil {
+			return nil, err
+		}
+		c := &promotion.Command{Verb: string(kind)}
+		c.Kind, c.Reason = kind, why
+		if until != "" {
+			if c.Until, err = command.ParseUntil(until, time.Now()); err != nil {
+				return nil, usagef("--until: %w", err)
+			}
+		}
+		if err := c.Aim(f, target); err != nil {
+			return nil, &exitError{ExitUsage, err}
+		}
+		return c, nil
+	})
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"cmp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+)
+
+func newApprove(o IO) *cobra.Command {
+	return simple(o, command.VerbApprove, "Approve the promotion that waits for an environment: exactly this tree", promote.EventApprove, "approve prod")
+}
+
+func newHalt(o IO) *cobra.Command {
+	return simple(o, command.VerbHalt, "Stop an environment where it is", promote.EventHalt, `halt prod --reason "error rate"`)
+}
+
+// simple is a verb with an environment and a reason.
+func simple(o IO, verb command.Verb, short string, kind promote.EventKind, example string) *cobra.Command {
+	var p promotionFlags
+	var why string
+	c := &cobra.Command{
+		Use: string(verb) + " ENV", Short: short, Example: "  sluice " + example, Args: exactArgs("ENV"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check("text", "json"); err != nil {
+				return err
+			}
+			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
+				c := &promotion.Command{Environment: args[0], Verb: string(verb)}
+				c.Kind, c.Reason = kind, why
+				if kind == promote.EventHalt {
+					c.Reason = cmp.Or(why, "no reason given")
+				}
+				return c, nil
+			})
+		},
+	}
+	p.add(c)
+	textFlag(c, verb, "reason", &why)
+	return c
+}
+
+func newResume(o IO) *cobra.Command {
+	var p promotionFlags
+	var why, wave string
+	var clusters, apps []string
+	c := &cobra.Command{
+		Use:   "resume ENV",
+		Short: "Continue a halted environment, or end what is held back after a rollback",
+		Long: `Lifts a halt, and keeps what is held back. Where the environment is not halted, or with --wave, --cluster or --app, ends holds: what
+was rolled back may then be promoted again, without a further command where the mode is auto.`,
+		Example: `  sluice resume prod
+  sluice resume prod --app shop              # end the hold on shop`,
+		Args: exactArgs("ENV"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check("text", "json"); err != nil {
+				return err
+			}
+			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
+				c := &promotion.Command{Environment: args[0], Verb: "resume"}
+				c.Kind, c.Wave, c.Clusters, c.Apps, c.Reason = promote.EventResume, wave, clusters, apps, why
+				return c, nil
+			})
+		},
+	}
+	p.add(c)
+	scopeFlags(c, command.VerbResume, &wave, &clusters, &apps)
+	textFlag(c, command.VerbResume, "reason", &why)
+	return c
+}
