@@ -18,17 +18,6 @@ const (
 	maxTestLines = 600 // of a test file
 )
 
-// longer lists the files above the limit with the lines that they may have: they may shrink, not grow.
-func longer() map[string]int {
-	return map[string]int{
-		"bot/forge/forgetest/fakegithub/routes.go": 430,
-		"bot/forge/forgetest/stage/stage.go":       490,
-		"bot/queue/contract_test.go":               620,
-		"cmd/internal/cli/environments.go":         412,
-		"service/config/config.go":                 450,
-	}
-}
-
 // sources calls visit with every Go file of the repository and its slash path.
 func sources(t *testing.T, visit func(name string, text []byte)) {
 	t.Helper()
@@ -61,21 +50,15 @@ func sources(t *testing.T, visit func(name string, text []byte)) {
 
 func TestFileLength(t *testing.T) {
 	t.Parallel()
-	excepted := longer()
 	sources(t, func(name string, text []byte) {
 		limit := maxLines
 		if strings.HasSuffix(name, "_test.go") {
 			limit = maxTestLines
 		}
-		limit = max(limit, excepted[name])
-		delete(excepted, name)
 		if n := bytes.Count(text, []byte("\n")); n > limit {
 			t.Errorf("%s has %d lines, more than %d: split it", name, n, limit)
 		}
 	})
-	for name := range excepted {
-		t.Errorf("longer names %s, which does not exist", name)
-	}
 }
 
 func TestRegularExpressionsAreCompiledOnce(t *testing.T) {
