@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
-// admit decides whether the commit may be written to an environment's branch, before anything is rendered: the trunk
-// contains the commit, nobody else's commit is buried, no deleted branch comes back, and no older state replaces a newer
-// one. A refusal is in out.
+// admit checks, before anything is rendered, whether the run may write the commit to an environment's branch: the
+// trunk contains the commit, the branch has no foreign commit, nobody deleted the branch, and the branch does not
+// have a newer source commit. If not, admit sets the reason in out.
 func (r *run) admit(ctx context.Context, out *EnvironmentResult, st *branch.State) error {
 	if err := r.requireMerged(ctx, out, st); err != nil || out.Status != "" {
 		return err
@@ -32,7 +32,7 @@ func (r *run) admit(ctx context.Context, out *EnvironmentResult, st *branch.Stat
 	return r.admitNewer(ctx, out, st)
 }
 
-// foreignBranch says why a branch whose tip Sluice did not make is not written, and what to do.
+// foreignBranch returns the reason not to write a branch that has a foreign commit, and the next step.
 func foreignBranch(name string, o branch.Origin) string {
 	if o.Unsigned != nil {
 		return fmt.Sprintf("%s: %s: if the branch is right (`sluice verify`), an allowed signer accepts it with `git commit --allow-empty -S` on it; or run with --overwrite-foreign", name, o.Foreign)
@@ -53,8 +53,8 @@ func (e *EnvironmentResult) refusal(err error) error {
 	return err
 }
 
-// requireMerged refuses a commit that the trunk of the remote does not contain, unless the request makes an exception for
-// the environment. The exception is recorded in the commits' trailers, with the tip of the trunk that it was made at.
+// requireMerged refuses a commit that the trunk of the remote does not contain, unless the request makes an exception
+// for the environment. The trailers of the commits record the exception, with the tip of the trunk at that time.
 func (r *run) requireMerged(ctx context.Context, out *EnvironmentResult, st *branch.State) error {
 	if r.h.Source == nil || !r.request.Write {
 		return nil
@@ -85,10 +85,10 @@ func (r *run) requireMerged(ctx context.Context, out *EnvironmentResult, st *bra
 	return nil
 }
 
-// trunkNames returns the trunks that must contain the commit. The trunk that counts is the one that the fleet of the
-// remote's default branch names, and the one of the fleet that the branch was rendered from: a commit must not choose its own
-// trunk. Only if neither exists, as for a new repository, the commit's fleet names it. A trunk that is gone from the
-// remote was renamed and does not count.
+// trunkNames returns the trunks that must contain the commit: the one that the fleet of the remote's default branch
+// names, and the one that the fleet of the branch's source commit names. The commit's own fleet does not count, since
+// a commit must not choose its own trunk; it is used only if the other two do not exist, as for a new repository. A
+// trunk that does not exist on the remote was renamed and does not count.
 func (r *run) trunkNames(ctx context.Context, st *branch.State) ([]string, error) {
 	trunk, err := r.sourceTrunk(ctx)
 	if err != nil {
@@ -120,8 +120,8 @@ func (r *run) trunkNames(ctx context.Context, st *branch.State) ([]string, error
 	return names, err
 }
 
-// sourceTrunk returns the name of the trunk: what the fleet of the remote's default branch says or, without one, the commit's
-// own fleet.
+// sourceTrunk returns the name of the trunk from the fleet of the remote's default branch or, without one, from the
+// commit's own fleet.
 func (r *run) sourceTrunk(ctx context.Context) (string, error) {
 	if r.trunkName != "" {
 		return r.trunkName, nil
@@ -134,7 +134,8 @@ func (r *run) sourceTrunk(ctx context.Context) (string, error) {
 	return r.trunkName, nil
 }
 
-// allowedSigners returns spec.signers of the trunk of the remote or, if branches of this repository are written, of the commit.
+// allowedSigners returns spec.signers of the remote's trunk. If the run writes branches of this repository, it
+// returns those of the commit.
 func (r *run) allowedSigners(ctx context.Context) (signers.List, error) {
 	if r.h.Source == nil {
 		return r.view.Fleet.Signers(), nil
@@ -154,8 +155,8 @@ func (r *run) allowedSigners(ctx context.Context) (signers.List, error) {
 	return f.Signers(), err
 }
 
-// admitNewer refuses a commit that does not descend from the one that the branch was rendered from. A branch that holds
-// an unmerged commit by exception goes on with the next commit of the trunk after the exception.
+// admitNewer refuses a commit that does not descend from the source commit of the branch. A branch that runs an
+// unmerged commit by exception accepts the next commit of the trunk after the exception.
 func (r *run) admitNewer(ctx context.Context, out *EnvironmentResult, st *branch.State) error {
 	recorded, err := gitstore.ParseHash(st.Record.Source)
 	if err != nil {
@@ -181,7 +182,7 @@ func (r *run) admitNewer(ctx context.Context, out *EnvironmentResult, st *branch
 	if err != nil && !shallow {
 		return err
 	}
-	why, err := r.strayed(ctx, from)
+	why, err := r.offTrunk(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -208,9 +209,9 @@ func (e *EnvironmentResult) supersede(format string, args ...any) {
 	e.Status, e.Reason = StatusSuperseded, fmt.Sprintf(format, args...)
 }
 
-// strayed says why a commit that a branch was rendered from is not on the trunk of the remote; "" if it is, or if there
-// is no remote to ask.
-func (r *run) strayed(ctx context.Context, from gitstore.Hash) (string, error) {
+// offTrunk returns why a source commit of a branch is not on the trunk of the remote; "" if it is, or if there is no
+// remote.
+func (r *run) offTrunk(ctx context.Context, from gitstore.Hash) (string, error) {
 	if r.h.Source == nil || !r.request.Write {
 		return "", nil
 	}
@@ -229,7 +230,7 @@ func (r *run) strayed(ctx context.Context, from gitstore.Hash) (string, error) {
 	}
 	merged, err := r.h.Store.IsAncestor(ctx, from, trunk.Tip)
 	if errors.Is(err, gitstore.ErrShallow) {
-		return "", nil // unknown: the caller says so
+		return "", nil // unknown: the caller reports it
 	}
 	if err != nil || merged {
 		return "", err

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
-// commit makes the environment's commits and moves its branches: those of clusters first, the environment's last, so
-// that a run that is cut off leaves an environment branch that still tells what is to be done.
+// commit makes the environment's commits and moves its branches: cluster branches first, the environment branch last.
+// If a run is interrupted, the environment branch still has its old record, so the next run does the missing moves.
 func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) error {
 	moves, err := r.clusterMoves(ctx, out, p, tree, w)
 	if err != nil || out.Status != "" {
@@ -46,7 +46,7 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil { // the other environments are still written
+	if err != nil { // this fails only this environment
 		out.Status, out.Reason = StatusRejected, err.Error()
 	}
 	if out.Status != StatusUpdated {
@@ -55,8 +55,9 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	return nil
 }
 
-// RequireSigner refuses moves to commits that spec.signers does not allow, with a *RefusedError: the next run would take them
-// for foreign. Everything that pushes commits of Sluice calls it first. An empty list allows all.
+// RequireSigner returns a *RefusedError for moves to commits that spec.signers does not allow, because the next run
+// would treat these commits as foreign. Call it before every push of Sluice's own commits. An empty list allows all
+// signers.
 func (h *Hydrator) RequireSigner(ctx context.Context, moves []gitstore.Move, allowed signers.List) error {
 	if allowed.Empty() {
 		return nil
@@ -107,7 +108,7 @@ func PushStatus(results []gitstore.MoveResult) (Status, string) {
 	return status, strings.Join(reasons, "; ")
 }
 
-// clusterMoves returns the moves of cluster branches. A refusal is in out.
+// clusterMoves returns the moves of cluster branches. If a branch must not move, it sets the reason in out.
 func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, c := range r.view.Fleet.ClustersOf(p.name) {
@@ -158,8 +159,8 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 	return gitstore.Move{Branch: branch, Old: tip}
 }
 
-// changes reports whether a cluster branch needs a commit: it does not have the tree, or its tip is foreign and the request
-// overwrites it. It refuses to bury a commit of somebody else.
+// changes reports whether a cluster branch needs a commit: its tree differs, or its tip is foreign and the request
+// overwrites it. It refuses to write over a foreign commit otherwise.
 func (r *run) changes(ctx context.Context, out *EnvironmentResult, cluster, name string, want gitstore.Hash) (bool, error) {
 	tip := r.refs[name]
 	if tip.IsZero() {
@@ -182,8 +183,8 @@ func (r *run) changes(ctx context.Context, out *EnvironmentResult, cluster, name
 	return current.Tree != want || origin.Foreign != "", nil
 }
 
-// goneBranches deletes branches of clusters that the registry does not have any more. Only a branch whose last commit
-// Sluice made for this environment is one.
+// goneBranches deletes the branches of clusters that the registry no longer has. It deletes only branches whose last
+// commit Sluice made for this environment.
 func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *environmentPlan) ([]gitstore.Move, error) {
 	known := map[string]bool{}
 	for _, c := range r.view.Fleet.Clusters {
@@ -221,8 +222,8 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 	return moves, nil
 }
 
-// describe describes a rendered commit. Author, committer's date and message come from the source commit, so that equal
-// inputs give equal commit ids.
+// describe returns the metadata of a rendered commit. Author, date and message come from the source commit, so that
+// equal inputs give equal commit ids.
 func (r *run) describe(out *EnvironmentResult, tree, parent gitstore.Hash, counts *ObjectCounts) branch.Commit {
 	source := r.request.Commit
 	subject, _, _ := strings.Cut(strings.TrimSpace(source.Message), "\n")
@@ -238,7 +239,7 @@ func (r *run) describe(out *EnvironmentResult, tree, parent gitstore.Hash, count
 	}
 }
 
-// trailers returns the trailers of a rendered commit, with the exceptions that were made for it.
+// trailers returns the trailers of a rendered commit, including the exceptions of this run.
 func (r *run) trailers(out *EnvironmentResult) []gitstore.Trailer {
 	list := []gitstore.Trailer{
 		{Key: branch.TrailerSource, Value: r.request.Commit.Hash.String()}, {Key: branch.TrailerEnvironment, Value: out.Name},

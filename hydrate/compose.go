@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// Composition asks for an environment's tree, whose apps may come from several source commits.
+// Composition describes an environment's tree whose apps may come from several source commits.
 type Composition struct {
 	Environment string
-	Source      branch.Source              // what the tree is to run
-	Running     *branch.State              // what the branch holds. An app that keeps its source commit is taken from it
+	Source      branch.Source              // what the tree should run
+	Running     *branch.State              // what the branch holds. Apps that keep their source commit come from it
 	Commits     map[string]gitstore.Commit // source commits that may be rendered, by id
-	All         bool                       // render every target of the commits, also those whose digest Running has
+	All         bool                       // render every target of the commits, even if Running has its digest
 }
 
-// Compose writes the tree of a composition: it renders the apps whose source commit changes and takes the others from
-// the branch, on every cluster. failure says why targets cannot be rendered; then there is no tree.
+// Compose writes the tree of a composition. It renders the apps whose source commit changes, and takes the others
+// from the branch, on every cluster. If targets cannot be rendered, it returns the reason in failure and no tree.
 func (h *Hydrator) Compose(ctx context.Context, c Composition, w *gitstore.Writer) (tree gitstore.Hash, failure string, err error) {
 	if err := c.Source.Validate(); err != nil {
 		return gitstore.Hash{}, "", fmt.Errorf("environment %s: %w", c.Environment, err)
@@ -57,7 +57,7 @@ func (h *Hydrator) Compose(ctx context.Context, c Composition, w *gitstore.Write
 	return tree, "", err
 }
 
-// changedCommits lists the commits that next names where running names another one.
+// changedCommits lists the commits of next that running does not have in the same place.
 func changedCommits(running, next branch.Source) []string {
 	set := map[string]bool{}
 	compare := func(have, want promote.ClusterSource) {
@@ -106,12 +106,12 @@ func (h *Hydrator) renderCommit(ctx context.Context, c Composition, id string, w
 	return st, "", err
 }
 
-// CommitRequest asks for an environment's tree at one source commit.
+// CommitRequest describes an environment's tree at one source commit.
 type CommitRequest struct {
 	Environment string
 	Commit      gitstore.Commit
 	State       *branch.State // what the branch holds
-	All         bool          // render every target, also those whose digest State has
+	All         bool          // render every target, even if State has its digest
 }
 
 // CommitResult is the tree of an environment, or the failures that prevent it.
@@ -142,21 +142,21 @@ func (h *Hydrator) RenderCommit(ctx context.Context, r CommitRequest, w *gitstor
 	return out, nil
 }
 
-// Recipe names the parts that Assemble puts together.
+// Recipe lists the parts that Assemble combines.
 type Recipe struct {
 	Environment string
-	Source      branch.Source // what the record says
-	Base        *branch.State // gives the clusters
+	Source      branch.Source // content of the new record
+	Base        *branch.State // gives the list of clusters
 	// Of gives the trees and digests of an app on a cluster. With no app, it gives the state of the cluster's other apps.
 	Of func(cluster, app string) *branch.State
 }
 
-// Assemble writes an environment's tree from parts that are rendered already.
+// Assemble writes an environment's tree from targets that are already rendered.
 func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (gitstore.Hash, error) {
 	root := branch.Root{Clusters: map[string]gitstore.Hash{}, Inputs: map[string]gitstore.Hash{}}
 	objects := 0
-	trees := map[gitstore.Hash]bool{} // of apps
-	same := true                      // every part defines the kinds of the base
+	trees := map[gitstore.Hash]bool{} // trees of apps
+	same := true                      // every part defines the same custom kinds as the base
 	of := r.Of
 	r.Of = func(cluster, app string) *branch.State {
 		st := of(cluster, app)
@@ -187,7 +187,7 @@ func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (
 			return gitstore.Hash{}, err
 		}
 	}
-	if err := r.Source.Validate(); err != nil { // a record that names no commit would block every later promotion
+	if err := r.Source.Validate(); err != nil { // a record without a commit would block every later promotion
 		return gitstore.Hash{}, fmt.Errorf("environment %s: %w", r.Environment, err)
 	}
 	var err error
@@ -198,8 +198,8 @@ func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (
 	return h.writeRoot(ctx, root, w)
 }
 
-// kinds returns the custom kinds that the environment defines: those of the base if every part defines the same, else those of
-// the definitions in the trees.
+// kinds returns the custom kinds that the environment defines. If every part defines the same kinds as the base, it
+// returns those; otherwise it reads the definitions in the trees.
 func (r *Recipe) kinds(ctx context.Context, store *gitstore.Store, same bool, trees map[gitstore.Hash]bool) (branch.Kinds, error) {
 	if same {
 		return r.Base.Kinds, nil
@@ -262,7 +262,7 @@ func (h *Hydrator) assembleCluster(ctx context.Context, cluster string, r Recipe
 	if err := load(r.Of(cluster, "")); err != nil {
 		return nil, in, err
 	}
-	apps := slices.Concat(slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(r.Source.On(cluster).Apps))) // not all of them are in its state
+	apps := slices.Concat(slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(r.Source.On(cluster).Apps))) // the cluster's state need not have all of them
 	for _, app := range apps {
 		if err := load(r.Of(cluster, app)); err != nil {
 			return nil, in, err
@@ -273,7 +273,7 @@ func (h *Hydrator) assembleCluster(ctx context.Context, cluster string, r Recipe
 		part := parts[r.Of(cluster, name)]
 		e, ok := part.apps[name]
 		if !ok {
-			continue // its state does not have it on this cluster
+			continue // this app's state does not have it on this cluster
 		}
 		out = append(out, e)
 		in.Apps[name] = part.inputs.Apps[name]
@@ -284,7 +284,7 @@ func (h *Hydrator) assembleCluster(ctx context.Context, cluster string, r Recipe
 	return out, in, nil
 }
 
-// writeRoot writes an environment's tree, with the metadata file if the fleet of its source commit asks for one.
+// writeRoot writes an environment's tree, with hydrator.metadata if the fleet of its source commit asks for it.
 func (h *Hydrator) writeRoot(ctx context.Context, root branch.Root, w *gitstore.Writer) (gitstore.Hash, error) {
 	hash, err := gitstore.ParseHash(root.Record.Source)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// An environment whose apps come from several commits has the custom kinds that these apps define, not those of one commit.
-func TestKindsOfAComposition(t *testing.T) {
+// If the apps of an environment come from several commits, its custom kinds come from the apps' own commits.
+func TestComposeReadsKindsFromEachAppsCommit(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
 	first := r.Resolve("HEAD")
@@ -44,7 +44,7 @@ spec:
 	}
 	kind := manifest.GroupKind{Group: "example.com", Kind: "Wide"}
 	for name, c := range map[string]struct {
-		base, part gitstore.Commit // part is that of the app baseline
+		base, part gitstore.Commit // part is the commit of the app baseline
 		want       manifest.Scope
 	}{
 		"a part adds a kind":         {first, second, manifest.ScopeCluster},

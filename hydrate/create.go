@@ -13,11 +13,12 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// creatingPrefix begins the name of a branch that exists while the first run of an environment pushes its branches in
-// several steps. If such a run is interrupted, the branch tells the next run that nobody deleted the environment's branch.
+// creatingPrefix begins the name of a marker branch. It exists while the first run of an environment pushes its
+// branches in several steps. If such a run is interrupted, the marker tells the next run that nobody deleted the
+// environment branch.
 const creatingPrefix = "sluice/creating/"
 
-// listBranches reads the branches of the fleet's outputs into r.refs, and those that Sluice keeps for itself into r.own.
+// listBranches reads the branches of the fleet's outputs into r.refs, and Sluice's own branches into r.own.
 func (r *run) listBranches(ctx context.Context) error {
 	r.h.Progress("list branches", 0, 0)
 	refs, err := r.h.Branches.List(ctx, append(r.view.Fleet.BranchPrefixes(), creatingPrefix, promote.StateBranch)...)
@@ -34,8 +35,8 @@ func (r *run) listBranches(ctx context.Context) error {
 	return nil
 }
 
-// admitNew refuses to create an environment's branch that existed before. Git alone tells: the cluster branches of the
-// environment, the record of its promotions, and the branches that were promoted from it.
+// admitNew refuses to create an environment branch that existed before. Git shows that: a cluster branch of the
+// environment, a record of its promotions, or a branch that was promoted from it.
 func (r *run) admitNew(ctx context.Context, out *EnvironmentResult, st *branch.State) error {
 	if r.request.Recreate || !r.own[creatingPrefix+out.Name].IsZero() {
 		return nil
@@ -53,8 +54,8 @@ func (r *run) admitNew(ctx context.Context, out *EnvironmentResult, st *branch.S
 	return nil
 }
 
-// clusterBranch looks for a branch of one of the environment's clusters. A cluster that came from another environment
-// has a branch of that one.
+// clusterBranch returns a branch of one of the environment's clusters. If a cluster moved here from another
+// environment, its branch has the trailer of that environment and does not count.
 func (r *run) clusterBranch(ctx context.Context, environment string) (string, error) {
 	for _, c := range r.view.Fleet.ClustersOf(environment) {
 		name := r.view.Fleet.ClusterBranch(c)
@@ -135,8 +136,8 @@ func (r *run) promotedFrom(ctx context.Context, environment string) (string, err
 	return "", nil
 }
 
-// push moves the branches of an environment. The first run of an environment that needs several pushes marks itself
-// with a branch.
+// push moves the branches of an environment. If the first run of an environment needs several pushes, it creates the
+// marker branch before them and deletes it afterwards.
 func (r *run) push(ctx context.Context, out *EnvironmentResult, created bool, moves []gitstore.Move, w *gitstore.Writer) (Status, string, error) {
 	options := gitstore.PushOptions{PerPush: r.request.PerPush}
 	marker := creatingPrefix + out.Name

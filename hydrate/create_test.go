@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
 
-// Every combination of missing branches after a first run, which leaves commits without parents: only a fleet of which
-// nothing is left is a new one.
-func TestDeletedBranchesAreToldFromNewOnes(t *testing.T) {
+// Deletes every combination of branches after a first run, whose commits have no parents. The environment counts as
+// new only if all of its branches are missing.
+func TestDeletedBranchesAreDistinguishedFromNewOnes(t *testing.T) {
 	t.Parallel()
 	base := hydratetest.Demo(t)
 	base.Hydrate(nil)
@@ -58,7 +58,8 @@ func TestDeletedBranchesAreToldFromNewOnes(t *testing.T) {
 	}
 }
 
-// Without any branch of its own, an environment is not new if its promotions are recorded or another one was promoted from it.
+// An environment without branches is not new if a record of its promotions exists, or if another environment was
+// promoted from it.
 func TestDeletedEnvironmentWithoutClusterBranches(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(r *hydratetest.Repo){
@@ -86,8 +87,8 @@ func TestDeletedEnvironmentWithoutClusterBranches(t *testing.T) {
 	}
 }
 
-// A first run that is cut off between two pushes goes on; the mark that tells it from a deletion goes away.
-func TestInterruptedFirstRunGoesOn(t *testing.T) {
+// A first run that is interrupted between two pushes continues in the next run, which deletes the marker branch.
+func TestInterruptedFirstRunContinues(t *testing.T) {
 	t.Parallel()
 	r := withRemote(t)
 	slow := func(_ *hydrate.Config, q *hydrate.Request) { q.PerPush = 1 }

@@ -1,10 +1,10 @@
-// Package hydrate turns source commits into rendered branches: plan, render, write, push; and it verifies branches against
-// the commits they were rendered from.
+// Package hydrate turns source commits into rendered branches: plan, render, write, push.
 //
-// A plan reads the fleet from tree objects and names the targets whose input digest the environment branch does not hold;
-// only these are rendered, and a rendering becomes blobs and trees at once, so that memory does not grow with the
-// fleet. The branch is its own cache and its own record: delete all else and nothing changes. A target that fails keeps
-// its environment from being written and no other.
+// A plan reads the fleet from the tree objects of a commit and lists the targets whose input digest is not on the
+// environment branch. Only these are rendered. Each rendering is written to blobs and trees at once, so memory does
+// not grow with the fleet. The branch is both the render cache and the record of what was rendered; there is no other
+// storage. If a target fails, its environment is not written; other environments are.
 //
-// The package knows no forge. What it reads comes from gitstore and fetch, what it renders from a renderer.Renderer.
+// The package knows no forge. It reads Git through gitstore, charts through fetch, and renders with a
+// renderer.Renderer.
 package hydrate

@@ -16,12 +16,12 @@ type Failure struct {
 	Environment string `json:"environment"`
 	Cluster     string `json:"cluster"`
 	App         string `json:"app"`
-	// File is the file of the repository that has to change: a template, a layer, a Kustomize root, or the app's file. Line
+	// File is the file of the repository to change: a template, a layer, a Kustomize root, or the app's file. Line
 	// and Column count from 1; 0 is unknown.
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
 	Column  int    `json:"column,omitempty"`
-	Message string `json:"message"` // begins with the place if there is one
+	Message string `json:"message"` // begins with file and line if they are known
 }
 
 // Error names the target first.
@@ -44,8 +44,8 @@ func sortFailures(list []Failure) {
 	})
 }
 
-// Note is a remark about a rendering that succeeded, such as equal copies of an object that were merged. Notes come with
-// a rendering: output that is reused has none.
+// Note is a remark about a rendering that succeeded, such as equal copies of an object that were merged. Only a run
+// that renders a target has its notes; reused output has none.
 type Note struct {
 	App      string   `json:"app,omitempty"`      // "" for a note about the environment
 	Clusters []string `json:"clusters,omitempty"` // sorted
@@ -63,8 +63,8 @@ func (n Note) String() string {
 	return fmt.Sprintf("%s on %s: %s", n.App, Count(len(n.Clusters), "cluster"), n.Message)
 }
 
-// notes collects notes, each once with its clusters.
-type notes map[[2]string]map[string]bool // app and message → clusters
+// notes collects notes by app and message, and the clusters of each.
+type notes map[[2]string]map[string]bool
 
 // add adds a note about a target; cluster and app are "" for one about the environment.
 func (n notes) add(cluster, app, message string) {
@@ -77,7 +77,7 @@ func (n notes) add(cluster, app, message string) {
 	}
 }
 
-// MergeNotes returns the notes of several environments: equal ones once, with the clusters of all.
+// MergeNotes merges the notes of several environments: equal notes become one, with the clusters of all.
 func MergeNotes(list []Note) []Note {
 	merged := notes{}
 	for _, n := range list {
@@ -89,7 +89,7 @@ func MergeNotes(list []Note) []Note {
 	return merged.list()
 }
 
-// list returns the notes by app and message.
+// list returns the notes, sorted by app and message.
 func (n notes) list() []Note {
 	var out []Note
 	for _, key := range slices.SortedFunc(maps.Keys(n), func(a, b [2]string) int {

@@ -82,7 +82,7 @@ spec:
   source: {helm: {path: charts/web}}
 `
 
-// Equal copies of an object are merged. The result says so, once for each app, with the clusters.
+// The renderer merges equal copies of an object. The result has one note for each app, with its clusters.
 func TestNotesOfTheRendererReachTheResult(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)

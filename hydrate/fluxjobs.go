@@ -11,8 +11,9 @@ import (
 
 const fluxForce = "kustomize.toolkit.fluxcd.io/force"
 
-// hookJob gives an object's YAML. A Job that is a hook of Helm or Argo CD gets Flux's force annotation where spec.flux says so:
-// Flux applies hooks as ordinary objects, and a Job that changes is refused by the API server unless it is replaced.
+// hookJob returns an object's YAML. If spec.flux asks for it, a Job that is a hook of Helm or Argo CD gets Flux's
+// force annotation: Flux applies hooks as ordinary objects, and the API server refuses a changed Job unless Flux
+// recreates it.
 func hookJob(o renderer.Object, t *source.Target) ([]byte, error) {
 	if o.ID.Kind != "Job" || o.ID.Group != "batch" || !t.ForcesHookJobs() {
 		return o.YAML, nil
@@ -25,8 +26,8 @@ func hookJob(o renderer.Object, t *source.Target) ([]byte, error) {
 	if !isHook || object.Annotation(fluxForce) != "" {
 		return o.YAML, nil
 	}
-	metadata, _ := object["metadata"].(map[string]any) // a decoded object has one: it has a name
+	metadata, _ := object["metadata"].(map[string]any) // present: every decoded object has a name
 	annotations, _ := metadata["annotations"].(map[string]any)
-	annotations[fluxForce] = "enabled" // not nil: the hook annotation is in it
+	annotations[fluxForce] = "enabled" // not nil: it holds the hook annotation
 	return manifest.Encode(object)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
 
-// TestJobsOfHooksAreForcedForFlux: the annotation is written where Flux syncs and the fleet asks for it, on hooks alone.
-func TestJobsOfHooksAreForcedForFlux(t *testing.T) {
+// Hook Jobs, and only they, get Flux's force annotation if the environment syncs with Flux and the fleet asks for it.
+func TestHookJobsGetForceAnnotationForFlux(t *testing.T) {
 	job := func(name, annotations string) string {
 		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", annotations: {" + annotations + "}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n---\n"
 	}
@@ -35,8 +35,8 @@ func TestJobsOfHooksAreForcedForFlux(t *testing.T) {
 	}
 }
 
-// TestEnvironmentsOfOneRunDifferInForcedJobs: environments share renderings, and each has what its own tool needs.
-func TestEnvironmentsOfOneRunDifferInForcedJobs(t *testing.T) {
+// Environments share renderings, but each gets the annotations of its own sync tool.
+func TestForceAnnotationDiffersBetweenEnvironments(t *testing.T) {
 	t.Parallel()
 	const base = "apiVersion: sluice.dev/v1alpha1\n"
 	for _, order := range [][2]string{{"flux", "argocd"}, {"argocd", "flux"}} {

@@ -12,20 +12,20 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
-// Gate judges what an environment would change to, before it is written. hydrate/enforce implements it with the fleet's
+// Gate judges the change of an environment before it is written. hydrate/enforce implements it with the fleet's
 // policy.
 type Gate interface {
-	// Judge returns the violations that forbid the change. A *RefusedError is a reason that concerns the whole
-	// environment, such as a policy that cannot be loaded; any other error ends the run.
+	// Judge returns the violations that forbid the change. A *RefusedError refuses the whole environment, for example
+	// because the policy cannot be loaded; any other error ends the run.
 	Judge(ctx context.Context, c Change) ([]Violation, error)
 }
 
-// Change is what an environment would change to.
+// Change is the new content of an environment.
 type Change struct {
 	Environment string
-	Fleet       *fleet.Fleet             // says whether policy is enforced: that of Policy
+	Fleet       *fleet.Fleet             // the fleet of Policy; says whether policy is enforced
 	Policy      gitstore.Commit          // the source commit whose policy applies
-	Targets     []ChangedTarget          // whose trees differ from the branch
+	Targets     []ChangedTarget          // targets whose trees differ from the branch
 	Clusters    map[string]gitstore.Hash // cluster → its tree after the change
 }
 
@@ -35,7 +35,7 @@ type ChangedTarget struct {
 	Old, New gitstore.Hash
 }
 
-// Violation is a finding that forbids a change, with the clusters that it concerns.
+// Violation is a finding that forbids a change, with its clusters.
 type Violation struct {
 	Rule     string   `json:"rule"`
 	App      string   `json:"app"`
@@ -49,16 +49,16 @@ type Violation struct {
 // RefusedError is a reason not to write an environment.
 type RefusedError struct{ Reason string }
 
-// Error returns the reason.
+// Error implements error.
 func (e *RefusedError) Error() string { return e.Reason }
 
-// judge refuses a change that violates the policy. The rules that the request sets aside are recorded in the commits.
+// judge refuses a change that violates the policy. The commits record the rules that the request allows.
 func (r *run) judge(ctx context.Context, out *EnvironmentResult, tree *written) error {
 	if r.h.Gate == nil || len(tree.changed) == 0 {
 		return nil
 	}
 	change := Change{Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed, Clusters: tree.clusters}
-	if !out.unmergedAt.IsZero() { // the trunk has the policy, and says whether it is enforced
+	if !out.unmergedAt.IsZero() { // the trunk's policy applies, and the trunk says whether it is enforced
 		trunk, err := r.h.Store.Commit(ctx, out.unmergedAt)
 		if err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// recorder is a Gate that refuses what it is told to, and remembers what it judged.
+// recorder is a Gate that reports violations of the rule refuse, and records the changes that it judged.
 type recorder struct {
 	judged []string
 	refuse string // rule
@@ -39,8 +39,8 @@ func gated(r *hydratetest.Repo, g *recorder, change func(*hydrate.Request)) (*hy
 	return hydrate.New(config).Hydrate(r.T.Context(), request)
 }
 
-// The cost of the gate follows the change: it sees the targets whose trees differ, of the environments to be written.
-func TestGateJudgesChangedTargetsAlone(t *testing.T) {
+// The gate gets only the targets whose trees differ, and only of environments that are written.
+func TestGateJudgesOnlyChangedTargets(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
 	g := &recorder{}
@@ -73,14 +73,15 @@ func TestGateJudgesChangedTargetsAlone(t *testing.T) {
 	}
 }
 
-// cancelling is a renderer that reports a cancellation of its own, although the run goes on.
+// cancelling is a renderer that returns context.Canceled although the run's context is not cancelled.
 type cancelling struct{}
 
 func (cancelling) Render(context.Context, *renderer.Bundle) (*renderer.Rendering, error) {
 	return nil, context.Canceled
 }
 
-// A target without a rendering is a failure, whatever its error says: the run must neither crash nor write a part.
+// A target without a rendering is a failure, whatever its error is. The run neither crashes nor writes a part of the
+// environment.
 func TestACancelledRenderingIsAFailure(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
@@ -95,7 +96,7 @@ func TestACancelledRenderingIsAFailure(t *testing.T) {
 	}
 }
 
-// enforcement is a Gate that remembers whether the fleet enforces policy.
+// enforcement is a Gate that records whether the fleet enforces policy.
 type enforcement struct{ enforced []bool }
 
 func (g *enforcement) Judge(_ context.Context, c hydrate.Change) ([]hydrate.Violation, error) {

@@ -29,7 +29,7 @@ func expect(r *hydratetest.Repo, result *hydrate.Result, want ...string) {
 	}
 }
 
-func TestOnlyWhatChangesIsRenderedAndMoved(t *testing.T) {
+func TestOnlyChangedTargetsAreRenderedAndMoved(t *testing.T) {
 	r := hydratetest.Demo(t)
 	expect(r, r.Hydrate(nil), "dev updated 7/7 moved 2", "staging updated 7/7 moved 2", "prod updated 11/11 moved 3")
 	expect(r, r.Hydrate(nil), "dev unchanged 0/7 moved 0", "staging unchanged 0/7 moved 0", "prod unchanged 0/11 moved 0")
@@ -63,7 +63,7 @@ func mustTree(r *hydratetest.Repo) gitstore.Hash {
 	return h
 }
 
-func TestFollowersAloneAreWrittenAndAllAreChecked(t *testing.T) {
+func TestOnlyEnvironmentsOfTheTrunkAreWritten(t *testing.T) {
 	r := hydratetest.Demo(t)
 	none := func(q *hydrate.Request) { q.Environments = nil }
 	expect(r, r.Hydrate(none), "dev updated 7/7 moved 2", "staging checked 7/7 moved 0", "prod checked 11/11 moved 0")
@@ -79,7 +79,7 @@ func TestFollowersAloneAreWrittenAndAllAreChecked(t *testing.T) {
 	}
 }
 
-func TestWhatLeavesGoesAndWhatIsTooMuchIsRefused(t *testing.T) {
+func TestRemovedAppsAndTheDeletionLimit(t *testing.T) {
 	r := hydratetest.Demo(t)
 	r.Hydrate(nil)
 	r.Git("rm", "-rq", "apps/baseline")
@@ -127,7 +127,7 @@ func TestRetiredAndFrozenClusters(t *testing.T) {
 	}
 }
 
-func TestNobodysWorkIsBuried(t *testing.T) {
+func TestForeignCommitsAreNotOverwritten(t *testing.T) {
 	r := hydratetest.Demo(t)
 	r.Hydrate(nil)
 	human := func(branch string) {
@@ -144,7 +144,7 @@ func TestNobodysWorkIsBuried(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if !result.Environments[2].Status.OK() {
-		t.Errorf("one environment kept another: %+v", result.Environments[2])
+		t.Errorf("a foreign commit in one environment stopped another: %+v", result.Environments[2])
 	}
 	found, err := verify.Run(t.Context(), r.Hydrator(1), gitstore.Commit{Tree: mustTree(r)}, []string{"dev"}, time.Now())
 	if err != nil || found[0].Status != "differs" || len(found[0].Differences) != 1 || found[0].Differences[0].Path != "hotfix.yaml" {
@@ -172,7 +172,7 @@ func TestDeletedBranchesStayDeleted(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if !r.Hydrate(func(q *hydrate.Request) { q.Recreate = true }).OK() {
-		t.Error("--recreate did not help")
+		t.Error("--recreate did not create the branch")
 	}
 	r.Git("branch", "-qD", "env/dev")
 	if e := r.Hydrate(nil).Environments[0]; e.Status != hydrate.StatusRefused || !strings.Contains(e.Reason, "deleted env/dev") {
@@ -258,7 +258,7 @@ func TestUnstableOutput(t *testing.T) {
 	}
 	r.Commit("keep")
 	if !r.Hydrate(nil).OK() {
-		t.Fatal("keep did not help")
+		t.Fatal("unstable: keep did not keep the value")
 	}
 	secret := func(c string) string { return r.Git("show", "env/prod:"+c+"/shop/secret-s.yaml") }
 	first := secret("prod-eu-1")
@@ -312,8 +312,8 @@ func TestFailuresNameTheirTarget(t *testing.T) {
 	}
 }
 
-// TestTheSameCommitGivesTheSameTree plays random edits: hydrating step by step gives what hydrating the last commit from
-// nothing gives, with another number of jobs.
+// Plays random edits. Hydrating commit by commit gives the same tree as hydrating the last commit from scratch with
+// another number of jobs.
 func TestTheSameCommitGivesTheSameTree(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -365,7 +365,7 @@ func edit(r *hydratetest.Repo, rng *rand.Rand) {
 	}
 }
 
-func TestComponentsReachBesideTheirFolder(t *testing.T) {
+func TestComponentsReferenceFilesOutsideTheirFolder(t *testing.T) {
 	r := hydratetest.Demo(t)
 	r.Write("shared/team/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncommonAnnotations: {team: blue}\n")
 	r.Write("apps/shop/layers/environment/dev/kustomization.yaml", "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\ncomponents: [../../../../../shared/team]\n")
@@ -382,7 +382,7 @@ func TestComponentsReachBesideTheirFolder(t *testing.T) {
 	}
 }
 
-func TestAffectedIsWhatIsRendered(t *testing.T) {
+func TestAffectedTargetsAreRendered(t *testing.T) {
 	r := hydratetest.Demo(t)
 	r.Write("kustomize/monitor/overlays/prod/kustomization.yaml", "resources: [../../base]\nnamespace: monitor\n")
 	r.Commit("no retention")

@@ -15,33 +15,33 @@ import (
 // Epoch identifies how inputs become objects; see source.Epoch.
 const Epoch = source.Epoch
 
-// Config is what a Hydrator works with.
+// Config configures a Hydrator.
 type Config struct {
 	Store    *gitstore.Store
 	Branches gitstore.Branches // where rendered branches live
-	// Source is the remote of the source repository: only commits of its trunk are written to environment branches. Nil
-	// writes every commit, for branches of the local repository.
+	// Source is the remote of the source repository. Sluice writes only commits of its trunk to environment branches.
+	// If nil, it writes any commit; this is for branches of the local repository.
 	Source   gitstore.Branches
-	Gate     Gate // nil: environments are written without regard to policy
+	Gate     Gate // nil: no policy is enforced
 	Renderer renderer.Renderer
 	Archives source.Archives
-	// Credentials lets the hydrator fetch other repositories of fleets; nil takes them only from Store.
+	// Credentials are for fetching other repositories of fleets. If nil, only commits that Store has are used.
 	Credentials source.Credentials
-	// Alone keeps fleets from taking content from other repositories: what the store has of them must not appear in the review of a
-	// stranger's change.
+	// Alone refuses content from other repositories: a review of an untrusted change must not show what the store has
+	// of them.
 	Alone    bool
 	Jobs     int    // targets rendered at a time, at least 1
-	Version  string // of Sluice, for the trailer
+	Version  string // version of Sluice, for the trailer
 	Signer   gitstore.Signer
 	Progress Progress
 	Detect   bool // recognise repositories of other tools without sluice.yaml; see source.Reader.Detecting
 }
 
-// Progress reports how far a phase is. Several goroutines call it; total is 0 if it is not known.
+// Progress reports the progress of a phase. Several goroutines call it. total is 0 if it is not known.
 type Progress func(phase string, done, total int)
 
-// Hydrator renders commits of one source repository. It keeps fleets and renderings between calls, and reads the branches
-// anew with each call. Calls must not overlap.
+// Hydrator renders commits of one source repository. It caches fleets and renderings between calls, and lists the
+// branches in each call. Calls must not overlap.
 type Hydrator struct {
 	Config
 	sources    *source.Reader
@@ -79,17 +79,18 @@ func (h *Hydrator) WithSource(remote gitstore.Branches) *Hydrator {
 	return &out
 }
 
-// DetectImport returns the sluice.yaml of a repository of another tool that has none, and nil if it is not one.
+// DetectImport returns a sluice.yaml for a repository of another tool that has none. It returns nil if the repository
+// is not one.
 func (h *Hydrator) DetectImport(ctx context.Context, tree gitstore.Hash) ([]byte, error) {
 	return h.sources.Detect(ctx, tree)
 }
 
-// Open reads the source tree of a commit. The errors of an invalid fleet are fleet.Problems.
+// Open reads the source tree of a commit. An invalid fleet is reported as fleet.Problems.
 func (h *Hydrator) Open(ctx context.Context, tree gitstore.Hash) (*source.View, error) {
 	return h.sources.Open(ctx, tree)
 }
 
-// Fleet reads the fleet of a tree and its warnings. The errors of an invalid fleet are fleet.Problems.
+// Fleet reads the fleet of a tree and its warnings. An invalid fleet is reported as fleet.Problems.
 func (h *Hydrator) Fleet(ctx context.Context, tree gitstore.Hash) (*fleet.Fleet, fleet.Problems, error) {
 	v, err := h.sources.Open(ctx, tree)
 	if err != nil {
@@ -103,7 +104,8 @@ func (h *Hydrator) Readable(ctx context.Context, tip gitstore.Commit) (gitstore.
 	return h.sources.Readable(ctx, tip)
 }
 
-// ResolvePin asks another repository of the fleet for the commit that its declaration means now; see source.Reader.ResolvePin.
+// ResolvePin asks another repository of the fleet which commit its declaration selects now; see
+// source.Reader.ResolvePin.
 func (h *Hydrator) ResolvePin(ctx context.Context, r *fleet.Repository) (fetch.Pin, error) {
 	return h.sources.ResolvePin(ctx, r)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
 
-// Custom kinds without a definition in the environment: well-known ones and those of spec.kinds are known, the others are
-// named in one note.
+// Custom kinds that no definition of the environment covers: the scope of well-known kinds and of those in spec.kinds
+// is known, and one note names the others.
 func TestKindsWithoutDefinition(t *testing.T) {
 	r := hydratetest.Demo(t)
 	for kind, group := range map[string]string{"ClusterExternalSecret": "external-secrets.io", "ClusterFoo": "example.com", "Foo": "example.com", "Bar": "example.com"} {

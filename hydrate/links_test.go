@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
 
-// Helm follows links inside a chart; a link that leaves it is refused unless .helmignore excludes it.
+// Helm follows links inside a chart. A link that leaves the chart is refused unless .helmignore excludes it.
 func TestLinksInCharts(t *testing.T) {
 	r := hydratetest.Demo(t)
 	link := func(target, name string) {

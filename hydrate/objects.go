@@ -16,9 +16,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// writeObjects gives objects their namespaces and file names and writes them as a tree. scopes are those of custom kinds.
-// A custom kind without a definition is treated as namespaced: most are, and the API server drops the namespace of a
-// cluster-scoped object, whereas an object without one would go to the namespace `default`.
+// writeObjects gives objects their namespaces and file names and writes them as a tree. scopes are the scopes of
+// custom kinds. A custom kind without a known scope is treated as namespaced. Most kinds are, and the API server
+// ignores the namespace of a cluster-scoped object, whereas a namespaced object without one would land in the
+// namespace `default`.
 func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, scopes branch.Kinds) (*targetTree, error) {
 	out := &targetTree{defines: branch.Kinds{}}
 	asRendered := t.AsRendered()
@@ -50,7 +51,7 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, 
 		if err != nil {
 			return nil, err
 		}
-		if first, twice := seen[id]; twice { // one names the namespace, the other leaves it out
+		if first, twice := seen[id]; twice { // one copy names its namespace, the other does not
 			files := [2]string{cmp.Or(first.Source, "a component"), cmp.Or(o.Source, "a component")}
 			if !bytes.Equal(first.YAML, text) {
 				return nil, fmt.Errorf("%s is rendered twice, from %s and from %s, with different content: remove or rename one", id, files[0], files[1])
@@ -74,8 +75,8 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, 
 	return out, err
 }
 
-// resolveUnstable handles the fields that differ between two renderings of equal inputs: it refuses them, or replaces
-// them with what the branch has where the app says `unstable: keep`.
+// resolveUnstable handles fields that differ between two renderings of equal inputs. It refuses them or, with
+// `unstable: keep`, replaces them with the values on the branch.
 func resolveUnstable(ctx context.Context, store *gitstore.Store, j Job, r *renderer.Rendering) error {
 	if len(r.Unstable) == 0 {
 		return nil

@@ -23,34 +23,34 @@ type Job struct {
 	Old    gitstore.Hash // tree of the target on the branch; zero if the branch does not have it
 }
 
-// environmentPlan is what has to be done for one environment.
+// environmentPlan lists the changes to one environment.
 type environmentPlan struct {
 	name     string
 	view     *source.View
 	state    *branch.State
 	clusters map[string]*clusterPlan // clusters that may change
-	left     []string                // clusters of the branch that the environment does not have any more
+	left     []string                // clusters of the branch that the environment no longer has
 	total    int                     // targets of the clusters that are neither frozen nor retired
 	failures []Failure
 	notes    notes
 }
 
-// clusterPlan is what has to be done for one cluster.
+// clusterPlan lists the changes to one cluster.
 type clusterPlan struct {
 	cluster *fleet.Cluster
-	inputs  branch.Inputs // as the branch has them
+	inputs  branch.Inputs // recorded on the branch
 	jobs    []Job
 	keep    map[string]string // app → digest, for apps whose tree on the branch is reused
-	removed []string          // apps
+	removed []string          // apps to remove
 }
 
-// planRequest says what to plan.
+// planRequest is the input of plan.
 type planRequest struct {
 	view        *source.View
 	environment string
 	state       *branch.State
-	touched     map[string]bool // clusters that can have changed; nil for all
-	all         bool            // render every target, also those whose digest the branch has
+	touched     map[string]bool // clusters that may have changed; nil for all
+	all         bool            // render every target, even if the branch has its digest
 }
 
 // plan compares an environment's targets with what its branch holds.
@@ -98,7 +98,7 @@ func (p *environmentPlan) planClusters(ctx context.Context, store *gitstore.Stor
 	return group.Wait()
 }
 
-// planCluster divides a cluster's targets into those to render and those to keep. It changes nothing but c.
+// planCluster divides a cluster's targets into those to render and those to keep. It modifies only c.
 func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store, c *clusterPlan, all bool) ([]Failure, error) {
 	var err error
 	if c.inputs, err = branch.ReadInputs(ctx, store, p.state.Inputs[c.cluster.Name]); err != nil {
@@ -139,7 +139,7 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 	return failures, ctx.Err()
 }
 
-// jobs returns the jobs of all clusters. Jobs of one app are adjacent, since they share their chart.
+// jobs returns the jobs of all clusters. Jobs of one app are adjacent, because they share a chart.
 func (p *environmentPlan) jobs() []Job {
 	var out []Job
 	for _, c := range p.clusters {
@@ -151,15 +151,15 @@ func (p *environmentPlan) jobs() []Job {
 	return out
 }
 
-// touchedSince returns the clusters that the change from a source commit to the view can affect. It returns nil, and all
-// clusters are planned, if that commit cannot be read or its fleet is invalid.
+// touchedSince returns the clusters that the change from a source commit to the view can affect. It returns nil,
+// which means all clusters, if it cannot read that commit or its fleet is invalid.
 func (h *Hydrator) touchedSince(ctx context.Context, from string, v *source.View) (map[string]bool, error) {
 	hash, err := gitstore.ParseHash(from)
 	if err != nil {
-		return nil, nil //nolint:nilerr // no record: every cluster is planned
+		return nil, nil //nolint:nilerr // no record: plan every cluster
 	}
 	base, err := h.Store.Commit(ctx, hash)
-	if err != nil { // for whatever reason: planning every cluster is slower and gives the same result
+	if err != nil { // whatever the error: planning every cluster is slower and gives the same result
 		return nil, ctx.Err()
 	}
 	affected, err := h.sources.Affected(ctx, base.Tree, v)

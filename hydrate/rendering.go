@@ -19,47 +19,48 @@ import (
 type targetTree struct {
 	tree    gitstore.Hash
 	objects int
-	defines branch.Kinds // kinds that its CustomResourceDefinitions define
-	assumes []string     // custom kinds of objects that the renderer left without a namespace
-	notes   []string     // about what was merged
+	defines branch.Kinds // kinds that its own CustomResourceDefinitions define
+	assumes []string     // custom kinds of objects without a namespace
+	notes   []string     // merged copies and the like
 }
 
 // rendering is shared by all targets with equal bundles. once guards the other fields.
 type rendering struct {
 	once    sync.Once
-	objects []renderer.Object // while result is nil: the scopes of some custom kinds are not known yet
-	notes   []string          // of the renderer
+	objects []renderer.Object // set while result is nil because the scopes of some custom kinds are unknown
+	notes   []string          // notes of the renderer
 	result  *targetTree
 	err     error
 	kept    int // bytes of objects; renderings.mu guards it
 }
 
-// Bounds of the renderings that a Hydrator keeps.
+// Limits of the renderings that a Hydrator caches.
 const (
 	maxRenderings  = 65_536    // about 300 bytes each
-	maxObjectBytes = 256 << 20 // of YAML that waits for the scopes of custom kinds
+	maxObjectBytes = 256 << 20 // total YAML that waits for the scopes of custom kinds
 )
 
-// renderings are the last renderings of one Hydrator by bundle.
+// renderings caches the latest renderings of one Hydrator by bundle.
 type renderings struct {
 	store *gitstore.Store
 
 	mu       sync.Mutex
 	byBundle *lru.Cache[string, *rendering]
-	bytes    int // of the objects that are kept
+	bytes    int // of cached objects
 }
 
 func newRenderings(store *gitstore.Store) *renderings {
 	r := &renderings{store: store}
 	var err error
-	// mu is held whenever something is added or removed, so that the callback may change bytes.
+	// The cache calls this function only while mu is held, so it may change bytes.
 	if r.byBundle, err = lru.NewWithEvict(maxRenderings, func(_ string, old *rendering) { r.bytes -= old.kept }); err != nil {
-		panic(err) // only for a size below 1
+		panic(err) // the size is a positive constant
 	}
 	return r
 }
 
-// keep counts the objects of a rendering, and forgets the oldest renderings if all of them have too many.
+// keep adds the objects of a rendering to the total, and evicts the oldest renderings while the total exceeds the
+// limit.
 func (r *renderings) keep(key string, work *rendering) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,8 +97,8 @@ func (r *renderings) forget(key string, work *rendering) {
 	}
 }
 
-// do returns the rendering for a bundle; render runs if there is none yet. It renders again what was written by a writer
-// that has been closed without a push.
+// do returns the rendering for a bundle. It calls render if there is none, or if the writer that holds it was closed
+// without a push.
 func (r *renderings) do(ctx context.Context, key string, render func(*rendering) error) *rendering {
 	for {
 		work := r.get(key)
@@ -105,7 +106,7 @@ func (r *renderings) do(ctx context.Context, key string, render func(*rendering)
 		work.once.Do(func() {
 			ran = true
 			work.err = render(work)
-			if work.err != nil && ctx.Err() != nil { // the next call must not get a cancelled rendering
+			if work.err != nil && ctx.Err() != nil { // do not cache a cancelled rendering for the next call
 				r.forget(key, work)
 			}
 			r.keep(key, work)
@@ -117,7 +118,7 @@ func (r *renderings) do(ctx context.Context, key string, render func(*rendering)
 	}
 }
 
-// holds reports whether the store, or a writer that is open, has a target's tree and all its files.
+// holds reports whether the store, or an open writer, has a target's tree and all its files.
 func (r *renderings) holds(ctx context.Context, tree gitstore.Hash) bool {
 	if !r.store.Has(tree) {
 		return false
@@ -126,11 +127,11 @@ func (r *renderings) holds(ctx context.Context, tree gitstore.Hash) bool {
 	return err == nil && !slices.ContainsFunc(entries, func(e gitstore.Entry) bool { return !r.store.Has(e.Hash) })
 }
 
-// outcome is what became of a job.
+// outcome is the result of a job.
 type outcome struct {
 	job    Job
 	work   *rendering
-	result *targetTree // nil if err is not, and until complete for objects of custom kinds
+	result *targetTree // nil if err is set; also nil before complete runs, for objects of custom kinds
 	err    error
 }
 
@@ -150,13 +151,13 @@ func (o *outcome) defines() branch.Kinds {
 	return out
 }
 
-// renderJobs renders jobs in parallel and writes their trees into w. The outcome of a job has its error; the error of
-// renderJobs is that of the context.
+// renderJobs renders jobs in parallel and writes their trees into w. Each outcome has the error of its job;
+// renderJobs itself returns only the error of the context.
 func (h *Hydrator) renderJobs(ctx context.Context, environment string, jobs []Job, w *gitstore.Writer) ([]*outcome, error) {
 	out := make([]*outcome, len(jobs))
 	var done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(h.Jobs + 1) // one more than workers, so that no worker waits for a bundle
+	group.SetLimit(h.Jobs + 1) // one more than the workers, so that no worker waits for a bundle
 	for i, j := range jobs {
 		group.Go(func() error {
 			out[i] = h.renderJob(ctx, j, w)
@@ -175,7 +176,7 @@ func (h *Hydrator) renderJob(ctx context.Context, j Job, w *gitstore.Writer) *ou
 		return o
 	}
 	key := bundle.Digest()
-	if j.Target.KeepsUnstable() { // the values come from the tree on the branch
+	if j.Target.KeepsUnstable() { // it reuses values from the tree on the branch
 		key += " of " + j.Target.String() + " " + j.Old.String()
 	}
 	if j.Target.ForcesHookJobs() {
@@ -192,7 +193,7 @@ func (h *Hydrator) renderJob(ctx context.Context, j Job, w *gitstore.Writer) *ou
 	return o
 }
 
-// render renders a bundle. It leaves the objects in work if the scope of one of their kinds is not known yet.
+// render renders a bundle. If the scope of one of its kinds is unknown, it leaves the objects in work.
 func (h *Hydrator) render(ctx context.Context, j Job, b *renderer.Bundle, work *rendering, w *gitstore.Writer) error {
 	rendered, err := h.Renderer.Render(ctx, b)
 	if err != nil {
@@ -223,8 +224,8 @@ func complete(w *gitstore.Writer, outcomes []*outcome, scopes branch.Kinds) {
 	}
 }
 
-// failures returns the targets that could not be rendered. A target without a result always counts: renderJobs has returned
-// the error of its context before.
+// failures returns the targets that could not be rendered. A target without a result always counts as failed, since
+// renderJobs already returned any error of the context.
 func failures(environment string, outcomes []*outcome) []Failure {
 	var out []Failure
 	for _, o := range outcomes {
@@ -235,10 +236,10 @@ func failures(environment string, outcomes []*outcome) []Failure {
 	return out
 }
 
-// Batch is a set of targets of one environment to render without planning the environment.
+// Batch is a set of targets of one environment that are rendered without a plan.
 type Batch struct {
 	Environment string
-	State       *branch.State // gives the scopes of custom kinds
+	State       *branch.State // its kinds give the scopes of custom kinds
 	Jobs        []Job
 }
 
@@ -249,7 +250,7 @@ type Rendered struct {
 	Err  error // why the target could not be rendered
 }
 
-// RenderBatch renders the targets of a batch into w, in order.
+// RenderBatch renders the targets of a batch into w, and returns them in order.
 func (h *Hydrator) RenderBatch(ctx context.Context, b Batch, w *gitstore.Writer) ([]Rendered, []Note, error) {
 	p := &environmentPlan{name: b.Environment, state: b.State, notes: notes{}}
 	outcomes, err := h.renderJobs(ctx, b.Environment, b.Jobs, w)

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// A service renders for months: objects that wait for the scope of a custom kind must not pile up.
+// A service renders for months, so the objects that wait for the scope of a custom kind must stay within the limit.
 func TestKeptRenderingsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRenderings(nil)

@@ -9,27 +9,27 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// Request says what to hydrate.
+// Request configures a run of Hydrate.
 type Request struct {
 	Commit       gitstore.Commit
-	Environments []string // those to write; none: all that follow the trunk
-	Write        bool     // move branches; without it, nothing leaves this process
+	Environments []string // environments to write; empty: all that follow the trunk
+	Write        bool     // move branches; otherwise the run changes nothing
 	NoCache      bool     // render every target
-	// AllowUnmerged names environments that may be written from a commit that the trunk does not contain.
+	// AllowUnmerged lists environments that may be written from a commit that the trunk does not contain.
 	AllowUnmerged []string
 	AllowPolicy   []string // policy rules whose violations do not forbid the change
-	Reason        string   // of AllowPolicy, recorded in the commits
-	Prune         bool     // delete the branches of clusters that are retired or gone
-	Recreate      bool     // make branches again that somebody deleted
-	Overwrite     bool     // put Sluice's content on top of commits that it did not make
-	MaxDeletions  int      // objects that may go from one environment; 0: what the fleet says
-	PerPush       int      // refs in one push; 0: all
+	Reason        string   // reason for AllowPolicy, recorded in the commits
+	Prune         bool     // delete the branches of retired and removed clusters
+	Recreate      bool     // recreate branches that somebody deleted
+	Overwrite     bool     // commit on top of commits that Sluice did not make
+	MaxDeletions  int      // limit of deleted objects per environment; 0: the fleet's setting
+	PerPush       int      // refs in one push; 0: no limit
 }
 
 // Status of an environment after a run.
 type Status string
 
-// The statuses. Only the last four keep an environment from being what the commit says.
+// The statuses. With the last four, the environment is not at the commit.
 const (
 	StatusUpdated    Status = "updated"
 	StatusUnchanged  Status = "unchanged"
@@ -37,12 +37,12 @@ const (
 	StatusPlanned    Status = "planned"    // what a run without --dry-run would write
 	StatusSuperseded Status = "superseded" // the branch has a newer commit already
 	StatusFailed     Status = "failed"     // targets could not be rendered
-	StatusRefused    Status = "refused"    // a rule of safety says no
-	StatusConflict   Status = "conflict"   // somebody else moved a branch, twice
-	StatusRejected   Status = "rejected"   // by the server
+	StatusRefused    Status = "refused"    // a safety rule forbids it
+	StatusConflict   Status = "conflict"   // another process moved a branch, twice
+	StatusRejected   Status = "rejected"   // the server rejected the push
 )
 
-// OK says that the environment is, or would be, what the commit says.
+// OK reports whether the environment is at the commit or, in a dry run, would be.
 func (s Status) OK() bool {
 	switch s {
 	case StatusFailed, StatusRefused, StatusConflict, StatusRejected:
@@ -51,14 +51,14 @@ func (s Status) OK() bool {
 	return true
 }
 
-// Result is what a run did.
+// Result is the result of a run.
 type Result struct {
 	Source       string              `json:"source"`
 	Environments []EnvironmentResult `json:"environments"`
 	Warnings     fleet.Problems      `json:"warnings,omitempty"`
 }
 
-// EnvironmentResult is what a run did for one environment.
+// EnvironmentResult is the result for one environment.
 type EnvironmentResult struct {
 	Name       string          `json:"environment"`
 	Status     Status          `json:"status"`
@@ -71,18 +71,18 @@ type EnvironmentResult struct {
 	Rendered   int             `json:"rendered"`
 	Reused     int             `json:"reused"`
 	Objects    ObjectCounts    `json:"objects"`
-	Clusters   []ClusterResult `json:"clusters,omitempty"` // whose branches moved
+	Clusters   []ClusterResult `json:"clusters,omitempty"` // clusters whose branches moved
 	Failures   []Failure       `json:"failures,omitempty"`
-	Violations []Violation     `json:"violations,omitempty"` // that the policy refuses the change for
-	Notes      []Note          `json:"notes,omitempty"`      // about what was rendered in this run
-	// Exceptions are the rules that the request set aside for this environment. The commits record them.
+	Violations []Violation     `json:"violations,omitempty"` // of the policy, which forbid the change
+	Notes      []Note          `json:"notes,omitempty"`      // about targets that this run rendered
+	// Exceptions are the policy rules that the request allowed for this environment. The commits record them.
 	Exceptions []string `json:"exceptions,omitempty"`
 
 	policyExceptions []string      // for the commits' trailers
-	unmergedAt       gitstore.Hash // tip of the trunk, if the commit is written although it is not merged
+	unmergedAt       gitstore.Hash // tip of the trunk, if the commit is unmerged and allowed
 }
 
-// ObjectCounts are numbers of objects against the branch before.
+// ObjectCounts are numbers of objects compared with the branch.
 type ObjectCounts struct {
 	Total   int `json:"total"`
 	Added   int `json:"added"`
@@ -95,10 +95,10 @@ type ClusterResult struct {
 	Cluster string `json:"cluster"`
 	Branch  string `json:"branch"`
 	Old     string `json:"old,omitempty"`
-	New     string `json:"new,omitempty"` // "" if it was deleted
+	New     string `json:"new,omitempty"` // "" if the branch was deleted
 }
 
-// OK says that every environment is what the commit says.
+// OK reports whether every environment is at the commit.
 func (r *Result) OK() bool {
 	return !slices.ContainsFunc(r.Environments, func(e EnvironmentResult) bool { return !e.Status.OK() })
 }
@@ -124,7 +124,7 @@ func (e *EnvironmentResult) Summary() string {
 	return b.String()
 }
 
-// changes describes what differs from the branch: "2 objects added, 1 changed"; "" if nothing does.
+// changes describes the changed objects: "2 objects added, 1 changed". It returns "" if none changed.
 func (c ObjectCounts) changes() string {
 	var parts []string
 	for _, one := range []struct {

@@ -13,13 +13,13 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/verify"
 )
 
-// TestHydratorMetadata: the file that GitOps Promoter reads names the source commit, on environment branches alone.
+// hydrator.metadata, which GitOps Promoter reads, names the source commit. Only environment branches have it.
 func TestHydratorMetadata(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
 	r.Hydrate(nil)
 	if out := r.Git("ls-tree", "--name-only", "env/dev"); strings.Contains(out, branch.MetadataFile) {
-		t.Errorf("nobody asked for it: %s", out)
+		t.Errorf("hydrator.metadata is written without spec.output.hydratorMetadata: %s", out)
 	}
 	text, err := os.ReadFile(filepath.Join(r.Dir, "sluice.yaml"))
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
-// Hydrate renders a commit and writes its branches. An environment that fails keeps no other from being written; what
-// went wrong is in the result. An error is what keeps all of them: a fleet that cannot be read (fleet.Problems), branches
-// that cannot be listed.
+// Hydrate renders a commit and writes its branches. A failure in one environment does not stop the others; the result
+// reports it. An error stops all of them: a fleet that cannot be read (fleet.Problems), or branches that cannot be
+// listed.
 func (h *Hydrator) Hydrate(ctx context.Context, r Request) (*Result, error) {
 	h.Progress("read the fleet", 0, 0)
 	v, err := h.Open(ctx, r.Commit.Tree)
@@ -72,7 +72,7 @@ type run struct {
 	result  *Result
 	writers []*gitstore.Writer
 	refs    map[string]gitstore.Hash // branches of the fleet's outputs
-	own     map[string]gitstore.Hash // branches that Sluice keeps for itself
+	own     map[string]gitstore.Hash // Sluice's own branches, below sluice/
 	trunks  *Trunks                  // of Config.Source; nil without it
 	signers signers.List             // spec.signers of the trunk
 
@@ -85,7 +85,7 @@ func (r *run) close() {
 	}
 }
 
-// environment hydrates one environment, once more from a fresh plan if somebody else moved a branch meanwhile.
+// environment hydrates one environment. If another process moves a branch meanwhile, it plans and tries once more.
 func (r *run) environment(ctx context.Context, name string, write bool) (*EnvironmentResult, error) {
 	for try := 1; ; try++ {
 		if r.refs == nil {
@@ -151,7 +151,7 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 		err = r.commit(ctx, out, plan, tree, w)
 	}
 	err = out.refusal(err)
-	if out.Status == StatusRefused { // what was prepared is not written
+	if out.Status == StatusRefused { // the prepared commits are not written
 		out.New, out.Clusters = "", nil
 	}
 	return out, err
@@ -177,7 +177,7 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 func (r *run) plan(ctx context.Context, name string, st *branch.State) (*environmentPlan, error) {
 	all := r.request.NoCache || st.Foreign != ""
 	var touched map[string]bool
-	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0 // else parts of the branch are older than its source commit
+	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0 // otherwise parts of the branch are older than its source commit
 	if !all && uniform && st.Record.Renderer == Epoch {
 		var err error
 		if touched, err = r.h.touchedSince(ctx, st.Record.Source, r.view); err != nil {

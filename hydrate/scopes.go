@@ -15,11 +15,12 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// The scope of a custom kind decides whether its objects get the app's namespace. CustomResourceDefinitions of the whole
-// environment define it, so that a definition that one target adds or removes can change the files of other targets.
+// The scope of a custom kind decides whether its objects get the app's namespace. CustomResourceDefinitions of the
+// whole environment define the scopes, so a definition that one target adds or removes can change the files of other
+// targets.
 
-// scopes returns the custom kinds that the environment defines once the outcomes are written. It starts from what the
-// branch records, and reads all definitions of the branch only if one of them changes or disappears.
+// scopes returns the custom kinds that the environment defines after this run. It starts from the record of the
+// branch, and reads all definitions only if one of them changes or disappears.
 func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, outcomes []*outcome) (branch.Kinds, error) {
 	out := maps.Clone(p.state.Kinds)
 	stale := len(p.left) > 0
@@ -46,7 +47,7 @@ func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, out
 	return p.rescan(ctx, store, outcomes)
 }
 
-// definitions reads the CustomResourceDefinitions of a target's tree, which it finds by file name.
+// definitions reads the CustomResourceDefinitions in a target's tree. It finds them by file name.
 func definitions(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (branch.Kinds, error) {
 	out := branch.Kinds{}
 	if tree.IsZero() {
@@ -66,7 +67,7 @@ func definitions(ctx context.Context, store *gitstore.Store, tree gitstore.Hash)
 		}
 		objects, err := manifest.Decode(data, manifest.DefaultBudget())
 		if err != nil {
-			continue // Sluice did not write this file: it defines nothing
+			continue // Sluice did not write this file, so it does not count
 		}
 		for _, o := range objects {
 			if kind, scope, ok := manifest.CRDScope(o); ok {
@@ -77,7 +78,7 @@ func definitions(ctx context.Context, store *gitstore.Store, tree gitstore.Hash)
 	return out, nil
 }
 
-// rescan collects the definitions of the targets that stay and of the outcomes.
+// rescan collects the definitions of the kept targets and of the outcomes.
 func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, outcomes []*outcome) (branch.Kinds, error) {
 	out := branch.Kinds{}
 	seen := map[gitstore.Hash]bool{}
@@ -143,7 +144,7 @@ func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[
 	return h.renderJobs(ctx, p.name, jobs, w)
 }
 
-// rescopeJob turns a kept target into a job. It returns nil for a target that is rendered anyway or removed.
+// rescopeJob turns a kept target into a job. It returns nil for a target that is already in the plan or was removed.
 func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, name string, in branch.Inputs) (*Job, error) {
 	app, ok := p.view.Fleet.App(name)
 	if !ok || !p.view.Fleet.Places(app, c) {
@@ -155,7 +156,7 @@ func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store,
 		p.clusters[c.Name] = plan
 	}
 	if _, kept := plan.keep[name]; !kept {
-		return nil, nil //nolint:nilnil // rendered anyway
+		return nil, nil //nolint:nilnil // already in the plan
 	}
 	entry, err := store.Snapshot(ctx, p.state.Clusters[c.Name]).Entry(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,8 +173,8 @@ func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store,
 	return &Job{Target: target, Old: entry.Hash}, nil
 }
 
-// addNotes adds the notes of targets that were rendered and, once for the environment, the custom kinds whose scope
-// nobody defines.
+// addNotes adds the notes of rendered targets and, once for the environment, a note that lists custom kinds without a
+// known scope.
 func (p *environmentPlan) addNotes(outcomes []*outcome, scopes branch.Kinds) {
 	unknown := map[string]bool{}
 	for _, o := range outcomes {

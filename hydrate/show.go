@@ -23,8 +23,8 @@ type Shown struct {
 	Notes     []Note
 }
 
-// Show renders one cluster of a tree, or one of its apps, to the files that its branch would have. It writes nothing. It
-// renders all apps of the cluster even if one is asked for, since another app can define the kinds of its objects.
+// Show renders one cluster of a tree, or one of its apps, to the files that its branch would have. It writes no
+// branch. It always renders all apps of the cluster, because another app can define the kinds of an app's objects.
 func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app string) (*Shown, error) {
 	v, err := h.Open(ctx, tree)
 	if err != nil {
@@ -51,7 +51,7 @@ func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app st
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = w.Close() }() // it has written nothing that is kept
+	defer func() { _ = w.Close() }() // nothing in it is kept
 	rendered, notes, err := h.RenderBatch(ctx, batch, w)
 	if err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ func (r *remote) next(currency string) {
 	r.Git("push", "-q", "origin", "main")
 }
 
-// withPart gives the tree of env/dev with another tree for the cluster dev-1.
+// withPart returns the tree of env/dev with another tree for the cluster dev-1.
 func (r *remote) withPart(tree string) string {
 	r.T.Helper()
 	var entries []string
@@ -42,7 +42,8 @@ func (r *remote) withPart(tree string) string {
 	return r.bare.Pipe(strings.Join(entries, "\n")+"\n", "mktree")
 }
 
-// Trailers are text that everybody can write. Where the trunk lists signers, they do not make a commit Sluice's.
+// Anybody can write trailers. If the trunk lists signers, a commit with Sluice's trailers but without a signature is
+// foreign.
 func TestUnsignedCommitsWithTheTrailersOfSluiceAreForeign(t *testing.T) {
 	t.Parallel()
 	for name, forge := range map[string]func(r *remote) string{
@@ -60,7 +61,7 @@ func TestUnsignedCommitsWithTheTrailersOfSluiceAreForeign(t *testing.T) {
 			e := r.push("main", sign)
 			wantStatus(t, e, hydrate.StatusRefused, forged)
 			if !strings.Contains(e.Reason, "spec.signers") || !strings.Contains(e.Reason, "--allow-empty -S") {
-				t.Errorf("no way out: %s", e.Reason)
+				t.Errorf("the reason names no next step: %s", e.Reason)
 			}
 			wantStatus(t, r.push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Overwrite = true }), hydrate.StatusUpdated, "")
 			r.next("Y")
@@ -103,7 +104,7 @@ func TestEmptySignedCommitsAcceptABranch(t *testing.T) {
 	wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
 }
 
-// A run must not write what the next run refuses.
+// A run must not write commits that the next run would refuse.
 func TestNothingIsWrittenWithoutAnAllowedKey(t *testing.T) {
 	t.Parallel()
 	r, sign := signedRemote(t)
@@ -138,7 +139,7 @@ func TestUnmergedCommitThatRemovesTheSigners(t *testing.T) {
 }
 
 // A forged record must not hide that an environment's branch was deleted.
-func TestUnsignedRecordsTellNothingAboutADeletedBranch(t *testing.T) {
+func TestUnsignedRecordsDoNotHideADeletedBranch(t *testing.T) {
 	t.Parallel()
 	r, sign := signedRemote(t)
 	tree := r.bare.Pipe("", "mktree")
@@ -162,7 +163,8 @@ func TestUnmergedCommitThatNamesATrunkForANewEnvironment(t *testing.T) {
 	wantStatus(t, r.push("main", nil), hydrate.StatusUpdated, "")
 }
 
-// A signature does not say which branch may have a commit: one that Sluice made for another branch is foreign.
+// A signature does not say which branch a commit belongs to. A commit that Sluice signed for another branch is
+// foreign.
 func TestSignedCommitsOfAnotherBranchAreForeign(t *testing.T) {
 	t.Parallel()
 	for name, from := range map[string]string{"cluster/dev-1": "cluster/dev-edge-1", "cluster/dev-edge-1": "env/dev"} {
@@ -178,7 +180,7 @@ func TestSignedCommitsOfAnotherBranchAreForeign(t *testing.T) {
 	}
 }
 
-// The environment branch need not change for a run to write clusters.
+// A run that changes only cluster branches needs an allowed key too.
 func TestClustersAreNotWrittenWithoutAnAllowedKey(t *testing.T) {
 	t.Parallel()
 	r, sign := signedRemote(t)

@@ -39,8 +39,8 @@ func (t *Trunks) Named(ctx context.Context, name string) (*Trunk, error) {
 	return &Trunk{Name: name, Repository: t.remote.String(), Tip: t.refs[name], store: t.h.Store, remote: t.remote}, nil
 }
 
-// Default returns the name of the trunk that the fleet of the remote's default branch names; "" if the remote has no default
-// branch, or its default branch no valid fleet.
+// Default returns the name of the trunk that the fleet of the remote's default branch names. It returns "" if the
+// remote has no default branch, or if that branch has no valid fleet.
 func (t *Trunks) Default(ctx context.Context) (string, error) {
 	if err := t.list(ctx); err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func (t *Trunks) Default(ctx context.Context) (string, error) {
 	return f.Spec.Trunk, err
 }
 
-const defaultBranch = "HEAD" // what gitstore.Branches.List calls it
+const defaultBranch = "HEAD" // the name that gitstore.Branches.List uses
 
 // fleetAt reads the newest valid fleet on the first-parent line of a remote's commit; nil if there is none.
 func fleetAt(ctx context.Context, h *Hydrator, remote gitstore.Branches, tip gitstore.Hash) (*fleet.Fleet, error) {
@@ -95,15 +95,15 @@ func (t *Trunk) Fleet(ctx context.Context, h *Hydrator) (*fleet.Fleet, error) {
 // String names the branch and its repository.
 func (t *Trunk) String() string { return t.Name + " of " + t.Repository }
 
-// At returns the trunk with another tip: a commit that counts as merged as well.
+// At returns the trunk with another tip, so that commits of that tip count as merged.
 func (t *Trunk) At(tip gitstore.Hash) *Trunk {
 	out := *t
 	out.Tip = tip
 	return &out
 }
 
-// Require returns nil if the trunk contains a commit, and an *UnmergedError if it does not, or if this clone cannot tell.
-// Missing history is fetched.
+// Require returns nil if the trunk contains a commit. It returns an *UnmergedError if the trunk does not contain it,
+// or if this clone lacks the history to decide. It fetches missing history.
 func (t *Trunk) Require(ctx context.Context, commit gitstore.Hash) error {
 	if t.Tip.IsZero() {
 		return &UnmergedError{Commit: commit, Trunk: t, Reason: fmt.Sprintf("%s has no branch %s, which spec.trunk names", t.Repository, t.Name)}
@@ -126,9 +126,9 @@ type UnmergedError struct {
 	Commit gitstore.Hash
 	Trunk  *Trunk
 	Reason string
-	// Unknown means that this clone lacks the history that would tell.
+	// Unknown means that this clone lacks the history to decide.
 	Unknown bool
 }
 
-// Error returns the reason.
+// Error implements error.
 func (e *UnmergedError) Error() string { return e.Reason }

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
 
-// remote is a clone whose output goes to branches of its remote, or of another repository.
+// remote is a clone whose output goes to branches of its remote or of another repository.
 type remote struct {
 	*hydratetest.Repo
 	bare   *hydratetest.Repo
@@ -59,7 +59,7 @@ func allowUnmerged(_ *hydrate.Config, q *hydrate.Request) { q.AllowUnmerged = []
 
 func overwrite(_ *hydrate.Config, q *hydrate.Request) { q.Overwrite = true }
 
-// feature commits a change on a branch of its own.
+// feature commits a change on a new branch.
 func (r *remote) feature() {
 	r.T.Helper()
 	r.Git("checkout", "-q", "-b", "feature")
@@ -85,7 +85,7 @@ func TestUnmergedCommitsAreRefused(t *testing.T) {
 	wantStatus(t, r.push("feature", nil), hydrate.StatusRefused, "is not on the trunk main of ")
 	r.Git("checkout", "-q", "main")
 	r.Git("merge", "-q", "--no-ff", "--no-edit", "feature")
-	wantStatus(t, r.push("main", nil), hydrate.StatusRefused, "is not on the trunk") // merged here, and not pushed
+	wantStatus(t, r.push("main", nil), hydrate.StatusRefused, "is not on the trunk") // merged here but not pushed
 	if now := r.bare.Git("rev-parse", "env/dev", "cluster/dev-1"); now != tip {
 		t.Errorf("branches moved: %s", now)
 	}
@@ -129,7 +129,7 @@ func TestUnmergedExceptionEndsWithTheNextCommitOfTheTrunk(t *testing.T) {
 	wantStatus(t, r.push("main~1", nil), hydrate.StatusSuperseded, "newer commit")
 }
 
-func TestUnmergedCommitOfAnotherToolHasAWayOut(t *testing.T) {
+func TestUnknownSourceCommitNamesTheNextStep(t *testing.T) {
 	t.Parallel()
 	r := withRemote(t)
 	unchecked := func(c *hydrate.Config, _ *hydrate.Request) { c.Source = nil }
@@ -139,7 +139,7 @@ func TestUnmergedCommitOfAnotherToolHasAWayOut(t *testing.T) {
 	wantStatus(t, r.push("main", nil), hydrate.StatusRefused, "--overwrite-foreign")
 
 	clone := &remote{Repo: &hydratetest.Repo{T: t, Dir: filepath.Join(t.TempDir(), "clone")}, bare: r.bare}
-	r.Git("clone", "-q", "file://"+r.bare.Dir, clone.Dir) // it does not have the commit, and is not shallow
+	r.Git("clone", "-q", "file://"+r.bare.Dir, clone.Dir) // lacks the commit, and is not shallow
 	e := clone.push("main", nil)
 	wantStatus(t, e, hydrate.StatusRefused, "neither this clone nor file://")
 	if strings.Contains(e.Reason, "unshallow") {
@@ -173,7 +173,7 @@ func TestTrunkThatTheRemoteDoesNotHave(t *testing.T) {
 	wantStatus(t, r.push("main", nil), hydrate.StatusRefused, "has no branch main, which spec.trunk names")
 }
 
-// An unmerged commit must not declare its own branch to be the trunk.
+// An unmerged commit must not declare its own branch as the trunk.
 func TestUnmergedCommitThatNamesItsOwnTrunk(t *testing.T) {
 	t.Parallel()
 	r := withRemote(t)

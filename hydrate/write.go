@@ -18,8 +18,8 @@ type written struct {
 	counts   ObjectCounts
 }
 
-// execute renders what a plan asks for and writes the environment's tree. If targets fail, their failures are in the plan
-// and there is no tree. The number is that of rendered targets.
+// execute renders the targets of a plan and writes the environment's tree. It returns the number of rendered targets.
+// If targets fail, it adds their failures to the plan and writes no tree.
 func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source string, w *gitstore.Writer) (*written, int, error) {
 	outcomes, err := h.renderJobs(ctx, p.name, p.jobs(), w)
 	if err != nil {
@@ -59,7 +59,7 @@ func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source strin
 	return b.out, len(outcomes), nil
 }
 
-// builder assembles the trees of targets into those of clusters.
+// builder combines the trees of targets into trees of clusters.
 type builder struct {
 	store  *gitstore.Store
 	plan   *environmentPlan
@@ -154,7 +154,7 @@ func (b *builder) count(ctx context.Context, old, tree gitstore.Hash) error {
 	return nil
 }
 
-// total sets the number of objects of the environment. It trusts the number of the record unless somebody else wrote the
+// total sets the number of objects of the environment. It uses the recorded number, unless somebody else wrote the
 // branch; then it counts all files.
 func (b *builder) total(ctx context.Context) error {
 	counts := &b.out.counts
