@@ -14,8 +14,9 @@ import (
 
 const argo = "argoproj.io/v1alpha1"
 
-// Retries of a failed sync. Argo CD keeps the operation Running until the last one has failed, so that the trigger looks at their
-// count: a commit turns red after redAfter failed attempts, and the remaining ones may still turn it green.
+// Retries of a failed sync. Argo CD reports the phase Running until the last retry has failed, so the trigger uses
+// the number of retries: a commit turns red after redAfter failed attempts, and a later attempt can still turn it
+// green.
 const (
 	retryLimit = 5
 	redAfter   = 3
@@ -32,15 +33,15 @@ const (
 type ArgoOptions struct {
 	Options
 	Project        string
-	Hub            bool // one Argo CD for many clusters, which it knows by their names in the fleet
-	ApplicationSet bool // one ApplicationSet, which makes an Application of every folder of the branch
+	Hub            bool // one Argo CD for many clusters, which are registered under their names in the fleet
+	ApplicationSet bool // one ApplicationSet that creates an Application for every folder of the branch
 }
 
-// Check refuses options that no object can have.
+// Check refuses options that no object accepts.
 func (o ArgoOptions) Check() error { return checkNames(o.Namespace, o.Project) }
 
-// ArgoCD makes the objects with which Argo CD syncs a cluster: one Application for each app, or one ApplicationSet, and the
-// ConfigMap that writes the commit statuses argocd/<app>/<cluster> on the rendered commits.
+// ArgoCD returns the objects with which Argo CD syncs a cluster: an Application for each app, or one ApplicationSet,
+// and the ConfigMap that writes the commit statuses argocd/<app>/<cluster> on the rendered commits.
 func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func ArgoCD(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) ([]Object, error) {
 	return append(out, notifications(o)), nil
 }
 
-// applicationName leaves room for the suffix that Argo CD adds to the name of an Application in a label.
+// applicationName shortens a name so that the suffix fits that Argo CD adds to the name of an Application in a label.
 func applicationName(app string, c *fleet.Cluster, o ArgoOptions) string {
 	if o.Hub {
 		return safeName(c.Name + "." + app)
@@ -88,7 +89,7 @@ func application(f *fleet.Fleet, c *fleet.Cluster, p placed, o ArgoOptions) Obje
 	return out
 }
 
-// annotations of an Application; those of the fleet and the app win.
+// annotations returns the annotations of an Application; those of the fleet and the app take precedence.
 func annotations(o ArgoOptions, wave string, d fleet.Delivery) map[string]any {
 	out := map[string]any{}
 	if wave != "" {
@@ -160,10 +161,11 @@ func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
 	return out
 }
 
-// notifications makes the ConfigMap that writes commit statuses. A commit that changes nothing of an app starts no sync of it:
-// the status is about the revision that was compared, not the one that was synced last. oncePer holds the time of the health's
-// last change, so that a status follows when an app recovers on the same commit. A new Application has no status at all, hence
-// `app.status?`. Posts are repeated for about two minutes, because Argo CD never sends one again.
+// notifications returns the ConfigMap that writes commit statuses. A commit that changes nothing of an app starts no
+// sync of it, so the status is about the revision that was compared, not the one that was last synced. oncePer
+// contains the time of the last change of health, so that a new status follows when an app recovers on the same
+// commit. A new Application has no status at all, hence `app.status?`. Argo CD never sends a failed post again, so
+// posts are retried for about two minutes.
 func notifications(o ArgoOptions) Object {
 	out := object("v1", "ConfigMap", o.Namespace, "argocd-notifications-cm", map[string]any{
 		"app.kubernetes.io/name": "argocd-notifications-cm", "app.kubernetes.io/part-of": "argocd",

@@ -145,8 +145,9 @@ func dependencies(list []Object) []string {
 	return out
 }
 
-// Names that the fleet allows and Kubernetes does not are made safe, in dependsOn and in the folder's path as the branch has it.
-func TestOddNames(t *testing.T) {
+// Names that the fleet allows and Kubernetes does not are changed, also in dependsOn. The folder's path keeps the
+// name that it has on the branch.
+func TestInvalidKubernetesNames(t *testing.T) {
 	long := strings.Repeat("very-long-", 6) + "app"
 	odd := []string{"a.-b", "a-.b", "flux-system", "x.y", long}
 	f := testFleet(t, func(files map[string]string) {
@@ -205,7 +206,7 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-func TestSafeNamesNeverMeet(t *testing.T) {
+func TestSafeNamesAreUnique(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range []string{"a.b", "a.-b", "a-.b", "a..b", "A.b", "", "-", "é", strings.Repeat("x", 64), strings.Repeat("x", 65)} {
 		got := safeName(name)
@@ -265,7 +266,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// Whatever an address is, what comes of it is one that Flux can clone, and no password goes through.
+// Every accepted address gives a URL that Flux can clone, and no URL or error contains a password.
 func FuzzParseRepository(f *testing.F) {
 	for _, address := range []string{"git@github.com:acme/fleet.git", "https://u:hunter2hunter2@github.com/a/b?x#y", "ssh://git:hunter2hunter2@h:22/a", "https://hunter2hunter2@h", "a:b", "//h/a", "https://h/%2f", "ssh://h/../a", "https:a@b:c"} {
 		f.Add(address)
@@ -332,7 +333,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDelivery: annotations, sync options and projects of the fleet and of apps reach the objects.
+// Annotations, sync options and projects of the fleet and of apps are in the objects.
 func TestDelivery(t *testing.T) {
 	f := testFleet(t, func(files map[string]string) {
 		files["sluice.yaml"] += "  sync: argocd\n  delivery: {project: platform, annotations: {team: sre, cluster: \"${cluster.name}\"}, syncOptions: [PruneLast=true]}\n"

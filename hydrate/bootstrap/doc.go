@@ -1,8 +1,9 @@
-// Package bootstrap makes the objects with which Flux or Argo CD syncs a cluster's branch.
+// Package bootstrap returns the objects with which Flux or Argo CD syncs a cluster's branch.
 //
-// It is pure: a fleet and options go in, objects come out. It reads no repository and opens no connection, and equal input gives
-// equal bytes. No object holds a secret: it names a Secret or a key that the reader creates. Each app that the fleet places on
-// the cluster gets one object, in the order of dependsOn; apps that are not placed on the cluster are not waited for.
+// It is pure: it maps a fleet and options to objects, reads no repository and opens no connection. Equal input gives
+// equal bytes. No object holds a secret; it refers to a Secret or a key that the user creates. Each app that the
+// fleet places on the cluster gets one object, in the order of dependsOn. Dependencies that are not placed on the
+// cluster are ignored.
 package bootstrap
 
 import (
@@ -26,9 +27,9 @@ type Object map[string]any
 // Options are what both Flux and Argo CD need.
 type Options struct {
 	Repository Repository
-	Forge      Forge  // that commit statuses are written to; None for none
+	Forge      Forge  // forge that gets commit statuses; None for none
 	Namespace  string // of the objects
-	Namespaces bool   // also make the namespaces of apps
+	Namespaces bool   // also return the namespaces of apps
 }
 
 // YAML encodes objects as a stream of documents.
@@ -56,7 +57,7 @@ func object(apiVersion, kind, namespace, name string, labels map[string]any) Obj
 	return Object{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}
 }
 
-// placed is an app on the cluster, with what the printed objects need of it.
+// placed is an app on the cluster, with the data for the printed objects.
 type placed struct {
 	app       *fleet.App
 	name      string // of its object
@@ -66,8 +67,8 @@ type placed struct {
 	delivery  fleet.Delivery
 }
 
-// apps are the cluster's apps, by name. tool is the one that the objects are for: an environment that spec.sync gives to the other
-// one is refused.
+// apps returns the cluster's apps, by name. tool is the tool that the objects are for. It refuses an environment
+// whose spec.sync names the other tool.
 func apps(f *fleet.Fleet, c *fleet.Cluster, tool string, name func(app string) string) ([]placed, error) {
 	if c.Retired() {
 		return nil, fmt.Errorf("cluster %s is retired: nothing syncs it any more", c.Name)
@@ -97,7 +98,7 @@ func apps(f *fleet.Fleet, c *fleet.Cluster, tool string, name func(app string) s
 	return out, nil
 }
 
-// namespaces makes the Namespaces of apps, but for those that every cluster has.
+// namespaces returns the Namespaces of apps, except those that every cluster has.
 func namespaces(list []placed, own string) []Object {
 	seen := map[string]bool{own: true, "default": true, "kube-system": true, "kube-public": true, "kube-node-lease": true}
 	var out []Object

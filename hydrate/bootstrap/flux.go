@@ -26,7 +26,7 @@ type FluxOptions struct {
 	Timeout        time.Duration // for an app to become healthy
 }
 
-// Check refuses options that no object can have.
+// Check refuses options that no object accepts.
 func (o FluxOptions) Check() error {
 	if o.Name == "" || o.Forge != None && o.StatusSecret == "" {
 		return errors.New("the name of the objects, and of the Secret for commit statuses, cannot be empty")
@@ -37,8 +37,9 @@ func (o FluxOptions) Check() error {
 	return checkNames(o.Namespace, o.Name, o.Secret, o.ReceiverSecret, o.StatusSecret)
 }
 
-// Flux makes the objects with which Flux syncs a cluster: one GitRepository for its branch, one Kustomization for each app, and
-// a Provider and an Alert that write the commit statuses kustomization/<app>/<cluster> on the rendered commits.
+// Flux returns the objects with which Flux syncs a cluster: a GitRepository for its branch, a Kustomization for each
+// app, and a Provider and an Alert that write the commit statuses kustomization/<app>/<cluster> on the rendered
+// commits.
 func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) O
 		"prune":     true, "wait": true,
 		"interval": "10m0s", "retryInterval": "30s", "timeout": o.Timeout.String(),
 	}
-	if asRendered { // otherwise objects name their namespaces
+	if asRendered { // otherwise objects name their own namespaces
 		spec["targetNamespace"] = p.namespace
 	}
 	if len(p.after) > 0 {
@@ -101,9 +102,9 @@ func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) O
 	return out
 }
 
-// statuses makes the Provider and the Alert that write commit statuses. The expression gives each cluster its own status, and
-// keeps its name when the Provider changes. The excluded events say only that something has not happened yet; Flux would write
-// them as a success.
+// statuses returns the Provider and the Alert that write commit statuses. The expression gives each cluster its own
+// status, whose name does not depend on the Provider. The excluded events only report that Flux is waiting; Flux
+// would post them as success.
 func statuses(c *fleet.Cluster, o FluxOptions) []Object {
 	if o.Forge == None {
 		return nil

@@ -13,7 +13,7 @@ var (
 	notAlnum  = regexp.MustCompile(`[^a-z0-9]+`)
 )
 
-// maxName is the most that a name may have where it is the value of a label too.
+// maxName is the maximal length of a name that is also the value of a label.
 const maxName = 63
 
 // validName is Kubernetes' rule for most names, DNS-1123.
@@ -21,18 +21,18 @@ func validName(name string) bool {
 	return subdomain.MatchString(name)
 }
 
-// checkNames refuses what a user gave and no object can be called; "" is not given.
+// checkNames refuses names from the user that Kubernetes would refuse. "" means that the user gave none.
 func checkNames(names ...string) error {
 	for _, name := range names {
 		if name != "" && (len(name) > maxName || !validName(name)) {
-			return fmt.Errorf("%q is no name in Kubernetes: lower-case letters, digits, - and ., at most %d", name, maxName)
+			return fmt.Errorf("%q is not a valid Kubernetes name: use lower-case letters, digits, - and ., at most %d characters", name, maxName)
 		}
 	}
 	return nil
 }
 
-// safeName is the name itself if it can name an object and be a label's value, else one like it, with a hash, so that two
-// names never become one.
+// safeName returns the name itself if it is a valid object name and label value. Otherwise it returns a similar name
+// with a hash, so that different names stay different.
 func safeName(name string, taken ...string) string {
 	const hashed = 8
 	bad := len(name) > maxName || !validName(name)

@@ -11,7 +11,7 @@ import (
 // Forge is the kind of server that commit statuses are written to.
 type Forge string
 
-// The forges. With Guess, the host's name decides.
+// The forges. Guess selects one by the name of the host.
 const (
 	Guess  Forge = ""
 	GitHub Forge = "github"
@@ -32,7 +32,8 @@ type Repository struct {
 
 var scpAddress = regexp.MustCompile(`^([^/:@]+@)?([^/:@]{2,}):([^/\\].*|/.*)$`)
 
-// ParseRepository reads the address of a repository as Git writes it, scp's host:path included, and takes credentials out.
+// ParseRepository parses the address of a repository in a form that Git accepts, including scp's host:path, and
+// removes credentials.
 func ParseRepository(address string) (Repository, error) {
 	written := address
 	if m := scpAddress.FindStringSubmatch(address); m != nil && !strings.Contains(address, "://") {
@@ -43,7 +44,7 @@ func ParseRepository(address string) (Repository, error) {
 		written = "ssh://" + user + m[2] + "/" + strings.TrimLeft(m[3], "/")
 	}
 	u, err := url.Parse(written)
-	if err != nil { // no text here shows the address: there may be credentials in it
+	if err != nil { // the message must not show the address, which may contain credentials
 		return Repository{}, errors.New("the repository's address cannot be read: give --url, such as https://github.com/acme/fleet")
 	}
 	u.RawQuery, u.ForceQuery, u.Fragment, u.RawFragment = "", false, "", ""
@@ -69,7 +70,7 @@ func ParseRepository(address string) (Repository, error) {
 // Page is the repository's page on its forge.
 func (r Repository) Page() string { return r.web + "/" + r.path }
 
-// ForgeOf gives the forge that statuses are written to: want, or for Guess the one that the host's name contains.
+// ForgeOf returns the forge that gets commit statuses: want or, for Guess, the one whose name the host contains.
 func (r Repository) ForgeOf(want Forge) (Forge, error) {
 	switch want {
 	case GitHub, GitLab:

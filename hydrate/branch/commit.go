@@ -13,8 +13,8 @@ const (
 	TrailerEnvironment = "Sluice-Environment"
 	TrailerCluster     = "Sluice-Cluster" // on a cluster branch
 	TrailerVersion     = "Sluice-Version"
-	// TrailerUnmerged marks a commit rendered from a source commit that the trunk did not contain. Its value is the tip
-	// of the trunk at that time: the branch goes on with a commit of the trunk that descends from it.
+	// TrailerUnmerged marks a commit rendered from a source commit that the trunk did not contain. Its value is the
+	// tip of the trunk at that time. A later commit of the trunk may replace it if it descends from that tip.
 	TrailerUnmerged = "Sluice-Unmerged"
 	// TrailerPolicyException names a policy rule whose findings did not stop hydration, and the reason.
 	TrailerPolicyException = "Sluice-Policy-Exception"
@@ -27,16 +27,16 @@ const (
 	TrailerBy       = "Sluice-Requested-By"
 	TrailerApps     = "Sluice-Apps"
 	TrailerNow      = "Sluice-Now"      // the reason why a promotion did not wait for its gates
-	TrailerReason   = "Sluice-Reason"   // of a promotion that waited for its gates
+	TrailerReason   = "Sluice-Reason"   // of a promotion that waited for its gates: what the person wrote
 	TrailerRollback = "Sluice-Rollback" // the reason of a rollback
 	TrailerWave     = "Sluice-Wave"
 	TrailerClusters = "Sluice-Clusters" // the clusters that a partial rollback names
-	// TrailerAppSource names an app and its source commit, on a cluster branch, for an app that was not rendered from
-	// the commit of TrailerSource. There is one for each such app.
+	// TrailerAppSource names an app on a cluster branch and its source commit, if that commit differs from
+	// TrailerSource. There is one for each such app.
 	TrailerAppSource = "Sluice-App-Source"
 )
 
-// Trailer returns the value of a commit message's first trailer with a key, or "".
+// Trailer returns the value of the first trailer with a key in a commit message, or "".
 func Trailer(message, key string) string {
 	for _, t := range gitstore.Trailers(message) {
 		if t.Key == key {
@@ -49,12 +49,12 @@ func Trailer(message, key string) string {
 // Committer is the identity that Sluice commits with. Empty fields have defaults.
 type Committer struct{ Name, Email string }
 
-// At returns the signature of a committer at a time.
+// At returns the committer's signature at a time.
 func (c Committer) At(when time.Time) gitstore.Signature {
 	return gitstore.Signature{Name: cmp.Or(c.Name, "Sluice"), Email: cmp.Or(c.Email, "sluice@localhost"), When: when}
 }
 
-// Commit describes a commit of Sluice. Equal descriptions give equal commit ids, unless they are signed.
+// Commit describes a commit that Sluice makes. Equal descriptions give equal commit ids, unless they are signed.
 type Commit struct {
 	Tree, Parent  gitstore.Hash // a zero parent makes a root commit
 	Author        gitstore.Signature

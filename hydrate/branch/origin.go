@@ -12,24 +12,24 @@ import (
 
 // Origin says who made the tip of an environment or cluster branch.
 type Origin struct {
-	// Rendered is the commit that Sluice made: the tip, the promotion that the tip merges, or the commit that an empty signed
-	// tip accepts. It is the tip if Foreign is not empty.
+	// Rendered is the commit that Sluice made: the tip itself, the promotion that the tip merges, or the commit that
+	// an empty signed tip accepts. If Foreign is not empty, it is the tip.
 	Rendered gitstore.Commit
 	Signer   string // the allowed signer of the tip, or of the promotion that it merges; "" without a list of signers
-	Foreign  string // why Sluice did not make the tip; "" if it did
+	Foreign  string // reason why Sluice did not make the tip; "" if it did
 	// Unsigned is the cause of Foreign if spec.signers does not allow the tip's signature.
 	Unsigned *gitstore.SignatureError
-	// Misplaced says that Foreign is because Sluice made the commit for another branch.
+	// Misplaced means that the tip is foreign because Sluice made it for another branch.
 	Misplaced bool
 }
 
-// Owner is what a branch belongs to: an environment, or one of its clusters.
+// Owner is the environment, or the cluster of one, that a branch belongs to.
 type Owner struct{ Environment, Cluster string }
 
-// Inspect says who made the tip of a branch. If allowed is not empty, one of its signers must have signed the tip:
-// then the trailers alone, which everybody can write, prove nothing. A signed tip vouches for the commits before it, since
-// Sluice adds none to a tip that it refuses. A commit that Sluice made for another environment or cluster than the owner is
-// foreign: a signature does not say which branch may have it.
+// Inspect determines who made the tip of a branch. If allowed is not empty, one of its signers must have signed the
+// tip, because anybody can write trailers. A signed tip vouches for the commits before it, since Sluice adds no
+// commit to a tip that it refuses. A commit that Sluice made for another environment or cluster is foreign, because a
+// signature does not name the branch.
 func Inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, owner Owner, allowed signers.List) (Origin, error) {
 	out, err := inspect(ctx, store, tip, allowed)
 	if err != nil || out.Foreign != "" {
@@ -43,10 +43,10 @@ func Inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, ow
 		if cluster != owner.Cluster {
 			out.misplace(tip, "cluster "+cluster)
 		}
-		return out, nil // also of another environment: the cluster may have been there before
+		return out, nil // even if it names another environment, where the cluster may have been before
 	case environment != owner.Environment:
 		out.misplace(tip, "environment "+environment)
-	case owner.Cluster != "": // earlier versions do not name the cluster
+	case owner.Cluster != "": // older versions of Sluice do not write the cluster
 		root, err := store.Tree(ctx, out.Rendered.Tree)
 		if err != nil {
 			return out, err
@@ -66,7 +66,7 @@ func notMade(tip gitstore.Commit) string {
 	return fmt.Sprintf("its commit %s by %s was not made by Sluice", tip.Hash.Short(), tip.Author.Name)
 }
 
-// inspect does not judge the trailers.
+// inspect checks everything except that the trailers match the owner.
 func inspect(ctx context.Context, store *gitstore.Store, tip gitstore.Commit, allowed signers.List) (Origin, error) {
 	out := Origin{Rendered: tip}
 	merged, err := mergedPromotion(ctx, store, tip)
@@ -103,19 +103,19 @@ func mergedPromotion(ctx context.Context, store *gitstore.Store, tip gitstore.Co
 	}
 	merged, err := store.Commit(ctx, tip.Parents[1])
 	if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
-		return nil, nil //nolint:nilnil // Sluice pushed the commit and would have it
+		return nil, nil //nolint:nilnil // Sluice pushed the commit, so its committer would be Sluice
 	}
 	if err != nil {
 		return nil, err
 	}
 	if merged.Tree != tip.Tree || Trailer(merged.Message, TrailerSource) == "" || len(merged.Parents) != 1 || merged.Parents[0] != tip.Parents[0] {
-		return nil, nil //nolint:nilnil // a merge of something else
+		return nil, nil //nolint:nilnil // the merge of something else
 	}
 	return &merged, nil
 }
 
-// accepted returns the rendered commit below empty commits without trailers, with which an allowed signer accepts a branch
-// (`git commit --allow-empty -S`). It returns the tip if there is none.
+// accepted returns the rendered commit below empty commits without trailers. An allowed signer accepts a branch with
+// such a commit (`git commit --allow-empty -S`). It returns the tip if there is none.
 func accepted(ctx context.Context, store *gitstore.Store, tip gitstore.Commit) (gitstore.Commit, error) {
 	const limit = 20 // empty commits
 	at := tip
@@ -128,7 +128,7 @@ func accepted(ctx context.Context, store *gitstore.Store, tip gitstore.Commit) (
 		}
 		parent, err := store.Commit(ctx, at.Parents[0])
 		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
-			break // the history that is known ends here
+			break // end of the available history
 		}
 		if err != nil {
 			return tip, err

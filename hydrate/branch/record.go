@@ -11,7 +11,7 @@ import (
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
 )
 
-// Names of the files that an environment branch keeps about itself.
+// Files that record the state of an environment branch.
 const (
 	Dir             = ".sluice"
 	environmentFile = "environment.yaml"
@@ -25,7 +25,7 @@ type Record struct {
 	Kind        string `yaml:"kind"`
 	Environment string `yaml:"environment"`
 	Source      string `yaml:"source"`   // source commit
-	Renderer    string `yaml:"renderer"` // epoch that the input digests were computed with
+	Renderer    string `yaml:"renderer"` // source.Epoch that the input digests were computed with
 	Objects     int    `yaml:"objects"`
 	// Apps maps an app to its source commit, for apps that were not rendered from Source.
 	Apps map[string]string `yaml:"apps,omitempty"`
@@ -33,13 +33,13 @@ type Record struct {
 	Clusters map[string]ClusterRecord `yaml:"clusters,omitempty"`
 }
 
-// ClusterRecord says which source commits the tree of one cluster was rendered from.
+// ClusterRecord records the source commits of one cluster's tree.
 type ClusterRecord struct {
 	Source string            `yaml:"source"`
 	Apps   map[string]string `yaml:"apps,omitempty"`
 }
 
-// RecordOf returns the record of an environment that runs a source.
+// RecordOf returns the record for a source.
 func RecordOf(environment string, source Source, renderer string, objects int) Record {
 	out := Record{Environment: environment, Source: source.Commit, Renderer: renderer, Objects: objects, Apps: source.Apps}
 	for name, c := range source.Clusters {
@@ -141,8 +141,8 @@ func parseScope(s string) manifest.Scope {
 // Inputs is the content of .sluice/inputs/<cluster>.yaml.
 type Inputs struct {
 	Apps map[string]string `yaml:"apps"` // app → input digest
-	// Scopes maps an app to the custom kinds of its objects that the renderer left without a namespace. A change of
-	// such a kind's scope changes the app's files.
+	// Scopes maps an app to the custom kinds of those objects that the renderer left without a namespace. If the
+	// scope of such a kind changes, the app's files change.
 	Scopes map[string][]string `yaml:"scopes,omitempty"`
 }
 
@@ -187,7 +187,7 @@ func ReadInputs(ctx context.Context, store *gitstore.Store, blob gitstore.Hash) 
 		return in, err
 	}
 	if err := yaml.Unmarshal(data, &in); err != nil {
-		return NewInputs(), nil //nolint:nilerr // damaged: no digest is known, so that every target is rendered
+		return NewInputs(), nil //nolint:nilerr // damaged: without digests, every target is rendered
 	}
 	if in.Apps == nil {
 		in.Apps = map[string]string{}

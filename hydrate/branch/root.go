@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// MetadataFile is where tools that follow Argo CD's source hydrator find the source commit of a branch.
+// MetadataFile is the file in which tools that support Argo CD's source hydrator find the source commit of a branch.
 const MetadataFile = "hydrator.metadata"
 
-// metadata is the content of MetadataFile, as GitOps Promoter documents it
+// metadata is the content of MetadataFile in the format of GitOps Promoter
 // (https://gitops-promoter.readthedocs.io/en/latest/advanced-usage/custom-hydrator/).
 type metadata struct {
 	DrySHA  string `json:"drySha"`
@@ -28,7 +28,7 @@ type Root struct {
 	Record   Record
 	Kinds    Kinds
 	Clusters map[string]gitstore.Hash // cluster → its subtree
-	Inputs   map[string]gitstore.Hash // cluster → blob of its inputs; clusters that are not in Clusters are left out
+	Inputs   map[string]gitstore.Hash // cluster → blob of its inputs; clusters that Clusters lacks are ignored
 	// Source and MetadataURL are written to MetadataFile. An empty URL omits the file.
 	Source      gitstore.Commit
 	MetadataURL string

@@ -15,7 +15,7 @@ import (
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
 )
 
-// State is what an environment branch, or one tree of it, holds.
+// State is the content of an environment branch, or of one tree of it.
 type State struct {
 	Branch   string
 	Tip      gitstore.Commit // the zero Commit if the branch does not exist
@@ -23,7 +23,7 @@ type State struct {
 	Kinds    Kinds
 	Clusters map[string]gitstore.Hash // cluster → its subtree
 	Inputs   map[string]gitstore.Hash // cluster → blob of its inputs
-	Foreign  string                   // why Sluice did not make the tip; "" if it did
+	Foreign  string                   // reason why Sluice did not make the tip; "" if it did
 	Origin   Origin                   // of the tip
 }
 
@@ -35,8 +35,8 @@ func NewState(branch string) *State {
 // Exists reports whether the branch exists.
 func (s *State) Exists() bool { return !s.Tip.Hash.IsZero() }
 
-// Trailer returns a trailer of the commit that Sluice made, or "". A tip that spec.signers does not allow has none: anybody
-// can write them.
+// Trailer returns a trailer of the commit that Sluice made, or "". If spec.signers does not allow the tip, it returns
+// "", because anybody can write trailers.
 func (s *State) Trailer(key string) string {
 	if s.Origin.Unsigned != nil {
 		return ""
@@ -57,8 +57,9 @@ func (s *State) Clone() *State {
 	return &out
 }
 
-// ReadState reads a branch of an environment at a commit. A commit of another environment is foreign. The zero hash gives the state of a branch that does not exist. If
-// allowed, the spec.signers of the trunk, is not empty, a tip that none of them signed is foreign; see Inspect.
+// ReadState reads a branch of an environment at a commit. The zero hash gives the state of a branch that does not
+// exist. A commit of another environment is foreign. allowed is spec.signers of the trunk; if it is not empty, a tip
+// that none of these signers signed is foreign, see Inspect.
 func ReadState(ctx context.Context, store *gitstore.Store, branch, environment string, tip gitstore.Hash, allowed signers.List) (*State, error) {
 	if tip.IsZero() {
 		return NewState(branch), nil
@@ -76,7 +77,7 @@ func ReadState(ctx context.Context, store *gitstore.Store, branch, environment s
 		return nil, fmt.Errorf("branch %s: %w", branch, err)
 	}
 	switch {
-	case s.Foreign != "": // ReadTree found a file that cannot be parsed
+	case s.Foreign != "": // ReadTree could not parse a file
 	case s.Origin.Foreign != "":
 		s.Foreign = s.Origin.Foreign
 	case s.Record.Source == "":
@@ -93,9 +94,9 @@ func ReadState(ctx context.Context, store *gitstore.Store, branch, environment s
 	return s, nil
 }
 
-// ReadTree reads what a tree of an environment branch records. The state's Tip has the tree alone. A missing file is an
-// empty one. A file that cannot be parsed is named in Foreign: Sluice did not write it. A file that cannot be read is an
-// error.
+// ReadTree reads the records in a tree of an environment branch. Of the state's Tip, only the tree is set. A missing
+// file counts as empty. A file that cannot be parsed makes the state foreign, because Sluice did not write it. A file
+// that cannot be read is an error.
 func ReadTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (*State, error) {
 	s := NewState("")
 	s.Tip.Tree = tree
@@ -134,8 +135,8 @@ func ReadTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (*
 	return s, nil
 }
 
-// ReadSource reads the source that a tree of an environment branch records. It is empty if the tree has no record, or one
-// that cannot be parsed; a record that cannot be read is an error.
+// ReadSource reads the source from the record in a tree of an environment branch. It is empty if the record does not
+// exist or cannot be parsed. A record that cannot be read is an error.
 func ReadSource(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (Source, error) {
 	var r Record
 	err := readYAML(store.Snapshot(ctx, tree), path.Join(Dir, environmentFile), &r)
@@ -145,7 +146,7 @@ func ReadSource(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) 
 	return r.Runs(), err
 }
 
-// parseError is a file that is there and is not what Sluice writes.
+// parseError is an existing file whose content Sluice did not write.
 type parseError struct {
 	file string
 	err  error
@@ -161,7 +162,7 @@ func readYAML(snap *gitstore.Snapshot, name string, into any) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if errors.Is(err, fs.ErrInvalid) { // a link or a folder
+	if errors.Is(err, fs.ErrInvalid) { // a symbolic link or a folder
 		return &parseError{name, err}
 	}
 	if err != nil {

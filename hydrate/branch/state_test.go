@@ -42,7 +42,8 @@ func read(r *hydratetest.Repo) (*branch.State, error) {
 	return branch.ReadState(r.T.Context(), h.Store, "env/dev", "dev", tip, signers.List{})
 }
 
-// A record that the repository does not have the object of must not pass for a branch without a record.
+// If the repository lacks the object of a record, reading it is an error. The branch does not count as one without a
+// record.
 func TestRecordsThatCannotBeReadAreErrors(t *testing.T) {
 	t.Parallel()
 	const absent = "0123456789012345678901234567890123456789"
@@ -63,7 +64,7 @@ func TestRecordsThatCannotBeReadAreErrors(t *testing.T) {
 	}
 }
 
-// A record that somebody wrote over makes the branch foreign; it is not taken for a missing one.
+// If somebody overwrote a record, the branch is foreign. It does not count as a branch without a record.
 func TestRecordsThatCannotBeParsedAreForeign(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"environment.yaml", "kinds.yaml"} {

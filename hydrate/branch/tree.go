@@ -9,8 +9,8 @@ import (
 // DefinitionPrefix begins the file names of CustomResourceDefinitions.
 const DefinitionPrefix = "customresourcedefinition-"
 
-// CopyTree copies a target's tree and its files into a writer, unless the writer has them. They can come from the store
-// or from another open writer.
+// CopyTree copies a target's tree and its files into a writer, unless the writer has them. It reads them from the
+// store or from another open writer.
 func CopyTree(ctx context.Context, store *gitstore.Store, w *gitstore.Writer, tree gitstore.Hash) error {
 	if w.Has(tree) {
 		return nil

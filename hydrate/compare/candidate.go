@@ -12,23 +12,23 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// candidate is a target that can differ. The arrays have the side before and the side after.
+// candidate is a target that may differ. The arrays have the side before and the side after.
 type candidate struct {
 	cluster, app string
-	sides        [2]*fleet.Target // nil: that side does not have the target
+	sides        [2]*fleet.Target // nil if that side does not have the target
 	trees        [2]gitstore.Hash
-	failed       [2]error // why a side cannot be rendered
-	equal        bool     // the digests prove that nothing differs
+	failed       [2]error // error of a side that cannot be rendered
+	equal        bool     // equal digests: nothing differs
 	upgraded     bool     // the cluster's Kubernetes version changes, which can change the findings for equal objects
-	onBranch     bool     // trees[0] is what the branch holds: the base's commit never reached the cluster
+	onBranch     bool     // trees[0] comes from the branch, because the base commit never reached the cluster
 }
 
 func (one *candidate) withheld() bool { return one.failed[0] != nil || one.failed[1] != nil }
 
-// compared reports whether both sides are known and can differ.
+// compared reports whether both sides are known and may differ.
 func (one *candidate) compared() bool { return !one.equal && !one.withheld() }
 
-// target returns the target after the change, or before it if the change removes it.
+// target returns the target after the change. If the change removes it, it returns the target before.
 func (one *candidate) target() fleet.Target {
 	if one.sides[1] != nil {
 		return *one.sides[1]
@@ -93,7 +93,7 @@ func findTarget(f *fleet.Fleet, a fleet.AffectedTarget) *fleet.Target {
 	return &fleet.Target{App: app, Cluster: cluster}
 }
 
-// branchCandidates finds the targets of the environments, and what their branches hold besides.
+// branchCandidates finds the targets of the environments, and targets that only their branches have.
 func (c *run) branchCandidates(ctx context.Context) error {
 	for _, e := range c.views[1].Fleet.Spec.Environments {
 		if !c.wants(e.Name) {
@@ -146,7 +146,7 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 	return nil
 }
 
-// add adds a candidate, unless it is on a frozen cluster or in an environment that was not asked for.
+// add adds a candidate, unless its cluster is frozen or the request excludes its environment.
 func (c *run) add(one *candidate) {
 	before, after := one.sides[0], one.sides[1]
 	switch {

@@ -15,23 +15,23 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
-// Request names the two states to compare. The state after is always a commit.
+// Request names the two states to compare. The second state is always a commit.
 type Request struct {
 	Against      Against
 	Base         gitstore.Commit // for AgainstCommit
 	Head         gitstore.Commit
-	Environments []string // none means all
-	Apps         []string // none means all
-	Clusters     []string // none means all
-	Without      []string // apps that are left out
-	Key          []byte   // of the fingerprints of masked secrets
-	Preview      *Preview // nil for none
+	Environments []string // empty: all
+	Apps         []string // empty: all
+	Clusters     []string // empty: all
+	Without      []string // apps to leave out
+	Key          []byte   // key for the fingerprints of masked secrets
+	Preview      *Preview // nil: no preview
 }
 
-// Against is the state before.
+// Against is the first state.
 type Against string
 
-// The states that a commit can be compared with.
+// The states to compare a commit with.
 const (
 	AgainstCommit   Against = ""         // Request.Base
 	AgainstBranches Against = "branches" // what the environment branches hold
@@ -46,14 +46,14 @@ type Comparison struct {
 	Warnings   fleet.Problems
 	Notes      []string
 	Rendered   int // targets, both sides together
-	Frozen     int // targets on frozen clusters, which no change reaches
+	Frozen     int // targets on frozen clusters, which are not compared
 	Mask       *diff.Masker
-	Preview    *PreviewResult // nil if none was asked for
+	Preview    *PreviewResult // nil without Request.Preview
 
 	run *run
 }
 
-// Close releases the objects that were rendered. After it, an Inventory must not be used; the other results stay valid.
+// Close releases the rendered objects. Afterwards, an Inventory must not be used; the other results stay valid.
 func (c *Comparison) Close() {
 	if c.run != nil {
 		c.run.close()
@@ -62,7 +62,7 @@ func (c *Comparison) Close() {
 
 // Target is a target with the objects that differ. Secrets are masked.
 type Target struct {
-	Target        fleet.Target  // of the head, or of the base if the head does not have it
+	Target        fleet.Target  // of the head; if the head does not have it, of the base
 	Old           *fleet.Target // of the base; nil if it does not have it
 	Environment   string
 	Namespace     string // of the app on the cluster
@@ -75,7 +75,7 @@ type Target struct {
 // Object is an object and the file that holds it, as app/file.
 type Object = objects.Object
 
-// Run compares. The caller closes the comparison.
+// Run compares two states. The caller closes the comparison.
 func Run(ctx context.Context, h *hydrate.Hydrator, r Request) (*Comparison, error) {
 	c := &run{h: h, request: r, out: &Comparison{Head: r.Head.Hash.String(), Mask: diff.NewMasker(r.Key)}}
 	c.out.run = c
@@ -91,8 +91,8 @@ type run struct {
 	h       *hydrate.Hydrator
 	request Request
 	out     *Comparison
-	views   [2]*source.View // base and head; the base is nil without a commit
-	outputs *fleet.Fleet    // names the branches
+	views   [2]*source.View // base and head; the base is nil if no commit is compared with
+	outputs *fleet.Fleet    // gives the names of the branches
 	refs    map[string]gitstore.Hash
 	states  map[string]*branch.State // by environment
 	writer  *gitstore.Writer
@@ -102,7 +102,7 @@ type run struct {
 
 func (c *run) close() {
 	if c.writer != nil {
-		_ = c.writer.Close() // what is kept has been pushed
+		_ = c.writer.Close() // everything to keep has been pushed
 		c.writer = nil
 	}
 }
@@ -133,7 +133,7 @@ func (c *run) open(ctx context.Context) error {
 	if err := c.openBase(ctx); err != nil {
 		return err
 	}
-	if base := c.views[0]; base != nil { // what the change did not bring is not news
+	if base := c.views[0]; base != nil { // leave out problems that the change did not introduce
 		known := base.Problems.Warnings()
 		c.out.Warnings = slices.DeleteFunc(slices.Clone(c.out.Warnings), func(p fleet.Problem) bool { return slices.Contains(known, p) })
 	}
@@ -142,7 +142,7 @@ func (c *run) open(ctx context.Context) error {
 			return fmt.Errorf("there is no environment %q in the fleet", name)
 		}
 	}
-	// The base names the branches whose output is reused: a change must not bring its own.
+	// The base's fleet names the branches whose output is reused, so that a change cannot choose other ones.
 	c.outputs = c.views[1].Fleet
 	if c.views[0] != nil {
 		c.outputs = c.views[0].Fleet
@@ -155,7 +155,7 @@ func (c *run) open(ctx context.Context) error {
 	return err
 }
 
-// openBase reads the fleet of the base. If it is invalid, the head is compared with the branches instead.
+// openBase reads the fleet of the base. If it is invalid, Run compares the head with the branches instead.
 func (c *run) openBase(ctx context.Context) error {
 	if c.request.Against != AgainstCommit {
 		return nil
@@ -172,7 +172,7 @@ func (c *run) openBase(ctx context.Context) error {
 	return err
 }
 
-// state returns what an environment's branch holds. It reads each branch once.
+// state returns the content of an environment's branch. It reads each branch once.
 func (c *run) state(ctx context.Context, environment string) (*branch.State, error) {
 	if st, ok := c.states[environment]; ok {
 		return st, nil

@@ -86,7 +86,7 @@ func TestCompareWithBranches(t *testing.T) {
 	if !slices.Contains(apps, "shop") || !slices.Contains(apps, "baseline") || c.Changes.Totals.Removed == 0 {
 		t.Errorf("%v %+v", lines(c.Changes), c.Changes.Totals)
 	}
-	// what is promised is what a hydration then does
+	// A hydration makes exactly the changes that the comparison listed.
 	result := r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"prod"}; q.MaxDeletions = 1000 })
 	for _, e := range result.Environments {
 		if e.Name == "prod" && (e.Objects.Added != c.Changes.Totals.Added || e.Objects.Removed != c.Changes.Totals.Removed || e.Objects.Changed != c.Changes.Totals.Changed+c.Changes.Totals.Noise) {
@@ -132,7 +132,7 @@ func TestComparisonMasksSecretsWhereverTheyRecur(t *testing.T) {
 	}
 }
 
-func TestComparisonWithABaseThatIsNoFleet(t *testing.T) {
+func TestComparisonWithAnInvalidBase(t *testing.T) {
 	r := hydratetest.Demo(t)
 	r.Hydrate(nil)
 	r.Write("clusters/dev-1.yaml", "kind: Cluster\n")
@@ -144,7 +144,7 @@ func TestComparisonWithABaseThatIsNoFleet(t *testing.T) {
 	}
 }
 
-func TestComparisonLeavesFrozenClustersOut(t *testing.T) {
+func TestComparisonLeavesOutFrozenClusters(t *testing.T) {
 	r := hydratetest.Demo(t)
 	data := strings.Replace(r.Read("clusters/prod-us-1.yaml"), "spec:", "spec:\n  state: frozen", 1)
 	r.Write("clusters/prod-us-1.yaml", data)
@@ -188,8 +188,8 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// TestComparisonKnowsTheSyncTool: effects follow spec.sync of the head, and an environment's own.
-func TestComparisonKnowsTheSyncTool(t *testing.T) {
+// Effects depend on spec.sync of the head's fleet, and on sync of an environment.
+func TestEffectsDependOnTheSyncTool(t *testing.T) {
 	r := hydratetest.Demo(t)
 	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, annotations: {helm.sh/hook: pre-upgrade}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: m, image: 'm:%d'}]}}}\n"
 	r.Write("manifests/baseline/job.yaml", fmt.Sprintf(job, 1))

@@ -25,8 +25,8 @@ import (
 
 const corpus = "../../../shared/corpus/charts"
 
-// TestUpgradesOfRealCharts compares the change set of each chart's upgrade with what a plain textual comparison of two `helm template`
-// outputs says, object by object: every object that differs is named, and none that is equal.
+// Compares the change set of each chart's upgrade with a textual comparison, object by object, of two `helm template`
+// outputs. The change set names every object that differs, and no object that is equal.
 func TestUpgradesOfRealCharts(t *testing.T) {
 	files, err := filepath.Glob(corpus + "/*.tgz")
 	if err != nil || len(files) == 0 {

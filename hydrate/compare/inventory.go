@@ -7,11 +7,12 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 )
 
-// Inventory is what clusters hold on one side of a comparison.
+// Inventory lists the objects on clusters, for one side of a comparison.
 type Inventory = objects.Inventory
 
-// Inventory returns what clusters hold after the change (head), or before: the compared targets, and all other apps as
-// the environment's branch has them. Without a branch, the other apps are unknown. It must not be used after Close.
+// Inventory returns the objects on clusters after the change (head) or before it. The compared targets come from the
+// comparison, all other apps from the environment's branch. If there is no branch, the other apps are unknown. Do not
+// use it after Close.
 func (c *Comparison) Inventory(head bool) *Inventory {
 	side := 0
 	if head {

@@ -14,13 +14,14 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
-// treePair holds the objects that differ between two trees. It is read once for all targets with these trees.
+// treePair holds the objects that differ between two trees. All targets with these trees share it.
 type treePair struct {
 	before, after, same []Object
 	unchanged           int
 }
 
-// readObjects reads what differs. It learns the secrets of all trees before it reads any object.
+// readObjects reads the objects that differ. It first registers the secrets of all trees, so that they are masked in
+// every object.
 func (c *run) readObjects(ctx context.Context) error {
 	c.reader = objects.NewReader(c.h.Store, c.out.Mask)
 	files := map[[2]gitstore.Hash]*objects.Difference{}
@@ -66,7 +67,7 @@ func (c *run) readPair(ctx context.Context, d *objects.Difference, same bool) (*
 	return out, err
 }
 
-// setTargets makes the targets of the result.
+// setTargets sets the targets of the result.
 func (c *run) setTargets(pairs map[[2]gitstore.Hash]*treePair) error {
 	for _, one := range c.list {
 		pair := pairs[one.trees]
@@ -97,7 +98,7 @@ func (c *run) setTargets(pairs map[[2]gitstore.Hash]*treePair) error {
 	return nil
 }
 
-// inApp returns the objects with their files below the app's folder.
+// inApp returns the objects with file names below the app's folder.
 func inApp(app string, list []Object) []Object {
 	out := slices.Clone(list)
 	for i := range out {
@@ -106,7 +107,7 @@ func inApp(app string, list []Object) []Object {
 	return out
 }
 
-// changes makes the change set.
+// changes returns the change set.
 func (c *run) changes() {
 	c.h.Progress("compare", 0, 0)
 	head := c.views[1].Fleet
@@ -145,8 +146,9 @@ func (c *run) changes() {
 	c.out.Changes.Compared = len(c.list)
 }
 
-// keeps says why the tool of an imported repository leaves objects in the cluster that a target loses. Only a repository without
-// sluice.yaml is applied by that tool's own objects; rendered branches are synced by what `sluice bootstrap` prints.
+// keeps returns the reason why the tool of an imported repository leaves in the cluster the objects that a target
+// loses. This applies only to repositories without sluice.yaml, where the tool's own objects decide. Rendered
+// branches are synced by the objects that `sluice bootstrap` prints.
 func (c *run) keeps(t *Target) string {
 	head := c.views[1].Fleet
 	if !head.Detected {
@@ -164,8 +166,8 @@ func (c *run) keeps(t *Target) string {
 	return ""
 }
 
-// keepsDeleted says why the objects of a target stay in the cluster though the commit has the target no longer: the target's object is
-// deleted without them, or its parent leaves that object in the cluster.
+// keepsDeleted returns the reason why the objects of a deleted target stay in the cluster: the deletion of the
+// target's own object leaves them, or its parent leaves that object in the cluster.
 func keepsDeleted(base, head *fleet.Fleet, cluster, app string) string {
 	seen := map[string]bool{}
 	for app != "" && !seen[app] {

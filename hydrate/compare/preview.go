@@ -10,22 +10,22 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// Preview asks Run to push the rendered targets to a branch of their own. Its last commit holds the targets that differ
-// as they will be, the commit before holds them as they are, so that the forge's page of the last commit is the whole diff.
+// Preview asks Run to push the rendered targets to a preview branch. Its first commit holds the targets that differ
+// before the change, its second commit after it, so that the forge's page of the second commit shows the whole diff.
 type Preview struct {
 	Branch string // without refs/heads/
 	Title  string // of the commit
-	Limit  int    // targets; with more, there is no preview. 0 means no limit
+	Limit  int    // most targets; with more, Run pushes no preview. 0: no limit
 }
 
-// PreviewResult is the pushed preview, or the reason why there is none.
+// PreviewResult describes the pushed preview, or why there is none.
 type PreviewResult struct {
 	Base, Head string // commits
 	Reason     string
 }
 
-// preview writes and pushes the branch. Sluice replaces its content as a whole, by compare-and-swap from the value that it
-// read, never by force. The branch is deleted if there is nothing to show.
+// preview writes and pushes the branch. It replaces the whole content by compare-and-swap from the value that it
+// read, never by force. If there is nothing to show, it deletes the branch.
 func (c *run) preview(ctx context.Context, p *Preview) (*PreviewResult, error) {
 	var differing []*candidate
 	for _, one := range c.list {
@@ -53,8 +53,8 @@ func (c *run) preview(ctx context.Context, p *Preview) (*PreviewResult, error) {
 	return &PreviewResult{Base: commits[0].String(), Head: commits[1].String()}, c.pushPreview(ctx, p.Branch, commits[1])
 }
 
-// previewTree writes one side of the targets as <environment>/<cluster>/<app>. It copies what a branch holds into the
-// writer, since the preview can go to another repository.
+// previewTree writes one side of the targets as <environment>/<cluster>/<app>. It copies trees of branches into the
+// writer, since the preview may go to another repository.
 func (c *run) previewTree(ctx context.Context, differing []*candidate, side int) (gitstore.Hash, error) {
 	byCluster := map[[2]string][]gitstore.Entry{} // environment, cluster
 	for _, one := range differing {
@@ -125,7 +125,7 @@ func DropPreview(ctx context.Context, branches gitstore.Branches, name string) e
 	return movePreview(ctx, branches, nil, gitstore.Move{Branch: name, Old: old})
 }
 
-// Previews returns the branches of previews, which have a common prefix, sorted.
+// Previews returns the preview branches with a common prefix, sorted.
 func Previews(ctx context.Context, branches gitstore.Branches, prefix string) ([]string, error) {
 	refs, err := branches.List(ctx, prefix)
 	if err != nil {

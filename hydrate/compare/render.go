@@ -13,22 +13,23 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
-// trees finds the trees of candidates: those that a branch holds under the same digest, and those to render.
+// trees finds the trees of candidates. It takes those that a branch holds under the same digest, and collects the
+// others for rendering.
 type trees struct {
 	*run
-	byDigest map[string]gitstore.Hash // what a branch holds; zero if the digest must be rendered
+	byDigest map[string]gitstore.Hash // tree on a branch; zero if the digest must be rendered
 	inputs   map[string]branch.Inputs // by branch and cluster
 	batches  [2]map[string]*batch     // by environment
 	notes    []hydrate.Note           // of the head
 }
 
-// batch is what has to be rendered on one side of one environment.
+// batch lists the jobs for one side of one environment.
 type batch struct {
 	hydrate.Batch
 	owners []*candidate // of the jobs
 }
 
-// render sets the trees of every candidate, or why it cannot be rendered.
+// render sets the trees of every candidate, or the error.
 func (c *run) render(ctx context.Context) error {
 	t := &trees{run: c, byDigest: map[string]gitstore.Hash{}, inputs: map[string]branch.Inputs{}, batches: [2]map[string]*batch{{}, {}}}
 	for _, one := range c.list {
@@ -49,7 +50,7 @@ func (c *run) render(ctx context.Context) error {
 	return nil
 }
 
-// plan resolves both sides of a candidate. Sides with equal digests are not looked at.
+// plan resolves both sides of a candidate. If the digests are equal, it stops there.
 func (t *trees) plan(ctx context.Context, one *candidate) error {
 	var targets [2]*source.Target
 	for i, side := range one.sides {
@@ -105,9 +106,9 @@ func (t *trees) planSide(ctx context.Context, one *candidate, side int, target *
 	return nil
 }
 
-// held returns the tree that a branch holds for a digest; zero if it does not hold it or if somebody else wrote to it. It
-// looks on the cluster of the first target with that digest: rendering once for all targets costs less than reading the
-// inputs of every cluster.
+// held returns the tree that a branch holds for a digest. It returns zero if there is none, or if somebody else wrote
+// to the branch. It looks only on the cluster of the first target with that digest: rendering once costs less than
+// reading the inputs of every cluster.
 func (t *trees) held(ctx context.Context, st *branch.State, target *source.Target) (gitstore.Hash, error) {
 	if tree, known := t.byDigest[target.Digest]; known {
 		return tree, nil
@@ -149,7 +150,7 @@ func (t *trees) heldOnCluster(ctx context.Context, st *branch.State, target *sou
 }
 
 func (t *trees) renderBatch(ctx context.Context, side int, b *batch) error {
-	order := make([]int, len(b.Jobs)) // jobs of one app are adjacent, since they share their chart
+	order := make([]int, len(b.Jobs)) // keep jobs of one app adjacent, because they share a chart
 	for i := range order {
 		order[i] = i
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// unfrozen returns the clusters of the head that are frozen in the base, by name.
+// unfrozen returns, by name, the clusters of the head that are frozen in the base.
 func (c *run) unfrozen() map[string]*fleet.Cluster {
 	out := map[string]*fleet.Cluster{}
 	for _, before := range c.views[0].Fleet.Clusters {
@@ -21,11 +21,11 @@ func (c *run) unfrozen() map[string]*fleet.Cluster {
 	return out
 }
 
-// unfrozenCandidates compares the targets of a cluster that the change unfreezes with what the branch holds. Everything
-// that was merged while the cluster was frozen reaches it with this change, although base and head have it in common.
+// unfrozenCandidates compares the targets of a cluster that the change unfreezes with the cluster's branch. The
+// cluster gets everything that was merged while it was frozen, although base and head have it in common.
 func (c *run) unfrozenCandidates(ctx context.Context, cluster *fleet.Cluster) error {
 	base := c.views[0].Fleet
-	before, _ := base.Cluster(cluster.Name) // unfrozen has found it
+	before, _ := base.Cluster(cluster.Name) // it exists: unfrozen found it
 	st, err := c.state(ctx, before.Environment)
 	if err != nil {
 		return err

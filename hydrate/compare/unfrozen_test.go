@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
 
-// A merge request that unfreezes a cluster brings everything that was merged meanwhile. The comparison shows it.
+// A merge request that unfreezes a cluster also brings what was merged while the cluster was frozen. The comparison
+// shows it.
 func TestUnfreezingShowsWhatTheClusterMissed(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
@@ -35,7 +36,7 @@ func TestUnfreezingShowsWhatTheClusterMissed(t *testing.T) {
 	if c.Frozen != 0 {
 		t.Errorf("%d targets count as frozen", c.Frozen)
 	}
-	r.Hydrate(more) // the comparison was right: nothing else lands
+	r.Hydrate(more) // the hydration makes exactly these changes
 	if files := r.Git("diff", "--stat", "--name-only", "cluster/prod-eu-1~1", "cluster/prod-eu-1"); strings.Contains(files, "gateway") || !strings.Contains(files, "shop/deployment-shop.yaml") {
 		t.Errorf("landed: %s", files)
 	}

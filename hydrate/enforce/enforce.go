@@ -1,8 +1,9 @@
-// Package enforce judges what an environment would change to by the fleet's policy. It implements hydrate.Gate.
+// Package enforce applies the fleet's policy to the change of an environment before it is written. It implements
+// hydrate.Gate.
 //
-// Where the fleet enforces its policy, every finding of severity error forbids the change. Everywhere else, only a Secret
-// in plain text does. Only objects that differ from the branch are judged, so that the cost follows the change. Findings
-// with an exemption in the fleet's policy pass.
+// If the fleet enforces its policy, every finding of severity error forbids the change. Otherwise only a plaintext
+// Secret does. The gate judges only objects that differ from the branch, so that its cost follows the change.
+// Findings that the fleet's policy exempts pass.
 package enforce
 
 import (
@@ -22,15 +23,15 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Loader loads the policy of a source tree. Without schemas, nothing is fetched for it. Mistakes in the policy are
-// policy.Problems.
+// Loader loads the policy of a source tree. If schemas is false, it fetches no schemas. Mistakes in the policy are
+// reported as policy.Problems.
 type Loader func(ctx context.Context, tree gitstore.Hash, schemas bool) (*policy.Engine, error)
 
 // Gate is a hydrate.Gate.
 type Gate struct {
 	store *gitstore.Store
 	load  Loader
-	key   []byte // of the fingerprints of masked secrets
+	key   []byte // key for the fingerprints of masked secrets
 }
 
 // New returns a Gate that reads objects from a store.
@@ -68,7 +69,7 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	return j.violations(result.Findings), nil
 }
 
-// hasPolicy reports whether a source tree has files of a policy.
+// hasPolicy reports whether a source tree has policy files.
 func (g *Gate) hasPolicy(ctx context.Context, tree gitstore.Hash) (bool, error) {
 	entries, err := g.store.Snapshot(ctx, tree).Entries(policy.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +98,7 @@ func (j *judgement) subjects(ctx context.Context) ([]policy.Subject, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !j.enforced { // only Secrets can be refused
+		if !j.enforced { // without enforcement, only Secrets can be refused
 			d.After = slices.DeleteFunc(d.After, func(f objects.File) bool { return !objects.IsSecret(f.Name) })
 		}
 		differences[trees] = d
@@ -129,7 +130,7 @@ func (j *judgement) subjects(ctx context.Context) ([]policy.Subject, error) {
 	return out, nil
 }
 
-// changed reads the objects that are new or differ, with what they were.
+// changed reads the new and changed objects, and the old version of each.
 func (j *judgement) changed(ctx context.Context, d *objects.Difference) ([]policy.Object, error) {
 	after, err := j.reader.Read(ctx, d.After)
 	if err != nil || len(after) == 0 {
@@ -170,7 +171,7 @@ func (j *judgement) apps(ctx context.Context, cluster string) (map[string]gitsto
 	return out, nil
 }
 
-// violations groups the findings that forbid the change over clusters.
+// violations groups the findings that forbid the change by cluster.
 func (j *judgement) violations(findings []policy.Finding) []hydrate.Violation {
 	var out []hydrate.Violation
 	index := map[string]int{}

@@ -40,7 +40,7 @@ func run(r *hydratetest.Repo, change func(*hydrate.Request)) hydrate.Environment
 	return result.Environments[0]
 }
 
-// A plaintext Secret forbids the change with and without a policy; the value is in no message.
+// A plaintext Secret forbids the change whether or not the fleet has a policy. No message contains the value.
 func TestPlaintextSecretsAreRefusedEverywhere(t *testing.T) {
 	t.Parallel()
 	for name, own := range map[string]bool{"without a policy": false, "with a policy": true} {
@@ -63,8 +63,8 @@ func TestPlaintextSecretsAreRefusedEverywhere(t *testing.T) {
 	}
 }
 
-// The fleet's own rules forbid a change where the fleet has a policy, and only for objects that differ from the branch.
-func TestOwnRulesJudgeWhatChanges(t *testing.T) {
+// If the fleet has a policy, its own rules forbid a change, but only for objects that differ from the branch.
+func TestOwnRulesJudgeOnlyChangedObjects(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
 	r.Write(configFile, badConfig)
@@ -94,7 +94,7 @@ func TestOwnRulesJudgeWhatChanges(t *testing.T) {
 	}
 }
 
-// A policy that cannot be loaded refuses the environment and names the file; nothing is written on trust.
+// If the policy cannot be loaded, the environment is refused and the reason names the file.
 func TestBrokenPolicyRefuses(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
@@ -106,7 +106,7 @@ func TestBrokenPolicyRefuses(t *testing.T) {
 	}
 }
 
-// An error of the loader that is not the policy's fault ends the run: the change is neither allowed nor blamed.
+// If the loader fails for another reason than the policy, the run ends: the change is neither allowed nor refused.
 func TestLoaderErrorsEndTheRun(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)

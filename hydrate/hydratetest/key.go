@@ -40,8 +40,8 @@ func (r *Repo) SetSigners(lines ...string) {
 	r.Write("sluice.yaml", strings.Replace(r.Read("sluice.yaml"), "\nspec:\n", "\nspec:\n  signers: [\""+strings.Join(lines, `", "`)+"\"]\n", 1))
 }
 
-// Forge puts an unsigned commit on a branch, with the message, the author and the committer of its tip and the tree of a
-// revision, as somebody would who wants it to pass for Sluice's.
+// Forge commits to a branch without a signature, with the message, author and committer of its tip and the tree of a
+// revision, like an attacker who imitates Sluice.
 func (r *Repo) Forge(branch, tree string) string {
 	r.T.Helper()
 	forged := r.Git("commit-tree", "-p", branch, "-m", r.Git("log", "-1", "--format=%B", branch), tree+"^{tree}")

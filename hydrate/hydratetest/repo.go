@@ -1,4 +1,4 @@
-// Package hydratetest gives the tests of hydrate and its packages a source repository on disk and a Hydrator for it.
+// Package hydratetest provides a source repository on disk and a Hydrator for the tests of hydrate and its packages.
 package hydratetest
 
 import (
@@ -41,7 +41,7 @@ func Demo(t testing.TB) *Repo {
 	return r
 }
 
-// Root returns the folder of the module.
+// Root returns the root folder of the module.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -65,7 +65,7 @@ func (r *Repo) Git(args ...string) string {
 	return r.Pipe("", args...)
 }
 
-// Pipe runs git with an input, as Git does.
+// Pipe runs git with an input.
 func (r *Repo) Pipe(input string, args ...string) string {
 	r.T.Helper()
 	cmd := exec.CommandContext(r.T.Context(), "git", args...)

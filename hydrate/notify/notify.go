@@ -1,15 +1,16 @@
-// Package notify sends a message to Flux and Argo CD when rendered branches move, so that they reconcile at once instead of at
-// their next poll. Forges do not do that reliably: GitLab sends no webhook for a push that changes more than three refs.
+// Package notify sends a message to Flux and Argo CD when rendered branches move, so that they reconcile at once
+// instead of at their next poll. Webhooks of forges are not enough: GitLab sends none for a push that changes more
+// than three refs.
 //
-// The package sends requests to addresses that an operator configured, signed with the operator's secrets. It never takes an
-// address from a repository. A lost message only delays the next reconciliation.
+// The package sends requests only to addresses that an operator configured, never to one from a repository, and signs
+// them with the operator's secrets. A lost message only delays the next reconciliation.
 package notify
 
 import (
 	"bytes"
 	"context"
 	"crypto/hmac"
-	"crypto/sha1" //nolint:gosec // older releases of Argo CD check this one
+	"crypto/sha1" //nolint:gosec // older releases of Argo CD verify this signature
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,8 +40,8 @@ const (
 	ArgoCD Kind = "argocd" // /api/webhook, with webhook.github.secret
 )
 
-// Receiver is an address that receives messages. An address with ${cluster.name} or ${environment} stands for one address for
-// each cluster or environment.
+// Receiver is an address that receives messages. An address with ${cluster.name} or ${environment} stands for one
+// address per cluster or environment.
 type Receiver struct {
 	Kind     Kind
 	URL      string
@@ -58,20 +59,21 @@ const (
 	parallel   = 16
 	tries      = 3
 	timeout    = 10 * time.Second // of one request
-	answerSize = 64 << 10         // bytes that are read of an answer
+	answerSize = 64 << 10         // bytes of an answer that are read
 	noCommit   = "0000000000000000000000000000000000000000"
 )
 
 // Notifier sends messages to receivers. It is safe for concurrent use.
 type Notifier struct {
 	Receivers []Receiver
-	Client    *http.Client // its redirects must not be followed: see NewClient
+	Client    *http.Client // must not follow redirects: see NewClient
 	UserAgent string
-	Wait      time.Duration // before the second try; it doubles with each further try
+	Wait      time.Duration // before the first retry; it doubles with each further retry
 	PlainHTTP []string      // hosts of Flux receivers that may be reached over unencrypted HTTP; see plainhttp.Check
 }
 
-// NewClient returns a client that follows no redirect, because a signed message is for the configured address alone.
+// NewClient returns a client that follows no redirect, because a signed message must reach only the configured
+// address.
 func NewClient() *http.Client {
 	return &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
@@ -84,8 +86,9 @@ type message struct {
 	move   Move
 }
 
-// Notify sends the moves of branches of a repository to all receivers. repository is its address without credentials. The
-// error joins one error for each address that failed; they name the host only, because a Flux receiver's path is a secret.
+// Notify sends the moves of branches of a repository to all receivers. repository is its address without credentials.
+// The error joins one error for each address that failed. Errors name only the host, because the path of a Flux
+// receiver is a secret.
 func (n *Notifier) Notify(ctx context.Context, repository string, moves []Move) error {
 	messages := n.messages(moves)
 	failed := make([]error, len(messages))
@@ -101,8 +104,8 @@ func (n *Notifier) Notify(ctx context.Context, repository string, moves []Move) 
 	return errors.Join(failed...)
 }
 
-// messages returns the requests to send. A Flux receiver reconciles all of its resources whatever the message says, so that it
-// gets one message.
+// messages returns the requests to send. A Flux receiver ignores the content and reconciles all of its resources, so
+// each gets only one message.
 func (n *Notifier) messages(moves []Move) []message {
 	var out []message
 	sent := map[string]bool{}
@@ -138,7 +141,7 @@ func (n *Notifier) send(ctx context.Context, repository string, m *message) erro
 	if err != nil {
 		return fmt.Errorf("notify %s of %s: the address is not a URL", m.kind, m.move.Branch)
 	}
-	if m.kind == Flux { // the path authorizes; to Argo CD, only a signature is sent
+	if m.kind == Flux { // the path of a Flux receiver is a credential; to Argo CD, only a signature is sent
 		if err := plainhttp.Check(u, n.PlainHTTP); err != nil {
 			return fmt.Errorf("notify %s of %s: %w", m.kind, m.move.Branch, err)
 		}
@@ -155,7 +158,7 @@ func (n *Notifier) send(ctx context.Context, repository string, m *message) erro
 	return nil
 }
 
-// post sends a message once. It marks errors that may pass with retry.Again.
+// post sends a message once. It marks temporary errors with retry.Again.
 func (n *Notifier) post(ctx context.Context, m *message, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(body))
 	if err != nil {
@@ -171,7 +174,7 @@ func (n *Notifier) post(ctx context.Context, m *message, body []byte) error {
 		}
 		return retry.Again(err)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerSize)) // the answer says nothing that matters
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, answerSize)) // drain the body, so that the connection is reused
 	_ = resp.Body.Close()
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
@@ -182,8 +185,8 @@ func (n *Notifier) post(ctx context.Context, m *message, body []byte) error {
 	return fmt.Errorf("it answers %d", resp.StatusCode)
 }
 
-// sign adds the signature: for Flux as https://fluxcd.io/flux/components/notification/receivers/#generic-hmac describes it, for
-// Argo CD as GitHub's webhooks have it (https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries).
+// sign adds the signature: for Flux as in https://fluxcd.io/flux/components/notification/receivers/#generic-hmac, for
+// Argo CD as in GitHub's webhooks (https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries).
 func (m *message) sign(h http.Header, body []byte) {
 	if m.kind == Flux {
 		h.Set("X-Signature", "sha256="+sum(sha256.New, m.secret, body))
@@ -222,7 +225,7 @@ func (m *message) body(repository string) ([]byte, error) {
 	return json.Marshal(push{Ref: "refs/heads/" + m.move.Branch, Before: before, After: m.move.After, Repository: pushRepository{HTMLURL: Web(repository)}})
 }
 
-// Web returns the address of a repository's page on its forge, from the address that it is cloned from.
+// Web returns the address of a repository's web page from its clone address.
 func Web(repository string) string {
 	if host, rest, ok := strings.Cut(repository, ":"); ok && !strings.Contains(repository, "://") && !strings.Contains(host, "/") { // git@host:path
 		repository = "ssh://" + host + "/" + rest

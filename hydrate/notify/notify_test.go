@@ -23,8 +23,8 @@ import (
 
 const secret = "the secret of the test"
 
-// ear takes what is sent.
-type ear struct {
+// listener is a server that records requests.
+type listener struct {
 	*httptest.Server
 	mu    sync.Mutex
 	heard []heard
@@ -37,9 +37,9 @@ type heard struct {
 	body   []byte
 }
 
-func newEar(t *testing.T) *ear {
+func newEar(t *testing.T) *listener {
 	t.Helper()
-	e := &ear{}
+	e := &listener{}
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		e.mu.Lock()
@@ -58,7 +58,7 @@ func newEar(t *testing.T) *ear {
 	return e
 }
 
-func (e *ear) paths() []string {
+func (e *listener) paths() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := []string{}
@@ -106,7 +106,7 @@ func TestFlux(t *testing.T) {
 	}
 }
 
-// TestArgoCD has what is sent read by the library that Argo CD reads it with.
+// Argo CD's own webhook library parses the messages.
 func TestArgoCD(t *testing.T) {
 	t.Parallel()
 	e := newEar(t)
@@ -167,7 +167,7 @@ func TestFailures(t *testing.T) {
 			t.Errorf("%s: %v after %v", name, err, e.paths())
 		}
 		if err != nil && (strings.Contains(err.Error(), "very-secret") || strings.Contains(err.Error(), secret)) {
-			t.Errorf("%s: the error tells a secret: %v", name, err)
+			t.Errorf("%s: the error contains a secret: %v", name, err)
 		}
 	}
 	gone := newEar(t)
@@ -194,7 +194,7 @@ func TestWeb(t *testing.T) {
 	}
 }
 
-// The path of a Flux receiver is a secret. It must not be sent where everybody on the way can read it.
+// The path of a Flux receiver is a secret, so it must not be sent unencrypted.
 func TestFluxReceiversNeedHTTPS(t *testing.T) {
 	t.Parallel()
 	n := notifier(notify.Receiver{Kind: notify.Flux, URL: "http://flux.example.com/hook/very-secret"})

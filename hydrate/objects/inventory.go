@@ -81,8 +81,8 @@ func (v *Inventory) Definitions(ctx context.Context, cluster string) ([]Object, 
 	return v.reader.Read(ctx, found)
 }
 
-// Owner returns the other app on the cluster that has an object with this identity, the first by name; "" if there is
-// none. It finds the object by file name.
+// Owner returns another app on the cluster that has an object with this identity, the first by name, or "". It finds
+// the object by file name.
 func (v *Inventory) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -21,8 +21,8 @@ func DecodeOne(text []byte) (manifest.Object, error) {
 	return objects[0], nil
 }
 
-// ByIdentity reads the objects of a target's tree by the identity that the renderer gave them: an object in the app's
-// namespace is found with and without it.
+// ByIdentity reads the objects of a target's tree, keyed by the identity that the renderer gave them. An object in
+// the app's namespace has two keys, with and without the namespace.
 func ByIdentity(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, namespace string) (map[manifest.Identity]manifest.Object, error) {
 	out := map[manifest.Identity]manifest.Object{}
 	if tree.IsZero() {
@@ -39,7 +39,7 @@ func ByIdentity(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, 
 		}
 		list, err := manifest.Decode(data, manifest.DefaultBudget())
 		if err != nil {
-			continue // Sluice did not write this file: it has no value to keep
+			continue // Sluice did not write this file, so it has no value to keep
 		}
 		for _, o := range list {
 			id := o.Identity()
@@ -53,7 +53,7 @@ func ByIdentity(ctx context.Context, store *gitstore.Store, tree gitstore.Hash, 
 	return out, nil
 }
 
-// KeepFields copies fields of old into an object, given as YAML. A field that old does not have keeps its new value.
+// KeepFields copies fields from old into an object, given as YAML. A field that old lacks keeps its new value.
 func KeepFields(text []byte, old manifest.Object, paths [][]string) ([]byte, error) {
 	object, err := DecodeOne(text)
 	if err != nil {
@@ -108,7 +108,7 @@ func set(v any, p []string, value any) {
 	}
 }
 
-// index parses the index of a list of a given length.
+// index parses an index into a list of a given length.
 func index(s string, length int) (int, bool) {
 	n, err := strconv.Atoi(s)
 	return n, err == nil && n >= 0 && n < length

@@ -1,7 +1,7 @@
 // Package objects reads rendered objects from the trees of targets, with secrets masked.
 //
-// A Reader learns the values of Secrets before it returns an object, so that a value is masked wherever it recurs. An
-// Inventory looks objects up on clusters. Both read Git objects and write nothing.
+// A Reader registers the values of Secrets before it returns an object, and masks these values wherever they occur.
+// An Inventory finds objects on clusters. Both read Git objects and write nothing.
 package objects
 
 import (
@@ -45,10 +45,11 @@ func NewReader(store *gitstore.Store, mask *diff.Masker) *Reader {
 	return &Reader{store: store, mask: mask, blobs: map[gitstore.Hash]*diff.Object{}, learned: map[gitstore.Hash]bool{}}
 }
 
-// Notes names the files that were not read because Sluice did not write them.
+// Notes lists the files that were skipped because Sluice did not write them.
 func (r *Reader) Notes() []string { return r.notes }
 
-// Compare compares the files of two trees by content, and learns the Secrets of both. A zero hash is an empty tree.
+// Compare compares the files of two trees by content, and registers the Secrets of both. A zero hash is an empty
+// tree.
 func (r *Reader) Compare(ctx context.Context, trees [2]gitstore.Hash) (*Difference, error) {
 	var lists [2][]gitstore.Entry
 	for i, tree := range trees {
@@ -89,10 +90,10 @@ func (r *Reader) Compare(ctx context.Context, trees [2]gitstore.Hash) (*Differen
 	return out, nil
 }
 
-// IsSecret reports whether a file can hold a Secret, by its name.
+// IsSecret reports whether a file may hold a Secret, by its name.
 func IsSecret(name string) bool { return strings.Contains(name, "secret-") }
 
-// learn tells the masker the values of a Secret.
+// learn registers the values of a Secret with the masker.
 func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {
 	if !IsSecret(e.Name) || r.learned[e.Hash] {
 		return nil
@@ -104,7 +105,7 @@ func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {
 	}
 	list, err := manifest.Decode(data, manifest.DefaultBudget())
 	if err != nil {
-		return nil //nolint:nilerr // Sluice did not write this file: Read notes it
+		return nil //nolint:nilerr // Sluice did not write this file; Read adds a note
 	}
 	for _, o := range list {
 		r.mask.Learn(o)
@@ -112,7 +113,7 @@ func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {
 	return nil
 }
 
-// Read reads files. Call it after Compare has seen all trees, so that all Secrets are known.
+// Read reads files. Call Compare for all trees first, so that all Secrets are known.
 func (r *Reader) Read(ctx context.Context, files []File) ([]Object, error) {
 	out := make([]Object, 0, len(files))
 	for _, f := range files {

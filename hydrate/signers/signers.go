@@ -19,19 +19,19 @@ import (
 // Namespace is the namespace of signatures that Git writes.
 const Namespace = "git"
 
-// ErrUntrusted means that a signature is malformed, does not fit the bytes, or is of a key that no line allows.
+// ErrUntrusted means that a signature is malformed, does not match the bytes, or that no line allows its key.
 var ErrUntrusted = errors.New("not signed by an allowed signer")
 
-// List is a set of keys that may sign. The zero value allows nobody.
+// List is a set of keys that may sign. The zero value allows no key.
 type List struct {
 	signers []signer
-	id      string // of the lines; "" for a list without one
+	id      string // hash of the lines; "" for an empty list
 }
 
 type signer struct {
-	principal     string // the first of the line
+	principal     string // the first name of the line
 	key           ssh.PublicKey
-	after, before time.Time // zero is no bound
+	after, before time.Time // zero: no limit
 }
 
 // LineError is a line that Parse refuses.
@@ -40,12 +40,12 @@ type LineError struct {
 	Reason string
 }
 
-// Error gives the reason.
+// Error returns the reason.
 func (e *LineError) Error() string { return e.Reason }
 
-// Parse reads lines such as `ana@example.com namespaces="git" ssh-ed25519 AAAA…`. Empty lines and those that begin with # are
-// skipped. Lines for other namespaces than git are valid and allow nothing here. Certificate authorities are refused. The error
-// is a *LineError.
+// Parse parses lines such as `ana@example.com namespaces="git" ssh-ed25519 AAAA…`. It skips empty lines and those
+// that begin with #. Lines for other namespaces than git are valid, but allow no key here. It refuses certificate
+// authorities. The error is a *LineError.
 func Parse(lines []string) (List, error) {
 	var out List
 	id, count := sha256.New(), 0
@@ -103,7 +103,7 @@ func parseLine(line string) (s signer, used bool, err error) {
 	return s, used, nil
 }
 
-// cutField cuts the first field, which may be in quotes.
+// cutField cuts the first field, which may be quoted.
 func cutField(line string) (field, rest string, ok bool) {
 	if quoted, found := strings.CutPrefix(line, `"`); found {
 		field, rest, ok = strings.Cut(quoted, `"`)
@@ -114,7 +114,7 @@ func cutField(line string) (field, rest string, ok bool) {
 	return field, rest, ok && field != "" && rest != ""
 }
 
-// parseTime reads the formats of ssh-keygen(1). Times without Z are taken as UTC, so that machines agree.
+// parseTime parses the formats of ssh-keygen(1). It reads times without Z as UTC, so that all machines agree.
 func parseTime(text string) (time.Time, error) {
 	digits := strings.TrimSuffix(text, "Z")
 	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
@@ -125,15 +125,15 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a time such as 20260131 or 202601311530Z", text)
 }
 
-// Empty reports whether the list has no line, so that it demands no signature. A list whose lines are all for other
-// namespaces is not empty, and allows nobody.
+// Empty reports whether the list has no line, so that no signature is required. A list whose lines are all for other
+// namespaces is not empty, and allows no key.
 func (l List) Empty() bool { return l.id == "" }
 
 // ID identifies the list: lists with equal ids allow the same keys. It is "" for an empty list.
 func (l List) ID() string { return l.id }
 
-// Verify checks an armoured SSH signature of payload and gives the first name of the line that allows its key. The key must be
-// valid at the time at, which is the committer's date of a commit. Every other error than nil is an ErrUntrusted.
+// Verify checks an armoured SSH signature of payload and returns the first name of the line that allows its key. The
+// key must be valid at the time at, which is the committer date of a commit. Every error is an ErrUntrusted.
 func (l List) Verify(payload []byte, armoured string, at time.Time) (string, error) {
 	signature, err := sshsig.Unarmor([]byte(armoured))
 	if err != nil {

@@ -18,14 +18,15 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// dependency is a chart that Chart.yaml names and charts/ does not have.
+// dependency is a chart that Chart.yaml lists and charts/ does not have.
 type dependency struct {
 	name string
 	path string    // of a file:// dependency
 	ref  fetch.Ref // of a remote one
 }
 
-// chartID identifies a chart in the repository and the charts that it depends on. parents are the charts that depend on it.
+// chartID returns the identity of a chart in the repository, including its dependencies. parents are the charts that
+// depend on it.
 func (c *contents) chartID(dir string, parents []string) description {
 	if slices.Contains(parents, dir) {
 		return description{err: fmt.Errorf("chart %s depends on itself: %s", dir, strings.Join(append(parents, dir), " → "))}
@@ -54,7 +55,7 @@ func (c *contents) chartID(dir string, parents []string) description {
 	return out
 }
 
-// dependencies reads Chart.yaml, so that a digest does not need the chart to be loaded.
+// dependencies reads Chart.yaml alone, so that computing a digest does not load the chart.
 func (c *contents) dependencies(dir string) ([]dependency, error) {
 	name := path.Join(dir, "Chart.yaml")
 	data, err := c.snap.ReadFile(name)
@@ -112,7 +113,8 @@ func (c *contents) vendored(dir string) (func(name string) bool, error) {
 	}, nil
 }
 
-// Remote returns every remote chart that the apps need, also as a dependency of a chart in the repository, and the lock.
+// Remote returns every remote chart that the apps need, including dependencies of charts in the repository, and the
+// lock.
 func (v *View) Remote() ([]fetch.Ref, *fetch.Lock, error) {
 	seen := map[fetch.Ref]bool{}
 	charts := map[string]bool{}
@@ -147,7 +149,7 @@ func (v *View) Remote() ([]fetch.Ref, *fetch.Lock, error) {
 	return out, v.contents.lock, nil
 }
 
-// remotes adds the remote dependencies of a chart in the repository, and of the charts it depends on.
+// remotes adds the remote dependencies of a chart in the repository, and those of its dependencies.
 func (c *contents) remotes(dir string, visited map[string]bool, out map[fetch.Ref]bool) error {
 	if visited[dir] {
 		return nil

@@ -21,13 +21,13 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// contents reads the sources of one commit's apps: their identities without reading them, and their bytes. It reads each
-// source once. It is safe for concurrent use.
+// contents identifies the sources of one commit's apps without reading them, and reads their bytes, each source once.
+// It is safe for concurrent use.
 type contents struct {
 	snap     *gitstore.Snapshot
 	archives Archives
 	lock     *fetch.Lock
-	bases    *remoteBases // snap for everything that Kustomize reads
+	bases    *remoteBases // wraps snap for all files that Kustomize reads
 	walker   *kustomize.Walker
 
 	mu           sync.Mutex
@@ -35,7 +35,7 @@ type contents struct {
 	loads        map[string]*load
 }
 
-// load is one source's bytes, read once.
+// load holds the bytes of one source.
 type load struct {
 	once    sync.Once
 	content renderer.Content
@@ -56,7 +56,7 @@ func newContents(snap *gitstore.Snapshot, archives Archives, repositories []*fle
 	return c, nil
 }
 
-// once reads the bytes that a key names. An error is not kept: the next caller reads again.
+// once reads the bytes for a key once. It does not keep an error, so the next caller reads again.
 func (c *contents) once(key string, read func() (renderer.Content, error)) (renderer.Content, error) {
 	c.mu.Lock()
 	l, ok := c.loads[key]
@@ -75,7 +75,7 @@ func (c *contents) once(key string, read func() (renderer.Content, error)) (rend
 	return l.content, l.err
 }
 
-// manifests reads a folder of plain manifests, without the files in an app's own folder that Sluice itself reads.
+// manifests reads a folder of plain manifests. In an app's own folder, it leaves out Sluice's files.
 func (c *contents) manifests(dir string, app *fleet.App) (renderer.Content, error) {
 	content, err := c.folder(dir)
 	if err != nil || dir != app.Dir {
@@ -89,7 +89,7 @@ func (c *contents) manifests(dir string, app *fleet.App) (renderer.Content, erro
 	return content, nil
 }
 
-// helm reads a chart and those of its dependencies that charts/ does not have.
+// helm reads a chart and its dependencies, except those in charts/.
 func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[string]any) (*renderer.HelmSource, error) {
 	out := &renderer.HelmSource{Release: h.ReleaseName, IncludeCRDs: h.IncludeCRDs, DropHooks: h.Hooks == "drop", SkipSchema: h.Schema == "skip"}
 	var err error
@@ -122,7 +122,7 @@ func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[str
 	return out, nil
 }
 
-// archive reads a packed chart: a vendored one from the repository, others from Archives.
+// archive reads a packed chart: a vendored one from the repository, any other from Archives.
 func (c *contents) archive(ctx context.Context, ref fetch.Ref) (renderer.Content, error) {
 	locked, err := c.lock.Require(ref)
 	if err != nil {
@@ -147,7 +147,7 @@ func (c *contents) archive(ctx context.Context, ref fetch.Ref) (renderer.Content
 	})
 }
 
-// kustomizeFiles reads all files that a Kustomize root or a component builds from.
+// kustomizeFiles reads all files that the build of a Kustomize root or a component uses.
 func (c *contents) kustomizeFiles(root string) (renderer.Content, error) {
 	return c.once("kustomize\x00"+root, func() (renderer.Content, error) {
 		names, err := c.walker.Closure(root)
@@ -181,7 +181,7 @@ func (c *contents) chart(dir string) (renderer.Content, error) {
 	})
 }
 
-// folder reads all files below a directory. It refuses links by name.
+// folder reads all files below a directory. It refuses symbolic links.
 func (c *contents) folder(dir string) (renderer.Content, error) {
 	return c.once("folder\x00"+dir, func() (renderer.Content, error) {
 		out, links, err := c.read(dir)
@@ -192,7 +192,7 @@ func (c *contents) folder(dir string) (renderer.Content, error) {
 	})
 }
 
-// read reads all files and links below a directory. It refuses submodules by name.
+// read reads all files and links below a directory. It refuses submodules.
 func (c *contents) read(dir string) (renderer.Content, []renderer.Link, error) {
 	e, err := c.snap.Entry(dir)
 	if err != nil {

@@ -28,8 +28,8 @@ func (c *contents) id(src fleet.Source) (string, error) {
 	return r.id, r.err
 }
 
-// reach returns the paths that a source reads. A source that cannot be described reaches every path, so that each change
-// reports its error again.
+// reach returns the paths that a source reads. For a source that cannot be described, it returns every path, so that
+// each change reports the error again.
 func (c *contents) reach(src fleet.Source) []string {
 	r := c.describe(src)
 	if r.err != nil && len(r.reach) == 0 {
@@ -38,7 +38,7 @@ func (c *contents) reach(src fleet.Source) []string {
 	return r.reach
 }
 
-// describe describes a source once per view.
+// describe returns the description of a source, computed once for each view.
 func (c *contents) describe(src fleet.Source) description {
 	key := sourceKey(src)
 	c.mu.Lock()
@@ -97,7 +97,7 @@ func (c *contents) dirID(dir string) description {
 func (c *contents) remoteID(ref fetch.Ref) description {
 	locked, err := c.lock.Require(ref)
 	if err != nil {
-		return description{err: err, reach: []string{fetch.LockFile}} // only the lock file can change that
+		return description{err: err, reach: []string{fetch.LockFile}} // only a change of the lock file can fix that
 	}
 	return description{id: "archive " + locked.Digest, reach: []string{fetch.LockFile}}
 }
@@ -123,7 +123,7 @@ func (c *contents) kustomizeID(root string) description {
 	return description{id: "kustomize " + hex.EncodeToString(h.Sum(nil)), reach: append(files, kustomizationNames(dirs)...)}
 }
 
-// kustomizationNames returns the files that change what the directories build if they appear.
+// kustomizationNames returns the files that would change the build of the directories if somebody added them.
 func kustomizationNames(dirs []string) []string {
 	var out []string
 	for _, d := range dirs {
@@ -134,7 +134,7 @@ func kustomizationNames(dirs []string) []string {
 	return out
 }
 
-// plainError replaces the operating system's text for a missing path. The error still matches fs.ErrNotExist.
+// plainError replaces the operating system's error text for a missing path. The error still matches fs.ErrNotExist.
 func plainError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return missingError{}
@@ -145,7 +145,7 @@ func plainError(err error) error {
 // missingError is a path that the commit does not have. It matches fs.ErrNotExist.
 type missingError struct{}
 
-// Error says so.
+// Error implements error.
 func (missingError) Error() string { return "no such path in the commit" }
 
 // Is matches fs.ErrNotExist.

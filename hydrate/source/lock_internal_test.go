@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// TestLockProblems: a lock file that cannot be read is a mistake of the change, with its line. As another error it would be tried again
-// and again, and nobody would be told.
+// An unreadable lock file is a problem of the change, reported with its line. Any other kind of error would be
+// retried for ever without a report.
 func TestLockProblems(t *testing.T) {
 	for text, lines := range map[string][]int{
 		"b0: x\nb1: y\n":       {1, 2},

@@ -13,11 +13,12 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// Credentials gives the credentials for another repository of the fleet. They belong to the URL's host: a fleet cannot choose them.
+// Credentials returns the credentials for another repository of the fleet. They belong to the host of the URL; a
+// fleet cannot choose them.
 type Credentials func(url string) gitstore.Auth
 
-// mounts implements fleet.Mounts for one tree: it pins repositories to the commits of the tree's lock file, and fetches what the
-// store does not have.
+// mounts implements fleet.Mounts for one tree. It resolves repositories to the commits in the tree's lock file, and
+// fetches commits that the store does not have.
 type mounts struct {
 	store       *gitstore.Store
 	snap        *gitstore.Snapshot
@@ -25,7 +26,7 @@ type mounts struct {
 	alone       bool
 
 	mounted gitstore.Hash // the tree with the repositories
-	failed  bool          // a repository could not be fetched: the next attempt may succeed
+	failed  bool          // a repository could not be fetched; the next attempt may succeed
 }
 
 // Mount implements fleet.Mounts.
@@ -51,7 +52,7 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 			delete(trees, r.Name)
 			continue
 		}
-		pin, _ := lock.Pin(r.Name) // pinned has found it
+		pin, _ := lock.Pin(r.Name) // found: pinned has looked it up
 		r.Commit = pin.Commit
 	}
 	if len(trees) == 0 {
@@ -107,10 +108,10 @@ func readLock(snap *gitstore.Snapshot) (*fetch.Lock, error) {
 	return lock, nil
 }
 
-// lockProblems makes the mistakes of a lock file problems of the fleet: the change is at fault, and not what reads it.
+// lockProblems turns the errors of a lock file into problems of the fleet, because the change causes them.
 func lockProblems(err error) fleet.Problems {
 	all := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { // of errors.Join, whose parts are the mistakes
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // of errors.Join: each part is one problem
 		all = joined.Unwrap()
 	}
 	var out fleet.Problems

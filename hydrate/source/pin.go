@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// Pin returns what the lock file pins a repository to. The second result is false if the repository is not locked, or if its
-// declaration has changed since.
+// Pin returns the commit that the lock file pins a repository to. The second result is false if the repository is not
+// locked, or if its declaration has changed since.
 func (v *View) Pin(r *fleet.Repository) (fetch.Pin, bool) {
 	pin, ok := v.contents.lock.Pin(r.Name)
 	return pin, ok && pin.URL == r.URL && pin.Wanted == r.Wanted
@@ -24,8 +24,8 @@ func (v *View) Pin(r *fleet.Repository) (fetch.Pin, bool) {
 // Lock returns a copy of the lock file's content.
 func (v *View) Lock() *fetch.Lock { return v.contents.lock.Clone() }
 
-// ResolvePin asks a repository for the commit that its declaration means now: the newest of the branch, or that of the highest version
-// among the tags.
+// ResolvePin asks a repository for the commit that its declaration selects now: the tip of a branch, or the tag with
+// the highest version.
 func (r *Reader) ResolvePin(ctx context.Context, repository *fleet.Repository) (fetch.Pin, error) {
 	var auth gitstore.Auth
 	if r.credentials != nil {
@@ -44,8 +44,8 @@ func (r *Reader) ResolvePin(ctx context.Context, repository *fleet.Repository) (
 
 const tagPrefix = "refs/tags/"
 
-// newest chooses among refs: the ref itself, or of the tags that match a pattern the one with the highest version. A tag's version
-// is the text after its last slash; versions before a release count only if there is no other.
+// newest selects a ref: the wanted ref itself or, for a pattern of tags, the tag with the highest version. The
+// version of a tag is the text after its last slash. Pre-release versions count only if there is no other.
 func newest(refs map[string]gitstore.Hash, wanted string) (string, gitstore.Hash, error) {
 	pattern, isTag := strings.CutPrefix(wanted, tagPrefix)
 	if !isTag {
@@ -61,7 +61,7 @@ func newest(refs map[string]gitstore.Hash, wanted string) (string, gitstore.Hash
 			continue
 		}
 		if ok, err := path.Match(pattern, tag); err != nil || !ok {
-			continue // the fleet's reader refuses bad patterns
+			continue // the fleet's reader reports bad patterns
 		}
 		v, err := semver.NewVersion(path.Base(tag))
 		switch {

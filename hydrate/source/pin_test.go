@@ -17,7 +17,7 @@ func TestNewestRef(t *testing.T) {
 	}{
 		"refs/heads/main":       {"refs/heads/main", gitstore.Hash{1}},
 		"refs/tags/v1.*":        {"refs/tags/v1.10.0", gitstore.Hash{5}}, // the commit of an annotated tag
-		"refs/tags/v*":          {"refs/tags/v1.10.0", gitstore.Hash{5}}, // not the version before a release
+		"refs/tags/v*":          {"refs/tags/v1.10.0", gitstore.Hash{5}}, // not the pre-release
 		"refs/tags/v2.*":        {"refs/tags/v2.0.0-rc.1", gitstore.Hash{6}},
 		"refs/tags/web/v*":      {"refs/tags/web/v1.1.0", gitstore.Hash{8}},
 		"refs/tags/stable":      {"refs/tags/stable", gitstore.Hash{9}},

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// Place is where in the repository the cause of an error is. Line and Column count from 1; 0 is unknown.
+// Place is the position in the repository that causes an error. Line and Column count from 1; 0 is unknown.
 type Place struct {
 	File         string
 	Line, Column int
 }
 
-// String gives FILE:LINE:COLUMN, without what is unknown.
+// String returns FILE:LINE:COLUMN, without unknown parts.
 func (p Place) String() string {
 	switch {
 	case p.Line == 0:
@@ -28,8 +28,8 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// PlacedError is an error of a target with the file that has to change. The message names the exact place; it differs from
-// Place where that place is inside a packed chart.
+// PlacedError is an error of a target with the file to change. The message begins with the exact position, which
+// differs from Place if it is inside a packed chart.
 type PlacedError struct {
 	Place
 
@@ -37,7 +37,7 @@ type PlacedError struct {
 	err     error
 }
 
-// Error returns the message, which begins with the place.
+// Error returns the message, which begins with the position.
 func (e *PlacedError) Error() string { return e.message }
 
 // Unwrap returns the error of the renderer.
@@ -74,7 +74,7 @@ func (t *Target) Locate(err error) error {
 	return out
 }
 
-// sourcePlace returns the place in the app's file that names the source with a chart, or the first source.
+// sourcePlace returns the position in the app's file of the source with a chart, or of the first source.
 func (t *Target) sourcePlace(chart string) Place {
 	if i := t.Imported(); i != nil {
 		return Place{File: i.File, Line: i.Line}
@@ -88,7 +88,7 @@ func (t *Target) sourcePlace(chart string) Place {
 	return Place{File: t.App.File}
 }
 
-// chartName returns the name that errors of the renderer give a chart.
+// chartName returns the name of the chart in errors of the renderer.
 func chartName(h *fleet.HelmSource) string {
 	if h.Chart == "" {
 		return h.Path
@@ -96,8 +96,8 @@ func chartName(h *fleet.HelmSource) string {
 	return chartRef(h).String()
 }
 
-// locateValues names the layer that sets each value that a schema refuses. It returns the first of these places, and the
-// message with a place for each value.
+// locateValues finds the layer that sets each value that a schema refuses. It returns the first of these positions,
+// and the message with a position for each value.
 func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
 	lines := strings.Split(input.Message, "\n")
 	var first Place
@@ -111,7 +111,7 @@ func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
 		if first == (Place{}) {
 			first = at
 		}
-		for i := next; i < len(lines); i++ { // the message has the values in this order, one a line
+		for i := next; i < len(lines); i++ { // the message lists the values in this order, one per line
 			if strings.Contains(lines[i], ": "+name+": ") {
 				lines[i] += " (set at " + at.String() + ")"
 				next = i + 1
@@ -122,8 +122,8 @@ func (t *Target) locateValues(input *renderer.InputError) (Place, string) {
 	return first, strings.Join(lines, "\n")
 }
 
-// valuePlace returns the place that decides a value of a chart; for a mapping, one of the values below it. Defaults of a
-// packed chart have no place in the repository.
+// valuePlace returns the position that sets a value of a chart; for a mapping, that of one of the values below it.
+// Defaults of a packed chart have no position in the repository.
 func (t *Target) valuePlace(chart, name string) Place {
 	for _, src := range t.Sources {
 		if src.Helm == nil || t.Imported() != nil || chartName(src.Helm) != chart {
@@ -132,13 +132,13 @@ func (t *Target) valuePlace(chart, name string) Place {
 		var defaults fleet.Defaults
 		if src.Helm.Chart == "" {
 			file := path.Join(src.Helm.Path, "values.yaml")
-			if data, err := t.view.contents.snap.ReadFile(file); err == nil { // without defaults, another layer may set the value
+			if data, err := t.view.contents.snap.ReadFile(file); err == nil { // if the chart has no default, another layer may set the value
 				defaults = fleet.Defaults{File: file, Data: data}
 			}
 		}
 		chains, err := t.view.Fleet.Explain(t.Target, src.Name, name, defaults)
 		if err != nil || len(chains) == 0 {
-			continue // nothing of this source sets it
+			continue // this source does not set it
 		}
 		o := chains[0].Origins[len(chains[0].Origins)-1]
 		return Place{o.File, o.Line, o.Column}

@@ -19,7 +19,7 @@ type Archives interface {
 	Archive(ctx context.Context, r fetch.Ref, l fetch.Locked) ([]byte, error)
 }
 
-// Reader opens the commits of one source repository and keeps what it read last. It is safe for concurrent use.
+// Reader opens the commits of one source repository and caches the latest views. It is safe for concurrent use.
 type Reader struct {
 	store       *gitstore.Store
 	archives    Archives
@@ -28,11 +28,11 @@ type Reader struct {
 	alone       bool
 
 	mu    sync.Mutex
-	views *lru.Cache[gitstore.Hash, *View] // by tree; mu keeps a tree from being read twice at a time
-	loads int                              // since the loader's cache was emptied
+	views *lru.Cache[gitstore.Hash, *View] // by tree; with mu held, only one caller reads a tree
+	loads int                              // since the loader's cache was last emptied
 }
 
-// Bounds of what a reader keeps in a long-running service.
+// Limits of the caches, for a long-running service.
 const (
 	maxViews = 32  // a promotion compares a handful of commits; a view of 20,000 targets takes tens of MB
 	maxLoads = 256 // fleets that share a cache of decoded files
@@ -47,28 +47,28 @@ func NewReader(store *gitstore.Store, archives Archives, r renderer.Renderer) *R
 	}
 	views, err := lru.New[gitstore.Hash, *View](maxViews)
 	if err != nil {
-		panic(err) // only for a size below 1
+		panic(err) // the size is a positive constant
 	}
 	return &Reader{store: store, archives: archives, loader: fleet.Loader{Cache: fleet.NewCache(), Importer: importer}, views: views}
 }
 
-// Detecting makes the reader recognise a repository of Flux or Argo CD objects that has no sluice.yaml, as `sluice import --detect` shows it. It
-// returns the reader. Call it before any other method. Only verbs that write nothing may use it: nobody has said yet that the
-// repository is a fleet.
+// Detecting makes the reader accept a repository of Flux or Argo CD objects without sluice.yaml, and treat it as
+// `sluice import --detect` prints it. It returns the reader. Call it before any other method, and only for verbs that
+// write nothing, because nobody has confirmed that the repository is a fleet.
 func (r *Reader) Detecting() *Reader {
 	r.loader.Detect = true
 	return r
 }
 
-// WithCredentials makes the reader fetch other repositories of fleets that the store does not have. Without it, only what the store or
-// its own remote has is there. It returns the reader. Call it before any other method.
+// WithCredentials makes the reader fetch other repositories that the store does not have. Otherwise it reads only
+// commits that the store or its own remote has. It returns the reader. Call it before any other method.
 func (r *Reader) WithCredentials(c Credentials) *Reader {
 	r.credentials = c
 	return r
 }
 
-// Alone makes the reader refuse content of other repositories, also what the store has of them. It returns the reader. Call it before
-// any other method.
+// Alone makes the reader refuse content of other repositories, even if the store has it. It returns the reader. Call
+// it before any other method.
 func (r *Reader) Alone() *Reader {
 	r.alone = true
 	return r
@@ -77,19 +77,20 @@ func (r *Reader) Alone() *Reader {
 // View is the source tree of one commit.
 type View struct {
 	Fleet    *fleet.Fleet
-	Problems fleet.Problems // warnings alone
+	Problems fleet.Problems // only warnings
 
 	tree     gitstore.Hash
 	mounted  gitstore.Hash // the tree with the content of other repositories in fleet.MountDir; tree if there are none
 	contents *contents
 }
 
-// Detect returns the sluice.yaml of a repository of another tool that has none, and nil if it is not one.
+// Detect returns a sluice.yaml for a repository of another tool that has none. It returns nil if the repository is
+// not one.
 func (r *Reader) Detect(ctx context.Context, tree gitstore.Hash) ([]byte, error) {
 	return r.loader.Importer.Detect(ctx, r.store.Snapshot(ctx, tree))
 }
 
-// Open reads the fleet of a tree. The errors of an invalid fleet are fleet.Problems.
+// Open reads the fleet of a tree. An invalid fleet is reported as fleet.Problems.
 func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,8 +118,8 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	return v, nil
 }
 
-// Readable returns the newest commit on the first-parent line of tip whose fleet is valid, so that a mistake on the trunk
-// does not prevent a rollback. It looks at 100 commits. If it finds none, the error is that of tip.
+// Readable returns the newest commit on the first-parent line of tip whose fleet is valid, so that an invalid fleet
+// on the trunk does not prevent a rollback. It tries 100 commits. If none is valid, it returns the error of tip.
 func (r *Reader) Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error) {
 	const limit = 100
 	at := tip
@@ -143,7 +144,7 @@ func (r *Reader) Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Co
 }
 
 // Affected returns the targets that the change from the tree base to the view can affect. It reads tree objects and
-// renders nothing. A base whose fleet is invalid gives fleet.Problems.
+// renders nothing. If the fleet of base is invalid, it returns fleet.Problems.
 func (r *Reader) Affected(ctx context.Context, base gitstore.Hash, head *View) ([]fleet.AffectedTarget, error) {
 	if base == head.tree {
 		return nil, nil

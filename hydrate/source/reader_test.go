@@ -16,7 +16,8 @@ func (noArchives) Archive(context.Context, fetch.Ref, fetch.Locked) ([]byte, err
 	return nil, fetch.ErrNotFound
 }
 
-// A service opens commits for months: views must not pile up, and one that was dropped is read again.
+// A service opens commits for months, so the number of cached views must stay bounded. A view that was evicted is
+// read again.
 func TestViewsAreBounded(t *testing.T) {
 	t.Parallel()
 	store := gitstore.OpenMemory()

@@ -17,12 +17,13 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// remoteBases is a tree whose kustomizations refer to pinned repositories by path. A kustomization that names one by URL, as in
+// remoteBases is a tree in which kustomizations refer to pinned repositories by path. It rewrites a kustomization
+// that names a repository by URL, as in
 //
-//	resources: ["https://github.com/acme/components//base?ref=v1.2.0"]
+// resources: ["https://github.com/acme/components//base?ref=v1.2.0"]
 //
-// is read as if it named the directory in fleet.MountDir. URLs that match no declared repository, or ask for another ref than the
-// pinned one, stay as they are; package kustomize refuses them.
+// to name the directory in fleet.MountDir instead. It leaves URLs that match no declared repository, or ask for
+// another ref than the pinned one; package kustomize refuses them.
 type remoteBases struct {
 	*gitstore.Snapshot
 	repositories []remoteBase
@@ -30,11 +31,11 @@ type remoteBases struct {
 
 type remoteBase struct {
 	address string   // host and path, without scheme, user and .git
-	refs    []string // that the pinned commit is: branch or tag, commit
+	refs    []string // names of the pinned commit: branch or tag, and commit
 	dir     string
 }
 
-// newRemoteBases knows the repositories of a fleet whose content is there.
+// newRemoteBases returns the remote bases of the repositories whose content is available.
 func newRemoteBases(snap *gitstore.Snapshot, repositories []*fleet.Repository, lock *fetch.Lock) *remoteBases {
 	out := &remoteBases{Snapshot: snap}
 	for _, r := range repositories {
@@ -59,7 +60,8 @@ func (t *remoteBases) ReadFile(name string) ([]byte, error) {
 	return t.rewrite(path.Dir(name), data), nil
 }
 
-// rewrite replaces the URLs of one kustomization. It keeps every other byte, so that messages name the right lines.
+// rewrite replaces the URLs in one kustomization. It keeps every other byte, so that messages have the right line
+// numbers.
 func (t *remoteBases) rewrite(dir string, data []byte) []byte {
 	if !bytes.Contains(data, []byte("/")) || manifest.Check(data, manifest.DefaultBudget()) != nil {
 		return data
@@ -98,8 +100,8 @@ func depth(dir string) int {
 	return strings.Count(dir, "/") + 1
 }
 
-// find returns the directory of the fleet's tree that a URL of Kustomize's form means.
-// See https://github.com/kubernetes-sigs/kustomize/blob/master/examples/remoteBuild.md for the forms.
+// find returns the directory of the fleet's tree that a Kustomize URL refers to. See
+// https://github.com/kubernetes-sigs/kustomize/blob/master/examples/remoteBuild.md for the forms.
 func (t *remoteBases) find(reference string) (string, bool) {
 	address, query, _ := strings.Cut(reference, "?")
 	parameters, err := url.ParseQuery(query)

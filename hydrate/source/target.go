@@ -34,8 +34,8 @@ func (t *Target) AsRendered() bool { return t.view.Fleet.AsRendered() }
 // ForcesHookJobs reports whether Jobs that are hooks get Flux's force annotation.
 func (t *Target) ForcesHookJobs() bool { return t.view.Fleet.ForceHookJobs(t.Cluster.Environment) }
 
-// Scope is the scope of a custom kind that no definition in the environment has: what the fleet says in spec.kinds, else
-// that of a well-known project's kind.
+// Scope returns the scope of a custom kind that no definition in the environment has: the one in spec.kinds or, for a
+// kind of a well-known project, the one in the built-in table.
 func (t *Target) Scope(kind manifest.GroupKind) manifest.Scope {
 	if scope := manifest.Kinds(t.view.Fleet.Spec.Kinds).Scope(kind); scope != manifest.ScopeUnknown {
 		return scope
@@ -63,7 +63,7 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 		key = append(key, 0)
 		key = append(key, id...)
 	}
-	for _, layer := range out.Components { // the key has the folder itself, not the files that it refers to
+	for _, layer := range out.Components { // the digest covers the folder itself, but not the files that it refers to
 		r := v.contents.kustomizeID(layer.Path)
 		if r.err != nil {
 			return nil, fmt.Errorf("component %s: %w", layer.Path, r.err)
@@ -82,7 +82,7 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 	return out, nil
 }
 
-// Bundle reads everything that the rendering of the target depends on.
+// Bundle reads all content that the rendering of the target depends on.
 func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
 	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.KubeVersion, APIVersions: t.Cluster.APIVersions}
 	if i := t.Imported(); i != nil {
@@ -140,8 +140,8 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 	}
 }
 
-// component reads a layer's component and the files that it refers to, with the references replaced for the target's
-// cluster. Files outside the component's folder have no references.
+// component reads a layer's component and the files that it refers to. It replaces references for the target's
+// cluster, but only in files of the component's own folder.
 func (t *Target) component(dir string) (renderer.Component, error) {
 	out := renderer.Component{Root: dir}
 	content, err := t.view.contents.kustomizeFiles(dir)

@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// verifyClusters compares the cluster branches with the clusters of a rendered environment. A cluster that runs an earlier
-// state of the environment, for a reason that the record names, is behind and does not differ.
+// verifyClusters compares the cluster branches with the clusters of a rendered environment. If the record explains
+// why a cluster runs an earlier state of the environment, the cluster is behind; otherwise it differs.
 func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fleet, st *branch.State, tree gitstore.Hash) error {
 	rendered, err := branch.ReadTree(ctx, r.h.Store, tree)
 	if err != nil {
 		return err
 	}
 	record, err := promotion.ReadRecord(ctx, r.h, out.Environment, r.trunk.signers)
-	if refused, ok := errors.AsType[*gitstore.SignatureError](err); ok { // such a record explains nothing
+	if refused, ok := errors.AsType[*gitstore.SignatureError](err); ok { // an unsigned record explains nothing
 		out.Unsigned = append(out.Unsigned, unsigned(promote.StateBranch, refused))
 		record, err = promote.NewRecord(out.Environment), nil
 	}
@@ -68,7 +68,7 @@ func (r *run) verifyClusters(ctx context.Context, out *Verification, f *fleet.Fl
 	return nil
 }
 
-// verifyOrigin reports a tip of a cluster branch that no allowed key has signed, or that was made for another branch.
+// verifyOrigin reports a cluster branch whose tip no allowed key signed, or whose tip was made for another branch.
 func (r *run) verifyOrigin(ctx context.Context, out *Verification, ref string, commit gitstore.Commit, c *fleet.Cluster) error {
 	origin, err := branch.Inspect(ctx, r.h.Store, commit, branch.Owner{Environment: out.Environment, Cluster: c.Name}, r.trunk.signers)
 	if err != nil {
@@ -83,7 +83,8 @@ func (r *run) verifyOrigin(ctx context.Context, out *Verification, ref string, c
 	return nil
 }
 
-// behind says why a cluster runs an earlier state of its environment; nil if it does not, or if nothing explains it.
+// behind returns the reason why a cluster runs an earlier state of its environment. It returns nil if the cluster
+// does not, or if nothing explains it.
 func (r *run) behind(ctx context.Context, c *fleet.Cluster, st *branch.State, tree gitstore.Hash, record promote.Record) (*Behind, error) {
 	e, _ := r.fleet.Environment(c.Environment) // a removed environment follows nothing
 	if len(e.After) == 0 && record.Progress == nil && len(record.Freezes) == 0 && c.State != "frozen" {
@@ -95,7 +96,7 @@ func (r *run) behind(ctx context.Context, c *fleet.Cluster, st *branch.State, tr
 	}
 	was, err := promotion.EarlierState(ctx, r.h, st, c.Name, tree)
 	if errors.Is(err, promote.ErrNoTree) {
-		return nil, nil //nolint:nilnil // the environment never had it
+		return nil, nil //nolint:nilnil // the environment never had this tree
 	}
 	if err != nil {
 		return nil, err

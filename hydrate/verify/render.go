@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// render renders an environment again from its source commits. It returns the zero hash, and says why in out, if that
-// is not possible.
+// render renders an environment again from its source commits. If that is not possible, it returns the zero hash and
+// sets the reason in out.
 func (r *run) render(ctx context.Context, name string, st *branch.State, source gitstore.Commit, out *Verification) (gitstore.Hash, error) {
 	w, err := r.h.Store.NewWriter()
 	if err != nil {
@@ -18,7 +18,7 @@ func (r *run) render(ctx context.Context, name string, st *branch.State, source 
 	r.writers = append(r.writers, w)
 	fresh := *st
 	fresh.Kinds = branch.Kinds{}
-	fresh.Foreign = "to be verified" // the number of objects is counted, not taken from the record
+	fresh.Foreign = "to be verified" // makes the objects be counted instead of using the recorded number
 	if len(st.Record.Apps)+len(st.Record.Clusters) > 0 {
 		return r.compose(ctx, name, &fresh, out, w)
 	}
@@ -35,7 +35,7 @@ func (r *run) render(ctx context.Context, name string, st *branch.State, source 
 // compose renders an environment whose apps come from several source commits.
 func (r *run) compose(ctx context.Context, name string, st *branch.State, out *Verification, w *gitstore.Writer) (gitstore.Hash, error) {
 	source := st.Source()
-	st.Tip = gitstore.Commit{} // so that no app is taken from the branch
+	st.Tip = gitstore.Commit{} // take no app from the branch
 	commits := map[string]gitstore.Commit{}
 	for _, c := range source.Commits() {
 		hash, err := gitstore.ParseHash(c)

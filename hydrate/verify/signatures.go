@@ -16,7 +16,7 @@ type Signature struct {
 	Branch string `json:"branch"`
 	Commit string `json:"commit"`
 	Signer string `json:"signer,omitempty"` // "" if spec.signers does not allow the signature
-	Reason string `json:"reason,omitempty"` // why not
+	Reason string `json:"reason,omitempty"` // why the signature is not allowed
 }
 
 func unsigned(ref string, e *gitstore.SignatureError) Signature {
@@ -26,9 +26,9 @@ func unsigned(ref string, e *gitstore.SignatureError) Signature {
 // ErrNoSigners means that spec.signers of the trunk is empty, so that no signature can be checked.
 var ErrNoSigners = errors.New("spec.signers of the trunk's sluice.yaml is empty, so nothing says who may sign: list the keys in the form of Git's allowed-signers file")
 
-// Signatures checks the signatures of the tips of environment branches, of the branches of their clusters, and of the records,
-// by spec.signers of the trunk. A signed tip vouches for the commits before it. The fleet of head names the branches; no
-// names means all environments. It renders nothing.
+// Signatures checks the signatures of the tips of environment branches, of their clusters' branches, and of the
+// records, against spec.signers of the trunk. A signed tip vouches for the commits before it. The fleet of head names
+// the branches; an empty list of names means all environments. It renders nothing.
 func Signatures(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names []string) ([]Signature, error) {
 	f, _, err := h.Fleet(ctx, head.Tree)
 	if err != nil {
@@ -73,7 +73,8 @@ func Signatures(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, 
 	return out, nil
 }
 
-// signedBranches lists the branches of environments and of their clusters, then that of the records, and says whose they are.
+// signedBranches lists the branches of environments and of their clusters, then the branch of the records, with their
+// owners.
 func signedBranches(f *fleet.Fleet, names []string) ([]string, map[string]branch.Owner, error) {
 	environments, err := environmentsOf(f, names)
 	if err != nil {

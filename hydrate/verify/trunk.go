@@ -14,16 +14,16 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
-// trunk is what the branches are held against: the trunk of the remote or, for branches of this repository, its own trunk
-// and the commit that is verified against.
+// trunk is the reference for verification: the trunk of the remote or, for branches of this repository, the local
+// trunk and the commit to verify against.
 type trunk struct {
-	tips    []*hydrate.Trunk // a source commit must be on one of them
+	tips    []*hydrate.Trunk // one of them must contain each source commit
 	signers signers.List     // spec.signers
 }
 
 func (t *trunk) String() string { return t.tips[0].String() }
 
-// readTrunk reads the trunk of the remote that branches are written to. Without one, head's fleet names the trunk.
+// readTrunk reads the trunk of the remote that has the branches. Without a remote, head's fleet names the trunk.
 func readTrunk(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, head gitstore.Commit) (*trunk, error) {
 	out := &trunk{signers: f.Signers()}
 	remote := h.Source
@@ -40,7 +40,7 @@ func readTrunk(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, head gi
 		return nil, err
 	}
 	out.tips = append(out.tips, named)
-	if h.Source == nil { // `sluice hydrate` without --push writes any commit that is checked out
+	if h.Source == nil { // `sluice hydrate` without --push writes any checked-out commit
 		out.tips = append(out.tips, named.At(head.Hash))
 		return out, nil
 	}
@@ -51,13 +51,13 @@ func readTrunk(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, head gi
 	return out, err
 }
 
-// requireMerged adds the source commits of an environment that the trunk does not contain, unless the branch records them as
-// exceptions, and sets the status. If this clone cannot tell, the environment fails.
+// requireMerged records the source commits of an environment that the trunk does not contain, unless the branch
+// records them as exceptions, and sets the status. If this clone lacks the history to decide, the status is failed.
 func (r *run) requireMerged(ctx context.Context, out *Verification, st *branch.State) error {
 	for _, text := range st.Source().Commits() {
 		commit, err := gitstore.ParseHash(text)
 		if err != nil {
-			return err // the record has been validated
+			return err // the record is already validated
 		}
 		err = r.trunk.require(ctx, commit)
 		unmerged, ok := errors.AsType[*hydrate.UnmergedError](err)
@@ -83,7 +83,7 @@ func (r *run) requireMerged(ctx context.Context, out *Verification, st *branch.S
 			out.Unmerged = append(out.Unmerged, text)
 		}
 	}
-	if len(out.Unmerged) > 0 { // what such a commit renders to proves nothing, and it may be hostile
+	if len(out.Unmerged) > 0 { // rendering such a commit proves nothing, and it may be hostile
 		out.Status = StatusUnmerged
 		out.Reason = fmt.Sprintf("%s does not contain the source commit %s: hydrate a commit of the trunk, or find out who pushed it", r.trunk, strings.Join(out.Unmerged, ", "))
 	}
@@ -105,7 +105,7 @@ func (t *trunk) require(ctx context.Context, commit gitstore.Hash) error {
 	return last
 }
 
-// exception reports whether a commit of the branch records that a source commit was written although it was not merged.
+// exception reports whether a commit of the branch records that an unmerged source commit was allowed.
 func (r *run) exception(ctx context.Context, st *branch.State, source gitstore.Hash) (bool, error) {
 	const limit = 1000 // commits of the branch
 	at := st.Origin.Rendered
@@ -118,7 +118,7 @@ func (r *run) exception(ctx context.Context, st *branch.State, source gitstore.H
 		}
 		parent, err := r.h.Store.Commit(ctx, at.Parents[0])
 		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
-			break // the history that is known ends here
+			break // end of the available history
 		}
 		if err != nil {
 			return false, fmt.Errorf("history of %s: %w", st.Branch, err)

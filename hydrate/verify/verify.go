@@ -1,6 +1,6 @@
-// Package verify checks rendered branches. It renders environment branches again from the source commits that they record and
-// compares file by file, requires that the trunk contains those commits, and checks the signatures that spec.signers of the
-// trunk demands. It trusts nothing that a branch says about itself, and writes nothing.
+// Package verify checks rendered branches. It renders environment branches again from the source commits that they
+// record and compares file by file. It requires that the trunk contains those commits, and checks signatures against
+// spec.signers of the trunk. It trusts no record of a branch without checking it, and writes nothing.
 package verify
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// Difference is a file of a branch that differs from what the recorded source commit renders to.
+// Difference is a file of a branch that differs from the rendering of the recorded source commit.
 type Difference struct {
 	Branch string `json:"branch"`
 	Path   string `json:"path"`
-	Effect string `json:"effect"` // added, removed or changed, as seen from the rendering
+	Effect string `json:"effect"` // added, removed or changed, relative to the rendering
 }
 
 // Statuses of a Verification. The three after Behind mean that somebody else wrote to a branch.
@@ -58,8 +58,8 @@ type Verification struct {
 	Behind      []Behind          `json:"behind,omitempty"`
 	Unsigned    []Signature       `json:"unsigned,omitempty"`   // commits that spec.signers does not allow
 	Unmerged    []string          `json:"unmerged,omitempty"`   // source commits that the trunk does not contain
-	Exceptions  []string          `json:"exceptions,omitempty"` // source commits that were written unmerged, as recorded
-	Held        []string          `json:"held,omitempty"`       // what is held back, in words
+	Exceptions  []string          `json:"exceptions,omitempty"` // source commits that were allowed although unmerged, as recorded
+	Held        []string          `json:"held,omitempty"`       // descriptions of holds
 	Differences []Difference      `json:"differences,omitempty"`
 	Failures    []hydrate.Failure `json:"failures,omitempty"`
 }
@@ -95,7 +95,7 @@ func Run(ctx context.Context, h *hydrate.Hydrator, head gitstore.Commit, names [
 	return out, nil
 }
 
-// environmentsOf returns the named environments in the order of the fleet; no names means all.
+// environmentsOf returns the named environments in the order of the fleet. No names means all.
 func environmentsOf(f *fleet.Fleet, names []string) ([]string, error) {
 	for _, name := range names {
 		if _, ok := f.Environment(name); !ok {
@@ -111,7 +111,7 @@ func environmentsOf(f *fleet.Fleet, names []string) ([]string, error) {
 	return out, nil
 }
 
-// Any reports whether at least one branch existed and was looked at.
+// Any reports whether at least one branch existed and was verified.
 func Any(found []Verification) bool {
 	return slices.ContainsFunc(found, func(v Verification) bool { return v.Status != StatusMissing })
 }
@@ -187,7 +187,7 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 	return out, nil
 }
 
-// state fetches the branches of an environment and reads what they hold.
+// state fetches the branches of an environment and reads their content.
 func (r *run) state(ctx context.Context, name string, tip gitstore.Hash) (*branch.State, error) {
 	fetch := []gitstore.Hash{tip}
 	for _, c := range r.fleet.ClustersOf(name) {
@@ -201,8 +201,8 @@ func (r *run) state(ctx context.Context, name string, tip gitstore.Hash) (*branc
 	return branch.ReadState(ctx, r.h.Store, r.fleet.EnvironmentBranch(name), name, tip, r.trunk.signers)
 }
 
-// sourceOf returns the commit that a branch was rendered from: the one of its record or, if somebody changed the record,
-// the newest trailer in its history.
+// sourceOf returns the source commit of a branch: the one in its record or, if somebody changed the record, the one
+// in the newest trailer of its history.
 func (r *run) sourceOf(ctx context.Context, st *branch.State) (gitstore.Commit, error) {
 	text := st.Record.Source
 	for c := st.Tip; text == ""; {
@@ -211,7 +211,7 @@ func (r *run) sourceOf(ctx context.Context, st *branch.State) (gitstore.Commit, 
 		}
 		parent, err := r.h.Store.Commit(ctx, c.Parents[0])
 		if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
-			break // the history that is known ends here
+			break // end of the available history
 		}
 		if err != nil {
 			return gitstore.Commit{}, err

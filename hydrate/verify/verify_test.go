@@ -69,11 +69,11 @@ func TestMissingBranchesAreNotVerified(t *testing.T) {
 	}
 }
 
-// The three ways in which somebody can write to a branch have a status each, and count as tampering.
+// Each of the three ways in which somebody can write to a branch has its own status, and counts as tampering.
 func TestTampering(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		tamper func(r *hydratetest.Repo) string // returns what the verification must name
+		tamper func(r *hydratetest.Repo) string // returns the text that the verification must contain
 		status string
 	}{
 		"a file of an environment branch": {func(r *hydratetest.Repo) string {
@@ -129,7 +129,7 @@ func edit(r *hydratetest.Repo, branch, file, text string) {
 	r.Git("update-ref", "refs/heads/"+branch, tree.Git("rev-parse", "HEAD"))
 }
 
-// A source commit must be on the trunk, whatever a branch says; an exception is recorded in the branch.
+// The trunk must contain every source commit, unless the branch records an exception.
 func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 	t.Parallel()
 	for name, recorded := range map[string]bool{"without a record": false, "as a recorded exception": true} {
@@ -141,7 +141,7 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 			r.Write("apps/shop/layers/environment/dev/values.yaml", "replicas: 7\n")
 			r.Commit("seven")
 			feature := r.Git("rev-parse", "HEAD")
-			r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} }) // of this repository: any commit is written
+			r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} }) // writes branches of this repository, which may have any commit
 			if recorded {
 				message := r.Git("log", "-1", "--format=%B", "env/dev")
 				message = strings.Replace(message, "Sluice-Version", "Sluice-Unmerged: "+r.Git("rev-parse", "main")+"\nSluice-Version", 1)
@@ -154,7 +154,7 @@ func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 			if !recorded && (v.Status != verify.StatusUnmerged || !strings.Contains(v.Reason, feature) || !strings.Contains(v.Reason, "trunk")) {
 				t.Errorf("%+v", v)
 			}
-			head := r.Resolve("feature") // branches of this repository may come from what is checked out
+			head := r.Resolve("feature") // branches of this repository may come from the checked-out commit
 			found, err := verify.Run(t.Context(), r.Hydrator(1), head, []string{"dev"}, time.Now())
 			if err != nil || found[0].Status != verify.StatusOK {
 				t.Errorf("%+v, %v", found, err)
@@ -214,13 +214,13 @@ func TestSignaturesNeedAListOfSigners(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
 	r.Hydrate(nil)
-	if _, err := verify.Signatures(t.Context(), r.Hydrator(1), r.Resolve("main"), nil); err != verify.ErrNoSigners { //nolint:errorlint // it is returned as it is
+	if _, err := verify.Signatures(t.Context(), r.Hydrator(1), r.Resolve("main"), nil); err != verify.ErrNoSigners { //nolint:errorlint // it is returned unwrapped
 		t.Errorf("%v", err)
 	}
 }
 
-// A cluster that a freeze keeps at an earlier state is behind, as planned. The same cluster without a freeze differs, and so
-// does one that runs what its environment never had.
+// A cluster that a freeze keeps at an earlier state is behind. Without a freeze the same cluster differs, and so does
+// one whose tree its environment never had.
 func TestClustersBehindAsPlanned(t *testing.T) {
 	t.Parallel()
 	r := hydratetest.Demo(t)
