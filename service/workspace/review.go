@@ -40,6 +40,11 @@ func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, 
 		default:
 			options.Judge = review.Policy{Engine: engine, Whole: o.Whole}
 		}
+		proposed, err := proposedPolicy(ctx, s, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		broken = append(broken, proposed...)
 	}
 	r, preview, err := review.Make(ctx, s.Hydrator, options)
 	if err != nil {
@@ -50,6 +55,38 @@ func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, 
 		r.Verdict = review.Verdict(r)
 	}
 	return r, preview, nil
+}
+
+// proposedPolicy returns the mistakes in the policy of the head where it is not the policy that judges. The head's policy applies once
+// it is merged, and a broken one would then stop every hydration.
+func proposedPolicy(ctx context.Context, s *Session, o ReviewOptions) (policy.Problems, error) {
+	judging, err := policyTree(ctx, s.Store, o.Policy)
+	if err != nil {
+		return nil, err
+	}
+	proposed, err := policyTree(ctx, s.Store, o.Compare.Head.Tree)
+	if err != nil || proposed.IsZero() || proposed == judging {
+		return nil, err
+	}
+	var broken policy.Problems
+	if _, err := s.enforcedPolicy(ctx, o.Compare.Head.Tree, false); err != nil && !errors.As(err, &broken) {
+		return nil, err
+	}
+	return broken, nil
+}
+
+// policyTree returns the hash of the policy folder of a source commit's tree, zero if there is none.
+func policyTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (gitstore.Hash, error) {
+	entries, err := store.Tree(ctx, tree)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	for _, e := range entries {
+		if e.Name == policy.Dir {
+			return e.Hash, nil
+		}
+	}
+	return gitstore.Hash{}, nil
 }
 
 // Policy loads the policy of a source commit's tree. Mistakes in the policy are policy.Problems.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/ci"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
@@ -34,14 +35,17 @@ func (c companion) open(ctx context.Context, own, job app.Environment, o app.Opt
 	return app.Open(ctx, env.ForHost(c.fleet), o, nil)
 }
 
-// sides returns the trunk of the fleet with the base and with the head of the merge request, and the trunk itself, whose policy applies.
-func (c companion) sides(ctx context.Context, platform, s *app.Session, own compare.Request) (compare.Request, gitstore.Commit, error) {
+// sides returns the trunk of the fleet with the base and with the head of the merge request, and the trunk itself, whose policy
+// applies. The name of that trunk is the branch of this repository that the fleet takes content from, because the plain status belongs
+// to merge requests into it; a fleet that takes tags names none.
+func (c companion) sides(ctx context.Context, platform, s *app.Session, own compare.Request) (compare.Request, ciTrunk, error) {
 	out := compare.Request{Environments: own.Environments, Key: platform.FingerprintKey()}
-	trunk, err := trunkOf(ctx, platform, true)
+	var trunk ciTrunk
+	tip, err := trunkOf(ctx, platform, true)
 	if err != nil {
 		return out, trunk, err
 	}
-	v, err := platform.Open(ctx, trunk.Tree)
+	v, err := platform.Open(ctx, tip.Tree)
 	if err != nil {
 		return out, trunk, err
 	}
@@ -53,6 +57,10 @@ func (c companion) sides(ctx context.Context, platform, s *app.Session, own comp
 		return out, trunk, fmt.Errorf("fleet %s: %w", c.fleet, err)
 	}
 	repository, _ := v.Fleet.Repository(c.name) // mustKnow has found it
+	trunk.commit = tip
+	if branch, ok := strings.CutPrefix(repository.Wanted, "refs/heads/"); ok {
+		trunk.name = branch
+	}
 	platform.Store.Borrow(s.Store)
 	for _, side := range []struct {
 		from *gitstore.Commit
@@ -60,7 +68,7 @@ func (c companion) sides(ctx context.Context, platform, s *app.Session, own comp
 	}{{&own.Base, &out.Base}, {&own.Head, &out.Head}} {
 		lock := v.Lock()
 		lock.SetPin(c.name, companionPin(v, repository, side.from.Hash))
-		pinned, err := withLock(ctx, platform, trunk, lock)
+		pinned, err := withLock(ctx, platform, tip, lock)
 		if err != nil {
 			return out, trunk, err
 		}
@@ -91,9 +99,9 @@ func (c *ciOptions) reviewSides(ctx context.Context, o IO, own app.Environment, 
 	if err != nil {
 		return s, request, ciTrunk{}, fmt.Errorf("fleet %s: %w", c.companion.fleet, err)
 	}
-	request, tip, err := c.companion.sides(ctx, platform, s, request)
+	request, trunk, err := c.companion.sides(ctx, platform, s, request)
 	if err != nil {
 		platform.Close()
 	}
-	return platform, request, ciTrunk{commit: tip}, err
+	return platform, request, trunk, err
 }
