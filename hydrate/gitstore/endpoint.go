@@ -190,11 +190,27 @@ func connect[S session](ctx context.Context, e endpoint, open func(transport.Tra
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		advertised, err = packp.NewAdvRefs(), nil
 	}
+	if err == nil {
+		err = namesNothing(advertised)
+	}
 	if err != nil {
 		_ = o.session.Close()
 		return none, nil, e.explain(err)
 	}
 	return o.session, advertised, nil
+}
+
+// namesNothing refuses an advertisement with the zero id, which stands for "no such ref": taken for a commit, it would look like a branch
+// that does not exist. go-git refuses a HEAD of that kind.
+func namesNothing(advertised *packp.AdvRefs) error {
+	for _, refs := range []map[string]plumbing.Hash{advertised.References, advertised.Peeled} {
+		for name, h := range refs {
+			if h.IsZero() {
+				return fmt.Errorf("the server gives the ref %.100q the id %s, which names no object: the repository or a proxy before it is damaged", name, h)
+			}
+		}
+	}
+	return nil
 }
 
 func (e endpoint) upload(ctx context.Context) (transport.UploadPackSession, *packp.AdvRefs, error) {

@@ -153,3 +153,36 @@ func opened(t *testing.T) int {
 	}
 	return len(files) + runtime.NumGoroutine()
 }
+
+// The zero id names no object. A server that advertises it is refused, rather than taken for one without the branch.
+func TestAdvertisedZeroIsRefused(t *testing.T) {
+	zero := strings.Repeat("0", 40)
+	for _, name := range []string{"refs/heads/main", "refs/tags/v1^{}"} {
+		line := func(text string) string { return fmt.Sprintf("%04x%s", len(text)+4, text) }
+		one := strings.Repeat("1", 40)
+		body := line("# service=git-upload-pack\n") + "0000" + line(one+" refs/heads/other\x00agent=x\n") + line(one+" refs/tags/v1\n") + line(zero+" "+name+"\n") + "0000"
+		_, address := served(t, func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
+			_, _ = io.WriteString(w, body)
+			return true
+		})
+		s, err := Open(t.Context(), Options{URL: address, CacheDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, revision := s.FetchRevision(t.Context(), "main")
+		b, err := s.Remote(address, Auth{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, list := b.List(t.Context(), "")
+		for what, err := range map[string]error{"FetchRevision": revision, "List": list} {
+			if err == nil || errors.Is(err, ErrNoRef) || !strings.Contains(err.Error(), "names no object") {
+				t.Errorf("%s %s: %v", name, what, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
