@@ -86,6 +86,12 @@ func (r *run) requireMerged(ctx context.Context, out *Verification, st *branch.S
 	if len(out.Unmerged) > 0 { // rendering such a commit proves nothing, and it may be hostile
 		out.Status = StatusUnmerged
 		out.Reason = fmt.Sprintf("%s does not contain the source commit %s: hydrate a commit of the trunk, or find out who pushed it", r.trunk, strings.Join(out.Unmerged, ", "))
+		return nil
+	}
+	if len(out.Exceptions) > 0 && r.trunk.signers.Empty() { // everybody who may push to the branch can write the trailer
+		out.Status = StatusUnproven
+		out.Reason = fmt.Sprintf("%s does not contain the source commit %s; the branch records that as an exception, but nothing proves who recorded it: "+
+			"list the keys that may in spec.signers, or hydrate a commit of the trunk", r.trunk, strings.Join(out.Exceptions, ", "))
 	}
 	return nil
 }

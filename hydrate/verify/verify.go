@@ -30,6 +30,7 @@ const (
 	StatusDiffers  = "differs"  // files differ
 	StatusUnsigned = "unsigned" // spec.signers does not allow the signature of a commit
 	StatusUnmerged = "unmerged" // the trunk does not contain a source commit, and no exception is recorded
+	StatusUnproven = "unproven" // the branch records an exception for an unmerged source commit, and no spec.signers says who may
 	StatusMissing  = "missing"  // the branch does not exist
 	StatusFailed   = "failed"   // the source commit is unknown or cannot be rendered
 )
@@ -58,8 +59,8 @@ type Verification struct {
 	Behind      []Behind          `json:"behind,omitempty"`
 	Unsigned    []Signature       `json:"unsigned,omitempty"`   // commits that spec.signers does not allow
 	Unmerged    []string          `json:"unmerged,omitempty"`   // source commits that the trunk does not contain
-	Exceptions  []string          `json:"exceptions,omitempty"` // source commits that were allowed although unmerged, as recorded
-	Held        []string          `json:"held,omitempty"`       // descriptions of holds
+	Exceptions  []string          `json:"exceptions,omitempty"` // source commits that were written unmerged, as recorded; signed unless the status is unproven
+	Held        []string          `json:"held,omitempty"`       // what is held back, in words
 	Differences []Difference      `json:"differences,omitempty"`
 	Failures    []hydrate.Failure `json:"failures,omitempty"`
 }

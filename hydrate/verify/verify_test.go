@@ -23,6 +23,25 @@ func signed(t *testing.T) *hydratetest.Repo {
 	return r
 }
 
+// replace puts another message on the tip of a branch; a nil signer leaves it unsigned.
+func replace(r *hydratetest.Repo, name, message string, signer gitstore.Signer) {
+	r.T.Helper()
+	store := r.Hydrator(1).Store
+	tip := r.Resolve(name)
+	w, err := store.NewWriter()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	hash, err := w.Commit(gitstore.CommitSpec{Tree: tip.Tree, Parents: tip.Parents, Author: tip.Author, Committer: tip.Committer, Message: message, Signer: signer})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	moved, err := store.Local().Push(r.T.Context(), w, []gitstore.Move{{Branch: name, Old: tip.Hash, New: hash}}, gitstore.PushOptions{})
+	if err != nil || moved[0].Err() != nil {
+		r.T.Fatal(err, moved)
+	}
+}
+
 func hydrateSigned(r *hydratetest.Repo, signer gitstore.Signer) {
 	r.T.Helper()
 	config := r.Hydrator(2).Config
@@ -129,33 +148,62 @@ func edit(r *hydratetest.Repo, branch, file, text string) {
 	r.Git("update-ref", "refs/heads/"+branch, tree.Git("rev-parse", "HEAD"))
 }
 
-// The trunk must contain every source commit, unless the branch records an exception.
+// A source commit must be on the trunk, whatever a branch says. An exception is recorded in the branch, and everybody who may push can
+// write such a record: only a signature proves it.
 func TestSourceCommitsMustBeOnTheTrunk(t *testing.T) {
 	t.Parallel()
-	for name, recorded := range map[string]bool{"without a record": false, "as a recorded exception": true} {
+	for name, c := range map[string]struct {
+		recorded, listed, signed bool
+		want                     string
+	}{
+		"without a record":             {want: verify.StatusUnmerged},
+		"recorded, without signers":    {recorded: true, want: verify.StatusUnproven},
+		"recorded by a listed signer":  {recorded: true, listed: true, signed: true, want: verify.StatusOK},
+		"recorded without a signature": {recorded: true, listed: true, want: verify.StatusUnsigned},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := hydratetest.Demo(t)
-			r.Hydrate(nil)
+			key, line := hydratetest.NewKey(t)
+			if c.listed {
+				r.SetSigners(line)
+				r.Commit("signers")
+				hydrateSigned(r, key)
+			}
 			r.Git("checkout", "-q", "-b", "feature")
 			r.Write("apps/shop/layers/environment/dev/values.yaml", "replicas: 7\n")
 			r.Commit("seven")
-			feature := r.Git("rev-parse", "HEAD")
-			r.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} }) // writes branches of this repository, which may have any commit
-			if recorded {
+			feature := r.Resolve("feature")
+			config := r.Hydrator(2).Config
+			config.Signer = key
+			result, err := hydrate.New(config).Hydrate(t.Context(), hydrate.Request{Commit: feature, Write: true, Environments: []string{"dev"}}) // of this repository: any commit is written
+			if err != nil || !result.OK() {
+				t.Fatalf("%+v, %v", result, err)
+			}
+			if c.recorded {
 				message := r.Git("log", "-1", "--format=%B", "env/dev")
-				message = strings.Replace(message, "Sluice-Version", "Sluice-Unmerged: "+r.Git("rev-parse", "main")+"\nSluice-Version", 1)
-				r.Git("update-ref", "refs/heads/env/dev", r.Git("commit-tree", "-p", "env/dev~1", "-m", message, "env/dev^{tree}"))
+				var signer gitstore.Signer
+				if c.signed {
+					signer = key
+				}
+				replace(r, "env/dev", strings.Replace(message, "Sluice-Version", "Sluice-Unmerged: "+r.Git("rev-parse", "main")+"\nSluice-Version", 1)+"\n", signer)
 			}
 			v := run(r, "dev")["dev"]
-			if recorded && (v.Status != verify.StatusOK || len(v.Exceptions) != 1 || v.Exceptions[0] != feature) {
+			if v.Status != c.want {
 				t.Errorf("%+v", v)
 			}
-			if !recorded && (v.Status != verify.StatusUnmerged || !strings.Contains(v.Reason, feature) || !strings.Contains(v.Reason, "trunk")) {
+			if c.recorded && (len(v.Exceptions) != 1 || v.Exceptions[0] != feature.Hash.String()) {
 				t.Errorf("%+v", v)
 			}
-			head := r.Resolve("feature") // branches of this repository may come from the checked-out commit
-			found, err := verify.Run(t.Context(), r.Hydrator(1), head, []string{"dev"}, time.Now())
+			for _, word := range map[string][]string{verify.StatusUnmerged: {feature.Hash.String(), "trunk"}, verify.StatusUnproven: {feature.Hash.String(), "spec.signers"}}[c.want] {
+				if !strings.Contains(v.Reason, word) {
+					t.Errorf("%q misses %q", v.Reason, word)
+				}
+			}
+			if c.recorded && !c.signed && c.listed {
+				return
+			}
+			found, err := verify.Run(t.Context(), r.Hydrator(1), feature, []string{"dev"}, time.Now()) // branches of this repository may come from what is checked out
 			if err != nil || found[0].Status != verify.StatusOK {
 				t.Errorf("%+v, %v", found, err)
 			}

@@ -43,8 +43,11 @@ branch exists at all, nothing was verified and the command fails.
 
 A cluster that a rollout has not reached, or that a freeze or a halt keeps where it is, is reported as behind, as planned.
 
-Exit status: 0 if every branch is what its record says, or behind as planned; 1 if a branch could not be verified; 3 if a
-branch differs, if it was rendered from a commit that the trunk does not contain, or if a commit is unsigned or its signer unknown.`,
+A branch that was written from an unmerged commit records that exception (hydrate --allow-unmerged). Only a signature proves
+the record: without spec.signers the branch is reported as unproven.
+
+Exit status: 0 if every branch is what its record says, or behind as planned; 1 if a branch could not be verified or is
+unproven; 3 if a branch differs, if it was rendered from a commit that the trunk does not contain, or if a commit is unsigned or its signer unknown.`,
 		Example: `  sluice verify
   sluice verify --env prod --from-remote
   sluice verify --signatures --from-remote
@@ -133,7 +136,7 @@ func (v *verifyOptions) status(found []verify.Verification) error {
 	code := ExitOK
 	for _, e := range found {
 		switch {
-		case e.Status == verify.StatusFailed, e.Status == verify.StatusMissing && slices.Contains(v.environments, e.Environment):
+		case e.Status == verify.StatusFailed, e.Status == verify.StatusUnproven, e.Status == verify.StatusMissing && slices.Contains(v.environments, e.Environment):
 			return &exitError{code: ExitFailed}
 		case verify.Tampered(e.Status):
 			code = ExitDiffers

@@ -22,6 +22,7 @@ func TestVerifyExitStatuses(t *testing.T) {
 		"somebody changed a file":   {[]string{verify.StatusBehind, verify.StatusDiffers}, ExitDiffers},
 		"unsigned":                  {[]string{verify.StatusUnsigned}, ExitDiffers},
 		"not on the trunk":          {[]string{verify.StatusUnmerged}, ExitDiffers},
+		"an exception is unproven":  {[]string{verify.StatusUnproven}, ExitFailed},
 		"failed beside a tampering": {[]string{verify.StatusDiffers, verify.StatusFailed}, ExitFailed},
 	} {
 		var found []verify.Verification
