@@ -113,8 +113,13 @@ func same(a, b promote.Record) (bool, error) {
 }
 
 // ReadRecord reads the record of one environment from the state branch. Without a record it returns an empty one. If allowed is
-// not empty, a branch whose tip none of these signers signed is a *gitstore.SignatureError.
+// not empty, a branch whose tip none of these signers signed is a *gitstore.SignatureError, and a branch that lost commits since
+// the mirror accepted it is a *LostRecordsError.
 func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string, allowed signers.List) (promote.Record, error) {
+	seen, err := h.Store.Seen(h.Branches, promote.StateBranch) // before the list: another process may push meanwhile
+	if err != nil {
+		return promote.Record{}, err
+	}
 	refs, err := h.Branches.List(ctx, promote.StateBranch)
 	if err != nil {
 		return promote.Record{}, err
@@ -128,6 +133,11 @@ func ReadRecord(ctx context.Context, h *hydrate.Hydrator, environment string, al
 			if _, err := h.Store.VerifySignature(ctx, tip, allowed); err != nil {
 				return promote.Record{}, err
 			}
+		}
+	}
+	if !allowed.Empty() {
+		if err := lostSince(ctx, h, seen, tip); err != nil {
+			return promote.Record{}, err
 		}
 	}
 	r, err := readRecords(ctx, h.Store, tip, []string{environment})

@@ -1,6 +1,7 @@
 package promotion_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -54,11 +55,17 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 		if strings.Contains(s.runs(), second) {
 			t.Fatalf("%s: the freeze is undone", name)
 		}
+		if lost, ok := errors.AsType[*promotion.LostRecordsError](s.recordFrom(mirror)); !ok || lost.Seen.String() != frozen {
+			t.Errorf("%s: the record alone is read as %v", name, lost)
+		}
 		s.git("update-ref", ref, frozen)
 		if err := look(); err != nil || strings.Contains(s.runs(), second) {
 			t.Errorf("%s, then restored: %v", name, err)
 		}
 		frozen = s.git("rev-parse", ref)
+		if err := s.recordFrom(mirror); err != nil {
+			t.Errorf("%s, then restored: %v", name, err)
+		}
 	}
 	merged := s.git("commit-tree", "-p", old, "-p", frozen, "-m", "accept", old+"^{tree}")
 	s.git("update-ref", ref, merged)
@@ -67,14 +74,14 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 	}
 }
 
-// lookFrom runs four passes of promotion on a mirror of the repository.
-func (s *stage) lookFrom(mirror string, commands []promotion.Command) error {
+// mirrored opens a mirror of the repository, with the tip of its trunk.
+func (s *stage) mirrored(mirror string) (*hydrate.Hydrator, gitstore.Commit) {
 	s.t.Helper()
 	store, err := gitstore.Open(s.t.Context(), gitstore.Options{URL: "file://" + s.dir, CacheDir: mirror})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer func() { _ = store.Close() }() // it was read, and what was written is pushed
+	s.t.Cleanup(func() { _ = store.Close() }) // it was read, and what was written is pushed
 	branches, err := store.Remote(store.RemoteURL(), gitstore.Auth{})
 	if err != nil {
 		s.t.Fatal(err)
@@ -86,6 +93,25 @@ func (s *stage) lookFrom(mirror string, commands []promotion.Command) error {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return h, trunk
+}
+
+// recordFrom reads the record of prod on a mirror of the repository.
+func (s *stage) recordFrom(mirror string) error {
+	s.t.Helper()
+	h, trunk := s.mirrored(mirror)
+	f, _, err := h.Fleet(s.t.Context(), trunk.Tree)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_, err = promotion.ReadRecord(s.t.Context(), h, "prod", f.Signers())
+	return err
+}
+
+// lookFrom runs four passes of promotion on a mirror of the repository.
+func (s *stage) lookFrom(mirror string, commands []promotion.Command) error {
+	s.t.Helper()
+	h, trunk := s.mirrored(mirror)
 	r := promotion.Request{Trunk: trunk, Commands: commands, Now: s.now, Adapters: s.adapters()}
 	for range 4 {
 		if _, err := promotion.Look(s.t.Context(), h, r); err != nil {
