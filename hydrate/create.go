@@ -63,7 +63,7 @@ func (r *run) clusterBranch(ctx context.Context, environment string) (string, er
 		if !ok {
 			continue
 		}
-		commit, err := r.h.Store.Commit(ctx, tip)
+		commit, err := r.evidence(ctx, name, tip)
 		if err != nil {
 			return "", err
 		}
@@ -72,6 +72,22 @@ func (r *run) clusterBranch(ctx context.Context, environment string) (string, er
 		}
 	}
 	return "", nil
+}
+
+// evidence returns the tip of a branch that may tell whether somebody deleted the environment's. Where spec.signers lists keys, a tip
+// that none of them signed tells nothing, in either direction: everybody who may push can write its trailers, or leave them out.
+func (r *run) evidence(ctx context.Context, name string, tip gitstore.Hash) (gitstore.Commit, error) {
+	if !r.signers.Empty() {
+		_, err := r.h.Store.VerifySignature(ctx, tip, r.signers)
+		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
+			return gitstore.Commit{}, &RefusedError{Reason: fmt.Sprintf("the tip of %s does not have a signature that spec.signers allows, so it does not tell whether somebody deleted "+
+				"the environment's branch: %v: look at the history of %[1]s, or run with --recreate", name, unsigned)}
+		}
+		if err != nil {
+			return gitstore.Commit{}, err
+		}
+	}
+	return r.h.Store.Commit(ctx, tip)
 }
 
 // promotionRecord looks for states of the environment in the record of its promotions.
@@ -83,17 +99,7 @@ func (r *run) promotionRecord(ctx context.Context, environment string) (string, 
 	if err := r.h.Branches.Fetch(ctx, tip); err != nil {
 		return "", err
 	}
-	if !r.signers.Empty() {
-		_, err := r.h.Store.VerifySignature(ctx, tip, r.signers)
-		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
-			return "", &RefusedError{Reason: fmt.Sprintf("the records on %s do not have a signature that spec.signers allows, so they do not tell whether somebody deleted the branch: %v: "+
-				"look at the branch's history, or run with --recreate", promote.StateBranch, unsigned)}
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	commit, err := r.h.Store.Commit(ctx, tip)
+	commit, err := r.evidence(ctx, promote.StateBranch, tip)
 	if err != nil {
 		return "", err
 	}
@@ -125,7 +131,7 @@ func (r *run) promotedFrom(ctx context.Context, environment string) (string, err
 		if err := r.h.Branches.Fetch(ctx, tip); err != nil {
 			return "", err
 		}
-		commit, err := r.h.Store.Commit(ctx, tip)
+		commit, err := r.evidence(ctx, name, tip)
 		if err != nil {
 			return "", err
 		}

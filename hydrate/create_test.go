@@ -87,6 +87,29 @@ func TestDeletedEnvironmentWithoutClusterBranches(t *testing.T) {
 	}
 }
 
+// Where the trunk lists signers, a tip that none of them signed does not tell whether a branch was deleted: neither does its trailer say
+// so, nor does the lack of one say the contrary.
+func TestUnsignedTipsDoNotTellADeletedBranch(t *testing.T) {
+	t.Parallel()
+	for name, message := range map[string]string{"with the trailer": "x\n\nSluice-Source: a\nSluice-Environment: dev", "without": "x"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, sign := signedRemote(t)
+			wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
+			forged := r.bare.Git("commit-tree", "-m", message, "cluster/dev-1^{tree}")
+			r.bare.Git("update-ref", "refs/heads/cluster/dev-1", forged)
+			r.bare.Git("update-ref", "-d", "refs/heads/env/dev")
+			e := r.push("main", sign)
+			wantStatus(t, e, hydrate.StatusRefused, forged)
+			for _, word := range []string{"cluster/dev-1", "spec.signers", "--recreate"} {
+				if !strings.Contains(e.Reason, word) {
+					t.Errorf("%q misses %q", e.Reason, word)
+				}
+			}
+		})
+	}
+}
+
 // A first run that is interrupted between two pushes continues in the next run, which deletes the marker branch.
 func TestInterruptedFirstRunContinues(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
@@ -142,6 +143,16 @@ func (o *observer) deleted(ctx context.Context, environment string) (string, err
 		commit, err := o.hydrator.Store.Commit(ctx, tip)
 		if err != nil {
 			return "", err
+		}
+		if allowed := o.fleet.Signers(); !allowed.Empty() {
+			_, err := o.hydrator.Store.VerifySignature(ctx, tip, allowed)
+			if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
+				return fmt.Sprintf("%s is missing, and %s does not tell whether somebody deleted it: %v: look at the history of %[2]s, or promote with --recreate on the command line",
+					o.states[environment].Branch, name, unsigned), nil
+			}
+			if err != nil {
+				return "", err
+			}
 		}
 		if branch.Trailer(commit.Message, branch.TrailerEnvironment) == environment {
 			return fmt.Sprintf("somebody deleted %s (%s exists): promote with --recreate on the command line to create it again", o.states[environment].Branch, name), nil
