@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
 // creatingPrefix begins the name of a marker branch. It exists while the first run of an environment pushes its
@@ -63,7 +64,7 @@ func (r *run) clusterBranch(ctx context.Context, environment string) (string, er
 		if !ok {
 			continue
 		}
-		commit, err := r.evidence(ctx, name, tip)
+		commit, err := evidence(ctx, r.h.Store, r.signers, name, tip)
 		if err != nil {
 			return "", err
 		}
@@ -76,9 +77,9 @@ func (r *run) clusterBranch(ctx context.Context, environment string) (string, er
 
 // evidence returns the tip of a branch that may tell whether somebody deleted the environment's. Where spec.signers lists keys, a tip
 // that none of them signed tells nothing, in either direction: everybody who may push can write its trailers, or leave them out.
-func (r *run) evidence(ctx context.Context, name string, tip gitstore.Hash) (gitstore.Commit, error) {
-	if !r.signers.Empty() {
-		_, err := r.h.Store.VerifySignature(ctx, tip, r.signers)
+func evidence(ctx context.Context, store *gitstore.Store, allowed signers.List, name string, tip gitstore.Hash) (gitstore.Commit, error) {
+	if !allowed.Empty() {
+		_, err := store.VerifySignature(ctx, tip, allowed)
 		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
 			return gitstore.Commit{}, &RefusedError{Reason: fmt.Sprintf("the tip of %s does not have a signature that spec.signers allows, so it does not tell whether somebody deleted "+
 				"the environment's branch: %v: look at the history of %[1]s, or run with --recreate", name, unsigned)}
@@ -87,7 +88,7 @@ func (r *run) evidence(ctx context.Context, name string, tip gitstore.Hash) (git
 			return gitstore.Commit{}, err
 		}
 	}
-	return r.h.Store.Commit(ctx, tip)
+	return store.Commit(ctx, tip)
 }
 
 // promotionRecord looks for states of the environment in the record of its promotions.
@@ -99,7 +100,7 @@ func (r *run) promotionRecord(ctx context.Context, environment string) (string, 
 	if err := r.h.Branches.Fetch(ctx, tip); err != nil {
 		return "", err
 	}
-	commit, err := r.evidence(ctx, promote.StateBranch, tip)
+	commit, err := evidence(ctx, r.h.Store, r.signers, promote.StateBranch, tip)
 	if err != nil {
 		return "", err
 	}
@@ -131,7 +132,7 @@ func (r *run) promotedFrom(ctx context.Context, environment string) (string, err
 		if err := r.h.Branches.Fetch(ctx, tip); err != nil {
 			return "", err
 		}
-		commit, err := r.evidence(ctx, name, tip)
+		commit, err := evidence(ctx, r.h.Store, r.signers, name, tip)
 		if err != nil {
 			return "", err
 		}
