@@ -59,8 +59,8 @@ type Verification struct {
 	Behind      []Behind          `json:"behind,omitempty"`
 	Unsigned    []Signature       `json:"unsigned,omitempty"`   // commits that spec.signers does not allow
 	Unmerged    []string          `json:"unmerged,omitempty"`   // source commits that the trunk does not contain
-	Exceptions  []string          `json:"exceptions,omitempty"` // source commits that were written unmerged, as recorded; signed unless the status is unproven
-	Held        []string          `json:"held,omitempty"`       // what is held back, in words
+	Exceptions  []string          `json:"exceptions,omitempty"` // source commits that were allowed although unmerged, as recorded; proven by a signature unless the status is unproven
+	Held        []string          `json:"held,omitempty"`       // descriptions of holds
 	Differences []Difference      `json:"differences,omitempty"`
 	Failures    []hydrate.Failure `json:"failures,omitempty"`
 }
