@@ -1,8 +1,9 @@
-// Package bot does what a merge request or a branch asks for: reviews, previews, hydrations, commands and promotions.
+// Package bot executes the tasks of merge requests and branches: reviews, previews, hydrations, commands and
+// promotions.
 //
-// The bot is level-triggered: a hint says where to look, and the bot reads the current state from the forge and from Git. Every action
-// is idempotent, so a hint may be worked on twice. The package knows forges by their roles and repositories by the roles of a Workspace;
-// it opens no repository and owns no queue.
+// The bot is level-triggered: a hint names a merge request or a branch, and the bot reads its current state from the
+// forge and from Git. Every action is idempotent, so the bot may process a hint twice. The package knows forges by
+// their roles and repositories by the roles of a Workspace; it opens no repository and owns no queue.
 package bot
 
 import (
@@ -23,7 +24,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// Forge is what the bot needs of a forge.
+// Forge lists the roles of a forge that the bot uses.
 type Forge interface {
 	publish.Forge
 	forge.Reactions
@@ -32,7 +33,7 @@ type Forge interface {
 	forge.Links
 }
 
-// Workspace is a fetched repository, by its roles. It belongs to one task.
+// Workspace is a fetched repository, split into roles. It belongs to one task.
 type Workspace struct {
 	Commits      Commits
 	Fleets       Fleets
@@ -50,16 +51,18 @@ type Commits interface {
 	MergeBase(ctx context.Context, a, b gitstore.Commit) (gitstore.Commit, error)
 	// Line returns a commit and its first-parent ancestors, newest first.
 	Line(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error)
-	// Missed returns commits of the trunk before its tip that environments which follow it do not run yet, oldest first.
+	// Missed returns commits of the trunk before its tip that the environments without `after` do not run yet, oldest
+	// first.
 	Missed(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error)
 }
 
-// Fleets reads the fleets of commits of the trunk. Commits of merge requests and of other branches are read by worker processes only.
+// Fleets reads the fleets of commits of the trunk. Only worker processes read commits of merge requests and of other
+// branches.
 type Fleets interface {
 	Fleet(ctx context.Context, tree gitstore.Hash) (*fleet.Fleet, fleet.Problems, error)
-	// Readable returns the newest commit up to this one whose fleet can be read.
+	// Readable returns the newest commit, not after this one, whose fleet can be read.
 	Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error)
-	// HasFleet reports whether a tree has a sluice.yaml. It reads names and no content, so it may be called for any tree.
+	// HasFleet reports whether a tree has a sluice.yaml. It reads names but no content, so it is safe for any tree.
 	HasFleet(ctx context.Context, tree gitstore.Hash) (bool, error)
 }
 
@@ -87,7 +90,7 @@ type Config struct {
 	Cancel  func(ctx context.Context, p hint.Place, number int) (bool, error)
 	Clock   func() time.Time
 	Log     *slog.Logger
-	Observe func(kind, result string, took time.Duration) // nil: nobody counts
+	Observe func(kind, result string, took time.Duration) // nil: no metrics
 }
 
 // Bot works on hints. It is safe for concurrent use; two tasks of one repository at the same time only duplicate work.
@@ -125,7 +128,7 @@ var ErrUnknownForge = errors.New("the forge is not configured")
 // ErrNoFleet classifies a hint for a repository whose trunk has no sluice.yaml. The bot did nothing.
 var ErrNoFleet = errors.New("the repository has no sluice.yaml")
 
-// Later is an error that asks for another look at a time. It does not count as a failure.
+// Later is an error that asks for a retry at a given time. It does not count as a failure.
 type Later struct {
 	Until time.Time
 	Err   error
@@ -139,7 +142,7 @@ func (l *Later) Error() string {
 // Unwrap returns the reason.
 func (l *Later) Unwrap() error { return l.Err }
 
-// Do works on a hint.
+// Do processes a hint.
 func (b *Bot) Do(ctx context.Context, h hint.Hint) error {
 	f, ok := b.Forges(h.Place.Forge())
 	if !ok {
@@ -162,7 +165,7 @@ func (b *Bot) Do(ctx context.Context, h hint.Hint) error {
 	case errors.Is(err, ErrNoFleet):
 		result = "none"
 	case ctx.Err() != nil:
-		result = "none" // a newer hint, a command or the end of the process stopped it; it is done again
+		result = "none" // a newer hint, a command or the end of the process stopped the task; the queue repeats it
 	case err != nil:
 		result = "error"
 	}
@@ -170,7 +173,7 @@ func (b *Bot) Do(ctx context.Context, h hint.Hint) error {
 	return err
 }
 
-// job is one hint being worked on.
+// job is the processing of one hint.
 type job struct {
 	*Bot
 	forge    statusForge
@@ -179,7 +182,7 @@ type job struct {
 	settings Settings
 	log      *slog.Logger
 	space    *Workspace // nil until open
-	text     string     // digest of the text of the comment that the hint is about
+	text     string     // digest of the text of the hint's comment
 }
 
 func (j *job) do(ctx context.Context) error {

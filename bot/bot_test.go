@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// TestRememberedStatesAreBounded: a state that is in use stays, old ones are evicted.
+// A state that is in use stays, and old ones are evicted.
 func TestRememberedStatesAreBounded(t *testing.T) {
 	t.Parallel()
 	j := &job{Bot: New(Config{}), place: hint.NewPlace("f", "")}

@@ -16,36 +16,36 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// Person is who gave a command, as the forge knows them when it is executed.
+// Person is the author of a command, with the rights that the forge reports when the command is executed.
 type Person struct {
 	User   forge.User
 	Access forge.Access
 	InTeam func(ctx context.Context, team string) (bool, error)
 }
 
-// Order is a command on an environment, for a Workspace to carry out.
+// Order is a command on an environment for a Workspace to execute.
 type Order struct {
 	command.Command
-	ID    string // of the comment and the line, so that it may come twice
+	ID    string // ID of the comment and index of the command, so that a repeated order is recognised
 	By    Person
-	Trunk gitstore.Commit // whose sluice.yaml says who may
-	Said  time.Time       // when the comment was written: what came later was not meant
+	Trunk gitstore.Commit // its sluice.yaml defines the rights
+	Said  time.Time       // when the comment was written; the command does not apply to later changes
 	MR    *forge.MergeRequest
-	Own   bool // the head is of somebody who may write: only then may what it names be fetched with credentials
+	Own   bool // somebody with write access wrote the head: only then is what it refers to fetched with credentials
 }
 
-// ErrStopped classifies a review that was stopped because it exceeded a limit. The same head would exceed it again.
+// ErrStopped classifies a review that exceeded a limit. The same head would exceed it again.
 var ErrStopped = errors.New("the review was stopped")
 
-// ErrRefused is a command that is not carried out; its text says why, for whoever gave it.
+// ErrRefused classifies a command that is not executed. Its text tells the author the reason.
 var ErrRefused = errors.New("refused")
 
-// fresh is how old a command may be that no webhook told of: who gave it still expects it.
+// fresh is the age up to which a sweep executes a command whose webhook was lost.
 const fresh = time.Hour
 
-// commandsAgain finds commands that no webhook told of, and has them looked at. One that was edited is refused then: others than its
-// author may have.
-func (j *job) commandsAgain(ctx context.Context) error {
+// recoverCommands enqueues comments with commands whose webhooks were lost. Such a comment is refused if it was edited,
+// because the editor may be another person than the author.
+func (j *job) recoverCommands(ctx context.Context) error {
 	now := j.Clock()
 	recent, err := j.forge.RecentMergeRequests(ctx, j.place.Repo(), now.Add(-fresh))
 	if err != nil || len(recent) == 0 {
@@ -76,14 +76,14 @@ func (j *job) commandsAgain(ctx context.Context) error {
 				return err
 			}
 		}
-		if now.Sub(mr.Updated) > time.Minute { // forges' times are coarse, and their clocks others
+		if now.Sub(mr.Updated) > time.Minute { // the forge's timestamps are coarse, and its clock may differ
 			j.remember(key, state)
 		}
 	}
 	return nil
 }
 
-// comment carries out the commands of a comment: those that are new, by people who may.
+// comment executes the new commands of a comment, if its author has the rights.
 func (j *job) comment(ctx context.Context) error {
 	number := j.hint.Number
 	c, err := j.forge.Comment(ctx, j.place.Repo(), number, j.hint.Comment)
@@ -111,7 +111,7 @@ func (j *job) comment(ctx context.Context) error {
 	if done, err := publish.Logged(ctx, j.forge, j.place.Repo(), number, c.ID); err != nil || done && !j.hint.Force {
 		return err
 	}
-	if edited(c, j.hint.Text) { // by anybody who may write: these need not be the author's words
+	if edited(c, j.hint.Text) { // anybody with write access can edit a comment, so this may not be the author's text
 		entry := report.CommandEntry{Who: c.Author.Login, Command: "/sluice …", Outcome: "refused: the comment was edited: write a new one", At: c.Created}
 		return j.answered(ctx, c, true, entry)
 	}
@@ -119,9 +119,9 @@ func (j *job) comment(ctx context.Context) error {
 	if err := j.forge.React(ctx, j.place.Repo(), number, c.ID, forge.Eyes); err != nil && !errors.Is(err, forge.ErrNotFound) {
 		return err
 	}
-	entries, refused, err := j.carryOut(ctx, mr, c, commands)
+	entries, refused, err := j.execute(ctx, mr, c, commands)
 	if err != nil {
-		return err // it is tried again: what was done already does no harm
+		return err // the queue retries; repeating finished commands does no harm
 	}
 	for _, p := range problems {
 		entries = append(entries, report.CommandEntry{Who: c.Author.Login, Command: p.Text, Outcome: "not understood: " + p.Message + suggestion(p.Hint), At: c.Created})
@@ -129,8 +129,9 @@ func (j *job) comment(ctx context.Context) error {
 	return j.answered(ctx, c, refused || len(problems) > 0, entries...)
 }
 
-// edited says whether a comment's text may be another one than it was created with. A webhook told the text; without one, the forge's
-// times must be the same. Reactions may move a comment's time, and never its text.
+// edited reports whether a comment may have changed since it was created. It compares with the digest from the
+// webhook. Without a digest, it compares the forge's times of creation and change. The digest is more precise,
+// because a reaction can change the time but not the text.
 func edited(c *forge.Comment, text string) bool {
 	if text != "" {
 		return forge.TextDigest(c.Body) != text
@@ -138,9 +139,9 @@ func edited(c *forge.Comment, text string) bool {
 	return !c.Updated.IsZero() && !c.Updated.Equal(c.Created)
 }
 
-// answered logs what became of a comment, and marks it.
+// answered adds the outcomes of a comment's commands to the log, and sets its reaction.
 func (j *job) answered(ctx context.Context, c *forge.Comment, refused bool, entries ...report.CommandEntry) error {
-	if j.hint.Force { // it had failed, and that was logged
+	if j.hint.Force { // an earlier attempt failed, and the log has it
 		if err := publish.Forget(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID); err != nil {
 			return err
 		}
@@ -165,8 +166,8 @@ func suggestion(s string) string {
 	return " (" + s + ")"
 }
 
-// carryOut does the commands in order. A refusal stops none of the others.
-func (j *job) carryOut(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command) (entries []report.CommandEntry, refused bool, err error) {
+// execute executes the commands in order. It continues after a refused command.
+func (j *job) execute(ctx context.Context, mr *forge.MergeRequest, c *forge.Comment, commands []command.Command) (entries []report.CommandEntry, refused bool, err error) {
 	by, err := j.person(ctx, c)
 	if err != nil {
 		return nil, false, err
@@ -177,7 +178,7 @@ func (j *job) carryOut(ctx context.Context, mr *forge.MergeRequest, c *forge.Com
 		case errors.Is(err, ErrRefused):
 			refused = true
 			outcome = err.Error()
-		case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported): // it will not be otherwise the next time
+		case errors.Is(err, forge.ErrForbidden), errors.Is(err, forge.ErrUnsupported): // a retry would have the same result
 			j.log.Warn("a command failed for good", "verb", string(one.Verb), "merge_request", mr.Number, "error", err)
 			refused = true
 			outcome = "failed: " + cause(err)
@@ -190,7 +191,7 @@ func (j *job) carryOut(ctx context.Context, mr *forge.MergeRequest, c *forge.Com
 	return entries, refused, nil
 }
 
-// person returns who wrote a comment, with the rights of this moment.
+// person returns the author of a comment with their current rights.
 func (j *job) person(ctx context.Context, c *forge.Comment) (Person, error) {
 	by := Person{User: c.Author, InTeam: func(ctx context.Context, team string) (bool, error) {
 		return j.forge.InTeam(ctx, j.place.Repo(), team, c.Author.Login)
@@ -208,7 +209,7 @@ func (j *job) orderID(mr *forge.MergeRequest, c *forge.Comment, index int) strin
 	return fmt.Sprintf("%s/%d/%d/%d", j.place, mr.Number, c.ID, index)
 }
 
-// one carries out one command, if the person may.
+// one executes one command, if the person has the right.
 func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.Time) (string, error) {
 	need := forge.AccessRead
 	if o.Right() == command.RightWrite {
@@ -252,38 +253,38 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 	return outcome, j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk})
 }
 
-// retry begins a new review, and tries again what had failed too often.
+// retry starts a new review, and retries parked tasks.
 func (j *job) retry(ctx context.Context, mr *forge.MergeRequest) (string, error) {
 	n, err := j.Unpark(ctx, j.place, mr.Number)
 	if err != nil {
 		return "", err
 	}
-	outcome := "a new review begins"
+	outcome := "a new review starts"
 	if n > 0 {
-		outcome += fmt.Sprintf("; what had failed is tried again: %d", n)
+		outcome += fmt.Sprintf("; parked tasks to retry: %d", n)
 	}
 	return outcome, j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number, Force: true})
 }
 
 const stoppedBy = "stopped by "
 
-// cancel takes back the review that waits, or that ran until it was interrupted for this. Until somebody retries, or pushes another head,
-// none begins: the head's status says so.
+// cancel removes the waiting review. A running review was interrupted before. The status of the head says that it is
+// cancelled, and no review starts until `/sluice retry` or a new head.
 func (j *job) cancel(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
 	waited, err := j.Cancel(ctx, j.place, mr.Number)
 	if err != nil {
 		return "", err
 	}
 	if !waited {
-		return "nothing runs for this merge request", nil
+		return "no review of this merge request is running or waiting", nil
 	}
-	if err := j.say(ctx, mr, forge.Failure, stoppedBy+o.By.User.Login+": `/sluice retry` begins again"); err != nil {
+	if err := j.say(ctx, mr, forge.Failure, stoppedBy+o.By.User.Login+": `/sluice retry` starts it again"); err != nil {
 		return "", err
 	}
 	return "the review was stopped", nil
 }
 
-// stopped says whether somebody stopped the review of the head.
+// stopped reports whether somebody cancelled the review of the head.
 func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error) {
 	statuses, err := j.forge.Statuses(ctx, j.place.Repo(), mr.Head)
 	if err != nil {
@@ -295,8 +296,8 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error)
 	}), nil
 }
 
-// Cancels reports whether a comment contains a command to cancel the review of its merge request, by somebody with write access. It
-// changes nothing: the hint of the comment executes the command.
+// Cancels reports whether a comment by somebody with write access contains a command to cancel the review of its
+// merge request. It changes nothing: processing the comment executes the command.
 func (b *Bot) Cancels(ctx context.Context, t hint.Hint) (bool, error) {
 	f, ok := b.Forges(t.Place.Forge())
 	if !ok {
@@ -314,7 +315,7 @@ func (b *Bot) Cancels(ctx context.Context, t hint.Hint) (bool, error) {
 	return access >= forge.AccessWrite, err
 }
 
-// trust lets a head of somebody without the right to write be rendered: exactly this one.
+// trust allows Sluice to render this head of an author without write access, and no later head.
 func (j *job) trust(ctx context.Context, mr *forge.MergeRequest, o Order, at time.Time) (string, error) {
 	if mr.State != forge.Open {
 		return "", fmt.Errorf("%w: the merge request is not open", ErrRefused)
@@ -326,7 +327,8 @@ func (j *job) trust(ctx context.Context, mr *forge.MergeRequest, o Order, at tim
 	if ok, _, err := j.trusted(ctx, mr); err != nil || ok {
 		return "it is trusted already", errors.Join(err, j.Enqueue(ctx, again))
 	}
-	// What is trusted is what whoever commented saw: the head that Sluice had seen when they did, and no other.
+	// Trust applies only to the head that Sluice had seen when the comment was written, because that is what its
+	// author saw.
 	head, since, err := publish.Waiting(ctx, j.forge, j.place.Repo(), mr.Number)
 	if err != nil {
 		return "", err

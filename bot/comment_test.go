@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// TestEdited: a text that a webhook told counts whatever the forge's times say, since reactions may move them; without one, the times do.
+// The digest from the webhook decides, whatever the forge's times are, because reactions may change them. Without a
+// digest, the times decide.
 func TestEdited(t *testing.T) {
 	at := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {

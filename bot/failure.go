@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// Parked reports a task that failed too often where people wait for it: as the status of the merge request's head, or in the log of
-// commands. It shows the kind of the error and the incident's id. The text of the error can contain addresses, paths and content of
-// charts: it belongs into the service's log, with the same id.
+// Parked reports a task that failed too often, in the status of the merge request's head or in the log of commands.
+// It shows the kind of the error and the incident's id. The text of the error can contain addresses, paths and
+// content of charts, so it appears only in the service's log, with the same id.
 func (b *Bot) Parked(ctx context.Context, t hint.Hint, incident string, why error) error {
 	f, ok := b.Forges(t.Place.Forge())
 	if !ok || t.Number == 0 {
@@ -38,11 +38,11 @@ func (j *job) parkedComment(ctx context.Context, outcome string) error {
 	if err != nil {
 		return err
 	}
-	commands, _ := command.Parse(c.Body) // problems were reported when the comment was handled first
+	commands, _ := command.Parse(c.Body) // the first attempt reported problems
 	if edited(c, j.hint.Text) {
 		commands = nil
 	}
-	if j.hint.Kind == hint.Question { // the log says that an answer follows
+	if j.hint.Kind == hint.Question { // the log already says that an answer follows
 		if len(commands) == 0 {
 			return nil
 		}

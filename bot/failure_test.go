@@ -15,8 +15,8 @@ func (s *sharedHead) MergeRequest(_ context.Context, _ forge.Repository, number 
 	return request(number, "main"), nil
 }
 
-// TestParkedShowsNoErrorText: the status of a parked review names the kind of the failure and the incident. It shows nothing of the
-// error's text, which can be a panic with a stack, an internal address or text of a chart.
+// The status of a parked review names the kind of failure and the incident. It contains nothing of the error's text,
+// which can be a panic with a stack, an internal address or text of a chart.
 func TestParkedShowsNoErrorText(t *testing.T) {
 	t.Parallel()
 	const secret = "goroutine 7 [running]: /var/lib/sluice http://10.0.0.7:4222 <img src=x> @everyone"

@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// group looks at a group of GitHub's merge queue: what the trunk would be. The verdict goes to the group's commit, where the queue waits
-// for it; nobody is told by a comment. Whoever put it into the queue may write, and the next that happens to it is to be merged.
+// group reviews a merge group of GitHub's merge queue, which is the trunk after the merge. It writes the verdict to
+// the group's commit, where the queue reads it, and no comment. The group needs no trust, because only people with
+// write access add a merge request to the queue.
 func (j *job) group(ctx context.Context) error {
 	branch, ok := groupTarget(j.hint.Ref)
 	if !ok {
@@ -22,7 +23,7 @@ func (j *job) group(ctx context.Context) error {
 	}
 	head, err := j.space.Commits.Revision(ctx, "refs/heads/"+j.hint.Ref)
 	if errors.Is(err, gitstore.ErrNotFound) {
-		return nil // merged or taken out meanwhile
+		return nil // merged or removed from the queue meanwhile
 	}
 	if err != nil {
 		return err
@@ -55,7 +56,7 @@ func (j *job) group(ctx context.Context) error {
 	return nil
 }
 
-// groupTarget is the branch that a group is to be merged into: main of gh-readonly-queue/main/pr-7-<commit>.
+// groupTarget returns the target branch of a group: main for gh-readonly-queue/main/pr-7-<commit>.
 func groupTarget(ref string) (string, bool) {
 	rest, ok := strings.CutPrefix(ref, "gh-readonly-queue/")
 	i := strings.LastIndex(rest, "/pr-")

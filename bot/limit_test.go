@@ -61,7 +61,7 @@ func (b *bombSpace) Review(context.Context, ReviewRequest) (*report.Review, *com
 	return nil, nil, fmt.Errorf("%w: the task used too much memory", ErrStopped)
 }
 
-// TestStoppedReview: a review that exceeds a limit is reported on the merge request by name, and begins again only for another head or
+// If a review exceeds a limit, the merge request shows the limit. The review runs again only for another head or
 // after a retry.
 func TestStoppedReview(t *testing.T) {
 	t.Parallel()
@@ -94,12 +94,12 @@ func TestStoppedReview(t *testing.T) {
 	}
 }
 
-// TestClosedForgetsTheReview: a merge request that is reopened while the cleanup of its closing was interrupted is reviewed again.
+// If the cleanup of a closed merge request is interrupted and the merge request is reopened, it is reviewed again.
 func TestClosedForgetsTheReview(t *testing.T) {
 	t.Parallel()
 	b := New(Config{
 		Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.DiscardHandler),
-		Open: func(context.Context, hint.Place) (*Workspace, error) { return nil, context.Canceled }, // a newer hint came
+		Open: func(context.Context, hint.Place) (*Workspace, error) { return nil, context.Canceled }, // a newer hint arrived
 	})
 	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log}
 	j.remember("mr/7", "head on target")

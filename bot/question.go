@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 )
 
-// Questions answers commands that change nothing.
+// Questions answers commands that only read.
 type Questions interface {
 	// Answer returns the Markdown text for a question: status, diff or explain.
 	Answer(ctx context.Context, o Order) (string, error)
 }
 
-// askLater enqueues a question about the head of a merge request. Its answer depends on content that anybody may have written and can
-// take as long as a review, so it waits in the lane of reviews and does not delay the commands of the repository.
+// askLater enqueues a question about the head of a merge request. The answer depends on untrusted content and can
+// take as long as a review. It therefore waits with the reviews, and does not delay the commands of the repository.
 func (j *job) askLater(ctx context.Context, mr *forge.MergeRequest) (string, error) {
 	if _, err := j.trustFor(ctx, mr); err != nil {
 		return "", err
@@ -28,20 +28,20 @@ func (j *job) askLater(ctx context.Context, mr *forge.MergeRequest) (string, err
 	return "the answer follows in a comment", err
 }
 
-// trustFor reports whether the head of a merge request is of somebody with write access. The error wraps ErrRefused if nobody trusts it:
-// nothing of it is rendered, and nothing is fetched that it names.
+// trustFor reports whether somebody with write access wrote the head of a merge request. If nobody trusts the head,
+// the error wraps ErrRefused: Sluice neither renders it nor fetches what it refers to.
 func (j *job) trustFor(ctx context.Context, mr *forge.MergeRequest) (own bool, err error) {
 	ok, by, err := j.trusted(ctx, mr)
 	if err != nil {
 		return false, err
 	}
 	if !ok {
-		return false, fmt.Errorf("%w: the head %.10s waits for trust: nothing of it is rendered before", ErrRefused, mr.Head)
+		return false, fmt.Errorf("%w: the head %.10s waits for trust: somebody with write access must comment `/sluice trust`", ErrRefused, mr.Head)
 	}
 	return by == "", nil
 }
 
-// question answers the questions of a comment about the head of its merge request, each in a comment of its own.
+// question answers the questions of a comment about the head of its merge request, each in a separate comment.
 func (j *job) question(ctx context.Context) error {
 	c, err := j.forge.Comment(ctx, j.place.Repo(), j.hint.Number, j.hint.Comment)
 	if errors.Is(err, forge.ErrNotFound) {
@@ -61,7 +61,7 @@ func (j *job) question(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	commands, _ := command.Parse(c.Body) // problems were reported when the comment was handled
+	commands, _ := command.Parse(c.Body) // the task of the comment reported problems
 	for i, one := range commands {
 		if one.Verb != command.VerbDiff && one.Verb != command.VerbExplain || by.Access < forge.AccessRead {
 			continue
@@ -75,7 +75,7 @@ func (j *job) question(ctx context.Context) error {
 	return nil
 }
 
-// answer returns the answer to a question, or says why there is none.
+// answer returns the answer to a question, or the reason why there is none.
 func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (string, error) {
 	own, err := j.trustFor(ctx, mr)
 	if err == nil {
@@ -92,7 +92,7 @@ func (j *job) answer(ctx context.Context, mr *forge.MergeRequest, o Order) (stri
 	return text, err
 }
 
-// reply answers in a comment of its own: one, however often the task is repeated.
+// reply posts an answer as a separate comment, once, even if the task is repeated.
 func (j *job) reply(ctx context.Context, mr *forge.MergeRequest, o Order, text func() (string, error)) (string, error) {
 	return "answered", publish.Answer(ctx, j.forge, j.place.Repo(), mr.Number, "answer/"+o.ID, text)
 }

@@ -17,8 +17,8 @@ import (
 
 // Reviews compares merge requests and manages their previews.
 type Reviews interface {
-	// Review compares two commits and judges the difference by the policy of the trunk. For an untrusted change, nothing is fetched with
-	// credentials.
+	// Review compares two commits and judges the difference by the policy of the trunk. For an untrusted change it
+	// fetches nothing with credentials.
 	Review(ctx context.Context, r ReviewRequest) (*report.Review, *compare.PreviewResult, error)
 	// DropPreview deletes the branch of a preview.
 	DropPreview(ctx context.Context, branch string) error
@@ -30,10 +30,10 @@ type Reviews interface {
 type ReviewRequest struct {
 	Base, Head gitstore.Commit
 	Trusted    bool
-	Preview    *compare.Preview // nil: none
+	Preview    *compare.Preview // nil: no preview
 }
 
-// review brings the comment, the status and the preview of a merge request up to date.
+// review updates the comment, the status and the preview of a merge request.
 func (j *job) review(ctx context.Context, number int) error {
 	mr, err := j.forge.MergeRequest(ctx, j.place.Repo(), number)
 	if errors.Is(err, forge.ErrNotFound) {
@@ -66,7 +66,7 @@ func (j *job) review(ctx context.Context, number int) error {
 	}
 	switch {
 	case j.absent(ctx, target) && (!trusted || j.absentHead(ctx, mr)):
-		return nil // neither commit is a fleet
+		return nil // neither commit has a fleet
 	case !trusted:
 		log.Info("waits for trust", "author", mr.Author.Login)
 		j.remember(reviewKey(number), "")
@@ -79,12 +79,12 @@ func (j *job) review(ctx context.Context, number int) error {
 	return j.publishReview(ctx, mr, by == "", state)
 }
 
-// publishReview reviews the head of a merge request and remembers its state.
+// publishReview reviews the head of a merge request and records its state.
 func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own bool, state string) error {
 	number := mr.Number
 	outcome, err := j.reviewHead(ctx, mr, own)
 	if errors.Is(err, ErrStopped) {
-		j.remember(limitKey(number), mr.Head) // until the head changes or somebody comments /sluice retry
+		j.remember(limitKey(number), mr.Head) // no further review until the head changes or somebody comments /sluice retry
 		return j.cannot(ctx, mr, err.Error())
 	}
 	if errors.Is(err, ErrRefused) {
@@ -103,7 +103,8 @@ func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own boo
 	return nil
 }
 
-// reviewed reports whether a review would repeat what an earlier one did, or what somebody stopped. A forced one is never skipped.
+// reviewed reports whether a review would repeat an earlier one, or one that somebody cancelled. A forced review is
+// never skipped.
 func (j *job) reviewed(ctx context.Context, mr *forge.MergeRequest, state string) (bool, error) {
 	if j.hint.Force {
 		return false, nil
@@ -120,8 +121,8 @@ func limitKey(number int) string { return fmt.Sprintf("limit/%d", number) }
 
 func behindKey(number int) string { return fmt.Sprintf("behind/%d", number) }
 
-// behind returns an error that retries the review later, because the forge and Git have different heads. A newer head has a hint of its
-// own, but the two can also disagree for a while: the delay doubles each time, up to a minute.
+// behind returns an error that retries the review later, because the forge and Git report different heads. A newer
+// head has its own hint, but the two can also disagree for a while. The delay doubles each time, up to a minute.
 func (j *job) behind(number int) error {
 	const first, most = time.Second, time.Minute
 	wait, err := time.ParseDuration(j.recall(behindKey(number)))
@@ -130,12 +131,13 @@ func (j *job) behind(number int) error {
 		wait = first
 	}
 	j.remember(behindKey(number), wait.String())
-	return &Later{Until: j.Clock().Add(wait), Err: fmt.Errorf("the forge and Git tell of different heads of merge request %d", number)}
+	return &Later{Until: j.Clock().Add(wait), Err: fmt.Errorf("the forge and Git report different heads of merge request %d", number)}
 }
 
-// cannot reports on a merge request why it cannot be reviewed. It is reviewed again when it changes, or one of its branches.
+// cannot reports the reason why a merge request cannot be reviewed. A change of the merge request or of one of its
+// branches triggers another review.
 func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) error {
-	j.remember(reviewKey(mr.Number), "") // a review after this one is not skipped
+	j.remember(reviewKey(mr.Number), "") // do not skip the next review
 	j.log.Info("cannot be compared", "merge_request", mr.Number, "head", mr.Head, "why", why)
 	key, state := fmt.Sprintf("cannot/%d", mr.Number), mr.Head+" "+why
 	if j.settings.Checks {
@@ -156,8 +158,8 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 	return j.say(ctx, mr, forge.Failure, why)
 }
 
-// absent reports whether a commit has no sluice.yaml. It parses nothing: a commit that is not on the trunk is read in worker processes
-// only. A commit that cannot be read is not absent; the next step returns the error.
+// absent reports whether a commit has no sluice.yaml. It parses nothing, because only worker processes read commits
+// that are not on the trunk. If the commit cannot be read, it returns false, and the next step returns the error.
 func (j *job) absent(ctx context.Context, c gitstore.Commit) bool {
 	has, err := j.space.Fleets.HasFleet(ctx, c.Tree)
 	return err == nil && !has
@@ -168,8 +170,8 @@ func (j *job) absentHead(ctx context.Context, mr *forge.MergeRequest) bool {
 	return err == nil && j.absent(ctx, head)
 }
 
-// reviewHead renders, compares and publishes. own is a change of somebody with write access; others' are rendered without
-// credentials and get no preview.
+// reviewHead renders, compares and publishes. own means that the author has write access. Other changes are rendered
+// without credentials and get no preview.
 func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) (publish.Outcome, error) {
 	head, err := j.space.Commits.Revision(ctx, j.forge.MergeRequestRef(mr.Number))
 	if err != nil {
@@ -209,8 +211,8 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	return publish.Review(ctx, f, j.place.Repo(), mr, review, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
 }
 
-// previewLink returns the address of the preview's diff on the forge, in the repository that has its commits. It returns ""
-// if that repository is not on the forge, or cannot be told: a report without the link is still complete.
+// previewLink returns the address of the preview's diff on the forge. It returns "" if the repository of the preview
+// is not on the forge or is unknown; the report is complete without the link.
 func (j *job) previewLink(ctx context.Context, mr *forge.MergeRequest, p *compare.PreviewResult) string {
 	output, onForge, err := j.space.Branches.Output(ctx)
 	if err != nil || !onForge {
@@ -227,18 +229,19 @@ func (j *job) context() string {
 	return "sluice"
 }
 
-// closed deletes the preview of a closed merge request, reviews others with the same head again, and hydrates the trunk after a merge.
+// closed deletes the preview of a closed merge request, enqueues reviews of others with the same head and, after a
+// merge, hydrates the trunk.
 func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	key := reviewKey(mr.Number)
 	if !j.hint.Force && j.seen(key, string(mr.State)) {
 		return nil
 	}
-	j.remember(key, "") // the merge request may be reopened, with the same head, before the cleanup ends
+	j.remember(key, "") // the merge request may be reopened with the same head before the cleanup ends
 	if err := j.open(ctx); err != nil {
 		return err
 	}
 	if err := j.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); errors.Is(err, ErrRefused) {
-		j.log.Warn("no preview is looked for", "merge_request", mr.Number, "error", err)
+		j.log.Warn("the preview is not deleted", "merge_request", mr.Number, "error", err)
 	} else if err != nil {
 		return err
 	}
@@ -254,18 +257,18 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	return nil
 }
 
-// trustContext is the context of the commit status that records the trust in a head.
+// trustContext is the context of the commit status that records who trusts a head.
 const trustContext = "sluice/trust"
 
-// waits reports that the head waits for trust, in the comment and as a status. The comment also records since when the merge request has
-// the head.
+// waits reports in the comment and the status that the head waits for trust. The comment also records since when the
+// merge request has this head.
 func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 	key, state := reviewKey(mr.Number), "waits "+mr.Head
 	if j.hint.Kind == hint.Review && j.seen(key, state) {
 		return nil
 	}
 	since := j.Clock()
-	if mr.Updated.After(since) { // by the forge's clock, which is also that of comments
+	if mr.Updated.After(since) { // by the forge's clock, which also dates comments
 		since = mr.Updated
 	}
 	if err := publish.Waits(ctx, j.forge, j.place.Repo(), mr.Number, mr.Head, since); err != nil {
@@ -278,7 +281,7 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 	return err
 }
 
-// say writes a status of the head that is not the verdict of a review.
+// say writes a status of the head other than the verdict of a review.
 func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
 	f, err := j.forVerdict(ctx, mr)
 	if err != nil {
@@ -288,7 +291,8 @@ func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.Statu
 	return publish.Say(ctx, f, j.place.Repo(), mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
 }
 
-// trusted reports whether a merge request may be rendered, and who trusted it if its author has no write access.
+// trusted reports whether a merge request may be rendered. If its author has no write access, it also returns who
+// trusted it.
 func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
 	if !mr.Fork {
 		access, err := j.forge.Access(ctx, j.place.Repo(), mr.Author.Login)
@@ -300,7 +304,7 @@ func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by 
 			return true, "", nil
 		}
 	} else if access, err := j.forge.Access(ctx, j.place.Repo(), mr.Author.Login); err == nil && access >= forge.AccessWrite {
-		return true, mr.Author.Login, nil // the head is in a fork: no credentials
+		return true, mr.Author.Login, nil // the head is in a fork, so no credentials are used
 	}
 	self, err := j.forge.Self(ctx)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// TestBehind: while the forge and Git disagree, each look waits twice as long as the one before, a minute at most; another merge request,
-// or one that was reviewed meanwhile, begins anew.
+// While the forge and Git report different heads, each retry waits twice as long as the one before, at most a minute.
+// For another merge request, or after a review, the delay starts again.
 func TestBehind(t *testing.T) {
 	now := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
 	j := &job{Bot: New(Config{Clock: func() time.Time { return now }}), place: hint.NewPlace("f", "")}

@@ -16,11 +16,11 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// maxRollouts is how many commits of the trunk are followed through the environments.
+// maxRollouts is the number of trunk commits whose rollout is reported.
 const maxRollouts = 30
 
-// rollouts updates the rollout in the comments of merged merge requests, from the tip back to commits that every environment runs. It
-// sends no request for a commit whose rollout did not change.
+// rollouts updates the rollout in the comments of merged merge requests, from the tip back to the first commits that
+// every environment runs. It sends no request for a commit whose rollout did not change.
 func (j *job) rollouts(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet, result *hydrate.Result, promotions []promotion.Status) error {
 	const key = "rollouts"
 	state := stateOf(tip, result, promotions)
@@ -35,7 +35,7 @@ func (j *job) rollouts(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 	if err != nil {
 		return err
 	}
-	const enough = 3 // commits in a row that every environment runs; the rollouts of older ones are complete
+	const enough = 3 // number of adjacent commits that every environment runs; the rollouts of older ones are complete
 	place := map[gitstore.Hash]int{}
 	for i, c := range line {
 		place[c.Hash] = i
@@ -57,7 +57,7 @@ func (j *job) rollouts(ctx context.Context, tip gitstore.Commit, f *fleet.Fleet,
 	return nil
 }
 
-// stateOf is everything that rollouts depend on.
+// stateOf returns a digest of everything that rollouts depend on.
 func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []promotion.Status) string {
 	var b strings.Builder
 	b.WriteString(tip.Hash.String())
@@ -73,7 +73,7 @@ func stateOf(tip gitstore.Commit, result *hydrate.Result, promotions []promotion
 	return b.String()
 }
 
-// publishRollout writes the rollout of a commit on the merge requests that brought it.
+// publishRollout writes the rollout of a commit to the merge requests that it came from.
 func (j *job) publishRollout(ctx context.Context, c gitstore.Commit, rows []report.RolloutRow) error {
 	key, state := "rollout/"+c.Hash.String(), fmt.Sprint(rows)
 	if j.seen(key, state) {
@@ -95,8 +95,8 @@ func (j *job) publishRollout(ctx context.Context, c gitstore.Commit, rows []repo
 	return nil
 }
 
-// rollout returns the state of a commit in each environment, and whether all of them run it. place has the trunk's commits, the newest at 0:
-// an environment that runs a newer commit runs this one too.
+// rollout returns the state of a commit in each environment, and whether all environments run it. place maps the
+// trunk's commits to their position, the newest at 0: an environment that runs a newer commit runs this one too.
 func rollout(commit gitstore.Hash, place map[gitstore.Hash]int, running []promotion.Running, f *fleet.Fleet, result *hydrate.Result, promotions []promotion.Status) (rows []report.RolloutRow, everywhere bool) {
 	out := make([]report.RolloutRow, 0, len(running))
 	status := map[string]hydrate.EnvironmentResult{}
@@ -143,7 +143,7 @@ func rollout(commit gitstore.Hash, place map[gitstore.Hash]int, running []promot
 	return out, everywhere
 }
 
-// rolledBack says that an environment went back from a commit, to what, by whom and why; "" if it did not.
+// rolledBack returns to what an environment was rolled back from a commit, by whom and why; "" if it was not.
 func rolledBack(p *promotion.Status, commit string) string {
 	for _, h := range p.Decision.Record.Holds {
 		if h.Source.Commit != commit || h.Cause == promote.CauseStopped {
@@ -162,13 +162,13 @@ func rolledBack(p *promotion.Status, commit string) string {
 	return ""
 }
 
-// plain removes the backticks around commands, because a table escapes its texts.
+// plain removes the backticks around commands, because a table escapes its text.
 func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
 
-// arrivedState is the state of an environment all of whose clusters run a commit.
+// arrivedState is the state of an environment that runs a commit on all clusters.
 const arrivedState = "runs it"
 
-// waitsFor returns what an environment waits for.
+// waitsFor returns the reason why an environment waits.
 func waitsFor(f *fleet.Fleet, environment string, p *promotion.Status) string {
 	if p != nil && p.Decision.WaitsFor != "" {
 		return plain(p.Decision.WaitsFor)
@@ -189,7 +189,7 @@ func waves(e *promotion.Status) string {
 	return arrivedState
 }
 
-// waveWords returns the state of a wave and what it waits for.
+// waveWords describes the state of a wave and the reason why it waits.
 func waveWords(w promote.WaveProgress) string {
 	if w.Reason == "" {
 		return string(w.State)

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// logSilent logs the apps of an environment that posted no commit status after their cluster moved, each
-// state of a cluster once.
+// logSilent logs the apps of an environment that posted no commit status after their cluster moved, once for each
+// state of a cluster.
 func (j *job) logSilent(e *promotion.Status) {
 	key := "silent/" + e.Environment
 	before := strings.Split(j.recall(key), "\n")

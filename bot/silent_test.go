@@ -21,8 +21,8 @@ func (sameRepository) Output(context.Context) (forge.Repository, bool, error) {
 	return forge.Repository{}, true, nil
 }
 
-// TestSilentAppsAreReported: 15 minutes after a move, the status and the log name the apps that posted no
-// status, the log once for each change and with the command that makes them post again.
+// From 15 minutes after a move, the status and the log name the apps that posted no status. The log does so once for
+// each change, with the command that makes them post again.
 func TestSilentAppsAreReported(t *testing.T) {
 	t.Parallel()
 	moved := time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
@@ -84,8 +84,8 @@ func TestSilentAppsAreReported(t *testing.T) {
 	}
 }
 
-// rolling is prod during a rollout that moved two clusters with two apps each. posted lists the CLUSTER/APP
-// that posted a status.
+// rolling returns prod during a rollout that moved two clusters with two apps each. posted lists the CLUSTER/APP that
+// posted a status.
 func rolling(t *testing.T, now, moved time.Time, posted map[string]bool) promotion.Status {
 	t.Helper()
 	source := promote.Source{Commit: "c1"}

@@ -17,9 +17,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// statuses remembers the statuses of commits, so that only changed ones are written: a forge keeps every
-// status that was ever set, and GitHub accepts at most 1000 for one commit and context. It is safe for
-// concurrent use.
+// statuses caches the statuses of commits, so that only changed ones are written: a forge keeps every status that was
+// ever set, and GitHub accepts at most 1000 for one commit and context. It is safe for concurrent use.
 type statuses struct {
 	clock func() time.Time
 	mu    sync.Mutex
@@ -37,19 +36,19 @@ type commitStatuses struct {
 	list  map[string]knownStatus
 }
 
-// knownStatus is a status that a commit has.
+// knownStatus is a cached status of a commit.
 type knownStatus struct {
 	forge.Status
-	rewrites int // how often only its description changed
+	rewrites int // number of writes that changed only the description
 	when     time.Time
 }
 
 const (
-	statusesFresh   = 5 * time.Minute  // then they are read again: another replica or tool may have written one
+	statusesFresh   = 5 * time.Minute  // age at which they are read again, because another replica or tool may have written one
 	statusesLong    = 40 * time.Minute // limit of the interval, which doubles with each read as long as nothing is written
-	statusesKept    = 2000             // commits
-	maxRewrites     = 20               // changes of the description alone; further ones wait
-	rewriteInterval = time.Hour        // for further ones
+	statusesKept    = 2000             // commits in the cache
+	maxRewrites     = 20               // writes that change only the description; further ones are delayed
+	rewriteInterval = time.Hour        // interval of further ones
 )
 
 // statusForge is a forge that skips statuses that the commit already has.
@@ -61,7 +60,7 @@ type statusForge struct {
 
 // SetStatus implements forge.Statuses.
 func (q statusForge) SetStatus(ctx context.Context, repo forge.Repository, commit string, s forge.Status) error {
-	if s.Context == trustContext { // each /sluice trust writes it
+	if s.Context == trustContext { // each /sluice trust writes this status
 		return q.Forge.SetStatus(ctx, repo, commit, s)
 	}
 	have, err := q.have(ctx, repo, commit)
@@ -107,9 +106,9 @@ func (q statusForge) state(ctx context.Context, repo forge.Repository, commit, n
 	return s.State
 }
 
-// have returns the statuses of a commit, from memory while they are fresh. If the forge refuses the read,
-// have returns the known ones or none, because a credential without the right to read statuses may still
-// write them. Errors: a rate limit, an unknown commit, the end of ctx.
+// have returns the statuses of a commit, from the cache while they are fresh. If the forge refuses the read, it
+// returns the cached ones or none, because a credential without the right to read statuses may still write them. It
+// returns errors for a rate limit, an unknown commit and a cancelled context.
 func (q statusForge) have(ctx context.Context, repo forge.Repository, commit string) (*commitStatuses, error) {
 	key, now := q.place.String()+" "+commit, q.statuses.clock()
 	q.statuses.mu.Lock()
@@ -145,8 +144,8 @@ func (q statusForge) have(ctx context.Context, repo forge.Repository, commit str
 	return next, nil
 }
 
-// keep stores the statuses of a commit. At the limit it evicts those that were not read for a long time, or
-// all. The caller holds mu.
+// keep caches the statuses of a commit. At the limit it evicts those that were not read for a long time, or all. The
+// caller holds mu.
 func (s *statuses) keep(key string, c *commitStatuses) {
 	if len(s.known) >= statusesKept {
 		for k, one := range s.known {
@@ -172,7 +171,7 @@ func sameState(a, b forge.StatusState) bool {
 	return plain(a) == plain(b)
 }
 
-// sameDescription compares a description that the forge's adapter may have cut with a whole one.
+// sameDescription compares a description that the forge's adapter may have shortened with a full one.
 func sameDescription(have, want string) bool {
 	begin, cut := strings.CutSuffix(have, "…")
 	return have == want || cut && strings.HasPrefix(want, begin)
@@ -182,7 +181,7 @@ func sameDescription(have, want string) bool {
 // the rendered commit.
 func (j *job) reportHydrated(ctx context.Context, tip gitstore.Commit, r *hydrate.Result) error {
 	var failed []error
-	whole := j.context() + "/hydrate" // red if an earlier task could not hydrate the commit at all
+	whole := j.context() + "/hydrate" // red if an earlier task could not hydrate the commit
 	if state := j.forge.state(ctx, j.place.Repo(), tip.Hash.String(), whole); state == forge.Failure {
 		failed = append(failed, j.setStatus(ctx, forge.Status{Context: whole, State: forge.Success, Description: "hydrated"}, false, tip.Hash.String()))
 	}
@@ -203,7 +202,7 @@ func (j *job) reportHydrated(ctx context.Context, tip gitstore.Commit, r *hydrat
 	return errors.Join(failed...)
 }
 
-// reportPromoted writes the statuses of the environments that come after others, and logs their silent apps.
+// reportPromoted writes the statuses of environments with `after`, and logs their silent apps.
 func (j *job) reportPromoted(ctx context.Context, list []promotion.Status) error {
 	var failed []error
 	for i := range list {
@@ -222,9 +221,9 @@ type promotedStatus struct {
 	commits []string
 }
 
-// promotedStatuses returns the statuses of an environment: one for the source commit that it runs and its
-// rendered commit, and a red one for each source commit that failed there or was rolled back. A pending one
-// names the first silent cluster instead of the gate that the wave waits for.
+// promotedStatuses returns the statuses of an environment: one for the source commit that it runs and its rendered
+// commit, and a red one for each source commit that failed there or was rolled back. A pending status names the first
+// silent cluster instead of the wave's gate.
 func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 	if e.Source.Commit == "" {
 		return nil
@@ -255,7 +254,7 @@ func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 	switch state := wavesState(e); {
 	case e.Foreign != "":
 		s.State, s.Description = forge.Failure, e.Decision.WaitsFor
-		commits = commits[:1] // the branch's tip is not a commit of Sluice
+		commits = commits[:1] // Sluice did not make the branch's tip
 	case r.Halt != nil:
 		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: halted by %s: %s", e.Environment, cmp.Or(r.Halt.By, "Sluice"), r.Halt.Reason)
 	case state == promote.WaveFailed:

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// ledger is a forge that keeps statuses as GitHub does: all of them, the newest counting.
+// ledger is a forge that keeps every status, as GitHub does; the newest counts.
 type ledger struct {
 	Forge
 	writes, reads int
@@ -44,8 +44,8 @@ func (l *ledger) Statuses(context.Context, forge.Repository, string) ([]forge.St
 	return out, nil
 }
 
-// TestQuietStatuses: what is there is not written again, however often it is said and by whom; what differs is.
-func TestQuietStatuses(t *testing.T) {
+// An equal status is not written again, neither by the same process nor by another. A different one is.
+func TestEqualStatusesAreNotWrittenAgain(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	l := &ledger{list: map[string]forge.Status{}}
 	replica := func() statusForge {
@@ -70,12 +70,12 @@ func TestQuietStatuses(t *testing.T) {
 	}{
 		{a, forge.Success, long, 0, 1},
 		{a, forge.Success, long, time.Minute, 0},
-		{b, forge.Success, long, time.Minute, 0}, // it was started after that
+		{b, forge.Success, long, time.Minute, 0}, // another process starts now
 		{a, forge.Running, "on its way", 0, 1},
 		{a, forge.Pending, "on its way", 0, 0},
 		{b, forge.Failure, "x", 0, 1},
 		{a, forge.Success, long, statusesFresh, 1},
-		{b, forge.Failure, "x", 2 * statusesFresh, 1}, // it sees what a wrote
+		{b, forge.Failure, "x", 2 * statusesFresh, 1}, // it reads what a wrote
 		{b, forge.Failure, "x", statusesLong, 0},
 	} {
 		now = now.Add(step.later)
@@ -84,27 +84,27 @@ func TestQuietStatuses(t *testing.T) {
 		}
 	}
 	reads, writes := l.reads, l.writes
-	for i := range 24 * 60 { // a day of words that change by themselves
+	for i := range 24 * 60 { // a day of descriptions that change by themselves
 		now = now.Add(time.Minute)
 		say(a, forge.Pending, fmt.Sprint("in ", i))
 	}
 	if n := l.writes - writes; n < 20 || n > 60 {
-		t.Errorf("%d writes for words alone", n)
+		t.Errorf("%d writes of changed descriptions", n)
 	}
 	if n := l.reads - reads; n > 24*12 {
 		t.Errorf("%d reads", n)
 	}
 	l.fail = errors.New("no")
 	if err := a.SetStatus(t.Context(), forge.Repository{}, "c", forge.Status{Context: "sluice", State: forge.Failure}); err == nil {
-		t.Error("a failure is kept back")
+		t.Error("a failure was not written")
 	}
 	l.fail = nil
 	if say(a, forge.Failure, "") != 1 {
-		t.Error("what could not be written is taken for written")
+		t.Error("a status whose write failed is cached as written")
 	}
 }
 
-// TestPromotedStatuses: a commit that failed is red with the cause, and green needs the health of the last wave.
+// A commit that failed has a red status with the cause. A green status needs the health of the last wave.
 func TestPromotedStatuses(t *testing.T) {
 	t.Parallel()
 	running := func(change func(*promotion.Status)) *promotion.Status {
@@ -167,7 +167,7 @@ func TestPromotedStatuses(t *testing.T) {
 	}
 }
 
-// TestRolledBackInTheRollout: the comment of a merge request says what an environment went back to, who did it and why.
+// The comment of a merge request says to what an environment was rolled back, by whom and why.
 func TestRolledBackInTheRollout(t *testing.T) {
 	const bad, good = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 	for want, h := range map[string]promote.Hold{

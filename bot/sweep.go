@@ -27,9 +27,9 @@ func (j *job) reviewOpen(ctx context.Context, trunk string) error {
 	return nil
 }
 
-// sweep enqueues hints for everything that no webhook announced: open merge requests that changed since their last review, the trunk,
-// closed merge requests with a preview, and commands. An error of one part does not stop the others. A sweep that finds no change sends
-// two requests to the forge, whatever the number of merge requests.
+// sweep enqueues hints for events whose webhooks may be lost: open merge requests that changed since their last
+// review, the trunk, closed merge requests with a preview, and commands. It continues after errors. A sweep that
+// finds no change sends two requests to the forge, whatever the number of merge requests.
 func (j *job) sweep(ctx context.Context) error {
 	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo(), "")
 	if err != nil {
@@ -51,11 +51,12 @@ func (j *job) sweep(ctx context.Context) error {
 	if errors.Is(err, ErrRefused) { // the task of the trunk reports it
 		err = nil
 	}
-	return errors.Join(j.commandsAgain(ctx), err)
+	return errors.Join(j.recoverCommands(ctx), err)
 }
 
-// unchanged reports whether the last review of a merge request was of its head, its labels and the tip of its target branch. tips keeps
-// the tips of branches during a sweep. A merge request that was not reviewed, or that waits for trust, counts as changed.
+// unchanged reports whether the last review of a merge request had the same head, labels and tip of the target
+// branch. tips caches the tips of branches during a sweep. A merge request that was not reviewed, or that waits for
+// trust, counts as changed.
 func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[string]gitstore.Hash) bool {
 	if j.seen(limitKey(mr.Number), mr.Head) {
 		return true
@@ -75,19 +76,20 @@ func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[st
 	return j.seen(reviewKey(mr.Number), reviewState(mr, tip))
 }
 
-// reviewState is what the review of a merge request depends on, beside its target's policy.
+// reviewState returns what the review of a merge request depends on, apart from its target's policy.
 func reviewState(mr *forge.MergeRequest, target gitstore.Hash) string {
 	return mr.Head + " into " + mr.TargetBranch + " at " + target.String() + " " + strings.Join(mr.Labels, ",")
 }
 
-// enqueueClosedPreviews enqueues merge requests that are not open and still have a preview: the webhook of their closing was lost.
+// enqueueClosedPreviews enqueues merge requests that are not open but still have a preview, because the webhook of
+// their closing was lost.
 func (j *job) enqueueClosedPreviews(ctx context.Context, open []*forge.MergeRequest) error {
 	if err := j.open(ctx); err != nil {
 		return err
 	}
 	branches, err := j.space.Reviews.Previews(ctx, previewPrefix)
 	if errors.Is(err, ErrRefused) {
-		return nil // there are none, where none may be written
+		return nil // none can exist where Sluice may not write
 	}
 	if err != nil {
 		return fmt.Errorf("list previews: %w", err)

@@ -42,8 +42,9 @@ func (s *quietSpace) Revision(_ context.Context, rev string) (gitstore.Commit, e
 
 func (s *quietSpace) Previews(context.Context, string) ([]string, error) { return nil, nil }
 
-// TestIdleSweep: a sweep over 100 reviewed merge requests that did not change sends two requests and enqueues no review. What changed is
-// enqueued: a head, labels, the target branch or its tip; and what was never reviewed.
+// A sweep over 100 unchanged reviewed merge requests sends two requests and enqueues no review. It enqueues merge
+// requests with another head, other labels, another target branch or another tip of it, and those that were never
+// reviewed.
 func TestIdleSweep(t *testing.T) {
 	t.Parallel()
 	f := &quietForge{}

@@ -12,20 +12,21 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// Branches renders commits into branches.
+// Branches writes rendered commits to branches.
 type Branches interface {
 	Hydrate(ctx context.Context, r hydrate.Request) (*hydrate.Result, error)
 	Running(ctx context.Context, tree gitstore.Hash) ([]promotion.Running, error)
-	// Output returns the repository that rendered branches go to. onForge is false if it is elsewhere; then the repository is the source.
+	// Output returns the repository of the rendered branches. If it is not on the forge, onForge is false and the
+	// result is the source repository.
 	Output(ctx context.Context) (repo forge.Repository, onForge bool, err error)
 }
 
 // Environments promotes commits.
 type Environments interface {
-	// Promotions evaluates what promotions wait for and executes what is due.
+	// Promotions evaluates the gates of promotions and executes promotions that are due.
 	Promotions(ctx context.Context, trunk gitstore.Commit) ([]promotion.Status, error)
-	// Order executes a command on an environment if the trunk's sluice.yaml gives the person the right. An error that wraps ErrRefused
-	// says why it does not.
+	// Order executes a command on an environment if the trunk's sluice.yaml gives the person the right. Otherwise the
+	// error wraps ErrRefused and contains the reason.
 	Order(ctx context.Context, o Order) (string, error)
 }
 
@@ -53,10 +54,11 @@ func (j *job) trunk(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(earlier, err)
 	}
-	// Promotions come before statuses and comments, so that a forge that refuses those does not delay them.
+	// Promotions run before statuses and comments are written, so that a forge that refuses those does not delay
+	// them.
 	promotions, err := j.space.Environments.Promotions(ctx, tip)
 	if err != nil {
-		j.log.Warn("promotions", "error", err) // the hydration is reported all the same
+		j.log.Warn("promotions", "error", err) // the hydration is reported in any case
 	}
 	for _, e := range promotions {
 		j.log.Debug("promotion", "environment", e.Environment, "runs", e.Source.String(), "done", e.Done, "waits", e.Decision.WaitsFor)
@@ -73,13 +75,13 @@ func (j *job) trunk(ctx context.Context) error {
 	j.remember("trunk", tip.Hash.String())
 	for _, e := range result.Environments {
 		if e.Status == hydrate.StatusConflict {
-			return errors.Join(reported, fmt.Errorf("environment %s: %s", e.Name, e.Reason)) // the queue retries it
+			return errors.Join(reported, fmt.Errorf("environment %s: %s", e.Name, e.Reason)) // the queue retries
 		}
 	}
 	return reported
 }
 
-// refused reports on a commit why nothing of it is hydrated. A new commit or another configuration is needed.
+// refused reports on a commit why it is not hydrated. Only a new commit or another configuration helps.
 func (j *job) refused(ctx context.Context, c gitstore.Commit, why error) error {
 	j.log.Warn("not hydrated", "commit", c.Hash.String(), "error", why)
 	return j.forge.SetStatus(ctx, j.place.Repo(), c.Hash.String(), forge.Status{Context: j.context() + "/hydrate", State: forge.Failure, Description: why.Error()})
@@ -95,12 +97,12 @@ func (j *job) tolerate(ctx context.Context, err error) error {
 	return nil
 }
 
-// maxBackfill is how many commits of the trunk are hydrated that came before its tip. Older ones are left out.
+// maxBackfill is the number of trunk commits before the tip that are hydrated after the fact. Older ones are skipped.
 const maxBackfill = 100
 
-// backfill hydrates the commits of the trunk that came before its tip and were not hydrated: several were pushed at once, or the service
-// was down. Each gets its own commit on the branches and its own statuses. A commit that cannot be hydrated gets a status, and later
-// ones go on. reported is the error of writing statuses.
+// backfill hydrates the commits of the trunk before its tip that were not hydrated, because several were pushed at
+// once or the service was down. Each gets its own commit on the branches and its own statuses. If a commit cannot be
+// hydrated, backfill writes a status and continues with later ones. reported is the error of writing statuses.
 func (j *job) backfill(ctx context.Context, tip gitstore.Commit) (reported, err error) {
 	list, err := j.space.Commits.Missed(ctx, tip, maxBackfill)
 	if err != nil {
@@ -127,9 +129,9 @@ func (j *job) backfill(ctx context.Context, tip gitstore.Commit) (reported, err 
 	return reported, nil
 }
 
-// trunkTip returns the trunk's commit and its fleet; ErrNoFleet if it has none. If the fleet of the commit cannot be read, the commit gets
-// a red status, and trunkTip returns the last commit before it whose fleet can be read: a mistake on the trunk must stop neither
-// promotions nor rollbacks.
+// trunkTip returns the trunk's commit and its fleet, or ErrNoFleet. If the fleet of the commit cannot be read, it
+// writes a red status on the commit and returns the last commit before it with a readable fleet, so that a mistake on
+// the trunk stops neither promotions nor rollbacks.
 func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, error) {
 	tip, err := j.space.Commits.Revision(ctx, "HEAD")
 	if err != nil {
@@ -142,7 +144,7 @@ func (j *job) trunkTip(ctx context.Context) (gitstore.Commit, *fleet.Fleet, erro
 		case missing == nil && trunk.Hash != tip.Hash:
 			tip = trunk
 			f, _, err = j.space.Fleets.Fleet(ctx, tip.Tree)
-		case missing != nil && !errors.Is(missing, gitstore.ErrNoRef): // policy and rights must not come from another branch because a fetch failed
+		case missing != nil && !errors.Is(missing, gitstore.ErrNoRef): // a failed fetch must not make policy and rights come from another branch
 			return tip, nil, missing
 		}
 	}

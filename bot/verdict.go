@@ -11,14 +11,15 @@ import (
 	"github.com/sluice-gitops/sluice/bot/publish"
 )
 
-// A commit status belongs to a commit, not to a merge request, so several merge requests of one head share it. Two rules keep one of
-// them from turning another one's red status green:
+// A commit status belongs to a commit, not to a merge request, so several merge requests with one head share it. Two
+// rules prevent one of them from turning another one's red status green:
 //
-//   - The required context is written only for merge requests into the trunk. Merge requests into other branches have a context
-//     with the branch in its name.
-//   - The worst verdict of the open merge requests with the same head and context is the status.
+// - Only merge requests into the trunk write the required context. Merge requests into other branches have a context
+// with the branch in its name.
+//
+// - The status is the worst verdict of all open merge requests with the same head and context.
 
-// trunkKey is the subject under which a Bot remembers the name of a repository's trunk.
+// trunkKey is the subject under which a Bot caches the name of a repository's trunk.
 const trunkKey = "trunk branch"
 
 // trunkBranch returns the name of the trunk; "" if it is unknown.
@@ -40,7 +41,7 @@ func (j *job) trunkBranch(ctx context.Context) string {
 	return f.Spec.Trunk
 }
 
-// contextFor is the context of the status for merge requests into a branch.
+// contextFor returns the context of the status for merge requests into a branch.
 func (j *job) contextFor(ctx context.Context, target string) string {
 	return publish.ContextFor(j.context(), j.trunkBranch(ctx), target)
 }
@@ -58,7 +59,7 @@ func severity(s forge.StatusState) int {
 
 func verdictKey(number int) string { return fmt.Sprintf("verdict/%d", number) }
 
-// recordVerdict remembers the state that the review of a merge request alone gives its head.
+// recordVerdict caches the state that the review of a merge request alone gives its head.
 func (j *job) recordVerdict(mr *forge.MergeRequest, state forge.StatusState) {
 	j.remember(verdictKey(mr.Number), mr.Head+" "+string(state))
 }
@@ -69,7 +70,7 @@ func (j *job) verdict(mr *forge.MergeRequest) (forge.StatusState, bool) {
 	return forge.StatusState(state), ok && head == mr.Head
 }
 
-// sameHead lists the other open merge requests with the same head whose status has the same context.
+// sameHead lists the other open merge requests with the same head and status context.
 func (j *job) sameHead(ctx context.Context, mr *forge.MergeRequest) ([]*forge.MergeRequest, error) {
 	all, err := j.forge.MergeRequestsOf(ctx, j.place.Repo(), mr.Head)
 	if errors.Is(err, forge.ErrNotFound) {
@@ -88,8 +89,9 @@ func (j *job) sameHead(ctx context.Context, mr *forge.MergeRequest) ([]*forge.Me
 	return out, nil
 }
 
-// worstOther returns the worst state that another merge request gives the head of this one. A merge request that was not reviewed counts
-// as pending, and worstOther enqueues its review. The state is Success, with number 0, if there is no other one.
+// worstOther returns the worst state that another merge request gives the head of this one. A merge request that was
+// not reviewed counts as pending, and worstOther enqueues its review. Without others, the state is Success and the
+// number 0.
 func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest) (worst forge.StatusState, number int, err error) {
 	worst = forge.Success
 	others, err := j.sameHead(ctx, mr)
@@ -111,13 +113,13 @@ func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest) (worst for
 	return worst, number, nil
 }
 
-// verdictForge writes the status of one context no better than another merge request's verdict. It records the state that the merge
-// request itself deserves.
+// verdictForge writes the status of one context, but never better than another merge request's verdict. It records
+// the state of the merge request itself.
 type verdictForge struct {
 	statusForge
 	context string
 	floor   forge.StatusState
-	number  int // of the merge request that the floor comes from
+	number  int // merge request that sets the floor
 	own     func(forge.StatusState)
 }
 
@@ -155,7 +157,8 @@ func (j *job) forVerdict(ctx context.Context, mr *forge.MergeRequest) (verdictFo
 	return verdictForge{j.forge, j.contextFor(ctx, mr.TargetBranch), floor, number, func(s forge.StatusState) { j.recordVerdict(mr, s) }}, err
 }
 
-// recompute enqueues reviews of the merge requests that shared the head of a closed one: its verdict no longer counts.
+// recompute enqueues reviews of the merge requests that shared the head of a closed one, because its verdict no
+// longer counts.
 func (j *job) recompute(ctx context.Context, closed *forge.MergeRequest) error {
 	others, err := j.sameHead(ctx, closed)
 	if err != nil {

@@ -57,7 +57,7 @@ func request(number int, target string) *forge.MergeRequest {
 	return &forge.MergeRequest{Number: number, Head: "abc", State: forge.Open, TargetBranch: target}
 }
 
-// TestAnotherTargetDoesNotTurnTheStatusGreen: a merge request of the same head into a lax branch must not change the required status.
+// A merge request of the same head into a branch with a lax policy must not change the required status.
 func TestAnotherTargetDoesNotTurnTheStatusGreen(t *testing.T) {
 	t.Parallel()
 	var enqueued []int
@@ -80,8 +80,8 @@ func TestAnotherTargetDoesNotTurnTheStatusGreen(t *testing.T) {
 	}
 }
 
-// TestWorstVerdictOfAHead: of two merge requests with the same head and target, the worse verdict is the status, in either order; an
-// unknown one blocks and is reviewed; a closed one no longer counts.
+// If two merge requests have the same head and target, the status is the worse verdict, in either order. A merge
+// request without a verdict blocks and is reviewed. A closed one no longer counts.
 func TestWorstVerdictOfAHead(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string][2]forge.StatusState{"red first": {forge.Failure, forge.Success}, "green first": {forge.Success, forge.Failure}} {

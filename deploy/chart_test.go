@@ -142,7 +142,7 @@ func probed(t *testing.T, mode string, pod *corev1.PodSpec) {
 	}
 }
 
-// configured gives the configuration to the service: every file that it names is one that the pod mounts.
+// configured returns the configuration to the service: every file that it names is one that the pod mounts.
 func configured(t *testing.T, mode string, pod *corev1.PodSpec, config string) {
 	t.Helper()
 	if err := serveCheck(t, config); err != nil {

@@ -110,7 +110,7 @@ func commit(t *testing.T, dir string) {
 	}
 }
 
-// serveCheck gives a configuration to the service, with a file or a variable for every secret that it names.
+// serveCheck returns a configuration to the service, with a file or a variable for every secret that it names.
 func serveCheck(t *testing.T, config string) error {
 	t.Helper()
 	dir := t.TempDir()

@@ -19,7 +19,7 @@ func blocks(text string) []string {
 	return out
 }
 
-// TestConfigurationsInDocuments gives every configuration that a document shows to the service. One that is not marked would go unseen:
+// TestConfigurationsInDocuments returns every configuration that a document shows to the service. One that is not marked would go unseen:
 // whatever has forges is a configuration.
 func TestConfigurationsInDocuments(t *testing.T) {
 	t.Parallel()

@@ -147,7 +147,7 @@ type Recipe struct {
 	Environment string
 	Source      branch.Source // content of the new record
 	Base        *branch.State // gives the list of clusters
-	// Of gives the trees and digests of an app on a cluster. With no app, it gives the state of the cluster's other apps.
+	// Of returns the trees and digests of an app on a cluster. With no app, it gives the state of the cluster's other apps.
 	Of func(cluster, app string) *branch.State
 }
 

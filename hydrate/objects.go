@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// writeObjects gives objects their namespaces and file names and writes them as a tree. scopes are the scopes of
+// writeObjects returns objects their namespaces and file names and writes them as a tree. scopes are the scopes of
 // custom kinds. A custom kind without a known scope is treated as namespaced. Most kinds are, and the API server
 // ignores the namespace of a cluster-scoped object, whereas a namespaced object without one would land in the
 // namespace `default`.

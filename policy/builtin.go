@@ -52,7 +52,7 @@ func secretHint(o manifest.Object) string {
 		Dir, RulePlaintextSecret, "Secret "+strings.TrimPrefix(o.Namespace()+"/"+o.Name(), "/"), RulePlaintextSecret)
 }
 
-// sopsValue says whether SOPS encrypted a value.
+// sopsValue reports whether SOPS encrypted a value.
 func sopsValue(s string) bool { return strings.HasPrefix(s, "ENC[") && strings.HasSuffix(s, "]") }
 
 // firstKey returns the path of the first key of a field, so that the message does not depend on the order of a map.

@@ -242,7 +242,7 @@ func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle) ([
 	return out, err
 }
 
-// sourceName gives a template's name in the repository for its name in Helm, `CHART/templates/FILE`. In a packed chart,
+// sourceName returns a template's name in the repository for its name in Helm, `CHART/templates/FILE`. In a packed chart,
 // the name of the chart stands in front instead.
 func (s *HelmSource) sourceName(chart, name string) string {
 	rest, ok := strings.CutPrefix(name, chart+"/")

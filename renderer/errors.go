@@ -19,7 +19,7 @@ type InputError struct {
 	Values       [][]string // paths of the values that a schema refuses, in the order of the message
 }
 
-// Error gives FILE:LINE:COLUMN: message.
+// Error returns FILE:LINE:COLUMN: message.
 func (e *InputError) Error() string {
 	if e.File == "" {
 		return e.Message

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// TestDamaged: only errors of local files cost a clone. The text of a message does not count: a server's hook may say anything.
+// Only errors of local files make the service clone again. The text of a message does not count, because a hook on
+// the server can print anything.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

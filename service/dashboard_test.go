@@ -15,7 +15,7 @@ var (
 	legendPattern   = regexp.MustCompile(`\{\{([a-z]+)\}\}`)
 )
 
-// TestDashboard: the metrics and labels of deploy/grafana/sluice.json are those of the service, and every metric is shown.
+// deploy/grafana/sluice.json uses only metrics and labels of the service, and shows every metric.
 func TestDashboard(t *testing.T) {
 	known := exported(t)
 	var d struct {

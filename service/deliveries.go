@@ -9,8 +9,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// redeliveries asks a forge to send webhooks again that failed: each at most maxRedeliveries times, with growing delays. A delivery that
-// keeps failing, for example because of a wrong secret, is abandoned; sweeps find what it announced. One sweep at a time uses it.
+// redeliveries asks a forge to send failed webhooks again, each at most maxRedeliveries times with growing delays. It
+// abandons a delivery that keeps failing, for example because of a wrong secret; sweeps find its event. Only one
+// sweep at a time uses it.
 type redeliveries struct {
 	log   *slog.Logger
 	clock func() time.Time
@@ -35,7 +36,8 @@ func newRedeliveries(log *slog.Logger, clock func() time.Time) *redeliveries {
 	return &redeliveries{log: log, clock: clock, began: clock(), since: map[string]time.Time{}, tries: map[string]map[string]*attempt{}}
 }
 
-// redeliver lists the deliveries of a forge that failed and has them sent again. The next call looks again at those that are not handled.
+// redeliver lists the failed deliveries of a forge and requests another attempt for each. The next call checks those
+// that are not finished.
 func (r *redeliveries) redeliver(ctx context.Context, name string, d forge.Deliveries) {
 	now := r.clock()
 	since, ok := r.since[name]
@@ -66,7 +68,7 @@ func (r *redeliveries) redeliver(ctx context.Context, name string, d forge.Deliv
 	}
 }
 
-// one has one delivery sent again if it is time, and reports whether the next call must look at it again.
+// one requests another attempt for one delivery if it is due, and reports whether the next call must check it again.
 func (r *redeliveries) one(ctx context.Context, name string, d forge.Deliveries, one forge.Delivery, t *attempt) bool {
 	now := r.clock()
 	if t.count >= maxRedeliveries && !now.Before(t.next) {

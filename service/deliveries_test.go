@@ -39,7 +39,7 @@ func hubApp(t *testing.T, clock func() time.Time) (*fakegithub.Server, *github.F
 	return hub, f
 }
 
-// TestRedeliveries: what keeps failing is sent again three times, at growing distances, and what arrives no more.
+// A delivery that keeps failing is sent again three times, with growing delays, and no more.
 func TestRedeliveries(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	now := began
@@ -61,20 +61,20 @@ func TestRedeliveries(t *testing.T) {
 		r.redeliver(t.Context(), "hub", f)
 	}
 	if want := []time.Duration{0, 6 * time.Minute, 26 * time.Minute}; !slices.Equal(sent["bad"], want) {
-		t.Errorf("what keeps failing was sent again after %v, not %v", sent["bad"], want)
+		t.Errorf("the failing delivery was sent again after %v, not %v", sent["bad"], want)
 	}
 	if want := []time.Duration{0}; !slices.Equal(sent["good"], want) || len(sent["fine"]) > 0 {
 		t.Errorf("sent again: %v", sent)
 	}
 	if age := now.Sub(r.since["hub"]); age > 10*time.Minute {
-		t.Errorf("what is given up is listed for ever: since %v ago", age)
+		t.Errorf("an abandoned delivery is still listed: since %v ago", age)
 	}
 	if len(r.tries["hub"]) > 0 {
-		t.Errorf("given up and remembered: %v", r.tries)
+		t.Errorf("the abandoned delivery is still recorded: %v", r.tries)
 	}
 }
 
-// troubled is a forge that cannot do what is asked for a while.
+// troubled is a forge whose requests fail for a while.
 type troubled struct {
 	forge.Deliveries
 	down bool
@@ -87,7 +87,7 @@ func (f *troubled) Redeliver(ctx context.Context, id int64) error {
 	return f.Deliveries.Redeliver(ctx, id)
 }
 
-// TestRedeliveriesAreNotLost: what could not be sent again is not passed over, and forges do not share what was handled.
+// A delivery that could not be requested again is not skipped, and forges do not share their state.
 func TestRedeliveriesAreNotLost(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	now := began

@@ -34,7 +34,7 @@ func page(t *testing.T, name string) string {
 	return string(data)
 }
 
-// pages are all documents by name, below the repository.
+// pages returns all documents by name, below the repository.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -57,7 +57,7 @@ func pages(t *testing.T) map[string]string {
 	return out
 }
 
-// exported are the names and labels of the service's metrics.
+// exported returns the names and labels of the service's metrics.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	descs := make(chan *prometheus.Desc, 1000)
@@ -82,7 +82,7 @@ func exported(t *testing.T) map[string][]string {
 	return out
 }
 
-// alerts is what is looked at of deploy/alerts.yaml.
+// alerts is the checked part of deploy/alerts.yaml.
 type alerts struct {
 	Groups []struct {
 		Rules []struct {
@@ -95,7 +95,7 @@ type alerts struct {
 	}
 }
 
-// TestMetricsInDocuments: every metric that a document, an alert or the chart names is one that the service has.
+// The service has every metric that a document, an alert or the chart names.
 func TestMetricsInDocuments(t *testing.T) {
 	known := exported(t)
 	texts := pages(t)
@@ -105,19 +105,19 @@ func TestMetricsInDocuments(t *testing.T) {
 	named := map[string]bool{}
 	for name, text := range texts {
 		for _, metric := range regexp.MustCompile(`\bsluice_[a-z_]+[a-z]`).FindAllString(text, -1) {
-			if strings.HasPrefix(metric, "sluice_linux_") || strings.HasPrefix(metric, "sluice_darwin_") { // archives
+			if strings.HasPrefix(metric, "sluice_linux_") || strings.HasPrefix(metric, "sluice_darwin_") { // names of release archives
 				continue
 			}
 			named[metric] = true
 			if known[metric] == nil {
-				t.Errorf("%s names the metric %s, which there is not", name, metric)
+				t.Errorf("%s names the metric %s, which does not exist", name, metric)
 			}
 		}
 	}
 	for metric := range known {
 		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(metric, "")
 		if !strings.Contains(texts["docs/runbook.md"], base) {
-			t.Errorf("docs/runbook.md says nothing of the metric %s", base)
+			t.Errorf("docs/runbook.md does not describe the metric %s", base)
 		}
 	}
 	if len(named) < 8 {
@@ -125,7 +125,7 @@ func TestMetricsInDocuments(t *testing.T) {
 	}
 }
 
-// TestAlerts: the labels that the rules select are those of their metrics, and each alert has a section in the runbook.
+// The rules select only labels that their metrics have, and each alert has a section in the runbook.
 func TestAlerts(t *testing.T) {
 	known := exported(t)
 	var a alerts
@@ -164,7 +164,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestLogLines: every line of the log that a document quotes as msg="…" is one that some code writes.
+// The code writes every log line that a document quotes as msg="…".
 func TestLogLines(t *testing.T) {
 	var source strings.Builder
 	for _, dir := range []string{"bot", "cmd", "service", "webhook"} {
@@ -184,7 +184,7 @@ func TestLogLines(t *testing.T) {
 			count++
 			line := m[1] + m[2]
 			if !regexp.MustCompile(`\.(Info|Warn|Error)\("` + regexp.QuoteMeta(line) + `"`).MatchString(source.String()) {
-				t.Errorf("%s quotes the line %q, which nothing writes", name, line)
+				t.Errorf("%s quotes the line %q, which no code writes", name, line)
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// TestLinks: what the documents lead to within the repository is there, headings too.
+// Every link of the documents to a file or heading of the repository has a target.
 func TestLinks(t *testing.T) {
 	all := pages(t)
 	anchor := func(heading string) string {
@@ -212,30 +212,32 @@ func TestLinks(t *testing.T) {
 				file = name
 			}
 			if _, err := os.Stat(repository + file); err != nil {
-				t.Errorf("%s leads to %s, which is not there", name, m[1])
+				t.Errorf("%s links to %s, which does not exist", name, m[1])
 				continue
 			}
 			headings := regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(all[file], -1)
 			if section != "" && !slices.ContainsFunc(headings, func(h []string) bool { return anchor(h[1]) == section }) {
-				t.Errorf("%s leads to %s: there is no such heading", name, m[1])
+				t.Errorf("%s links to %s: there is no such heading", name, m[1])
 			}
 		}
 	}
 	for name := range all {
 		if in, _ := filepath.Match("docs/*.md", name); in && name != "docs/README.md" && !strings.Contains(all["docs/README.md"], "("+filepath.Base(name)) {
-			t.Errorf("docs/README.md does not lead to %s", name)
+			t.Errorf("docs/README.md does not link to %s", name)
 		}
 	}
 }
 
-// manifest is what https://docs.github.com/apps/sharing-github-apps/registering-a-github-app-from-a-manifest describes.
+// manifest is the format of
+// https://docs.github.com/apps/sharing-github-apps/registering-a-github-app-from-a-manifest.
 type manifest struct {
 	DefaultEvents      []string          `json:"default_events"`
 	DefaultPermissions map[string]string `json:"default_permissions"`
 }
 
-// needed says which permission a method of go-github, or an address, needs of an App's installation (or what else it takes), as
-// https://docs.github.com/rest/authentication/permissions-required-for-github-apps has it. "app" is what the App itself may do.
+// needed maps a method of go-github, or an address, to the permission of an App's installation that it needs, as in
+// https://docs.github.com/rest/authentication/permissions-required-for-github-apps. "app" means that the App itself
+// may call it.
 func needed() map[string]string {
 	const itself = "app"
 	return map[string]string{
@@ -250,13 +252,13 @@ func needed() map[string]string {
 		"Teams.GetTeamMembershipBySlug": "members: read", "Users.Get": "metadata: read",
 		"repos/%s/%s/collaborators/%s/permission": "metadata: read", "graphql": "metadata: read",
 		"Apps.ListRepos": "metadata: read", "Repositories.ListByAuthenticatedUser": "metadata: read",
-		// Not of the API: pushes, and what GitHub wants for sending an event.
+		// Not in the API: pushes, and the permissions that GitHub requires for events.
 		"git push": "contents: write", "push": "contents: read", "pull_request": "pull_requests: read", "issue_comment": "issues: read",
 		"check_run": "checks: read", "check_suite": "checks: read", "merge_group": "merge_queues: read",
 	}
 }
 
-// calls are the methods of go-github that the adapter calls, and the addresses that it asks itself.
+// calls returns the methods of go-github that the adapter calls, and the addresses that it requests itself.
 func calls(t *testing.T) map[string]bool {
 	t.Helper()
 	packages, err := parser.ParseDir(token.NewFileSet(), repository+"bot/forge/github", func(i fs.FileInfo) bool { return !strings.HasSuffix(i.Name(), "_test.go") }, 0) //nolint:staticcheck // files of one package, no build tags
@@ -287,7 +289,7 @@ func calls(t *testing.T) map[string]bool {
 	return out
 }
 
-// address is what a NewRequest asks.
+// address returns the address of a NewRequest call.
 func address(call *ast.CallExpr) string {
 	found := "graphql"
 	ast.Inspect(call.Args[1], func(n ast.Node) bool {
@@ -299,8 +301,8 @@ func address(call *ast.CallExpr) string {
 	return found
 }
 
-// TestManifest: the App's manifest in the documentation asks for the events that are heard, and for the permissions that the adapter's
-// requests, pushes and these events need: none more, none less.
+// The App's manifest in the documentation lists the events that the service handles, and exactly the permissions that
+// the adapter's requests, pushes and these events need.
 func TestManifest(t *testing.T) {
 	text := page(t, "docs/github-app.md")
 	_, block, ok := strings.Cut(text, "```json\n")
@@ -331,7 +333,7 @@ func TestManifest(t *testing.T) {
 	for call := range used {
 		need, known := needed()[call]
 		if !known {
-			t.Errorf("nobody says which permission %s needs: add it to the test, and to the manifest", call)
+			t.Errorf("the permission that %s needs is unknown: add it to the test, and to the manifest", call)
 			continue
 		}
 		name, level, _ := strings.Cut(need, ": ")
@@ -354,8 +356,8 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestHeard: docs/webhooks.md names the events of both forges.
-func TestHeard(t *testing.T) {
+// docs/webhooks.md names the events of both forges.
+func TestWebhookEventsAreDocumented(t *testing.T) {
 	text := page(t, "docs/webhooks.md")
 	for _, kind := range []string{"github", "gitlab"} {
 		for _, e := range webhook.Events(kind) {

@@ -25,20 +25,20 @@ type Adapter struct {
 	forge.Forge
 	// GitUser is the user name that goes with an access token in Git's HTTP authentication.
 	GitUser string
-	// AppToken returns the token of a GitHub App's installation; nil if the forge has a configured token.
+	// AppToken returns the token of a GitHub App's installation; nil if the configuration has a token.
 	AppToken func(ctx context.Context, repo forge.Repository) (string, error)
-	// Deliveries finds webhooks that failed; nil where the forge keeps no record.
+	// Deliveries lists failed webhooks; nil if the forge keeps no record of them.
 	Deliveries forge.Deliveries
 }
 
-// Connect makes the adapter of a configured forge.
+// Connect creates the adapter of a configured forge.
 type Connect func(f config.Forge, transport http.RoundTripper, clock func() time.Time) (Adapter, error)
 
 // connected is a configured forge with its adapter.
 type connected struct {
 	config.Forge
 	Adapter  Adapter
-	notifies http.RoundTripper // to receivers
+	notifies http.RoundTripper // transport for notifications to receivers
 }
 
 func (s *Service) connect(f config.Forge) (*connected, error) {
@@ -50,8 +50,8 @@ func (s *Service) connect(f config.Forge) (*connected, error) {
 	return &connected{Forge: f, Adapter: a, notifies: guard.Transport()}, err
 }
 
-// receiverGuard lets the hosts pass that the configuration of receivers names. A host with a reference such as ${cluster.name} in it is
-// chosen by the fleet: it must be public, or in network.allow.
+// receiverGuard allows the hosts of receivers in the configuration. If the host contains a reference such as
+// ${cluster.name}, the fleet decides it; such a host must be public, or in network.allow.
 func receiverGuard(list []config.Receiver, allow []string) (*fetch.Guard, error) {
 	allow = slices.Clone(allow)
 	for _, r := range list {
@@ -97,7 +97,8 @@ func (s *Service) workspace(ctx context.Context, p hint.Place) (*workspace.Works
 	})
 }
 
-// protection returns what tells which branches of a repository are protected; nil if the configuration does not demand it.
+// protection returns the role that reports which branches of a repository are protected. It returns nil if the
+// configuration does not require protection.
 func (f *connected) protection(repository string) forge.Protection {
 	if f.For(repository).BranchProtection == config.ProtectionOff {
 		return nil
@@ -108,7 +109,7 @@ func (f *connected) protection(repository string) forge.Protection {
 	return noProtection{}
 }
 
-// noProtection is the protection of a forge whose adapter cannot tell.
+// noProtection is the protection of a forge whose adapter cannot report it.
 type noProtection struct{}
 
 // Protected implements forge.Protection.
@@ -116,7 +117,7 @@ func (noProtection) Protected(context.Context, forge.Repository, string) (bool, 
 	return false, forge.ErrUnsupported
 }
 
-// credential returns the credential of a forge: the one that pushes, or the one that reads.
+// credential returns the credential of a forge, for pushing or for reading.
 func (s *Service) credential(f *connected) func(ctx context.Context, repo forge.Repository, push bool) (gitstore.Auth, error) {
 	return func(ctx context.Context, repo forge.Repository, push bool) (gitstore.Auth, error) {
 		secret := f.GitToken
@@ -139,7 +140,7 @@ func (s *Service) credential(f *connected) func(ctx context.Context, repo forge.
 	}
 }
 
-// announce returns what notifies the receivers of a repository; nil if it has none.
+// announce returns a function that notifies the receivers of a repository; nil if it has none.
 func (s *Service) announce(f *connected, p hint.Place) workspace.Announce {
 	var list []config.Receiver
 	for _, r := range f.Receivers {
@@ -179,7 +180,7 @@ func (s *Service) notify(ctx context.Context, n *notify.Notifier, repository str
 	})
 }
 
-// defaultPreviewCap is how many targets a preview may have.
+// defaultPreviewCap is the default limit of targets in a preview.
 const defaultPreviewCap = 2000
 
 // settings returns the settings of a repository for the bot.
@@ -208,9 +209,9 @@ func (s *Service) settings(p hint.Place) bot.Settings {
 	return out
 }
 
-// output returns the repository that an address of spec.output.repository names if the configuration allows branches there. A fleet
-// file must not make the service write where its operator did not allow it. For an allowed address that is not on the forge, output
-// returns the source, and onForge is false.
+// output returns the repository of an address in spec.output.repository if the configuration allows branches there. A
+// fleet file must not make the service write to a repository that its operator did not allow. For an allowed address
+// that is not on the forge, output returns the source, and onForge is false.
 func (f *connected) output(source forge.Repository, address string) (repo forge.Repository, onForge bool, err error) {
 	if name, ok := pathBelow(f.Git, address); ok && (f.Has(name) || f.Outputs.Path(name)) {
 		return forge.Repository{Path: name}, true, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/service/config"
 )
 
-// TestWhereBranchesMayGo: only to what the configuration names, however an address is written.
+// Branches may go only to repositories that the configuration names, however an address is written.
 func TestWhereBranchesMayGo(t *testing.T) {
 	f := &connected{Forge: config.Forge{
 		Name: "f", Git: "https://git.example.com/sub", Repositories: []string{"acme/*"},
@@ -26,7 +26,7 @@ func TestWhereBranchesMayGo(t *testing.T) {
 		"https://git.example.com/sub/acme/out.git":               "acme/out",
 		"https://git.example.com/sub/acme/out":                   "acme/out",
 		"https://git.example.com/sub/rendered/a/b.git":           "rendered/a/b",
-		"https://other.example.com/acme/out.git":                 "acme/fleet", // its credential is not of this forge
+		"https://other.example.com/acme/out.git":                 "acme/fleet", // it is on another forge
 		"git@git.example.com:acme/out":                           "acme/fleet",
 		"https://git.example.com/acme/out.git":                   "",
 		"http://git.example.com/sub/acme/out.git":                "",
@@ -64,7 +64,7 @@ func TestWhereBranchesMayGo(t *testing.T) {
 	}
 }
 
-// TestReceiversStayWithinTheGuard: a host that the configuration writes out is told; one that a fleet completes must be public or allowed.
+// A literal host in the configuration is notified. A host that a fleet completes must be public or allowed.
 func TestReceiversStayWithinTheGuard(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))

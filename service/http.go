@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// Handler serves webhooks and probes. Everybody who can send webhooks can ask it, so it tells no details.
+// Handler serves webhooks and probes. Everybody who can send webhooks can request the probes, so their answers
+// contain no details.
 func (s *Service) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/hooks/", func(w http.ResponseWriter, r *http.Request) { s.state().hooks.ServeHTTP(w, r) })
@@ -33,8 +34,8 @@ func (s *Service) Handler() http.Handler {
 	return mux
 }
 
-// MetricsHandler serves Prometheus metrics, and at /isolation the report of the workers' self-test. It belongs on an address that only
-// operators reach.
+// MetricsHandler serves Prometheus metrics, and at /isolation the report of the workers' self-test. Serve it on an
+// address that only operators can reach.
 func (s *Service) MetricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))

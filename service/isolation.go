@@ -13,24 +13,25 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// isolation starts the worker processes that untrusted content is processed in. Processes belong to one repository and trust level,
-// and repositories take turns for them. It is safe for concurrent use.
+// isolation starts the worker processes for untrusted content. Processes belong to one repository and trust level,
+// and repositories take turns using the slots. It is safe for concurrent use.
 type isolation struct {
-	host    *worker.Host // renders
-	reviews *worker.Host // reviews merge requests; apart, because a review waits for renderings
+	host    *worker.Host // for renderings
+	reviews *worker.Host // for reviews of merge requests; separate, because a review waits for renderings
 	log     *slog.Logger
 
 	mu     sync.Mutex
-	report worker.Report                   // of the self-test at the start
-	latest map[*worker.Host]worker.Report  // of hosts whose workers are confined in another way now
-	pools  map[worker.Owner]*renderer.Pool // they remember which charts exceed their limits
+	report worker.Report                   // of the self-test when the service started
+	latest map[*worker.Host]worker.Report  // of hosts whose workers are now confined differently
+	pools  map[worker.Owner]*renderer.Pool // kept, because they record which charts exceed their limits
 }
 
-// newIsolation starts a worker and has it try what it must not be able to do. In the mode required a missing wall is an error.
+// newIsolation starts a worker, which attempts everything that it must not be able to do. In the mode required, a
+// missing wall is an error.
 func newIsolation(ctx context.Context, command []string, mode worker.Mode, jobs, reviews int, log *slog.Logger) (*isolation, error) {
 	i := &isolation{log: log, latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
 	slots := max(jobs, 2)
-	reserved := max(slots/4, 1) // never taken by merge requests
+	reserved := max(slots/4, 1) // slots that merge requests never use
 	i.host = worker.NewHost(worker.Options{
 		Command: command, Mode: mode, Size: slots + 1, Reserved: reserved, PerOwner: slots - reserved, // one more slot is for another repository
 		Timeout: renderTimeout, Limits: worker.Limits{Memory: renderMemory},
@@ -48,7 +49,7 @@ func newIsolation(ctx context.Context, command []string, mode worker.Mode, jobs,
 	return i, nil
 }
 
-// changed records that new workers of a host are confined in another way than those before them.
+// changed records that new workers of a host are confined differently than earlier ones.
 func (i *isolation) changed(host *worker.Host, now worker.Report) {
 	i.mu.Lock()
 	i.latest[host] = now
@@ -61,7 +62,7 @@ func (i *isolation) changed(host *worker.Host, now worker.Report) {
 	i.log.Info("worker processes are confined as at the start", "report", now.String())
 }
 
-// renderer returns what renders the content of a repository's trunk or of its merge requests.
+// renderer returns the renderer for the content of a repository's trunk or of its merge requests.
 func (i *isolation) renderer(p hint.Place, trust worker.Trust) renderer.Renderer {
 	owner := worker.Owner{Repository: p.String(), Trust: trust}
 	i.mu.Lock()
@@ -85,13 +86,14 @@ func (i *isolation) close() {
 	i.host.Close()
 }
 
-// missing counts the walls that do not stand, and the mechanisms that the self-test at the start had and workers have no more.
+// missing returns the number of missing walls, and of mechanisms that the self-test at the start had and workers have
+// lost since.
 func (i *isolation) missing() int {
 	n, _ := i.state()
 	return n
 }
 
-// state returns what missing counts and a line for people about it.
+// state returns the number of missing walls and a line for people.
 func (i *isolation) state() (missing int, text string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -105,7 +107,7 @@ func (i *isolation) state() (missing int, text string) {
 	return missing, text
 }
 
-// walls returns what the self-test at the start found.
+// walls returns the result of the self-test at the start.
 func (i *isolation) walls() []worker.Wall {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// TestLostIsolationIsReported: what workers lose after the start is in the log, in the metric and in /readyz until it is back.
+// If workers lose a mechanism after the start, the log, the metric and /readyz report it until it is back.
 func TestLostIsolationIsReported(t *testing.T) {
 	complete := worker.Report{Means: []string{"user namespace", "seccomp"}, Walls: []worker.Wall{{Name: "files", Stands: true}}}
 	fewer := complete

@@ -11,11 +11,12 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// notFleetFor is how long sweeps skip a repository whose trunk has no sluice.yaml.
+// notFleetFor is the time for which sweeps skip a repository whose trunk has no sluice.yaml.
 const notFleetFor = time.Hour
 
-// places returns the repositories to look at, sorted by name: those that the configuration names; those that a webhook named and
-// those that a forge lists and a pattern matches, except repositories that had no sluice.yaml within the last hour.
+// places returns the repositories to check, sorted by name: those that the configuration names, and those that match
+// one of its patterns and that a webhook named or a forge listed. It skips repositories that had no sluice.yaml
+// within the last hour.
 func (s *Service) places() []hint.Place {
 	var out []hint.Place
 	for name, f := range s.state().forges {
@@ -37,7 +38,7 @@ func (s *Service) places() []hint.Place {
 	return slices.Compact(out)
 }
 
-// discovered are the places that the configuration does not name.
+// discovered returns the places that the configuration does not name.
 func (s *Service) discovered() []hint.Place {
 	out := s.listings.places()
 	s.seen.Range(func(key, _ any) bool {
@@ -57,8 +58,8 @@ func (s *Service) knows(p hint.Place) bool {
 
 func isPattern(repository string) bool { return strings.ContainsAny(repository, "*?[") }
 
-// listings are the repositories that forges with patterns listed last. One sweep at a time refreshes them; places may be called at any
-// time.
+// listings holds the latest listing of each forge with patterns. Only one sweep at a time refreshes it; places may be
+// called at any time.
 type listings struct {
 	log   *slog.Logger
 	clock func() time.Time
@@ -79,7 +80,8 @@ func newListings(log *slog.Logger, clock func() time.Time) *listings {
 // listEvery is the shortest time between two listings of a forge.
 const listEvery = 10 * time.Minute
 
-// refresh asks the forges that have patterns. After an error a forge keeps its previous listing, and the next sweep asks it again.
+// refresh lists the repositories of the forges that have patterns. After an error a forge keeps its previous listing,
+// and the next sweep asks it again.
 func (l *listings) refresh(ctx context.Context, forges map[string]*connected) {
 	for name, f := range forges {
 		if !slices.ContainsFunc(f.Repositories, isPattern) || l.clock().Sub(l.last(name)) < listEvery {

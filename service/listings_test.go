@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/service/config"
 )
 
-// lister is a forge that lists repositories, or cannot.
+// lister is a forge that lists repositories, or fails.
 type lister struct {
 	forge.Forge
 	asked int
@@ -30,7 +30,7 @@ func (l *lister) Repositories(context.Context) ([]forge.Repository, error) {
 	return out, l.err
 }
 
-// TestListings: a forge that cannot be asked keeps what it listed before, is asked again soon, and takes nothing from the others.
+// A forge that fails keeps its previous listing and is asked again soon. It does not affect other forges.
 func TestListings(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	l := newListings(slog.New(slog.DiscardHandler), func() time.Time { return now })

@@ -24,7 +24,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// metrics counts what a service does. Labels are names of forges, kinds and results, never of repositories: there may be thousands.
+// metrics holds the metrics of a service. Labels are names of forges, kinds and results, never of repositories,
+// because there may be thousands.
 type metrics struct {
 	registry *prometheus.Registry
 	hooks    *prometheus.CounterVec
@@ -80,7 +81,8 @@ func (m *metrics) task(what, result string, took time.Duration) {
 	m.tasks.WithLabelValues(what, result).Observe(took.Seconds())
 }
 
-// transport counts the requests to a forge. It logs failed ones with the request ID that the operators of the forge ask for.
+// transport measures the requests to a forge. It logs failed ones with the request ID that the operators of the forge
+// ask for.
 func (m *metrics) transport(forge string, next http.RoundTripper, log *slog.Logger, clock func() time.Time) http.RoundTripper {
 	if next == nil {
 		next = http.DefaultTransport
@@ -178,7 +180,7 @@ func (s *Service) Trace(ctx context.Context, address string) (stop func(context.
 	return provider.Shutdown, nil
 }
 
-// resultOf is the value of a label.
+// resultOf returns the value of the label result.
 func resultOf(err error) string {
 	if err != nil {
 		return "error"
@@ -186,7 +188,7 @@ func resultOf(err error) string {
 	return "ok"
 }
 
-// workspaces counts what workspaces do.
+// workspaces counts the results of workspaces.
 func (m *metrics) workspaces() workspace.Observer {
 	return workspace.Observer{
 		Targets: func(rendered, reused int) {

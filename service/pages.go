@@ -15,11 +15,12 @@ import (
 	"github.com/sluice-gitops/sluice/site/server"
 )
 
-// Pages makes the server of the fleets' pages, as the configuration at the start says; nil if it has none. Close ends its streams.
+// Pages returns the server of the fleets' pages according to the configuration at the start; nil if it has none.
+// Close ends its streams.
 func (s *Service) Pages() (*server.Server, error) {
 	c := s.initial.Pages
 	if c.Listen == "" {
-		return nil, nil //nolint:nilnil // there are no pages
+		return nil, nil //nolint:nilnil // no pages
 	}
 	out := server.Config{Source: fleetSource{s}, Clock: s.clock, Log: s.log}
 	var err error
@@ -32,7 +33,7 @@ func (s *Service) Pages() (*server.Server, error) {
 	return server.New(out), nil
 }
 
-// pagesAccess says how people are known; nil on a loopback address without a sign-in.
+// pagesAccess returns how the pages identify people. It returns nil for a loopback address without a sign-in.
 func (s *Service) pagesAccess(c config.Pages) (server.Access, error) {
 	const limit = 30 * time.Second
 	client := &http.Client{Timeout: limit, Transport: s.o.Transport}
@@ -68,7 +69,7 @@ func (s *Service) forgeSignIn(c config.PagesForge, callback string, client *http
 	return server.OIDC{Issuer: web, ClientID: c.ClientID, ClientSecret: secret, Redirect: callback, Claim: "preferred_username", Client: client}.SignIn()
 }
 
-// mayRead asks the forge whether a person may read a repository. People of one forge see nothing of another.
+// mayRead asks the forge whether a person may read a repository. People of one forge see no repository of another.
 func (s *Service) mayRead(ctx context.Context, person, repository string) (bool, error) {
 	p := placeOf(repository)
 	f := s.state().forges[p.Forge()]
@@ -85,7 +86,7 @@ func (s *Service) mayRead(ctx context.Context, person, repository string) (bool,
 // fleetSource reads the fleets of the configured repositories. It implements server.Source.
 type fleetSource struct{ s *Service }
 
-// placeOf reads FORGE/PATH, as addresses of pages have it. Names of forges have no slash.
+// placeOf parses FORGE/PATH, the form in addresses of pages. Names of forges have no slash.
 func placeOf(repository string) hint.Place {
 	name, path, _ := strings.Cut(repository, "/")
 	return hint.NewPlace(name, path)

@@ -1,8 +1,8 @@
-// Package service is the long-running process: it puts webhooks and sweeps into the queue, works on hints with the bot, evaluates
-// promotions in intervals, reloads its configuration, and serves metrics and probes.
+// Package service is the long-running process. It puts webhooks and sweeps into the queue, processes hints with the
+// bot, evaluates promotions at intervals, reloads its configuration, and serves metrics and probes.
 //
-// All state is in Git and on the forge: the data folder can be deleted at any moment. The package names no concrete forge and reads
-// neither files nor the environment: Options carry functions and values for both.
+// All state is in Git and on the forge: the data folder can be deleted at any time. The package names no concrete
+// forge and reads neither files nor the environment: Options carry functions and values for both.
 package service
 
 import (
@@ -45,16 +45,17 @@ const (
 
 // Options configure a Service.
 type Options struct {
-	Load      func() (*config.Config, error) // reads the configuration, again on Reload
+	Load      func() (*config.Config, error) // reads the configuration; Reload calls it again
 	Connect   Connect
 	Signer    func(keyFile string) (gitstore.Signer, error)
-	Runtime   workspace.Runtime // of all sessions; each one gets the Git credential of its repository
+	Runtime   workspace.Runtime // for all sessions; each session gets the Git credential of its repository
 	Log       *slog.Logger
 	Transport http.RoundTripper // to forges; nil is the default of each adapter
 	Retry     time.Duration     // wait after the first failure of a hint; 0 is the queue's default
 }
 
-// Service receives webhooks and executes what they ask for, on one machine or many. Its methods are safe for concurrent use.
+// Service receives webhooks and executes the tasks that they ask for, on one machine or many. Its methods are safe
+// for concurrent use.
 type Service struct {
 	o          Options
 	initial    *config.Config // the configuration at the start, for settings that a reload does not change
@@ -62,13 +63,13 @@ type Service struct {
 	clock      func() time.Time
 	jobs       int // render processes
 	isolation  *isolation
-	farms      sync.Map // hint.Place → renderer.Renderer: farms of all replicas, where they share
+	farms      sync.Map // hint.Place → renderer.Renderer: renderers that share work with other replicas
 	queue      *queue.Queue
 	bot        *bot.Bot
 	metrics    *metrics
 	workspaces workspace.Config
 	current    atomic.Pointer[reloadable]
-	seen       sync.Map // hint.Place → true: places that a hint named
+	seen       sync.Map // hint.Place → true: places that occurred in a hint
 	notFleets  sync.Map // hint.Place → time.Time at which the trunk had no sluice.yaml
 	listings   *listings
 	deliveries *redeliveries
@@ -87,7 +88,7 @@ type reloadable struct {
 
 func (s *Service) state() *reloadable { return s.current.Load() }
 
-// New opens the queue and connects all parts. The error lists everything that is wrong with the configuration.
+// New opens the queue and connects all parts. The error lists every mistake in the configuration.
 func New(ctx context.Context, o Options) (*Service, error) {
 	c, err := o.Load()
 	if err != nil {
@@ -154,7 +155,7 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 	})
 }
 
-// isolate starts the workers and logs what confines them.
+// isolate starts the workers and logs their confinement.
 func (s *Service) isolate(ctx context.Context, c *config.Config, command []string) error {
 	var err error
 	if s.isolation, err = newIsolation(ctx, command, c.Isolation, s.jobs, c.Workers, s.log); err != nil {
@@ -168,13 +169,14 @@ func (s *Service) isolate(ctx context.Context, c *config.Config, command []strin
 	return nil
 }
 
-// renderer returns what renders the content of a repository. Replicas share the rendering of trunks, not that of merge requests.
+// renderer returns the renderer for the content of a repository. Replicas share the rendering of trunks, not of merge
+// requests.
 func (s *Service) renderer(p hint.Place, trust worker.Trust) renderer.Renderer {
 	near := observedRenderer{s.isolation.renderer(p, trust), s.clock, s.metrics}
 	if trust != worker.Trusted || !s.shared() {
 		return near
 	}
-	farm, _ := s.farms.LoadOrStore(p, renderer.NewFarm(near, s.jobs, s.queue, s.shardVersion(), p.String())) // whether it was stored does not matter
+	farm, _ := s.farms.LoadOrStore(p, renderer.NewFarm(near, s.jobs, s.queue, s.shardVersion(), p.String())) // an existing farm is as good
 	return farm.(renderer.Renderer)                                                                          //nolint:forcetypeassert // only farms are stored
 }
 
@@ -219,7 +221,7 @@ func endpoint(f *config.Forge) webhook.Endpoint {
 	return e
 }
 
-// serialSigner lets several repositories share a signer.
+// serialSigner serializes the signatures of several repositories.
 type serialSigner struct {
 	mu     sync.Mutex
 	signer gitstore.Signer
@@ -232,8 +234,8 @@ func (o *serialSigner) Sign(commit []byte) (string, error) {
 	return o.signer.Sign(commit)
 }
 
-// Reload reads the configuration again: forges, secrets, repositories and settings. After an error the service keeps the configuration
-// that it has.
+// Reload reads the configuration again: forges, secrets, repositories and settings. After an error the service keeps
+// its current configuration.
 func (s *Service) Reload() error {
 	c, err := s.o.Load()
 	if err != nil {
@@ -256,7 +258,8 @@ func (s *Service) shared() bool {
 	return s.initial.Queue.URL != ""
 }
 
-// shardVersion is what a rendering depends on besides its bundle: replicas with another version do not share renderings.
+// shardVersion identifies what a rendering depends on apart from its bundle. Replicas with another version do not
+// share renderings.
 func (s *Service) shardVersion() string { return hydrate.Epoch + " of " + s.o.Runtime.Version }
 
 // shard renders a part of a replica's hydration.
@@ -269,8 +272,8 @@ func (s *Service) shard(ctx context.Context, job []byte) ([]byte, error) {
 	return out, err
 }
 
-// Run works until the context ends, then drains. It returns an error when the queue is stuck: the process should be restarted, and
-// hints are on disk.
+// Run processes hints until the context ends, then drains. It returns an error if the queue is stuck: restart the
+// process; the hints are on disk.
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	shards, drained := context.WithCancel(context.WithoutCancel(ctx)) // tasks that drain may wait for a shard
@@ -316,7 +319,7 @@ func (s *Service) Close() error {
 	return s.queue.Close()
 }
 
-// every calls do now and then in intervals.
+// every calls do at intervals.
 func (s *Service) every(ctx context.Context, interval time.Duration, do func(context.Context)) {
 	do(ctx)
 	tick := time.NewTicker(interval)
@@ -331,7 +334,8 @@ func (s *Service) every(ctx context.Context, interval time.Duration, do func(con
 	}
 }
 
-// sweep enqueues a hint for each repository of the forges that are due, and has GitHub redeliver webhooks that failed.
+// sweep enqueues a hint for each repository of the forges that are due, and asks GitHub to send failed webhooks
+// again.
 func (s *Service) sweep(ctx context.Context) {
 	due := map[string]*connected{}
 	for name, f := range s.state().forges {
@@ -348,12 +352,12 @@ func (s *Service) sweep(ctx context.Context) {
 	}
 }
 
-// promotions enqueues a hint for each trunk: a gate may have passed since.
+// promotions enqueues a hint for each trunk, because a gate may have passed.
 func (s *Service) promotions(ctx context.Context) {
 	s.enqueueAll(ctx, hint.Trunk, func(hint.Place) bool { return true })
 }
 
-// enqueueAll enqueues a hint for each place that is selected.
+// enqueueAll enqueues a hint for each selected place.
 func (s *Service) enqueueAll(ctx context.Context, kind hint.Kind, selected func(hint.Place) bool) {
 	for _, p := range s.places() {
 		if !selected(p) {

@@ -20,8 +20,8 @@ func newSweepTimes(interval time.Duration, clock func() time.Time) *sweepTimes {
 	return &sweepTimes{interval: interval, clock: clock, last: map[string]time.Time{}}
 }
 
-// stretch returns how many times less often a forge is swept: sweeps only find what webhooks missed, and what is left of the rate limit is
-// for reviews and commands.
+// stretch returns the factor by which a forge is swept less often. Sweeps only find missed webhooks, so the remaining
+// rate limit is reserved for reviews and commands.
 func stretch(q forge.Quota) int {
 	switch share := q.Share(); {
 	case share < 0.1:
@@ -34,12 +34,12 @@ func stretch(q forge.Quota) int {
 	return 1
 }
 
-// due reports whether a forge is due for a sweep that the caller does now.
+// due reports whether a forge is due for a sweep. If so, it records that the caller sweeps it now.
 func (s *sweepTimes) due(forgeName string, factor int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	// The ticker is not exact: half an interval early is on time.
+	// The ticker is not exact, so half an interval early is on time.
 	if last, ok := s.last[forgeName]; ok && now.Sub(last) < time.Duration(factor)*s.interval-s.interval/2 {
 		return false
 	}

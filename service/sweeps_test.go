@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// TestSweepsStretch: the less is left of the rate limit, the fewer sweeps there are; one forge does not slow down another.
+// The lower the remaining rate limit, the fewer the sweeps. One forge does not slow down another.
 func TestSweepsStretch(t *testing.T) {
 	for remaining, want := range map[int]int{5000: 1, 2500: 1, 2499: 2, 1250: 2, 1249: 4, 500: 4, 499: 16, 0: 16} {
 		if got := stretch(forge.Quota{Limit: 5000, Remaining: remaining}); got != want {
@@ -25,7 +25,7 @@ func TestSweepsStretch(t *testing.T) {
 			if s.due(name, factor) {
 				n++
 			}
-			now = now.Add(2*time.Minute - 50*time.Millisecond) // as tickers do
+			now = now.Add(2*time.Minute - 50*time.Millisecond) // tickers are slightly early
 		}
 		return n
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// do works on a hint. A rate limit delays the hint and does not count as a failure.
+// do processes a hint. A rate limit delays the hint and does not count as a failure.
 func (s *Service) do(ctx context.Context, h hint.Hint) error {
 	if !s.knows(h.Place) {
-		return nil // the configuration does not name it, or not any more
+		return nil // the configuration does not name it, or no longer does
 	}
 	s.seen.Store(h.Place, true)
 	ctx, end := s.metrics.span(ctx, "task "+string(h.Kind), h)
@@ -40,7 +40,7 @@ func (s *Service) do(ctx context.Context, h hint.Hint) error {
 	}
 	if err != nil && ctx.Err() == nil {
 		if damaged(err) {
-			s.mirrors.Discard(h.Place) // costs a clone
+			s.mirrors.Discard(h.Place) // the next task clones it again
 		}
 		s.log.Warn("task failed", "repository", h.Place, "kind", h.Kind, "number", h.Number, "delivery", h.ID, "error", err)
 	}
@@ -55,7 +55,7 @@ func damaged(err error) bool {
 	return errors.Is(err, gitstore.ErrDamaged) || errors.Is(err, gitstore.ErrNotFound)
 }
 
-// parked reports a hint that failed too often, on the merge request if it has one.
+// parked reports a hint that failed too often. If it has a merge request, the report appears there.
 func (s *Service) parked(h hint.Hint, why error) {
 	incident := newIncident()
 	s.log.Error("a task failed too often and is parked", "incident", incident, "repository", h.Place, "kind", h.Kind, "number", h.Number, "error", why)
@@ -66,13 +66,14 @@ func (s *Service) parked(h hint.Hint, why error) {
 	}
 }
 
-// newIncident returns a short random id that connects what a merge request shows with a line of the log.
+// newIncident returns a short random id that links the text on a merge request to a line of the log.
 func newIncident() string {
 	const length = 8
 	return strings.ToLower(rand.Text()[:length])
 }
 
-// commandsStale is the age at which a parked command is not carried out any more, the same as for commands whose webhook was lost.
+// commandsStale is the age at which a parked command is no longer executed, the same as for commands whose webhook
+// was lost.
 const commandsStale = time.Hour
 
 // unpark enqueues the parked hints of a merge request again and returns their number.
@@ -86,9 +87,9 @@ func (s *Service) unpark(ctx context.Context, p hint.Place, number int) (n int, 
 			continue
 		}
 		if one.Hint.Kind.OfComment() && s.clock().Sub(one.Hint.At) > commandsStale {
-			continue // whoever wrote it expects it no longer: somebody must give the command again
+			continue // too old: its author must give the command again
 		}
-		one.Hint.Force = true // the failure was reported, which counts as done
+		one.Hint.Force = true // the failure was reported, which counts as handled
 		if err := s.queue.Unpark(ctx, one.Hint); err != nil && !errors.Is(err, queue.ErrNotParked) {
 			return n, err
 		}
@@ -97,7 +98,7 @@ func (s *Service) unpark(ctx context.Context, p hint.Place, number int) (n int, 
 	return n, nil
 }
 
-// cancel removes the review of a merge request that waits or runs and reports whether there was one.
+// cancel removes the waiting or running review of a merge request and reports whether there was one.
 func (s *Service) cancel(ctx context.Context, p hint.Place, number int) (bool, error) {
 	found, err := s.queue.Drop(ctx, hint.Hint{Place: p, Kind: hint.Review, Number: number})
 	if err != nil {
@@ -144,8 +145,8 @@ func (k sink) Note(ctx context.Context, id string) error {
 	return err
 }
 
-// interrupt interrupts the running review of a merge request if the comment cancels it and its author has the right. It does not delay
-// the answer to the webhook.
+// interrupt interrupts the running review of a merge request if the comment cancels it and its author has the right.
+// It does not delay the answer to the webhook.
 func (s *Service) interrupt(ctx context.Context, h hint.Hint) {
 	const limit = 30 * time.Second
 	s.background.Go(func() {

@@ -209,7 +209,7 @@ func (x *body) grow() error {
 	return nil
 }
 
-// free gives the memory back.
+// free returns the memory back.
 func (x *body) free() {
 	x.end()
 	x.all.mu.Lock()

@@ -1,6 +1,6 @@
-// Package ci finds out from a CI system's environment what Sluice runs for: a merge request, or a commit of a branch. It reads
-// variables and the event's file as they are given to it and talks to nobody. What it finds was written by whoever
-// pushed: numbers, hashes and paths are checked, and nothing else of an event is taken.
+// Package ci determines from the environment of a CI job what the job runs for: a merge request, or a commit of a
+// branch. It reads variables and the event's file and sends no request. Anybody who can push controls this input, so
+// the package validates numbers, hashes and paths, and uses no other part of an event.
 package ci
 
 import (
@@ -22,19 +22,19 @@ const (
 	GitLabCI      System = "gitlab"
 )
 
-// Kind says what a run is for.
+// Kind is what a job runs for.
 type Kind string
 
 // The kinds.
 const (
 	Review   Kind = "review"   // a merge request
-	Trunk    Kind = "trunk"    // a commit of the trunk, or of another branch: the caller compares the names
-	Queue    Kind = "queue"    // a merge queue's candidate: checked, not commented
-	FollowUp Kind = "followup" // the run after another one, for the same head commit
-	Nothing  Kind = "nothing"  // an event that Sluice has nothing to do for
+	Trunk    Kind = "trunk"    // a commit of the trunk or of another branch; the caller compares the names
+	Queue    Kind = "queue"    // a candidate of a merge queue: reviewed without a comment
+	FollowUp Kind = "followup" // a job that follows another one, for the same head commit
+	Nothing  Kind = "nothing"  // an event that Sluice ignores
 )
 
-// Context is what a run is for.
+// Context describes what a job runs for.
 type Context struct {
 	System       System
 	Kind         Kind
@@ -43,10 +43,10 @@ type Context struct {
 	ServerURL    string
 	MergeRequest int    // 0 if it must be looked up by Head
 	HeadRef      string // ref of the merge request's head in the target repository: refs/pull/7/head; "" without MergeRequest
-	Head         string // commit; "" if the forge must say
+	Head         string // commit; "" if only the forge knows it
 	Base         string // commit of the target branch as the event knows it, or ""
 	Target       string // branch that the merge request goes to, or the branch that was pushed
-	Fork         bool   // the head comes from another repository: the run has no rights
+	Fork         bool   // the head comes from another repository, so the job has no rights
 	Draft        bool
 	RunURL       string
 	SummaryFile  string // GITHUB_STEP_SUMMARY
@@ -55,7 +55,7 @@ type Context struct {
 	Reason       string // of Nothing
 }
 
-// ErrNoCI is an environment that is no CI system's.
+// ErrNoCI means that the environment is not that of a supported CI system.
 var ErrNoCI = errors.New("this is neither GitHub Actions nor GitLab CI: GITHUB_ACTIONS or GITLAB_CI must be set. On a laptop, use `sluice diff` and `sluice check`")
 
 // Detect reads the environment. read reads the event's file.
@@ -69,7 +69,7 @@ func Detect(getenv func(string) string, read func(name string) ([]byte, error)) 
 	return nil, ErrNoCI
 }
 
-// githubEvent is what Sluice takes of an event's payload.
+// githubEvent has the parts of an event's payload that Sluice reads.
 type githubEvent struct {
 	PullRequest *struct {
 		Number int  `json:"number"`
@@ -135,21 +135,21 @@ func github(getenv func(string) string, read func(string) ([]byte, error)) (*Con
 		c.Kind, c.Head = FollowUp, w.HeadSHA
 		c.Fork = w.Head == nil || w.Head.FullName != c.Repository
 		if w.Event != "pull_request" {
-			c.Kind, c.Reason = Nothing, "the run before was for "+strconv.Quote(w.Event)
+			c.Kind, c.Reason = Nothing, "the previous workflow ran for the event "+strconv.Quote(w.Event)
 		}
 	case name == "push" || name == "workflow_dispatch" || name == "schedule":
 		c.branch(cmp.Or(event.Ref, getenv("GITHUB_REF")), cmp.Or(event.After, getenv("GITHUB_SHA")), event.Deleted)
 	default:
-		c.Kind, c.Reason = Nothing, "the event "+strconv.Quote(name)+" is none that Sluice reviews or hydrates"
+		c.Kind, c.Reason = Nothing, "Sluice ignores the event "+strconv.Quote(name)
 	}
 	return c, c.check()
 }
 
-// branch is a run for a branch's commit.
+// branch returns the context of a commit of a branch.
 func (c *Context) branch(ref, commit string, deleted bool) {
 	name, ok := strings.CutPrefix(ref, "refs/heads/")
 	if !ok || deleted {
-		c.Kind, c.Reason = Nothing, strconv.Quote(ref)+" is no branch that was pushed to"
+		c.Kind, c.Reason = Nothing, strconv.Quote(ref)+" is not a pushed branch"
 		return
 	}
 	c.Kind, c.Head, c.Target = Trunk, commit, name
@@ -169,7 +169,7 @@ func gitlab(getenv func(string) string) (*Context, error) {
 		c.Kind, c.MergeRequest, c.Target = Review, number, getenv("CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 		c.HeadRef = fmt.Sprintf("refs/merge-requests/%d/head", number)
 		c.Repository = cmp.Or(getenv("CI_MERGE_REQUEST_PROJECT_PATH"), c.Repository)
-		// A pipeline for merged results runs on a commit that GitLab made: the head is in a variable of its own.
+		// A pipeline for merged results runs on a commit that GitLab created; another variable has the head.
 		c.Head = cmp.Or(getenv("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA"), getenv("CI_COMMIT_SHA"))
 		c.Base = cmp.Or(getenv("CI_MERGE_REQUEST_TARGET_BRANCH_SHA"), getenv("CI_MERGE_REQUEST_DIFF_BASE_SHA"))
 		c.Draft = strings.HasPrefix(getenv("CI_MERGE_REQUEST_TITLE"), "Draft:")
@@ -183,7 +183,7 @@ func gitlab(getenv func(string) string) (*Context, error) {
 	case getenv("CI_COMMIT_BRANCH") != "":
 		c.branch("refs/heads/"+getenv("CI_COMMIT_BRANCH"), getenv("CI_COMMIT_SHA"), false)
 	default:
-		c.Kind, c.Reason = Nothing, "a pipeline for "+strconv.Quote(source)+" is none that Sluice reviews or hydrates"
+		c.Kind, c.Reason = Nothing, "Sluice ignores pipelines with the source "+strconv.Quote(source)
 	}
 	return c, c.check()
 }
@@ -199,16 +199,16 @@ func (c *Context) check() error {
 		return nil
 	}
 	if !pathPattern.MatchString(c.Repository) {
-		return fmt.Errorf("%q is no path of a repository", c.Repository)
+		return fmt.Errorf("%q is not the path of a repository", c.Repository)
 	}
 	if !commitPattern.MatchString(c.Head) {
-		return fmt.Errorf("the event's commit %q is none", c.Head)
+		return fmt.Errorf("the event's commit %q is not an object name", c.Head)
 	}
 	if c.Base != "" && !commitPattern.MatchString(c.Base) || strings.Trim(c.Base, "0") == "" {
 		c.Base = ""
 	}
 	if c.Kind == Review && c.MergeRequest <= 0 {
-		return fmt.Errorf("the event has no number of a merge request")
+		return fmt.Errorf("the event has no merge request number")
 	}
 	return nil
 }

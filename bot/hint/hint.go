@@ -1,7 +1,7 @@
-// Package hint defines the message that webhooks, sweeps and commands put into the queue and that the bot works on.
+// Package hint defines the message that webhooks, sweeps and commands put into the queue and that the bot processes.
 //
-// A hint says where to look, never what is true: whoever works on it reads the current state from the forge and from Git.
-// The package is a leaf: it knows no queue and no HTTP.
+// A hint names what may have changed. It contains no state: the bot reads the current state from the forge and from
+// Git. The package is a leaf: it knows no queue and no HTTP.
 package hint
 
 import (
@@ -18,7 +18,7 @@ import (
 // ErrInvalid classifies a hint that cannot be stored.
 var ErrInvalid = errors.New("not valid")
 
-// Kind says which task a hint asks for.
+// Kind is the task that a hint asks for.
 type Kind string
 
 // The kinds of hints.
@@ -62,7 +62,7 @@ type Hint struct {
 	Text    string    `json:"text,omitempty"`    // digest of the comment when it was created; "" if unknown
 	Urgent  bool      `json:"-"`                 // the comment may contain a command that must not wait for a review
 	Ref     string    `json:"ref,omitempty"`     // branch that was pushed, for Trunk ("" is the trunk); branch of the group, for Group
-	Force   bool      `json:"force,omitempty"`   // do the task even if nothing changed; a newer hint without Force does not cancel it
+	Force   bool      `json:"force,omitempty"`   // do the task even if nothing changed; a newer hint without Force does not remove it
 	ID      string    `json:"id,omitempty"`      // of the webhook delivery, for the log
 	At      time.Time `json:"at"`
 }
@@ -76,14 +76,14 @@ func (h Hint) Key() string {
 	return key
 }
 
-// Reviews reports whether the hint asks for work on content that a merge request brings.
+// Reviews reports whether the task processes content of a merge request.
 func (k Kind) Reviews() bool { return k == Review || k == Group || k == Question }
 
 // OfComment reports whether the hint is about one comment.
 func (k Kind) OfComment() bool { return k == Comment || k == Question }
 
-// Lane names what works on one hint at a time: the reviews of a place are one lane, and everything else of it is another. So commands
-// and the trunk never wait for a review.
+// Lane returns the name of a queue in which one hint is processed at a time. The reviews of a place are one lane, all
+// other tasks of the place another, so commands and the trunk never wait for a review.
 func (h Hint) Lane() string {
 	if h.Kind.Reviews() {
 		return string(h.Place) + "\nreviews"

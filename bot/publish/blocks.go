@@ -13,9 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 )
 
-// The comment is the review, followed by blocks that survive the next review: the environments that run the
-// merged commit, and the log of commands. A delimiter of a block is a whole line; the report never begins a
-// line with one.
+// The comment is the review, followed by blocks that survive the next review: the environments that run the merged
+// commit, and the log of commands. A delimiter of a block is a whole line; the report never begins a line with one.
 const (
 	blockRollout = "rollout"
 	blockLog     = "log"
@@ -102,7 +101,7 @@ func doneLine(done []int64) string {
 	return donePrefix + strings.Join(words, " ") + doneSuffix + "\n"
 }
 
-// Answer creates a separate comment for an id, once. It does not call text if the comment exists.
+// Answer creates a separate comment for an id, once. If the comment exists, it does not call text.
 func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id string, text func() (string, error)) error {
 	own, err := find(ctx, f, repo, number, id)
 	if err != nil || len(own) > 0 && marked(own[0]) {
@@ -115,8 +114,8 @@ func Answer(ctx context.Context, f Forge, repo forge.Repository, number int, id 
 	return create(ctx, f, repo, number, id, report.Marker(report.MarkerInfo{ID: id})+"\n"+body)
 }
 
-// Waits writes into the comment that a head waits for trust, and since when it is the head of the merge
-// request. The time of the same head does not change; a head that returns after another one counts as new.
+// Waits writes into the comment that a head waits for trust, and since when the merge request has this head. The time
+// does not change while the head stays; a head that returns after another one counts as new.
 func Waits(ctx context.Context, f Forge, repo forge.Repository, number int, head string, since time.Time) error {
 	return edit(ctx, f, repo, number, "", func(body string) string {
 		if have, _ := waiting(body); have == head {
@@ -127,8 +126,7 @@ func Waits(ctx context.Context, f Forge, repo forge.Repository, number int, head
 	})
 }
 
-// Waiting returns the head that waits for trust and since when it is the head of the merge request; "" if
-// none waits.
+// Waiting returns the head that waits for trust, and since when the merge request has it; "" if none waits.
 func Waiting(ctx context.Context, f Forge, repo forge.Repository, number int) (head string, since time.Time, err error) {
 	own, err := find(ctx, f, repo, number, "")
 	if err != nil || len(own) == 0 {
@@ -210,7 +208,7 @@ func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id st
 		return nil
 	}
 	err = f.EditComment(ctx, repo, number, own[0].ID, body)
-	if errors.Is(err, forge.ErrTooLong) { // drop the review, which can be made again
+	if errors.Is(err, forge.ErrTooLong) { // drop the review, which can be created again
 		var kept string
 		if info, ok := report.ParseMarker(old); ok {
 			kept = report.Marker(info)

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 )
 
-// find lists Sluice's own comments with an id, oldest first, by marker and author. A credential that may not read
-// its own user, such as the token of a CI job, belongs to a bot: then the comments of all bots with the marker
-// count as Sluice's own.
+// find lists Sluice's own comments with an id, oldest first, by marker and author. A credential that may not read its
+// own user, such as the token of a CI job, belongs to a bot. In that case, comments of all bots with the marker count
+// as Sluice's own.
 func find(ctx context.Context, f Forge, repo forge.Repository, number int, id string) ([]forge.Comment, error) {
 	self, err := f.Self(ctx)
 	if err != nil && !errors.Is(err, forge.ErrForbidden) && !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrNotFound) && !errors.Is(err, forge.ErrUnauthorized) {
@@ -53,8 +53,8 @@ func marked(c forge.Comment) bool {
 	return ok
 }
 
-// lost reports whether a comment without a marker is one of Sluice's: it begins with the headline, or it has a
-// block. The caller checks the author.
+// lost reports whether a comment without a marker is one of Sluice's: it begins with the headline, or it has a block.
+// The caller checks the author.
 func lost(c forge.Comment) bool {
 	if marked(c) {
 		return false
@@ -66,7 +66,7 @@ func lost(c forge.Comment) bool {
 	}
 	for line := range strings.Lines(c.Body) {
 		line = strings.TrimSpace(line)
-		if line != "" && !strings.HasPrefix(line, "<!--") { // a comment may be what is left of the marker
+		if line != "" && !strings.HasPrefix(line, "<!--") { // part of a damaged marker
 			return strings.HasPrefix(line, report.Heading)
 		}
 	}

@@ -31,7 +31,7 @@ const (
 	Created    Outcome = "created"
 	Updated    Outcome = "updated"
 	Unchanged  Outcome = "unchanged"
-	None       Outcome = "none"       // there is nothing to say, and no comment yet
+	None       Outcome = "none"       // nothing to report, and no comment yet
 	Superseded Outcome = "superseded" // the merge request has a newer head; nothing was written
 )
 
@@ -40,7 +40,7 @@ type Options struct {
 	ID      string // distinguishes several comments on one merge request; "" for the only one
 	Context string // context of the commit status, and name of the check run
 	URL     string // of the run or of the full report
-	Checks  bool   // write a check run with annotations where the credential may
+	Checks  bool   // write a check run with annotations, if the credential may
 }
 
 const (
@@ -50,7 +50,7 @@ const (
 
 // ContextFor returns the context of the status for merge requests into a branch: the plain name for the trunk, and
 // one with the branch in it for other branches. A commit status belongs to a commit, so the plain context must not
-// tell the verdict of a merge request into a branch that is not the trunk. An empty trunk is unknown.
+// show the verdict of a merge request into another branch. An empty trunk is unknown.
 func ContextFor(name, trunk, target string) string {
 	if trunk == "" || trunk == target {
 		return name
@@ -58,7 +58,7 @@ func ContextFor(name, trunk, target string) string {
 	return name + " into " + target
 }
 
-// Review posts a review: first the comment, then the status, so that the reason of a status is always there.
+// Review posts a review: first the comment, then the status, so that every status has a published reason.
 func Review(ctx context.Context, f Forge, repo forge.Repository, mr *forge.MergeRequest, r *report.Review, o Options) (Outcome, error) {
 	out, err := Comment(ctx, f, repo, mr, r, o)
 	if err != nil || out == Superseded {
@@ -98,9 +98,8 @@ func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Re
 	return set(ctx, f, repo, forge.Check{Commit: r.Head, State: state, Title: report.Headline(r), Summary: summary, Annotations: annotations(r)}, o)
 }
 
-// Say writes a state of a commit that is not the verdict of a review, in the form in which Status will write
-// the verdict: a check run does not replace a commit status of the same name. It does not repeat an equal
-// state.
+// Say writes a state of a commit other than the verdict of a review. It uses the same form as Status, because a check
+// run does not replace a commit status of the same name. It does not repeat an equal state.
 func Say(ctx context.Context, f Statuses, repo forge.Repository, commit string, s forge.Status, o Options) error {
 	list, err := f.Statuses(ctx, repo, commit)
 	if err != nil {
@@ -120,7 +119,7 @@ type Statuses interface {
 	forge.Checks
 }
 
-// set writes a check run, or a commit status if check runs are not wanted or not allowed.
+// set writes a check run, or a commit status if check runs are disabled or not allowed.
 func set(ctx context.Context, f Statuses, repo forge.Repository, c forge.Check, o Options) error {
 	if o.Checks {
 		c.Name, c.URL = o.Context, o.URL
@@ -142,7 +141,7 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// annotations marks the lines of what cannot be rendered, each cause once, and of the findings.
+// annotations marks the lines of rendering errors, each cause once, and of findings.
 func annotations(r *report.Review) []forge.Annotation {
 	var out []forge.Annotation
 	if r.Changes != nil {
@@ -210,7 +209,7 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 	return "", err
 }
 
-// silent reports whether the review has nothing to say.
+// silent reports whether the review has nothing to report.
 func silent(r *report.Review) bool {
 	return r.Changes != nil && r.Changes.Empty() && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Rollout) == 0 && len(r.Log) == 0
 }

@@ -20,7 +20,7 @@ const (
 	newer = "2222222222222222222222222222222222222222"
 )
 
-// fake is a forge with one merge request, in memory. Of the roles that publish does not use, the methods are nil.
+// fake is a forge with one merge request, in memory. Methods that publish does not use are nil.
 type fake struct {
 	forge.MergeRequests
 	head     string
@@ -31,8 +31,8 @@ type fake struct {
 	statuses map[string]forge.Status
 	checks   []forge.Check
 	checkErr error
-	fail     map[string]error // of the next call, by method
-	lost     bool             // the next created comment is there, and its answer is lost
+	fail     map[string]error // error of the next call, by method
+	lost     bool             // the next created comment is stored, but its answer is lost
 	writes   []string
 }
 
@@ -86,7 +86,7 @@ func (f *fake) EditComment(_ context.Context, _ forge.Repository, _ int, id int6
 		return fmt.Errorf("refused: %w", forge.ErrTooLong)
 	}
 	i := slices.IndexFunc(f.comments, func(c forge.Comment) bool { return c.ID == id })
-	f.comments[i].Body = strings.ReplaceAll(body, "\n", "\r\n") // as some forges give it back
+	f.comments[i].Body = strings.ReplaceAll(body, "\n", "\r\n") // as some forges return it
 	f.writes = append(f.writes, "edit")
 	return nil
 }
@@ -128,7 +128,7 @@ var (
 	options = publish.Options{Context: "sluice/review"}
 )
 
-// failed is a review that has something to say.
+// failed returns a review with a finding.
 func failed(text string) *report.Review {
 	return &report.Review{Head: head, Verdict: report.VerdictError, Errors: []string{text}}
 }
@@ -170,7 +170,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestAnnotations: a check run marks the line of each cause once, and the lines of findings.
+// A check run marks the line of each cause once, and the lines of findings.
 func TestAnnotations(t *testing.T) {
 	one := diff.Withheld{App: "web", Cluster: "a", Environment: "dev", File: "apps/web/app.yaml", Line: 9, Message: "apps/web/app.yaml:9:1: no chart"}
 	two := one
@@ -203,7 +203,7 @@ func TestNothingToSay(t *testing.T) {
 	}
 }
 
-// TestNewerHead: a review of an older head writes neither a comment nor a status.
+// A review of an older head writes neither a comment nor a status.
 func TestNewerHead(t *testing.T) {
 	f := newFake()
 	f.head = newer
@@ -213,7 +213,7 @@ func TestNewerHead(t *testing.T) {
 	}
 }
 
-// TestCommentFails: without its reason there is no status.
+// If the comment cannot be written, there is no status.
 func TestCommentFails(t *testing.T) {
 	f := newFake()
 	f.fail["CreateComment"] = forge.ErrForbidden
@@ -232,8 +232,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestTooLong: where the forge accepts less than it says, the comment gets shorter until it fits, or the
-// error is the forge's.
+// If the forge accepts less than its limit, the comment gets shorter until it fits; otherwise the error is the
+// forge's.
 func TestTooLong(t *testing.T) {
 	long := &report.Review{Head: head, Verdict: report.VerdictFail, Changes: &diff.ChangeSet{}}
 	for i := range 300 {
@@ -257,7 +257,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// TestWhoseComment: Sluice edits comments with its marker that it wrote itself, and deletes its own duplicates.
+// Sluice edits only comments with its marker that it wrote itself, and deletes its own duplicates.
 func TestWhoseComment(t *testing.T) {
 	f := newFake()
 	publishes(t, f, failed("broken"), publish.Created)
@@ -288,8 +288,8 @@ func TestWhoseComment(t *testing.T) {
 	}
 }
 
-// TestLostMarker: a comment of Sluice's own user that lost its marker in an edit is replaced, not doubled. Comments
-// of others, and comments of the same user that are not a review, stay.
+// If an edit removed the marker of a comment by Sluice's user, Sluice replaces the comment instead of adding a second
+// one. Comments of others, and comments of the same user that are not a review, stay.
 func TestLostMarker(t *testing.T) {
 	f := newFake()
 	publishes(t, f, failed("broken"), publish.Created)
@@ -341,7 +341,7 @@ func TestLostMarker(t *testing.T) {
 			t.Errorf("%+v", f.comments)
 		}
 	})
-	t.Run("unknown user", func(t *testing.T) { // whose comment it is cannot be told without a marker
+	t.Run("unknown user", func(t *testing.T) { // without a marker, the author is unknown
 		f := newFake()
 		f.selfErr, f.self = forge.ErrForbidden, forge.User{}
 		f.comments = []forge.Comment{{ID: 1, Author: forge.User{Login: "other[bot]", Bot: true}, Body: review}}
@@ -352,7 +352,7 @@ func TestLostMarker(t *testing.T) {
 	})
 }
 
-// TestBlocks: the log and the promotions survive a new review; the note that a head waits for trust does not.
+// The log and the promotions survive a new review. The note that a head waits for trust does not.
 func TestBlocks(t *testing.T) {
 	f, ctx, at := newFake(), t.Context(), time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	entry := report.CommandEntry{Who: "mia", Command: "/sluice help", Outcome: "answered", At: at}
@@ -401,7 +401,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestBlocksOutliveTheReview: when the comment gets too long, the review gives way to the log.
+// If the comment gets too long, the review is shortened and the log stays.
 func TestBlocksOutliveTheReview(t *testing.T) {
 	f, ctx := newFake(), t.Context()
 	publishes(t, f, failed(strings.Repeat("wrong ", 300)), publish.Created)
@@ -432,7 +432,7 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// TestSay: a state is written as a check run where that is possible, and as a commit status otherwise; once.
+// A state is written once: as a check run if possible, and as a commit status otherwise.
 func TestSay(t *testing.T) {
 	state := forge.Status{State: forge.Pending, Description: "waits for trust"}
 	for name, c := range map[string]struct {
@@ -473,5 +473,5 @@ func TestAnswerOnce(t *testing.T) {
 	if asked != 1 || len(f.comments) != 1 || !strings.Contains(f.comments[0].Body, "the answer") {
 		t.Errorf("asked %d times: %+v", asked, f.comments)
 	}
-	publishes(t, f, failed("broken"), publish.Created) // a comment of its own
+	publishes(t, f, failed("broken"), publish.Created) // in a separate comment
 }

@@ -22,7 +22,7 @@ func TestCluster(t *testing.T) {
 	contract(t, clustered(urls))
 }
 
-// contract runs the tests that hold on one machine and on a cluster.
+// contract runs the tests that apply to one machine and to a cluster.
 func contract(t *testing.T, o opener) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, opener){
@@ -164,7 +164,7 @@ func testWorkedOnAgain(t *testing.T, o opener) {
 
 func testSupersede(t *testing.T, o opener) {
 	t.Helper()
-	q := o.open(t, func(c *Config) { c.Retries = 1 }) // being superseded is no failure
+	q := o.open(t, func(c *Config) { c.Retries = 1 }) // a superseded hint does not count as a failure
 	started, causes := make(chan string, 10), make(chan error, 10)
 	running(t, q, 2, func(ctx context.Context, h Hint) error {
 		started <- fmt.Sprintf("%d %s", h.Number, h.Ref)
@@ -193,7 +193,7 @@ func testSupersede(t *testing.T, o opener) {
 	}
 	put(t, q, review("a/a", 9, "first"))
 	expect("9 first")
-	put(t, q, review("a/a", 10, "last")) // another number cancels nothing
+	put(t, q, review("a/a", 10, "last")) // a hint of another number cancels nothing
 	select {
 	case err := <-causes:
 		t.Fatalf("cancelled by another merge request: %v", err)
@@ -201,7 +201,7 @@ func testSupersede(t *testing.T, o opener) {
 	}
 	put(t, q, review("a/a", 9, "second"))
 	superseded()
-	expect("10 last") // it waited, and has its turn first
+	expect("10 last") // it waited, so it is next
 	expect("9 second")
 	put(t, q, review("a/a", 9, "last"))
 	superseded()
@@ -270,7 +270,7 @@ func testFair(t *testing.T, o opener) {
 		defer mu.Unlock()
 		order = append(order, h.Place.String())
 		if len(order) == 1 {
-			time.Sleep(200 * time.Millisecond) // until all are known
+			time.Sleep(200 * time.Millisecond) // until the index knows all of them
 		}
 		return nil
 	})
@@ -390,7 +390,7 @@ func testLeaseLost(t *testing.T, o opener) {
 	empty(t, q)
 }
 
-// testVanished: the place of a replica that vanished is free after its lease.
+// testVanished checks that a place is free after the lease of a replica that vanished.
 func testVanished(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
@@ -456,7 +456,7 @@ func testDrain(t *testing.T, o opener) {
 	if err := receive(t, "the cause", causes); !errors.Is(err, ErrDraining) {
 		t.Errorf("cause %v", err)
 	}
-	// A cluster's follower may tell the numbers a moment late.
+	// A follower of a cluster may report the numbers with a delay.
 	eventually(t, "one hint left and no lease", func() bool {
 		s := stats(t, q)
 		return s.Depth == 1 && s.InFlight == 0

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// opener gives a queue of its own on the server under test, and twins of it: other replicas on the same streams.
+// opener returns a new queue on the server under test, and twins of it: other replicas on the same streams.
 type opener struct {
 	open func(t *testing.T, change func(*Config)) *Queue
 	twin func(t *testing.T, q *Queue, name string) *Queue
@@ -58,7 +58,7 @@ func embedded() opener {
 			if err := twin.connect(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			twin.srv = nil // it is the other one's
+			twin.srv = nil // the first queue owns the server
 			if err := twin.makeStreams(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func embedded() opener {
 	}
 }
 
-// clustered opens each queue with a prefix of its own, so that the tests do not see each other.
+// clustered gives each queue its own prefix, so that the tests do not affect each other.
 func clustered(urls string) opener {
 	var n atomic.Int64
 	return opener{

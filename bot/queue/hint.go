@@ -71,7 +71,7 @@ func transient(err error) error {
 	return retry.Again(err)
 }
 
-// decodeHint decodes a stored message. It refuses what Put would not write.
+// decodeHint decodes a stored message. It refuses anything that Put would not write.
 func decodeHint(data []byte) (Hint, error) {
 	var h Hint
 	if err := json.Unmarshal(data, &h); err != nil {

@@ -27,7 +27,7 @@ func testFull(t *testing.T, o opener) {
 	if err := q.Put(t.Context(), review("a/a", 1, ref)); !errors.Is(err, ErrFull) && err != nil {
 		t.Fatalf("put: %v", err)
 	}
-	running(t, q, 4, func(context.Context, Hint) error { return nil }) // what was set above is no hint, and removed
+	running(t, q, 4, func(context.Context, Hint) error { return nil }) // the invalid messages from above are removed
 	empty(t, q)
 	put(t, q, review("a/a", 1, ref))
 	empty(t, q)
@@ -50,7 +50,7 @@ func testForeign(t *testing.T, o opener) {
 	eventually(t, "rubbish on a hint's subject is removed", func() bool { return stats(t, q).Depth == 2 })
 }
 
-// testCountedDeaths is about a hint that kills its workers.
+// testCountedDeaths checks a hint that kills its workers.
 func testCountedDeaths(t *testing.T, o opener) {
 	t.Helper()
 	parked := make(chan error, 1)
@@ -61,7 +61,7 @@ func testCountedDeaths(t *testing.T, o opener) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // workers that begin and are never heard of again
+	for range 3 { // three workers that start and vanish
 		dead := &task{q: q, hint: h, loaded: map[string]uint64{subject(h): m.Sequence}}
 		if _, err := dead.begin(t.Context()); err != nil {
 			t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// index is one replica's knowledge of the pending hints: a ring of places, each with items in the order of
-// arrival. It only tells which lease may be worth taking; the worker reads the stream again before it works.
+// index is one replica's list of the pending hints: a ring of places, each with items in the order of arrival. It
+// only shows which lease may be worth taking; the worker reads the stream again before it starts.
 type index struct {
 	mu     sync.Mutex
 	places map[string]*place // by digest

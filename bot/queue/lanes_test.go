@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// testLanes: reviews that hang in every worker, in the place itself and in others, delay neither a command
+// testLanes checks that reviews that hang in every worker, in the same place and in others, delay neither a command
 // nor the trunk.
 func testLanes(t *testing.T, o opener) {
 	t.Helper()
@@ -49,7 +49,7 @@ func testLanes(t *testing.T, o opener) {
 	empty(t, q)
 }
 
-// testReviewsEndAtOnce: when Run's context ends, a review gets no grace period; its hint stays.
+// testReviewsEndAtOnce checks that a review gets no grace period when Run's context ends. Its hint stays.
 func testReviewsEndAtOnce(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, func(c *Config) { c.Grace = time.Hour })
@@ -71,7 +71,7 @@ func testReviewsEndAtOnce(t *testing.T, o opener) {
 	}
 }
 
-// testCommandsFirst: a command goes before other hints of its lane that came earlier.
+// testCommandsFirst checks that a command is processed before earlier hints of its lane.
 func testCommandsFirst(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
@@ -100,8 +100,8 @@ func testCommandsFirst(t *testing.T, o opener) {
 	}
 }
 
-// testInterrupt: an interrupted review is done after the command and counts as no failure, even if another
-// replica interrupts it. A review that the command drops is not done.
+// testInterrupt checks that an interrupted review is processed after the command and does not count as a failure,
+// even if another replica interrupts it. A review that the command drops is not processed.
 func testInterrupt(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, func(c *Config) { c.Retries, c.Crashes = 1, 1 })
@@ -135,7 +135,7 @@ func testInterrupt(t *testing.T, o opener) {
 		t.Helper()
 		<-begun
 		put(t, q, Hint{Place: "github:a/a", Kind: hint.Comment, Number: 1, Comment: comment})
-		for _, number := range []int{9, 1} { // the first is another one's
+		for _, number := range []int{9, 1} { // the first is another review
 			if err := other.Interrupt("github:a/a", number); err != nil {
 				t.Fatal(err)
 			}

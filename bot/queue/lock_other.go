@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// lockFile opens the file, so that the directory is known to be writable. It locks out nobody: these systems
-// are not for servers.
+// lockFile opens the file, to check that the directory is writable. It does not lock: servers do not run on these
+// systems.
 func lockFile(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

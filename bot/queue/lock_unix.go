@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// lockFile holds a file against other processes until the answer is called or the process ends.
+// lockFile locks a file against other processes until the returned function is called or the process ends.
 func lockFile(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // the path is the operator's own setting
 	if err != nil {

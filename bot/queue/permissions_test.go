@@ -51,7 +51,7 @@ func restricted(t *testing.T, subjects []string) string {
 	return strings.Replace(srv.ClientURL(), "nats://", "nats://sluice:secret@", 1)
 }
 
-// TestPermissions: a user needs exactly the subjects that docs/deploying.md names.
+// A NATS user needs exactly the subjects that docs/deploying.md lists.
 func TestPermissions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")

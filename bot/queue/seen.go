@@ -29,7 +29,7 @@ func (q *Queue) Known(ctx context.Context, id string) (bool, error) {
 	return ok, nil
 }
 
-// Forget removes what Seen recorded, for a receiver that called Seen first and then failed to put the hint.
+// Forget removes the record of Seen, for a receiver that called Seen first and then failed to put the hint.
 func (q *Queue) Forget(ctx context.Context, id string) error {
 	_, revision, ok, err := q.seen.get(ctx, digest(id))
 	if err != nil {

@@ -11,7 +11,7 @@ func TestStuck(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	fails := errors.New("no space left on device")
 	h := &health{}
-	for i := range 10 { // many failures in a short time may be a moment's
+	for i := range 10 { // many failures within a short time may be temporary
 		h.note(now.Add(time.Duration(i)*time.Second), fails)
 	}
 	if err := h.stuck(); err != nil {
@@ -27,7 +27,7 @@ func TestStuck(t *testing.T) {
 	if err := h.stuck(); !errors.Is(err, ErrStuck) || !errors.Is(err, fails) {
 		t.Errorf("after %s: %v", stuckAfter, err)
 	}
-	h.note(now.Add(2*stuckAfter), errChanged) // the stream answers
+	h.note(now.Add(2*stuckAfter), errChanged) // the server answers
 	if err := h.stuck(); err != nil {
 		t.Errorf("after a write that arrived: %v", err)
 	}

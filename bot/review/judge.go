@@ -18,11 +18,11 @@ type Engine interface {
 	Check(ctx context.Context, in policy.Input) (*policy.Result, error)
 }
 
-// Policy is a Judge that applies the fleet's policy. It checks both sides of a comparison with the same rules
-// and counts findings of the base separately.
+// Policy is a Judge that applies the fleet's policy. It checks both sides of a comparison with the same rules and
+// counts findings of the base separately.
 type Policy struct {
 	Engine Engine
-	Whole  bool // report the findings of the base as introduced too, for whole environments
+	Whole  bool // report the findings of the base as introduced too; for reviews of whole environments
 }
 
 // Judge implements Judge.
@@ -96,7 +96,7 @@ func clusterOf(c *fleet.Cluster) *policy.Cluster {
 	return &policy.Cluster{Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion, Labels: c.Labels, Vars: c.Vars}
 }
 
-// surroundings tells the policy about the objects of a cluster that do not differ.
+// surroundings gives the policy access to the unchanged objects of a cluster.
 type surroundings struct{ inventory *compare.Inventory }
 
 func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy.Object, error) {

@@ -1,5 +1,5 @@
-// Package review makes the review of a change: it renders and compares both sides, checks what differs
-// against the policy of the base, and returns a report. It knows no forge; package publish posts the report.
+// Package review reviews a change: it renders and compares both sides, checks the differences against the policy of
+// the base, and returns a report. It knows no forge; package publish posts the report.
 package review
 
 import (
@@ -26,11 +26,11 @@ type Options struct {
 	Judge        Judge // nil: no findings
 	Fleet        string
 	Version      string // of Sluice
-	FindingsOnly bool   // omit the change set, except what could not be rendered
+	FindingsOnly bool   // omit the change set, except rendering errors
 }
 
-// Make makes the review. Problems of the change itself, such as a fleet that cannot be read, are in the
-// review; an error means that there is no review. The preview is nil unless the request asks for one.
+// Make makes the review. Problems of the change itself, such as an unreadable fleet, are in the review; an error
+// means that there is no review. The preview is nil unless the request asks for one.
 func Make(ctx context.Context, h *hydrate.Hydrator, o Options) (*report.Review, *compare.PreviewResult, error) {
 	out := &report.Review{Fleet: o.Fleet, Base: hash(o.Compare.Base.Hash.String()), Head: hash(o.Compare.Head.Hash.String()), Version: o.Version, Verdict: report.VerdictPass}
 	c, err := compare.Run(ctx, h, o.Compare)

@@ -46,7 +46,7 @@ func TestMake(t *testing.T) {
 	if out.Verdict != report.VerdictPass || out.Changes.Empty() || out.Head != r.Resolve("HEAD").Hash.String() || out.Base != r.Resolve("HEAD~1").Hash.String() || out.Fleet != "harbour" {
 		t.Errorf("%+v", out)
 	}
-	// Both sides are judged, each with the objects that differ.
+	// The engine judges both sides, each with the objects that differ.
 	if len(engine.asked) != 2 || len(engine.asked[0].Subjects) == 0 || len(engine.asked[0].Subjects) != len(engine.asked[1].Subjects) {
 		t.Fatalf("the engine was asked %d times", len(engine.asked))
 	}
@@ -59,7 +59,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestBrokenFleet: what is wrong with the change is in the review, not an error.
+// A mistake in the change is part of the review, not an error.
 func TestBrokenFleet(t *testing.T) {
 	r := changed(t, "apps/shop/app.yaml", "namespace: shop", "namespaces: shop")
 	out := makeReview(t, r, review.Options{Judge: review.Policy{Engine: &rules{}}})
@@ -68,7 +68,7 @@ func TestBrokenFleet(t *testing.T) {
 	}
 }
 
-// TestChartFails: a target that cannot be rendered makes the verdict an error, and the others are compared.
+// A target that cannot be rendered makes the verdict an error. The other targets are compared.
 func TestChartFails(t *testing.T) {
 	r := changed(t, "charts/web/templates/service.yaml", "kind: Service", "kind: {{ fail \"no service\" }}")
 	out := makeReview(t, r, review.Options{})
@@ -128,8 +128,7 @@ func (r *rules) Check(_ context.Context, in policy.Input) (*policy.Result, error
 	return &policy.Result{Findings: r.before}, r.err
 }
 
-// TestPolicy: findings of the base are not introduced; equal findings of several clusters are one; a built-in
-// rule has a page.
+// Findings of the base are not introduced. Equal findings of several clusters are merged. A built-in rule has a page.
 func TestPolicy(t *testing.T) {
 	at := func(rule, cluster, message string) policy.Finding {
 		return policy.Finding{

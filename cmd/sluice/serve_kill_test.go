@@ -170,7 +170,7 @@ func (s *saga) must(err error) {
 	}
 }
 
-// dice gives a number below n.
+// dice returns a number below n.
 func (s *saga) dice(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

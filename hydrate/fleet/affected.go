@@ -143,7 +143,7 @@ func sameApp(x, y *App) bool {
 	return x.doc.node == y.doc.node || x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered())
 }
 
-// rendered gives the part of the spec that rendering depends on.
+// rendered returns the part of the spec that rendering depends on.
 func (s AppSpec) rendered() AppSpec {
 	s.DependsOn, s.Delivery = nil, Delivery{}
 	return s

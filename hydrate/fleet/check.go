@@ -134,7 +134,7 @@ func firstClause(message string) string {
 	return first
 }
 
-// asProblem gives an error a place: its own, or the file of the app.
+// asProblem returns an error a place: its own, or the file of the app.
 func asProblem(err error, file string) Problem {
 	if e, ok := errors.AsType[*FileError](err); ok {
 		return e.Problem

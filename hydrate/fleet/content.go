@@ -43,7 +43,7 @@ func (c *Cache) decode(tree Tree, name string) decodedFile {
 	return out
 }
 
-// contentID gives an id of the content at a path: the tree's own id, or a hash of the bytes.
+// contentID returns an id of the content at a path: the tree's own id, or a hash of the bytes.
 func contentID(tree Tree, name string) (string, error) {
 	info, err := tree.Stat(name)
 	if err != nil {

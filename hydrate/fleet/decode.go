@@ -94,7 +94,7 @@ type decoder struct {
 	types    map[reflect.Type]map[string]field
 }
 
-// fields gives a type's fields by YAML key.
+// fields returns a type's fields by YAML key.
 func (d *decoder) fields(t reflect.Type) map[string]field {
 	known, ok := d.types[t]
 	if !ok {
@@ -147,7 +147,7 @@ func (d *decoder) object(n *yaml.Node) any {
 	return value
 }
 
-// bad gives the lines and columns of the problems after the first `before` ones.
+// bad returns the lines and columns of the problems after the first `before` ones.
 func (d *decoder) bad(before int) map[[2]int]bool {
 	if len(d.problems) == before {
 		return nil

@@ -155,7 +155,7 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 	return chain
 }
 
-// below gives the paths under a value, and the value itself if a layer sets it as a whole or if there are none.
+// below returns the paths under a value, and the value itself if a layer sets it as a whole or if there are none.
 func below(layers []explained, leaves [][]string, valuePath string) [][]string {
 	itself := strings.Split(valuePath, ".")
 	out := slices.DeleteFunc(leaves, func(p []string) bool { return !strings.HasPrefix(strings.Join(p, "."), valuePath+".") })
@@ -216,7 +216,7 @@ type member struct {
 	value *yaml.Node
 }
 
-// members gives a mapping's keys and values: the last of equal keys, then those of merge keys that the mapping does not set.
+// members returns a mapping's keys and values: the last of equal keys, then those of merge keys that the mapping does not set.
 func members(n *yaml.Node) []member {
 	var out []member
 	index := map[string]int{}
@@ -257,7 +257,7 @@ func members(n *yaml.Node) []member {
 	return out
 }
 
-// keyText gives a key as Helm reads it: `on`, `yes` and numbers become the text of their YAML 1.1 value.
+// keyText returns a key as Helm reads it: `on`, `yes` and numbers become the text of their YAML 1.1 value.
 func keyText(n *yaml.Node) string {
 	v, err := freeScalar(n)
 	if err != nil {
@@ -290,7 +290,7 @@ func (e *explained) childByLongestKey(n *yaml.Node, p []string) *step {
 	return nil
 }
 
-// shown gives a node's value with references replaced; references that cannot be replaced stay.
+// shown returns a node's value with references replaced; references that cannot be replaced stay.
 func (t Target) shown(n *yaml.Node) any {
 	v, err := freeValue(n)
 	if err != nil {
@@ -303,7 +303,7 @@ func (t Target) shown(n *yaml.Node) any {
 	return replaced
 }
 
-// leaves gives the sorted paths of all values that are not mappings.
+// leaves returns the sorted paths of all values that are not mappings.
 func leaves(layers []explained) [][]string {
 	found := map[string][]string{}
 	var visit func(n *yaml.Node, p []string)

@@ -65,7 +65,7 @@ func agree(t *testing.T, f *Fleet, tgt Target, source string) int {
 	return len(merged)
 }
 
-// flatten gives every value that is no mapping, by its path.
+// flatten returns every value that is no mapping, by its path.
 func flatten(v any, p []string, out map[string]any) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) == 0 {

@@ -120,7 +120,7 @@ func (w *globWalk) dir(name string, states []globState) error {
 	return nil
 }
 
-// step gives the states after a name, and whether a file of that name matches a whole glob.
+// step returns the states after a name, and whether a file of that name matches a whole glob.
 func (w *globWalk) step(states []globState, name string) (next []globState, matches bool) {
 	for _, s := range states {
 		g := w.globs[s.glob]

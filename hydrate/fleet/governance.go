@@ -16,7 +16,7 @@ const (
 	SyncFlux   = "flux"
 )
 
-// SyncOf gives the tool that applies an environment's cluster branches: SyncArgoCD, SyncFlux, or "" if the fleet does not say.
+// SyncOf returns the tool that applies an environment's cluster branches: SyncArgoCD, SyncFlux, or "" if the fleet does not say.
 func (f *Fleet) SyncOf(environment string) string {
 	if e, ok := f.Environment(environment); ok {
 		return cmp.Or(e.Sync, f.Spec.Sync)

@@ -104,7 +104,7 @@ func (t *linkTree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, t.watch(err)
 }
 
-// real gives the path without links; name itself if it cannot be followed.
+// real returns the path without links; name itself if it cannot be followed.
 func (t *linkTree) real(name string) string {
 	if found := t.resolve(name, 0); found.err == nil {
 		return found.name

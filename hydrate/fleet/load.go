@@ -82,7 +82,7 @@ type Target struct {
 	Cluster *Cluster
 }
 
-// String gives cluster/app.
+// String returns cluster/app.
 func (t Target) String() string { return t.Cluster.Name + "/" + t.App.Name }
 
 // Cache remembers decoded files by content, so that the fleet of a second commit costs what differs. Safe for
@@ -340,7 +340,7 @@ func (l *loader) unreadable(name string, err error) {
 	l.lost = true
 }
 
-// has says whether a file or directory is there. One that is there and cannot be looked at counts: whoever reads it
+// has reports whether a file or directory is there. One that is there and cannot be looked at counts: whoever reads it
 // gets the error, where taking it for missing would render something else.
 func (f *Fleet) has(name string) bool {
 	if known, ok := f.exists.Load(name); ok {
@@ -352,19 +352,19 @@ func (f *Fleet) has(name string) bool {
 	return !missing
 }
 
-// Cluster gives a cluster by name.
+// Cluster returns a cluster by name.
 func (f *Fleet) Cluster(name string) (*Cluster, bool) {
 	c, ok := f.clusters[name]
 	return c, ok
 }
 
-// App gives an app by name.
+// App returns an app by name.
 func (f *Fleet) App(name string) (*App, bool) {
 	a, ok := f.apps[name]
 	return a, ok
 }
 
-// Environment gives an environment by name.
+// Environment returns an environment by name.
 func (f *Fleet) Environment(name string) (*Environment, bool) {
 	for i := range f.Spec.Environments {
 		if f.Spec.Environments[i].Name == name {

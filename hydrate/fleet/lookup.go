@@ -69,7 +69,7 @@ func dig(vars map[string]any, name string) (any, bool) {
 	return dig(inner, rest)
 }
 
-// resolve gives a reference's value with its YAML type.
+// resolve returns a reference's value with its YAML type.
 func (t Target) resolve(ref *reference) (any, error) {
 	v, ok, err := t.lookup(ref)
 	if ok || err != nil {
@@ -116,7 +116,7 @@ func fallbackValue(text string) any {
 	return v
 }
 
-// resolveText gives a reference's value as part of a longer text.
+// resolveText returns a reference's value as part of a longer text.
 func (t Target) resolveText(ref *reference) (string, error) {
 	v, ok, err := t.lookup(ref)
 	switch {
@@ -215,7 +215,7 @@ func (l *loader) appReference(a *App, s string) {
 	}
 }
 
-// strings gives pointers to the strings of a source in which references are replaced.
+// strings returns pointers to the strings of a source in which references are replaced.
 func (s *Source) strings() []*string {
 	switch {
 	case s.Helm != nil:

@@ -81,7 +81,7 @@ func newMemTree(files map[string]string) *memTree {
 	return t
 }
 
-// identify gives directories the hash of what is in them.
+// identify returns directories the hash of what is in them.
 func (t *memTree) identify(name string) string {
 	n := t.nodes[name]
 	if !n.dir {

@@ -20,7 +20,7 @@ func (f *Fleet) ClusterBranch(c *Cluster) string {
 	return strings.NewReplacer("${cluster.name}", c.Name, "${environment}", c.Environment).Replace(template)
 }
 
-// BranchPrefixes gives the text before the first reference of each branch template. Every branch begins with one of them.
+// BranchPrefixes returns the text before the first reference of each branch template. Every branch begins with one of them.
 func (f *Fleet) BranchPrefixes() []string {
 	before := func(template string) string {
 		prefix, _, _ := strings.Cut(template, "${")

@@ -136,7 +136,7 @@ func (d Duration) Parse() (time.Duration, error) {
 	return v, nil
 }
 
-// MaxDeletions gives how many of an environment's objects one hydration may delete.
+// MaxDeletions returns how many of an environment's objects one hydration may delete.
 func (f *Fleet) MaxDeletions(objects int) int {
 	n, err := f.Spec.Safety.MaxDeletions.of(objects)
 	if err != nil { // Load has refused it
@@ -145,7 +145,7 @@ func (f *Fleet) MaxDeletions(objects int) int {
 	return n
 }
 
-// of gives the amount of a whole. The default is 20 %, at least 10.
+// of returns the amount of a whole. The default is 20 %, at least 10.
 func (a Amount) of(whole int) (int, error) {
 	const percent, least = 20, 10
 	if a == "" {

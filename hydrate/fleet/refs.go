@@ -152,7 +152,7 @@ func closing(body string) int {
 	return -1
 }
 
-// own says whether the text after a ${ begins like a reference of ours.
+// own reports whether the text after a ${ begins like a reference of ours.
 func own(body string) bool {
 	return strings.HasPrefix(body, "cluster.") || strings.HasPrefix(body, refAppVars) || ownName(body, "environment") || ownName(body, "app")
 }

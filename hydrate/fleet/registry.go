@@ -206,7 +206,7 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 	c.APIVersions = slices.Compact(c.APIVersions)
 }
 
-// chain gives a class and its ancestors, the root first.
+// chain returns a class and its ancestors, the root first.
 func (l *loader) chain(name string) []*class {
 	var out []*class
 	for c := l.classes[name]; c != nil; c = l.classes[c.spec.Parent] {

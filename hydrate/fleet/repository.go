@@ -26,14 +26,14 @@ type Repository struct {
 	Line   int
 }
 
-// Mounts gives the content of other repositories, at the commits that the tree's sluice.lock pins.
+// Mounts returns the content of other repositories, at the commits that the tree's sluice.lock pins.
 type Mounts interface {
 	// Mount returns the tree with the content of each repository in MountDir, and sets the repositories' commits. missing says why a
 	// repository is not there.
 	Mount(ctx context.Context, tree Tree, repositories []*Repository) (mounted Tree, missing map[string]error)
 }
 
-// Repository gives a repository by name.
+// Repository returns a repository by name.
 func (f *Fleet) Repository(name string) (*Repository, bool) {
 	for _, r := range f.Repositories {
 		if r.Name == name {

@@ -39,7 +39,7 @@ func (f *Fleet) Select(t Target) (Selection, error) {
 	return s, err
 }
 
-// Resolve gives only the app with its references replaced. It reads layers only if values hold the version of a chart.
+// Resolve returns only the app with its references replaced. It reads layers only if values hold the version of a chart.
 func (f *Fleet) Resolve(t Target) (Resolved, error) {
 	var values []LayerFile
 	if slices.ContainsFunc(t.App.SourcesIn(t.Cluster.Environment), func(s Source) bool {

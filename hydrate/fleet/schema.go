@@ -33,7 +33,7 @@ func Schemas(comments map[string]string) (map[string][]byte, error) {
 	return out, nil
 }
 
-// mapped gives the schemas of types whose YAML form differs from their Go structure.
+// mapped returns the schemas of types whose YAML form differs from their Go structure.
 func mapped(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[Layer]():
@@ -53,7 +53,7 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// stringOr gives the schema of a type with a short form. mapped must not know t, or the calls would not end.
+// stringOr returns the schema of a type with a short form. mapped must not know t, or the calls would not end.
 func stringOr(t reflect.Type) *jsonschema.Schema {
 	r := &jsonschema.Reflector{DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true, Mapper: mapped}
 	object := r.ReflectFromType(t)

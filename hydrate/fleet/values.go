@@ -36,7 +36,7 @@ type FileError struct {
 	err error // nil, or the error that the problem quotes
 }
 
-// Error gives the place, the message and the hint on one line.
+// Error returns the place, the message and the hint on one line.
 func (e *FileError) Error() string { return e.place() + ": " + e.text() }
 
 // Unwrap returns the error that the problem quotes, or nil.
@@ -142,7 +142,7 @@ func isQuoted(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Style&quoted != 0 && n.Tag != typedTag
 }
 
-// Values gives the values of one of the target's Helm sources, without the chart's defaults: the files of all layers, lowest
+// Values returns the values of one of the target's Helm sources, without the chart's defaults: the files of all layers, lowest
 // precedence first, merged as Helm merges -f files, references replaced. A null stays, so that Helm deletes the default. The
 // result may share parts with that of other targets and must not be changed.
 func (f *Fleet) Values(t Target, source string) (map[string]any, error) {

@@ -12,7 +12,7 @@ type variant struct {
 	sources  []Source
 }
 
-// in gives the app's variant for an environment.
+// in returns the app's variant for an environment.
 func (a *App) in(environment string) *variant {
 	if v, ok := a.variants[environment]; ok {
 		return v
@@ -20,10 +20,10 @@ func (a *App) in(environment string) *variant {
 	return &a.base
 }
 
-// SourcesIn gives the sources in an environment, references not replaced. They must not be changed.
+// SourcesIn returns the sources in an environment, references not replaced. They must not be changed.
 func (a *App) SourcesIn(environment string) []Source { return a.in(environment).sources }
 
-// AllSources gives the sources of all environments, references not replaced.
+// AllSources returns the sources of all environments, references not replaced.
 func (a *App) AllSources() []Source {
 	out := slices.Clone(a.base.sources)
 	for _, name := range slices.Sorted(maps.Keys(a.variants)) {

@@ -14,10 +14,11 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// Auth holds the credentials for a remote. The zero value means none; over SSH it means the keys of the agent.
+// Auth holds the credentials for a remote. The zero value means no credentials; over SSH it means the keys of the
+// agent.
 type Auth struct {
 	User, Password string // HTTP basic
-	Token          string // an access token as forges give them: the password of HTTP basic, for User if there is one
+	Token          string // an access token of a forge: sent as the password of HTTP basic, with User if that is set
 	Bearer         string // a token that goes into `Authorization: Bearer`
 
 	// PlainHTTP names hosts that may get these credentials over unencrypted HTTP; see plainhttp.Check.
@@ -27,8 +28,8 @@ type Auth struct {
 
 	SSHKeyFile       string // private key; "" is the agent
 	SSHKeyPassphrase string
-	SSHAgent         string   // the agent's socket; "" is where the agent's library looks for it
-	KnownHostsFiles  []string // needed for SSH: hosts not in them are refused
+	SSHAgent         string   // the agent's socket; "" means SSH_AUTH_SOCK
+	KnownHostsFiles  []string // required for SSH: unknown hosts are refused
 }
 
 // secrets lists the texts that errors must not contain.
@@ -57,13 +58,13 @@ func (a Auth) http() (transport.AuthMethod, error) {
 	case a.Bearer != "":
 		return &http.TokenAuth{Token: a.Bearer}, nil
 	case a.Token != "" && a.User == "":
-		return &http.BasicAuth{Username: "x-access-token", Password: a.Token}, nil // forges look at the token alone
+		return &http.BasicAuth{Username: "x-access-token", Password: a.Token}, nil // forges ignore the user name of a token
 	case a.Token != "":
 		return &http.BasicAuth{Username: a.User, Password: a.Token}, nil
 	case a.User != "" || a.Password != "":
 		return &http.BasicAuth{Username: a.User, Password: a.Password}, nil
 	}
-	return nil, nil //nolint:nilnil // no credentials is a method too
+	return nil, nil //nolint:nilnil // the zero AuthMethod: no credentials
 }
 
 func (a Auth) ssh(ep *transport.Endpoint) (transport.AuthMethod, error) {
@@ -84,7 +85,7 @@ func (a Auth) ssh(ep *transport.Endpoint) (transport.AuthMethod, error) {
 	}
 	check := ssh.HostKeyCallbackHelper{
 		HostKeyCallback: known.HostKeyCallback(),
-		// The host must present the key that known_hosts has, if it has several.
+		// If known_hosts has keys of several types, ask the host for one of these types.
 		HostKeyAlgorithms: known.HostKeyAlgorithms(net.JoinHostPort(ep.Host, strconv.Itoa(port))),
 	}
 	if a.SSHKeyFile != "" {
@@ -107,17 +108,17 @@ func (a Auth) agent(user string) (*ssh.PublicKeysCallback, error) {
 	if a.SSHAgent == "" {
 		return ssh.NewSSHAgentAuth(user)
 	}
-	conn, err := net.Dial("unix", a.SSHAgent) //nolint:noctx // a socket of this machine
+	conn, err := net.Dial("unix", a.SSHAgent) //nolint:noctx // a local socket
 	if err != nil {
 		return nil, err
 	}
 	return &ssh.PublicKeysCallback{User: user, Callback: agent.NewClient(conn).Signers}, nil
 }
 
-// patient bounds the time in which a host must answer.
+// patient limits the time that a host may take to answer.
 type patient struct{ ssh.AuthMethod }
 
-// ClientConfig adds the bound to the method's own.
+// ClientConfig implements ssh.AuthMethod; it adds the time limit.
 func (p patient) ClientConfig() (*crypto.ClientConfig, error) {
 	const wait = 30 * time.Second
 	c, err := p.AuthMethod.ClientConfig()
@@ -127,7 +128,7 @@ func (p patient) ClientConfig() (*crypto.ClientConfig, error) {
 	return c, err
 }
 
-// keyscan is the command that prints a host's key.
+// keyscan returns the command that prints a host's key.
 func keyscan(ep *transport.Endpoint) string {
 	if ep.Port > 0 && ep.Port != ssh.DefaultPort {
 		return fmt.Sprintf("ssh-keyscan -p %d %s >> ~/.ssh/known_hosts", ep.Port, ep.Host)

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/internal/plainhttp"
 )
 
-func TestNoCredentialInAnError(t *testing.T) {
+func TestErrorsContainNoCredentials(t *testing.T) {
 	root := t.TempDir()
 	runGit(t, root, "init", "-q", "--bare", "r.git")
 	server := backend(t, root, "me", "right")
@@ -74,7 +74,7 @@ func TestCredentialsGoIntoHeaders(t *testing.T) {
 	}
 }
 
-// TestCredentialsStayWithTheirHost redirects to another host, which must not see them.
+// Redirects to another host, which must not get the credentials.
 func TestCredentialsStayWithTheirHost(t *testing.T) {
 	leaked := false
 	thief := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,7 @@ func TestCredentialsStayWithTheirHost(t *testing.T) {
 	}
 }
 
-// A token must not be sent where everybody on the way can read it.
+// A token must not be sent unencrypted.
 func TestCredentialsAreNotSentOverPlainHTTP(t *testing.T) {
 	t.Parallel()
 	s := open(t, Options{Dir: source(t)})

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// many makes a thousand branches, each with a commit, two trees and a file of its own.
+// many returns moves of a thousand branches, each with a commit, two trees and its own file.
 func many(tb testing.TB, s *Store) (*Writer, []Move) {
 	tb.Helper()
 	w, err := s.NewWriter()

@@ -11,17 +11,18 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
 
-// Move asks for a branch to go from Old to New. Old is what the caller read, zero if the branch must not exist; a zero New
-// deletes it.
+// Move requests that a branch moves from Old to New. Old is the value that the caller read, or zero if the branch
+// must not exist. A zero New deletes the branch.
 type Move struct {
 	Branch   string // without refs/heads/
 	Old, New Hash
 }
 
-// State is the outcome of a Move.
+// State is the result of a Move.
 type State string
 
-// The states. Unknown means that the connection broke after the request was sent and the server could not be asked again.
+// The states. Unknown means that the connection broke after the push was sent, and that the server could not be asked
+// afterwards.
 const (
 	Updated  State = "updated"
 	Conflict State = "conflict" // the branch was not at Old
@@ -29,14 +30,14 @@ const (
 	Unknown  State = "unknown"
 )
 
-// MoveResult is the outcome of a Move.
+// MoveResult is the result of a Move, with the reason if the branch did not move.
 type MoveResult struct {
 	Move
 	State  State
 	Reason string // one line, without credentials; "" if the branch moved
 }
 
-// Err is nil if the branch moved; otherwise a *ConflictError, a *RefusedError or an ErrOutcomeUnknown.
+// Err returns nil if the branch moved; otherwise a *ConflictError, a *RefusedError or an ErrOutcomeUnknown.
 func (m MoveResult) Err() error {
 	switch m.State {
 	case Updated:
@@ -51,13 +52,14 @@ func (m MoveResult) Err() error {
 
 // PushOptions limit a push.
 type PushOptions struct {
-	PerPush int // refs in one push, 0 for all: GitLab sends no webhooks for more than 3
+	PerPush int // refs in one push, 0 for all. GitLab sends no webhooks for a push of more than 3
 }
 
 // Branches is a repository that holds rendered branches.
 type Branches interface {
-	// List gives the branches whose names begin with one of the prefixes. The prefix HEAD gives the tip of a remote's default
-	// branch, under that name. A local repository has none: its HEAD is what somebody works on.
+	// List returns the branches whose names begin with one of the prefixes. The prefix HEAD returns the tip of a
+	// remote's default branch, under that name. A local repository returns none, because its HEAD is whatever a
+	// person has checked out.
 	List(ctx context.Context, prefixes ...string) (map[string]Hash, error)
 	// Fetch makes commits and their trees readable in the Store, without their history. Files may be fetched later, when they are
 	// read, a directory at a time.
@@ -67,14 +69,14 @@ type Branches interface {
 	// that was sent or that prevented the push. An error means that some moves were not sent or that their outcome is unknown. A
 	// Writer can be pushed several times but takes no more objects after the first. It may be nil if the repository has all objects.
 	Push(ctx context.Context, w *Writer, moves []Move, o PushOptions) ([]MoveResult, error)
-	// String gives the repository's address without credentials.
+	// String returns the repository's address without credentials.
 	String() string
 }
 
 const heads = "refs/heads/"
 
-// Remote gives the branches of another repository, by its address or by the name of one of this repository's remotes; ErrNoRemote if
-// the name is not one of them.
+// Remote returns the branches of another repository, given by its address or by the name of one of this repository's
+// remotes. It returns ErrNoRemote for an unknown name.
 func (s *Store) Remote(address string, auth Auth) (Branches, error) {
 	if !strings.ContainsAny(address, `/\:`) {
 		found := s.remoteURL(address)
@@ -112,7 +114,7 @@ func selected(refs map[string]Hash, prefixes []string) map[string]Hash {
 		switch {
 		case name == "HEAD" && slices.Contains(prefixes, name):
 			out[name] = h
-		case branch == "HEAD": // Git refuses this name; it must not pass for the default branch
+		case branch == "HEAD": // Git refuses this name, and it would be confused with the default branch
 			continue
 		}
 		if ok && slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(branch, p) }) {
@@ -136,8 +138,8 @@ func (r *remoteBranches) Fetch(ctx context.Context, commits ...Hash) error {
 	return r.store.fetch(ctx, r.endpoint, w)
 }
 
-// checkMoves refuses moves that contradict each other and names that are not branch names: in a local repository they become
-// file names.
+// checkMoves refuses moves that contradict each other, and names that are not branch names, because in a local
+// repository names become file names.
 func checkMoves(moves []Move) error {
 	after := make(map[string]bool, len(moves)) // branch → whether it exists after the push
 	for _, m := range moves {
@@ -181,7 +183,7 @@ func checkBranch(name string) error {
 	return nil
 }
 
-// outOfDate finds the moves whose branch is not where the caller read it.
+// outOfDate returns the moves whose branch is not where the caller read it.
 func outOfDate(refs map[string]Hash, moves []Move) []MoveResult {
 	var out []MoveResult
 	for _, m := range moves {

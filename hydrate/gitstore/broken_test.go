@@ -24,7 +24,7 @@ func TestConnectionCutAfterThePush(t *testing.T) {
 		proxied := httptest.NewRecorder()
 		inner.Config.Handler.ServeHTTP(proxied, r)
 		if strings.HasSuffix(r.URL.Path, "git-receive-pack") && r.Method == http.MethodPost {
-			panic(http.ErrAbortHandler) // applied, and the answer is lost
+			panic(http.ErrAbortHandler) // the server applied the push, and the answer is lost
 		}
 		maps.Copy(w.Header(), proxied.Header())
 		w.WriteHeader(proxied.Code)
@@ -63,7 +63,7 @@ func TestHangingServerAndCancel(t *testing.T) {
 	}
 }
 
-// TestCancelWhileTheServerWorks has a hook that takes longer than anybody waits.
+// The hook takes longer than the caller waits.
 func TestCancelWhileTheServerWorks(t *testing.T) {
 	for _, kind := range []string{"file", "http"} {
 		t.Run(kind, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestConnectionCutBeforeThePush(t *testing.T) {
 	}
 }
 
-func TestAHostThatNeverSpeaks(t *testing.T) {
+func TestSilentHost(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestAHostThatNeverSpeaks(t *testing.T) {
 	}
 }
 
-// TestSizeOfAPackedObject: a size that does not fit into an int is an error and no panic.
+// A size that does not fit into an int is an error, not a panic.
 func TestSizeOfAPackedObject(t *testing.T) {
 	t.Parallel()
 	huge := []byte{0xb0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x7f}

@@ -8,7 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
-// Change is a path whose entry differs between two trees; a zero Hash means that the tree does not have it.
+// Change is a path whose entry differs between two trees. A zero Hash means that the tree does not have the path.
 type Change struct {
 	Path     string
 	Old, New Entry
@@ -78,10 +78,10 @@ func (s *Store) entries(ctx context.Context, h Hash) ([]Entry, error) {
 	return s.Tree(ctx, h)
 }
 
-// Modified reports whether the files of a folder of the working tree differ from a commit's tree, as `git status` does. A file
-// that a filter changes, such as Git LFS or line ending conversion, differs from its blob. It counts as unmodified if the index
-// has the blob and the size and time of the file: Git recorded them when it wrote the file. Filters are not run, because they
-// may be any command.
+// Modified reports whether the files of a folder of the working tree differ from a commit's tree, as `git status`
+// does. A file under a filter, such as Git LFS or line ending conversion, differs from its blob. Such a file counts
+// as unmodified if the index has the blob, and the size and time that Git recorded when it wrote the file. Modified
+// does not run filters, because a filter may be any command.
 func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, error) {
 	now, err := s.WorkingTree(ctx, dir)
 	if err != nil || now == tree {
@@ -107,7 +107,7 @@ func (s *Store) Modified(ctx context.Context, dir string, tree Hash) (bool, erro
 	return false, nil
 }
 
-// unmodified reports whether the index knows a file that differs from its blob.
+// unmodified reports whether the index has the recorded size and time of a file that differs from its blob.
 func (w *walker) unmodified(c Change) bool {
 	e := w.tracked[c.Path]
 	if e == nil || c.Old.Hash.IsZero() || c.New.Hash.IsZero() || c.Old.Mode != c.New.Mode || Hash(e.Hash) != c.Old.Hash {

@@ -11,11 +11,11 @@ import (
 
 var errKilled = errors.New("the process was killed here")
 
-// mortalDisk works for some steps; then nothing more reaches the disk, as after SIGKILL or a power cut. Files that were not
-// synced before lose the second half, or all, of what was written to them.
+// mortalDisk works for a number of steps. Then nothing more reaches the disk, as after SIGKILL or a power cut:
+// unsynced files lose the second half, or all, of their content.
 type mortalDisk struct {
 	left   int
-	torn   int64 // which part of an unsynced file stays: size/torn, nothing for 0
+	torn   int64 // how much of an unsynced file stays: size/torn, nothing for 0
 	opened map[string]bool
 }
 
@@ -78,8 +78,8 @@ func unless(dead bool, do func() error) error {
 	return do()
 }
 
-// TestKilledAtEveryStep stops a session after each of its steps on the disk. The next session opens the same folders, reads
-// everything and pushes.
+// Stops a session after each of its steps on the disk. The next session opens the same folders, reads everything and
+// pushes.
 func TestKilledAtEveryStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
@@ -108,7 +108,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	for _, c := range []struct {
 		name, from string
 		torn       int64
-		least      int // steps that a session takes at least
+		least      int // minimal number of steps of a session
 	}{{"new mirror", "", 0, 8}, {"mirror", many, 2, 12}, {"clone", clone, 2, 8}} {
 		t.Run(c.name, func(t *testing.T) {
 			steps := 0
@@ -180,7 +180,7 @@ func crashSession(t *testing.T, o Options) (err error) {
 	return err
 }
 
-// TestDamagedCacheIsFetchedAgain damages every file of a cache in several ways. Each command after that works.
+// Damages every file of a cache in several ways. Every command afterwards works.
 func TestDamagedCacheIsFetchedAgain(t *testing.T) {
 	origin := source(t)
 	generous(t, origin)
@@ -243,7 +243,7 @@ func sizeOf(t *testing.T, name string) int64 {
 	return info.Size()
 }
 
-// TestDamageOfTheUsersOwnObjects is reported by file; nothing of a user's repository is removed.
+// Damage in a user's repository is reported by file, and nothing is removed.
 func TestDamageOfTheUsersOwnObjects(t *testing.T) {
 	for _, suffix := range []string{".pack", ".idx"} {
 		dir := source(t)

@@ -8,12 +8,11 @@ import (
 	"syscall"
 )
 
-// disk is how the store changes files outside of the refs. Tests replace it by one that stops after any step, as a killed
-// process does.
+// disk changes files other than refs. Tests replace it by a disk that stops after any step, as a killed process does.
 type disk interface {
 	MkdirAll(dir string) error
 	CreateTemp(dir, pattern string) (*os.File, error)
-	// Sync makes a file or folder last through a power cut.
+	// Sync makes a file or folder survive a power cut.
 	Sync(f *os.File) error
 	Rename(from, to string) error
 	RemoveAll(name string) error
@@ -31,8 +30,9 @@ func (osDisk) Rename(from, to string) error { return os.Rename(from, to) }
 
 func (osDisk) RemoveAll(name string) error { return os.RemoveAll(name) }
 
-// install gives a packfile and its index their final names, so that a reader sees both or none: Git and this package ignore a
-// .pack without an .idx. Both files are on disk before they are renamed, and the names before install returns.
+// install renames a packfile and its index to their final names, so that a reader sees both or neither: Git and this
+// package ignore a .pack without an .idx. It syncs both files before it renames them, and the names before it
+// returns.
 func install(d disk, base, packFile, indexFile string) error {
 	if err := d.Rename(packFile, base+".pack"); err != nil {
 		return err
@@ -43,17 +43,17 @@ func install(d disk, base, packFile, indexFile string) error {
 	return syncFolder(d, filepath.Dir(base))
 }
 
-// installed says whether a complete pack of this name exists.
+// installed reports whether a complete pack of this name exists.
 func installed(base string) bool {
 	p, err := openPack(base, 0)
 	if err != nil {
 		return false
 	}
-	_ = p.close() // opened for reading
+	_ = p.close() // opened for reading only
 	return true
 }
 
-// removePack removes a pack's files. The index goes first: without it, no reader sees the pack.
+// removePack removes a pack's files. It removes the index first: without it, no reader uses the pack.
 func removePack(d disk, base string) error {
 	var errs []error
 	for _, suffix := range []string{".idx", ".rev", ".bitmap", ".pack"} {
@@ -62,9 +62,9 @@ func removePack(d disk, base string) error {
 	return errors.Join(errs...)
 }
 
-// syncFolder makes renames last through a power cut: a branch must not be on disk before its objects.
+// syncFolder makes renames survive a power cut: a branch must not be on disk before its objects.
 func syncFolder(d disk, dir string) error {
-	f, err := os.Open(dir) //nolint:gosec // a repository's folder
+	f, err := os.Open(dir) //nolint:gosec // the folder of a repository
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func copyTemp(d disk, from io.Reader, dir string) (string, error) {
 	return out.Name(), errors.Join(err, out.Chmod(0o444), d.Sync(out), out.Close())
 }
 
-// tempPack and its like are names that Git knows as temporary: `git gc` removes what killed processes left.
+// Git knows these names as temporary: `git gc` removes files that killed processes left.
 const (
 	tempPack  = "tmp_pack_"
 	tempIndex = "tmp_idx_"

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// encodeTree encodes entries in Git's order and refuses names and modes that are unsafe in a checkout.
+// encodeTree encodes entries in Git's order. It refuses names and modes that are unsafe in a checkout.
 func encodeTree(entries []Entry) ([]byte, error) {
 	sorted := slices.Clone(entries)
 	slices.SortFunc(sorted, func(a, b Entry) int { return strings.Compare(a.sortKey(), b.sortKey()) })
@@ -32,7 +32,7 @@ func encodeTree(entries []Entry) ([]byte, error) {
 	return out, nil
 }
 
-// sortKey is the key of Git's order: directories sort as if their names ended in a slash.
+// sortKey returns the key for Git's order: directories sort as if their names ended in a slash.
 func (e Entry) sortKey() string {
 	if e.Mode == ModeTree {
 		return e.Name + "/"
@@ -52,8 +52,8 @@ func checkEntry(e Entry) error {
 	return checkEntryName(e.Name)
 }
 
-// checkEntryName refuses names that leave the tree or are .git on some file system: HFS+ ignores some runes; NTFS ignores trailing
-// dots and blanks, has short names and treats the text after a colon as a stream.
+// checkEntryName refuses names that leave the tree or that a file system could read as .git: HFS+ ignores some runes;
+// NTFS ignores trailing dots and blanks, has short names, and treats the text after a colon as a stream.
 func checkEntryName(name string) error {
 	folded := strings.ToLower(strings.Map(func(r rune) rune {
 		if r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff {
@@ -71,7 +71,8 @@ func checkEntryName(name string) error {
 	return nil
 }
 
-// encodeSignature encodes a signature. It drops characters that would end a field and clamps dates to those that Git accepts.
+// encodeSignature encodes a signature. It drops characters that would end a field, and clamps dates to the range that
+// Git accepts.
 func encodeSignature(s Signature) string {
 	clean := func(text string) string {
 		return strings.TrimSpace(strings.Map(func(r rune) rune {

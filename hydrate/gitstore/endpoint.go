@@ -21,10 +21,10 @@ import (
 
 // endpoint is a remote with the credentials for it.
 type endpoint struct {
-	url    string // without credentials, for people
+	url    string // without credentials, for messages
 	ep     *transport.Endpoint
 	method transport.AuthMethod
-	broken error // why the credentials cannot be used
+	broken error // error of unusable credentials
 	secret []string
 }
 
@@ -98,7 +98,7 @@ func redactURL(raw string) string {
 	return u.String()
 }
 
-// explain adds the address and a hint to an error and removes credentials from its text.
+// explain adds the address and a hint to an error, and removes credentials from its text.
 func (e endpoint) explain(err error) error {
 	if err == nil {
 		return nil
@@ -116,7 +116,7 @@ func (e endpoint) explain(err error) error {
 	return &remoteError{fmt.Sprintf("%s: %s%s", e.url, text, hint), err}
 }
 
-// longestReason bounds the text of a server in an error, in characters.
+// longestReason limits the text of a server in an error, in characters.
 const longestReason = 1 << 10
 
 func (e endpoint) redact(text string) string {
@@ -128,32 +128,32 @@ func (e endpoint) redact(text string) string {
 	return text
 }
 
-// remoteError hides the text of its cause, which may contain credentials, and supports errors.Is.
+// remoteError hides the text of its cause, which may contain credentials, but supports errors.Is.
 type remoteError struct {
 	text  string
 	cause error
 }
 
-// Error is the redacted text.
+// Error returns the redacted text.
 func (e *remoteError) Error() string { return e.text }
 
-// Format keeps %#v and the like from showing the cause.
+// Format prevents %#v and similar verbs from printing the cause.
 func (e *remoteError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.text) }
 
-// Is compares with the hidden cause; Unwrap would show its text.
+// Is compares with the hidden cause. There is no Unwrap, because it would expose the text.
 func (e *remoteError) Is(target error) bool {
-	var opaque *plumbing.UnexpectedError // go-git's, which does not unwrap
+	var opaque *plumbing.UnexpectedError // go-git's error type, which has no Unwrap
 	return errors.Is(e.cause, target) || errors.As(e.cause, &opaque) && errors.Is(opaque.Err, target)
 }
 
-// session is implemented by both of go-git's session types.
+// session has the methods that go-git's two session types share.
 type session interface {
 	transport.Session
 	comparable
 }
 
-// connect opens a session and reads the refs that the server advertises. go-git connects without a context, so it does that in a
-// goroutine: a caller whose context ends does not wait for a host that does not answer.
+// connect opens a session and reads the refs that the server advertises. go-git connects without a context, so
+// connect runs in a goroutine: if the context ends, the caller does not wait for a host that does not answer.
 func connect[S session](ctx context.Context, e endpoint, open func(transport.Transport) (S, error)) (S, *packp.AdvRefs, error) {
 	var none S
 	if e.broken != nil {

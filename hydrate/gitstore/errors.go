@@ -8,17 +8,17 @@ import (
 	"syscall"
 )
 
-// Errors that callers tell apart with errors.Is.
+// Errors to check with errors.Is.
 var (
-	// ErrNotFound means that an object, a revision, a remote or a repository does not exist where it was looked for.
+	// ErrNotFound means that an object, a revision, a remote or a repository does not exist.
 	ErrNotFound = errors.New("object or revision not found")
-	// ErrNoRef is an ErrNotFound of a remote: it was asked just now and has no such branch or tag.
+	// ErrNoRef is an ErrNotFound of a remote: the remote answered and has no such branch or tag.
 	ErrNoRef = fmt.Errorf("%w on the server", ErrNotFound)
-	// ErrNoRemote means that the repository has no remote with a name.
+	// ErrNoRemote means that the repository has no remote of that name.
 	ErrNoRemote = errors.New("the repository has no such remote")
-	// ErrUnrelated is an ErrNotFound of a merge base: both histories are complete and share no commit.
+	// ErrUnrelated is an ErrNotFound of a merge base: both histories are complete and have no common commit.
 	ErrUnrelated = fmt.Errorf("%w: both histories are complete", ErrNotFound)
-	// ErrShallow means that the question needs history that is neither here nor given by the remote.
+	// ErrShallow means that the answer needs history that this repository lacks and that no remote provides.
 	ErrShallow = errors.New("the local history is incomplete: run `git fetch --unshallow` and try again")
 	// ErrDamaged matches every *DamagedError.
 	ErrDamaged = errors.New("damaged Git data")
@@ -26,11 +26,13 @@ var (
 	ErrRefused = errors.New("refused by the server")
 	// ErrConflict matches every *ConflictError.
 	ErrConflict = errors.New("the branch moved")
-	// ErrOutcomeUnknown means that the connection broke after a push was sent and the server could not be asked again.
+	// ErrOutcomeUnknown means that the connection broke after a push was sent, and that the server could not be asked
+	// afterwards.
 	ErrOutcomeUnknown = errors.New("the outcome of the push is unknown")
 )
 
-// ErrTooLarge means that an object is larger than the store reads. It is an fs.ErrInvalid: reading it again does not help.
+// ErrTooLarge means that an object exceeds the size limit of the store. It is an fs.ErrInvalid, because a retry does
+// not help.
 var ErrTooLarge error = tooLargeError{}
 
 type tooLargeError struct{}
@@ -39,26 +41,27 @@ func (tooLargeError) Error() string { return fmt.Sprintf("larger than %d MiB", m
 
 func (tooLargeError) Is(target error) bool { return target == fs.ErrInvalid }
 
-// DamagedError means that a local file or object is not what Git wrote: cut short, missing its index, or with other content
-// than its name says. It never describes what a server said. A mirror with damaged files can be deleted and cloned again.
+// DamagedError means that a local file or object differs from what Git wrote: it is truncated, lacks its index, or
+// its content does not match its name. It never describes an answer of a server. A mirror with damaged files can be
+// deleted and cloned again.
 type DamagedError struct {
 	Path string // file or folder
 	Err  error
 }
 
-// Error names the file and the cause.
+// Error returns the file and the cause.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s is damaged: %v (run `git fsck`, or clone the repository again)", e.Path, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // Is matches ErrDamaged.
 func (e *DamagedError) Is(target error) bool { return target == ErrDamaged }
 
-// damage classifies an error from reading path: a failing system call is returned as it is, because it says nothing about the
-// content; everything else, a missing file included, is a DamagedError.
+// damage classifies an error from reading path. It returns a failed system call unchanged, because that says nothing
+// about the content. Any other error is a DamagedError, including a missing file.
 func damage(path string, err error) error {
 	if err == nil || errors.Is(err, ErrTooLarge) || errors.Is(err, os.ErrClosed) {
 		return err
@@ -75,10 +78,10 @@ func damage(path string, err error) error {
 // RefusedError means that the server, one of its hooks or one of its rules refused to move a branch.
 type RefusedError struct {
 	Branch  string
-	Message string // what the server said: one line, without credentials
+	Message string // the server's message: one line, without credentials
 }
 
-// Error gives the branch and the server's message.
+// Error returns the branch and the server's message.
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s: %s", e.Branch, e.Message) }
 
 // Is matches ErrRefused.
@@ -90,7 +93,7 @@ type ConflictError struct {
 	Message string
 }
 
-// Error gives the branch and where it is.
+// Error returns the branch and its current value.
 func (e *ConflictError) Error() string { return fmt.Sprintf("%s: %s", e.Branch, e.Message) }
 
 // Is matches ErrConflict.

@@ -29,13 +29,13 @@ type fetchRequest struct {
 	// Objects to leave out, if the server supports that and gives them later: "blob:none", "tree:0".
 	filter packp.Filter
 
-	// A local commit whose files are complete; its history may be missing. Zero for none.
+	// have is a local commit whose files are complete; its history may be missing. Zero means none.
 	have Hash
 }
 
 const everything = -1
 
-// Ensure fetches the objects that are missing, in one request for each remote. Commits come without their history.
+// Ensure fetches missing objects, with one request to each remote. It fetches commits without their history.
 func (s *Store) Ensure(ctx context.Context, hashes ...Hash) error {
 	if s.supply != nil {
 		return s.fromSupply(ctx, hashes)
@@ -61,7 +61,7 @@ func (s *Store) fromSources(ctx context.Context, hashes []Hash, fetch func(endpo
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	missing := s.missing(hashes) // another fetch may have brought them
+	missing := s.missing(hashes) // another fetch may have added them
 	var errs []error
 	for _, e := range s.remotes() {
 		if len(missing) == 0 {
@@ -85,7 +85,7 @@ func (s *Store) fromSources(ctx context.Context, hashes []Hash, fetch func(endpo
 	return err
 }
 
-// remotes lists the remotes in the order in which they are asked.
+// remotes lists the remotes in the order in which to ask them.
 func (s *Store) remotes() []endpoint {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -95,7 +95,7 @@ func (s *Store) remotes() []endpoint {
 	return slices.Concat(s.sources, s.others)
 }
 
-// gave notes which remote had the missing objects: it is likely to have the next ones.
+// gave records the remote that had the missing objects, because it probably has the next ones too.
 func (s *Store) gave(e endpoint) {
 	s.mu.Lock()
 	s.foreign = !slices.ContainsFunc(s.sources, func(own endpoint) bool { return own.url == e.url })
@@ -110,9 +110,9 @@ func (s *Store) missing(hashes []Hash) []Hash {
 	return slices.DeleteFunc(slices.Clone(hashes), s.Has)
 }
 
-// deepen fetches a commit and depth-1 of its ancestors, without files where the server can leave them out.
+// deepen fetches a commit and depth-1 of its ancestors, without files if the server supports that.
 func (s *Store) deepen(ctx context.Context, from Hash, depth int) error {
-	const deep = 10_000 // beyond this depth, one request for everything is cheaper than several
+	const deep = 10_000 // beyond this depth, one request for everything is cheaper than several requests
 	if depth > deep {
 		depth = everything
 	}
@@ -132,7 +132,7 @@ func (s *Store) fetch(ctx context.Context, e endpoint, w fetchRequest) error {
 }
 
 func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, w fetchRequest) error {
-	if !givesAny(advertised.Capabilities) { // the server closes the connection if it is asked for others
+	if !givesAny(advertised.Capabilities) { // the server closes the connection if it is asked for other objects
 		tips := refsOf(advertised)
 		w.objects = slices.DeleteFunc(slices.Clone(w.objects), func(h Hash) bool { return !isTip(tips, h) })
 		if len(w.objects) == 0 {
@@ -167,7 +167,7 @@ func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.Uploa
 	return nil
 }
 
-// String names an object of the request, for errors.
+// String describes an object of the request, for errors.
 func (w fetchRequest) String() string {
 	if len(w.objects) == 1 {
 		return w.objects[0].String()
@@ -214,12 +214,13 @@ func isTip(refs map[string]Hash, h Hash) bool {
 	return false
 }
 
-// givesAny reports whether the server gives objects that are not at the tip of a ref.
+// givesAny reports whether the server provides objects that are not at the tip of a ref.
 func givesAny(server *capability.List) bool {
 	return server.Supports(capability.AllowReachableSHA1InWant)
 }
 
-// keepPack indexes a packfile while it arrives and stores it in the cache. Other goroutines can read meanwhile.
+// keepPack indexes a packfile while it arrives and stores it in the cache. Other goroutines can read the cache
+// meanwhile.
 func (s *Store) keepPack(stream io.Reader) error {
 	side, err := s.sideFolder()
 	if err != nil {
@@ -228,8 +229,8 @@ func (s *Store) keepPack(stream io.Reader) error {
 	if err := s.disk.MkdirAll(side.packDir()); err != nil {
 		return err
 	}
-	// go-git writes an index under its final name at once; a killed process would leave half of it. So the folder that go-git
-	// writes to is a temporary one.
+	// go-git writes an index under its final name from the start, so a killed process would leave half of it.
+	// Therefore go-git writes to a temporary folder.
 	temp, err := os.MkdirTemp(side.packDir(), tempFetch)
 	if err != nil {
 		return err
@@ -271,7 +272,8 @@ func (s *Store) indexPack(stream io.Reader, temp string, side *folder) error {
 // files do no harm there.
 const sideName = "sluice"
 
-// sideFolder opens the cache and creates it if needed. If the repository is read-only, the cache is a temporary folder.
+// sideFolder opens the cache, and creates it if needed. If the repository is read-only, the cache is a temporary
+// folder.
 func (s *Store) sideFolder() (*folder, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

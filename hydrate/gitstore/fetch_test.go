@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// generous makes a server give any object, and leave some out.
+// generous configures a server to provide any object, and to support filters.
 func generous(tb testing.TB, dir string) {
 	tb.Helper()
 	runGit(tb, dir, "config", "uploadpack.allowFilter", "true")
@@ -46,7 +46,7 @@ func TestPartialClonesAreFilledByDirectory(t *testing.T) {
 	if n := sidePacks(t, filepath.Join(clone, ".git")); n != 1 {
 		t.Errorf("%d requests", n)
 	}
-	// A second run finds them, and Git sees a sound repository.
+	// A second run finds the objects, and Git reports no damage.
 	again := open(t, Options{Dir: clone})
 	runGit(t, clone, "remote", "set-url", "origin", "/nowhere")
 	if _, err := again.Snapshot(t.Context(), resolve(t, again, "HEAD").Tree).ReadFile("many/7"); err != nil {
@@ -55,7 +55,7 @@ func TestPartialClonesAreFilledByDirectory(t *testing.T) {
 	runGit(t, clone, "fsck", "--strict")
 }
 
-func TestAServerThatGivesNothingMore(t *testing.T) {
+func TestServerWithoutMissingObjects(t *testing.T) {
 	origin := source(t)
 	runGit(t, origin, "config", "uploadpack.allowFilter", "true")
 	clone := filepath.Join(t.TempDir(), "c")
@@ -101,7 +101,7 @@ func TestMirrorFetchesARevision(t *testing.T) {
 	}
 }
 
-func TestMirrorIsKeptAndFetchesWhatIsNew(t *testing.T) {
+func TestMirrorFetchesOnlyNewObjects(t *testing.T) {
 	for _, kind := range []string{"generous", "plain"} {
 		t.Run(kind, func(t *testing.T) {
 			origin := source(t)
@@ -135,7 +135,7 @@ func TestMirrorIsKeptAndFetchesWhatIsNew(t *testing.T) {
 	}
 }
 
-// noise is a file that makes a pack large.
+// noise returns an incompressible file that makes a pack large.
 func noise() string {
 	random := rand.New(rand.NewPCG(1, 2))
 	data := make([]byte, 1<<18)
@@ -199,7 +199,7 @@ func TestBranchesOfAnotherRepository(t *testing.T) {
 	one := commitOf(t, w, "one")
 	two := commitOf(t, w, "two", one)
 	push(t, b, w, Move{"env/dev", Hash{}, two})
-	for range 2 { // the pusher has them already; a fresh clone fetches them, without their history
+	for range 2 { // the pusher has the objects already; a fresh clone fetches them without history
 		fresh := open(t, Options{Dir: source(t)})
 		place, err := fresh.Remote(bare, Auth{})
 		if err != nil {
@@ -227,12 +227,12 @@ func TestBranchesOfAnotherRepository(t *testing.T) {
 	}
 }
 
-func TestARepositoryThatMayOnlyBeRead(t *testing.T) {
+func TestReadOnlyRepository(t *testing.T) {
 	origin := source(t)
 	generous(t, origin)
 	clone := filepath.Join(t.TempDir(), "c")
 	runGit(t, origin, "clone", "-q", "--no-checkout", "--filter=blob:none", "file://"+origin, clone)
-	if err := os.WriteFile(filepath.Join(clone, ".git", sideName), nil, 0o600); err != nil { // root may write anywhere, but not here
+	if err := os.WriteFile(filepath.Join(clone, ".git", sideName), nil, 0o600); err != nil { // even root cannot write here
 		t.Fatal(err)
 	}
 	s := open(t, Options{Dir: clone})
@@ -245,8 +245,8 @@ func TestARepositoryThatMayOnlyBeRead(t *testing.T) {
 	}
 }
 
-// TestManyFetchesLeaveFewPacks: each fetch of a mirror brings a pack, and opening it again makes one of the small ones. Nothing is lost,
-// neither for who opens it nor for who has it open, and Git finds nothing wrong.
+// Each fetch of a mirror adds a pack, and opening the mirror merges the small ones. Both a new reader and one that
+// has the mirror open still find every object, and git fsck reports nothing.
 func TestManyFetchesLeaveFewPacks(t *testing.T) {
 	origin, dir := source(t), t.TempDir()
 	generous(t, origin)

@@ -17,14 +17,14 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 )
 
-// maxObject bounds, in bytes, what is read of one object, whatever its declared size.
+// maxObject is the most bytes that are read of one object, whatever its declared size.
 const maxObject = 32 << 20
 
-// folder is one place of objects: the repository's own, one that it borrows from, or the cache beside it. It is safe for
-// concurrent use. Bytes that it returns belong to the caller.
+// folder is one object directory: the repository's own, one that it borrows from, or the cache beside it. It is safe
+// for concurrent use. The caller owns the bytes that it returns.
 type folder struct {
 	dir   string // holds objects/
-	cache bool   // everything in it can be fetched again: damaged packs are removed rather than reported
+	cache bool   // all of it can be fetched again, so damaged packs are removed rather than reported
 	disk  disk
 
 	known *cache.BufferLRU // by pack.key
@@ -61,7 +61,7 @@ func (f *folder) packTime() time.Time {
 	return info.ModTime()
 }
 
-// read gives an object; ErrNotFound if it is not here. Packs that other processes wrote or removed meanwhile are found.
+// read returns an object, or ErrNotFound. It notices packs that other processes add or remove.
 func (f *folder) read(h Hash) (object, error) {
 	f.list(false)
 	o, err := f.lookup(h)
@@ -74,7 +74,7 @@ func (f *folder) read(h Hash) (object, error) {
 func (f *folder) lookup(h Hash) (object, error) {
 	o, bad, err := f.packed(h)
 	if bad != nil && f.cache {
-		f.discard(bad) // another pack may have the object; otherwise it is fetched again
+		f.discard(bad) // another pack may have the object; otherwise it will be fetched again
 		return f.lookup(h)
 	}
 	if err == nil || errors.Is(err, ErrTooLarge) {
@@ -87,7 +87,7 @@ func (f *folder) lookup(h Hash) (object, error) {
 	return object{}, err
 }
 
-// packed reads an object from the packs. bad is a pack that has it in its index and cannot give it.
+// packed reads an object from the packs. bad is a pack whose index has the object, but whose data is damaged.
 func (f *folder) packed(h Hash) (o object, bad *pack, err error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -119,7 +119,7 @@ func (f *folder) packed(h Hash) (o object, bad *pack, err error) {
 	return object{}, bad, err
 }
 
-// missing is why an object is not found: a pack that cannot be opened may hold it.
+// missing returns the reason why an object is not found: a pack that cannot be opened may hold it.
 func (f *folder) missing() error {
 	if f.cache {
 		return ErrNotFound
@@ -144,7 +144,7 @@ func (f *folder) loose(h Hash) (object, error) {
 	if err != nil {
 		return object{}, err
 	}
-	defer func() { _ = file.Close() }() // opened for reading
+	defer func() { _ = file.Close() }() // opened for reading only
 	o, err := decodeLoose(file)
 	if err == nil && hashObject(o.kind, o.data) != h {
 		err = errors.New("its content is not what its name says")
@@ -209,7 +209,7 @@ func (f *folder) withPrefix(digits string) []Hash {
 	return out
 }
 
-// refresh finds packs that came or went since the folder was listed; false if nothing changed.
+// refresh finds packs that were added or removed since the last listing. It returns false if nothing changed.
 func (f *folder) refresh() bool {
 	f.mu.RLock()
 	seen := f.seen
@@ -221,8 +221,8 @@ func (f *folder) refresh() bool {
 	return true
 }
 
-// list opens the packs of the folder, once or again. A .pack without an .idx is being written, or its writer was killed: it
-// does not count. Packs that are still there stay open.
+// list opens the packs of the folder. It ignores a .pack without an .idx: it is incomplete, or its writer was killed.
+// Packs that still exist stay open.
 func (f *folder) list(again bool) {
 	f.mu.RLock()
 	listed := f.listed
@@ -235,7 +235,7 @@ func (f *folder) list(again bool) {
 	if f.closed || f.listed && !again {
 		return
 	}
-	f.listed, f.seen = true, f.packTime() // before the folder is read: what comes later is seen as a change
+	f.listed, f.seen = true, f.packTime() // set before the folder is read, so that later changes are noticed
 	open := map[string]*pack{}
 	for _, p := range f.packs {
 		open[p.base] = p
@@ -260,18 +260,18 @@ func (f *folder) list(again bool) {
 		f.packs = append(f.packs, p)
 	}
 	for _, p := range open {
-		_ = p.close() // opened for reading
+		_ = p.close() // opened for reading only
 	}
 }
 
-// fail notes a pack that cannot be opened. A cache removes it.
+// fail records a pack that cannot be opened. A cache removes the pack.
 func (f *folder) fail(base string, err error) {
 	if _, statErr := os.Stat(base + ".idx"); errors.Is(statErr, fs.ErrNotExist) {
 		return // removed meanwhile
 	}
 	err = damage(base+".idx", err)
 	if f.cache && errors.Is(err, ErrDamaged) {
-		_ = removePack(f.disk, base) // a cache that may only be read keeps the files, which do no harm
+		_ = removePack(f.disk, base) // in a read-only cache the files stay, without harm
 		return
 	}
 	f.broken[base] = err
@@ -283,14 +283,14 @@ func (f *folder) discard(p *pack) {
 	defer f.mu.Unlock()
 	i := slices.Index(f.packs, p)
 	if i < 0 {
-		return // another reader was faster
+		return // another reader was first
 	}
 	f.packs = slices.Delete(slices.Clone(f.packs), i, i+1)
-	_ = p.close()                  // opened for reading
-	_ = removePack(f.disk, p.base) // a cache that may only be read keeps the files; this process does not use them any more
+	_ = p.close()                  // opened for reading only
+	_ = removePack(f.disk, p.base) // in a read-only cache the files stay, but this process no longer uses them
 }
 
-// packBases lists the packs that have an index, without suffix, the newest first.
+// packBases lists the packs that have an index, newest first, as paths without suffix.
 func packBases(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -306,7 +306,7 @@ func packBases(dir string) ([]string, error) {
 		if !ok || !strings.HasPrefix(base, "pack-") {
 			continue
 		}
-		if info, err := e.Info(); err == nil { // else it was removed meanwhile
+		if info, err := e.Info(); err == nil { // otherwise it was removed meanwhile
 			packs = append(packs, found{filepath.Join(dir, base), info.ModTime()})
 		}
 	}
@@ -329,7 +329,8 @@ func (f *folder) close() error {
 	return errors.Join(errs...)
 }
 
-// alternates lists the folders that a repository borrows objects from, as `git clone --shared` and --reference set up.
+// alternates lists the folders that a repository borrows objects from, as `git clone --shared` and --reference set
+// up.
 func alternates(dir string, depth int) []string {
 	const deepest = 5                                                             // as Git
 	data, err := os.ReadFile(filepath.Join(dir, "objects", "info", "alternates")) //nolint:gosec // the user's own repository

@@ -38,7 +38,7 @@ func FuzzSignature(f *testing.F) {
 	})
 }
 
-func TestTrailersAreOfTheLastParagraphAlone(t *testing.T) {
+func TestTrailersAreInTheLastParagraph(t *testing.T) {
 	for message, want := range map[string]int{
 		"subject\n\nbody\n\nA: b\nC: d\n": 2,
 		"subject\n\nA: b\n\nbody\n":       0,
@@ -54,7 +54,8 @@ func TestTrailersAreOfTheLastParagraphAlone(t *testing.T) {
 	}
 }
 
-// FuzzTreeNames checks against Git itself what the encoder lets through, for a few, and for all that it reads back the same.
+// Checks with Git itself that the encoder accepts only valid names (for a few), and that all encoded trees decode to
+// the same entries.
 func FuzzTreeNames(f *testing.F) {
 	for _, name := range []string{"a", ".git", ".GiT ", "git~1", ".git . :x", "a\\b", "..", "x\u200c", "\ufeff.git", "a.lock", "-"} {
 		f.Add(name, "b")
@@ -77,7 +78,7 @@ func FuzzTreeNames(f *testing.F) {
 	})
 }
 
-// FuzzParse feeds hostile objects: an error or a value, never a panic.
+// Hostile objects give an error or a value, never a panic.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("100644 a\x00aaaaaaaaaaaaaaaaaaaa"))
 	f.Add([]byte("tree 0100000000000000000000000000000000000000\nauthor a <b> 1 +0000\ncommitter a <b> 1 +9999\n\nm"))

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Graft returns a tree that has other trees in the directory dir, by name. dir is one path segment that the tree must not have; an
-// error for which errors.Is(err, fs.ErrExist) says that it does. The new objects are only in memory.
+// Graft returns a tree with other trees, by name, in the directory dir. dir is one path segment, which the tree must
+// not have; otherwise the error matches fs.ErrExist. The new objects exist only in memory.
 func (s *Store) Graft(ctx context.Context, tree Hash, dir string, mounts map[string]Hash) (Hash, error) {
 	entries, err := s.Tree(ctx, tree)
 	if err != nil {
@@ -30,7 +30,8 @@ func (s *Store) Graft(ctx context.Context, tree Hash, dir string, mounts map[str
 	return s.keepTree(append(slices.Clone(entries), Entry{Name: dir, Mode: ModeTree, Hash: mounted}))
 }
 
-// Replace returns a tree in which the file name, at the top of the tree, has other content. The new objects are only in memory.
+// Replace returns a tree with new content for the file name at the top of the tree. The new objects exist only in
+// memory.
 func (s *Store) Replace(ctx context.Context, tree Hash, name string, data []byte) (Hash, error) {
 	entries, err := s.Tree(ctx, tree)
 	if err != nil {
@@ -48,7 +49,7 @@ func (s *Store) keepTree(entries []Entry) (Hash, error) {
 	return s.keep("tree", data), nil
 }
 
-// KeepCommit makes a commit that is only in memory.
+// KeepCommit creates a commit that exists only in memory.
 func (s *Store) KeepCommit(c CommitSpec) (Hash, error) {
 	data, err := encodeCommit(c)
 	if err != nil {
@@ -57,14 +58,14 @@ func (s *Store) KeepCommit(c CommitSpec) (Hash, error) {
 	return s.keep("commit", data), nil
 }
 
-// Borrow lets the store read the objects of another one, which it closes when it is closed.
+// Borrow lets the store read the objects of another store. Close closes that one too.
 func (s *Store) Borrow(other *Store) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lenders = append(slices.Clone(s.lenders), other)
 }
 
-// fromLenders lets the stores that this one borrows from fetch what they do not have.
+// fromLenders makes the stores that this one borrows from fetch missing objects.
 func (s *Store) fromLenders(ctx context.Context, hashes []Hash) bool {
 	s.mu.RLock()
 	lenders := s.lenders

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// runGit runs the real thing.
+// runGit runs the git command.
 func runGit(tb testing.TB, dir string, args ...string) string {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), "git", args...)
@@ -30,7 +30,7 @@ func runGit(tb testing.TB, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// source makes a repository with one commit.
+// source creates a repository with one commit.
 func source(tb testing.TB) string {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -118,7 +118,7 @@ func backend(tb testing.TB, root, user, password string) *httptest.Server {
 	return server
 }
 
-// newKey makes an SSH key and gives it, and the file of its private part.
+// newKey creates an SSH key, and returns it and the file of its private part.
 func newKey(tb testing.TB) (ssh.Signer, string) {
 	tb.Helper()
 	_, private, err := ed25519.GenerateKey(nil)

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// IsAncestor says whether old is new or an ancestor of it. History that a shallow clone lacks is fetched; ErrShallow if it
-// cannot be fetched and the local history does not give the answer.
+// IsAncestor reports whether old is new or an ancestor of it. It fetches history that a shallow clone lacks. It
+// returns ErrShallow if that is not possible and the local history does not suffice.
 func (s *Store) IsAncestor(ctx context.Context, old, new Hash) (bool, error) {
 	if old == new {
 		return true, nil
@@ -28,8 +28,8 @@ func (s *Store) IsAncestor(ctx context.Context, old, new Hash) (bool, error) {
 	return false, nil
 }
 
-// MergeBase is the best common ancestor of two commits; of several equally good ones it is always the same. ErrUnrelated if
-// they have no common ancestor, ErrShallow if the history that is here or can be fetched does not give the answer.
+// MergeBase returns the best common ancestor of two commits; of several equally good ones always the same. It returns
+// ErrUnrelated if they have no common ancestor, and ErrShallow if the available history does not suffice.
 func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	if a == b {
 		return a, nil
@@ -39,7 +39,7 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	switch {
 	case err != nil:
 		return Hash{}, err
-	case slices.Contains(bases, a): // an ancestor of the other one: no history behind it can change that
+	case slices.Contains(bases, a): // one commit is an ancestor of the other: older history cannot change that
 		return a, nil
 	case slices.Contains(bases, b):
 		return b, nil
@@ -50,7 +50,7 @@ func (s *Store) MergeBase(ctx context.Context, a, b Hash) (Hash, error) {
 	}
 	slices.SortFunc(bases, func(x, y Hash) int { return bytes.Compare(x[:], y[:]) })
 	best := bases[:0:0]
-	for _, candidate := range bases { // with wrong dates, bases can contain ancestors of better ones
+	for _, candidate := range bases { // with wrong commit dates, bases can contain ancestors of better ones
 		redundant := false
 		for _, other := range bases {
 			if other == candidate || redundant {
@@ -74,14 +74,14 @@ const (
 	stale // an ancestor of a common ancestor
 )
 
-// walk visits the history of two commits, newest first, until only common ancestors are left. The algorithm is Git's
-// paint_down_to_common.
+// walk visits the history of two commits, newest first, until only common ancestors are left. The algorithm is
+// paint_down_to_common of Git.
 type walk struct {
 	store *Store
 	queue byTime
 	flags map[Hash]int
 	depth int
-	cut   error // ErrShallow and its cause, if a commit that matters is missing
+	cut   error // ErrShallow and its cause, if a relevant commit is missing
 }
 
 func newWalk(s *Store) *walk {
@@ -144,7 +144,7 @@ func (w *walk) visit(ctx context.Context, p Hash, flags int) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			w.cut = fmt.Errorf("%w (%w)", ErrShallow, err) // no remote has it, or none can be reached
+			w.cut = fmt.Errorf("%w (%w)", ErrShallow, err) // no remote has the commit, or none can be reached
 			return nil
 		}
 		w.depth *= 8
@@ -177,7 +177,7 @@ func (b byTime) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
 // Push adds a commit.
 func (b *byTime) Push(x any) { *b = append(*b, x.(Commit)) } //nolint:forcetypeassert // only commits are pushed
 
-// Pop takes the last.
+// Pop removes the last commit.
 func (b *byTime) Pop() any {
 	old := *b
 	last := old[len(old)-1]

@@ -50,7 +50,7 @@ func TestIsAncestor(t *testing.T) {
 	}
 }
 
-// TestHistoryEqualsGitsOwn compares every pair of a random history, with clocks that run wrong, with git merge-base.
+// Compares every pair of commits of a random history with wrong clocks with git merge-base.
 func TestHistoryEqualsGitsOwn(t *testing.T) {
 	dir := t.TempDir()
 	runGit(t, dir, "init", "-q", "--bare")
@@ -156,7 +156,7 @@ func TestShallowHistoryWithoutARemote(t *testing.T) {
 	}
 }
 
-// TestServerThatGivesOnlyTips: the error of a shallow clone names the command that completes it, whatever the server allows.
+// In a shallow clone, the error names the command that completes the clone, whatever the server allows.
 func TestServerThatGivesOnlyTips(t *testing.T) {
 	origin := source(t)
 	first, err := ParseHash(runGit(t, origin, "rev-parse", "HEAD"))
@@ -178,7 +178,7 @@ func TestServerThatGivesOnlyTips(t *testing.T) {
 	}
 }
 
-// TestMergeBaseOfParentAndChildInAShallowClone: equal dates let the walk reach the cut first, and the parent is the answer.
+// With equal dates, the walk reaches the end of the shallow history first. The merge base is the parent.
 func TestMergeBaseOfParentAndChildInAShallowClone(t *testing.T) {
 	origin := source(t)
 	for _, name := range []string{"one", "two", "three"} { // runGit gives all commits the same date

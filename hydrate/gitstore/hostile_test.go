@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// served makes an empty repository behind HTTP; handle sees each request first, and says whether it answered it.
+// served returns an empty repository behind HTTP. handle sees each request first, and reports whether it answered.
 func served(t *testing.T, handle func(w http.ResponseWriter, r *http.Request) bool) (bare, address string) {
 	t.Helper()
 	root := t.TempDir()
@@ -33,7 +33,7 @@ func served(t *testing.T, handle func(w http.ResponseWriter, r *http.Request) bo
 	return bare, server.URL + "/r.git"
 }
 
-// What a server says reaches a terminal as plain text, and without what it was told.
+// Text from a server is shown as plain text, without credentials that it repeats.
 func TestErrorsOfServers(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for _, status := range []int{401, 403, 404, 413, 500, 503} {
@@ -72,7 +72,8 @@ func TestErrorsOfServers(t *testing.T) {
 	}
 }
 
-// A server that takes the push and never answers does not hold up who gives up, and what became of it is not made up.
+// A server that accepts a push and never answers does not block a caller whose context ends. The result of the push
+// is unknown.
 func TestServerThatNeverAnswersAPush(t *testing.T) {
 	stop := make(chan struct{})
 	_, address := served(t, func(_ http.ResponseWriter, r *http.Request) bool {
@@ -103,8 +104,8 @@ func TestServerThatNeverAnswersAPush(t *testing.T) {
 	}
 }
 
-// A service pushes and fetches for weeks.
-func TestNothingIsLeftOpen(t *testing.T) {
+// A service pushes and fetches for weeks, so it must not leak files or goroutines.
+func TestNoLeakedFilesOrGoroutines(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: make test-e2e")
 	}
@@ -148,7 +149,7 @@ func TestNothingIsLeftOpen(t *testing.T) {
 func opened(t *testing.T) int {
 	t.Helper()
 	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil && !errors.Is(err, os.ErrNotExist) { // not every system shows them
+	if err != nil && !errors.Is(err, os.ErrNotExist) { // not every system has /proc
 		t.Fatal(err)
 	}
 	return len(files) + runtime.NumGoroutine()

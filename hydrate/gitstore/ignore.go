@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ignoreRule is one line of a .gitignore. It is our own code because go-git's rules differ from Git's: with `*`, `!*/`, `!*.yaml`
-// they include every file of a folder, with `out/**`, `!out/keep` none.
+// ignoreRule is one line of a .gitignore. go-git's rules are not used, because they differ from Git's: with `*`,
+// `!*/`, `!*.yaml` they include every file of a folder, with `out/**`, `!out/keep` none.
 type ignoreRule struct {
 	base    string // the folder of the .gitignore with a trailing slash; "" for the topmost
 	negate  bool
@@ -67,7 +67,8 @@ func trimBlanks(line string) string {
 	}
 }
 
-// ignored applies the last rule that matches. It does not check parent folders: the caller does not descend into ignored ones.
+// ignored applies the last rule that matches. It does not check parent folders, because the caller does not enter
+// ignored ones.
 func ignored(rules []ignoreRule, name string, isDir bool) bool {
 	for _, r := range slices.Backward(rules) {
 		if r.matches(name, isDir) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What people write, and Git's answer.
-func TestIgnoreRulesOfEveryday(t *testing.T) {
+// Common .gitignore files, with Git's result.
+func TestCommonIgnoreRules(t *testing.T) {
 	for _, c := range []struct {
 		rules, in, out string
 	}{
@@ -42,7 +42,7 @@ func TestIgnoreRulesOfEveryday(t *testing.T) {
 	}
 }
 
-// hiddenBy asks for the folders above as well, as a walk does.
+// hiddenBy checks the parent folders too, as a walk does.
 func hiddenBy(rules []ignoreRule, name string) bool {
 	for i, r := range name {
 		if r == '/' && ignored(rules, name[:i], true) {
@@ -52,7 +52,7 @@ func hiddenBy(rules []ignoreRule, name string) bool {
 	return ignored(rules, name, false)
 }
 
-// Random folders with random rules give the tree that Git gives.
+// For random folders with random rules, the tree equals Git's.
 func TestIgnoreEqualsGit(t *testing.T) {
 	const rounds = 15
 	g := &ignoreGame{rand: rand.New(rand.NewPCG(7, 11))}
@@ -63,7 +63,7 @@ func TestIgnoreEqualsGit(t *testing.T) {
 		if g.rand.IntN(2) == 0 {
 			write(t, dir, ".git/info/exclude", g.rules())
 		}
-		for _, name := range []string{g.name(), g.name() + "/" + g.name()} { // tracked, though perhaps ignored
+		for _, name := range []string{g.name(), g.name() + "/" + g.name()} { // tracked, although a rule may match
 			_ = exec.CommandContext(t.Context(), "git", "-C", dir, "add", "-f", name).Run()
 		}
 		s := open(t, Options{Dir: dir})

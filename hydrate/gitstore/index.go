@@ -21,7 +21,7 @@ const (
 	indexTrailer = 2 * hashSize
 )
 
-// packIndex finds objects in a packfile by binary search in the mapped index. go-git reads the whole index into memory and
+// packIndex finds objects in a packfile by binary search in the memory-mapped index. go-git reads the whole index and
 // builds a map of it: 0.5 s and 100 MB for a million objects.
 type packIndex struct {
 	file   *mmap.ReaderAt
@@ -30,7 +30,7 @@ type packIndex struct {
 	large  int // entries of the table of 64-bit offsets
 }
 
-// openIndex maps an index and checks what can be checked without reading all of it.
+// openIndex maps an index and checks it, except for checks that would need to read all of it.
 func openIndex(name string) (*packIndex, error) {
 	file, err := mmap.Open(name)
 	if err != nil {
@@ -79,10 +79,10 @@ func (x *packIndex) packChecksum() (out Hash, err error) {
 	return out, err
 }
 
-// name gives the i-th name; names are sorted.
+// name returns the i-th name; names are sorted.
 func (x *packIndex) name(i int) (out Hash) {
 	if _, err := x.file.ReadAt(out[:], int64(indexNames+i*hashSize)); err != nil {
-		return Hash{} // out of range, which check excludes
+		return Hash{} // out of range: check excludes this
 	}
 	return out
 }
@@ -95,7 +95,7 @@ func (x *packIndex) bucket(first byte) (from, to int) {
 	return from, int(x.fanout[first])
 }
 
-// find gives an object's offset in the packfile.
+// find returns an object's offset in the packfile.
 func (x *packIndex) find(h Hash) (int64, bool, error) {
 	from, to := x.bucket(h[0])
 	i := from + sort.Search(to-from, func(i int) bool {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Local gives the branches of this repository itself. Its Push ignores PerPush.
+// Local returns the branches of this repository. Its Push ignores PerPush.
 func (s *Store) Local() Branches { return &localBranches{store: s} }
 
 type localBranches struct{ store *Store }
@@ -24,7 +24,7 @@ func (l *localBranches) Fetch(ctx context.Context, commits ...Hash) error {
 	return l.store.Ensure(ctx, commits...)
 }
 
-// List leaves out symbolic and broken refs, because they do not name a commit.
+// List leaves out symbolic and broken refs, because they name no commit.
 func (l *localBranches) List(ctx context.Context, prefixes ...string) (map[string]Hash, error) {
 	refs, err := l.refs(ctx, "heads")
 	if err != nil {
@@ -33,8 +33,8 @@ func (l *localBranches) List(ctx context.Context, prefixes ...string) (map[strin
 	return selected(refs, prefixes), nil
 }
 
-// RefNames gives the short names of this repository's branches, tags and remote branches (origin/main), in this order and each
-// sorted, without symbolic and broken refs.
+// RefNames returns the short names of this repository's branches, tags and remote branches (origin/main), in this
+// order and each sorted. It leaves out symbolic and broken refs.
 func (s *Store) RefNames(ctx context.Context) ([]string, error) {
 	l := &localBranches{store: s}
 	var out []string
@@ -77,7 +77,7 @@ func (l *localBranches) refs(ctx context.Context, folder string) (map[string]Has
 	if err != nil {
 		return nil, err
 	}
-	// Packed refs are read after loose ones: `git pack-refs` moves them in this direction.
+	// Read packed refs after loose ones, because `git pack-refs` moves refs in this direction.
 	out, err := l.packed()
 	if err != nil {
 		return nil, err
@@ -122,8 +122,8 @@ func (l *localBranches) refFile(branch string) string {
 	return filepath.Join(l.store.dir, "refs", "heads", filepath.FromSlash(branch))
 }
 
-// Push stores the packfile and moves the branches in two steps, as Git's ref transactions do: it locks every ref with Git's own
-// lock files and compares it, and moves them only if all are at Old.
+// Push stores the packfile and moves the branches in two steps, as Git's ref transactions do. It locks every ref with
+// Git's own lock files and compares it with Old. It moves them only if all of them match.
 func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, _ PushOptions) ([]MoveResult, error) {
 	if l.store.dir == "" {
 		return nil, errors.New("the store has no repository to write to")
@@ -162,7 +162,7 @@ func (l *localBranches) Push(ctx context.Context, w *Writer, moves []Move, _ Pus
 	return t.commit(ctx)
 }
 
-// checkedOut maps refs that are checked out to their working trees.
+// checkedOut maps checked-out refs to their working trees.
 func (l *localBranches) checkedOut() (map[string]string, error) {
 	out := map[string]string{}
 	if ref := headRef(l.store.dir); ref != "" && !l.store.bare {
@@ -181,7 +181,7 @@ func (l *localBranches) checkedOut() (map[string]string, error) {
 	return out, err
 }
 
-// headRef is the branch that is checked out, or that a rebase in progress returns to.
+// headRef returns the branch that is checked out, or that a rebase in progress returns to.
 func headRef(dir string) string {
 	for _, name := range []string{"rebase-merge/head-name", "rebase-apply/head-name", "HEAD"} {
 		data, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name))) //nolint:gosec // the user's own repository

@@ -45,7 +45,7 @@ func TestLocalMovesRaceWithGit(t *testing.T) {
 			results, _ = s.Local().Push(context.Background(), w, []Move{{"env/dev", at, next}}, PushOptions{})
 		})
 		group.Go(func() {
-			won = exec.Command("git", "-C", bare, "update-ref", "refs/heads/env/dev", human, at.String()).Run() == nil //nolint:noctx // a moment
+			won = exec.Command("git", "-C", bare, "update-ref", "refs/heads/env/dev", human, at.String()).Run() == nil //nolint:noctx // runs for a moment
 		})
 		group.Wait()
 		updated := len(results) == 1 && results[0].State == Updated
@@ -83,7 +83,7 @@ func TestCheckedOutInALinkedWorkingTree(t *testing.T) {
 	}
 }
 
-func TestNamesThatExcludeEachOther(t *testing.T) {
+func TestConflictingBranchNames(t *testing.T) {
 	for _, pack := range []bool{false, true} {
 		bare := t.TempDir()
 		runGit(t, bare, "init", "-q", "--bare")
@@ -138,7 +138,7 @@ func TestOddRefs(t *testing.T) {
 	}
 }
 
-// TestLocalMovesRaceWithPackRefs moves branches while Git packs refs, deletes them and creates them anew.
+// Moves branches while Git packs, deletes and creates refs.
 func TestLocalMovesRaceWithPackRefs(t *testing.T) {
 	bare := t.TempDir()
 	runGit(t, bare, "init", "-q", "--bare")
@@ -151,7 +151,7 @@ func TestLocalMovesRaceWithPackRefs(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		for ctx.Err() == nil {
-			_ = exec.Command("git", "-C", bare, "pack-refs", "--all").Run() //nolint:noctx // a moment
+			_ = exec.Command("git", "-C", bare, "pack-refs", "--all").Run() //nolint:noctx // runs for a moment
 		}
 	})
 	for i := range 30 {

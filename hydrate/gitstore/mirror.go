@@ -10,14 +10,15 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 )
 
-// newest is the ref of the commit that was fetched last: the server sends only what changed since.
+// newest is the ref of the commit that was fetched last, so that the server sends only newer objects.
 const newest = "refs/sluice/source"
 
-// recent is the depth of such a fetch in commits: the server omits known files only if it reaches the known commit.
+// recent is the depth of such a fetch in commits. The server omits known files only if this depth reaches the known
+// commit.
 const recent = 50
 
-// FetchRevision fetches a revision of the remote (a hash, a branch, a tag or HEAD) and gives its commit. The history is fetched when
-// it is read. ErrNoRef if the server has no such branch or tag.
+// FetchRevision fetches a revision of the remote (a hash, a branch, a tag or HEAD) and returns its commit. History is
+// fetched when it is read. It returns ErrNoRef if the server has no such branch or tag.
 func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
 	s.mu.RLock()
 	sources := s.sources
@@ -48,11 +49,11 @@ func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
 	return c, err
 }
 
-// fetchTip fetches a commit with its files. If the server gives only tips of refs, it fetches the history of HEAD, which may contain
-// the commit.
+// fetchTip fetches a commit with its files. If the server provides only tips of refs, it fetches the history of HEAD,
+// which may contain the commit.
 func (s *Store) fetchTip(ctx context.Context, e endpoint, session transport.UploadPackSession, advertised *packp.AdvRefs, h Hash) error {
 	w := fetchRequest{objects: []Hash{h}, depth: 1}
-	if have, err := s.ref(newest); err == nil && s.Has(have) { // otherwise the server sends more than it must
+	if have, err := s.ref(newest); err == nil && s.Has(have) { // otherwise the server sends more than needed
 		w.have, w.depth = have, recent
 	}
 	if head := advertised.Head; !isTip(refsOf(advertised), h) && !givesAny(advertised.Capabilities) && head != nil {
@@ -79,16 +80,16 @@ func choose(e endpoint, refs map[string]Hash, rev string) (Hash, error) {
 	return Hash{}, fmt.Errorf("%w: %s has no branch or tag %q", ErrNoRef, e.url, rev)
 }
 
-// remember notes the commit that was fetched last. If that fails, the next fetch brings more than it must, so errors do not
-// matter.
+// remember records the commit that was fetched last. It ignores errors: without the record, the next fetch is only
+// larger.
 func (s *Store) remember(h Hash) {
 	if s.repo == nil || s.side != s.own {
-		return // a user's own repository gets no refs from fetching
+		return // fetching must not create refs in a user's own repository
 	}
 	s.refs.Lock()
 	defer s.refs.Unlock()
 	file := filepath.Join(s.dir, filepath.FromSlash(newest))
 	if s.disk.MkdirAll(filepath.Dir(file)) == nil {
-		_ = writeFile(s.disk, file, h.String()+"\n") // see above
+		_ = writeFile(s.disk, file, h.String()+"\n") // errors do not matter, see above
 	}
 }

@@ -10,16 +10,16 @@ import (
 // Hash names a Git object.
 type Hash [20]byte
 
-// String is the hash in hexadecimal.
+// String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Short is the beginning of the hash, for people.
+// Short returns the first digits of the hash, for messages.
 func (h Hash) Short() string { return h.String()[:10] }
 
 // IsZero reports whether the hash is zero, which names no object.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// ParseHash reads a hash of 40 hexadecimal digits.
+// ParseHash parses a hash of 40 hexadecimal digits.
 func ParseHash(s string) (Hash, error) {
 	var h Hash
 	if len(s) != 2*len(h) {
@@ -43,7 +43,7 @@ const (
 	ModeTree       Mode = 0o040000
 )
 
-// FileMode is the mode as io/fs has it; a submodule is irregular.
+// FileMode returns the mode in io/fs's form; a submodule is irregular.
 func (m Mode) FileMode() fs.FileMode {
 	switch m {
 	case ModeTree:
@@ -66,7 +66,7 @@ type Entry struct {
 	Hash Hash
 }
 
-// Signature is who did something, and when; the time's zone is kept.
+// Signature is a person with a time, including its zone.
 type Signature struct {
 	Name, Email string
 	When        time.Time
@@ -80,7 +80,7 @@ type Commit struct {
 	Message           string
 }
 
-// CommitSpec is a commit to make.
+// CommitSpec describes a commit to create.
 type CommitSpec struct {
 	Tree              Hash
 	Parents           []Hash
@@ -89,7 +89,7 @@ type CommitSpec struct {
 	Signer            Signer // nil: not signed
 }
 
-// Signer signs a commit's bytes and gives the armoured signature.
+// Signer signs a commit's bytes and returns the armoured signature.
 type Signer interface {
 	Sign(commit []byte) (string, error)
 }

@@ -17,18 +17,18 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 )
 
-// Options say which repository to open: Dir or URL.
+// Options select the repository to open, by Dir or URL.
 type Options struct {
 	Dir      string // an existing repository: a working tree, a folder in one, or a bare repository
-	URL      string // a remote; it is mirrored as far as it is asked for
-	CacheDir string // where mirrors are kept; "": in a temporary folder, removed by Close
+	URL      string // a remote; objects are mirrored when they are needed
+	CacheDir string // folder for mirrors; "": a temporary folder that Close removes
 	Remote   string // name of Dir's remote that missing objects come from. Default: origin
 	Auth     Auth   // for URL, or for Dir's remote
 
-	disk disk // nil is the operating system's
+	disk disk // nil: the operating system's
 }
 
-// Open opens a repository. It asks no remote for anything yet.
+// Open opens a repository. It contacts no remote yet.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if (o.Dir == "") == (o.URL == "") {
 		return nil, errors.New("give either Dir or URL")
@@ -68,7 +68,7 @@ func openDir(o Options) (*Store, error) {
 	return s, s.addSource(s.remote, o.Auth)
 }
 
-// remoteURL looks a remote up by name; "" if there is none.
+// remoteURL returns the URL of a remote, or "" if there is none of that name.
 func (s *Store) remoteURL(name string) string {
 	if s.repo == nil {
 		return ""
@@ -90,8 +90,8 @@ func (s *Store) remoteURL(name string) string {
 	return filepath.Join(base, address)
 }
 
-// addSource notes where missing objects may come from. A remote that cannot be asked for lack of a key is an error only
-// when it is asked.
+// addSource adds a remote for missing objects. If its credentials are unusable, the error appears only when the
+// remote is needed.
 func (s *Store) addSource(address string, auth Auth) error {
 	e, err := newEndpoint(address, auth)
 	if err != nil && e.ep == nil {
@@ -109,7 +109,7 @@ func (s *Store) prefer(e endpoint) {
 	s.sources = append([]endpoint{e}, others...)
 }
 
-// openGitDir opens a repository; isMirror says that all of it can be fetched again.
+// openGitDir opens a repository. isMirror means that all of it can be fetched again.
 func openGitDir(dir string, d disk, isMirror bool) (*Store, error) {
 	s := newStore()
 	s.dir, s.gitDir, s.disk = dir, dir, d
@@ -142,14 +142,14 @@ func openGitDir(dir string, d disk, isMirror bool) (*Store, error) {
 		s.borrowed = append(s.borrowed, openFolder(other, d))
 	}
 	if at := filepath.Join(s.dir, sideName); isFolder(filepath.Join(at, "objects")) {
-		_ = tidyPacks(at, d) // tidying only saves time; a repository that may only be read keeps its packs
+		_ = tidyPacks(at, d) // merging packs only saves time; a read-only repository keeps its packs
 		s.side = openCache(at, d)
 	}
 	return s, nil
 }
 
-// checkFormat refuses repositories whose objects or refs this package would misread; other extensions, such as those of a
-// sparse or partial clone, change nothing here.
+// checkFormat refuses repositories whose objects or refs this package would misread. Other extensions, such as sparse
+// and partial clones, do not matter here.
 func checkFormat(c *config.Config) error {
 	extensions := c.Raw.Section("extensions")
 	if format := extensions.Option("objectformat"); format != "" && format != "sha1" {
@@ -210,7 +210,7 @@ func readGitFile(name string) (string, error) {
 	return target, nil
 }
 
-// openMirror opens or makes a bare repository for what is fetched of a remote.
+// openMirror opens or creates a bare repository as the mirror of a remote.
 func openMirror(o Options) (*Store, error) {
 	e, err := newEndpoint(o.URL, o.Auth)
 	if err != nil {
@@ -234,8 +234,8 @@ func openMirror(o Options) (*Store, error) {
 	return s, nil
 }
 
-// openOrInit opens a mirror. One that is missing, or whose files are not a repository any more, is made anew: all that is lost
-// is fetched again.
+// openOrInit opens a mirror. If it does not exist, or is not a valid repository, it creates a new one; lost objects
+// are fetched again.
 func openOrInit(dir string, d disk) (*Store, error) {
 	if isGitDir(dir) {
 		_ = tidyPacks(dir, d) // only saves time
@@ -250,8 +250,8 @@ func openOrInit(dir string, d disk) (*Store, error) {
 	return openGitDir(dir, d, true)
 }
 
-// initMirror creates an empty bare repository under a temporary name and renames it, so that another process sees all of it or
-// nothing. A mirror that another process made meanwhile is kept.
+// initMirror creates an empty bare repository under a temporary name and renames it, so that another process sees all
+// of it or nothing. If another process created the mirror meanwhile, it keeps that one.
 func initMirror(dir string, d disk) error {
 	if err := d.MkdirAll(filepath.Dir(dir)); err != nil {
 		return err
@@ -273,5 +273,5 @@ func initMirror(dir string, d disk) error {
 	if s, openErr := openGitDir(dir, d, true); openErr == nil && isGitDir(dir) {
 		return errors.Join(s.Close(), d.RemoveAll(temp))
 	}
-	return errors.Join(d.RemoveAll(dir), d.Rename(temp, dir)) // the remains of a damaged mirror are in the way
+	return errors.Join(d.RemoveAll(dir), d.Rename(temp, dir)) // remove the remains of a damaged mirror first
 }

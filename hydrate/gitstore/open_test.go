@@ -93,7 +93,7 @@ func TestRepositoriesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestObjectsThatOthersPackMeanwhile(t *testing.T) {
+func TestObjectsPackedByAnotherProcess(t *testing.T) {
 	dir := source(t)
 	s := open(t, Options{Dir: dir})
 	first := resolve(t, s, "HEAD")

@@ -15,7 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 )
 
-// seal completes the packfile: it writes the count of objects into the header and the checksum at the end.
+// seal completes the packfile: it writes the number of objects into the header, and the checksum at the end.
 func (w *Writer) seal() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,7 +48,7 @@ func (w *Writer) reader() io.Reader {
 	return io.NewSectionReader(w.file, 0, w.offset+sha1.Size)
 }
 
-// storePack makes the packfile part of a folder of objects.
+// storePack moves the packfile into a folder of objects.
 func (w *Writer) storePack(into *folder) error {
 	if err := w.seal(); err != nil {
 		return fmt.Errorf("complete the packfile: %w", err)
@@ -67,7 +67,7 @@ func (w *Writer) storePack(into *folder) error {
 	return nil
 }
 
-// checksum gives the checksum of a sealed packfile, which is part of its name.
+// checksum returns the checksum of a sealed packfile, which is part of its name.
 func (w *Writer) checksum() (plumbing.Hash, error) {
 	var out plumbing.Hash
 	if _, err := w.file.ReadAt(out[:], w.offset); err != nil {
@@ -104,14 +104,14 @@ func (w *Writer) storeIn(into *folder, checksum plumbing.Hash) (err error) {
 			return err
 		}
 	}
-	name, err := copyTemp(d, w.reader(), dir) // it is stored elsewhere already, or on another file system
+	name, err := copyTemp(d, w.reader(), dir) // already stored elsewhere, or on another file system
 	if err != nil {
 		return err
 	}
 	return install(d, base, name, index)
 }
 
-// writeIndex writes the packfile's index from the recorded offsets and checksums, and gives its temporary name.
+// writeIndex writes the packfile's index from the recorded offsets and checksums, and returns its temporary name.
 func (w *Writer) writeIndex(d disk, dir string, checksum plumbing.Hash) (string, error) {
 	index := &idxfile.Writer{}
 	if err := index.OnHeader(uint32(len(w.order))); err != nil { //nolint:gosec // far below four billion

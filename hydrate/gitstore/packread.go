@@ -15,21 +15,22 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// pack reads objects of one packfile. It is safe for concurrent use until it is closed. go-git's reader is not used: it keeps
-// one position for all callers, needs the whole index in memory and reports a packfile that is cut short as a missing object.
+// pack reads objects of one packfile. It is safe for concurrent use until it is closed. go-git's reader is not used,
+// because it keeps one position for all callers, needs the whole index in memory, and reports a truncated packfile as
+// a missing object.
 type pack struct {
 	base  string // path without .pack and .idx
-	id    int64  // tells packs apart in the cache
+	id    int64  // identifies the pack in the cache
 	index *packIndex
 	size  int64 // without the checksum at the end
 
 	mu        sync.Mutex
-	file      *os.File  // nil until the first read: a repository can have many packs
+	file      *os.File  // nil until the first read, because a repository can have many packs
 	inflaters sync.Pool // of *inflater
 }
 
-// openPack opens an index and checks that its packfile belongs to it and is complete. It does not read the objects. base is the
-// path without a suffix.
+// openPack opens an index and checks that its packfile matches it and is complete. It does not read the objects. base
+// is the path without a suffix.
 func openPack(base string, id int64) (*pack, error) {
 	index, err := openIndex(base + ".idx")
 	if err != nil {
@@ -106,17 +107,17 @@ const (
 // packedHeader describes a packed object.
 type packedHeader struct {
 	kind byte
-	size int   // of what is inflated: the object, or the delta
+	size int   // size after inflating: of the object, or of the delta
 	base int64 // offset of a delta's base
 }
 
-// Bounds of the deltas behind one object, so that a packfile of a few kilobytes cannot take hours.
+// Limits on the deltas of one object, so that a packfile of a few kilobytes cannot take hours.
 const (
 	maxChain = 4096           // Git writes at most 4095
-	maxPatch = 64 * maxObject // bytes that all deltas of a chain may make: about two seconds. Git's chains have 50 deltas
+	maxPatch = 64 * maxObject // bytes that all deltas of a chain may produce: about two seconds. Git's chains have 50 deltas
 )
 
-// at reads the object at an offset. known holds objects that were read already, with their kind behind them.
+// at reads the object at an offset. known holds objects that were already read, and their kinds.
 func (p *pack) at(offset int64, known *cache.BufferLRU) (object, error) {
 	type step struct {
 		offset int64
@@ -165,7 +166,7 @@ func (p *pack) keep(known *cache.BufferLRU, offset int64, o object) {
 	known.Put(p.key(offset), append(append(make([]byte, 0, len(o.data)+1), o.data...), kindByte(o.kind)))
 }
 
-// deltaTarget is the size of what a delta makes; 0 if the delta does not say.
+// deltaTarget returns the size of a delta's result; 0 if the delta does not contain it.
 func deltaTarget(delta []byte) uint64 {
 	_, n := binary.Uvarint(delta)
 	if n <= 0 {
@@ -178,13 +179,13 @@ func deltaTarget(delta []byte) uint64 {
 	return target
 }
 
-// inflater is reused: its buffers cost more than most objects.
+// inflater is pooled: its buffers cost more than most objects.
 type inflater struct {
 	in *bufio.Reader
 	z  io.ReadCloser
 }
 
-// inflate reads the header and the bytes at an offset.
+// inflate reads the header and the content at an offset.
 func (p *pack) inflate(offset int64) (packedHeader, []byte, error) {
 	if offset < packHeader || offset >= p.size {
 		return packedHeader{}, nil, fmt.Errorf("offset %d is outside the packfile", offset)

@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// deltaChain writes a packfile of one blob and deltas that copy it, each on top of the one before. It returns the offset of
-// the last.
+// deltaChain writes a packfile of one blob and deltas that copy it, each based on the one before. It returns the
+// offset of the last delta.
 func deltaChain(t *testing.T, size, deltas int) (*pack, int64) {
 	t.Helper()
 	var out bytes.Buffer
@@ -58,7 +58,7 @@ func deltaChain(t *testing.T, size, deltas int) (*pack, int64) {
 	return p, at
 }
 
-// A packfile of kilobytes must not make the reader copy gigabytes.
+// A packfile of a few kilobytes must not make the reader copy gigabytes.
 func TestDeltaChainsAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// malformedError means that an object has its hash and is no valid object: whoever made it is at fault, and reading it again gives the same.
+// malformedError means that an object has the right hash but is not a valid object. Its author is at fault, and a
+// retry does not help.
 type malformedError struct{}
 
 // Error implements error.
 func (malformedError) Error() string { return "the object is malformed" }
 
-// Malformed marks the error for packages that do not import this one.
+// Malformed lets packages that do not import this one recognise the error.
 func (malformedError) Malformed() bool { return true }
 
 var errMalformed error = malformedError{}
 
-// parseTree decodes an untrusted tree. It checks names and order and makes modes canonical.
+// parseTree decodes an untrusted tree. It checks names and order, and maps modes to canonical ones.
 func parseTree(data []byte) ([]Entry, error) {
 	var out []Entry
 	previous := ""
@@ -68,8 +69,8 @@ func parseMode(text string) (Mode, error) {
 	return 0, fmt.Errorf("%w: the mode %o", errMalformed, m)
 }
 
-// parseCommit reads the headers in Git's order and ignores repeated ones, so that a hostile commit cannot show another tree here
-// than to Git.
+// parseCommit reads the headers in Git's order and ignores repeated ones, so that Sluice and Git see the same tree in
+// a hostile commit.
 func parseCommit(h Hash, data []byte) (Commit, error) {
 	head, message, ok := strings.Cut(string(data), "\n\n")
 	if !ok {
@@ -128,7 +129,7 @@ func parseSignature(s string) (Signature, error) {
 	seconds, zone, _ := strings.Cut(strings.TrimSpace(s[end+1:]), " ")
 	unix, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
-		return out, nil //nolint:nilerr // old commits have odd dates; they are no reason to fail
+		return out, nil //nolint:nilerr // some old commits have invalid dates; they can be read all the same
 	}
 	out.When = time.Unix(unix, 0).UTC()
 	if offset, err := time.Parse("-0700", zone); err == nil {
@@ -137,7 +138,7 @@ func parseSignature(s string) (Signature, error) {
 	return out, nil
 }
 
-// taggedObject gives the object that an annotated tag names.
+// taggedObject returns the object that an annotated tag points to.
 func taggedObject(data []byte) (Hash, error) {
 	line, _, _ := bytes.Cut(data, []byte{'\n'})
 	name, ok := bytes.CutPrefix(line, []byte("object "))

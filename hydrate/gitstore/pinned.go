@@ -7,8 +7,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
 
-// AddRemote makes another repository one that missing objects may come from. The store asks its own remote first, and never takes
-// branches or history from the other one.
+// AddRemote adds another repository as a source of missing objects. The store asks its own remote first, and never
+// reads branches or history from the other one.
 func (s *Store) AddRemote(address string, auth Auth) error {
 	_, err := s.addOther(address, auth)
 	return err
@@ -26,8 +26,8 @@ func (s *Store) addOther(address string, auth Auth) (endpoint, error) {
 	return e, nil
 }
 
-// FetchPinned fetches a commit of another repository: without its history, and without files where the server can give them later. The
-// store then knows the repository as AddRemote does.
+// FetchPinned fetches a commit of another repository without its history, and without files if the server supports
+// that. The store then fetches missing files from that repository, as after AddRemote.
 func (s *Store) FetchPinned(ctx context.Context, address string, auth Auth, commit Hash) error {
 	if s.Has(commit) {
 		return s.AddRemote(address, auth) // files may still be missing
@@ -45,7 +45,7 @@ func (s *Store) FetchPinned(ctx context.Context, address string, auth Auth, comm
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if s.Has(commit) { // another fetch has brought it
+	if s.Has(commit) { // another fetch has added it
 		return nil
 	}
 	return s.fetch(ctx, e, fetchRequest{objects: []Hash{commit}, depth: 1, filter: packp.FilterBlobNone()})

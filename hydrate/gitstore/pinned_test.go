@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPinnedRepository: a commit of another repository is fetched without files, mounted, and its files come when they are read. The
-// branches of the store's own remote are still those that a revision means.
+// A commit of another repository is fetched without files and mounted; its files are fetched when they are read.
+// Revisions still resolve to branches of the store's own remote.
 func TestPinnedRepository(t *testing.T) {
 	origin, other := source(t), source(t)
 	generous(t, other)
@@ -63,7 +63,7 @@ func TestRemoteRefs(t *testing.T) {
 	}
 }
 
-// TestBorrowedObjects: a store reads what another one has, without copying it.
+// A store reads the objects of another store without copying them.
 func TestBorrowedObjects(t *testing.T) {
 	s := open(t, Options{Dir: source(t)})
 	other, err := Open(t.Context(), Options{Dir: source(t)})

@@ -11,25 +11,27 @@ import (
 	"time"
 )
 
-// Each fetch leaves a pack, and every pack is an index to search. tidyPacks merges small packs when there are manySmall.
+// Each fetch adds a pack, and a search must look into the index of every pack. tidyPacks merges small packs when
+// there are manySmall of them.
 const (
 	manySmall = 16
 	smallPack = 1 << 20 // bytes; larger packs stay as they are
 )
 
-// manyPacks is the number of packs from which a cache of fetched objects costs more than it saves.
+// manyPacks is the number of packs above which a cache of fetched objects costs more time than it saves.
 const manyPacks = 200
 
-// abandoned is the age from which a temporary file belongs to a process that was killed.
+// abandoned is the age at which a temporary file must belong to a killed process.
 const abandoned = 24 * time.Hour
 
-// tidyPacks keeps a cache of fetched objects quick to search, however many fetches there were. Other processes may read it
-// meanwhile: a pack goes after the one that replaces it is there, and readers look for packs again when one is gone.
+// tidyPacks keeps a cache of fetched objects fast to search after many fetches. Other processes may read it
+// meanwhile: a pack is removed after its replacement exists, and readers list the packs again when one has
+// disappeared.
 func tidyPacks(dir string, d disk) error {
 	return errors.Join(removeAbandoned(filepath.Join(dir, "objects", "pack"), d), mergePacks(dir, d), prunePacks(dir, d))
 }
 
-// removeAbandoned removes what killed processes left in a folder: temporary files and packs without an index.
+// removeAbandoned removes files of killed processes from a folder: temporary files and packs without an index.
 func removeAbandoned(at string, d disk) error {
 	entries, err := os.ReadDir(at)
 	if err != nil {
@@ -44,7 +46,7 @@ func removeAbandoned(at string, d disk) error {
 		}
 		info, err := e.Info()
 		if err != nil || !isPack && !strings.HasPrefix(e.Name(), "tmp_") || time.Since(info.ModTime()) < abandoned {
-			continue // removed meanwhile, in use, or possibly being written
+			continue // removed meanwhile, in use, or possibly still being written
 		}
 		errs = append(errs, d.RemoveAll(filepath.Join(at, e.Name())))
 	}
@@ -59,14 +61,15 @@ func packsOf(dir string) ([]fs.FileInfo, error) {
 	}
 	var packs []fs.FileInfo
 	for _, base := range bases {
-		if info, err := os.Stat(base + ".pack"); err == nil { // else removed meanwhile
+		if info, err := os.Stat(base + ".pack"); err == nil { // otherwise it was removed meanwhile
 			packs = append(packs, info)
 		}
 	}
 	return packs, nil
 }
 
-// mergePacks makes one pack of the small ones when they are many. It removes nothing unless the new pack has all of it.
+// mergePacks merges the small packs into one when there are many. It removes them only after the new pack has all of
+// their objects.
 func mergePacks(dir string, d disk) error {
 	packs, err := packsOf(dir)
 	if err != nil {
@@ -77,14 +80,14 @@ func mergePacks(dir string, d disk) error {
 		return nil
 	}
 	from := openCache(dir, d)
-	defer func() { _ = from.close() }() // opened for reading
+	defer func() { _ = from.close() }() // opened for reading only
 	s := newStore()
 	s.dir, s.disk = dir, d
 	w, err := s.NewWriter()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = w.Close() }() // a temporary file that stays is removed later
+	defer func() { _ = w.Close() }() // if the temporary file stays, a later call removes it
 	for _, p := range packs {
 		if err := w.addPack(from, p.Name()); err != nil {
 			return fmt.Errorf("merge %s: %w", p.Name(), err)
@@ -101,21 +104,21 @@ func mergePacks(dir string, d disk) error {
 	return removePacks(dir, d, slices.DeleteFunc(packs, func(p fs.FileInfo) bool { return p.Name() == merged }))
 }
 
-// addPack adds all objects that a pack's index names.
+// addPack adds all objects in a pack's index.
 func (w *Writer) addPack(from *folder, name string) error {
 	index, err := openIndex(filepath.Join(from.packDir(), strings.TrimSuffix(name, ".pack")+".idx"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // another process removed it, or the folder did because it is damaged
+		return nil // another process removed it, or the folder removed it as damaged
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = index.close() }() // opened for reading
+	defer func() { _ = index.close() }() // opened for reading only
 	for i := range index.count {
 		h := index.name(i)
 		o, err := from.read(h)
 		if errors.Is(err, ErrNotFound) {
-			continue // the pack is damaged; what is needed again is fetched again
+			continue // the pack is damaged; its objects are fetched again when they are needed
 		}
 		if err != nil {
 			return err
@@ -127,8 +130,8 @@ func (w *Writer) addPack(from *folder, name string) error {
 	return nil
 }
 
-// prunePacks removes the older half of a cache's packs when there are manyPacks. Objects that are needed again are fetched
-// again.
+// prunePacks removes the older half of a cache's packs when there are manyPacks. Their objects are fetched again when
+// they are needed.
 func prunePacks(dir string, d disk) error {
 	packs, err := packsOf(dir)
 	if err != nil || len(packs) < manyPacks {

@@ -19,7 +19,7 @@ func (r *remoteBranches) Push(ctx context.Context, w *Writer, moves []Move, o Pu
 	if err := checkMoves(moves); err != nil {
 		return nil, err
 	}
-	if w != nil { // stored in the cache as well, so that the next run need not fetch them
+	if w != nil { // store the objects in the cache too, so that the next run need not fetch them
 		side, err := r.store.sideFolder()
 		if err != nil {
 			return nil, err
@@ -43,7 +43,7 @@ func (r *remoteBranches) Push(ctx context.Context, w *Writer, moves []Move, o Pu
 			return out, nil // later moves may depend on the failed ones
 		}
 		if slices.ContainsFunc(chunk, func(m Move) bool { return !m.New.IsZero() }) {
-			w = nil // the server has the objects now
+			w = nil // the server now has the objects
 		}
 	}
 	return out, nil
@@ -82,7 +82,7 @@ func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all 
 	return out, nil
 }
 
-// updateRequest builds the request for all moves, each with the value that the branch must have. It cannot force.
+// updateRequest builds the request for all moves, each with the expected old value of the branch. It cannot force.
 func updateRequest(server *capability.List, w *Writer, moves []Move, all bool) (*packp.ReferenceUpdateRequest, *excerpt, error) {
 	req := packp.NewReferenceUpdateRequestFromCapabilities(server)
 	said := &excerpt{}
@@ -143,8 +143,8 @@ func statuses(report *packp.ReportStatus, moves []Move) []MoveResult {
 	return out
 }
 
-// whyNot tells conflicts from refusals by reading the branches again, because servers word them differently. It appends the output
-// of hooks to the reason.
+// whyNot distinguishes conflicts from refusals. It reads the branches again, because servers word the two
+// differently. It appends the output of hooks to the reason.
 func (r *remoteBranches) whyNot(ctx context.Context, results []MoveResult, said string) {
 	refs, err := r.endpoint.list(ctx)
 	for i, m := range results {
@@ -163,13 +163,13 @@ func (r *remoteBranches) whyNot(ctx context.Context, results []MoveResult, said 
 	}
 }
 
-// afterwards reads the branches after a push without a report: the server may have moved them.
+// afterwards reads the branches after a push without a report, because the server may have moved them.
 func (r *remoteBranches) afterwards(ctx context.Context, moves []Move, cause error) ([]MoveResult, error) {
 	if cause == nil {
 		cause = errors.New("the server gave no report")
 	}
 	const patience = 15 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // the outcome matters even if the caller's context has ended
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience) // the result matters even if the caller's context has ended
 	defer cancel()
 	refs, err := r.endpoint.list(ctx)
 	out := make([]MoveResult, len(moves))
@@ -199,7 +199,7 @@ type excerpt struct{ text []byte }
 
 const excerptSize = 2 << 10
 
-// Write never fails.
+// Write implements io.Writer. It never fails.
 func (e *excerpt) Write(p []byte) (int, error) {
 	if room := excerptSize - len(e.text); room > 0 {
 		e.text = append(e.text, p[:min(room, len(p))]...)
@@ -207,7 +207,7 @@ func (e *excerpt) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is one line without control characters.
+// String returns one line without control characters.
 func (e *excerpt) String() string {
 	return strings.Join(strings.Fields(oneLine(strings.ToValidUTF8(string(e.text), "\ufffd"))), " ")
 }

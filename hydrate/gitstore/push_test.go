@@ -67,7 +67,7 @@ func TestPushMovesByCompareAndSwap(t *testing.T) {
 	})
 }
 
-func TestPushRefusesWhatMoved(t *testing.T) {
+func TestPushRefusesMovedBranches(t *testing.T) {
 	places(t, func(t *testing.T, bare string, s *Store, b Branches) {
 		t.Helper()
 		w := writer(t, s)
@@ -190,7 +190,7 @@ func hook(tb testing.TB, bare, script string) {
 	}
 }
 
-func TestARaceThatTheServerDecides(t *testing.T) {
+func TestServerDecidesARace(t *testing.T) {
 	root, bare := bareRepo(t)
 	s := open(t, Options{Dir: source(t)})
 	b, err := s.Remote(backend(t, root, "", "").URL+"/r.git", Auth{})
@@ -200,7 +200,7 @@ func TestARaceThatTheServerDecides(t *testing.T) {
 	w := writer(t, s)
 	one := commitOf(t, w, "one")
 	push(t, b, w, Move{"env/dev", Hash{}, one}, Move{"env/qa", Hash{}, one})
-	// Somebody is faster, after the refs were read and before they are moved.
+	// Somebody else moves a branch after the refs were read and before the push.
 	human := runGit(t, bare, "commit-tree", "-p", one.String(), "-m", "human", one.String()+"^{tree}")
 	hook(t, bare, "unset GIT_QUARANTINE_PATH GIT_QUARANTINE_ENVIRONMENT\ngit update-ref refs/heads/env/dev "+human+"\n")
 	w = writer(t, s)
@@ -211,7 +211,7 @@ func TestARaceThatTheServerDecides(t *testing.T) {
 	}
 }
 
-func TestWhatAHookSaysIsTheReason(t *testing.T) {
+func TestHookMessageIsTheReason(t *testing.T) {
 	root, bare := bareRepo(t)
 	hook(t, bare, "echo 'remote: only \x1b[31mreleases\x1b[0m on Friday s3cret' >&2\nexit 1\n")
 	s := open(t, Options{Dir: source(t)})
@@ -249,7 +249,7 @@ func TestRefsPerPushStopAtAConflict(t *testing.T) {
 	runGit(t, bare, "fsck", "--strict")
 }
 
-func TestMovesThatNoPlaceIsAskedFor(t *testing.T) {
+func TestInvalidMovesAreRefusedLocally(t *testing.T) {
 	places(t, func(t *testing.T, bare string, s *Store, b Branches) {
 		t.Helper()
 		w := writer(t, s)
@@ -289,7 +289,7 @@ func TestPushWithoutObjects(t *testing.T) {
 	})
 }
 
-// TestRefusedByAHookIsNotDamage: what a hook prints does not decide what kind of error it is.
+// The text that a hook prints does not change the type of the error.
 func TestRefusedByAHookIsNotDamage(t *testing.T) {
 	_, bare := bareRepo(t)
 	hook(t, bare, "echo 'malformed packfile: object not found, corrupt, unexpected EOF' >&2; exit 1\n")

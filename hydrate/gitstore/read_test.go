@@ -37,7 +37,7 @@ func TestSnapshotIsAFileSystem(t *testing.T) {
 	}
 }
 
-// fileOnly hides the link from fstest, which would follow it.
+// fileOnly hides the symbolic link from fstest, which would follow it.
 type fileOnly struct{ *Snapshot }
 
 func (f fileOnly) ReadDir(name string) ([]fs.DirEntry, error) {

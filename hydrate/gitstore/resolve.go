@@ -15,9 +15,9 @@ var (
 	steps    = regexp.MustCompile(`[~^]\d*`)
 )
 
-// Resolve finds a commit by a name that `git rev-parse` knows: a branch, a tag, a remote's branch, a hash or the beginning of
-// one, each followed by any number of ~N and ^N. Parents that a shallow clone lacks are fetched. ErrNotFound if the name is
-// of no commit.
+// Resolve returns the commit of a name in the syntax of `git rev-parse`: a branch, a tag, a remote's branch, a hash
+// or the beginning of one, each followed by any number of ~N and ^N. It fetches parents that a shallow clone lacks.
+// It returns ErrNotFound if the name refers to no commit.
 func (s *Store) Resolve(ctx context.Context, rev string) (Commit, error) {
 	m := revision.FindStringSubmatch(rev)
 	if m == nil {

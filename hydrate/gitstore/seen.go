@@ -5,12 +5,14 @@ import (
 	"path/filepath"
 )
 
-// seenRef is the ref of a mirror that keeps the last tip of a branch that was accepted. Each place of branches has its own.
+// seenRef returns the ref of a mirror that stores the last accepted tip of a branch. Each output repository has its
+// own refs.
 func seenRef(b Branches, branch string) string {
 	return "refs/sluice/seen/" + hashObject("blob", []byte(b.String())).String() + "/" + branch
 }
 
-// Seen returns the tip of a branch that NoteSeen noted last. It is the zero Hash if nothing was noted, and in a store that is no mirror.
+// Seen returns the tip of a branch that NoteSeen recorded last. It returns the zero Hash if there is none, or if the
+// store is not a mirror.
 func (s *Store) Seen(b Branches, branch string) (Hash, error) {
 	h, err := s.ref(seenRef(b, branch))
 	if errors.Is(err, ErrNotFound) {
@@ -19,11 +21,11 @@ func (s *Store) Seen(b Branches, branch string) (Hash, error) {
 	return h, err
 }
 
-// NoteSeen notes a tip of a branch in a mirror, if the noted one is still old; otherwise another process has noted a newer one. A store
-// that is no mirror notes nothing.
+// NoteSeen records a tip of a branch in a mirror if the recorded tip is still old; otherwise another process has
+// recorded a newer one. In a store that is not a mirror it does nothing.
 func (s *Store) NoteSeen(b Branches, branch string, old, tip Hash) error {
 	if s.repo == nil || s.side != s.own || old == tip {
-		return nil // a user's own repository gets no refs from fetching
+		return nil // a user's own repository gets no such refs
 	}
 	known, err := s.Seen(b, branch)
 	if err != nil || known != old {

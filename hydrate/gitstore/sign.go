@@ -12,7 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// NewSigner makes a signer from a private key: an OpenPGP key in armour, or an SSH key in OpenSSH's or PEM form. The
+// NewSigner returns a signer for a private key: an armoured OpenPGP key, or an SSH key in OpenSSH or PEM format. The
 // passphrase is "" for a key without one.
 func NewSigner(key []byte, passphrase string) (Signer, error) {
 	if bytes.Contains(key, []byte("BEGIN PGP PRIVATE KEY")) {
@@ -63,7 +63,7 @@ func newOpenPGP(key []byte, passphrase string) (Signer, error) {
 	return pgpSigner{ring[0]}, nil
 }
 
-// Sign makes a detached signature in armour.
+// Sign returns a detached armoured signature.
 func (s pgpSigner) Sign(commit []byte) (string, error) {
 	var out strings.Builder
 	if err := openpgp.ArmoredDetachSign(&out, s.entity, bytes.NewReader(commit), &packet.Config{}); err != nil {

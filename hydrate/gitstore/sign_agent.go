@@ -10,8 +10,9 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// NewAgentSigner makes a signer whose private key stays in an SSH agent. The public key is a line as in id_ed25519.pub. The
-// agent is asked at once, and again for each signature: it may be locked or lose the key between them.
+// NewAgentSigner returns a signer whose private key is in an SSH agent. The public key is a line as in
+// id_ed25519.pub. It asks the agent at once, and again for each signature, because the agent may be locked or lose
+// the key in between.
 func NewAgentSigner(socket string, publicKey []byte) (Signer, error) {
 	if socket == "" {
 		return nil, errors.New("no SSH agent is running: start one with `ssh-agent` and add the key with `ssh-add`, or name the private key")
@@ -40,7 +41,7 @@ func (a agentSigner) Sign(commit []byte) (signature string, err error) {
 
 // with calls use with the agent's key.
 func (a agentSigner) with(use func(ssh.Signer) error) error {
-	conn, err := net.Dial("unix", a.socket) //nolint:noctx // a socket of this machine
+	conn, err := net.Dial("unix", a.socket) //nolint:noctx // a local socket
 	if err != nil {
 		return fmt.Errorf("the SSH agent does not answer (start it again with `ssh-agent`): %w", err)
 	}

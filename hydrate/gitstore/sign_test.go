@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
-// signed pushes a signed commit to a new repository, and gives both and what was signed.
+// signed pushes a signed commit to a new repository, and returns the repository, the commit and the signed content.
 func signed(t *testing.T, signer Signer) (bare string, unsigned []byte, signature string) {
 	t.Helper()
 	bare = t.TempDir()
@@ -52,7 +52,7 @@ func signed(t *testing.T, signer Signer) (bare string, unsigned []byte, signatur
 	return bare, unsigned, strings.ReplaceAll(signature, "\n ", "\n") + "\n"
 }
 
-// found says whether a program is there; what it would say is checked with a library as well.
+// found reports whether a program is installed. A library checks the same signature in any case.
 func found(program string) bool {
 	_, err := exec.LookPath(program)
 	return err == nil
@@ -195,7 +195,7 @@ func checkOpenPGP(t *testing.T, signer Signer, public []byte) {
 	}
 }
 
-// TestVerifySignature: git and this package agree on who signed a commit.
+// Git and this package name the same signer of a commit.
 func TestVerifySignature(t *testing.T) {
 	dir := source(t)
 	key, file := newKey(t)

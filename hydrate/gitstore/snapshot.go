@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// Snapshot is one tree as a read-only file system: an fs.FS with ReadDir, ReadFile and Stat, safe for concurrent use. Links and
-// submodules are shown as such and never followed. FileInfo.Sys gives the Hash; Size is 0, because trees do not hold it. Reading a
-// file of more than 32 MiB gives ErrTooLarge.
+// Snapshot is one tree as a read-only file system: an fs.FS with ReadDir, ReadFile and Stat, safe for concurrent use.
+// It lists links and submodules as such and never follows them. FileInfo.Sys returns the Hash; Size is 0, because
+// trees do not contain it. Reading a file of more than 32 MiB returns ErrTooLarge.
 type Snapshot struct {
-	ctx   context.Context //nolint:containedctx // io/fs has no room for one; a snapshot lives as long as the work it serves
+	ctx   context.Context //nolint:containedctx // io/fs has no context parameter; a snapshot lives as long as one task
 	store *Store
 	root  Hash
 }
 
-// Snapshot opens a tree. ctx bounds all that is read through it, fetches of missing objects included.
+// Snapshot opens a tree. ctx applies to all reads, including fetches of missing objects.
 func (s *Store) Snapshot(ctx context.Context, tree Hash) *Snapshot {
 	return &Snapshot{ctx: ctx, store: s, root: tree}
 }
 
-// Root is the tree's hash.
+// Root returns the tree's hash.
 func (s *Snapshot) Root() Hash { return s.root }
 
-// Entry gives the tree entry at a path; "." is the tree itself.
+// Entry returns the tree entry at a path; "." is the tree itself.
 func (s *Snapshot) Entry(name string) (Entry, error) {
 	if !fs.ValidPath(name) {
 		return Entry{}, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrInvalid}
@@ -56,7 +56,7 @@ func (s *Snapshot) Entry(name string) (Entry, error) {
 	return at, nil
 }
 
-// find searches a tree's entries, which Git sorts with a slash behind directories.
+// find searches a tree's entries. Git sorts directories as if their names ended with a slash.
 func find(entries []Entry, name string) (Entry, bool) {
 	for _, key := range []string{name, name + "/"} {
 		i, ok := slices.BinarySearchFunc(entries, key, func(e Entry, key string) int { return strings.Compare(e.sortKey(), key) })
@@ -67,7 +67,7 @@ func find(entries []Entry, name string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Entries lists a directory as the tree has it.
+// Entries returns a directory in the order of the tree.
 func (s *Snapshot) Entries(dir string) ([]Entry, error) {
 	e, err := s.Entry(dir)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Snapshot) Stat(name string) (fs.FileInfo, error) {
 	return info{e}, nil
 }
 
-// ReadFile implements fs.ReadFileFS. A link is not read.
+// ReadFile implements fs.ReadFileFS. It refuses links.
 func (s *Snapshot) ReadFile(name string) ([]byte, error) {
 	e, err := s.Entry(name)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Snapshot) ReadFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// ReadLink implements fs.ReadLinkFS: it returns the target that a symbolic link has, without following it.
+// ReadLink implements fs.ReadLinkFS: it returns the target of a symbolic link without following it.
 func (s *Snapshot) ReadLink(name string) (string, error) {
 	e, err := s.Entry(name)
 	if err != nil {
@@ -120,10 +120,11 @@ func (s *Snapshot) ReadLink(name string) (string, error) {
 	return string(data), nil
 }
 
-// Lstat implements fs.ReadLinkFS. It is Stat, which follows no links either.
+// Lstat implements fs.ReadLinkFS. It equals Stat, which does not follow links either.
 func (s *Snapshot) Lstat(name string) (fs.FileInfo, error) { return s.Stat(name) }
 
-// blob reads a file. If a partial clone lacks it, blob fetches all files of the directory, because the caller mostly reads them next.
+// blob reads a file. If a partial clone lacks it, blob fetches all files of the directory, because callers usually
+// read them next.
 func (s *Snapshot) blob(name string, h Hash) ([]byte, error) {
 	o, err := s.store.readLocal(h)
 	if err == nil && o.kind == "blob" {
@@ -141,7 +142,7 @@ func (s *Snapshot) blob(name string, h Hash) ([]byte, error) {
 				wanted = append(wanted, e.Hash)
 			}
 		}
-		_ = s.store.Ensure(s.ctx, wanted...) // if that fails, the next line fetches the file alone
+		_ = s.store.Ensure(s.ctx, wanted...) // if this fails, the next line fetches only this file
 	}
 	return s.store.Blob(s.ctx, h)
 }

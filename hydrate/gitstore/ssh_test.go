@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// sshServer runs Git's commands for whoever has the key.
+// sshServer runs Git's commands for clients that have the key.
 func sshServer(tb testing.TB, host ssh.Signer, client ssh.PublicKey) net.Addr {
 	tb.Helper()
 	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {

@@ -17,10 +17,10 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Store reads a repository. Safe for concurrent use.
+// Store reads a repository. It is safe for concurrent use.
 type Store struct {
 	dir      string // the .git folder, of the main working tree if there are several; "" in memory
-	gitDir   string // the folder of this working tree alone; dir if there are no linked ones
+	gitDir   string // the folder of this working tree; equal to dir if there are no linked ones
 	worktree string // "" for a bare repository
 	bare     bool
 	temp     []string // removed by Close
@@ -39,9 +39,9 @@ type Store struct {
 	side    *folder          // the cache of fetched and pushed objects; see sideFolder
 	overlay map[Hash]object  // objects that exist only in memory
 	writers []*Writer        // objects that are not pushed yet
-	sources []endpoint       // remotes of missing objects, the last one that succeeded first
-	others  []endpoint       // other repositories that missing objects may come from; see AddRemote
-	foreign bool             // the last missing object came from one of the others: ask these first
+	sources []endpoint       // remotes for missing objects, the last one that succeeded first
+	others  []endpoint       // other repositories for missing objects; see AddRemote
+	foreign bool             // one of the others had the last missing object: ask these first
 	lenders []*Store         // see Borrow
 	supply  Supply           // source of missing objects in a store without files; see OpenSupplied
 	trees   map[Hash][]Entry // trees are read repeatedly, blobs are not
@@ -59,15 +59,15 @@ type object struct {
 func newStore() *Store {
 	signatures, err := lru.New[signatureKey, verdict](knownSignatures)
 	if err != nil {
-		panic(err) // only for a size below 1
+		panic(err) // the size is a positive constant
 	}
 	return &Store{disk: osDisk{}, overlay: map[Hash]object{}, trees: map[Hash][]Entry{}, fetching: make(chan struct{}, 1), signatures: signatures}
 }
 
-// OpenMemory makes a store without a repository: for files that are not in Git.
+// OpenMemory returns a store without a repository, for files that are not in Git.
 func OpenMemory() *Store { return newStore() }
 
-// Close frees the store's files, and removes a temporary mirror.
+// Close closes the store's files, and removes a temporary mirror.
 func (s *Store) Close() error {
 	var errs []error
 	for _, f := range s.folders() {
@@ -82,10 +82,10 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Worktree is the working tree's folder, "" if there is none.
+// Worktree returns the folder of the working tree, or "" if there is none.
 func (s *Store) Worktree() string { return s.worktree }
 
-// RemoteURL gives the address of the repository's remote without credentials; "" if it has none.
+// RemoteURL returns the address of the repository's remote without credentials; "" if it has none.
 func (s *Store) RemoteURL() string { return redactURL(s.remote) }
 
 func (s *Store) folders() []*folder {
@@ -101,7 +101,7 @@ func (s *Store) folders() []*folder {
 	return append(out, s.borrowed...)
 }
 
-// read gives an object from memory, from the repository or from a remote.
+// read returns an object from memory, from the repository or from a remote.
 func (s *Store) read(ctx context.Context, h Hash) (object, error) {
 	o, err := s.readLocal(h)
 	if !errors.Is(err, ErrNotFound) {
@@ -135,7 +135,7 @@ func (s *Store) readLocal(h Hash) (object, error) {
 	return s.lent(h)
 }
 
-// readNew reads an object that is in no repository yet.
+// readNew reads an object that is not in the repository yet.
 func (s *Store) readNew(h Hash) (object, bool, error) {
 	s.mu.RLock()
 	o, ok := s.overlay[h]
@@ -184,10 +184,10 @@ func (s *Store) typed(ctx context.Context, h Hash, kind string) ([]byte, error) 
 	return o.data, nil
 }
 
-// Blob gives a blob's bytes; ErrTooLarge if they are more than 32 MiB.
+// Blob returns a blob's bytes, or ErrTooLarge if it has more than 32 MiB.
 func (s *Store) Blob(ctx context.Context, h Hash) ([]byte, error) { return s.typed(ctx, h, "blob") }
 
-// Tree gives a tree's entries, which must not be changed.
+// Tree returns a tree's entries. The caller must not change them.
 func (s *Store) Tree(ctx context.Context, h Hash) ([]Entry, error) {
 	s.mu.RLock()
 	known, ok := s.trees[h]
@@ -212,10 +212,10 @@ func (s *Store) Tree(ctx context.Context, h Hash) ([]Entry, error) {
 	return entries, nil
 }
 
-// maxTrees bounds the cache of trees in a long-running service.
+// maxTrees limits the cache of trees in a long-running service.
 const maxTrees = 100_000
 
-// Commit gives a commit.
+// Commit returns a commit.
 func (s *Store) Commit(ctx context.Context, h Hash) (Commit, error) {
 	data, err := s.typed(ctx, h, "commit")
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *Store) keep(kind string, data []byte) Hash {
 	return h
 }
 
-// hint gives the next step when an object is missing.
+// hint returns the next step when an object is missing.
 func (s *Store) hint(h Hash) string {
 	if s.dir == "" {
 		return "the store has no repository to read it from"

@@ -11,17 +11,17 @@ import (
 	"sync"
 )
 
-// Raw is an object as Git hashes it: blob, tree, commit or tag, and its bytes.
+// Raw is a Git object (blob, tree, commit or tag) as its bytes.
 type Raw struct {
 	Kind string
 	Data []byte
 }
 
-// Supply reads objects for a store that has no repository of its own. It returns one object for each hash, in order.
+// Supply reads objects for a store without a repository. It returns one object for each hash, in order.
 type Supply func(ctx context.Context, hashes []Hash) ([]Raw, error)
 
-// OpenSupplied makes a store in memory whose missing objects come from supply. The store checks the hash of each object, so a supplier
-// cannot exchange content. It uses no files, also for Writers.
+// OpenSupplied returns a store in memory that gets missing objects from supply. The store checks the hash of each
+// object, so a supplier cannot replace content. It uses no files, not even for Writers.
 func OpenSupplied(supply Supply) *Store {
 	s := newStore()
 	s.supply, s.disk = supply, memoryDisk{}
@@ -54,7 +54,7 @@ func (s *Store) fromSupply(ctx context.Context, hashes []Hash) error {
 	return nil
 }
 
-// ReadRaw reads objects, asking the remotes for missing ones. It fails when they have more than limit bytes together.
+// ReadRaw reads objects, and fetches missing ones. It fails if they have more than limit bytes together.
 func (s *Store) ReadRaw(ctx context.Context, hashes []Hash, limit int) ([]Raw, error) {
 	if err := s.Ensure(ctx, hashes...); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *Store) ReadRaw(ctx context.Context, hashes []Hash, limit int) ([]Raw, e
 	return out, nil
 }
 
-// Raws calls f for each object of the Writer in the order in which they were added.
+// Raws calls f for each object of the Writer, in the order in which they were added.
 func (w *Writer) Raws(f func(Raw) error) error {
 	w.mu.RLock()
 	order := slices.Clone(w.order)
@@ -101,7 +101,7 @@ func (w *Writer) AddRaw(r Raw) (Hash, error) {
 	return w.add(r.Kind, r.Data)
 }
 
-// packFile is where a Writer keeps its objects.
+// packFile stores the objects of a Writer.
 type packFile interface {
 	io.Writer
 	io.WriterAt
@@ -117,7 +117,7 @@ type memoryFile struct {
 	closed bool
 }
 
-// Name is "": there is no file.
+// Name returns "", because there is no file.
 func (m *memoryFile) Name() string { return "" }
 
 // Write implements io.Writer.
@@ -155,7 +155,7 @@ func (m *memoryFile) ReadAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// Close frees the memory.
+// Close releases the memory.
 func (m *memoryFile) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,7 +178,7 @@ func (memoryDisk) Rename(string, string) error { return errNoDisk }
 
 func (memoryDisk) RemoveAll(name string) error {
 	if name == "" {
-		return nil // of a memoryFile
+		return nil // a memoryFile
 	}
 	return &fs.PathError{Op: "remove", Path: name, Err: errNoDisk}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A server of one's own, whose certificate no system knows, is talked to only with its authority's certificate.
+// A server whose certificate is not from a system authority is accepted only with its authority's certificate.
 func TestCABundle(t *testing.T) {
 	root := t.TempDir()
 	bare := filepath.Join(root, "r.git")
@@ -47,7 +47,7 @@ func TestCABundle(t *testing.T) {
 	}
 }
 
-// Whoever answers over HTTPS cannot send credentials on in the clear.
+// An HTTPS server cannot redirect credentials to an unencrypted address.
 func TestNoDowngradeByRedirect(t *testing.T) {
 	asked := false
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

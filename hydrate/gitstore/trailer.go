@@ -5,7 +5,7 @@ import "strings"
 // Trailer is one `Key: value` at the end of a commit message.
 type Trailer struct{ Key, Value string }
 
-// Message joins a subject, a body and trailers. The message has only these trailers: neither the body nor a value can add another.
+// Message joins a subject, a body and trailers. Neither the body nor a value can add another trailer.
 func Message(subject, body string, trailers []Trailer) string {
 	var b strings.Builder
 	b.WriteString(oneLine(subject))
@@ -23,8 +23,8 @@ func Message(subject, body string, trailers []Trailer) string {
 	return b.String()
 }
 
-// Trailers reads the trailers of a message: those of its last paragraph, if every line of it is one. A message of one
-// paragraph has none.
+// Trailers parses the trailers of a message: the lines of its last paragraph, if every line is a trailer. A message
+// of one paragraph has none.
 func Trailers(message string) []Trailer {
 	trimmed := strings.TrimRight(message, "\n")
 	i := strings.LastIndex(trimmed, "\n\n")

@@ -16,14 +16,14 @@ import (
 	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
-// transaction moves refs as Git's files backend does, so that it is safe beside a concurrent `git update-ref`, `git pack-refs` or
-// `git gc`.
+// transaction moves refs as Git's files backend does, so that concurrent `git update-ref`, `git pack-refs` and `git
+// gc` are safe.
 type transaction struct {
 	branches *localBranches
 	locked   []lockedRef
 
 	packed map[string]Hash
-	stat   fs.FileInfo // of packed-refs when it was read; nil if it was not there
+	stat   fs.FileInfo // of packed-refs when it was read; nil if it did not exist
 	loaded bool
 	names  []string // of packed, sorted
 }
@@ -36,7 +36,7 @@ type lockedRef struct {
 
 func newTransaction(l *localBranches) *transaction { return &transaction{branches: l} }
 
-// prepare locks a ref and compares it with Old. It returns a reason if they differ.
+// prepare locks a ref and compares it with Old. If they differ, it returns the reason.
 func (t *transaction) prepare(ctx context.Context, m Move) (string, error) {
 	file := t.branches.refFile(m.Branch)
 	if inTheWay := t.occupied(file, m); inTheWay != "" {
@@ -81,7 +81,7 @@ func writeSynced(file, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// occupied gives the loose branch that prevents this one: env/dev and env/dev/x exclude each other.
+// occupied returns the loose branch that conflicts with this one, as env/dev and env/dev/x do.
 func (t *transaction) occupied(file string, m Move) string {
 	for up := path.Dir(m.Branch); up != "."; up = path.Dir(up) {
 		if info, err := os.Lstat(t.branches.refFile(up)); err == nil && !info.IsDir() {
@@ -105,7 +105,7 @@ func (t *transaction) occupied(file string, m Move) string {
 	return ""
 }
 
-// packedInTheWay is occupied for packed refs.
+// packedInTheWay does the same as occupied for packed refs.
 func (t *transaction) packedInTheWay(branch string) string {
 	if err := t.load(); err != nil {
 		return ""
@@ -123,7 +123,7 @@ func (t *transaction) packedInTheWay(branch string) string {
 	return ""
 }
 
-// load reads packed-refs, and reads it again if it was replaced: only a value read after locking the ref counts.
+// load reads packed-refs, and again if it was replaced: only a value that was read after the ref was locked counts.
 func (t *transaction) load() error {
 	info, err := os.Stat(t.branches.packedFile())
 	if ignoreMissing(err) != nil {
@@ -160,7 +160,7 @@ func acquire(ctx context.Context, file string) (string, error) {
 	return lock, err
 }
 
-// tryLock creates file.lock. It marks errors that may pass.
+// tryLock creates file.lock. It marks temporary errors.
 func tryLock(file string) (string, error) {
 	lock := file + ".lock"
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // as Git's own folders
@@ -178,7 +178,8 @@ func tryLock(file string) (string, error) {
 	return lock, err
 }
 
-// commit moves the prepared refs. Deleted ones leave packed-refs first, so that no reader sees an old value again.
+// commit moves the prepared refs. It removes deleted refs from packed-refs first, so that no reader sees an old value
+// again.
 func (t *transaction) commit(ctx context.Context) ([]MoveResult, error) {
 	var deleted []string
 	for _, r := range t.locked {
@@ -208,7 +209,7 @@ func (m Move) apply(l *localBranches, r lockedRef) error {
 		_ = os.Remove(filepath.Join(l.store.dir, "logs", "refs", "heads", filepath.FromSlash(m.Branch))) // the reflog may not exist
 		return errors.Join(ignoreMissing(os.Remove(r.file)), os.Remove(r.lock))
 	}
-	if isFolder(r.file) { // left by branches that were deleted or packed
+	if isFolder(r.file) { // empty folders of deleted or packed branches
 		if err := removeEmpty(r.file); err != nil {
 			return err
 		}
@@ -256,7 +257,7 @@ func (t *transaction) unpack(ctx context.Context, names []string) error {
 	}
 	drop := false
 	for line := range strings.Lines(string(data)) {
-		if !strings.HasPrefix(line, "^") { // else the object of the tag above
+		if !strings.HasPrefix(line, "^") { // otherwise the line is the object of the tag above
 			_, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 			drop = gone[name]
 		}

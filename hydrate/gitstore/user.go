@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// UserName returns the user.name of Git's configuration in a folder, or "" if none is set or Git is not installed.
+// UserName returns user.name of the Git configuration in a folder. It returns "" if it is not set or Git is not
+// installed.
 func UserName(ctx context.Context, dir string) string {
 	out, err := exec.CommandContext(ctx, "git", "-C", dir, "config", "--get", "user.name").Output() //nolint:gosec // a folder, no shell
 	if err != nil {

@@ -14,21 +14,22 @@ import (
 // ErrUnverified matches every *SignatureError.
 var ErrUnverified = errors.New("signature not verified")
 
-// SignatureError means that a commit does not carry a signature that the list of signers allows.
+// SignatureError means that a commit has no signature that the list of signers allows.
 type SignatureError struct {
 	Commit Hash
 	Reason string
 }
 
-// Error names the commit and the reason.
+// Error returns the commit and the reason.
 func (e *SignatureError) Error() string { return fmt.Sprintf("commit %s: %s", e.Commit, e.Reason) }
 
 // Is matches ErrUnverified.
 func (e *SignatureError) Is(target error) bool { return target == ErrUnverified }
 
-// VerifySignature checks a commit's SSH signature against the list and gives the name of the signer. A key counts if it is
-// valid at the committer's date, as for `git verify-commit`. Answers are kept, since a commit does not change. The error is a *SignatureError if the commit is unsigned, signed
-// with OpenPGP, or signed by somebody whom the list does not allow; another one if the commit cannot be read.
+// VerifySignature checks a commit's SSH signature against the list and returns the name of the signer. The key must
+// be valid at the committer date, as for `git verify-commit`. Results are cached, since a commit does not change. The
+// error is a *SignatureError if the commit is unsigned, signed with OpenPGP, or signed by somebody whom the list does
+// not allow. Any other error means that the commit cannot be read.
 func (s *Store) VerifySignature(ctx context.Context, commit Hash, allowed signers.List) (string, error) {
 	key := signatureKey{commit, allowed.ID()}
 	if known, ok := s.signatures.Get(key); ok {
@@ -42,13 +43,13 @@ func (s *Store) VerifySignature(ctx context.Context, commit Hash, allowed signer
 	return out.signer, out.err()
 }
 
-// signatureKey is a commit and the list of signers that it is checked against.
+// signatureKey identifies a check: a commit and a list of signers.
 type signatureKey struct {
 	commit  Hash
 	signers string
 }
 
-// verdict is the outcome of the check of one signature.
+// verdict is the result of the check of one signature.
 type verdict struct {
 	signer  string
 	refused *SignatureError // nil if the signer is allowed
@@ -56,12 +57,12 @@ type verdict struct {
 
 func (v verdict) err() error {
 	if v.refused == nil {
-		return nil // not a nil *SignatureError
+		return nil // not a typed nil
 	}
 	return v.refused
 }
 
-const knownSignatures = 20_000 // checks that a store remembers, about 200 bytes each
+const knownSignatures = 20_000 // cached results of a store, about 200 bytes each
 
 func (s *Store) verifySignature(ctx context.Context, commit Hash, allowed signers.List) (verdict, error) {
 	data, err := s.typed(ctx, commit, "commit")
@@ -73,13 +74,13 @@ func (s *Store) verifySignature(ctx context.Context, commit Hash, allowed signer
 		return verdict{}, err
 	}
 	who, bad := signerOf(data, allowed, c.Committer.When)
-	if bad != nil { // the verdict, not a failure to reach one
-		return verdict{refused: &SignatureError{commit, bad.Error()}}, nil //nolint:nilerr // an answer, which is remembered
+	if bad != nil { // the result of the check, not a failure to check
+		return verdict{refused: &SignatureError{commit, bad.Error()}}, nil //nolint:nilerr // a result, which is cached
 	}
 	return verdict{signer: who}, nil
 }
 
-// signerOf returns who signed a commit at a time. An error means that nobody who is allowed did.
+// signerOf returns the allowed signer of a commit at a time. An error means that no allowed key signed it.
 func signerOf(data []byte, allowed signers.List, at time.Time) (string, error) {
 	payload, signature, err := cutSignature(data)
 	if err != nil {
@@ -88,7 +89,7 @@ func signerOf(data []byte, allowed signers.List, at time.Time) (string, error) {
 	return allowed.Verify(payload, signature, at)
 }
 
-// cutSignature splits a commit into the bytes that were signed and the signature, which Git folds into the header gpgsig.
+// cutSignature splits a commit into the signed bytes and the signature, which Git stores in the header gpgsig.
 func cutSignature(data []byte) (payload []byte, signature string, err error) {
 	head, message, _ := bytes.Cut(data, []byte("\n\n"))
 	var kept [][]byte

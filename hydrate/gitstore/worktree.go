@@ -13,9 +13,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 )
 
-// WorkingTree reads the files of a folder as `git add --all` does, and gives the tree's hash. It skips ignored files that Git does
-// not track, takes absent files of a sparse checkout from the index, and skips nested repositories that are not submodules. It runs
-// no filters, such as Git LFS and line ending conversion. The repository does not change; new objects stay in memory.
+// WorkingTree reads the files of a folder as `git add --all` does, and returns the hash of the tree. It skips ignored
+// files that Git does not track, takes files that a sparse checkout omits from the index, and skips nested
+// repositories that are not submodules. It runs no filters, such as Git LFS and line ending conversion. It does not
+// change the repository; new objects stay in memory.
 func (s *Store) WorkingTree(ctx context.Context, dir string) (Hash, error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -52,7 +53,7 @@ type walker struct {
 	root    string
 	prefix  []string                // from the repository's working tree to root
 	tracked map[string]*index.Entry // by path from root
-	folders map[string]bool         // that hold tracked files
+	folders map[string]bool         // folders with tracked files
 	top     node
 }
 
@@ -64,7 +65,7 @@ func (w *walker) readIndex() error {
 	}
 	below, err := filepath.Rel(w.store.worktree, w.root)
 	if err != nil || below == ".." || strings.HasPrefix(below, ".."+string(filepath.Separator)) {
-		return nil //nolint:nilerr // a folder elsewhere has nothing to do with the repository
+		return nil //nolint:nilerr // the folder is outside the repository's working tree
 	}
 	prefix := ""
 	if below != "." {
@@ -91,7 +92,7 @@ func (w *walker) readIndex() error {
 	return nil
 }
 
-// excludes gives the rules for root: those of .git/info/exclude, then those of parent folders, which override them.
+// excludes returns the rules for root: those of .git/info/exclude, then those of parent folders, which override them.
 func (w *walker) excludes() ([]ignoreRule, error) {
 	var out []ignoreRule
 	if w.store.dir != "" {
@@ -115,7 +116,7 @@ func (w *walker) excludes() ([]ignoreRule, error) {
 // readIgnore reads the rules of a .gitignore; folder is its path from the top of the working tree.
 func readIgnore(name string, folder []string) ([]ignoreRule, error) {
 	info, err := os.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() { // as Git, which does not follow links here
+	if err != nil || !info.Mode().IsRegular() { // Git does not follow links here either
 		return nil, ignoreMissing(err)
 	}
 	if info.Size() > maxObject {
@@ -141,7 +142,7 @@ func readIgnore(name string, folder []string) ([]ignoreRule, error) {
 // ignoring holds the ignore rules of a folder.
 type ignoring struct {
 	rules []ignoreRule
-	all   bool // the folder is ignored and only its tracked files are taken
+	all   bool // the folder is ignored, so only its tracked files count
 }
 
 // dir walks one directory; at is its path from root, above the rules of its parent.

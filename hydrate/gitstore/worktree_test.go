@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sameAsGit compares with what `git add --all` makes of a working tree.
+// sameAsGit compares the tree with that of `git add --all`.
 func sameAsGit(t *testing.T, dir string) Hash {
 	t.Helper()
 	s := open(t, Options{Dir: dir})
@@ -54,7 +54,7 @@ func TestWorkingTreeEqualsGitsOwn(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "nested")); err != nil { // Git takes a broken repository for a folder
+	if err := os.RemoveAll(filepath.Join(dir, "nested")); err != nil { // Git treats a broken repository as a folder
 		t.Fatal(err)
 	}
 	got := sameAsGit(t, dir)
@@ -106,7 +106,7 @@ func TestWorkingTreeThatIsNotInGit(t *testing.T) {
 	}
 }
 
-// A clean tree whose files a filter changes is not modified; a change of such a file is.
+// A clean tree with filtered files is not modified. A change of such a file is a modification.
 func TestModifiedIgnoresFilters(t *testing.T) {
 	t.Parallel()
 	for name, attributes := range map[string]string{"line endings": "*.txt text eol=crlf\n", "a filter": "*.txt filter=upper\n"} {
@@ -122,7 +122,7 @@ func TestModifiedIgnoresFilters(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, "a.txt")); err != nil {
 			t.Fatal(err)
 		}
-		runGit(t, dir, "checkout", "-q", "--", "a.txt") // as the filter writes it
+		runGit(t, dir, "checkout", "-q", "--", "a.txt") // as the filter writes the file
 		modified := func() bool {
 			s := open(t, Options{Dir: dir})
 			c, err := s.Resolve(t.Context(), "HEAD")

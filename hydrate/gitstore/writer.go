@@ -15,8 +15,9 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// Writer collects new objects in one packfile on disk, so that memory stays small. It is safe for concurrent use and writes equal
-// objects once. Its Store can read the objects before they are pushed. Close removes the packfile unless it was stored.
+// Writer collects new objects in one packfile on disk, so that memory stays small. It is safe for concurrent use and
+// stores equal objects once. Its Store can read the objects before they are pushed. Close removes the packfile unless
+// it was stored.
 type Writer struct {
 	store *Store
 	file  packFile
@@ -40,7 +41,7 @@ type packed struct {
 
 const packHeader = 12
 
-// NewWriter starts a set of new objects.
+// NewWriter returns a Writer without objects.
 func (s *Store) NewWriter() (*Writer, error) {
 	dir := ""
 	if s.dir != "" {
@@ -78,14 +79,14 @@ func (s *Store) packFile(dir string) (packFile, error) {
 	return file, nil
 }
 
-// Len is the number of objects so far.
+// Len returns the number of objects so far.
 func (w *Writer) Len() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return len(w.objects)
 }
 
-// Has says whether the object is among the new ones.
+// Has reports whether the object is among the new ones.
 func (w *Writer) Has(h Hash) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -182,7 +183,8 @@ func newDeflater() any {
 	return &deflater{z: z}
 }
 
-// writeObjectHeader follows gitformat-pack: the kind and the low four bits of the size, then seven bits a byte.
+// writeObjectHeader writes a header as in gitformat-pack: the kind and the low four bits of the size, then seven bits
+// per byte.
 func writeObjectHeader(buf *bytes.Buffer, kind byte, size int) {
 	b := kind<<4 | byte(size&0x0f)
 	for size >>= 4; size > 0; size >>= 7 {
@@ -192,7 +194,7 @@ func writeObjectHeader(buf *bytes.Buffer, kind byte, size int) {
 	buf.WriteByte(b)
 }
 
-// read gives an object back, pushed or not.
+// read returns an object of the Writer, pushed or not.
 func (w *Writer) read(h Hash) (object, bool, error) {
 	w.mu.Lock()
 	p, ok := w.objects[h]

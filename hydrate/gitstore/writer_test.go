@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsWrittenPassesFsck(t *testing.T) {
+func TestWrittenObjectsPassFsck(t *testing.T) {
 	dir := t.TempDir()
 	runGit(t, dir, "init", "-q", "--bare")
 	s := open(t, Options{Dir: dir})
@@ -30,7 +30,7 @@ func TestWhatIsWrittenPassesFsck(t *testing.T) {
 		t.Errorf("%d objects", w.Len())
 	}
 	first := commitOf(t, w, "one")
-	if c, err := s.Commit(t.Context(), first); err != nil || c.Message != "m\n" { // readable before it is pushed
+	if c, err := s.Commit(t.Context(), first); err != nil || c.Message != "m\n" { // it is readable before the push
 		t.Errorf("%+v %v", c, err)
 	}
 	results, err := s.Local().Push(t.Context(), w, []Move{{"env/dev", Hash{}, first}, {"cluster/a", Hash{}, first}}, PushOptions{})
@@ -73,7 +73,7 @@ func TestManyObjectsNeedLittleMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What is kept of an object is its name and place.
+	// Memory per object: its name and its position.
 	const each = 250
 	if grown := int64(liveHeap()) - int64(before); grown > count*each {
 		t.Errorf("%d objects of %d bytes hold %d bytes of memory", count, size, grown)
@@ -90,7 +90,7 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-func TestAPushedWriterTakesNoMore(t *testing.T) {
+func TestPushedWriterRefusesObjects(t *testing.T) {
 	bare := t.TempDir()
 	runGit(t, bare, "init", "-q", "--bare")
 	s := open(t, Options{Dir: bare})

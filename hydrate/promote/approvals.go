@@ -137,7 +137,7 @@ func (x *decider) expediting() *Request {
 	return q
 }
 
-// expediteGate says whether a second person agrees, where sluice.yaml requires one.
+// expediteGate reports whether a second person agrees, where sluice.yaml requires one.
 func (x *decider) expediteGate(q *Request) Gate {
 	g := Gate{Name: GateApprovals, State: Green}
 	if !x.secondPerson(q) {

@@ -138,7 +138,7 @@ func (x *decider) healthGates() []Gate {
 	return append([]Gate{{Name: GateHealth, State: h.state, Reason: h.reason, Since: p.LastMove}}, checks(x.s, p.LastMove)...)
 }
 
-// bakeGate says whether a wave has been healthy for its bake time.
+// bakeGate reports whether a wave has been healthy for its bake time.
 func (x *decider) bakeGate(w Wave) Gate {
 	p := x.rec.Progress
 	g := Gate{Name: GateBake, State: Green}

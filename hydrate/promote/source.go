@@ -247,7 +247,7 @@ func short(commit string) string {
 // Trunk are the trunk's commits in its order, oldest first.
 type Trunk []string
 
-// order gives a commit's place on the trunk. Commits that are not there have none.
+// order returns a commit's place on the trunk. Commits that are not there have none.
 type order map[string]int
 
 func (t Trunk) order() order {

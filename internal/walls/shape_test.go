@@ -109,7 +109,7 @@ func compiledInFunctions(t *testing.T, name string, text []byte) []string {
 	return out
 }
 
-// selected gives the two names of PACKAGE.FUNCTION.
+// selected returns the two names of PACKAGE.FUNCTION.
 func selected(e ast.Expr) (pkg, name string) {
 	s, ok := e.(*ast.SelectorExpr)
 	if !ok {

@@ -223,7 +223,7 @@ type bound struct {
 // maxTexts is how many texts of `tpl` an instance keeps parsed: each has a copy of the index of templates.
 const maxTexts = 64
 
-// bind gives templates functions of their own. They must be a clone that nothing else uses.
+// bind returns templates functions of their own. They must be a clone that nothing else uses.
 func bind(templates *template.Template, depth map[string]int, count *int) *bound {
 	b := &bound{templates: templates, depth: depth, count: count}
 	templates.Option("missingkey=zero") // a clone loses it: https://github.com/golang/go/issues/43022

@@ -73,7 +73,7 @@ func errorOf(t *testing.T, files []kustomize.File, root string) string {
 	return err.Error()
 }
 
-// mapFS gives files as a Tree that has links too.
+// mapFS returns files as a Tree that has links too.
 func mapFS(files []kustomize.File) fstest.MapFS {
 	out := fstest.MapFS{}
 	for _, f := range files {

@@ -1,8 +1,8 @@
 // Package check evaluates the HTTP and Prometheus checks that gate a promotion.
 //
-// The addresses come from the trunk's sluice.yaml, never from a merge request. The transport of a service refuses internal addresses
-// that its configuration does not allow. A check that cannot be evaluated is unknown, which
-// blocks the promotion.
+// The addresses come from the trunk's sluice.yaml, never from a merge request. The transport of a service refuses
+// internal addresses that its configuration does not allow. If a check cannot be evaluated, its state is unknown,
+// which blocks the promotion.
 package check
 
 import (
@@ -112,13 +112,13 @@ func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil || answer.Status != "success" || answer.Data.ResultType != "vector" {
-		return promote.Unknown, "the answer of Prometheus is no vector"
+		return promote.Unknown, "the answer of Prometheus is not a vector"
 	}
 	if len(answer.Data.Result) == 0 {
 		return promote.Unknown, "the query has no result"
 	}
 	for _, r := range answer.Data.Result {
-		text, _ := r.Value[1].(string) // another type is no number, and red
+		text, _ := r.Value[1].(string) // any other type is not a number, so the check is red
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(v > 0) {
 			return promote.Red, "a value is " + strconv.Quote(text) + ", not greater than 0"

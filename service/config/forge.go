@@ -45,7 +45,7 @@ type Settings struct {
 	PerPush    int      `yaml:"refsPerPush"`
 	Context    string   `yaml:"context"` // of commit statuses. Default: sluice
 	Checks     *bool    `yaml:"checks"`  // check runs instead of statuses. Default: with a GitHub App
-	// BranchProtection says whether promotions need protected branches: required (default) or off.
+	// BranchProtection reports whether promotions need protected branches: required (default) or off.
 	BranchProtection string `yaml:"branchProtection"`
 }
 
@@ -149,12 +149,12 @@ func overridden(list []Override) [][]string {
 // Outputs are patterns of repositories that rendered branches may go to: of full paths on the forge, or of whole addresses.
 type Outputs []string
 
-// Path says whether a repository on the forge is one of them.
+// Path reports whether a repository on the forge is one of them.
 func (o Outputs) Path(repository string) bool {
 	return matches(slices.DeleteFunc(slices.Clone(o), isAddress), repository)
 }
 
-// Address says whether an address is one of them. The end .git makes no difference.
+// Address reports whether an address is one of them. The end .git makes no difference.
 func (o Outputs) Address(address string) bool {
 	plain := func(s string) string { return strings.TrimSuffix(s, ".git") }
 	return slices.ContainsFunc(o, func(pattern string) bool {
@@ -167,7 +167,7 @@ func isAddress(pattern string) bool {
 	return strings.Contains(pattern, "://") || strings.Contains(pattern, "@")
 }
 
-// Has says whether the forge's repositories include one.
+// Has reports whether the forge's repositories include one.
 func (f *Forge) Has(repository string) bool { return matches(f.Repositories, repository) }
 
 func matches(patterns []string, repository string) bool {

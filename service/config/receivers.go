@@ -52,7 +52,7 @@ func (r *Receiver) check(p *problems, at string) {
 	}
 }
 
-// Concerns says whether the receiver wants to hear of a repository.
+// Concerns reports whether the receiver wants to hear of a repository.
 func (r *Receiver) Concerns(repository string) bool {
 	return len(r.Repositories) == 0 || matches(r.Repositories, repository)
 }

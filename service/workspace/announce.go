@@ -11,12 +11,12 @@ import (
 // Announce notifies receivers of the branches that one push moved.
 type Announce func(ctx context.Context, repository string, moves []notify.Move)
 
-// WithAnnounce returns a session that calls announce after each push that moved branches of the commit's fleet. If the fleet
-// cannot be read nothing will be pushed, and the session is the receiver.
+// WithAnnounce returns a session that calls announce after each push that moved branches of the commit's fleet. If
+// the fleet cannot be read, nothing will be pushed, and WithAnnounce returns the same session.
 func (s *Session) WithAnnounce(ctx context.Context, tree gitstore.Hash, announce Announce) *Session {
 	f, _, err := s.Fleet(ctx, tree)
 	if err != nil {
-		return s // whoever reads the fleet reports its problems
+		return s // the caller that reads the fleet reports its problems
 	}
 	return s.WithBranches(announcing{s.Branches, f, announce})
 }
@@ -37,7 +37,7 @@ func (a announcing) Push(ctx context.Context, w *gitstore.Writer, moves []gitsto
 	return results, err
 }
 
-// moved are the fleet's branches that a push updated.
+// moved returns the fleet's branches that a push updated.
 func (a announcing) moved(results []gitstore.MoveResult) []notify.Move {
 	names := map[string]notify.Move{}
 	for _, e := range a.fleet.Spec.Environments {

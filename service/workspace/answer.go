@@ -27,7 +27,7 @@ func (w *Workspace) Answer(ctx context.Context, o bot.Order) (string, error) {
 	return w.diff(ctx, o)
 }
 
-// head returns the head of the merge request that the bot checked for trust. Another head is refused.
+// head returns the head of the merge request that the bot checked for trust. It refuses another head.
 func (w *Workspace) head(ctx context.Context, mr *forge.MergeRequest) (gitstore.Commit, error) {
 	head, err := w.Revision(ctx, w.repo.Forge.MergeRequestRef(mr.Number))
 	if err == nil && head.Hash.String() != mr.Head {
@@ -43,7 +43,7 @@ func first(list []string) string {
 	return list[0]
 }
 
-// diff is the review of the merge request for some environments, apps and clusters.
+// diff returns the review of the merge request, limited to some environments, apps and clusters.
 func (w *Workspace) diff(ctx context.Context, o bot.Order) (string, error) {
 	head, err := w.head(ctx, o.MR)
 	if err != nil {
@@ -67,12 +67,12 @@ func (w *Workspace) diff(ctx context.Context, o bot.Order) (string, error) {
 			return !slices.ContainsFunc(r.Changes.Groups, func(g diff.Group) bool { return g.App == a.Name })
 		})
 	}
-	const margin = 2000 // characters of the rest of the comment
+	const margin = 2000 // characters for the other parts of the comment
 	text, _ := report.Markdown(r, w.repo.Forge.CommentLimit()-margin)
 	return text, nil
 }
 
-// selected reports whether a question asks for a group of changes.
+// selected reports whether the answer to a question includes a group of changes.
 func selected(o *bot.Order, g *diff.Group) bool {
 	if len(o.App) > 0 && !slices.Contains(o.App, g.App) {
 		return false
@@ -83,7 +83,7 @@ func selected(o *bot.Order, g *diff.Group) bool {
 	return len(o.Clusters) == 0 || slices.ContainsFunc(o.Clusters, func(c string) bool { return slices.Contains(g.Clusters, c) })
 }
 
-// status answers `/sluice status` with the text of `sluice status`: it decides, and changes nothing.
+// status answers `/sluice status` with the text of `sluice status`. It evaluates promotions and changes nothing.
 func (w *Workspace) status(ctx context.Context, o bot.Order) (string, error) {
 	running, err := w.Running(ctx, o.Trunk.Tree)
 	if err != nil {

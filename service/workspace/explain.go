@@ -24,7 +24,8 @@ type explainTask struct {
 	Key                []byte // of the fingerprints that replace secrets
 }
 
-// explainAnswer is the answer of JobExplain. Refused says why there are no lines; it is for the person who asked.
+// explainAnswer is the answer of JobExplain. Refused is the reason why there are no lines, for the author of the
+// question.
 type explainAnswer struct {
 	Lines   []string
 	Refused string
@@ -36,7 +37,7 @@ func (w *Workspace) explain(ctx context.Context, o bot.Order) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := w.trunk(ctx); err != nil { // the trunk declares the other repositories that the clone may fetch from
+	if _, err := w.trunk(ctx); err != nil { // the trunk declares which other repositories the clone may fetch from
 		return "", err
 	}
 	s := w.Session
@@ -47,7 +48,7 @@ func (w *Workspace) explain(ctx context.Context, o bot.Order) (string, error) {
 	answer, err := s.explainIsolated(ctx, w.config.ReviewWorkers, place, explainTask{
 		workerTask: s.task(), Tree: head.Tree, App: first(o.App), Cluster: first(o.Clusters), Path: o.Path, Key: derivedKey(w.FingerprintKey(), place),
 	})
-	if limit, ok := errors.AsType[*LimitError](err); ok { // the same question would exceed it again
+	if limit, ok := errors.AsType[*LimitError](err); ok { // the same question would exceed the limit again
 		return "", fmt.Errorf("%w: %w", bot.ErrRefused, limit)
 	}
 	if err != nil {
@@ -56,7 +57,7 @@ func (w *Workspace) explain(ctx context.Context, o bot.Order) (string, error) {
 	if answer.Refused != "" {
 		return "", fmt.Errorf("%w: %s", bot.ErrRefused, safetext.Message(answer.Refused, 1, maxRefusal))
 	}
-	const margin = 2000 // characters of the rest of the comment
+	const margin = 2000 // characters for the other parts of the comment
 	return report.Block(fitLines(answer.Lines, w.repo.Forge.CommentLimit()-margin)), nil
 }
 
@@ -66,7 +67,7 @@ const (
 	maxRefusal   = 300 // characters
 )
 
-// fitLines shortens lines, and leaves out those at the end that exceed a number of characters.
+// fitLines shortens lines, and omits the last ones if all lines exceed a number of characters.
 func fitLines(lines []string, limit int) []string {
 	for i, line := range lines {
 		lines[i] = safetext.Shorten(line, maxExplainer)
@@ -134,12 +135,12 @@ func (s *Session) explainTarget(ctx context.Context, task *explainTask) (*explai
 		return nil, err
 	}
 	defaults, err := view.Defaults(ctx, t, "")
-	if err != nil { // the chart cannot be fetched: explain the layers alone
+	if err != nil { // the chart cannot be fetched: explain only the layers
 		defaults = fleet.Defaults{}
 	}
 	chains, err := f.Explain(t, "", task.Path, defaults)
 	if err != nil {
-		return &explainAnswer{Refused: err.Error()}, nil //nolint:nilerr // it is the answer to the person
+		return &explainAnswer{Refused: err.Error()}, nil //nolint:nilerr // the error is the answer to the person
 	}
 	return &explainAnswer{Lines: explanation(chains, diff.NewMasker(task.Key))}, nil
 }

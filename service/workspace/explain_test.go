@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// explainInProcess runs the job of a worker with the answers of a parent, without a process.
+// explainInProcess runs the job of a worker in this process, with answers of a parent.
 func explainInProcess(t *testing.T, s *Session, task explainTask) *explainAnswer {
 	t.Helper()
 	host, err := s.newParent(t.Context(), ReviewOptions{})
@@ -49,7 +49,7 @@ func TestExplainJob(t *testing.T) {
 	}
 }
 
-// TestExplainNeedsAWorker: the parent process does not read the fleet of a head: without a worker there is no answer.
+// The parent process does not read the fleet of a head, so without a worker there is no answer.
 func TestExplainNeedsAWorker(t *testing.T) {
 	t.Parallel()
 	s, _, head := demo(t)

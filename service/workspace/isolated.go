@@ -36,15 +36,15 @@ const (
 // ReviewWorkers returns the worker processes that review the merge requests of a repository; they may read the given folders.
 type ReviewWorkers func(repository string, folders ...string) *worker.Workers
 
-// LimitError says that the review of a change was stopped because it exceeded a limit. The same head would exceed it again.
+// LimitError means that the review of a change exceeded a limit and was stopped. The same head would exceed it again.
 type LimitError struct{ Err error }
 
-// Error names the limit.
+// Error returns the limit.
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("%v: %v (make the change smaller, or look for content that repeats without end)", bot.ErrStopped, e.Err)
 }
 
-// Is makes the error one of bot.ErrStopped.
+// Is matches bot.ErrStopped.
 func (e *LimitError) Is(target error) bool { return target == bot.ErrStopped }
 
 // Unwrap returns the limit.
@@ -77,7 +77,7 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 	return out.Review, out.Preview, nil
 }
 
-// task is what every job needs to know.
+// task is the common part of every job's input.
 func (s *Session) task() workerTask {
 	return workerTask{Version: s.runtime.Version, Now: s.runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs, Alone: s.runtime.Untrusted}
 }
@@ -100,8 +100,9 @@ func (p *parent) call(ctx context.Context, workers *worker.Workers, job string, 
 	return data, nil
 }
 
-// ReviewInWorker reviews a change in a worker process of its own, which has no credential, no network and no file but cached schemas. With
-// worker.Required, a wall that is missing is an error. The repository's name separates the fingerprints of secrets.
+// ReviewInWorker reviews a change in a separate worker process, which has no credential, no network, and no file
+// except cached schemas. With worker.Required, a missing wall is an error. The fingerprints of secrets depend on the
+// repository's name.
 func (s *Session) ReviewInWorker(ctx context.Context, mode worker.Mode, repository string, o ReviewOptions) (*report.Review, error) {
 	host := worker.NewHost(worker.Options{Command: s.runtime.Child, Mode: mode, Size: 1, Limits: worker.Limits{Memory: reviewMemory}})
 	defer host.Close()
@@ -115,7 +116,7 @@ func (s *Session) ReviewInWorker(ctx context.Context, mode worker.Mode, reposito
 	return out, err
 }
 
-// check refuses an answer about other commits than the ones that were asked for.
+// check refuses an answer about other commits than the requested ones.
 func (a *reviewAnswer) check(o ReviewOptions) error {
 	if a.Review.Head != o.Compare.Head.Hash.String() || a.Review.Base != o.Compare.Base.Hash.String() {
 		return errors.New("the worker reviewed other commits")
@@ -126,20 +127,21 @@ func (a *reviewAnswer) check(o ReviewOptions) error {
 		return fmt.Errorf("the worker sent the verdict %.20q", a.Review.Verdict)
 	}
 	if a.Preview != nil && o.Compare.Preview == nil {
-		return errors.New("the worker made a preview that nobody asked for")
+		return errors.New("the worker made a preview that the task does not request")
 	}
 	return nil
 }
 
-// derivedKey is the key of the fingerprints in reviews of one repository: workers of one repository must not learn that of others.
+// derivedKey returns the key of the fingerprints in reviews of one repository, because workers of one repository must
+// not learn the key of another.
 func derivedKey(key []byte, repository string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("review of " + repository))
 	return mac.Sum(nil)
 }
 
-// parent answers the questions of one review. Each answer is something that the merge request's repository may know: its objects, its
-// branches, archives that it locked by digest, schemas.
+// parent answers the questions of one review. An answer contains only content that the merge request's repository may
+// see: its objects, its branches, archives that it locked by digest, and schemas.
 type parent struct {
 	session      *Session
 	preview      *compare.Preview
@@ -148,7 +150,7 @@ type parent struct {
 	schemaFolder string
 
 	mu     sync.Mutex
-	failed error // the first error of an answer: the worker knows only its text
+	failed error // the first error of an answer; the worker knows only its text
 }
 
 func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, error) {
@@ -161,16 +163,16 @@ func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, erro
 		return nil, err
 	}
 	if !o.Policy.IsZero() {
-		// The trunk's fleet declares the other repositories that the clone may fetch from; the change's fleet may not. An error here means
-		// that what needs one of them fails by name.
+		// The trunk's fleet declares which other repositories the clone may fetch from; the change's fleet cannot.
+		// After an error here, a rendering that needs such a repository fails and names it.
 		_, _ = s.Open(ctx, o.Policy)
-		// A mistake in the policy is in the review: the worker finds it too.
+		// A mistake in the policy is reported in the review, because the worker finds it too.
 		p.schemas, _ = s.runtime.schemas(s.Store.Snapshot(ctx, o.Policy), o.Offline)
 	}
 	return p, nil
 }
 
-// answer answers one question. It is called from several goroutines.
+// answer answers one question. Several goroutines call it.
 func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte, error) {
 	out, err := p.reply(ctx, name, input)
 	if err != nil {
@@ -250,7 +252,7 @@ func (p *parent) objects(ctx context.Context, input []byte) ([]byte, error) {
 	return out, nil
 }
 
-// push moves the branch of the preview, and no other, to objects that the worker made.
+// push moves the preview branch, and no other, to objects from the worker.
 func (p *parent) push(ctx context.Context, input []byte) ([]byte, error) {
 	_, head, rest, err := nextFrame(input)
 	if err != nil {
@@ -270,7 +272,7 @@ func (p *parent) push(ctx context.Context, input []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer w.Close() //nolint:errcheck // what is not pushed is not needed
+	defer w.Close() //nolint:errcheck // objects that were not pushed are not needed
 	for len(rest) > 0 {
 		var r gitstore.Raw
 		if r, rest, err = nextRaw(rest); err != nil {

@@ -60,7 +60,7 @@ func demo(t *testing.T) (s *Session, base, head gitstore.Commit) {
 	return s, base, head
 }
 
-// inProcess runs the job of a worker with the answers of a parent, without a process.
+// inProcess runs the job of a worker in this process, with answers of a parent.
 func inProcess(t *testing.T, s *Session, o ReviewOptions) (*report.Review, error) {
 	t.Helper()
 	host, err := s.newParent(t.Context(), o)
@@ -86,8 +86,8 @@ func inProcess(t *testing.T, s *Session, o ReviewOptions) (*report.Review, error
 	return out.Review, nil
 }
 
-// TestIsolatedReviewIsTheSame: a review that crosses the pipe loses nothing.
-func TestIsolatedReviewIsTheSame(t *testing.T) {
+// A review in a worker process equals one in this process.
+func TestIsolatedReviewEqualsLocalReview(t *testing.T) {
 	t.Parallel()
 	s, base, head := demo(t)
 	o := ReviewOptions{Compare: compare.Request{Base: base, Head: head, Key: []byte("k")}, Policy: head.Tree}
@@ -103,7 +103,7 @@ func TestIsolatedReviewIsTheSame(t *testing.T) {
 	if want.Changes == nil || len(want.Changes.Groups) == 0 {
 		t.Fatalf("nothing changes: %+v", want)
 	}
-	// An empty list and none are the same to every reader, and print alike.
+	// An empty list and no list mean the same to every reader, and print alike.
 	if got, want := fmt.Sprintf("%+v", *got.Changes), fmt.Sprintf("%+v", *want.Changes); got != want {
 		t.Errorf("the change sets differ:\n%s\n%s", got, want)
 	}
@@ -114,7 +114,7 @@ func TestIsolatedReviewIsTheSame(t *testing.T) {
 	}
 }
 
-// TestParentRefuses: what a compromised worker may ask for and does not get.
+// Requests of a compromised worker that the parent refuses.
 func TestParentRefuses(t *testing.T) {
 	t.Parallel()
 	s, base, head := demo(t)
@@ -157,13 +157,13 @@ func TestParentRefuses(t *testing.T) {
 	}
 }
 
-// TestSuppliedContentIsChecked: a supplier cannot exchange an object.
+// A supplier cannot replace an object.
 func TestSuppliedContentIsChecked(t *testing.T) {
 	t.Parallel()
 	store := gitstore.OpenSupplied(func(_ context.Context, hashes []gitstore.Hash) ([]gitstore.Raw, error) {
 		return []gitstore.Raw{{Kind: "blob", Data: []byte("forged")}}[:len(hashes)], nil
 	})
 	if err := store.Ensure(t.Context(), gitstore.Hash{1}); !errors.Is(err, gitstore.ErrDamaged) {
-		t.Errorf("a forged object is taken: %v", err)
+		t.Errorf("a forged object is accepted: %v", err)
 	}
 }

@@ -19,9 +19,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// Whatever depends on the head of a merge request runs in a worker process: reading the fleet, layers, policy, comparison and the
-// assembly of the report process content that anybody may have written. The worker has no credential, no network and no file but cached
-// schemas. It asks the parent for what it needs, by the questions below; the parent answers from the repository's clone.
+// A worker process does everything that depends on the head of a merge request: reading the fleet, layers, policy,
+// the comparison and the assembly of the report process content that anybody can write. The worker has no credential,
+// no network, and no file except cached schemas. It requests data from the parent with the questions below; the
+// parent answers from the repository's clone.
 
 // The names of the jobs, in worker.Jobs.
 const (
@@ -52,7 +53,7 @@ type workerTask struct {
 type reviewTask struct {
 	workerTask
 	Compare      compare.Request
-	Policy       gitstore.Hash // tree whose policy judges; zero judges nothing
+	Policy       gitstore.Hash // tree whose policy applies; zero: no policy
 	Whole        bool
 	FindingsOnly bool
 }
@@ -61,7 +62,7 @@ type reviewTask struct {
 type reviewAnswer struct {
 	Review  *report.Review
 	Preview *compare.PreviewResult
-	// Names and Contexts are the members of Review.Changes that its JSON form leaves out, in the order of the groups.
+	// Names and Contexts are fields of Review.Changes that its JSON form leaves out, in the order of the groups.
 	Names    [][][]string
 	Contexts [][][]string
 }
@@ -76,7 +77,7 @@ type schemaQuestion struct {
 	Strict                        bool
 }
 
-// Jobs are the jobs of this package, for the child process.
+// Jobs returns the jobs of this package, for the child process.
 func Jobs() worker.Jobs { return worker.Jobs{JobReview: reviewJob, JobExplain: explainJob} }
 
 // reviewJob reviews a change in the worker process.
@@ -120,7 +121,7 @@ func (t *workerTask) session(ask worker.Ask) (*Session, error) {
 	}, nil
 }
 
-// separate collects what the JSON form of a change set leaves out.
+// separate collects the fields that the JSON form of a change set leaves out.
 func (a *reviewAnswer) separate() {
 	if a.Review.Changes == nil {
 		return
@@ -138,7 +139,7 @@ func (a *reviewAnswer) separate() {
 	}
 }
 
-// join puts back what separate collected.
+// join restores the fields that separate collected.
 func (a *reviewAnswer) join() error {
 	if a.Review == nil {
 		return errors.New("the worker sent no review")
@@ -186,7 +187,7 @@ func nextFrame(in []byte) (kind byte, data, rest []byte, err error) {
 	return in[0], in[head : head+n], in[head+n:], nil
 }
 
-// kindsOfObjects are the bytes that stand for the kinds of objects in frames.
+// kindsOfObjects lists the bytes that stand for the kinds of objects in frames.
 const kindsOfObjects = "cbtg"
 
 func appendRaw(out []byte, r gitstore.Raw) ([]byte, error) {
@@ -211,7 +212,7 @@ func nextRaw(in []byte) (gitstore.Raw, []byte, error) {
 	return gitstore.Raw{}, nil, fmt.Errorf("unknown kind of object %d", kind)
 }
 
-// objectsAtOnce bounds the objects of one question.
+// objectsAtOnce limits the objects of one question.
 const objectsAtOnce = 1000
 
 func askForObjects(ctx context.Context, ask worker.Ask, hashes []gitstore.Hash) ([]gitstore.Raw, error) {
@@ -238,7 +239,7 @@ func askForObjects(ctx context.Context, ask worker.Ask, hashes []gitstore.Hash) 
 	return out, nil
 }
 
-// askedBranches are branches that the parent reads and moves. It moves only the branch of the preview.
+// askedBranches reads and moves branches through the parent. The parent moves only the preview branch.
 type askedBranches struct {
 	ask   worker.Ask
 	place string
@@ -294,7 +295,7 @@ func askJSON(ctx context.Context, ask worker.Ask, name string, question, answer 
 	return json.Unmarshal(data, answer)
 }
 
-// askedArchives are chart archives that the parent fetches and checks by their digests.
+// askedArchives reads chart archives through the parent, and checks their digests.
 type askedArchives struct{ ask worker.Ask }
 
 // Archive implements source.Archives.
@@ -306,10 +307,10 @@ func (a askedArchives) Archive(ctx context.Context, r fetch.Ref, l fetch.Locked)
 	return a.ask(ctx, askArchive, question)
 }
 
-// askedSchemas are schemas that the parent keeps in a folder which the worker may read.
+// askedSchemas reads schemas through the parent, which stores them in a folder that the worker may read.
 type askedSchemas struct{ ask worker.Ask }
 
-// The answers of the parent to a question for a schema that it does not have.
+// Answers of the parent if it has no schema.
 const (
 	answerNoSchema = "!none"
 	answerOffline  = "!offline"

@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Mirrors are the clones of a service's repositories, one folder for each. When they exceed a size, Mirrors deletes the clones that
-// were not used for the longest time. All of them can be deleted at any moment: the remote has their content. Mirrors is safe for
-// concurrent use.
+// Mirrors manages the clones of a service's repositories, one folder for each. When they exceed a size, it deletes
+// the clones that were not used for the longest time. All of them can be deleted at any time, because the remote has
+// their content. Mirrors is safe for concurrent use.
 type Mirrors struct {
 	dir   string
 	limit int64 // bytes
@@ -34,12 +34,12 @@ type mirrorState struct {
 	size int64
 }
 
-// NewMirrors keeps clones below a folder, of at most limit bytes together.
+// NewMirrors returns the mirrors below a folder, with a limit of bytes for all of them.
 func NewMirrors(dir string, limit int64) *Mirrors {
 	return &Mirrors{dir: dir, limit: limit, inUse: map[string]int{}, damaged: map[string]bool{}}
 }
 
-// Discard has the clone of a repository deleted before its next use.
+// Discard marks the clone of a repository for deletion before its next use.
 func (m *Mirrors) Discard(p hint.Place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -70,7 +70,7 @@ func (m *Mirrors) acquire(p hint.Place, now time.Time) (folder string, release f
 	return folder, func() { m.release(folder, now) }, nil
 }
 
-// release ends a use and evicts other clones if the sum exceeds the limit.
+// release ends a use, and evicts other clones if all together exceed the limit.
 func (m *Mirrors) release(folder string, used time.Time) {
 	size := sizeOf(folder)
 	m.mu.Lock()
@@ -85,7 +85,7 @@ func (m *Mirrors) release(folder string, used time.Time) {
 	m.evict(folder)
 }
 
-// existing are the clones that an earlier process left.
+// existing returns the clones of an earlier process.
 func (m *Mirrors) existing() map[string]mirrorState {
 	out := map[string]mirrorState{}
 	folders, err := filepath.Glob(filepath.Join(m.dir, "*", "*"))
@@ -100,8 +100,8 @@ func (m *Mirrors) existing() map[string]mirrorState {
 	return out
 }
 
-// evict deletes unused clones, the least recently used first, until the rest fits. It keeps the one that was used last, whatever its
-// size. The caller holds the lock.
+// evict deletes unused clones, the least recently used first, until the others are within the limit. It keeps the
+// clone that was used last, whatever its size. The caller holds the lock.
 func (m *Mirrors) evict(last string) {
 	var total int64
 	for _, k := range m.known {
@@ -125,7 +125,7 @@ func sizeOf(folder string) int64 {
 	var total int64
 	_ = filepath.WalkDir(folder, func(_ string, d fs.DirEntry, err error) error { // the walk function returns no error
 		if err != nil || d.IsDir() {
-			return nil //nolint:nilerr // an unreadable file counts 0 bytes
+			return nil //nolint:nilerr // an unreadable file counts as 0 bytes
 		}
 		if info, err := d.Info(); err == nil {
 			total += info.Size()

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// TestMirrorsEvictLeastRecentlyUsed: clones in use are kept, and those of an earlier process count.
+// Clones in use are kept, and those of an earlier process count.
 func TestMirrorsEvictLeastRecentlyUsed(t *testing.T) {
 	dir := t.TempDir()
 	fresh := func() *Mirrors {

@@ -16,12 +16,12 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// Promotions evaluates what promotions wait for and executes what is due.
+// Promotions evaluates the gates of promotions and executes promotions that are due.
 func (w *Workspace) Promotions(ctx context.Context, trunk gitstore.Commit) ([]promotion.Status, error) {
 	return w.promote(ctx, promotion.Request{Trunk: trunk})
 }
 
-// promote completes the request with the clock, the forge and the place of the branches.
+// promote adds the clock, the forge and the output repository to the request.
 func (w *Workspace) promote(ctx context.Context, r promotion.Request) ([]promotion.Status, error) {
 	s, err := w.pushing(ctx, r.Trunk.Tree)
 	if err != nil {
@@ -40,8 +40,8 @@ func (w *Workspace) promote(ctx context.Context, r promotion.Request) ([]promoti
 	return s.Promotions(ctx, r)
 }
 
-// Order executes a command on an environment if the trunk's sluice.yaml gives the person the right. An error that wraps
-// bot.ErrRefused says why it does not.
+// Order executes a command on an environment if the trunk's sluice.yaml gives the person the right. Otherwise the
+// error wraps bot.ErrRefused and contains the reason.
 func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 	f, _, err := w.Fleet(ctx, o.Trunk.Tree)
 	if err != nil {
@@ -88,7 +88,7 @@ func outcome(e *promotion.Status) string {
 	return strings.Join(parts, "; ")
 }
 
-// person returns who gave a command, with the teams among those that sluice.yaml names for the environment.
+// person returns the author of a command, with their teams among those that sluice.yaml names for the environment.
 func person(ctx context.Context, f *fleet.Fleet, o bot.Order, environment string) (promote.Person, error) {
 	out := promote.Person{User: o.By.User.Login}
 	if o.By.Access != forge.AccessNone {

@@ -11,16 +11,17 @@ import (
 // OutputCredential is the credential of an output repository that is not on the host of the source repository.
 type OutputCredential struct {
 	Auth   gitstore.Auth
-	Host   string // that gets the credential: a host name, which means HTTPS, or a URL
-	Prefix string // of the variables that it comes from, for messages
+	Host   string // host that gets the credential: a host name, which means HTTPS, or a URL
+	Prefix string // prefix of the environment variables, for messages
 }
 
 func (o OutputCredential) set() bool {
 	return o.Auth.User != "" || o.Auth.Password != "" || o.Auth.Token != ""
 }
 
-// outputAuth returns the credential for an output repository: its own one on the host that it is for, the source's one if both are
-// on the same host. A fleet file must not be able to send a credential to another host.
+// outputAuth returns the credential for an output repository: the configured one if the host is the configured host,
+// otherwise that of the source if both are on the same host. A fleet file must not be able to send a credential to
+// another host.
 func (r Runtime) outputAuth(output, source string) (gitstore.Auth, error) {
 	if o := r.Output; o.set() {
 		host := o.Host
@@ -42,13 +43,13 @@ func (r Runtime) outputAuth(output, source string) (gitstore.Auth, error) {
 	return a, nil
 }
 
-// HostCredentials gives the credential for a host, such as git.example.com or git.example.com:8443. The second result is false if there
+// HostCredentials returns the credential for a host, such as git.example.com or git.example.com:8443. The second result is false if there
 // is none.
 type HostCredentials func(host string) (gitstore.Auth, bool)
 
-// credentialsFor returns the credentials for other repositories of the fleet. A host's own credential comes first, then that of the
-// source repository if both have one owner on one host. Whoever merges into a fleet must not read, with the service's credential, what
-// other owners keep there.
+// credentialsFor returns the credentials for other repositories of the fleet: the one configured for the host or, if
+// the repository and the source have the same host and owner, that of the source. Somebody who merges into a fleet
+// must not read repositories of other owners with the service's credential.
 func (s *Session) credentialsFor(r Runtime) func(address string) gitstore.Auth {
 	return func(address string) gitstore.Auth {
 		a := s.shared.git
@@ -64,14 +65,14 @@ func (s *Session) credentialsFor(r Runtime) func(address string) gitstore.Auth {
 	}
 }
 
-// SameHost reports whether two URLs have one scheme and host.
+// SameHost reports whether two URLs have the same scheme and host.
 func SameHost(a, b string) bool {
 	x := hostOf(a)
 	return x != "" && x == hostOf(b)
 }
 
-// ownerOf is the scheme, the host and the first part of the path of a URL: the owner, organisation or top group; "" if the address has
-// none of them.
+// ownerOf returns the scheme, the host and the first part of the path of a URL, which is the owner, organisation or
+// top group. It returns "" if the address lacks one of them.
 func ownerOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -84,7 +85,7 @@ func ownerOf(address string) string {
 	return strings.ToLower(hostOf(address) + "/" + owner)
 }
 
-// hostOf is the scheme and host of a URL; "" if the address is no URL.
+// hostOf returns the scheme and host of a URL; "" if the address is not a URL.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

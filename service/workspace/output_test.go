@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// TestOutputCredential: a credential goes to the host that it is for, and nowhere else.
+// A credential goes only to its configured host.
 func TestOutputCredential(t *testing.T) {
 	auth := func(output string, env map[string]string) (string, error) {
 		r := Runtime{Git: gitstore.Auth{Token: env["SLUICE_GIT_TOKEN"]}, Output: OutputCredential{Auth: gitstore.Auth{Token: env["SLUICE_OUTPUT_GIT_TOKEN"]}, Host: env["SLUICE_OUTPUT_GIT_HOST"], Prefix: "SLUICE_OUTPUT_GIT_"}}

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/service/check"
 )
 
-// promotionForge is what promotions need of a forge.
+// promotionForge lists the roles of a forge that promotions use.
 type promotionForge interface {
 	forge.MergeRequests
 	forge.Requests
@@ -24,18 +24,18 @@ type promotionForge interface {
 	CommentLimit() int
 }
 
-// outside answers what promotions need to know that Git does not hold: it plays the roles of promotion.Adapters.
+// outside provides facts that are not in Git. It implements the roles of promotion.Adapters.
 type outside struct {
 	session  *Session
 	trunk    gitstore.Commit
-	forge    promotionForge   // nil: there is none
+	forge    promotionForge   // nil: no forge
 	repo     forge.Repository // of the sources
 	output   forge.Repository // of the rendered branches
 	verdicts *Verdicts
 	noPolicy bool
 }
 
-// Outside is what a session knows without a forge.
+// Outside returns the facts that a session has without a forge.
 func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) promotion.Adapters {
 	o := &outside{session: s, trunk: trunk, verdicts: NewVerdicts(), noPolicy: noPolicy}
 	return o.adapters(check.New(s.runtime.userAgent(), s.runtime.Guard.Transport()))
@@ -71,7 +71,7 @@ func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status
 	return out, nil
 }
 
-// Judge implements promotion.PolicyJudge: the trunk's policy judges what would change in the environment.
+// Judge implements promotion.PolicyJudge: it applies the trunk's policy to the change of the environment.
 func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State, string) {
 	if o.noPolicy {
 		return promote.Green, ""
@@ -101,11 +101,11 @@ func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State
 }
 
 const (
-	maxAuthored  = 500         // commits of one promotion that the forge is asked about
-	noAuthorsFor = time.Minute // how long a commit without a merge request is believed to have none: forges list new ones late
+	maxAuthored  = 500         // commits of one promotion whose authors are looked up
+	noAuthorsFor = time.Minute // how long the answer "no merge request" is cached, because forges list new ones with a delay
 )
 
-// Authors implements promotion.Authors: the people who opened the merge requests that brought the commits.
+// Authors implements promotion.Authors: it returns the authors of the merge requests that the commits came from.
 func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]string, error) {
 	if o.forge == nil {
 		return nil, nil
@@ -137,7 +137,7 @@ func (o *outside) Authors(ctx context.Context, commits []gitstore.Commit) ([]str
 // Find implements promotion.MergeRequests.
 func (o *outside) Find(ctx context.Context, from, to string) (*promotion.MergeRequest, error) {
 	if o.forge == nil {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // no open merge request
 	}
 	list, err := o.forge.OpenMergeRequests(ctx, o.output, to)
 	if err != nil {
@@ -148,7 +148,7 @@ func (o *outside) Find(ctx context.Context, from, to string) (*promotion.MergeRe
 			return &promotion.MergeRequest{Number: mr.Number, From: from, To: to, Head: mr.Head, Title: mr.Title, Body: mr.Body}, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // there is none
+	return nil, nil //nolint:nilnil // no open merge request
 }
 
 // Open implements promotion.MergeRequests.
@@ -168,7 +168,8 @@ func (o *outside) Open(ctx context.Context, r promotion.MergeRequest) error {
 	return err
 }
 
-// changes describes what merging a request changes; "" if the changes cannot be computed: the request is useful without them.
+// changes describes what merging a request changes. It returns "" if the changes cannot be computed, because the
+// request is useful without them.
 func (o *outside) changes(ctx context.Context, r promotion.MergeRequest) string {
 	source, err := gitstore.ParseHash(r.Source)
 	if err != nil {
@@ -184,7 +185,7 @@ func (o *outside) changes(ctx context.Context, r promotion.MergeRequest) string 
 	if err != nil {
 		return ""
 	}
-	const margin = 20_000 // characters of the rest of the description
+	const margin = 20_000 // characters for the other parts of the description
 	text, _ := report.Markdown(review, o.forge.CommentLimit()-margin)
 	return "\n" + text
 }
@@ -207,7 +208,7 @@ func (o *outside) Close(ctx context.Context, r promotion.MergeRequest, why strin
 	return o.forge.EditMergeRequest(ctx, o.output, r.Number, r.Title, r.Body+"\n\nClosed: "+why+"\n", true)
 }
 
-// Promotions evaluates and executes promotions until nothing more is due.
+// Promotions evaluates promotions and executes them until none is due.
 func (s *Session) Promotions(ctx context.Context, r promotion.Request) ([]promotion.Status, error) {
 	return promotion.Run(ctx, s.Hydrator, r)
 }

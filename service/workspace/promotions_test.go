@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// lateForge lists the merge request of a commit only after a while, as forges do.
+// lateForge lists the merge request of a commit with a delay, as forges do.
 type lateForge struct {
 	promotionForge
 	list  []*forge.MergeRequest
@@ -22,7 +22,8 @@ func (f *lateForge) MergeRequestsOf(context.Context, forge.Repository, string) (
 	return f.list, nil
 }
 
-// TestAuthorsAreFoundLate: that a commit has no author is not believed for long, or authors could approve their own change.
+// The answer that a commit has no author is cached only for a short time; otherwise authors could approve their own
+// change.
 func TestAuthorsAreFoundLate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -21,17 +21,17 @@ const (
 	maxProtections  = 2000
 	protectionLife  = 5 * time.Minute
 	protectionGrace = time.Hour // how long the last answer counts while the forge does not answer
-	maxSampled      = 20        // branches of one kind that are asked for by name
+	maxSampled      = 20        // branches of one kind that are queried by name
 )
 
-// Protections remembers which repositories have protected branches. It is safe for concurrent use.
+// Protections caches which repositories have protected branches. It is safe for concurrent use.
 type Protections struct {
 	cache *lru.Cache[string, protectionAnswer]
 }
 
 type protectionAnswer struct {
 	at     time.Time
-	reason string // why branches are not protected; "" if they are
+	reason string // reason why branches count as unprotected; "" if they are protected
 }
 
 // NewProtections returns an empty cache.
@@ -43,7 +43,8 @@ func NewProtections() *Protections {
 	return &Protections{cache}
 }
 
-// requireProtection refuses a command that brings commits into an environment while others than Sluice can write its branches.
+// requireProtection refuses a command that brings commits into an environment while anybody but Sluice can write its
+// branches.
 func (w *Workspace) requireProtection(ctx context.Context, trunk gitstore.Hash) error {
 	output, err := w.outputOf(ctx, trunk)
 	if err != nil {
@@ -56,8 +57,9 @@ func (w *Workspace) requireProtection(ctx context.Context, trunk gitstore.Hash) 
 	return err
 }
 
-// unprotected says why records and rendered branches may be written by others than Sluice; "" if they may not, or if nobody demands it.
-// Signatures do not replace protection: a branch that somebody set back to an earlier commit is signed too.
+// unprotected returns the reason why others than Sluice may write records and rendered branches. It returns "" if
+// they may not, or if the configuration does not require protection. Signatures do not replace protection: a branch
+// that somebody reset to an earlier commit is still signed.
 func (w *Workspace) unprotected(ctx context.Context, trunk gitstore.Hash, output forge.Repository) (string, error) {
 	if w.repo.Protection == nil {
 		return "", nil
@@ -91,8 +93,9 @@ func (w *Workspace) unprotected(ctx context.Context, trunk gitstore.Hash, output
 
 const remedy = "protect env/*, cluster/* and sluice/* on the forge (docs/service.md#permissions-on-the-forge), or set `branchProtection: off` in the service's configuration"
 
-// unprotectedBranches says which branches of Sluice are not protected; "" if all are. Rules usually name patterns, so it asks for a name
-// that nobody uses first, and for the existing branches of the kind only if no pattern protects that.
+// unprotectedBranches returns a text about Sluice's branches that are not protected; "" if all are. Rules usually
+// contain patterns, so it first asks for an unused name, and for the existing branches of a kind only if no pattern
+// protects that name.
 func unprotectedBranches(ctx context.Context, p forge.Protection, repo forge.Repository, f *fleet.Fleet) (string, error) {
 	var environments, clusters []string
 	for _, e := range f.Spec.Environments {
@@ -130,7 +133,7 @@ func unprotectedBranches(ctx context.Context, p forge.Protection, repo forge.Rep
 		open, answered = append(open, some...), answered || known
 	}
 	if !answered { // the credential may not see the repository
-		return "the forge tells nothing of the branches of " + repo.Path + ": " + remedy, nil
+		return "the forge returns no information about the branches of " + repo.Path + ": " + remedy, nil
 	}
 	if len(open) == 0 {
 		return "", nil
@@ -138,8 +141,8 @@ func unprotectedBranches(ctx context.Context, p forge.Protection, repo forge.Rep
 	return describeOpen(open), nil
 }
 
-// openBranches returns which of the branches are not protected, and whether the forge told of any. A branch that does not exist and that
-// no rule names is open: anybody with write access can create it.
+// openBranches returns the branches that are not protected, and whether the forge returned any. A branch that does
+// not exist and that no rule names is open, because anybody with write access can create it.
 func openBranches(ctx context.Context, p forge.Protection, repo forge.Repository, names []string) (open []string, known bool, err error) {
 	for _, name := range names {
 		yes, err := p.Protected(ctx, repo, name)
@@ -154,7 +157,7 @@ func openBranches(ctx context.Context, p forge.Protection, repo forge.Repository
 	return open, known, nil
 }
 
-// describeOpen names branches that are not protected.
+// describeOpen lists branches that are not protected.
 func describeOpen(open []string) string {
 	slices.Sort(open)
 	const most = 3
@@ -166,8 +169,9 @@ func describeOpen(open []string) string {
 	if len(open) > 1 {
 		verb = "are"
 	}
-	return fmt.Sprintf("%s %s not protected on the forge, so that anybody with write access could promote: %s", what, verb, remedy)
+	return fmt.Sprintf("%s %s not protected on the forge, so anybody with write access could promote: %s", what, verb, remedy)
 }
 
-// unknownBranch reports whether the forge tells nothing of a branch because it does not exist and no rule names it.
+// unknownBranch reports whether the forge has no information about a branch because it does not exist and no rule
+// names it.
 func unknownBranch(err error) bool { return errors.Is(err, forge.ErrNotFound) }

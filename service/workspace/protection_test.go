@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 )
 
-// rules is a forge.Protection whose rules name branches or begin with a prefix and end in *. Branches that nothing matches do not exist,
-// or are open.
+// rules is a forge.Protection whose rules name branches, or are prefixes that end in *. Branches that no rule matches
+// do not exist, or are open.
 type rules struct {
 	protected, open []string
 	err             error
@@ -86,8 +86,8 @@ func TestUnprotectedBranches(t *testing.T) {
 	}
 }
 
-// TestProtectionIsCached: the forge is asked once in five minutes; its last answer counts for an hour while it does not answer; what the
-// credential may not read counts as unprotected.
+// The forge is asked once in five minutes. While it does not answer, its last answer counts for an hour. Branches
+// that the credential may not read count as unprotected.
 func TestProtectionIsCached(t *testing.T) {
 	t.Parallel()
 	s, _, head := demo(t)
@@ -121,7 +121,7 @@ func TestProtectionIsCached(t *testing.T) {
 	see("the configuration does not demand it", "", false)
 }
 
-// TestSignersDoNotReplaceProtection: signed commits can be pushed again by anybody who may push, so that the forge is asked nevertheless.
+// The forge is asked even if the fleet has signers, because anybody who may push can push an old signed commit again.
 func TestSignersDoNotReplaceProtection(t *testing.T) {
 	t.Parallel()
 	s, _, head := demo(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// gitHost serves the repositories of a folder with git http-backend and notes their paths.
+// gitHost serves the repositories of a folder with git http-backend and records their paths.
 type gitHost struct {
 	*httptest.Server
 	t    *testing.T
@@ -50,7 +50,7 @@ func newGitHost(t *testing.T) *gitHost {
 	return h
 }
 
-// wasAsked reports whether a repository was asked for anything.
+// wasAsked reports whether a repository got a request.
 func (h *gitHost) wasAsked(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,8 +113,8 @@ func appIn(repository string) string {
 	return "apiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: web, repository: " + repository + "}}}\n"
 }
 
-// TestReviewOfOtherRepositories: the worker sees content of the repositories that the trunk declares, at the commits that the change
-// pins, and of no other repository.
+// The worker sees content of the repositories that the trunk declares, at the commits that the change pins, and of no
+// other repository.
 func TestReviewOfOtherRepositories(t *testing.T) {
 	t.Parallel()
 	h := newGitHost(t)
@@ -161,12 +161,12 @@ func TestReviewOfOtherRepositories(t *testing.T) {
 		return text
 	}
 
-	// A stranger's change sees nothing of other repositories, although the clone has them by now.
+	// An untrusted change sees no content of other repositories, although the clone has it.
 	trusted := s
 	review("pin")
 	s = trusted.withoutCredentials()
 	if got := review("pin"); strings.Contains(got, "a: one") || strings.Contains(got, "a: two") || !strings.Contains(got, "other repositories are not read") {
-		t.Errorf("the review of a stranger's change:\n%s", got)
+		t.Errorf("the review of an untrusted change:\n%s", got)
 	}
 	s = trusted
 
@@ -202,8 +202,8 @@ func TestCredentialsOfOtherRepositories(t *testing.T) {
 	}
 }
 
-// TestPushingKeepsTheCredentialForReading: what the fleet takes from other repositories is read with the credential of the source, also
-// while rendered branches are pushed with another one.
+// Other repositories of the fleet are read with the source's credential, even while rendered branches are pushed with
+// another one.
 func TestPushingKeepsTheCredentialForReading(t *testing.T) {
 	t.Parallel()
 	r := Runtime{Cache: t.TempDir(), Version: "test", Clock: time.Now, Git: gitstore.Auth{Token: "read"}}

@@ -15,16 +15,17 @@ import (
 	"github.com/sluice-gitops/sluice/policy/schemas"
 )
 
-// ReviewOptions say what to review, and by which policy.
+// ReviewOptions configure a review and its policy.
 type ReviewOptions struct {
 	Compare      compare.Request
-	Policy       gitstore.Hash // tree of the source commit whose policy judges; zero judges nothing
+	Policy       gitstore.Hash // tree of the source commit whose policy applies; zero: no policy
 	Offline      bool          // fetch no schemas
-	Whole        bool          // judge whole environments, not only what changed
+	Whole        bool          // judge whole environments, not only changed objects
 	FindingsOnly bool
 }
 
-// Review compares two sides and judges the difference. Problems of the fleet and of its policy are in the review.
+// Review compares two sides and judges the difference. Problems of the fleet and of its policy are part of the
+// review.
 func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, *compare.PreviewResult, error) {
 	options := review.Options{Compare: o.Compare, Version: s.runtime.Version, FindingsOnly: o.FindingsOnly}
 	if f, _, err := s.Fleet(ctx, o.Compare.Head.Tree); err == nil {
@@ -94,7 +95,7 @@ func (s *Session) Policy(ctx context.Context, tree gitstore.Hash, offline bool) 
 	return s.runtime.loadPolicy(ctx, s.Store.Snapshot(ctx, tree), s.environments(ctx, tree), offline)
 }
 
-// enforcedPolicy loads the policy that hydration is held to. It implements enforce.Loader.
+// enforcedPolicy loads the policy for hydration. It implements enforce.Loader.
 func (s *Session) enforcedPolicy(ctx context.Context, tree gitstore.Hash, schemas bool) (*policy.Engine, error) {
 	if schemas {
 		return s.Policy(ctx, tree, false)
@@ -125,7 +126,7 @@ func (r Runtime) loadPolicy(ctx context.Context, files fs.FS, environments []str
 	return policy.Load(ctx, files, o)
 }
 
-// schemas returns the schemas of built-in kinds, from the places that the policy in a tree names.
+// schemas returns the schemas of built-in kinds, from the locations in the policy of a tree.
 func (r Runtime) schemas(files fs.FS, offline bool) (policy.Schemas, error) {
 	if r.Schemas != nil {
 		return r.Schemas, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// TestSchemasAreGuarded: a policy cannot have the service ask an internal server for schemas.
+// A policy cannot make the service request schemas from an internal server.
 func TestSchemasAreGuarded(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

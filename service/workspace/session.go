@@ -1,12 +1,13 @@
-// Package workspace opens repositories and does the work of one task in them: reviews, hydrations, promotions and the answers to
-// questions. It keeps the clones of a service (Mirrors) and the verdicts of policy that promotions wait for (Verdicts).
+// Package workspace opens repositories and executes one task in each: reviews, hydrations, promotions and the answers
+// to questions. It keeps the clones of a service (Mirrors) and the verdicts of policy that promotions wait for
+// (Verdicts).
 //
-// A Session is an open repository. It does not change: methods such as WithRemote return another Session that shares the
-// clone. A Workspace is a Session of the service with the credentials and the forge of its repository; the bot declares
-// the roles that it needs of it.
+// A Session is an open repository. It does not change: methods such as WithRemote return another Session that shares
+// the clone. A Workspace is a Session of the service with the credentials and the forge of its repository. The bot
+// declares the roles that it uses.
 //
-// The package reads neither the environment nor the configuration: callers pass credentials, folders and limits as values. It
-// names no concrete forge.
+// The package reads neither the environment nor the configuration: callers pass credentials, folders and limits as
+// values. It names no concrete forge.
 package workspace
 
 import (
@@ -32,39 +33,39 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// Options say what to open and how to render it.
+// Options select the repository and configure rendering.
 type Options struct {
 	Repo          string // folder or URL
 	Jobs          int    // targets rendered at the same time
 	RenderTimeout time.Duration
 	RenderMemory  int64             // bytes of one render process
-	PlainHTTP     []string          // registries that are asked over HTTP
-	Renderer      renderer.Renderer // shared with other sessions; nil starts render processes that belong to the session
-	Signer        gitstore.Signer   // signs rendered commits; nil leaves them unsigned
-	Mirror        string            // folder of the clone of a URL; "" is a temporary one
+	PlainHTTP     []string          // registries to contact over HTTP
+	Renderer      renderer.Renderer // shared with other sessions; nil starts render processes of its own
+	Signer        gitstore.Signer   // signs rendered commits; nil: unsigned commits
+	Mirror        string            // folder of the clone of a URL; "": a temporary folder
 	Isolation     worker.Mode       // of the session's own render processes; "" is worker.Degraded
-	Detect        bool              // recognise a repository of another tool that has no sluice.yaml, to read it; see source.Reader.Detecting
+	Detect        bool              // accept a repository of another tool without sluice.yaml, for reading; see source.Reader.Detecting
 }
 
-// Runtime is what a process gives to its sessions.
+// Runtime holds the values that a process shares between its sessions.
 type Runtime struct {
 	Git         gitstore.Auth      // for the source repository
-	Output      OutputCredential   // for another repository that rendered branches are written to
-	Hosts       HostCredentials    // for other repositories that fleets take content from; nil has none
-	Charts      *fetch.Credentials // for chart repositories and registries; nil fetches without credentials
-	Guard       *fetch.Guard       // refuses connections of chart downloads into internal networks; nil refuses none
-	Untrusted   bool               // charts come from a contributor without write access; see WithoutCredentials
+	Output      OutputCredential   // for an output repository
+	Hosts       HostCredentials    // for other repositories of fleets; nil: none
+	Charts      *fetch.Credentials // for chart repositories and registries; nil: no credentials
+	Guard       *fetch.Guard       // refuses chart downloads from internal networks; nil: no restriction
+	Untrusted   bool               // the charts belong to an untrusted change; see WithoutCredentials
 	Cache       string             // folder for downloaded charts and schemas
 	Child       []string           // command line of a render process, without its flags
 	Version     string             // of Sluice
-	Fingerprint []byte             // key of the fingerprints that replace secrets; nil is a random one for each session
+	Fingerprint []byte             // key of the fingerprints that replace secrets; nil: a random key for each session
 	Offline     bool               // fetch no schemas
-	Schemas     policy.Schemas     // nil: those that the policy names, kept in Cache
+	Schemas     policy.Schemas     // nil: the ones from the policy, stored in Cache
 	Clock       func() time.Time
 }
 
-// WithoutCredentials returns a Runtime that fetches charts without credentials and does not read charts that were fetched with
-// credentials before.
+// WithoutCredentials returns a Runtime that fetches charts without credentials, and does not read cached charts that
+// were fetched with credentials.
 func (r Runtime) WithoutCredentials() Runtime {
 	r.Charts, r.Hosts, r.Untrusted = nil, nil, true
 	return r
@@ -82,7 +83,7 @@ func (r Runtime) fetcher(plainHTTP []string) *fetch.Fetcher {
 
 func (r Runtime) userAgent() string { return "sluice/" + r.Version }
 
-// Session is an open repository with everything that renders it. It is not safe for concurrent use, except that sessions derived
+// Session is an open repository with its renderer. It is not safe for concurrent use, except that sessions derived
 // from one another may be used one after the other in any order.
 type Session struct {
 	*hydrate.Hydrator
@@ -91,16 +92,16 @@ type Session struct {
 	runtime Runtime
 	url     bool
 	key     []byte
-	plain   []string // registries that are asked over HTTP
+	plain   []string // registries to contact over HTTP
 	shared  *resources
 }
 
-// resources are what sessions that derive from one another share.
+// resources are shared by sessions that derive from one another.
 type resources struct {
 	once  sync.Once
 	store *gitstore.Store
-	pool  *renderer.Pool // nil: it belongs to somebody else
-	git   gitstore.Auth  // reads the source repository; a session that pushes has another credential in its runtime
+	pool  *renderer.Pool // nil: somebody else owns the renderer
+	git   gitstore.Auth  // for reading the source repository; a session that pushes has another credential in its runtime
 }
 
 func (r *resources) close() {
@@ -108,7 +109,7 @@ func (r *resources) close() {
 		if r.pool != nil {
 			r.pool.Close()
 		}
-		_ = r.store.Close() // it was read, and what was written is pushed
+		_ = r.store.Close() // everything to keep has been pushed
 	})
 }
 
@@ -128,7 +129,7 @@ func Open(ctx context.Context, r Runtime, o Options, progress hydrate.Progress) 
 	return s, nil
 }
 
-// OpenFolder opens a folder that need not be a repository: without one, the session keeps objects in memory.
+// OpenFolder opens a folder that need not be a repository. If it is not, the session keeps objects in memory.
 func OpenFolder(ctx context.Context, r Runtime, o Options, progress hydrate.Progress) (*Session, error) {
 	store, err := gitstore.Open(ctx, gitstore.Options{Dir: cmp.Or(o.Repo, "."), Auth: r.Git})
 	if err != nil {
@@ -165,14 +166,15 @@ func NewPool(child []string, o Options) *renderer.Pool {
 	})
 }
 
-// Close ends the render processes that belong to the session and closes the repository, also for all sessions that derive from it or
-// that it derives from. Calling it again does nothing.
+// Close ends the session's own render processes and closes the repository, for this session and for all that derive
+// from it or that it derives from. Calling it again has no effect.
 func (s *Session) Close() { s.shared.close() }
 
-// IsURL reports whether the repository is a remote one.
+// IsURL reports whether the repository is remote.
 func (s *Session) IsURL() bool { return s.url }
 
-// Place names the repository whose branches the session uses, as a safe file name. Equal repositories have equal names.
+// Place returns the name of the repository with the branches as a safe file name. Equal repositories have equal
+// names.
 func (s *Session) Place() string {
 	sum := sha256.Sum256([]byte(s.Branches.String() + "\x00" + s.Store.Worktree()))
 	return hex.EncodeToString(sum[:16])
@@ -182,7 +184,7 @@ func (s *Session) Place() string {
 // compared.
 func (s *Session) FingerprintKey() []byte { return s.key }
 
-// WithBranches returns a session whose rendered branches are elsewhere.
+// WithBranches returns a session whose rendered branches are in b.
 func (s *Session) WithBranches(b gitstore.Branches) *Session {
 	out := *s
 	out.Hydrator = s.Hydrator.WithBranches(b)
@@ -196,7 +198,7 @@ func (s *Session) withGit(auth gitstore.Auth) *Session {
 	return &out
 }
 
-// withoutCredentials returns a session that fetches charts without credentials, into a cache of its own.
+// withoutCredentials returns a session that fetches charts without credentials, into a separate cache.
 func (s *Session) withoutCredentials() *Session {
 	out := *s
 	out.runtime = s.runtime.WithoutCredentials()
@@ -207,7 +209,7 @@ func (s *Session) withoutCredentials() *Session {
 	return &out
 }
 
-// withRenderer returns a session that renders with another renderer. It shares nothing that was rendered.
+// withRenderer returns a session with another renderer. It does not share rendered output.
 func (s *Session) withRenderer(r renderer.Renderer) *Session {
 	out := *s
 	config := s.Config
@@ -216,11 +218,12 @@ func (s *Session) withRenderer(r renderer.Renderer) *Session {
 	return &out
 }
 
-// WithRemote returns a session whose rendered branches are in another repository: the output repository of the commit's fleet, the
-// remote with a name, or the remote that a URL was cloned from. It writes only commits that the trunk of the source's remote has.
+// WithRemote returns a session whose rendered branches are in another repository: the output repository of the
+// commit's fleet, the remote with a name, or the remote that a URL was cloned from. It writes only commits that the
+// trunk of the source's remote contains.
 func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote string) (*Session, error) {
 	f, _, err := s.Fleet(ctx, commit.Tree)
-	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken { // whoever reads the fleet reports its problems
+	if _, broken := errors.AsType[fleet.Problems](err); err != nil && !broken { // the caller that reads the fleet reports its problems
 		return nil, err
 	}
 	auth, address := s.runtime.Git, remote
@@ -248,7 +251,7 @@ func (s *Session) WithRemote(ctx context.Context, commit gitstore.Commit, remote
 	return out.withSource(source), nil
 }
 
-// withSource returns a session that takes the trunk from a remote.
+// withSource returns a session that reads the trunk from a remote.
 func (s *Session) withSource(remote gitstore.Branches) *Session {
 	out := *s
 	out.Hydrator = s.WithSource(remote)

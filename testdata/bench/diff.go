@@ -35,7 +35,7 @@ func (b *bench) diffs(sizes []int, apps int) error {
 	return nil
 }
 
-// diffFleet gives the median time of the diff of one app's global value.
+// diffFleet returns the median time of the diff of one app's global value.
 func (b *bench) diffFleet(clusters, apps int, shared bool) (time.Duration, error) {
 	src := filepath.Join(b.dir, fmt.Sprintf("diff-%d-%t", clusters, shared))
 	values := globalValues

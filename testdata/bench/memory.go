@@ -100,7 +100,7 @@ func (s *site) hamlets(n int) error {
 	return nil
 }
 
-// round gives each repository its events, and waits for what comes of them.
+// round returns each repository its events, and waits for what comes of them.
 func (s *site) round(n, round int) error {
 	numbers := make([]int, n)
 	for i := range n {

@@ -67,7 +67,7 @@ func (b *bench) promotions(clusters, apps int) error {
 	return s.servedPass(repo)
 }
 
-// stages gives the generated fleet a stage before.
+// stages returns the generated fleet a stage before.
 func stages(src string) error {
 	if err := os.WriteFile(filepath.Join(src, "sluice.yaml"), []byte(promotedFleet), 0o644); err != nil {
 		return err

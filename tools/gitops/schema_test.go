@@ -201,7 +201,7 @@ func crds(t *testing.T) definitions {
 // known are the CRDs, once they have been read: tests here run one after another.
 var known definitions
 
-// download gives the folder of a module's files.
+// download returns the folder of a module's files.
 func download(t *testing.T, module, sum string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)

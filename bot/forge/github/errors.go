@@ -20,7 +20,7 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("github: %s: %w", what, translated(err))
 }
 
-// translated gives an error a kind of package forge, unless it has one.
+// translated returns an error a kind of package forge, unless it has one.
 func translated(err error) error {
 	if rest.Classified(err) {
 		return err

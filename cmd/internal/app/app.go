@@ -140,7 +140,7 @@ func (e Environment) hostAuth(host string) (gitstore.Auth, bool) {
 // SameHost reports whether two URLs are on one host.
 func SameHost(a, b string) bool { return workspace.SameHost(a, b) }
 
-// ForHost gives the environment of a session that works on a repository by URL: the credential of its host comes before the general
+// ForHost returns the environment of a session that works on a repository by URL: the credential of its host comes before the general
 // one.
 func (e Environment) ForHost(address string) Environment {
 	u, err := url.Parse(address)

@@ -64,7 +64,7 @@ func (e Environment) Forge(at *ci.Context) (Forge, error) {
 	return gitlab.New(gitlab.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: userAgent()})
 }
 
-// ForCI gives the environment of a CI job: Git uses the forge's credential if it has none of its own.
+// ForCI returns the environment of a CI job: Git uses the forge's credential if it has none of its own.
 func (e Environment) ForCI(at *ci.Context) Environment {
 	outer := e.Getenv
 	out := e

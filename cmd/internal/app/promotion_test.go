@@ -91,7 +91,7 @@ func (s *story) greet(text string) int {
 	return s.open(name, "ada")
 }
 
-// holds says whether a branch has a text in the shop's ConfigMap.
+// holds reports whether a branch has a text in the shop's ConfigMap.
 func (s *story) holds(branch, text string) bool {
 	if s.ref(branch) == "" {
 		return false

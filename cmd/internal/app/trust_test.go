@@ -219,7 +219,7 @@ func TestQuestionsOfStrangers(t *testing.T) {
 		n := s.open("lure", "eve")
 		s.until("it waits", func() bool { return s.status(s.head(n), "sluice") == "pending" })
 		s.say(n, "eve", "/sluice explain shop prod-us-1 .\n/sluice diff")
-		s.until("both are refused", func() bool { return strings.Count(s.all(n), "waits for trust: nothing of it is rendered before") == 2 })
+		s.until("both are refused", func() bool { return strings.Count(s.all(n), "waits for trust: somebody with write access") == 2 })
 		if heard() != "" || len(s.comments(n)) != 1 {
 			t.Errorf("the stranger's server heard %q; comments:\n%s", heard(), s.all(n))
 		}
@@ -387,7 +387,7 @@ func TestParkedCommand(t *testing.T) {
 		s.lock(false)
 		s.say(n, "ada", "/sluice retry")
 		s.until("it is done after all", func() bool { return strings.Contains(s.state(), "stuck") })
-		s.says(n, "a new review begins; what had failed is tried again: 1")
+		s.says(n, "a new review starts; parked tasks to retry: 1")
 		s.until("the log says both", func() bool { return strings.Count(s.all(n), "`/sluice freeze prod --reason") == 2 })
 	})
 }
@@ -544,7 +544,7 @@ func TestChat(t *testing.T) {
 		ask(first, "/sluice help", "/sluice rollback ENV")
 		ask(first, "/sluice diff --env prod", "mind the first step")
 		ask(first, "/sluice explain shop prod-us-1 config.currency", "region=us-east-1", "USD")
-		logs(first, "/sluice retry", func() bool { return strings.Contains(s.all(first), "a new review begins") })
+		logs(first, "/sluice retry", func() bool { return strings.Contains(s.all(first), "a new review starts") })
 		s.merge(first)
 		s.until("staging has it", func() bool { return s.holds("cluster/staging-1", "first step") })
 		logs(first, "/sluice promote prod", func() bool { return strings.Contains(s.comments(first)[0], "approv") })

@@ -77,7 +77,7 @@ func (c *ciOptions) forge(o IO, at *ci.Context) (app.Forge, error) {
 	return f, nil
 }
 
-// hasToken says whether the job has a credential for the forge's API.
+// hasToken reports whether the job has a credential for the forge's API.
 func hasToken(o IO, at *ci.Context) bool {
 	get := o.Env.Getenv
 	if at.System == ci.GitHubActions {

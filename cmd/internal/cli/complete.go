@@ -19,7 +19,7 @@ import (
 // completion lists what an argument or the value of a flag can be.
 type completion = cobra.CompletionFunc
 
-// addCompletions gives every command of the tree the completions of its flags and arguments, by their names. The fleet is read
+// addCompletions returns every command of the tree the completions of its flags and arguments, by their names. The fleet is read
 // from the working tree of --repo, or from the cache of its names; without a fleet, nothing is offered.
 func addCompletions(root *cobra.Command, o IO) {
 	n := &names{io: o}

@@ -57,7 +57,7 @@ prints the JSON schema of the output.`,
 
 // historyEntry is a state that an environment had, or a command that changed its record alone.
 type historyEntry struct {
-	// Kind says whether the entry is a state of the environment branch, or a command that no commit of it shows.
+	// Kind reports whether the entry is a state of the environment branch, or a command that no commit of it shows.
 	Kind string `json:"kind" jsonschema:"enum=state,enum=command"`
 	// At is when it happened.
 	At time.Time `json:"at"`

@@ -16,7 +16,7 @@ type App struct {
 	ClientID string
 	Slug     string
 	Key      *rsa.PublicKey
-	// Administration says whether the App has the permission "Administration: read".
+	// Administration reports whether the App has the permission "Administration: read".
 	Administration bool
 }
 
