@@ -137,7 +137,7 @@ func serveCheck(t *testing.T, config string) error {
 
 func TestServeCheckFails(t *testing.T) {
 	t.Parallel()
-	if err := serveCheck(t, "data: /var/lib/sluice\nforges: []\n"); err == nil || !strings.Contains(err.Error(), "at least one is needed") {
+	if err := serveCheck(t, "data: /var/lib/sluice\nforges: []\n"); err == nil || !strings.Contains(err.Error(), "at least one forge") {
 		t.Errorf("a configuration without forges: %v", err)
 	}
 	if err := serveCheck(t, strings.Replace(read(t, "config.yaml"), "kind: github", "knid: github", 1)); err == nil || !strings.Contains(err.Error(), "knid") {

@@ -56,7 +56,7 @@ func TestDetect(t *testing.T) {
 		"gitlab tag":        {gitlab("CI_COMMIT_TAG", "v1"), "", ci.Context{Kind: ci.Nothing}, ""},
 		"hostile path":      {gitlab("CI_COMMIT_BRANCH", "main", "CI_PROJECT_PATH", "a/b?x=\n"), "", ci.Context{}, "not the path of a repository"},
 		"laptop":            {map[string]string{}, "", ci.Context{}, ci.ErrNoCI.Error()},
-		"no merge request number":         {gitlab("CI_MERGE_REQUEST_IID", "0"), "", ci.Context{}, "no number"},
+		"no number":         {gitlab("CI_MERGE_REQUEST_IID", "0"), "", ci.Context{}, "no merge request number"},
 		"zeros are no base": {gitlab("CI_MERGE_REQUEST_IID", "3", "CI_MERGE_REQUEST_TARGET_BRANCH_SHA", strings.Repeat("0", 40)), "", ci.Context{Kind: ci.Review, MergeRequest: 3, Head: head}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package config is the service's configuration: a YAML file, decoded strictly, with secrets in files or variables of their
-// own. Everything that is wrong is said at once. It opens nothing but the files that it names.
+// Package config parses the service's configuration: a YAML file, decoded strictly, whose secrets come from other
+// files or variables. It reports all mistakes at once. It opens only the files that the configuration names.
 package config
 
 import (
@@ -20,21 +20,21 @@ import (
 // Config is the service's configuration.
 type Config struct {
 	Listen      string        `yaml:"listen"`      // address of webhooks, pages and probes. Default: :8080
-	Metrics     string        `yaml:"metrics"`     // address of metrics and of the isolation report; "" serves none
-	Debug       string        `yaml:"debug"`       // address of pprof; "" is none
+	Metrics     string        `yaml:"metrics"`     // address of metrics and of the isolation report; "" disables both
+	Debug       string        `yaml:"debug"`       // address of pprof; "" disables it
 	Data        string        `yaml:"data"`        // folder of queue, mirrors and caches. Default: /var/lib/sluice
-	Mirrors     ByteSize      `yaml:"mirrors"`     // most that mirrors may take. Default: 20Gi
-	Workers     int           `yaml:"workers"`     // repositories at once. Default: 4
+	Mirrors     ByteSize      `yaml:"mirrors"`     // limit for the size of all mirrors. Default: 20Gi
+	Workers     int           `yaml:"workers"`     // repositories processed at once. Default: 4
 	Jobs        int           `yaml:"jobs"`        // targets rendered at once. Default: all processors
-	Sweep       time.Duration `yaml:"sweep"`       // time between looks at everything. Default: 2m
-	Promote     time.Duration `yaml:"promote"`     // time between looks at what promotions wait for. Default: 1m
-	Drain       time.Duration `yaml:"drain"`       // most time that running work gets at the end. Default: 2m
+	Sweep       time.Duration `yaml:"sweep"`       // interval of sweeps. Default: 2m
+	Promote     time.Duration `yaml:"promote"`     // interval of checks of promotions. Default: 1m
+	Drain       time.Duration `yaml:"drain"`       // time limit for running work at shutdown. Default: 2m
 	Queue       Queue         `yaml:"queue"`       //
-	Isolation   worker.Mode   `yaml:"isolation"`   // of worker processes: required (default), degraded or off
-	Network     Network       `yaml:"network"`     // that charts and schemas may be fetched from
-	Fingerprint Secret        `yaml:"fingerprint"` // key of the fingerprints that stand for secrets
-	SignKey     string        `yaml:"signKey"`     // file of the key that signs rendered commits: an SSH or OpenPGP private key, or a .pub file whose key the SSH agent holds
-	Tracing     string        `yaml:"tracing"`     // URL of an OTLP receiver over HTTP; "" is none
+	Isolation   worker.Mode   `yaml:"isolation"`   // confinement of worker processes: required (default), degraded or off
+	Network     Network       `yaml:"network"`     // private hosts that charts, schemas and checks may be fetched from
+	Fingerprint Secret        `yaml:"fingerprint"` // key of the fingerprints that replace secrets
+	SignKey     string        `yaml:"signKey"`     // file of the key that signs rendered commits: an SSH or OpenPGP private key, or a .pub file whose key the SSH agent has
+	Tracing     string        `yaml:"tracing"`     // URL of an OTLP receiver over HTTP; "" disables tracing
 	Pages       Pages         `yaml:"pages"`       // pages of the fleets
 	Forges      []Forge       `yaml:"forges"`
 }
@@ -44,12 +44,12 @@ type Network struct {
 	Allow []string `yaml:"allow"` // hosts, host:port, addresses or CIDR ranges that are reachable although they are private
 }
 
-// Queue says where tasks wait.
+// Queue configures the queue.
 type Queue struct {
-	URL         string `yaml:"url"`         // of a NATS cluster; "" is one of our own in the process
+	URL         string `yaml:"url"`         // of a NATS cluster; "" runs the queue in this process
 	Credentials string `yaml:"credentials"` // file of NATS credentials
-	Replicas    int    `yaml:"replicas"`    // of streams. Default: 1, or 3 with a URL
-	Shards      *bool  `yaml:"shards"`      // have all replicas render large hydrations together. Default: with a URL
+	Replicas    int    `yaml:"replicas"`    // copies of each message. Default: 1, or 3 with a URL
+	Shards      *bool  `yaml:"shards"`      // render large hydrations on all replicas together. Default: true with a URL
 }
 
 var sizePattern = regexp.MustCompile(`^([0-9]{1,9})(Ki|Mi|Gi|Ti)?$`)
@@ -57,11 +57,11 @@ var sizePattern = regexp.MustCompile(`^([0-9]{1,9})(Ki|Mi|Gi|Ti)?$`)
 // ByteSize is a number of bytes such as 20Gi.
 type ByteSize int64
 
-// UnmarshalYAML reads 20Gi, 512Mi or a plain number.
+// UnmarshalYAML parses 20Gi, 512Mi or a plain number.
 func (b *ByteSize) UnmarshalYAML(n *yaml.Node) error {
 	m := sizePattern.FindStringSubmatch(n.Value)
 	if m == nil {
-		return fmt.Errorf("line %d: %q is no size such as 20Gi", n.Line, n.Value)
+		return fmt.Errorf("line %d: %q is not a size such as 20Gi", n.Line, n.Value)
 	}
 	var number int64
 	if _, err := fmt.Sscan(m[1], &number); err != nil {
@@ -71,13 +71,13 @@ func (b *ByteSize) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Sources are where a configuration's secrets come from.
+// Sources read the secrets of a configuration.
 type Sources struct {
 	Getenv func(string) string
 	Read   func(file string) ([]byte, error)
 }
 
-// Parse reads a configuration and everything that it names. The error lists all problems.
+// Parse parses a configuration and reads the files that it names. The error lists all problems.
 func Parse(name string, data []byte, s Sources) (*Config, error) {
 	c := &Config{}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -128,7 +128,7 @@ func (p *problems) add(format string, args ...any) {
 	p.list = append(p.list, fmt.Errorf("%s: %w", p.name, fmt.Errorf(format, args...)))
 }
 
-// Restart names the settings that differ and that a running service does not take over.
+// Restart returns the changed settings that a running service does not adopt.
 func Restart(running, next *Config) []string {
 	var out []string
 	a, b := reflect.ValueOf(*running), reflect.ValueOf(*next)
@@ -144,11 +144,11 @@ func Restart(running, next *Config) []string {
 func (c *Config) check(p *problems) {
 	for key, address := range map[string]string{"metrics": c.Metrics, "debug": c.Debug} {
 		if address != "" && (address == c.Listen || key == "debug" && address == c.Metrics) {
-			p.add("%s: %s is taken: it needs an address of its own", key, address)
+			p.add("%s: another setting uses the address %s: choose another one", key, address)
 		}
 	}
 	if len(c.Forges) == 0 {
-		p.add("forges: at least one is needed")
+		p.add("forges: configure at least one forge")
 	}
 	if c.Workers < 1 || c.Workers > 1000 {
 		p.add("workers: %d is not between 1 and 1000", c.Workers)
@@ -173,7 +173,7 @@ func (c *Config) check(p *problems) {
 		f := &c.Forges[i]
 		at := fmt.Sprintf("forges[%d]", i)
 		if slices.Contains(names, f.Name) {
-			p.add("%s: the name %q is taken", at, f.Name)
+			p.add("%s: another forge has the name %q: choose another one", at, f.Name)
 		}
 		names = append(names, f.Name)
 		f.check(p, at)

@@ -55,11 +55,11 @@ func TestParse(t *testing.T) {
 		t.Errorf("%+v", c.Forges)
 	}
 	if s := fmt.Sprintf("%v %+v", c.Forges, lab.Token); strings.Contains(s, "t0ken") && !strings.Contains(s, "(secret)") {
-		t.Errorf("a secret shows: %s", s)
+		t.Errorf("a secret is printed: %s", s)
 	}
 }
 
-// TestPatterns: settings and membership follow the patterns of repositories.
+// The patterns of repositories decide which settings apply and which repositories belong to the forge.
 func TestPatterns(t *testing.T) {
 	c, err := parse(good)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-func TestParseSaysEverythingAtOnce(t *testing.T) {
+func TestParseReportsAllProblems(t *testing.T) {
 	_, err := parse(`
 workers: -1
 listen: ":1"
@@ -96,8 +96,8 @@ forges:
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"workers: -1", "metrics: :1 is taken", "debug: :1 is taken", "sweep: 1s", "signKey: open /none", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
-		"/none", "no http or https URL without credentials", "\"fleet\" is no pattern", "forges[2]: the name \"github\" is taken", "forges[2].app: an app needs", "forges[2].signing", "forges[2].settings.branchProtection: \"maybe\" must be",
+		"workers: -1", "metrics: another setting uses the address :1", "debug: another setting uses the address :1", "sweep: 1s", "signKey: open /none", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
+		"/none", "forges[1].api", "\"fleet\" is not a pattern", "forges[2]: another forge has the name \"github\"", "forges[2].app", "forges[2].signing", "forges[2].settings.branchProtection: \"maybe\" must be",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)

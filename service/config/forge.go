@@ -10,23 +10,23 @@ import (
 	"strings"
 )
 
-// Forge is one account on one forge.
+// Forge configures one account on one forge.
 type Forge struct {
 	Name         string     `yaml:"name"` // part of the webhook's path: /hooks/<name>
 	Kind         string     `yaml:"kind"` // github or gitlab
 	API          string     `yaml:"api"`  // URL. Default: the public one
-	Git          string     `yaml:"git"`  // URL that repositories are cloned below. Default: the API's host
+	Git          string     `yaml:"git"`  // base URL for clones. Default: the API's host
 	App          App        `yaml:"app"`  // GitHub App
 	Token        Secret     `yaml:"token"`
 	GitToken     Secret     `yaml:"gitToken"`     // reads repositories. Default: Token, or the App's
 	PushToken    Secret     `yaml:"pushToken"`    // pushes branches. Default: GitToken
-	Secrets      []Secret   `yaml:"secrets"`      // of webhooks: several at once while they are rotated
+	Secrets      []Secret   `yaml:"secrets"`      // of webhooks; several while they are rotated
 	Signing      []Secret   `yaml:"signing"`      // GitLab's signing secrets (whsec_…)
 	Repositories []string   `yaml:"repositories"` // patterns of full paths: acme/*
-	Outputs      Outputs    `yaml:"outputs"`      // where spec.output.repository may point, beside them: patterns of full paths, or of addresses elsewhere
+	Outputs      Outputs    `yaml:"outputs"`      // further repositories for spec.output.repository: patterns of full paths, or of addresses elsewhere
 	Settings     Settings   `yaml:"settings"`
-	Overrides    []Override `yaml:"overrides"` // the last that matches wins
-	Receivers    []Receiver `yaml:"receivers"` // told of branches that moved
+	Overrides    []Override `yaml:"overrides"` // the last one that matches applies
+	Receivers    []Receiver `yaml:"receivers"` // get a notification when branches move
 }
 
 // App is a GitHub App.
@@ -35,7 +35,7 @@ type App struct {
 	Key Secret `yaml:"key"`
 }
 
-// Settings are what a repository may have otherwise.
+// Settings can differ between repositories.
 type Settings struct {
 	Drafts     *bool    `yaml:"drafts"`     // review drafts. Default: true
 	Labels     []string `yaml:"labels"`     // review only with one of these
@@ -45,7 +45,7 @@ type Settings struct {
 	PerPush    int      `yaml:"refsPerPush"`
 	Context    string   `yaml:"context"` // of commit statuses. Default: sluice
 	Checks     *bool    `yaml:"checks"`  // check runs instead of statuses. Default: with a GitHub App
-	// BranchProtection reports whether promotions need protected branches: required (default) or off.
+	// BranchProtection is required (default) or off. With required, promotions wait until the branches are protected.
 	BranchProtection string `yaml:"branchProtection"`
 }
 
@@ -55,13 +55,13 @@ const (
 	ProtectionOff      = "off"
 )
 
-// Override are settings for some repositories.
+// Override has settings for some repositories.
 type Override struct {
 	Repositories []string `yaml:"repositories"`
 	Settings     Settings `yaml:"settings"`
 }
 
-// gitBase is where repositories are below, from the API's address.
+// gitBase derives the base URL for clones from the API's address.
 func gitBase(api, special, then string) string {
 	u, err := url.Parse(api)
 	if err != nil {
@@ -91,12 +91,12 @@ func (f *Forge) check(p *problems, at string) {
 	}
 	for _, u := range []string{f.API, f.Git} {
 		if !webURL(u) {
-			p.add("%s: %q is no http or https URL without credentials", at, u)
+			p.add("%s: %q must be an http or https URL without credentials", at, u)
 		}
 	}
 	f.checkCredentials(p, at)
 	if len(f.Repositories) == 0 {
-		p.add("%s.repositories: say which ones, such as [\"acme/*\"]", at)
+		p.add("%s.repositories: list at least one pattern, such as [\"acme/*\"]", at)
 	}
 	f.Settings.check(p, at+".settings")
 	for i := range f.Overrides {
@@ -108,25 +108,25 @@ func (f *Forge) check(p *problems, at string) {
 	for _, list := range append([][]string{f.Repositories, f.Outputs}, overridden(f.Overrides)...) {
 		for _, pattern := range list {
 			if _, err := path.Match(pattern, ""); err != nil || !strings.Contains(pattern, "/") {
-				p.add("%s: %q is no pattern of a repository's full path", at, pattern)
+				p.add("%s: %q is not a pattern of full repository paths, such as acme/*", at, pattern)
 			}
 		}
 	}
 }
 
-// checkCredentials checks that the service can sign in to the forge, and the forge's webhooks to the service.
+// checkCredentials checks that the service can authenticate to the forge, and the forge's webhooks to the service.
 func (f *Forge) checkCredentials(p *problems, at string) {
 	if !f.Token.Set() && f.App.ID == 0 {
-		p.add("%s: a token or, on GitHub, an app is needed", at)
+		p.add("%s: set token or, on GitHub, app", at)
 	}
 	if f.App.ID != 0 && (f.Kind != "github" || !f.App.Key.Set()) {
-		p.add("%s.app: an app needs GitHub and a key", at)
+		p.add("%s.app: only GitHub has apps, and an app needs a key", at)
 	}
 	if len(f.Secrets)+len(f.Signing) == 0 {
-		p.add("%s.secrets: a webhook's secret is needed: without one anybody could send events", at)
+		p.add("%s.secrets: set the webhook's secret; without one, anybody could send events", at)
 	}
 	if f.Kind == "github" && len(f.Signing) > 0 {
-		p.add("%s.signing: only GitLab has signing secrets: GitHub's go to secrets", at)
+		p.add("%s.signing: only GitLab has signing secrets; put GitHub's into secrets", at)
 	}
 }
 
@@ -146,15 +146,16 @@ func overridden(list []Override) [][]string {
 	return out
 }
 
-// Outputs are patterns of repositories that rendered branches may go to: of full paths on the forge, or of whole addresses.
+// Outputs are patterns of repositories that rendered branches may go to: of full paths on the forge, or of full
+// addresses.
 type Outputs []string
 
-// Path reports whether a repository on the forge is one of them.
+// Path reports whether a pattern matches a repository on the forge.
 func (o Outputs) Path(repository string) bool {
 	return matches(slices.DeleteFunc(slices.Clone(o), isAddress), repository)
 }
 
-// Address reports whether an address is one of them. The end .git makes no difference.
+// Address reports whether a pattern matches an address. A trailing .git is ignored.
 func (o Outputs) Address(address string) bool {
 	plain := func(s string) string { return strings.TrimSuffix(s, ".git") }
 	return slices.ContainsFunc(o, func(pattern string) bool {
@@ -167,7 +168,7 @@ func isAddress(pattern string) bool {
 	return strings.Contains(pattern, "://") || strings.Contains(pattern, "@")
 }
 
-// Has reports whether the forge's repositories include one.
+// Has reports whether the configuration of the forge includes a repository.
 func (f *Forge) Has(repository string) bool { return matches(f.Repositories, repository) }
 
 func matches(patterns []string, repository string) bool {
@@ -180,7 +181,7 @@ func matches(patterns []string, repository string) bool {
 	})
 }
 
-// For are the settings of a repository.
+// For returns the settings of a repository.
 func (f *Forge) For(repository string) Settings {
 	out := f.Settings
 	for _, o := range f.Overrides {

@@ -9,13 +9,13 @@ import (
 
 // Pages configure the listener of the fleets' pages.
 type Pages struct {
-	Listen    string    `yaml:"listen"`    // address; "" serves no pages. Without auth it must be a loopback address
-	Address   string    `yaml:"address"`   // URL at which people open the pages; needed to sign in
-	CookieKey Secret    `yaml:"cookieKey"` // key of the session cookies. Default: a random one, so that sessions end with the process
+	Listen    string    `yaml:"listen"`    // address; "" disables the pages. Without auth it must be a loopback address
+	Address   string    `yaml:"address"`   // URL at which people open the pages; required for signing in
+	CookieKey Secret    `yaml:"cookieKey"` // key of the session cookies. Default: a random key, so sessions end with the process
 	Auth      PagesAuth `yaml:"auth"`
 }
 
-// PagesAuth says how people are known: at most one of these.
+// PagesAuth configures how the pages identify people, by at most one of these.
 type PagesAuth struct {
 	Header PagesHeader `yaml:"header"`
 	OIDC   PagesOIDC   `yaml:"oidc"`
@@ -33,11 +33,11 @@ type PagesOIDC struct {
 	Issuer       string   `yaml:"issuer"`
 	ClientID     string   `yaml:"clientID"`
 	ClientSecret Secret   `yaml:"clientSecret"`
-	Claim        string   `yaml:"claim"`  // that names the person. Default: email
-	Groups       []string `yaml:"groups"` // one of them is needed; none lets everybody in whom the provider knows
+	Claim        string   `yaml:"claim"`  // claim that names the person. Default: email
+	Groups       []string `yaml:"groups"` // a person needs one of them; empty: everybody whom the provider knows
 }
 
-// PagesForge signs people in with a forge of the configuration. They see the repositories that they may read there.
+// PagesForge signs people in with a configured forge. They see the repositories that they may read there.
 type PagesForge struct {
 	Name         string `yaml:"name"` // of the forge
 	ClientID     string `yaml:"clientID"`
@@ -45,7 +45,7 @@ type PagesForge struct {
 	Web          string `yaml:"web"` // URL that people open. Default: git of the forge
 }
 
-// Networks are the addresses of the proxies.
+// Networks returns the addresses of the proxies.
 func (h PagesHeader) Networks() ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, text := range h.From {
@@ -72,20 +72,20 @@ func (c *Config) checkPages(p *problems) {
 	}
 	if g.Listen == "" {
 		if kinds > 0 {
-			p.add("pages.listen is needed: the address that the pages are served on")
+			p.add("pages.listen: set the address to serve the pages on")
 		}
 		return
 	}
 	for key, address := range map[string]string{"listen": c.Listen, "metrics": c.Metrics, "debug": c.Debug} {
 		if address == g.Listen {
-			p.add("pages.listen: %s is taken by %s: it needs an address of its own", address, key)
+			p.add("pages.listen: %s uses the address %s: choose another one", key, address)
 		}
 	}
 	switch {
 	case kinds > 1:
-		p.add("pages.auth: one of header, oidc and forge, not several")
+		p.add("pages.auth: set only one of header, oidc and forge")
 	case kinds == 0 && !loopback(g.Listen):
-		p.add("pages.listen: %s can be reached from elsewhere: configure pages.auth, or listen on 127.0.0.1", g.Listen)
+		p.add("pages.listen: other machines can reach %s: configure pages.auth, or listen on 127.0.0.1", g.Listen)
 	}
 	g.checkAuth(p, c.Forges)
 }
@@ -96,21 +96,21 @@ func (g *Pages) checkAuth(p *problems, forges []Forge) {
 			p.add("pages.auth.header.from: %w", err)
 		}
 		if len(h.From) == 0 {
-			p.add("pages.auth.header.from is needed: the addresses of the proxies, since anybody could send the header")
+			p.add("pages.auth.header.from: list the addresses of the proxies; otherwise anybody could send the header")
 		}
 	}
 	if (g.Auth.OIDC.Issuer != "" || g.Auth.Forge.Name != "") && !webURL(g.Address) {
-		p.add("pages.address: %q is no URL: people come back to it after the sign-in", g.Address)
+		p.add("pages.address: %q must be a URL: browsers return to it after the sign-in", g.Address)
 	}
 	if o := g.Auth.OIDC; o.Issuer != "" && (!webURL(o.Issuer) || o.ClientID == "" || !o.ClientSecret.Set()) {
-		p.add("pages.auth.oidc: issuer must be a URL; clientID and clientSecret are needed")
+		p.add("pages.auth.oidc: issuer must be a URL; set clientID and clientSecret too")
 	}
 	if f := g.Auth.Forge; f.Name != "" {
 		if !slices.ContainsFunc(forges, func(one Forge) bool { return one.Name == f.Name }) {
 			p.add("pages.auth.forge.name: there is no forge %q", f.Name)
 		}
 		if f.ClientID == "" || !f.ClientSecret.Set() {
-			p.add("pages.auth.forge: clientID and clientSecret are needed")
+			p.add("pages.auth.forge: set clientID and clientSecret")
 		}
 	}
 }

@@ -11,16 +11,16 @@ import (
 	yaml "go.yaml.in/yaml/v3"
 )
 
-// Receiver is told at once of branches that moved.
+// Receiver gets a notification when branches move.
 type Receiver struct {
 	Kind         string   `yaml:"kind"`         // flux (a Receiver of the type generic-hmac) or argocd (/api/webhook)
-	URL          string   `yaml:"url"`          // may have ${cluster.name} and ${environment} in it
-	Secret       Secret   `yaml:"secret"`       // that signs
-	Repositories []string `yaml:"repositories"` // patterns of full paths; none: all
-	Clusters     []string `yaml:"clusters"`     // patterns of names; none: all
+	URL          string   `yaml:"url"`          // may contain ${cluster.name} and ${environment}
+	Secret       Secret   `yaml:"secret"`       // signs notifications
+	Repositories []string `yaml:"repositories"` // patterns of full paths; empty: all
+	Clusters     []string `yaml:"clusters"`     // patterns of names; empty: all
 }
 
-// ParseReceivers reads a list of receivers and their secrets. The error lists all problems.
+// ParseReceivers parses a list of receivers and reads their secrets. The error lists all problems.
 func ParseReceivers(name string, data []byte, s Sources) ([]Receiver, error) {
 	var list []Receiver
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -43,16 +43,16 @@ func (r *Receiver) check(p *problems, at string) {
 	}
 	plain := strings.NewReplacer("${cluster.name}", "x", "${environment}", "x").Replace(r.URL)
 	if !webURL(plain) || strings.Contains(plain, "${") {
-		p.add("%s.url: it is no http or https URL without credentials; ${cluster.name} and ${environment} may stand in it", at)
+		p.add("%s.url: it must be an http or https URL without credentials; it may contain ${cluster.name} and ${environment}", at)
 	}
 	for _, pattern := range append(append([]string{}, r.Repositories...), r.Clusters...) {
 		if _, err := path.Match(pattern, ""); err != nil {
-			p.add("%s: %q is no pattern", at, pattern)
+			p.add("%s: %q is not a valid pattern", at, pattern)
 		}
 	}
 }
 
-// Concerns reports whether the receiver wants to hear of a repository.
+// Concerns reports whether the receiver gets notifications of a repository.
 func (r *Receiver) Concerns(repository string) bool {
 	return len(r.Repositories) == 0 || matches(r.Repositories, repository)
 }

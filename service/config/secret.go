@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Secret is a value that stands in a file or in a variable, never in the configuration itself.
+// Secret is a value from a file or a variable. It is never in the configuration itself.
 type Secret struct {
 	File  string `yaml:"file"`
 	Env   string `yaml:"env"`
 	value []byte
 }
 
-// Bytes is the secret, without white space around it; empty if it is not set.
+// Bytes returns the secret without surrounding white space; empty if it is not set.
 func (s Secret) Bytes() []byte { return s.value }
 
-// Set says that the secret is configured.
+// Set reports whether the secret is configured.
 func (s Secret) Set() bool { return s.File != "" || s.Env != "" }
 
 // String hides the value.
@@ -24,7 +24,7 @@ func (s Secret) String() string { return "(secret)" }
 func (secret *Secret) load(p *problems, s Sources, at string, required bool) {
 	switch {
 	case secret.File != "" && secret.Env != "":
-		p.add("%s: file or env, not both", at)
+		p.add("%s: set file or env, not both", at)
 	case secret.File != "":
 		data, err := s.Read(secret.File)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/site"
 )
 
-// Site reads the fleet of the trunk for its pages. It decides what promotions wait for and changes nothing. earlier is the last fleet
-// that was read, or nil: its index is brought up to date.
+// Site reads the fleet of the trunk for its pages. It evaluates promotions and changes nothing. earlier is the
+// previous result, or nil; Site updates its index.
 func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet, error) {
 	trunk, _, err := w.TrunkTip(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 	return site.Read(ctx, s.Hydrator, r)
 }
 
-// Tips returns a text that is another one whenever a branch of the repository, or of its output repository, has moved.
+// Tips returns a text that changes whenever a branch of the repository, or of its output repository, moves.
 func (w *Workspace) Tips(ctx context.Context) (string, error) {
 	source, err := w.sourceRemote("")
 	if err != nil {

@@ -21,7 +21,7 @@ func (s *Session) TrunkTip(ctx context.Context) (gitstore.Commit, string, error)
 		switch {
 		case err == nil:
 			tip = trunk
-		case !errors.Is(err, gitstore.ErrNoRef): // policy and rights must not come from another branch because a fetch failed
+		case !errors.Is(err, gitstore.ErrNoRef): // a failed fetch must not make policy and rights come from another branch
 			return tip, "", err
 		}
 	}

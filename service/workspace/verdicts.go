@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// Verdicts caches what policy said of a source commit in an environment and who wrote a commit: the promotion loop asks for both in
-// each pass. It is safe for concurrent use.
+// Verdicts caches the policy's verdict on a source commit in an environment, and the authors of a commit, because the
+// promotion loop reads both in each pass. It is safe for concurrent use.
 type Verdicts struct {
 	cache *lru.Cache[string, verdict]
 }

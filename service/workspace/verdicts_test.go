@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// TestVerdictsEvictOldest: a verdict that is asked for stays cached, those of old commits are evicted.
+// A verdict in use stays cached; those of old commits are evicted.
 func TestVerdictsEvictOldest(t *testing.T) {
 	t.Parallel()
 	v := NewVerdicts()

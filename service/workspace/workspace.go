@@ -21,31 +21,32 @@ import (
 	"github.com/sluice-gitops/sluice/service/check"
 )
 
-// Repository is a repository on a forge as the configuration of the service describes it.
+// Repository is a repository on a forge, as the configuration of the service describes it.
 type Repository struct {
 	Place hint.Place
-	URL   string // that Git clones
+	URL   string // clone URL
 	Forge forge.Forge
-	// Credential returns what Git uses for a repository of the forge, to push or to read.
+	// Credential returns the credential for a repository of the forge, for pushing or reading.
 	Credential func(ctx context.Context, repo forge.Repository, push bool) (gitstore.Auth, error)
-	// Output returns the repository on the forge that an address of spec.output.repository names, if the configuration allows branches
-	// there; an error wraps bot.ErrRefused. For an allowed address elsewhere onForge is false, and the repository is the source.
+	// Output returns the repository on the forge that an address of spec.output.repository names, if the
+	// configuration allows branches there; otherwise the error wraps bot.ErrRefused. For an allowed address
+	// elsewhere, onForge is false and the repository is the source.
 	Output   func(address string) (repo forge.Repository, onForge bool, err error)
-	Announce Announce // of branches that moved; nil announces nothing
-	PerPush  int      // refs in one push; 0 means all
-	// Protection tells which branches the forge protects. Where it is not nil, nothing is promoted while
-	// somebody else than Sluice can write a branch of Sluice.
+	Announce Announce // called after branches moved; nil: no notifications
+	PerPush  int      // refs in one push; 0: all
+	// Protection reports which branches the forge protects. If it is not nil, nothing is promoted while somebody
+	// other than Sluice can write Sluice's branches.
 	Protection forge.Protection
 }
 
-// Observer counts what workspaces do.
+// Observer measures workspaces.
 type Observer struct {
 	Targets func(rendered, reused int)                     // of one environment
 	Pushed  func(results []gitstore.MoveResult, err error) // one push
 }
 
-// Renderers returns the renderer for the content of a repository's trunk or of its merge requests. The two share no process, and
-// neither do two repositories.
+// Renderers returns the renderer for the content of a repository's trunk or of its merge requests. These two, and
+// different repositories, share no process.
 type Renderers func(p hint.Place, trust worker.Trust) renderer.Renderer
 
 // Config of the workspaces of a service.
@@ -54,7 +55,7 @@ type Config struct {
 	Renderers     Renderers
 	ReviewWorkers ReviewWorkers
 	Jobs          int             // targets rendered at the same time
-	Signer        gitstore.Signer // of rendered commits; nil leaves them unsigned
+	Signer        gitstore.Signer // signs rendered commits; nil: unsigned commits
 	Mirrors       *Mirrors
 	Verdicts      *Verdicts
 	Protections   *Protections
@@ -67,7 +68,7 @@ type Workspace struct {
 	*Session
 	config  Config
 	repo    Repository
-	pushers map[gitstore.Hash]*Session // by the tree whose fleet says where branches are
+	pushers map[gitstore.Hash]*Session // keyed by the tree whose fleet names the output repository
 	release func()
 }
 
@@ -105,7 +106,8 @@ func (w *Workspace) Revision(ctx context.Context, rev string) (gitstore.Commit, 
 	return w.Store.FetchRevision(ctx, rev)
 }
 
-// pushing returns a session whose branches are where the fleet of a tree says, with the credential that may push there.
+// pushing returns a session whose branches are in the output repository of a tree's fleet, with the credential that
+// may push there.
 func (w *Workspace) pushing(ctx context.Context, tree gitstore.Hash) (*Session, error) {
 	if s := w.pushers[tree]; s != nil {
 		return s, nil
@@ -122,7 +124,7 @@ func (w *Workspace) pushing(ctx context.Context, tree gitstore.Hash) (*Session, 
 	if err != nil {
 		return nil, err
 	}
-	source, err := w.sourceRemote("") // with the credential that reads the source
+	source, err := w.sourceRemote("") // reads the source with the credential for reading
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +136,7 @@ func (w *Workspace) pushing(ctx context.Context, tree gitstore.Hash) (*Session, 
 	return s, nil
 }
 
-// pushingTrunk is pushing for the trunk.
+// pushingTrunk calls pushing for the trunk.
 func (w *Workspace) pushingTrunk(ctx context.Context) (*Session, error) {
 	tree, err := w.trunk(ctx)
 	if err != nil {
@@ -143,7 +145,8 @@ func (w *Workspace) pushingTrunk(ctx context.Context) (*Session, error) {
 	return w.pushing(ctx, tree)
 }
 
-// Review compares two commits and judges the difference by the trunk's policy. For an untrusted change, charts are fetched without credentials.
+// Review compares two commits and judges the difference by the trunk's policy. For an untrusted change, it fetches
+// charts without credentials.
 func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Review, *compare.PreviewResult, error) {
 	trunk, err := w.trunk(ctx)
 	if err != nil {
@@ -165,7 +168,8 @@ func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 	return s.reviewIsolated(ctx, w.config.ReviewWorkers, w.repo.Place.String(), o)
 }
 
-// untrusted returns a session for a change of a contributor without write access. Branches are where the trunk says.
+// untrusted returns a session for a change of a contributor without write access. The trunk names the output
+// repository.
 func (w *Workspace) untrusted(ctx context.Context, trunk gitstore.Hash) (*Session, error) {
 	if _, err := w.outputOf(ctx, trunk); err != nil {
 		return nil, err
@@ -197,7 +201,8 @@ func (w *Workspace) Running(ctx context.Context, tree gitstore.Hash) ([]promotio
 	return s.Running(ctx, tree)
 }
 
-// Missed returns commits of the trunk before its tip that environments which follow it do not run yet, oldest first.
+// Missed returns commits of the trunk before its tip that the environments without `after` do not run yet, oldest
+// first.
 func (w *Workspace) Missed(ctx context.Context, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
 	s, err := w.pushing(ctx, tip.Tree)
 	if err != nil {
@@ -229,14 +234,15 @@ func (w *Workspace) Previews(ctx context.Context, prefix string) ([]string, erro
 	return compare.Previews(ctx, s.Branches, prefix)
 }
 
-// trunk is the tree of the trunk's tip, or of the newest commit before it whose fleet can be read. It alone says where branches are:
-// another branch may be one that anybody may push to, and a mistake on the trunk must not send branches elsewhere.
+// trunk returns the tree of the trunk's tip, or of the newest commit before it whose fleet can be read. Only this
+// tree decides where branches are: anybody may be able to push to another branch, and a mistake on the trunk must not
+// move the output elsewhere.
 func (w *Workspace) trunk(ctx context.Context) (gitstore.Hash, error) {
 	tip, _, err := w.TrunkTip(ctx)
 	return tip.Tree, err
 }
 
-// Output returns the repository that rendered branches go to, and whether it is on the forge.
+// Output returns the repository of the rendered branches, and whether it is on the forge.
 func (w *Workspace) Output(ctx context.Context) (forge.Repository, bool, error) {
 	tree, err := w.trunk(ctx)
 	if err != nil {
@@ -245,7 +251,7 @@ func (w *Workspace) Output(ctx context.Context) (forge.Repository, bool, error) 
 	return w.outputPlace(ctx, tree)
 }
 
-// outputOf is the repository on the forge whose credential writes the branches of a fleet.
+// outputOf returns the repository on the forge whose credential writes the branches of a fleet.
 func (w *Workspace) outputOf(ctx context.Context, tree gitstore.Hash) (forge.Repository, error) {
 	repo, _, err := w.outputPlace(ctx, tree)
 	return repo, err
@@ -271,7 +277,7 @@ func (w *Workspace) HasFleet(ctx context.Context, tree gitstore.Hash) (bool, err
 	return err == nil, err
 }
 
-// observedBranches counts pushes.
+// observedBranches measures pushes.
 type observedBranches struct {
 	gitstore.Branches
 	observe Observer
