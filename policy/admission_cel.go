@@ -21,17 +21,17 @@ import (
 
 // admissionProgram is the compiled expressions of a ValidatingAdmissionPolicy.
 //
-// The expressions are compiled and evaluated by the API server's own packages. The decision on their results is made here, because
-// the API server's validator (k8s.io/apiserver/pkg/admission/plugin/policy/validating) brings its informers and all typed clients:
-// 500 packages. TestAdmissionPolicies holds the decisions against the documentation of the API.
+// The API server's own packages compile and evaluate the expressions. This file decides on their results, because the
+// API server's validator (k8s.io/apiserver/pkg/admission/plugin/policy/validating) imports informers and all typed
+// clients: 500 packages. TestAdmissionPolicies compares the decisions with the documentation of the API.
 type admissionProgram struct {
 	spec        *admissionv1.ValidatingAdmissionPolicySpec
-	conditions  cel.ConditionEvaluator // nil: there are none
+	conditions  cel.ConditionEvaluator // nil: no conditions
 	validations cel.ConditionEvaluator
 	messages    cel.ConditionEvaluator // an entry for each validation
 }
 
-// expression is an expression with the types that it may return. It has a name if it is a variable.
+// expression is an expression with its possible result types. Variables have a name.
 type expression struct {
 	name, text string
 	types      []*celgo.Type
@@ -99,7 +99,7 @@ func compileAdmission(p *admissionv1.ValidatingAdmissionPolicy) (*admissionProgr
 	return out, nil
 }
 
-// admissionInput is one object as the API server shows it to a policy.
+// admissionInput is one object as the API server passes it to a policy.
 type admissionInput struct {
 	attributes *admission.VersionedAttributes
 	resource   schema.GroupVersionResource
@@ -144,7 +144,7 @@ func (p *admissionProgram) denials(ctx context.Context, in admissionInput) []str
 	return out
 }
 
-// matches evaluates the match conditions. One that is false decides, whatever errors others have.
+// matches evaluates the match conditions. A condition that is false decides, even if others fail.
 func (p *admissionProgram) matches(evaluate func(cel.ConditionEvaluator, int64) ([]cel.EvaluationResult, int64, error)) (bool, error) {
 	results, _, err := evaluate(p.conditions, celconfig.RuntimeCELCostBudgetMatchConditions)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *admissionProgram) matches(evaluate func(cel.ConditionEvaluator, int64) 
 	return true, errors.Join(failed...)
 }
 
-// failed is what an error of an expression means: with failurePolicy Ignore, nothing.
+// failed returns the effect of an error in an expression: with failurePolicy Ignore, there is none.
 func (p *admissionProgram) failed(err error) []string {
 	if f := p.spec.FailurePolicy; f != nil && *f == admissionv1.Ignore {
 		return nil
@@ -169,7 +169,8 @@ func (p *admissionProgram) failed(err error) []string {
 	return []string{err.Error()}
 }
 
-// message of a denial: the value of messageExpression if it is one line of text, else the fixed message, else the expression.
+// message returns the message of a denial: the value of messageExpression if it is one line of text, otherwise the
+// fixed message, otherwise the expression.
 func message(v admissionv1.Validation, results []cel.EvaluationResult, i int) string {
 	if i < len(results) && results[i].Error == nil && results[i].EvalResult != nil {
 		text, _ := results[i].EvalResult.Value().(string) // another type counts as no message

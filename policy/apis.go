@@ -21,7 +21,7 @@ func (m minor) next() minor { return minor{m.major, m.minor + 1} }
 
 func (m minor) String() string { return fmt.Sprintf("%d.%d", m.major, m.minor) }
 
-// parseMinor reads 1.33, v1.33.2 or 1.33.2+k3s1.
+// parseMinor parses 1.33, v1.33.2 or 1.33.2+k3s1.
 func parseMinor(version string) (minor, bool) {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 2 {
@@ -32,7 +32,7 @@ func parseMinor(version string) (minor, bool) {
 	return minor{a, b}, err1 == nil && err2 == nil
 }
 
-// lifecycle of an API version.
+// lifecycle has the versions in which an API is deprecated and removed.
 type lifecycle struct {
 	deprecated, removed minor // zero: no, or unknown
 	replacement         string
@@ -47,8 +47,8 @@ type (
 	}
 )
 
-// lifecycleOf returns the life cycle of an API from Kubernetes' own types, and for types that its libraries no longer contain from
-// the deprecation guide (https://kubernetes.io/docs/reference/using-api/deprecation-guide/).
+// lifecycleOf returns the life cycle of an API from Kubernetes' own types. For types that its libraries no longer
+// contain, it uses the deprecation guide (https://kubernetes.io/docs/reference/using-api/deprecation-guide/).
 func lifecycleOf(apiVersion, kind string) (lifecycle, bool) {
 	gvk := schema.FromAPIVersionAndKind(apiVersion, kind)
 	if l, ok := goneAPIs()[apiVersion+"/"+kind]; ok {

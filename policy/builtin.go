@@ -23,8 +23,8 @@ func (c *plainCheck) check(_ context.Context, s *Subject, o *Object) ([]breach, 
 	return out, nil
 }
 
-// secretBreaches finds Secrets with values in plain text. Sealed and external secrets are other kinds; SOPS marks what it
-// encrypts.
+// secretBreaches finds Secrets with values in plain text. Sealed and external secrets are other kinds; SOPS marks
+// encrypted values.
 func secretBreaches(o manifest.Object) []breach {
 	if o.Kind() != "Secret" || o.APIVersion() != "v1" || str(o, "type") == "kubernetes.io/service-account-token" {
 		return nil
@@ -45,7 +45,7 @@ func secretBreaches(o manifest.Object) []breach {
 	return nil
 }
 
-// secretHint says how to get a Secret out of Git, and how to allow it.
+// secretHint describes how to remove a Secret from Git, and how to allow it.
 func secretHint(o manifest.Object) string {
 	return fmt.Sprintf("move the values to an ExternalSecret or a SealedSecret, encrypt them with SOPS, or let the chart use an existing Secret; "+
 		"to allow it, add a document of kind Exemption to %s/ with rule: %s, object: %q and a reason (docs/policy/%s.md shows each)",

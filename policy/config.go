@@ -31,7 +31,7 @@ type policyFile struct {
 type policySpec struct {
 	// Rules configures rules by identifier: built-in rules, Rego rules (package.rule) and ValidatingAdmissionPolicies (name).
 	Rules map[string]ruleSpec `yaml:"rules"`
-	// Schemas says where the schemas of built-in kinds come from.
+	// Schemas configures where the schemas of built-in kinds come from.
 	Schemas schemaSpec `yaml:"schemas"`
 	// Parameters are data.sluice.parameters in Rego.
 	Parameters map[string]any `yaml:"parameters"`
@@ -40,7 +40,7 @@ type policySpec struct {
 type ruleSpec struct {
 	Severity     Severity            `yaml:"severity"`
 	Environments map[string]Severity `yaml:"environments"`
-	// Allow lists what the rule does not report; the page of each rule describes the entries.
+	// Allow lists exceptions from the rule; the page of each rule describes the entries.
 	Allow allowList `yaml:"allow"`
 }
 
@@ -50,7 +50,7 @@ type allowList struct {
 	byApp map[string][]string
 }
 
-// UnmarshalYAML reads both forms.
+// UnmarshalYAML accepts both forms.
 func (a *allowList) UnmarshalYAML(unmarshal func(any) error) error {
 	var list []string
 	if err := unmarshal(&list); err == nil {
@@ -65,7 +65,7 @@ func (a *allowList) UnmarshalYAML(unmarshal func(any) error) error {
 
 func (a *allowList) empty() bool { return len(a.all) == 0 && len(a.byApp) == 0 }
 
-// allows reports whether a name matches an entry for the app. The app `*` stands for all.
+// allows reports whether a name matches an entry for the app. The app `*` means all apps.
 func (a *allowList) allows(app, name string) bool {
 	for _, list := range [][]string{a.all, a.byApp["*"], a.byApp[app]} {
 		if slices.ContainsFunc(list, func(pattern string) bool { return glob(pattern, name) }) {

@@ -39,8 +39,8 @@ type crdVersion struct {
 	rules      *crdcel.Validator
 }
 
-// definitions are the CustomResourceDefinitions of each cluster. Equal ones are read once, and the surroundings only for clusters
-// with custom kinds. Safe for concurrent use.
+// definitions are the CustomResourceDefinitions of each cluster. It reads equal ones once, and the surroundings only
+// for clusters with custom kinds. It is safe for concurrent use.
 type definitions struct {
 	ctx    context.Context //nolint:containedctx // of one check
 	around Surroundings
@@ -69,7 +69,8 @@ func newDefinitions(ctx context.Context, in Input, n *notes) *definitions {
 	return d
 }
 
-// of returns the definition of a kind on a cluster; nil if the fleet has none, and for built-in kinds.
+// of returns the definition of a kind on a cluster. It returns nil for built-in kinds, and if the fleet has no
+// definition.
 func (d *definitions) of(cluster string, kind manifest.GroupKind) *definition {
 	if manifest.BuiltinScope(kind) != manifest.ScopeUnknown {
 		return nil
@@ -127,7 +128,7 @@ func readDefinition(o *Object, n *notes) map[manifest.GroupKind]*definition {
 	return map[manifest.GroupKind]*definition{{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}: def}
 }
 
-// compile prepares the validators with the API server's own packages.
+// compile creates the validators with the API server's own packages.
 func (v *crdVersion) compile() error {
 	v.once.Do(func() {
 		if v.schema == nil {
@@ -163,7 +164,7 @@ func (c *customCheck) scope(s *Subject, o *Object) string {
 }
 
 func (c *customCheck) check(ctx context.Context, s *Subject, o *Object) (out []breach, err error) {
-	defer func() { // the packages panic on definitions that no API server accepts
+	defer func() { // the packages panic on definitions that every API server refuses
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the CustomResourceDefinition of %s cannot be evaluated: %v", o.Object.Kind(), p)
 		}
@@ -222,7 +223,7 @@ func apiVersionOnly(apiVersion string) string {
 	return apiVersion
 }
 
-// normal copies a value with the number types that the libraries of Kubernetes accept.
+// normal copies a value, with the number types that the libraries of Kubernetes accept.
 func normal(v any) any {
 	switch x := v.(type) {
 	case map[string]any:

@@ -16,14 +16,14 @@ import (
 
 // checker judges one object.
 type checker interface {
-	// scope returns a key of everything that the answer depends on: equal scopes give equal answers. "" means that the checker
-	// does not judge the object.
+	// scope returns a key of everything that the result depends on: equal scopes give equal results. "" means that
+	// the checker does not apply to the object.
 	scope(s *Subject, o *Object) string
 	check(ctx context.Context, s *Subject, o *Object) ([]breach, error)
 }
 
-// Check judges all objects of the input. Equal objects in equal circumstances are judged once for the whole fleet. A rule that
-// cannot be evaluated is a finding of the rule policy-error; an error means that nothing was judged.
+// Check judges all objects of the input. It judges equal objects in equal circumstances once for the whole fleet. A
+// rule that cannot be evaluated is a finding of the rule policy-error; an error means that nothing was judged.
 func (e *Engine) Check(ctx context.Context, in Input) (*Result, error) {
 	run := &run{engine: e, input: in, notes: &notes{}, memo: map[memoKey]*answer{}}
 	run.prepare(ctx)
@@ -119,7 +119,7 @@ func (r *run) judge(ctx context.Context) error {
 	return group.Wait()
 }
 
-// collect turns the answers into findings of every object that shares them.
+// collect turns the results into findings for every object that shares them.
 func (r *run) collect() {
 	for i := range r.input.Subjects {
 		s := &r.input.Subjects[i]
@@ -214,13 +214,13 @@ func (r *run) owners(ctx context.Context) error {
 	return nil
 }
 
-// notes collects what could not be checked, with the objects concerned. Safe for concurrent use.
+// notes collects what could not be checked, with the affected objects. It is safe for concurrent use.
 type notes struct {
 	mu   sync.Mutex
 	seen map[string]map[string]bool
 }
 
-// add records what could not be checked for an object; "" names none.
+// add records what could not be checked for an object; "" means no particular object.
 func (n *notes) add(what, object string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

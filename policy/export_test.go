@@ -5,5 +5,5 @@ import (
 	"slices"
 )
 
-// AllowedBuiltins are the functions that rules may call.
+// AllowedBuiltins returns the functions that rules may call.
 func AllowedBuiltins() []string { return slices.Sorted(maps.Keys(allowedBuiltins())) }

@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/schema/policy.json and exemption.json")
 
-// TestSchemasOfFiles: docs/schema has the JSON Schemas of the kinds Policy and Exemption, as the Go types say.
-// `go test ./policy -run TestSchemasOfFiles -update` writes them.
+// docs/schema has the JSON Schemas of the kinds Policy and Exemption, generated from the Go types. `go test ./policy
+// -run TestSchemasOfFiles -update` writes them.
 func TestSchemasOfFiles(t *testing.T) {
 	for name, v := range map[string]any{"policy.json": policyFile{}, "exemption.json": exemptionFile{}} {
 		r := reflector(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/policy"
 )
 
-// FuzzLoad loads policies: whatever a file holds, the outcome is an engine or problems with the file's name.
+// Loads policies. Whatever a file contains, the result is an engine or problems with the file's name.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		"package main\n\ndeny contains msg if {\n\tinput.kind == \"Pod\"\n\tmsg := \"x\"\n}\n",

@@ -39,7 +39,7 @@ type Options struct {
 	RuleTimeout time.Duration
 }
 
-// Problem is one thing that is wrong in a file of the policy. Line and Column count from 1; 0 is unknown.
+// Problem is a mistake in a policy file. Line and Column count from 1; 0 is unknown.
 type Problem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
@@ -47,7 +47,7 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// String returns the problem as compilers print it: FILE:LINE:COLUMN: error: message.
+// String returns the problem in the format of compilers: FILE:LINE:COLUMN: error: message.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -61,7 +61,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems is the error of a policy that cannot be loaded: everything that is wrong, by file and line.
+// Problems lists all mistakes in a policy, by file and line.
 type Problems []Problem
 
 // Strings returns each problem as text.
@@ -73,10 +73,10 @@ func (p Problems) Strings() []string {
 	return out
 }
 
-// Error has one line for each problem.
+// Error returns one line for each problem.
 func (p Problems) Error() string { return strings.Join(p.Strings(), "\n") }
 
-// Engine judges objects. Safe for concurrent use.
+// Engine judges objects. It is safe for concurrent use.
 type Engine struct {
 	options    Options
 	rules      map[string]ruleSpec
@@ -88,8 +88,8 @@ type Engine struct {
 	admission  []*admissionPolicy
 }
 
-// Load reads the policy of a source repository. It returns everything that is wrong with it at once, as Problems. A missing folder
-// is an empty policy, in which the built-in rules apply.
+// Load loads the policy of a source repository. It returns all mistakes at once, as Problems. A missing folder is an
+// empty policy, with only the built-in rules.
 func Load(ctx context.Context, repository fs.FS, o Options) (*Engine, error) {
 	l := &loader{engine: &Engine{options: o, rules: map[string]ruleSpec{}, known: map[string]Rule{}}}
 	for _, r := range BuiltIn() {
@@ -128,7 +128,7 @@ func policyFiles(repository fs.FS) ([]file, error) {
 		if err != nil {
 			return err
 		}
-		if d.Type()&fs.ModeSymlink != 0 { // a rule that people believe in must not be left out
+		if d.Type()&fs.ModeSymlink != 0 { // skipping it would silently drop a rule
 			links = append(links, Problem{File: name, Message: "this is a symbolic link, which is not followed: put the file itself here"})
 			return nil
 		}
@@ -163,7 +163,7 @@ type loader struct {
 	vaps     []document
 	bindings []document
 	params   []manifest.Object
-	at       map[string]place // where each rule is configured
+	at       map[string]place // position where each rule is configured
 	problems Problems
 }
 
@@ -265,10 +265,10 @@ func (l *loader) decode(f file, index int, into any) bool {
 	return true
 }
 
-// yamlLine matches how package yaml begins its messages.
+// yamlLine matches the beginning of messages of package yaml.
 var yamlLine = regexp.MustCompile(`^line (\d+): (.*)$`)
 
-// yamlField matches what it says of a key that a type does not have.
+// yamlField matches the message of package yaml about an unknown key.
 var yamlField = regexp.MustCompile(`^field (\S+) not found in type \S+$`)
 
 func (l *loader) policy(name string, line int, p *policyFile) {
@@ -350,7 +350,8 @@ func (e *Engine) Rules() []Rule {
 	return out
 }
 
-// SchemaLocations reads where a fleet keeps its schemas; empty means the default. Callers need it before they load the engine.
+// SchemaLocations returns the locations of a fleet's schemas; empty means the default. Callers need them before they
+// load the engine.
 func SchemaLocations(repository fs.FS) ([]string, error) {
 	files, err := policyFiles(repository)
 	if err != nil {

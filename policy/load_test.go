@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 )
 
-// TestLinksInThePolicy: a rule behind a link is an error, because leaving it out would weaken the policy.
+// A rule file that is a symbolic link is an error, because skipping it would weaken the policy.
 func TestLinksInThePolicy(t *testing.T) {
 	rule := []byte("package main\ndeny contains \"no\" if false\n")
 	for _, name := range []string{"policy/x.rego", "policy/more", "policy/exemptions.yaml"} {

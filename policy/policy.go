@@ -17,7 +17,7 @@ import (
 // Severity of a finding.
 type Severity string
 
-// The severities, gravest first. Off disables a rule.
+// The severities, most severe first. Off disables a rule.
 const (
 	SeverityError   Severity = "error"
 	SeverityWarning Severity = "warning"
@@ -94,9 +94,9 @@ type Exempt struct {
 	Reason, Until, File string
 }
 
-// Result of a check.
+// Result is the result of a check.
 type Result struct {
-	Findings []Finding // by severity, rule, app, object, cluster; also those with an exemption
+	Findings []Finding // by severity, rule, app, object, cluster; including exempted ones
 	Notes    []string  // what could not be checked, and why
 }
 
@@ -163,8 +163,8 @@ type findingKey struct {
 	severity               Severity
 }
 
-// keyOf returns what identifies a finding in two states. It leaves out the message of a finding with a path, because the message
-// may contain a value.
+// keyOf returns the identity of a finding for comparing two states. It leaves out the message of a finding with a
+// path, because the message may contain a value.
 func keyOf(f *Finding) findingKey {
 	at := f.Path
 	if at == "" {

@@ -342,7 +342,7 @@ func TestAdmissionPolicies(t *testing.T) {
 	s.Objects[0].Old, s.Objects[0].OldKey = object(t, with(2)), "old"
 	want(t, check(t, e, s), "warning replicas Deployment")
 	want(t, check(t, load(t, map[string]string{"policy/replicas.yaml": strings.Replace(admissionPolicy, "metadata.name: shop", "metadata.name: other", 1)}), subject(t, "prod", with(6))))
-	// An expression that fails denies, as failurePolicy says.
+	// With failurePolicy Fail, an expression that fails denies the object.
 	want(t, check(t, e, subject(t, "prod", deployment)), "warning replicas Deployment")
 }
 

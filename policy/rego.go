@@ -20,7 +20,7 @@ import (
 // regoTimeout is the default time limit for the fleet's rules on one object.
 const regoTimeout = 10 * time.Second
 
-// regoRules are the fleet's own rules, compiled. They have conftest's names.
+// regoRules are the fleet's own rules, compiled. Their names follow conftest.
 type regoRules struct {
 	modules   map[string]*ast.Module // with those of tests, by file
 	names     []string               // of the rules to query, such as main.deny_latest
@@ -31,12 +31,12 @@ type regoRules struct {
 	now       time.Time
 }
 
-// uses says which facts below data.sluice the rules read.
+// uses tells which facts below data.sluice the rules read.
 type uses struct{ cluster, app, environment, old bool }
 
 func allUses() uses { return uses{true, true, true, true} }
 
-// evaluator is a store with a query prepared on it. It holds the facts of one object at a time.
+// evaluator is a store with a prepared query. It holds the facts of one object at a time.
 type evaluator struct {
 	store storage.Store
 	query rego.PreparedEvalQuery
@@ -45,7 +45,7 @@ type evaluator struct {
 // ruleName matches the names that conftest queries.
 var ruleName = regexp.MustCompile(`^(deny|violation|warn)(_[a-zA-Z0-9]+)*$`)
 
-// loadRego parses and compiles modules. Everything that is wrong with them is returned as Problems.
+// loadRego parses and compiles modules. It returns all mistakes as Problems.
 func loadRego(ctx context.Context, files []file, parameters map[string]any, o Options) (*regoRules, error) {
 	r := &regoRules{modules: map[string]*ast.Module{}, now: o.Now, data: map[string]any{"sluice": map[string]any{"parameters": jsonValue(parameters)}}}
 	if len(files) == 0 {
@@ -54,7 +54,8 @@ func loadRego(ctx context.Context, files []file, parameters map[string]any, o Op
 	limitBuiltins()
 	var problems, refused Problems
 	for _, f := range files {
-		// Annotations carry the titles of rules. Schemas that they name are not loaded: the compiler does not check types by them.
+		// Annotations contain the titles of rules. Schemas in annotations are not loaded, because the compiler does
+		// not use them for type checks.
 		m, err := ast.ParseModuleWithOpts(f.name, string(f.data), ast.ParserOptions{RegoVersion: ast.RegoV1, ProcessAnnotation: true})
 		if err != nil {
 			problems = append(problems, regoErrors(err)...)
@@ -79,7 +80,7 @@ func loadRego(ctx context.Context, files []file, parameters map[string]any, o Op
 	return r, r.prepare(ctx, compiler, max(1, min(o.Parallel, runtime.GOMAXPROCS(0))))
 }
 
-// compileProblems are the compiler's errors, without those of calls that are refused already.
+// compileProblems returns the compiler's errors, except those about calls that are already refused.
 func compileProblems(c *ast.Compiler, refused Problems) Problems {
 	if !c.Failed() {
 		return nil
@@ -89,7 +90,7 @@ func compileProblems(c *ast.Compiler, refused Problems) Problems {
 	})
 }
 
-// regoErrors returns errors of OPA's parser and compiler with their places.
+// regoErrors returns errors of OPA's parser and compiler with their positions.
 func regoErrors(err error) Problems {
 	list, ok := errors.AsType[ast.Errors](err)
 	if !ok {
@@ -131,7 +132,7 @@ func (r *regoRules) collect(name string, m *ast.Module) {
 	})
 }
 
-// title returns the title of a rule's METADATA; without one, of its package's.
+// title returns the title of a rule's METADATA or, without one, of its package's.
 func title(m *ast.Module, short, id string) string {
 	out := "rule " + id + " of the fleet"
 	for _, a := range m.Annotations {
@@ -146,7 +147,7 @@ func title(m *ast.Module, short, id string) string {
 	return out
 }
 
-// add records the facts that a reference can read. A reference that is not constant can read all.
+// add records the facts that a reference can read. A reference that is not constant can read all facts.
 func (u *uses) add(ref ast.Ref) {
 	if len(ref) == 0 || !ref[0].Equal(ast.DefaultRootDocument) {
 		return
@@ -174,7 +175,7 @@ func (u *uses) add(ref ast.Ref) {
 	}
 }
 
-// prepare makes n evaluators of one query that asks for all rules.
+// prepare creates n evaluators of one query for all rules.
 func (r *regoRules) prepare(ctx context.Context, compiler *ast.Compiler, n int) error {
 	parts := make([]string, len(r.names))
 	for i, id := range r.names {

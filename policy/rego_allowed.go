@@ -8,9 +8,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// allowedBuiltins are the functions that rules may call. All of them depend on nothing but their operands: no network, file,
-// environment, clock (time.now_ns is the time of the check) or randomness. Functions that OPA adds are refused until they are
-// listed here.
+// allowedBuiltins are the functions that rules may call. Their results depend only on their operands: no network,
+// file, environment, clock (time.now_ns is the time of the check) or randomness. A function that OPA adds is refused
+// until it is listed here.
 func allowedBuiltins() map[string]bool {
 	const list = `
 		assign eq equal neq gt gte lt lte
@@ -42,7 +42,7 @@ func allowedBuiltins() map[string]bool {
 	return out
 }
 
-// capabilities are OPA's, with the allowed functions only and no network for schemas.
+// capabilities are OPA's, with only the allowed functions and without network for schemas.
 func capabilities() *ast.Capabilities {
 	allowed := allowedBuiltins()
 	c := ast.CapabilitiesForThisVersion()
@@ -51,7 +51,7 @@ func capabilities() *ast.Capabilities {
 	return c
 }
 
-// refusedCalls finds calls of functions that OPA has and Sluice refuses. The compiler would call them undefined.
+// refusedCalls finds calls of OPA functions that Sluice refuses. The compiler would report them as undefined.
 func refusedCalls(m *ast.Module) Problems {
 	allowed := allowedBuiltins()
 	var out Problems

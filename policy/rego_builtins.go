@@ -10,17 +10,17 @@ import (
 	"github.com/open-policy-agent/opa/v1/topdown"
 )
 
-// Limits of one call of a function. OPA checks the deadline between calls only, so a single call must stay cheap.
+// Limits of one function call. OPA checks the deadline only between calls, so a single call must be cheap.
 const (
 	maxOperands = 4 << 20  // bytes of all operands
-	maxResult   = 16 << 20 // bytes of a text that a call makes
-	maxElements = 100_000  // elements of a list that a call makes
+	maxResult   = 16 << 20 // bytes of a text that a call returns
+	maxElements = 100_000  // elements of a list that a call returns
 )
 
 var limited sync.Once //nolint:gochecknoglobals // guards OPA's registry of functions, which is global
 
-// limitBuiltins replaces the functions that can make much out of little by ones that refuse to. It changes OPA's registry, once in
-// a process; nothing else in Sluice evaluates Rego.
+// limitBuiltins replaces the functions whose result can be much larger than their operands by ones that check limits.
+// It changes OPA's registry, once per process; nothing else in Sluice evaluates Rego.
 func limitBuiltins() {
 	limited.Do(func() {
 		size := resultSizes()
@@ -55,13 +55,13 @@ func limit(name string, next topdown.BuiltinFunc, size func([]*ast.Term) error) 
 	}
 }
 
-// halt is an error that ends the evaluation, whatever the rule does with errors.
+// halt returns an error that ends the evaluation, however the rule handles errors.
 func halt(format string, args ...any) error {
 	return topdown.Halt{Err: fmt.Errorf(format, args...)}
 }
 
-// expands names the functions without a size of their own whose cost grows with operands that can share structure: a value of a
-// few lines can stand for gigabytes when it is written out.
+// expands lists the functions without a limit of their own whose cost grows with operands that share structure: a
+// value of a few lines can take gigabytes when it is written out.
 func expands(name string) bool {
 	return slices.Contains([]string{
 		"json.marshal", "yaml.marshal", "print", "internal.print", "internal.template_string", "json.unmarshal", "yaml.unmarshal", "graph.reachable_paths", "object.union_n", "array.flatten",
@@ -69,7 +69,7 @@ func expands(name string) bool {
 	}, name)
 }
 
-// affordable walks a value, and says whether writing it out costs at most the budget.
+// affordable walks a value, and reports whether writing it out stays within the budget.
 func affordable(t *ast.Term, budget *int) bool {
 	const node = 2 // bytes of punctuation
 	*budget -= node

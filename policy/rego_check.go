@@ -11,7 +11,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/storage"
 )
 
-// maxTimeouts is after how many objects that reach the time limit the rules are not evaluated any more in a check.
+// maxTimeouts is the number of timeouts after which a check stops evaluating the rules.
 const maxTimeouts = 3
 
 // regoCheck evaluates the fleet's own rules in one check.
@@ -85,7 +85,7 @@ func (c *regoCheck) evaluate(ctx context.Context, e *evaluator, s *Subject, o *O
 	if len(results) != 1 {
 		return nil, nil
 	}
-	found, _ := results[0].Bindings["found"].(map[string]any) // the query makes it an object
+	found, _ := results[0].Bindings["found"].(map[string]any) // the query returns an object
 	var out []breach
 	for _, id := range c.rules.names {
 		values, _ := found[id].([]any) // of arrays
@@ -96,7 +96,7 @@ func (c *regoCheck) evaluate(ctx context.Context, e *evaluator, s *Subject, o *O
 	return out, nil
 }
 
-// facts is data.sluice for an object.
+// facts returns data.sluice for an object.
 func (c *regoCheck) facts(s *Subject, o *Object) map[string]any {
 	facts := map[string]any{
 		"environment": s.Cluster.Environment,
@@ -113,7 +113,7 @@ func (c *regoCheck) facts(s *Subject, o *Object) map[string]any {
 	return facts
 }
 
-// regoBreaches reads the value of a rule: a string, an object with msg, true, or a collection of them.
+// regoBreaches converts the value of a rule: a string, an object with msg, true, or a collection of these.
 func regoBreaches(id string, v any) []breach {
 	switch x := v.(type) {
 	case string:
@@ -150,7 +150,7 @@ func stringMap(m map[string]string) map[string]any {
 	return out
 }
 
-// jsonValue copies a value, because OPA's store keeps what it is given.
+// jsonValue copies a value, because OPA's store keeps a reference.
 func jsonValue(v any) any {
 	switch x := v.(type) {
 	case map[string]any:

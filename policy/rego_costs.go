@@ -11,7 +11,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/ast"
 )
 
-// resultSizes holds, for functions whose result can be much larger than their operands, a check that it is not.
+// resultSizes has a check of the result's size for functions whose result can be much larger than their operands.
 func resultSizes() map[string]func([]*ast.Term) error {
 	elements := func(n int) error {
 		if n > maxElements {
@@ -56,7 +56,7 @@ func resultSizes() map[string]func([]*ast.Term) error {
 	}
 }
 
-// Limits of functions that take long over small operands.
+// Limits of functions that can take long with small operands.
 const (
 	maxComparisons = 1_000_000
 	maxPathNodes   = 1_000_000  // nodes of all paths of a graph
@@ -66,7 +66,7 @@ const (
 	maxSearch      = 50_000_000 // instructions of a regular expression × bytes of the text
 )
 
-// checkPaths refuses graphs whose paths are too many: a graph of n nodes can have 2^n.
+// checkPaths refuses graphs with too many paths: a graph of n nodes can have 2^n.
 func checkPaths(operands []*ast.Term) error {
 	if len(operands) < 2 {
 		return nil
@@ -95,7 +95,7 @@ func checkPaths(operands []*ast.Term) error {
 	return nil
 }
 
-// each calls do with the elements of a list or set; with none of another value.
+// each calls do with the elements of a list or set. For any other value it does nothing.
 func each(t *ast.Term, do func(*ast.Term)) {
 	if t == nil {
 		return
@@ -108,8 +108,8 @@ func each(t *ast.Term, do func(*ast.Term)) {
 	}
 }
 
-// checkGlob refuses patterns whose alternatives can match a text in too many ways. Each group in braces multiplies them, by the
-// length of the text if it has a star.
+// checkGlob refuses patterns whose alternatives can match a text in too many ways. Each group in braces multiplies
+// them; a star in the group multiplies them by the length of the text too.
 func checkGlob(pattern string, length int) error {
 	type group struct {
 		ways int
@@ -147,8 +147,8 @@ func checkGlob(pattern string, length int) error {
 	return nil
 }
 
-// checkRegexp refuses a regular expression whose program is large, or whose search in a text of the given length is: the
-// time of a search is proportional to the product, and a repetition such as (a{1,1000}) multiplies the program.
+// checkRegexp refuses a regular expression if its program, or its search in a text of the given length, is too large.
+// The time of a search is proportional to the product, and a repetition such as (a{1,1000}) multiplies the program.
 func checkRegexp(pattern string, length int) error {
 	if len(pattern) > maxPattern {
 		return fmt.Errorf("the regular expression has more than %d bytes", maxPattern)
@@ -201,7 +201,8 @@ func checkFormat(format string) error {
 	return nil
 }
 
-// The functions below read operands. Operands of another type count as empty: the function itself refuses them.
+// The functions below return operands. An operand of another type counts as empty, because the called function
+// refuses it.
 
 func text(operands []*ast.Term, i int) string {
 	if i >= len(operands) {
@@ -219,7 +220,7 @@ func numeral(operands []*ast.Term, i int) string {
 	return string(n)
 }
 
-// number returns an operand, or the largest number if it is none that fits.
+// number returns an operand as a number. It returns the largest number if the operand is not a number or too large.
 func number(operands []*ast.Term, i int) int {
 	s := numeral(operands, i)
 	if s == "" {
@@ -267,7 +268,7 @@ func length(operands []*ast.Term, i int) int {
 	return 0
 }
 
-// longest is the length of the longest replacement of strings.replace_n.
+// longest returns the length of the longest replacement of strings.replace_n.
 func longest(t *ast.Term) int {
 	n := 0
 	if o, ok := t.Value.(ast.Object); ok {

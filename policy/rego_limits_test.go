@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-gitops/sluice/policy"
 )
 
-// TestRegoRefusesFunctions: functions that reach beyond the object are problems with their place, json.match_schema with a file too.
+// Functions that read more than their operands are problems with their positions, including json.match_schema with a
+// file.
 func TestRegoRefusesFunctions(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret.json")
 	if err := os.WriteFile(secret, []byte(`{"type": "string", "const": "canary"}`), 0o600); err != nil {
@@ -48,7 +49,7 @@ func TestRegoRefusesFunctions(t *testing.T) {
 	}
 }
 
-// TestRegoAllowsByName: a function of OPA is allowed only if it is listed, and every listed name is one of OPA's.
+// A function of OPA is allowed only if it is listed, and OPA has every listed function.
 func TestRegoAllowsByName(t *testing.T) {
 	for _, name := range policy.AllowedBuiltins() {
 		if _, ok := ast.BuiltinMap[name]; !ok {
@@ -57,7 +58,7 @@ func TestRegoAllowsByName(t *testing.T) {
 	}
 }
 
-// TestRegoIsBounded: calls and rules that would need gigabytes or for ever are errors of the rule, in seconds.
+// Calls and rules that would need gigabytes or never end are errors of the rule, within seconds.
 func TestRegoIsBounded(t *testing.T) {
 	doubling := func(step string) string {
 		var b strings.Builder
@@ -115,7 +116,7 @@ func TestRegoIsBounded(t *testing.T) {
 	}
 }
 
-// cpuTime is the processor time that this process has used.
+// cpuTime returns the processor time that this process has used.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage
@@ -125,7 +126,7 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// TestRegoTimeoutsEnd: rules that reach the time limit again and again are not evaluated on the remaining objects, and a note says so.
+// After several timeouts, a check stops evaluating the rules, and a note says so.
 func TestRegoTimeoutsEnd(t *testing.T) {
 	e, err := policy.Load(t.Context(), tree(map[string]string{"policy/x.rego": "package main\n\ndeny contains msg if {\n\txs := numbers.range(1, 20000)\n\tsome a in xs\n\tsome b in xs\n\tsome c in xs\n\ta * b * c == 0\n\tmsg := \"x\"\n}\n"}),
 		policy.Options{Now: day(), RuleTimeout: 50 * time.Millisecond})
@@ -145,7 +146,7 @@ func TestRegoTimeoutsEnd(t *testing.T) {
 	}
 }
 
-// TestRegoBoundsLeaveRoom: the bounds of functions that can take long refuse nothing that rules ordinarily do.
+// The limits of functions accept ordinary rules.
 func TestRegoBoundsLeaveRoom(t *testing.T) {
 	for name, body := range map[string]string{
 		"paths":    `count(graph.reachable_paths({"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": ["a"]}, {"a"})) == 2`,

@@ -19,13 +19,13 @@ const (
 // Rule describes a rule.
 type Rule struct {
 	ID       string   `json:"id"`
-	Severity Severity `json:"severity"` // unless the fleet says otherwise
+	Severity Severity `json:"severity"` // unless the fleet sets another one
 	Title    string   `json:"title"`
 	BuiltIn  bool     `json:"builtIn"`
 	File     string   `json:"file,omitempty"` // of the fleet's own rules
 }
 
-// BuiltIn lists the built-in rules.
+// BuiltIn returns the built-in rules.
 func BuiltIn() []Rule {
 	rule := func(id string, s Severity, title string) Rule {
 		return Rule{ID: id, Severity: s, Title: title, BuiltIn: true}

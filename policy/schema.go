@@ -18,8 +18,8 @@ import (
 
 // Schemas provides the JSON schemas of built-in kinds. It must be safe for concurrent use.
 type Schemas interface {
-	// Schema writes the schema of a kind to the folder that it returns, as `<version>/<kind>-<group>-<version>.json`. It returns
-	// ErrNoSchema if there is none, and ErrSchemasOffline if it could not find out.
+	// Schema writes the schema of a kind to the folder that it returns, as `<version>/<kind>-<group>-<version>.json`.
+	// It returns ErrNoSchema if there is none, and ErrSchemasOffline if it cannot check.
 	Schema(ctx context.Context, kubeVersion, apiVersion, kind string, strict bool) (folder string, err error)
 }
 
@@ -58,7 +58,7 @@ func kindOf(o manifest.Object) manifest.GroupKind {
 	return manifest.GroupKind{Group: manifest.GroupOf(o.APIVersion()), Kind: o.Kind()}
 }
 
-// check compares the types of the values, which always works, and then validates by the schema, if there is one.
+// check compares the types of the values, which always works. If there is a schema, it also validates by the schema.
 func (c *schemaCheck) check(ctx context.Context, s *Subject, o *Object) ([]breach, error) {
 	if c.engine.severity(RuleSchema, "", s.Cluster.Environment) == SeverityOff {
 		return nil, nil
@@ -109,7 +109,7 @@ func (c *schemaCheck) bySchema(ctx context.Context, s *Subject, o *Object) ([]br
 	return nil, nil
 }
 
-// missing notes that a schema is not available. Any other error is returned.
+// missing adds a note that a schema is not available. It returns any other error.
 func (c *schemaCheck) missing(o manifest.Object, what string, version minor, err error) error {
 	switch {
 	case errors.Is(err, ErrNoSchema) && manifest.BuiltinScope(kindOf(o)) == manifest.ScopeUnknown:
@@ -159,7 +159,7 @@ func schemaBreaches(o manifest.Object, version minor, r validator.Result) []brea
 	return out
 }
 
-// follow walks the steps of a JSON pointer. It returns the path as the reports write it, and the value there.
+// follow follows the steps of a JSON pointer. It returns the path as the reports write it, and the value there.
 func follow(v any, steps []string) (string, any) {
 	if m, ok := v.(manifest.Object); ok {
 		v = map[string]any(m)

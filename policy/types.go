@@ -18,17 +18,18 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// typeCheck compares the values of an object with the Go types that the API server decodes it into. It needs no schema, so a
-// boolean in the place of a string is found wherever Sluice runs. Unknown fields and missing ones are left to the schemas.
+// typeCheck compares the values of an object with the Go types that the API server decodes it into. It needs no
+// schema, so it finds a boolean in the place of a string without a network. It leaves unknown and missing fields to
+// the schemas.
 //
-// It walks the types itself, because the decoders of Kubernetes stop at the first error and name no list element. Safe for
-// concurrent use.
+// It walks the types itself, because the decoders of Kubernetes stop at the first error and name no list element. It
+// is safe for concurrent use.
 type typeCheck struct {
 	mu     sync.Mutex
 	fields map[reflect.Type]map[string]reflect.Type
 }
 
-// breaches returns the values that have another type than the API server accepts. Of kinds that are not built in it checks the
+// breaches returns the values whose type the API server does not accept. For custom kinds it checks only the
 // metadata.
 func (c *typeCheck) breaches(o manifest.Object) []breach {
 	w := &typeWalk{types: c, encrypted: child(o, "sops") != nil}
@@ -127,7 +128,7 @@ func (w *typeWalk) list(t reflect.Type, v any, path string) {
 	}
 }
 
-// elementName names an element of a list as the reports do: [name=web], or [0].
+// elementName returns the name of a list element as the reports write it: [name=web], or [0].
 func elementName(v any, i int) string {
 	if m, ok := v.(map[string]any); ok {
 		if name := str(m, "name"); name != "" && !strings.ContainsAny(name, "[]") {
@@ -178,7 +179,7 @@ func integer(v any) (int64, bool) {
 	return 0, false
 }
 
-// custom checks a value by the type's own decoder: quantities, times, numbers or names of ports.
+// custom checks a value with the type's own decoder: quantities, times, numbers or names of ports.
 func (w *typeWalk) custom(t reflect.Type, v any, path string) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -190,7 +191,7 @@ func (w *typeWalk) custom(t reflect.Type, v any, path string) {
 	}
 }
 
-// kindName says in plain words what a type with its own decoder accepts.
+// kindName describes in plain words the values that a type with its own decoder accepts.
 func kindName(t reflect.Type) string {
 	switch t.Name() {
 	case "Quantity":
@@ -214,7 +215,7 @@ func (w *typeWalk) add(path string, v any, accepts, hint string) {
 	})
 }
 
-// describe names a value with its type.
+// describe returns a value with its type.
 func describe(v any) string {
 	const shown = 40
 	switch x := v.(type) {
@@ -237,7 +238,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// fieldsOf returns the fields of a struct by their names in JSON, those of embedded structs too.
+// fieldsOf returns the fields of a struct, including those of embedded structs, by their JSON names.
 func (c *typeCheck) fieldsOf(t reflect.Type) map[string]reflect.Type {
 	c.mu.Lock()
 	defer c.mu.Unlock()

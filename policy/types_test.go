@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTypesOfBuiltInKinds: values of a type that the API server refuses are errors without any schema.
+// Values whose type the API server refuses are errors, without any schema.
 func TestTypesOfBuiltInKinds(t *testing.T) {
 	pod := func(container string) string {
 		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {selector: {matchLabels: {a: b}}, template: {spec: {containers: [{name: web, image: 'a:1', " + container + "}]}}}"
@@ -45,7 +45,7 @@ func TestTypesOfBuiltInKinds(t *testing.T) {
 	}
 }
 
-// TestTypeMessages names what is there and what the API server wants.
+// The message has the actual value and the accepted type.
 func TestTypeMessages(t *testing.T) {
 	e := load(t, nil)
 	r := check(t, e, subject(t, "prod", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\ndata: {a: false}"))

@@ -64,8 +64,8 @@ func BenchmarkWorkers(b *testing.B) {
 	})
 }
 
-// BenchmarkTarget renders charts in this process, each time with values of another cluster. Processor time is comparable
-// on a busy machine, where wall time is not.
+// BenchmarkTarget renders charts in this process, each time with values of another cluster. It reports processor
+// time, which is comparable on a busy machine; wall time is not.
 func BenchmarkTarget(b *testing.B) {
 	contents := map[string]Content{}
 	for _, name := range []string{"podinfo-6.14.1", "argo-cd-10.1.1", "prometheus-29.27.0", "cert-manager-v1.21.1", "traefik-41.3.0", "ingress-nginx-4.15.1"} {

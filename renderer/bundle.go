@@ -17,15 +17,15 @@ type Renderer interface {
 	Render(ctx context.Context, b *Bundle) (*Rendering, error)
 }
 
-// Bundle is everything that one rendering depends on. It holds bytes, never paths or URLs to read them from: the caller
-// has read them from Git or from an archive whose digest is locked.
+// Bundle is the complete input of one rendering. It holds bytes, never paths or URLs: the caller has read them from
+// Git or from an archive whose digest is locked.
 type Bundle struct {
 	Namespace   string      // the app's namespace
 	KubeVersion string      // the cluster's Kubernetes version, with or without `v`
-	APIVersions []string    // what the cluster serves beyond the built-in, as `group/version` or `group/version/Kind`
+	APIVersions []string    // APIs of the cluster beyond the built-in ones, as `group/version` or `group/version/Kind`
 	Sources     []Source    // concatenated in this order
-	Components  []Component // on top of the sources' objects, lowest first
-	// AllowUnmatched permits components with patches whose target selects no object.
+	Components  []Component // applied to the sources' objects, lowest precedence first
+	// AllowUnmatched accepts components with patches whose target selects no object.
 	AllowUnmatched bool
 }
 
@@ -46,14 +46,14 @@ type Source struct {
 type HelmSource struct {
 	Release      string // name of the release
 	Chart        Content
-	Dependencies []Dependency // charts that Chart.yaml asks for and `charts/` lacks
+	Dependencies []Dependency // charts that Chart.yaml lists and `charts/` lacks
 	Values       []byte       // JSON object; null deletes a default
 	IncludeCRDs  bool
 	DropHooks    bool
 	SkipSchema   bool
 }
 
-// Dependency is a chart put beside a parent's vendored subcharts.
+// Dependency is a chart to add to a parent's vendored subcharts.
 type Dependency struct {
 	Name  string
 	Chart Content
@@ -70,7 +70,7 @@ type ManifestsSource struct {
 	Files Content
 }
 
-// Content is a set of files, or one packed chart, with a digest that names it: equal digests mean equal content.
+// Content is a set of files, or one packed chart, with a digest: equal digests mean equal content.
 type Content struct {
 	Name    string // for messages: a path or a chart reference
 	Digest  string
@@ -84,13 +84,13 @@ type File struct {
 	Data []byte
 }
 
-// Link is a symbolic link in a chart's directory, with its slash path and its target as the link has it.
+// Link is a symbolic link in a chart's directory, with its slash path and its unresolved target.
 type Link struct {
 	Path, Target string
 }
 
-// FollowLinks returns the files of a chart's directory with links replaced by what they lead to, as Helm reads them.
-// It leaves out links that .helmignore excludes, and fails on those that leave the directory or lead nowhere.
+// FollowLinks returns the files of a chart's directory with every link replaced by its target, as Helm does. It
+// leaves out links that .helmignore excludes. A link that leaves the directory or has no target is an error.
 func FollowLinks(files []File, links []Link) ([]File, error) {
 	plain := make([]helm.File, len(files))
 	for i, f := range files {
@@ -111,11 +111,11 @@ func FollowLinks(files []File, links []Link) ([]File, error) {
 	return out, nil
 }
 
-// Rendering is the outcome: the objects in order of identity.
+// Rendering is the result: the objects, ordered by identity.
 type Rendering struct {
 	Objects  []Object
 	Unstable []Field  // fields that differ when the same bundle is rendered again
-	Notes    []string // what the owner of the fleet should know, one sentence each
+	Notes    []string // remarks for the owner of the fleet, one sentence each
 }
 
 // Object is one rendered object in canonical YAML.
@@ -136,13 +136,13 @@ type Definition struct {
 	Scope manifest.Scope
 }
 
-// Field is a place in an object. A nil Path means the object itself: its identity changes.
+// Field is a position in an object. A nil Path means the object itself: its identity changes.
 type Field struct {
 	Object manifest.Identity
 	Path   []string
 }
 
-// Digest identifies the bundle: bundles with equal digests give equal renderings.
+// Digest returns the digest of the bundle: bundles with equal digests give equal renderings.
 func (b *Bundle) Digest() string {
 	h := digester{sha256.New()}
 	h.text(b.Namespace, b.KubeVersion)

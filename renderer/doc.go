@@ -1,7 +1,8 @@
 // Package renderer turns a bundle of bytes into Kubernetes objects.
 //
-// A Bundle goes in (charts, values, Kustomize roots, manifests, the cluster's version), a Rendering comes out (objects
-// in canonical YAML). The package knows no Git, no forge and no cluster; it reads no file, no environment and no
-// clock, and opens no connection. Engine renders in this process; Pool renders in confined child processes (see package
-// worker); Farm renders locally and sends bundles that would have to wait to other machines. All three are a Renderer.
+// A Bundle (charts, values, Kustomize roots, manifests, the cluster's version) gives a Rendering (objects in
+// canonical YAML). The package knows no Git, no forge and no cluster; it reads no file, no environment and no clock,
+// and opens no connection. Engine renders in this process. Pool renders in confined child processes (see package
+// worker). Farm renders locally, and sends bundles that would have to wait to other machines. All three implement
+// Renderer.
 package renderer

@@ -13,10 +13,11 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// documents decodes YAML text to objects and caches the results by the hash of the text: most documents of a chart are
-// equal on most clusters, and decoding and encoding them costs more than rendering them. It is safe for concurrent use.
+// documents decodes YAML text to objects and caches the results by the hash of the text: most documents of a chart
+// are equal on most clusters, and decoding and encoding them costs more than rendering them. It is safe for
+// concurrent use.
 //
-// Small and large documents have a cache each, so that the many small documents that occur once do not evict a chart's
+// Small and large documents have separate caches, so that many small documents that occur once do not evict a chart's
 // CustomResourceDefinitions.
 type documents struct {
 	budget    manifest.Budget
@@ -71,14 +72,14 @@ type documentCache struct {
 	size  int
 }
 
-// maxDocuments is the number of entries of a cache, which also bounds texts without objects.
+// maxDocuments is the limit of entries in a cache, which also limits texts without objects.
 const maxDocuments = 64 << 10
 
 func newDocumentCache(limit int) *documentCache {
 	c := &documentCache{limit: limit}
 	var err error
 	if c.cache, err = lru.NewWithEvict(maxDocuments, func(_ [sha256.Size]byte, gone []Object) { c.size -= sizeOf(gone) }); err != nil {
-		panic(err) // only a size below 1 is an error
+		panic(err) // the size is a positive constant
 	}
 	return c
 }

@@ -16,20 +16,20 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Limits bound one rendering.
+// Limits limit one rendering.
 type Limits struct {
 	Archive   helm.Limits     // a packed chart, unpacked
 	Budget    manifest.Budget // each YAML stream
 	MaxOutput int             // bytes of text from one chart, and of a target's objects as encoded
-	Objects   int             // objects of one target
+	Objects   int             // of one target
 }
 
-// DefaultLimits are wide enough for every public chart we know and narrow enough for a small machine.
+// DefaultLimits returns limits that every public chart known to us stays below, and that suit a small machine.
 func DefaultLimits() Limits {
 	return Limits{Archive: helm.DefaultLimits(), Budget: manifest.DefaultBudget(), MaxOutput: 64 << 20, Objects: 20_000}
 }
 
-// Engine renders in this process. It keeps the charts it has loaded, by digest.
+// Engine renders in this process. It caches loaded charts by digest.
 type Engine struct {
 	limits    Limits
 	docs      *documents
@@ -39,12 +39,13 @@ type Engine struct {
 	charts map[string]*helm.Chart
 }
 
-// NewEngine makes an engine.
+// NewEngine returns an engine.
 func NewEngine(limits Limits) *Engine {
 	return &Engine{limits: limits, docs: newDocuments(limits), kustomize: kustomize.NewBuilder(limits.Budget), charts: map[string]*helm.Chart{}}
 }
 
-// Render renders a bundle. It renders a second time if a chart can reach a function whose outcome changes by itself.
+// Render renders a bundle. If a chart can reach a non-deterministic function, it renders a second time to find the
+// fields that differ.
 func (e *Engine) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	first, err := e.pass(ctx, b, false)
 	if err != nil {
@@ -63,14 +64,14 @@ func (e *Engine) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	return out, nil
 }
 
-// outcome is what one pass over a bundle gives.
+// outcome is the result of one pass over a bundle.
 type outcome struct {
 	objects   []Object
 	notes     []string
 	mayChange bool
 }
 
-// within holds the objects of a target against the limits.
+// within checks the objects of a target against the limits.
 func (e *Engine) within(objects []Object) error {
 	if len(objects) > e.limits.Objects {
 		return fmt.Errorf("%d objects are more than the %d that one target may have: split the app", len(objects), e.limits.Objects)
@@ -84,7 +85,7 @@ func (e *Engine) within(objects []Object) error {
 	return nil
 }
 
-// merge drops objects that are equal to one before them, and notes that. It refuses objects of one identity that differ.
+// merge removes duplicates of equal objects, with a note. It refuses different objects with the same identity.
 func merge(objects []Object) (kept []Object, notes []string, err error) {
 	kept = objects[:0:0]
 	seen := make(map[manifest.Identity]int, len(objects))
@@ -106,7 +107,7 @@ func merge(objects []Object) (kept []Object, notes []string, err error) {
 
 func (o *Object) origin() string { return cmp.Or(o.Source, "a component") }
 
-// pass renders every source once and applies the components. With probe, functions of time give another time.
+// pass renders every source once and applies the components. With probe, functions of time return another time.
 func (e *Engine) pass(ctx context.Context, b *Bundle, probe bool) (outcome, error) {
 	var out outcome
 	for i := range b.Sources {
@@ -242,8 +243,8 @@ func (e *Engine) components(ctx context.Context, objects []Object, b *Bundle) ([
 	return out, err
 }
 
-// sourceName returns a template's name in the repository for its name in Helm, `CHART/templates/FILE`. In a packed chart,
-// the name of the chart stands in front instead.
+// sourceName returns the name in the repository of a template that Helm calls `CHART/templates/FILE`. For a packed
+// chart, the name begins with the chart's name.
 func (s *HelmSource) sourceName(chart, name string) string {
 	rest, ok := strings.CutPrefix(name, chart+"/")
 	if !ok {
@@ -258,7 +259,7 @@ func (s *HelmSource) sourceName(chart, name string) string {
 	return s.Chart.member(rest)
 }
 
-// member names a file of the content for messages.
+// member returns the name of a file of the content, for messages.
 func (c *Content) member(name string) string {
 	if c.Archive != nil {
 		return "chart " + c.Name + ": " + name
@@ -266,7 +267,7 @@ func (c *Content) member(name string) string {
 	return path.Join(c.Name, name)
 }
 
-// chart loads a chart and what was resolved for it, or takes it from the last time.
+// chart loads a chart with its resolved dependencies, or returns the cached one.
 func (e *Engine) chart(s *HelmSource) (*helm.Chart, error) {
 	parts := []string{s.Chart.Digest}
 	for i := range s.Dependencies {

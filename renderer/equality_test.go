@@ -23,7 +23,7 @@ import (
 
 const corpus = "../../shared/corpus"
 
-// rivals builds the two command lines from the tools module, whose versions are those of the libraries.
+// rivals builds helm and kustomize from the tools module, in the versions of the libraries.
 func rivals(t *testing.T) string {
 	t.Helper()
 	dir, err := os.UserCacheDir()
@@ -41,7 +41,7 @@ func rivals(t *testing.T) string {
 	return dir
 }
 
-// process runs a rival without the user's settings.
+// process runs one of them without the user's settings.
 func process(t *testing.T, name string, args ...string) ([]byte, error) {
 	t.Helper()
 	home := t.TempDir()
@@ -56,7 +56,7 @@ func process(t *testing.T, name string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// keyed decodes a stream; objects of one identity, which Helm lets pass, are compared in order.
+// keyed decodes a stream by identity. Helm accepts several objects of one identity; they are compared in order.
 func keyed(t *testing.T, text []byte) map[string]manifest.Object {
 	t.Helper()
 	objects, err := manifest.Decode(text, manifest.DefaultBudget())
@@ -66,7 +66,7 @@ func keyed(t *testing.T, text []byte) map[string]manifest.Object {
 	out := map[string]manifest.Object{}
 	for _, o := range objects {
 		if helm.HookOf(o.Annotation(helm.HookAnnotation)) == helm.NeverHook && o.Kind() != "CustomResourceDefinition" {
-			continue // tests; definitions in crds/ stay, whatever their annotations say
+			continue // test hooks; definitions in crds/ stay, whatever their annotations are
 		}
 		key := o.Identity().String()
 		for n := 2; out[key] != nil && !reflect.DeepEqual(out[key], o); n++ { // Sluice merges equal ones
@@ -77,7 +77,7 @@ func keyed(t *testing.T, text []byte) map[string]manifest.Object {
 	return out
 }
 
-// compareObjects masks the fields that change by themselves and gives the number of objects compared.
+// compareObjects masks non-deterministic fields and returns the number of compared objects.
 func compareObjects(t *testing.T, got *Rendering, want map[string]manifest.Object) int {
 	t.Helper()
 	var text []byte
@@ -170,7 +170,7 @@ func helmCases(t *testing.T) []helmCase {
 	return out
 }
 
-// corpusValues are values files to render a real chart with, besides its defaults.
+// corpusValues are further values files for rendering a real chart.
 func corpusValues(name string) []string {
 	if strings.HasPrefix(name, "app-template") {
 		return []string{"controllers: {main: {containers: {main: {image: {repository: r.example.com/x, tag: \"1\"}}}}}\nservice: {main: {controller: main, ports: {http: {port: 80}}}}\n"}
@@ -204,7 +204,7 @@ func ownValues(name string) []string {
 	}
 }
 
-// folder reads a chart's directory as Git would give it.
+// folder reads a chart's directory as Git would store it.
 func folder(t *testing.T, dir string) Content {
 	t.Helper()
 	out := Content{Name: dir, Digest: dir}

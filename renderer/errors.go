@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/helm"
 )
 
-// InputError says what is wrong with a bundle. Every error of Engine.Render is one, but those of its context. Its texts
-// are safe to show: charts and manifests supply parts of them, so they are escaped and bounded.
+// InputError describes a mistake in a bundle. Every error of Engine.Render is an InputError, except the context's
+// errors. Its text is safe to show: parts of it come from charts and manifests, so it is escaped and shortened.
 type InputError struct {
 	File         string     // in the repository, or `chart NAME VERSION: FILE` for one in a packed chart; empty if unknown
 	Line, Column int        // 0 if unknown
@@ -34,7 +34,7 @@ func (e *InputError) Error() string {
 	return out.String() + ": " + e.Message
 }
 
-// Bounds of what an error shows.
+// Limits of the text of an error.
 const (
 	errorLines = 20
 	errorWidth = 1600 // characters of a line: Kustomize's explanations are the longest
@@ -42,7 +42,7 @@ const (
 	maxValues  = 100  // paths of values
 )
 
-// inputError makes an error of a source safe to show. Errors of a context stay as they are.
+// inputError makes the error of a source safe to show. It returns errors of a context unchanged.
 func inputError(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -53,7 +53,7 @@ func inputError(err error) error {
 	return (&InputError{Message: err.Error()}).safe()
 }
 
-// safe is a copy that is safe to show, whoever filled the fields.
+// safe returns a copy that is safe to show.
 func (e *InputError) safe() *InputError {
 	out := &InputError{
 		File:    safetext.Brief(e.File, errorPath),
@@ -71,7 +71,7 @@ func (e *InputError) safe() *InputError {
 	return out
 }
 
-// helmError says where in the repository an error of a chart is.
+// helmError returns an error of a chart with its position in the repository.
 func (s *HelmSource) helmError(chart string, err error) error {
 	if e, ok := errors.AsType[*helm.TemplateError](err); ok {
 		out := &InputError{File: s.sourceName(chart, e.Template), Line: e.Line, Column: e.Column, Message: e.Message}

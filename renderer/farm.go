@@ -19,17 +19,19 @@ const (
 	shardTimeout = 5 * time.Minute
 )
 
-// FarmInFlight is the number of concurrent calls of Render that a Farm benefits from: it forms shards of waiting calls.
+// FarmInFlight is the number of concurrent calls of Render from which a Farm benefits, because it forms shards of
+// waiting calls.
 const FarmInFlight = 1024
 
-// Fan distributes jobs over free machines and returns their results in the order of the jobs. A result depends on the
-// bytes of its job only.
+// Fan distributes jobs over free machines and returns their results in the order of the jobs. The result of a job
+// depends only on the job's bytes.
 type Fan interface {
 	Fan(ctx context.Context, jobs [][]byte) ([][]byte, error)
 }
 
-// Farm renders locally while a slot is free, and sends bundles that would have to wait to other machines, in shards. If a
-// shard fails for any reason, the Farm renders its bundles locally: other machines only make it faster.
+// Farm renders locally while a slot is free, and sends bundles that would have to wait to other machines, in shards.
+// If a shard fails for any reason, the Farm renders its bundles locally, so correctness does not depend on other
+// machines.
 type Farm struct {
 	local   Renderer
 	fan     Fan
@@ -57,10 +59,10 @@ type waiting struct {
 	answer *shardAnswer // nil: render it locally
 }
 
-// Jobs and results are encoded with gob. A job holds each content once.
+// Jobs and results are encoded with gob. A job contains each content once.
 type shardJob struct {
 	Version  string
-	Owner    string // the repository: workers and strikes of repositories are never shared
+	Owner    string // the repository: workers and strikes are never shared between repositories
 	Contents []Content
 	Bundles  []Bundle // stripped
 }
@@ -69,17 +71,17 @@ type shardAnswer struct {
 	Rendering *Rendering
 	Err       *InputError
 	Failed    string // an error of another kind
-	Again     bool   // the error may be the machine's: time, memory, a crash, a process that does not start
+	Again     bool   // the machine may have caused the error: time, memory, a crash, a process that does not start
 }
 
-// NewFarm makes a Farm. local renders up to slots bundles at once. version identifies everything that a rendering depends
-// on besides its bundle: machines with another version refuse the Farm's shards. owner names the repository that the bundles
-// belong to.
+// NewFarm returns a Farm. local renders up to slots bundles at once. version identifies everything that a rendering
+// depends on apart from its bundle: machines with another version refuse the Farm's shards. owner is the repository
+// of the bundles.
 func NewFarm(local Renderer, slots int, fan Fan, version, owner string) *Farm {
 	return &Farm{local: local, fan: fan, version: version, owner: owner, slots: make(chan struct{}, max(slots, 1))}
 }
 
-// ErrNoWorkers is returned by Call of a Farm whose local renderer has no worker processes.
+// ErrNoWorkers means that the local renderer of a Farm has no worker processes for Call.
 var ErrNoWorkers = errors.New("the renderer has no worker processes")
 
 // Call implements Caller with the workers of this machine.
@@ -135,7 +137,7 @@ func (f *Farm) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	}
 }
 
-// renderLocally renders with a slot that the caller holds, and frees it.
+// renderLocally renders in a slot that the caller holds, and releases the slot.
 func (f *Farm) renderLocally(ctx context.Context, b *Bundle) (*Rendering, error) {
 	defer func() { <-f.slots }()
 	return f.local.Render(ctx, b)
@@ -190,7 +192,7 @@ func (f *Farm) leave(w *waiting) bool {
 	return true
 }
 
-// send has a closed shard rendered and wakes the waiting calls. A call without an answer renders its own bundle.
+// send renders a closed shard elsewhere and wakes the waiting calls. A call without an answer renders its own bundle.
 func (f *Farm) send(ctx context.Context, s *shard) {
 	defer close(s.done)
 	job := shardJob{Version: f.version, Owner: f.owner}
@@ -224,8 +226,9 @@ func (f *Farm) send(ctx context.Context, s *shard) {
 	}
 }
 
-// RenderShard renders a job of a Farm of the same version with this machine's renderer for the Farm's owner. A bundle that
-// fails does not fail the others. An error means that there is no result: the job is of another version, or ctx ended.
+// RenderShard renders a job of a Farm of the same version with this machine's renderer for the Farm's owner. If one
+// bundle fails, the others still render. An error means that there is no result: the job has another version, or ctx
+// ended.
 func RenderShard(ctx context.Context, renderers func(owner string) Renderer, version string, data []byte) ([]byte, error) {
 	var job shardJob
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&job); err != nil {
@@ -261,7 +264,7 @@ func RenderShard(ctx context.Context, renderers func(owner string) Renderer, ver
 		if err != nil {
 			if invalid, ok := errors.AsType[*InputError](err); ok {
 				answers[i] = shardAnswer{Err: invalid, Again: worker.IsLimit(err)}
-			} else { // only an InputError is certain to be the bundle's own
+			} else { // only an InputError is certainly caused by the bundle
 				answers[i] = shardAnswer{Failed: err.Error(), Again: true}
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// elsewhere is a Fan whose other machine is a function; jobs counts what came.
+// elsewhere is a Fan whose other machine is a function. jobs counts its calls.
 type elsewhere struct {
 	do   func(ctx context.Context, job []byte) ([]byte, error)
 	jobs atomic.Int64
@@ -30,7 +30,7 @@ func (e *elsewhere) Fan(ctx context.Context, jobs [][]byte) ([][]byte, error) {
 	return out, nil
 }
 
-// slow renders like an engine, and holds every bundle until it may go on.
+// slow renders like an engine, but blocks every bundle until it is released.
 type slow struct {
 	Renderer
 	gate  chan struct{}
@@ -51,7 +51,7 @@ func numbered(i int) *Bundle {
 	return helmBundle(fmt.Sprintf(`{"a": %d}`, i), map[string]string{"a.yaml": fmt.Sprintf(configMap, "x", `"{{ .Values.a }}{{ if eq (int .Values.a) 7 }}{{ fail "seven" }}{{ end }}"`)})
 }
 
-// harvest renders n bundles at once and holds every answer against an engine's.
+// harvest renders n bundles at once and compares every result with an engine's.
 func harvest(t *testing.T, f *Farm, n int, started func()) {
 	t.Helper()
 	e := NewEngine(DefaultLimits())
@@ -162,7 +162,7 @@ func TestFarmCancelled(t *testing.T) {
 
 func always(r Renderer) func(string) Renderer { return func(string) Renderer { return r } }
 
-// Another machine renders a shard in the name of its repository, never with workers that others use.
+// Another machine renders a shard with workers of the shard's repository, never with workers of other repositories.
 func TestShardsKeepTheirOwner(t *testing.T) {
 	var mu sync.Mutex
 	var owners []string
@@ -186,7 +186,7 @@ func TestShardsKeepTheirOwner(t *testing.T) {
 	}
 }
 
-// TestFarmLeaveFreesBytes: a bundle that leaves a shard takes its bytes along, but not those that another bundle shares.
+// When a bundle leaves a shard, its bytes no longer count, except those that another bundle shares.
 func TestFarmLeaveFreesBytes(t *testing.T) {
 	t.Parallel()
 	f := NewFarm(dying{errors.New("nobody asked")}, 1, nil, "v1", "")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// refusing renders nothing, and notes which contents reach it.
+// refusing renders nothing, and records the contents that reach it.
 type refusing struct{ digests []string }
 
 func (r *refusing) Render(_ context.Context, b *Bundle) (*Rendering, error) {
@@ -14,7 +14,7 @@ func (r *refusing) Render(_ context.Context, b *Bundle) (*Rendering, error) {
 	return nil, errors.New("nothing is rendered here")
 }
 
-// FuzzRemoteServer answers what a worker could ask: no input may panic, and no content reaches the renderer under a digest that the worker
+// Sends questions of a worker. No input may panic, and no content reaches the renderer under a digest that the worker
 // chose.
 func FuzzRemoteServer(f *testing.F) {
 	c, err := newCodec()

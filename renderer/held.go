@@ -30,7 +30,7 @@ func (h *held) put(c Content) {
 		return
 	}
 	if c.Files == nil && c.Archive == nil {
-		c.Files = []File{} // an empty set of files is content too
+		c.Files = []File{} // an empty set of files is a valid content
 	}
 	h.byDigest[c.Digest] = h.order.PushFront(c)
 	h.size += c.size()

@@ -44,7 +44,7 @@ type hostileEntry struct {
 	Size int64  `yaml:"size"`
 }
 
-// expand writes out what a case describes by a template.
+// expand writes out the template of a case.
 func expand(t *testing.T, text string) string {
 	t.Helper()
 	out, err := hostile.Expand(text)
@@ -139,10 +139,11 @@ func pack(t *testing.T, entries []hostileEntry) []byte {
 	return out.Bytes()
 }
 
-// allocation is how much the parent may allocate for one case: it builds the input, and decodes what the child says.
+// allocation limits the memory that the parent allocates for one case, for building the input and decoding the
+// child's answer.
 const allocation = 1 << 30
 
-// TestHostile runs the table. After each case, the same pool renders a good bundle.
+// Runs the table. After each case, the same pool renders a good bundle.
 func TestHostile(t *testing.T) {
 	var cases []hostileCase
 	if err := hostile.Load("../testdata/hostile/render.yaml", &cases); err != nil {
@@ -198,7 +199,7 @@ func (c *hostileCase) judge(t *testing.T, got *Rendering, err error) {
 			t.Errorf("%d objects, want %d", len(got.Objects), *c.Harmless)
 		}
 	default:
-		t.Error("the case says no outcome")
+		t.Error("the case names no expected result")
 	}
 	if err != nil && len(err.Error()) > 40_000 {
 		t.Errorf("the error has %d bytes", len(err.Error()))

@@ -10,35 +10,35 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// What can end a child before it answers. Rendering the same bundle again would end the same way.
+// Reasons that end a child before it answers. Rendering the same bundle again would end the same way.
 var (
 	ErrTimeout = worker.ErrTimeout
 	ErrMemory  = worker.ErrMemory
 	ErrCrashed = worker.ErrCrashed
 )
 
-// PoolOptions says how children are started and what they may use.
+// PoolOptions configure how children start and their limits.
 type PoolOptions struct {
 	Command     []string        // the program that calls worker.Serve with Jobs
 	Size        int             // children at once, at least 1
 	Timeout     time.Duration   // for one bundle; 0 means one minute
 	MemoryLimit int64           // bytes that a child may use; 0 means that of worker.DefaultLimits
-	Workers     *worker.Workers // children of an existing worker.Host; then Command, Size and MemoryLimit are not used
-	Mode        worker.Mode     // of a Host of its own; "" means worker.Degraded
+	Workers     *worker.Workers // children of an existing worker.Host; if set, Command, Size and MemoryLimit are ignored
+	Mode        worker.Mode     // for a new Host; "" means worker.Degraded
 }
 
-// Pool renders in child processes; see package worker for what confines them. A child that dies takes only its bundle
-// with it. A Pool gives up on a source after three bundles of it exceeded their limits. Safe for concurrent use.
+// Pool renders in child processes; see package worker for their confinement. If a child dies, only its bundle fails.
+// After three bundles of a source exceeded their limits, a Pool refuses the source. It is safe for concurrent use.
 type Pool struct {
 	opts    PoolOptions
-	host    *worker.Host // nil if it is somebody else's
+	host    *worker.Host // nil if another component owns it
 	workers *worker.Workers
 	codec   codec
 	err     error
 	strikes *strikes
 }
 
-// NewPool makes a pool. Children start when they are first needed.
+// NewPool returns a pool. Children start when they are first needed.
 func NewPool(opts PoolOptions) *Pool {
 	p := &Pool{opts: opts, workers: opts.Workers, strikes: newStrikes()}
 	if p.opts.Timeout == 0 {
@@ -98,16 +98,17 @@ func (p *Pool) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	return out.Rendering.safe(), nil
 }
 
-// objectOverhead is how many bytes an object may take in an answer besides its YAML.
+// objectOverhead is the number of bytes that an object may take in an answer in addition to its YAML.
 const objectOverhead = 4 << 10
 
-// Caller runs jobs that are no renderings in the worker processes of a Renderer. Input from a merge request that is not a bundle, such
-// as the repository of another tool, is read there. It is safe for concurrent use.
+// Caller runs jobs other than renderings in the worker processes of a Renderer. Such a job reads input of a merge
+// request that is not a bundle, such as the repository of another tool. It is safe for concurrent use.
 type Caller interface {
 	Call(ctx context.Context, c worker.Call) ([]byte, error)
 }
 
-// Both renderers with worker processes are Callers. An Engine renders in this process, and a Remote is in a worker already.
+// The renderers with worker processes implement Caller. An Engine renders in this process, and a Remote is in a
+// worker already.
 var (
 	_ Caller = (*Pool)(nil)
 	_ Caller = (*Farm)(nil)
@@ -118,7 +119,7 @@ func (p *Pool) Call(ctx context.Context, c worker.Call) ([]byte, error) {
 	return p.workers.Call(ctx, c)
 }
 
-// safe escapes the texts that are shown but not part of any object.
+// safe escapes all texts that are shown and not part of an object.
 func (r *Rendering) safe() *Rendering {
 	for i, n := range r.Notes {
 		r.Notes[i] = safetext.Message(n, 1, errorWidth)
@@ -129,7 +130,7 @@ func (r *Rendering) safe() *Rendering {
 	return r
 }
 
-// advise adds the next step to what ended a child.
+// advise adds the next step to the error that ended a child.
 func (p *Pool) advise(err error) error {
 	switch {
 	case errors.Is(err, worker.ErrTimeout):
@@ -141,7 +142,7 @@ func (p *Pool) advise(err error) error {
 	}
 }
 
-// Close ends the children, unless the Host is somebody else's.
+// Close ends the children, unless another component owns the Host.
 func (p *Pool) Close() {
 	if p.host != nil {
 		p.host.Close()

@@ -30,8 +30,8 @@ func TestPoolGivesUpOnSourcesThatHang(t *testing.T) {
 	render(t, p, helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")}))
 }
 
-// A merge request whose values make a chart hang does not keep that chart from being rendered for another merge request of
-// the same repository, although both reviews use one Pool.
+// If values of one merge request make a chart hang, the chart still renders for another merge request of the same
+// repository, although both reviews use one Pool.
 func TestStrikesDoNotCrossMergeRequests(t *testing.T) {
 	p := pool(t, 300*time.Millisecond)
 	chart := map[string]string{"a.yaml": `{{ range $a := until (int .Values.n) }}{{ range $b := until 30000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}` + fmt.Sprintf(configMap, "a", "b")}
@@ -64,7 +64,7 @@ func TestStrikesDoNotCrossMergeRequests(t *testing.T) {
 	}
 }
 
-// Strikes of one owner are not those of another, even if they were counted together.
+// Strikes of one owner do not count for another owner.
 func TestStrikesBelongToAnOwner(t *testing.T) {
 	s := newStrikes()
 	at := func(repository string, trust worker.Trust, content string) struck {
@@ -83,7 +83,7 @@ func TestStrikesBelongToAnOwner(t *testing.T) {
 	}
 }
 
-// What a child says is not believed.
+// The parent validates the answers of a child.
 func TestForgedAnswersAreRefused(t *testing.T) {
 	object := func(kind, name string) Object {
 		return Object{ID: manifest.Identity{Kind: kind, Name: name}, APIVersion: "v1", YAML: []byte("x\n")}
@@ -106,7 +106,7 @@ func TestForgedAnswersAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzAnswer decodes what a child could send: no input may panic, and what is accepted is safe to show.
+// Decodes answers of a child. No input may panic, and every accepted answer is safe to show.
 func FuzzAnswer(f *testing.F) {
 	c, err := newCodec()
 	if err != nil {
@@ -137,7 +137,7 @@ func TestErrorsKeepTheirPlaceAcrossTheWire(t *testing.T) {
 	}
 }
 
-// Contents cross the wire once for each owner, and never from one owner to another.
+// Contents are sent once for each owner, and never from one owner to another.
 func TestContentsAreAskedForOnce(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -16,7 +16,8 @@ const (
 	QuestionRender  = "render-bundle"
 )
 
-// remoteAnswer is the answer to QuestionRender. Failed is an error that is no InputError; Limit says that the bundle exceeded a limit.
+// remoteAnswer is the answer to QuestionRender. Failed is the text of an error other than an InputError. Limit means
+// that the bundle exceeded a limit.
 type remoteAnswer struct {
 	Rendering *Rendering
 	Error     *InputError
@@ -24,9 +25,9 @@ type remoteAnswer struct {
 	Limit     bool
 }
 
-// Remote renders by asking the parent process of a worker. A worker that processes a whole change renders each target in another
-// process in this way, so that a template that exceeds its limits ends that process alone. Remote sends each content once. It is safe for
-// concurrent use.
+// Remote renders by asking the parent process of a worker. A worker that processes a whole change thereby renders
+// each target in another process, so that a template that exceeds its limits ends only that process. Remote sends
+// each content once. It is safe for concurrent use.
 type Remote struct {
 	ask   worker.Ask
 	codec codec
@@ -92,7 +93,7 @@ func (r *Remote) send(ctx context.Context, b *Bundle) error {
 type RemoteServer struct {
 	renderer Renderer
 	codec    codec
-	scope    string // makes the digests of this worker different from all others: it may lie about them
+	scope    string // makes the digests of this worker unique, because it may lie about them
 	limit    int    // bytes of contents
 
 	mu   sync.Mutex
@@ -100,13 +101,13 @@ type RemoteServer struct {
 	used int
 }
 
-// NewRemoteServer renders with r and holds at most limit bytes of contents.
+// NewRemoteServer returns a server that renders with r and holds at most limit bytes of contents.
 func NewRemoteServer(r Renderer, limit int) (*RemoteServer, error) {
 	c, err := newCodec()
 	return &RemoteServer{renderer: r, codec: c, scope: rand.Text() + " ", limit: limit, held: map[string]Content{}}, err
 }
 
-// Answer answers a question; known is false if it is not one of a Remote.
+// Answer answers a question. known is false if the question is not one of a Remote.
 func (s *RemoteServer) Answer(ctx context.Context, name string, input []byte) (answer []byte, known bool, err error) {
 	switch name {
 	case QuestionContent:

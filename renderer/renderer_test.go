@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// TestMain lets the test binary be the child process of its own pools.
+// TestMain lets the test binary act as the child process of its own pools.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "render-child" {
 		if err := worker.Serve(context.Background(), os.Stdin, os.Stdout, Jobs()); err != nil {
@@ -76,7 +76,7 @@ func TestEngineAndPoolAgree(t *testing.T) {
 	b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{Files: Content{Name: "m", Digest: "m", Files: []File{{"n.yaml", []byte("{apiVersion: v1, kind: Namespace, metadata: {name: ns}}")}}}}})
 	in := render(t, NewEngine(DefaultLimits()), b)
 	p := pool(t, time.Minute)
-	for range 2 { // the second time the child holds all contents
+	for range 2 { // the second time, the child holds all contents
 		out := render(t, p, b)
 		if len(in.Objects) != 3 || len(out.Objects) != 3 {
 			t.Fatalf("%d and %d objects", len(in.Objects), len(out.Objects))
@@ -205,7 +205,7 @@ func TestBundleDigest(t *testing.T) {
 const crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: xs.example.com, annotations: {helm.sh/hook: crd-install}}\n" +
 	"spec: {group: example.com, scope: Cluster, names: {kind: X, plural: xs}}\n"
 
-// Helm applies hook rules to templates only: a file in crds/ is installed as it stands.
+// Helm applies hook rules only to templates. It installs a file in crds/ whatever its annotations are.
 func TestHookAnnotationsInCRDsFolderAreIgnored(t *testing.T) {
 	for _, drop := range []bool{false, true} {
 		b := helmBundle(`{}`, map[string]string{"job.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: crd-install}}\n"})
@@ -220,7 +220,7 @@ func TestHookAnnotationsInCRDsFolderAreIgnored(t *testing.T) {
 	}
 }
 
-// Two objects of one identity: equal ones are merged, different ones are refused by both their files.
+// Two objects of one identity: equal ones are merged; for different ones, the error names both files.
 func TestObjectsOfOneIdentity(t *testing.T) {
 	b := func(second string) *Bundle {
 		out := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "same", "x")})

@@ -9,19 +9,19 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// strikes counts how often the same sources exceeded their limits, so that a chart that hangs costs its timeout a few
-// times and not once per cluster. Values do not count: they differ from cluster to cluster.
+// strikes counts how often a set of sources exceeded its limits, so that a chart that hangs costs its timeout a few
+// times and not once per cluster. Values are ignored, because they differ between clusters.
 //
-// Strikes are of one owner, and of one merge request: a RemoteServer gives contents digests that no other one uses, so
-// that values of one merge request, which make a good chart hang, do not keep the chart from being rendered for another.
+// Strikes belong to one owner and one merge request: a RemoteServer gives contents digests that no other RemoteServer
+// uses. If values of one merge request make a good chart hang, the chart still renders for another merge request.
 //
-// Safe for concurrent use.
+// It is safe for concurrent use.
 type strikes struct {
 	mu   sync.Mutex
 	seen map[struck]*strike
 }
 
-// struck is what strikes are counted for.
+// struck identifies a set of sources.
 type struck struct {
 	owner   worker.Owner
 	content string
@@ -34,8 +34,8 @@ type strike struct {
 
 const (
 	maxStrikes = 3
-	maxStruck  = 1000             // sources that are remembered
-	strikesFor = 15 * time.Minute // then the sources get new attempts: the machine may have been busy
+	maxStruck  = 1000             // sets of sources in the cache
+	strikesFor = 15 * time.Minute // afterwards the sources get new attempts, because the machine may have been busy
 )
 
 func newStrikes() *strikes { return &strikes{seen: map[struck]*strike{}} }
@@ -75,7 +75,7 @@ func (s *strikes) forget(content struck, old *strike) {
 	}
 }
 
-// contentKey names the contents of a bundle, without values, cluster and namespace.
+// contentKey returns the key of a bundle's contents, without values, cluster and namespace.
 func (b *Bundle) contentKey() string {
 	var parts []string
 	b.contents(func(c *Content) { parts = append(parts, c.Digest) })

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// unstable names the fields in which two renderings of one bundle differ. Both are in order of identity.
+// unstable returns the fields in which two renderings of one bundle differ. Both are ordered by identity.
 func unstable(first, second []Object) ([]Field, error) {
 	again := make(map[manifest.Identity]Object, len(second))
 	for _, o := range second {
@@ -49,7 +49,8 @@ func decodeOne(text []byte) (manifest.Object, error) {
 	return objects[0], nil
 }
 
-// compare calls report with the path of every difference, as high in the tree as the two shapes agree.
+// compare calls report with the path of every difference, at the highest level at which the two values still have the
+// same structure.
 func compare(a, b any, path []string, report func([]string)) {
 	switch x := a.(type) {
 	case map[string]any:

@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// The parent sends a child the bundle with contents named by digest alone; the child asks for those that it does not hold.
-// So a chart crosses the pipe once, not once per target. Messages are CBOR, whose decoder bounds what it builds: the
-// parent decodes what a child may have forged.
+// The parent sends a child the bundle with contents given only by digest. The child asks for contents that it does
+// not hold, so a chart crosses the pipe once, not once per target. Messages are CBOR, whose decoder has limits,
+// because the parent decodes messages that a child may have forged.
 
 // JobRender is the name of the job that renders a bundle, in worker.Jobs.
 const JobRender = "render"
@@ -21,13 +21,13 @@ const JobRender = "render"
 // questionContent asks for a Content by its digest.
 const questionContent = "content"
 
-// answer is what a child gives back. Error and Rendering exclude each other.
+// answer is the answer of a child: either Error or Rendering is set.
 type answer struct {
 	Rendering *Rendering
 	Error     *InputError
 }
 
-// Bounds of an answer; those of the objects themselves are the engine's, and the frame has its own.
+// Limits of an answer; the engine limits the objects, and the frame has its own limit.
 const (
 	maxElements = 200_000
 	maxLevels   = 16
@@ -46,12 +46,12 @@ func newCodec() (codec, error) {
 	dec, err := cbor.DecOptions{
 		DupMapKey: cbor.DupMapKeyEnforcedAPF, MaxArrayElements: maxElements, MaxMapPairs: maxElements, MaxNestedLevels: maxLevels,
 		IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden, ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
-		UTF8: cbor.UTF8DecodeInvalid, // Git takes any bytes as a path
+		UTF8: cbor.UTF8DecodeInvalid, // Git accepts any bytes as a path
 	}.DecMode()
 	return codec{enc, dec}, err
 }
 
-// validate refuses an answer that no engine gives: what a compromised child could use to smuggle objects past its owner.
+// validate refuses an answer that no engine gives, so that a compromised child cannot insert objects.
 func (a *answer) validate() error {
 	if (a.Rendering == nil) == (a.Error == nil) {
 		return errors.New("the answer is neither a rendering nor an error")
@@ -71,7 +71,7 @@ func (a *answer) validate() error {
 	return nil
 }
 
-// Jobs are the jobs of this package, for the child process.
+// Jobs returns the jobs of this package, for the child process.
 func Jobs() worker.Jobs {
 	c := &child{held: newHeld(heldContents), engine: NewEngine(DefaultLimits())}
 	c.codec, c.err = newCodec()
@@ -110,7 +110,7 @@ func (c *child) render(ctx context.Context, input []byte, ask worker.Ask) ([]byt
 	return c.codec.enc.Marshal(out)
 }
 
-// fill puts the bytes behind every digest of the bundle, asking the parent for those not held.
+// fill sets the bytes of every digest in the bundle, and asks the parent for those that it does not hold.
 func (c *child) fill(ctx context.Context, b *Bundle, ask worker.Ask) error {
 	var failed error
 	b.contents(func(content *Content) {
@@ -170,7 +170,7 @@ func (b *Bundle) contents(visit func(*Content)) {
 	}
 }
 
-// stripped is a copy of the bundle whose contents carry only names and digests.
+// stripped returns a copy of the bundle whose contents have only names and digests.
 func (b *Bundle) stripped() Bundle {
 	out := *b
 	out.Sources = make([]Source, len(b.Sources))

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	firstBytes    = 1 << 10         // what a sender must deliver within bodyWait
-	laterBytes    = 64 << 10        // and then at least this much in each further bodyWait
+	firstBytes    = 1 << 10         // bytes that a sender must deliver within bodyWait
+	laterBytes    = 64 << 10        // bytes that it must deliver in each further bodyWait
 	bodyWait      = 5 * time.Second // forges send a payload at once
-	largeBody     = 1 << 20         // bodies above this share one half of the memory, so that a few of them do not keep others out
+	largeBody     = 1 << 20         // bodies above this size share one half of the memory, so that a few of them do not block others
 	maxPerSender  = 128             // bodies from one address at once
 	maxUnverified = 1024            // bodies at once from all addresses without a verified webhook
-	maxSenders    = 4096            // addresses with a verified webhook that are remembered
+	maxSenders    = 4096            // cached addresses with a verified webhook
 	verifiedFor   = 24 * time.Hour
 )
 
@@ -29,11 +29,11 @@ var (
 	errSlow = errors.New("the body arrives too slowly")
 )
 
-// bodies limits the bodies that are being read. Their senders are unknown until the signature is verified, so
-// it bounds the memory, the number and the time of bodies. When there are too many, it cuts off the oldest
-// one: a body of a forge arrives in milliseconds, so that the oldest one is a stalled one. Addresses that
-// sent a verified webhook during the last day have a quarter of the memory for themselves and do not count as
-// unverified. It is safe for concurrent use.
+// bodies limits the bodies that are being read. Their senders are unknown until the signature is verified, so it
+// limits the memory, the number and the time of bodies. If there are too many, it aborts the oldest one: a forge
+// delivers a body within milliseconds, so the oldest one has stalled. Addresses that sent a verified webhook during
+// the last day have a quarter of the memory for themselves and do not count as unverified. It is safe for concurrent
+// use.
 type bodies struct {
 	memory int64 // bytes
 
@@ -95,14 +95,14 @@ func (b *bodies) begin(sender string, now time.Time, deadline func(time.Time) er
 	return x
 }
 
-// verify remembers that a sender sent a verified webhook.
+// verify records that a sender sent a verified webhook.
 func (b *bodies) verify(sender string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.verified.Add(sender, now)
 }
 
-// take reserves n more bytes for a body that holds some already.
+// take reserves n more bytes for a body that already holds some.
 func (b *bodies) take(x *body, held, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +120,7 @@ func (b *bodies) take(x *body, held, n int64) bool {
 	return true
 }
 
-// stop cuts the body off: its read ends with an error, now or before it reads on.
+// stop aborts the body: its current or next read returns an error.
 func (x *body) stop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -129,11 +129,11 @@ func (x *body) stop() {
 	}
 	x.cut = true
 	x.leave()
-	// Without support for deadlines, the reader sees the mark when it gets more bytes.
+	// If the connection does not support deadlines, the reader sees the mark when it gets more bytes.
 	_ = x.deadline(time.Unix(1, 0))
 }
 
-// leave takes the body off the lists. It is called once.
+// leave removes the body from the lists. It is called once.
 func (x *body) leave() {
 	b := x.all
 	b.mu.Lock()
@@ -148,7 +148,7 @@ func (x *body) leave() {
 	}
 }
 
-// end says that the whole body is there; false if it was cut off before.
+// end marks the body as complete. It returns false if stop aborted it before.
 func (x *body) end() bool {
 	x.timer.Stop()
 	x.mu.Lock()
@@ -218,8 +218,8 @@ func (x *body) free() {
 	x.data = nil
 }
 
-// senderOf names the sender of a request: its address, and for IPv6 the network of 64 bits, of which one host
-// may use every address.
+// senderOf returns the sender of a request: its address, and for IPv6 the /64 network, because one host may use every
+// address of it.
 func senderOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/webhook"
 )
 
-// TestBodiesAreBounded: large bodies that stall take at most one half of the memory.
+// Large bodies that stall take at most one half of the memory.
 func TestBodiesAreBounded(t *testing.T) {
 	const kib = 1 << 10
 	h, err := webhook.New(webhook.Config{
@@ -65,7 +65,7 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// TestBodySizes: bodies of every size arrive complete.
+// Bodies of every size arrive completely.
 func TestBodySizes(t *testing.T) {
 	for _, size := range []int{0, 1, 64<<10 - 90, 64 << 10, 64<<10 + 1, 3 << 20} {
 		s := &sink{}
@@ -78,7 +78,7 @@ func TestBodySizes(t *testing.T) {
 	}
 }
 
-// TestObservedEvents: an unverified request does not add a series to the metrics.
+// An unverified request does not add a series to the metrics.
 func TestObservedEvents(t *testing.T) {
 	var counted []string
 	h, err := webhook.New(webhook.Config{

@@ -6,11 +6,11 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// source is a payload that names its repository.
+// source is a payload with the name of its repository.
 type source interface{ repository() string }
 
-// decode reads the payload of an event into P, has its hints made, and sets their repository. It reads the
-// members that P declares and no others. Every error is a *payloadError.
+// decode decodes the payload of an event into P, creates its hints, and sets their repository. It reads only the
+// members that P declares. Every error is a *payloadError.
 func decode[P any, S interface {
 	*P
 	source

@@ -175,10 +175,10 @@ type githubCheck struct {
 	} `json:"pull_requests"`
 }
 
-// maxRerun bounds the hints of one event.
+// maxRerun limits the hints of one event.
 const maxRerun = 100
 
-// githubRerun decodes a click on "Re-run". GitHub lists no pull requests for a check of a fork or of a branch.
+// githubRerun decodes a click on "Re-run". For a check of a fork or of a branch, GitHub lists no pull requests.
 func githubRerun(p *githubRerunEvent) ([]hint.Hint, error) {
 	if p.Action != "rerequested" {
 		return nil, nil

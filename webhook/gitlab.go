@@ -122,7 +122,7 @@ func (gitlab) decode(event string, body []byte) ([]hint.Hint, error) {
 	return nil, nil
 }
 
-// systemKind returns the kind of a system hook: object_kind where the payload is that of a project's hook,
+// systemKind returns the kind of a system hook: object_kind if the payload equals that of a project's hook,
 // event_name otherwise (https://docs.gitlab.com/administration/system_hooks/).
 func systemKind(body []byte) (string, error) {
 	var p struct {
@@ -200,7 +200,7 @@ type gitlabPipelineEvent struct {
 	} `json:"merge_request"`
 }
 
-// gitlabPipeline decodes the end or progress of a merge request's pipeline: gates may wait for its statuses.
+// gitlabPipeline decodes the progress or end of a merge request's pipeline, because gates may wait for its statuses.
 func gitlabPipeline(p *gitlabPipelineEvent) ([]hint.Hint, error) {
 	if p.MergeRequest.IID <= 0 {
 		return nil, nil

@@ -10,22 +10,21 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// payloadError reports a verified payload that does not have the shape that the forge documents. It is no
-// reason to refuse the event: the repository is swept instead, or all of the forge's repositories if the
-// payload does not name one.
+// payloadError means that a verified payload does not have the documented shape. The event is not refused: the
+// service sweeps the repository or, if the payload names none, all of the forge's repositories.
 type payloadError struct {
 	event      string
 	repository string // "" if it is unknown
 	err        error
 }
 
-// Error names the event and the member that has another shape. It quotes nothing else of the payload.
+// Error returns the event and the member that has another shape. It quotes no other part of the payload.
 func (e *payloadError) Error() string { return "payload of " + e.event + ": " + e.err.Error() }
 
 func (e *payloadError) Unwrap() error { return e.err }
 
-// unmarshal decodes the members of a payload that v declares, whatever the shape of the others. After an
-// error about the type of a member, the other members are set.
+// unmarshal decodes the members of a payload that v declares, whatever the shape of the others. If one member has
+// another type, the other members are still set.
 func unmarshal(payload []byte, v any) error {
 	err := json.Unmarshal(payload, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
@@ -82,6 +81,6 @@ func createdText(text, created, updated string) string {
 	return forge.TextDigest(text)
 }
 
-// urgent reports whether a comment may contain a command that interrupts a running review. The bot parses the
-// comment and checks the author's rights later.
+// urgent reports whether a comment may contain a command that interrupts a running review. The bot later parses the
+// comment and checks the author's rights.
 func urgent(text string) bool { return urgentPattern.MatchString(text) }

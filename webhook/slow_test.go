@@ -16,8 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/webhook"
 )
 
-// pipes is a listener of connections in memory, with the addresses that their clients claim. Time can stand
-// still for them.
+// pipes is a listener of connections in memory, with addresses that their clients choose. It works with a fake clock.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -82,8 +81,7 @@ func (p *pipes) stall(address string, begin int) int {
 	return resp.StatusCode
 }
 
-// TestSlowBodies: 1,200 bodies that stall do not keep signed webhooks out, whatever address they come from.
-// They are cut off.
+// 1,200 bodies that stall do not block signed webhooks, whatever address they come from. They are aborted.
 func TestSlowBodies(t *testing.T) {
 	const forge = "192.0.2.1"
 	for name, c := range map[string]struct {
@@ -161,7 +159,7 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// TestSteadyBody: a body that is slow and makes progress arrives.
+// A slow body that makes progress arrives.
 func TestSteadyBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{}

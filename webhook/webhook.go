@@ -1,12 +1,12 @@
-// Package webhook receives the webhooks of GitHub and GitLab. It limits, verifies and decodes them, and
-// writes hints to a Sink. A hint says what may have changed; the worker reads the current state from the
-// forge. The package answers 2xx only after the hint is on disk.
+// Package webhook receives the webhooks of GitHub and GitLab. It limits, verifies and decodes them, and writes hints
+// to a Sink. A hint names what may have changed; the worker reads the current state from the forge. The package
+// answers 2xx only after the hint is on disk.
 //
-// A verified event is never refused for its payload: if the payload does not have the documented shape, the
-// hint is a sweep of the repository.
+// A verified event is never refused for its payload: if the payload does not have the documented shape, the hint is a
+// sweep of the repository.
 //
-// The package holds no credential that can write to a forge or to Git, does not act on a payload, and logs
-// ids, kinds and sizes only.
+// The package holds no credential that can write to a forge or to Git, does not act on a payload, and logs only ids,
+// kinds and sizes.
 package webhook
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// Events returns the names of the events that Sluice uses, as X-GitHub-Event and X-Gitlab-Event have them.
-// GitHub sends the events of installations to every App, subscribed or not.
+// Events returns the names of the events that Sluice uses, as in X-GitHub-Event and X-Gitlab-Event. GitHub sends the
+// events of installations to every App, subscribed or not.
 func Events(kind string) []string {
 	return map[string][]string{
 		"github": {"push", "pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "installation", "installation_repositories"},
@@ -62,8 +62,8 @@ type Config struct {
 	Reading   int64         // bytes of all bodies that are being read. Default: 64 MiB, half of it for bodies above 1 MiB
 	Tolerance time.Duration // greatest age of a signature's timestamp. Default: 5m
 	Within    time.Duration // deadline of the sink. Default: 900ms, because forges give up after some seconds
-	// Observe counts a webhook. The event is one of Events, "other", or "unverified": a request's own claim
-	// is not passed on.
+	// Observe counts a webhook. The event is one of Events, "other", or "unverified"; the event name of an unverified
+	// request is not used.
 	Observe func(forge, event, result string, took time.Duration)
 }
 

@@ -388,8 +388,8 @@ func BenchmarkDeliveries(b *testing.B) {
 	}
 }
 
-// TestTextOfComments: a hint has the digest of the comment as it was created, so that the bot detects an
-// edit. It has none if the comment was edited before the event was sent.
+// A hint has the digest of the comment's original text, so that the bot detects an edit. It has none if the comment
+// was edited before the event was sent.
 func TestTextOfComments(t *testing.T) {
 	const onHub = `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"/sluice help","created_at":"2026-04-01T12:00:00Z","updated_at":"2026-04-01T12:00:%sZ"},"repository":{"full_name":"acme/fleet"}}`
 	const onLab = `{"object_kind":"note","project":{"path_with_namespace":"acme/fleet"},"merge_request":{"iid":7},"object_attributes":{"id":5,"noteable_type":"MergeRequest","action":"create","note":"/sluice help","created_at":"2026-04-01 12:00:00 UTC","updated_at":"2026-04-01 12:00:%s UTC"}}`
@@ -407,8 +407,8 @@ func TestTextOfComments(t *testing.T) {
 	}
 }
 
-// TestGroupsAndUrgentCommands: the group of a merge queue gives a hint with the number of its last pull
-// request. A comment is urgent if a line begins with a command that interrupts reviews.
+// The group of a merge queue gives a hint with the number of its last pull request. A comment is urgent if a line
+// begins with a command that interrupts reviews.
 func TestGroupsAndUrgentCommands(t *testing.T) {
 	const payload = `{"action":%q,"merge_group":{"head_ref":%q},"repository":{"full_name":"acme/fleet"}}`
 	for _, c := range []struct{ action, ref, want string }{

@@ -102,7 +102,7 @@ func expand(location, kubeVersion, apiVersion, kind string, strict bool) (string
 	return b.String(), err
 }
 
-// Schema implements policy.Schemas. A schema is requested once, and its outcome kept for the life of the Source.
+// Schema implements policy.Schemas. It requests a schema once, and keeps the result for the life of the Source.
 func (s *Source) Schema(ctx context.Context, kubeVersion, apiVersion, kind string, strict bool) (string, error) {
 	key := strings.Join([]string{kubeVersion, apiVersion, kind, fmt.Sprint(strict)}, "\x00")
 	s.mu.Lock()

@@ -20,7 +20,7 @@ const configMap = `{"type": "object", "additionalProperties": false, "required":
   "apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"},
   "data": {"type": "object", "additionalProperties": {"type": "string"}}}}`
 
-// served counts what is asked of a server with one schema.
+// served is a server with one schema that counts requests.
 func served(t *testing.T) (*httptest.Server, *[]string) {
 	t.Helper()
 	var asked []string
@@ -72,7 +72,7 @@ func findings(t *testing.T, s policy.Schemas, text string) *policy.Result {
 
 const bad = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\ndata: {a: 1}\n"
 
-// unknown has a field that only the schema shows to be wrong.
+// unknown has a field that only the schema reveals as wrong.
 const unknown = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: shop}\ndta: {}\n"
 
 func TestValidation(t *testing.T) {

@@ -17,10 +17,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// maxNesting is how deep subcharts may be nested.
+// maxNesting is the maximal nesting of subcharts.
 const maxNesting = 10
 
-// unpacking counts down the limits while one chart is loaded.
+// unpacking tracks the remaining limits while one chart is loaded.
 type unpacking struct {
 	limits  Limits
 	entries int
@@ -51,8 +51,8 @@ func (u *unpacking) load(files []*loader.BufferedFile) (*Chart, error) {
 	return &Chart{chart: c}, nil
 }
 
-// inspect checks packed subcharts and the size of YAML files. Helm opens every `.tgz` in a `charts` directory, also
-// those inside other packed charts.
+// inspect checks packed subcharts and the size of YAML files. Helm opens every `.tgz` in a `charts` directory,
+// including those inside other packed charts.
 func (u *unpacking) inspect(files []*loader.BufferedFile, depth int) error {
 	for _, f := range files {
 		dir, base := path.Split(f.Name)

@@ -1,6 +1,7 @@
 // Package helm renders charts with Helm's own template engine, from bytes.
 //
-// The result equals that of `helm template` of the same Helm version. The package opens no file and no connection: charts
-// are passed as files or as a packed archive, `lookup` returns nothing, DNS is off, and a schema that refers to another
-// document is refused. A hostile template can exhaust the process, so that untrusted charts need a child process.
+// The result equals that of `helm template` of the same Helm version. The package opens no file and no connection:
+// the caller passes charts as files or as a packed archive, `lookup` returns nothing, DNS is off, and a schema that
+// refers to another document is refused. A hostile template can exhaust the process, so render untrusted charts in a
+// child process.
 package helm

@@ -43,8 +43,8 @@ var templatePlace = regexp.MustCompile(`(?:template: |(?:execution|parse) error 
 
 const maxTemplateError = 64 << 10 // bytes of an error that are searched for places
 
-// templateError reads the place of an error from its text, because Helm's engine returns no typed errors. The innermost
-// place is that of the error; the outermost is its caller.
+// templateError parses the position of an error from its text, because Helm's engine returns no typed errors. The
+// innermost position is that of the error; the outermost is its caller.
 func templateError(err error) *TemplateError {
 	text := err.Error()
 	first := templatePlace.FindStringSubmatch(text[:min(len(text), maxTemplateError)])

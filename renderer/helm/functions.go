@@ -14,8 +14,9 @@ import (
 	yamlv3 "sigs.k8s.io/yaml/goyaml.v3"
 )
 
-// functions returns the functions of Helm's templates without a cluster and without DNS, but for `include` and `tpl`,
-// which an instance binds to its templates. Helm does not export its own map; TestFunctionsAreHelms compares the two.
+// functions returns the functions of Helm's templates without a cluster and without DNS. It lacks `include` and
+// `tpl`, which each instance binds to its templates. Helm does not export its own map; TestFunctionsAreHelms compares
+// the two.
 func functions() template.FuncMap {
 	out := sprig.TxtFuncMap()
 	delete(out, "env")

@@ -205,7 +205,7 @@ func TestHookOf(t *testing.T) {
 	}
 }
 
-// packed makes an archive of a chart's files.
+// packed returns an archive of a chart's files.
 func packed(t *testing.T, files map[string][]byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -229,7 +229,8 @@ func chartYAML(name string) []byte {
 	return []byte("apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n")
 }
 
-// A packed subchart goes through the checks of a packed chart, at any depth and in a directory, too. All share one budget.
+// A packed subchart passes the checks of a packed chart, at any depth, and also in a directory. All subcharts share
+// one budget.
 func TestPackedSubchartsAreChecked(t *testing.T) {
 	limits := Limits{Entries: 50, Bytes: 1 << 20}
 	nest := func(inner []byte, levels int) []byte {

@@ -8,8 +8,8 @@ const HookAnnotation = "helm.sh/hook"
 // Hook classifies an object by its hook annotation.
 type Hook int
 
-// The classes: no hook, a hook that belongs on a branch, and one that never does, which is a test or has an event that Helm
-// does not know and therefore ignores.
+// The classes: no hook; a hook that belongs on a branch; and one that does not, which is a test or has only events
+// that Helm ignores.
 const (
 	NoHook Hook = iota
 	KeptHook

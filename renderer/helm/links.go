@@ -114,7 +114,7 @@ func (t *linkTree) resolve(link string) (string, error) {
 	return at, nil
 }
 
-// follow adds the target of link under the name shown. Above lists the directories that are being added.
+// follow adds the target of link under the name shown. above lists the directories that are being added.
 func (t *linkTree) follow(link, shown string, above []string) error {
 	if t.followed++; t.followed > maxFollows {
 		return t.multiplied()

@@ -75,8 +75,8 @@ func Load(files []File, limits Limits) (*Chart, error) {
 	return u.load(kept)
 }
 
-// LoadArchive loads a packed chart. It refuses links, devices and paths that leave the chart, also in packed subcharts.
-// The chart with its packed subcharts must stay within the limits.
+// LoadArchive loads a packed chart. It refuses links, devices and paths that leave the chart, including those in
+// packed subcharts. The chart with its packed subcharts must stay within the limits.
 func LoadArchive(packed []byte, limits Limits) (*Chart, error) {
 	u := unpacking{limits: limits, entries: limits.Entries, bytes: limits.Bytes}
 	files, err := u.open(packed)

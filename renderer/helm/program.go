@@ -16,8 +16,8 @@ import (
 )
 
 // Helm's engine parses all templates for each rendering. This file does the same work with templates that are parsed
-// once for a chart: the same order, names, scopes, options and functions. Only its successful results are used. After
-// any error, Render asks Helm's engine, so that messages are Helm's own and a difference cannot refuse a chart.
+// once per chart, with the same order, names, scopes, options and functions. Only successful results are used. After
+// any error, Render calls Helm's engine, so that messages are Helm's own and a difference cannot refuse a chart.
 
 // unit is a template with the scope that it is executed in.
 type unit struct {
@@ -68,14 +68,14 @@ func (c *Chart) addUnits(out map[string]unit, work *chart.Chart, above chartutil
 	return scope
 }
 
-// partial reports whether a template only defines others.
+// partial reports whether a template only defines other templates.
 func partial(name string) bool { return strings.HasPrefix(path.Base(name), "_") }
 
 // program is the parsed templates of a chart with one selection of subcharts. It is safe for concurrent use.
 type program struct {
 	names     []string // of all templates, in the order in which Helm parses and executes them
 	base      *template.Template
-	instances sync.Pool // of *bound; what is not needed for a while is freed
+	instances sync.Pool // of *bound; unused instances are freed
 }
 
 // order sorts names as Helm does: more directories first, then by name, both descending.
@@ -128,7 +128,7 @@ func (p *program) run(units map[string]unit) (map[string]string, error) {
 	return out, nil
 }
 
-// parsedCharts keeps the programs of a chart. It is safe for concurrent use.
+// parsedCharts caches the programs of a chart. It is safe for concurrent use.
 type parsedCharts struct {
 	mu       sync.Mutex
 	programs map[string]*program // nil if the templates do not parse
@@ -136,7 +136,7 @@ type parsedCharts struct {
 	shown    map[*chart.File]any // Helm's `.Files` by the first file of a chart
 }
 
-// maxPrograms is how many selections of subcharts are kept.
+// maxPrograms is the number of cached selections of subcharts.
 const maxPrograms = 16
 
 // program returns the parsed templates; nil if they do not parse.
@@ -180,8 +180,8 @@ func (p *parsedCharts) key(units map[string]unit) string {
 	return out.String()
 }
 
-// files returns the value of Helm's `.Files`. Its type is not exported: a template hands it over. Templates cannot
-// change it, so that all renderings share it.
+// files returns the value of Helm's `.Files`. Its type is not exported, so a template passes it to a function.
+// Templates cannot change it, so all renderings share it.
 func (p *parsedCharts) files(files []*chart.File) any {
 	var first *chart.File
 	if len(files) > 0 {
@@ -211,7 +211,7 @@ func (p *parsedCharts) files(files []*chart.File) any {
 // maxIncludes limits the nesting of calls of one template, as Helm does.
 const maxIncludes = 1000
 
-// bound are templates whose `include` and `tpl` refer to themselves. It is used by one goroutine at a time.
+// bound is a set of templates whose `include` and `tpl` refer to the set itself. One goroutine at a time uses it.
 type bound struct {
 	templates *template.Template
 	depth     map[string]int    // open includes by name; nested texts share it
@@ -220,10 +220,10 @@ type bound struct {
 	count     *int // texts of the instance, nested ones included
 }
 
-// maxTexts is how many texts of `tpl` an instance keeps parsed: each has a copy of the index of templates.
+// maxTexts is the number of `tpl` texts that an instance keeps parsed: each has a copy of the index of templates.
 const maxTexts = 64
 
-// bind returns templates functions of their own. They must be a clone that nothing else uses.
+// bind gives templates their own functions. The templates must be a clone that nothing else uses.
 func bind(templates *template.Template, depth map[string]int, count *int) *bound {
 	b := &bound{templates: templates, depth: depth, count: count}
 	templates.Option("missingkey=zero") // a clone loses it: https://github.com/golang/go/issues/43022
@@ -242,7 +242,7 @@ func (b *bound) include(name string, data any) (string, error) {
 	return out.String(), err
 }
 
-// tpl renders a text that sees, and can add to, the templates around it.
+// tpl renders a text that can use, and add to, the templates around it.
 func (b *bound) tpl(text string, data any) (string, error) {
 	if !strings.Contains(text, "{{") {
 		return withoutNoValue(text), nil

@@ -96,7 +96,7 @@ func TestParsedTemplatesEqualHelmsEngine(t *testing.T) {
 	}
 }
 
-// TestFunctionsEqualHelms renders each of Helm's own functions in both engines.
+// Renders each of Helm's own functions in both engines.
 func TestFunctionsEqualHelms(t *testing.T) {
 	const values = "map: {b: 1, a: [x, {y: true}], c: null}\nlist: [1, 2.5, text]\ntext: plain\nempty: \"\"\nnum: 12345678901\nfloat: 0.1\n"
 	for _, text := range []string{
@@ -136,7 +136,7 @@ func TestFunctionsEqualHelms(t *testing.T) {
 	}
 }
 
-// TestErrorsAreHelms requires that an error after the values were changed has the message of Helm's engine.
+// An error after the values were changed has the message of Helm's engine.
 func TestErrorsAreHelms(t *testing.T) {
 	for _, text := range []string{
 		`{{ fail "no" }}`, `{{ required "give a" .Values.a }}`, `{{ $_ := set .Values "seen" (add1 (.Values.seen | default 0)) }}{{ fail (print "seen " .Values.seen) }}`,
@@ -160,7 +160,7 @@ func TestErrorsAreHelms(t *testing.T) {
 	}
 }
 
-// TestSubchartSelections switches subcharts on and off and renames one, in one Chart.
+// Enables and disables subcharts, and renames one, in one Chart.
 func TestSubchartSelections(t *testing.T) {
 	c, err := Load([]File{
 		{"Chart.yaml", []byte("apiVersion: v2\nname: x\nversion: 1.0.0\ndependencies:\n- {name: one, version: 1.0.0, condition: one.enabled}\n- {name: one, version: 1.0.0, alias: again, condition: again.enabled}\n- {name: lib, version: 1.0.0}\n")},
@@ -216,8 +216,8 @@ func TestParsedTemplatesConcurrently(t *testing.T) {
 	group.Wait()
 }
 
-// TestFunctionsAreHelms compares the names of the functions with those in Helm's source, and fails when a new version of
-// Helm changes the engine: compare program.go and functions.go with it, then correct the digests.
+// Compares the names of the functions with those in Helm's source. Fails if a new version of Helm changes the engine:
+// compare program.go and functions.go with it, then correct the digests.
 func TestFunctionsAreHelms(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "helm.sh/helm/v3").Output()
 	if err != nil {

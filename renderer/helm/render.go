@@ -14,22 +14,22 @@ import (
 	"helm.sh/helm/v3/pkg/engine"
 )
 
-// Options are the inputs of a rendering besides the chart.
+// Options are the inputs of a rendering apart from the chart.
 type Options struct {
 	ReleaseName, Namespace string
 	KubeVersion            string
 	APIVersions            []string
 	Values                 map[string]any // null deletes a default
-	IncludeCRDs            bool           // also those of crds/ directories
-	SkipSchema             bool           // values.schema.json is not looked at
-	Probe                  bool           // functions of time give another time: for a second rendering to compare with
-	MaxOutput              int            // bytes of rendered text; 0 is no bound
+	IncludeCRDs            bool           // including those of crds/ directories
+	SkipSchema             bool           // do not read values.schema.json
+	Probe                  bool           // functions of time return another time, for a second rendering to compare with
+	MaxOutput              int            // bytes of rendered text; 0: no limit
 }
 
 // Result is the result of a rendering.
 type Result struct {
 	Documents []Document
-	Unstable  bool // a function that gives another outcome each time can be reached
+	Unstable  bool // a template can reach a non-deterministic function
 }
 
 // Document is the text of one YAML document.
@@ -39,7 +39,7 @@ type Document struct {
 	CRD    bool // from a crds/ directory, to which hook rules do not apply
 }
 
-// Render renders the chart like `helm template`. The documents are in the order of the files' names.
+// Render renders the chart like `helm template`. The documents are ordered by file name.
 func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -72,7 +72,7 @@ func (c *Chart) Render(ctx context.Context, o Options) (result Result, err error
 	return Result{Documents: documents, Unstable: c.analyse().unstable(top)}, ctx.Err()
 }
 
-// prepare returns a copy of the chart with the subcharts that the values select, and what the templates see.
+// prepare returns a copy of the chart with the subcharts that the values select, and the values for the templates.
 func (c *Chart) prepare(o Options) (*chart.Chart, chartutil.Values, error) {
 	work := copyChart(c.chart)
 	if o.Probe {
@@ -88,7 +88,7 @@ func (c *Chart) prepare(o Options) (*chart.Chart, chartutil.Values, error) {
 
 var errNotParsed = errors.New("the templates do not parse")
 
-// execute renders with parsed templates. Its errors only say that Helm's engine has to render.
+// execute renders with parsed templates. Any error means that Helm's engine must render.
 func (c *Chart) execute(work *chart.Chart, top chartutil.Values) (files map[string]string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -158,7 +158,7 @@ func collect(work *chart.Chart, files map[string]string, o Options) ([]Document,
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		text := files[name]
 		if total += len(text); o.MaxOutput > 0 && total > o.MaxOutput {
-			return nil, fmt.Errorf("the templates give more than %d MiB of text", o.MaxOutput>>20)
+			return nil, fmt.Errorf("the templates produce more than %d MiB of text", o.MaxOutput>>20)
 		}
 		if strings.HasSuffix(name, "NOTES.txt") || strings.HasPrefix(path.Base(name), "_") || strings.TrimSpace(text) == "" {
 			continue

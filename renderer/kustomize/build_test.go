@@ -75,8 +75,8 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestClosureIsExact takes every file away in turn: one outside of the closure changes nothing, one inside breaks the
-// build or changes it.
+// Removes each file in turn. Without a file outside of the closure, the build is the same; without one inside, it
+// fails or differs.
 func TestClosureIsExact(t *testing.T) {
 	b := kustomize.NewBuilder(manifest.DefaultBudget())
 	for _, f := range fixtures(t) {

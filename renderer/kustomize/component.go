@@ -26,8 +26,8 @@ const (
 // ApplyComponents applies components to objects in the given order, like a kustomization with the objects under
 // `resources` and the components under `components`. Without components it returns the objects unchanged.
 //
-// It keeps the order of objects. Kustomize changes every object that it reads: it drops objects annotated
-// `config.kubernetes.io/local-config`, removes empty annotations, and refuses two objects of one kind and name of which
+// It keeps the order of objects. Kustomize changes objects that it reads: it drops objects annotated
+// `config.kubernetes.io/local-config` and removes empty annotations. It refuses two objects of one kind and name if
 // one is in the namespace `default` and the other in none. A component reads only its own files.
 //
 // A patch whose target selects no object is an *UnmatchedError, unless allowUnmatched is set.
@@ -88,7 +88,7 @@ func (b *Builder) ApplyComponents(ctx context.Context, objects []manifest.Object
 	return patched, nil
 }
 
-// component checks a component by itself, so that it cannot refer to files of another one or to the objects.
+// component checks a component alone, so that it cannot refer to files of another one or to the objects.
 func (b *Builder) component(c *Component) (*memory, *reach, []target, error) {
 	tree, err := newMemory(c.Files)
 	if err != nil {

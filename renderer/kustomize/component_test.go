@@ -34,7 +34,7 @@ func applyError(t *testing.T, base []manifest.Object, components ...kustomize.Co
 	return err.Error()
 }
 
-// odd are objects that do not come from Kustomize.
+// odd are unusual objects that Kustomize did not create.
 const odd = `
 apiVersion: v1
 kind: ConfigMap
@@ -158,7 +158,7 @@ data: {f.txt: "text\n"}
 `)
 }
 
-// TestComponentsInOrder: the later one sees what the earlier one made.
+// A later component sees the result of an earlier one.
 func TestComponentsInOrder(t *testing.T) {
 	set := func(value string) kustomize.Component {
 		return kustomize.Component{Name: value, Files: tree("-- kustomization.yaml --\n" + component + "patches:\n- target: {kind: ConfigMap}\n  patch: '[{\"op\": \"add\", \"path\": \"/data\", \"value\": {\"v\": \"" + value + "\"}}]'\n")}

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// FuzzConvert: the short way gives what the long way through the library's own YAML gives.
+// The direct conversion equals the conversion through the library's own YAML.
 func FuzzConvert(f *testing.F) {
 	for _, value := range []string{
 		"on", "\"on\"", "0644", "1e3", "12:30", "9223372036854775807", "-0", "+1", "~", "null", "", "yes", "a: b", "|\n    a\n      b\n    c\n", "|+\n    a\n\n",
@@ -37,7 +37,7 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// FuzzConvertNodes does the same with nodes as the library makes them.
+// Does the same with nodes as the library creates them.
 func FuzzConvertNodes(f *testing.F) {
 	for _, value := range []string{"on", "0644", "a: b", "a:b", "a:", "a\n  b\n", "\na", "a\r\nb", " a", "a ", "a\t", "\ta", "a\n\tb", "a \nb", "a\n \nb\n", "True", "n", "~", "-", "?", "#a", "a #b", "é", long} {
 		for kind := range uint8(8) {
@@ -89,15 +89,15 @@ func sameBothWays(t *testing.T, r *resource.Resource, budget manifest.Budget) {
 
 const long = "words words words words words words words words words words words words  words words words words words words words words"
 
-// TestConvertGoesTheShortWay: the common kinds of nodes do.
-func TestConvertGoesTheShortWay(t *testing.T) {
+// The direct conversion handles the common kinds of nodes.
+func TestConvertIsDirectForCommonNodes(t *testing.T) {
 	for _, value := range []string{"text", "\"on\"", "on", "12", "true", "null", "[a, {b: c}]", "|\n  a\n    b\n", "\"0644\"", "é ☃ 🎉"} {
 		resources, err := provider.NewDepProvider().GetResourceFactory().SliceFromBytes([]byte("apiVersion: v1\nkind: A\nmetadata: {name: a}\nvalue: " + value + "\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := plainObject(resources[0].YNode()); !ok {
-			t.Errorf("%s goes the long way", value)
+			t.Errorf("%s is not converted directly", value)
 		}
 	}
 }

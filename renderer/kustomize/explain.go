@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// buildError is an error of the library with a text for a user, who does not know the bundle.
+// buildError is an error of the library, rewritten for a user who does not know the bundle.
 type buildError struct {
 	text  string
 	cause error
@@ -27,7 +27,7 @@ var (
 
 const inQuotes = "accumulateDirectory: "
 
-// plainly removes the misleading attempts and the quotes.
+// plainly removes these misleading parts and the quotes.
 func plainly(text string) string {
 	for range maxDepth {
 		before, quoted, ok := strings.Cut(text, inQuotes)

@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 )
 
-// library guards the state that the library keeps for the whole process, so that there is one guard per process.
+// library guards global variables of the library, so there is one guard per process.
 var library guard //nolint:gochecknoglobals // guards variables of another package
 
 // guard permits parallel builds when they are safe.

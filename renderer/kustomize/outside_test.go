@@ -17,10 +17,11 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// outside notices whatever the library fetches, and every git and helm that it starts, in all tests of this package.
+// outside records every fetch of the library, and every git and helm process that it starts, in all tests of this
+// package.
 var outside struct {
 	fetched atomic.Int64
-	started string // the file that the commands make
+	started string // the file that the commands create
 }
 
 type noNetwork struct{}
@@ -62,8 +63,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestTheLibraryReachesOut: without this package's checks it would, and these tests would notice.
-func TestTheLibraryReachesOut(t *testing.T) {
+// Without this package's checks the library fetches and starts processes, and these tests detect it.
+func TestLibraryFetchesWithoutChecks(t *testing.T) {
 	bare := filesys.MakeFsInMemory()
 	if err := bare.WriteFile("/kustomization.yaml", []byte("resources: [https://example.com/o/r]\n")); err != nil {
 		t.Fatal(err)
@@ -76,8 +77,8 @@ func TestTheLibraryReachesOut(t *testing.T) {
 	}
 }
 
-// FuzzBuild: whatever a repository holds, a build reaches nothing outside, ends, and does not panic; and what it takes,
-// it builds from the closure alone.
+// For any repository, a build fetches nothing, ends, and does not panic. A build that succeeds gives the same result
+// from the closure alone.
 func FuzzBuild(f *testing.F) {
 	for field := range fields() {
 		for ref := range references() {
@@ -106,7 +107,7 @@ func FuzzBuild(f *testing.F) {
 		}
 		if err != nil {
 			if err.Error() == "" || errors.Is(err, os.ErrExist) {
-				t.Errorf("an odd error: %#v", err)
+				t.Errorf("an unexpected error: %#v", err)
 			}
 			return
 		}

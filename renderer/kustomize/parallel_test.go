@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// TestBuildsMeet runs all fixtures at once, again and again, from a process that has parsed nothing: builds with a
-// description of their own among them.
-func TestBuildsMeet(t *testing.T) {
+// Runs all fixtures in parallel, repeatedly, from a process that has parsed nothing. Some builds have their own API
+// description.
+func TestParallelBuilds(t *testing.T) {
 	all := fixtures(t)
 	base := objects(t, configMap)
 	shared := []kustomize.Component{{Name: "c", Files: tree(labels)}}
@@ -25,7 +25,7 @@ func TestBuildsMeet(t *testing.T) {
 			for j := range all {
 				f := all[(i+j+round)%len(all)]
 				if f.name == own.name && round%2 == 0 {
-					continue // on even rounds all builds may meet
+					continue // in even rounds all builds run in parallel
 				}
 				group.Go(func() {
 					got, err := b.Build(t.Context(), f.files, f.root)
@@ -43,8 +43,8 @@ func TestBuildsMeet(t *testing.T) {
 	}
 }
 
-// TestSharedBasesCostLittle: a thousand overlays of one large base read its files once.
-func TestSharedBasesCostLittle(t *testing.T) {
+// A thousand overlays of one large base read its files once.
+func TestSharedBaseIsReadOnce(t *testing.T) {
 	const overlays, shared = 1000, 200
 	files := []kustomize.File{{Path: "base/kustomization.yaml", Data: []byte("resources:\n")}}
 	for i := range shared {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// place is where a reference stands, for messages.
+// place is the position of a reference, for messages.
 type place struct {
 	file  string // as its reader knows it
 	data  []byte // of the file

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// references are what the library would fetch, or could take for something outside of the bundle.
+// references are texts that the library would fetch, or could treat as something outside of the bundle.
 func references() map[string]string {
 	const remote, relative = "remote", "relative"
 	return map[string]string{
@@ -53,7 +53,8 @@ func references() map[string]string {
 	}
 }
 
-// fields are where references stand; %s takes a quoted reference, the second value is the field that errors name.
+// fields are the fields with references. %s is replaced by a quoted reference; the second value is the field that
+// errors name.
 func fields() map[string]string {
 	plugin := func(list, kind, rest string) string {
 		return list + ":\n- |\n  apiVersion: builtin\n  kind: " + kind + "\n  metadata: {name: p}\n  " + rest + "\n"
@@ -91,7 +92,7 @@ func fields() map[string]string {
 
 const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
-// TestReferencesAreRefused puts every reference into every field.
+// Puts every reference into every field.
 func TestReferencesAreRefused(t *testing.T) {
 	for field, name := range fields() {
 		for ref, want := range references() {
@@ -117,8 +118,8 @@ func TestReferencesAreRefused(t *testing.T) {
 	}
 }
 
-// TestReferencesAreRefusedThoughTheyAreThere puts paths into the bundle that the library would fetch all the same.
-func TestReferencesAreRefusedThoughTheyAreThere(t *testing.T) {
+// Puts paths into the bundle that the library would fetch although they exist.
+func TestExistingPathsThatLookRemoteAreRefused(t *testing.T) {
 	for _, ref := range []string{"github.com/o/r", "git@host/o/r", "github.com:o/r/x", "https:/example.com/a", "git::host/o/r"} {
 		files := []kustomize.File{
 			{Path: "kustomization.yaml", Data: fmt.Appendf(nil, "resources: [%q]\n", ref)},
@@ -222,7 +223,7 @@ func wideTypes() string {
 	return out.String()
 }
 
-// TestAllErrorsAtOnce: a kustomization's errors come together, each with its line.
+// The errors of a kustomization are reported together, each with its line.
 func TestAllErrorsAtOnce(t *testing.T) {
 	got := errorOf(t, tree("-- kustomization.yaml --\nresources:\n# missing.yaml stands here too\n- missing.yaml\n- https://example.com/a\nconfigMapGenerator:\n- name: c\n  files:\n  - key=missing.txt\n"), ".")
 	for _, part := range []string{"kustomization.yaml:3: resources[0]", "kustomization.yaml:4: resources[1]", "kustomization.yaml:8: configMapGenerator[0].files[0]"} {
@@ -274,7 +275,7 @@ func TestLinksAndSubmodules(t *testing.T) {
 	}
 }
 
-// TestErrorsOfSchemasAreDeterministic has two wrong types in a file; the order of Go's maps differs each time.
+// Has two wrong types in a file. The order of Go's maps differs each time.
 func TestErrorsOfSchemasAreDeterministic(t *testing.T) {
 	types := ""
 	for i := range 8 {

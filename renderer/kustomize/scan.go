@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// maxErrors is how many errors of one kustomization are reported.
+// maxErrors is the limit of errors that are reported for one kustomization.
 const maxErrors = 20
 
 // scan follows the references of one kustomization.

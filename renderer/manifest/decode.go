@@ -60,11 +60,11 @@ func objectsOf(raw any, depth int) ([]Object, error) {
 	if len(m) == 0 {
 		return nil, nil
 	}
-	return takeApart(Object(m), 0)
+	return itemsOf(Object(m), 0)
 }
 
-// takeApart returns the items of a list, or the object itself.
-func takeApart(o Object, depth int) ([]Object, error) {
+// itemsOf returns the items of a list, or the object itself.
+func itemsOf(o Object, depth int) ([]Object, error) {
 	const most = 8 // levels of lists
 	items, isList := o["items"].([]any)
 	if !isList || !strings.HasSuffix(o.Kind(), "List") || o.Name() != "" {
@@ -87,7 +87,7 @@ func takeApart(o Object, depth int) ([]Object, error) {
 			setDefault(child, "apiVersion", o.APIVersion())
 			setDefault(child, "kind", kind)
 		}
-		objects, err := takeApart(child, depth+1)
+		objects, err := itemsOf(child, depth+1)
 		if err != nil {
 			return nil, fmt.Errorf("items[%d]: %w", i, err)
 		}
@@ -194,7 +194,7 @@ func number(x float64) (any, error) {
 	return x, nil
 }
 
-// keyText returns a mapping's key as JSON has it, by the rules of sigs.k8s.io/yaml.
+// keyText returns a mapping's key as in JSON, by the rules of sigs.k8s.io/yaml.
 func keyText(k any) (string, error) {
 	switch x := k.(type) {
 	case string:

@@ -163,7 +163,7 @@ func TestNamespacesMustBeStrings(t *testing.T) {
 }
 
 // A closing bracket inside quotes or a comment closes nothing.
-func TestDepthBoundIsNotFooled(t *testing.T) {
+func TestDepthIgnoresBracketsInText(t *testing.T) {
 	const levels = 300
 	for name, unit := range map[string]string{"double": `["]",`, "single": `[']',`, "comment": "[ # ]\n", "map": `{"}": `, "plain": "["} {
 		text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\nv: " + strings.Repeat(unit, levels)
@@ -183,7 +183,7 @@ func TestDepthBoundIsNotFooled(t *testing.T) {
 	}
 }
 
-// A few aliases of a large scalar are few nodes and many bytes.
+// A few aliases of a large scalar are few nodes but many bytes.
 func TestAliasesOfLargeTextAreBounded(t *testing.T) {
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\na: &a " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*a,", 2000) + "]\n"
 	_, err := Decode([]byte(text), DefaultBudget())

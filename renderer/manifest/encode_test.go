@@ -27,7 +27,7 @@ func encode(tb testing.TB, o Object) []byte {
 	return out
 }
 
-// texts are strings that some reader of YAML takes for something else.
+// texts are strings that some reader of YAML misreads.
 func texts() []string {
 	return []string{
 		"", " ", "on", "yes", "No", "y", "N", "null", "~", "true", "0644", "0o14", "1e3", "1.5e+3", "12:30", "1:30:00", "0x1F", "0b1",
@@ -64,7 +64,7 @@ func TestScalarsReadTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// checkEverywhere asserts that Decode gives the object back and that three other readers, of both YAML versions, agree.
+// checkEverywhere asserts that Decode returns the object, and that three other readers, of both YAML versions, agree.
 func checkEverywhere(tb testing.TB, o Object) {
 	tb.Helper()
 	out := encode(tb, o)

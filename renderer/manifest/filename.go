@@ -47,7 +47,7 @@ func nameUnique(ids []Identity, names []string, open []int, taken map[string]boo
 		}
 	}
 	for name := range count {
-		taken[name] = true // also a name that collided: it would be taken for the other object
+		taken[name] = true // including a name that collided: it would name the other object
 	}
 	return left
 }

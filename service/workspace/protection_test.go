@@ -70,7 +70,7 @@ func TestUnprotectedBranches(t *testing.T) {
 		"clusters are open":                    {[]string{"env/*", "sluice/*"}, []string{"cluster/*"}, 6, "cluster/c0, cluster/c1, cluster/c2 and 3 more are not protected", 9},
 		"many clusters without a pattern":      {[]string{"env/*", "sluice/*"}, nil, 1000, "cluster/* is not protected", 4},
 		"branches that do not exist yet":       {[]string{"env/dev"}, nil, 2, "cluster/c0, cluster/c1, env/prod and 1 more are not protected", 9},
-		"the credential sees no branch at all": {nil, nil, 2, "tells nothing", 9},
+		"the credential sees no branch at all": {nil, nil, 2, "returns no information", 9},
 	} {
 		r := &rules{protected: c.protected, open: c.open}
 		got, err := unprotectedBranches(t.Context(), r, forge.Repository{Path: "acme/fleet"}, protectionFleet(c.clusters))
