@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// typed are the kinds that the chart has, as Kubernetes itself declares them: a field that there is not is an error.
+// typed are the kinds of the chart's objects as Kubernetes' own types: an unknown field is an error.
 func typed(kind string) any {
 	return map[string]any{
 		"StatefulSet": &appsv1.StatefulSet{}, "Deployment": &appsv1.Deployment{}, "ConfigMap": &corev1.ConfigMap{}, "Service": &corev1.Service{}, "ServiceAccount": &corev1.ServiceAccount{},
@@ -25,7 +25,7 @@ func typed(kind string) any {
 	}[kind]
 }
 
-// rendered are a mode's objects by kind.
+// rendered returns a mode's objects by kind.
 func rendered(t *testing.T, fleet, mode string) map[string]any {
 	t.Helper()
 	text, problems, err := sluice(t, fleet, nil, "render", "--cluster", mode)
@@ -103,7 +103,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// restricted is the Pod Security Standard of that name, and a root file system that cannot be written to.
+// restricted checks the Pod Security Standard of that name, and that the root file system is read-only.
 func restricted(t *testing.T, mode string, pod *corev1.PodSpec) {
 	t.Helper()
 	s := pod.SecurityContext
@@ -142,7 +142,7 @@ func probed(t *testing.T, mode string, pod *corev1.PodSpec) {
 	}
 }
 
-// configured returns the configuration to the service: every file that it names is one that the pod mounts.
+// configured checks the configuration with the service. The pod mounts every file that it names.
 func configured(t *testing.T, mode string, pod *corev1.PodSpec, config string) {
 	t.Helper()
 	if err := serveCheck(t, config); err != nil {
@@ -196,7 +196,7 @@ func network(t *testing.T, mode string, p *networkingv1.NetworkPolicy) {
 	}
 }
 
-// TestChartOptions renders what the complete values of the modes do not.
+// TestChartOptions renders options that the complete values of the modes do not use.
 func TestChartOptions(t *testing.T) {
 	t.Parallel()
 	fleet := newFleet(t)
@@ -218,7 +218,7 @@ func TestChartOptions(t *testing.T) {
 	}
 }
 
-// TestChartRefuses has values refused that would not work, with a word on what to do.
+// TestChartRefuses checks that invalid values are refused, with the next step.
 func TestChartRefuses(t *testing.T) {
 	t.Parallel()
 	fleet := newFleet(t)
@@ -244,7 +244,7 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-// TestCheckFinds shows that the check of TestChart would find something.
+// TestCheckFinds checks that TestChart's check detects mistakes.
 func TestCheckFinds(t *testing.T) {
 	t.Parallel()
 	fleet := newFleet(t)

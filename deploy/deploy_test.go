@@ -1,5 +1,5 @@
-// Package deploy_test checks what stands in deploy/ with Sluice itself: the chart is rendered and judged, and every configuration that
-// is shown somewhere is given to `sluice serve --check`. It must never need a cluster, a network or a container.
+// Package deploy_test checks the files in deploy/ with Sluice itself: it renders and judges the chart, and passes
+// every example configuration to `sluice serve --check`. It needs no cluster, network or container.
 package deploy_test
 
 import (
@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const mounted = "/run/secrets/sluice/" // where the chart puts secrets
+const mounted = "/run/secrets/sluice/" // folder where the chart mounts secrets
 
 // binary is Sluice, built once.
 var binary string
@@ -33,7 +33,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
 	binary = filepath.Join(dir, "sluice")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./cmd/sluice") //nolint:noctx // there is no test yet whose context it could be
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, "./cmd/sluice") //nolint:noctx // no test with a context is running yet
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// sluice runs it in a folder, with a cache of its own.
+// sluice runs the binary in a folder, with a separate cache.
 func sluice(t *testing.T, dir string, env []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -73,10 +73,10 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// modes are those of the chart; each has complete values in ci/, and is a cluster of the test's fleet.
+// modes are the chart's modes. Each has complete values in ci/, and is a cluster of the test's fleet.
 func modes() []string { return []string{"single", "replicas"} }
 
-// newFleet is a repository with the chart as an app.
+// newFleet returns a repository with the chart as an app.
 func newFleet(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,7 +110,8 @@ func commit(t *testing.T, dir string) {
 	}
 }
 
-// serveCheck returns a configuration to the service, with a file or a variable for every secret that it names.
+// serveCheck checks a configuration with the service. It provides a file or a variable for every secret that the
+// configuration names.
 func serveCheck(t *testing.T, config string) error {
 	t.Helper()
 	dir := t.TempDir()
@@ -145,7 +146,7 @@ func TestServeCheckFails(t *testing.T) {
 	}
 }
 
-// compose is what is looked at of compose.yaml.
+// compose is the checked part of compose.yaml.
 type compose struct {
 	Services map[string]struct {
 		Image           string   `json:"image"`
@@ -224,7 +225,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// documents splits what `sluice render` prints.
+// documents splits the output of `sluice render`.
 func documents(t *testing.T, text string) []map[string]any {
 	t.Helper()
 	var out []map[string]any

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// marked is the first line of a block in the documents that is a whole configuration of the service.
+// marked is the first line of each block in the documents that is a complete configuration of the service.
 const marked = "# config.yaml"
 
-// blocks are the YAML blocks of a document, without their indentation.
+// blocks returns the YAML blocks of a document, without their indentation.
 func blocks(text string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```").FindAllStringSubmatch(text, -1) {
@@ -19,8 +19,8 @@ func blocks(text string) []string {
 	return out
 }
 
-// TestConfigurationsInDocuments returns every configuration that a document shows to the service. One that is not marked would go unseen:
-// whatever has forges is a configuration.
+// TestConfigurationsInDocuments checks every configuration in the documents with the service. Any block with forges
+// must be marked; otherwise it would not be checked.
 func TestConfigurationsInDocuments(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../docs/*.md")

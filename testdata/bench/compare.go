@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// revision is one of two binaries that are compared, with a fleet of its own.
+// revision is one of the two compared binaries, with its own fleet.
 type revision struct {
 	name, binary, src string
 	took              map[string][]time.Duration // processor times by row
@@ -18,9 +18,10 @@ const (
 	compareRounds   = 9
 )
 
-// compare measures two binaries in turn and prints the ratio of each row. It compares processor times, because wall times
-// of a shared machine vary more than what it looks for. Noise only adds to a time, so that the ratio is that of the least
-// times; the spread is the range of the ratios of the rounds. It returns an error if a ratio is above limit.
+// compare measures two binaries in turn and prints the ratio of each row. It compares processor times, because the
+// wall times of a shared machine vary more than the effects that it measures. Noise only adds to a time, so the ratio
+// is that of the smallest times; the spread is the range of the ratios of the rounds. It returns an error if a ratio
+// is above limit.
 func (b *bench) compare(base string, limit float64) error {
 	revisions := []*revision{{name: "base", binary: base}, {name: "this", binary: b.sluice}}
 	for _, r := range revisions {
@@ -74,8 +75,8 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // comparison is the comparison of one row.
 type comparison struct {
-	base, this       time.Duration // least times
-	ratio, low, high float64       // of the least times; of the rounds
+	base, this       time.Duration // smallest times
+	ratio, low, high float64       // of the smallest times; of the rounds
 }
 
 // compareTimes compares the times of rounds. Both lists have the same length.
@@ -119,12 +120,12 @@ func (b *bench) prepare(r *revision) error {
 func (b *bench) change(src, what string) error {
 	switch what {
 	case "no change":
-		return b.edit(src, "README.md", "nothing that anybody reads\n")
+		return b.edit(src, "README.md", "a file that no target reads\n")
 	case "one cluster's value":
 		return b.edit(src, "apps/app-03/layers/cluster/c-0007/values.yaml", "level: debug\n")
 	case "one app's global value":
 		return b.edit(src, "apps/app-05/layers/global/values.yaml", globalValues+"extra: changed\n")
-	case "all targets": // a change that every target depends on
+	case "all targets": // every target depends on it
 		return b.edit(src, "layers/global/values.yaml", "everywhere: changed\n")
 	}
 	return nil

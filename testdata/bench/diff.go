@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// diffs measures `sluice diff` on fleets of all sizes: with values of each cluster's own, so that every target is rendered by itself, and
-// with the same values everywhere, so that a change of all clusters is rendered once.
+// diffs measures `sluice diff` on fleets of all sizes: once with different values on each cluster, so that every
+// target is rendered separately, and once with equal values, so that a change of all clusters is rendered once.
 func (b *bench) diffs(sizes []int, apps int) error {
 	same := map[int]time.Duration{}
 	for _, shared := range []bool{false, true} {
@@ -72,8 +72,8 @@ func (b *bench) diffFleet(clusters, apps int, shared bool) (time.Duration, error
 	return took, err
 }
 
-// diff changes a file, measures the diff of the change three times, and takes the change back. The rival renders both sides of every target
-// that changes and compares the texts, on all processors.
+// diff changes a file, measures the diff of the change three times, and reverts the change. The rival renders both
+// sides of every changed target and compares the texts, on all processors.
 func (b *bench) diff(src, what, name, text string, rival time.Duration) (time.Duration, error) {
 	file := filepath.Join(src, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
-// engine measures rendering alone, in processor time, which is comparable on a busy machine: Sluice's engine in this
-// process beside its floor, Helm's engine and a process for each target.
+// engine measures rendering alone, in processor time, which is comparable on a busy machine. It compares Sluice's
+// engine in this process with a floor, with Helm's engine, and with one helm process per target.
 func (b *bench) engine(corpus string) error {
 	const targets = 400
 	fmt.Printf("\n== rendering alone, processor time for each target\n")
@@ -33,8 +33,8 @@ func (b *bench) engine(corpus string) error {
 	return b.overlays(200)
 }
 
-// cost runs work once for each of n targets and returns the processor time of one. The first eighth fills caches and
-// counts too.
+// cost runs work once for each of n targets and returns the processor time per target. The first eighth of the
+// targets fills caches and counts too.
 func cost(n int, work func(i int) error) (time.Duration, error) {
 	before, err := processorTime()
 	if err != nil {
@@ -55,7 +55,7 @@ func processorTime() (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
-// least returns the smallest of several costs: noise only adds.
+// least returns the smallest of several costs, because noise only adds.
 func least(rounds int, measure func() (time.Duration, error)) (time.Duration, error) {
 	var out time.Duration
 	for i := range rounds {
@@ -81,7 +81,7 @@ func values(i int) map[string]any {
 	}
 }
 
-// plainChart measures the chart of the fleets: one value of each target's own.
+// plainChart measures the chart of the generated fleets, with one different value per target.
 func (b *bench) plainChart(targets int) error {
 	const name = "app-00"
 	var buffered []*loader.BufferedFile
@@ -127,7 +127,7 @@ func topValues(c *helmchart.Chart, v map[string]any) (chartutil.Values, error) {
 	return chartutil.ToRenderValues(c, v, chartutil.ReleaseOptions{Name: "app", Namespace: "app"}, chartutil.DefaultCapabilities)
 }
 
-// floorOf runs templates that are parsed once, with the functions that the chart uses.
+// floorOf executes templates that are parsed once, with the functions that the chart uses.
 func floorOf(c *helmchart.Chart, targets int) (time.Duration, error) {
 	set := template.New("floor").Option("missingkey=zero").Funcs(sprig.TxtFuncMap())
 	set.Funcs(template.FuncMap{"include": func(name string, data any) (string, error) {
@@ -180,7 +180,7 @@ func helmBundle(content renderer.Content, v map[string]any) (*renderer.Bundle, e
 	return &renderer.Bundle{Namespace: "app", KubeVersion: "1.33.2", Sources: []renderer.Source{{Helm: source}}}, nil
 }
 
-// largeCharts measures real charts with large CustomResourceDefinitions beside `helm template`.
+// largeCharts compares real charts with large CustomResourceDefinitions with `helm template`.
 func (b *bench) largeCharts(corpus string, targets int) error {
 	for _, name := range []string{"argo-cd", "cert-manager", "traefik"} {
 		files, err := filepath.Glob(filepath.Join(corpus, "charts", name+"-*.tgz"))
@@ -214,7 +214,7 @@ func (b *bench) largeCharts(corpus string, targets int) error {
 	return nil
 }
 
-// processCost returns the least processor time of a process.
+// processCost returns the smallest processor time of a process.
 func (b *bench) processCost(rounds int, command func(i int) (string, []string)) (time.Duration, error) {
 	i := 0
 	return least(rounds, func() (time.Duration, error) {
@@ -225,7 +225,7 @@ func (b *bench) processCost(rounds int, command func(i int) (string, []string)) 
 	})
 }
 
-// overlays measures Kustomize overlays of one base beside `kustomize build`.
+// overlays compares Kustomize overlays of one base with `kustomize build`.
 func (b *bench) overlays(clusters int) error {
 	rival := os.Getenv("KUSTOMIZE_BIN")
 	if rival == "" {
@@ -289,7 +289,7 @@ kind: ServiceAccount
 metadata: {name: web}
 `
 
-// overlay is a cluster's own: a strategic merge patch, an image and a generated ConfigMap.
+// overlay returns the overlay of a cluster: a strategic merge patch, an image and a generated ConfigMap.
 func overlay(i int) map[string]string {
 	dir := fmt.Sprintf("c-%04d/", i)
 	return map[string]string{

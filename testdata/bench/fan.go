@@ -11,12 +11,12 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// fan measures the first hydration of a large fleet by one `sluice serve` on one processor, and by two that share a NATS server, each on a
-// processor of its own. taskset(1) keeps them there; forge, Git and NATS run in this process, wherever there is room.
+// fan measures the first hydration of a large fleet by one `sluice serve` on one processor, and by two that share a
+// NATS server, each on its own processor. taskset(1) pins them; the forge, Git and NATS run in this process.
 func (b *bench) fan(clusters, apps int) error {
 	if _, err := exec.LookPath("taskset"); err != nil {
 		fmt.Println("\n== replicas: left out, there is no taskset(1) here")
-		return nil //nolint:nilerr // this one part cannot be measured here
+		return nil //nolint:nilerr // only this part cannot be measured here
 	}
 	fmt.Printf("\n== %d targets rendered and pushed by `sluice serve`, each process on one processor\n", clusters*apps)
 	var took [2]time.Duration
@@ -32,7 +32,7 @@ func (b *bench) fan(clusters, apps int) error {
 	return nil
 }
 
-// replicas hydrates a fleet that nobody has rendered yet.
+// replicas hydrates a fleet that has no rendered branches.
 func (b *bench) replicas(clusters, apps, replicas int) (time.Duration, string, error) {
 	name := fmt.Sprintf("replicas-%d", replicas)
 	s, err := b.site(name)
@@ -61,7 +61,7 @@ func (b *bench) replicas(clusters, apps, replicas int) (time.Duration, string, e
 	listens := make([]string, replicas)
 	began := time.Now()
 	for i := range replicas {
-		stop, listen, err := s.replica(i, fmt.Sprintf("{url: %q, replicas: 1, shards: %t}", nats.ClientURL(), replicas > 1), repo) // one alone needs no shards
+		stop, listen, err := s.replica(i, fmt.Sprintf("{url: %q, replicas: 1, shards: %t}", nats.ClientURL(), replicas > 1), repo) // a single replica needs no shards
 		if err != nil {
 			return 0, "", err
 		}
@@ -89,7 +89,7 @@ func (b *bench) replicas(clusters, apps, replicas int) (time.Duration, string, e
 	return took, strings.Join(shards, " and "), nil
 }
 
-// replica starts a service that stays on one processor, with its render processes.
+// replica starts a service, pinned to one processor together with its render processes.
 func (s *site) replica(i int, queue, repo string) (stop func(), listen string, err error) {
 	if listen, err = freePort(); err != nil {
 		return nil, "", err
@@ -114,7 +114,7 @@ func (s *site) replica(i int, queue, repo string) (stop func(), listen string, e
 	}
 	return func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait() // drained
+		_ = cmd.Wait() // it has drained
 		_ = log.Close()
 	}, listen, nil
 }

@@ -1,5 +1,6 @@
-// Command bench generates fleets and measures Sluice beside its rival, `helm template` as a process for each target, in
-// one run. Run it with `make bench`; it prints ratios, which hold on any machine, and seconds, which do not.
+// Command bench generates fleets and measures Sluice and, in the same run, its rival: one `helm template` process per
+// target. Run it with `make bench`. It prints ratios, which are comparable between machines, and seconds, which are
+// not.
 package main
 
 import (
@@ -54,7 +55,7 @@ type bench struct {
 	helmOne      time.Duration // median of one `helm template` process
 }
 
-// measured is a command that was run.
+// measured is the result of running a command.
 type measured struct {
 	wall time.Duration
 	cpu  time.Duration // of the process and its children, user and system
@@ -105,7 +106,7 @@ func run(ctx context.Context, o options) error {
 	for _, name := range names {
 		part := parts[name]
 		if part == nil {
-			return fmt.Errorf("-only %s: there are %s", name, strings.Join(slices.Sorted(maps.Keys(parts)), ", "))
+			return fmt.Errorf("-only %s: choose from %s", name, strings.Join(slices.Sorted(maps.Keys(parts)), ", "))
 		}
 		if err := part(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -131,7 +132,7 @@ func (b *bench) fleets(sizes []int, apps int) error {
 
 func ratio(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }
 
-// fleet measures one size and gives the median time of a change of one cluster's value.
+// fleet measures one size and returns the median time of a change of one cluster's value.
 func (b *bench) fleet(clusters, apps int) (time.Duration, error) {
 	targets := clusters * apps
 	fmt.Printf("\n== %d clusters × %d apps = %d targets, one value in ten of a cluster's own\n", clusters, apps, targets)
@@ -167,7 +168,7 @@ func (b *bench) fleet(clusters, apps int) (time.Duration, error) {
 		return 0, err
 	}
 	row("cold, whole, with push", whole, fmt.Sprintf("%.1f × faster than the rival, which pushes nothing", rival.Seconds()*float64(targets)/whole.wall.Seconds()))
-	if err := b.changed(src, "README.md", "nothing that anybody reads\n", "no change (another commit)", 10); err != nil {
+	if err := b.changed(src, "README.md", "a file that no target reads\n", "no change (another commit)", 10); err != nil {
 		return 0, err
 	}
 	var ones []time.Duration
@@ -234,7 +235,7 @@ func (b *bench) hydrate(src string, more ...string) (measured, error) {
 	return b.command(src, b.sluice, append([]string{"hydrate", "-q"}, more...)...)
 }
 
-// rival times `helm template` for some targets, on all processors, and gives the wall time for each.
+// rival measures `helm template` for some targets, on all processors, and returns the wall time per target.
 func (b *bench) rival(src string, clusters, apps int) (time.Duration, error) {
 	const sample = 40
 	var singles []time.Duration
@@ -285,7 +286,7 @@ func (b *bench) command(dir, name string, args ...string) (measured, error) {
 	return m, err
 }
 
-// output runs a command for what it prints.
+// output runs a command and returns its output.
 func (b *bench) output(dir, name string, args ...string) (string, error) {
 	text, _, err := b.execute(dir, name, args...)
 	return text, err
@@ -316,7 +317,7 @@ func (b *bench) execute(dir, name string, args ...string) (string, measured, err
 
 const globalValues = "replicas: 2\nimage: {repository: registry.example.com/app, tag: \"1.0\"}\nown: ${cluster.name}\nhost: app.example.com\nlevel: info\nport: 8080\ncpu: 100m\nmemory: 128Mi\nflag: \"on\"\n"
 
-// generate writes a fleet: one value in ten is the cluster's own, so that every target is rendered by itself.
+// generate writes a fleet. One value in ten differs between clusters, so that every target is rendered separately.
 func generate(dir string, clusters, apps int, values string) error {
 	files := map[string]string{
 		"sluice.yaml": `apiVersion: sluice.dev/v1alpha1
@@ -354,7 +355,7 @@ spec:
 	return nil
 }
 
-// chart is an ordinary one: six objects, helpers, labels.
+// chart returns an ordinary chart: six objects, helpers, labels.
 func chart(name string) map[string]string {
 	const head = "metadata:\n  name: {{ .Release.Name }}\n  labels: {{- include \"labels\" . | nindent 4 }}\n"
 	return map[string]string{

@@ -14,13 +14,14 @@ import (
 
 // sample is the service's memory after a round, in bytes.
 type sample struct {
-	resident, children int64   // of the process, and of the render processes that it keeps
+	resident, children int64   // of the process, and of its render processes
 	heap               int64   // of Go, in use after a collection
-	tasks, seconds     float64 // done so far, and the processor's time of the process for them
+	tasks, seconds     float64 // tasks finished so far, and the processor time of the process for them
 }
 
-// day lives a day of many small repositories in a few minutes: in each round every repository gets a merge request with its comment, a
-// chat command, and the merge, after which the trunk is rendered. The service's memory is read after each round.
+// day simulates a day of many small repositories in a few minutes. In each round, every repository gets a merge
+// request with its comment, a chat command, and the merge, after which the trunk is rendered. day reads the service's
+// memory after each round.
 func (b *bench) day(repositories, rounds int) error {
 	fmt.Printf("\n== memory: %d repositories, %d rounds of merge request, chat command and merge for each; sweeps and promotions every 30 s\n", repositories, rounds)
 	s, err := b.site("day")
@@ -57,7 +58,7 @@ func (b *bench) day(repositories, rounds int) error {
 	return nil
 }
 
-// perTask is the processor's time of a task between two samples, in milliseconds.
+// perTask returns the processor time per task between two samples, in milliseconds.
 func perTask(from, to sample) float64 {
 	return 1000 * (to.seconds - from.seconds) / (to.tasks - from.tasks)
 }
@@ -86,7 +87,7 @@ func mean(list []sample, of func(sample) int64) float64 {
 
 func hamlet(i int) string { return fmt.Sprintf("acme/small-%02d", i) }
 
-// hamlets makes small repositories: four clusters, three apps.
+// hamlets creates small repositories with four clusters and three apps.
 func (s *site) hamlets(n int) error {
 	for i := range n {
 		src := s.work(hamlet(i))
@@ -100,7 +101,7 @@ func (s *site) hamlets(n int) error {
 	return nil
 }
 
-// round returns each repository its events, and waits for what comes of them.
+// round sends each repository its events and waits for the results.
 func (s *site) round(n, round int) error {
 	numbers := make([]int, n)
 	for i := range n {
@@ -144,10 +145,10 @@ func (s *site) round(n, round int) error {
 	return nil
 }
 
-// memory reads what the service takes. The heap is read after collections, which pprof's address asks for.
+// memory measures the service. It reads the heap after collections, which a request to pprof triggers.
 func (s *site) memory() (sample, error) {
 	var out sample
-	for range 2 { // what pools hold outlives one
+	for range 2 { // objects in pools survive one collection
 		if _, err := s.get("http://" + s.debug + "/debug/pprof/heap?gc=1"); err != nil {
 			return out, err
 		}
@@ -178,14 +179,14 @@ func (s *site) memory() (sample, error) {
 			if err != nil {
 				return out, err
 			}
-			one, _ := resident(id) // nor has a child that ended
+			one, _ := resident(id) // a child that ended has none either
 			out.children += one
 		}
 	}
 	return out, nil
 }
 
-// resident is VmRSS of a process, in bytes.
+// resident returns VmRSS of a process, in bytes.
 func resident(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

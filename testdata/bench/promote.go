@@ -23,7 +23,7 @@ spec:
         waves: [{name: canary, count: 10}, {name: tenth, percent: 10}, {name: half, percent: 50}, {name: rest}]
 `
 
-// promotions measures promotions into an environment of many clusters, and what a look costs when nothing is due.
+// promotions measures promotions into an environment of many clusters, and the cost of a check when nothing is due.
 func (b *bench) promotions(clusters, apps int) error {
 	const waves = 4
 	fmt.Printf("\n== promotion from dev, 10 clusters, to prod, %d clusters × %d apps, in %d waves without bakes\n", clusters, apps, waves)
@@ -67,7 +67,7 @@ func (b *bench) promotions(clusters, apps int) error {
 	return s.servedPass(repo)
 }
 
-// stages returns the generated fleet a stage before.
+// stages adds an earlier environment to the generated fleet.
 func stages(src string) error {
 	if err := os.WriteFile(filepath.Join(src, "sluice.yaml"), []byte(promotedFleet), 0o644); err != nil {
 		return err
@@ -79,7 +79,8 @@ func stages(src string) error {
 	return os.WriteFile(filepath.Join(src, "clusters", "dev.yaml"), []byte(text.String()), 0o644)
 }
 
-// promote runs a promotion to its end, and says when each branch moved on the server: the refs' files know.
+// promote runs a promotion to its end and reports when each branch moved on the server, from the times of the ref
+// files.
 func (s *site) promote(repo, what string, clusters int) error {
 	src := s.work(repo)
 	start := time.Now()
@@ -125,7 +126,7 @@ func (s *site) promote(repo, what string, clusters int) error {
 	return nil
 }
 
-// idlePass compares a look at promotions when nothing is due with one `helm template` of the same chart, in turns.
+// idlePass compares a check of promotions when nothing is due with one `helm template` of the same chart, in turn.
 func (b *bench) idlePass(src string, clusters, apps int) error {
 	var ours, theirs, nothing []time.Duration
 	var m measured
@@ -154,7 +155,7 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-// servedPass is the same look by the service, over HTTP, with what it does about hydration beside it.
+// servedPass measures the same check by the service, over HTTP, including its check of the hydration.
 func (s *site) servedPass(repo string) error {
 	const every = 5 * time.Second
 	if err := s.start(every, repo); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// push compares the sending of new objects on many branches with `git push` of the same.
+// push compares pushing new objects on many branches with `git push` of the same objects.
 func (b *bench) push(branches, objects int) error {
 	fmt.Printf("\n== push of %d new objects on %d branches\n", objects, branches)
 	var ours, gits []time.Duration
@@ -58,7 +58,7 @@ func (b *bench) push(branches, objects int) error {
 	return nil
 }
 
-// newObjects makes a commit on each branch: half of the objects are commits, blobs and trees the rest.
+// newObjects creates a commit on each branch. Half of the objects are commits, the others blobs and trees.
 func newObjects(store *gitstore.Store, branches, objects int) (*gitstore.Writer, []gitstore.Move, error) {
 	w, err := store.NewWriter()
 	if err != nil {

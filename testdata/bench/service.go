@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 )
 
-// service measures `sluice serve`: what it takes, how fast it answers, and what it keeps in memory.
+// service measures `sluice serve`: its throughput, its latency and its memory.
 func (b *bench) service(sizes []int, apps, rounds int) error {
 	if err := b.deliveries(5000); err != nil {
 		return err
@@ -29,8 +29,9 @@ func (b *bench) service(sizes []int, apps, rounds int) error {
 	return nil
 }
 
-// deliveries sends signed webhooks of as many merge requests over 50 connections, kills the service after the last answer, starts it
-// again, and counts the merge requests that it asked GitHub about: each hint that was taken leads to one such question.
+// deliveries sends signed webhooks, each for another merge request, over 50 connections, kills the service after the
+// last answer, and starts it again. It counts the merge requests that the service then queries from GitHub: each
+// accepted hint leads to one query.
 func (b *bench) deliveries(n int) error {
 	fmt.Printf("\n== %d deliveries over %d connections, to `sluice serve` with its own queue, each write synced\n", n, connexions)
 	s, err := b.site("deliveries")
@@ -101,7 +102,7 @@ func (b *bench) deliveries(n int) error {
 	return nil
 }
 
-// payloads are GitHub's of merge requests, each of another one, in 50 repositories.
+// payloads returns GitHub's payloads, each for another merge request, in 50 repositories.
 func (s *site) payloads(n int) ([][]byte, error) {
 	var one []byte
 	s.hub.SetOnEvent(func(_ string, payload []byte) { one = payload })
@@ -130,7 +131,7 @@ func (s *site) payloads(n int) ([][]byte, error) {
 	return out, nil
 }
 
-// flood sends all, and gives the sorted times of those that were accepted.
+// flood sends all payloads, and returns the sorted times of the accepted ones.
 func (s *site) flood(bodies [][]byte) (took []time.Duration, refused int, wall time.Duration) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -166,7 +167,7 @@ func (s *site) flood(bodies [][]byte) (took []time.Duration, refused int, wall t
 	return took, refused, wall
 }
 
-// syncs says how many appended and synced writes a second the disk takes from one writer.
+// syncs measures how many writes per second one writer can append and sync on the disk.
 func syncs(dir string) (float64, error) {
 	f, err := os.Create(filepath.Join(dir, "syncs"))
 	if err != nil {
@@ -189,7 +190,7 @@ func syncs(dir string) (float64, error) {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// comments measures the time from a webhook to the comment, with mirrors that are warm, on fleets of all sizes in one service.
+// comments measures the time from a webhook to the comment, with warm mirrors, on fleets of all sizes in one service.
 func (b *bench) comments(sizes []int, apps int) error {
 	fmt.Printf("\n== from the webhook to the comment: one cluster's value, %d apps, previews on, real Git over HTTP\n", apps)
 	s, err := b.site("comments")
@@ -222,13 +223,13 @@ func (b *bench) comments(sizes []int, apps int) error {
 	fmt.Printf("all fleets cloned, rendered and pushed by the service after %.1f s\n", time.Since(start).Seconds())
 	took := map[string][]time.Duration{}
 	const times = 7
-	for i := range times { // in turns, so that what else the machine does meets all
+	for i := range times { // in turn, so that other load affects all sizes
 		for _, repo := range repos {
 			one, err := s.comment(repo, i)
 			if err != nil {
 				return err
 			}
-			if i > 0 { // the first warms
+			if i > 0 { // the first one warms the caches
 				took[repo] = append(took[repo], one)
 			}
 		}
@@ -248,7 +249,7 @@ func (b *bench) comments(sizes []int, apps int) error {
 
 func (s *site) work(repo string) string { return filepath.Join(s.dir, "work", repo) }
 
-// comment opens a merge request, and gives the time from its webhook to its comment.
+// comment opens a merge request, and returns the time from its webhook to its comment.
 func (s *site) comment(repo string, i int) (time.Duration, error) {
 	branch := fmt.Sprintf("change-%d", i)
 	if err := s.branch(repo, branch, fmt.Sprintf("apps/app-03/layers/cluster/c-%04d/values.yaml", 7+i), fmt.Sprintf("own: changed-%d\n", i)); err != nil {
@@ -278,7 +279,7 @@ func (s *site) comment(repo string, i int) (time.Duration, error) {
 	}
 }
 
-// branch pushes a branch with one changed file, made from the trunk.
+// branch pushes a branch with one changed file, based on the trunk.
 func (s *site) branch(repo, branch, name, text string) error {
 	src := s.work(repo)
 	file := filepath.Join(src, name)

@@ -30,7 +30,7 @@ const (
 	connexions = 50
 )
 
-// site is a GitHub with real Git over HTTP in this process, and `sluice serve` as a process of its own beside it.
+// site is a GitHub with real Git over HTTP in this process, and `sluice serve` as a separate process.
 type site struct {
 	b        *bench
 	dir      string
@@ -38,9 +38,9 @@ type site struct {
 	hub      *fakegithub.Server
 	api, git *httptest.Server
 	client   *http.Client
-	seen     func(method, path string) // each request that GitHub answered; nil: nobody looks
+	seen     func(method, path string) // called for each request that GitHub answered; may be nil
 	mu       sync.Mutex
-	sent     time.Time // when the last webhook went out
+	sent     time.Time // when the last webhook was sent
 	count    atomic.Int64
 	server   *exec.Cmd
 	listen   string
@@ -86,14 +86,14 @@ func (s *site) close() {
 	s.git.Close()
 }
 
-// look has each request that GitHub answered told from now on.
+// look sets the function that is called for each request that GitHub answered.
 func (s *site) look(seen func(method, path string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen = seen
 }
 
-// add makes a repository of a folder that is a clone of nothing yet.
+// add creates a repository from a folder.
 func (s *site) add(repo, src string) error {
 	bare := s.bare(repo)
 	for _, args := range [][]string{
@@ -123,7 +123,7 @@ func (s *site) adopt(repo string) {
 	s.hub.Grant(repo, "ada", "maintain")
 }
 
-// start starts the service, and waits until its queue takes hints.
+// start starts the service, and waits until its queue accepts hints.
 func (s *site) start(every time.Duration, repositories ...string) error {
 	listen, err := freePort()
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *site) stop(with os.Signal) error {
 	if err := server.Process.Signal(with); err != nil {
 		return err
 	}
-	_ = server.Wait() // killed, or drained
+	_ = server.Wait() // it was killed, or drained
 	return nil
 }
 
@@ -186,7 +186,7 @@ func freePort() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// until waits for something to be so.
+// until waits for a condition.
 func (s *site) until(what string, most time.Duration, is func() bool) error {
 	for deadline := time.Now().Add(most); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if is() {
@@ -194,7 +194,7 @@ func (s *site) until(what string, most time.Duration, is func() bool) error {
 		}
 	}
 	tail, _ := os.ReadFile(filepath.Join(s.dir, "serve.log"))
-	return fmt.Errorf("it did not come about within %s that %s; the service's log ends with\n%s", most, what, tail[max(0, len(tail)-3000):])
+	return fmt.Errorf("not within %s: %s; the service's log ends with\n%s", most, what, tail[max(0, len(tail)-3000):])
 }
 
 func (s *site) get(address string) ([]byte, error) {
@@ -210,7 +210,7 @@ func (s *site) get(address string) ([]byte, error) {
 	return body, err
 }
 
-// deliver sends a webhook as GitHub does. One that is not taken is lost: the figures show it.
+// deliver sends a webhook as GitHub does. A webhook that is not accepted is lost, and shows in the figures.
 func (s *site) deliver(event string, payload []byte) {
 	s.mu.Lock()
 	listen := s.listen
@@ -249,14 +249,14 @@ func (s *site) post(r *http.Request) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// lastSent is when the last webhook went out.
+// lastSent returns the time of the last webhook.
 func (s *site) lastSent() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sent
 }
 
-// metric sums the samples of a metric whose labels have all parts.
+// metric returns the sum of the samples of a metric whose labels contain all parts.
 func (s *site) metric(name string, parts ...string) (float64, error) {
 	body, err := s.get("http://" + s.metrics + "/metrics")
 	if err != nil {
@@ -285,7 +285,7 @@ func all(text string, parts []string) bool {
 	return true
 }
 
-// idle waits until nothing is left to do.
+// idle waits until the queue is empty.
 func (s *site) idle(most time.Duration) error {
 	return s.until("all is done", most, func() bool {
 		depth, err := s.metric("sluice_queue_depth")

@@ -1,6 +1,6 @@
-// Command demoservice plays a day of the service in a terminal, without any account: a forge in memory, real Git over HTTP, and
-// the real `sluice serve`, with its queue inside. It shows what the service leaves on the forge and in Git, and fails if
-// anything that should happen does not within a bound.
+// Command demoservice shows the service at work in a terminal, without any account: an in-memory forge, real Git over
+// HTTP, and the real `sluice serve` with its built-in queue. It prints what the service writes to the forge and to
+// Git, and fails if an expected result does not appear in time.
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	whole = 2 * time.Minute  // everything
-	step  = 20 * time.Second // one thing that should come about
+	whole = 2 * time.Minute  // time limit for the whole demonstration
+	step  = 20 * time.Second // time limit for one result
 )
 
 func main() {
@@ -43,12 +43,12 @@ func main() {
 	}
 }
 
-// show is the play: a stage, a service, and somebody who tells.
+// show is the demonstration: a stage, a service, and the output.
 type show struct {
 	*stage.Stage
-	pages stage.Process // where the service serves pages
+	pages stage.Process // where the service serves its pages
 	out   io.Writer
-	mark  string // of a merge request's number: # or !
+	mark  string // prefix of a merge request's number: # or !
 	bold  func(string) string
 }
 
@@ -96,14 +96,14 @@ func run(ctx context.Context, binary, kind, fleet string) error {
 	if err != nil {
 		return fmt.Errorf("%w\n\nthe service's log:\n%s", err, log)
 	}
-	s.tell("all of it as expected, in %.1f s", time.Since(began).Seconds())
+	s.tell("everything as expected, in %.1f s", time.Since(began).Seconds())
 	return nil
 }
 
-// play is the story.
+// play runs all steps.
 func (s *show) play(ctx context.Context) error {
-	s.say("The trunk is hydrated by itself: dev follows it")
-	if err := s.until(ctx, "env/dev is there", func() bool { return s.Ref("env/dev") != "" && s.Ref("cluster/dev-1") != "" }); err != nil {
+	s.say("The service hydrates the trunk, and dev follows it")
+	if err := s.until(ctx, "env/dev exists", func() bool { return s.Ref("env/dev") != "" && s.Ref("cluster/dev-1") != "" }); err != nil {
 		return err
 	}
 	s.branches("env/", "cluster/")
@@ -120,7 +120,7 @@ func (s *show) review(ctx context.Context) error {
 		return err
 	}
 	preview := fmt.Sprintf("sluice/preview/%d", number)
-	if err := s.until(ctx, "there is one comment with the change, a green status and a preview", func() bool {
+	if err := s.until(ctx, "one comment shows the change, the status is green, and a preview exists", func() bool {
 		return s.one(number, "+  currency: CAD") && s.Status(s.Head(number), "sluice") == "success" && s.Ref(preview) != ""
 	}); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (s *show) review(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	s.tell("still one comment, brought up to date; what is new since the last one:")
+	s.tell("still one comment, updated; it starts with the changes since the last push:")
 	s.quote(s.Comments(number)[0], func(line string) bool { return strings.HasPrefix(line, "+") || strings.Contains(line, "Since") })
 
 	s.say("ada closes it")
@@ -152,13 +152,13 @@ func (s *show) review(ctx context.Context) error {
 	return nil
 }
 
-// walk merges another one and follows it.
+// walk merges another merge request and follows its rollout.
 func (s *show) walk(ctx context.Context) error {
 	number, err := s.propose("greeting", "Greet otherwise", greeting)
 	if err != nil {
 		return err
 	}
-	if err := s.until(ctx, "there is one comment with the change", func() bool { return s.one(number, "mind the step") }); err != nil {
+	if err := s.until(ctx, "one comment shows the change", func() bool { return s.one(number, "mind the step") }); err != nil {
 		return err
 	}
 	before := s.Refs()
@@ -167,24 +167,24 @@ func (s *show) walk(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.until(ctx, "dev runs it: its branches moved, status and comment say so", func() bool {
+	if err := s.until(ctx, "dev runs it: its branches moved, and the status and the comment show it", func() bool {
 		return s.Ref("env/dev") != before["env/dev"] && s.Ref("cluster/dev-1") != before["cluster/dev-1"] && s.Status(trunk, "sluice/dev") == "success" && s.one(number, "runs it")
 	}); err != nil {
 		return err
 	}
 	s.moved(before)
-	s.tell("what the cluster dev-1 gets:")
+	s.tell("the change of the cluster dev-1:")
 	s.quote(s.Look("show", "--format=%h %an: %s%n%n%b", "-U0", "refs/heads/cluster/dev-1"), func(line string) bool { return line != "" && !strings.HasPrefix(line, "diff") })
 	s.tell("and the rollout in the comment of %s%d:", s.mark, number)
 	s.quote(s.Comments(number)[0], func(line string) bool {
 		return strings.HasPrefix(line, "| ") && slices.ContainsFunc([]string{"Environment", "dev", "staging", "prod"}, func(w string) bool { return strings.Contains(strings.SplitN(line, "|", 3)[1], w) })
 	})
 
-	s.say("mia asks by chat where everything is")
+	s.say("mia comments /sluice status")
 	if _, err := s.Say(number, "mia", "/sluice status"); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "it is answered once, and the log has it", func() bool {
+	if err := s.until(ctx, "the service answers once and logs the command", func() bool {
 		all := s.Comments(number)
 		return len(all) == 2 && stage.Has(all[0], "| `/sluice status` | `mia` | answered")
 	}); err != nil {
@@ -207,7 +207,7 @@ func (s *show) propose(branch, title string, edit func(dir string) error) (int, 
 	return number, err
 }
 
-// one says that the bot has one comment, with all these parts.
+// one reports whether the bot has exactly one comment, with all these parts.
 func (s *show) one(number int, parts ...string) bool {
 	all := s.Comments(number)
 	return len(all) == 1 && stage.Has(all[0], parts...)
@@ -228,7 +228,7 @@ func (s *show) say(format string, args ...any) {
 
 func (s *show) tell(format string, args ...any) { fmt.Fprintf(s.out, "  "+format+"\n", args...) }
 
-// sent tells of a webhook that was not taken: none should be.
+// sent reports a webhook that the service did not accept; there should be none.
 func (s *show) sent(d stage.Delivery, status int) {
 	if status < 200 || status > 299 {
 		s.tell("the webhook %s was answered with %d", d.Event, status)
@@ -243,7 +243,7 @@ func (s *show) branches(prefixes ...string) {
 	}
 }
 
-// moved shows what the branches were and are.
+// moved prints the old and the new commit of branches.
 func (s *show) moved(before map[string]string) {
 	for name, hash := range sorted(s.Refs()) {
 		if was := before[name]; was != hash {
@@ -267,7 +267,7 @@ func sorted(refs map[string]string) func(yield func(string, string) bool) {
 	}
 }
 
-const quoted = 60 // lines of a comment that are shown
+const quoted = 60 // lines of a comment that are printed
 
 func (s *show) comment(number int) {
 	s.tell("the comment on %s%d:", s.mark, number)
@@ -292,24 +292,24 @@ func emphasis(f *os.File) func(string) string {
 	return func(s string) string { return "\x1b[1m" + s + "\x1b[0m" }
 }
 
-// currency changes what one region sells in.
+// currency changes the currency of one region.
 func currency(to string) func(dir string) error {
 	return func(dir string) error {
 		return os.WriteFile(filepath.Join(dir, "apps/shop/layers/region/us-east-1/values.yaml"), []byte("config:\n  currency: "+to+"\n"), 0o600)
 	}
 }
 
-// greeting changes what every shop says.
+// greeting changes the greeting of every shop.
 func greeting(dir string) error {
 	file := filepath.Join(dir, "apps/shop/layers/global/values.yaml")
-	data, err := os.ReadFile(file) //nolint:gosec // of the stage
+	data, err := os.ReadFile(file) //nolint:gosec // on the stage
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, bytes.ReplaceAll(data, []byte("mind the gap"), []byte("mind the step")), 0o600) //nolint:gosec // of the stage
+	return os.WriteFile(file, bytes.ReplaceAll(data, []byte("mind the gap"), []byte("mind the step")), 0o600) //nolint:gosec // on the stage
 }
 
-// journal keeps the service's log, for when something goes wrong.
+// journal keeps the service's log, to print it after a failure.
 type journal struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -322,7 +322,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.all.Write(p)
 }
 
-// String is the log so far.
+// String returns the log so far.
 func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

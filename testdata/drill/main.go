@@ -1,6 +1,6 @@
-// Command drill plays an incident on the stage: a forge in memory, Git over HTTP, the real `sluice serve`, and a stand-in for
-// Argo CD or Flux that reports the health of clusters as commit statuses. It prints what the person on call sees, and fails
-// if the outcome is not what docs/promotion-model.md says.
+// Command drill simulates an incident: an in-memory forge, Git over HTTP, the real `sluice serve`, and a stand-in for
+// Argo CD or Flux that reports the health of clusters as commit statuses. It prints what the person on call sees, and
+// fails if the result differs from docs/promotion-model.md.
 package main
 
 import (
@@ -29,7 +29,7 @@ const (
 	step  = 60 * time.Second // one step of it
 )
 
-// The fleet's environments: prod follows dev by itself, and halts when a cluster turns red.
+// The fleet's environments: prod follows dev automatically, and halts when a cluster turns red.
 const graph = `apiVersion: sluice.dev/v1alpha1
 kind: Fleet
 metadata: {name: harbour}
@@ -65,12 +65,12 @@ func main() {
 	}
 }
 
-// drill is the stage with what the incident needs.
+// drill is the stage and the state of the incident.
 type drill struct {
 	*stage.Stage
 	binary string
 	clone  string      // of the person on call
-	down   atomic.Bool // the forge answers nothing but errors
+	down   atomic.Bool // the forge answers every request with an error
 }
 
 func run(ctx context.Context, binary, fleet string) error {
@@ -130,8 +130,8 @@ func (d *drill) outage(next http.Handler) http.Handler {
 	})
 }
 
-// report plays the agents in the clusters: it gives every tip of a cluster branch the status `sync`. A cluster of prod whose
-// shop has the bug is red.
+// report simulates the agents in the clusters: it sets the status `sync` on every tip of a cluster branch. The status
+// is red for a cluster of prod whose shop has the bug.
 func (d *drill) report(ctx context.Context) {
 	const pause = 300 * time.Millisecond
 	known := map[string]bool{}
@@ -155,7 +155,7 @@ func (d *drill) report(ctx context.Context) {
 	}
 }
 
-// play is the incident.
+// play runs all steps of the incident.
 func (d *drill) play(ctx context.Context) error {
 	for _, one := range []func(context.Context) error{d.before, d.canary, d.goBack, d.second, d.unrelated, d.forgeDown, d.fix, d.after} {
 		if err := one(ctx); err != nil {
@@ -193,7 +193,7 @@ func (d *drill) canary(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	say("23:12  the person on call looks")
+	say("23:12  the person on call reads the status")
 	return d.shows(ctx, 0, []string{"halted", "sluice rollback prod"}, "status", "prod")
 }
 
@@ -238,7 +238,7 @@ func (d *drill) unrelated(ctx context.Context) error {
 }
 
 func (d *drill) forgeDown(ctx context.Context) error {
-	say("23:30  the forge's API is down: Git alone is enough")
+	say("23:30  the forge's API is down: freeze works with Git alone")
 	d.down.Store(true)
 	defer d.down.Store(false)
 	if err := d.shows(ctx, 0, []string{"held"}, "status", "prod"); err != nil {
@@ -283,7 +283,7 @@ func (d *drill) after(ctx context.Context) error {
 	return d.shows(ctx, 0, []string{"Roll wave canary of prod back", "mia", "checkout is down"}, "history", "prod")
 }
 
-// merge lets ada open a merge request, and mia merge it.
+// merge opens a merge request as ada and merges it as mia.
 func (d *drill) merge(branch, title string, change func(dir string) error) (string, error) {
 	if err := d.Branch(branch, title, change); err != nil {
 		return "", err
@@ -327,7 +327,7 @@ func (d *drill) sluice(ctx context.Context, code int, args ...string) (string, e
 		quoted = append(quoted, a)
 	}
 	tell("$ sluice %s", strings.Join(quoted, " "))
-	cmd := exec.CommandContext(ctx, d.binary, append(args, "--quiet")...) //nolint:gosec // of the drill's own making
+	cmd := exec.CommandContext(ctx, d.binary, append(args, "--quiet")...) //nolint:gosec // a binary and arguments of the drill
 	cmd.Dir = d.clone
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "SLUICE_OFFLINE=1")
 	var out bytes.Buffer
@@ -358,14 +358,14 @@ func (d *drill) until(ctx context.Context, what string, is func() bool) error {
 func replaceIn(name, from, to string) func(dir string) error {
 	return func(dir string) error {
 		file := filepath.Join(dir, name)
-		data, err := os.ReadFile(file) //nolint:gosec // of the stage
+		data, err := os.ReadFile(file) //nolint:gosec // on the stage
 		if err != nil {
 			return err
 		}
 		if !bytes.Contains(data, []byte(from)) {
 			return fmt.Errorf("%s has no %q", name, from)
 		}
-		return os.WriteFile(file, bytes.ReplaceAll(data, []byte(from), []byte(to)), 0o600) //nolint:gosec // of the stage
+		return os.WriteFile(file, bytes.ReplaceAll(data, []byte(from), []byte(to)), 0o600) //nolint:gosec // on the stage
 	}
 }
 
@@ -373,7 +373,7 @@ func say(title string) { fmt.Printf("\n%s\n", title) }
 
 func tell(format string, args ...any) { fmt.Printf("  %s\n", fmt.Sprintf(format, args...)) }
 
-// journal keeps the service's log, for when something goes wrong.
+// journal keeps the service's log, to print it after a failure.
 type journal struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -386,7 +386,7 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.all.Write(p)
 }
 
-// String is the log so far.
+// String returns the log so far.
 func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -17,7 +17,7 @@ const (
 	older = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// The engine of Argo CD's notifications runs the printed trigger: what is written, for which state of an Application.
+// The engine of Argo CD's notifications evaluates the printed trigger for each state of an Application.
 func TestTriggerOfCommitStatuses(t *testing.T) {
 	s := newSource(t)
 	config := configMap(t, s.bootstrap("argocd", "prod-eu-1", "--forge=github"))
@@ -62,11 +62,12 @@ func TestTriggerOfCommitStatuses(t *testing.T) {
 		synced("Missing", now):      "",
 		synced("Degraded", now):     "sluice-failed",
 		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}}": "",
-		// A sync of this commit failed; one of the commit before it says nothing of this one.
+		// A sync of this commit failed. A failed sync of the previous commit does not count.
 		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Failed, operation: {sync: {revision: " + now + "}}}}":  "sluice-failed",
 		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Error, operation: {sync: {revision: " + older + "}}}}": "",
 		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, operation: {sync: {revision: " + now + "}}}}": "",
-		// Argo CD retries while the operation stays Running: it is red after the third failed attempt, for this commit only.
+		// While Argo CD retries, the operation stays Running. The status is red after the third failed attempt for
+		// this commit.
 		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 2, operation: {sync: {revision: " + now + "}}}}":   "",
 		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 3, operation: {sync: {revision: " + now + "}}}}":   "sluice-failed",
 		"{sync: {status: OutOfSync, revision: " + now + "}, health: {status: Healthy}, operationState: {phase: Running, retryCount: 3, operation: {sync: {revision: " + older + "}}}}": "",
@@ -85,7 +86,7 @@ func TestTriggerOfCommitStatuses(t *testing.T) {
 	}
 }
 
-// The printed templates are a call of the forge's API about the commit that was compared.
+// The printed templates send a request about the compared commit to the forge's API.
 func TestTemplatesOfCommitStatuses(t *testing.T) {
 	s := newSource(t)
 	app := map[string]any{"app": map[string]any{
@@ -135,7 +136,7 @@ func TestTemplatesOfCommitStatuses(t *testing.T) {
 	}
 }
 
-// Whoever is subscribed is subscribed to what is there.
+// Applications subscribe only to triggers that exist.
 func TestApplicationsAreSubscribed(t *testing.T) {
 	s := newSource(t)
 	printed := s.bootstrap("argocd", "prod-eu-1", "--forge=github")

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Flux's own libraries clone the branch that the printed GitRepository names and build the folders that the printed
-// Kustomizations name. What comes out are the objects that Sluice wrote, each of them once.
+// Flux's own libraries clone the branch that the printed GitRepository names, and build the folders that the printed
+// Kustomizations name. The result is exactly the set of objects that Sluice wrote.
 func TestFluxBuildsWhatSluiceWrote(t *testing.T) {
 	s := newSource(t)
 	for _, cluster := range []string{"dev-1", "prod-eu-1", "prod-edge-1"} {
@@ -34,12 +34,12 @@ func TestFluxBuildsWhatSluiceWrote(t *testing.T) {
 					continue
 				}
 				if name, _, _ := unstructured.NestedString(k.Object, "spec", "sourceRef", "name"); !names["GitRepository/"+name] {
-					t.Errorf("%s takes from %q, which is not there", k.GetName(), name)
+					t.Errorf("%s refers to the source %q, which does not exist", k.GetName(), name)
 				}
 				after, _, _ := unstructured.NestedSlice(k.Object, "spec", "dependsOn")
 				for _, before := range after {
 					if name := before.(map[string]any)["name"].(string); !names["Kustomization/"+name] {
-						t.Errorf("%s waits for %s, which is not there", k.GetName(), name)
+						t.Errorf("%s depends on %s, which does not exist", k.GetName(), name)
 					}
 				}
 				list := build(t, folder, k)
@@ -65,7 +65,7 @@ func TestFluxBuildsWhatSluiceWrote(t *testing.T) {
 	}
 }
 
-// clone is what source-controller does with a GitRepository.
+// clone does the same as source-controller with a GitRepository.
 func clone(t *testing.T, printed []*unstructured.Unstructured) string {
 	t.Helper()
 	for _, o := range printed {
@@ -95,7 +95,7 @@ func clone(t *testing.T, printed []*unstructured.Unstructured) string {
 	return ""
 }
 
-// build is what kustomize-controller does with a Kustomization, up to the point where it talks to the cluster.
+// build does the same as kustomize-controller with a Kustomization, except for applying the result to a cluster.
 func build(t *testing.T, root string, k *unstructured.Unstructured) map[string]string {
 	t.Helper()
 	path, _, _ := unstructured.NestedString(k.Object, "spec", "path")
@@ -117,12 +117,12 @@ func build(t *testing.T, root string, k *unstructured.Unstructured) map[string]s
 		out[id] = object
 	}
 	if len(out) != built.Size() {
-		t.Errorf("%s: objects fall together", path)
+		t.Errorf("%s: two objects have the same identity", path)
 	}
 	return out
 }
 
-// contents are all objects of a branch. Each file holds one.
+// contents returns all objects of a branch. Each file holds one.
 func contents(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -147,7 +147,7 @@ func contents(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// identity names an object, and gives its content in a form in which equal objects are equal texts.
+// identity returns the identity of an object, and its content as a text that is equal for equal objects.
 func identity(t *testing.T, data []byte) (id, text string) {
 	t.Helper()
 	as, err := yaml.YAMLToJSON(data)

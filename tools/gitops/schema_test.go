@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/fluxcd/notification-controller/api/v1" // read by generate
+	_ "github.com/fluxcd/notification-controller/api/v1" // generate reads its source
 	_ "github.com/fluxcd/notification-controller/api/v1beta3"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// released are modules whose archives hold CRDs. The sums hold them to what was looked at.
+// released are modules whose archives contain CRDs. The checksums pin the reviewed content.
 var released = []struct {
 	module, sum string
 	files       []string
@@ -39,8 +39,8 @@ var released = []struct {
 	{"github.com/argoproj/argo-cd/v3@v3.5.7", "h1:Xm1BF+I5OgDKUG3SDK49vn2/Y5AMyaNVko+/JT08gj0=", []string{"manifests/crds/application-crd.yaml", "manifests/crds/applicationset-crd.yaml"}},
 }
 
-// TestPrintedObjectsFitTheCRDs holds every kind of output against the projects' schemas as an API server does: defaults, types,
-// rules in CEL, and no field that would be dropped.
+// Checks every kind of output against the projects' schemas as an API server does: defaults, types, rules in CEL, and
+// no unknown field.
 func TestPrintedObjectsFitTheCRDs(t *testing.T) {
 	kinds := crds(t)
 	s := newSource(t)
@@ -57,7 +57,7 @@ func TestPrintedObjectsFitTheCRDs(t *testing.T) {
 	} {
 		for _, o := range s.bootstrap(args[0], "prod-eu-1", args[1:]...) {
 			seen[o.GetKind()]++
-			if o.GetKind() == "Namespace" || o.GetKind() == "ConfigMap" { // Kubernetes' own
+			if o.GetKind() == "Namespace" || o.GetKind() == "ConfigMap" { // built-in kinds
 				continue
 			}
 			if err := kinds.check(t.Context(), o); err != nil {
@@ -72,7 +72,7 @@ func TestPrintedObjectsFitTheCRDs(t *testing.T) {
 	}
 }
 
-// The check sees what it is for.
+// Objects with mistakes fail the check.
 func TestBrokenObjectsDoNotFit(t *testing.T) {
 	kinds := crds(t)
 	s := newSource(t)
@@ -120,7 +120,7 @@ func TestBrokenObjectsDoNotFit(t *testing.T) {
 	}
 }
 
-// definitions are CRDs' versions by group, version and kind.
+// definitions maps group, version and kind to the version of a CRD.
 type definitions map[schema.GroupVersionKind]*definition
 
 type definition struct {
@@ -129,7 +129,8 @@ type definition struct {
 	rules      *cel.Validator
 }
 
-// check is what an API server does before it stores an object, strictly: it fails where the server would only drop a field.
+// check does the same as an API server before it stores an object. It also fails for a field that the server would
+// drop.
 func (d definitions) check(ctx context.Context, o *unstructured.Unstructured) error {
 	v, ok := d[o.GroupVersionKind()]
 	if !ok {
@@ -169,8 +170,8 @@ func (d definitions) add(t *testing.T, c *apiextensionsv1.CustomResourceDefiniti
 	}
 }
 
-// crds are those of the released archives, and those of notification-controller, whose root the Go proxy does not serve:
-// they are made from its API's types with the library that its own CRDs are made with.
+// crds returns the CRDs of the released archives and those of notification-controller. The Go proxy does not serve
+// the root module of the latter, so its CRDs are generated from its API types with the same library as its own.
 func crds(t *testing.T) definitions {
 	t.Helper()
 	if known != nil {
@@ -198,14 +199,14 @@ func crds(t *testing.T) definitions {
 	return out
 }
 
-// known are the CRDs, once they have been read: tests here run one after another.
+// known caches the CRDs; the tests here do not run in parallel.
 var known definitions
 
 // download returns the folder of a module's files.
 func download(t *testing.T, module, sum string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
-	c.Dir = t.TempDir() // not this module: the archive is read, and nothing of it built
+	c.Dir = t.TempDir() // not this module: the archive is read, and none of it is built
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", module, err, out)
@@ -220,7 +221,7 @@ func download(t *testing.T, module, sum string) string {
 	return got.Dir
 }
 
-// generate makes the CRDs of kinds, each from the version that is named.
+// generate generates the CRDs of kinds, each from the given version.
 func generate(t *testing.T, path string, kinds map[string]string) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	var out []*apiextensionsv1.CustomResourceDefinition

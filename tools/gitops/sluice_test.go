@@ -16,7 +16,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// binary is sluice, built from this tree, and work a folder for all tests.
+// binary is sluice, built from this tree; work is a folder for all tests.
 var binary, work string
 
 func TestMain(m *testing.M) {
@@ -42,17 +42,17 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// server serves the repositories below work; it is started once.
+// server serves the repositories below work. It starts once.
 var server *httptest.Server
 
-// source is a repository with a fleet, whose branches are pushed to a bare repository that server serves.
+// source is a repository with a fleet. Its branches are pushed to a bare repository that server serves.
 type source struct {
 	t   *testing.T
 	dir string
 }
 
-// newSource has the test fleet, with an order, and an app that is hard to build and to name. It is made once, for all tests,
-// which only read it, one after another.
+// newSource returns the test fleet with dependencies, and with an app whose objects and name are unusual. All tests
+// share it, do not change it, and do not run in parallel.
 func newSource(t *testing.T) *source {
 	t.Helper()
 	s := &source{t: t, dir: filepath.Join(work, "fleet")}
@@ -78,7 +78,7 @@ func newSource(t *testing.T) *source {
 	return s
 }
 
-// odd are objects whose values a builder could take for something else.
+// odd are objects with values that a builder could misread.
 const odd = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: "odd:reader"}
@@ -136,7 +136,7 @@ func (s *source) write(name, data string) {
 	}
 }
 
-// run runs a program in the source repository and gives what it prints.
+// run runs a program in the source repository and returns its output.
 func (s *source) run(name string, args ...string) string {
 	s.t.Helper()
 	c := exec.CommandContext(s.t.Context(), name, args...)
@@ -154,7 +154,7 @@ func (s *source) run(name string, args ...string) string {
 	return out.String()
 }
 
-// bootstrap are the objects that sluice prints for a cluster.
+// bootstrap returns the objects that sluice prints for a cluster.
 func (s *source) bootstrap(kind, cluster string, args ...string) []*unstructured.Unstructured {
 	s.t.Helper()
 	out := objects(s.t, s.run(binary, append([]string{"bootstrap", kind, "--cluster", cluster}, args...)...))
@@ -164,7 +164,7 @@ func (s *source) bootstrap(kind, cluster string, args ...string) []*unstructured
 	return out
 }
 
-// objects reads a stream of documents.
+// objects decodes a stream of documents.
 func objects(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
 	var out []*unstructured.Unstructured

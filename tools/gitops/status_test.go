@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Flux names commit statuses by the printed expression, evaluated as notification-controller does.
+// The printed expression, evaluated as notification-controller does, gives the names of Flux's commit statuses.
 func TestNamesOfFluxStatuses(t *testing.T) {
 	s := newSource(t)
 	for _, cluster := range []string{"prod-eu-1", "dev-edge-1"} {
@@ -47,7 +47,7 @@ func TestNamesOfFluxStatuses(t *testing.T) {
 	}
 }
 
-// What the printed Alert excludes is what kustomize-controller says while it waits.
+// The exclusions of the printed Alert match the messages of kustomize-controller while it waits.
 func TestExcludedEventsAreFluxs(t *testing.T) {
 	var source string
 	for _, r := range released {

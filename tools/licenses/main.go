@@ -1,5 +1,6 @@
-// Licenses prints the license of every module that released binaries contain, as a Markdown table. It fails if a module has
-// no license that it knows, or one that is not on its list. Run it with `make licenses` in the folder of the main module.
+// Licenses prints the license of every module in the released binaries, as a Markdown table. It fails if it does not
+// recognise the license of a module, or if the license is not permitted. Run it with `make licenses` in the folder of
+// the main module.
 package main
 
 import (
@@ -17,17 +18,19 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// platforms are those of the releases: other modules are part of other binaries.
+// platforms are those of the releases; each platform can need different modules.
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
-// permitted are licenses that Apache-2.0 programs may be linked with and that ask for nothing but notices; MPL-2.0 for unchanged files.
+// permitted are licenses that are compatible with Apache-2.0 and require only notices; MPL-2.0 is permitted for
+// unchanged files.
 var permitted = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0", "0BSD", "Unlicense", "CC0-1.0", "MIT-0", "Zlib", "BSD-2-Clause-FreeBSD", "BSD-2-Clause-Views"}
 
-// chosen are modules that offer several licenses, or whose other license is for documentation; a person has read them.
+// chosen has the license of modules that offer several, or whose other license applies to documentation. A person has
+// checked them.
 var chosen = map[string]string{
-	"kernel.org/pub/linux/libs/security/libcap/cap": "BSD-3-Clause", // or GPL-2.0, as the user likes
-	"kernel.org/pub/linux/libs/security/libcap/psx": "BSD-3-Clause", // or GPL-2.0, as the user likes
-	"github.com/opencontainers/go-digest":           "Apache-2.0",   // CC-BY-SA-4.0 is for its documentation
+	"kernel.org/pub/linux/libs/security/libcap/cap": "BSD-3-Clause", // or GPL-2.0, at the user's choice
+	"kernel.org/pub/linux/libs/security/libcap/psx": "BSD-3-Clause", // or GPL-2.0, at the user's choice
+	"github.com/opencontainers/go-digest":           "Apache-2.0",   // its documentation is under CC-BY-SA-4.0
 }
 
 type module struct {
@@ -67,7 +70,7 @@ func run(w io.Writer) error {
 	return errors.Join(append(problems, err)...)
 }
 
-// list adds the modules that the program has on a platform.
+// list adds the modules of the program on a platform.
 func list(platform string, into map[string]module) error {
 	system, arch, _ := strings.Cut(platform, "/")
 	cmd := exec.Command("go", "list", "-deps", "-json=Module", "./cmd/sluice") //nolint:noctx // a tool
@@ -94,7 +97,7 @@ func list(platform string, into map[string]module) error {
 	return nil
 }
 
-// licenses returns the licenses of the files at the top of a module.
+// licenses returns the licenses of the files in the root folder of a module.
 func licenses(dir string) ([]string, error) {
 	var out []string
 	for _, pattern := range []string{"LICEN[CS]E*", "[Ll]icen[cs]e*", "COPYING*", "UNLICENSE*"} {
@@ -103,7 +106,7 @@ func licenses(dir string) ([]string, error) {
 			return nil, err
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file) //nolint:gosec // of the module cache
+			text, err := os.ReadFile(file) //nolint:gosec // in the module cache
 			if err != nil {
 				continue // a folder
 			}
@@ -116,7 +119,7 @@ func licenses(dir string) ([]string, error) {
 	}
 	slices.Sort(out)
 	if len(out) == 0 {
-		return []string{"?"}, errors.New("no license that is known")
+		return []string{"?"}, errors.New("no known license")
 	}
 	for _, name := range out {
 		if !slices.Contains(permitted, name) {
