@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestReceivers: Flux and Argo CD hear of every branch that the service moved.
+// The service notifies Flux and Argo CD of every branch that it moved.
 func TestReceivers(t *testing.T) {
 	var mu sync.Mutex
 	var heard []string

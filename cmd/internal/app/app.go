@@ -1,4 +1,4 @@
-// Package app wires Sluice together: it alone names concrete forges and turns the environment into options.
+// Package app wires Sluice together: only this package names concrete forges and turns the environment into options.
 package app
 
 import (
@@ -37,12 +37,12 @@ type (
 	ReviewOptions = workspace.ReviewOptions
 )
 
-// Environment is what the process was given.
+// Environment holds the environment of the process: variables, folders, and the path of the binary.
 type Environment struct {
 	Getenv     func(string) string
 	Home       string
 	Executable string // this binary, for render processes
-	Untrusted  bool   // the change comes from a contributor without write access: charts are fetched without credentials
+	Untrusted  bool   // the change comes from a contributor without write access, so charts are fetched without credentials
 }
 
 // Open opens a repository with the credentials of the environment. Close releases it.
@@ -66,7 +66,7 @@ func OpenFolder(ctx context.Context, env Environment, o Options, progress hydrat
 	return workspace.OpenFolder(ctx, r, o, progress)
 }
 
-// runtime reads the environment.
+// runtime reads the environment variables.
 func (e Environment) runtime() (workspace.Runtime, error) {
 	git, err := e.auth("SLUICE_GIT_")
 	if err != nil {
@@ -90,13 +90,13 @@ func (e Environment) runtime() (workspace.Runtime, error) {
 	return r, nil
 }
 
-// CacheDir is the folder for downloads and for what can be computed again.
+// CacheDir returns the folder for downloads and other data that can be computed again.
 func (e Environment) CacheDir() string {
 	base := cmp.Or(e.Getenv("XDG_CACHE_HOME"), filepath.Join(e.Home, ".cache"))
 	return cmp.Or(e.Getenv("SLUICE_CACHE_DIR"), filepath.Join(base, "sluice"))
 }
 
-// auth reads the credential for Git whose variables have a prefix.
+// auth reads the credential for Git from variables with a prefix.
 func (e Environment) auth(prefix string) (gitstore.Auth, error) {
 	a := gitstore.Auth{
 		User: e.Getenv(prefix + "USERNAME"), Password: e.Getenv(prefix + "PASSWORD"), Token: e.Getenv(prefix + "TOKEN"),
@@ -123,8 +123,8 @@ func (e Environment) plainHTTP() []string {
 	return strings.FieldsFunc(e.Getenv(plainhttp.Variable), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// hostAuth reads the credential for the Git repositories of a host: SLUICE_GIT_<HOST>_TOKEN, or _USERNAME and _PASSWORD, where HOST is
-// written as for chart repositories.
+// hostAuth reads the credential for the Git repositories of a host: SLUICE_GIT_<HOST>_TOKEN, or _USERNAME and
+// _PASSWORD. HOST is written as for chart repositories.
 func (e Environment) hostAuth(host string) (gitstore.Auth, bool) {
 	name, ok := strings.CutPrefix(fetch.EnvName(host), "SLUICE_REPO_")
 	if !ok {
@@ -132,16 +132,16 @@ func (e Environment) hostAuth(host string) (gitstore.Auth, bool) {
 	}
 	a, err := e.auth("SLUICE_GIT_" + name + "_")
 	if err != nil || a.Token == "" && a.Password == "" {
-		return gitstore.Auth{}, false // a CA file that cannot be read is an error of Open
+		return gitstore.Auth{}, false // Open reports a CA file that cannot be read
 	}
 	return a, true
 }
 
-// SameHost reports whether two URLs are on one host.
+// SameHost reports whether two URLs have the same host.
 func SameHost(a, b string) bool { return workspace.SameHost(a, b) }
 
-// ForHost returns the environment of a session that works on a repository by URL: the credential of its host comes before the general
-// one.
+// ForHost returns the environment of a session for a repository by URL: the credential of its host takes precedence
+// over the general one.
 func (e Environment) ForHost(address string) Environment {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -183,7 +183,8 @@ func (e Environment) Signer(file string) (gitstore.Signer, error) {
 	return gitstore.NewSigner(key, e.Getenv("SLUICE_SIGNING_PASSPHRASE"))
 }
 
-// Announce reads receivers from a file and returns what notifies them of each push before the push is reported. Failures go to warn.
+// Announce reads receivers from a file and returns a function that notifies them of each push before the push is
+// reported. Failures go to warn.
 func (e Environment) Announce(file string, warn func(error)) (workspace.Announce, error) {
 	data, err := os.ReadFile(file) //nolint:gosec // the user names it
 	if err != nil {
@@ -205,11 +206,11 @@ func (e Environment) Announce(file string, warn func(error)) (workspace.Announce
 // ServiceOptions configure a service.
 type ServiceOptions struct {
 	Env       Environment
-	Load      func() (*config.Config, error) // reads the configuration, again on Reload
+	Load      func() (*config.Config, error) // reads the configuration; Reload calls it again
 	Log       *slog.Logger
-	Transport http.RoundTripper // to forges; nil is the default of each adapter
-	Clock     func() time.Time  // nil is the system's
-	Retry     time.Duration     // wait after the first failure of a hint; 0 is the queue's default
+	Transport http.RoundTripper // to forges; nil: the default of each adapter
+	Clock     func() time.Time  // nil: the system's clock
+	Retry     time.Duration     // wait after the first failure of a hint; 0: the queue's default
 }
 
 // NewService opens the queue and connects all parts of a service.

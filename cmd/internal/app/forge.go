@@ -19,7 +19,7 @@ type Forge = forge.Forge
 
 func userAgent() string { return "sluice/" + Version() }
 
-// connect makes the adapter of a configured forge.
+// connect creates the adapter of a configured forge.
 func connect(f config.Forge, transport http.RoundTripper, clock func() time.Time) (service.Adapter, error) {
 	if f.Kind == "gitlab" {
 		a, err := gitlab.New(gitlab.Config{URL: f.API, Token: string(f.Token.Bytes()), Transport: transport, Clock: clock, UserAgent: userAgent()})
@@ -40,7 +40,7 @@ func connect(f config.Forge, transport http.RoundTripper, clock func() time.Time
 	return out, nil
 }
 
-// token is the credential for the forge that a CI job has been given.
+// token returns the credential of a CI job for its forge.
 func (e Environment) token(s ci.System) string {
 	if s == ci.GitHubActions {
 		return cmp.Or(e.Getenv("SLUICE_FORGE_TOKEN"), e.Getenv("GITHUB_TOKEN"))
@@ -48,7 +48,7 @@ func (e Environment) token(s ci.System) string {
 	return cmp.Or(e.Getenv("SLUICE_FORGE_TOKEN"), e.Getenv("GITLAB_TOKEN"))
 }
 
-// Forge is the forge that a CI job runs on.
+// Forge returns the forge that a CI job runs on.
 func (e Environment) Forge(at *ci.Context) (Forge, error) {
 	token := e.token(at.System)
 	transport := http.DefaultTransport
@@ -64,7 +64,7 @@ func (e Environment) Forge(at *ci.Context) (Forge, error) {
 	return gitlab.New(gitlab.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: userAgent()})
 }
 
-// ForCI returns the environment of a CI job: Git uses the forge's credential if it has none of its own.
+// ForCI returns the environment of a CI job: if Git has no credential, it uses the forge's.
 func (e Environment) ForCI(at *ci.Context) Environment {
 	outer := e.Getenv
 	out := e

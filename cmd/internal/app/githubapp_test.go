@@ -39,8 +39,8 @@ func (s *story) asApp() {
 	s.self = "sluice-app[bot]"
 }
 
-// TestGitHubApp: with the installation's tokens alone, from a review with a check run to the hydrated merge, after a webhook that was
-// lost and sent again.
+// The service works with only the installation's tokens: it reviews with a check run, and hydrates after the merge,
+// although a webhook was lost and sent again.
 func TestGitHubApp(t *testing.T) {
 	s := newStory(t, "github")
 	g := s.guard(func(password, path string, _ bool) bool { return s.hub.Reaches(password, path) })
@@ -71,7 +71,7 @@ func TestGitHubApp(t *testing.T) {
 	if got := s.status(s.head(n), "sluice"); got != "" {
 		t.Errorf("a status %s beside the check run", got)
 	}
-	s.hub.Withdraw() // the tokens of now; the App gets new ones
+	s.hub.Withdraw() // revokes the current tokens; the App gets new ones
 	s.say(n, "mia", "/sluice status")
 	s.until("it is answered", func() bool { return len(s.comments(n)) == 2 })
 	before := s.ref("env/dev")
@@ -85,7 +85,7 @@ func TestGitHubApp(t *testing.T) {
 	}
 }
 
-// TestOutputOfAnApp: an App's token is for one repository. Branches that go to another need the other's.
+// An App's token is for one repository. Branches in another repository need a token for that one.
 func TestOutputOfAnApp(t *testing.T) {
 	s := newStory(t, "github")
 	s.guard(func(password, path string, _ bool) bool { return s.hub.Reaches(password, path) })
@@ -97,7 +97,7 @@ func TestOutputOfAnApp(t *testing.T) {
 	s.until("dev is there", func() bool { return strings.Contains(s.heads(rendered), "env/dev") })
 }
 
-// TestTraces: each task is a span at an OTLP receiver, with its repository and nothing of its content.
+// An OTLP receiver gets a span for each task, with the repository's name and none of its content.
 func TestTraces(t *testing.T) {
 	var mu sync.Mutex
 	var got []byte
@@ -113,7 +113,7 @@ func TestTraces(t *testing.T) {
 	}))
 	defer receiver.Close()
 	s := newStory(t, "gitlab")
-	s.reload("sweep: 5s", "sweep: 1h") // a hint of the sweep would take the place of the webhook's
+	s.reload("sweep: 5s", "sweep: 1h") // otherwise a hint of the sweep would replace the webhook's
 	var flush func(context.Context) error
 	s.prepare = func(service *service.Service) {
 		var err error

@@ -31,9 +31,9 @@ func (s *story) bomb(branch string) int {
 	return s.open(branch, "ada")
 }
 
-// TestHostileReviewsDelayNothing: while reviews of merge requests hang in as many workers as there are, and questions about them wait,
-// commands on environments are executed and the trunk is hydrated before the first of the reviews ends. `go test -v` shows the times; at
-// most 2 s each are expected of a command.
+// Reviews of merge requests hang in all workers, and questions about them wait. Commands on environments still run,
+// and the trunk is hydrated, before the first review ends. `go test -v` shows the times; a command should take at
+// most 2 s.
 func TestHostileReviewsDelayNothing(t *testing.T) {
 	s := newStory(t, "github")
 	s.fleet(chats())
@@ -80,8 +80,8 @@ func TestHostileReviewsDelayNothing(t *testing.T) {
 	t.Logf("beside 3 hostile reviews and 6 questions: %v", took)
 }
 
-// TestInternalNetworksAreUnreachable: the service does not connect to a chart repository that a merge request names on an internal
-// network, and the comment does not tell what listens there.
+// The service does not connect to a chart repository on an internal network that a merge request names, and the
+// comment does not reveal whether something listens there.
 func TestInternalNetworksAreUnreachable(t *testing.T) {
 	s := newStory(t, "github")
 	s.reload("network: {allow: [127.0.0.1]}\n", "")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sources are the source commits of an environment branch's commits, oldest first.
+// sources returns the source commits of an environment branch's commits, oldest first.
 func (s *story) sources(branch string) []string {
 	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "log", "--reverse", "--first-parent",
 		"--format=%(trailers:key=Sluice-Source,valueonly)", "refs/heads/"+branch).Output()
@@ -20,9 +20,9 @@ func (s *story) sources(branch string) []string {
 	return strings.Fields(string(out))
 }
 
-// TestNobodyWasThere: what happened while there was no service is made up for, though no webhook tells of it: every commit of the
-// trunk, what was closed, and what was commanded.
-func TestNobodyWasThere(t *testing.T) {
+// After a time without a service and without webhooks, the service processes every commit of the trunk, closed merge
+// requests, and commands.
+func TestEventsDuringDowntime(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		s.drop = func(string) bool { return true }
@@ -59,8 +59,8 @@ func TestNobodyWasThere(t *testing.T) {
 	})
 }
 
-// TestLostCommandsAndEnds: a command whose webhook is lost is carried out all the same, and once; so is what a lost close leaves behind.
-func TestLostCommandsAndEnds(t *testing.T) {
+// A command whose webhook is lost is executed once. A merge request whose closing webhook is lost is cleaned up.
+func TestLostCommandAndCloseWebhooks(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		s.fleet(gated)

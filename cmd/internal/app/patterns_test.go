@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
 )
 
-// bystander is a repository that the pattern means and that is no fleet, with an open merge request.
+// bystander is a repository without a fleet that matches the pattern, with an open merge request.
 func (s *story) bystander(path string) (head string) {
 	s.t.Helper()
 	bare, work := filepath.Join(s.dir, "git", path+".git"), filepath.Join(s.dir, "bystander")
@@ -41,7 +41,8 @@ func (s *story) bystander(path string) (head string) {
 	return strings.TrimSpace(string(out))
 }
 
-// TestPatterns: the repositories that a pattern means are found without a webhook, and in those that are no fleet nothing is said.
+// The service finds the repositories that match a pattern without a webhook, and posts nothing in those without a
+// fleet.
 func TestPatterns(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()

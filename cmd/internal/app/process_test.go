@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 )
 
-// process is `sluice serve`, as its own process.
+// process is `sluice serve` as a separate process.
 type process struct {
 	*story
 	command                *exec.Cmd
@@ -58,7 +58,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// serve starts the process with the story's configuration and what is to come before it.
+// serve starts the process with the story's configuration, preceded by additional lines.
 func (s *story) serve(secrets map[string]string, more string) *process {
 	s.t.Helper()
 	p := &process{story: s, listen: freeAddress(s.t), metrics: freeAddress(s.t), debug: freeAddress(s.t), done: make(chan error, 1), file: filepath.Join(s.dir, "config.yaml")}
@@ -108,7 +108,7 @@ func (p *process) get(address, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// hook sends a GitHub webhook with a secret of its own.
+// hook sends a GitHub webhook with a given secret.
 func (p *process) hook(key, id, event, payload string) int {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "http://"+p.listen+"/hooks/f", strings.NewReader(payload))
@@ -129,7 +129,7 @@ func (p *process) hook(key, id, event, payload string) int {
 	return resp.StatusCode
 }
 
-// hup has the configuration read again, and waits for the log to say so.
+// hup makes the process read the configuration again, and waits until the log reports it.
 func (p *process) hup(says string) {
 	p.t.Helper()
 	before := strings.Count(p.log.String(), says)
@@ -144,7 +144,8 @@ const (
 	newSecret = "the secret that is rotated in, at last"
 )
 
-// TestReload: repositories and secrets change while the service runs; a broken file changes nothing; what needs a restart is named.
+// Repositories and secrets change while the service runs. An invalid file changes nothing. The log names settings
+// that need a restart.
 func TestReload(t *testing.T) {
 	s := newStory(t, "github")
 	s.config = strings.Replace(s.config, "secrets: [{env: SECRET}]", fmt.Sprintf("secrets: [{file: %q}]", filepath.Join(s.dir, "hook")), 1)
@@ -186,12 +187,12 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestAddressesAndLog: profiles are on the debug address alone, metrics on theirs; the log has the ids that a search begins with,
-// and no secret.
+// Only the debug address serves profiles, and only the metrics address serves metrics. The log has the ids to search
+// for, and no secret.
 func TestAddressesAndLog(t *testing.T) {
 	s := newStory(t, "github")
 	s.config = strings.Replace(s.config, "secrets: [{env: SECRET}]", fmt.Sprintf("secrets: [{file: %q}]", filepath.Join(s.dir, "hook")), 1)
-	s.reload("sweep: 5s", "sweep: 1h") // a hint of the sweep would take the place of the webhook's
+	s.reload("sweep: 5s", "sweep: 1h") // otherwise a hint of the sweep would replace the webhook's
 	p := s.serve(map[string]string{"hook": oldSecret}, "")
 	s.until("dev is hydrated, and the look has ended", func() bool {
 		return s.ref("env/dev") != "" && metric(t, "http://"+p.metrics, "sluice_task_seconds_count", `kind="trunk"`) > 0

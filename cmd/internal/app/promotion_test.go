@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 )
 
-// gated is a fleet whose prod asks for an approval, and goes on only where Flux says that all is well.
+// gated is a fleet whose prod needs an approval, and green statuses of Flux.
 const gated = `apiVersion: sluice.dev/v1alpha1
 kind: Fleet
 metadata: {name: harbour}
@@ -44,8 +44,8 @@ spec:
           - {name: rest}
 `
 
-// reports writes what Flux would write on a cluster branch's tip, one status for each app, by the names that `sluice bootstrap`
-// gives them.
+// reports writes the statuses that Flux would write on a cluster branch's tip, one for each app, with the names from
+// `sluice bootstrap`.
 func (s *story) reports(branch, state string) {
 	s.t.Helper()
 	sha := s.ref(branch)
@@ -103,7 +103,7 @@ func (s *story) holds(branch, text string) bool {
 	return err == nil
 }
 
-// TestPromotionByChat walks commits from a merge to the last wave of prod, and back again when the canary is red.
+// Promotes commits from a merge to the last wave of prod, and rolls back when the canary is red.
 func TestPromotionByChat(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -157,7 +157,7 @@ func TestPromotionByChat(t *testing.T) {
 		if s.ref("cluster/prod-us-1") != before {
 			t.Error("the rest moved, though the canary was red")
 		}
-		time.Sleep(6 * time.Second) // one more look of the service
+		time.Sleep(6 * time.Second) // one more pass of the service
 		if s.holds("cluster/prod-eu-1", "second step") || !s.holds("env/prod", "first step") {
 			t.Error("what failed went in again by itself")
 		}
@@ -167,8 +167,8 @@ func TestPromotionByChat(t *testing.T) {
 	})
 }
 
-// TestPromotionRequest: Sluice opens a merge request, and merging it on the forge is the promotion. A request that a person closed is
-// opened again only for a new commit, and none is opened after a merge.
+// Sluice opens a merge request, and merging it on the forge is the promotion. Sluice opens another one only for a new
+// commit if a person closed it, and none after a merge.
 func TestPromotionRequest(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -217,7 +217,7 @@ func TestPromotionRequest(t *testing.T) {
 	})
 }
 
-// tasks waits until the service has done some more tasks of a kind.
+// tasks waits until the service has finished some more tasks of a kind.
 func (s *story) tasks(kind string, more float64) {
 	s.t.Helper()
 	done := func() float64 { return s.metric("sluice_task_seconds_count", fmt.Sprintf("kind=%q", kind)) }
@@ -225,8 +225,8 @@ func (s *story) tasks(kind string, more float64) {
 	s.until("there are more tasks of kind "+kind, func() bool { return done() >= until })
 }
 
-// TestSilentAppsOfTheService: 15 minutes after a cluster moved, the status of prod names the apps that posted no status, and the log has
-// the command that makes them post again, once.
+// From 15 minutes after a cluster moved, the status of prod names the apps that posted no status. The log has the
+// command that makes them post again, once.
 func TestSilentAppsOfTheService(t *testing.T) {
 	s := newStory(t, "github")
 	var ahead atomic.Int64
@@ -292,10 +292,10 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// count returns how often the log has a text.
+// count returns the number of occurrences of a text in the log.
 func (l *lines) count(text string) int { return strings.Count(l.String(), text) }
 
-// TestHostileComments: none of them does anything.
+// None of the hostile comments has an effect.
 func TestHostileComments(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -329,13 +329,14 @@ func TestHostileComments(t *testing.T) {
 				t.Errorf("%s moved from %s to %s", b, before[b], s.ref(b))
 			}
 		}
-		if all := s.comments(n); len(all) != 2 { // the review, and the answer to status
+		if all := s.comments(n); len(all) != 2 { // the review, and the answer to /sluice status
 			t.Errorf("%d comments: %s", len(all), all)
 		}
 	})
 }
 
-// TestRolloutOfEarlierMergeRequests: each merged merge request follows its commit to the last environment, also when others came after it.
+// The comment of each merged merge request follows its commit to the last environment, even if others were merged
+// after it.
 func TestRolloutOfEarlierMergeRequests(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestUnprotectedBranches: where anybody with write access can push the branches of Sluice and records are not signed, the service
-// hydrates and reviews, and promotes nothing; it says why. The configuration can allow it.
+// If anybody with write access can push to Sluice's branches, the service hydrates and reviews, but promotes nothing
+// and reports the reason. The configuration can turn the check off.
 func TestUnprotectedBranches(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// counter counts the requests to the forge that its rate limit counts: GitHub does not count an answer 304.
+// counter counts the requests that count for the forge's rate limit: GitHub does not count an answer 304.
 type counter struct{ n atomic.Int64 }
 
 func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -19,14 +19,14 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestRequestsOfASweep: an idle sweep of a repository with open merge requests costs at most 3 requests that count, on both forges. The
-// tasks of the trunk that each sweep enqueues are included.
+// An idle sweep of a repository with open merge requests costs at most 3 counted requests on both forges, including
+// the trunk tasks that each sweep enqueues.
 func TestRequestsOfASweep(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		c := &counter{}
 		s.options.Transport = c
-		s.options.Clock = func() time.Time { return time.Now().Add(2 * time.Minute) } // a merge request is idle a minute after its last change
+		s.options.Clock = func() time.Time { return time.Now().Add(2 * time.Minute) } // a merge request counts as idle a minute after its last change
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		const requests = 6

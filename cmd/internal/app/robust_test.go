@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 )
 
-// TestUnsignedWebhooksMakeNoSeries: nobody can fill the metrics from outside.
+// Unsigned webhooks cannot create series in the metrics.
 func TestUnsignedWebhooksMakeNoSeries(t *testing.T) {
 	s := newStory(t, "github")
 	s.start()
@@ -42,7 +42,7 @@ func TestUnsignedWebhooksMakeNoSeries(t *testing.T) {
 	}
 }
 
-// mirror tells one clone of the repository from the next.
+// mirror returns an identity of the clone, to detect that the repository was cloned again.
 func (s *story) mirror() string {
 	s.t.Helper()
 	all, err := filepath.Glob(filepath.Join(s.dir, "data/mirrors/f/*"))
@@ -56,8 +56,8 @@ func (s *story) mirror() string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestDeletedTarget: a merge request onto a branch that is gone is told so, and nothing is cloned again for it. When the branch is
-// back, all is well.
+// A merge request whose target branch does not exist gets a report, without a new clone. When the branch exists
+// again, it is reviewed.
 func TestDeletedTarget(t *testing.T) {
 	s := newStory(t, "github")
 	s.start()
@@ -84,7 +84,7 @@ func TestDeletedTarget(t *testing.T) {
 	s.until("it is well again", func() bool { return s.status(s.head(pr.Number), "sluice into release") == "success" })
 }
 
-// TestUnrelatedHistory: a merge request that shares no commit with its target is told so, once.
+// A merge request that has no commit in common with its target gets one report.
 func TestUnrelatedHistory(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestUnrelatedHistory(t *testing.T) {
 	})
 }
 
-// TestSignedCommits: with a signKey, what the service hydrates and promotes can be verified, its record too.
+// With a signKey, the commits that the service hydrates and promotes are signed, and the record too.
 func TestSignedCommits(t *testing.T) {
 	s := newStory(t, "gitlab")
 	key := filepath.Join(s.dir, "key")
@@ -130,7 +130,7 @@ func TestSignedCommits(t *testing.T) {
 	s.says(n, "CAD")
 	preview := fmt.Sprintf("sluice/preview/%d", n)
 	s.until("the preview is there", func() bool { return s.ref(preview) != "" })
-	// A worker makes the preview's commit. The service's key must not sign what a worker chooses.
+	// A worker creates the preview's commit, so the service must not sign it.
 	if out, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "cat-file", "commit", preview).Output(); err != nil || strings.Contains(string(out), "gpgsig") {
 		t.Errorf("the preview is signed: %v\n%s", err, out)
 	}
@@ -147,7 +147,7 @@ func TestSignedCommits(t *testing.T) {
 	}
 }
 
-// other makes one more repository on the forge, with nothing in it.
+// other creates another, empty repository on the forge.
 func (s *story) other(path string) (bare string) {
 	s.t.Helper()
 	bare = filepath.Join(s.dir, "git", path+".git")
@@ -164,7 +164,7 @@ func (s *story) other(path string) (bare string) {
 	return bare
 }
 
-// heads are the branches of a repository.
+// heads returns the branches of a repository.
 func (s *story) heads(bare string) string {
 	s.t.Helper()
 	out, err := exec.CommandContext(s.t.Context(), "git", "-C", bare, "for-each-ref", "--format=%(refname:short)").Output()
@@ -174,12 +174,12 @@ func (s *story) heads(bare string) string {
 	return strings.Join(strings.Fields(string(out)), " ")
 }
 
-// to is the fleet with its branches in another repository.
+// to returns the fleet with its branches in another repository.
 func (s *story) to(path string) string {
 	return strings.Replace(gated, "  trunk: main\n", "  trunk: main\n  output: {repository: "+s.git.URL+"/"+path+".git}\n", 1)
 }
 
-// TestOutputRepository: branches go to another repository only if the configuration names it, and the trunk alone says to which.
+// Branches go to another repository only if the configuration names it, and only the trunk selects the repository.
 func TestOutputRepository(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -230,7 +230,7 @@ func TestOutputRepository(t *testing.T) {
 	})
 }
 
-// compared finds the links that compare two commits, on both forges.
+// compared matches links that compare two commits, on both forges.
 var compared = regexp.MustCompile(`/([\w/]+?)(?:/-)?/compare/([0-9a-f]+)\.\.\.([0-9a-f]+)`)
 
 // linked checks that the comment links to a comparison in a repository, and that the repository has both commits.
@@ -248,7 +248,7 @@ func (s *story) linked(number int, path, bare string) {
 	}
 }
 
-// onto opens a merge request onto a branch that is not the trunk.
+// onto opens a merge request into a branch other than the trunk.
 func (s *story) onto(branch, base string) int {
 	s.t.Helper()
 	if s.hub != nil {

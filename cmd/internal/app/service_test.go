@@ -30,7 +30,7 @@ import (
 	"github.com/sluice-gitops/sluice/service/config"
 )
 
-// TestMain lets the test binary be a render process and a service, and gives Git an identity.
+// TestMain lets the test binary act as a worker process and as a service, and gives Git an identity.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == app.ChildCommand || os.Args[1] == "serve") {
 		os.Exit(cli.Main(context.Background(), os.Args[1:], cli.System()))
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	flag.Parse()
-	const atOnce = "8" // they wait more than they work
+	const atOnce = "8" // the stories wait most of the time
 	if err := flag.Set("test.parallel", atOnce); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -62,7 +62,7 @@ const (
 // ownBranches are protected on the forge.
 var ownBranches = []string{"env/*", "cluster/*", "sluice/*"}
 
-// story is a forge with real Git behind it, and a service that its webhooks reach.
+// story is a forge with real Git, and a service that receives its webhooks.
 type story struct {
 	t       *testing.T
 	dir     string
@@ -76,8 +76,8 @@ type story struct {
 	options app.ServiceOptions
 	config  string                  // of the service
 	drop    func(event string) bool // webhooks that are lost
-	self    string                  // who the bot is
-	prepare func(*service.Service)  // before it runs
+	self    string                  // login of the bot
+	prepare func(*service.Service)  // called before the service runs
 
 	mu      sync.Mutex
 	service *service.Service
@@ -85,10 +85,10 @@ type story struct {
 	count   int
 }
 
-// endToEnd skips a test that takes long in a short run: `make test` is short, `make test-e2e` runs everything.
+// endToEnd skips a slow test in short mode: `make test` is short, `make test-e2e` runs everything.
 func endToEnd(t *testing.T) {
 	t.Helper()
-	for _, quick := range []string{"TestStory", "TestStrangers", "TestReceivers", "TestProbes", "TestUnsignedWebhooksMakeNoSeries"} {
+	for _, quick := range []string{"TestStory", "TestUntrustedContributors", "TestReceivers", "TestProbes", "TestUnsignedWebhooksMakeNoSeries"} {
 		if name, _, _ := strings.Cut(t.Name(), "/"); name == quick {
 			return
 		}
@@ -195,7 +195,7 @@ func (s *story) startForge(bare string) (token string) {
 	return token
 }
 
-// deliver sends a webhook to the service, as the forge would, until it is taken.
+// deliver sends a webhook to the service as the forge would, until the service accepts it.
 func (s *story) deliver(event string, payload []byte) {
 	if s.drop(event) {
 		return
@@ -299,7 +299,7 @@ func (s *story) push(branch string) {
 	s.run(filepath.Join(s.dir, "work"), "push", "-q", "origin", "HEAD:"+branch)
 }
 
-// branch makes a branch from main with one changed value, and pushes it.
+// branch creates a branch from main with one changed value, and pushes it.
 func (s *story) branch(name, currency string) {
 	s.t.Helper()
 	work := filepath.Join(s.dir, "work")
@@ -376,7 +376,7 @@ func (s *story) say(number int, login, text string) {
 	s.lab.Say(repo, number, login, text)
 }
 
-// comments are those of the bot.
+// comments returns the comments of the bot.
 func (s *story) comments(number int) []string {
 	var out []string
 	if s.hub != nil {
@@ -419,7 +419,7 @@ func (s *story) head(number int) string {
 	return s.lab.Head(repo, number)
 }
 
-// ref is a branch's commit in the repository; "" if there is none.
+// ref returns a branch's commit in the repository; "" if the branch does not exist.
 func (s *story) ref(name string) string {
 	out, err := exec.CommandContext(context.Background(), "git", "-C", filepath.Join(s.dir, "git", repo+".git"), "rev-parse", "-q", "--verify", "refs/heads/"+name).Output()
 	if err != nil {
@@ -428,7 +428,7 @@ func (s *story) ref(name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// until waits for something to be so.
+// until waits for a condition.
 func (s *story) until(what string, is func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -439,7 +439,7 @@ func (s *story) until(what string, is func() bool) {
 	s.t.Fatalf("it did not come about that %s", what)
 }
 
-// says waits for the one comment to hold some text.
+// says waits until the bot's only comment contains a text.
 func (s *story) says(number int, parts ...string) {
 	s.t.Helper()
 	s.t.Cleanup(func() {
@@ -460,7 +460,7 @@ func both(t *testing.T, test func(t *testing.T, s *story)) {
 	}
 }
 
-// TestStory is the whole way: opened, pushed to, closed, merged.
+// Merge requests are opened, pushed to, closed and merged.
 func TestStory(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -502,7 +502,7 @@ func TestStory(t *testing.T) {
 	})
 }
 
-// TestLostWebhooks: nothing depends on a webhook that arrives.
+// Everything works although webhooks are lost.
 func TestLostWebhooks(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -514,8 +514,8 @@ func TestLostWebhooks(t *testing.T) {
 	})
 }
 
-// TestStrangers: nothing of theirs is rendered until somebody who may write says so, for this head.
-func TestStrangers(t *testing.T) {
+// Sluice renders a contributor's head only after somebody with write access trusts it.
+func TestUntrustedContributors(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		s.start()
@@ -541,8 +541,8 @@ func TestStrangers(t *testing.T) {
 	})
 }
 
-// TestSameDeliveryAHundredTimes, and in another order.
-func TestSameDeliveryAHundredTimes(t *testing.T) {
+// A delivery is sent a hundred times, and deliveries arrive in another order.
+func TestRepeatedDeliveries(t *testing.T) {
 	s := newStory(t, "github")
 	type sent struct {
 		event string
@@ -576,7 +576,7 @@ func TestSameDeliveryAHundredTimes(t *testing.T) {
 	s.says(n, "+  currency: MXN")
 }
 
-// fakegithubWith has the webhooks of the story's forge handed to somebody else.
+// fakegithubWith returns a fake GitHub that sends its webhooks to another receiver.
 func fakegithubWith(t *testing.T, s *story, take func(event string, body []byte)) *fakegithub.Server {
 	t.Helper()
 	s.drop = func(string) bool { return false }

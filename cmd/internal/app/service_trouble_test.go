@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 )
 
-// TestRestarts: the service is stopped in the middle, all its data are deleted, and it goes on.
+// The service is stopped during its work, all its data is deleted, and after a restart it completes the work.
 func TestRestarts(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -32,7 +32,7 @@ func TestRestarts(t *testing.T) {
 	})
 }
 
-// TestDamagedMirror: a mirror that was damaged is made again.
+// The service clones a damaged mirror again.
 func TestDamagedMirror(t *testing.T) {
 	s := newStory(t, "gitlab")
 	s.start()
@@ -60,8 +60,8 @@ func TestDamagedMirror(t *testing.T) {
 	s.says(n, "+  currency: CAD")
 }
 
-// TestForgeInTrouble: rate limits, failures and lost answers cost time and nothing else.
-func TestForgeInTrouble(t *testing.T) {
+// Rate limits, failures and lost answers of the forge only delay the service.
+func TestForgeFailures(t *testing.T) {
 	s := newStory(t, "github")
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
@@ -75,7 +75,7 @@ func TestForgeInTrouble(t *testing.T) {
 	s.says(n, "+  currency: CAD")
 }
 
-// TestSomebodyPushesToABranch: a human's commit on an environment branch stays, and the status says so.
+// A person's commit on an environment branch stays, and the status reports it.
 func TestSomebodyPushesToABranch(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -110,7 +110,7 @@ func TestProbes(t *testing.T) {
 	s.start()
 	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 	get := func(address string) (int, string) {
-		resp, err := http.Get(address) //nolint:noctx // a moment
+		resp, err := http.Get(address) //nolint:noctx // a short request
 		if err != nil {
 			return 0, err.Error()
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// reload puts other settings into the configuration, and has the service read them.
+// reload writes other settings into the configuration, and makes the service read them.
 func (s *story) reload(old, with string) {
 	s.t.Helper()
 	if !strings.Contains(s.config, old) {
@@ -61,7 +61,7 @@ func (s *story) reopen(number int) {
 	}
 }
 
-// TestDraftsAndLabels: what settings leave out is left out, until it is ready or has the label.
+// A merge request that the settings exclude is reviewed when it is ready, or when it gets the label.
 func TestDraftsAndLabels(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -83,7 +83,7 @@ func TestDraftsAndLabels(t *testing.T) {
 		s.draft(n, true)
 		s.label(n, "fleet")
 		silent("it is a draft")
-		s.label(n, "fleet", "hold") // first: a webhook tells of each
+		s.label(n, "fleet", "hold") // each label sends a webhook
 		s.draft(n, false)
 		silent("it is put on hold")
 		s.label(n, "fleet")
@@ -91,7 +91,8 @@ func TestDraftsAndLabels(t *testing.T) {
 	})
 }
 
-// TestRetargetAndReopen: another target is another comparison; what was closed and is opened again is as it was.
+// A merge request with another target is compared with that one. A closed merge request that is opened again is
+// reviewed again.
 func TestRetargetAndReopen(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
@@ -121,7 +122,7 @@ func TestRetargetAndReopen(t *testing.T) {
 	})
 }
 
-// TestPreviewsOffAndCapped: there is none where they are off, or where more differs than the cap.
+// There is no preview if previews are off, or if more targets differ than the limit.
 func TestPreviewsOffAndCapped(t *testing.T) {
 	s := newStory(t, "gitlab")
 	s.reload("repositories: ["+repo+"]", "repositories: ["+repo+"], settings: {previews: false}")
@@ -132,10 +133,10 @@ func TestPreviewsOffAndCapped(t *testing.T) {
 	s.says(first, "CAD")
 	s.until("it is green", func() bool { return s.status(s.head(first), "sluice") == "success" })
 	s.reload("{previews: false}", "{previewCap: 2}")
-	second := s.greet("step") // on four clusters
+	second := s.greet("step") // changes four clusters
 	s.says(second, "step")
 	s.until("it is green", func() bool { return s.status(s.head(second), "sluice") == "success" })
-	s.branch("gbp", "GBP") // on one
+	s.branch("gbp", "GBP") // changes one cluster
 	third := s.open("gbp", "ada")
 	s.says(third, "GBP")
 	s.until("a small one has a preview", func() bool { return s.ref(fmt.Sprintf("sluice/preview/%d", third)) != "" })
@@ -146,7 +147,7 @@ func TestPreviewsOffAndCapped(t *testing.T) {
 	}
 }
 
-// gate lets a Git server be used with some passwords only, and remembers who did what.
+// gate limits a Git server to some passwords, and records the requests of each.
 type gate struct {
 	next  http.Handler
 	may   func(password, path string, push bool) bool // path of the repository

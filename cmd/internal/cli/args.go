@@ -11,10 +11,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// excludesAnnotation is where cobra's MarkFlagsMutuallyExclusive keeps its groups: names of flags, joined by spaces.
+// excludesAnnotation is the annotation in which cobra's MarkFlagsMutuallyExclusive stores its groups: names of flags,
+// joined by spaces.
 const excludesAnnotation = "cobra_annotation_mutually_exclusive"
 
-// noArgs accepts no arguments. hint says what the user may have meant, such as "name the app with --app".
+// noArgs accepts no arguments. hint suggests what the user may have meant, such as "name the app with --app".
 func noArgs(hint string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -47,7 +48,8 @@ func maxArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// group makes a command that only has subcommands: alone it prints its help, and an unknown subcommand is a usage error.
+// group returns a command that only has subcommands. Without a subcommand it prints its help; an unknown subcommand
+// is a usage error.
 func group(c *cobra.Command) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -69,7 +71,7 @@ func unknownCommand(c *cobra.Command, name string) error {
 	return fmt.Errorf("unknown command %q for %s%s", name, c.CommandPath(), didYouMean(name, names))
 }
 
-// didYouMean suggests the known name that is nearest to a wrong one; "" if none is near.
+// didYouMean suggests the most similar known name; "" if none is similar.
 func didYouMean(wrong string, known []string) string {
 	const most = 3 // edits
 	best, distance := "", most+1
@@ -85,7 +87,7 @@ func didYouMean(wrong string, known []string) string {
 	return ", did you mean " + best + "?"
 }
 
-// checkCalls makes wrong arguments and contradictory flags of a command and its subcommands usage errors.
+// checkCalls turns wrong arguments and contradictory flags of a command and its subcommands into usage errors.
 func checkCalls(c *cobra.Command) {
 	validate := c.Args
 	if validate == nil {

@@ -28,7 +28,7 @@ func newCheck(o IO) *cobra.Command {
 		Long: `Renders every target that no branch holds yet, and evaluates the policy of the same commit on all objects: the built-in
 rules, Rego, ValidatingAdmissionPolicies and exemptions. Without REV, the files of the working tree are checked.
 
-check judges everything; diff judges what a change brings; hydrate judges what it writes.
+check judges all objects, diff only those that a change adds or changes, and hydrate those that it writes.
 
 Exit status: 0; 1 if a finding has severity error, the policy cannot be loaded or a target cannot be rendered; with
 --strict, also for warnings.`,

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/service/workspace"
 )
 
-// newChild makes the hidden command that a worker process runs; see package renderer/worker.
+// newChild returns the hidden command that a worker process runs; see package renderer/worker.
 func newChild(IO) *cobra.Command {
 	return &cobra.Command{
 		Use:    app.ChildCommand,
@@ -25,7 +25,7 @@ func newChild(IO) *cobra.Command {
 			maps.Copy(jobs, workspace.Jobs())
 			maps.Copy(jobs, imports.Jobs())
 			in, out := os.Stdin, os.Stdout
-			os.Stdout = os.Stderr // what a library prints must not end up between messages
+			os.Stdout = os.Stderr // output of a library must not mix with the messages
 			return worker.Serve(c.Context(), in, out, jobs)
 		},
 	}

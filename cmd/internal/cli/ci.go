@@ -107,8 +107,8 @@ Exit status: 0; 1 if a target could not be rendered or the policy forbids the ch
 	return cmd
 }
 
-// fromEnv sets the flags that the call leaves out from variables. Actions and job templates pass their inputs this way, because
-// a shell would interpret them.
+// fromEnv sets flags that the call does not set from variables. Actions and job templates pass their inputs as
+// variables, because a shell would interpret arguments.
 func fromEnv(cmd *cobra.Command, prefix string, getenv func(string) string) error {
 	var first error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -164,7 +164,8 @@ func (c *ciOptions) run(ctx context.Context, o IO) error {
 	return c.reviewMergeRequest(ctx, o, own, at, f, mr)
 }
 
-// mergeRequest asks the forge for the merge request; without a forge it is what the event says. nil means that the commit has none.
+// mergeRequest asks the forge for the merge request. Without a forge it returns the data of the event. nil means that
+// the commit has no merge request.
 func (c *ciOptions) mergeRequest(ctx context.Context, f app.Forge, at *ci.Context) (*forge.MergeRequest, error) {
 	if at.Kind == ci.Queue {
 		return nil, nil //nolint:nilnil // a candidate of a merge queue is several merge requests
@@ -180,7 +181,7 @@ func (c *ciOptions) mergeRequest(ctx context.Context, f app.Forge, at *ci.Contex
 			at.Target, at.Fork = mr.TargetBranch, mr.Fork || at.Fork
 			return mr, nil
 		}
-		// The job of a fork may not even read: a report needs no more than the event.
+		// The job of a fork may not even have the right to read. The data of the event suffice for a report.
 		if at.Fork && (errors.Is(err, forge.ErrForbidden) || errors.Is(err, forge.ErrUnauthorized) || errors.Is(err, forge.ErrNotFound)) {
 			return fromEvent, nil
 		}
@@ -213,7 +214,7 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Enviro
 	if s.Store.RemoteURL() != "" {
 		c.fromRemote = true
 	}
-	if s, err = c.useRemote(ctx, s, trunk.commit); err != nil { // from the trunk: a merge request must not choose where branches are read
+	if s, err = c.useRemote(ctx, s, trunk.commit); err != nil { // from the trunk: a merge request must not choose the branches to read
 		return err
 	}
 	judged := trunk.commit.Tree
@@ -225,7 +226,7 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Enviro
 		return err
 	}
 	c.context = publish.ContextFor(c.context, trunk.name, at.Target)
-	r.Head = at.Head // the commits of a companion exist only here
+	r.Head = at.Head // the commits of a companion exist only in this clone
 	r.Repository, r.Links.Artifact = at.Repository, at.RunURL
 	if c.url != "" {
 		r.Links.HTML = c.url
@@ -248,11 +249,11 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Enviro
 // ciTrunk is the trunk of the reviewed fleet. Its policy applies, whatever the target branch of the merge request is.
 type ciTrunk struct {
 	commit gitstore.Commit
-	name   string // "" if it is unknown, or the trunk is another repository's
+	name   string // "" if it is unknown, or if the trunk belongs to another repository
 }
 
-// trunkFor finds the trunk as the service does. Where the job cannot read the remote's default branch, the target branch must be the
-// trunk by its own fleet.
+// trunkFor determines the trunk as the service does. If the job cannot read the remote's default branch, the target
+// branch counts as the trunk if its own fleet says so.
 func (c *ciOptions) trunkFor(ctx context.Context, o IO, s *app.Session, at *ci.Context, target gitstore.Commit) (ciTrunk, error) {
 	tip, name, err := s.TrunkTip(ctx)
 	switch {
@@ -269,7 +270,7 @@ func (c *ciOptions) trunkFor(ctx context.Context, o IO, s *app.Session, at *ci.C
 	return ciTrunk{target, at.Target}, nil
 }
 
-// sides finds base and head, and the target branch as it is now.
+// sides returns base and head, and the current target branch.
 func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context) (compare.Request, gitstore.Commit, error) {
 	out := compare.Request{Environments: c.selection.environments, Key: s.FingerprintKey()}
 	var err error

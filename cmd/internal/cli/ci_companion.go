@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// companion is a merge request of a repository that fleets take content from. It is reviewed as what it does to the trunk of a fleet.
+// companion is a merge request of a repository that fleets take content from. The review shows what it does to the
+// trunk of a fleet.
 type companion struct {
 	fleet string // URL
 	name  string // of the repository in the fleet
@@ -24,7 +25,8 @@ func (c companion) check() error {
 	return nil
 }
 
-// open opens the fleet. The job's own credential is for the forge of the job: the fleet on another host needs one of its own.
+// open opens the fleet. The job's credential is for the job's forge; a fleet on another host needs its own
+// credential.
 func (c companion) open(ctx context.Context, own, job app.Environment, o app.Options, s *app.Session) (*app.Session, error) {
 	env := own
 	if app.SameHost(c.fleet, s.Store.RemoteURL()) {
@@ -35,9 +37,9 @@ func (c companion) open(ctx context.Context, own, job app.Environment, o app.Opt
 	return app.Open(ctx, env.ForHost(c.fleet), o, nil)
 }
 
-// sides returns the trunk of the fleet with the base and with the head of the merge request, and the trunk itself, whose policy
-// applies. The name of that trunk is the branch of this repository that the fleet takes content from, because the plain status belongs
-// to merge requests into it; a fleet that takes tags names none.
+// sides returns the trunk of the fleet with the base and with the head of the merge request, and the trunk itself,
+// whose policy applies. The name of that trunk is the branch of this repository that the fleet takes content from,
+// because only merge requests into it have the plain status. If the fleet takes tags, the name is empty.
 func (c companion) sides(ctx context.Context, platform, s *app.Session, own compare.Request) (compare.Request, ciTrunk, error) {
 	out := compare.Request{Environments: own.Environments, Key: platform.FingerprintKey()}
 	var trunk ciTrunk
@@ -56,7 +58,7 @@ func (c companion) sides(ctx context.Context, platform, s *app.Session, own comp
 	if err := mustKnow("repository", c.name, names); err != nil {
 		return out, trunk, fmt.Errorf("fleet %s: %w", c.fleet, err)
 	}
-	repository, _ := v.Fleet.Repository(c.name) // mustKnow has found it
+	repository, _ := v.Fleet.Repository(c.name) // it exists: mustKnow found it
 	trunk.commit = tip
 	if branch, ok := strings.CutPrefix(repository.Wanted, "refs/heads/"); ok {
 		trunk.name = branch
@@ -72,7 +74,7 @@ func (c companion) sides(ctx context.Context, platform, s *app.Session, own comp
 		if err != nil {
 			return out, trunk, err
 		}
-		// The worker that reviews answers with the commits that it compared, so both need a hash.
+		// The worker returns the hashes of the commits that it compared, so both commits need one.
 		hash, err := platform.Store.KeepCommit(gitstore.CommitSpec{Tree: pinned.Tree, Parents: pinned.Parents, Message: "with " + side.from.Hash.String()})
 		if err != nil {
 			return out, trunk, err
@@ -84,8 +86,8 @@ func (c companion) sides(ctx context.Context, platform, s *app.Session, own comp
 	return out, trunk, nil
 }
 
-// reviewSides finds what the job compares, the session that compares it, and the trunk. own is the environment without the job's
-// credential.
+// reviewSides returns the two sides of the comparison, the session, and the trunk. own is the environment without the
+// job's credential.
 func (c *ciOptions) reviewSides(ctx context.Context, o IO, own app.Environment, s *app.Session, at *ci.Context) (*app.Session, compare.Request, ciTrunk, error) {
 	request, target, err := c.sides(ctx, s, at)
 	if err != nil {

@@ -60,7 +60,8 @@ func appendFile(name, text string) error {
 	return file.Close()
 }
 
-// forge returns the forge of the job; nil if the job needs none, because it knows its merge request and writes nothing there.
+// forge returns the forge of the job. It returns nil if the job needs none, because it knows its merge request and
+// does not write to the forge.
 func (c *ciOptions) forge(o IO, at *ci.Context) (app.Forge, error) {
 	silent := c.noComment && c.noStatus || at.Fork && at.Kind == ci.Review
 	known := at.Kind == ci.Queue || at.MergeRequest != 0 && at.Target != ""
@@ -86,7 +87,7 @@ func hasToken(o IO, at *ci.Context) bool {
 	return cmp.Or(get("SLUICE_FORGE_TOKEN"), get("GITLAB_TOKEN"), get("CI_JOB_TOKEN")) != ""
 }
 
-// credential says which variable holds the credential, and what it needs.
+// credential describes which variable must hold the credential, and the permissions that it needs.
 func credential(at *ci.Context) string {
 	if at.System == ci.GitHubActions {
 		return "set GITHUB_TOKEN (in a workflow: `GITHUB_TOKEN: ${{ github.token }}`), with permissions pull-requests: write and statuses: write"

@@ -46,7 +46,7 @@ func TestInputsAreTheFlags(t *testing.T) {
 	var jobs map[string]struct{ Variables map[string]string }
 	read(t, "templates/sluice.yml", 1, &jobs)
 
-	own := map[string]bool{"token": true, "version": true, "binary": true, "fingerprint-key": true} // of the action
+	own := map[string]bool{"token": true, "version": true, "binary": true, "fingerprint-key": true} // inputs that only the action has
 	ownLab := map[string]bool{"stage": true, "image": true, "version": true}
 	flags := map[string]bool{}
 	newCI(System()).Flags().VisitAll(func(f *pflag.Flag) {
@@ -64,7 +64,7 @@ func TestInputsAreTheFlags(t *testing.T) {
 		if in := action.Inputs[f.Name]; in.Default != "" && in.Default != f.DefValue {
 			t.Errorf("action.yml: the default of %s is %q, the flag's %q", f.Name, in.Default, f.DefValue)
 		}
-		if f.Name == "checks" { // GitLab has none
+		if f.Name == "checks" { // GitLab has no check runs
 			return
 		}
 		if _, ok := component.Spec.Inputs[f.Name]; !ok || jobs[".sluice"].Variables[variable] != "$[[ inputs."+f.Name+" ]]" {
@@ -147,7 +147,7 @@ func releases(t *testing.T, system, arch string) *httptest.Server {
 		case "/latest":
 			http.Redirect(w, r, "/tag/v1.2.3", http.StatusFound)
 		case "/tag/v1.2.3":
-		case "/v1.2.3/checksums.txt", "/v7.7.7/checksums.txt": // 7.7.7 is not named
+		case "/v1.2.3/checksums.txt", "/v7.7.7/checksums.txt": // 7.7.7 has no checksum
 			_, _ = io.WriteString(w, sum)
 		case "/v6.6.6/checksums.txt":
 			_, _ = io.WriteString(w, strings.Replace(strings.Replace(sum, "1.2.3", "6.6.6", 1), sum[:4], "0000", 1))
@@ -159,11 +159,11 @@ func releases(t *testing.T, system, arch string) *httptest.Server {
 	return server
 }
 
-// TestInstallByRef installs the release that belongs to the ref of the action, and builds from source only where none exists. A wrong
-// checksum is never answered by a build.
+// TestInstallByRef installs the release that belongs to the ref of the action. It builds from source only if there is
+// no release; a wrong checksum is an error, not a reason to build.
 func TestInstallByRef(t *testing.T) {
 	server := releases(t, runtime.GOOS, runtime.GOARCH)
-	fake := t.TempDir() // a go that notes that it was called
+	fake := t.TempDir() // a go command that records that it was called
 	script := "#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done\nprintf '#!/bin/sh\\necho built\\n' > \"$2\"\nchmod +x \"$2\"\n"
 	if err := os.WriteFile(filepath.Join(fake, "go"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestInstallByRef(t *testing.T) {
 	}
 }
 
-// TestInstall installs a release from a server, and none whose checksum is wrong.
+// TestInstall installs a release from a server, and refuses one with a wrong checksum.
 func TestInstall(t *testing.T) {
 	server := releases(t, runtime.GOOS, runtime.GOARCH)
 	install := func(version string) (string, error) {
@@ -220,7 +220,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestGitLabInstall runs the before_script and script of the component like a runner: in one shell that stops at the first error.
+// TestGitLabInstall runs the before_script and script of the component as a runner does: in one shell that stops at
+// the first error.
 func TestGitLabInstall(t *testing.T) {
 	var jobs map[string]struct {
 		BeforeScript []string `yaml:"before_script"`
@@ -239,7 +240,7 @@ func TestGitLabInstall(t *testing.T) {
 	for _, shell := range [][]string{{"sh", "-e"}, {"bash", "-eo", "pipefail"}} {
 		for version, want := range map[string]string{
 			"v1.2.3": "sluice_1.2.3_linux_" + arch + ".tar.gz: OK\ninstalled\nCLEAN\n", "": "OWN\nCLEAN\n",
-			"v6.6.6": "", "v7.7.7": "", "v9.9.9": "", // another checksum, none, no archive
+			"v6.6.6": "", "v7.7.7": "", "v9.9.9": "", // wrong checksum, no checksum, no archive
 		} {
 			project, own := t.TempDir(), t.TempDir()
 			if err := os.WriteFile(filepath.Join(own, "sluice"), []byte("#!/bin/sh\necho OWN\n"), 0o700); err != nil {
@@ -259,7 +260,7 @@ func TestGitLabInstall(t *testing.T) {
 	}
 }
 
-// TestComponent: GitLab finds a component only as templates/<name>.yml, the name that the documentation uses.
+// GitLab finds a component only as templates/<name>.yml, with the name in the documentation.
 func TestComponent(t *testing.T) {
 	page, err := os.ReadFile(root + "docs/ci-gitlab.md")
 	if err != nil {
@@ -276,7 +277,7 @@ func TestComponent(t *testing.T) {
 	}
 }
 
-// remotes are the files of this repository that a page includes by address.
+// remotes returns the files of this repository that a page includes by address.
 func remotes(page []byte) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`remote: https://raw\.githubusercontent\.com/sluice-gitops/sluice/[^/]+/(\S+)`).FindAllSubmatch(page, -1) {
@@ -285,7 +286,7 @@ func remotes(page []byte) []string {
 	return out
 }
 
-// TestArchives: `make dist` names the archives as install.sh does.
+// `make dist` gives the archives the same names as install.sh.
 func TestArchives(t *testing.T) {
 	makefile, err := os.ReadFile(root + "Makefile")
 	if err != nil {
@@ -298,7 +299,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// TestTools: every program that the Makefile builds from tools/ is a tool of its module, so that `go mod tidy` keeps it.
+// Every program that the Makefile builds from tools/ is a tool of its module, so that `go mod tidy` keeps it.
 func TestTools(t *testing.T) {
 	makefile, err := os.ReadFile(root + "Makefile")
 	if err != nil {
@@ -314,7 +315,7 @@ func TestTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		for pkg := range strings.FieldsSeq(b[2]) {
-			if pkg == "." { // the module's own program
+			if pkg == "." { // the main program of the module
 				continue
 			}
 			if !regexp.MustCompile(`(?m)^(tool |\t)` + regexp.QuoteMeta(pkg) + `$`).Match(mod) {
@@ -324,7 +325,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// TestImage: the image is built without network, runs as a user that the host does not have, and contains a static Linux binary.
+// The image is built without network, runs as a user that the host does not have, and contains a static Linux binary.
 func TestImage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	if err != nil {
@@ -344,7 +345,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestImageFiles: what the image holds is a static binary and a folder /tmp.
+// The image contains a static binary and a folder /tmp.
 func TestImageFiles(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("there is no make")
@@ -373,7 +374,7 @@ func TestImageFiles(t *testing.T) {
 	}
 }
 
-// TestImageWithoutBuilder: `make image` says what is missing, instead of failing within docker.
+// `make image` reports a missing builder before it starts docker.
 func TestImageWithoutBuilder(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("there is no make")

@@ -1,6 +1,6 @@
-// Package cli is the command line. Each verb is one file: a struct of options, a constructor that binds flags to it, and a run
-// method that calls the packages below. The package decides nothing about fleets; it parses the call, prints the outcome and
-// maps errors to exit statuses (errors.go).
+// Package cli is the command line. Each verb is one file: a struct of options, a constructor that binds flags to it,
+// and a run method that calls the packages below. The package parses the call, prints the result and maps errors to
+// exit statuses (errors.go); it decides nothing about fleets.
 package cli
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 )
 
-// IO is what a command has of its process: streams, environment and working directory.
+// IO has the parts of its process that a command uses: streams, environment and working directory.
 type IO struct {
 	Out, Err io.Writer
 	Terminal bool // Err is a terminal
@@ -23,7 +23,7 @@ type IO struct {
 
 // System returns the IO of the running process.
 func System() IO {
-	home, _ := os.UserHomeDir() // without a home folder, caches and credential files are looked up below the working directory
+	home, _ := os.UserHomeDir() // without a home folder, caches and credential files are in the working directory
 	executable, err := os.Executable()
 	if err != nil {
 		executable = os.Args[0]
@@ -34,7 +34,7 @@ func System() IO {
 	return IO{Out: os.Stdout, Err: os.Stderr, Terminal: terminal, Env: app.Environment{Getenv: os.Getenv, Home: home, Executable: executable}, Dir: dir}
 }
 
-// Main runs a command line and returns the exit status. It prints the error, if there is one, to o.Err.
+// Main runs a command line and returns the exit status. It prints an error to o.Err.
 func Main(ctx context.Context, args []string, o IO) int {
 	root := newRoot(o) //nolint:contextcheck // a completion has the context of its command
 	root.SetArgs(args)
@@ -111,7 +111,7 @@ diff --exit-code); 4 timeout, 5 blocked (promote --wait); 130 interrupted.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	})
-	root.SetOut(o.Out) // before the completion command is made, which keeps it
+	root.SetOut(o.Out) // before InitDefaultCompletionCmd, which keeps the writer
 	root.SetErr(o.Err)
 	root.AddGroup(
 		&cobra.Group{ID: groupFleet, Title: "Fleet:"}, &cobra.Group{ID: groupRender, Title: "Rendering:"},
@@ -127,7 +127,7 @@ diff --exit-code); 4 timeout, 5 blocked (promote --wait); 130 interrupted.`,
 	}
 	root.SetHelpCommand(newHelp())
 	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd("completion") // the argument makes cobra add it although it is not executed yet
+	root.InitDefaultCompletionCmd("completion") // with an argument, cobra adds the command although it is not being executed
 	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion.Name() == "completion" {
 		group(completion)
 		completion.Short = "Print the completion script for a shell"

@@ -16,11 +16,11 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// completion lists what an argument or the value of a flag can be.
+// completion returns the possible values of an argument or a flag.
 type completion = cobra.CompletionFunc
 
-// addCompletions returns every command of the tree the completions of its flags and arguments, by their names. The fleet is read
-// from the working tree of --repo, or from the cache of its names; without a fleet, nothing is offered.
+// addCompletions adds completions to the flags and arguments of every command, by their names. It reads the fleet
+// from the working tree of --repo, or from the cache of its names. Without a fleet, it offers nothing.
 func addCompletions(root *cobra.Command, o IO) {
 	n := &names{io: o}
 	clusters, apps := n.of(func(f *fleetNames) []string { return f.Clusters }), n.of(func(f *fleetNames) []string { return f.Apps })
@@ -82,10 +82,10 @@ func first(complete completion) completion {
 	}
 }
 
-// names reads the names that completions offer.
+// names reads the names for completions.
 type names struct{ io IO }
 
-// open opens the folder of --repo. It never asks a remote: completions must be fast and work offline.
+// open opens the folder of --repo. It contacts no remote: completions must be fast and work offline.
 func (n *names) open(c *cobra.Command) (*app.Session, error) {
 	options := app.Options{Repo: ".", Jobs: 1}
 	if f := c.Flags().Lookup("repo"); f != nil {
@@ -108,8 +108,8 @@ func (n *names) of(list func(*fleetNames) []string) completion {
 	}
 }
 
-// read returns the names of the fleet in the working tree of --repo. It keeps them in the cache, because reading a large fleet takes
-// longer than a shell should wait.
+// read returns the names of the fleet in the working tree of --repo. It caches them, because reading a large fleet
+// takes longer than a shell should wait.
 func (n *names) read(c *cobra.Command) (*fleetNames, error) {
 	s, err := n.open(c)
 	if err != nil {
@@ -136,7 +136,7 @@ func (n *names) read(c *cobra.Command) (*fleetNames, error) {
 	}
 	f, _, err := s.Fleet(c.Context(), tree)
 	if err != nil && has {
-		return &kept.Names, nil // of the last fleet without errors: people complete while they repair it
+		return &kept.Names, nil // of the last valid fleet: people use completion while they repair one
 	}
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ type keptNames struct {
 	Names         fleetNames
 }
 
-// write replaces the file at once, so that a completion that runs at the same time reads the old file or the new one.
+// write replaces the file atomically, so that a concurrent completion reads the old file or the new one.
 func (k *keptNames) write(file string) error {
 	data, err := json.Marshal(k)
 	if err != nil {
@@ -175,7 +175,7 @@ func (k *keptNames) write(file string) error {
 	return nil
 }
 
-// fleetNames are the names of a fleet that completions offer.
+// fleetNames are the names of a fleet for completions.
 type fleetNames struct {
 	Clusters, Apps, Environments, Waves []string
 	Branches                            []string // of the environments
@@ -189,8 +189,8 @@ func namesOf(f *fleet.Fleet) fleetNames {
 	return out
 }
 
-// revisions lists the branches, tags and remote branches of the repository, without branches that hold rendered output. It does not
-// read the fleet, so it knows only the default names of output branches.
+// revisions lists the branches, tags and remote branches of the repository, without branches that hold rendered
+// output. It does not read the fleet, so it knows only the default names of output branches.
 func (n *names) revisions(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	s, err := n.open(c)
 	if err != nil {
@@ -227,7 +227,7 @@ func (n *names) spans(c *cobra.Command, args []string, typed string) ([]string, 
 	return list, directive | cobra.ShellCompDirectiveNoSpace
 }
 
-// against completes the other side of diff: a cluster if --cluster names one, else an environment branch.
+// against completes the other side of diff: a cluster if --cluster is set, otherwise an environment branch.
 func (n *names) against(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if f := c.Flags().Lookup("cluster"); f != nil && f.Changed {
 		return n.of(func(f *fleetNames) []string { return f.Clusters })(c, args, typed)

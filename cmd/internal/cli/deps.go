@@ -29,13 +29,13 @@ func newDeps(o IO) *cobra.Command {
 	return c
 }
 
-// depsOptions are those of every verb of deps.
+// depsOptions are the options of every verb of deps.
 type depsOptions struct {
 	common
 	upgrade bool
 }
 
-// dependencies are the charts that a working tree asks for, with its lock file.
+// dependencies are the charts that a working tree requests, with its lock file.
 type dependencies struct {
 	session      *app.Session
 	root         string // folder of the repository
@@ -45,7 +45,8 @@ type dependencies struct {
 	lock         *fetch.Lock // with the pins of all repositories, if they were resolved
 }
 
-// open reads what the working tree asks for. again says which repositories are resolved, locked or not; nil resolves none.
+// open reads the dependencies of the working tree. again selects the repositories to resolve even if they are locked;
+// nil resolves none.
 func (d *depsOptions) open(ctx context.Context, o IO, again func(name string) bool) (*dependencies, error) {
 	s, tree, err := openTree(ctx, o, &d.common, "")
 	if err != nil {
@@ -168,8 +169,8 @@ func (d *depsOptions) resolve(ctx context.Context, o IO, again func(name string)
 	return deps.resolve(ctx, o, again)
 }
 
-// resolve resolves the charts that are not locked, and those for which again is true. It writes the lock file only if all of them
-// could be resolved.
+// resolve resolves charts that are not locked, and those for which again is true. It writes the lock file only if all
+// succeed.
 func (d *dependencies) resolve(ctx context.Context, o IO, again func(name string) bool) error {
 	lock := &fetch.Lock{}
 	for _, name := range d.lock.Pinned() {

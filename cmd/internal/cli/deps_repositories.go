@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// pin resolves repositories that are not locked, and those for which again is true. It returns the fleet with the new pins.
+// pin resolves repositories that are not locked, and those for which again is true. It returns the fleet with the new
+// pins.
 func (d *dependencies) pin(ctx context.Context, v *source.View, tree gitstore.Hash, again func(name string) bool) (*source.View, error) {
 	lock := v.Lock()
 	before := lock.Pinned()
@@ -49,7 +50,7 @@ func (d *dependencies) pin(ctx context.Context, v *source.View, tree gitstore.Ha
 
 const shortCommit = 10
 
-// refName is a branch or tag without refs/heads/ or refs/tags/.
+// refName returns a branch or tag without refs/heads/ or refs/tags/.
 func refName(ref string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(ref, "refs/heads/"), "refs/tags/")
 }
@@ -69,7 +70,7 @@ func (d *dependencies) repository(ctx context.Context, r *fleet.Repository) depe
 	return out
 }
 
-// pinned is the tag and commit of a pin, or the commit alone of a branch.
+// pinned returns the tag and commit of a pin; for a branch only the commit.
 func pinned(p fetch.Pin) string {
 	if tag, ok := strings.CutPrefix(p.Resolved, "refs/tags/"); ok {
 		return tag + "@" + p.Commit[:shortCommit]

@@ -26,7 +26,7 @@ func newDiff(o IO) *cobra.Command {
 	var d diffOptions
 	c := &cobra.Command{
 		Use:   "diff [BASE[..HEAD]]",
-		Short: "Show exactly what a change does, on which clusters",
+		Short: "Show which objects a change affects, on which clusters",
 		Long: `Renders both sides of a change, where their inputs differ, and compares the objects: each field with its path, grouped over
 the clusters on which the change is the same. Secrets are masked.
 
@@ -105,7 +105,7 @@ func (d *diffOptions) status(r *report.Review) error {
 	return nil
 }
 
-// request finds both sides of the comparison.
+// request determines both sides of the comparison.
 func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) (compare.Request, error) {
 	out := compare.Request{Key: s.FingerprintKey()}
 	base, head, both := strings.Cut(span, "..")
@@ -150,7 +150,8 @@ func (d *diffOptions) request(ctx context.Context, s *app.Session, span string) 
 	return out, err
 }
 
-// lastCommit is the base of a repository without sluice.yaml, which names no trunk: HEAD for a changed working tree, else the commit before.
+// lastCommit returns the base for a repository without sluice.yaml, which names no trunk: HEAD for a changed working
+// tree, otherwise the commit before HEAD.
 func lastCommit(ctx context.Context, s *app.Session, head gitstore.Commit) (string, error) {
 	at, err := s.Commit(ctx, "HEAD")
 	if err != nil {
@@ -162,8 +163,8 @@ func lastCommit(ctx context.Context, s *app.Session, head gitstore.Commit) (stri
 	return at.Parents[0].String(), nil
 }
 
-// againstBranch makes a request compare with the environment branch, or the environment, that --against names. A cluster changes
-// nothing in it.
+// againstBranch makes a request compare with the environment, or environment branch, in --against. If --against is a
+// cluster, the request stays unchanged.
 func (d *diffOptions) againstBranch(f *fleet.Fleet, out *compare.Request) error {
 	var known []string
 	for _, e := range f.Spec.Environments {
@@ -186,7 +187,7 @@ func (d *diffOptions) againstBranch(f *fleet.Fleet, out *compare.Request) error 
 	return nil
 }
 
-// otherCluster returns the cluster that --against names, if it names one and not an environment.
+// otherCluster returns the cluster in --against, if it is a cluster and not an environment.
 func (d *diffOptions) otherCluster(ctx context.Context, s *app.Session, tree gitstore.Hash) (string, bool) {
 	if d.against == "" || len(d.selection.clusters) != 1 {
 		return "", false
@@ -204,8 +205,8 @@ func (d *diffOptions) otherCluster(ctx context.Context, s *app.Session, tree git
 	return d.against, ok
 }
 
-// headOf returns the commit of a revision; without one, the files of the working tree as a commit without a hash, whose parent is
-// HEAD.
+// headOf returns the commit of a revision. Without a revision, it returns the files of the working tree as a commit
+// without a hash, whose parent is HEAD.
 func headOf(ctx context.Context, s *app.Session, rev, dir string) (gitstore.Commit, error) {
 	if rev != "" || s.Store.Worktree() == "" {
 		return s.Commit(ctx, rev)

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// clusterDiff is how a cluster differs from another one in one commit.
+// clusterDiff describes how a cluster differs from another one in one commit.
 type clusterDiff struct {
 	Cluster       string            `json:"cluster"`
 	Against       string            `json:"against"`
@@ -27,8 +27,8 @@ type clusterDiff struct {
 	Failures      []hydrate.Failure `json:"failures,omitempty"`
 }
 
-// valueDiff is a Helm value that two clusters have from different places, or with different contents. An origin is nil if nothing
-// sets the value for the cluster.
+// valueDiff is a Helm value that comes from different places, or has different content, on two clusters. An origin is
+// nil if nothing sets the value for the cluster.
 type valueDiff struct {
 	App     string        `json:"app"`
 	Source  string        `json:"source,omitempty"`
@@ -202,7 +202,7 @@ func (c *clusterComparison) objects(ctx context.Context, apps map[string]bool) e
 	}
 	var targets []diff.Target
 	for _, app := range sortedKeys(apps) {
-		if !failed[app] { // half a comparison would show objects as removed
+		if !failed[app] { // with only one side, objects would look removed
 			targets = append(targets, diff.Target{App: app, Cluster: c.clusters[1].Name, Environment: c.clusters[1].Environment, Before: c.masked(rendered[0][app]), After: c.masked(rendered[1][app])})
 		}
 	}
@@ -220,7 +220,7 @@ func (c *clusterComparison) objects(ctx context.Context, apps map[string]bool) e
 	return nil
 }
 
-// decode reads manifests by app, and learns the secrets to mask.
+// decode decodes manifests by app, and registers the secrets to mask.
 func (c *clusterComparison) decode(manifests []hydrate.Manifest, apps map[string]bool) (map[string][]diff.Object, error) {
 	out := map[string][]diff.Object{}
 	for _, m := range manifests {
@@ -248,7 +248,7 @@ func (c *clusterComparison) masked(list []diff.Object) []diff.Object {
 	return out
 }
 
-// onePlacement is the fleet that diff sees: one cluster.
+// onePlacement is a diff.Fleet with one cluster.
 type onePlacement struct{}
 
 func (onePlacement) Placed(string, string) int { return 1 }
@@ -312,7 +312,7 @@ func printOrigin(w io.Writer, sign string, origin *fleet.Origin) {
 	fmt.Fprintf(w, "      %s %s  %s  %s\n", sign, safetext.Shorten(safetext.Line(valueOf(*origin)), fieldWidth), layerOf(*origin), safetext.Line(placeOf(*origin)))
 }
 
-// fieldWidth is how many characters of a value are printed.
+// fieldWidth is the number of characters of a value that are printed.
 const fieldWidth = 100
 
 func side(present bool, v any) string {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// withCompanions returns head as if sluice.lock pinned other repositories to local commits: each of --with is NAME=FOLDER for the
-// files of a working tree, or NAME=FOLDER@REVISION.
+// withCompanions returns head as if sluice.lock pinned other repositories to local commits. Each value of --with is
+// NAME=FOLDER for the files of a working tree, or NAME=FOLDER@REVISION.
 func (d *diffOptions) withCompanions(ctx context.Context, s *app.Session, head gitstore.Commit) (gitstore.Commit, error) {
 	if len(d.with) == 0 {
 		return head, nil
@@ -37,7 +37,7 @@ func (d *diffOptions) withCompanions(ctx context.Context, s *app.Session, head g
 		if err := mustKnow("repository", name, names); err != nil {
 			return head, err
 		}
-		repository, _ := v.Fleet.Repository(name) // mustKnow has found it
+		repository, _ := v.Fleet.Repository(name) // it exists: mustKnow found it
 		commit, err := borrow(ctx, s.Store, place)
 		if err != nil {
 			return head, fmt.Errorf("--with %s: %w", text, err)
@@ -64,10 +64,10 @@ func withLock(ctx context.Context, s *app.Session, at gitstore.Commit, lock *fet
 	return gitstore.Commit{Tree: tree, Parents: parents}, nil
 }
 
-// companionPin pins a repository to another commit as if the branch or tag that is locked were there, so that URLs of Kustomize with
-// its name still mean the repository.
+// companionPin pins a repository to another commit under the locked branch or tag, so that Kustomize URLs with that
+// name still refer to the repository.
 func companionPin(v *source.View, r *fleet.Repository, commit gitstore.Hash) fetch.Pin {
-	before, _ := v.Pin(r) // a repository that is not locked has no resolved ref
+	before, _ := v.Pin(r) // a repository without a lock has no resolved ref
 	return fetch.Pin{URL: r.URL, Wanted: r.Wanted, Resolved: cmp.Or(before.Resolved, r.Wanted), Commit: commit.String()}
 }
 

@@ -26,13 +26,13 @@ func words(line string) []string {
 	return out
 }
 
-// call is a command line in a document. A whole call has all its arguments.
+// call is a command line in a document. A complete call has all its arguments.
 type call struct {
 	line  string
 	whole bool
 }
 
-// callOf returns the call of Sluice on a line of a code block: without its prompt, comment and the commands that follow.
+// callOf returns the call of Sluice in a line of a code block, without prompt, comment and following commands.
 func callOf(line string) (call, bool) {
 	line, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "$ "), " #")
 	if i := strings.LastIndex(line, "&& sluice "); i >= 0 {

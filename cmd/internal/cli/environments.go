@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/service/workspace"
 )
 
-// environmentFlags are those of every verb that works on environments.
+// environmentFlags are the flags of every verb that works on environments.
 type environmentFlags struct {
 	common
 	remote   string
@@ -29,7 +29,7 @@ func (p *environmentFlags) add(cmd *cobra.Command) {
 	p.addWith(cmd, "text", "json")
 }
 
-// addWith adds the flags with other formats of --output; without formats there is no --output.
+// addWith adds the flags with the given formats of --output. Without formats there is no --output.
 func (p *environmentFlags) addWith(cmd *cobra.Command, formats ...string) {
 	p.flags(cmd, formats...)
 	f := cmd.Flags()
@@ -38,7 +38,7 @@ func (p *environmentFlags) addWith(cmd *cobra.Command, formats ...string) {
 	f.BoolVar(&p.noPolicy, "no-policy", false, "do not evaluate the trunk's policy")
 }
 
-// promotionFlags are those of the verbs that change environments.
+// promotionFlags are the flags of the verbs that change environments.
 type promotionFlags struct {
 	environmentFlags
 	by       string
@@ -93,7 +93,8 @@ func (p *promotionFlags) open(ctx context.Context, o IO) (*app.Session, gitstore
 	return s, trunk, nil
 }
 
-// trunkOf is the trunk's tip: the remote's, or this clone's. Gates and rights are read from it, never from what is checked out.
+// trunkOf returns the trunk's tip on the remote or, without one, in this clone. Gates and rights come from it, never
+// from the checked-out commit.
 func trunkOf(ctx context.Context, s *app.Session, remote bool) (gitstore.Commit, error) {
 	head, err := s.Commit(ctx, "")
 	if err != nil {
@@ -109,7 +110,7 @@ func trunkOf(ctx context.Context, s *app.Session, remote bool) (gitstore.Commit,
 	return s.Commit(ctx, name)
 }
 
-// who is the author of a command.
+// who returns the author of a command.
 func (p *promotionFlags) who(ctx context.Context, o IO) (string, error) {
 	env := o.Env.Getenv
 	name := cmp.Or(p.by, env("SLUICE_USER"), env("GITHUB_ACTOR"), env("GITLAB_USER_LOGIN"), env("GIT_AUTHOR_NAME"))
@@ -122,12 +123,12 @@ func (p *promotionFlags) who(ctx context.Context, o IO) (string, error) {
 	return name, nil
 }
 
-// request is what both kinds of verbs ask for.
+// request returns the request for verbs that read and verbs that write.
 func (p *environmentFlags) request(s *app.Session, trunk gitstore.Commit) promotion.Request {
 	return promotion.Request{Trunk: trunk, Now: time.Now(), Adapters: s.Outside(trunk, p.noPolicy), CommandPrefix: "sluice"}
 }
 
-// look runs the promotions, with commands.
+// look evaluates promotions, with commands.
 func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk gitstore.Commit, dry bool, commands ...promotion.Command) ([]promotion.Status, error) {
 	r := p.request(s, trunk)
 	for i := range commands {
@@ -142,7 +143,7 @@ func (p *promotionFlags) look(ctx context.Context, o IO, s *app.Session, trunk g
 	return s.Promotions(ctx, r)
 }
 
-// known refuses an environment that the fleet does not have, or that is not promoted.
+// known refuses an environment that the fleet does not have, or that follows the trunk.
 func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name string, promoted bool) error {
 	f, _, err := s.Fleet(ctx, trunk.Tree)
 	if err != nil {
@@ -158,7 +159,7 @@ func known(ctx context.Context, s *app.Session, trunk gitstore.Commit, name stri
 	return nil
 }
 
-// ordered runs one command and shows its result.
+// ordered runs one command and prints its result.
 func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Session, trunk gitstore.Commit) (*promotion.Command, error)) error {
 	s, trunk, err := p.open(ctx, o)
 	if err != nil {
@@ -176,15 +177,15 @@ func (p *promotionFlags) ordered(ctx context.Context, o IO, make func(s *app.Ses
 	if err := p.showAll(o, list, c.Environment, err); err != nil {
 		return err
 	}
-	for i := range list { // a rollback waits for no gate: one that is not done needs somebody
+	for i := range list { // a rollback waits for no gate: if it is not done, a person must act
 		if list[i].Environment == c.Environment && c.Kind == promote.EventRollback && list[i].Decision.Record.Rollback != nil {
-			return &exitError{ExitFailed, errors.New("the rollback is recorded and not done: see what it waits for")}
+			return &exitError{ExitFailed, errors.New("the rollback is recorded but not complete: see what it waits for")}
 		}
 	}
 	return nil
 }
 
-// showAll shows the environments that could be read, and then the errors of the others.
+// showAll prints the environments that could be read, and then the errors of the others.
 func (p *environmentFlags) showAll(o IO, list []promotion.Status, environment string, failed error) error {
 	shown := slices.ContainsFunc(list, func(e promotion.Status) bool { return environment == "" || e.Environment == environment })
 	if failed != nil && !shown {
@@ -193,7 +194,7 @@ func (p *environmentFlags) showAll(o IO, list []promotion.Status, environment st
 	return errors.Join(failed, p.show(o, list, environment))
 }
 
-// show prints environments. The error has no text: it only sets the exit status where something was refused or has failed.
+// show prints environments. The error has no text: it only sets the exit status if a command was refused or failed.
 func (p *environmentFlags) show(o IO, list []promotion.Status, environment string) error {
 	bad := false
 	for i := range list {

@@ -15,14 +15,14 @@ import (
 const (
 	ExitOK          = 0
 	ExitFailed      = 1   // the work failed, or part of it
-	ExitUsage       = 2   // usage error: the call itself is wrong
+	ExitUsage       = 2   // usage error
 	ExitDiffers     = 3   // verify: a branch differs from its record; diff --exit-code: something changes
 	ExitTimeout     = 4   // promote --wait: the timeout passed
 	ExitBlocked     = 5   // promote --wait: a red gate or a halt stops the promotion
 	ExitInterrupted = 130 // the user or the system ended the command
 )
 
-// exitError is an error with an exit status of its own. With a nil err, the command has already printed what is wrong.
+// exitError is an error with its own exit status. With a nil err, the command has already printed the reason.
 type exitError struct {
 	code int
 	err  error
@@ -37,7 +37,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// usagef returns an error for a call that is wrong.
+// usagef returns a usage error.
 func usagef(format string, args ...any) error {
 	return &exitError{ExitUsage, fmt.Errorf(format, args...)}
 }

@@ -158,7 +158,7 @@ func inline(v any) string {
 	return string(out)
 }
 
-// outcome is what applies to one value on some clusters.
+// outcome is the value, and its origins, on some clusters.
 type outcome struct {
 	Value    any          `json:"value"`
 	Deleted  bool         `json:"deleted,omitempty"`
@@ -166,13 +166,13 @@ type outcome struct {
 	Clusters []string     `json:"clusters"`
 }
 
-// outcomes are all that applies to one value in the fleet.
+// outcomes are all variants of one value in the fleet.
 type outcomes struct {
 	Path     string    `json:"path"`
 	Outcomes []outcome `json:"outcomes"`
 }
 
-// everywhere shows what applies on all clusters of an app.
+// everywhere prints the values on all clusters of an app.
 func (e *explainOptions) everywhere(ctx context.Context, o IO, x *explainer, a *fleet.App) error {
 	list := []outcomes{}
 	at := map[string]int{}
@@ -188,7 +188,7 @@ func (e *explainOptions) everywhere(ctx context.Context, o IO, x *explainer, a *
 		if errors.As(err, &problems) || ctx.Err() != nil {
 			return err
 		}
-		if err != nil { // nothing sets the value on this cluster
+		if err != nil { // no file sets the value for this cluster
 			last = err
 			continue
 		}
@@ -221,7 +221,7 @@ func winner(c fleet.Chain) fleet.Origin {
 			return origin
 		}
 	}
-	return c.Origins[len(c.Origins)-1] // a deleted value has no winner
+	return c.Origins[len(c.Origins)-1] // no origin wins for a deleted value
 }
 
 func (l *outcomes) add(origin fleet.Origin, cluster string) {
@@ -246,7 +246,7 @@ func printOutcomes(w io.Writer, list []outcomes) error {
 	return table.Flush()
 }
 
-// some names the first of a list, and counts the others.
+// some lists the first names, and counts the others.
 func some(names []string) string {
 	const shown = 3
 	if len(names) <= shown {

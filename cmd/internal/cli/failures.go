@@ -10,13 +10,13 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// failureLines is how many lines of one message are printed. -o json has all of them.
+// failureLines is the number of lines printed of one message. -o json has all of them.
 const (
 	failureLines = 12
 	failureWidth = 400 // characters of one line
 )
 
-// printFailures prints each distinct cause once, with the number of targets that it stops and the first of them.
+// printFailures prints each distinct cause once, with the number of failed targets and the first of them.
 func printFailures(w io.Writer, failures []hydrate.Failure, indent string) {
 	var messages []string
 	targets := map[string][]string{}
@@ -39,8 +39,8 @@ func printFailures(w io.Writer, failures []hydrate.Failure, indent string) {
 	}
 }
 
-// printViolations prints what the policy refuses, each distinct violation once with its clusters, and the way out once for each rule.
-// -o json has all.
+// printViolations prints each distinct violation once with its clusters, and the next step once for each rule. -o
+// json has all.
 func printViolations(w io.Writer, list []hydrate.Violation) {
 	const limit = 20
 	var order []hydrate.Violation
@@ -70,7 +70,7 @@ func printViolations(w io.Writer, list []hydrate.Violation) {
 	}
 }
 
-// printNotes prints the first notes, each once with the number of clusters that it concerns. -o json has all.
+// printNotes prints the first notes, each once with the number of its clusters. -o json has all.
 func printNotes(w io.Writer, notes []hydrate.Note, indent string) {
 	const limit = 20
 	for _, n := range notes[:min(limit, len(notes))] {

@@ -11,17 +11,18 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 )
 
-// common holds the flags of every verb that opens a repository.
+// common has the flags of every verb that opens a repository.
 type common struct {
 	app.Options
-	memory  int // MiB
+	memory  int // in MiB
 	output  string
 	formats []string // the values that --output accepts; none: the verb has no --output
 	quiet   bool
 	verbose bool
 }
 
-// flags adds the flags of a verb that renders. formats are the values of --output, the default first; a verb with json has yaml too.
+// flags adds the flags of a verb that renders. formats are the values of --output, the default first; a verb with
+// json has yaml too.
 func (c *common) flags(cmd *cobra.Command, formats ...string) {
 	c.readFlags(cmd, formats...)
 	f := cmd.Flags()
@@ -57,12 +58,12 @@ func (c *common) outputFlag(cmd *cobra.Command, formats ...string) {
 	completeFlag(cmd, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// check validates the flags. Its arguments are ignored: the formats are those that flags got.
+// check validates the flags.
 func (c *common) check(...string) error {
 	if len(c.formats) > 0 && !slices.Contains(c.formats, c.output) {
 		return usagef("--output must be %s, not %q", either(c.formats), c.output)
 	}
-	if c.Jobs == 0 && c.memory == 0 { // a verb that opens no repository
+	if c.Jobs == 0 && c.memory == 0 { // a verb that opens no repository has no such flags
 		return nil
 	}
 	c.RenderMemory = int64(c.memory) << 20

@@ -18,7 +18,7 @@ func newFreeze(o IO) *cobra.Command {
 	var until, why string
 	c := &cobra.Command{
 		Use:     "freeze ENV|CLUSTER",
-		Short:   "Keep an environment or a cluster where it is; recorded in Git",
+		Short:   "Keep an environment or a cluster as it is until a time",
 		Example: "  sluice freeze prod --until 2026-12-27 --reason \"the holidays\"\n  sluice freeze eu-1a --until 4h --reason \"an incident\"",
 		Args:    exactArgs("ENV|CLUSTER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -26,7 +26,7 @@ func newFreeze(o IO) *cobra.Command {
 				return err
 			}
 			if why == "" {
-				return usagef("--reason is required: it is recorded for everybody who waits")
+				return usagef("--reason is required: `sluice status` shows it to everybody who waits")
 			}
 			return p.aimed(cmd.Context(), o, promote.EventFreeze, args[0], until, why)
 		},
@@ -40,7 +40,7 @@ func newFreeze(o IO) *cobra.Command {
 func newUnfreeze(o IO) *cobra.Command {
 	var p promotionFlags
 	c := &cobra.Command{
-		Use: "unfreeze ENV|CLUSTER", Short: "Let a frozen environment or cluster continue, up to date", Example: "  sluice unfreeze eu-1a", Args: exactArgs("ENV|CLUSTER"),
+		Use: "unfreeze ENV|CLUSTER", Short: "End a freeze and move the branches to the desired state", Example: "  sluice unfreeze eu-1a", Args: exactArgs("ENV|CLUSTER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := p.check("text", "json"); err != nil {
 				return err

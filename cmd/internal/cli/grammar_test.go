@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-gitops/sluice/bot/command"
 )
 
-// TestChatGrammar compares the verbs of the command line with those of comments: a flag that one of them has and the other has not is an
-// error, unless it only makes sense on a command line.
+// TestChatGrammar compares the verbs of the command line with those of comments. A flag that only one of them has is
+// an error, unless it makes sense only on a command line.
 func TestChatGrammar(t *testing.T) {
-	// Flags of how the command line works, not of what the verb does.
+	// Flags about the command line itself, not about the verb.
 	own := []string{
 		"output", "remote", "local", "by", "refs-per-push", "recreate", "overwrite-foreign", "max-deletions", "no-policy",
 		"dry-run", "wait", "timeout", "from", "help", "receivers",

@@ -13,14 +13,14 @@ import (
 )
 
 func newApprove(o IO) *cobra.Command {
-	return simple(o, command.VerbApprove, "Approve the promotion that waits for an environment: exactly this tree", promote.EventApprove, "approve prod")
+	return simple(o, command.VerbApprove, "Approve the tree of the promotion that waits for an environment", promote.EventApprove, "approve prod")
 }
 
 func newHalt(o IO) *cobra.Command {
-	return simple(o, command.VerbHalt, "Stop an environment where it is", promote.EventHalt, `halt prod --reason "error rate"`)
+	return simple(o, command.VerbHalt, "Stop the running promotion of an environment", promote.EventHalt, `halt prod --reason "error rate"`)
 }
 
-// simple is a verb with an environment and a reason.
+// simple returns a verb with an environment and a reason.
 func simple(o IO, verb command.Verb, short string, kind promote.EventKind, example string) *cobra.Command {
 	var p promotionFlags
 	var why string
@@ -52,8 +52,8 @@ func newResume(o IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resume ENV",
 		Short: "Continue a halted environment, or end what is held back after a rollback",
-		Long: `Lifts a halt, and keeps what is held back. Where the environment is not halted, or with --wave, --cluster or --app, ends holds: what
-was rolled back may then be promoted again, without a further command where the mode is auto.`,
+		Long: `On a halted environment, lifts the halt and keeps the holds. If the environment is not halted, or with --wave, --cluster or --app,
+ends holds: commits that were rolled back can then be promoted again, and with mode auto they are.`,
 		Example: `  sluice resume prod
   sluice resume prod --app shop              # end the hold on shop`,
 		Args: exactArgs("ENV"),

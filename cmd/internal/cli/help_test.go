@@ -16,8 +16,8 @@ var update = flag.Bool("update", false, "write the help of all commands into doc
 // jobsDefault matches the default of --jobs, which is the number of processors of this machine.
 var jobsDefault = regexp.MustCompile(`(--jobs targets .*) \(default \d+\)`)
 
-// TestHelpInDocuments compares docs/cli.md with the help of every command, word for word. Everything from the first command's
-// heading on is generated: `go test ./cmd/internal/cli -run TestHelpIn -update` writes it.
+// TestHelpInDocuments compares docs/cli.md with the help of every command, word for word. The part from the first
+// command's heading on is generated: `go test ./cmd/internal/cli -run TestHelpIn -update` writes it.
 func TestHelpInDocuments(t *testing.T) {
 	const file = root + "docs/cli.md"
 	data, err := os.ReadFile(file)
@@ -44,7 +44,7 @@ func TestHelpInDocuments(t *testing.T) {
 	}
 }
 
-// eachCommand visits the documented commands, without groups and what cobra adds.
+// eachCommand visits the documented commands, without groups and cobra's own.
 func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
 	if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
 		return
@@ -67,7 +67,7 @@ func helpOf(t *testing.T, c *cobra.Command) string {
 	return jobsDefault.ReplaceAllString(b.String(), "$1 (default: all processors)")
 }
 
-// TestEveryCommandHasHelp: every command and flag says what it does, and every command has an example that parses.
+// Every command and flag has a description, and every command has an example that parses.
 func TestEveryCommandHasHelp(t *testing.T) {
 	eachCommand(newRoot(System()), func(c *cobra.Command) {
 		if c.Short == "" || strings.HasSuffix(c.Short, ".") {

@@ -18,7 +18,7 @@ func newHistory(o IO) *cobra.Command {
 	var most int
 	c := &cobra.Command{
 		Use:   "history ENV",
-		Short: "Show what an environment ran: who brought it there, when, and why; from Git alone",
+		Short: "Show what an environment ran, and who changed it, when and why",
 		Long: `Reads the environment's branch, and from sluice/state the commands that no commit of the branch shows: approvals, halts, freezes, and
 their ends. It works for an environment that was removed from the fleet, for as long as its branch exists. ` + "`sluice schema history`" + `
 prints the JSON schema of the output.`,

@@ -38,14 +38,14 @@ func newHydrate(o IO) *cobra.Command {
 		Long: `Renders every target of a commit whose inputs changed and writes the branches of the environments that follow the trunk.
 The other environments are rendered and checked; --env writes them.
 
-Without --push the branches are written in this repository. An environment with a target that fails is not written; the
+Without --push the branches are written in this repository. If a target fails, its environment is not written; the
 others are.
 
 Exit status: 0; 1 if an environment was not written although it should be.`,
 		Example: `  sluice hydrate                              # HEAD, into branches of this repository
   sluice hydrate --push                       # into branches of the remote origin
   sluice hydrate --dry-run -o json            # what would be written
-  sluice hydrate --dry-run --app shop         # what would change of one app
+  sluice hydrate --dry-run --app shop         # the changes of one app
   sluice hydrate --env prod --commit v1.2.0
   sluice hydrate --repo https://git.example.com/fleet.git --push --refs-per-push 3`,
 		Args: noArgs("name the revision with --commit and the environments with --env"),
@@ -134,7 +134,7 @@ func (h *hydrateOptions) write(ctx context.Context, o IO, s *app.Session) error 
 	return err
 }
 
-// configure completes the request and returns the session with the remote and the receivers that the flags name.
+// configure completes the request and returns the session with the remote and the receivers in the flags.
 func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*app.Session, error) {
 	var err error
 	if s.IsURL() && !h.push && !h.dryRun {
@@ -164,7 +164,7 @@ func (h *hydrateOptions) configure(ctx context.Context, o IO, s *app.Session) (*
 	return s, nil
 }
 
-// checkNames makes environments that the fleet does not have a usage error.
+// checkNames returns a usage error for environments that the fleet does not have.
 func (h *hydrateOptions) checkNames(ctx context.Context, s *app.Session) error {
 	f, _, err := s.Fleet(ctx, h.request.Commit.Tree)
 	if err != nil {
@@ -174,7 +174,7 @@ func (h *hydrateOptions) checkNames(ctx context.Context, s *app.Session) error {
 	return h.selection.check(f)
 }
 
-// preview shows what a run would change of the selected targets: it compares them with what the branches hold.
+// preview shows what a run would change in the selected targets: it compares them with the branches.
 func (h *hydrateOptions) preview(ctx context.Context, o IO, s *app.Session) error {
 	f, _, err := s.Fleet(ctx, h.request.Commit.Tree)
 	if err != nil {
@@ -203,7 +203,7 @@ func (h *hydrateOptions) preview(ctx context.Context, o IO, s *app.Session) erro
 	return nil
 }
 
-// warnUncommitted warns that HEAD is hydrated and the working tree has something else.
+// warnUncommitted warns if the working tree differs from HEAD, because only HEAD is hydrated.
 func (h *hydrateOptions) warnUncommitted(ctx context.Context, o IO, s *app.Session) error {
 	folder := s.Store.Worktree()
 	if h.commit != "" || s.IsURL() || folder == "" {
@@ -223,12 +223,12 @@ func receiversFlag(f *pflag.FlagSet, file *string) {
 	f.StringVar(file, "receivers", "", "notify the receivers of Flux and Argo CD listed in this `file` when branches move")
 }
 
-// warner prints errors that do not stop the work.
+// warner returns a function that prints errors that do not stop the command.
 func warner(o IO) func(error) {
 	return func(err error) { fmt.Fprintf(o.Err, "warning: %s\n", safetext.Line(err.Error())) }
 }
 
-// printResult prints each environment and every branch that moved, then what the policy refuses, the failures and the notes of all
+// printResult prints each environment and every branch that moved, then the violations, failures and notes of all
 // environments, each distinct one once.
 func printResult(w io.Writer, r *hydrate.Result) {
 	var violations []hydrate.Violation
@@ -253,7 +253,7 @@ func printResult(w io.Writer, r *hydrate.Result) {
 	printNotes(w, hydrate.MergeNotes(notes), "")
 }
 
-// moveVerb says what happened to a branch.
+// moveVerb describes what happened to a branch.
 func moveVerb(before, after string) string {
 	switch {
 	case after == "":

@@ -20,7 +20,7 @@ func newInit(o IO) *cobra.Command {
 		Use:   "init [FOLDER]",
 		Short: "Write a small, commented, working fleet",
 		Long: `Writes a fleet of two environments, two clusters and one app into a folder, by default the current one. If one of the
-files exists already, nothing is written.`,
+files exists, the command writes nothing.`,
 		Example: `  sluice init
   sluice init fleet && cd fleet && sluice validate
   git init && git add -A && git commit -m "Start a fleet" && sluice hydrate`,

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// structured says that --output asks for a document for programs.
+// structured reports whether --output asks for JSON or YAML.
 func (c *common) structured() bool { return c.output == "json" || c.output == "yaml" }
 
 // encode writes a value in the format of --output. Both formats have the keys of the value's JSON form.
@@ -16,7 +16,7 @@ func (c *common) encode(w io.Writer, v any) error {
 	return c.document(w, func(w io.Writer) error { return printJSON(w, v) })
 }
 
-// document writes what writeJSON writes, in the format of --output.
+// document writes the output of writeJSON in the format of --output.
 func (c *common) document(w io.Writer, writeJSON func(io.Writer) error) error {
 	if c.output != "yaml" {
 		return writeJSON(w)

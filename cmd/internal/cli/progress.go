@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// progress returns how a verb reports progress: a bar on a terminal, otherwise a few lines for each phase with many steps,
-// with --verbose a line with the duration of each phase, and with --quiet nothing.
+// progress returns the progress report of a verb: a bar on a terminal; otherwise a few lines for each phase with many
+// steps; with --verbose, a line with the duration of each phase; with --quiet, nothing.
 func (c *common) progress(o IO) hydrate.Progress {
 	p := &phases{out: o.Err}
 	switch {
@@ -27,7 +27,7 @@ func (c *common) progress(o IO) hydrate.Progress {
 	return p.line
 }
 
-// phases is the state of the progress report of one command. Safe for concurrent use.
+// phases is the state of the progress report of one command. It is safe for concurrent use.
 type phases struct {
 	mu      sync.Mutex
 	out     io.Writer

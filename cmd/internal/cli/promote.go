@@ -27,19 +27,20 @@ func newPromote(o IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "promote [ENV]",
 		Short: "Bring an environment to a commit that the environments before it run",
-		Long: `Requests a promotion, and does what its gates let through: the environment branch gets the whole state at once, the cluster
-branches follow wave by wave. The request is recorded in the branch sluice/state. To continue it, run the verb again, run it with --wait,
-or let the service or a scheduled job run. Without ENV, requests nothing, and does what is due in all environments.
+		Long: `Requests a promotion, records the request on the branch sluice/state, and executes the steps whose gates pass: sluice writes the
+whole state to the environment branch at once, and moves the cluster branches wave by wave. To continue a promotion, run the
+command again, run it with --wait, or let the service or a scheduled job continue it. Without ENV, the command requests nothing
+and continues the promotions that are due in all environments.
 
-A promotion ends holds: it also brings what was rolled back before.
+A promotion ends holds: it also promotes commits that were rolled back.
 
-Exit status: 0 the promotion is complete, or continues; 1 it was refused, or failed; 2 usage error; with --wait also 4 the timeout
-passed, and 5 a red gate or a halt stops it.`,
+Exit status: 0 if the promotion is complete or continues; 1 if it was refused or failed; 2 usage error; with --wait also 4 if the
+timeout passed, and 5 if a red gate or a halt stops it.`,
 		Example: `  sluice promote prod                          # what staging runs
   sluice promote prod --commit 1a2b3c4 --dry-run
   sluice promote prod --app shop --app cart    # only these apps
   sluice promote prod --now --reason "CVE-2026-1234" --wait
-  sluice promote                               # continue what is due`,
+  sluice promote                               # continue all that are due`,
 		Args: maxArgs("ENV"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := p.check("text", "json"); err != nil {
@@ -66,7 +67,7 @@ passed, and 5 a red gate or a halt stops it.`,
 	return c
 }
 
-// valid refuses flags that would have no effect.
+// valid refuses flags without an effect.
 func (p *promoteOptions) valid(c *cobra.Command, args []string) error {
 	set := func(name string) bool { return c.Flags().Changed(name) }
 	if p.now && p.reason == "" {
@@ -130,7 +131,7 @@ func (p *promoteOptions) run(ctx context.Context, o IO, environment string) erro
 	return nil
 }
 
-// progressState is how far a promotion is, for --wait.
+// progressState is the progress of a promotion, for --wait.
 type progressState int
 
 const (
@@ -139,7 +140,7 @@ const (
 	blocked
 )
 
-// state is the worst of the environments' states.
+// state returns the worst state of the environments.
 func state(list []promotion.Status, environment string) progressState {
 	out := complete
 	for i := range list {

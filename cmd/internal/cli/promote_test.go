@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// promote --wait goes on while a gate only waits, and ends with exit status 5 at a red gate or a halt.
+// promote --wait continues while a gate only waits, and exits with status 5 at a red gate or a halt.
 func TestWaitStates(t *testing.T) {
 	gate := func(s promote.State) []promote.Gate { return []promote.Gate{{Name: "x", State: s}} }
 	next := &promote.Proposal{}

@@ -16,7 +16,7 @@ var (
 	pinnedPattern = regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 )
 
-// TestActionsArePinned: every action of our workflows is pinned by digest, with its version beside it, the same everywhere.
+// Every action of our workflows is pinned by digest, with its version in a comment, and the same everywhere.
 func TestActionsArePinned(t *testing.T) {
 	files, err := filepath.Glob(root + ".github/workflows/*.yaml")
 	if err != nil || len(files) < 3 {
@@ -44,7 +44,7 @@ func TestActionsArePinned(t *testing.T) {
 	}
 }
 
-// TestReleaseNames: goreleaser names archives and checksums as install.sh and the GitLab component ask for them, for the same systems
+// goreleaser names archives and checksums as install.sh and the GitLab component request them, for the same systems
 // as `make dist`.
 func TestReleaseNames(t *testing.T) {
 	var release struct {
@@ -88,7 +88,7 @@ func TestReleaseNames(t *testing.T) {
 	}
 }
 
-// TestDocumentsOfTheProject: forms and configuration parse, and lead to files that exist.
+// Forms and configuration parse, and link to files that exist.
 func TestDocumentsOfTheProject(t *testing.T) {
 	for _, pattern := range []string{".github/ISSUE_TEMPLATE/*", ".github/dependabot.yml", ".devcontainer/devcontainer.json"} {
 		files, err := filepath.Glob(root + pattern)

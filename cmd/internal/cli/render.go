@@ -94,7 +94,7 @@ func (r *renderOptions) run(ctx context.Context, o IO) error {
 	return nil
 }
 
-// total is the last line: how much was rendered, how much failed, and where the files are.
+// total returns the last line of the output: the numbers of rendered and failed apps, and the folder of the files.
 func (r *renderOptions) total(shown *hydrate.Shown) string {
 	apps := map[string]bool{}
 	for _, m := range shown.Manifests {
@@ -163,7 +163,7 @@ func openFleet(ctx context.Context, o IO, c *common, commit string) (*app.Sessio
 	return s, tree, f, nil
 }
 
-// openTree opens what a verb reads: a commit, or the files of a folder.
+// openTree opens the tree that a verb reads: a commit, or the files of a folder.
 func openTree(ctx context.Context, o IO, c *common, commit string) (*app.Session, gitstore.Hash, error) {
 	open := app.OpenFolder
 	if commit != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// noLimit is the size limit of Markdown that no forge will receive: GitLab's, in bytes.
+// noLimit is the size limit for Markdown that no forge receives: GitLab's, in bytes.
 const noLimit = 1_000_000
 
 // reviewFlags are the flags of the verbs that compare or judge.
@@ -31,7 +31,7 @@ type reviewFlags struct {
 	files      reportFiles
 }
 
-// reportFiles are the files that get a report in addition to standard output.
+// reportFiles are files for the report, in addition to standard output.
 type reportFiles struct{ markdown, html, json, sarif, junit string }
 
 func (r *reviewFlags) add(cmd *cobra.Command, formats ...string) {
@@ -49,7 +49,7 @@ func (r *reviewFlags) add(cmd *cobra.Command, formats ...string) {
 	f.StringVar(&r.files.junit, "junit-file", "", "also write the findings as JUnit XML to this `file`")
 }
 
-// useRemote takes the branches from the remote if the call asks for it or the repository is a URL.
+// useRemote reads the branches from the remote, if the call asks for it or the repository is a URL.
 func (r *reviewFlags) useRemote(ctx context.Context, s *app.Session, head gitstore.Commit) (*app.Session, error) {
 	if !r.fromRemote && !s.IsURL() {
 		return s, nil
@@ -70,7 +70,7 @@ func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.
 	return r.selection.check(f)
 }
 
-// review compares, and judges by the policy of the tree judged.
+// review compares two trees, and judges by the policy of the new one.
 func (r *reviewFlags) review(ctx context.Context, s *app.Session, request compare.Request, judged gitstore.Hash) (*report.Review, error) {
 	o := app.ReviewOptions{Compare: request, Offline: r.offline}
 	if !r.noPolicy {
@@ -123,12 +123,12 @@ func (f reportFiles) write(rev *report.Review) error {
 }
 
 func writeReport(name string, rev *report.Review, write func(io.Writer, *report.Review) error) error {
-	file, err := os.Create(name) //nolint:gosec // the user names it
+	file, err := os.Create(name) //nolint:gosec // the path comes from the user
 	if err != nil {
 		return err
 	}
 	if err := write(file, rev); err != nil {
-		_ = file.Close() // the first error matters
+		_ = file.Close() // the first error is returned
 		return err
 	}
 	return file.Close()

@@ -19,13 +19,13 @@ func newRollback(o IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rollback ENV",
 		Short: "Restore an earlier state of an environment, of a wave, of clusters or of apps, at once",
-		Long: `Commits a tree that the environment had before, byte for byte, and moves the cluster branches in its scope to it at once. Nothing is
-rendered, and no gate is waited for. Nothing outside the scope moves: if a rollout is under way, the clusters that it has not reached
-keep what they run. Frozen clusters stay.
+		Long: `Commits an earlier tree of the environment again, byte for byte, and moves the cluster branches in its scope to it at once. The
+command renders nothing and waits for no gate. Nothing outside the scope moves: if a rollout is under way, the clusters that it
+has not reached keep what they run. Frozen clusters stay as they are.
 
-What was rolled back is held: promotions that nobody asked for leave it out, until a newer commit changes the apps concerned, or
-until ` + "`sluice resume`" + ` or ` + "`sluice promote`" + ` ends the hold.`,
-		Example: `  sluice rollback prod                       # to the state before
+Sluice holds what was rolled back: automatic promotions leave it out until a newer commit changes these apps, or until
+` + "`sluice resume`" + ` or ` + "`sluice promote`" + ` ends the hold.`,
+		Example: `  sluice rollback prod                       # to the previous state
   sluice rollback prod --to 1a2b3c4          # to that source commit, or that commit of the branch
   sluice rollback prod --wave canary         # the clusters of a wave
   sluice rollback prod --cluster eu-1a --app shop --reason "checkout is down"`,
@@ -48,7 +48,7 @@ until ` + "`sluice resume`" + ` or ` + "`sluice promote`" + ` ends the hold.`,
 	return c
 }
 
-// scopeFlags adds --wave, --cluster and --app, with the texts of the chat's grammar.
+// scopeFlags adds --wave, --cluster and --app, with the descriptions in the chat's grammar.
 func scopeFlags(c *cobra.Command, verb command.Verb, wave *string, clusters, apps *[]string) {
 	textFlag(c, verb, "wave", wave)
 	listFlag(c, verb, "cluster", clusters)

@@ -13,7 +13,7 @@ import (
 //go:embed schema/*.json
 var schemas embed.FS
 
-// schemaNames are the verbs whose output has a schema.
+// schemaNames returns the verbs whose output has a schema.
 func schemaNames() []string { return []string{"history", "status"} }
 
 func newSchema(o IO) *cobra.Command {

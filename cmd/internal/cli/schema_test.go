@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// TestOutputSchemas generates the schemas that `sluice schema` prints, and compares them with those that are embedded and with
-// those of the documentation. The scripts hold real output against them.
+// TestOutputSchemas generates the schemas that `sluice schema` prints, and compares them with the embedded ones and
+// with those of the documentation. The scripts validate real output with them.
 func TestOutputSchemas(t *testing.T) {
 	r := jsonschema.Reflector{}
 	for _, pkg := range []string{"cmd/internal/cli", "hydrate/promotion"} {
@@ -56,7 +56,7 @@ func TestOutputSchemas(t *testing.T) {
 	}
 }
 
-// compiled is the schema that `sluice schema VERB` prints.
+// compiled returns the schema that `sluice schema VERB` prints.
 func compiled(t *testing.T, verb string) *validator.Schema {
 	t.Helper()
 	var out bytes.Buffer
@@ -81,7 +81,7 @@ func compiled(t *testing.T, verb string) *validator.Schema {
 	return schema
 }
 
-// Every field that the output may have is in the schema, and the schema refuses what is not.
+// The schema has every field that the output may have, and refuses other fields.
 func TestOutputMatchesSchemas(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	source := promote.Source{Commit: "c", Apps: map[string]string{"shop": "d"}, Clusters: map[string]promote.ClusterSource{"eu-1": {Commit: "e", Apps: map[string]string{"web": "f"}}}}

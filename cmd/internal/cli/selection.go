@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// selection narrows a verb to some targets. An empty list means all.
+// selection limits a verb to some targets. An empty list means all.
 type selection struct {
 	environments, clusters, apps []string
 }
@@ -23,10 +23,10 @@ func (s *selection) environmentFlag(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&s.environments, "env", nil, "only these `environments`")
 }
 
-// empty says that nothing is narrowed beyond environments.
+// empty reports whether the selection limits only environments.
 func (s *selection) empty() bool { return len(s.clusters)+len(s.apps) == 0 }
 
-// check makes unknown names usage errors.
+// check returns a usage error for unknown names.
 func (s *selection) check(f *fleet.Fleet) error {
 	for _, known := range []struct {
 		what         string

@@ -31,21 +31,22 @@ func newServe(o IO) *cobra.Command {
 	var s serveOptions
 	c := &cobra.Command{
 		Use:   "serve --config FILE",
-		Short: "Receive webhooks and do what they ask for",
-		Long: `Runs the service: webhooks of GitHub and GitLab come in at /hooks/<name of the forge>; reviews, previews, hydrated branches
-and promotions go out. All state is in Git and on the forge; the data folder can be deleted at any moment.
+		Short: "Run the service: reviews, hydration and promotions for webhooks",
+		Long: `Runs the service. It receives webhooks of GitHub and GitLab at /hooks/<name of the forge>, reviews merge requests, hydrates
+the trunk, and promotes. All state is in Git and on the forge; you can delete the data folder at any time.
 
-SIGHUP reads the configuration again; SIGTERM and SIGINT drain: no new work, running work gets time, then it ends.`,
+On SIGHUP, the service reads the configuration again. On SIGTERM or SIGINT, it starts no more work, waits for running work
+for at most the time in drain, and exits.`,
 		Example: `  sluice serve --config /etc/sluice/config.yaml
-  sluice serve --config config.yaml --check      # only says what is wrong with the configuration`,
+  sluice serve --config config.yaml --check      # only checks the configuration`,
 		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), o) },
 	}
 	f := c.Flags()
-	f.StringVar(&s.file, "config", "", "configuration `file` (needed; SLUICE_CONFIG)")
+	f.StringVar(&s.file, "config", "", "configuration `file` (required; default: SLUICE_CONFIG)")
 	f.StringVar(&s.format, "log", "text", "text or json")
 	f.StringVar(&s.level, "log-level", "info", "debug, info, warn or error")
-	f.BoolVar(&s.check, "check", false, "check the configuration and end")
+	f.BoolVar(&s.check, "check", false, "check the configuration and exit")
 	return c
 }
 
@@ -54,7 +55,7 @@ func (s *serveOptions) run(ctx context.Context, o IO) error {
 		s.file = o.Env.Getenv("SLUICE_CONFIG")
 	}
 	if s.file == "" {
-		return &exitError{ExitUsage, errors.New("--config is needed: docs/service.md shows a configuration")}
+		return &exitError{ExitUsage, errors.New("--config is required: see docs/service.md for a configuration")}
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.level)); err != nil {
@@ -92,12 +93,12 @@ func (s *serveOptions) run(ctx context.Context, o IO) error {
 		if err != nil {
 			return fmt.Errorf("tracing: %w", err)
 		}
-		defer func() { _ = end(context.WithoutCancel(ctx)) }() // what is lost are spans
+		defer func() { _ = end(context.WithoutCancel(ctx)) }() // only spans can be lost
 	}
 	return serve(ctx, srv, c, log)
 }
 
-// serve runs the HTTP servers and the work until the context ends.
+// serve runs the HTTP servers and the service until the context ends.
 func serve(ctx context.Context, srv *service.Service, c *config.Config, log *slog.Logger) error {
 	pages, err := srv.Pages()
 	if err != nil {
@@ -136,7 +137,7 @@ func serve(ctx context.Context, srv *service.Service, c *config.Config, log *slo
 		select {
 		case <-hup:
 			if err := srv.Reload(); err != nil {
-				log.Error("the new configuration is not taken: all stays as it was", "error", err)
+				log.Error("the new configuration is invalid; the service keeps the old one", "error", err)
 			} else {
 				log.Info("the configuration was read again")
 			}
@@ -149,7 +150,7 @@ func serve(ctx context.Context, srv *service.Service, c *config.Config, log *slo
 			log.Info("draining")
 			for _, server := range servers {
 				shut, end := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-				_ = server.Shutdown(shut) // a webhook that is cut off is sent again
+				_ = server.Shutdown(shut) // the forge sends an interrupted webhook again
 				end()
 			}
 			return <-done
@@ -157,7 +158,7 @@ func serve(ctx context.Context, srv *service.Service, c *config.Config, log *slo
 	}
 }
 
-// logHandler writes log lines as text or JSON. It escapes what a log viewer or a terminal would interpret.
+// logHandler writes log lines as text or JSON. It escapes characters that a log viewer or a terminal would interpret.
 func logHandler(w io.Writer, format string, level slog.Level) slog.Handler {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: safetext.Log}
 	if format == "json" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestLogShowsInvisibleCharacters: names and errors from outside reach the log escaped, in both formats.
+// Names and errors from outside are escaped in the log, in both formats.
 func TestLogShowsInvisibleCharacters(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		var out strings.Builder

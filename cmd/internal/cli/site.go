@@ -24,8 +24,8 @@ func newSite(o IO) *cobra.Command {
 	var s siteOptions
 	c := &cobra.Command{
 		Use:   "site -o FOLDER",
-		Short: "Write pages that show the fleet: what runs where, promotions, history",
-		Long: `Writes static HTML pages into a folder, for any web server, for the Pages of GitHub and GitLab, or to be opened as files: what
+		Short: "Write HTML pages of the fleet: what runs where, promotions, history",
+		Long: `Writes static HTML pages into a folder. Open them as files, or publish them on a web server or GitHub or GitLab Pages: what
 runs where, what promotions wait for, each app and cluster, clusters that differ from their siblings, and the history of
 every environment. Everything comes from Git. The pages change nothing: each action is shown as a command to copy.`,
 		Example: `  sluice site -o public
@@ -83,7 +83,7 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 	return nil
 }
 
-// read reads the fleet as its pages show it. Environments whose promotion cannot be decided are named in its problems.
+// read reads the fleet for its pages. Its problems name environments whose promotions cannot be evaluated.
 func (s *siteOptions) read(ctx context.Context, session *app.Session, trunk gitstore.Commit, x *index.Index) (*site.Fleet, error) {
 	r := s.request(session, trunk)
 	r.DryRun = true

@@ -45,7 +45,7 @@ func (o IO) paged(write func(io.Writer) error) error {
 	if !o.outTerminal() || words[0] == "cat" {
 		return write(o.Out)
 	}
-	cmd := exec.Command(words[0], words[1:]...) //nolint:gosec,noctx // the user chose it, and ends it
+	cmd := exec.Command(words[0], words[1:]...) //nolint:gosec,noctx // the user chooses the pager and quits it
 	cmd.Stdout, cmd.Stderr = o.Out, o.Err
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -55,7 +55,7 @@ func (o IO) paged(write func(io.Writer) error) error {
 		return write(o.Out)
 	}
 	err = write(in)
-	_ = in.Close() // the pager may have quit
+	_ = in.Close() // the user may have quit the pager
 	_ = cmd.Wait() // quitting a pager early is not a failure
 	if errors.Is(err, syscall.EPIPE) {
 		return nil

@@ -90,8 +90,8 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 	return nil
 }
 
-// unlockedCharts reports the remote charts of apps that sluice.lock lacks, at their places. Charts that a chart depends on are
-// reported when they are resolved: the archive that names them need not be here.
+// unlockedCharts reports remote charts of apps that sluice.lock lacks, with their positions. Dependencies of remote
+// charts are reported when they are resolved, because the archive that lists them may not be here.
 func unlockedCharts(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet) (fleet.Problems, error) {
 	charts := f.Charts()
 	if len(charts) == 0 {
@@ -103,7 +103,7 @@ func unlockedCharts(ctx context.Context, s *app.Session, tree gitstore.Hash, f *
 	}
 	_, lock, err := view.Remote()
 	if err != nil || lock == nil {
-		return nil, nil //nolint:nilerr // a target that cannot be resolved is reported by Check
+		return nil, nil //nolint:nilerr // Check reports a target that cannot be resolved
 	}
 	var out fleet.Problems
 	for _, use := range charts {
@@ -119,7 +119,7 @@ func unlockedCharts(ctx context.Context, s *app.Session, tree gitstore.Hash, f *
 	return out, nil
 }
 
-// policyProblems compiles the policy of a tree and returns what is wrong with it as problems of the fleet.
+// policyProblems compiles the policy of a tree and returns its mistakes as problems of the fleet.
 func policyProblems(ctx context.Context, s *app.Session, tree gitstore.Hash) (fleet.Problems, error) {
 	_, err := s.Policy(ctx, tree, true)
 	if err == nil {

@@ -38,10 +38,10 @@ commits that spec.signers of the trunk does not allow are reported as unsigned.
 records.
 
 Verifies the branches of this repository, or those of the remote if this repository has none of them; --from-remote always
-verifies the remote. Prints which. A branch that does not exist yet is reported as missing; if --env names it, or if no
-branch exists at all, nothing was verified and the command fails.
+verifies the remote. The output names the repository. A branch that does not exist is reported as missing. If --env names a
+missing branch, or if no branch exists, the command fails.
 
-A cluster that a rollout has not reached, or that a freeze or a halt keeps where it is, is reported as behind, as planned.
+A cluster that a rollout has not reached yet, or that a freeze or a halt keeps as it is, is reported as behind, as planned.
 
 A branch that was written from an unmerged commit records that exception (hydrate --allow-unmerged). Only a signature proves
 the record: without spec.signers the branch is reported as unproven.
@@ -117,8 +117,8 @@ func (v *verifyOptions) run(ctx context.Context, o IO) error {
 	return v.status(found)
 }
 
-// verifyRemote verifies the branches of the remote in place of local ones that do not exist. Without that remote, the
-// result is the local one.
+// verifyRemote verifies the branches of the remote if the local ones do not exist. Without a remote, it returns the
+// local result.
 func (v *verifyOptions) verifyRemote(ctx context.Context, s *app.Session, head gitstore.Commit, local []verify.Verification) (*app.Session, []verify.Verification, error) {
 	remote, err := s.WithRemote(ctx, head, v.remote)
 	if errors.Is(err, gitstore.ErrNoRemote) {
@@ -131,7 +131,8 @@ func (v *verifyOptions) verifyRemote(ctx context.Context, s *app.Session, head g
 	return remote, found, err
 }
 
-// status fails if a branch could not be verified, or if --env names one that does not exist; else it reports differences.
+// status fails if a branch could not be verified, or if --env names one that does not exist. Otherwise it reports
+// differences.
 func (v *verifyOptions) status(found []verify.Verification) error {
 	code := ExitOK
 	for _, e := range found {
@@ -148,7 +149,7 @@ func (v *verifyOptions) status(found []verify.Verification) error {
 	return nil
 }
 
-// printSignatures prints who signed what, and fails for what nobody in spec.signers signed.
+// printSignatures prints the signer of each branch, and fails if spec.signers does not allow one.
 func (v *verifyOptions) printSignatures(ctx context.Context, o IO, s *app.Session, head gitstore.Commit) error {
 	found, err := verify.Signatures(ctx, s.Hydrator, head, v.environments)
 	if err == nil && len(found) == 0 && !v.fromRemote && !s.IsURL() {

@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/verify"
 )
 
-// Only what somebody else did to a branch exits 3. A branch that cannot be verified exits 1, even beside one that differs.
+// Only branches that somebody else changed exit 3. A branch that cannot be verified exits 1, even if another one
+// differs.
 func TestVerifyExitStatuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

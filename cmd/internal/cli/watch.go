@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// watch shows what show prints, again after each interval, until the user ends it, which is no failure. On a terminal each picture
-// replaces the one before; elsewhere a line with the time separates them. An error of show ends it, unless a picture was shown
-// before: then the error is printed and the next attempt follows.
+// watch repeats show at an interval until the user interrupts it, which is not an error. On a terminal each output
+// replaces the previous one; elsewhere a line with the time separates them. If the first call fails, watch returns
+// the error; it prints later errors and continues.
 func watch(ctx context.Context, o IO, interval time.Duration, show func(context.Context, io.Writer) error) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

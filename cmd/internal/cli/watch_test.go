@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TestWatch: pictures follow each other at the interval, an error after the first picture is shown, and the end is no failure.
+// The output is repeated at the interval. An error after the first output is printed, and an interrupt is not an
+// error.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer

@@ -47,7 +47,7 @@ type foundTarget struct {
 	Branch      string   `json:"branch"`
 }
 
-// search looks targets up in the index of the cluster branches, and brings the index up to date before.
+// search updates the index of the cluster branches and looks targets up in it.
 func (w *whereOptions) search(ctx context.Context, o IO) error {
 	s, trunk, err := (&environmentFlags{common: w.common, remote: w.searched.remote, local: w.searched.local}).open(ctx, o)
 	if err != nil {
@@ -99,7 +99,7 @@ func (w *whereOptions) search(ctx context.Context, o IO) error {
 	return printFound(o.Out, rows)
 }
 
-// orNamed stands for an app that branches still hold and the fleet no longer has.
+// orNamed prints the name of an app that branches still hold and the fleet no longer has.
 func orNamed(a *fleet.App, known bool, name string) *fleet.App {
 	if known {
 		return a
