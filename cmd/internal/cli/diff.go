@@ -41,7 +41,7 @@ changes.`,
 		Example: `  sluice diff                               # the working tree, compared with the trunk
   sluice diff main..feature --app shop
   sluice diff HEAD~1..HEAD -o markdown
-  sluice diff --against env/prod            # what a promotion of HEAD to prod would change
+  sluice diff --against env/prod            # what a promotion to prod would change
   sluice diff main --with components=../components@feature   # with a change of another repository
   sluice diff --cluster prod-eu-1 --against prod-us-1
   sluice diff --html-file diff.html --full`,

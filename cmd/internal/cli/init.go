@@ -23,7 +23,7 @@ func newInit(o IO) *cobra.Command {
 files exists, the command writes nothing.`,
 		Example: `  sluice init
   sluice init fleet && cd fleet && sluice validate
-  git init && git add -A && git commit -m "Start a fleet" && sluice hydrate`,
+  git init -b main && git add -A && git commit -m "Start a fleet" && sluice hydrate`,
 		Args: maxArgs("FOLDER"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir := "."
