@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -88,9 +89,20 @@ type Config struct {
 	Unpark func(ctx context.Context, p hint.Place, number int) (int, error)
 	// Cancel removes the waiting review of a merge request and reports whether there was one. Nil: there is none.
 	Cancel  func(ctx context.Context, p hint.Place, number int) (bool, error)
+	Reports Reports // nil: nobody keeps the reports
 	Clock   func() time.Time
 	Log     *slog.Logger
 	Observe func(kind, result string, took time.Duration) // nil: no metrics
+}
+
+// Reports keep what people can open beside the comment of a merge request. An error never stops a review: the bot logs it.
+type Reports interface {
+	// Keep stores the report of a reviewed head and returns the address of its page; "" if it has none.
+	Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) (address string, err error)
+	// Note records why the head of a merge request has no review.
+	Note(p hint.Place, mr *forge.MergeRequest, why string) error
+	// Closed records that a merge request is no longer open.
+	Closed(p hint.Place, mr *forge.MergeRequest) error
 }
 
 // Bot works on hints. It is safe for concurrent use; two tasks of one repository at the same time only duplicate work.
@@ -111,6 +123,9 @@ func New(c Config) *Bot {
 	}
 	if c.Unpark == nil {
 		c.Unpark = func(context.Context, hint.Place, int) (int, error) { return 0, nil }
+	}
+	if c.Reports == nil {
+		c.Reports = noReports{}
 	}
 	if c.Cancel == nil {
 		c.Cancel = func(context.Context, hint.Place, int) (bool, error) { return false, nil }

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,6 +140,7 @@ func (j *job) behind(number int) error {
 func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) error {
 	j.remember(reviewKey(mr.Number), "") // do not skip the next review
 	j.log.Info("cannot be compared", "merge_request", mr.Number, "head", mr.Head, "why", why)
+	j.note(mr, why)
 	key, state := fmt.Sprintf("cannot/%d", mr.Number), mr.Head+" "+why
 	if j.settings.Checks {
 		if j.seen(key, state) {
@@ -208,7 +210,11 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	if err != nil {
 		return "", err
 	}
-	return publish.Review(ctx, f, j.place.Repo(), mr, review, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
+	if review.Links.HTML, err = j.Reports.Keep(j.place, mr, review); err != nil {
+		j.log.Warn("the page of the report is not kept", "merge_request", mr.Number, "head", mr.Head, "error", err)
+	}
+	options := publish.Options{Context: f.context, URL: cmp.Or(review.Links.HTML, mr.URL), Checks: j.settings.Checks}
+	return publish.Review(ctx, f, j.place.Repo(), mr, review, options)
 }
 
 // previewLink returns the address of the preview's diff on the forge. It returns "" if the repository of the preview
@@ -240,6 +246,9 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	if err := j.open(ctx); err != nil {
 		return err
 	}
+	if err := j.Reports.Closed(j.place, mr); err != nil {
+		j.log.Warn("the list of merge requests is not current", "merge_request", mr.Number, "error", err)
+	}
 	if err := j.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); errors.Is(err, ErrRefused) {
 		j.log.Warn("the preview is not deleted", "merge_request", mr.Number, "error", err)
 	} else if err != nil {
@@ -267,6 +276,7 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 	if j.hint.Kind == hint.Review && j.seen(key, state) {
 		return nil
 	}
+	j.note(mr, "its head waits for trust: somebody with write access must comment /sluice trust")
 	since := j.Clock()
 	if mr.Updated.After(since) { // by the forge's clock, which also dates comments
 		since = mr.Updated

@@ -96,7 +96,7 @@ func placeOf(repository string) hint.Place {
 func (f fleetSource) Repositories(context.Context) []string {
 	var out []string
 	for _, p := range f.s.places() {
-		out = append(out, strings.Replace(string(p), ":", "/", 1))
+		out = append(out, repositoryOf(p))
 	}
 	return out
 }
@@ -108,7 +108,8 @@ func (f fleetSource) Tips(ctx context.Context, repository string) (string, error
 		return "", err
 	}
 	defer w.Close()
-	return w.Tips(ctx)
+	tips, err := w.Tips(ctx)
+	return tips + " " + f.s.reviews.Changes(placeOf(repository)), err
 }
 
 // Read implements server.Source.
@@ -118,5 +119,10 @@ func (f fleetSource) Read(ctx context.Context, repository string, earlier *site.
 		return nil, err
 	}
 	defer w.Close()
-	return w.Site(ctx, earlier)
+	fleet, err := w.Site(ctx, earlier)
+	if err != nil {
+		return nil, err
+	}
+	fleet.Reviews, fleet.MergeRequests = true, f.s.reviews.List(placeOf(repository))
+	return fleet, nil
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/service/check"
 	"github.com/sluice-gitops/sluice/service/config"
+	"github.com/sluice-gitops/sluice/service/reviews"
 	"github.com/sluice-gitops/sluice/service/workspace"
 	"github.com/sluice-gitops/sluice/webhook"
 )
@@ -76,6 +77,7 @@ type Service struct {
 	sweeps     *sweepTimes
 	background sync.WaitGroup // notifications and interrupts
 	mirrors    *workspace.Mirrors
+	reviews    *reviews.Store // nil without pages
 }
 
 // reloadable is the part of a service that a reload replaces.
@@ -114,6 +116,11 @@ func New(ctx context.Context, o Options) (*Service, error) {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
+	if c.Pages.Listen != "" {
+		if s.reviews, err = reviews.Open(filepath.Join(c.Data, "reports"), reviews.Limits{Bytes: int64(c.Pages.Reports)}, clock); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.openQueue(ctx, c); err != nil {
 		return nil, err
 	}
@@ -151,7 +158,7 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.workspaces(),
 	}
 	s.bot = bot.New(bot.Config{
-		Forges: s.forge, Open: s.open, Settings: s.settings, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Clock: s.clock, Log: s.log, Observe: s.metrics.task,
+		Forges: s.forge, Open: s.open, Settings: s.settings, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: s.reports(), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
 	})
 }
 

@@ -66,7 +66,7 @@ func TestPagesInChromium(t *testing.T) {
 			t.Errorf("%s: %q, want %q", what, pair[0], pair[1])
 		}
 	}
-	if got.Pages != 8 || !f.Sheet || !f.Copied || !f.Restored || f.NoscriptTools || f.Hostile != 8 || f.Tabs < 20 || !strings.Contains(f.Noscript, "config.currency") {
+	if got.Pages != 10 || !f.Sheet || !f.Copied || !f.Restored || f.NoscriptTools || f.Hostile != 10 || f.Tabs < 20 || !strings.Contains(f.Noscript, "config.currency") {
 		f.Noscript = ""
 		t.Errorf("%d pages, %+v", got.Pages, f)
 	}
@@ -78,6 +78,7 @@ func busy(t *testing.T) *site.Fleet {
 	d := newDemo(t)
 	d.repo.Git("branch", "-f", "cluster/staging-1", d.repo.Git("rev-parse", "cluster/staging-edge-1"))
 	f := d.read(t)
+	f.Reviews, f.MergeRequests = true, reviewed(f.Made)
 	f.Problems = append(f.Problems, "environment lab: the record cannot be read")
 	at := f.Made.Add(-3 * time.Hour)
 	prod := f.Environments[2]

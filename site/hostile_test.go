@@ -44,6 +44,7 @@ func HostileFleet(s string) *Fleet {
 	e.figures(at.Add(time.Hour))
 	return &Fleet{
 		Name: s, Trunk: s, Tip: commit, Version: s, Made: at, Environments: []*Environment{e}, Clusters: []*Cluster{c}, Apps: []*App{a}, Labels: []string{s}, Problems: []string{s}, Index: hostileIndex(s),
+		Reviews: true, MergeRequests: []MergeRequest{{Number: 1, Title: s, URL: "javascript:" + s, Author: s, Target: s, State: "open", Updated: at, Waits: s, Heads: []Head{{Commit: s, Base: s, At: at, Verdict: s, Headline: s, Stored: true}, {Commit: s, Base: s, Verdict: s, Headline: s}}}},
 		Conformance: []conform.Group{{Labels: []conform.Label{{Key: s, Value: s}}, Clusters: []string{s, s + "2"}, Deviate: []string{s}, Apps: []conform.App{{
 			App: s, Norm: []string{s}, Missing: []string{s}, Variables: []conform.Reference{{Name: s, Clusters: 1}},
 			Variants: []conform.Variant{{Clusters: []string{s}, Causes: []conform.Cause{{Text: s}, {Layer: s, File: s}}, Objects: []conform.Object{

@@ -24,6 +24,9 @@ type Fleet struct {
 	Problems     []string       // what could not be read
 	Conformance  []conform.Group
 	Index        *index.Index
+
+	MergeRequests []MergeRequest // that were reviewed
+	Reviews       bool           // merge requests are reviewed here; without it there are no pages of them
 }
 
 // Commit is a commit of the source repository as pages name it.

@@ -63,7 +63,7 @@ type Options struct {
 // NewPages prepares the pages of a fleet.
 func NewPages(f *Fleet, o Options) (*Pages, error) {
 	p := &Pages{fleet: f, templates: map[string]*template.Template{}, pages: map[string]Page{}, live: o.Live}
-	for _, name := range []string{"overview", "promotions", "clusters", "cluster", "app", "conformance", "history", "search"} {
+	for _, name := range []string{"overview", "promotions", "clusters", "cluster", "app", "conformance", "history", "search", "merge-requests", "merge-request"} {
 		t, err := template.New("layout.html").Funcs(functions(f)).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
 		if err != nil {
 			return nil, fmt.Errorf("template of pages: %w", err)
@@ -76,6 +76,13 @@ func NewPages(f *Fleet, o Options) (*Pages, error) {
 	p.add(Page{Path: "conformance.html", Title: "Conformance", template: "conformance", data: newConformance(f)})
 	p.add(Page{Path: "history.html", Title: "History", template: "history", data: newHistory(f)})
 	p.add(Page{Path: searchPath, Title: "Search", template: "search", data: newSearch(f)})
+	if f.Reviews {
+		p.add(Page{Path: mergeRequestsPath, Title: "Merge requests", template: "merge-requests", data: newMergeRequests(f)})
+		for i := range f.MergeRequests {
+			m := &f.MergeRequests[i]
+			p.add(Page{Path: mergeRequestPath(m.Number), Title: m.Title, template: "merge-request", data: m})
+		}
+	}
 	for _, a := range f.Apps {
 		p.add(Page{Path: appPath(a), Title: a.Name, template: "app", data: newAppView(f, a)})
 	}
@@ -131,30 +138,33 @@ func (p *Pages) Render(path string) ([]byte, bool, error) {
 // functions are those of the templates. show escapes what a reader cannot see; html/template escapes markup.
 func functions(f *Fleet) template.FuncMap {
 	return template.FuncMap{
-		"mark":       design.Mark,
-		"show":       safetext.Line,
-		"count":      count,
-		"number":     number,
-		"short":      func(hash string) string { return safetext.Line(hash[:min(len(hash), shortHash)]) },
-		"stamp":      func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
-		"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"ago":        func(t time.Time) string { return ago(f.Made.Sub(t)) },
-		"span":       span,
-		"list":       func(l []string) string { return safetext.Line(strings.Join(l, ", ")) },
-		"some":       some,
-		"shell":      shell,
-		"app":        appPath,
-		"cluster":    clusterPath,
-		"appNamed":   func(name string) string { return "apps/" + fileName(name) + ".html" },
-		"onCluster":  func(name string) string { return "clusters/" + fileName(name) + ".html" },
-		"state":      stateOf,
-		"command":    func(words ...string) command { return newCommand(words...) },
-		"dict":       dict,
-		"anchor":     fileName,
-		"percent":    func(part, of int) int { return part * 100 / max(1, of) },
-		"nav":        navigation,
-		"plain":      func(s string) string { return strings.ReplaceAll(s, "_", " ") },
-		"timeOrNone": func(t time.Time) bool { return !t.IsZero() },
+		"mark":         design.Mark,
+		"show":         safetext.Line,
+		"count":        count,
+		"number":       number,
+		"short":        func(hash string) string { return safetext.Line(hash[:min(len(hash), shortHash)]) },
+		"stamp":        func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+		"iso":          func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"ago":          func(t time.Time) string { return ago(f.Made.Sub(t)) },
+		"span":         span,
+		"list":         func(l []string) string { return safetext.Line(strings.Join(l, ", ")) },
+		"some":         some,
+		"shell":        shell,
+		"app":          appPath,
+		"cluster":      clusterPath,
+		"appNamed":     func(name string) string { return "apps/" + fileName(name) + ".html" },
+		"onCluster":    func(name string) string { return "clusters/" + fileName(name) + ".html" },
+		"state":        stateOf,
+		"command":      func(words ...string) command { return newCommand(words...) },
+		"dict":         dict,
+		"anchor":       fileName,
+		"percent":      func(part, of int) int { return part * 100 / max(1, of) },
+		"nav":          func() []link { return navigation(f) },
+		"plain":        func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+		"requestPath":  mergeRequestPath,
+		"reportPath":   ReportPath,
+		"verdictClass": verdictClass,
+		"timeOrNone":   func(t time.Time) bool { return !t.IsZero() },
 	}
 }
 
@@ -162,15 +172,20 @@ const shortHash = 10
 
 type link struct{ Path, Name, Key string }
 
-func navigation() []link {
-	return []link{
+func navigation(f *Fleet) []link {
+	out := []link{
 		{"index.html", "Overview", "o"},
 		{"promotions.html", "Promotions", "p"},
+		{mergeRequestsPath, "Merge requests", "m"},
 		{"clusters.html", "Clusters", "c"},
 		{"conformance.html", "Conformance", "f"},
 		{"history.html", "History", "h"},
 		{"search.html", "Search", "s"},
 	}
+	if !f.Reviews {
+		out = slices.DeleteFunc(out, func(l link) bool { return l.Path == mergeRequestsPath })
+	}
+	return out
 }
 
 // dict passes several values to a template.

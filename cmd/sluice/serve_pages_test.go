@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
+	"github.com/sluice-gitops/sluice/site"
 )
 
 // TestServicePages opens a live page of the real service and has a branch move: the open page is told, and the page that is loaded
@@ -35,7 +36,7 @@ func TestServicePages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service, err := s.Serve(t.Context(), stage.Serving{Binary: binary, Log: log, Extra: "pages: {listen: " + pages + "}\n"})
+	service, err := s.Serve(t.Context(), stage.Serving{Binary: binary, Log: log, Extra: "pages: {listen: " + pages + ", address: \"http://" + pages + "\"}\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +74,35 @@ func TestServicePages(t *testing.T) {
 	}
 	if got := loadPage(t, base+"search.html?q=collector"); !strings.Contains(got, "dev-1") {
 		t.Errorf("the search: %s", got)
+	}
+	reviewIsLinked(t, s, base, bound)
+}
+
+// reviewIsLinked opens a merge request and follows the link of its comment to the page of the report.
+func reviewIsLinked(t *testing.T, s *stage.Stage, base string, bound time.Duration) {
+	t.Helper()
+	const values = "apps/shop/layers/environment/prod/values.yaml"
+	if err := s.Branch("more", "Raise the replicas", func(dir string) error {
+		return os.WriteFile(filepath.Join(dir, values), []byte("replicas: 9\n"), 0o600)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	number, err := s.Open("more", "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := base + site.ReportPath(number, s.Head(number))
+	if err := stage.Until(t.Context(), bound, "the comment links to the report", func() bool { return strings.Contains(strings.Join(s.Comments(number), ""), link) }); err != nil {
+		t.Fatal(err, s.Comments(number))
+	}
+	if got := loadPage(t, link); !strings.Contains(got, "<!doctype html>") || !strings.Contains(got, "replicas") {
+		t.Errorf("the report: %s", got)
+	}
+	if err := stage.Until(t.Context(), bound, "the list has the merge request", func() bool {
+		got := loadPage(t, base+"merge-requests.html") // it is as old as the last look at the branches
+		return strings.Contains(got, "1 open merge request") && strings.Contains(got, "Change more")
+	}); err != nil {
+		t.Error(err)
 	}
 }
 

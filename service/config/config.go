@@ -95,7 +95,7 @@ func Parse(name string, data []byte, s Sources) (*Config, error) {
 func (c *Config) defaults() {
 	c.Listen = cmp.Or(c.Listen, ":8080")
 	c.Data = cmp.Or(c.Data, "/var/lib/sluice")
-	c.Mirrors = cmp.Or(c.Mirrors, 20<<30)
+	c.Mirrors, c.Pages.Reports = cmp.Or(c.Mirrors, 20<<30), cmp.Or(c.Pages.Reports, 2<<30)
 	c.Workers = cmp.Or(c.Workers, 4)
 	c.Sweep = cmp.Or(c.Sweep, 2*time.Minute)
 	c.Promote = cmp.Or(c.Promote, time.Minute)

@@ -28,6 +28,8 @@ type Source interface {
 	Tips(ctx context.Context, repository string) (string, error)
 	// Read reads a fleet. earlier is the last one that was read, or nil.
 	Read(ctx context.Context, repository string, earlier *site.Fleet) (*site.Fleet, error)
+	// Report returns the report of a head of a merge request. The error is ErrNoReport if there is none.
+	Report(ctx context.Context, repository string, number int, head string) (*Report, error)
 }
 
 // Access names the person of a request.
@@ -158,12 +160,16 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, person string) {
 		s.events(w, r, person, repository)
 		return
 	}
+	if number, head, ok := reportOf(file); ok {
+		s.reportPage(w, r, repository, number, head)
+		return
+	}
 	s.fleetPage(w, r, repository, file)
 }
 
 func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, file string) {
 	if file == "" {
-		http.Redirect(w, r, "/"+escaped(repository)+"/-/index.html", http.StatusFound) //nolint:gosec // a repository that the service knows, with each of its parts escaped
+		http.Redirect(w, r, "/"+Escape(repository)+"/-/index.html", http.StatusFound) //nolint:gosec // a repository that the service knows, with each of its parts escaped
 		return
 	}
 	pages, err := s.fleets.pages(r.Context(), repository)
@@ -201,7 +207,8 @@ func (s *Server) served(ctx context.Context, repository string) bool {
 	return slices.Contains(s.config.Source.Repositories(ctx), repository)
 }
 
-func escaped(repository string) string {
+// Escape escapes each part of a repository's name for an address.
+func Escape(repository string) string {
 	parts := strings.Split(repository, "/")
 	for i, p := range parts {
 		parts[i] = url.PathEscape(p)
@@ -209,7 +216,7 @@ func escaped(repository string) string {
 	return strings.Join(parts, "/")
 }
 
-var homeTemplate = template.Must(template.New("home").Funcs(template.FuncMap{"show": safetext.Line, "mark": design.Mark, "path": escaped}).Parse( //nolint:gochecknoglobals // parsed once
+var homeTemplate = template.Must(template.New("home").Funcs(template.FuncMap{"show": safetext.Line, "mark": design.Mark, "path": Escape}).Parse( //nolint:gochecknoglobals // parsed once
 	`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><title>Sluice</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/-/style.css"></head>
 <body><header class="top"><p class="brand">{{mark}}<b>Sluice</b></p></header><main class="page"><section class="panel"><h1>Repositories</h1>{{if .Names}}<ul class="plain">{{range .Names}}<li><a href="/{{path .}}/-/index.html">{{show .}}</a></li>{{end}}</ul>{{else}}<p class="empty">There is no repository that you may read.</p>{{end}}{{if .Person}}<form method="post" action="/-/signout"><p>Signed in as {{show .Person}}. <button>Sign out</button></p></form>{{end}}</section></main></body></html>
@@ -224,7 +231,7 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request, person string) {
 		}
 	}
 	if len(names) == 1 && person == "" {
-		http.Redirect(w, r, "/"+escaped(names[0])+"/-/index.html", http.StatusFound)
+		http.Redirect(w, r, "/"+Escape(names[0])+"/-/index.html", http.StatusFound)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

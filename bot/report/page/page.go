@@ -39,14 +39,29 @@ func Write(w io.Writer, r *report.Review) error {
 		return fmt.Errorf("HTML page: %w", err)
 	}
 	v := newView(r)
-	css := design.CSS() + pageCSS
+	css := style()
 	v.CSS, v.JS = template.CSS(css), template.JS(js) //nolint:gosec // our own files
-	v.Policy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'", digest(css), digest(js))
+	v.Policy = policyOf(css, js)
 	if err := t.Execute(w, v); err != nil {
 		return fmt.Errorf("HTML page: %w", err)
 	}
 	return nil
 }
+
+// Policy returns the content security policy of the pages that this version writes, for a server that sends one of them.
+func Policy() (string, error) {
+	js, err := script()
+	if err != nil {
+		return "", fmt.Errorf("HTML page: %w", err)
+	}
+	return policyOf(style(), js), nil
+}
+
+func policyOf(css, js string) string {
+	return fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'", digest(css), digest(js))
+}
+
+func style() string { return design.CSS() + pageCSS }
 
 // script joins the modules in the order of their names. They share one scope.
 func script() (string, error) {

@@ -24,10 +24,10 @@ const check = async (page, name) => {
   const {result} = await session.send("Runtime.evaluate", {awaitPromise: true, returnByValue: true, expression: "axe.run(document, {resultTypes: ['violations'], preload: false}).then((r) => r.violations.map((v) => v.id + ' (' + v.impact + '): ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + (n.any.concat(n.all, n.none)[0] || {message: ''}).message).join(' | ')))"});
   for (const v of result.value || ["axe did not run"]) out.axe.push(name + ": " + v);
 };
-const pagesOf = (site) => ["", "apps/", "clusters/"].flatMap((dir) => fs.readdirSync(path.join(folder, site, dir)).filter((n) => n.endsWith(".html")).map((n) => dir + n));
+const pagesOf = (site) => ["", "apps/", "clusters/", "merge-requests/"].filter((dir) => fs.existsSync(path.join(folder, site, dir))).flatMap((dir) => fs.readdirSync(path.join(folder, site, dir)).filter((n) => n.endsWith(".html")).map((n) => dir + n));
 
 const looks = async (browser) => {
-  const pages = pagesOf("demo").filter((p) => !/^(apps|clusters)\//.test(p) || /shop|prod-eu-1/.test(p));
+  const pages = pagesOf("demo").filter((p) => !/^(apps|clusters|merge-requests)\//.test(p) || /shop|prod-eu-1|requests\/4/.test(p));
   out.pages = pages.length;
   for (const colorScheme of ["light", "dark"]) {
     for (const width of [1440, 900, 390]) {

@@ -1,0 +1,23 @@
+package bot
+
+import (
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/report"
+)
+
+// note records why the head of a merge request has no review.
+func (j *job) note(mr *forge.MergeRequest, why string) {
+	if err := j.Reports.Note(j.place, mr, why); err != nil {
+		j.log.Warn("the list of merge requests is not current", "merge_request", mr.Number, "error", err)
+	}
+}
+
+// noReports keeps nothing.
+type noReports struct{}
+
+func (noReports) Keep(hint.Place, *forge.MergeRequest, *report.Review) (string, error) {
+	return "", nil
+}
+func (noReports) Note(hint.Place, *forge.MergeRequest, string) error { return nil }
+func (noReports) Closed(hint.Place, *forge.MergeRequest) error       { return nil }

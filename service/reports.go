@@ -1,0 +1,52 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/service/reviews"
+	"github.com/sluice-gitops/sluice/site"
+	"github.com/sluice-gitops/sluice/site/server"
+)
+
+// reports returns what keeps the reports of merge requests; nil without pages.
+func (s *Service) reports() bot.Reports {
+	if s.reviews == nil {
+		return nil
+	}
+	return reportKeeper{s.reviews, strings.TrimSuffix(s.initial.Pages.Address, "/")}
+}
+
+// reportKeeper adds the addresses of pages to a store. It implements bot.Reports.
+type reportKeeper struct {
+	*reviews.Store
+	address string // of the pages; "" if people elsewhere cannot open them
+}
+
+// Keep implements bot.Reports.
+func (k reportKeeper) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) (string, error) {
+	if err := k.Store.Keep(p, mr, r); err != nil || k.address == "" {
+		return "", err
+	}
+	return k.address + "/" + server.Escape(repositoryOf(p)) + "/-/" + site.ReportPath(mr.Number, r.Head), nil
+}
+
+// repositoryOf is a place as addresses of pages have it.
+func repositoryOf(p hint.Place) string { return strings.Replace(string(p), ":", "/", 1) }
+
+// Report implements server.Source.
+func (f fleetSource) Report(_ context.Context, repository string, number int, head string) (*server.Report, error) {
+	r, err := f.s.reviews.Report(placeOf(repository), number, head)
+	if errors.Is(err, reviews.ErrNone) {
+		return nil, server.ErrNoReport
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &server.Report{Policy: r.Policy, Gzip: r.Gzip, HTML: r.HTML}, nil
+}

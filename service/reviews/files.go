@@ -1,0 +1,257 @@
+package reviews
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/site"
+)
+
+// entry is a merge request as its file has it.
+type entry struct {
+	Number  int
+	Title   string
+	URL     string
+	Author  string
+	Target  string
+	Draft   bool
+	State   string
+	Updated time.Time
+	Waits   string
+	Heads   []head // newest first
+}
+
+type head struct {
+	site.Head
+	Policy string
+	Size   int64
+}
+
+func (e *entry) public() site.MergeRequest {
+	out := site.MergeRequest{Number: e.Number, Title: e.Title, URL: e.URL, Author: e.Author, Target: e.Target, Draft: e.Draft, State: e.State, Updated: e.Updated, Waits: e.Waits}
+	for i := range e.Heads {
+		out.Heads = append(out.Heads, e.Heads[i].Head)
+	}
+	return out
+}
+
+func folderOf(p hint.Place) string {
+	sum := sha256.Sum256([]byte(p))
+	const digits = 24
+	return hex.EncodeToString(sum[:])[:digits]
+}
+
+const (
+	listSuffix   = ".json"
+	reportSuffix = ".html.gz"
+)
+
+func (s *Store) list(folder string, number int) string {
+	return filepath.Join(s.dir, folder, strconv.Itoa(number)+listSuffix)
+}
+
+func (s *Store) file(folder string, number int, commit string) string {
+	return filepath.Join(s.dir, folder, strconv.Itoa(number), commit+reportSuffix)
+}
+
+// load reads the lists and deletes what belongs to none.
+func (s *Store) load() error {
+	folders, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range folders {
+		if !f.IsDir() {
+			continue
+		}
+		one := &place{requests: map[int]*entry{}}
+		files, err := os.ReadDir(filepath.Join(s.dir, f.Name()))
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if e := s.read(filepath.Join(s.dir, f.Name(), file.Name())); e != nil && file.Name() == strconv.Itoa(e.Number)+listSuffix {
+				one.requests[e.Number] = e
+			}
+		}
+		s.places[f.Name()] = one
+		if err := s.sweep(f.Name(), one, files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns the entry of a file; nil if the file is no list that this version reads.
+func (s *Store) read(file string) *entry {
+	if !strings.HasSuffix(file, listSuffix) {
+		return nil
+	}
+	data, err := os.ReadFile(file) //nolint:gosec // below the folder of the store
+	if err != nil {
+		return nil // sweep deletes it, and the merge request is reviewed again
+	}
+	var e entry
+	if json.Unmarshal(data, &e) != nil || e.Number <= 0 {
+		return nil
+	}
+	e.Heads = slices.DeleteFunc(e.Heads, func(h head) bool { return !isCommit(h.Commit) })
+	return &e
+}
+
+// sweep counts the reports of a repository and deletes files that no list names.
+func (s *Store) sweep(folder string, p *place, files []os.DirEntry) error {
+	for _, file := range files {
+		number, err := strconv.Atoi(strings.TrimSuffix(file.Name(), listSuffix))
+		if err != nil || p.requests[number] == nil {
+			if err := os.RemoveAll(filepath.Join(s.dir, folder, file.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range p.requests {
+		if err := s.count(folder, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count finds the reports of a merge request that are there, and deletes files that are none of them.
+func (s *Store) count(folder string, e *entry) error {
+	dir := filepath.Join(s.dir, folder, strconv.Itoa(e.Number))
+	reports, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	there := map[string]int64{}
+	for _, r := range reports {
+		if info, err := r.Info(); err == nil {
+			there[r.Name()] = info.Size()
+		}
+	}
+	for i := range e.Heads {
+		h := &e.Heads[i]
+		name := h.Commit + reportSuffix
+		h.Stored = h.Stored && there[name] > 0
+		h.Size = 0
+		if h.Stored {
+			h.Size = there[name]
+			s.total += h.Size
+			delete(there, name)
+		}
+	}
+	for name := range there {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// save writes the list of a merge request, and drops the oldest merge requests of the repository beyond the limit.
+func (s *Store) save(folder string, e *entry) error {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("reports: %w", err)
+	}
+	if err := s.write(s.list(folder, e.Number), data); err != nil {
+		return err
+	}
+	p := s.places[folder]
+	for len(p.requests) > s.limits.Requests {
+		oldest := e
+		for _, one := range p.requests {
+			if rank(one) < rank(oldest) || rank(one) == rank(oldest) && one.Updated.Before(oldest.Updated) {
+				oldest = one
+			}
+		}
+		for i := range oldest.Heads {
+			s.remove(folder, oldest.Number, &oldest.Heads[i])
+		}
+		delete(p.requests, oldest.Number)
+		if err := os.Remove(s.list(folder, oldest.Number)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("reports: %w", err)
+		}
+	}
+	return nil
+}
+
+// rank sorts merge requests that are no longer open first.
+func rank(e *entry) int {
+	if e.State == "open" {
+		return 1
+	}
+	return 0
+}
+
+// shrink deletes the oldest reports until the rest fits.
+func (s *Store) shrink() error {
+	if s.total <= s.limits.Bytes {
+		return nil
+	}
+	type stored struct {
+		folder string
+		entry  *entry
+		head   *head
+	}
+	var all []stored
+	for folder, p := range s.places {
+		for _, e := range p.requests {
+			for i := range e.Heads {
+				if e.Heads[i].Stored {
+					all = append(all, stored{folder, e, &e.Heads[i]})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b stored) int {
+		return cmp.Or(a.head.At.Compare(b.head.At), cmp.Compare(a.head.Commit, b.head.Commit))
+	})
+	for _, one := range all {
+		if s.total <= s.limits.Bytes {
+			return nil
+		}
+		s.remove(one.folder, one.entry.Number, one.head)
+		s.places[one.folder].changes++
+		if err := s.save(one.folder, one.entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes the report of a head. A file that cannot be deleted is deleted by the next start.
+func (s *Store) remove(folder string, number int, h *head) {
+	if h.Stored {
+		_ = os.Remove(s.file(folder, number, h.Commit))
+		s.total -= h.Size
+		h.Stored, h.Size = false, 0
+	}
+}
+
+// write writes a file beside its place and renames it, so that a reader never sees a part.
+func (s *Store) write(file string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("reports: %w", err)
+	}
+	next := file + ".new"
+	if err := os.WriteFile(next, data, 0o600); err != nil {
+		return fmt.Errorf("reports: %w", err)
+	}
+	if err := os.Rename(next, file); err != nil {
+		return fmt.Errorf("reports: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+// Package reviews keeps the HTML reports of reviewed heads of merge requests, so that each has a page of its own, and a list of the
+// merge requests for the pages of the fleet.
+//
+// The folder is a cache that can be deleted at any time: open merge requests are reviewed again after a restart, and what is lost are
+// pages of earlier heads. Its size is bounded: when it exceeds the limit, the oldest reports are deleted, while the list still names
+// their heads. Files of a report are named by numbers and hexadecimal digits that the package checks, never by text of a merge request.
+// A Store is safe for concurrent use.
+package reviews
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/bot/report/page"
+	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/site"
+)
+
+const (
+	maxHeads = 100 // heads of a merge request that are listed
+	maxText  = 500 // bytes of a title or a sentence
+	maxPage  = 64 << 20
+)
+
+// Limits of a store.
+type Limits struct {
+	Bytes    int64 // of all reports
+	Requests int   // merge requests of a repository that are listed; 0 is 2,000
+}
+
+// ErrNone means that there is no report of a head.
+var ErrNone = errors.New("there is no report of this head")
+
+// Store keeps reports below a folder.
+type Store struct {
+	dir    string
+	limits Limits
+	clock  func() time.Time
+
+	mu     sync.Mutex
+	places map[string]*place // by folder
+	total  int64             // bytes of all reports
+}
+
+// place is a repository.
+type place struct {
+	requests map[int]*entry
+	changes  int // counts changes of the list
+}
+
+// Open reads the lists below a folder. Files that belong to no list are deleted.
+func Open(dir string, limits Limits, clock func() time.Time) (*Store, error) {
+	const requests = 2000
+	limits.Requests = cmp.Or(limits.Requests, requests)
+	s := &Store{dir: dir, limits: limits, clock: clock, places: map[string]*place{}}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("reports: %w", err)
+	}
+	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("reports: %w", err)
+	}
+	return s, nil
+}
+
+// Report is a page of a report.
+type Report struct {
+	Policy string // content security policy
+	Gzip   []byte // the page, compressed
+}
+
+// HTML is the page.
+func (r *Report) HTML() ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(r.Gzip))
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	out, err := io.ReadAll(io.LimitReader(z, maxPage))
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	return out, nil
+}
+
+// Keep stores the report of a head, and replaces an earlier one of the same head.
+func (s *Store) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) error {
+	if !isCommit(r.Head) {
+		return fmt.Errorf("reports: %q is no commit", safetext.Line(r.Head))
+	}
+	policy, err := page.Policy()
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if err := page.Write(z, r); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("reports: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	folder := folderOf(p)
+	e := s.entry(folder, mr)
+	h := head{
+		Head:   site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText)},
+		Policy: policy,
+	}
+	if size := int64(packed.Len()); size <= s.limits.Bytes {
+		if err := s.write(s.file(folder, mr.Number, r.Head), packed.Bytes()); err != nil {
+			return err
+		}
+		h.Stored, h.Size = true, size
+	}
+	s.replace(folder, e, h)
+	e.Waits = ""
+	e.Updated = h.At
+	if err := s.save(folder, e); err != nil {
+		return err
+	}
+	return s.shrink()
+}
+
+// replace puts a head before the others, in place of an earlier report of it, and deletes reports of heads that are no longer listed.
+func (s *Store) replace(folder string, e *entry, h head) {
+	for i := range e.Heads {
+		if e.Heads[i].Commit == h.Commit {
+			s.total -= e.Heads[i].Size
+			e.Heads = slices.Delete(e.Heads, i, i+1)
+			break
+		}
+	}
+	s.total += h.Size
+	e.Heads = slices.Insert(e.Heads, 0, h)
+	for _, old := range e.Heads[min(len(e.Heads), maxHeads):] {
+		s.remove(folder, e.Number, &old)
+	}
+	e.Heads = e.Heads[:min(len(e.Heads), maxHeads)]
+}
+
+// Note records why the newest head of a merge request has no review.
+func (s *Store) Note(p hint.Place, mr *forge.MergeRequest, why string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	folder := folderOf(p)
+	why = safetext.Shorten(why, maxText)
+	if have := s.known(folder, mr.Number); have != nil && have.Waits == why && have.State == string(mr.State) && have.Title == title(mr) {
+		return nil
+	}
+	e := s.entry(folder, mr)
+	e.Waits, e.Updated = why, s.clock().UTC()
+	return s.save(folder, e)
+}
+
+// Closed records that a merge request is no longer open. One that was never reviewed is not listed.
+func (s *Store) Closed(p hint.Place, mr *forge.MergeRequest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	folder := folderOf(p)
+	have := s.known(folder, mr.Number)
+	if have == nil || have.State == string(mr.State) {
+		return nil
+	}
+	e := s.entry(folder, mr)
+	e.Waits, e.Updated = "", s.clock().UTC()
+	return s.save(folder, e)
+}
+
+// List returns the merge requests of a repository, by number.
+func (s *Store) List(p hint.Place) []site.MergeRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have := s.places[folderOf(p)]
+	if have == nil {
+		return nil
+	}
+	out := make([]site.MergeRequest, 0, len(have.requests))
+	for _, e := range have.requests {
+		out = append(out, e.public())
+	}
+	slices.SortFunc(out, func(a, b site.MergeRequest) int { return cmp.Compare(a.Number, b.Number) })
+	return out
+}
+
+// Changes returns a text that is another one whenever the list of a repository has changed.
+func (s *Store) Changes(p hint.Place) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if have := s.places[folderOf(p)]; have != nil {
+		return strconv.Itoa(have.changes)
+	}
+	return ""
+}
+
+// Report returns the report of a head; ErrNone if it is not kept.
+func (s *Store) Report(p hint.Place, number int, commit string) (*Report, error) {
+	folder := folderOf(p)
+	s.mu.Lock()
+	policy, stored := "", false
+	if e := s.known(folder, number); e != nil {
+		for i := range e.Heads {
+			if e.Heads[i].Commit == commit {
+				policy, stored = e.Heads[i].Policy, e.Heads[i].Stored
+			}
+		}
+	}
+	s.mu.Unlock()
+	if !stored {
+		return nil, ErrNone
+	}
+	data, err := os.ReadFile(s.file(folder, number, commit))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, ErrNone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reports: %w", err)
+	}
+	return &Report{Policy: policy, Gzip: data}, nil
+}
+
+func (s *Store) known(folder string, number int) *entry {
+	if have := s.places[folder]; have != nil {
+		return have.requests[number]
+	}
+	return nil
+}
+
+// entry returns the entry of a merge request, with what the forge says of it now.
+func (s *Store) entry(folder string, mr *forge.MergeRequest) *entry {
+	have := s.places[folder]
+	if have == nil {
+		have = &place{requests: map[int]*entry{}}
+		s.places[folder] = have
+	}
+	e := have.requests[mr.Number]
+	if e == nil {
+		e = &entry{Number: mr.Number}
+		have.requests[mr.Number] = e
+	}
+	have.changes++
+	e.Title, e.URL, e.Author, e.Target = title(mr), safetext.Shorten(mr.URL, maxText), safetext.Shorten(mr.Author.Login, maxText), safetext.Shorten(mr.TargetBranch, maxText)
+	e.Draft, e.State = mr.Draft, string(mr.State)
+	return e
+}
+
+func title(mr *forge.MergeRequest) string {
+	return cmp.Or(strings.TrimSpace(safetext.Shorten(mr.Title, maxText)), fmt.Sprintf("Merge request %d", mr.Number))
+}
+
+func isCommit(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
+}

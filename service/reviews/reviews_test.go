@@ -1,0 +1,198 @@
+package reviews_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/service/reviews"
+)
+
+const fleet = hint.Place("hub:acme/fleet")
+
+func commit(i int) string { return fmt.Sprintf("%040x", i) }
+
+func request(number int) *forge.MergeRequest {
+	return &forge.MergeRequest{Number: number, Title: fmt.Sprintf("Change %d", number), State: forge.Open, URL: "https://hub.example.com/1", Author: forge.User{Login: "ada"}, TargetBranch: "main"}
+}
+
+func review(head string) *report.Review {
+	return &report.Review{Fleet: "demo", Base: commit(1), Head: head, Version: "test", Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}
+}
+
+// ticking is a clock that advances with each look.
+func ticking() func() time.Time {
+	var mu sync.Mutex
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	return func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(time.Second)
+		return now
+	}
+}
+
+func open(t *testing.T, dir string, limit int64) *reviews.Store {
+	t.Helper()
+	s, err := reviews.Open(dir, reviews.Limits{Bytes: limit, Requests: 20}, ticking())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestEveryHeadKeepsItsReport: heads of a merge request keep their reports after later pushes, after a merge and after a restart.
+func TestEveryHeadKeepsItsReport(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir, 1<<20)
+	before := s.Changes(fleet)
+	must(t, s.Keep(fleet, request(7), review(commit(2))))
+	must(t, s.Keep(fleet, request(7), review(commit(3))))
+	must(t, s.Note(fleet, request(8), "waits for trust"))
+	if s.Changes(fleet) == before {
+		t.Error("the list changed and its text did not")
+	}
+	merged := request(7)
+	merged.State = forge.Merged
+	must(t, s.Closed(fleet, merged))
+	must(t, s.Closed(fleet, request(99)))
+	for _, s := range []*reviews.Store{s, open(t, dir, 1<<20)} {
+		list := s.List(fleet)
+		if len(list) != 2 || list[0].State != "merged" || len(list[0].Heads) != 2 || list[0].Heads[0].Commit != commit(3) || list[0].Heads[0].Verdict != "pass" || list[1].Waits != "waits for trust" {
+			t.Fatalf("%+v", list)
+		}
+		for _, h := range list[0].Heads {
+			got, err := s.Report(fleet, 7, h.Commit)
+			must(t, err)
+			html, err := got.HTML()
+			must(t, err)
+			if !strings.Contains(string(html), h.Commit[:12]) || !strings.Contains(string(html), "<!doctype html>") || !strings.Contains(got.Policy, "script-src 'sha256-") {
+				t.Errorf("%s: %.200s %s", h.Commit, html, got.Policy)
+			}
+		}
+		for _, c := range []string{commit(4), "", "../7", "index"} {
+			if _, err := s.Report(fleet, 7, c); !errors.Is(err, reviews.ErrNone) {
+				t.Errorf("head %q: %v", c, err)
+			}
+		}
+		if _, err := s.Report("hub:acme/other", 7, commit(3)); !errors.Is(err, reviews.ErrNone) {
+			t.Errorf("another repository has the report: %v", err)
+		}
+	}
+}
+
+// TestLimit deletes the oldest reports, keeps their heads in the list, and counts a head that is reviewed again once.
+func TestLimit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir, 1<<20)
+	must(t, s.Keep(fleet, request(1), review(commit(2))))
+	one := size(t, dir)
+	limit := 3*one + one/2
+	s = open(t, dir, limit)
+	for range 5 {
+		must(t, s.Keep(fleet, request(1), review(commit(2))))
+	}
+	for i := 3; i < 9; i++ {
+		must(t, s.Keep(fleet, request(i), review(commit(i))))
+	}
+	if got := size(t, dir); got > limit {
+		t.Errorf("%d bytes are stored, the limit is %d", got, limit)
+	}
+	stored := ""
+	for _, m := range s.List(fleet) {
+		if m.Heads[0].Stored {
+			stored += fmt.Sprint(" ", m.Number)
+		}
+	}
+	if stored != " 6 7 8" {
+		t.Errorf("stored:%s", stored)
+	}
+	if _, err := s.Report(fleet, 3, commit(3)); !errors.Is(err, reviews.ErrNone) {
+		t.Errorf("a deleted report: %v", err)
+	}
+	if s = open(t, dir, 10); s.Keep(fleet, request(9), review(commit(9))) != nil || s.List(fleet)[len(s.List(fleet))-1].Heads[0].Stored {
+		t.Error("a report that is larger than the limit is stored")
+	}
+}
+
+func size(t *testing.T, dir string) int64 {
+	t.Helper()
+	var total int64
+	must(t, filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".gz") {
+			info, err := e.Info()
+			must(t, err)
+			total += info.Size()
+		}
+		return err
+	}))
+	return total
+}
+
+// TestDamage: whatever is in the folder, the store opens, deletes what it does not know, and never reads outside of its folder.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir, 1<<20)
+	must(t, s.Keep(fleet, request(1), review(commit(2))))
+	must(t, s.Keep(fleet, request(2), review(commit(3))))
+	folders, err := os.ReadDir(dir)
+	must(t, err)
+	folder := filepath.Join(dir, folders[0].Name())
+	must(t, os.WriteFile(filepath.Join(folder, "1.json"), []byte("{"), 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "5.json"), []byte(`{"Number": 6}`), 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "2", commit(9)+".html.gz"), []byte("x"), 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, "2.json.new"), []byte("x"), 0o600))
+	s = open(t, dir, 1<<20)
+	if list := s.List(fleet); len(list) != 1 || list[0].Number != 2 || !list[0].Heads[0].Stored {
+		t.Errorf("%+v", list)
+	}
+	var left []string
+	must(t, filepath.WalkDir(folder, func(name string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			left = append(left, filepath.Base(name))
+		}
+		return err
+	}))
+	if got := strings.Join(left, " "); got != commit(3)+".html.gz 2.json" {
+		t.Errorf("files %s", got)
+	}
+	for _, bad := range []string{"", "../../etc/passwd", "HEAD", strings.Repeat("A", 40)} {
+		if err := s.Keep(fleet, request(1), review(bad)); err == nil {
+			t.Errorf("a report of head %q is stored", bad)
+		}
+	}
+}
+
+// TestManyRequests bounds the list of a repository: closed merge requests go first.
+func TestManyRequests(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), 1<<20)
+	must(t, s.Note(fleet, request(1), "waits"))
+	for i := range 20 {
+		closed := request(i + 2)
+		closed.State = forge.Closed
+		must(t, s.Note(fleet, closed, "waits"))
+	}
+	if list := s.List(fleet); len(list) != 20 || list[0].Number != 1 || list[1].Number != 3 {
+		t.Errorf("%d entries, the first %d and %d", len(list), list[0].Number, list[1].Number)
+	}
+}
