@@ -31,6 +31,7 @@ type environmentPlan struct {
 	clusters map[string]*clusterPlan // clusters that may change
 	left     []string                // clusters of the branch that the environment no longer has
 	total    int                     // targets of the clusters that are neither frozen nor retired
+	before   *fleet.Fleet            // of the commit that the branch holds; nil if it is not needed, or cannot be read
 	failures []Failure
 	notes    notes
 }
@@ -75,6 +76,9 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 			p.left = append(p.left, c)
 		}
 	}
+	if r.view.Fleet.Uncertain() && r.state.Exists() {
+		p.before = h.rendered(ctx, r.state)
+	}
 	if err := p.planClusters(ctx, h.Store, r.all); err != nil {
 		return nil, err
 	}
@@ -89,6 +93,7 @@ func (p *environmentPlan) planClusters(ctx context.Context, store *gitstore.Stor
 	for _, c := range p.clusters {
 		group.Go(func() error {
 			failures, err := p.planCluster(ctx, store, c, all)
+			failures = append(failures, p.lost(c)...)
 			mu.Lock()
 			p.failures = append(p.failures, failures...)
 			mu.Unlock()
@@ -137,6 +142,34 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 	}
 	slices.Sort(c.removed)
 	return failures, ctx.Err()
+}
+
+// lost returns a failure for each app of the branch that the source commit may have although it does not list it.
+func (p *environmentPlan) lost(c *clusterPlan) []Failure {
+	var out []Failure
+	for _, app := range c.removed {
+		if err := p.view.Fleet.Lost(p.before, c.cluster.Name, app); err != nil {
+			out = append(out, NewFailure(p.name, fleet.Target{App: &fleet.App{Name: app}, Cluster: c.cluster}, err))
+		}
+	}
+	return out
+}
+
+// rendered returns the fleet of the source commit that a branch holds; nil if it cannot be read.
+func (h *Hydrator) rendered(ctx context.Context, st *branch.State) *fleet.Fleet {
+	hash, err := gitstore.ParseHash(st.Record.Source)
+	if err != nil {
+		return nil
+	}
+	commit, err := h.Store.Commit(ctx, hash)
+	if err != nil {
+		return nil
+	}
+	v, err := h.sources.Open(ctx, commit.Tree)
+	if err != nil {
+		return nil
+	}
+	return v.Fleet
 }
 
 // jobs returns the jobs of all clusters. Jobs of one app are adjacent, because they share a chart.

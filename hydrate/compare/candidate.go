@@ -70,6 +70,12 @@ func (c *run) commitCandidates(ctx context.Context) error {
 		}
 		before, after := one.sides[0], one.sides[1]
 		one.upgraded = before != nil && after != nil && before.Cluster.KubeVersion != after.Cluster.KubeVersion
+		switch {
+		case after == nil:
+			one.failed[1] = c.views[1].Fleet.Lost(c.views[0].Fleet, a.Cluster, a.App)
+		case before == nil:
+			one.failed[0] = c.views[0].Fleet.Lost(c.views[1].Fleet, a.Cluster, a.App)
+		}
 		c.add(one)
 	}
 	for _, name := range slices.Sorted(maps.Keys(unfrozen)) {
@@ -141,7 +147,9 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 			continue
 		}
 		gone := fleet.Target{App: &fleet.App{Name: key[1]}, Cluster: &fleet.Cluster{Name: key[0], Environment: environment}}
-		c.list = append(c.list, &candidate{cluster: key[0], app: key[1], sides: [2]*fleet.Target{&gone, nil}, trees: [2]gitstore.Hash{held[key], {}}})
+		one := &candidate{cluster: key[0], app: key[1], sides: [2]*fleet.Target{&gone, nil}, trees: [2]gitstore.Hash{held[key], {}}}
+		one.failed[1] = f.Lost(nil, key[0], key[1])
+		c.list = append(c.list, one)
 	}
 	return nil
 }

@@ -49,6 +49,9 @@ func (c *run) unfrozenCandidates(ctx context.Context, cluster *fleet.Cluster) er
 				one.sides[0].App = a
 			}
 		}
+		if after == nil {
+			one.failed[1] = c.views[1].Fleet.Lost(base, cluster.Name, app)
+		}
 		c.add(one)
 	}
 	for _, t := range c.views[1].Fleet.TargetsOf(cluster) {

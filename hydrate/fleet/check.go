@@ -31,7 +31,13 @@ func (f *Fleet) Check(ctx context.Context) Problems {
 	if err := group.Wait(); err != nil {
 		return Problems{{File: fleetFile, Severity: SeverityError, Message: "checking was cancelled: " + err.Error(), Hint: "run it again"}}
 	}
-	return append(gather(targets, found), f.unusedFiles(ctx)...).sorted()
+	out := append(gather(targets, found), f.unusedFiles(ctx)...)
+	for _, t := range f.unread {
+		if t.Cluster == "" {
+			out = append(out, Problem{File: t.File, Line: t.Line, Severity: SeverityError, Message: fmt.Sprintf("%s: %v", t.App, t.Err)})
+		}
+	}
+	return out.sorted()
 }
 
 func (f *Fleet) checkTarget(t Target) []error {

@@ -30,7 +30,6 @@ type Importer interface {
 type ImportRequest struct {
 	Entry    Import
 	Trunk    string          // the fleet's trunk
-	Detected bool            // sluice.yaml is the importer's own: nothing is written for this fleet
 	Clusters []ImportCluster // all clusters of the fleet and of the entry, by name
 }
 
@@ -62,11 +61,25 @@ type Imported struct {
 	Keeps     bool     // the tool leaves objects alone when they disappear (Flux: prune: false)
 	// KeepsDeleted says that the tool leaves the objects alone when the target is deleted (Flux: deletionPolicy; Argo CD: no finalizer).
 	KeepsDeleted bool
-	Parent       string // the app on the same cluster whose objects include this target's object; "" if unknown
-	Suspended    bool   // the tool leaves the target alone; it is not rendered and not placed
-	Notes        []string
-	Err          error // why the target cannot be rendered
+	// Parent is the app whose objects include this target's object; "" if unknown. It is on ParentCluster; "" is the target's own cluster.
+	Parent, ParentCluster string
+	// Set is the app that stands for the ApplicationSet that generates the target's object, where that set cannot be generated.
+	Set       string
+	Suspended bool // the tool leaves the target alone; it is not rendered and not placed
+	Notes     []string
+	Err       error // why the target cannot be rendered
+	Brings    Brings
 }
+
+// Brings says where a target that cannot be rendered may describe further targets, which the fleet does not know then.
+type Brings string
+
+// Places of further targets.
+const (
+	BringsNone    Brings = ""
+	BringsCluster Brings = "cluster" // on the target's cluster
+	BringsAny     Brings = "any"     // on any cluster
+)
 
 // ImportedSource is a chart with its values, or objects.
 type ImportedSource struct {
@@ -129,7 +142,7 @@ func (l *loader) importAll(ctx context.Context) {
 }
 
 func (l *loader) importRequest(entry Import) ImportRequest {
-	out := ImportRequest{Entry: entry, Trunk: l.fleet.Spec.Trunk, Detected: l.fleet.Detected}
+	out := ImportRequest{Entry: entry, Trunk: l.fleet.Spec.Trunk}
 	for _, c := range l.fleet.Clusters {
 		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.KubeVersion, Labels: c.Labels})
 	}
@@ -165,6 +178,12 @@ func (l *loader) importedCluster(name string, c ImportedCluster, at []string) {
 }
 
 func (l *loader) importedTarget(t *Imported, at []string) {
+	if t.Err != nil {
+		l.fleet.unread = append(l.fleet.unread, t)
+	}
+	if t.Cluster == "" {
+		return // it has no place, and fails
+	}
 	cluster, ok := l.fleet.clusters[t.Cluster]
 	if !ok {
 		return // importedCluster has said why
@@ -214,9 +233,10 @@ func (f *Fleet) ImportedTarget(cluster, app string) *Imported {
 	return a.imported[cluster]
 }
 
-// Imports returns every imported target, suspended ones too, by cluster and app.
+// Imports returns every imported target, by cluster and app: suspended ones and those that fail too. One whose cluster is not known
+// has none.
 func (f *Fleet) Imports() []*Imported {
-	var out []*Imported
+	out := slices.DeleteFunc(slices.Clone(f.unread), func(t *Imported) bool { return t.Cluster != "" })
 	for _, a := range f.Apps {
 		for _, t := range a.imported {
 			out = append(out, t)

@@ -38,6 +38,7 @@ type Fleet struct {
 	unavailable map[string]error  // why the content of a repository is not there
 	names       *strings.Replacer // writes the paths of other repositories for people; nil if there are none
 	cache       *Cache
+	unread      []*Imported // that fail
 	clusters    map[string]*Cluster
 	apps        map[string]*App
 	layers      []layer

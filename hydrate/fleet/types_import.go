@@ -1,7 +1,10 @@
 package fleet
 
-// Import is one repository layout of another tool: exactly one of its fields is set.
+// Import is one repository layout of another tool: exactly one of flux and argocd is set.
 type Import struct {
+	// Ignore has patterns of files, as in .gitignore. Objects that are written there are not followed: Kustomizations, HelmReleases,
+	// Applications and ApplicationSets in them become no apps. Where a parent applies them, they stay ordinary objects of the parent.
+	Ignore []string `json:"ignore,omitempty"`
 	// Flux reads Kustomization and HelmRelease objects.
 	Flux *FluxImport `json:"flux,omitempty"`
 	// ArgoCD reads Application and ApplicationSet objects.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -33,6 +34,7 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 		}
 		o.Clusters = append(o.Clusters, argocd.Cluster{Name: c.Name, Server: own.Server, Labels: labels, Annotations: own.Annotations})
 	}
+	o.Ignore = ignored(request.Entry.Ignore)
 	o.Starting = func(name string) error { return i.starting("argocd: " + name) }
 	units, found, err := argocd.Import(ctx, o)
 	if err != nil {
@@ -41,33 +43,64 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 	var out []fleet.Imported
 	var problems fleet.Problems
 	for _, p := range found {
-		found := fleet.Problem{
-			File: p.Origin.File, Line: p.Origin.Line, Severity: severity(request.Detected), Message: p.Message + ": its Applications are not rendered",
-			Hint: "repair it, or list the files to read in spec.import argocd apps",
-		}
-		if p.Foreign {
-			found.Severity = fleet.SeverityWarning
-		}
-		problems = append(problems, found)
+		targets := unread(&p, slices.Sorted(maps.Keys(entry.Clusters)))
+		out = append(out, targets...)
+		problems = append(problems, fleet.Problem{
+			File: p.Origin.File, Line: p.Origin.Line, Severity: fleet.SeverityWarning, Message: p.Message + ": its Applications are not rendered",
+			Hint: "repair it, or leave the file out with spec.import ignore",
+		})
 	}
+	byName := clustersOf(units)
 	for n := range units {
-		u := &units[n]
-		if u.Cluster == "" { // it has no place in the fleet
-			found := fleet.Problem{File: u.Origin.File, Line: u.Origin.Line, Severity: fleet.SeverityWarning, Message: fmt.Sprintf("the Application %s is not rendered: %v", u.Name, u.Err)}
-			if !u.Foreign {
-				found.Severity = severity(request.Detected)
-			}
-			problems = append(problems, found)
+		t := argocdTarget(&units[n])
+		if t.ParentCluster = byName[t.Parent]; t.ParentCluster == t.Cluster {
+			t.ParentCluster = ""
+		}
+		out = append(out, t)
+		if t.Cluster == "" { // it has no place in the fleet
+			problems = append(problems, fleet.Problem{
+				File: t.File, Line: t.Line, Severity: fleet.SeverityWarning, Message: fmt.Sprintf("the Application %s is not rendered: %v", t.App, t.Err),
+			})
 			continue
 		}
-		t := argocdTarget(u)
-		out = append(out, t)
 		problems = append(problems, warnings(&t)...)
-		if u.Brings {
-			problems = append(problems, lostChildren(&t, request.Detected))
+		if t.Brings != fleet.BringsNone {
+			problems = append(problems, lostChildren(&t))
 		}
 	}
 	return out, problems
+}
+
+// unread stands for what a file or an ApplicationSet describes that cannot be read: a target that fails on each cluster that may lack
+// something. If a server or another repository describes the Applications, the commit lacks none, and the target has no cluster.
+func unread(p *argocd.Problem, clusters []string) []fleet.Imported {
+	one := fleet.Imported{App: p.App, File: p.Origin.File, Line: p.Origin.Line, Kind: p.Kind, Err: errors.New(p.Message), Brings: fleet.BringsAny}
+	if one.Kind == "" {
+		one.Kind = fleet.KindFile
+	}
+	if p.Foreign {
+		return []fleet.Imported{one}
+	}
+	if p.Cluster != "" {
+		clusters = []string{p.Cluster}
+	}
+	out := make([]fleet.Imported, len(clusters))
+	for n, name := range clusters {
+		out[n] = one
+		out[n].Cluster = name
+	}
+	return out
+}
+
+// clustersOf maps Applications to their clusters.
+func clustersOf(units []argocd.Unit) map[string]string {
+	out := map[string]string{}
+	for n := range units {
+		if _, known := out[units[n].Name]; !known {
+			out[units[n].Name] = units[n].Cluster
+		}
+	}
+	return out
 }
 
 func (i *Importer) argocdOptions(tree fleet.Tree) argocd.Options {
@@ -85,6 +118,10 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 	out := fleet.Imported{
 		Cluster: u.Cluster, App: u.Name, File: u.Origin.File, Line: u.Origin.Line, Kind: "Application", Namespace: u.Namespace,
 		KubeVersion: u.KubeVersion, APIVersions: u.APIVersions, Keeps: !u.Prune && u.Err == nil, KeepsDeleted: u.Orphan && u.Err == nil, Notes: u.Notes, Err: u.Err,
+		Parent: u.Parent, Set: u.Set,
+	}
+	if u.Brings {
+		out.Brings = fleet.BringsAny
 	}
 	for _, s := range u.Sources {
 		if c := s.Chart; c != nil {

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/fluxcd/pkg/sourceignore"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/import/flux"
@@ -72,6 +75,19 @@ func (i *Importer) Import(ctx context.Context, tree fleet.Tree, request fleet.Im
 	return out, problems, nil
 }
 
+// ignored matches files with patterns as in .gitignore.
+func ignored(patterns []string) func(name string) bool {
+	if len(patterns) == 0 {
+		return func(string) bool { return false }
+	}
+	root := []string{"repository"} // an empty domain would match anywhere
+	read := sourceignore.ReadPatterns(strings.NewReader(strings.Join(patterns, "\n")), root)
+	matcher := sourceignore.NewMatcher(read)
+	return func(name string) bool {
+		return matcher.Match(append(slices.Clone(root), strings.Split(name, "/")...), false)
+	}
+}
+
 // normalize gives values the types that they have after they crossed a pipe, so that an input digest does not depend on the process that
 // computes it.
 func normalize(s *fleet.ImportedSource) error {
@@ -96,6 +112,7 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 	var problems fleet.Problems
 	for _, name := range slices.Sorted(maps.Keys(entry.Clusters)) {
 		c := entry.Clusters[name]
+		importer.Ignore = ignored(request.Entry.Ignore)
 		importer.Starting = func(k flux.Key) error { return i.starting(name + ": " + k.String()) }
 		units, err := importer.Import(ctx, c.Path)
 		if err != nil {
@@ -110,7 +127,7 @@ func (i *Importer) flux(ctx context.Context, tree fleet.Tree, request fleet.Impo
 			out = append(out, t)
 			problems = append(problems, warnings(&t)...)
 			if units[j].Brings {
-				problems = append(problems, lostChildren(&t, request.Detected))
+				problems = append(problems, lostChildren(&t))
 			}
 		}
 	}
@@ -129,21 +146,12 @@ func warnings(t *fleet.Imported) fleet.Problems {
 	return out
 }
 
-// lostChildren is the problem of a target that fails although its files describe other targets. Without it, those would seem deleted.
-func lostChildren(t *fleet.Imported, detected bool) fleet.Problem {
+// lostChildren is the problem of a target that fails although its files may describe other targets.
+func lostChildren(t *fleet.Imported) fleet.Problem {
 	return fleet.Problem{
-		File: t.File, Line: t.Line, Severity: severity(detected),
+		File: t.File, Line: t.Line, Severity: fleet.SeverityWarning,
 		Message: fmt.Sprintf("%s on %s cannot be rendered, so the targets that it brings are not known: %v", t.App, t.Cluster, t.Err),
 	}
-}
-
-// severity is that of content without which a fleet lacks targets: an error, so that they do not seem deleted. A fleet that nobody has
-// stored is only looked at, so a warning is enough there.
-func severity(detected bool) fleet.Severity {
-	if detected {
-		return fleet.SeverityWarning
-	}
-	return fleet.SeverityError
 }
 
 // fluxTarget converts a unit. Its app has the Kustomization's name, or `namespace.name` of a HelmRelease; Kustomizations outside
@@ -155,6 +163,9 @@ func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 	}
 	if u.Parent != (flux.Key{}) {
 		out.Parent = fluxApp(u.Parent)
+	}
+	if u.Brings {
+		out.Brings = fleet.BringsCluster
 	}
 	for _, k := range u.DependsOn {
 		out.DependsOn = append(out.DependsOn, fluxApp(k))

@@ -222,62 +222,6 @@ name: b
 
 func imported(more string) fleet.Tree { return tree(argoFleet + more) }
 
-// What cannot be read is an error, so that the Applications that it describes do not seem deleted.
-func TestBrokenContentIsNoDeletion(t *testing.T) {
-	t.Parallel()
-	const head = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: x}\n"
-	const source = "source: {repoURL: \"https://git.example.com/acme/fleet\", path: parent}"
-	for name, c := range map[string]struct{ files, want string }{
-		"a file of a generator": {"-- apps/c.yaml --\nname: [c\n", "apps/c.yaml"},
-		"an Application":        {"-- argocd/x.yaml --\n" + head + "spec: {project: [\n", "argocd/x.yaml"},
-		"an Application's type": {"-- argocd/x.yaml --\n" + head + "spec: {project: {a: b}, " + source + ", destination: {name: prod}}\n", "the Application x"},
-		"an empty destination":  {"-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source + ", destination: {namespace: b}}\n", "names no cluster"},
-		"a generator of a server beside another one": {
-			"-- argocd/asks.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: asks}\nspec: {generators: [{list: {elements: [{name: web}]}}, {pullRequest: {}}], template: {metadata: {name: \"{{name}}\"}, spec: {}}}\n",
-			"asks a server",
-		},
-		"a chart of Applications": {
-			"-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source + ", destination: {name: prod}}\n" +
-				"-- parent/Chart.yaml --\napiVersion: v2\nname: parent\nversion: 0.1.0\n-- parent/templates/app.yaml --\n" + head + "spec: {{ fail \"no\" }}\n",
-			"the targets that it brings are not known",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), imported(c.files))
-			if invalid, ok := errors.AsType[fleet.Problems](problems.Err()); f != nil || !ok || !strings.Contains(invalid.Error(), c.want) {
-				t.Errorf("%v, want %q", problems, c.want)
-			}
-		})
-	}
-	if f, problems := (fleet.Loader{Importer: New(nil)}).Load(t.Context(), imported("")); f == nil || len(f.Imports()) != 3 {
-		t.Errorf("%v", problems)
-	}
-}
-
-// A Kustomization that fails is one failed target, unless it brings other targets: those would seem deleted.
-func TestFailedKustomizationIsNoDeletion(t *testing.T) {
-	t.Parallel()
-	const parent = `
--- clusters/prod/more.yaml --
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: more, namespace: flux-system}
-spec: {path: ./overlay, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
--- overlay/kustomization.yaml --
-resources: [../more]
--- more/broken.yaml --
-kind: [
-`
-	const child = "-- more/web.yaml --\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: more}\n"
-	for files, invalid := range map[string]bool{parent: false, parent + child: true} {
-		_, problems, err := New(nil).Import(t.Context(), tree(repository+files), request())
-		if err != nil || (problems.Err() != nil) != invalid {
-			t.Errorf("%v, %v, want an error: %t", problems, err, invalid)
-		}
-	}
-}
-
 // faulty is a tree whose storage fails for one file.
 type faulty struct {
 	fleet.Tree

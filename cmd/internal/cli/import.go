@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,6 +109,15 @@ type importedTarget struct {
 	Message   string   `json:"message,omitempty"`
 	Notes     []string `json:"notes,omitempty"`
 	DependsOn []string `json:"dependsOn,omitempty"`
+	Parent    string   `json:"parent,omitempty"` // CLUSTER/APP whose objects include this target's object
+}
+
+// target is the app with its cluster, if that is known.
+func (t *importedTarget) target() string {
+	if t.Cluster == "" {
+		return t.App
+	}
+	return t.App + " on " + t.Cluster
 }
 
 func (i *importOptions) list(f *fleet.Fleet, o IO) error {
@@ -115,6 +125,9 @@ func (i *importOptions) list(f *fleet.Fleet, o IO) error {
 	failed := 0
 	for _, t := range f.Imports() {
 		one := importedTarget{Cluster: t.Cluster, App: t.App, Kind: t.Kind, File: t.File, Line: t.Line, State: "ready", Notes: t.Notes, DependsOn: slices.Sorted(slices.Values(t.DependsOn))}
+		if t.Parent != "" {
+			one.Parent = cmp.Or(t.ParentCluster, t.Cluster) + "/" + t.Parent
+		}
 		switch {
 		case t.Err != nil:
 			one.State, one.Message = "failed", t.Err.Error()
@@ -132,14 +145,14 @@ func (i *importOptions) list(f *fleet.Fleet, o IO) error {
 		table := tabwriter.NewWriter(o.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "CLUSTER\tAPP\tSTATE\tKIND\tFROM")
 		for _, t := range out {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s:%d\n", t.Cluster, t.App, t.State, t.Kind, t.File, t.Line)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s:%d\n", cmp.Or(t.Cluster, "-"), t.App, t.State, t.Kind, t.File, t.Line)
 		}
 		if err := table.Flush(); err != nil {
 			return err
 		}
 		for _, t := range out {
 			if t.Message != "" {
-				fmt.Fprintf(o.Err, "%s:%d: %s on %s: %s\n", t.File, t.Line, t.App, t.Cluster, safetext.Lines(t.Message))
+				fmt.Fprintf(o.Err, "%s:%d: %s: %s\n", t.File, t.Line, t.target(), safetext.Lines(t.Message))
 			}
 		}
 	}

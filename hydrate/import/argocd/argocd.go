@@ -37,6 +37,8 @@ type Options struct {
 	Render func(ctx context.Context, c *Chart, namespace string) ([]manifest.Object, error)
 	// Apps are patterns of the files that hold Applications, ApplicationSets and cluster Secrets; none is every file.
 	Apps []string
+	// Ignore reports files whose objects are not followed; nil ignores none.
+	Ignore func(name string) bool
 	// Repositories are URLs of the repository. Without any, it is the one that most sources with a path in the commit name.
 	Repositories []string
 	// Trunk is a revision that means the commit, besides HEAD.
@@ -67,7 +69,8 @@ type Unit struct {
 	Cluster   string // of Options.Clusters; "" if the destination is none of them
 	Namespace string // of objects that name none
 	Origin    Origin // of the Application, or of the ApplicationSet that generates it
-	Parent    string // the Application whose objects this one is among
+	Parent    string // the Application whose objects this one, or its ApplicationSet, is among
+	Set       string // what Problem.App is if the ApplicationSet that generates it cannot be generated
 	Sources   []Source
 
 	KubeVersion string   // instead of the cluster's
@@ -76,7 +79,6 @@ type Unit struct {
 	Orphan      bool     // Argo CD leaves the objects in the cluster when the Application is deleted
 	Notes       []string
 	Err         error // why the unit cannot be rendered
-	Foreign     bool  // the unit fails because its destination is a cluster that the fleet does not have
 	Brings      bool  // the unit fails, and its files may describe other Applications, which are missing
 }
 
@@ -109,8 +111,11 @@ type importer struct {
 	problems []Problem
 }
 
-// Problem is what is wrong with an object that is no unit.
+// Problem is what is wrong with a file, or with an ApplicationSet: the Applications that it describes are not known.
 type Problem struct {
+	App     string // a name that no Application has
+	Kind    string // ApplicationSet, or "" for a file
+	Cluster string // of all its Applications; "" if they may be on any
 	Origin  Origin
 	Message string
 	Foreign bool // a server or another repository describes the Applications, not the commit
@@ -121,6 +126,7 @@ type pending struct {
 	object manifest.Object
 	origin Origin
 	parent string
+	set    string
 	depth  int
 }
 
@@ -162,11 +168,14 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 		case kindApplicationSet:
 			generated, err := i.generate(ctx, f.object)
 			if err != nil {
-				i.problems = append(i.problems, Problem{f.origin, fmt.Sprintf("ApplicationSet %s: %v", f.object.Name(), err), foreign(f.object, err)})
+				i.problems = append(i.problems, Problem{
+					App: setApp(f.object), Kind: kindApplicationSet, Cluster: i.onlyCluster(f.object), Origin: f.origin,
+					Message: fmt.Sprintf("ApplicationSet %s: %v", f.object.Name(), err), Foreign: foreign(f.object, err),
+				})
 				continue
 			}
 			for _, o := range generated {
-				out = append(out, pending{object: o, origin: f.origin, parent: parent, depth: depth})
+				out = append(out, pending{object: o, origin: f.origin, parent: parent, set: setApp(f.object), depth: depth})
 			}
 		}
 	}
@@ -176,7 +185,7 @@ func (i *importer) applications(ctx context.Context, found []located, parent str
 // expand reads one Application. An Application that another one brings takes the place of the file that it was read from.
 func (i *importer) expand(ctx context.Context, p pending) []pending {
 	var app application
-	u := &Unit{Name: p.object.Name(), Origin: p.origin, Parent: p.parent}
+	u := &Unit{Name: p.object.Name(), Origin: p.origin, Parent: p.parent, Set: p.set}
 	err := decode(p.object, &app)
 	if err == nil {
 		u.Namespace = cmp.Or(app.Spec.Destination.Namespace, "default")
@@ -207,8 +216,8 @@ func (i *importer) expand(ctx context.Context, p pending) []pending {
 		children, err = i.sources(ctx, u, &app)
 	}
 	if u.Err = err; err != nil {
-		u.Sources, u.Foreign = nil, errors.Is(err, errUnknownCluster)
-		u.Brings = !u.Foreign && i.mayBring(&app)
+		u.Sources = nil
+		u.Brings = !errors.Is(err, errUnknownCluster) && i.mayBring(&app)
 	}
 	return i.applications(ctx, children, u.Name, p.depth+1)
 }
@@ -217,6 +226,36 @@ var (
 	errDestination    = errors.New("spec.destination names no cluster")
 	errUnknownCluster = errors.New("is not known (add it to spec.import argocd clusters, with its name or its server)")
 )
+
+// setApp is the name of what stands for an ApplicationSet that cannot be generated.
+func setApp(o manifest.Object) string { return o.Name() + ".appset" }
+
+// onlyCluster is the cluster that all Applications of a set go to; "" if a template decides.
+func (i *importer) onlyCluster(o manifest.Object) string {
+	var set struct {
+		Spec struct {
+			Generators    []map[string]map[string]any `json:"generators"`
+			Template      application                 `json:"template"`
+			TemplatePatch string                      `json:"templatePatch"`
+		} `json:"spec"`
+	}
+	d := &set.Spec.Template.Spec.Destination
+	if decode(o, &set) != nil || set.Spec.TemplatePatch != "" || strings.Contains(d.Name+d.Server, "{{") {
+		return ""
+	}
+	for _, g := range set.Spec.Generators {
+		for _, spec := range g {
+			if spec["template"] != nil {
+				return ""
+			}
+		}
+	}
+	name, err := i.cluster(*d)
+	if err != nil {
+		return "" // each Application would have the error
+	}
+	return name
+}
 
 // foreign reports whether the only generator of an ApplicationSet asks a server or another repository.
 func foreign(o manifest.Object, err error) bool {

@@ -2,6 +2,8 @@ package argocd
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -46,9 +48,27 @@ func (i *importer) find() ([]located, error) {
 		if err != nil {
 			return nil, err
 		}
+		if i.ignored(name) {
+			i.remember(name, data)
+			continue
+		}
 		out = append(out, i.findIn(name, data)...)
 	}
 	return out, nil
+}
+
+func (i *importer) ignored(name string) bool { return i.Ignore != nil && i.Ignore(name) }
+
+// remember keeps the places of what an ignored file describes, so that a parent that applies the file does not follow it.
+func (i *importer) remember(name string, data []byte) {
+	if !bytes.Contains(data, []byte(group+"/")) {
+		return
+	}
+	for key, line := range places(data) {
+		if _, known := i.origins[key]; !known {
+			i.origins[key] = Origin{File: name, Line: line}
+		}
+	}
 }
 
 // findIn returns the Applications and ApplicationSets of one file, and adds the clusters of its Secrets to the import.
@@ -59,7 +79,7 @@ func (i *importer) findIn(name string, data []byte) []located {
 	objects, err := manifest.Decode(data, manifest.DefaultBudget())
 	if err != nil {
 		if len(i.Apps) > 0 || describes(data) { // the user or the file says that there are Applications in it
-			i.problems = append(i.problems, Problem{Origin: Origin{File: name}, Message: err.Error()})
+			i.problems = append(i.problems, Problem{App: fileApp(name), Origin: Origin{File: name}, Message: err.Error()})
 		}
 		return nil
 	}
@@ -81,6 +101,14 @@ func (i *importer) findIn(name string, data []byte) []located {
 		out = append(out, located{o, at})
 	}
 	return out
+}
+
+// fileApp is the name of what stands for a file that cannot be read. It is short enough for an app, and differs between files.
+func fileApp(name string) string {
+	const most = 40
+	sum := sha256.Sum256([]byte(name))
+	text := sanitize(name)
+	return "file-" + hex.EncodeToString(sum[:4]) + "-" + strings.Trim(text[max(0, len(text)-most):], "-.")
 }
 
 // describes reports whether a text, which may not decode, looks like an Application, an ApplicationSet or a cluster Secret.

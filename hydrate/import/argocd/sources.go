@@ -55,8 +55,8 @@ func (i *importer) sources(ctx context.Context, u *Unit, app *application) ([]lo
 		}
 		kept := make([]manifest.Object, 0, len(out.Objects))
 		for _, o := range out.Objects {
-			if isApplication(o) {
-				children = append(children, located{o, i.childOrigin(o, u)})
+			if at := i.childOrigin(o, u); isApplication(o) && !i.ignored(at.File) {
+				children = append(children, located{o, at})
 				continue
 			}
 			kept = append(kept, o)

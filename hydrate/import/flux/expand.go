@@ -94,7 +94,7 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 	c.remember(built)
 	out := expansion{objects: built}
 	for _, o := range built {
-		if key := keyOf(o); expands(key) {
+		if key := keyOf(o); expands(key) && !(c.Ignore != nil && c.Ignore(c.origin(key, u.Reads).File)) {
 			if key != k {
 				out.children = append(out.children, pending{object: o, parent: k, depth: p.depth + 1, reads: u.Reads})
 			}

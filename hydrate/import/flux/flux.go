@@ -32,6 +32,9 @@ type Builder interface {
 type Importer struct {
 	// Starting is called before a unit is built; an error becomes the unit's. nil calls nothing.
 	Starting func(Key) error
+	// Ignore reports files whose objects are not followed: they stay ordinary objects of the Kustomization that applies them. nil
+	// ignores none.
+	Ignore func(name string) bool
 
 	tree    Tree
 	builder Builder
@@ -82,16 +85,26 @@ type cluster struct {
 }
 
 // Import reads a cluster, whose root Kustomization applies a directory of the repository: `clusters/prod`. It returns the units in the
-// order in which Flux comes upon them. The error is that of the root itself; errors of other units are in Unit.Err.
+// order in which Flux comes upon them. The error is that of a root that is no directory, or of limits; errors of units, the root's too,
+// are in Unit.Err.
 func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 	root = path.Clean(strings.TrimPrefix(root, "/"))
 	if root == ".." || strings.HasPrefix(root, "../") {
 		return nil, fmt.Errorf("the path %q leaves the repository", root)
 	}
 	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{}, units: map[Key]*Unit{}}
-	first, err := c.root(ctx, root)
+	files, err := ignoring(c.tree, c.files, nil)
 	if err != nil {
 		return nil, err
+	}
+	a := newArtifact(c.tree, files)
+	if !a.isDir(root) {
+		return nil, fmt.Errorf("%q is not a directory of the repository", root)
+	}
+	first, err := c.root(ctx, a, root)
+	if err != nil {
+		c.fail(c.unbuilt(root), err)
+		return []Unit{*c.units[c.order[0]]}, ctx.Err()
 	}
 	queue := []pending{first}
 	waiting := []pending{}
@@ -161,12 +174,7 @@ type expansion struct {
 
 // root builds the cluster's path once to find the Kustomization that applies it, which `flux bootstrap` puts there. Without one, the path
 // is built as it is.
-func (c *cluster) root(ctx context.Context, dir string) (pending, error) {
-	files, err := ignoring(c.tree, c.files, nil)
-	if err != nil {
-		return pending{}, err
-	}
-	a := newArtifact(c.tree, files)
+func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, error) {
 	if c.Starting != nil {
 		if err := c.Starting(Key{Kind: "directory", Name: dir}); err != nil {
 			return pending{}, err
@@ -193,11 +201,40 @@ func (c *cluster) root(ctx context.Context, dir string) (pending, error) {
 	}
 	c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: "flux-system", Name: "flux-system"}
 	c.guessSelf(objects)
-	return pending{reads: reads, object: manifest.Object{
+	return pending{reads: reads, object: synthetic(dir, c.self)}, nil
+}
+
+// synthetic is the Kustomization that applies a cluster's directory where the directory has none.
+func synthetic(dir string, source Key) manifest.Object {
+	return manifest.Object{
 		"apiVersion": groupKustomize + "/v1", "kind": kindKustomization,
 		"metadata": map[string]any{"name": "flux-system", "namespace": "flux-system"},
-		"spec":     map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{"kind": kindGitRepository, "name": c.self.Name, "namespace": c.self.Namespace}},
-	}}, nil
+		"spec":     map[string]any{"path": dir, "prune": true, "sourceRef": map[string]any{"kind": kindGitRepository, "name": source.Name, "namespace": source.Namespace}},
+	}
+}
+
+// unbuilt is the root of a directory that cannot be built: the Kustomization in it that applies it, as far as its files can be read.
+func (c *cluster) unbuilt(dir string) pending {
+	for _, name := range c.files {
+		if ext := path.Ext(name); !strings.HasPrefix(name, dir+"/") || ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		data, err := c.tree.ReadFile(name)
+		if err != nil || !bytes.Contains(data, []byte(groupKustomize)) {
+			continue // the root fails already
+		}
+		objects, err := manifest.Decode(data, manifest.DefaultBudget())
+		if err != nil {
+			continue
+		}
+		for _, o := range objects {
+			if at, ok := selfApplying(o, name); ok && at == dir {
+				return pending{object: o, reads: []string{name}}
+			}
+		}
+	}
+	c.self = Key{Group: groupSource, Kind: kindGitRepository, Namespace: "flux-system", Name: "flux-system"}
+	return pending{object: synthetic(dir, c.self), reads: []string{dir}}
 }
 
 // guessSelf takes the only GitRepository that Kustomizations of the root name.

@@ -1,0 +1,136 @@
+package imports
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+)
+
+// What cannot be read fails by itself, at its place: the other targets are read, and what it described does not seem deleted.
+func TestBrokenContentIsNoDeletion(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: x}\n"
+	const source = "source: {repoURL: \"https://git.example.com/acme/fleet\", path: parent}"
+	const chart = "-- parent/Chart.yaml --\napiVersion: v2\nname: parent\nversion: 0.1.0\n-- parent/templates/app.yaml --\n"
+	const child = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: child}\nspec: {project: a, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}\n"
+	const parent = "-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source + ", destination: {name: prod}}\n"
+	const plain = "-- argocd/x.yaml --\n" + head + "spec: {project: a, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}\n"
+	for name, c := range map[string]struct{ before, after, lost, want string }{
+		"a file of a generator":           {"", "-- apps/c.yaml --\nname: [c\n", "a", "argocd/set.yaml:1:"},
+		"an Application":                  {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: [\n", "x", "argocd/x.yaml"},
+		"an Application's type":           {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: {a: b}, " + source + ", destination: {name: prod}}\n", "x", "argocd/x.yaml:1:"},
+		"an empty destination":            {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source + ", destination: {namespace: b}}\n", "x", "names no cluster"},
+		"an unknown cluster":              {plain, "-- argocd/x.yaml --\n" + head + "spec: {project: a, " + source + ", destination: {name: elsewhere}}\n", "x", `the cluster "elsewhere" is not known`},
+		"a chart of Applications":         {parent + chart + child, parent + chart + strings.Replace(child, "spec: ", "spec: {{ fail \"no\" }}", 1), "child", "argocd/x.yaml:1:"},
+		"a generator of a server only":    {"", "-- argocd/set.yaml --\n" + set("{pullRequest: {}}"), "a", "asks a server"},
+		"a generator of a server as well": {"", "-- argocd/set.yaml --\n" + set("{list: {elements: [{name: web}]}}, {pullRequest: {}}"), "b", "asks a server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), imported(c.before))
+			if before == nil || before.ImportedTarget("prod", c.lost) == nil {
+				t.Fatalf("%v: %s is not there", problems, c.lost)
+			}
+			after, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), imported(c.after))
+			if after == nil {
+				t.Fatalf("the failure stops the fleet: %v", problems)
+			}
+			if good := after.ImportedTarget("prod", "good"); good == nil || good.Err != nil {
+				t.Errorf("the failure spread: %+v", good)
+			}
+			if own := after.ImportedTarget("prod", c.lost); own != nil && (own.Err == nil || !strings.Contains(own.File, "argocd/x.yaml")) {
+				t.Errorf("%+v", own)
+			} else if own == nil {
+				for _, other := range []*fleet.Fleet{before, nil} {
+					if err := after.Lost(other, "prod", c.lost); err == nil {
+						t.Errorf("%s seems deleted", c.lost)
+					} else if err != nil && !strings.Contains(err.Error(), c.want) {
+						t.Errorf("%v, want %q", err, c.want)
+					}
+				}
+			}
+		})
+	}
+	f, problems := (fleet.Loader{Importer: New(nil)}).Load(t.Context(), imported(""))
+	if f == nil || len(f.Imports()) != 3 || f.Uncertain() {
+		t.Fatalf("%v", problems)
+	}
+	more, _ := (fleet.Loader{Importer: New(nil)}).Load(t.Context(), imported(plain))
+	if err := f.Lost(more, "prod", "x"); err != nil { // it is deleted
+		t.Error(err)
+	}
+}
+
+// set is the ApplicationSet of argoFleet with other generators.
+func set(generators string) string {
+	return "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: set}\nspec:\n  goTemplate: true\n  generators: [" + generators + "]\n" +
+		"  template: {metadata: {name: \"{{ .name }}\"}, spec: {project: default, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}}\n"
+}
+
+const fluxFleet = `
+-- sluice.yaml --
+apiVersion: sluice.dev/v1alpha1
+kind: Fleet
+metadata: {name: fleet}
+spec:
+  environments: [{name: prod}]
+  import: [{flux: {clusters: {prod: {path: clusters/prod, environment: prod}}}}]
+`
+
+// A Kustomization that fails is one failed target. The targets that it brought before are not deleted, at any depth.
+func TestFailedKustomizationIsNoDeletion(t *testing.T) {
+	t.Parallel()
+	const parent = `
+-- clusters/prod/more.yaml --
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: more, namespace: flux-system}
+spec: {path: ./more, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
+-- more/middle.yaml --
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: middle, namespace: flux-system}
+spec: {path: ./deep, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
+-- deep/web.yaml --
+apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: deep, namespace: web}
+spec: {chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}}
+`
+	load := func(more string) *fleet.Fleet {
+		f, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(fluxFleet+repository+parent+more))
+		if f == nil {
+			t.Fatal(problems)
+		}
+		return f
+	}
+	before := load("")
+	if before.ImportedTarget("prod", "web.deep") == nil {
+		t.Fatal("the fixture has no web.deep")
+	}
+	for name, c := range map[string]struct {
+		files string
+		good  bool // the other Kustomization is read
+	}{
+		"a broken file":             {"-- more/broken.yaml --\nkind: [\n", true},
+		"a file that lost its text": {"-- more/middle.yaml --\nkind: [\n", true},
+		"the root":                  {"-- clusters/prod/broken.yaml --\nkind: [\n", false},
+	} {
+		after := load(c.files)
+		if good := after.ImportedTarget("prod", "good"); (good != nil && good.Err == nil) != c.good {
+			t.Errorf("%s: the other target: %+v", name, good)
+		}
+		for _, app := range []string{"middle", "web.deep"} {
+			if err := after.Lost(before, "prod", app); err == nil {
+				t.Errorf("%s: %s seems deleted", name, app)
+			}
+		}
+		if err := before.Lost(after, "prod", "none"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := load("-- more/middle.yaml --\n# nothing\n").Lost(before, "prod", "web.deep"); err != nil {
+		t.Errorf("a target that is deleted: %v", err)
+	}
+}
