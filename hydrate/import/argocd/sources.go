@@ -53,18 +53,25 @@ func (i *importer) sources(ctx context.Context, u *Unit, app *application) ([]lo
 				return nil, err
 			}
 		}
-		kept := make([]manifest.Object, 0, len(out.Objects))
-		for _, o := range out.Objects {
-			if at := i.childOrigin(o, u); isApplication(o) && !i.ignored(at.File) {
-				children = append(children, located{o, at})
-				continue
-			}
-			kept = append(kept, o)
-		}
-		out.Objects = kept
+		var more []located
+		out.Objects, more = i.divide(out.Objects, u)
+		children = append(children, more...)
 		u.Sources = append(u.Sources, out)
 	}
 	return children, nil
+}
+
+// divide tells the Applications and ApplicationSets to follow from the other objects.
+func (i *importer) divide(objects []manifest.Object, u *Unit) (kept []manifest.Object, children []located) {
+	kept = make([]manifest.Object, 0, len(objects))
+	for _, o := range objects {
+		if at := i.childOrigin(o, u); isApplication(o) && !i.ignored(at.File) {
+			children = append(children, located{o, at})
+			continue
+		}
+		kept = append(kept, o)
+	}
+	return kept, children
 }
 
 // childOrigin is where an Application is written that another one brings. One that a chart renders is at its parent's place.

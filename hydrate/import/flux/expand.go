@@ -94,7 +94,7 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 	c.remember(built)
 	out := expansion{objects: built}
 	for _, o := range built {
-		if key := keyOf(o); expands(key) && !(c.Ignore != nil && c.Ignore(c.origin(key, u.Reads).File)) {
+		if key := keyOf(o); c.follows(key, u.Reads) {
 			if key != k {
 				out.children = append(out.children, pending{object: o, parent: k, depth: p.depth + 1, reads: u.Reads})
 			}
@@ -103,6 +103,14 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 		}
 	}
 	return out, nil
+}
+
+// follows reports whether an object becomes a unit of its own.
+func (c *cluster) follows(k Key, reads []string) bool {
+	if !expands(k) {
+		return false
+	}
+	return c.Ignore == nil || !c.Ignore(c.origin(k, reads).File)
 }
 
 // afterBuild substitutes the variables of spec.postBuild and adds spec.commonMetadata. It changes copies, since builds are shared, and

@@ -1,0 +1,266 @@
+package compare_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+)
+
+// scalar is a line with something after `: `, `- ` or `= `, whose last word a mutation changes.
+var scalar = regexp.MustCompile(`[:=-] .*[A-Za-z0-9]`)
+
+// mutationsOf returns the contents that a file is given, one at a time; "" deletes it. At most most lines are changed.
+func mutationsOf(text string, most int) []string {
+	lines := strings.SplitAfter(text, "\n")
+	var at []int
+	for i, line := range lines {
+		if scalar.MatchString(line) {
+			at = append(at, i)
+		}
+	}
+	out := []string{""}
+	for n := range min(most, len(at)) {
+		i := at[n*len(at)/min(most, len(at))] // spread over the file
+		end := strings.LastIndexFunc(lines[i], func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' })
+		changed := slices.Clone(lines)
+		mutant := "1" // a number stays a number
+		changed[i] = lines[i][:end+1] + mutant + lines[i][end+1:]
+		out = append(out, strings.Join(changed, ""))
+	}
+	return out
+}
+
+// whole is everything that a commit renders, without any knowledge of what changed.
+type whole struct {
+	objects map[string]string // cluster, app and file → a key of the content
+	failed  map[string]string // cluster and app → message
+}
+
+func wholeOf(r *hydratetest.Repo, h *hydrate.Hydrator, revision string) (whole, error) {
+	c, err := compare.Run(r.T.Context(), h, compare.Request{Against: compare.AgainstNothing, Head: r.Resolve(revision), Key: []byte("k")})
+	if err != nil {
+		return whole{}, err
+	}
+	defer c.Close()
+	out := whole{objects: map[string]string{}, failed: map[string]string{}}
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		for _, o := range t.After {
+			out.objects[t.Target.Cluster.Name+"/"+o.File] = o.Key
+		}
+	}
+	for _, w := range c.Changes.Withheld {
+		out.failed[w.Cluster+"/"+w.App] = w.Message
+	}
+	return out, nil
+}
+
+// differences returns the objects and the failures that only one side has, or that differ.
+func differences(a, b map[string]string) map[string]bool {
+	out := map[string]bool{}
+	for key := range maps.Keys(a) {
+		if v, ok := b[key]; !ok || v != a[key] {
+			out[key] = true
+		}
+	}
+	for key := range b {
+		if _, ok := a[key]; !ok {
+			out[key] = true
+		}
+	}
+	return out
+}
+
+// scopedOf returns what the comparison of two commits names: objects, and targets that cannot be compared.
+func scopedOf(c *compare.Comparison) (objects, failed map[string]bool) {
+	objects, failed = map[string]bool{}, map[string]bool{}
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		before, after := map[string]string{}, map[string]string{}
+		for _, o := range t.Before {
+			before[t.Target.Cluster.Name+"/"+o.File] = o.Key
+		}
+		for _, o := range t.After {
+			after[t.Target.Cluster.Name+"/"+o.File] = o.Key
+		}
+		maps.Copy(objects, differences(before, after))
+	}
+	for _, w := range c.Changes.Withheld {
+		failed[w.Cluster+"/"+w.App] = true
+	}
+	return objects, failed
+}
+
+// mutate changes every file of a repository, one at a time, and compares the scoped comparison with that of two whole builds.
+func mutate(t *testing.T, r *hydratetest.Repo, files []string, most int) {
+	t.Helper()
+	h := r.Hydrator(2)
+	base, err := wholeOf(r, h, "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(base.objects) == 0 {
+		t.Fatal("the repository renders nothing")
+	}
+	mutants, differing, failing, invalid, objects := 0, 0, 0, 0, 0
+	for _, name := range files {
+		text := r.Read(name)
+		for _, mutant := range mutationsOf(text, most) {
+			if mutant == "" {
+				r.Git("rm", "-q", name)
+			} else {
+				r.Write(name, mutant)
+			}
+			r.Commit("mutate " + name)
+			mutants++
+			head, err := wholeOf(r, h, "HEAD")
+			if err != nil { // no commit of a fleet: there is nothing to compare
+				invalid++
+			} else {
+				c, err := compare.Run(t.Context(), h, compare.Request{Base: r.Resolve("HEAD~1"), Head: r.Resolve("HEAD"), Key: []byte("k")})
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				named, withheld := scopedOf(c)
+				c.Close()
+				want := differences(base.objects, head.objects)
+				failures := differences(base.failed, head.failed)
+				for key := range want {
+					cluster, file, _ := strings.Cut(key, "/")
+					app, _, _ := strings.Cut(file, "/")
+					if !named[key] && !withheld[cluster+"/"+app] {
+						t.Errorf("%s: %s differs between two whole builds, and the comparison misses it\n%s", name, key, r.Git("show", "HEAD"))
+					}
+				}
+				for key := range failures {
+					if _, fails := head.failed[key]; fails && !withheld[key] {
+						t.Errorf("%s: %s fails (%s), and the comparison does not say it", name, key, head.failed[key])
+					}
+				}
+				for key := range named {
+					if !want[key] {
+						t.Errorf("%s: the comparison names %s, which does not differ", name, key)
+					}
+				}
+				if objects += len(want); len(want) > 0 {
+					differing++
+				}
+				if len(failures) > 0 {
+					failing++
+				}
+			}
+			r.Git("reset", "-q", "--hard", "HEAD~1")
+		}
+	}
+	t.Logf("%d mutations of %d files: %d change objects (%d objects in all), %d change failures, %d make the fleet invalid", mutants, len(files), differing, objects, failing, invalid)
+	if differing == 0 {
+		t.Error("no mutation changes an object")
+	}
+}
+
+// A comparison looks only at targets that a change can affect. It must not miss one: every file of these repositories is changed.
+func TestNoChangeIsMissed(t *testing.T) {
+	lines := 4 // of each file
+	if testing.Short() {
+		lines = 1
+	}
+	for _, script := range []string{"import_flux", "import_argocd", "import_partial"} {
+		t.Run(script, func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(filepath.Join(hydratetest.Root(t), "testdata/script", script+".txtar"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := hydratetest.New(t)
+			var files []string
+			for _, f := range archive.Files {
+				if strings.Contains(f.Name, "/") || f.Name == "sluice.yaml" {
+					r.Write(f.Name, string(f.Data))
+					files = append(files, f.Name)
+				}
+			}
+			if !slices.Contains(files, "sluice.yaml") {
+				r.Write("sluice.yaml", fleets[script])
+			}
+			r.Commit("start")
+			mutate(t, r, files, lines)
+		})
+	}
+	t.Run("fleet", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("it takes a minute")
+		}
+		t.Parallel()
+		r := hydratetest.Demo(t)
+		mutate(t, r, strings.Fields(r.Git("ls-files")), 1)
+	})
+}
+
+// fleets are what `sluice import --detect` writes for the repositories of the scripts.
+var fleets = map[string]string{
+	"import_flux": `apiVersion: sluice.dev/v1alpha1
+kind: Fleet
+metadata: {name: fleet}
+spec:
+  environments: [{name: prod}, {name: staging}]
+  import: [{flux: {clusters: {prod: {path: clusters/prod, environment: prod}, staging: {path: clusters/staging, environment: staging}}}}]
+`,
+	"import_argocd": `apiVersion: sluice.dev/v1alpha1
+kind: Fleet
+metadata: {name: fleet}
+spec:
+  environments: [{name: in-cluster}, {name: prod}, {name: staging}]
+  import:
+  - argocd:
+      clusters:
+        in-cluster: {server: "https://kubernetes.default.svc", environment: in-cluster}
+        prod: {server: "https://prod.example.com", environment: prod}
+        staging: {server: "https://staging.example.com", environment: staging}
+`,
+}
+
+// Real repositories of Flux: every file with a manifest is changed once, and deleted once.
+func TestNoChangeOfRealRepositoriesIsMissed(t *testing.T) {
+	for dir, clusters := range map[string]string{
+		"kustomize/fluxcd--flux2-kustomize-helm-example": "{production: {path: clusters/production, environment: all}, staging: {path: clusters/staging, environment: all}}",
+		"kustomize/fluxcd--flux2-multi-tenancy":          "{production: {path: clusters/production, environment: all}, staging: {path: clusters/staging, environment: all}}",
+	} {
+		t.Run(path.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			root := os.Getenv("CORPUS")
+			if root == "" {
+				root = filepath.Join(hydratetest.Root(t), "../shared/corpus")
+			}
+			from := filepath.Join(root, dir)
+			if _, err := os.Stat(from); err != nil {
+				t.Skip("the corpus of real repositories is not on this machine")
+			}
+			r := hydratetest.New(t)
+			if err := os.CopyFS(r.Dir, os.DirFS(from)); err != nil {
+				t.Fatal(err)
+			}
+			r.Git("add", "-A")
+			var files []string
+			for name := range strings.FieldsSeq(r.Git("ls-files")) {
+				if ext := path.Ext(name); ext == ".yaml" || ext == ".yml" {
+					files = append(files, name)
+				}
+			}
+			r.Write("sluice.yaml", fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec: {environments: [{name: all}], import: [{flux: {clusters: %s}}]}\n", clusters))
+			r.Commit("start")
+			mutate(t, r, files, 2)
+		})
+	}
+}
