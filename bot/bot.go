@@ -65,6 +65,10 @@ type Fleets interface {
 	Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error)
 	// HasFleet reports whether a tree has a sluice.yaml. It reads names but no content, so it is safe for any tree.
 	HasFleet(ctx context.Context, tree gitstore.Hash) (bool, error)
+	// Changed lists the files that differ between two trees. It reads names and no content, so it may be called for any trees.
+	Changed(ctx context.Context, from, to gitstore.Hash) ([]string, error)
+	// Affected returns the targets that a change of the trunk can affect.
+	Affected(ctx context.Context, from, to gitstore.Hash) ([]fleet.AffectedTarget, error)
 }
 
 // Settings of a repository.
@@ -111,6 +115,10 @@ type Bot struct {
 	// done maps a subject, such as a merge request, to the state that a task last worked on, so that a sweep does not repeat the work.
 	done     *lru.Cache[string, string]
 	statuses *statuses
+	listings *listings
+	// permissions of authors, for reviews.
+	permissions *permissions
+	scopes      *lru.Cache[string, *scope] // of the last reviews, by subject
 }
 
 // maxRemembered bounds the states that a Bot remembers. An evicted state costs the work once more.
@@ -134,7 +142,11 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, statuses: newStatuses(c.Clock)}
+	scopes, err := lru.New[string, *scope](maxScopes)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock)}
 }
 
 // ErrUnknownForge classifies a hint for a forge that is not configured.
@@ -198,6 +210,7 @@ type job struct {
 	log      *slog.Logger
 	space    *Workspace // nil until open
 	text     string     // digest of the text of the hint's comment
+	moves    moves
 }
 
 func (j *job) do(ctx context.Context) error {
@@ -252,13 +265,13 @@ func (j *job) remember(subject, state string) { j.done.Add(j.subject(subject), s
 
 func (j *job) subject(name string) string { return j.place.String() + " " + name }
 
-// selected reports whether the settings ask for a review of a merge request.
-func (j *job) selected(mr *forge.MergeRequest) bool {
-	if mr.Draft && !j.settings.Drafts {
+// selects reports whether the settings ask for a review of a merge request.
+func (s Settings) selects(mr *forge.MergeRequest) bool {
+	if mr.Draft && !s.Drafts {
 		return false
 	}
 	has := func(label string) bool { return slices.Contains(mr.Labels, label) }
-	return !slices.ContainsFunc(j.settings.SkipLabels, has) && (len(j.settings.Labels) == 0 || slices.ContainsFunc(j.settings.Labels, has))
+	return !slices.ContainsFunc(s.SkipLabels, has) && (len(s.Labels) == 0 || slices.ContainsFunc(s.Labels, has))
 }
 
 // previewPrefix is the prefix of the branches of previews.

@@ -286,7 +286,11 @@ func (j *job) cancel(ctx context.Context, mr *forge.MergeRequest, o Order) (stri
 
 // stopped reports whether somebody cancelled the review of the head.
 func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error) {
-	statuses, err := j.forge.Statuses(ctx, j.place.Repo(), mr.Head)
+	read := j.forge.CommitStatuses
+	if j.settings.Checks { // then it is a check run
+		read = j.forge.Statuses
+	}
+	statuses, err := read(ctx, j.place.Repo(), mr.Head)
 	if err != nil {
 		return false, err
 	}

@@ -36,7 +36,7 @@ type ReviewRequest struct {
 
 // review updates the comment, the status and the preview of a merge request.
 func (j *job) review(ctx context.Context, number int) error {
-	mr, err := j.forge.MergeRequest(ctx, j.place.Repo(), number)
+	mr, err := j.listings.read(ctx, j.forge, j.place, number)
 	if errors.Is(err, forge.ErrNotFound) {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (j *job) review(ctx context.Context, number int) error {
 	if mr.State != forge.Open {
 		return j.closed(ctx, mr)
 	}
-	if !j.selected(mr) {
+	if !j.settings.selects(mr) {
 		log.Info("left out: a draft, or its labels say so")
 		return nil
 	}
@@ -74,7 +74,7 @@ func (j *job) review(ctx context.Context, number int) error {
 		return j.waits(ctx, mr)
 	}
 	state := reviewState(mr, target.Hash)
-	if skip, err := j.reviewed(ctx, mr, state); err != nil || skip {
+	if skip, err := j.reviewed(ctx, mr, target); err != nil || skip {
 		return err
 	}
 	return j.publishReview(ctx, mr, by == "", state)
@@ -106,11 +106,11 @@ func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own boo
 
 // reviewed reports whether a review would repeat an earlier one, or one that somebody cancelled. A forced review is
 // never skipped.
-func (j *job) reviewed(ctx context.Context, mr *forge.MergeRequest, state string) (bool, error) {
+func (j *job) reviewed(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit) (bool, error) {
 	if j.hint.Force {
 		return false, nil
 	}
-	if j.seen(reviewKey(mr.Number), state) || j.seen(limitKey(mr.Number), mr.Head) {
+	if j.reviewedAt(ctx, mr, target) || j.seen(limitKey(mr.Number), mr.Head) {
 		return true, nil
 	}
 	return j.stopped(ctx, mr)
@@ -201,6 +201,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	if err != nil {
 		return "", err
 	}
+	rememberScope(ctx, j, mr, review, scope{target: target, base: base, head: head})
 	review.Repository = j.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 	if preview != nil && preview.Head != "" {
@@ -305,7 +306,7 @@ func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.Statu
 // trusted it.
 func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
 	if !mr.Fork {
-		access, err := j.forge.Access(ctx, j.place.Repo(), mr.Author.Login)
+		access, err := j.permissions.access(ctx, j.forge, j.place, mr.Author.Login)
 		if err != nil && !errors.Is(err, forge.ErrNotFound) {
 			return false, "", err
 		}
@@ -313,14 +314,14 @@ func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by 
 		if access >= forge.AccessWrite || mr.Author.Bot {
 			return true, "", nil
 		}
-	} else if access, err := j.forge.Access(ctx, j.place.Repo(), mr.Author.Login); err == nil && access >= forge.AccessWrite {
+	} else if access, err := j.permissions.access(ctx, j.forge, j.place, mr.Author.Login); err == nil && access >= forge.AccessWrite {
 		return true, mr.Author.Login, nil // the head is in a fork, so no credentials are used
 	}
 	self, err := j.forge.Self(ctx)
 	if err != nil {
 		return false, "", err
 	}
-	statuses, err := j.forge.Statuses(ctx, j.place.Repo(), mr.Head)
+	statuses, err := j.forge.CommitStatuses(ctx, j.place.Repo(), mr.Head)
 	if err != nil {
 		return false, "", err
 	}

@@ -117,12 +117,27 @@ func (q statusForge) have(ctx context.Context, repo forge.Repository, commit str
 	if have != nil && now.Sub(have.at) < have.fresh {
 		return have, nil
 	}
-	list, err := q.Statuses(ctx, repo, commit)
+	list, err := q.Forge.CommitStatuses(ctx, repo, commit)
 	if _, limited := errors.AsType[*forge.RateLimitError](err); limited || errors.Is(err, forge.ErrNotFound) || ctx.Err() != nil {
 		return nil, err
 	}
+	return q.read(key, now, list, err), nil
+}
+
+// CommitStatuses implements forge.Statuses. It always asks the forge, and remembers the answer for SetStatus.
+func (q statusForge) CommitStatuses(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
+	list, err := q.Forge.CommitStatuses(ctx, repo, commit)
+	if err == nil {
+		q.read(q.place.String()+" "+commit, q.statuses.clock(), list, nil)
+	}
+	return list, err
+}
+
+// read remembers what the forge answered for a commit. After an error the known statuses stay.
+func (q statusForge) read(key string, now time.Time, list []forge.Status, err error) *commitStatuses {
 	q.statuses.mu.Lock()
 	defer q.statuses.mu.Unlock()
+	have := q.statuses.known[key]
 	next := &commitStatuses{at: now, fresh: statusesFresh, list: map[string]knownStatus{}}
 	if have != nil {
 		next.fresh = min(2*have.fresh, statusesLong)
@@ -141,7 +156,7 @@ func (q statusForge) have(ctx context.Context, repo forge.Repository, commit str
 		next.list[strings.ToLower(s.Context)] = one
 	}
 	q.statuses.keep(key, next)
-	return next, nil
+	return next
 }
 
 // keep caches the statuses of a commit. At the limit it evicts those that were not read for a long time, or all. The

@@ -35,7 +35,7 @@ func (l *ledger) SetStatus(_ context.Context, _ forge.Repository, _ string, s fo
 	return nil
 }
 
-func (l *ledger) Statuses(context.Context, forge.Repository, string) ([]forge.Status, error) {
+func (l *ledger) CommitStatuses(context.Context, forge.Repository, string) ([]forge.Status, error) {
 	l.reads++
 	var out []forge.Status
 	for _, s := range l.list {

@@ -13,13 +13,17 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// reviewOpen enqueues the reviews of all open merge requests into the trunk.
+// reviewOpen enqueues the reviews of the open merge requests into the trunk, except those that the trunk's new commits do not concern.
 func (j *job) reviewOpen(ctx context.Context, trunk string) error {
 	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo(), trunk)
 	if err != nil {
 		return err
 	}
+	tips := map[string]gitstore.Commit{}
 	for _, mr := range open {
+		if j.unchanged(ctx, mr, tips) {
+			continue
+		}
 		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number}); err != nil {
 			return err
 		}
@@ -31,11 +35,13 @@ func (j *job) reviewOpen(ctx context.Context, trunk string) error {
 // review, the trunk, closed merge requests with a preview, and commands. It continues after errors. A sweep that
 // finds no change sends two requests to the forge, whatever the number of merge requests.
 func (j *job) sweep(ctx context.Context) error {
+	began := j.Clock()
 	open, err := j.forge.OpenMergeRequests(ctx, j.place.Repo(), "")
 	if err != nil {
 		return err
 	}
-	tips := map[string]gitstore.Hash{}
+	j.listings.replace(j.place, began, open)
+	tips := map[string]gitstore.Commit{}
 	for _, mr := range open {
 		if j.unchanged(ctx, mr, tips) {
 			continue
@@ -54,10 +60,10 @@ func (j *job) sweep(ctx context.Context) error {
 	return errors.Join(j.recoverCommands(ctx), err)
 }
 
-// unchanged reports whether the last review of a merge request had the same head, labels and tip of the target
-// branch. tips caches the tips of branches during a sweep. A merge request that was not reviewed, or that waits for
-// trust, counts as changed.
-func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[string]gitstore.Hash) bool {
+// unchanged reports whether the last review of a merge request had the same head and labels, and no later commit of
+// the target branch concerns it. tips caches the tips of branches during a sweep. A merge request that was not
+// reviewed, or that waits for trust, counts as changed.
+func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[string]gitstore.Commit) bool {
 	if j.seen(limitKey(mr.Number), mr.Head) {
 		return true
 	}
@@ -66,14 +72,13 @@ func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[st
 	}
 	tip, known := tips[mr.TargetBranch]
 	if !known {
-		c, err := j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch)
-		if err != nil {
+		var err error
+		if tip, err = j.space.Commits.Revision(ctx, "refs/heads/"+mr.TargetBranch); err != nil {
 			return false // the review reports it
 		}
-		tip = c.Hash
 		tips[mr.TargetBranch] = tip
 	}
-	return j.seen(reviewKey(mr.Number), reviewState(mr, tip))
+	return j.reviewedAt(ctx, mr, tip)
 }
 
 // reviewState returns what the review of a merge request depends on, apart from its target's policy.

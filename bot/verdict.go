@@ -2,7 +2,6 @@ package bot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -72,17 +71,14 @@ func (j *job) verdict(mr *forge.MergeRequest) (forge.StatusState, bool) {
 
 // sameHead lists the other open merge requests with the same head and status context.
 func (j *job) sameHead(ctx context.Context, mr *forge.MergeRequest) ([]*forge.MergeRequest, error) {
-	all, err := j.forge.MergeRequestsOf(ctx, j.place.Repo(), mr.Head)
-	if errors.Is(err, forge.ErrNotFound) {
-		return nil, nil
-	}
+	all, err := j.listings.open(ctx, j.forge, j.place)
 	if err != nil {
 		return nil, fmt.Errorf("merge requests with the head %.10s: %w", mr.Head, err)
 	}
 	own := j.contextFor(ctx, mr.TargetBranch)
 	var out []*forge.MergeRequest
 	for _, other := range all {
-		if other.Number != mr.Number && other.State == forge.Open && other.Head == mr.Head && j.selected(other) && j.contextFor(ctx, other.TargetBranch) == own {
+		if other.Number != mr.Number && other.Head == mr.Head && j.settings.selects(other) && j.contextFor(ctx, other.TargetBranch) == own {
 			out = append(out, other)
 		}
 	}
@@ -117,10 +113,23 @@ func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest) (worst for
 // the state of the merge request itself.
 type verdictForge struct {
 	statusForge
-	context string
-	floor   forge.StatusState
-	number  int // merge request that sets the floor
-	own     func(forge.StatusState)
+	context  string
+	floor    forge.StatusState
+	number   int // merge request that sets the floor
+	own      func(forge.StatusState)
+	listings *listings
+}
+
+// MergeRequest implements forge.MergeRequests: an open merge request comes from the listing, without its text.
+func (v verdictForge) MergeRequest(ctx context.Context, repo forge.Repository, number int) (*forge.MergeRequest, error) {
+	all, err := v.listings.open(ctx, v.statusForge, v.place)
+	if err != nil {
+		return nil, err
+	}
+	if mr := numbered(all, number); mr != nil {
+		return mr, nil
+	}
+	return v.statusForge.MergeRequest(ctx, repo, number)
 }
 
 // SetStatus implements forge.Statuses.
@@ -154,7 +163,7 @@ func (v verdictForge) worst(s forge.StatusState, text string) (forge.StatusState
 // forVerdict returns a forge that combines the status of a merge request with those of others of the same head.
 func (j *job) forVerdict(ctx context.Context, mr *forge.MergeRequest) (verdictForge, error) {
 	floor, number, err := j.worstOther(ctx, mr)
-	return verdictForge{j.forge, j.contextFor(ctx, mr.TargetBranch), floor, number, func(s forge.StatusState) { j.recordVerdict(mr, s) }}, err
+	return verdictForge{j.forge, j.contextFor(ctx, mr.TargetBranch), floor, number, func(s forge.StatusState) { j.recordVerdict(mr, s) }, j.listings}, err
 }
 
 // recompute enqueues reviews of the merge requests that shared the head of a closed one, because its verdict no

@@ -77,7 +77,7 @@ func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error
 	if err != nil {
 		return nil, err
 	}
-	return &bot.Workspace{Commits: w, Fleets: w, Reviews: w, Branches: w, Environments: w, Questions: w, Close: w.Close}, nil
+	return &bot.Workspace{Commits: w, Fleets: workspace.Fleets{Workspace: w}, Reviews: w, Branches: w, Environments: w, Questions: w, Close: w.Close}, nil
 }
 
 // workspace opens a repository.

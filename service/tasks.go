@@ -112,6 +112,10 @@ type sink struct{ s *Service }
 
 // Put enqueues a hint. It drops hints for repositories that the configuration does not name.
 func (k sink) Put(ctx context.Context, h hint.Hint) error {
+	if h.Kind == hint.Members {
+		k.s.bot.ForgetAccess()
+		return nil
+	}
 	if h.Place.Repo().Path == "" {
 		for _, p := range k.s.places() {
 			if p.Forge() != h.Place.Forge() {

@@ -117,7 +117,7 @@ type gitlabPayload struct {
 // and its successor, which GitLab maintains.
 func gitlabPayloads(t *testing.T) []gitlabPayload {
 	t.Helper()
-	events := map[string]string{"merge_request": "Merge Request Hook", "note": "Note Hook", "push": "Push Hook", "pipeline": "Pipeline Hook"}
+	events := map[string]string{"merge_request": "Merge Request Hook", "note": "Note Hook", "push": "Push Hook", "pipeline": "Pipeline Hook", "user_add_to_group": "Member Hook"}
 	var out []gitlabPayload
 	for module, dir := range map[string]string{
 		"go-gitlab": goModule(t, "github.com/xanzy/go-gitlab@v0.115.0", "h1:6DmtItNcVe+At/liXSgfE/DZNZrGfalQmBRmOcJjOn8="),
@@ -170,11 +170,16 @@ func TestGitLabExamples(t *testing.T) {
 		"webhooks/merge_request.json":         "lab review gitlabhq/gitlab-test #1 c0  false",
 		"webhooks/service_merge_request.json": "lab review test/woodpecker #2 c0  false",
 		"webhooks/group_merge_request.json":   "lab sweep exm-namespace/example-project #0 c0  false", // its keys end in a space
-		"webhooks/note_merge_request.json":    "lab comment gitlab-org/gitlab-test #1 c1244  false",
 		"webhooks/push.json":                  "lab trunk mike/diaspora #0 c0 master false",
 		"webhooks/pipeline.json":              "lab trunk gitlab-org/gitlab-test #0 c0  false",
 		"systemhooks/merge_request.json":      "lab review jsmith/example #1 c0  false",
+		"webhooks/member.json":                "lab members  #0 c0  false",
 		"systemhooks/push.json":               "lab trunk mike/diaspora #0 c0 master false",
+	}
+	for _, change := range []string{"add_to", "remove_from", "update_for"} {
+		for _, of := range []string{"group", "team"} {
+			want["systemhooks/user_"+change+"_"+of+".json"] = "lab members  #0 c0  false"
+		}
 	}
 	seen := map[string]int{}
 	for _, p := range gitlabPayloads(t) {

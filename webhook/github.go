@@ -57,6 +57,8 @@ func (github) decode(event string, body []byte) ([]hint.Hint, error) {
 	switch event {
 	case "installation", "installation_repositories": // the repositories that the App may write to have changed
 		return []hint.Hint{{Kind: hint.Sweep}}, nil
+	case "member", "membership", "team":
+		return []hint.Hint{{Kind: hint.Members}}, nil
 	case "push":
 		return decode(event, body, githubPush)
 	case "pull_request":
@@ -117,7 +119,7 @@ type githubCommentEvent struct {
 }
 
 func githubComment(p *githubCommentEvent) ([]hint.Hint, error) {
-	if p.Action != "created" || len(p.Issue.PullRequest) == 0 || bytes.Equal(p.Issue.PullRequest, []byte("null")) {
+	if p.Action != "created" || !mayCommand(p.Comment.Body) || len(p.Issue.PullRequest) == 0 || bytes.Equal(p.Issue.PullRequest, []byte("null")) {
 		return nil, nil
 	}
 	if p.Issue.Number <= 0 || p.Comment.ID <= 0 {

@@ -102,7 +102,7 @@ type gitlabSource struct {
 func (s *gitlabSource) repository() string { return s.Project.Path }
 
 func (gitlab) decode(event string, body []byte) ([]hint.Hint, error) {
-	kind := map[string]string{"Push Hook": "push", "Merge Request Hook": "merge_request", "Note Hook": "note", "Pipeline Hook": "pipeline"}[event]
+	kind := map[string]string{"Push Hook": "push", "Merge Request Hook": "merge_request", "Note Hook": "note", "Pipeline Hook": "pipeline", "Member Hook": "member"}[event]
 	if event == "System Hook" {
 		var err error
 		if kind, err = systemKind(body); err != nil {
@@ -110,6 +110,8 @@ func (gitlab) decode(event string, body []byte) ([]hint.Hint, error) {
 		}
 	}
 	switch kind {
+	case "member", "user_add_to_group", "user_add_to_team", "user_remove_from_group", "user_remove_from_team", "user_update_for_group", "user_update_for_team":
+		return []hint.Hint{{Kind: hint.Members}}, nil
 	case "push":
 		return decode(event, body, gitlabPush)
 	case "merge_request":
@@ -184,7 +186,7 @@ func gitlabNote(p *gitlabNoteEvent) ([]hint.Hint, error) {
 	if a.NoteableType == "" {
 		return nil, errors.New("it has no object_attributes.noteable_type")
 	}
-	if a.NoteableType != "MergeRequest" || a.System || a.Action != "" && a.Action != "create" {
+	if a.NoteableType != "MergeRequest" || a.System || !mayCommand(a.Note) || a.Action != "" && a.Action != "create" {
 		return nil, nil
 	}
 	if p.MergeRequest.IID <= 0 || a.ID <= 0 {

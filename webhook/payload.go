@@ -39,6 +39,7 @@ func unmarshal(payload []byte, v any) error {
 var (
 	headerPattern     = regexp.MustCompile(`^[A-Za-z0-9_. \-]{1,100}$`)
 	repositoryPattern = regexp.MustCompile(`^[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+$`)
+	commandPattern    = regexp.MustCompile(`(^|[\r\n])/sluice`)
 	urgentPattern     = regexp.MustCompile(`(?m)^/sluice (cancel|halt|rollback|freeze)\b`)
 )
 
@@ -80,6 +81,10 @@ func createdText(text, created, updated string) string {
 	}
 	return forge.TextDigest(text)
 }
+
+// mayCommand reports whether a comment may contain a command. The bot reads it from the forge and parses it.
+// A payload without the text may have one.
+func mayCommand(text string) bool { return text == "" || commandPattern.MatchString(text) }
 
 // urgent reports whether a comment may contain a command that interrupts a running review. The bot later parses the
 // comment and checks the author's rights.

@@ -244,6 +244,8 @@ type Statuses interface {
 	SetStatus(ctx context.Context, repo Repository, commit string, s Status) error
 	// Statuses returns the newest status of each context, by context, including check runs of others.
 	Statuses(ctx context.Context, repo Repository, commit string) ([]Status, error)
+	// CommitStatuses returns what Statuses returns, without check runs: GitHub lists those by a request of their own.
+	CommitStatuses(ctx context.Context, repo Repository, commit string) ([]Status, error)
 }
 
 // Checks writes check runs. The error is ErrUnsupported if the forge has none, or the credential cannot write

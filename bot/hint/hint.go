@@ -28,6 +28,8 @@ const (
 	Comment Kind = "comment" // execute the commands of a comment; never coalesced
 	Sweep   Kind = "sweep"   // enqueue a hint for each open merge request and for the trunk
 	Group   Kind = "group"   // review a merge group of a merge queue
+	// Members reports that permissions changed. It is not enqueued: the bot asks the forge for permissions again.
+	Members Kind = "members"
 	// Question asks for the answers to the questions of a comment about the head of its merge request; never coalesced.
 	Question Kind = "question"
 )

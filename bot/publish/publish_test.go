@@ -103,6 +103,10 @@ func (f *fake) SetStatus(_ context.Context, _ forge.Repository, commit string, s
 	return nil
 }
 
+func (f *fake) CommitStatuses(ctx context.Context, r forge.Repository, commit string) ([]forge.Status, error) {
+	return f.Statuses(ctx, r, commit)
+}
+
 func (f *fake) Statuses(_ context.Context, _ forge.Repository, commit string) ([]forge.Status, error) {
 	var out []forge.Status
 	for key, s := range f.statuses {

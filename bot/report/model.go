@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -32,7 +33,9 @@ type Review struct {
 	Since        *Delta          `json:"since,omitempty"` // what is new since the last reviewed head
 	Rollout      []RolloutRow    `json:"rollout,omitempty"`
 	Log          []CommandEntry  `json:"log,omitempty"`
-	Marker       *MarkerInfo     `json:"-"` // the hidden first line of the comment; nil for none. Markdown fills in Digest
+	// Scope are the targets that the change can affect; nil if they are unknown. It is not part of the report.
+	Scope  []fleet.AffectedTarget `json:"-"`
+	Marker *MarkerInfo            `json:"-"` // the hidden first line of the comment; nil for none. Markdown fills in Digest
 }
 
 // MergeRequest names the reviewed merge request. The zero value stands for a comparison without one.

@@ -47,7 +47,7 @@ func Make(ctx context.Context, h *hydrate.Hydrator, o Options) (*report.Review, 
 		return nil, nil, err
 	}
 	defer c.Close()
-	out.Changes = c.Changes
+	out.Changes, out.Scope = c.Changes, c.Scope()
 	for _, p := range c.Warnings {
 		out.Warnings = append(out.Warnings, p.String())
 	}

@@ -53,6 +53,25 @@ type Comparison struct {
 	run *run
 }
 
+// Scope returns the targets that the change can affect, which are those that Run compared. It is valid until Close.
+func (c *Comparison) Scope() []fleet.AffectedTarget {
+	if c.run == nil {
+		return nil
+	}
+	out := make([]fleet.AffectedTarget, 0, len(c.run.list))
+	for _, one := range c.run.list {
+		t := fleet.AffectedTarget{Cluster: one.cluster, App: one.app, Effect: fleet.EffectChanged}
+		switch {
+		case one.sides[0] == nil:
+			t.Effect = fleet.EffectAdded
+		case one.sides[1] == nil:
+			t.Effect = fleet.EffectRemoved
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
 // Close releases the rendered objects. Afterwards, an Inventory must not be used; the other results stay valid.
 func (c *Comparison) Close() {
 	if c.run != nil {

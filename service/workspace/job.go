@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
@@ -65,6 +66,7 @@ type reviewAnswer struct {
 	// Names and Contexts are fields of Review.Changes that its JSON form leaves out, in the order of the groups.
 	Names    [][][]string
 	Contexts [][][]string
+	Scope    []fleet.AffectedTarget // of Review
 }
 
 type archiveQuestion struct {
@@ -123,6 +125,7 @@ func (t *workerTask) session(ask worker.Ask) (*Session, error) {
 
 // separate collects the fields that the JSON form of a change set leaves out.
 func (a *reviewAnswer) separate() {
+	a.Scope = a.Review.Scope
 	if a.Review.Changes == nil {
 		return
 	}
@@ -144,6 +147,7 @@ func (a *reviewAnswer) join() error {
 	if a.Review == nil {
 		return errors.New("the worker sent no review")
 	}
+	a.Review.Scope = a.Scope
 	var groups []diff.Group
 	if a.Review.Changes != nil {
 		groups = a.Review.Changes.Groups

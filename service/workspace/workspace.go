@@ -277,6 +277,19 @@ func (w *Workspace) HasFleet(ctx context.Context, tree gitstore.Hash) (bool, err
 	return err == nil, err
 }
 
+// Fleets implements bot.Fleets.
+type Fleets struct{ *Workspace }
+
+// Changed lists the files that differ between two trees, by path. It reads tree objects and no file.
+func (f Fleets) Changed(ctx context.Context, from, to gitstore.Hash) ([]string, error) {
+	changes, err := f.Store.Changes(ctx, from, to)
+	paths := make([]string, len(changes))
+	for i, c := range changes {
+		paths[i] = c.Path
+	}
+	return paths, err
+}
+
 // observedBranches measures pushes.
 type observedBranches struct {
 	gitstore.Branches

@@ -37,20 +37,23 @@ func (f *Forge) SetCheck(ctx context.Context, repo forge.Repository, c forge.Che
 	if err != nil {
 		return wrap(what, err)
 	}
-	runs, err := f.checkRuns(ctx, p, c.Commit, c.Name)
+	runs, err := checkRuns{f.client}.list(ctx, p, c.Commit, c.Name)
 	if err != nil {
 		return wrap(what, err)
 	}
 	var have *github.CheckRun
-	for _, r := range runs {
-		if r.GetApp().GetID() == self.GetID() && (have == nil || r.GetID() > have.GetID()) {
-			have = r
+	for _, run := range runs {
+		if run.GetApp().GetID() == self.GetID() && (have == nil || run.GetID() > have.GetID()) {
+			have = run
 		}
 	}
-	return wrap(what, f.writeCheck(ctx, p, c, have))
+	return wrap(what, checkRuns{f.client}.write(ctx, p, c, have))
 }
 
-func (f *Forge) writeCheck(ctx context.Context, p place, c forge.Check, have *github.CheckRun) error {
+// checkRuns reads and writes the check runs of commits.
+type checkRuns struct{ client *github.Client }
+
+func (r checkRuns) write(ctx context.Context, p place, c forge.Check, have *github.CheckRun) error {
 	notes := annotations(c.Annotations)
 	if have != nil && sameCheck(have, c, len(notes)) {
 		return nil
@@ -62,12 +65,12 @@ func (f *Forge) writeCheck(ctx context.Context, p place, c forge.Check, have *gi
 	var id int64
 	if have != nil && have.GetStatus() != "completed" && have.GetOutput().GetAnnotationsCount() == 0 {
 		id = have.GetID()
-		if err := f.updateCheck(ctx, p, id, c, first); err != nil {
+		if err := r.update(ctx, p, id, c, first); err != nil {
 			return err
 		}
 	} else {
 		o := updateOf(c, first)
-		run, _, err := f.client.Checks.CreateCheckRun(ctx, p.owner, p.name, github.CreateCheckRunOptions{
+		run, _, err := r.client.Checks.CreateCheckRun(ctx, p.owner, p.name, github.CreateCheckRunOptions{
 			Name: c.Name, HeadSHA: c.Commit, DetailsURL: o.DetailsURL, Status: o.Status, Conclusion: o.Conclusion, Output: o.Output,
 		})
 		if err != nil {
@@ -76,19 +79,19 @@ func (f *Forge) writeCheck(ctx context.Context, p place, c forge.Check, have *gi
 		id = run.GetID()
 	}
 	for some := range slices.Chunk(rest, annotationsPerRequest) {
-		if err := f.updateCheck(ctx, p, id, c, some); err != nil {
+		if err := r.update(ctx, p, id, c, some); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// updateCheck edits a run. A request with annotations is not repeated, because GitHub would show them twice.
-func (f *Forge) updateCheck(ctx context.Context, p place, id int64, c forge.Check, notes []*github.CheckRunAnnotation) error {
+// update edits a run. A request with annotations is not repeated, because GitHub would show them twice.
+func (r checkRuns) update(ctx context.Context, p place, id int64, c forge.Check, notes []*github.CheckRunAnnotation) error {
 	if len(notes) > 0 {
 		ctx = rest.Once(ctx)
 	}
-	_, _, err := f.client.Checks.UpdateCheckRun(ctx, p.owner, p.name, id, updateOf(c, notes))
+	_, _, err := r.client.Checks.UpdateCheckRun(ctx, p.owner, p.name, id, updateOf(c, notes))
 	return err
 }
 
@@ -151,14 +154,14 @@ func annotations(in []forge.Annotation) []*github.CheckRunAnnotation {
 	return out
 }
 
-// checkRuns lists the latest runs of a commit. An empty name means all names.
-func (f *Forge) checkRuns(ctx context.Context, p place, commit, name string) ([]*github.CheckRun, error) {
+// list returns the latest runs of a commit. An empty name means all names.
+func (r checkRuns) list(ctx context.Context, p place, commit, name string) ([]*github.CheckRun, error) {
 	return pages(func(o github.ListOptions) ([]*github.CheckRun, *github.Response, error) {
 		options := &github.ListCheckRunsOptions{Filter: new("latest"), ListOptions: o}
 		if name != "" {
 			options.CheckName = &name
 		}
-		got, resp, err := f.client.Checks.ListCheckRunsForRef(ctx, p.owner, p.name, commit, options)
+		got, resp, err := r.client.Checks.ListCheckRunsForRef(ctx, p.owner, p.name, commit, options)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -41,6 +41,15 @@ func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit str
 
 // Statuses implements forge.Statuses. It includes check runs of all Apps.
 func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
+	return f.statuses(ctx, repo, commit, true)
+}
+
+// CommitStatuses implements forge.Statuses.
+func (f *Forge) CommitStatuses(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
+	return f.statuses(ctx, repo, commit, false)
+}
+
+func (f *Forge) statuses(ctx context.Context, repo forge.Repository, commit string, withChecks bool) ([]forge.Status, error) {
 	what := fmt.Sprintf("read the statuses of commit %.64s of %.200s", commit, repo.Path)
 	if err := checkCommit(commit); err != nil {
 		return nil, wrap(what, err)
@@ -56,9 +65,11 @@ func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit stri
 	if err != nil {
 		return nil, wrap(what, err)
 	}
-	runs, err := f.checkRuns(ctx, p, commit, "")
-	if err != nil {
-		return nil, wrap(what, err)
+	var runs []*github.CheckRun
+	if withChecks {
+		if runs, err = (checkRuns{f.client}).list(ctx, p, commit, ""); err != nil {
+			return nil, wrap(what, err)
+		}
 	}
 	all := make([]forge.Status, 0, len(set)+len(runs))
 	for _, s := range set {

@@ -135,7 +135,9 @@ func memberOf[M any](ctx context.Context, f *Forge, login string, read func(id i
 	if err == nil && strings.EqualFold(name, login) || err != nil && (!remembered || !missing(translated(err))) {
 		return m, err
 	}
-	f.forgetUser(login)
+	f.mu.Lock()
+	delete(f.users, strings.ToLower(login))
+	f.mu.Unlock()
 	again, _, failed := f.user(ctx, login)
 	if failed != nil {
 		var none M
@@ -174,12 +176,6 @@ func (f *Forge) user(ctx context.Context, login string) (id int, remembered bool
 		}
 	}
 	return 0, false, fmt.Errorf("%w: no user has the name %q", forge.ErrNotFound, login)
-}
-
-func (f *Forge) forgetUser(login string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.users, strings.ToLower(login))
 }
 
 func basicUser(u *gitlab.BasicUser) forge.User {

@@ -35,6 +35,11 @@ func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit str
 	return wrap("set the status "+s.Context+" of "+commit, err)
 }
 
+// CommitStatuses implements forge.Statuses. GitLab has no check runs.
+func (f *Forge) CommitStatuses(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
+	return f.Statuses(ctx, repo, commit)
+}
+
 // Statuses implements forge.Statuses.
 func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
 	o := &gitlab.GetCommitStatusesOptions{}

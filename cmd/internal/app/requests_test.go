@@ -3,20 +3,41 @@ package app_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
 // counter counts the requests that count for the forge's rate limit: GitHub does not count an answer 304.
-type counter struct{ n atomic.Int64 }
+type counter struct {
+	n    atomic.Int64
+	mu   sync.Mutex
+	seen []string // the requests that count
+}
 
 func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := http.DefaultTransport.RoundTrip(r)
 	if err == nil && resp.StatusCode != http.StatusNotModified {
 		c.n.Add(1)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.seen = append(c.seen, r.Method+" "+r.URL.RequestURI())
 	}
 	return resp, err
+}
+
+// take returns the requests that counted since the last call.
+func (c *counter) take() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.seen
+	c.seen = nil
+	return out
 }
 
 // An idle sweep of a repository with open merge requests costs at most 3 counted requests on both forges, including
@@ -50,4 +71,100 @@ func TestRequestsOfASweep(t *testing.T) {
 			t.Errorf("%d requests in %.0f sweeps, expected at most %d", count, done, most)
 		}
 	})
+}
+
+// The first review of a merge request costs at most 8 requests that count, and the review of a push to it at most
+// 5, on both forges, from the webhook to the status.
+func TestRequestsOfAReview(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		s.config = strings.ReplaceAll(s.config, "sweep: 5s", "sweep: 1h")
+		c := &counter{}
+		s.options.Transport = c
+		s.start()
+		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+		idle := func() {
+			t.Helper()
+			s.until("the service is idle", func() bool { before := c.n.Load(); time.Sleep(time.Second); return before == c.n.Load() })
+		}
+		review := func(what string, most int, change func()) {
+			t.Helper()
+			idle()
+			c.take()
+			change()
+			idle()
+			got := c.take()
+			t.Logf("%s: %d requests\n%s", what, len(got), strings.Join(got, "\n"))
+			if len(got) > most || !slices.ContainsFunc(got, func(r string) bool { return strings.Contains(r, "status") }) {
+				t.Errorf("%s: %d requests, expected at most %d\n%s", what, len(got), most, strings.Join(got, "\n"))
+			}
+		}
+		n := 0
+		review("a first review", 8, func() {
+			s.branch("change", "C1")
+			n = s.open("change", "ada")
+			s.says(n, "C1")
+		})
+		review("a push", 5, func() {
+			s.set("C2")
+			s.commit("sell in C2")
+			s.push("change")
+			s.pushed(n)
+			s.says(n, "C2")
+		})
+	})
+}
+
+// A commit of the trunk makes the service review the open merge requests that it concerns, and no others.
+func TestTrunkCommitsAndReviews(t *testing.T) {
+	s := newStory(t, "github")
+	s.config = strings.ReplaceAll(s.config, "sweep: 5s", "sweep: 1h")
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	s.branch("change", "C1") // of shop in one region
+	n := s.open("change", "ada")
+	s.says(n, "C1")
+	s.until("the head has a status", func() bool { return s.status(s.head(n), "sluice") != "" })
+	work := filepath.Join(s.dir, "work")
+	reviews := func() float64 { return s.metric("sluice_task_seconds_count", `kind="review"`) }
+	commit := func(file, text string) {
+		t.Helper()
+		s.run(work, "checkout", "-q", "-B", "trunk", "origin/main")
+		file = filepath.Join(work, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		old, err := os.ReadFile(file)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, append(old, text...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.commit("trunk")
+		s.push("main")
+		s.run(work, "fetch", "-q", "origin")
+		s.until("the trunk is hydrated", func() bool { return s.status(s.ref("main"), "sluice/dev") == "success" })
+		s.looks(2)
+	}
+	for _, c := range []struct {
+		file, text string
+		concerns   bool
+	}{
+		{"README.md", "nothing\n", false},
+		{"kustomize/monitor/base/collector.conf", "# another app\n", false},
+		{"apps/shop/layers/cluster/prod-eu-1/values.yaml", "# another cluster\n", false},
+		{"apps/shop/layers/global/values.yaml", "# a shared layer\n", true},
+		{"README.md", "nothing again\n", false},
+		{"policy/rules.rego", "package main\n", true},
+	} {
+		before := reviews()
+		commit(c.file, c.text)
+		if c.concerns {
+			s.until("the merge request is reviewed after "+c.file, func() bool { return reviews() > before })
+		}
+		if got := reviews() > before; got != c.concerns {
+			t.Errorf("a commit that changes %s: reviewed again: %t", c.file, got)
+		}
+	}
 }

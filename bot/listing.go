@@ -1,0 +1,157 @@
+package bot
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+)
+
+const (
+	maxListings = 1000             // repositories
+	listFresh   = 10 * time.Second // how long a listing is recent enough to write a verdict
+	listOverlap = time.Minute      // of two listings: a forge may show an update later than another one that came after it
+)
+
+// listings remember the open merge requests of repositories. A review asks for those that were updated since the last listing: one
+// request returns the merge request, and others with the same head. It is safe for concurrent use.
+type listings struct {
+	clock func() time.Time
+	mu    sync.Mutex
+	known *lru.Cache[hint.Place, *listing]
+}
+
+// listing has the open merge requests of a repository, without their texts.
+type listing struct {
+	at     time.Time // by the own clock
+	newest time.Time // update, by the forge's clock
+	open   map[int]*forge.MergeRequest
+}
+
+func newListings(clock func() time.Time) *listings {
+	known, err := lru.New[hint.Place, *listing](maxListings)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &listings{clock: clock, known: known}
+}
+
+// since returns the time from which updates may be missing; false if the open merge requests are unknown.
+func (l *listings) since(p hint.Place) (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have, ok := l.known.Get(p)
+	if !ok || have.newest.IsZero() {
+		return time.Time{}, false
+	}
+	return have.newest.Add(-listOverlap), true
+}
+
+// replace remembers the complete list of open merge requests.
+func (l *listings) replace(p hint.Place, at time.Time, open []*forge.MergeRequest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := &listing{at: at, open: map[int]*forge.MergeRequest{}}
+	next.add(open)
+	l.known.Add(p, next)
+}
+
+// update remembers merge requests in any state.
+func (l *listings) update(p hint.Place, at time.Time, recent []*forge.MergeRequest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if have, ok := l.known.Get(p); ok {
+		have.at = at
+		have.add(recent)
+	}
+}
+
+func (l *listing) add(list []*forge.MergeRequest) {
+	for _, mr := range list {
+		if mr.Updated.After(l.newest) {
+			l.newest = mr.Updated
+		}
+		if old := l.open[mr.Number]; old != nil && old.Updated.After(mr.Updated) {
+			continue // another task listed it meanwhile
+		}
+		if mr.State != forge.Open {
+			delete(l.open, mr.Number)
+			continue
+		}
+		slim := *mr
+		slim.Body = ""
+		l.open[mr.Number] = &slim
+	}
+}
+
+// all returns the open merge requests by number, and when they were listed.
+func (l *listings) all(p hint.Place) ([]*forge.MergeRequest, time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have, ok := l.known.Get(p)
+	if !ok {
+		return nil, time.Time{}
+	}
+	out := make([]*forge.MergeRequest, 0, len(have.open))
+	for _, mr := range have.open {
+		out = append(out, mr)
+	}
+	slices.SortFunc(out, func(a, b *forge.MergeRequest) int { return a.Number - b.Number })
+	return out, have.at
+}
+
+// refresh lists what was updated since the last listing, or all open merge requests if there was none. It returns what it listed.
+func (l *listings) refresh(ctx context.Context, f Forge, p hint.Place) ([]*forge.MergeRequest, error) {
+	began := l.clock()
+	if since, known := l.since(p); known {
+		list, err := f.RecentMergeRequests(ctx, p.Repo(), since)
+		if err == nil {
+			l.update(p, began, list)
+		}
+		return list, err
+	}
+	list, err := f.OpenMergeRequests(ctx, p.Repo(), "")
+	if err == nil {
+		l.replace(p, began, list)
+	}
+	return list, err
+}
+
+// read reads a merge request. One whose update was not listed before is in the listing; another one costs a request of its own.
+func (l *listings) read(ctx context.Context, f Forge, p hint.Place, number int) (*forge.MergeRequest, error) {
+	list, err := l.refresh(ctx, f, p)
+	if err != nil {
+		return nil, err
+	}
+	if mr := numbered(list, number); mr != nil {
+		return mr, nil
+	}
+	return f.MergeRequest(ctx, p.Repo(), number)
+}
+
+// open returns the open merge requests, without their texts, by a listing within listFresh.
+func (l *listings) open(ctx context.Context, f Forge, p hint.Place) ([]*forge.MergeRequest, error) {
+	list, at := l.all(p)
+	if age := l.clock().Sub(at); age >= 0 && age < listFresh {
+		return list, nil
+	}
+	if _, err := l.refresh(ctx, f, p); err != nil {
+		return nil, err
+	}
+	list, _ = l.all(p)
+	return list, nil
+}
+
+func numbered(list []*forge.MergeRequest, number int) *forge.MergeRequest {
+	for _, mr := range list {
+		if mr.Number == number {
+			return mr
+		}
+	}
+	return nil
+}
