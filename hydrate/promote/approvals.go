@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// approvalsGate counts the approvals of exactly this tree. ok is false if none are needed.
+// approvalsGate counts the approvals of exactly this tree. ok is false if no approval is required.
 func (x *decider) approvalsGate() (Gate, bool) {
 	a, tree := x.p.Approvers, ""
 	need := a.Count
@@ -29,7 +29,7 @@ func (x *decider) approvalsGate() (Gate, bool) {
 		g.Reason += ": " + strings.Join(by, ", ")
 	}
 	if c := x.s.Candidate; c != nil && c.AuthorsUnknown != "" {
-		g.State, g.Reason = Unknown, "its authors, whose approvals do not count, are unknown: "+c.AuthorsUnknown
+		g.State, g.Reason = Unknown, "the authors of its commits, whose approvals do not count, are unknown: "+c.AuthorsUnknown
 		return g, true
 	}
 	if len(by) < need {
@@ -41,8 +41,8 @@ func (x *decider) approvalsGate() (Gate, bool) {
 	return g, true
 }
 
-// approvers are the people whose approval of a tree counts. authors are those of what it brings. With now, an approval counts
-// only if it was given to a request that overtakes gates.
+// approvers returns the people whose approval of a tree counts. authors are the authors of the promoted commits. With
+// now, an approval counts only if it was given to a request with --now.
 func (x *decider) approvers(tree string, authors []string, now bool) []string {
 	var out []string
 	for _, p := range x.rec.Approvals {
@@ -67,7 +67,7 @@ func (x *decider) candidateAuthors() []string {
 	return x.s.Candidate.Authors
 }
 
-// countsNot says why a person's approval does not count; empty if it does.
+// countsNot returns the reason why a person's approval does not count; "" if it counts.
 func (x *decider) countsNot(by string, teams, authors []string) string {
 	a, q := x.p.Approvers, x.rec.Request
 	named := len(a.Users)+len(a.Teams) == 0 || hasFold(a.Users, by) ||
@@ -83,7 +83,8 @@ func (x *decider) countsNot(by string, teams, authors []string) string {
 	return ""
 }
 
-// CountsNot says why a person's approval would not count; empty if it would. authors are those of what the approval is about.
+// CountsNot returns the reason why a person's approval would not count; "" if it would. authors are the authors of
+// the commits to approve.
 func CountsNot(s Situation, by string, teams, authors []string) (string, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -92,13 +93,13 @@ func CountsNot(s Situation, by string, teams, authors []string) (string, error) 
 	return x.countsNot(by, teams, authors), nil
 }
 
-// WasSeen reports whether a person who wrote at a time could mean a tree: it was requested or offered by then, and no other
-// tree was offered in between.
+// WasSeen reports whether a person who wrote at a given time could mean a tree: somebody had requested or Sluice had
+// offered it by then, and Sluice offered no other tree in between.
 func WasSeen(r Record, tree string, said time.Time) bool {
 	if r.Offered.Is(tree) && !said.Before(r.Offered.At) {
 		return true
 	}
-	q := r.Request // it is bound to a commit, so its first tree may be meant before it is offered
+	q := r.Request // a request is bound to a commit, so its first tree may be meant before it is offered
 	if q == nil || said.Before(q.asked()) {
 		return false
 	}
@@ -108,7 +109,7 @@ func WasSeen(r Record, tree string, said time.Time) bool {
 	return r.Offered == nil || r.Offered.At.Before(q.asked().Truncate(time.Second))
 }
 
-// asked is when the person wrote the request.
+// asked returns when the person wrote the request.
 func (q *Request) asked() time.Time {
 	if q.Said.IsZero() {
 		return q.At
@@ -116,19 +117,19 @@ func (q *Request) asked() time.Time {
 	return q.Said
 }
 
-// offeredForRequest reports whether a tree was offered since the request in force was written.
+// offeredForRequest reports whether a tree was offered after the current request was written.
 func (r *Record) offeredForRequest() bool {
 	return r.Offered != nil && r.Request != nil && !r.Offered.At.Before(r.Request.asked().Truncate(time.Second))
 }
 
-// Expedition is a request to expedite the rollout under way that needs the agreement of a second person.
+// Expedition is a request to expedite the current rollout that needs the agreement of a second person.
 type Expedition struct {
-	Tree string    // that the environment runs, and that an approval is about
+	Tree string    // tree that the environment runs, and that an approval is about
 	By   string    // who asked for it
 	At   time.Time // when they wrote it
 }
 
-// expediting is a request to overtake the gates of the rollout under way; nil if there is none.
+// expediting returns the request to expedite the current rollout; nil if there is none.
 func (x *decider) expediting() *Request {
 	q, p := x.rec.Request, x.rec.Progress
 	if q == nil || p == nil || !q.Now || p.Now || !p.Done.IsZero() || len(q.Apps) > 0 || !p.Source.Equal(q.Source) || p.Tree != x.s.Running.Tree {
@@ -137,7 +138,7 @@ func (x *decider) expediting() *Request {
 	return q
 }
 
-// expediteGate reports whether a second person agrees, where sluice.yaml requires one.
+// expediteGate reports whether a second person agrees, if sluice.yaml requires one.
 func (x *decider) expediteGate(q *Request) Gate {
 	g := Gate{Name: GateApprovals, State: Green}
 	if !x.secondPerson(q) {
@@ -155,7 +156,8 @@ func (x *decider) expediteGate(q *Request) Gate {
 	return g
 }
 
-// Expedited is the request to expedite the rollout under way; nil if there is none, or if it needs no second person.
+// Expedited returns the request to expedite the current rollout. It returns nil if there is none, or if it needs no
+// second person.
 func Expedited(s Situation) (*Expedition, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -166,12 +168,12 @@ func Expedited(s Situation) (*Expedition, error) {
 	}
 	q := x.expediting()
 	if q == nil || !x.secondPerson(q) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // no request
 	}
 	return &Expedition{Tree: s.Running.Tree, By: q.By, At: q.asked()}, nil
 }
 
-// offer records since when people can agree to a tree: an earlier approval is of another one.
+// offer records since when people can approve a tree, because an earlier approval belongs to another tree.
 func (x *decider) offer(w Proposal) error {
 	c := x.s.Candidate
 	_, needed := x.approvalsGate()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// PastCommand is a command, or a halt by Sluice, that changed a record and that no commit of the environment branch shows.
+// PastCommand is a command, or a halt by Sluice, that changed a record without a commit on the environment branch.
 type PastCommand struct {
 	Verb   EventKind `yaml:"verb"`
 	By     string    `yaml:"by,omitempty"` // empty: Sluice
@@ -16,10 +16,10 @@ type PastCommand struct {
 	At     time.Time `yaml:"at"`
 }
 
-// Actor is who gave the command: a person, or Sluice.
+// Actor returns the author of the command: a person, or Sluice.
 func (c PastCommand) Actor() string { return actor(c.By) }
 
-// String says what was done, and why: "freeze eu-1 until 2026-01-02 08:00 UTC; reason: the fair".
+// String describes what was done, and why: "freeze eu-1 until 2026-01-02 08:00 UTC; reason: the fair".
 func (c PastCommand) String() string {
 	out := string(c.Verb)
 	if c.Scope != "" {
@@ -34,7 +34,7 @@ func (c PastCommand) String() string {
 	return out
 }
 
-// logCommand keeps an event for the history, if no commit shows it.
+// logCommand records an event for the history if no commit shows it.
 func (r *Record) logCommand(e Event) {
 	verbs := []EventKind{EventApprove, EventCancel, EventFreeze, EventUnfreeze, EventHalt, EventResume}
 	c := PastCommand{Verb: e.Kind, By: e.By, Reason: e.Reason, Scope: e.scope(), Until: e.Until.UTC(), At: e.At}
@@ -47,7 +47,7 @@ func (r *Record) logCommand(e Event) {
 	r.Commands = append(r.Commands, c)
 }
 
-// scope is what a command is limited to, in words.
+// scope describes the clusters, wave or apps that a command is limited to.
 func (e Event) scope() string {
 	switch {
 	case e.Kind == EventApprove && len(e.Tree) >= 8:

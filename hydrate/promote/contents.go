@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Contents reads the apps of a cluster in a tree of an environment branch. Equal manifests have equal values. ErrNoTree is a
-// tree that the branch's history does not have any more.
+// Contents returns a digest of each app's manifests on a cluster in a tree of an environment branch. Equal manifests
+// have equal digests. It returns ErrNoTree for a tree that the branch's history no longer has.
 type Contents func(tree, cluster string) (map[string]string, error)
 
-// ErrNoTree is a tree that cannot be read because it is not in the history of the environment branch.
+// ErrNoTree means that a tree cannot be read, because it is not in the history of the environment branch.
 var ErrNoTree = errors.New("the tree is not in the history of the environment branch")
 
-// CompleteHolds determines the apps that holds name: those whose manifests the rollback changed. tree is what the environment
-// runs. A hold of which the rollback changed nothing is dropped. One whose tree is gone stays as it is, and holds everything
-// in its scope.
+// CompleteHolds determines the apps of holds: those whose manifests the rollback changed. tree is the tree that the
+// environment runs. It drops a hold if the rollback changed nothing in it. If the tree of a hold no longer exists,
+// the hold stays unchanged and covers everything in its scope.
 func CompleteHolds(r Record, tree string, members []string, read Contents) (Record, error) {
 	if r.Rollback != nil || tree == "" {
 		return r, nil
@@ -66,7 +66,7 @@ func (h Hold) each(members []string, f func(cluster string) error) error {
 	return nil
 }
 
-// differ are the apps of a cluster whose manifests differ between two trees.
+// differ returns the apps of a cluster whose manifests differ between two trees.
 func differ(a, b, cluster string, read Contents) (map[string]bool, error) {
 	left, err := read(a, cluster)
 	if err != nil {
@@ -90,9 +90,9 @@ func differ(a, b, cluster string, read Contents) (map[string]bool, error) {
 	return out, nil
 }
 
-// ChangesOf compares what is promoted with what holds name. promotedTree is the environment's tree with all of the source;
-// tree is what the environment runs. An app counts as changed if its manifests differ from the held ones on every cluster of
-// the hold that went back.
+// ChangesOf compares the promoted manifests with the held ones. promotedTree is the environment's tree with the whole
+// source; tree is the tree that the environment runs. An app counts as changed if its manifests differ from the held
+// ones on every rolled-back cluster of the hold.
 func ChangesOf(r Record, promoted Source, promotedTree, tree string, members []string, read Contents) (*Changes, error) {
 	out := &Changes{Source: promoted}
 	for _, h := range r.Holds {
@@ -120,7 +120,7 @@ func ChangesOf(r Record, promoted Source, promotedTree, tree string, members []s
 		if err != nil {
 			return nil, err
 		}
-		apps := h.Apps // one that did not go back is not held by its manifests
+		apps := h.Apps // the manifests of an app that was not rolled back do not matter
 		if len(apps) == 0 {
 			apps = slices.Sorted(maps.Keys(went))
 		}
@@ -135,14 +135,14 @@ func ChangesOf(r Record, promoted Source, promotedTree, tree string, members []s
 	return out, nil
 }
 
-// RolledBackError refuses a rollback of what is rolled back already.
+// RolledBackError refuses a rollback of a scope that is rolled back already.
 type RolledBackError struct {
 	Environment string
 	Runs        Source
 	Choices     []PastState // earlier states that --to can name, newest first
 }
 
-// Error lists the choices.
+// Error returns the reason with the choices.
 func (e *RolledBackError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s is rolled back already and runs %s", e.Environment, e.Runs)
@@ -160,9 +160,10 @@ func (e *RolledBackError) Error() string {
 	return b.String()
 }
 
-// RollbackTarget is the state to which a rollback without --to goes. history is the environment branch, newest first, and
-// begins with what runs. No clusters, or no apps, are all of them. The target is the newest state that differs from now in
-// the scope and holds nothing that was rolled back there; if what runs is that state, the error is a *RolledBackError.
+// RollbackTarget returns the state for a rollback without --to. history is the environment branch, newest first,
+// beginning with the current state. No clusters, or no apps, means all of them. The target is the newest state that
+// differs from the current one in the scope and contains nothing that was rolled back there. If the current state is
+// that state, it returns a *RolledBackError.
 func RollbackTarget(s Situation, history []PastState, clusters, apps []string, read Contents) (PastState, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -187,7 +188,7 @@ func RollbackTarget(s Situation, history []PastState, clusters, apps []string, r
 			return PastState{}, err
 		}
 		switch {
-		case bad, differs && i == 0 && s.Running.Restores: // what the rollback left, also where no record names it
+		case bad, differs && i == 0 && s.Running.Restores: // the result of a rollback, even if no record has it
 			skipped = true
 		case differs:
 			return past, nil
@@ -213,7 +214,7 @@ type targetSearch struct {
 	read        Contents
 }
 
-// differs reports whether a tree differs from now in the scope.
+// differs reports whether a tree differs from the current one in the scope.
 func (t *targetSearch) differs(tree string) (bool, error) {
 	if tree == t.now {
 		return false, nil
@@ -232,7 +233,7 @@ func (t *targetSearch) differs(tree string) (bool, error) {
 	return false, nil
 }
 
-// held reports whether a tree has, in the scope, what a hold names.
+// held reports whether a tree contains, in the scope, what a hold covers.
 func (t *targetSearch) held(tree string) (bool, error) {
 	for _, h := range t.holds {
 		if h.Tree == "" {
@@ -244,7 +245,7 @@ func (t *targetSearch) held(tree string) (bool, error) {
 			}
 			has, err := t.hasHeld(tree, cluster, h)
 			if errors.Is(err, ErrNoTree) {
-				break // nothing can be compared with the hold
+				break // the hold has no tree to compare with
 			}
 			if has || err != nil {
 				return has, err
@@ -254,7 +255,7 @@ func (t *targetSearch) held(tree string) (bool, error) {
 	return false, nil
 }
 
-// hasHeld reports whether a tree has, on one cluster, manifests that went back when the hold began.
+// hasHeld reports whether a tree has, on one cluster, manifests that were rolled back when the hold began.
 func (t *targetSearch) hasHeld(tree, cluster string, h Hold) (bool, error) {
 	went, err := differ(h.Tree, t.now, cluster, t.read)
 	if err != nil {
@@ -273,7 +274,7 @@ func (t *targetSearch) hasHeld(tree, cluster string, h Hold) (bool, error) {
 	return false, nil
 }
 
-// choices are the states of the past that differ from now in the scope, without those that are held.
+// choices returns past states that differ from the current one in the scope, except held ones.
 func (t *targetSearch) choices(past []PastState) ([]PastState, error) {
 	const most = 5
 	var out []PastState

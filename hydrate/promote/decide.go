@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// defaultSettle separates the steps of a wave where neither statuses nor checks tell whether clusters are healthy.
+// defaultSettle is the pause between the steps of a wave if neither statuses nor checks report the health of
+// clusters.
 const defaultSettle = 5 * time.Minute
 
 // decider is one call of Decide or Next.
@@ -25,8 +26,9 @@ type decider struct {
 	d        Decision
 }
 
-// Decide says what to do next in an environment, and what prevents more. An error is a mistake in the configuration or in
-// the record; it names what to correct. Decide is pure: it may be called at any time, and its result may be discarded.
+// Decide returns the next actions in an environment, and what blocks others. An error is a mistake in the
+// configuration or in the record, and says what to correct. Decide is pure: it may be called at any time, and the
+// caller may discard the result.
 func Decide(s Situation) (Decision, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -36,7 +38,7 @@ func Decide(s Situation) (Decision, error) {
 		return Decision{}, err
 	}
 	if b := x.rec.Rollback; b != nil && len(b.Clusters) > 0 && len(x.thawed(b.Clusters)) == 0 {
-		// It must neither block others nor become a rollback of everything.
+		// An empty rollback must neither block others nor become a rollback of all clusters.
 		if err := x.emit(Event{Kind: EventRollbackDropped, Reason: "all of its clusters were frozen meanwhile"}); err != nil {
 			return Decision{}, err
 		}
@@ -99,7 +101,7 @@ func prepare(s Situation) (*decider, error) {
 	return x, nil
 }
 
-// emit applies an event to the record, and lists it for the caller.
+// emit applies an event to the record, and adds it to the decision.
 func (x *decider) emit(e Event) error {
 	if e.At.IsZero() {
 		e.At = x.s.Now
@@ -117,7 +119,7 @@ func (x *decider) act(a Action) {
 	x.d.Actions = append(x.d.Actions, a)
 }
 
-// advance continues the rollout under way, and begins the next one.
+// advance continues the current rollout, and starts the next one.
 func (x *decider) advance() error {
 	moved, err := x.progress()
 	if err != nil || x.rec.Rollback != nil {
@@ -142,7 +144,7 @@ func (x *decider) advance() error {
 			return err
 		}
 		if x.promote(*next) {
-			return nil // the waves begin again with the new tree
+			return nil // the waves start again with the new tree
 		}
 	}
 	if moved != nil {
@@ -151,7 +153,7 @@ func (x *decider) advance() error {
 	return nil
 }
 
-// heldOnly is the case that nothing is left to promote but what is held back.
+// heldOnly handles the case that only held apps are left to promote.
 func (x *decider) heldOnly(next Proposal) {
 	x.d.Proposal = nil
 	x.d.Gates = []Gate{{Name: GateHold, State: Waiting, Reason: fmt.Sprintf("everything of %s runs but %s, which is held back", short(next.Promoted.Commit), Few(next.Held))}}
@@ -160,7 +162,7 @@ func (x *decider) heldOnly(next Proposal) {
 	}
 }
 
-// promote moves the environment branch, or keeps a merge request current. It reports whether the branch moves.
+// promote moves the environment branch, or updates the merge request. It reports whether the branch moves.
 func (x *decider) promote(w Proposal) bool {
 	a := Action{Source: w.Source, Apps: w.Apps, Overtakes: w.Overtakes, By: w.By, Reason: w.Reason}
 	if c := x.s.Candidate; c != nil {
@@ -175,9 +177,9 @@ func (x *decider) promote(w Proposal) bool {
 		return true
 	}
 	open := x.s.Request
-	others := slices.DeleteFunc(slices.Clone(x.d.Gates), func(g Gate) bool { return g.Name == GateApprovals }) // the forge counts them
+	others := slices.DeleteFunc(slices.Clone(x.d.Gates), func(g Gate) bool { return g.Name == GateApprovals }) // the forge counts approvals of the merge request
 	switch {
-	case x.s.Running.Commit == "": // no branch exists that a merge request could target
+	case x.s.Running.Commit == "": // there is no branch that a merge request could target
 	case Holds(others) && (open == nil || open.Tree != a.Tree || !open.Source.Equal(a.Source)):
 		a.Kind = OpenRequest
 		x.act(a)
@@ -187,7 +189,7 @@ func (x *decider) promote(w Proposal) bool {
 	return false
 }
 
-// rollback carries out what a command or a failure asked for. It waits for no gate.
+// rollback executes a rollback that a command or a failure requested. It waits for no gate.
 func (x *decider) rollback() {
 	b := x.rec.Rollback
 	a := Action{Kind: DoRollback, Source: b.To, Tree: b.Tree, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Stopped: b.Stopped, By: b.By, Reason: b.Reason}
@@ -199,14 +201,14 @@ func (x *decider) rollback() {
 	x.act(a)
 }
 
-// thawed leaves out clusters that are frozen.
+// thawed returns the clusters without frozen ones.
 func (x *decider) thawed(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
 		return x.frozen(n)
 	})
 }
 
-// frozen reports whether a cluster stays where it is.
+// frozen reports whether a cluster must not move.
 func (x *decider) frozen(name string) bool {
 	if x.clusters[name].State == "frozen" {
 		return true
@@ -277,7 +279,7 @@ func (x *decider) waitsFor(d Decision) string {
 	}
 }
 
-// waitsForCommand advises a promotion, unless a halt or a freeze would refuse it.
+// waitsForCommand suggests a promotion, unless a halt or a freeze would refuse it.
 func (x *decider) waitsForCommand() string {
 	name := x.s.Environment.Name
 	for _, g := range append([]Gate{x.haltGate()}, x.timeGates(true)...) {
@@ -288,7 +290,7 @@ func (x *decider) waitsForCommand() string {
 	return fmt.Sprintf("%s waits for a command: %s", name, x.s.command("promote", name))
 }
 
-// firstClosed is the gate to report: a red one, or else the first that is not green.
+// firstClosed returns the gate to report: the first red one or, without a red one, the first that is not green.
 func firstClosed(gates []Gate) Gate {
 	if i := slices.IndexFunc(gates, func(g Gate) bool { return g.State == Red }); i >= 0 {
 		return gates[i]

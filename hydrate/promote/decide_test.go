@@ -12,7 +12,7 @@ import (
 // at is a Friday.
 func at() time.Time { return time.Date(2026, 3, 27, 10, 0, 0, 0, time.UTC) }
 
-// prod has just got c2, which clusters a and b do not have yet.
+// prod has just received c2, which clusters a and b do not run yet.
 func prod(p fleet.Promotion, clusters ...promote.ClusterState) promote.Situation {
 	return promote.Situation{
 		Environment: fleet.Environment{Name: "prod", After: []string{"staging"}, Promotion: p},
@@ -30,7 +30,7 @@ func behind(name string, change func(*promote.ClusterState)) promote.ClusterStat
 	return c
 }
 
-// step decides, and does what was decided to cluster branches. It gives the clusters that moved.
+// step decides, and executes the moves of cluster branches. It returns the clusters that moved.
 func step(t *testing.T, s *promote.Situation) (moved []string, d promote.Decision) {
 	t.Helper()
 	d, err := promote.Decide(*s)
@@ -54,7 +54,7 @@ func step(t *testing.T, s *promote.Situation) (moved []string, d promote.Decisio
 	return moved, d
 }
 
-// TestExpediteNeedsTheSecondPerson: --now on a rollout under way ends its bakes only when a second person agrees, if sluice.yaml requires one.
+// --now on a current rollout ends its bakes only after a second person agrees, if sluice.yaml requires one.
 func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 	t.Parallel()
 	for _, second := range []bool{true, false} {
@@ -95,7 +95,7 @@ func TestExpediteNeedsTheSecondPerson(t *testing.T) {
 	}
 }
 
-// TestStepsSettle: where nobody is asked whether clusters are well, time keeps those apart that must not move at once.
+// Without statuses and checks, a pause separates the steps of a wave.
 func TestStepsSettle(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -123,7 +123,7 @@ func TestStepsSettle(t *testing.T) {
 	}
 }
 
-// TestFrozenCanary: a wave that can prove nothing lets nothing through, but for --now.
+// If all clusters of a wave are frozen, later waves wait, except with --now.
 func TestFrozenCanary(t *testing.T) {
 	t.Parallel()
 	frozen := func(c *promote.ClusterState) { c.State = "frozen" }
@@ -137,7 +137,7 @@ func TestFrozenCanary(t *testing.T) {
 	}
 }
 
-// TestForeignCluster: a branch that is somebody else's stays; the others of its wave go, the next wave waits.
+// A cluster branch with a foreign commit stays. Other clusters of its wave move, and the next wave waits.
 func TestForeignCluster(t *testing.T) {
 	t.Parallel()
 	s := prod(fleet.Promotion{Waves: []fleet.Wave{{Name: "first", Count: 2}, {Name: "rest"}}},
@@ -151,7 +151,7 @@ func TestForeignCluster(t *testing.T) {
 	}
 }
 
-// TestUnprotected: while branches are unprotected nothing is promoted, and the gate says why; a rollback goes on.
+// While branches are unprotected, nothing is promoted and the gate names the reason. A rollback continues.
 func TestUnprotected(t *testing.T) {
 	t.Parallel()
 	s := prod(fleet.Promotion{}, behind("a", nil), behind("b", nil))
@@ -166,7 +166,7 @@ func TestUnprotected(t *testing.T) {
 	}
 }
 
-// TestWindowsOfSummerTime: hours that there are not, and those that there are twice.
+// Windows at hours that the change to or from summer time skips or repeats.
 func TestWindowsOfSummerTime(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -191,8 +191,8 @@ func TestWindowsOfSummerTime(t *testing.T) {
 	}
 }
 
-// TestFrozenUpstream: an upstream environment whose clusters are all frozen on an older commit shows nothing about the new one, so the
-// promotion waits.
+// If all clusters of an upstream environment are frozen on an older commit, they show nothing about the new one, so
+// the promotion waits.
 func TestFrozenUpstream(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

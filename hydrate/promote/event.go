@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// EventKind says what happened.
+// EventKind is the kind of an Event.
 type EventKind string
 
 // Commands of people.
@@ -23,57 +23,58 @@ const (
 	EventResume   EventKind = "resume"
 )
 
-// Observations: Decide finds them in a Situation, or a caller reports what it has done.
+// Observations: Decide finds them in a Situation, or the caller reports its own action.
 const (
 	EventMoved           EventKind = "moved"           // the environment branch has another tree
 	EventClusters        EventKind = "clusters"        // more clusters of the rollout have moved
 	EventWave            EventKind = "wave"            // all clusters of a wave have moved
-	EventWaveHealthy     EventKind = "waveHealthy"     // and are healthy
-	EventOffered         EventKind = "offered"         // people can agree to another tree from now on
-	EventExpedited       EventKind = "expedited"       // the rollout under way overtakes its gates
+	EventWaveHealthy     EventKind = "waveHealthy"     // and the clusters are healthy
+	EventOffered         EventKind = "offered"         // people can approve another tree from now on
+	EventExpedited       EventKind = "expedited"       // the current rollout skips its gates
 	EventDone            EventKind = "done"            // the rollout is complete
 	EventRequestDone     EventKind = "requestDone"     // the environment runs what was requested
 	EventFailed          EventKind = "failed"          // health turned red, and the environment halts
-	EventFailedBack      EventKind = "failedBack"      // health turned red, and the environment rolls back
+	EventFailedBack      EventKind = "failedBack"      // health turned red, and the environment is rolled back
 	EventRolledBack      EventKind = "rolledBack"      // a rollback is done
 	EventRollbackDropped EventKind = "rollbackDropped" // a rollback cannot be done
-	EventHolds           EventKind = "holds"           // the holds that are left
+	EventHolds           EventKind = "holds"           // the remaining holds
 	EventOpened          EventKind = "opened"          // the merge request of a promotion is open
-	EventClosed          EventKind = "closed"          // it is not open any more: merged, or closed by Sluice
+	EventClosed          EventKind = "closed"          // it is no longer open: merged, or closed by Sluice
 	EventDeclined        EventKind = "declined"        // a person closed it
 	EventBefore          EventKind = "before"          // an upstream environment runs another source
-	EventBeforeHealthy   EventKind = "beforeHealthy"   // and is healthy
+	EventBeforeHealthy   EventKind = "beforeHealthy"   // and the environment is healthy
 	EventBeforeRed       EventKind = "beforeRed"       // an upstream environment turned red
-	EventBeforeNotRed    EventKind = "beforeNotRed"    // and is not red any more
+	EventBeforeNotRed    EventKind = "beforeNotRed"    // and the environment is no longer red
 )
 
-// Event is something that changes a Record. Fields without a use in a kind are empty.
+// Event is a change of a Record. Fields that a kind does not use are empty.
 type Event struct {
-	ID     string // of a command: of its comment and line, so that it may arrive twice; empty for none
+	ID     string // of a command: ID of its comment and index of its line, so that a repeated event is recognised; "" for none
 	Kind   EventKind
 	By     string
 	At     time.Time
 	Said   time.Time // promote: when the person wrote it
 	Reason string
 
-	Source   Source // promote, moved, before, opened: what; rollback: what ran; rolledBack: what runs now
+	Source   Source // promote, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs now
 	Apps     []string
 	Now      bool
-	Restores bool      // moved: by a rollback
-	To       PastState // rollback, failedBack: the state to go back to
-	Wave     string    // rollback, resume: whose clusters Clusters are
-	Clusters []string  // rollback, resume: which; moved, rolledBack: those that have to move; done: those that are frozen and behind
-	Stopped  []string  // rollback: clusters that the rollout under way has not reached
+	Restores bool      // moved: a rollback moved the branch
+	To       PastState // rollback, failedBack: the state to restore
+	Wave     string    // rollback, resume: the wave that Clusters belong to
+	Clusters []string  // rollback, resume: the scope; moved, rolledBack: clusters to move; done: frozen clusters that are behind
+	Stopped  []string  // rollback: clusters that the current rollout has not reached
 	Members  []string  // resume with a scope: all clusters of the environment
 	Teams    []string  // approve: of the person
-	Tree     string    // approve, moved, opened; rollback: of the branch before it goes back; rolledBack: of the branch now
+	Tree     string    // approve, moved, opened; rollback: of the branch before the rollback; rolledBack: of the branch now
 	Target   string    // freeze, unfreeze: a cluster, empty for the environment; before…: the upstream environment; wave…: the wave
 	Until    time.Time
-	Current  int    // clusters: how many have moved
+	Current  int    // clusters: number of moved clusters
 	Holds    []Hold // holds
 }
 
-// Apply returns the record after an event. It does not change r. An event whose ID the record knows has no effect.
+// Apply returns the record after an event. It does not change r. An event whose ID is already in the record has no
+// effect.
 func Apply(r Record, e Event) (Record, error) {
 	if e.ID != "" && slices.Contains(r.Handled, e.ID) {
 		return r, nil
@@ -81,7 +82,7 @@ func Apply(r Record, e Event) (Record, error) {
 	if e.At.IsZero() {
 		return r, fmt.Errorf("%s: the event has no time", e.Kind)
 	}
-	e.At = e.At.UTC().Truncate(time.Second) // as the record keeps it
+	e.At = e.At.UTC().Truncate(time.Second) // the precision of the record
 	next := r.clone()
 	if err := next.apply(e); err != nil {
 		return r, fmt.Errorf("%s %s: %w", e.Kind, r.Environment, err)
@@ -132,7 +133,7 @@ func (r *Record) command(e Event) error {
 		if b := r.Rollback; b != nil && len(e.Clusters)+len(e.Apps) > 0 {
 			return fmt.Errorf("a rollback that %s asked for at %s is not done yet: it continues by itself; only a rollback of the whole environment replaces it", actor(b.By), Stamp(b.At))
 		}
-		if len(e.Clusters)+len(e.Apps) > 0 && len(r.Holds) >= maxHolds-1 { // it may add two; a hold that is dropped would hold nothing
+		if len(e.Clusters)+len(e.Apps) > 0 && len(r.Holds) >= maxHolds-1 { // this rollback may add two; at the limit, a hold would be dropped
 			return fmt.Errorf("%d parts are held back already: end some with resume, or roll back the whole environment", len(r.Holds))
 		}
 		r.Rollback = &Rollback{
@@ -159,12 +160,12 @@ func (r *Record) request(e Event) error {
 	case r.Request != nil && r.Request.At.After(e.At):
 		return errors.New("somebody requested a promotion later than this one")
 	}
-	for i := range r.Approvals { // they agree to nothing that this request overtakes
+	for i := range r.Approvals { // earlier approvals do not agree to skipping gates
 		r.Approvals[i].Now = false
 	}
 	r.Request = &Request{Source: e.Source.tidy(), Apps: sorted(e.Apps), Now: e.Now, Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC()}
 	r.Declined = nil
-	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix mends what failed
+	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix repairs what failed
 		r.Halt = nil
 	}
 	return nil
@@ -195,7 +196,7 @@ func (r *Record) freeze(e Event) error {
 	return nil
 }
 
-// observation applies what Decide found, or a caller did.
+// observation applies an observation by Decide or by the caller.
 func (r *Record) observation(e Event) error {
 	switch e.Kind {
 	case EventMoved:
@@ -222,7 +223,7 @@ func (r *Record) observation(e Event) error {
 	return nil
 }
 
-// rollout applies what was observed of the rollout under way.
+// rollout applies an observation of the current rollout.
 func (r *Record) rollout(e Event) error {
 	p := r.Progress
 	if p == nil {
@@ -263,24 +264,25 @@ func (r *Record) moved(e Event) {
 	p := &Progress{Source: e.Source.tidy(), Tree: e.Tree, Now: e.Now, Rollback: e.Restores, Started: e.At, Changed: sorted(e.Clusters), LastMove: e.At}
 	if b := r.Rollback; b != nil && r.Progress != nil && e.Restores {
 		done := *b
-		done.From, done.FromTree = r.Progress.Source, r.Progress.Tree // what ran when it went back, not when somebody asked for it
+		done.From, done.FromTree = r.Progress.Source, r.Progress.Tree // what ran when the branch moved, not when the rollback was requested
 		r.Rollback = &done
 	}
 	if old := r.Progress; old != nil && old.Rollback && e.Restores && old.underWay() {
-		p.Changed = sorted(append(p.Changed, old.Changed...)) // a second rollback does not hold up the first
+		p.Changed = sorted(append(p.Changed, old.Changed...)) // a second rollback does not delay the first
 	}
-	// Approvals were for what landed, or for a change from another state. Without earlier progress, the environment may run
-	// its tree for a long time already, so approvals of another tree are for a change from it.
+	// Approvals were for the tree that landed, or for a change from another state. Without earlier progress, the
+	// environment may have run its tree for a long time, so approvals of another tree are for a change from it.
 	seen := r.Progress == nil
 	r.Approvals = slices.DeleteFunc(slices.Clone(r.Approvals), func(a Approval) bool { return !seen || a.Tree == e.Tree })
-	if r.Declined.Is(e.Tree) { // it was merged after all
+	if r.Declined.Is(e.Tree) { // the merge request was merged
 		r.Declined = nil
 	}
 	r.Progress = p
 	r.Ran = append(r.Ran, PastState{Source: p.Source, Tree: e.Tree, At: e.At})
 }
 
-// dropRollback ends a rollback that cannot be done. The environment halts, so that nobody takes it for done.
+// dropRollback ends a rollback that is not possible. The environment halts, so that nobody believes that it
+// succeeded.
 func (r *Record) dropRollback(e Event) error {
 	b := r.Rollback
 	if b == nil {
@@ -297,14 +299,14 @@ func (r *Record) dropRollback(e Event) error {
 	return nil
 }
 
-// rolledBack ends a rollback: what went back is held from now on.
+// rolledBack ends a rollback, and holds what was rolled back.
 func (r *Record) rolledBack(e Event) error {
 	if r.Rollback == nil {
 		return errors.New("no rollback was asked for")
 	}
 	if e.Tree != "" && (r.Progress == nil || r.Progress.Tree != e.Tree) {
 		e.Restores = true
-		if named := r.Rollback.Clusters; len(named) > 0 { // others that are behind wait for their gates
+		if named := r.Rollback.Clusters; len(named) > 0 { // other clusters that are behind wait for their gates
 			e.Clusters = slices.DeleteFunc(slices.Clone(e.Clusters), func(c string) bool { return !slices.Contains(named, c) })
 		}
 		r.moved(e)
@@ -312,7 +314,7 @@ func (r *Record) rolledBack(e Event) error {
 	b := r.Rollback
 	r.Rollback = nil
 	if r.Halt != nil && r.Halt.By == "" {
-		r.Halt = nil // the rollout that failed has ended
+		r.Halt = nil // the failed rollout has ended
 	}
 	cause := CauseRolledBack
 	if b.By == "" {
@@ -322,7 +324,7 @@ func (r *Record) rolledBack(e Event) error {
 		return nil
 	}
 	from := b.From.WithoutGaps()
-	if len(b.Clusters) > 0 && len(from.Clusters) > 0 { // what other clusters ran says nothing
+	if len(b.Clusters) > 0 && len(from.Clusters) > 0 { // the state of other clusters does not matter
 		from = from.Among(b.Clusters)
 	}
 	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, By: b.By, Reason: b.Reason, Since: e.At}
@@ -337,7 +339,7 @@ func (r *Record) rolledBack(e Event) error {
 	return nil
 }
 
-// before applies what was observed of an upstream environment.
+// before applies an observation of an upstream environment.
 func (r *Record) before(e Event) error {
 	w := r.Before[e.Target]
 	if e.Kind == EventBefore {

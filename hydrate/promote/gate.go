@@ -9,7 +9,7 @@ import (
 // State of a gate.
 type State string
 
-// The states. Only green lets a promotion continue: an unknown state blocks it.
+// The states. Only green lets a promotion continue. An unknown state blocks it.
 const (
 	Green   State = "green"
 	Waiting State = "waiting"
@@ -30,13 +30,13 @@ const (
 	GatePolicy     = "policy"
 	GateApprovals  = "approvals"
 	GateHealth     = "health"
-	GateSettle     = "settle" // time between the steps of a wave
+	GateSettle     = "settle" // pause between the steps of a wave
 	GateBake       = "bake"
 	GateBefore     = "before/"
 	GateCheck      = "check/"
 )
 
-// Gate is a condition that must hold before a promotion or a wave continues.
+// Gate is a condition that must pass before a promotion or a wave continues.
 type Gate struct {
 	Name   string
 	State  State
@@ -45,7 +45,7 @@ type Gate struct {
 	Until  time.Time // when it may change without an event; zero if unknown
 }
 
-// String is the gate on one line.
+// String describes the gate on one line.
 func (g Gate) String() string {
 	out := fmt.Sprintf("%s: %s", g.Name, g.State)
 	if g.Reason != "" {
@@ -69,7 +69,7 @@ func worst(states ...State) State {
 	return Green
 }
 
-// earliest is the first of some times after now; zero if there is none.
+// earliest returns the first of some times after now; zero if there is none.
 func earliest(now time.Time, times ...time.Time) time.Time {
 	var out time.Time
 	for _, t := range times {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// gates are those of a promotion.
+// gates returns the gates of a promotion.
 func (x *decider) gates(w Proposal) []Gate {
 	gates := []Gate{x.branchGate(w), x.haltGate()}
 	if g, ok := x.holdGate(w); ok {
@@ -26,7 +26,8 @@ func (x *decider) gates(w Proposal) []Gate {
 	return gates
 }
 
-// holdGate says what holds leave out of a promotion, and what it brings back. It blocks one of which nothing is left.
+// holdGate describes what holds leave out of a promotion, and which held commits it promotes. It blocks a promotion
+// that would be empty without the held apps.
 func (x *decider) holdGate(w Proposal) (Gate, bool) {
 	g := Gate{Name: GateHold, State: Green}
 	var parts []string
@@ -50,7 +51,8 @@ func (x *decider) holdGate(w Proposal) (Gate, bool) {
 	return g, len(parts) > 0
 }
 
-// branchGate refuses what cannot be compared: a commit that is not on the known part of the trunk might be an older one.
+// branchGate refuses commits that cannot be ordered: a commit that is not on the known part of the trunk might be
+// older.
 func (x *decider) branchGate(w Proposal) Gate {
 	g := Gate{Name: GateBranch, State: Green}
 	switch {
@@ -66,8 +68,8 @@ func (x *decider) branchGate(w Proposal) Gate {
 	return g
 }
 
-// unknownAdvice says what to do about a commit that is not on the known part of the trunk. An incomplete clone is never a
-// reason to bypass a gate.
+// unknownAdvice returns the next step for a commit that is not on the known part of the trunk. An incomplete clone is
+// never a reason to bypass a gate.
 func (x *decider) unknownAdvice() string {
 	if x.s.Shallow {
 		return " as far as this shallow clone knows: run `git fetch --unshallow`"
@@ -92,7 +94,7 @@ func (x *decider) progressGate() Gate {
 	return g
 }
 
-// upstreamGates say whether the upstream environments run it, and have done so for long enough.
+// upstreamGates check that the upstream environments run the source, and have done so for long enough.
 func (x *decider) upstreamGates(w Proposal) []Gate {
 	gates := make([]Gate, 0, len(x.s.Environment.After))
 	for _, name := range x.s.Environment.After {
@@ -106,8 +108,8 @@ func (x *decider) upstreamGates(w Proposal) []Gate {
 	return gates
 }
 
-// foreignUpstreams are the gates of the upstream environments whose branches hold what Sluice did not make, where promotion
-// does not wait for a person. Nobody knows what comes next there.
+// foreignUpstreams returns gates for upstream environments whose branches have foreign commits, if promotion does not
+// wait for a person. Their next state is unknown.
 func (x *decider) foreignUpstreams() []Gate {
 	if x.mode() == modeManual || x.rec.Request != nil {
 		return nil
@@ -146,7 +148,7 @@ func (x *decider) upstreamGate(w Proposal, b Upstream) Gate {
 		g.State, g.Reason, g.Since = h.state, b.Name+": "+h.reason, watch.LastRed
 		return g
 	}
-	var healthy time.Time // of the first state that contained it, without a gap until now
+	var healthy time.Time // start of the unbroken time in which its states contained the source
 	for _, r := range slices.Backward(watch.Ran) {
 		if !x.order.contains(r.Source, w.Promoted, w.Apps) {
 			break
@@ -171,7 +173,7 @@ func (x *decider) upstreamGate(w Proposal, b Upstream) Gate {
 	return g
 }
 
-// renderedGates compare the candidate with the proposal, and give its policy verdict.
+// renderedGates compare the candidate with the proposal, and report its policy verdict.
 func (x *decider) renderedGates(w Proposal) []Gate {
 	rendered, policy := Gate{Name: GateRendered, State: Green}, Gate{Name: GatePolicy, State: Unknown, Reason: "not rendered yet"}
 	c := x.s.Candidate

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// AppReference in the pattern of a status stands for each app that a cluster has.
+// AppReference in the pattern of a status stands for each app of a cluster.
 const AppReference = "${app}"
 
 // resultAge is how long the result of a check is valid.
@@ -22,14 +22,14 @@ type judged struct {
 	reason string
 }
 
-// judge compares the statuses with the patterns. Each pattern must match a status on each cluster. A missing status is
-// unknown, which is not green.
+// judge compares the statuses with the patterns. Each pattern must match a status on each cluster. A missing status
+// is unknown, which blocks the promotion.
 func judge(h fleet.Health, clusters []ClusterState) judged {
 	if len(h.CommitStatuses) == 0 || len(clusters) == 0 {
 		return judged{state: Green}
 	}
 	count := map[State]int{}
-	var example [2]string // of the first red one, and of the first that is not green
+	var example [2]string // of the first red cluster, and of the first that is not green
 	for _, c := range clusters {
 		state, why := ofCluster(h.CommitStatuses, c)
 		count[state]++
@@ -95,7 +95,7 @@ func ofCluster(patterns []string, c ClusterState) (State, string) {
 	return state, why[state]
 }
 
-// eachApp replaces ${app} by each app in turn, so that each must have a status of its own.
+// eachApp replaces ${app} by each app in turn, so that each needs its own status.
 func eachApp(patterns, apps []string) []string {
 	var out []string
 	for _, pattern := range patterns {
@@ -110,7 +110,7 @@ func eachApp(patterns, apps []string) []string {
 	return out
 }
 
-// needed is how many of n must be green; without a share, all.
+// needed returns how many of n must be green; without a share, all.
 func needed(share string, n int) int {
 	digits, ok := strings.CutSuffix(share, "%")
 	percent, err := strconv.Atoi(digits)
@@ -141,8 +141,8 @@ func glob(pattern, name string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// checks are the gates of HTTP addresses and Prometheus queries. A result from before since says nothing about clusters that
-// moved later.
+// checks returns the gates of HTTP addresses and Prometheus queries. A result from before since is too old for
+// clusters that moved later.
 func checks(s Situation, since time.Time) []Gate {
 	out := make([]Gate, 0, len(s.Environment.Promotion.Checks))
 	for _, c := range s.Environment.Promotion.Checks {

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// With ${app}, the first app that is done does not speak for the others.
+// With ${app}, the status of one app does not count for other apps.
 func TestEveryAppHasAStatusOfItsOwn(t *testing.T) {
 	green, red := []Status{{Name: "kustomization/shop/eu-1", State: "success"}}, []Status{{Name: "kustomization/shop/eu-1", State: "failure"}}
 	both := append([]Status{{Name: "kustomization/shop-db/eu-1", State: "success"}}, green...)

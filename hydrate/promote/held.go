@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// excluded reports whether a source brings nothing but what is held, or what a person declined.
+// excluded reports whether a source has only changes that are held, or that a person declined.
 func (x *decider) excluded(c, next Source) bool {
 	if d := x.rec.Declined; d != nil && x.mode() == modeRequest && x.notNewer(c.common(), d.Source.Commit) {
 		return true
@@ -19,10 +19,10 @@ func (x *decider) excluded(c, next Source) bool {
 	return w.Source.equalOn(x.s.Running.Source, x.names())
 }
 
-// leaveOut keeps what is held at what runs.
+// leaveOut keeps held apps at the commits that they run.
 func (x *decider) leaveOut(w *Proposal) {
 	runs, names := x.s.Running.Source, x.names()
-	l := leftOut{promoted: w.Promoted, held: map[string]bool{}, released: map[string]bool{}}
+	l := heldApps{promoted: w.Promoted, held: map[string]bool{}, released: map[string]bool{}}
 	next := Source{Commit: w.Source.Commit, Apps: w.Source.Apps, Clusters: map[string]ClusterSource{}}
 	for _, name := range names {
 		next.Clusters[name] = w.Source.On(name)
@@ -46,15 +46,15 @@ func (x *decider) leaveOut(w *Proposal) {
 	w.Held, w.Released = slices.Sorted(maps.Keys(l.held)), slices.Sorted(maps.Keys(l.released))
 }
 
-// leftOut collects what leaveOut found: apps or clusters that stay held, and held apps that are changed.
-type leftOut struct {
+// heldApps is the result of leaveOut: apps or clusters that stay held, and held apps that the source changes.
+type heldApps struct {
 	promoted       Source
-	changed        []string // apps of the hold in hand that promoted changes
+	changed        []string // apps of the current hold that promoted changes
 	held, released map[string]bool
 }
 
-// keepHeld is what one cluster shall run if a hold covers it.
-func (x *decider) keepHeld(h Hold, cluster string, want, have ClusterSource, l *leftOut) ClusterSource {
+// keepHeld returns the source for one cluster that a hold covers.
+func (x *decider) keepHeld(h Hold, cluster string, want, have ClusterSource, l *heldApps) ClusterSource {
 	older := h.Whole && x.notNewer(l.promoted.On(cluster), h.Source.On(cluster).Commit)
 	if (older || len(h.Apps) == 0 && h.Tree != "") && !want.Equal(have) {
 		l.held[cluster] = true
@@ -74,7 +74,7 @@ func (x *decider) keepHeld(h Hold, cluster string, want, have ClusterSource, l *
 	return want
 }
 
-// notNewer reports whether every app of a source has a commit, or one before it.
+// notNewer reports whether every app of a source has a commit, or an older one.
 func (x *decider) notNewer(c ClusterSource, commit string) bool {
 	newest := c.Commit
 	for _, other := range c.Apps {
@@ -83,7 +83,7 @@ func (x *decider) notNewer(c ClusterSource, commit string) bool {
 	return x.order.at(newest) <= x.order.at(commit)
 }
 
-// changed are the apps of a hold that a source changes.
+// changed returns the apps of a hold that a source changes.
 func (x *decider) changed(h Hold, promoted Source) []string {
 	c := x.s.Changes
 	if c == nil || !c.Source.Equal(promoted) {

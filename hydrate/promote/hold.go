@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// HoldCause says why something is held back.
+// HoldCause is the reason of a hold.
 type HoldCause string
 
 // The causes.
@@ -18,17 +18,18 @@ const (
 	CauseStopped    HoldCause = "stopped"    // its rollout stopped because a part of it was rolled back
 )
 
-// Hold keeps a source commit out of a scope: promotions that nobody asked for leave out the apps that it names, for as long
-// as the new commit renders the same manifests for them.
+// Hold keeps a source commit out of a scope: automatic promotions leave out its apps as long as a new commit renders
+// the same manifests for them.
 type Hold struct {
 	Cause  HoldCause `yaml:"cause"`
-	Source Source    `yaml:"source"` // what is held back
-	// Tree is the tree of the environment branch with the held manifests. Without it, the hold is on Source and what is older.
+	Source Source    `yaml:"source"` // the held source
+	// Tree is the tree of the environment branch with the held manifests. Without it, the hold covers Source and
+	// older commits.
 	Tree     string    `yaml:"tree,omitempty"`
-	Whole    bool      `yaml:"whole,omitempty"`    // all apps of the scope went back, so Source and older ones are not offered there
-	Wave     string    `yaml:"wave,omitempty"`     // whose clusters Clusters are
+	Whole    bool      `yaml:"whole,omitempty"`    // all apps of the scope were rolled back, so Source and older ones are not offered there
+	Wave     string    `yaml:"wave,omitempty"`     // wave that Clusters belong to
 	Clusters []string  `yaml:"clusters,omitempty"` // none: all of the environment
-	Apps     []string  `yaml:"apps,omitempty"`     // none: not determined yet, and all are held
+	Apps     []string  `yaml:"apps,omitempty"`     // empty: not determined yet, so all are held
 	By       string    `yaml:"by,omitempty"`       // empty: Sluice
 	Reason   string    `yaml:"reason,omitempty"`
 	Since    time.Time `yaml:"since"`
@@ -45,7 +46,7 @@ func (h Hold) validate() error {
 	}
 }
 
-// Actor is who made the hold: a person, or Sluice.
+// Actor returns who caused the hold: a person, or Sluice.
 func (h Hold) Actor() string { return actor(h.By) }
 
 func actor(by string) string {
@@ -70,7 +71,7 @@ func (h Hold) Scope(environment string) string {
 	return Few(h.Apps) + " on " + where
 }
 
-// What says in a few words what happened.
+// What describes the cause in a few words.
 func (h Hold) What() string {
 	verb := map[HoldCause]string{CauseFailed: "failed and was rolled back", CauseRolledBack: "was rolled back", CauseStopped: "was stopped"}[h.Cause]
 	out := fmt.Sprintf("%s by %s", verb, h.Actor())
@@ -96,7 +97,7 @@ func (h Hold) String() string {
 	return fmt.Sprintf("%s of %s%s since %s: it %s", apps, short(h.Source.Commit), where, Stamp(h.Since), h.What())
 }
 
-// Ends names the events that end the hold. prefix is how a command begins: "sluice" or "/sluice".
+// Ends lists the events that end the hold. prefix is the beginning of a command: "sluice" or "/sluice".
 func (h Hold) Ends(environment, prefix string) string {
 	newer := "a newer commit that changes " + Few(h.Apps)
 	if len(h.Apps) == 0 {
@@ -105,7 +106,7 @@ func (h Hold) Ends(environment, prefix string) string {
 	return fmt.Sprintf("%s ends it, or `%s resume %s%s`, or `%s promote %s`", newer, prefix, environment, h.flags(), prefix, environment)
 }
 
-// flags narrow `resume` to the hold.
+// flags returns the flags that limit `resume` to the hold.
 func (h Hold) flags() string {
 	var b strings.Builder
 	switch {
@@ -120,7 +121,7 @@ func (h Hold) flags() string {
 	return b.String()
 }
 
-// covers reports whether everything that o holds is held by h as well.
+// covers reports whether h holds everything that o holds.
 func (h Hold) covers(o Hold) bool {
 	within := func(all, part []string) bool {
 		return len(all) == 0 || len(part) > 0 && !slices.ContainsFunc(part, func(s string) bool { return !slices.Contains(all, s) })
@@ -128,13 +129,13 @@ func (h Hold) covers(o Hold) bool {
 	return h.Tree == o.Tree && h.Source.equalOn(o.Source, o.Clusters) && within(h.Clusters, o.Clusters) && within(h.Apps, o.Apps)
 }
 
-// is reports whether o is the same hold, perhaps of other apps of it.
+// is reports whether o is the same hold, possibly for other apps.
 func (h Hold) is(o Hold) bool {
 	return h.Cause == o.Cause && h.Tree == o.Tree && h.Since.Equal(o.Since) && h.Source.Equal(o.Source) && slices.Equal(h.Clusters, o.Clusters)
 }
 
-// without is what remains of the hold when some apps on some clusters are not held any more. No apps, or no clusters, are
-// all of them. members are the environment's clusters.
+// without returns the parts of the hold that remain when some apps on some clusters are no longer held. No apps, or
+// no clusters, means all of them. members are the environment's clusters.
 func (h Hold) without(clusters, apps, members []string) []Hold {
 	scope := h.Clusters
 	if len(scope) == 0 {
@@ -146,7 +147,7 @@ func (h Hold) without(clusters, apps, members []string) []Hold {
 	}
 	_, rest := split(h.Apps, apps)
 	if len(h.Apps) == 0 && len(apps) > 0 {
-		return []Hold{h} // which apps it names is not determined yet
+		return []Hold{h} // its apps are not determined yet
 	}
 	var out []Hold
 	if len(kept) > 0 {
@@ -165,7 +166,7 @@ func (h Hold) without(clusters, apps, members []string) []Hold {
 	return out
 }
 
-// split divides all into what is in chosen and what is not. No chosen ones are all.
+// split divides all into chosen ones and others. No chosen ones means all.
 func split(all, chosen []string) (in, out []string) {
 	for _, s := range all {
 		if len(chosen) == 0 || slices.Contains(chosen, s) {
@@ -177,13 +178,13 @@ func split(all, chosen []string) (in, out []string) {
 	return in, out
 }
 
-// hold adds a hold, and drops those that it covers.
+// hold adds a hold, and drops holds that it covers.
 func (r *Record) hold(h Hold) {
 	r.Holds = slices.DeleteFunc(slices.Clone(r.Holds), h.covers)
 	r.Holds = append(r.Holds, h)
 }
 
-// resumeGrace is how long after the end of a halt somebody else's `resume` must name the hold that it ends.
+// resumeGrace is the time after the end of a halt in which another person's `resume` must name the hold that it ends.
 const resumeGrace = 2 * time.Minute
 
 // resume lifts a halt, or ends holds. With a scope it ends holds only.
@@ -194,7 +195,7 @@ func (r *Record) resume(e Event) error {
 		return r.release(e)
 	case r.Halt != nil:
 		r.Halt, r.Resumed = nil, &Resumed{By: e.By, Reason: e.Reason, At: e.At}
-		if p := r.Progress; p != nil { // waves bake again from when they are next seen healthy
+		if p := r.Progress; p != nil { // the bake of waves starts again when they are next seen healthy
 			for i := range p.Waves {
 				p.Waves[i].Healthy = time.Time{}
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// TestOldRecords: a record of an earlier version is read, and what failed there is held from then on.
+// A record of an earlier version is read, and the failures in it become holds.
 func TestOldRecords(t *testing.T) {
 	t.Parallel()
 	const old = `apiVersion: sluice.dev/v1alpha1
@@ -32,7 +32,7 @@ failed:
 	}
 }
 
-// TestInvalidRecords: the error names the entry and the way out.
+// The error names the entry and the next step.
 func TestInvalidRecords(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\n"
@@ -51,7 +51,7 @@ func TestInvalidRecords(t *testing.T) {
 	}
 }
 
-// TestResume: a halt ends before holds do, and two people who both mean the halt do not end a hold.
+// Resume ends a halt before it ends holds. Two people who both want to end the halt do not end a hold.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	members := []string{"c0", "c1", "c2"}
@@ -89,7 +89,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestManyHolds: no hold ends because there are many; a partial rollback is refused instead.
+// No hold ends because there are many. Instead, a partial rollback is refused.
 func TestManyHolds(t *testing.T) {
 	t.Parallel()
 	r, at := promote.NewRecord("prod"), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

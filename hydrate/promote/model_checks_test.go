@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// decidesAlike checks that the same decision, taken again at once, is the same and observes nothing new.
+// decidesAlike checks that an immediate second decision is the same and observes nothing new.
 func (w *world) decidesAlike(s promote.Situation, d promote.Decision) error {
 	s.Record = d.Record
 	again, err := promote.Decide(s)
@@ -26,7 +26,7 @@ func (w *world) decidesAlike(s promote.Situation, d promote.Decision) error {
 	return nil
 }
 
-// bringsBack is invariant 3: nothing that is held comes back unless somebody asks for it.
+// bringsBack checks invariant 3: Sluice promotes a held commit only when somebody asks for it.
 func (w *world) bringsBack(next tree) error {
 	for _, m := range w.members {
 		have := apps(w.prod.subs[m.Name])
@@ -39,7 +39,7 @@ func (w *world) bringsBack(next tree) error {
 	return nil
 }
 
-// mayPromote holds a move of prod against what the world knows, not what the record says.
+// mayPromote checks a move of prod against the state of the simulated world, not against the record.
 func (w *world) mayPromote(s promote.Situation, a promote.Action) error {
 	at := func(c string) int { return slices.Index(w.trunk, c) }
 	old := w.prod.source
@@ -78,14 +78,14 @@ func (w *world) mayPromote(s promote.Situation, a promote.Action) error {
 	return w.hasBaked(s, a)
 }
 
-// hasBaked checks that staging has run what is promoted, in health, for its bake.
+// hasBaked checks that staging has run the promoted source, healthy, for its bake.
 func (w *world) hasBaked(s promote.Situation, a promote.Action) error {
 	at := func(c string) int { return slices.Index(w.trunk, c) }
 	wanted := a.Source.Commit
 	if a.By != "" && s.Record.Request != nil {
 		wanted = s.Record.Request.Source.Commit
 	}
-	since := time.Time{} // of the oldest of staging's states without a gap until now that contain what is promoted
+	since := time.Time{} // start of the unbroken time in which staging's states contain the promoted source
 	for _, r := range slices.Backward(w.stagingLog) {
 		if at(r.source.Commit) < at(wanted) {
 			break

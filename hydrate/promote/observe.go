@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// observe records what the branches and statuses say. It also finds what an earlier run did and could not record: the
-// branches are the truth, the record only keeps times.
+// observe records the state of branches and statuses. It also finds actions of an earlier run that were not recorded:
+// the branches are authoritative, and the record only adds times.
 func (x *decider) observe() error {
 	if x.s.Running.Foreign == "" {
 		for _, step := range []func() error{x.observeMove, x.observeHolds, x.observeRequest, x.observeWaves} {
@@ -58,8 +58,8 @@ func (x *decider) observeMove() error {
 	return x.emit(Event{Kind: EventRequestDone})
 }
 
-// toMove are the clusters that a move of the environment branch concerns. Without a record, all clusters are checked for
-// health, since nobody knows which of them moved lately.
+// toMove returns the clusters that a move of the environment branch concerns. Without a record, it returns all
+// clusters, since it is unknown which of them moved recently.
 func (x *decider) toMove() []string {
 	run := x.s.Running
 	rollout := x.rec.Progress == nil && slices.ContainsFunc(x.s.Clusters, ClusterState.behind)
@@ -73,7 +73,8 @@ func (x *decider) toMove() []string {
 	return out
 }
 
-// observeHolds ends holds, for each app that the environment runs at the held commit or a newer one on all of their clusters.
+// observeHolds ends holds, for each app that the environment runs at the held commit or a newer one on all of the
+// hold's clusters.
 func (x *decider) observeHolds() error {
 	if x.rec.Rollback != nil || len(x.rec.Holds) == 0 {
 		return nil
@@ -108,7 +109,7 @@ func (x *decider) observeHolds() error {
 	return x.emit(Event{Kind: EventHolds, Holds: left})
 }
 
-// endHolds drops the holds that over selects.
+// endHolds drops the holds for which over returns true.
 func (x *decider) endHolds(over func(Hold) bool) error {
 	left := slices.DeleteFunc(slices.Clone(x.rec.Holds), over)
 	if len(left) == len(x.rec.Holds) {
@@ -117,8 +118,8 @@ func (x *decider) endHolds(over func(Hold) bool) error {
 	return x.emit(Event{Kind: EventHolds, Holds: left})
 }
 
-// observeRequest follows the merge request of a promotion. One that is not open any more, and was not merged, was closed by
-// a person: the answer is no, until there is a newer commit or a command.
+// observeRequest follows the merge request of a promotion. If it is neither open nor merged, a person closed it:
+// Sluice does not offer that commit again without a newer commit or a command.
 func (x *decider) observeRequest() error {
 	if !x.s.RequestKnown || x.mode() != modeRequest {
 		return nil
@@ -183,7 +184,7 @@ func (x *decider) complete() bool {
 	return x.rec.Progress.Rollback || Holds(x.healthGates())
 }
 
-// behind are those of some clusters that have to move: neither up to date nor frozen.
+// behind returns the clusters that have to move: neither up to date nor frozen.
 func (x *decider) behind(names []string) []string {
 	var out []string
 	for _, n := range names {
@@ -194,7 +195,7 @@ func (x *decider) behind(names []string) []string {
 	return out
 }
 
-// movedClusters are those that this rollout has moved.
+// movedClusters returns the clusters that this rollout has moved.
 func (x *decider) movedClusters() []ClusterState {
 	var out []ClusterState
 	for _, n := range x.rec.Progress.Changed {
@@ -242,7 +243,7 @@ func (x *decider) observeUpstream(b Upstream) error {
 	if health.state == Green && b.Complete && !b.idle() && now.Healthy.IsZero() {
 		at := time.Time{}
 		if len(x.p.Health.CommitStatuses) == 0 {
-			at = now.At // without statuses it counts as healthy from the beginning
+			at = now.At // without statuses, it counts as healthy from the beginning
 		}
 		return x.emit(Event{Kind: EventBeforeHealthy, Target: b.Name, At: at})
 	}

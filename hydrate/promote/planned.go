@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// BehindAsPlanned says why a cluster does not run the desired state of its environment, and reports whether the record
-// explains it: a freeze, a halt, or a rollout that has not reached it. tree is what the environment branch holds.
+// BehindAsPlanned returns the reason why a cluster does not run the desired state of its environment, and whether the
+// record explains it by a freeze, a halt, or a rollout that has not reached the cluster. tree is the tree of the
+// environment branch.
 func BehindAsPlanned(r Record, tree string, c Cluster, now time.Time) (reason string, ok bool) {
 	for _, f := range r.Freezes {
 		switch {
@@ -40,7 +41,7 @@ func BehindAsPlanned(r Record, tree string, c Cluster, now time.Time) (reason st
 	}
 }
 
-// Because is a reason at the end of a sentence: `: REASON`, or nothing if nobody gave one.
+// Because formats a reason for the end of a sentence: `: REASON`, or "" without a reason.
 func Because(reason string) string {
 	if reason == "" {
 		return ""

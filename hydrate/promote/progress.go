@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// progress continues the waves of the rollout under way. It returns the next move, if its gates hold.
+// progress continues the waves of the current rollout. It returns the next move if its gates pass.
 func (x *decider) progress() (*Action, error) {
 	p := x.rec.Progress
 	if p == nil {
@@ -31,7 +31,7 @@ func (x *decider) progress() (*Action, error) {
 			x.d.WaveGates = append(x.waveGates(i), x.settleGate(w, j))
 			if free := x.movable(next); len(free) > 0 {
 				next = free
-			} else { // it stays where it is, and later steps wait
+			} else { // it does not move, and later steps wait
 				x.d.WaveGates = append(x.d.WaveGates, Gate{Name: GateBranch, State: Red, Reason: x.clusters[next[0]].Foreign})
 			}
 			if !Holds(x.d.WaveGates) {
@@ -43,7 +43,7 @@ func (x *decider) progress() (*Action, error) {
 	return nil, nil
 }
 
-// failure looks for red health during a rollout, and does what the environment's onFailure says.
+// failure looks for red health during a rollout, and applies the environment's onFailure.
 func (x *decider) failure() (bool, error) {
 	p := x.rec.Progress
 	if !p.Done.IsZero() || p.Rollback || x.rec.Halt != nil || p.Current == 0 {
@@ -70,7 +70,7 @@ func (x *decider) failure() (bool, error) {
 	return false, nil
 }
 
-// previous is the last state before this one that nothing holds back.
+// previous returns the last earlier state that is not held.
 func (x *decider) previous() (PastState, bool) {
 	for _, r := range slices.Backward(x.rec.Ran) {
 		bad := slices.ContainsFunc(x.rec.Holds, func(h Hold) bool { return h.Tree == r.Tree || h.Source.Equal(r.Source) })
@@ -81,7 +81,7 @@ func (x *decider) previous() (PastState, bool) {
 	return PastState{}, false
 }
 
-// waveGates are those of the next move of clusters of wave i.
+// waveGates returns the gates of the next move of clusters of wave i.
 func (x *decider) waveGates(i int) []Gate {
 	p := x.rec.Progress
 	gates := append([]Gate{x.haltGate()}, x.timeGates(p.Now)...)
@@ -99,18 +99,18 @@ func (x *decider) waveGates(i int) []Gate {
 	return append(gates, Gate{Name: GateBake, State: Green})
 }
 
-// idle reports whether all clusters of a wave are frozen and behind, so that the wave cannot show anything.
+// idle reports whether all clusters of a wave are frozen and behind, so that the wave shows nothing about the commit.
 func (x *decider) idle(w Wave) bool {
 	names := w.Clusters()
 	return len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return !x.frozen(n) || !x.clusters[n].behind() })
 }
 
-// movable are the clusters whose branches are Sluice's to move.
+// movable returns the clusters whose branches Sluice may move.
 func (x *decider) movable(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return x.clusters[n].Foreign != "" })
 }
 
-// settleGate separates the steps of a wave by time, where health does not.
+// settleGate separates the steps of a wave by a pause, if no health does.
 func (x *decider) settleGate(w Wave, step int) Gate {
 	p := x.rec.Progress
 	g := Gate{Name: GateSettle, State: Green}
@@ -127,7 +127,7 @@ func (x *decider) settleGate(w Wave, step int) Gate {
 	return g
 }
 
-// healthGates are the statuses and checks of the clusters that have moved so far.
+// healthGates returns the statuses and checks of the clusters that have moved so far.
 func (x *decider) healthGates() []Gate {
 	p := x.rec.Progress
 	moved := x.movedClusters()
@@ -176,7 +176,7 @@ func (x *decider) haltGate() Gate {
 	}
 }
 
-// timeGates are freezes and windows. Overtaking ignores the windows that allow, but not freezes and windows that deny.
+// timeGates are freezes and windows. --now ignores windows that allow, but not freezes and windows that deny.
 func (x *decider) timeGates(overtakes bool) []Gate {
 	windows := slices.Clone(x.p.Windows)
 	if overtakes {
@@ -196,7 +196,7 @@ func (x *decider) timeGates(overtakes bool) []Gate {
 
 func (x *decider) waveProgress() []WaveProgress {
 	out := make([]WaveProgress, 0, len(x.waves))
-	current := true // all earlier waves are done
+	current := true // all earlier waves are complete
 	for _, w := range x.waves {
 		one := WaveProgress{Name: w.Name, State: WavePending}
 		for _, n := range w.Clusters() {
@@ -218,8 +218,8 @@ func (x *decider) waveProgress() []WaveProgress {
 	return out
 }
 
-// waveState says where a wave stands. current means that all earlier waves are done. A wave is done when it has moved, is
-// healthy and has baked.
+// waveState returns the state of a wave. current means that all earlier waves are complete. A wave is complete when
+// it has moved, is healthy and has baked.
 func (x *decider) waveState(w Wave, current bool, out *WaveProgress) {
 	p, left := x.rec.Progress, len(x.behind(w.Clusters()))
 	failed := x.rec.Halt != nil && x.rec.Halt.By == "" && !p.Rollback
@@ -236,7 +236,7 @@ func (x *decider) waveState(w Wave, current bool, out *WaveProgress) {
 	}
 }
 
-// movedWaveState says where a wave stands whose clusters have all moved.
+// movedWaveState returns the state of a wave whose clusters have all moved.
 func (x *decider) movedWaveState(w Wave, current bool, out *WaveProgress) {
 	p, bake, moved := x.rec.Progress, x.bakeGate(w), x.waveTime(w.Name)
 	switch {

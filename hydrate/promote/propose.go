@@ -12,7 +12,8 @@ const (
 	modeRequest = "request"
 )
 
-// mode of the environment. Without a mode, one that follows the trunk is automatic, and any other waits for commands.
+// mode returns the mode of the environment. Without a mode, an environment that follows the trunk is automatic, and
+// any other waits for commands.
 func (x *decider) mode() string {
 	if x.p.Mode != "" {
 		return x.p.Mode
@@ -23,8 +24,9 @@ func (x *decider) mode() string {
 	return modeManual
 }
 
-// Next returns what an environment should run next, so that a caller can render it before it asks for a decision; nil if
-// there is nothing to promote. If the proposal has Held apps, a caller renders Promoted, fills Situation.Changes and asks again.
+// Next returns the source that an environment should run next, so that the caller can render it before it asks for a
+// decision. It returns nil if there is nothing to promote. If the proposal has Held apps, the caller renders
+// Promoted, fills Situation.Changes and asks again.
 func Next(s Situation) (*Proposal, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -36,8 +38,8 @@ func Next(s Situation) (*Proposal, error) {
 	return x.propose(), nil
 }
 
-// Latest is what all upstream environments run, for a command that names no commit: the oldest commit of each app. An
-// environment without upstream follows the trunk.
+// Latest returns the source that all upstream environments run, for a command without a commit: the oldest commit of
+// each app. An environment without upstream follows the trunk.
 func Latest(trunk Trunk, before []Upstream) Source {
 	if len(before) == 0 {
 		if len(trunk) == 0 {
@@ -52,7 +54,7 @@ func Latest(trunk Trunk, before []Upstream) Source {
 	return trunk.order().oldest(sources...)
 }
 
-// propose is the requested promotion, or else what the mode brings.
+// propose returns the requested promotion or, without a request, the one that the mode selects.
 func (x *decider) propose() *Proposal {
 	if q := x.rec.Request; q != nil && x.expediting() == nil {
 		return &Proposal{
@@ -66,11 +68,11 @@ func (x *decider) propose() *Proposal {
 	return x.automatic()
 }
 
-// names are the environment's clusters, sorted.
+// names returns the environment's clusters, sorted.
 func (x *decider) names() []string { return slices.Sorted(maps.Keys(x.clusters)) }
 
-// automatic is the newest source that has baked upstream, or else the one that has baked longest. So a newer commit does not
-// delay one that bakes already, unless restartBake says so.
+// automatic returns the newest source that has baked upstream or, if none has, the one that has baked longest. A
+// newer commit therefore does not delay a running bake, unless restartBake is set.
 func (x *decider) automatic() *Proposal {
 	var ready, waiting *Proposal
 	for _, c := range x.candidates() {
@@ -94,7 +96,7 @@ func (x *decider) automatic() *Proposal {
 	return w
 }
 
-// candidates are the sources that may come next without a request.
+// candidates returns the sources that may be next without a request.
 func (x *decider) candidates() []Source {
 	latest := Latest(x.s.Trunk, x.s.Before)
 	if len(x.s.Before) < len(x.s.Environment.After) || latest.Empty() {
@@ -120,7 +122,7 @@ func (x *decider) candidates() []Source {
 	return out
 }
 
-// Contains reports whether what runs has the commits of a source, or newer ones, of all apps or of some.
+// Contains reports whether the environment runs the commits of a source, or newer ones, for all apps or for some.
 func Contains(trunk Trunk, runs, source Source, apps []string) bool {
 	o := trunk.order()
 	return o.knows(runs) && o.knows(source) && o.contains(runs, source, apps)

@@ -12,7 +12,7 @@ const (
 
 const (
 	maxRecord    = 16 << 20 // bytes that are read and written
-	recordBudget = 3 << 20  // bytes above which Encode drops what is oldest
+	recordBudget = 3 << 20  // bytes above which Encode drops the oldest entries
 	maxNodes     = 2_000_000
 	maxCommands  = 100
 	maxHandled   = 200
@@ -22,14 +22,14 @@ const (
 	maxHolds     = 500
 )
 
-// RecordPath is where a caller keeps an environment's record in the state branch.
+// RecordPath returns the path of an environment's record on the state branch.
 func RecordPath(environment string) string { return "environments/" + environment + ".yaml" }
 
 // StateBranch is the branch that holds the records.
 const StateBranch = "sluice/state"
 
-// Record is what Sluice remembers about an environment's promotions. What the environment runs is not in it: that is read
-// from its branch. Without a record, promotions go on from what the branches hold; only times begin anew.
+// Record contains what Sluice remembers about an environment's promotions. It does not contain what the environment
+// runs; that is on the branch. Without a record, promotions continue from the branches, and bake times start again.
 type Record struct {
 	APIVersion  string                      `yaml:"apiVersion"`
 	Kind        string                      `yaml:"kind"`
@@ -44,38 +44,38 @@ type Record struct {
 	Progress    *Progress                   `yaml:"progress,omitempty"`
 	Before      map[string]*UpstreamHistory `yaml:"before,omitempty"`
 	Ran         []PastState                 `yaml:"ran,omitempty"`     // oldest first
-	Handled     []string                    `yaml:"handled,omitempty"` // ids of events, so that one may arrive twice
+	Handled     []string                    `yaml:"handled,omitempty"` // ids of events, to recognise repeated ones
 	Offered     *Offered                    `yaml:"offered,omitempty"`
-	Opened      *Offered                    `yaml:"opened,omitempty"`   // the merge request that was open at the last look
+	Opened      *Offered                    `yaml:"opened,omitempty"`   // the merge request that was open at the last observation
 	Declined    *Offered                    `yaml:"declined,omitempty"` // the merge request that a person closed
-	Branches    []string                    `yaml:"branches,omitempty"` // clusters that had a branch at the last look
-	Commands    []PastCommand               `yaml:"commands,omitempty"` // oldest first; for people, no decision reads them
-	// Failed was written by earlier versions. DecodeRecord turns it into holds.
+	Branches    []string                    `yaml:"branches,omitempty"` // clusters that had a branch at the last observation
+	Commands    []PastCommand               `yaml:"commands,omitempty"` // oldest first; only for display, no decision reads them
+	// Failed was written by earlier versions. DecodeRecord converts it to holds.
 	Failed []failedSource `yaml:"failed,omitempty"`
 }
 
-// Offered is a state that people are asked to agree to, and since when.
+// Offered is a state that people can approve, and since when.
 type Offered struct {
 	Source Source    `yaml:"source"`
 	Tree   string    `yaml:"tree"`
 	At     time.Time `yaml:"at"`
-	// Replaces says that another tree was offered before, for the same request.
+	// Replaces means that another tree was offered before, for the same request.
 	Replaces bool `yaml:"replaces,omitempty"`
 }
 
-// Knows reports whether a tree is the one that was offered last, or the one that the environment had at the last look. Such
-// a tree is Sluice's own, whoever committed it.
+// Knows reports whether a tree is the one that was offered last, or the one that the environment had at the last
+// observation. Such a tree is Sluice's own, whoever committed it.
 func (r Record) Knows(tree string) bool {
 	return r.Offered.Is(tree) || r.Has(tree)
 }
 
-// Has reports whether a tree is the one that the environment had at the last look.
+// Has reports whether a tree is the one that the environment had at the last observation.
 func (r Record) Has(tree string) bool { return len(r.Ran) > 0 && r.Ran[len(r.Ran)-1].Tree == tree }
 
 // Is reports whether a tree is the one that was offered.
 func (o *Offered) Is(tree string) bool { return o != nil && o.Tree == tree }
 
-// Request is a promotion that somebody asked for.
+// Request is a requested promotion.
 type Request struct {
 	Source Source    `yaml:"source"`
 	Apps   []string  `yaml:"apps,omitempty"`
@@ -91,39 +91,39 @@ type Approval struct {
 	By    string   `yaml:"by"`
 	Teams []string `yaml:"teams,omitempty"`
 	Tree  string   `yaml:"tree"`
-	// Now says that the request which the approval was given to overtakes gates. Without it, the approval does not count as
-	// the second person's agreement to overtaking.
+	// Now means that the approval was given to a request with --now. Without it, the approval does not count as the
+	// second person's agreement to skipping gates.
 	Now    bool      `yaml:"now,omitempty"`
 	Reason string    `yaml:"reason,omitempty"`
 	At     time.Time `yaml:"at"`
 }
 
-// Halt stops an environment where it is.
+// Halt stops the promotions of an environment.
 type Halt struct {
 	By     string    `yaml:"by,omitempty"` // empty if Sluice halted it because of its health
 	Reason string    `yaml:"reason"`
 	At     time.Time `yaml:"at"`
 }
 
-// Resumed says who lifted a halt, when, and why.
+// Resumed records who lifted a halt, when, and why.
 type Resumed struct {
 	By     string    `yaml:"by"`
 	Reason string    `yaml:"reason,omitempty"`
 	At     time.Time `yaml:"at"`
 }
 
-// Rollback is an earlier state that a person, or a failure, asks for, until it is done.
+// Rollback is a requested rollback, until it is complete.
 type Rollback struct {
 	To       Source `yaml:"to"`
 	Tree     string `yaml:"tree"` // of the environment branch at that time
 	From     Source `yaml:"from"`
-	FromTree string `yaml:"fromTree,omitempty"` // of the environment branch when it goes back
-	Wave     string `yaml:"wave,omitempty"`     // whose clusters Clusters are
-	// Clusters are those that go back; none means all.
+	FromTree string `yaml:"fromTree,omitempty"` // of the environment branch when the rollback starts
+	Wave     string `yaml:"wave,omitempty"`     // wave that Clusters belong to
+	// Clusters are the clusters to roll back; empty means all.
 	Clusters []string `yaml:"clusters,omitempty"`
-	// Apps are those that go back; none means all.
+	// Apps are the apps to roll back; empty means all.
 	Apps []string `yaml:"apps,omitempty"`
-	// Stopped are other clusters, which the rollout under way had not reached. They keep what they run.
+	// Stopped are other clusters, which the rollout had not reached. They keep what they run.
 	Stopped []string  `yaml:"stopped,omitempty"`
 	Reason  string    `yaml:"reason,omitempty"`
 	By      string    `yaml:"by,omitempty"`
@@ -133,7 +133,7 @@ type Rollback struct {
 // whole reports whether the rollback restores the whole environment.
 func (r Rollback) whole() bool { return len(r.Clusters)+len(r.Apps) == 0 }
 
-// Progress says where a rollout stands, from the move of the environment branch on.
+// Progress is the state of a rollout, from the move of the environment branch on.
 type Progress struct {
 	Source   Source     `yaml:"source"`
 	Tree     string     `yaml:"tree"` // of the environment branch; another tree begins a new rollout
@@ -147,28 +147,28 @@ type Progress struct {
 	LastMove time.Time  `yaml:"lastMove,omitempty"`
 	Waves    []WaveTime `yaml:"waves,omitempty"`
 	Done     time.Time  `yaml:"done,omitempty"`
-	CatchUp  []string   `yaml:"catchUp,omitempty"` // clusters that were frozen and behind when the rollout was complete
+	CatchUp  []string   `yaml:"catchUp,omitempty"` // clusters that were frozen and behind when the rollout completed
 }
 
-// underWay reports whether clusters may still have to move, or to prove that they are healthy.
+// underWay reports whether clusters may still have to move or to become healthy.
 func (p *Progress) underWay() bool { return p != nil && p.Done.IsZero() }
 
-// WaveTime says when all clusters of a wave had moved, and when they were first seen healthy after that.
+// WaveTime records when all clusters of a wave had moved, and when they were first seen healthy afterwards.
 type WaveTime struct {
 	Name    string    `yaml:"name"`
 	Moved   time.Time `yaml:"moved"`
 	Healthy time.Time `yaml:"healthy,omitempty"`
 }
 
-// UpstreamHistory is what was seen of an upstream environment: one that promotions come from.
+// UpstreamHistory records observations of an upstream environment, from which promotions come.
 type UpstreamHistory struct {
 	Ran []PastState `yaml:"ran"` // oldest first
 	Red bool        `yaml:"red,omitempty"`
-	// LastRed is when the environment was last seen to turn red, or to stop being red.
+	// LastRed is the time of the last change of the environment to or from red.
 	LastRed time.Time `yaml:"lastRed,omitempty"`
 }
 
-// PastState is a state that an environment had, from a time on.
+// PastState is a state of an environment, with the time when it began.
 type PastState struct {
 	Source  Source    `yaml:"source"`
 	Tree    string    `yaml:"tree,omitempty"`
@@ -176,14 +176,14 @@ type PastState struct {
 	Healthy time.Time `yaml:"healthy,omitempty"` // when it was first seen healthy
 }
 
-// failedSource is a failure as earlier versions recorded it.
+// failedSource is a failure in the format of earlier versions.
 type failedSource struct {
 	Source Source    `yaml:"source"`
 	Reason string    `yaml:"reason"`
 	At     time.Time `yaml:"at"`
 }
 
-// NewRecord is the record of an environment that has none.
+// NewRecord returns an empty record.
 func NewRecord(environment string) Record {
 	return Record{APIVersion: RecordVersion, Kind: RecordKind, Environment: environment}
 }

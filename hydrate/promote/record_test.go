@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// exceptions is a source in which some clusters run other commits of 50 apps than the environment. With distinct, no two of
-// them run the same.
+// exceptions returns a source in which some clusters run other commits of 50 apps than the environment. With
+// distinct, no two of them run the same.
 func exceptions(clusters []string, turn int, distinct bool) promote.Source {
 	out := promote.Source{Commit: fmt.Sprintf("%040x", turn), Clusters: map[string]promote.ClusterSource{}}
 	for i, name := range clusters {
@@ -47,7 +47,8 @@ func encoded(t *testing.T, r promote.Record) []byte {
 	return data
 }
 
-// A record of a large fleet with a long history stays below what a later run reads, and keeps what decisions need.
+// A record of a large fleet with a long history stays within the size that a later run reads, and keeps what
+// decisions need.
 func TestRecordOfALargeFleet(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -101,7 +102,7 @@ func TestRecordOfALargeFleet(t *testing.T) {
 	keepsWhatDecisionsNeed(t, r, back, size)
 }
 
-// keepsWhatDecisionsNeed compares a record of a fleet of so many clusters with what was read back of it.
+// keepsWhatDecisionsNeed compares a record of a large fleet with the record that was read back.
 func keepsWhatDecisionsNeed(t *testing.T, r, back promote.Record, size int) {
 	t.Helper()
 	if len(back.Ran) < 3 || len(back.Holds) != len(r.Holds) || len(back.Branches) != len(r.Branches) || back.Progress == nil || !back.Progress.Source.Equal(r.Progress.Source) {
@@ -126,7 +127,7 @@ func sameHolds(t *testing.T, r, back promote.Record, size int) {
 	}
 }
 
-// A record that no later run could read is never written: it is refused with what makes it smaller.
+// A record that a later run could not read is never written. The error says how to make it smaller.
 func TestRecordTooLarge(t *testing.T) {
 	t.Parallel()
 	r := promote.NewRecord("prod")
@@ -146,7 +147,7 @@ func TestRecordTooLarge(t *testing.T) {
 	}
 }
 
-// Trimming takes the oldest states alone: what the next decision reads is the same before and after.
+// Trimming removes only the oldest states. The next decision is the same before and after.
 func TestTrimmedRecordDecidesAlike(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -192,7 +193,7 @@ func environmentWithRollback() fleet.Environment {
 	}}
 }
 
-// Groups of clusters are read strictly, like the rest of the record.
+// Groups of clusters are decoded strictly, like the other parts of the record.
 func TestRecordGroups(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: sluice.dev/v1alpha1\nkind: PromotionRecord\nenvironment: prod\nprogress:\n  tree: t\n  started: 2026-01-01T00:00:00Z\n  source:\n    commit: c\n"

@@ -49,7 +49,7 @@ func DecodeRecord(environment string, data []byte) (Record, error) {
 	return r.bounded(), nil
 }
 
-// validate refuses entries that no version writes, and that would wedge or mislead a decision.
+// validate refuses entries that no version writes, and that would block or mislead a decision.
 func (r Record) validate() error {
 	for name, w := range r.Before {
 		if w == nil {
@@ -72,21 +72,21 @@ func (r Record) validate() error {
 	return nil
 }
 
-// RecordSizeError is a record that is too large to be stored.
+// RecordSizeError means that a record is too large to be stored.
 type RecordSizeError struct {
 	Environment string
 	Bytes       int
 }
 
-// Error names what makes a record large.
+// Error names what makes the record large.
 func (e *RecordSizeError) Error() string {
 	return fmt.Sprintf("the record of %s would have %d bytes, and at most %d are stored: end holds with `sluice resume`, or roll back or promote the whole environment, so that fewer clusters and apps are exceptions",
 		e.Environment, e.Bytes, maxRecord)
 }
 
-// Encode is the record as YAML; equal records are equal bytes. A record above recordBudget loses the oldest entries of its
-// histories, in a fixed order and never the newest ones, which decisions need. One that is too large nevertheless is a
-// *RecordSizeError: DecodeRecord would refuse it.
+// Encode returns the record as YAML; equal records are equal bytes. From a record above recordBudget, it drops the
+// oldest entries of the histories, in a fixed order and never the newest ones, which decisions need. If the record is
+// still too large, it returns a *RecordSizeError, because DecodeRecord would refuse it.
 func (r Record) Encode() ([]byte, error) {
 	r = r.clone().bounded()
 	for {
@@ -104,11 +104,11 @@ func (r Record) Encode() ([]byte, error) {
 	}
 }
 
-// shorten drops the oldest entries of a history that can be shorter, of a record that has so many bytes. It reports whether
-// there was one.
+// shorten drops the oldest entries of one history of a record of the given size. It reports whether it could drop
+// any.
 func (r *Record) shorten(bytes int) bool {
 	const (
-		leastRan      = 3 // a rollback needs the state before
+		leastRan      = 3 // a rollback needs the state before the current one
 		leastBefore   = 3 // an older state only lengthens a bake
 		leastCommands = 10
 	)
@@ -143,7 +143,7 @@ func (r Record) encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// clone shares nothing that Apply changes.
+// clone returns a copy that shares nothing that Apply changes.
 func (r Record) clone() Record {
 	r.Approvals, r.Freezes = slices.Clone(r.Approvals), slices.Clone(r.Freezes)
 	r.Ran, r.Holds, r.Handled, r.Commands = slices.Clone(r.Ran), slices.Clone(r.Holds), slices.Clone(r.Handled), slices.Clone(r.Commands)

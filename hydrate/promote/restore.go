@@ -2,9 +2,9 @@ package promote
 
 import "slices"
 
-// Unreached are the clusters that the rollout under way has not reached and that a partial rollback does not name. The rollback
-// stops the rollout, so they keep what they run. apps narrow the rollback, not the clusters that stop. The record of s may be
-// older than the move of the environment branch.
+// Unreached returns the clusters that the current rollout has not reached and that a partial rollback does not name.
+// The rollback stops the rollout, so they keep what they run. apps limits the rollback, but not the clusters that
+// stop. The record of s may be older than the move of the environment branch.
 func Unreached(s Situation, clusters, apps []string) ([]string, error) {
 	x, err := prepare(s)
 	if err != nil {
@@ -29,8 +29,9 @@ func Unreached(s Situation, clusters, apps []string) ([]string, error) {
 	return out, nil
 }
 
-// RestoredSource is what an environment runs after a rollback: to in the scope of the action, what they run on the clusters that
-// it stops, and what the environment runs everywhere else. runs is the source of the trees on the cluster branches.
+// RestoredSource returns the source of an environment after a rollback: to in the scope of the action; on the
+// clusters that it stops, what they run; and elsewhere, what the environment runs. runs is the source of the trees on
+// the cluster branches.
 func RestoredSource(now Source, a Action, to Source, runs map[string]ClusterSource, clusters []string) Source {
 	if len(a.Clusters)+len(a.Apps) == 0 {
 		return to

@@ -7,16 +7,16 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// Person is the author of a command, as the forge knows them at that moment.
+// Person is the author of a command, with the rights that the forge reports at that time.
 type Person struct {
 	User  string
 	Teams []string
 	Role  string // in the source repository: read, write, maintain, admin; "" is none
 }
 
-// Allowed reports whether a person may give a command in an environment, by the rights of sluice.yaml on the trunk, and if
-// not, why. Verbs are those of commands, and "now" for overtaking. Without rights in sluice.yaml, whoever has the role
-// maintain may do everything. Where an environment names approvers, only they may approve.
+// Allowed reports whether a person may give a command in an environment, by the rights of sluice.yaml on the trunk,
+// and if not, why. Verbs are those of commands, and "now" for --now. Without rights in sluice.yaml, everybody with
+// the role maintain may do everything. If an environment names approvers, only they may approve.
 func Allowed(env fleet.Environment, verb string, who Person) (ok bool, reason string) {
 	p := env.Promotion
 	if who.User == "" {
@@ -47,7 +47,7 @@ func Allowed(env fleet.Environment, verb string, who Person) (ok bool, reason st
 	return false, fmt.Sprintf("sluice.yaml does not give %s the right to %s in %s", who.User, verb, env.Name)
 }
 
-// covers reports whether rights include a verb. Rights without verbs include all but overtaking.
+// covers reports whether rights include a verb. Rights without verbs include all verbs except "now".
 func covers(r fleet.Rights, verb string) bool {
 	if len(r.Verbs) == 0 {
 		return verb != "now"

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// silentAfter is how long after the last move of clusters an app without a status counts as silent. Argo CD and Flux post
-// within their polling interval, at most a few minutes; a status that they could not post they do not post again.
+// silentAfter is the time after the last move of clusters from which an app without a status counts as silent. Argo
+// CD and Flux post within their polling interval, at most a few minutes. They do not retry a failed post.
 const silentAfter = 15 * time.Minute
 
-// Silence is a cluster with apps that have posted no commit status since it moved.
+// Silence is a cluster with apps that have posted no commit status since the cluster moved.
 type Silence struct {
 	Cluster string
-	Apps    []string // empty: the whole cluster, where the pattern does not name apps
+	Apps    []string // empty: the whole cluster, if the pattern does not name apps
 	Status  string   // the pattern that no status matches, of the first app
 	Since   time.Time
 }
@@ -29,7 +29,8 @@ func (s Silence) String() string {
 	return fmt.Sprintf("%s posted no status %s since %s", what, s.Status, Stamp(s.Since))
 }
 
-// Command makes the controller of the first silent app post its status again. The tool follows from the status's name.
+// Command returns a command that makes the controller of the first silent app post its status again. The name of the
+// status determines the tool.
 func (s Silence) Command() string {
 	app := "APP"
 	if len(s.Apps) > 0 {
@@ -45,8 +46,8 @@ func (s Silence) Command() string {
 	}
 }
 
-// silent are the clusters that the rollout under way moved a while ago and that miss statuses. Clusters whose statuses could
-// not be read are not among them.
+// silent returns the clusters that the current rollout moved a while ago and that lack statuses. It leaves out
+// clusters whose statuses could not be read.
 func (x *decider) silent() []Silence {
 	p := x.rec.Progress
 	if !p.underWay() || len(x.p.Health.CommitStatuses) == 0 || x.s.Now.Before(p.LastMove.Add(silentAfter)) {
@@ -65,7 +66,7 @@ func (x *decider) silent() []Silence {
 	return out
 }
 
-// silence names the statuses that the cluster lacks.
+// silence returns the statuses that the cluster lacks.
 func (c ClusterState) silence(patterns []string) Silence {
 	out := Silence{Cluster: c.Name}
 	for _, pattern := range patterns {

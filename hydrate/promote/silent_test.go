@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// An app that posted nothing for a while after its cluster moved is named, with the command that makes it post again.
+// An app that posted no status for a while after its cluster moved is named, with the command that makes it post
+// again.
 func TestSilentApps(t *testing.T) {
 	t.Parallel()
 	moved := time.Date(2026, 1, 1, 8, 0, 0, 0, time.UTC)
@@ -58,7 +59,7 @@ func TestSilentApps(t *testing.T) {
 	if got := decide("sync", 20*time.Minute, func(c *promote.ClusterState) { c.Statuses = nil }); len(got) != 1 || len(got[0].Apps) != 0 || got[0].Status != "sync" {
 		t.Errorf("a pattern without apps: %+v", got)
 	}
-	// A status that is pending was posted.
+	// A pending status counts as posted.
 	if got := decide(pattern, 20*time.Minute, func(c *promote.ClusterState) {
 		c.Statuses = append(c.Statuses, promote.Status{Name: "kustomization/shop/eu-1", State: "pending"})
 	}); len(got) != 0 {

@@ -9,28 +9,29 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// Situation is everything that a decision depends on. A caller reads it from Git and the forge. What could not be read is
-// left empty, and counts as unknown.
+// Situation contains everything that a decision depends on. A caller reads it from Git and the forge. Fields that
+// could not be read are empty, and count as unknown.
 type Situation struct {
 	Environment fleet.Environment
 	Clusters    []ClusterState
 	Before      []Upstream // the environments of Environment.After
 	Trunk       Trunk      // an environment without Before follows its last commit
-	Shallow     bool       // the clone's history ends before a commit that is needed
+	Shallow     bool       // the clone's history ends before a required commit
 	Running     Running
 	Record      Record
-	Candidate   *Candidate // the rendering of what Next proposes; nil if it is not rendered
-	// Changes says what the proposed source changes in holds. Without it, everything that a hold names stays held.
+	Candidate   *Candidate // the rendering of the proposal of Next; nil if it is not rendered
+	// Changes describes what the proposed source changes in holds. Without it, everything that a hold covers stays
+	// held.
 	Changes *Changes
-	// Request is the open merge request, in mode request. RequestKnown says that the forge was asked for it.
+	// Request is the open merge request, in mode request. RequestKnown means that the forge answered.
 	Request      *MergeRequest
 	RequestKnown bool
-	// Unprotected says why branches could be written by others than Sluice where records are not signed: then nothing is promoted,
-	// and rollbacks go on. Empty if they are protected, or nobody demands it.
+	// Unprotected is the reason why others than Sluice could write its branches; nothing is promoted then, but
+	// rollbacks continue. It is empty if the branches are protected, or if protection is not required.
 	Unprotected string
 	Checks      []CheckResult // of the environment's checks
 	Now         time.Time
-	// CommandPrefix begins the commands that texts advise: "sluice" on a terminal, "/sluice" (the default) in a chat.
+	// CommandPrefix begins the commands in suggestions: "sluice" on a terminal, "/sluice" (the default) in a chat.
 	CommandPrefix string
 }
 
@@ -39,36 +40,39 @@ func (s Situation) command(words ...string) string {
 	return strings.Join(append([]string{cmp.Or(s.CommandPrefix, "/sluice")}, words...), " ")
 }
 
-// Changes are the apps of each hold whose manifests a source changes on all clusters of the hold, compared with what is held.
+// Changes lists the apps of each hold whose manifests a source changes on all clusters of the hold, compared with the
+// held ones.
 type Changes struct {
 	Source Source
 	Holds  []HoldChange
 }
 
-// HoldChange is what a source changes in one hold.
+// HoldChange describes what a source changes in one hold.
 type HoldChange struct {
 	Hold Hold
 	Apps []string
 }
 
-// Running is what the environment branch holds.
+// Running is the content of the environment branch.
 type Running struct {
 	Source Source // zero: the branch does not exist
 	Tree   string
 	Commit string // tip of the branch
-	// Overtakes says that --now brought the source there, by the trailer of the tip's commit.
+	// Overtakes means that --now promoted the source, according to the trailer of the tip's commit.
 	Overtakes bool
-	// Restores says that the tip's commit is a rollback, by its trailer; Restored are the clusters that it names, none for all.
+	// Restores means that the tip's commit is a rollback, according to its trailer; Restored are the clusters that it
+	// names, empty for all.
 	Restores bool
 	Restored []string
-	Foreign  string // why the tip is not Sluice's own work; empty if it is
-	// Authors are those of what the rollout under way brings; only where somebody else must agree to expedite it.
+	Foreign  string // why the tip is foreign; "" if it is not
+	// Authors are the authors of the commits in the current rollout; only set if another person must agree to
+	// expedite it.
 	Authors []string
-	// AuthorsUnknown says why Authors may be incomplete.
+	// AuthorsUnknown is the reason why Authors may be incomplete.
 	AuthorsUnknown string
 }
 
-// ClusterState is a cluster, with what its branch holds and should hold.
+// ClusterState is a cluster, with the actual and the desired content of its branch.
 type ClusterState struct {
 	Cluster
 	Tree            string   // of the cluster branch; empty if it does not exist
