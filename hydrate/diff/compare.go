@@ -12,8 +12,8 @@ import (
 
 const contextLines = 3
 
-// compare returns the change of an object, nil if nothing changes. before is nil for an added object, after for a
-// removed one. keeps says why a removed object stays in the cluster; "" if its own annotations decide.
+// compare returns the change of an object, or nil if nothing changes. before is nil for an added object, after for a
+// removed one. keeps is the reason why a removed object stays in the cluster; "" if its own annotations decide.
 func compare(before, after manifest.Object, sync Sync, keeps string) *ObjectChange {
 	switch {
 	case before == nil && after == nil:
@@ -63,7 +63,7 @@ func finish(out *ObjectChange, before, after manifest.Object, sync Sync, keeps s
 // lines returns an object in canonical YAML.
 func lines(o manifest.Object) []string {
 	text, err := manifest.Encode(o)
-	if err != nil { // cannot happen: the object was decoded from YAML
+	if err != nil { // not possible: the object was decoded from YAML
 		return []string{"# " + err.Error()}
 	}
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
@@ -81,7 +81,7 @@ func hunks(a, b []string) []Hunk {
 	}
 	before, after := strings.Join(a, "\n")+"\n", strings.Join(b, "\n")+"\n"
 	unified, err := udiff.ToUnifiedDiff("", "", before, udiff.Lines(before, after), contextLines)
-	if err != nil { // cannot happen: the edits are udiff's own
+	if err != nil { // not possible: udiff itself made the edits
 		return []Hunk{{OldStart: 1, NewStart: 1, Lines: append(prefixed("-", a), prefixed("+", b)...)}}
 	}
 	out := make([]Hunk, 0, len(unified.Hunks))
@@ -150,7 +150,7 @@ func pathAt(text []string, at int) string {
 			}
 		case item && strings.HasSuffix(key, ":"):
 			parts = append(parts, name, "[]")
-		case item: // a scalar has nothing below it
+		case item: // a scalar has no children
 		default:
 			parts = append(parts, name)
 		}
@@ -160,7 +160,7 @@ func pathAt(text []string, at int) string {
 	return strings.ReplaceAll(strings.Join(parts, "."), ".[", "[")
 }
 
-// indent returns a line's depth; a list's element is deeper than the list.
+// indent returns the depth of a line. A list element is deeper than its list.
 func indent(line string) int {
 	trimmed := strings.TrimLeft(line, " ")
 	n := len(line) - len(trimmed)

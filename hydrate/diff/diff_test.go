@@ -120,7 +120,7 @@ func TestNoiseIsFoldedAndStillRolls(t *testing.T) {
 	if n := set.Totals; n != (diff.Counts{Noise: 1, Workloads: 1}) {
 		t.Errorf("totals %+v", n)
 	}
-	// beside a real change, noise is not in the hunks
+	// If another field changes too, noise is not in the hunks.
 	c = change(t, deployment, strings.Replace(after, "replicas: 2", "replicas: 4", 1))
 	text := fmt.Sprint(c.Hunks)
 	if strings.Contains(text, "+  "+"    checksum") || strings.Contains(text, "bbb") || !strings.Contains(text, "replicas: 4") {
@@ -263,7 +263,7 @@ func TestSplitImage(t *testing.T) {
 	}
 }
 
-// fleet makes a target for each of n clusters from a template of its name and domain.
+// fleet returns a target for each of n clusters, from a template of its name and domain.
 func fleet(tb testing.TB, n int, before, after func(i int) string) []diff.Target {
 	tb.Helper()
 	var out []diff.Target
@@ -307,14 +307,14 @@ func TestValuesOfTheClusterDoNotSplitAGroup(t *testing.T) {
 	if v := set.Groups[0].Varies; !slices.Equal(v, []string{"cluster.name", "cluster.vars.domain"}) {
 		t.Errorf("varies %v", v)
 	}
-	// without the registry's word, each is a change of its own
+	// Without facts from the registry, each change is a separate group.
 	for i := range targets {
 		targets[i].Facts = nil
 	}
 	if set = diff.Compare(targets, nil, []string{"staging", "prod"}, placed{}); len(set.Groups) != 6 {
 		t.Errorf("%d groups without facts", len(set.Groups))
 	}
-	// a value that is not the cluster's own splits
+	// A value that is not a fact of the cluster splits the group.
 	targets = fleet(t, 6, text(1), func(i int) string { return strings.Replace(text(2)(i), ":2/", fmt.Sprintf(":%d/", 10+i%2), 1) })
 	if set = diff.Compare(targets, nil, []string{"staging", "prod"}, placed{}); len(set.Groups) != 2 {
 		t.Errorf("%d groups with two ports", len(set.Groups))
@@ -351,7 +351,8 @@ data:
 			t.Errorf("no %q in %s", want, masked)
 		}
 	}
-	// a changed value shows as changed, and equal values as equal; another key gives other fingerprints
+	// A changed value has another fingerprint, equal values have equal ones, and another key gives other
+	// fingerprints.
 	other := objects(t, "apiVersion: v1\nkind: Secret\nmetadata: {name: db, namespace: shop}\ndata: {password: aHVudGVyM2h1bnRlcjM=}\n")[0].Object
 	data := func(m *diff.Masker, o manifest.Object) string { return fmt.Sprint(m.Mask(o)["data"]) }
 	if data(m, secret) == data(m, other) || data(m, secret) != data(diff.NewMasker([]byte("key")), secret) || data(m, secret) == data(diff.NewMasker([]byte("x")), secret) {

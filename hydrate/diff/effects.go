@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// judge fills in the effects, the images, the rights and the risk of a change. sync is the tool that applies it.
+// judge sets the effects, the images, the rights and the risk of a change. sync is the tool that applies it.
 func judge(c *ObjectChange, before, after manifest.Object, sync Sync, keeps string) {
 	j := &judgement{change: c, before: before, after: after, sync: sync, keeps: keeps}
 	switch c.Verb {
@@ -62,7 +62,7 @@ func (o *ObjectChange) Orphaned() bool {
 	return o.Verb == Removed && slices.ContainsFunc(o.Effects, func(e Effect) bool { return e.Name == EffectOrphan })
 }
 
-// removed names what the removal of an object takes with it.
+// removed reports what is lost with a removed object.
 func (j *judgement) removed() {
 	effect, message := j.removal()
 	outcomes := pruneOutcomes(j.before, j.sync)
@@ -165,7 +165,7 @@ func (j *judgement) replicas() {
 	}
 }
 
-// rolls reports that pods are replaced: every change of a pod template does that, also one of noise.
+// rolls reports that pods are replaced. Every change of a pod template does that, even one of noise.
 func (j *judgement) rolls() {
 	if j.change.Verb != Changed || !workload(j.change.ID) || j.is("batch", "Job", "CronJob") {
 		return

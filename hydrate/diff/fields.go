@@ -9,7 +9,7 @@ import (
 )
 
 // fields appends the differences between two values, by path. It matches lists of mappings by their merge keys, so
-// that order is no change, and other lists by position from both ends.
+// that order does not count, and other lists by position from both ends.
 func fields(at, name string, a, b any, out []FieldChange) []FieldChange {
 	switch x := a.(type) {
 	case map[string]any:
@@ -75,7 +75,7 @@ func listFields(at, name string, a, b []any, out []FieldChange) []FieldChange {
 	return out
 }
 
-// positions compares lists whose elements have no keys: it skips what is equal at both ends and compares the rest
+// positions compares lists whose elements have no keys. It skips equal elements at both ends and compares the others
 // pair by pair.
 func positions(at string, a, b []any, out []FieldChange) []FieldChange {
 	start := 0
@@ -111,7 +111,7 @@ func join(at, key string) string {
 	return at + "." + key
 }
 
-// noisy reports whether a field does not affect what runs: a chart's version, a checksum of content that is itself
+// noisy reports whether a field does not affect what runs: a chart's version, or a checksum of content that is itself
 // part of the change.
 func noisy(f FieldChange) bool {
 	for _, parent := range []string{"metadata.labels[", "metadata.annotations[", "metadata.labels.", "metadata.annotations."} {

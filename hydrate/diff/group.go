@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Compare returns the change set of targets. environments gives the order in which they are shown.
+// Compare returns the change set of targets. environments defines their order in the result.
 func Compare(targets []Target, withheld []Withheld, environments []string, f Fleet) *ChangeSet {
 	g := &grouper{known: map[pairKey]*ObjectChange{}, sets: map[string][]*ObjectChange{}}
 	out := &ChangeSet{Groups: []Group{}, Apps: []App{}, Withheld: slices.Clone(withheld), Compared: len(targets)}
@@ -55,7 +55,7 @@ func compareGroups(a, b Group) int {
 		cmp.Compare(a.App, b.App), cmp.Compare(a.Clusters[0], b.Clusters[0]), cmp.Compare(a.ID, b.ID))
 }
 
-// pairKey names the comparison of two objects under one sync tool.
+// pairKey identifies the comparison of two objects under one sync tool.
 type pairKey struct {
 	before, after string // Object.Key
 	sync          Sync
@@ -72,7 +72,7 @@ type grouper struct {
 // maxContext is the number of bytes of all contexts of a change set.
 const maxContext = 32 << 20
 
-// boundContext drops the context of a change if the change set has enough of it.
+// boundContext removes the context of a change if the change set has reached the limit.
 func (g *grouper) boundContext(c *ObjectChange) {
 	if c == nil {
 		return
@@ -85,8 +85,8 @@ func (g *grouper) boundContext(c *ObjectChange) {
 	}
 }
 
-// target returns the changes of one target and a signature: targets of equal objects and equal sync have equal
-// signatures and share the work.
+// target returns the changes of one target and a signature. Targets with equal objects and the same sync tool have
+// equal signatures and share the work.
 func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 	h := sha256.New()
 	_, _ = io.WriteString(h, string(t.Sync)+"\x00"+t.Keeps+"\x00") // a hash accepts every write
@@ -126,22 +126,22 @@ func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 	return out, signature
 }
 
-// bucket holds the targets with exactly the same changes.
+// bucket holds targets with exactly the same changes.
 type bucket struct {
 	signature string
 	changes   []*ObjectChange
 	targets   []*Target
 }
 
-// mergedBucket holds buckets whose changes differ only in values that the registry gives for each cluster.
+// mergedBucket holds buckets whose changes differ only in values that the registry defines for each cluster.
 type mergedBucket struct {
 	buckets []*bucket
 	id      string
 	varies  []string
 }
 
-// mergeBuckets merges the buckets of one app whose templates are equal. In each bucket it replaces the facts that
-// all of the bucket's clusters share by their references.
+// mergeBuckets merges the buckets of one app whose templates are equal. In each bucket it replaces facts that all
+// clusters of the bucket share by their references.
 func mergeBuckets(buckets []*bucket) []*mergedBucket {
 	byTemplate := map[string]*mergedBucket{}
 	var out []*mergedBucket
@@ -288,7 +288,7 @@ func addReach(list []Reach, r Reach) []Reach {
 	return list
 }
 
-// trimPattern returns what the cluster names of a pattern begin with.
+// trimPattern returns the common prefix of the cluster names of a pattern.
 func trimPattern(r *Reach) string {
 	return strings.TrimSuffix(strings.TrimPrefix(r.Pattern, r.Environment+"/"), "*")
 }

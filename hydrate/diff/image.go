@@ -2,7 +2,7 @@ package diff
 
 import "strings"
 
-// ImageParts is a container image's name, split.
+// ImageParts are the parts of a container image's name.
 type ImageParts struct {
 	Repository string // registry.example.com/shop/web
 	Tag        string // 1.2.0; "" for none
@@ -12,7 +12,7 @@ type ImageParts struct {
 // digestDigits is the number of hexadecimal digits that a shortened digest keeps.
 const digestDigits = 12
 
-// SplitImage splits an image's name. It never fails: a name of another form is all Repository.
+// SplitImage splits an image's name. It never fails: a name in another form is only a Repository.
 func SplitImage(image string) ImageParts {
 	var out ImageParts
 	out.Repository, out.Digest, _ = strings.Cut(image, "@")
@@ -44,7 +44,7 @@ func (p ImageParts) ShortDigest() string {
 	return algorithm + ":" + sum[:digestDigits]
 }
 
-// shortImage returns `web 1.2 → 1.3`, or the whole names if more than the version changes.
+// shortImage returns `web 1.2 → 1.3`, or the full names if more than the version changes.
 func shortImage(old, now string) string {
 	a, b := SplitImage(old), SplitImage(now)
 	if a.Repository != b.Repository {

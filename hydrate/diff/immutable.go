@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// immutableFields lists the fields of a kind that the API server refuses to change, by the API server's
-// validation of updates (Kubernetes 1.35, pkg/apis/*/validation).
+// immutableFields lists the fields of a kind that the API server refuses to change, from the API server's validation
+// of updates (Kubernetes 1.35, pkg/apis/*/validation).
 type immutableFields struct {
-	fields []string // frozen paths
-	except []string // if set: everything below spec is frozen but these paths
+	fields []string // immutable paths
+	except []string // if set: everything below spec is immutable except these paths
 }
 
 func (j *judgement) immutableFields() immutableFields {
@@ -42,7 +42,7 @@ func (j *judgement) immutableFields() immutableFields {
 	return j.conditionallyImmutable()
 }
 
-// conditionallyImmutable covers the kinds whose frozen fields depend on other fields of the object.
+// conditionallyImmutable covers kinds whose immutable fields depend on other fields of the object.
 func (j *judgement) conditionallyImmutable() immutableFields {
 	frozen, _ := get(j.before, "immutable").(bool)
 	switch {
@@ -75,10 +75,10 @@ func under(path string, prefixes []string) bool {
 	})
 }
 
-// immutable reports changes of immutable fields, as the tool that applies the object handles them.
+// immutable reports changes of immutable fields, according to the tool that applies the object.
 func (j *judgement) immutable() {
 	if j.change.Verb == Renamed {
-		return // the cluster gets a new object
+		return // the cluster creates another object
 	}
 	frozen := j.immutableFields()
 	var paths []string
@@ -106,7 +106,7 @@ func (j *judgement) immutable() {
 	}
 }
 
-// recreated reports that the object is deleted and created again, and what is lost by that.
+// recreated reports that the object is deleted and created again, and what is lost thereby.
 func (j *judgement) recreated(path, why string) {
 	switch {
 	case j.is("", "PersistentVolumeClaim") || j.is("apiextensions.k8s.io", "CustomResourceDefinition"):

@@ -99,8 +99,8 @@ func unique(list []any, keys []string) ([]string, bool) {
 	return out, true
 }
 
-// align orders b's elements as a has them; a new element stays behind the element that it follows in b. The lists
-// then differ in content only, not in order.
+// align orders b's elements as in a. A new element stays behind the element that it follows in b. The lists then
+// differ only in content, not in order.
 func align(list string, a, b []any) []any {
 	la, lb, ok := labels(list, a, b)
 	if !ok {
@@ -108,7 +108,7 @@ func align(list string, a, b []any) []any {
 	}
 	at, known := positionsOf(lb), positionsOf(la)
 	out := make([]any, 0, len(b))
-	follow := func(i int) { // b[i] is in a or the first: emit it and the new elements behind it
+	follow := func(i int) { // appends b[i], which is in a or the first, and the new elements behind it
 		for ; i < len(b); i++ {
 			out = append(out, b[i])
 			if i+1 < len(b) {

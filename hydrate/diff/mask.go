@@ -14,20 +14,20 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Bytes from which on a value of a Secret is masked elsewhere.
+// Length in bytes from which a value of a Secret is masked outside of the Secret.
 const (
 	shortest = 6 // where a string equals the value
 	inside   = 8 // where a string contains the value
 )
 
-// Masker hides secrets in objects: the values of Secrets, the same values in any other place, private keys, and
-// tokens of well-known shapes. It replaces a value by a keyed fingerprint and the value's length, so that a change
-// is visible and the value is not; without the key nobody can test guesses against a fingerprint. Call Learn for
-// every object before the first Mask. All methods are safe for concurrent use.
+// Masker hides secrets in objects: the values of Secrets, the same values in other places, private keys, and tokens
+// of known forms. It replaces a value by a keyed fingerprint and the value's length, so that a change is visible and
+// the value is not. Without the key, nobody can test guesses against a fingerprint. Call Learn for every object
+// before the first Mask. All methods are safe for concurrent use.
 type Masker struct {
 	key    []byte
 	mu     sync.Mutex
-	values map[string]string // value → what stands for it
+	values map[string]string // value → replacement
 	all    *strings.Replacer
 }
 
@@ -47,7 +47,7 @@ var tokenShapes = regexp.MustCompile(strings.Join([]string{
 	`\bAGE-SECRET-KEY-1[A-Z0-9]{50,}`, `(://[^/\s:@]{1,100}):[^/\s:@]{1,200}@`,
 }, "|"))
 
-// Learn remembers the values of a Secret; it ignores other objects.
+// Learn registers the values of a Secret; it ignores other objects.
 func (m *Masker) Learn(o manifest.Object) {
 	if !isSecret(o) {
 		return
@@ -95,7 +95,7 @@ func Masked(text string) bool {
 	return strings.HasPrefix(text, "‹masked ") && strings.HasSuffix(text, "›")
 }
 
-// Mask returns a copy of the object without secrets. Names and kinds stay.
+// Mask returns a copy of the object without secrets. It keeps names and kinds.
 func (m *Masker) Mask(o manifest.Object) manifest.Object {
 	m.mu.Lock()
 	if m.all == nil {
@@ -138,7 +138,7 @@ func (m *Masker) replacer() *strings.Replacer {
 			values = append(values, v)
 		}
 	}
-	sort.Slice(values, func(i, j int) bool { // the longest first: it may contain another one
+	sort.Slice(values, func(i, j int) bool { // longest first, because a value may contain another one
 		if len(values[i]) != len(values[j]) {
 			return len(values[i]) > len(values[j])
 		}
@@ -151,7 +151,7 @@ func (m *Masker) replacer() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// maskData hides a Secret's values. Values that SOPS encrypted stay: they are public already.
+// maskData hides a Secret's values. It keeps values that SOPS encrypted.
 func (m *Masker) maskData(v any, encoded, sops bool) any {
 	values, ok := v.(map[string]any)
 	if !ok {
@@ -175,7 +175,7 @@ func (m *Masker) maskData(v any, encoded, sops bool) any {
 	return out
 }
 
-// metadata keeps an object's names and hides the copy of a Secret that kubectl writes into its annotations.
+// metadata keeps an object's names, and hides the copy of a Secret that kubectl writes into its annotations.
 func (m *Masker) metadata(v any, all *strings.Replacer, secret bool) any {
 	in, ok := v.(map[string]any)
 	if !ok {
@@ -243,7 +243,7 @@ func (m *Masker) text(s string, all *strings.Replacer) string {
 	})
 }
 
-// hinted reports whether a text can match tokenShapes: it looks for their fixed parts, which is faster.
+// hinted reports whether a text can match tokenShapes. It looks for their fixed parts, which is faster.
 func hinted(s string) bool {
 	for _, hint := range []string{
 		"PRIVATE KEY", "gh", "gl", "xox", "AKIA", "ASIA", "AIza", "k_live_", "k_test_", "npm_", "dop_v1_", "hvs.", "hvb.", "eyJ", "SG.", "AGE-SECRET-KEY-1", "@",

@@ -1,7 +1,7 @@
 // Package diff compares objects, not text. It finds what was added, changed, removed or renamed between two
-// renderings, lists the changed fields with their paths, judges the consequences, and groups equal changes over
+// renderings, lists the changed fields with their paths, determines the consequences, and groups equal changes over
 // clusters. It is pure and deterministic, and its cost grows linearly with the number of objects. Callers mask
-// secrets (Masker) before they hand objects over; a change set contains nothing that the objects do not contain.
+// secrets (Masker) first; a change set contains only content of the given objects.
 package diff
 
 import (
@@ -10,18 +10,18 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Target is one app on one cluster, before and after. Objects of equal Key are equal; Compare compares each pair of
-// keys once for the whole fleet.
+// Target is one app on one cluster, before and after. Objects with equal Keys are equal; Compare compares each pair
+// of keys once for the whole fleet.
 type Target struct {
 	App, Cluster, Environment string
 	Sync                      Sync     // the tool that applies the cluster's branch
-	Keeps                     string   // why the tool leaves objects in the cluster that the target loses; "" if it does not
+	Keeps                     string   // why the tool leaves objects of a removed target in the cluster; "" if it does not
 	Facts                     []Fact   // values of the cluster that the app's files refer to
-	Before, After             []Object // objects that are equal on both sides may be left out
-	Unchanged                 int      // number of objects that are left out
+	Before, After             []Object // objects that are equal on both sides may be omitted
+	Unchanged                 int      // number of omitted objects
 }
 
-// Fact is a reference and its value for a cluster. Changes that differ in such values only stay in one group.
+// Fact is a reference and its value for a cluster. Changes that differ only in such values stay in one group.
 type Fact struct {
 	Reference string // cluster.vars.domain
 	Value     string
@@ -33,7 +33,7 @@ type Object struct {
 	Object manifest.Object
 }
 
-// Withheld is a target that could not be rendered. The change set contains nothing of its objects.
+// Withheld is a target that could not be rendered. The change set contains none of its objects.
 type Withheld struct {
 	App         string `json:"app"`
 	Cluster     string `json:"cluster"`
@@ -42,10 +42,10 @@ type Withheld struct {
 	Line        int    `json:"line,omitempty"` // 0 if unknown
 	Column      int    `json:"column,omitempty"`
 	Message     string `json:"message"`
-	Before      bool   `json:"before,omitempty"` // the base cannot be rendered, the head can
+	Before      bool   `json:"before,omitempty"` // the base cannot be rendered, but the head can
 }
 
-// ChangeSet is what changes between two renderings.
+// ChangeSet is the difference between two renderings.
 type ChangeSet struct {
 	Groups   []Group    `json:"groups"`   // by risk, then by reach
 	Apps     []App      `json:"apps"`     // in the order of their first group
@@ -77,10 +77,10 @@ func (c *Counts) Add(o Counts, n int) {
 	c.Workloads += n * o.Workloads
 }
 
-// Deleted is the number of objects that the sync tool deletes.
+// Deleted returns the number of objects that the sync tool deletes.
 func (c Counts) Deleted() int { return c.Removed - c.Orphaned }
 
-// App sums up what changes for one app.
+// App summarizes the changes of one app.
 type App struct {
 	Name     string   `json:"app"`
 	Clusters int      `json:"clusters"` // with a change
@@ -94,7 +94,7 @@ type App struct {
 	Effects  []Effect `json:"effects,omitempty"` // of critical and high risk, each kind once
 }
 
-// Group is one change of an app that is the same on all its clusters.
+// Group is one change of an app that is equal on all its clusters.
 type Group struct {
 	ID       string         `json:"id"` // equal changes of an app have equal ids in every report
 	App      string         `json:"app"`
@@ -108,7 +108,7 @@ type Group struct {
 	Summary  string         `json:"summary"`
 }
 
-// Reach names clusters of one environment by a pattern; `prod/*` is all of them.
+// Reach describes clusters of one environment by a pattern; `prod/*` means all of them.
 type Reach struct {
 	Environment string   `json:"environment"`
 	Pattern     string   `json:"pattern"` // prod/*, prod/eu-*, prod/eu-1a
@@ -116,7 +116,7 @@ type Reach struct {
 	Names       []string `json:"-"` // of a group's clusters; an app's reach has none
 }
 
-// Verb is what happens to an object.
+// Verb is the kind of a change to an object.
 type Verb string
 
 // The verbs.
@@ -127,7 +127,7 @@ const (
 	Renamed Verb = "renamed" // possibly with other changes
 )
 
-// ObjectChange is what happens to one object.
+// ObjectChange is the change of one object.
 type ObjectChange struct {
 	Verb       Verb              `json:"verb"`
 	ID         manifest.Identity `json:"id"`
@@ -139,10 +139,10 @@ type ObjectChange struct {
 	Images     []Image           `json:"images,omitempty"`
 	Risk       Risk              `json:"risk"`
 	Rights     []Right           `json:"rights,omitempty"` // of a Role or ClusterRole, by resource and verb
-	Hunks      []Hunk            `json:"hunks,omitempty"`  // canonical YAML without noise; the whole of an added or removed object
+	Hunks      []Hunk            `json:"hunks,omitempty"`  // canonical YAML without noise; an added or removed object completely
 	Lines      int               `json:"lines"`            // number of lines in Hunks
 	Rolls      bool              `json:"rolls,omitempty"`  // the pods are replaced
-	Context    []string          `json:"-"`                // the whole object before, for readers that expand hunks; may be nil
+	Context    []string          `json:"-"`                // the complete object before, for readers that expand hunks; may be nil
 }
 
 // OnlyNoise reports whether nothing but noise changes.
@@ -168,7 +168,7 @@ type FieldChange struct {
 	Has  bool   `json:"has"` // the field exists now
 }
 
-// Hunk is a piece of a unified diff. Lines begin with ' ', '-' or '+'.
+// Hunk is a part of a unified diff. Lines begin with ' ', '-' or '+'.
 type Hunk struct {
 	Path     string   `json:"path,omitempty"` // of the mapping that contains the first changed line
 	OldStart int      `json:"oldStart"`
@@ -194,7 +194,7 @@ type Right struct {
 // Risk orders changes by what a reviewer must read first.
 type Risk string
 
-// The risks, gravest first.
+// The risks, highest first.
 const (
 	RiskCritical Risk = "critical" // data or a service is lost, or the cluster refuses the change
 	RiskHigh     Risk = "high"     // an object is removed, rights are widened, no replica is left, the effect depends on the sync tool
@@ -203,7 +203,7 @@ const (
 	RiskNone     Risk = "none"     // only noise changes
 )
 
-// Rank returns 0 for the gravest risk.
+// Rank returns 0 for the highest risk.
 func (r Risk) Rank() int {
 	for i, other := range []Risk{RiskCritical, RiskHigh, RiskMedium, RiskLow} {
 		if r == other {

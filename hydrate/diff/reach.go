@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// String returns the pattern, followed by the number of clusters where it stands for several.
+// String returns the pattern, followed by the number of clusters if it matches several.
 func (r Reach) String() string {
 	if r.Clusters == 1 && !strings.HasSuffix(r.Pattern, "*") {
 		return r.Pattern
@@ -15,7 +15,7 @@ func (r Reach) String() string {
 	return fmt.Sprintf("%s (%d)", r.Pattern, r.Clusters)
 }
 
-// Place names a cluster in an environment: prod/eu-1a. A cluster with its environment's name is named once.
+// Place returns a cluster with its environment: prod/eu-1a. If the two names are equal, it returns the name once.
 func Place(environment, cluster string) string {
 	if environment == "" || environment == cluster {
 		return cluster
@@ -23,13 +23,13 @@ func Place(environment, cluster string) string {
 	return environment + "/" + cluster
 }
 
-// Fleet counts an app's clusters. A group that has all clusters of an environment is shown as `env/*`.
+// Fleet counts an app's clusters. A group with all clusters of an environment is shown as `env/*`.
 type Fleet interface {
 	// Placed returns the number of clusters of an environment that have the app before or after the change.
 	Placed(app, environment string) int
 }
 
-// reach describes clusters of one environment: as env/* if they are all, by name if they are few, else by common
+// reach describes clusters of one environment: as env/* if they are all, by name if they are few, otherwise by common
 // prefixes.
 func reach(environment string, clusters []string, all int) []Reach {
 	if len(clusters) == all && all > 1 {
@@ -63,7 +63,7 @@ func reach(environment string, clusters []string, all int) []Reach {
 	return out
 }
 
-// prefix returns a name up to and with its last separator: eu-west-1a → eu-west-.
+// prefix returns a name up to and including its last separator: eu-west-1a → eu-west-.
 func prefix(name string) string {
 	i := strings.LastIndexAny(name, "-._")
 	if i < 0 {

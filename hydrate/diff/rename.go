@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	similar    = 0.8     // share of equal leaves from which two objects of different names count as one that was renamed
-	manyOfKind = 60      // objects of one kind above which only names and equal content tell a rename
-	leafLimit  = 5000    // leaves of one object that are looked at
-	workLimit  = 5 << 20 // leaves that one Compare looks at to find renames by likeness
+	similar    = 0.8     // share of equal leaves from which two objects of different names count as a rename
+	manyOfKind = 60      // number of objects of one kind above which only names and equal content identify a rename
+	leafLimit  = 5000    // leaves of one object that are compared
+	workLimit  = 5 << 20 // leaves that one Compare compares to find renames by similarity
 )
 
 // pair is an object before and after; one of the two may be missing.
@@ -69,9 +69,9 @@ type (
 	}
 )
 
-// renames pairs removed objects with added ones: by equal content under a base name, by base name, by equal
-// content, then by likeness. All but the last are lookups, so that the cost grows linearly with the number of
-// objects; likeness is bounded by manyOfKind and workLimit. What finds no partner is removed or added.
+// renames pairs removed objects with added ones: by equal content under a base name, by base name, by equal content,
+// and then by similarity. All but the last are lookups, so the cost grows linearly with the number of objects;
+// manyOfKind and workLimit limit the comparison by similarity. An object without a partner is removed or added.
 func (g *grouper) renames(gone, added []*Object) []pair {
 	if len(gone) == 0 || len(added) == 0 {
 		return unpaired(gone, added)
@@ -110,7 +110,7 @@ type renamer struct {
 	work     *int // leaves compared so far, of the whole change set
 }
 
-// match pairs objects of equal keys in their order and returns the removed objects without a partner.
+// match pairs objects of equal keys in their order, and returns the removed objects without a partner.
 func (m *renamer) match(gone, added []*Object, key func(*Object) (any, bool)) []*Object {
 	queue := map[any][]*Object{}
 	for _, o := range added {
@@ -183,7 +183,7 @@ func (m *renamer) mostAlike(o *Object, candidates []*Object) *Object {
 	return best
 }
 
-// content is a hash of an object without its name.
+// content returns a hash of an object without its name.
 func (m *renamer) content(o *Object) [sha256.Size]byte {
 	if sum, ok := m.contents[o]; ok {
 		return sum
@@ -192,7 +192,7 @@ func (m *renamer) content(o *Object) [sha256.Size]byte {
 	if text, err := manifest.Encode(withoutName(o.Object)); err == nil {
 		sum = sha256.Sum256(text)
 	} else {
-		sum = sha256.Sum256([]byte(o.Key)) // an object that cannot be written equals no other
+		sum = sha256.Sum256([]byte(o.Key)) // an object that cannot be encoded equals no other
 	}
 	m.contents[o] = sum
 	return sum
@@ -207,7 +207,7 @@ func withoutName(o manifest.Object) manifest.Object {
 	return out
 }
 
-// bare reports whether an object has nothing but its type and metadata: equal content then proves nothing.
+// bare reports whether an object has only its type and metadata. Equal content of such objects means nothing.
 func bare(o *Object) bool {
 	for k := range o.Object {
 		if k != "apiVersion" && k != "kind" && k != "metadata" {
@@ -217,8 +217,9 @@ func bare(o *Object) bool {
 	return true
 }
 
-// baseName is an object's name without what changes with its content: the hash that Kustomize or kubectl append
-// (-5f7c9d8b6k), and for a Job every trailing part with a digit (-1.2.0, -v3). ok is false without such a part.
+// baseName returns an object's name without the part that changes with its content: the hash that Kustomize or
+// kubectl append (-5f7c9d8b6k), and for a Job every trailing part with a digit (-1.2.0, -v3). ok is false if there is
+// no such part.
 func baseName(o *Object) (base string, ok bool) {
 	name := o.Object.Name()
 	if o.Object.Kind() == "Job" {
@@ -258,7 +259,7 @@ func generated(suffix string) bool {
 	return false
 }
 
-// leavesOf lists an object's leaves with their paths, its name left out.
+// leavesOf returns an object's leaves with their paths, without its name.
 func (m *renamer) leavesOf(o *Object) map[string]bool {
 	if l, ok := m.leaves[o]; ok {
 		return l
@@ -291,8 +292,8 @@ func flatten(at string, v any, out map[string]bool) {
 	}
 }
 
-// likeness is the share of leaves that two objects have in common (Jaccard's index). The leaves that are equal
-// anyway do not count, so that two nearly empty objects are not alike.
+// likeness returns the share of leaves that two objects have in common (Jaccard index). It ignores leaves that are
+// always equal, so that two nearly empty objects are not similar.
 func likeness(a, b map[string]bool) float64 {
 	common := 0
 	for l := range a {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// renamed returns n ConfigMaps and the same under other names. kind tells how the two differ.
+// renamed returns n ConfigMaps, and the same under other names. kind selects how the names differ.
 func renamed(tb testing.TB, n int, kind string) (before, after []Object) {
 	tb.Helper()
 	config := func(name, value string) Object {
@@ -36,8 +36,8 @@ func renamed(tb testing.TB, n int, kind string) (before, after []Object) {
 	return before, after
 }
 
-// TestRenamesAreLookups: 4,000 renamed objects took 28 s and 15,000 more than two minutes. No rename but those of
-// few objects may cost a comparison of contents.
+// 4,000 renamed objects took 28 s and 15,000 more than two minutes. Only renames among few objects may compare
+// contents.
 func TestRenamesAreLookups(t *testing.T) {
 	const n = 15_000
 	for kind, pairs := range map[string]int{"one base": n, "bases": n, "content": n, "unlike": 2 * n} {
@@ -52,7 +52,7 @@ func TestRenamesAreLookups(t *testing.T) {
 	}
 }
 
-// TestLikenessIsBounded: many kinds of few objects each share one budget.
+// Many kinds with few objects each share one budget.
 func TestLikenessIsBounded(t *testing.T) {
 	g := &grouper{}
 	var before, after []Object
@@ -69,8 +69,8 @@ func TestLikenessIsBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkRenames shows that the time for each object stays the same up to 50,000 objects:
-// go test ./hydrate/diff -run xxx -bench Renames
+// BenchmarkRenames shows that the time per object is constant up to 50,000 objects: go test ./hydrate/diff -run xxx
+// -bench Renames
 func BenchmarkRenames(b *testing.B) {
 	for _, kind := range []string{"one base", "bases", "content", "unlike"} {
 		for _, n := range []int{1000, 10_000, 50_000} {

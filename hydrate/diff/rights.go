@@ -14,7 +14,8 @@ import (
 // maxRights is the number of rights that a change lists.
 const maxRights = 300
 
-// rights lists what a role grants, and reports a role that grants more than before and a binding with new subjects.
+// rights lists the permissions of a role, and reports a role with more permissions than before and a binding with new
+// subjects.
 func (j *judgement) rights() {
 	switch {
 	case j.is("rbac.authorization.k8s.io", "Role", "ClusterRole"):
@@ -43,7 +44,7 @@ func (j *judgement) roles() {
 	j.add(EffectRBACWidened, RiskHigh, "rules", "the role newly allows %s", listed(more))
 }
 
-// listed joins the first texts and counts the rest.
+// listed joins the first texts and counts the others.
 func listed(list []string) string {
 	const most = 4
 	text := strings.Join(list[:min(most, len(list))], ", ")
@@ -142,7 +143,7 @@ func permissions(o manifest.Object) []permission {
 	if o == nil {
 		return nil
 	}
-	const most = 3000 // bounds the cost of a hostile role
+	const most = 3000 // limits the cost of a hostile role
 	var out []permission
 	rules, _ := o["rules"].([]any)
 	for _, r := range rules {
@@ -180,7 +181,7 @@ func words(v any, none string) []string {
 	return out
 }
 
-// quantity reads an amount such as 10Gi.
+// quantity parses an amount such as 10Gi.
 func quantity(v any) (float64, bool) {
 	q, err := resource.ParseQuantity(fmt.Sprint(v))
 	if err != nil {

@@ -7,18 +7,19 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Sync names the tool that applies the cluster branches. The tools differ in how they treat hooks, immutable
-// fields and removed objects.
+// Sync is the tool that applies the cluster branches. The tools differ in how they treat hooks, immutable fields and
+// removed objects.
 type Sync string
 
-// The sync tools. SyncUnknown: the fleet does not say (spec.sync); effects then name the answer of each tool.
+// The sync tools. SyncUnknown means that the fleet does not set spec.sync; effects then name the result for each
+// tool.
 const (
 	SyncUnknown Sync = ""
 	SyncArgoCD  Sync = "argocd"
 	SyncFlux    Sync = "flux"
 )
 
-// outcome says what a tool does with a change that a plain update of the object cannot make.
+// outcome is what a tool does with a change that a plain update of the object cannot make.
 type outcome struct {
 	kind outcomeKind
 	why  string
@@ -37,7 +38,7 @@ func all(list []outcome, kind outcomeKind) bool {
 	return !slices.ContainsFunc(list, func(o outcome) bool { return o.kind != kind })
 }
 
-// reasons joins what each tool does. Where the fleet names no tool it ends with how to name one.
+// reasons joins what each tool does. If the fleet names no tool, the text ends with how to name one.
 func reasons(list []outcome) string {
 	var parts []string
 	for _, o := range list {
@@ -50,7 +51,8 @@ func reasons(list []outcome) string {
 	return text
 }
 
-// applyOutcomes says what becomes of a changed immutable field: one outcome for a known tool, else one for each.
+// applyOutcomes returns what happens to a changed immutable field: one outcome for a known tool, otherwise one for
+// each.
 func applyOutcomes(o manifest.Object, sync Sync) []outcome {
 	switch sync {
 	case SyncArgoCD:
@@ -61,7 +63,7 @@ func applyOutcomes(o manifest.Object, sync Sync) []outcome {
 	return []outcome{argoApply(o), fluxApply(o)}
 }
 
-// pruneOutcomes says what becomes of an object that the branch no longer has.
+// pruneOutcomes returns what happens to an object that the branch no longer has.
 func pruneOutcomes(o manifest.Object, sync Sync) []outcome {
 	argo := outcome{outcomeRecreated, "Argo CD deletes it"}
 	switch {
@@ -83,8 +85,8 @@ func pruneOutcomes(o manifest.Object, sync Sync) []outcome {
 	return []outcome{argo, flux}
 }
 
-// argoApply follows Argo CD 3: pkg/sync of gitops-engine for hooks and their delete policies, kubectl's --force
-// for the sync option Force=true. Replace=true alone updates in place, which the API server refuses as well.
+// argoApply follows Argo CD 3: pkg/sync of gitops-engine for hooks and their delete policies, and kubectl's --force
+// for the sync option Force=true. Replace=true alone updates in place, which the API server refuses too.
 func argoApply(o manifest.Object) outcome {
 	if hook, ok := argoHook(o); ok {
 		return hook.apply()
@@ -95,7 +97,7 @@ func argoApply(o manifest.Object) outcome {
 	return outcome{outcomeRefused, "Argo CD updates the object and the API server refuses that"}
 }
 
-// fluxApply follows Flux 2: kustomize-controller applies hooks as any other object.
+// fluxApply follows Flux 2: kustomize-controller applies hooks like any other object.
 func fluxApply(o manifest.Object) outcome {
 	switch {
 	case o.Annotation("kustomize.toolkit.fluxcd.io/ssa") == "IfNotPresent":
@@ -129,14 +131,14 @@ func annotationList(o manifest.Object, key string) []string {
 	return out
 }
 
-// hook is how Argo CD sees an object with a hook annotation.
+// hook is an object with a hook annotation, as Argo CD treats it.
 type hook struct {
 	annotation string   // key=value
 	skipped    bool     // Argo CD never applies it
 	policies   []string // when Argo CD deletes it: BeforeHookCreation, HookSucceeded, HookFailed
 }
 
-// argoHook reads the hook annotations. Argo CD's own annotation takes precedence over Helm's.
+// argoHook parses the hook annotations. Argo CD's own annotation takes precedence over Helm's.
 func argoHook(o manifest.Object) (hook, bool) {
 	const argoKey, helmKey = "argocd.argoproj.io/hook", "helm.sh/hook"
 	if types := annotationList(o, argoKey); len(types) > 0 {
@@ -146,7 +148,7 @@ func argoHook(o manifest.Object) (hook, bool) {
 	}
 	types := annotationList(o, helmKey)
 	if len(types) == 0 || slices.Equal(types, []string{"crd-install"}) {
-		return hook{}, false // Argo CD applies a crd-install hook as any other object
+		return hook{}, false // Argo CD applies a crd-install hook like any other object
 	}
 	out := hook{annotation: helmKey + "=" + strings.Join(types, ",")}
 	out.skipped = !slices.ContainsFunc(types, func(t string) bool {

@@ -38,7 +38,7 @@ func bump(tb testing.TB, annotations string, sync diff.Sync) *diff.ObjectChange 
 	return &set.Groups[0].Objects[0]
 }
 
-// TestHookJobBySyncTool: a changed Job is refused only where the sync tool updates it in place.
+// A changed Job is refused only if the sync tool updates it in place.
 func TestHookJobBySyncTool(t *testing.T) {
 	const (
 		refused   = "immutable-field critical"
@@ -96,7 +96,7 @@ func TestHookJobBySyncTool(t *testing.T) {
 	}
 }
 
-// TestSyncToolSplitsAGroupOnlyByEffect: the same change under two tools is one group unless its effects differ.
+// The same change under two tools is one group unless its effects differ.
 func TestSyncToolSplitsAGroupOnlyByEffect(t *testing.T) {
 	target := func(cluster string, sync diff.Sync, before string) diff.Target {
 		return diff.Target{
@@ -145,7 +145,7 @@ func TestPruneOptions(t *testing.T) {
 	}
 }
 
-// TestKeptObjects: a removed object of any kind that the tool leaves in the cluster is no longer managed, and nothing that it holds is lost.
+// If the tool leaves a removed object in the cluster, the object is no longer managed and its content is not lost.
 func TestKeptObjects(t *testing.T) {
 	t.Parallel()
 	const object = "apiVersion: v1\nkind: KIND\nmetadata: {name: x, namespace: shop, annotations: {ANNOTATIONS}}\n"
