@@ -1,9 +1,9 @@
-// Package forge defines the types that GitHub and GitLab share: repositories, merge requests, comments,
-// statuses, users. Its interfaces are roles: each adapter implements all of them, and each consumer declares
-// the ones it needs. The package uses no network.
+// Package forge defines the types that GitHub and GitLab share: repositories, merge requests, comments, statuses,
+// users. Its interfaces are roles: each adapter implements all of them, and each consumer declares the ones that it
+// needs. The package uses no network.
 //
-// Methods of roles are idempotent, except those that create. They are safe for concurrent use, read all pages
-// of a list, retry errors that may pass, and return errors that errors.Is distinguishes.
+// Methods of roles are idempotent, except those that create something. They are safe for concurrent use, read all
+// pages of a list, retry temporary errors, and return errors that errors.Is distinguishes.
 package forge
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Errors of adapters. Their texts include the forge's message.
+// Errors of adapters. Their texts contain the forge's message.
 var (
 	ErrNotFound     = errors.New("not found on the forge, or hidden from the credential")
 	ErrUnauthorized = errors.New("the forge does not accept the credential")
@@ -92,8 +92,8 @@ type Comment struct {
 	URL     string    `json:"url"`
 }
 
-// TextDigest returns a digest of a comment's text, to detect an edit between the webhook and the reading of
-// the comment. It ignores the kind of line breaks and surrounding blanks, which forges change.
+// TextDigest returns a digest of a comment's text, to detect an edit between the webhook and the time when the
+// comment is read. It ignores line break styles and surrounding blanks, which forges change.
 func TextDigest(body string) string {
 	sum := sha256.Sum256([]byte(strings.TrimSpace(strings.ReplaceAll(body, "\r\n", "\n"))))
 	return hex.EncodeToString(sum[:])
@@ -118,7 +118,7 @@ type Status struct {
 	URL         string      `json:"url"`
 	Updated     time.Time   `json:"updated"`
 	Author      User        `json:"author"`
-	Check       bool        `json:"check,omitempty"` // it is a check run, which a commit status does not replace
+	Check       bool        `json:"check,omitempty"` // it is a check run; a commit status does not replace it
 }
 
 // Level of an annotation.
@@ -259,12 +259,13 @@ type People interface {
 	// Self returns the user of the credential.
 	Self(ctx context.Context) (User, error)
 	Access(ctx context.Context, repo Repository, login string) (Access, error)
-	// InTeam reports whether the user is an active member of a team (`org/team`, or `team` of the
-	// repository's owner) or group.
+	// InTeam reports whether the user is an active member of a team (`org/team`, or `team` of the repository's owner)
+	// or group.
 	InTeam(ctx context.Context, repo Repository, team, login string) (bool, error)
 }
 
-// Deliveries finds webhooks that were not delivered. The error is ErrUnsupported if the forge keeps no record.
+// Deliveries lists webhooks that the forge failed to deliver. The error is ErrUnsupported if the forge keeps no
+// record of them.
 type Deliveries interface {
 	FailedDeliveries(ctx context.Context, since time.Time) ([]Delivery, error)
 	Redeliver(ctx context.Context, id int64) error
@@ -276,23 +277,24 @@ type Repositories interface {
 	Repositories(ctx context.Context) ([]Repository, error)
 }
 
-// Links makes the addresses of pages on the forge. It sends no request.
+// Links returns addresses of pages on the forge. It sends no request.
 type Links interface {
-	// CompareURL returns the page that compares two commits of a repository. mr is a merge request of source: its address tells where
-	// people find the forge, which need not be where its API is. The result is "" if the address of mr is not one of source.
+	// CompareURL returns the page that compares two commits of a repository. mr is a merge request of source. Its
+	// address shows where people reach the forge, which may differ from the address of the API. The result is "" if
+	// the address of mr does not belong to source.
 	CompareURL(mr *MergeRequest, source, repo Repository, base, head string) string
 }
 
-// Protection reports which branches the forge protects. Adapters implement it where the forge's API tells.
+// Protection reports which branches the forge protects. Adapters implement it if the forge's API provides it.
 type Protection interface {
-	// Protected reports whether the forge keeps a person who only has write access from moving a branch
-	// without somebody else. It considers rules that match the name, so that the branch need not exist. The
-	// error is ErrForbidden if the credential may not read the rules, and ErrNotFound if the branch does not
-	// exist and the forge only tells for branches that do.
+	// Protected reports whether the forge prevents a person with only write access from moving a branch without
+	// another person. It considers rules that match the name, so the branch need not exist. The error is ErrForbidden
+	// if the credential may not read the rules, and ErrNotFound if the branch does not exist and the forge reports
+	// rules only for existing branches.
 	Protected(ctx context.Context, repo Repository, branch string) (bool, error)
 }
 
-// Quota is how many requests a credential may still send in a period.
+// Quota is the number of requests that a credential may still send in a period.
 type Quota struct {
 	Limit, Remaining int
 	Reset            time.Time // end of the period
@@ -306,10 +308,10 @@ func (q Quota) Share() float64 {
 	return min(max(float64(q.Remaining)/float64(q.Limit), 0), 1)
 }
 
-// Budget tells what is left of the forge's quota. Adapters implement it.
+// Budget reports the remaining quota of the forge. Adapters implement it.
 type Budget interface {
-	// Quota returns the quota, of all credentials, of which the smallest part remains, as the latest answers
-	// have it. It returns false if the forge has not told yet.
+	// Quota returns the quota in the latest answers; with several credentials, the one with the smallest remaining
+	// share. It returns false if the forge has not reported a quota yet.
 	Quota() (Quota, bool)
 }
 

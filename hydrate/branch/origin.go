@@ -103,7 +103,7 @@ func mergedPromotion(ctx context.Context, store *gitstore.Store, tip gitstore.Co
 	}
 	merged, err := store.Commit(ctx, tip.Parents[1])
 	if errors.Is(err, gitstore.ErrNotFound) || errors.Is(err, gitstore.ErrShallow) {
-		return nil, nil //nolint:nilnil // Sluice pushed the commit, so its committer would be Sluice
+		return nil, nil //nolint:nilnil // not a commit of Sluice: the store would have it
 	}
 	if err != nil {
 		return nil, err

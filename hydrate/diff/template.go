@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// template hashes changes with the cluster's own values replaced by their references: changes that differ in these
-// values only have equal sums.
+// template hashes changes with the cluster's own values replaced by their references. Changes that differ only in
+// these values have equal sums.
 type template struct {
 	h     hash.Hash
-	facts []Fact          // the longest values first
+	facts []Fact          // longest values first
 	hits  map[string]bool // references that were replaced
 }
 
@@ -45,7 +45,7 @@ func (t *template) change(c *ObjectChange) {
 			t.value(f.New)
 		}
 	}
-	for _, e := range c.Effects { // clusters with another sync tool may see other effects
+	for _, e := range c.Effects { // clusters with another sync tool may have other effects
 		t.write(string(e.Name), string(e.Risk))
 	}
 	if c.Verb == Added || c.Verb == Removed {
@@ -86,7 +86,7 @@ func (t *template) value(v any) {
 	}
 }
 
-// text replaces the cluster's own values: the whole text, or a part that neither letters nor digits adjoin.
+// text replaces the cluster's own values: the whole text, or a part that is not next to letters or digits.
 func (t *template) text(s string) string {
 	for _, f := range t.facts {
 		if f.Value == "" {
@@ -96,7 +96,7 @@ func (t *template) text(s string) string {
 			t.hits[f.Reference] = true
 			return "\x02" + f.Reference + "\x03"
 		}
-		const part = 2 // bytes: a single character inside a text is a coincidence
+		const part = 2 // bytes: a single character inside a text may match by coincidence
 		if len(f.Value) >= part && strings.Contains(s, f.Value) {
 			if out := replaceWords(s, f.Value, "\x02"+f.Reference+"\x03"); out != s {
 				t.hits[f.Reference] = true

@@ -17,5 +17,5 @@ var mark string
 // CSS returns the base style sheet. A page appends its own rules.
 func CSS() string { return base }
 
-// Mark returns the drawing that stands beside the name in the header, an SVG element.
+// Mark returns the logo beside the name in the header, an SVG element.
 func Mark() template.HTML { return template.HTML(mark) } //nolint:gosec // our own file

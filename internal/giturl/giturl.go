@@ -1,11 +1,12 @@
-// Package giturl compares addresses of Git repositories. The package imports nothing of ours.
+// Package giturl compares addresses of Git repositories. The package imports no other package of Sluice.
 package giturl
 
 import "strings"
 
-// Plain is the host and path of an address, without what does not tell repositories apart: scheme, user, a prefix `git::`, `.git` and a
-// slash at the end. https://git@GitHub.com/acme/base.git, git@github.com:acme/base and github.com/acme/base are one. The host is in
-// lower case; forges compare paths without regard to case, but the path may go on inside the repository, where case matters.
+// Plain returns the host and path of an address, without the parts that do not distinguish repositories: scheme,
+// user, a prefix `git::`, `.git` and a trailing slash. It is equal for https://git@GitHub.com/acme/base.git,
+// git@github.com:acme/base and github.com/acme/base. The host is in lower case. Forges ignore the case of paths, but
+// the path may continue inside the repository, where case matters.
 func Plain(address string) string {
 	address = strings.TrimPrefix(strings.TrimSpace(address), "git::")
 	_, rest, hasScheme := strings.Cut(address, "://")
@@ -25,5 +26,5 @@ func Plain(address string) string {
 	return strings.TrimSuffix(plain, ".git")
 }
 
-// Key is Plain in lower case: equal for addresses of one repository.
+// Key returns Plain in lower case, which is equal for all addresses of one repository.
 func Key(address string) string { return strings.ToLower(Plain(address)) }

@@ -1,5 +1,6 @@
-// Package plainhttp decides whether a credential may be sent to an address. Over unencrypted HTTP, everybody on the way reads it,
-// so only this machine and hosts that the operator names get one. The package imports nothing of ours.
+// Package plainhttp decides whether a credential may be sent to an address. Anybody on the network path can read
+// unencrypted HTTP, so only this machine and hosts that the operator names may get a credential over it. The package
+// imports no other package of Sluice.
 package plainhttp
 
 import (
@@ -11,19 +12,19 @@ import (
 	"strings"
 )
 
-// Variable is the environment variable that names the hosts.
+// Variable is the environment variable with the allowed hosts.
 const Variable = "SLUICE_PLAIN_HTTP"
 
 // Error means that a credential would be sent over unencrypted HTTP.
 type Error struct{ Host string }
 
-// Error names the host and the ways out.
+// Error returns the host and the two possible next steps.
 func (e *Error) Error() string {
 	return fmt.Sprintf("credentials are not sent to %s over unencrypted HTTP: use https, or name the host in %s", e.Host, Variable)
 }
 
-// Check returns an *Error for an http address whose host is neither this machine nor one that allowed names. allowed has
-// host names, which may be patterns as of path.Match such as *.svc. Every other address is allowed.
+// Check returns an *Error for an http address whose host is neither this machine nor in allowed. The entries of
+// allowed are host names or patterns of path.Match, such as *.svc. It accepts every other address.
 func Check(u *url.URL, allowed []string) error {
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if !strings.EqualFold(u.Scheme, "http") || Loopback(host) {

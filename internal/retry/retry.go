@@ -1,7 +1,7 @@
-// Package retry repeats an operation that failed for a reason that may pass. The waits between the tries come
-// from github.com/cenkalti/backoff; its loop is not used, because its timer cannot be replaced in tests.
+// Package retry repeats an operation that failed with a temporary error. The delays come from
+// github.com/cenkalti/backoff. The loop of that library is not used, because tests cannot replace its timer.
 //
-// The package imports nothing of ours.
+// The package imports no other package of Sluice.
 package retry
 
 import (
@@ -13,19 +13,19 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Policy says how often and how long to wait. The zero value never repeats.
+// Policy configures the number of tries and the delays between them. The zero value never retries.
 type Policy struct {
-	// Tries is the greatest number of calls of the operation. 0 means one; Forever means until the context ends.
+	// Tries is the maximal number of calls of the operation. 0 means one; Forever means until the context ends.
 	Tries int
-	// First is the wait after the first failure. Each further wait is twice as long, and at most Max.
+	// First is the delay after the first failure. Each further delay is twice as long, and at most Max.
 	First, Max time.Duration
-	// Jitter is the random part of each wait: 0.2 makes it up to 20 % shorter or longer.
+	// Jitter is the random part of each delay: 0.2 makes it up to 20 % shorter or longer.
 	Jitter float64
-	// Sleep waits for d or until ctx ends, and returns ctx's error then. nil is Sleep of this package.
+	// Sleep waits for d or until ctx ends, in which case it returns ctx's error. nil means Sleep of this package.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Forever is a number of tries that only the context ends.
+// Forever is a number of tries that only the context limits.
 const Forever = -1
 
 // failure is an error after which Do calls the operation again.
@@ -39,10 +39,11 @@ func (f *failure) Error() string { return f.err.Error() }
 
 func (f *failure) Unwrap() error { return f.err }
 
-// Again marks an error as one that may pass: Do waits as the policy says, and calls the operation again.
+// Again marks an error as temporary: Do waits as configured, and calls the operation again.
 func Again(err error) error { return After(err, 0) }
 
-// After is Again with a wait of at least d, as a server asks for. Do never waits longer than Policy.Max.
+// After is Again with a delay of at least d, such as one that a server asks for. Do never waits longer than
+// Policy.Max.
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -50,7 +51,7 @@ func After(err error, d time.Duration) error {
 	return &failure{err: err, wait: d}
 }
 
-// Immediately is Again without a wait.
+// Immediately is Again without a delay.
 func Immediately(err error) error {
 	if err == nil {
 		return nil
@@ -58,9 +59,9 @@ func Immediately(err error) error {
 	return &failure{err: err, now: true}
 }
 
-// Do calls the operation until it succeeds, returns an error that is not marked with Again, After or
-// Immediately, uses up the tries, or the context ends. It returns the operation's last result, and its last
-// error without the mark. If the context ended meanwhile, the error wraps the context's error and cause too.
+// Do calls the operation until it succeeds, returns an error that is not marked with Again, After or Immediately,
+// uses up the tries, or the context ends. It returns the operation's last result, and its last error without the
+// mark. If the context ended, the error also wraps the context's error and cause.
 func Do[T any](ctx context.Context, p Policy, operation func(context.Context) (T, error)) (T, error) {
 	waits := &backoff.ExponentialBackOff{InitialInterval: p.First, MaxInterval: max(p.Max, p.First), Multiplier: 2, RandomizationFactor: p.Jitter}
 	waits.Reset()
@@ -87,7 +88,7 @@ func Do[T any](ctx context.Context, p Policy, operation func(context.Context) (T
 	}
 }
 
-// Sleep waits for d. If ctx ends before, it returns ctx's error, which wraps the cause too.
+// Sleep waits for d. If ctx ends first, it returns ctx's error, which also wraps the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ended(ctx)

@@ -1,10 +1,9 @@
-// Package safetext makes text from outside safe to show: names, values and messages that a chart, a commit or a
-// forge supplies. It escapes what a reader cannot see or what a terminal, a log or a CI system would interpret,
-// and shortens long text. It does not escape markup; Markdown and HTML are the concern of the packages that
-// write them.
+// Package safetext makes untrusted text safe to show: names, values and messages that come from a chart, a commit or
+// a forge. It escapes characters that a reader cannot see, or that a terminal, a log or a CI system would interpret,
+// and shortens long text. It does not escape markup; the packages that write Markdown and HTML do that.
 //
-// The package is a leaf: it imports only the standard library, and every package may import it. All functions
-// are pure and safe for concurrent use.
+// The package is a leaf: it imports only the standard library, and every package may import it. All functions are
+// pure and safe for concurrent use.
 package safetext
 
 import (
@@ -27,7 +26,7 @@ func Line(s string) string {
 	}
 	var out strings.Builder
 	out.Grow(len(s) + len(s)/8)
-	marks := maxMarks // a mark at the start would combine with text that precedes s
+	marks := maxMarks // a mark at the start would combine with the text before s
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		mark := unicode.Is(unicode.M, r)
@@ -76,8 +75,8 @@ func writeEscape(out *strings.Builder, r rune) {
 	}
 }
 
-// hidden reports whether a character is invisible or does not look like what it is. unicode.IsPrint excludes
-// all spaces but U+0020, controls, format characters, surrogates, private use and unassigned code points.
+// hidden reports whether a character is invisible or looks like another one. unicode.IsPrint excludes all spaces
+// except U+0020, controls, format characters, surrogates, private use and unassigned code points.
 func hidden(r rune) bool {
 	switch r {
 	case 0x115f, 0x1160, 0x3164, 0xffa0, 0x2800, 0xfffc: // blanks that Unicode classifies as letters or symbols
@@ -115,8 +114,8 @@ func logLine(l string) string {
 	return l
 }
 
-// Message is Lines with bounds: at most maxLines lines of at most width characters. The last line counts the
-// lines that are left out.
+// Message is Lines with limits: at most maxLines lines of at most width characters. If lines are left out, the last
+// line says how many.
 func Message(s string, maxLines, width int) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	rest := len(lines) - maxLines

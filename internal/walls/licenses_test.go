@@ -12,7 +12,7 @@ import (
 
 var licenseRow = regexp.MustCompile(`(?m)^\| (\S+) \| (v\d\S*) \| (\S.*) \|$`)
 
-// TestLicenses: LICENSES.md names every module of the released binaries, in the version that they contain.
+// LICENSES.md lists every module of the released binaries, in the version that they contain.
 func TestLicenses(t *testing.T) {
 	data, err := os.ReadFile("../../LICENSES.md")
 	if err != nil {
@@ -62,7 +62,7 @@ var (
 	pinnedAction = regexp.MustCompile(`^[\w.-]+/[\w./-]+@[0-9a-f]{40}$`)
 )
 
-// TestActionsArePinned: workflows use actions of other people by digest, so that a moved tag changes nothing.
+// Workflows use third-party actions by digest, so that a moved tag changes nothing.
 func TestActionsArePinned(t *testing.T) {
 	uses := 0
 	for _, pattern := range []string{"../../.github/workflows/*.yaml", "../../action.yml"} {

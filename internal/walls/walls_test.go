@@ -1,5 +1,5 @@
-// Package walls tests the boundaries between the packages of the module: which package may reach which, also through
-// others. The linter (depguard) sees direct imports alone.
+// Package walls tests the boundaries between the packages of the module: which package may reach which, directly or
+// through others. The linter (depguard) checks only direct imports.
 package walls
 
 import (
@@ -48,8 +48,8 @@ func packages(t *testing.T) map[string]listed {
 	return found
 }
 
-// floors are the levels of the module, lowest first: a package imports packages of its own level and of lower ones. An
-// entry covers the package and those below it, unless a longer entry covers them.
+// floors are the levels of the module, lowest first. A package may import packages of its own level and of lower
+// ones. An entry covers the package and those below it, unless a longer entry covers them.
 func floors() []([]string) {
 	return [][]string{
 		{"internal", "renderer/manifest"},
@@ -93,8 +93,8 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
-// forbidden lists what packages may not reach, also through others. A key names one package; a key that ends with /...
-// names a package and those below it.
+// forbidden lists the packages that a package must not reach, directly or through others. A key names one package; a
+// key that ends with /... names a package and those below it.
 func forbidden() map[string][]string {
 	const goGit, helm = "github.com/go-git/", "helm.sh/"
 	own := func(names ...string) []string {
@@ -202,7 +202,8 @@ func TestClosures(t *testing.T) {
 	}
 }
 
-// TestEveryPackageHasAnEntry requires an entry of its own in forbidden for each top-level package and each package of hydrate.
+// TestEveryPackageHasAnEntry requires a separate entry in forbidden for each top-level package and each package of
+// hydrate.
 func TestEveryPackageHasAnEntry(t *testing.T) {
 	t.Parallel()
 	for _, name := range withoutEntry(slices.Collect(maps.Keys(packages(t)))) {

@@ -1,6 +1,6 @@
-// Package forgetest has the contract of the adapters of package forge as a suite of tests: Run. It uses the
-// neutral types only. The tests of an adapter provide a Backend, which creates worlds: the adapter and a
-// driver of the forge that it talks to. The package names no forge and uses no network but the backend's.
+// Package forgetest contains the contract of the adapters of package forge as a test suite: Run. It uses only the
+// neutral types. The tests of an adapter provide a Backend, which creates worlds: the adapter and a driver for the
+// forge that it talks to. The package names no forge and uses only the backend's network.
 package forgetest
 
 import (
@@ -26,8 +26,8 @@ type World interface {
 
 // Subject is the adapter under test.
 type Subject interface {
-	// Forge returns the adapter. Its credential may write every repository of the world. Its waits between
-	// attempts end at once and are recorded: see Waits.
+	// Forge returns the adapter. Its credential may write every repository of the world. Its waits between attempts
+	// end at once and are recorded, see Waits.
 	Forge() forge.Forge
 	// Self returns the user of the credential.
 	Self() forge.User
@@ -44,10 +44,10 @@ type Scenes interface {
 	User(t *testing.T, login string) forge.User
 	// Grant sets the permission of a user in a repository.
 	Grant(t *testing.T, repo forge.Repository, login string, a forge.Access)
-	// Team creates a team `org/team` with these active members. The pending ones are invited and have not
-	// accepted; forges without invitations ignore them.
+	// Team creates a team `org/team` with these active members. The pending ones are invited and have not accepted;
+	// forges without invitations ignore them.
 	Team(t *testing.T, team string, members, pending []string)
-	// Protect keeps writers from pushing to a branch of this name, which need not exist.
+	// Protect prevents writers from pushing to a branch of this name, which need not exist.
 	Protect(t *testing.T, repo forge.Repository, branch string)
 }
 
@@ -65,7 +65,7 @@ type Scene struct {
 // Actions are what people do on the forge.
 type Actions interface {
 	Branching
-	// Say comments as a user.
+	// Say adds a comment of a user.
 	Say(t *testing.T, repo forge.Repository, number int, login, body string) forge.Comment
 	// Report sets a status of a commit as a user.
 	Report(t *testing.T, repo forge.Repository, commit, login string, s forge.Status)
@@ -102,13 +102,13 @@ const (
 	RateLimited FaultKind = iota
 	// Broken answers 502; the request has no effect.
 	Broken
-	// Lost closes the connection without an answer after the request had its effect.
+	// Lost closes the connection without an answer after the request was processed.
 	Lost
-	// TooLong refuses the text of the request as too long, in the forge's own words.
+	// TooLong refuses the text of the request as too long, with the forge's own message.
 	TooLong
-	// Denied answers that the credential may not do this.
+	// Denied answers that the credential lacks the permission.
 	Denied
-	// SignedOut answers that the credential is not accepted.
+	// SignedOut answers that the credential is not valid.
 	SignedOut
 )
 
@@ -128,20 +128,20 @@ type Faults interface {
 // State reads the state of the forge.
 type State interface {
 	Traffic
-	// Comments is the conversation as it is on the forge.
+	// Comments returns the conversation as it is on the forge.
 	Comments(t *testing.T, repo forge.Repository, number int) []forge.Comment
-	// Reactions is what Self put on a comment.
+	// Reactions returns the reactions of Self to a comment.
 	Reactions(t *testing.T, repo forge.Repository, number int, comment int64) []forge.Reaction
-	// Check is the newest check run of a name, with all its annotations; false if there is none.
+	// Check returns the newest check run of a name, with all its annotations; false if there is none.
 	Check(t *testing.T, repo forge.Repository, commit, name string) (forge.Check, bool)
-	// Numbers is the numbers of the repository's merge requests, in order.
+	// Numbers returns the numbers of the repository's merge requests, in order.
 	Numbers(t *testing.T, repo forge.Repository) []int
 }
 
-// Traffic counts what the adapter sent.
+// Traffic counts the requests of the adapter.
 type Traffic interface {
-	// Requests is the number of requests for the API that arrived so far, faulty ones included.
+	// Requests returns the number of API requests so far, including those with faults.
 	Requests() int
-	// Waits is how long the adapter asked to wait before each further try, so far.
+	// Waits returns the delays that the adapter asked for before each retry so far.
 	Waits() []time.Duration
 }
