@@ -14,7 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/getter"
 )
 
-// foreignFleet has a layout of its own: path templates, components that share files, a label with a slash, named sources.
+// foreignFleet has a custom layout: path templates, components that share files, a label with a slash, named sources.
 func foreignFleet() map[string]string {
 	files := map[string]string{
 		"sluice.yaml": base + `kind: Fleet
@@ -61,7 +61,7 @@ func foreignReach(_ *Fleet, s Source) []string {
 	return []string{p}
 }
 
-// fingerprints are all that a target's rendering reads.
+// fingerprints returns everything that the rendering of each target reads.
 func fingerprints(t *testing.T, f *Fleet, files map[string]string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -162,7 +162,7 @@ func TestAffectedIsASupersetInForeignLayouts(t *testing.T) {
 	}
 }
 
-// TestAffectedIsNotEverything holds that one cluster's file names that cluster alone.
+// A change of one cluster's file affects only that cluster.
 func TestAffectedIsNotEverything(t *testing.T) {
 	files := bigFleet()
 	cache := NewCache()
@@ -187,7 +187,7 @@ func BenchmarkAffectedOneFile(b *testing.B) {
 	}
 }
 
-// TestValuesEqualHelms merges the same files with Helm's own code for -f.
+// Merges the same files with Helm's own code for -f.
 func TestValuesEqualHelms(t *testing.T) {
 	texts := []string{
 		"a: {b: 1, c: [1, 2], d: {e: 1.5, f: 010}}\nbig: 12345678901234567890\non: yes\nwhen: 2020-01-01\ns: '1'\n",
@@ -220,7 +220,7 @@ func TestValuesEqualHelms(t *testing.T) {
 	}
 }
 
-// isBelow is what changes.touch answers for one path, without its index.
+// isBelow gives the same answer as changes.touch for one path, without its index.
 func isBelow(name, read string) bool { return name == read || strings.HasPrefix(name, read+"/") }
 
 func BenchmarkAffectedManyFiles(b *testing.B) {

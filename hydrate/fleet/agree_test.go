@@ -70,7 +70,7 @@ spec:
 	}
 }
 
-// mutate changes one place of a document: a value, a key, or what is there at all.
+// mutate changes one place of a document: a value, a key, or the presence of a node.
 func mutate(r *rand.Rand, root *yaml.Node) {
 	var nodes []*yaml.Node
 	var walk func(n *yaml.Node)
@@ -94,8 +94,8 @@ func mutate(r *rand.Rand, root *yaml.Node) {
 	}
 }
 
-// TestSchemasAndDecoderAgree changes valid files at random: what the decoder refuses, the schema refuses in the editor, and
-// what the schema refuses does not load.
+// Changes valid files at random. The schema refuses in the editor what the decoder refuses, and the decoder refuses
+// what the schema refuses.
 func TestSchemasAndDecoderAgree(t *testing.T) {
 	if p := problemsOf(t, fullFleet()); p.Err() != nil {
 		t.Fatal(p)
@@ -127,7 +127,7 @@ func TestSchemasAndDecoderAgree(t *testing.T) {
 		files[name] = string(text)
 		var v any
 		if sigsyaml.Unmarshal(text, &v) != nil {
-			continue // twice the same key
+			continue // a duplicate key
 		}
 		invalid := schemas[kind].Validate(v)
 		decoded := decodeFile(name, text)

@@ -17,7 +17,7 @@ func newChanges(paths []string) *changes {
 	for _, p := range paths {
 		c.files[p] = true
 		inner := strings.TrimSuffix(p, path.Ext(p))
-		for ext := path.Ext(inner); ext != ""; ext = path.Ext(inner) { // a source's name may hold dots
+		for ext := path.Ext(inner); ext != ""; ext = path.Ext(inner) { // the name of a source may contain dots
 			inner = strings.TrimSuffix(inner, ext)
 			c.files[stem(inner+path.Ext(p))] = true
 		}
@@ -33,5 +33,5 @@ func (c *changes) touch(read string) bool {
 	return read == "." || c.files[read] || c.dirs[read]
 }
 
-// stem marks a path as standing for the files with a source's name beside it.
+// stem records that a path also stands for the files with a source's name beside it.
 func stem(p string) string { return p + "\x00" }

@@ -74,7 +74,7 @@ func TestAppsInOneFolder(t *testing.T) {
 	}
 }
 
-// FuzzComponent holds that foreign bytes never panic, and that a file without references of ours does not change.
+// Foreign bytes never panic, and a file without references does not change.
 func FuzzComponent(f *testing.F) {
 	for _, s := range []string{
 		"a: ${cluster.name}\n", "patches:\n- patch: |-\n    - value: ${cluster.vars.uid}\n", "a: &x ${app}\nb: *x\n", "- '${cluster.vars.m}'\n",

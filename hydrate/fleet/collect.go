@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// references lists the references of a file once each: those in its text, and those that appear only in its parsed scalars,
-// such as a reference with escapes or line breaks. It may list too many, never too few.
+// references lists the references of a file once each: those in its text, and those that appear only in its parsed
+// scalars, such as a reference with escapes or line breaks. It may list too many, but never too few.
 func references(text string) []reference {
 	if !strings.Contains(text, "${") {
 		return nil
@@ -40,7 +40,7 @@ func (c *collector) text(text string) {
 	}
 }
 
-// yaml looks into scalars, and into scalars that are YAML themselves.
+// yaml searches scalars, and scalars that contain YAML.
 func (c *collector) yaml(text string, depth int) {
 	const deepest = 2
 	if depth > deepest || manifest.Check([]byte(text), fileBudget()) != nil {
@@ -50,7 +50,7 @@ func (c *collector) yaml(text string, depth int) {
 	for {
 		var root yaml.Node
 		if dec.Decode(&root) != nil {
-			return // the end, or not YAML, which the replacing code reports
+			return // the end, or invalid YAML, which the replacing code reports
 		}
 		c.node(&root, depth)
 	}
@@ -68,7 +68,7 @@ func (c *collector) node(n *yaml.Node, depth int) {
 	}
 }
 
-// position finds the line and column of a text in a file, from 1; 0 if it is not there.
+// position returns the line and column of a text in a file, from 1; 0 if the file does not contain it.
 func position(data []byte, text string) (line, column int) {
 	i := bytes.Index(data, []byte(text))
 	if i < 0 {

@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// ComponentFile is a file of a layer's component for one target: references in the scalars of its YAML or JSON are replaced,
-// never those in keys. A file without references, and one of another kind, is returned unchanged. An inline patch of a
-// kustomization is YAML itself, so that an unquoted reference in it keeps its type. JSON has only quoted texts: there, a text
-// that is exactly one reference keeps the variable's type.
+// ComponentFile returns a file of a layer's component for one target. It replaces references in the scalars of YAML
+// and JSON files, but not in keys. It returns other files, and files without references, unchanged. An inline patch
+// of a kustomization is YAML too, so an unquoted reference in it keeps its type. JSON has only quoted texts: there, a
+// text that is exactly one reference keeps the variable's type.
 func (t Target) ComponentFile(name string, data []byte) ([]byte, error) {
 	kustomization := isKustomization(name)
 	ext := strings.ToLower(path.Ext(name))
@@ -86,11 +86,11 @@ func (t Target) replaceAny(v any) (any, error) {
 	return v, nil
 }
 
-// replacer replaces references in a stream of YAML documents and leaves the rest as it is written.
+// replacer replaces references in a stream of YAML documents and keeps all other text as it is written.
 type replacer struct {
 	target       Target
 	patches      bool // inline patches are YAML
-	line, column int  // of the first reference that cannot be replaced
+	line, column int  // position of the first reference that cannot be replaced
 }
 
 func (r *replacer) stream(data []byte) ([]byte, error) {
@@ -183,7 +183,8 @@ func (r *replacer) scalar(n *yaml.Node, key string) error {
 	return nil
 }
 
-// isStructure reports whether a text is a YAML mapping or list, as inline patches are. The text may also be a file's name.
+// isStructure reports whether a text is a YAML mapping or list, as inline patches are. The text may also be the name
+// of a file.
 func isStructure(text string) bool {
 	var root yaml.Node
 	if manifest.Check([]byte(text), fileBudget()) != nil || yaml.Unmarshal([]byte(text), &root) != nil || len(root.Content) == 0 {

@@ -197,7 +197,7 @@ func (l *loader) checkWindow(w Window, at []string) {
 	if w.From == w.To {
 		l.errorf(l.file, append(slices.Clone(at), "to"), `a whole day is from "00:00" to "24:00"`, "the window closes when it opens")
 	}
-	// "Local" would mean a different zone on each machine.
+	// The zone "Local" would differ between machines.
 	if _, err := time.LoadLocation(w.TimeZone); err != nil || w.TimeZone == "Local" {
 		l.errorf(l.file, append(slices.Clone(at), "timeZone"), "an IANA name such as Europe/Berlin", "%q is not a time zone", w.TimeZone)
 	}
@@ -224,7 +224,7 @@ func (l *loader) checkDuration(d Duration, environment string, at []string) {
 	}
 }
 
-// hasPassword reports whether a URL carries credentials. An ssh:// URL may name its user.
+// hasPassword reports whether a URL contains credentials. An ssh:// URL may contain a user name.
 func hasPassword(s string) bool {
 	if !strings.Contains(s, "://") {
 		return false

@@ -23,13 +23,13 @@ func (f *Fleet) checkSources(t Target, resolved Resolved) []error {
 	return out
 }
 
-// missing describes what a source's folder lacks; "" if nothing.
+// missing describes what a source's folder lacks; "" if it is complete.
 func (f *Fleet) missing(s Source) string {
 	p := s.path()
 	if p == "" {
 		return ""
 	}
-	info, err := f.tree.Tree.Stat(p) // the renderer reads sources without following links to them
+	info, err := f.tree.Tree.Stat(p) // the renderer does not follow links to sources
 	switch {
 	case err != nil && !f.has(p):
 		return fmt.Sprintf("the folder %s does not exist", p)
@@ -47,7 +47,7 @@ func (f *Fleet) missing(s Source) string {
 	return ""
 }
 
-// sourceProblem is an error at the place of a source in the app's file.
+// sourceProblem returns an error at the position of a source in the app's file.
 func (f *Fleet) sourceProblem(t Target, written Source, message string) Problem {
 	p := Problem{File: t.App.File, Severity: SeverityError, Message: message}
 	if n := written.findIn(t.App.doc.node); n != nil {
@@ -56,7 +56,7 @@ func (f *Fleet) sourceProblem(t Target, written Source, message string) Problem 
 	return p
 }
 
-// ChartUse is a chart of a repository or registry, with the line of the app's file that names it.
+// ChartUse is a chart of a repository or registry, with the position in the app's file that names it.
 type ChartUse struct {
 	Repo, Chart, Version string
 	File                 string
@@ -64,8 +64,8 @@ type ChartUse struct {
 	Targets              []Target
 }
 
-// Charts lists the charts of repositories and registries, each with the targets that use it. Targets that cannot be resolved are
-// left out; Check reports them.
+// Charts lists the charts of repositories and registries, each with the targets that use it. It leaves out targets
+// that cannot be resolved; Check reports them.
 func (f *Fleet) Charts() []ChartUse {
 	var out []ChartUse
 	index := map[[4]string]int{}

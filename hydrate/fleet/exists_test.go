@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCheckLooksForSources: charts, roots and folders that do not exist are found without rendering, at the line that names them.
+// Missing charts, roots and folders are found without rendering, at the line that names them.
 func TestCheckLooksForSources(t *testing.T) {
 	app := func(source string) string {
 		return base + "kind: App\nmetadata: {name: web}\nspec:\n  namespace: web\n  placement: {}\n  source:\n    " + source + "\n"
@@ -79,7 +79,7 @@ func TestFilesThatNoLayerReads(t *testing.T) {
 	}
 }
 
-// TestSymlinkedValues: the message says what the file is.
+// The message says what kind of file it is.
 func TestSymlinkedValues(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range small() {
@@ -107,7 +107,7 @@ func TestSymlinkedValues(t *testing.T) {
 	}
 }
 
-// lstatTree sees links as a Git tree does.
+// lstatTree reports links as a Git tree does.
 type lstatTree struct {
 	Tree
 	dir string

@@ -13,21 +13,21 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// Origin is one place that sets a value.
+// Origin is one position that sets a value.
 type Origin struct {
 	Layer     string `json:"layer"`           // defaults, global, or a label key
 	Value     string `json:"value,omitempty"` // of the label
 	File      string `json:"file"`
 	Line      int    `json:"line"`
 	Column    int    `json:"column"`
-	Set       any    `json:"set"`                 // the value, references replaced
-	Raw       string `json:"raw,omitempty"`       // the text before references were replaced; "" if it has none
-	FleetWide bool   `json:"fleetWide,omitempty"` // the file reaches every chart under `global:`
+	Set       any    `json:"set"`                 // the value after references were replaced
+	Raw       string `json:"raw,omitempty"`       // the text before references were replaced; "" without references
+	FleetWide bool   `json:"fleetWide,omitempty"` // every chart sees the file under `global:`
 	Deletes   bool   `json:"deletes,omitempty"`   // a null, or a scalar or list that replaces a mapping
 	Winner    bool   `json:"winner,omitempty"`
 }
 
-// Chain is every place that sets one value, lowest precedence first. The last one wins.
+// Chain lists every position that sets one value, lowest precedence first. The last one applies.
 type Chain struct {
 	Path    string   `json:"path"`
 	Origins []Origin `json:"origins"`
@@ -39,8 +39,9 @@ type Defaults struct {
 	Data []byte
 }
 
-// Explain lists the places that set a value of one of the target's Helm sources: the value itself, or every value below it if
-// it is a mapping. An empty path means every value. Fleet-wide values are below `global`. A list counts as one value.
+// Explain lists the positions that set a value of one of the target's Helm sources: the value itself or, for a
+// mapping, every value below it. An empty path means every value. Fleet-wide values are below `global`. A list counts
+// as one value.
 func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) ([]Chain, error) {
 	layers := []explained{{origin: Origin{Layer: "defaults", File: defaults.File}, data: defaults.Data}}
 	for _, file := range f.ValuesFiles(t) {
@@ -88,7 +89,7 @@ func (f *Fleet) Explain(t Target, source, valuePath string, defaults Defaults) (
 	return out, nil
 }
 
-// explained is one layer's file as nodes.
+// explained is the file of one layer as nodes.
 type explained struct {
 	origin Origin
 	data   []byte
@@ -155,7 +156,8 @@ func explainPath(layers []explained, p []string, t Target) Chain {
 	return chain
 }
 
-// below returns the paths under a value, and the value itself if a layer sets it as a whole or if there are none.
+// below returns the paths under a value. It also returns the value itself if a layer sets it as a whole, or if there
+// are no paths below it.
 func below(layers []explained, leaves [][]string, valuePath string) [][]string {
 	itself := strings.Split(valuePath, ".")
 	out := slices.DeleteFunc(leaves, func(p []string) bool { return !strings.HasPrefix(strings.Join(p, "."), valuePath+".") })
@@ -184,7 +186,8 @@ func trimPrefix(p, prefix []string) ([]string, bool) {
 	return p[len(prefix):], true
 }
 
-// descend follows a path through mappings. It stops early, with exact false, at a scalar, list or null where a mapping is needed.
+// descend follows a path through mappings. At a scalar, list or null in place of a mapping it stops, with exact
+// false.
 func (e *explained) descend(n *yaml.Node, p []string) (found *yaml.Node, exact bool) {
 	for i := range p {
 		if n.Kind == yaml.AliasNode {
@@ -216,7 +219,8 @@ type member struct {
 	value *yaml.Node
 }
 
-// members returns a mapping's keys and values: the last of equal keys, then those of merge keys that the mapping does not set.
+// members returns a mapping's keys and values: the last of duplicate keys, then those of merge keys that the mapping
+// does not set.
 func members(n *yaml.Node) []member {
 	var out []member
 	index := map[string]int{}
@@ -290,7 +294,7 @@ func (e *explained) childByLongestKey(n *yaml.Node, p []string) *step {
 	return nil
 }
 
-// shown returns a node's value with references replaced; references that cannot be replaced stay.
+// shown returns a node's value with references replaced; it keeps references that cannot be replaced.
 func (t Target) shown(n *yaml.Node) any {
 	v, err := freeValue(n)
 	if err != nil {

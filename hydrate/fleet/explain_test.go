@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestExplanationsAgreeWithValues holds that the winner of every chain is what the merged values have, and that no merged
-// value lacks a chain.
+// The last origin of every chain is the merged value, and every merged value has a chain.
 func TestExplanationsAgreeWithValues(t *testing.T) {
 	checked := 0
 	for _, files := range []map[string]string{small(), foreignFleet(), tiny(map[string]string{
@@ -65,7 +64,7 @@ func agree(t *testing.T, f *Fleet, tgt Target, source string) int {
 	return len(merged)
 }
 
-// flatten returns every value that is no mapping, by its path.
+// flatten returns every value other than mappings, by its path.
 func flatten(v any, p []string, out map[string]any) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) == 0 {

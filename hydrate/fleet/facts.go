@@ -11,8 +11,8 @@ type Fact struct {
 	Value     string
 }
 
-// Facts lists the references that a target's rendering uses, with their values as text, sorted by reference. It leaves out
-// references to mappings, lists and booleans, and files that cannot be read.
+// Facts lists the references that a target's rendering uses, with their values as text, sorted by reference. It
+// leaves out references to mappings, lists and booleans, and files that cannot be read.
 func (f *Fleet) Facts(t Target) []Fact {
 	found := map[string]string{}
 	add := func(refs []reference) {

@@ -211,8 +211,8 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestQuotesMakeText: an unquoted scalar that is one reference keeps the variable's type, a quoted one is a string, wherever it
-// stands; !typed gives quoted scalars the type, which flow YAML needs.
+// An unquoted scalar that is one reference keeps the variable's type. A quoted one is a string, wherever it is;
+// !typed gives quoted scalars the type, for flow YAML.
 func TestQuotesMakeText(t *testing.T) {
 	files := small()
 	files["apps/web/layers/global/values.yaml"] = `plain: ${cluster.vars.size}
@@ -367,7 +367,7 @@ func TestRepositoriesOfOthersKeepTheirLayout(t *testing.T) {
 	}
 }
 
-// TestAffectedIsASuperset edits a fleet at random: whatever comes out with another key must have been named.
+// Edits a fleet at random. Affected must have listed every target whose key changes.
 func TestAffectedIsASuperset(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -384,7 +384,7 @@ func TestAffectedIsASuperset(t *testing.T) {
 		}
 		head, _ := Load(t.Context(), mapFS(after), cache)
 		if head == nil {
-			continue // the edit broke the fleet
+			continue // the edit made the fleet invalid
 		}
 		named := map[string]bool{}
 		for _, a := range Affected(base, head, changed, reachPath) {
@@ -465,7 +465,7 @@ func edit(r *rand.Rand, files map[string]string) string {
 	return name
 }
 
-// generated is a fleet of many clusters and apps.
+// generated returns a fleet of many clusters and apps.
 func generated(clusters, apps int) map[string]string {
 	files := map[string]string{"sluice.yaml": fleetYAML, "clusters/classes.yaml": small()["clusters/classes.yaml"], "layers/global/values.yaml": "v: 1\n"}
 	for i := range clusters {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// everyday uses what real fleets need beyond the conventions: variables of apps, parts per environment, files from elsewhere,
-// skipped layers, versions from files and values.
+// everyday uses features that real fleets need beyond the conventions: variables of apps, environment-specific
+// placement and sources, files from other folders, skipped layers, versions from files and values.
 func everyday() map[string]string {
 	charts := `helm: {chart: web, repo: "https://charts.example.com"`
 	return map[string]string{
@@ -168,8 +168,7 @@ func TestEverydayFormatIsChecked(t *testing.T) {
 	}
 }
 
-// TestEveryInputAffectsItsTargets changes each input, one at a time: affected and the digest name exactly the targets that take
-// it.
+// Changes each input, one at a time. Affected and the digest select exactly the targets that use it.
 func TestEveryInputAffectsItsTargets(t *testing.T) {
 	reach := func(_ *Fleet, s Source) []string { return []string{s.path()} }
 	for _, c := range []struct {
@@ -237,7 +236,7 @@ func TestEveryInputAffectsItsTargets(t *testing.T) {
 	}
 }
 
-// keysOf are the keys of all targets; one that cannot be made stands for its error.
+// keysOf returns the keys of all targets. If a key cannot be computed, its error takes its place.
 func keysOf(f *Fleet) map[string]string {
 	out := map[string]string{}
 	for _, t := range f.Targets() {

@@ -12,13 +12,14 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// fileBudget bounds every YAML file that this package reads.
+// fileBudget limits every YAML file that this package reads.
 func fileBudget() manifest.Budget {
 	return manifest.Budget{Bytes: maxFile, Nodes: 500_000, Expanded: 4 * maxFile, Depth: 100, Aliases: 1000}
 }
 
-// freeValue decodes a node of any type as Kubernetes and Helm do: YAML 1.1 scalars, aliases followed, merge keys merged. Whole
-// numbers become int64 or uint64; helmNumbers converts them to Helm's float64. The text must have passed fileBudget.
+// freeValue decodes a node of any type as Kubernetes and Helm do: it reads YAML 1.1 scalars, follows aliases and
+// merges merge keys. Integers become int64 or uint64; helmNumbers converts them to Helm's float64. The text must have
+// passed fileBudget.
 func freeValue(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -134,7 +135,7 @@ func freeScalar(n *yaml.Node) (any, error) {
 	return v, nil
 }
 
-// wholeNumber keeps the digits that a float64 would lose.
+// wholeNumber keeps digits that a float64 would lose.
 func wholeNumber(text string, f float64) any {
 	if i, err := strconv.ParseInt(text, 0, 64); err == nil && float64(i) == f {
 		return i
@@ -148,11 +149,11 @@ func wholeNumber(text string, f float64) any {
 	return f
 }
 
-// plainText is a fast check that every version of YAML reads a plain scalar as a string: most scalars that begin with a letter,
-// addresses and paths.
+// plainText is a fast check that every version of YAML reads a plain scalar as a string: most scalars that begin with
+// a letter, addresses and paths.
 func plainText(s string) bool {
 	if strings.Contains(s, "/") || strings.Count(s, ".") > 1 {
-		return true // no number or time has these
+		return true // no number or time contains these
 	}
 	if s == "" || (s[0] < 'a' || s[0] > 'z') && (s[0] < 'A' || s[0] > 'Z') && s[0] != '/' && s[0] != '$' {
 		return false

@@ -13,16 +13,16 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Bounds of globs and of the walk that looks for their files.
+// Limits of globs and of the walk that looks for their files.
 const (
 	maxGlob       = 500 // bytes
 	maxGlobs      = 100 // of one field
 	maxDoubleStar = 2
-	maxBraces     = 3       // in one segment: a matcher tries all combinations
-	maxEntries    = 2000000 // that one walk looks at
+	maxBraces     = 3       // in one segment, because a matcher tries all combinations
+	maxEntries    = 2000000 // directory entries that one walk visits
 )
 
-// glob is a pattern by its segments; `**` is a segment of its own.
+// glob is a pattern as a list of segments; `**` is a separate segment.
 type glob []string
 
 func parseGlob(text string) (glob, error) {
@@ -56,11 +56,11 @@ func parseGlob(text string) (glob, error) {
 	return g, nil
 }
 
-// globState is a position in a glob: the segments before it are matched by a directory's path.
+// globState is a position in a glob: a directory's path has matched the segments before it.
 type globState struct{ glob, segment int }
 
-// walkGlobs lists the files that match one of the globs, by name. It visits each directory once, whatever the patterns, and
-// stops when ctx ends. Links are listed and not followed.
+// walkGlobs lists the files that match one of the globs, by name. It visits each directory once, whatever the
+// patterns, and stops when ctx ends. It lists links and does not follow them.
 func walkGlobs(ctx context.Context, tree Tree, globs []glob) ([]string, error) {
 	w := globWalk{ctx: ctx, tree: tree, globs: globs, found: map[string]bool{}}
 	var start []globState
@@ -79,7 +79,7 @@ type globWalk struct {
 	found map[string]bool
 }
 
-// enter adds a state, and those that are reached because ** may match nothing.
+// enter adds a state, and the states after a ** that matches nothing.
 func (w *globWalk) enter(states []globState, s globState) []globState {
 	if slices.Contains(states, s) {
 		return states
@@ -131,7 +131,7 @@ func (w *globWalk) step(states []globState, name string) (next []globState, matc
 			continue
 		}
 		if ok, err := doublestar.Match(g[s.segment], name); err != nil || !ok {
-			continue // parseGlob has refused bad patterns
+			continue // parseGlob has refused invalid patterns
 		}
 		if last {
 			matches = true

@@ -39,7 +39,7 @@ func TestGlobsMatchAsDoublestarDoes(t *testing.T) {
 	}
 }
 
-// countingTree counts the directories that are listed, and can be cancelled while it is walked.
+// countingTree counts the listed directories, and can be cancelled while it is walked.
 type countingTree struct {
 	*memTree
 	listed int
@@ -54,7 +54,7 @@ func (c *countingTree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return c.memTree.ReadDir(name)
 }
 
-// TestHostileGlobs: a folder of many levels and patterns with ** cost one visit of each directory, and the walk can be stopped.
+// In a folder of many levels, patterns with ** visit each directory once, and the walk can be stopped.
 func TestHostileGlobs(t *testing.T) {
 	files := tiny(nil)
 	const depth = 200

@@ -367,7 +367,7 @@ func TestFallbackInsideText(t *testing.T) {
 	}
 }
 
-// TestLargeFiles holds that a file beyond the limit is refused by name, wherever it stands.
+// A file beyond the limit is refused by name, wherever it is.
 func TestLargeFiles(t *testing.T) {
 	large := "# " + strings.Repeat("x", maxFile) + "\n"
 	for _, name := range []string{"sluice.yaml", "clusters/a.yaml", "apps/web/app.yaml"} {
@@ -400,7 +400,7 @@ func BenchmarkExplainLargeChart(b *testing.B) {
 	}
 }
 
-// TestUnfinishedReferencesAreCheap holds that the cost of reading follows the length of a text.
+// The cost of parsing is proportional to the length of a text.
 func TestUnfinishedReferencesAreCheap(t *testing.T) {
 	for _, part := range []string{"${app:=", "${cluster.vars.x:=${HOME", "${environment:={"} {
 		text := strings.Repeat(part, 100_000)

@@ -12,21 +12,23 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many symbolic links a path may lead through, as in Linux.
+// maxLinks is the number of symbolic links that a path may contain, as in Linux.
 const maxLinks = 40
 
-// linkTree follows symbolic links that stay inside the tree. A link that leaves it, leads nowhere or leads through too many others is
-// an error that is not fs.ErrNotExist, so that nobody takes the file for a missing one. Safe for concurrent use.
+// linkTree follows symbolic links that stay inside the tree. A link that leaves the tree, has no target, or leads
+// through too many other links is an error other than fs.ErrNotExist, so that nobody treats the file as missing. It
+// is safe for concurrent use.
 type linkTree struct {
 	Tree
 	known sync.Map                  // path → realPath
 	fault atomic.Pointer[readFault] // the first one
 }
 
-// readFault is an error of the storage, such as a lost connection: it says nothing about the fleet, and reading again can help.
+// readFault is an error of the storage, such as a lost connection. It is not a problem of the fleet, and a retry may
+// help.
 type readFault struct{ err error }
 
-// watch remembers an error that is not the fleet's, and returns it.
+// watch records an error of the storage, and returns it.
 func (t *linkTree) watch(err error) error {
 	if isFault(err) {
 		t.remember(err)
@@ -34,11 +36,11 @@ func (t *linkTree) watch(err error) error {
 	return err
 }
 
-// remember makes an error that is not the fleet's the one of Load.
+// remember makes an error of the storage the result of Load.
 func (t *linkTree) remember(err error) { t.fault.CompareAndSwap(nil, &readFault{err}) }
 
-// isFault reports whether an error is the storage's. A missing file, a file of another type or size and a link that cannot be followed
-// are the fleet's.
+// isFault reports whether an error belongs to the storage. A missing file, a file of another type or size, and a link
+// that cannot be followed are problems of the fleet.
 func isFault(err error) bool {
 	if _, ok := errors.AsType[*linkError](err); err == nil || ok {
 		return false
@@ -46,7 +48,7 @@ func isFault(err error) bool {
 	if malformed, ok := errors.AsType[interface {
 		error
 		Malformed() bool
-	}](err); ok && malformed.Malformed() { // an object that the commit brings
+	}](err); ok && malformed.Malformed() { // an object from the commit
 		return false
 	}
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, syscall.ENOTDIR) && !errors.Is(err, syscall.EISDIR)
@@ -61,15 +63,15 @@ func linkErrorf(format string, args ...any) realPath {
 	return realPath{err: &linkError{fmt.Sprintf(format, args...)}}
 }
 
-// linkReader is what a tree needs so that its links can be followed: fs.ReadLinkFS without Lstat.
+// linkReader is the interface that a tree needs for following links: fs.ReadLinkFS without Lstat.
 type linkReader interface {
 	ReadLink(name string) (string, error)
 }
 
-// realPath is where a path leads to.
+// realPath is the target of a path.
 type realPath struct {
 	name string
-	hops []string // the paths that links replaced it by, the last one included, and the links among its parents
+	hops []string // the paths after each replaced link, including the last one, and the links among its parents
 	err  error
 }
 
@@ -104,7 +106,7 @@ func (t *linkTree) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries, t.watch(err)
 }
 
-// real returns the path without links; name itself if it cannot be followed.
+// real returns the path without links, or name itself if it cannot be followed.
 func (t *linkTree) real(name string) string {
 	if found := t.resolve(name, 0); found.err == nil {
 		return found.name
@@ -126,7 +128,7 @@ func (t *linkTree) resolve(name string, links int) realPath {
 		return known.(realPath) //nolint:forcetypeassert // only this function stores here
 	}
 	out := t.follow(name, links)
-	if out.err == nil || links == 0 && !isFault(out.err) { // an error within a chain can be about its length
+	if out.err == nil || links == 0 && !isFault(out.err) { // an error within a chain can depend on the length of the chain
 		t.known.Store(name, out)
 	}
 	return out
@@ -183,8 +185,8 @@ func (t *linkTree) followLink(name string, links int) realPath {
 	return out
 }
 
-// linked lists the paths through links that a change of the given paths changes, too: a file that a link leads to, and everything
-// below a link that leads somewhere else. It looks only where a fleet reads values and versions.
+// linked lists the paths through links that a change of the given paths also changes: the link to a changed file, and
+// everything below a link to a changed folder. It looks only in folders from which a fleet reads values and versions.
 func (f *Fleet) linked(changed []string) []string {
 	if len(changed) == 0 {
 		return nil
@@ -215,7 +217,7 @@ func (f *Fleet) linked(changed []string) []string {
 	return out
 }
 
-// linkRoots are the folders whose files can be values, components of layers or versions of charts.
+// linkRoots lists the folders whose files can be values, components of layers or versions of charts.
 func (f *Fleet) linkRoots() []string {
 	roots := map[string]bool{"layers": true}
 	literal := func(template string) {
@@ -254,7 +256,7 @@ type linkWalk struct {
 	links []string
 }
 
-// root looks at the parents of a folder, and at all below it.
+// root visits the parents of a folder, and everything below it.
 func (w *linkWalk) root(dir string) {
 	if dir != "." {
 		parts := strings.Split(dir, "/")
@@ -262,15 +264,16 @@ func (w *linkWalk) root(dir string) {
 			p := path.Join(parts[:i+1]...)
 			if info, err := w.fleet.tree.Tree.Stat(p); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 				w.links = append(w.links, p)
-				break // what is below it has this prefix
+				break // everything below it has this prefix
 			}
 		}
 	}
 	w.below(dir, nil)
 }
 
-// below looks at a folder and the folders in it and behind links in it. It reports whether there are none; such folders are remembered
-// by content. parents are the real paths of the folders above, so that a link to one of them ends the walk.
+// below visits a folder and the folders in it and behind links in it. It reports whether there are no links; such
+// folders are cached by content. parents are the real paths of the folders above, so that a link to one of them ends
+// the walk.
 func (w *linkWalk) below(dir string, parents []string) bool {
 	tree := w.fleet.tree
 	real := tree.real(dir)
@@ -282,7 +285,7 @@ func (w *linkWalk) below(dir string, parents []string) bool {
 	}
 	info, err := tree.Stat(dir)
 	if err != nil || !info.IsDir() {
-		return true // whoever reads it gets the error; a file has no links below it
+		return true // the reader of the file gets the error; a file has no links below it
 	}
 	id, hasID := idOf(info)
 	if _, clean := w.fleet.cache.linkFree.Load(id); hasID && clean {

@@ -91,8 +91,7 @@ func TestLinksThatCannotBeFollowed(t *testing.T) {
 	}
 }
 
-// TestFaultsOfTheStorage: an error of the storage is no problem of the fleet, so that whoever reads it tries again. Files that the fleet has
-// wrong are.
+// An error of the storage is not a problem of the fleet, so that the caller retries. Mistakes in files are problems.
 func TestFaultsOfTheStorage(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection lost")
@@ -122,7 +121,7 @@ func TestFaultsOfTheStorage(t *testing.T) {
 	}
 }
 
-// TestAffectedThroughLinks changes what links lead to, and links themselves.
+// Changes the targets of links, and links themselves.
 func TestAffectedThroughLinks(t *testing.T) {
 	t.Parallel()
 	for changed, edit := range map[string]struct {

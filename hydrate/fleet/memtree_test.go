@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// memTree is a tree of files with content ids, as a Git commit has them. Lookups cost what a map costs, so that the
+// memTree is a tree of files with content ids, as in a Git commit. A lookup costs as much as in a map, so that the
 // benchmarks measure this package.
 type memTree struct {
 	nodes map[string]*memNode
@@ -32,7 +32,7 @@ type memNode struct {
 	link  string // target
 }
 
-// linkTo begins the text of a file that is a symbolic link; the target follows.
+// linkTo begins the text of a file that represents a symbolic link; the target follows.
 const linkTo = "→ "
 
 type memID string
@@ -81,7 +81,7 @@ func newMemTree(files map[string]string) *memTree {
 	return t
 }
 
-// identify returns directories the hash of what is in them.
+// identify gives directories a hash of their content.
 func (t *memTree) identify(name string) string {
 	n := t.nodes[name]
 	if !n.dir {
@@ -167,7 +167,7 @@ func (f *memFile) Size() int64                { return f.memNode.Size() }
 
 var _ io.Reader = (*memFile)(nil)
 
-// bigFleet is a fleet of many clusters and apps, as the benchmarks of the whole program have it.
+// bigFleet returns a fleet of many clusters and apps, like the one in the benchmarks of the whole program.
 func bigFleet() map[string]string {
 	const clusters, apps = 1000, 20
 	files := map[string]string{

@@ -50,7 +50,7 @@ func fieldNames(fields map[string]field) []string {
 	return names
 }
 
-// child is the value of a mapping's key, or nil.
+// child returns the value of a mapping's key, or nil.
 func child(n *yaml.Node, path ...string) *yaml.Node {
 	for _, key := range path {
 		if n != nil && n.Kind == yaml.AliasNode {

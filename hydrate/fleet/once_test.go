@@ -20,7 +20,7 @@ func errorsOf(t *testing.T, files map[string]string) Problems {
 	return out
 }
 
-// TestOneMistakeIsOneProblem holds that what follows from an error that was reported is not reported again.
+// A consequence of a reported error is not reported again.
 func TestOneMistakeIsOneProblem(t *testing.T) {
 	classes := base + "kind: ClusterClass\nmetadata: {name: edge}\nspec: {kubeVersio: 1.33.2}\n"
 	inEdge := base + "kind: Cluster\nmetadata: {name: %}\nspec: {environment: dev, class: edge}\n"
@@ -55,7 +55,7 @@ func TestOneMistakeIsOneProblem(t *testing.T) {
 	}
 }
 
-// TestEveryFileIsJudgedAtOnce holds that an error in one file hides none in another.
+// An error in one file does not hide errors in another.
 func TestEveryFileIsJudgedAtOnce(t *testing.T) {
 	got := errorsOf(t, tiny(map[string]string{
 		"sluice.yaml":       base + "kind: Fleet\nmetadata: {name: tiny}\nspec:\n  layer: [region]\n  environments: [{name: dev}, {name: dev}]\n",
@@ -75,7 +75,7 @@ func TestEveryFileIsJudgedAtOnce(t *testing.T) {
 	}
 }
 
-// TestUnreadableFolder holds that clusters which cannot be listed are no clusters that are gone.
+// If clusters cannot be listed, the fleet is invalid; the clusters do not count as removed.
 func TestUnreadableFolder(t *testing.T) {
 	for _, dir := range []string{"clusters", "apps", "apps/web"} {
 		tree := newMemTree(tiny(nil))
@@ -111,7 +111,7 @@ func TestFoldersThatAreMissing(t *testing.T) {
 	}
 }
 
-// TestLinksOnDisk holds that links are neither followed nor in the way of what is no link.
+// Links are not followed, and do not affect other files.
 func TestLinksOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range tiny(map[string]string{"sluice.yaml": base +

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// checkOrder refuses dependencies that no cluster could satisfy.
+// checkOrder refuses dependencies that no cluster can satisfy.
 func (l *loader) checkOrder() {
 	apps, names, after := l.fleet.Apps, make([]string, 0, len(l.fleet.Apps)), map[string][]string{}
 	for _, a := range apps {
@@ -33,7 +33,8 @@ func (l *loader) checkOrder() {
 	}
 }
 
-// Dependencies lists the apps that the target's app depends on and that the fleet places on the target's cluster, by name.
+// Dependencies lists the apps that the target's app depends on and that the fleet places on the target's cluster, by
+// name.
 func (f *Fleet) Dependencies(t Target) []*App {
 	var out []*App
 	for _, name := range slices.Sorted(slices.Values(t.App.Spec.DependsOn)) {
@@ -44,7 +45,8 @@ func (f *Fleet) Dependencies(t Target) []*App {
 	return out
 }
 
-// Steps gives, for each app on a cluster, the length of the longest chain of dependencies before it: 0 without dependencies.
+// Steps returns, for each app on a cluster, the length of the longest chain of dependencies before it: 0 without
+// dependencies.
 func (f *Fleet) Steps(c *Cluster) map[string]int {
 	out := map[string]int{}
 	var step func(a *App) int

@@ -60,7 +60,7 @@ func TestBrokenOrdersAreRefused(t *testing.T) {
 	}
 }
 
-// An order renders nothing: every key stays as it is, and no target is affected.
+// A change of dependsOn renders nothing: every key stays the same, and no target is affected.
 func TestOrderChangesNoRendering(t *testing.T) {
 	files := ordered()
 	before := load(t, files)

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// EnvironmentBranch is the branch of an environment, without refs/heads/.
+// EnvironmentBranch returns the branch of an environment, without refs/heads/.
 func (f *Fleet) EnvironmentBranch(environment string) string {
 	template := cmp.Or(f.Spec.Output.EnvironmentBranch, "env/${environment}")
 	return strings.ReplaceAll(template, "${environment}", environment)
 }
 
-// ClusterBranch is the branch of a cluster, without refs/heads/.
+// ClusterBranch returns the branch of a cluster, without refs/heads/.
 func (f *Fleet) ClusterBranch(c *Cluster) string {
 	template := cmp.Or(f.Spec.Output.ClusterBranch, "cluster/${cluster.name}")
 	return strings.NewReplacer("${cluster.name}", c.Name, "${environment}", c.Environment).Replace(template)
@@ -32,7 +32,7 @@ func (f *Fleet) BranchPrefixes() []string {
 	}
 }
 
-// AsRendered reports whether objects keep the namespace of the rendering, or none.
+// AsRendered reports whether objects keep their rendered namespace, or none.
 func (f *Fleet) AsRendered() bool { return f.Spec.Output.Namespaces == "asRendered" }
 
 func (l *loader) checkOutput() {
@@ -58,7 +58,8 @@ func (l *loader) checkOutput() {
 	}
 }
 
-// checkBranches refuses equal branch names, and a branch name that is a folder of another: Git cannot store both.
+// checkBranches refuses equal branch names, and a branch name that is a parent folder of another: Git cannot store
+// both.
 func (l *loader) checkBranches() {
 	at := []string{"spec", "output"}
 	owners := map[string]string{}
@@ -93,7 +94,7 @@ func (l *loader) checkBranches() {
 
 var branchName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9_./]*[-A-Za-z0-9_]$`)
 
-// validBranch is narrower than git check-ref-format: it allows only characters that need no quoting anywhere.
+// validBranch is stricter than git check-ref-format: it allows only characters that never need quoting.
 func validBranch(name string) bool {
 	if !branchName.MatchString(name) {
 		return false

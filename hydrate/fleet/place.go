@@ -56,7 +56,7 @@ func checkLabel(key, value string) error {
 	return nil
 }
 
-// matches follows Kubernetes: NotIn matches a cluster without the label.
+// matches follows Kubernetes: NotIn also matches a cluster without the label.
 func (s selector) matches(labels map[string]string) bool {
 	for _, r := range s {
 		value, ok := labels[r.Key]
@@ -139,13 +139,13 @@ func (d Duration) Parse() (time.Duration, error) {
 // MaxDeletions returns how many of an environment's objects one hydration may delete.
 func (f *Fleet) MaxDeletions(objects int) int {
 	n, err := f.Spec.Safety.MaxDeletions.of(objects)
-	if err != nil { // Load has refused it
+	if err != nil { // Load has refused invalid amounts
 		return 0
 	}
 	return n
 }
 
-// of returns the amount of a whole. The default is 20 %, at least 10.
+// of returns the share of a total. The default is 20 %, at least 10.
 func (a Amount) of(whole int) (int, error) {
 	const percent, least = 20, 10
 	if a == "" {

@@ -7,19 +7,19 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// maxReference bounds the length of a reference in bytes, so that many unclosed ones in a text cost linear time.
+// maxReference limits the length of a reference in bytes, so that many unclosed ones in a text cost linear time.
 const maxReference = 1024
 
 // reference is one ${…} that Sluice replaces.
 type reference struct {
-	text     string    // as it stands, with ${ and }
+	text     string    // the original text, with ${ and }
 	name     string    // cluster.name, cluster.labels.x, cluster.vars.x, environment, app or app.vars.x
-	inner    []segment // of the name, if it holds references itself
+	inner    []segment // parts of the name, if it contains references
 	fallback string
-	optional bool // a fallback is there
+	optional bool // it has a fallback
 }
 
-// segment is a piece of text: literal, or a reference.
+// segment is a part of a text: literal, or a reference.
 type segment struct {
 	literal string
 	ref     *reference
@@ -34,8 +34,9 @@ const (
 
 func refPrefixes() []string { return []string{refLabels, refVars, refAppVars} }
 
-// parseReferences splits a text. References are `environment`, `app` and names that begin with `cluster.` or `app.vars.`. A name
-// that is nearly one of them is an error; any other ${…} stays as it is. `$${` is a literal `${`.
+// parseReferences splits a text. References are `environment`, `app` and names that begin with `cluster.` or
+// `app.vars.`. A name that is similar to one of them is an error; any other ${…} stays as it is. `$${` is a literal
+// `${`.
 func parseReferences(text string) ([]segment, error) {
 	var out []segment
 	var literal strings.Builder
@@ -73,7 +74,7 @@ func parseReferences(text string) ([]segment, error) {
 	return out, nil
 }
 
-// readReference reads the reference that text begins with; nil if it is none of ours.
+// readReference parses the reference at the beginning of text; nil if it is not one of Sluice's.
 func readReference(text string) (*reference, int, error) {
 	body := text[2:]
 	if !own(body) {
@@ -133,7 +134,7 @@ func cutFallback(body string) (name, fallback string, optional bool) {
 	return body, "", false
 }
 
-// closing finds the brace that ends a reference, on its line; a fallback such as {} may have braces of its own.
+// closing finds the brace that ends a reference, on the same line; a fallback such as {} may contain braces.
 func closing(body string) int {
 	depth := 0
 	for i := range len(body) {
@@ -152,7 +153,7 @@ func closing(body string) int {
 	return -1
 }
 
-// own reports whether the text after a ${ begins like a reference of ours.
+// own reports whether the text after a ${ begins like a reference of Sluice.
 func own(body string) bool {
 	return strings.HasPrefix(body, "cluster.") || strings.HasPrefix(body, refAppVars) || ownName(body, "environment") || ownName(body, "app")
 }
@@ -161,8 +162,8 @@ func ownName(body, name string) bool {
 	return strings.HasPrefix(body, name+"}") || strings.HasPrefix(body, name+":=")
 }
 
-// nearMiss is an error if the text after a ${ is nearly a reference of ours. Names in capitals or with underscores are variables
-// of shells and of other tools, and never near.
+// nearMiss returns an error if the text after a ${ is similar to a reference of Sluice. Names in capitals or with
+// underscores are variables of shells and of other tools, and never count as similar.
 func nearMiss(body string) error {
 	end := strings.IndexFunc(body, func(r rune) bool {
 		return r != '.' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
@@ -178,7 +179,7 @@ func nearMiss(body string) error {
 	return fmt.Errorf("${%s} is not a reference%s (write $${ for a literal ${)", name, suggestion)
 }
 
-// suggestReference offers the reference that a name is nearly one of; "" if none is near.
+// suggestReference returns the reference that a name is similar to; "" if none is.
 func suggestReference(name string) string {
 	const near = 2
 	distance := func(a, b string) int { return levenshtein.ComputeDistance(strings.ToLower(a), b) }
@@ -206,7 +207,7 @@ func suggestReference(name string) string {
 	return ", did you mean ${" + suggest + "}?"
 }
 
-// memberOf replaces the first part of a dotted name by the nearest of the known ones, if one is near.
+// memberOf replaces the first part of a dotted name by the most similar known one, if one is similar.
 func memberOf(rest string, known ...string) string {
 	const near = 2
 	first, below, dotted := strings.Cut(rest, ".")

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// MountDir is the directory in which the content of other repositories appears, each in a directory of its name. A fleet's own tree
-// must not have it.
+// MountDir is the directory in which the content of other repositories appears, each in a directory with its name. A
+// fleet's own tree must not contain it.
 const MountDir = ".repositories"
 
 // Repository is another Git repository that the fleet takes content from.
@@ -21,15 +21,15 @@ type Repository struct {
 	URL  string
 	// Wanted is the ref whose commit is pinned: refs/heads/BRANCH, or refs/tags/PATTERN.
 	Wanted string
-	Commit string // that is pinned; "" if the content is missing
+	Commit string // the pinned commit; "" if the content is missing
 	File   string
 	Line   int
 }
 
 // Mounts returns the content of other repositories, at the commits that the tree's sluice.lock pins.
 type Mounts interface {
-	// Mount returns the tree with the content of each repository in MountDir, and sets the repositories' commits. missing says why a
-	// repository is not there.
+	// Mount returns the tree with the content of each repository in MountDir, and sets the repositories' commits.
+	// missing has the error of each repository that is not available.
 	Mount(ctx context.Context, tree Tree, repositories []*Repository) (mounted Tree, missing map[string]error)
 }
 
@@ -101,7 +101,7 @@ func validTags(pattern string) bool {
 	}, pattern))
 }
 
-// mount puts the content of the repositories into the tree that the fleet's paths are read from.
+// mount adds the content of the repositories to the tree in which the fleet's paths are resolved.
 func (l *loader) mount(ctx context.Context) {
 	if len(l.fleet.Repositories) == 0 {
 		return
@@ -147,7 +147,7 @@ func (l *loader) checkMounted(doc document, at []string, name string) {
 	l.errorf(doc, at, "declare it: kind: Repository in sluice.yaml or below repositories/", "the repository %q does not exist%s", name, didYouMean(name, known))
 }
 
-// mounted is a path of a repository as a path of the fleet's tree. The path must not leave its repository.
+// mounted converts a path of a repository to a path of the fleet's tree. The path must not leave its repository.
 func mounted(repository, p string) string {
 	if repository == "" {
 		return p
@@ -155,7 +155,7 @@ func mounted(repository, p string) string {
 	return path.Join(MountDir, repository, p)
 }
 
-// available is an error if the content of a repository is missing.
+// available returns an error if the content of a repository is missing.
 func (f *Fleet) available(repository string) error {
 	if err := f.unavailable[repository]; err != nil {
 		return fmt.Errorf("repository %s: %w", repository, err)
@@ -163,8 +163,8 @@ func (f *Fleet) available(repository string) error {
 	return nil
 }
 
-// layersAvailable is an error if a layer of the target takes files from a repository that is missing: without it, the target would
-// be rendered without these files.
+// layersAvailable returns an error if a layer of the target uses files of a missing repository, because the target
+// would otherwise be rendered without these files.
 func (f *Fleet) layersAvailable(t Target) error {
 	if len(f.unavailable) == 0 {
 		return nil
@@ -183,7 +183,7 @@ func (f *Fleet) layersAvailable(t Target) error {
 	return nil
 }
 
-// repositories are those that the layer's paths name.
+// repositories returns the repositories in the layer's paths.
 func (l *Layer) repositories() []string {
 	var out []string
 	if l.Repository != "" {
@@ -197,7 +197,7 @@ func (l *Layer) repositories() []string {
 	return out
 }
 
-// Locate writes the paths of other repositories in a text for people: components@1a2b3c4:charts/web instead of
+// Locate rewrites the paths of other repositories in a text for people: components@1a2b3c4:charts/web instead of
 // .repositories/components/charts/web.
 func (f *Fleet) Locate(text string) string { return locate(f.names, text) }
 

@@ -42,7 +42,7 @@ func TestSchemas(t *testing.T) {
 	validateFixtures(t, schemas)
 }
 
-// validateFixtures holds the fleet that the demonstration uses against the schemas.
+// validateFixtures validates the demonstration fleet with the schemas.
 func validateFixtures(t *testing.T, schemas map[string][]byte) {
 	t.Helper()
 	checked := 0

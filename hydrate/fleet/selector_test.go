@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// TestSelectorsEqualKubernetes holds selectors against Kubernetes' own: what is accepted, and what is selected.
+// Compares selectors with Kubernetes' own: which are valid, and what they select.
 func TestSelectorsEqualKubernetes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	accepted, selected := 0, 0
@@ -54,7 +54,7 @@ func labelTexts() []string {
 	return []string{"eu", "us", "", "a b", "x.", strings.Repeat("v", 63), strings.Repeat("v", 64)}
 }
 
-// randomSelector makes one selector in both forms.
+// randomSelector returns one selector in both forms.
 func randomSelector(r *rand.Rand, pick func([]string) string) (Selector, metav1.LabelSelector) {
 	operators := []string{"In", "NotIn", "Exists", "DoesNotExist"}
 	var own Selector

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checkTemplates refuses path templates with references that a cluster or app does not set. The layer's own label may be missing:
-// the layer then does not apply to the cluster.
+// checkTemplates refuses path templates with references that a cluster or app does not set. The layer's own label may
+// be missing: the layer then does not apply to the cluster.
 func (l *loader) checkTemplates() {
 	for i, layer := range l.fleet.Spec.Layers {
 		at := []string{"spec", "layers", strconv.Itoa(i)}
@@ -20,7 +20,7 @@ func (l *loader) checkTemplates() {
 	}
 }
 
-// templates are all path templates of a layer.
+// templates returns all path templates of a layer.
 func (l Layer) templates() []string {
 	out := make([]string, 0, len(l.Values)+len(l.Components))
 	for _, v := range l.Values {
@@ -66,7 +66,7 @@ func (l *loader) checkTemplate(layer, template string, at []string) {
 	}
 }
 
-// owner names the app or cluster that a reference's value belongs to.
+// owner returns the name of the app or cluster that the value of a reference belongs to.
 func (t Target) owner(ref *reference) string {
 	if strings.HasPrefix(ref.name, refAppVars) {
 		return t.App.Name
@@ -74,8 +74,8 @@ func (t Target) owner(ref *reference) string {
 	return t.Cluster.Name
 }
 
-// templateTargets are the targets for which a path template can differ: one for each cluster, or all if it depends on the app's
-// variables or on a reference inside a reference.
+// templateTargets returns the targets for which a path template can differ: one for each cluster, or all targets if
+// it depends on the app's variables or on a reference inside a reference.
 func (l *loader) templateTargets(segments []segment) []Target {
 	if slices.ContainsFunc(segments, func(s segment) bool {
 		return s.ref != nil && (s.ref.inner != nil || strings.HasPrefix(s.ref.name, refAppVars))
@@ -95,7 +95,7 @@ func leavesRepository(p string) bool {
 	return strings.HasPrefix(p, "/") || strings.Contains(p, `\`) || slices.Contains(strings.Split(p, "/"), "..")
 }
 
-// someOf names the first few clusters or apps of a list, and how many more there are.
+// someOf lists the first few clusters or apps, and counts the others.
 func someOf(kind string, names []string) string {
 	const most = 3
 	if len(names) > 1 {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestFilesThatMatchALayerAndHaveNoUse: files in the paths of a layer that no target takes are named, with what was meant; files of
-// charts and of the registry are not.
-func TestFilesThatMatchALayerAndHaveNoUse(t *testing.T) {
+// Files in the paths of a layer that no target uses are reported with a suggestion. Files of charts and of the
+// registry are not.
+func TestUnusedLayerFilesAreReported(t *testing.T) {
 	t.Parallel()
 	files := foreignFleet()
 	maps.Copy(files, map[string]string{

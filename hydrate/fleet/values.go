@@ -13,16 +13,16 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// valuesFile is a parsed values file, shared by all targets that take it.
+// valuesFile is a parsed values file, shared by all targets that use it.
 type valuesFile struct {
 	data      []byte
 	tree      any
-	refs      bool // holds a ${
+	refs      bool // contains a ${
 	duplicate duplicateKey
 	err       error
 }
 
-// duplicateKey is the first key that a file sets twice; line is 0 if there is none.
+// duplicateKey is the first duplicate key of a file; line is 0 if there is none.
 type duplicateKey struct {
 	key                 string
 	line, column, first int
@@ -33,13 +33,13 @@ type FileError struct {
 	Problem
 	Cluster string
 
-	err error // nil, or the error that the problem quotes
+	err error // nil, or the underlying error
 }
 
-// Error returns the place, the message and the hint on one line.
+// Error returns the position, the message and the hint on one line.
 func (e *FileError) Error() string { return e.place() + ": " + e.text() }
 
-// Unwrap returns the error that the problem quotes, or nil.
+// Unwrap returns the underlying error, or nil.
 func (e *FileError) Unwrap() error { return e.err }
 
 func (f *Fleet) valuesFile(name string) (*valuesFile, error) {
@@ -83,7 +83,7 @@ func (v *valuesFile) parse() {
 	}
 }
 
-// findDuplicate finds the first key that a mapping sets twice.
+// findDuplicate returns the first duplicate key of a mapping.
 func findDuplicate(n *yaml.Node) duplicateKey {
 	seen := map[string]int{}
 	for i, item := range n.Content {
@@ -103,7 +103,7 @@ func findDuplicate(n *yaml.Node) duplicateKey {
 // quotedText is a quoted scalar with references: its value is always a string.
 type quotedText string
 
-// markQuoted makes the quoted scalars with references in a file's tree quotedText.
+// markQuoted converts quoted scalars with references in a file's tree to quotedText.
 func markQuoted(v any, n *yaml.Node) any {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -142,9 +142,9 @@ func isQuoted(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Style&quoted != 0 && n.Tag != typedTag
 }
 
-// Values returns the values of one of the target's Helm sources, without the chart's defaults: the files of all layers, lowest
-// precedence first, merged as Helm merges -f files, references replaced. A null stays, so that Helm deletes the default. The
-// result may share parts with that of other targets and must not be changed.
+// Values returns the values of one of the target's Helm sources, without the chart's defaults: the files of all
+// layers, lowest precedence first, merged as Helm merges -f files, with references replaced. It keeps null, so that
+// Helm deletes the default. The result may share parts with that of other targets; do not change it.
 func (f *Fleet) Values(t Target, source string) (map[string]any, error) {
 	return f.mergeValues(t, f.ValuesFiles(t), source)
 }
@@ -175,7 +175,7 @@ func (f *Fleet) mergeValues(t Target, files []LayerFile, source string) (map[str
 	return merged, nil
 }
 
-// layerValues are the values of one file, below the keys where the layer puts them.
+// layerValues returns the values of one file, below the keys that the layer sets for it.
 func (f *Fleet) layerValues(t Target, file LayerFile) (map[string]any, error) {
 	content, err := f.layerContent(t, file)
 	if err != nil || content == nil {
@@ -184,11 +184,11 @@ func (f *Fleet) layerValues(t Target, file LayerFile) (map[string]any, error) {
 	for _, key := range slices.Backward(file.keys()) {
 		content = map[string]any{key: content}
 	}
-	values, _ := content.(map[string]any) // layerContent gives nothing else for a file without keys
+	values, _ := content.(map[string]any) // layerContent returns only mappings for a file without keys
 	return values, nil
 }
 
-// keys are the keys below which the file's content is put.
+// keys returns the keys below which the file's content is put.
 func (l LayerFile) keys() []string {
 	switch {
 	case l.FleetWide:
@@ -199,7 +199,7 @@ func (l LayerFile) keys() []string {
 	return nil
 }
 
-// layerContent is a file's content with references replaced; nil if there is none.
+// layerContent returns a file's content with references replaced; nil if it is empty.
 func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 	if file.isText() {
 		data, err := readBounded(f.tree, file.Path)
@@ -242,13 +242,13 @@ func (f *Fleet) layerContent(t Target, file LayerFile) (any, error) {
 	return content, nil
 }
 
-// isText says that the file's whole text is one string.
+// isText reports whether the file's whole text is one string.
 func (l LayerFile) isText() bool { return l.At != "" && !isYAML(l.Path) }
 
-// enabled is an option that is on unless it is set to false.
+// enabled returns an option that is on unless it is set to false.
 func enabled(option *bool) bool { return option == nil || *option }
 
-// problem is the error of a values file that cannot be parsed.
+// problem returns the error of a values file that cannot be parsed.
 func (v *valuesFile) problem(t Target, name string) error {
 	line, message := splitYAMLError(errors.New(strings.TrimPrefix(v.err.Error(), "error converting YAML to JSON: ")))
 	if strings.HasPrefix(message, "json: ") { // the parser's message names Go types
@@ -298,7 +298,7 @@ func (t Target) replaceValues(v any) (any, error) {
 	}
 }
 
-// firstError is the error of the first reference in a file that cannot be replaced.
+// firstError returns the error of the first reference in a file that cannot be replaced.
 func (t Target) firstError(v *valuesFile, name string) error {
 	var root yaml.Node
 	if err := yaml.Unmarshal(v.data, &root); err != nil {
@@ -311,7 +311,7 @@ func (t Target) firstError(v *valuesFile, name string) error {
 	return fmt.Errorf("%s: a reference cannot be replaced for cluster %s", name, t.Cluster.Name)
 }
 
-// badReference finds the first scalar whose references cannot be replaced. References in keys are not replaced.
+// badReference returns the first scalar whose references cannot be replaced. References in keys are not replaced.
 func (t Target) badReference(n *yaml.Node) *Problem {
 	if n.Kind == yaml.ScalarNode {
 		if !strings.Contains(n.Value, "${") {
@@ -338,7 +338,7 @@ func (t Target) badReference(n *yaml.Node) *Problem {
 	return nil
 }
 
-// referenceError adds the line and column of the reference to an error of replacing it.
+// referenceError adds the position of the reference to an error of replacing it.
 func (t Target) referenceError(err error, text string, data []byte, file string) error {
 	p := Problem{File: file, Severity: SeverityError, Message: err.Error()}
 	for _, ref := range references(text) {
@@ -350,8 +350,8 @@ func (t Target) referenceError(err error, text string, data []byte, file string)
 	return &FileError{Problem: p, Cluster: t.Cluster.Name}
 }
 
-// merge merges two values files as Helm merges -f files: maps merge; any other value of b, null included, replaces that of a.
-// Neither is changed.
+// merge merges two values files as Helm merges -f files: maps merge; any other value of b, including null, replaces
+// that of a. It changes neither.
 func merge(a, b map[string]any) map[string]any {
 	if len(a) == 0 {
 		return b

@@ -29,7 +29,7 @@ func (l *loader) checkVersionFrom(doc document, at []string, h *HelmSource) {
 	}
 }
 
-// chartVersion reads the version of a source with versionFrom.
+// chartVersion returns the version of a source with versionFrom.
 func (f *Fleet) chartVersion(t Target, files []LayerFile, s Source) (string, error) {
 	from := s.Helm.VersionFrom
 	if from.File == "" {
@@ -58,7 +58,7 @@ func (f *Fleet) chartVersion(t Target, files []LayerFile, s Source) (string, err
 	return text, nil
 }
 
-// versionIn finds the version in a file. It keeps the text as written: 1.10 does not become the number 1.1.
+// versionIn returns the version in a file. It keeps the text as written: 1.10 does not become the number 1.1.
 func versionIn(from *VersionFrom, data []byte) (string, error) {
 	text := strings.TrimSpace(string(data))
 	if from.Key != "" || isYAML(from.File) {
@@ -88,7 +88,7 @@ func versionIn(from *VersionFrom, data []byte) (string, error) {
 	return text, nil
 }
 
-// isYAML says by its name whether a file is YAML or JSON.
+// isYAML reports by its name whether a file is YAML or JSON.
 func isYAML(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".yaml", ".yml", ".json":

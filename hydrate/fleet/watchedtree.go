@@ -2,8 +2,8 @@ package fleet
 
 import "io/fs"
 
-// watchedTree is the tree that an importer reads. It does not follow links. An error of the storage makes Load fail, even if the importer
-// takes it for an error of one target or of one file.
+// watchedTree is the tree that an importer reads. It does not follow links. An error of the storage makes Load fail,
+// even if the importer treats it as an error of one target or file.
 type watchedTree struct{ links *linkTree }
 
 // Open implements fs.FS.

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestTimesOfPromotions: a window that could never open, or opens at another time on each machine, is an error of the file, with its line.
+// A window that could never open, or that opens at different times on different machines, is an error of the file,
+// with its line.
 func TestTimesOfPromotions(t *testing.T) {
 	t.Parallel()
 	for promotion, want := range map[string]string{
