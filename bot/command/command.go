@@ -30,7 +30,7 @@ const (
 // Right is the permission that a verb needs.
 type Right string
 
-// The rights, the weakest first.
+// The rights, weakest first.
 const (
 	// RightRead is the right to read the source repository.
 	RightRead Right = "read"
@@ -40,7 +40,7 @@ const (
 	RightEnvironment Right = "environment"
 )
 
-// Command is a command of a comment. Fields that the verb does not use are empty.
+// Command is a command in a comment. Fields that the verb does not use are empty.
 type Command struct {
 	Verb     Verb
 	Env      string   // of approve, promote, rollback, halt, resume; of diff if given
@@ -66,10 +66,10 @@ func (c Command) Right() Right {
 	return RightEnvironment
 }
 
-// Overtakes reports whether the command skips gates, which needs a right of its own.
+// Overtakes reports whether the command skips gates, which needs a separate right.
 func (c Command) Overtakes() bool { return c.Verb == VerbPromote && c.Now }
 
-// String returns the command in its canonical form, which Parse reads as the same command.
+// String returns the command in its canonical form, which Parse parses to the same command.
 func (c Command) String() string {
 	parts := []string{prefix, string(c.Verb)}
 	s, _ := Find(c.Verb)
@@ -97,7 +97,7 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// Problem is a command that cannot be read. Its texts quote the comment: the caller must escape them where it
+// Problem is a command that cannot be parsed. Its texts quote the comment, so the caller must escape them before it
 // shows them.
 type Problem struct {
 	Line    int    // of the comment, from 1
@@ -115,9 +115,8 @@ func (p Problem) String() string {
 	return out
 }
 
-// ParseUntil reads the end of a freeze: a time such as 2026-12-24T18:00:00Z, a day such as 2026-12-24 (its
-// beginning in UTC), or a duration from now such as 90m, 4h or 3d. The end must be after now, and at most ten
-// years after it.
+// ParseUntil parses the end of a freeze: a time such as 2026-12-24T18:00:00Z, a day such as 2026-12-24 (its beginning
+// in UTC), or a duration from now such as 90m, 4h or 3d. The end must be after now, and at most ten years later.
 func ParseUntil(s string, now time.Time) (time.Time, error) {
 	t, span, err := until(s)
 	if err != nil {
@@ -135,7 +134,7 @@ func ParseUntil(s string, now time.Time) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// until reads a freeze's end: a time, or a duration if the time is zero.
+// until parses a freeze's end: a time, or a duration if the time is zero.
 func until(s string) (time.Time, time.Duration, error) {
 	for _, form := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
 		if t, err := time.Parse(form, s); err == nil {

@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What is refused says why, and what to write instead.
+// The message of a refused command has the reason and the correct form.
 func TestProblems(t *testing.T) {
 	for line, want := range map[string]string{
 		"/sluice":                                         "a verb is missing (/sluice help lists them)",
@@ -121,7 +121,7 @@ func manyApps(n int) string {
 }
 
 // Only plain text at column 0 is a command.
-func TestPlaces(t *testing.T) {
+func TestCommandPositions(t *testing.T) {
 	const line = "/sluice halt prod"
 	for name, test := range map[string]struct {
 		body string
@@ -153,7 +153,7 @@ func TestPlaces(t *testing.T) {
 		"code span over lines":            {"a `b\n" + line + "\nc` d", 0},
 		"quoted":                          {"> " + line, 0},
 		"lazily quoted":                   {"> a\n" + line, 0},
-		"quoted at the column":            {">\n" + line, 1}, // an empty quotation has no lazy lines
+		"quoted at the column":            {">\n" + line, 1}, // an empty quotation has no lazy continuation lines
 		"nested quotation":                {">> a\n" + line, 0},
 		"list item":                       {"- " + line, 0},
 		"lazy list item":                  {"- a\n" + line, 0},
@@ -234,8 +234,8 @@ func TestLinesAreNumbered(t *testing.T) {
 	}
 }
 
-// The line under a text makes it a heading: silence would leave people waiting.
-func TestHeadingIsSaid(t *testing.T) {
+// A line of dashes under a text makes it a heading. The author gets an answer, because otherwise they would wait.
+func TestCommandInAHeadingIsReported(t *testing.T) {
 	got, problems := command.Parse("/sluice help\n---\n")
 	if len(got) != 0 || len(problems) != 1 || !strings.Contains(problems[0].String(), "heading") {
 		t.Errorf("%v, %v", got, problems)
@@ -264,8 +264,7 @@ func TestLongComment(t *testing.T) {
 	}
 }
 
-// TestHostileComments: Markdown's parser reads bounded paragraphs only, because its time grows with the
-// square of some texts.
+// Markdown's parser reads only paragraphs of limited size, because its time grows with the square of some texts.
 func TestHostileComments(t *testing.T) {
 	for name, piece := range map[string]string{
 		"quotes": ">", "brackets": "[", "parens": "[](", "stars": "*a ", "underscores": "_a", "ticks": "`a``", "lists": "- ",
@@ -395,7 +394,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestDocumentation: the table of commands in the documentation is the one that /sluice help shows.
+// The documentation has the table of commands that /sluice help shows.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/promotion.md")

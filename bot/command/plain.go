@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	maxParagraph  = 4 << 10 // bytes of a paragraph that Markdown's parser reads: its time grows with the square
+	maxParagraph  = 4 << 10 // bytes of a paragraph that Markdown's parser reads, because its time grows with the square of the size
 	maxParagraphs = 20      // with lines that begin like a command
 )
 
-// line is a line that begins like a command. A problem says why it cannot be one.
+// line is a line that begins like a command. problem is the reason why it is not one.
 type line struct {
 	number  int // from 1
 	text    string
@@ -26,9 +26,9 @@ type line struct {
 
 // plainLines returns the lines of a comment that begin like a command and that the forge shows as plain text.
 //
-// A scanner finds what crosses paragraphs: code fences, HTML and its comments, GitLab's quotations and
-// formulas. It reads each byte a bounded number of times. Markdown's parser reads only the paragraphs with
-// lines that begin like a command, and decides about the spans, links, lists, tables and headings in them.
+// A scanner finds structures that cross paragraphs: code fences, HTML and its comments, GitLab's quotations and
+// formulas. It reads each byte a limited number of times. Markdown's parser reads only the paragraphs with lines that
+// begin like a command, and decides about their spans, links, lists, tables and headings.
 func plainLines(body string) []line {
 	d := scan([]byte(body))
 	var out []line
@@ -64,8 +64,8 @@ func plainLines(body string) []line {
 	return append(out, d.swallowed()...)
 }
 
-// swallowed returns the first line that begins like a command in a block that the comment does not close, with the problem. Its author
-// may not see that the block goes on to the end of the comment.
+// swallowed returns the first line that begins like a command in a block that the comment does not close, with the
+// problem. The author may not see that the block continues to the end of the comment.
 func (d *document) swallowed() []line {
 	starts := d.candidates(d.unclosed)
 	if len(starts) == 0 {
@@ -81,7 +81,7 @@ func (d *document) swallowed() []line {
 	})}
 }
 
-// Hints of problems with the place of a command.
+// Hints of problems with the position of a command.
 const (
 	hintAlone     = "write the commands in a comment of their own"
 	hintBlankLine = "leave an empty line before the command"
@@ -110,8 +110,8 @@ func (d *document) candidates(p span) []int {
 	return out
 }
 
-// outside reports whether a place is outside of everything that crosses paragraphs. The problem is nil where
-// the author surely meant to show the command and not to give it.
+// outside reports whether a position is outside of all structures that cross paragraphs. The problem is nil if the
+// author surely meant to show the command and not to give it.
 func (d *document) outside(at int) (bool, *Problem) {
 	switch {
 	case within(d.quotations, at), within(d.comments, at), within(d.raw, at):
@@ -130,8 +130,8 @@ func (d *document) outside(at int) (bool, *Problem) {
 	return true, nil
 }
 
-// paragraphVerdict parses a paragraph that begins at an offset of the comment. The result says for a line of
-// it whether it is plain text, and what is wrong with it if it is.
+// paragraphVerdict parses a paragraph that begins at an offset of the comment. The returned function reports whether
+// a line of the paragraph is plain text, and the problem if the line is plain text but not a command.
 func paragraphVerdict(source []byte, offset int) func(at int) (bool, *Problem) {
 	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough))
 	root := md.Parser().Parse(text.NewReader(source))
@@ -164,7 +164,7 @@ func paragraphVerdict(source []byte, offset int) func(at int) (bool, *Problem) {
 	}
 }
 
-// directText reports whether the text at a place is directly in its block: not in code, a link, HTML or emphasis.
+// directText reports whether the text at a position is directly in its block: not in code, a link, HTML or emphasis.
 func directText(block ast.Node, at int) bool {
 	for n := block.FirstChild(); n != nil; n = n.NextSibling() {
 		if t, ok := n.(*ast.Text); ok && t.Segment.Start <= at && at < t.Segment.Stop {
@@ -174,7 +174,7 @@ func directText(block ast.Node, at int) bool {
 	return false
 }
 
-// inlineFormula reports whether $ signs before and after a place in its paragraph can be the two ends of a
+// inlineFormula reports whether $ signs before and after a position in its paragraph can be the two ends of a
 // formula.
 func inlineFormula(paragraph []byte, at int) bool {
 	return bytes.Count(paragraph[:at], []byte("$"))%2 == 1 && bytes.IndexByte(paragraph[at:], '$') >= 0

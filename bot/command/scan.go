@@ -20,30 +20,30 @@ func within(spans []span, at int) bool {
 	return false
 }
 
-// htmlState says in which element the text from an offset on is; "" if it is in none that matters.
+// htmlState is the HTML element that contains the text from an offset on; "" if it is in no relevant element.
 type htmlState struct {
 	from   int
 	inside string
 }
 
-// document is the structure of a comment that crosses paragraphs.
+// document lists the structures of a comment that cross paragraphs.
 type document struct {
 	source     []byte
-	paragraphs []span // runs of lines that are not blank, without fences of code
-	quotations []span // of GitLab: everything between two lines of >>>
-	comments   []span // of HTML, inside lines
+	paragraphs []span // runs of lines that are not blank, without code fences
+	quotations []span // GitLab's quotations: everything between two lines of >>>
+	comments   []span // HTML comments inside lines
 	raw        []span // blocks of raw HTML
 	unclosed   span   // block of code or raw HTML that the comment does not close; empty if there is none
 	formulas   []span // between two $$
 	html       []htmlState
-	closed     map[string]bool // elements of HTML of which a later end tag was seen
+	closed     map[string]bool // HTML elements of which a later end tag was seen
 
 	dollars  []int
 	elements []string       // open ones, the innermost last
 	opened   map[string]int // how many of elements have a name
 }
 
-// scan finds the structure of a comment whose lines end in \n.
+// scan finds the structures of a comment whose lines end in \n.
 func scan(source []byte) *document {
 	d := &document{source: source, closed: map[string]bool{}, opened: map[string]int{}}
 	l := liner{document: d, paragraph: -1, quotation: -1}
@@ -67,7 +67,7 @@ func scan(source []byte) *document {
 	return d
 }
 
-// liner reads the lines of a comment one after the other.
+// liner processes the lines of a comment one after the other.
 type liner struct {
 	*document
 	paragraph int // offset of the open paragraph, or -1
@@ -80,7 +80,7 @@ type liner struct {
 	rawIn     string // container of the block of raw HTML
 }
 
-// line reads the line between two offsets.
+// line processes the line between two offsets.
 func (l *liner) line(text string, from, to int) {
 	if l.fence != "" && leaves(text, l.container) {
 		l.fence = ""
@@ -135,8 +135,8 @@ func (l *liner) flush(at int) {
 	l.paragraph = -1
 }
 
-// rawBlock returns the texts that end a block of raw HTML that a line begins, or nil. Blank lines and fences
-// do not end it (https://spec.commonmark.org/0.31.2/#html-blocks, kinds 1 to 5).
+// rawBlock returns the texts that end the raw HTML block that a line begins, or nil. Blank lines and fences do not
+// end it (https://spec.commonmark.org/0.31.2/#html-blocks, kinds 1 to 5).
 func rawBlock(s string) []string {
 	t := strings.ToLower(strings.TrimLeft(s, " "))
 	if len(s)-len(t) > 3 || !strings.HasPrefix(t, "<") {
@@ -164,7 +164,7 @@ func containsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 }
 
-// containerOf splits the markers of quotations and lists off a line, as far as a fence can follow them. The
+// containerOf removes the markers of quotations and lists from a line, as far as a fence can follow them. The
 // container is ">" for a quotation, " " for a list and "" for none.
 func containerOf(s string) (container, rest string) {
 	rest = s
@@ -206,7 +206,7 @@ func leaves(s, container string) bool {
 	return false
 }
 
-// fenceOf returns the characters with which a line opens a fence of code, or "".
+// fenceOf returns the characters with which a line opens a code fence, or "".
 func fenceOf(s string) string {
 	t := strings.TrimLeft(s, " ")
 	if len(s)-len(t) > 3 || t == "" || t[0] != '`' && t[0] != '~' {
@@ -231,7 +231,7 @@ func ends(s, fence, container string) bool {
 	return len(t) >= len(fence) && strings.Trim(t, fence[:1]) == ""
 }
 
-// inline reads the paragraphs for elements and comments of HTML and for $$, outside of code spans.
+// inline searches the paragraphs for HTML elements, HTML comments and $$, outside of code spans.
 func (d *document) inline() {
 	ends := indexes(d.source, "-->")
 	at := 0
@@ -263,8 +263,8 @@ func (d *document) inline() {
 	}
 }
 
-// comment reads a comment of HTML and returns the offset after it. It ends in its paragraph, or is none: those that begin a line are raw
-// blocks. <!--> is a whole comment.
+// comment parses an HTML comment and returns the offset after it. A comment must end in its paragraph; those at the
+// beginning of a line are raw blocks. <!--> is a complete comment.
 func (d *document) comment(at int, p span, ends []int) int {
 	if i, _ := slices.BinarySearch(ends, at+2); i < len(ends) && ends[i] < p.to {
 		d.comments = append(d.comments, span{at, ends[i]})
@@ -319,7 +319,7 @@ func (d *document) codeSpans(p span) []span {
 	return out
 }
 
-// tag reads a start or end tag of HTML.
+// tag parses a start or end tag of HTML.
 func (d *document) tag(at int, rest []byte) {
 	name, end := rest[1:], false
 	if len(name) > 0 && name[0] == '/' {
@@ -358,7 +358,8 @@ func (d *document) tag(at int, rest []byte) {
 
 const maxTag = 32
 
-// transparent reports whether text inside an element of HTML is still plain text of the comment. Elements without content are too.
+// transparent reports whether text inside an HTML element is still plain text of the comment. This is also true for
+// elements without content.
 func transparent(element string) bool {
 	switch element {
 	case "details", "summary", "div", "p", "span", "center", "section", "article",

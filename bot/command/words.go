@@ -13,8 +13,8 @@ type word struct {
 	quoted bool
 }
 
-// flag reports whether a word is meant as a flag. Phones replace -- by a dash: such a word is a flag too, and
-// refused with a suggestion.
+// flag reports whether a word is meant as a flag. Phones replace -- by a dash; such a word counts as a flag too, and
+// is refused with a suggestion.
 func (w word) flag() bool {
 	if w.quoted {
 		return false
@@ -27,7 +27,7 @@ func (w word) flag() bool {
 	return false
 }
 
-// closing returns the marks that end a quotation that r begins. Phones write typographic marks.
+// closing returns the marks that end a quotation that begins with r. Phones write typographic quotation marks.
 func closing(r rune) (string, bool) {
 	switch r {
 	case '"':
@@ -94,7 +94,7 @@ func split(line string) ([]word, *Problem) {
 	return words, nil
 }
 
-// suggest returns ", did you mean X?" for the nearest known word, and "" if none is near.
+// suggest returns ", did you mean X?" for the most similar known word, and "" if none is similar.
 func suggest(got string, known []string) string {
 	if len(got) > maxName {
 		return ""

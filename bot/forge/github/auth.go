@@ -34,7 +34,7 @@ func (s static) Token(context.Context) (string, error) { return string(s), nil }
 // Refused implements rest.Credential.
 func (static) Refused(string) bool { return false }
 
-// jwt is the credential of the App itself: a token that it signs, for asking for installation tokens.
+// jwt is the credential of the App itself: a token that the App signs, for requesting installation tokens.
 type jwt struct {
 	issuer  string
 	private *rsa.PrivateKey
@@ -47,8 +47,8 @@ func (jwt) Key() string { return "app" }
 // Refused implements rest.Credential.
 func (jwt) Refused(string) bool { return false }
 
-// Token implements rest.Credential. GitHub accepts at most ten minutes; the minute before now is for clocks
-// that differ.
+// Token implements rest.Credential. GitHub accepts a lifetime of at most ten minutes. The token is valid from a
+// minute ago, because clocks may differ.
 func (j jwt) Token(context.Context) (string, error) {
 	now := j.clock()
 	claims, err := json.Marshal(map[string]any{
@@ -103,10 +103,10 @@ type app struct {
 	tokens        map[string]*installation // by repository, in lower case; "" is all repositories
 }
 
-// early is how long before its expiry a token is replaced, because a push may take some time.
+// early is the time before its expiry at which a token is replaced, because a push may take some time.
 const early = 5 * time.Minute
 
-// of returns the credential of a repository.
+// of returns the credential for a repository.
 func (a *app) of(ctx context.Context, p place) (rest.Credential, error) {
 	id, err := a.installation(ctx, p)
 	if err != nil {
@@ -148,7 +148,7 @@ func (a *app) installation(ctx context.Context, p place) (int64, error) {
 	return in.GetID(), nil
 }
 
-// forget drops an installation that is gone. The next request finds its successor.
+// forget drops an installation that no longer exists. The next request looks for its successor.
 func (a *app) forget(id int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,7 +166,7 @@ type installation struct {
 	id    int64
 	place place
 
-	mu   sync.Mutex // held during the request for a token, so that there is one request at a time
+	mu   sync.Mutex // held during the request for a token, so that there is only one request at a time
 	have string
 	end  time.Time
 }
@@ -174,7 +174,7 @@ type installation struct {
 // Key implements rest.Credential.
 func (i *installation) Key() string { return fmt.Sprint("installation ", i.id) }
 
-// Token implements rest.Credential. It asks for a new token some minutes before the old one ends.
+// Token implements rest.Credential. It requests a new token some minutes before the old one expires.
 func (i *installation) Token(ctx context.Context) (string, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

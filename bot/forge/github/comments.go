@@ -48,8 +48,8 @@ func comment(c *github.IssueComment) forge.Comment {
 	}
 }
 
-// Comment implements forge.Comments. GitHub finds comments by id in the whole repository, so the pull request
-// is checked.
+// Comment implements forge.Comments. GitHub finds comments by id in the whole repository, so Comment checks the pull
+// request.
 func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, id int64) (*forge.Comment, error) {
 	what := fmt.Sprintf("read comment %d of pull request %d of %.200s", id, number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -93,7 +93,8 @@ func (f *Forge) EditComment(ctx context.Context, repo forge.Repository, number i
 	return wrap(what, err)
 }
 
-// DeleteComment implements forge.Comments. It is no error if the comment is gone and the pull request is visible.
+// DeleteComment implements forge.Comments. If the comment does not exist and the pull request is visible, it returns
+// no error.
 func (f *Forge) DeleteComment(ctx context.Context, repo forge.Repository, number int, id int64) error {
 	what := fmt.Sprintf("delete comment %d of pull request %d of %.200s", id, number, repo.Path)
 	ctx, p, _, err := f.open(ctx, repo)
@@ -114,7 +115,7 @@ func (f *Forge) React(ctx context.Context, repo forge.Repository, number int, co
 	if err != nil {
 		return wrap(what, err)
 	}
-	// GitHub keeps one reaction of a kind for each user, so that the request may be repeated.
+	// GitHub keeps one reaction of a kind for each user, so the request may be repeated.
 	_, _, err = f.client.Reactions.CreateIssueCommentReaction(rest.Repeatable(ctx), p.owner, p.name, comment, string(r))
 	return wrap(what, err)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-// wrap adds what the adapter wanted to do, and gives the error a kind of package forge.
+// wrap adds the action of the adapter to an error, and gives it a kind of package forge.
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -37,7 +37,7 @@ func translated(err error) error {
 	return rest.Refusal("GitHub", kind, code, said)
 }
 
-// kindOfInvalid returns the kind of an answer 422. GitHub tells its meanings apart by words only.
+// kindOfInvalid returns the kind of an answer 422. GitHub distinguishes them only by the text.
 func kindOfInvalid(said string) error {
 	has := func(parts ...string) bool {
 		for _, p := range parts {

@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest"
 )
 
-// TestFakeEvents compares the webhooks of the fake with GitHub's published examples: the fake must send every
-// member, with the same JSON type. Members of repositories and users differ between examples; the ones that
-// REST describes are checked with every answer.
+// Compares the webhooks of the fake with GitHub's published examples: the fake must send every member, with the same
+// JSON type. Members of repositories and users differ between examples; the members in the REST description are
+// checked with every answer.
 func TestFakeEvents(t *testing.T) {
 	if _, err := exec.LookPath("npm"); err != nil {
 		t.Skip("npm is not installed")
@@ -76,7 +76,7 @@ func TestFakeEvents(t *testing.T) {
 	}
 }
 
-// compareShape lists the members that an example has and the fake has not, or has with another type.
+// compareShape lists the members of an example that the fake lacks, or that have another type in the fake.
 func compareShape(at string, example, have any) []string {
 	if example == nil || have == nil {
 		return nil

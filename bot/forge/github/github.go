@@ -1,7 +1,6 @@
-// Package github is the adapter for github.com and GitHub Enterprise Server. It implements all roles of
-// package forge over GitHub's REST API, with the token of a user or of a workflow, or as a GitHub App. It has
-// the credentials, translates GitHub's types and errors, and decides nothing about fleets. Package rest sends
-// the requests.
+// Package github is the adapter for github.com and GitHub Enterprise Server. It implements all roles of package forge
+// with GitHub's REST API, with the token of a user or of a workflow, or as a GitHub App. It holds the credentials and
+// translates GitHub's types and errors; it decides nothing about fleets. Package rest sends the requests.
 package github
 
 import (
@@ -139,7 +138,7 @@ func (f *Forge) GitToken(ctx context.Context, repo forge.Repository) (string, er
 // place is the owner and the name of a repository.
 type place struct{ owner, name string }
 
-// open finds the credential of a repository and returns a context whose requests carry it.
+// open determines the credential for a repository and returns a context whose requests carry it.
 func (f *Forge) open(ctx context.Context, repo forge.Repository) (context.Context, place, rest.Credential, error) {
 	p, err := parsePath(repo)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// limited reports whether a 403 is a refusal by a rate limit: GitHub uses 403 for both of its limits, beside 429.
+// limited reports whether a 403 is a refusal by a rate limit: GitHub answers 403 as well as 429 for both of its
+// limits.
 func limited(resp *http.Response) bool {
 	if resp.Header.Get("Retry-After") != "" || resp.Header.Get("X-Ratelimit-Remaining") == "0" {
 		return true

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/github"
 )
 
-// TestCompareURL: the address names the repository that has the commits, on the host where people find the forge.
+// The address names the repository that has the commits, on the host where people reach the forge.
 func TestCompareURL(t *testing.T) {
 	for _, c := range []struct{ url, source, repo, want string }{
 		{"https://github.com/acme/fleet/pull/7", "acme/fleet", "acme/fleet", "https://github.com/acme/fleet/compare/aaa...bbb"},

@@ -29,7 +29,7 @@ const (
 	openAPIFile = "package/generated/api.github.com.json"
 )
 
-// described holds every request and answer against GitHub's description.
+// described compares every request and answer with GitHub's description.
 func described(t *testing.T, next http.RoundTripper) http.RoundTripper {
 	t.Helper()
 	return checked{t, router(t), next}
@@ -96,7 +96,7 @@ var (
 	routerErr  error
 )
 
-// router reads the description once, and of it only the addresses that Sluice uses.
+// router parses the description once, and only the addresses that Sluice uses.
 func router(t *testing.T) routers.Router {
 	t.Helper()
 	if _, err := exec.LookPath("npm"); err != nil {
@@ -143,7 +143,7 @@ func loadRouter() (routers.Router, error) {
 	return gorillamux.NewRouter(doc)
 }
 
-// npmFile takes one file of a pinned npm package, and keeps it.
+// npmFile reads one file of a pinned npm package, and caches it.
 func npmFile(spec, file string) ([]byte, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// branchRule is a rule of a ruleset, as far as it says who may move a branch. The library fails on types of
-// rules that it does not know.
+// branchRule has the parts of a ruleset's rule that decide who may move a branch. The library fails on types of rules
+// that it does not know.
 type branchRule struct {
 	Type       string `json:"type"`
 	Parameters struct {
@@ -20,8 +20,8 @@ type branchRule struct {
 	} `json:"parameters"`
 }
 
-// protects reports whether the rules keep a single writer from moving a branch, from deleting it and from setting it back. GitHub has
-// separate rules for these: without the rule deletion, a writer deletes the branch and creates it elsewhere.
+// protects reports whether the rules prevent a single writer from moving, deleting and resetting a branch. GitHub has
+// separate rules for these: without the rule deletion, a writer deletes the branch and creates it at another commit.
 func protects(rules []branchRule) bool {
 	var moves, deletes, rewrites bool
 	for _, r := range rules {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/github"
 )
 
-// TestProtected: a branch is protected if a single writer cannot move it, whatever kind of rule says so.
+// A branch is protected if a single writer cannot move it, with either kind of rule.
 func TestProtected(t *testing.T) {
 	const branch = "env/prod"
 	type list = []fakegithub.Rule
@@ -63,8 +63,7 @@ func TestProtected(t *testing.T) {
 	}
 }
 
-// TestProtectedForApps: an App needs the permission "Administration: read" for classic rules, and none for
-// rulesets.
+// An App needs the permission "Administration: read" for classic rules, and none for rulesets.
 func TestProtectedForApps(t *testing.T) {
 	for _, permitted := range []bool{false, true} {
 		w := newWorld(t, false)

@@ -9,9 +9,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest"
 )
 
-// TestUnchangedAnswersAreFree: GitHub does not count conditional requests whose answer did not change. 100
-// merge requests are read again and again without a request that counts; one of them changes, and its own
-// address and the list count.
+// GitHub does not count conditional requests whose answer did not change. Reading 100 merge requests repeatedly sends
+// no counted request. If one of them changes, the requests for it and for the list count.
 func TestUnchangedAnswersAreFree(t *testing.T) {
 	w := newWorld(t, false)
 	repo := w.Repository(t, "acme/fleet")
@@ -61,7 +60,7 @@ func TestUnchangedAnswersAreFree(t *testing.T) {
 	}
 }
 
-// TestQuota: the adapter tells what the latest answers said, until the period is over.
+// The adapter reports the quota in the latest answers until its period ends.
 func TestQuota(t *testing.T) {
 	w := newWorld(t, true)
 	repo := w.Repository(t, "acme/fleet")

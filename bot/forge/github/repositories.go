@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-// Repositories implements forge.Repositories: what the token may push to, or the repositories of all
+// Repositories implements forge.Repositories. It lists the repositories that the token may push to, or those of all
 // installations of the App.
 func (f *Forge) Repositories(ctx context.Context) ([]forge.Repository, error) {
 	const what = "list repositories"

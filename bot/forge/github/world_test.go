@@ -30,7 +30,7 @@ func (b backend) New(t *testing.T) forgetest.World {
 	return newWorld(t, b.app)
 }
 
-// signingKey is made once: it takes a while.
+// signingKey is generated once, because that takes a while.
 var signingKey = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -39,7 +39,7 @@ var signingKey = sync.OnceValue(func() *rsa.PrivateKey {
 	return key
 })
 
-// world is a GitHub on which nothing has happened yet.
+// world is a new, empty GitHub.
 type world struct {
 	server *fakegithub.Server
 	forge  *github.Forge
@@ -199,7 +199,7 @@ func (w *world) Fail(_ *testing.T, f forgetest.Fault) {
 		forgetest.RateLimited: fakegithub.TooMany, forgetest.Broken: fakegithub.BadGateway, forgetest.Lost: fakegithub.Lost,
 		forgetest.TooLong: fakegithub.TooLong, forgetest.Denied: fakegithub.Denied, forgetest.SignedOut: fakegithub.Unauthorized,
 	}
-	// The faults of the suite are for repositories: an App's own requests go on.
+	// The faults of the suite apply to repositories; requests of the App itself still work.
 	w.server.Fail(fakegithub.Fault{
 		Kind: kinds[f.Kind], Method: []string{"", "GET", "!GET"}[f.On], Path: "/repos/acme/fleet/", Times: f.Times, RetryAfter: f.RetryAfter,
 	})

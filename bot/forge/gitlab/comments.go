@@ -15,7 +15,7 @@ import (
 // CommentLimit implements forge.Comments.
 func (f *Forge) CommentLimit() int { return commentLimit }
 
-// Comments implements forge.Comments. Notes that GitLab writes itself are left out.
+// Comments implements forge.Comments. It leaves out notes that GitLab itself writes.
 func (f *Forge) Comments(ctx context.Context, repo forge.Repository, number int) ([]forge.Comment, error) {
 	o := &gitlab.ListMergeRequestNotesOptions{OrderBy: new("created_at"), Sort: new("asc")}
 	notes, err := pages(func(p gitlab.ListOptions) ([]*gitlab.Note, *gitlab.Response, error) {
@@ -63,7 +63,7 @@ func (f *Forge) EditComment(ctx context.Context, repo forge.Repository, number i
 	return wrap(fmt.Sprintf("edit comment %d of %s!%d", id, repo.Path, number), err)
 }
 
-// DeleteComment implements forge.Comments. It is no error if the comment is gone.
+// DeleteComment implements forge.Comments. If the comment does not exist, it returns no error.
 func (f *Forge) DeleteComment(ctx context.Context, repo forge.Repository, number int, id int64) error {
 	_, err := f.client.Notes.DeleteMergeRequestNote(repo.Path, number, int(id), with(ctx))
 	if err != nil && missing(translated(err)) {
@@ -90,7 +90,7 @@ func (f *Forge) React(ctx context.Context, repo forge.Repository, number int, id
 	_, _, err := f.client.AwardEmoji.CreateMergeRequestAwardEmojiOnNote(repo.Path, number, int(id), &gitlab.CreateAwardEmojiOptions{Name: name}, with(ctx))
 	var e *gitlab.ErrorResponse
 	if errors.As(err, &e) || errors.Is(err, gitlab.ErrNotFound) {
-		// GitLab refuses an existing emoji with 404 and these words.
+		// GitLab refuses an existing emoji with 404 and this text.
 		if strings.Contains(strings.ToLower(words(err)), "already been taken") {
 			return nil
 		}

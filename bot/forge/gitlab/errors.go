@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/internal/rest"
 )
 
-// wrap adds what the adapter wanted to do, and gives the error a kind of package forge.
+// wrap adds the action of the adapter to an error, and gives it a kind of package forge.
 func wrap(what string, err error) error {
 	if err == nil {
 		return nil
@@ -40,7 +40,7 @@ func translated(err error) error {
 	return rest.Refusal("GitLab", kind, code, e.Message)
 }
 
-// kindOfInvalid returns the kind of an answer 400 or 422. GitLab tells their meanings apart by words only.
+// kindOfInvalid returns the kind of an answer 400 or 422. GitLab distinguishes them only by the text.
 func kindOfInvalid(said string) error {
 	switch {
 	case strings.Contains(said, "too long"), strings.Contains(said, "maximum is"):

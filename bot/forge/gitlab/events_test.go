@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest"
 )
 
-// TestFakeEvents compares the webhooks of the fake with the payloads that GitLab's own client library
-// publishes: the fake must send every member, with the same JSON type.
+// Compares the webhooks of the fake with the payloads that GitLab's own client library publishes: the fake must send
+// every member, with the same JSON type.
 func TestFakeEvents(t *testing.T) {
 	w := newWorld(t)
 	sent := map[string]map[string]any{}
@@ -53,7 +53,7 @@ func TestFakeEvents(t *testing.T) {
 	}
 }
 
-// compareShape lists the members that a published value has and another one has not, or has with another type.
+// compareShape lists the members of a published value that another value lacks, or that have another type in it.
 func compareShape(at string, published, have any) []string {
 	if published == nil || have == nil { // null is possible where the documentation shows a value, and the other way round
 		return nil

@@ -1,7 +1,6 @@
-// Package gitlab is the adapter for gitlab.com and self-managed GitLab. It implements all roles of package
-// forge over GitLab's REST API, with a personal, group or project access token, or with the token of a CI
-// job. It translates GitLab's types and errors, and decides nothing about fleets. Package rest sends the
-// requests.
+// Package gitlab is the adapter for gitlab.com and self-managed GitLab. It implements all roles of package forge with
+// GitLab's REST API, with a personal, group or project access token, or with the token of a CI job. It translates
+// GitLab's types and errors; it decides nothing about fleets. Package rest sends the requests.
 package gitlab
 
 import (
@@ -104,10 +103,10 @@ func New(c Config) (*Forge, error) {
 	return f, nil
 }
 
-// unlimited keeps the library from asking the server for its limits first.
+// unlimited prevents the library from asking the server for its limits first.
 type unlimited struct{}
 
-// Wait returns at once.
+// Wait implements the library's rate limiter. It returns at once.
 func (unlimited) Wait(context.Context) error { return nil }
 
 // baseURL parses the address of the API. The path /api/v4 may be missing.

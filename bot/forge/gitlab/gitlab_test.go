@@ -28,7 +28,7 @@ func (backend) New(t *testing.T) forgetest.World {
 	return newWorld(t)
 }
 
-// world is a GitLab on which nothing has happened yet.
+// world is a new, empty GitLab.
 type world struct {
 	server *fakegitlab.Server
 	forge  *gitlab.Forge
@@ -188,7 +188,7 @@ func (w *world) Numbers(_ *testing.T, repo forge.Repository) []int {
 	return w.server.Numbers(repo.Path)
 }
 
-// shapes holds every request and answer against what https://docs.gitlab.com/api/ documents.
+// shapes compares every request and answer with https://docs.gitlab.com/api/.
 type shapes struct {
 	t    *testing.T
 	next http.RoundTripper
@@ -243,7 +243,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestRedirect: a credential never goes to another host.
+// A credential never goes to another host.
 func TestRedirect(t *testing.T) {
 	seen := false
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen = true }))
@@ -276,8 +276,8 @@ func TestMachineNames(t *testing.T) {
 	}
 }
 
-// TestNameChangesHands: a user who takes the former name of a member does not get the member's rights, and a
-// member who takes the former name of a stranger has them at once.
+// A user who takes the former name of a member does not get the member's rights. A member who takes the former name
+// of a non-member has their rights at once.
 func TestNameChangesHands(t *testing.T) {
 	names := map[string]string{"1": "alice", "2": "mallory"} // by id
 	levels := map[string]int{"1": 40}
@@ -321,8 +321,8 @@ func TestNameChangesHands(t *testing.T) {
 	see("mallory", forge.AccessMaintain, true)
 }
 
-// TestMergeRequestsOfOtherCase: GitLab ignores the case of paths, so a configured path in another case has the same merge
-// requests, and their authors are known.
+// GitLab ignores the case of paths, so a configured path in another case has the same merge requests, and their
+// authors are known.
 func TestMergeRequestsOfOtherCase(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/merge_requests") {
@@ -343,8 +343,8 @@ func TestMergeRequestsOfOtherCase(t *testing.T) {
 	}
 }
 
-// TestMergeRequestsAfterARename: merge requests of a renamed project are found under its new path at once, and the source of a fork's
-// merge request has its new path after projectLife.
+// Merge requests of a renamed project are found under its new path at once. The source of a fork's merge request has
+// its new path after projectLife.
 func TestMergeRequestsAfterARename(t *testing.T) {
 	name, fork := "acme/fleet", "eve/fleet"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/gitlab"
 )
 
-// TestCompareURL: the address names the repository that has the commits, below the path where people find the forge.
+// The address names the repository that has the commits, below the path where people reach the forge.
 func TestCompareURL(t *testing.T) {
 	for _, c := range []struct{ url, source, repo, want string }{
 		{"https://git.example.com/gitlab/acme/sub/fleet/-/merge_requests/7", "acme/sub/fleet", "ops/rendered", "https://git.example.com/gitlab/ops/rendered/-/compare/aaa...bbb"},

@@ -158,16 +158,17 @@ func (f *Forge) neutral(ctx context.Context, repo forge.Repository, mr *gitlab.M
 	return out, nil
 }
 
-// projectLife is how long the path of a project is believed: a project can be renamed or moved to another namespace.
+// projectLife is the time for which the path of a project is cached: a project can be renamed or moved to another
+// namespace.
 const projectLife = 10 * time.Minute
 
-// knownProject is a remembered path of a project.
+// knownProject is a cached path of a project.
 type knownProject struct {
 	path string
 	at   time.Time
 }
 
-// project returns the full path of a project; "" if it is gone or hidden.
+// project returns the full path of a project; "" if it does not exist or is hidden.
 func (f *Forge) project(ctx context.Context, id int) (string, error) {
 	if known, ok := f.projects.Get(id); ok && f.clock().Sub(known.at) < projectLife {
 		return known.path, nil
@@ -183,8 +184,9 @@ func (f *Forge) project(ctx context.Context, id int) (string, error) {
 	return p.PathWithNamespace, nil
 }
 
-// isProject reports whether an id is that of the repository. A remembered path that differs is looked up again, because the project may
-// have been renamed since. If the path cannot be read, isProject returns true: GitLab listed the project for the repository.
+// isProject reports whether an id belongs to the repository. It looks up a cached path that differs again, because
+// the project may have been renamed since. If the path cannot be read, it returns true, because GitLab listed the
+// project for the repository.
 func (f *Forge) isProject(ctx context.Context, id int, repo forge.Repository) bool {
 	same := func() (bool, error) {
 		path, err := f.project(ctx, id)

@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
 )
 
-// TestProtectedPatterns: the most permissive of the rules that match a branch counts, as GitLab has it.
+// As on GitLab, the most permissive of the rules that match a branch decides.
 func TestProtectedPatterns(t *testing.T) {
 	for _, c := range []struct {
 		name, branch string

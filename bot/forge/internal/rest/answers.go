@@ -24,7 +24,7 @@ type answer struct {
 	body   []byte // gzip
 }
 
-// response makes the answer that the forge would have repeated.
+// response returns the answer that the forge would have repeated.
 func (a answer) response(req *http.Request) (*http.Response, error) {
 	r, err := gzip.NewReader(bytes.NewReader(a.body))
 	if err != nil {
@@ -40,7 +40,7 @@ func (a answer) response(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answers remembers the answers of the most recent requests, within a bound on their size.
+// answers caches the answers of the most recent requests, within a limit on their size.
 type answers struct {
 	mu    sync.Mutex
 	cache *lru.Cache[string, answer]
@@ -60,7 +60,7 @@ func (a *answers) get(key string) (answer, bool) {
 	return a.cache.Get(key)
 }
 
-// put remembers an answer if it has an ETag. It leaves the body readable.
+// put caches an answer if it has an ETag. It leaves the body readable.
 func (a *answers) put(key string, resp *http.Response) error {
 	tag := resp.Header.Get("ETag")
 	if tag == "" || resp.StatusCode != http.StatusOK {
@@ -81,7 +81,7 @@ func (a *answers) put(key string, resp *http.Response) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.cache.Remove(key) // counts its bytes off
+	a.cache.Remove(key) // the eviction callback subtracts its bytes
 	a.cache.Add(key, answer{tag: tag, header: resp.Header.Clone(), body: packed.Bytes()})
 	for a.bytes += packed.Len(); a.bytes > maxAnswersBytes; {
 		a.cache.RemoveOldest()

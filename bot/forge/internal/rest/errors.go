@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// Classified reports whether an error has a kind of package forge already, or is the end of a context.
+// Classified reports whether an error already has a kind of package forge, or comes from a context.
 func Classified(err error) bool {
 	for _, kind := range []error{
 		forge.ErrNotFound, forge.ErrUnauthorized, forge.ErrForbidden, forge.ErrTooLong, forge.ErrConflict,
@@ -23,7 +23,7 @@ func Classified(err error) bool {
 	return false
 }
 
-// KindOf returns the kind of an answer by its HTTP status, or nil if the status alone does not tell.
+// KindOf returns the kind of an answer by its HTTP status, or nil if the status is ambiguous.
 func KindOf(code int) error {
 	switch code {
 	case http.StatusUnauthorized:
@@ -57,8 +57,8 @@ func Refusal(forgeName string, kind error, code int, said string) error {
 
 const maxPages = 1000 // of 100 items
 
-// Pages reads all pages of a list, from page 1. list returns the number of the next page, and one that is not
-// greater at the end.
+// Pages reads all pages of a list, from page 1. list returns the number of the next page; at the end, it returns a
+// number that is not greater.
 func Pages[T any](list func(page int) (items []T, next int, err error)) ([]T, error) {
 	var all []T
 	for page := 1; page <= maxPages; {

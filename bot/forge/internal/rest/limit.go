@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 )
 
-// wait waits until the credential's rate limit is over, or fails if that takes too long.
+// wait waits until the credential's rate limit resets, or fails if that takes too long.
 func (c *Client) wait(ctx context.Context, key string) error {
 	c.mu.Lock()
 	until := c.until[key]
@@ -25,7 +25,8 @@ func (c *Client) wait(ctx context.Context, key string) error {
 	return c.Sleep(ctx, d)
 }
 
-// close sends nothing with the credential until then. It returns true if a request should not wait that long.
+// close blocks requests with the credential until the given time. It returns true if a request should not wait that
+// long.
 func (c *Client) close(key string, until time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +36,7 @@ func (c *Client) close(key string, until time.Time) bool {
 	return until.Sub(c.Clock()) > maxWait
 }
 
-// limit returns how long the forge asks to wait; a minute, as GitHub documents, if it does not say.
+// limit returns how long the forge asks to wait. If the forge does not say, it is a minute, as GitHub documents.
 func (c *Client) limit(h http.Header) time.Duration {
 	if d := retryAfter(h, c.Clock()); d > 0 {
 		return d
@@ -46,7 +47,7 @@ func (c *Client) limit(h http.Header) time.Duration {
 	return time.Minute
 }
 
-// retryAfter reads Retry-After: seconds or a date. It returns 0 if there is none.
+// retryAfter parses Retry-After: seconds or a date. It returns 0 if there is none.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := h.Get("Retry-After")
 	if n, err := strconv.Atoi(v); err == nil {
@@ -58,7 +59,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// quotaOf reads X-RateLimit-… (GitHub) or RateLimit-… (GitLab).
+// quotaOf parses X-RateLimit-… (GitHub) or RateLimit-… (GitLab).
 func quotaOf(h http.Header) (forge.Quota, bool) {
 	number := func(name string) (int64, bool) {
 		n, err := strconv.ParseInt(cmp.Or(h.Get("X-RateLimit-"+name), h.Get("RateLimit-"+name)), 10, 64)
@@ -78,9 +79,9 @@ func quotaOf(h http.Header) (forge.Quota, bool) {
 	return q, true
 }
 
-// count notes what is left of the credential's quota.
+// count records the remaining quota of the credential.
 func (c *Client) count(key string, h http.Header) {
-	// GitHub counts searches and GraphQL apart.
+	// GitHub has separate quotas for searches and GraphQL.
 	if resource := h.Get("X-RateLimit-Resource"); resource != "" && resource != "core" {
 		return
 	}
@@ -93,7 +94,7 @@ func (c *Client) count(key string, h http.Header) {
 	c.quotas[key] = q
 }
 
-// Quota returns the quota of which the smallest part remains. Quotas whose period is over do not count.
+// Quota returns the quota with the smallest remaining share. It ignores quotas whose period has ended.
 func (c *Client) Quota() (forge.Quota, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

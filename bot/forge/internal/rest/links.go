@@ -2,8 +2,9 @@ package rest
 
 import "strings"
 
-// WebBase returns the address below which a forge's pages are, from the address of a merge request of a repository. requests is what
-// stands between the repository and the number. It returns false if the address is not one of the repository.
+// WebBase returns the base address of a forge's web pages, from the address of a merge request of a repository.
+// requests is the text between the repository and the number. It returns false if the address does not belong to the
+// repository.
 func WebBase(address, repository, requests string) (string, bool) {
 	before, _, ok := strings.Cut(address, requests)
 	if !ok {

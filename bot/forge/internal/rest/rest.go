@@ -1,9 +1,9 @@
-// Package rest is the HTTP client that the forge adapters share: credentials, retries, rate limits, bounds on
-// answers, conditional requests and redirects. The adapters' libraries build requests and decode answers; a
-// Client carries them as an http.RoundTripper.
+// Package rest is the HTTP client that the forge adapters share: credentials, retries, rate limits, limits on
+// answers, conditional requests and redirects. The adapters' libraries build requests and decode answers; a Client
+// sends them as an http.RoundTripper.
 //
-// A Client never sends a credential to another host than the configured one, and never repeats a request that
-// creates something unless the forge surely did not act on the first.
+// A Client never sends a credential to another host than the configured one. It repeats a request that creates
+// something only if the forge certainly did not process the first one.
 package rest
 
 import (
@@ -49,7 +49,7 @@ type Config struct {
 	Sleep func(ctx context.Context, d time.Duration) error // nil is retry.Sleep
 	// Limited reports whether an answer other than 429 is a refusal by a rate limit.
 	Limited func(resp *http.Response) bool
-	// Conditional says that the forge does not count answers 304: the client remembers answers with an ETag.
+	// Conditional means that the forge does not count answers 304: the client caches answers with an ETag.
 	Conditional bool
 }
 
@@ -63,7 +63,7 @@ type Client struct {
 	quotas map[string]forge.Quota
 }
 
-// New makes a client.
+// New returns a client.
 func New(c Config) (*Client, error) {
 	if c.Sleep == nil {
 		c.Sleep = retry.Sleep
@@ -81,8 +81,8 @@ func New(c Config) (*Client, error) {
 	return out, nil
 }
 
-// HTTP returns an http.Client that sends its requests through the client. It follows the forge to the new
-// address of a renamed repository, and to no other host.
+// HTTP returns an http.Client that sends its requests through the client. It follows redirects of the forge to the
+// new address of a renamed repository, but to no other host.
 func (c *Client) HTTP() *http.Client { return &http.Client{Transport: c, CheckRedirect: c.redirect} }
 
 func (c *Client) redirect(req *http.Request, via []*http.Request) error {
@@ -95,7 +95,7 @@ func (c *Client) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// options of the requests of a context.
+// options are settings for the requests of a context.
 type options struct {
 	credential Credential
 	repeatable bool // although it is a POST
@@ -117,15 +117,15 @@ func With(ctx context.Context, c Credential) context.Context {
 	return context.WithValue(ctx, optionsKey{}, options{credential: c})
 }
 
-// Repeatable returns a context whose requests may be repeated even if they are POSTs: sending one twice has
-// the effect of sending it once.
+// Repeatable returns a context whose requests may be repeated even if they are POSTs: sending one twice has the
+// effect of sending it once.
 func Repeatable(ctx context.Context) context.Context {
 	o := optionsOf(ctx)
 	o.repeatable = true
 	return context.WithValue(ctx, optionsKey{}, o)
 }
 
-// Once returns a context whose requests are not repeated after the forge may have acted on them.
+// Once returns a context whose requests are not repeated after the forge may have processed them.
 func Once(ctx context.Context) context.Context {
 	o := optionsOf(ctx)
 	o.once = true
@@ -143,9 +143,9 @@ func (o options) repeats(method string) bool {
 	return o.repeatable || !o.once && method != http.MethodPost
 }
 
-// RoundTrip implements http.RoundTripper. It returns the last answer if the forge keeps failing, an error
-// that is a *forge.RateLimitError if the forge's rate limit lasts, and one that is forge.ErrUnavailable if
-// there is no answer.
+// RoundTrip implements http.RoundTripper. If the forge keeps failing, it returns the last answer. If the forge's rate
+// limit lasts too long, the error is a *forge.RateLimitError. If there is no answer, the error is
+// forge.ErrUnavailable.
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := read(req)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, ctx.Err()
 		}
 		if err == nil && resp.StatusCode == http.StatusUnauthorized && !refused && o.credential != nil && o.credential.Refused(token) {
-			refused = true // the token was withdrawn: the next one is another
+			refused = true // the token was revoked: the next one differs
 			return resp, retry.Immediately(errAgain)
 		}
 		return c.judge(req.Method, o, resp, err)
@@ -178,7 +178,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	if resp == nil {
 		return nil, err
 	}
-	// The libraries would refuse requests by a limit that they saw with another credential.
+	// Remove these headers: the libraries would refuse requests by a limit of another credential.
 	for _, name := range []string{"Limit", "Remaining", "Reset"} {
 		resp.Header.Del("X-RateLimit-" + name)
 		resp.Header.Del("RateLimit-" + name)
@@ -188,7 +188,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 
 var errAgain = errors.New("the forge did not answer as it should")
 
-// judge returns an answer, or the error that it means. Errors that are worth another try are marked for retry.Do.
+// judge returns an answer, or the corresponding error. It marks temporary errors for retry.Do.
 func (c *Client) judge(method string, o options, resp *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		err = fmt.Errorf("%w: %w", forge.ErrUnavailable, err)
@@ -203,7 +203,7 @@ func (c *Client) judge(method string, o options, resp *http.Response, err error)
 		if c.close(o.key(), limit.Until) {
 			return nil, limit
 		}
-		return nil, retry.Immediately(limit) // wait delays the next try; the forge did not act on this one
+		return nil, retry.Immediately(limit) // wait delays the next try; the forge did not process this one
 	case code >= http.StatusInternalServerError && o.repeats(method):
 		return resp, retry.After(errAgain, retryAfter(resp.Header, c.Clock()))
 	}
@@ -223,7 +223,7 @@ func read(req *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// ask sends a request once. Where the client remembers the answer, it asks whether it changed.
+// ask sends a request once. If the client has a cached answer, the request is conditional.
 func (c *Client) ask(req *http.Request, body []byte, o options, token string) (*http.Response, error) {
 	if c.answers == nil || req.Method != http.MethodGet {
 		return c.send(req, body, o, token, "")

@@ -54,7 +54,7 @@ func get(t *testing.T, c *Client, h *http.Client, path string) (int, string, err
 	return resp.StatusCode, string(body), err
 }
 
-// TestConditional: an unchanged answer is given again with its headers, and the memory for answers is bounded.
+// An unchanged answer is returned again with its headers, and the memory for answers is limited.
 func TestConditional(t *testing.T) {
 	version, sent := 1, 0
 	c, h, _ := client(t, func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +112,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestRetries: what is repeated, and how long the client waits.
+// Which requests are repeated, and how long the client waits.
 func TestRetries(t *testing.T) {
 	for name, c := range map[string]struct {
 		method  string
