@@ -90,7 +90,7 @@ func TestValidation(t *testing.T) {
 		t.Errorf("an unknown field: %+v", r.Findings)
 	}
 	if len(*asked) != 1 {
-		t.Errorf("asked %q: once is enough", *asked)
+		t.Errorf("requests %q, want one", *asked)
 	}
 
 	t.Run("offline, from the cache", func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestValidation(t *testing.T) {
 			t.Errorf("findings %+v, notes %q", r.Findings, r.Notes)
 		}
 	})
-	t.Run("a damaged cache is not believed", func(t *testing.T) {
+	t.Run("a damaged cache entry is downloaded again", func(t *testing.T) {
 		err := filepath.WalkDir(filepath.Join(cache, "sha256"), func(name string, d os.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
 				return os.WriteFile(name, []byte(`{}`), 0o600)
@@ -116,7 +116,7 @@ func TestValidation(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeFetchedIsSaid(t *testing.T) {
+func TestUnavailableSchemasAreReported(t *testing.T) {
 	server, _ := served(t)
 	s := source(t, schemas.Config{Locations: []string{server.URL}, Cache: t.TempDir()})
 	for text, note := range map[string]string{

@@ -29,8 +29,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fluxCluster plays Flux's controllers for one cluster, with their libraries: it builds Kustomizations and follows the Kustomizations and
-// HelmReleases that come out. A reference to an object that no unit has brought yet is tried again.
+// fluxCluster simulates Flux's controllers for one cluster, with their libraries. It builds Kustomizations, and
+// follows the Kustomizations and HelmReleases among the built objects. It retries a reference to an object that no
+// unit has created yet.
 type fluxCluster struct {
 	t      *testing.T
 	dir    string // a copy of the repository
@@ -39,7 +40,7 @@ type fluxCluster struct {
 	built  map[string]map[string]string // unit → identity → object
 	failed map[string]error
 	seen   map[string]bool
-	own    string // name of the GitRepository that is the repository
+	own    string // name of the GitRepository that stands for the repository
 
 }
 
@@ -53,7 +54,7 @@ func isUnit(u *unstructured.Unstructured) bool {
 		u.GetKind() == kindRelease && strings.HasPrefix(u.GetAPIVersion(), "helm.toolkit.fluxcd.io/")
 }
 
-// unitName is the app that Sluice makes of a unit.
+// unitName returns the name of the app that Sluice creates for a unit.
 func unitName(u *unstructured.Unstructured) string {
 	switch {
 	case u.GetKind() == kindRelease:
@@ -72,7 +73,7 @@ func reconcile(t *testing.T, dir, root string) *fluxCluster {
 		"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": kindKs, "metadata": map[string]any{"name": "flux-system", "namespace": "flux-system"},
 		"spec": map[string]any{"path": root, "sourceRef": map[string]any{"kind": "GitRepository", "name": "flux-system"}},
 	}}
-	// The root's own Kustomization is among its objects, if `flux bootstrap` wrote it.
+	// If `flux bootstrap` wrote the root's own Kustomization, it is among the root's objects.
 	objects, err := c.kustomization(dir, first)
 	if err != nil {
 		t.Fatalf("%s: %v", root, err)
@@ -121,7 +122,7 @@ func reconcile(t *testing.T, dir, root string) *fluxCluster {
 
 var errForeign = errors.New("the source is not this repository")
 
-// unit reconciles one unit and returns the units that it brings.
+// unit reconciles one unit and returns the units that it creates.
 func (c *fluxCluster) unit(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	name := unitName(u)
 	if suspend, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); c.seen[name] || suspend {
@@ -171,7 +172,7 @@ func (c *fluxCluster) unit(u *unstructured.Unstructured) ([]*unstructured.Unstru
 	return found, nil
 }
 
-// artifact copies the folders that an ArtifactGenerator names, as source-watcher does for patterns that end with `/**`.
+// artifact copies the folders of an ArtifactGenerator, as source-watcher does for patterns that end with `/**`.
 func (c *fluxCluster) artifact(name string) string {
 	for _, g := range c.store {
 		list, _, _ := unstructured.NestedSlice(g.Object, "spec", "artifacts")
@@ -195,7 +196,7 @@ func (c *fluxCluster) artifact(name string) string {
 	return ""
 }
 
-// kustomization is what kustomize-controller applies, without the labels of the owner.
+// kustomization returns the objects that kustomize-controller applies, without the labels of the owner.
 func (c *fluxCluster) kustomization(root string, u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	path, _, _ := unstructured.NestedString(u.Object, "spec", "path")
 	dir := filepath.Join(root, path)
@@ -246,7 +247,7 @@ func (c *fluxCluster) kustomization(root string, u *unstructured.Unstructured) (
 	return out, nil
 }
 
-// client holds the ConfigMaps and Secrets of the cluster, as the API server stores them.
+// client returns the ConfigMaps and Secrets of the cluster, as the API server stores them.
 func (c *fluxCluster) client(more []*unstructured.Unstructured) client.Client {
 	builder := fake.NewClientBuilder()
 	all := maps.Clone(c.store)
@@ -268,7 +269,7 @@ func (c *fluxCluster) client(more []*unstructured.Unstructured) client.Client {
 				builder = builder.WithObjects(&m)
 			}
 		case o.GetKind() == "Secret" && o.Object["sops"] != nil:
-			// Nobody here can decrypt it. Each variable stands for itself, as Sluice leaves references to it in place.
+			// The test cannot decrypt the Secret. Each variable stands for itself, as Sluice keeps references to it.
 			sealed, _, _ := unstructured.NestedMap(o.Object, "stringData")
 			s := corev1.Secret{Data: map[string][]byte{}}
 			s.Name, s.Namespace = o.GetName(), namespace

@@ -14,7 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// removeIgnored removes what source-controller leaves out of an artifact.
+// removeIgnored removes the files that source-controller leaves out of an artifact.
 func removeIgnored(t *testing.T, dir string) {
 	t.Helper()
 	patterns, err := sourceignore.LoadIgnorePatterns(dir, nil)
@@ -40,14 +40,14 @@ func removeIgnored(t *testing.T, dir string) {
 	}
 }
 
-// rendered is what Sluice renders for a cluster: for each app, objects by identity.
+// rendered returns Sluice's rendering of a cluster: for each app, objects by identity.
 func rendered(t *testing.T, dir, cluster string) map[string]map[string]string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")
 	c := exec.CommandContext(t.Context(), binary, "render", "--cluster", cluster, "--out", out, "-q")
 	c.Dir = dir
 	c.Env = append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1")
-	text, err := c.CombinedOutput() // charts that cannot be fetched fail alone
+	text, err := c.CombinedOutput() // a chart that cannot be fetched fails only its own target
 	if err != nil && !strings.Contains(string(text), "could not be rendered") && !strings.Contains(string(text), "cannot be rendered") {
 		t.Logf("sluice render: %v\n%.2000s", err, text)
 	}
@@ -79,8 +79,8 @@ func rendered(t *testing.T, dir, cluster string) map[string]map[string]string {
 	return found
 }
 
-// equalObjects compares what a tool builds with what Sluice renders, and returns how many objects are equal. Sluice writes the namespace of
-// every namespaced object, where a tool leaves it to the API server.
+// equalObjects compares the objects of a tool with Sluice's, and returns the number of equal objects. Sluice writes
+// the namespace of every namespaced object; a tool leaves it to the API server.
 func equalObjects(t *testing.T, unit string, theirs, ours map[string]string) int {
 	t.Helper()
 	equal := 0
@@ -137,7 +137,7 @@ func withoutNamespace(t *testing.T, text string) string {
 	return string(out)
 }
 
-// compareFlux compares a cluster of a repository. Units whose source is elsewhere are left out.
+// compareFlux compares a cluster of a repository. It leaves out units whose source is in another repository.
 func compareFlux(t *testing.T, dir, cluster, root string) (units, equal int) {
 	t.Helper()
 	theirs := t.TempDir()
@@ -169,7 +169,7 @@ func corpus(t *testing.T) string {
 	return dir
 }
 
-// The Flux repositories of the corpus: every object of every Kustomization equals what Flux's libraries build.
+// For the Flux repositories of the corpus, every object of every Kustomization equals the build of Flux's libraries.
 func TestImportEqualsFlux(t *testing.T) {
 	dir := corpus(t)
 	all := 0
@@ -198,7 +198,7 @@ func TestImportEqualsFlux(t *testing.T) {
 	}
 }
 
-// Small repositories, one for each field.
+// Compares small repositories, one for each field.
 func TestImportFieldsEqualFlux(t *testing.T) {
 	fixtures := sections(t, "testdata/import/flux.txt")
 	base, all := fixtures["base"], 0
@@ -220,7 +220,7 @@ func TestImportFieldsEqualFlux(t *testing.T) {
 	}
 }
 
-// sections reads a file of fixtures: lines `== NAME` begin one, which is a txtar archive.
+// sections reads a file of fixtures. A line `== NAME` begins a fixture, which is a txtar archive.
 func sections(t *testing.T, name string) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(name)

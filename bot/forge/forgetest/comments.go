@@ -58,18 +58,18 @@ func testTooLong(t *testing.T, w World) {
 	mr := open(t, w, repo, "a")
 	f := w.Forge()
 	if _, err := f.CreateComment(t.Context(), repo, mr.Number, strings.Repeat("x", f.CommentLimit()+1)); !errors.Is(err, forge.ErrTooLong) {
-		t.Errorf("one too many: %v", err)
+		t.Errorf("a comment above the limit: %v", err)
 	}
 	if _, err := f.CreateComment(t.Context(), repo, mr.Number, strings.Repeat("x", f.CommentLimit())); err != nil {
-		t.Errorf("as many as there may be: %.200v", err)
+		t.Errorf("a comment at the limit: %.200v", err)
 	}
 	w.Fail(t, Fault{Kind: TooLong, On: OnWrite})
 	if _, err := f.CreateComment(t.Context(), repo, mr.Number, "x"); !errors.Is(err, forge.ErrTooLong) {
-		t.Errorf("in the forge's words: %v", err)
+		t.Errorf("the forge's own refusal of a long comment: %v", err)
 	}
 }
 
-// testLost: a comment is not made twice because the answer to the first was lost.
+// testLost checks that a comment is not created twice when the first answer is lost.
 func testLost(t *testing.T, w World) {
 	repo := scene(t, w)
 	mr := open(t, w, repo, "a")
@@ -83,7 +83,7 @@ func testLost(t *testing.T, w World) {
 	}
 	w.Fail(t, Fault{Kind: Lost, On: OnWrite})
 	if err := w.Forge().EditComment(t.Context(), repo, mr.Number, there[0].ID, "again"); err != nil {
-		t.Errorf("an edit may be repeated: %v", err)
+		t.Errorf("a repeated edit: %v", err)
 	}
 }
 

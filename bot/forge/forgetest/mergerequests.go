@@ -39,7 +39,7 @@ func cases() map[string]func(*testing.T, World) {
 	}
 }
 
-// scene returns a repository with a person who may write.
+// scene returns a repository with a person who has write access.
 func scene(t *testing.T, w World) forge.Repository {
 	t.Helper()
 	repo := w.Repository(t, "acme/fleet")

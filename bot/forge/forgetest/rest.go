@@ -18,7 +18,7 @@ func testStatuses(t *testing.T, w World) {
 	for _, s := range []forge.Status{
 		{Context: "sluice", State: forge.Pending, Description: "waits"},
 		{Context: "sluice", State: forge.Running, Description: "runs"},
-		{Context: "sluice", State: forge.Running, Description: "runs"}, // twice does no harm
+		{Context: "sluice", State: forge.Running, Description: "runs"}, // repeating a status does no harm
 		{Context: "sluice", State: forge.Success, Description: long, URL: "https://example.com/report"},
 		{Context: "sluice/prod", State: forge.Failure, Description: "no"},
 	} {
@@ -41,7 +41,7 @@ func testStatuses(t *testing.T, w World) {
 		t.Errorf("%+v", got[2])
 	}
 	if err := f.SetStatus(t.Context(), repo, strings.Repeat("0", 39)+"1", forge.Status{Context: "x", State: forge.Success}); !errors.Is(err, forge.ErrNotFound) {
-		t.Errorf("a commit that is not there: %v", err)
+		t.Errorf("a commit that does not exist: %v", err)
 	}
 }
 
@@ -50,7 +50,7 @@ func testRepositories(t *testing.T, w World) {
 	for i := range many {
 		w.Repository(t, fmt.Sprintf("acme/r%03d", i))
 	}
-	if !w.Checks() { // an App may write whatever it is installed on
+	if !w.Checks() { // an App may write to every repository that it is installed on
 		w.Grant(t, w.Repository(t, "acme/read"), w.Self().Login, forge.AccessRead)
 	}
 	got, err := w.Forge().Repositories(t.Context())
@@ -68,7 +68,7 @@ func testChecks(t *testing.T, w World) {
 	repo := scene(t, w)
 	mr := open(t, w, repo, "a")
 	c := forge.Check{Name: "sluice", Commit: mr.Head, State: forge.Failure, Title: "2 objects change", Summary: "**bold**", URL: "https://example.com/r"}
-	const many = 120 // more than a request takes
+	const many = 120 // more than one request accepts
 	for i := range many {
 		c.Annotations = append(c.Annotations, forge.Annotation{Path: "apps/web/app.yaml", Line: i + 1, Level: forge.Error, Title: "rule", Message: "wrong"})
 	}
@@ -111,11 +111,11 @@ func testPeople(t *testing.T, w World) {
 		}
 	}
 	if got, err := f.Access(t.Context(), repo, "eve"); err != nil || got >= forge.AccessWrite {
-		t.Errorf("a stranger has %s (%v)", got, err)
+		t.Errorf("a user without rights has %s (%v)", got, err)
 	}
 	w.Grant(t, repo, "will", forge.AccessNone)
 	if got, err := f.Access(t.Context(), repo, "will"); err != nil && !errors.Is(err, forge.ErrNotFound) || got >= forge.AccessWrite {
-		t.Errorf("a right that was taken away: %s (%v)", got, err)
+		t.Errorf("a revoked right: %s (%v)", got, err)
 	}
 }
 
@@ -134,7 +134,7 @@ func testTeams(t *testing.T, w World) {
 		}
 	}
 	if in, err := f.InTeam(t.Context(), repo, "acme/nobody", "sue"); in || err != nil && !errors.Is(err, forge.ErrNotFound) {
-		t.Errorf("a team that is not there: %t, %v", in, err)
+		t.Errorf("a team that does not exist: %t, %v", in, err)
 	}
 }
 
@@ -168,7 +168,7 @@ func testLongRateLimit(t *testing.T, w World) {
 	}
 	before := w.Requests()
 	if _, err = w.Forge().MergeRequest(t.Context(), repo, mr.Number); !errors.As(err, &limit) || w.Requests() != before {
-		t.Errorf("asked again within the limit: %v, %d requests", err, w.Requests()-before)
+		t.Errorf("a request within the rate limit's wait: %v, %d requests", err, w.Requests()-before)
 	}
 }
 
@@ -198,7 +198,7 @@ func testRefused(t *testing.T, w World) {
 		if !errors.Is(err, want) || strings.Contains(fmt.Sprint(err), "token-of-the-test") {
 			t.Errorf("%v: %v", want, err)
 		}
-		for range 2 { // what is left of the fault
+		for range 2 { // the remaining faults
 			_, _ = w.Forge().MergeRequest(t.Context(), repo, mr.Number)
 		}
 	}
@@ -208,7 +208,7 @@ func testProtected(t *testing.T, w World) {
 	repo := scene(t, w)
 	f, ok := w.Forge().(forge.Protection)
 	if !ok {
-		t.Skip("the adapter does not tell")
+		t.Skip("the adapter does not report protection")
 	}
 	w.Protect(t, repo, "sluice/state")
 	for branch, want := range map[string]bool{"sluice/state": true, "main": false, "sluice/stat": false, "sluice/state/x": false} {

@@ -68,7 +68,7 @@ func TestMain(m *testing.M) {
 
 const namespace = "argocd"
 
-// repo answers the questions of git generators from a directory, as the repository server does.
+// repo answers the requests of git generators from a directory, as the repository server does.
 type repo struct{ dir string }
 
 // GetFiles implements services.Repos.
@@ -108,7 +108,7 @@ func (r repo) GetDirectories(_ context.Context, _, _, _ string, _, _ bool) ([]st
 	return out, err
 }
 
-// argo plays Argo CD for one repository.
+// argo simulates Argo CD for one repository.
 type argo struct {
 	t        *testing.T
 	dir      string
@@ -119,7 +119,7 @@ type argo struct {
 	failed   map[string]error
 }
 
-// run generates and renders all Applications of files below argocd/, and those that come out.
+// run generates and renders all Applications in files below argocd/, and the Applications that these create.
 func run(t *testing.T, dir, url string, clusters map[string]string) *argo {
 	t.Helper()
 	a := &argo{t: t, dir: dir, url: url, clusters: clusters, built: map[string]map[string]string{}, failed: map[string]error{}}
@@ -155,7 +155,8 @@ func run(t *testing.T, dir, url string, clusters map[string]string) *argo {
 	return a
 }
 
-// object renders an Application, or the Applications of an ApplicationSet, and returns the Applications that come out.
+// object renders an Application, or the Applications of an ApplicationSet, and returns the Applications among the
+// rendered objects.
 func (a *argo) object(o *unstructured.Unstructured) []*unstructured.Unstructured {
 	switch o.GetKind() {
 	case "Application":
@@ -230,7 +231,7 @@ func (a *argo) application(app *v1alpha1.Application) []*unstructured.Unstructur
 	return children
 }
 
-// render is what the repository server does with the sources of an Application.
+// render does the same as the repository server with the sources of an Application.
 func (a *argo) render(app *v1alpha1.Application) ([]*unstructured.Unstructured, error) {
 	work := a.t.TempDir() // Argo CD edits kustomizations in place
 	if err := os.CopyFS(work, os.DirFS(a.dir)); err != nil {
@@ -294,7 +295,7 @@ func identity(t *testing.T, u *unstructured.Unstructured) (id, text string) {
 	return strings.Join([]string{u.GetAPIVersion(), u.GetKind(), u.GetNamespace(), u.GetName()}, "/"), string(content)
 }
 
-// rendered is what Sluice renders for a cluster, by app.
+// rendered returns Sluice's rendering of a cluster, by app.
 func rendered(t *testing.T, dir, cluster string) map[string]map[string]string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")
@@ -329,7 +330,8 @@ func rendered(t *testing.T, dir, cluster string) map[string]map[string]string {
 	return found
 }
 
-// equal compares objects. Sluice writes the namespace of every namespaced object, where Argo CD adds it when it applies them.
+// equal compares objects. Sluice writes the namespace of every namespaced object; Argo CD adds it when it applies
+// them.
 func equal(t *testing.T, unit string, theirs, ours map[string]string) int {
 	t.Helper()
 	same := 0
@@ -367,7 +369,7 @@ func equal(t *testing.T, unit string, theirs, ours map[string]string) int {
 	return same
 }
 
-// refused are directories of the corpus that are not compared, and why.
+// refused lists directories of the corpus that are not compared, with the reason.
 var refused = map[string]string{
 	"jsonnet-tla":       "Jsonnet is refused by name",
 	"jsonnet-tla-cm":    "Jsonnet is refused by name",
@@ -375,7 +377,7 @@ var refused = map[string]string{
 	"helm-api-versions": "it prints the API versions that the helm command was compiled with",
 }
 
-// compare compares all Applications of a repository, and returns how many Applications and objects are equal.
+// compare compares all Applications of a repository, and returns the numbers of equal Applications and objects.
 func compare(t *testing.T, dir, url string, clusters map[string]string) (apps, objects int) {
 	t.Helper()
 	for _, args := range [][]string{{"init", "-q", "-b", "main", "."}, {"add", "-A"}} {
@@ -408,7 +410,7 @@ func compare(t *testing.T, dir, url string, clusters map[string]string) (apps, o
 
 const url = "https://git.example.com/acme/fleet"
 
-// Small repositories, one for each field.
+// Compares small repositories, one for each field.
 func TestImportFieldsEqualArgoCD(t *testing.T) {
 	data, err := os.ReadFile("testdata/argocd.txt")
 	if err != nil {
@@ -447,7 +449,7 @@ func TestImportFieldsEqualArgoCD(t *testing.T) {
 	}
 }
 
-// The directories of Argo CD's own tests, each as the source of an Application.
+// Compares the directories of Argo CD's own tests, each as the source of an Application.
 func TestImportEqualsArgoCD(t *testing.T) {
 	corpus := os.Getenv("CORPUS")
 	if corpus == "" {

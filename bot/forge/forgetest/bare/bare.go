@@ -1,5 +1,5 @@
-// Package bare reads bare Git repositories on disk and merges in them, for the fakes of forges. It must not
-// be part of a released binary.
+// Package bare reads bare Git repositories on disk and merges in them, for the fakes of forges. It must not be part
+// of a released binary.
 package bare
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Repository is a bare repository on disk that other processes push to. Each call opens it again, because
-// another process may have repacked it.
+// Repository is a bare repository on disk that other processes push to. Each call opens it again, because another
+// process may have repacked it.
 type Repository struct{ Dir string }
 
 func (g *Repository) open() (*git.Repository, error) {
@@ -29,7 +29,7 @@ func (g *Repository) open() (*git.Repository, error) {
 	return r, nil
 }
 
-// Tip returns a branch's commit; "" if there is no such branch.
+// Tip returns a branch's commit; "" if the branch does not exist.
 func (g *Repository) Tip(branch string) string {
 	r, err := g.open()
 	if err != nil {
@@ -52,7 +52,7 @@ func (g *Repository) Has(sha string) bool {
 	return err == nil
 }
 
-// Keep sets a ref. Objects of a fork are copied, as forges share them.
+// Keep sets a ref. It copies objects of a fork, because forges share objects between forks.
 func (g *Repository) Keep(from *Repository, ref, sha string) {
 	r, err := g.open()
 	if err != nil {
@@ -90,7 +90,7 @@ func copyCommits(to *git.Repository, from *Repository, hash plumbing.Hash) error
 	return nil
 }
 
-// Merge creates a merge commit on a branch. A file that both sides changed differently is a conflict.
+// Merge creates a merge commit on a branch. If both sides changed a file differently, it returns a conflict.
 func (g *Repository) Merge(branch, head, message, login string, at time.Time) (string, error) {
 	r, err := g.open()
 	if err != nil {
@@ -238,7 +238,7 @@ func writeTree(r *git.Repository, all map[string]leaf) (plumbing.Hash, error) {
 	return hash, nil
 }
 
-// sortKey returns the order of Git: folders as if their names ended in a slash.
+// sortKey returns the key for Git's order: folders sort as if their names ended in a slash.
 func sortKey(e object.TreeEntry) string {
 	if e.Mode == filemode.Dir {
 		return e.Name + "/"
