@@ -55,7 +55,7 @@ func (s *sandbox) source(name string) {
 	s.run(dir, "git", "commit", "-qm", "start")
 }
 
-// refs are the branches of a repository, but for main.
+// refs returns the branches of a repository, except main.
 func (s *sandbox) refs(dir string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(s.run(dir, "git", "for-each-ref", "--format=%(refname:short) %(objectname)", "refs/heads")) {
@@ -67,8 +67,8 @@ func (s *sandbox) refs(dir string) map[string]string {
 	return out
 }
 
-// TestKilledRunsLeaveOldOrNewBranches kills a pushing hydration at random moments. Each branch is then where it was or
-// where it should be, and the next run ends where an undisturbed one does.
+// Kills a pushing hydration at random times. Each branch is then at its old or new commit, and the next run reaches
+// the same state as an undisturbed one.
 func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -129,7 +129,7 @@ func TestKilledRunsLeaveOldOrNewBranches(t *testing.T) {
 	}
 }
 
-// remote makes a copy of a repository the source's origin.
+// remote makes a copy of a repository the origin of the source.
 func (s *sandbox) remote(src, from, name string) string {
 	s.t.Helper()
 	dir := filepath.Join(s.dir, name+".git")
@@ -140,8 +140,8 @@ func (s *sandbox) remote(src, from, name string) string {
 	return dir
 }
 
-// sound asserts that a repository is whole. The receive-pack of a killed run may live a moment longer, and move objects
-// and branches while git fsck looks at them.
+// sound asserts that a repository is undamaged. The receive-pack of a killed run may live a moment longer, and move
+// objects and branches during git fsck.
 func (s *sandbox) sound(dir string) {
 	s.t.Helper()
 	var out []byte
@@ -155,7 +155,7 @@ func (s *sandbox) sound(dir string) {
 	s.t.Errorf("%s is not whole:\n%s", dir, out)
 }
 
-// converge runs until a receive-pack of the killed run, which may live a moment longer, has ended.
+// converge repeats the run until a receive-pack of the killed run has ended.
 func (s *sandbox) converge(src, remote string, hydrate []string, want map[string]string) {
 	s.t.Helper()
 	var last []byte
@@ -175,8 +175,8 @@ func (s *sandbox) converge(src, remote string, hydrate []string, want map[string
 	}
 }
 
-// TestEverythingButTheCommitIsIrrelevant hydrates one commit in other circumstances.
-func TestEverythingButTheCommitIsIrrelevant(t *testing.T) {
+// Hydrates one commit in different circumstances, with the same result.
+func TestOutputDependsOnlyOnTheCommit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
 	}

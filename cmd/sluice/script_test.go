@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){"sluice": func() {
 		o := cli.System()
-		if self, err := exec.LookPath("sluice"); err == nil { // not the test binary behind the name
+		if self, err := exec.LookPath("sluice"); err == nil { // the test binary is not the command of that name
 			o.Env.Executable = self
 		} else {
 			o.Env.Executable = os.Args[0]
@@ -81,7 +81,7 @@ func exitStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// outputSchema validates what the last command printed against the schema of a verb's output: schema status
+// outputSchema validates the output of the last command with the schema of a verb: schema status
 func outputSchema(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: schema VERB")
@@ -102,7 +102,7 @@ func outputSchema(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(schema.Validate(value))
 }
 
-// keep sets a variable to what the last command printed: keep NAME
+// keep stores the output of the last command in a variable: keep NAME
 func keep(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
@@ -136,7 +136,7 @@ func gitServer(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("GIT_URL", server.URL)
 }
 
-// packed is a small chart of ours.
+// packed returns a small chart.
 func packed(ts *testscript.TestScript, version string) string {
 	c := &chart.Chart{
 		Metadata:  &chart.Metadata{APIVersion: "v2", Name: "tiny", Version: version},
@@ -149,7 +149,7 @@ func packed(ts *testscript.TestScript, version string) string {
 	return file
 }
 
-// chartRepo serves two versions of a chart and sets $CHART_REPO; `chart-repo stop` ends it.
+// chartRepo serves two versions of a chart and sets $CHART_REPO; `chart-repo stop` stops it.
 func chartRepo(ts *testscript.TestScript, _ bool, _ []string) {
 	index := repo.NewIndexFile()
 	files := map[string][]byte{}
