@@ -29,7 +29,9 @@ type Config struct {
 	Credentials source.Credentials
 	// Alone refuses content from other repositories: a review of an untrusted change must not show what the store has
 	// of them.
-	Alone    bool
+	Alone bool
+	// Trust has the signers of charts, of the trunk. If nil, those of the commit that is read count.
+	Trust    *source.Trust
 	Jobs     int    // targets rendered at a time, at least 1
 	Version  string // version of Sluice, for the trailer
 	Signer   gitstore.Signer
@@ -54,7 +56,7 @@ func New(c Config) *Hydrator {
 	if c.Progress == nil {
 		c.Progress = func(string, int, int) {}
 	}
-	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials)
+	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust)
 	if c.Alone {
 		sources.Alone()
 	}

@@ -35,7 +35,7 @@ type Reach func(f *Fleet, s Source) []string
 func Affected(base, head *Fleet, changed []string, reach Reach) []AffectedTarget {
 	a := &affected{base: base, head: head, found: map[[2]string]bool{}}
 	switch {
-	case base == nil || a.specChanged():
+	case base == nil || a.specChanged() || a.keysChanged(changed):
 		a.everything()
 	default:
 		a.registry()
@@ -73,7 +73,12 @@ func (a *affected) addApp(f *Fleet, app *App) {
 func (a *affected) specChanged() bool {
 	b, h := a.base.Spec, a.head.Spec
 	return !reflect.DeepEqual(b.Layers, h.Layers) || !reflect.DeepEqual(b.Output, h.Output) || !reflect.DeepEqual(b.Kinds, h.Kinds) ||
-		!reflect.DeepEqual(b.Strict, h.Strict) || a.forcesOtherJobs()
+		!reflect.DeepEqual(b.Strict, h.Strict) || !reflect.DeepEqual(b.Charts, h.Charts) || a.forcesOtherJobs()
+}
+
+// keysChanged reports a change in a file that the signatures of charts are held against.
+func (a *affected) keysChanged(paths []string) bool {
+	return slices.ContainsFunc(a.head.Spec.Charts.Signers, func(s ChartSigner) bool { return slices.Contains(paths, s.File()) })
 }
 
 // forcesOtherJobs reports whether an environment starts or stops annotating the Jobs of hooks.
@@ -290,7 +295,7 @@ func (f *Fleet) readsAny(t Target, changed *changes, reach Reach, hit map[string
 func (s Source) key() string {
 	switch {
 	case s.Helm != nil:
-		return strings.Join([]string{"helm", s.Helm.Path, s.Helm.Repo, s.Helm.Chart, s.Helm.Version}, "\x00")
+		return strings.Join([]string{"helm", s.Helm.Path, s.Helm.Repo, s.Helm.Chart, s.Helm.Version, strings.Join(s.Helm.Verify, " ")}, "\x00")
 	case s.Kustomize != nil:
 		return "kustomize\x00" + s.Kustomize.Path
 	case s.Manifests != nil:

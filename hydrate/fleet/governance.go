@@ -53,6 +53,7 @@ func (l *loader) checkGovernance() {
 		}
 		l.errorf(l.file, at, "a line as in Git's allowed-signers file", "%v", err)
 	}
+	checkCharts(l)
 	l.checkDelivery(l.file, l.fleet.Spec.Delivery)
 	scopes := map[string]string{}
 	for scope, list := range map[string][]string{"cluster": l.fleet.Spec.Kinds.Cluster, "namespaced": l.fleet.Spec.Kinds.Namespaced} {

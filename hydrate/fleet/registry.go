@@ -330,6 +330,7 @@ func (l *loader) helm(doc document, at []string, h *HelmSource) {
 	if h.Repository != "" && h.Path == "" {
 		l.errorf(doc, at, "path: charts/web", "repository %s needs the path of the chart in it", h.Repository)
 	}
+	checkVerify(l, doc, append(slices.Clone(at), "verify"), h.Verify)
 	if h.VersionFrom != nil {
 		l.checkVersionFrom(doc, slices.Clone(at), h)
 	}

@@ -54,6 +54,45 @@ type FleetSpec struct { //nolint:revive // the kind is called Fleet, beside Clus
 	// Signers are lines in the form of Git's allowed-signers file: who may sign records and rendered commits. With it, unsigned ones
 	// stop promotions.
 	Signers []string `json:"signers,omitempty"`
+	// Charts says who must have signed remote charts.
+	Charts Charts `json:"charts,omitzero"`
+}
+
+// Charts says who must have signed remote charts.
+type Charts struct {
+	// Verify names signers: one of them must have signed each remote chart of an app that names none itself. Without it, the charts of
+	// such apps need no signature.
+	Verify []string `json:"verify,omitempty"`
+	// Signers are the people and pipelines whose signatures count.
+	Signers []ChartSigner `json:"signers,omitempty"`
+}
+
+// ChartSigner is a key or an identity whose signatures of charts count: provenance or cosign, exactly one of them.
+type ChartSigner struct {
+	// Name of the signer, for verify.
+	Name string `json:"name" jsonschema:"required"`
+	// Provenance is for Helm's provenance files, as `helm package --sign` makes them.
+	Provenance *ProvenanceSigner `json:"provenance,omitempty"`
+	// Cosign is for signatures of charts in OCI registries, as `cosign sign` makes them.
+	Cosign *CosignSigner `json:"cosign,omitempty"`
+}
+
+// ProvenanceSigner signs Helm's provenance files.
+type ProvenanceSigner struct {
+	// Keyring is the path of a file with OpenPGP public keys, as `gpg --export` writes it.
+	Keyring string `json:"keyring" jsonschema:"required"`
+}
+
+// CosignSigner signs with a key, or with an identity and without a key.
+type CosignSigner struct {
+	// Key is the path of a public key, as cosign writes it to cosign.pub.
+	Key string `json:"key,omitempty"`
+	// Issuer vouches for the identity, such as https://token.actions.githubusercontent.com.
+	Issuer string `json:"issuer,omitempty"`
+	// Subject is the identity: an email address, or the URI of a workflow.
+	Subject string `json:"subject,omitempty"`
+	// TrustedRoot is the path of Sigstore's trusted_root.json, which says which authorities and transparency logs count.
+	TrustedRoot string `json:"trustedRoot,omitempty"`
 }
 
 // Flux is for environments that Flux syncs.

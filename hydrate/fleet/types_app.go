@@ -89,6 +89,9 @@ type HelmSource struct {
 	Hooks string `json:"hooks,omitempty" jsonschema:"enum=keep,enum=drop"`
 	// Schema is validate or skip: whether values are held against the chart's values.schema.json. Default: validate.
 	Schema string `json:"schema,omitempty" jsonschema:"enum=validate,enum=skip"`
+	// Verify names signers of spec.charts.signers in sluice.yaml: one of them must have signed the chart, and each remote chart that it
+	// depends on. Default: what spec.charts.verify names.
+	Verify []string `json:"verify,omitempty"`
 }
 
 // VersionFrom says where a chart's version stands: in a file or in a value, exactly one of them.

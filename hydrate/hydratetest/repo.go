@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/signature"
 )
 
 // Repo is a source repository with a working tree. Its methods fail the test on any error.
@@ -142,6 +143,10 @@ type offline struct{}
 
 func (offline) Archive(context.Context, fetch.Ref, fetch.Locked) ([]byte, error) {
 	return nil, errors.New("no network in this test")
+}
+
+func (offline) Verify(context.Context, fetch.Ref, fetch.Locked, []signature.Signer) error {
+	return errors.New("no network in this test")
 }
 
 // Resolve returns the commit of a revision.

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/signature"
 )
 
 // repo is a source repository with a working tree.
@@ -68,6 +69,10 @@ type noArchives struct{}
 
 func (noArchives) Archive(context.Context, fetch.Ref, fetch.Locked) ([]byte, error) {
 	return nil, fmt.Errorf("no network in this test")
+}
+
+func (noArchives) Verify(context.Context, fetch.Ref, fetch.Locked, []signature.Signer) error {
+	return fmt.Errorf("no network in this test")
 }
 
 func (r *repo) hydrator() *hydrate.Hydrator {

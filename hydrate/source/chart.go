@@ -27,7 +27,7 @@ type dependency struct {
 
 // chartID returns the identity of a chart in the repository, including its dependencies. parents are the charts that
 // depend on it.
-func (c *contents) chartID(dir string, parents []string) description {
+func (c *contents) chartID(h *fleet.HelmSource, dir string, parents []string) description {
 	if slices.Contains(parents, dir) {
 		return description{err: fmt.Errorf("chart %s depends on itself: %s", dir, strings.Join(append(parents, dir), " → "))}
 	}
@@ -42,9 +42,9 @@ func (c *contents) chartID(dir string, parents []string) description {
 	for _, d := range dependencies {
 		var inner description
 		if d.path != "" {
-			inner = c.chartID(d.path, append(parents, dir))
+			inner = c.chartID(h, d.path, append(parents, dir))
 		} else {
-			inner = c.remoteID(d.ref)
+			inner = c.remoteID(d.ref, h)
 		}
 		if inner.err != nil {
 			return description{err: fmt.Errorf("chart %s: dependency %s: %w", dir, d.name, inner.err)}

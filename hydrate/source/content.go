@@ -29,6 +29,8 @@ type contents struct {
 	lock     *fetch.Lock
 	bases    *remoteBases // wraps snap for all files that Kustomize reads
 	walker   *kustomize.Walker
+	trust    *Trust   // signers of charts
+	demanded []string // names of signers that the fleet of the commit demands by default
 
 	mu           sync.Mutex
 	descriptions map[string]description
@@ -97,7 +99,7 @@ func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[str
 		return nil, err
 	}
 	if h.Chart != "" {
-		out.Chart, err = c.archive(ctx, chartRef(h))
+		out.Chart, err = c.signedArchive(ctx, chartRef(h), h)
 		return out, err
 	}
 	if out.Chart, err = c.chart(h.Path); err != nil {
@@ -112,7 +114,7 @@ func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[str
 		if d.path != "" {
 			chart, err = c.chart(d.path)
 		} else {
-			chart, err = c.archive(ctx, d.ref)
+			chart, err = c.signedArchive(ctx, d.ref, h)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("chart %s: dependency %s: %w", h.Path, d.name, err)
@@ -120,6 +122,28 @@ func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[str
 		out.Dependencies = append(out.Dependencies, renderer.Dependency{Name: d.name, Chart: chart})
 	}
 	return out, nil
+}
+
+// signedArchive reads a packed chart that a source needs, and requires the signature that is demanded of it.
+func (c *contents) signedArchive(ctx context.Context, ref fetch.Ref, h *fleet.HelmSource) (renderer.Content, error) {
+	names := c.trust.demanded(h, c.demanded)
+	if len(names) == 0 {
+		return c.archive(ctx, ref)
+	}
+	locked, err := c.lock.Require(ref)
+	if err != nil {
+		return renderer.Content{}, err
+	}
+	signers, err := c.trust.Named(names)
+	if err != nil {
+		return renderer.Content{}, fmt.Errorf("chart %s: %w", ref, err)
+	}
+	return c.once("signed\x00"+locked.Digest+"\x00"+strings.Join(names, "\x00"), func() (renderer.Content, error) {
+		if err := c.archives.Verify(ctx, ref, locked, signers); err != nil {
+			return renderer.Content{}, err
+		}
+		return c.archive(ctx, ref)
+	})
 }
 
 // archive reads a packed chart: a vendored one from the repository, any other from Archives.

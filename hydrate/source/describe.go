@@ -50,9 +50,9 @@ func (c *contents) describe(src fleet.Source) description {
 	var d description
 	switch {
 	case src.Helm != nil && src.Helm.Chart != "":
-		d = c.remoteID(chartRef(src.Helm))
+		d = c.remoteID(chartRef(src.Helm), src.Helm)
 	case src.Helm != nil:
-		d = c.chartID(src.Helm.Path, nil)
+		d = c.chartID(src.Helm, src.Helm.Path, nil)
 	case src.Objects != nil:
 		d = description{id: "objects " + src.Objects.Digest}
 	case src.Kustomize != nil:
@@ -69,7 +69,7 @@ func (c *contents) describe(src fleet.Source) description {
 func sourceKey(src fleet.Source) string {
 	switch {
 	case src.Helm != nil:
-		return strings.Join([]string{"helm", src.Helm.Path, src.Helm.Repo, src.Helm.Chart, src.Helm.Version}, "\x00")
+		return strings.Join([]string{"helm", src.Helm.Path, src.Helm.Repo, src.Helm.Chart, src.Helm.Version, strings.Join(src.Helm.Verify, " ")}, "\x00")
 	case src.Objects != nil:
 		return "objects\x00" + src.Objects.Digest
 	case src.Kustomize != nil:
@@ -94,12 +94,17 @@ func (c *contents) dirID(dir string) description {
 	return description{id: "tree " + e.Hash.String(), reach: []string{dir}}
 }
 
-func (c *contents) remoteID(ref fetch.Ref) description {
+// remoteID identifies a locked archive, and the signature that the source which needs it demands.
+func (c *contents) remoteID(ref fetch.Ref, h *fleet.HelmSource) description {
 	locked, err := c.lock.Require(ref)
 	if err != nil {
 		return description{err: err, reach: []string{fetch.LockFile}} // only a change of the lock file can fix that
 	}
-	return description{id: "archive " + locked.Digest, reach: []string{fetch.LockFile}}
+	signed, err := c.trust.id(c.trust.demanded(h, c.demanded))
+	if err != nil {
+		return description{err: fmt.Errorf("chart %s: %w", ref, err), reach: []string{fetch.LockFile}}
+	}
+	return description{id: "archive " + locked.Digest + signed, reach: []string{fetch.LockFile}}
 }
 
 func (c *contents) kustomizeID(root string) description {

@@ -12,11 +12,14 @@ import (
 	imports "github.com/sluice-gitops/sluice/hydrate/import"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/signature"
 )
 
-// Archives returns packed charts by their entry in sluice.lock. *fetch.Fetcher implements it.
+// Archives returns packed charts by their entry in sluice.lock, and requires signatures of them. *fetch.Fetcher implements it.
 type Archives interface {
 	Archive(ctx context.Context, r fetch.Ref, l fetch.Locked) ([]byte, error)
+	// Verify fails unless one of the signers signed the archive.
+	Verify(ctx context.Context, r fetch.Ref, l fetch.Locked, signers []signature.Signer) error
 }
 
 // Reader opens the commits of one source repository and caches the latest views. It is safe for concurrent use.
@@ -26,6 +29,7 @@ type Reader struct {
 	loader      fleet.Loader
 	credentials Credentials
 	alone       bool
+	trust       *Trust // nil: that of each commit
 
 	mu    sync.Mutex
 	views *lru.Cache[gitstore.Hash, *View] // by tree; with mu held, only one caller reads a tree
@@ -74,6 +78,13 @@ func (r *Reader) Alone() *Reader {
 	return r
 }
 
+// Trusting makes the reader hold charts against the signers of another commit, that of the trunk, instead of those of the commit that it
+// reads. It returns the reader. Call it before any other method.
+func (r *Reader) Trusting(t *Trust) *Reader {
+	r.trust = t
+	return r
+}
+
 // View is the source tree of one commit.
 type View struct {
 	Fleet    *fleet.Fleet
@@ -83,6 +94,9 @@ type View struct {
 	mounted  gitstore.Hash // the tree with the content of other repositories in fleet.MountDir; tree if there are none
 	contents *contents
 }
+
+// Trust returns the signers that charts are held against.
+func (v *View) Trust() *Trust { return v.contents.trust }
 
 // Detect returns a sluice.yaml for a repository of another tool that has none. It returns nil if the repository is
 // not one.
@@ -107,10 +121,18 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	if err := problems.Err(); err != nil {
 		return nil, err
 	}
+	trust := r.trust
+	if trust == nil {
+		var err error
+		if trust, err = readTrust(m.snap, f.Spec.Charts); err != nil {
+			return nil, err
+		}
+	}
 	c, err := newContents(r.store.Snapshot(ctx, m.mounted), r.archives, f.Repositories)
 	if err != nil {
 		return nil, err
 	}
+	c.trust, c.demanded = trust, f.Spec.Charts.Verify
 	v := &View{Fleet: f, Problems: problems, tree: tree, mounted: m.mounted, contents: c}
 	if !m.failed {
 		r.views.Add(tree, v)

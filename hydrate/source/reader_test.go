@@ -8,12 +8,17 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/signature"
 )
 
 type noArchives struct{}
 
 func (noArchives) Archive(context.Context, fetch.Ref, fetch.Locked) ([]byte, error) {
 	return nil, fetch.ErrNotFound
+}
+
+func (noArchives) Verify(context.Context, fetch.Ref, fetch.Locked, []signature.Signer) error {
+	return fetch.ErrNotFound
 }
 
 // A service opens commits for months, so the number of cached views must stay bounded. A view that was evicted is

@@ -50,11 +50,15 @@ func (c cache) put(digest string, data []byte) {
 		return
 	}
 	name := c.path(hex)
-	dir := filepath.Dir(name)
-	if os.MkdirAll(dir, 0o700) != nil {
+	if os.MkdirAll(filepath.Dir(name), 0o700) != nil {
 		return
 	}
-	file, err := os.CreateTemp(dir, ".new-*")
+	c.place(name, data)
+}
+
+// place writes a file whole, by renaming.
+func (c cache) place(name string, data []byte) {
+	file, err := os.CreateTemp(filepath.Dir(name), ".new-*")
 	if err != nil {
 		return
 	}

@@ -82,7 +82,7 @@ func (f *Fetcher) resolveExact(ctx context.Context, name registry.Reference, wan
 
 // lockTag locks what the version's tag means now, and proves that the archive can be had.
 func (f *Fetcher) lockTag(ctx context.Context, name registry.Reference, version string) (Locked, error) {
-	digest, err := f.layer(ctx, name, strings.ReplaceAll(version, "+", "_"))
+	digest, err := layerOf(ctx, f, name, strings.ReplaceAll(version, "+", "_"))
 	if err != nil {
 		return Locked{}, err
 	}
@@ -111,11 +111,28 @@ func (f *Fetcher) tags(ctx context.Context, name registry.Reference) ([]string, 
 	return all, err
 }
 
-// layer reads the manifest behind a tag (or digest) and returns the digest of its chart layer.
-func (f *Fetcher) layer(ctx context.Context, name registry.Reference, tag string) (string, error) {
+// layerOf reads the manifest behind a tag (or digest) and returns the digest of its chart layer.
+func layerOf(ctx context.Context, f *Fetcher, name registry.Reference, tag string) (string, error) {
+	manifest, _, err := chartManifest(ctx, f, name, tag)
+	if err != nil {
+		return "", err
+	}
+	return chartLayer(manifest, name, tag)
+}
+
+// chartManifest reads the manifest of a chart behind a tag (or digest), with its bytes.
+func chartManifest(ctx context.Context, f *Fetcher, name registry.Reference, tag string) (ocispec.Manifest, []byte, error) {
+	manifest, data, err := readManifest(ctx, f, name, tag)
+	if err == nil && manifest.Config.MediaType != chartConfigType {
+		err = fail(ErrInvalid, "%s:%s is not a Helm chart but %q: check the name", displayOCI(name), safetext.Brief(tag, maxTag), safetext.Brief(manifest.Config.MediaType, 100))
+	}
+	return manifest, data, err
+}
+
+// readManifest reads a manifest and its bytes, whose digest has been checked.
+func readManifest(ctx context.Context, f *Fetcher, name registry.Reference, tag string) (manifest ocispec.Manifest, data []byte, err error) {
 	repo, u := f.repository(name)
-	var manifest ocispec.Manifest
-	err := f.retry(ctx, u, func(ctx context.Context) error {
+	err = f.retry(ctx, u, func(ctx context.Context) error {
 		desc, body, err := repo.Manifests().FetchReference(ctx, tag)
 		if err != nil {
 			return err
@@ -124,21 +141,20 @@ func (f *Fetcher) layer(ctx context.Context, name registry.Reference, tag string
 		if desc.Size > maxManifest {
 			return fail(ErrInvalid, "the manifest is larger than %s", byteSize(maxManifest))
 		}
-		data, err := content.ReadAll(body, desc)
-		if err != nil {
+		if data, err = content.ReadAll(body, desc); err != nil {
 			return err
 		}
+		manifest = ocispec.Manifest{}
 		if json.Unmarshal(data, &manifest) != nil {
 			return fail(ErrInvalid, "the manifest is not one")
 		}
 		return nil
 	})
-	if err != nil {
-		return "", err
-	}
-	if manifest.Config.MediaType != chartConfigType {
-		return "", fail(ErrInvalid, "%s:%s is not a Helm chart but %q: check the name", display(u.String()), safetext.Brief(tag, maxTag), safetext.Brief(manifest.Config.MediaType, 100))
-	}
+	return manifest, data, err
+}
+
+// chartLayer returns the digest of the chart's archive.
+func chartLayer(manifest ocispec.Manifest, name registry.Reference, tag string) (string, error) {
 	var digests []string
 	for _, l := range manifest.Layers {
 		if l.MediaType == chartLayerType || l.MediaType == legacyLayerType {
@@ -146,12 +162,16 @@ func (f *Fetcher) layer(ctx context.Context, name registry.Reference, tag string
 		}
 	}
 	if len(digests) != 1 {
-		return "", fail(ErrInvalid, "%s:%s has %d chart layers, not one: the chart must be pushed again", display(u.String()), safetext.Brief(tag, maxTag), len(digests))
+		return "", fail(ErrInvalid, "%s:%s has %d chart layers, not one: the chart must be pushed again", displayOCI(name), safetext.Brief(tag, maxTag), len(digests))
 	}
 	if _, ok := hexDigest(digests[0]); !ok {
-		return "", fail(ErrInvalid, "%s:%s names its layer by something else than a SHA-256 digest", display(u.String()), safetext.Brief(tag, maxTag))
+		return "", fail(ErrInvalid, "%s:%s names its layer by something else than a SHA-256 digest", displayOCI(name), safetext.Brief(tag, maxTag))
 	}
 	return digests[0], nil
+}
+
+func displayOCI(name registry.Reference) string {
+	return display(ociScheme + "://" + name.Registry + "/" + name.Repository)
 }
 
 // blob downloads a layer; the caller verifies it.

@@ -155,7 +155,7 @@ func (f *Fetcher) download(ctx context.Context, where place, a access, e *indexE
 
 // tagged fetches the chart that an oci:// URL with a tag names.
 func (f *Fetcher) tagged(ctx context.Context, name registry.Reference) ([]byte, error) {
-	digest, err := f.layer(ctx, name, name.Reference)
+	digest, err := layerOf(ctx, f, name, name.Reference)
 	if err != nil {
 		return nil, err
 	}

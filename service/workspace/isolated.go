@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
@@ -57,10 +58,7 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 		return nil, nil, err
 	}
 	o.Compare.Key = derivedKey(o.Compare.Key, repository)
-	task := reviewTask{
-		Compare: o.Compare, Policy: o.Policy, Whole: o.Whole, FindingsOnly: o.FindingsOnly, workerTask: s.task(),
-	}
-	data, err := host.call(ctx, workers(repository, host.schemaFolder), JobReview, task)
+	data, err := host.call(ctx, workers(repository, host.schemaFolder), JobReview, host.task(o))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -75,6 +73,13 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 		return nil, nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
 	}
 	return out.Review, out.Preview, nil
+}
+
+// task is the task of a review.
+func (p *parent) task(o ReviewOptions) reviewTask {
+	out := reviewTask{Compare: o.Compare, Policy: o.Policy, Whole: o.Whole, FindingsOnly: o.FindingsOnly, workerTask: p.session.task()}
+	out.Trust = p.trust
+	return out
 }
 
 // task is the common part of every job's input.
@@ -148,6 +153,7 @@ type parent struct {
 	renderer     *renderer.RemoteServer
 	schemas      policy.Schemas // nil: nothing is judged
 	schemaFolder string
+	trust        *source.Trust // of the policy's commit
 
 	mu     sync.Mutex
 	failed error // the first error of an answer; the worker knows only its text
@@ -163,9 +169,11 @@ func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, erro
 		return nil, err
 	}
 	if !o.Policy.IsZero() {
-		// The trunk's fleet declares which other repositories the clone may fetch from; the change's fleet cannot.
-		// After an error here, a rendering that needs such a repository fails and names it.
-		_, _ = s.Open(ctx, o.Policy)
+		// The trunk's fleet declares which other repositories the clone may fetch from, and who may sign charts; the change's
+		// fleet cannot. After an error here, a rendering that needs a repository or a signature fails and names it.
+		if v, err := s.Open(ctx, o.Policy); err == nil {
+			p.trust = v.Trust()
+		}
 		// A mistake in the policy is reported in the review, because the worker finds it too.
 		p.schemas, _ = s.runtime.schemas(s.Store.Snapshot(ctx, o.Policy), o.Offline)
 	}
@@ -224,10 +232,25 @@ func (p *parent) reply(ctx context.Context, name string, input []byte) ([]byte, 
 			return nil, err
 		}
 		return p.session.Fetcher.Archive(ctx, q.Ref, q.Locked)
+	case askVerify:
+		return nil, p.verify(ctx, input)
 	case askSchema:
 		return p.schema(ctx, input)
 	}
 	return nil, fmt.Errorf("unknown question %.40q", name)
+}
+
+// verify requires a signature by one of the trunk's signers.
+func (p *parent) verify(ctx context.Context, input []byte) error {
+	var q verifyQuestion
+	if err := json.Unmarshal(input, &q); err != nil {
+		return err
+	}
+	signers, err := p.trust.Named(q.Signers)
+	if err != nil {
+		return err
+	}
+	return p.session.Fetcher.Verify(ctx, q.Ref, q.Locked, signers)
 }
 
 func (p *parent) objects(ctx context.Context, input []byte) ([]byte, error) {

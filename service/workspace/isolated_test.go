@@ -68,7 +68,7 @@ func inProcess(t *testing.T, s *Session, o ReviewOptions) (*report.Review, error
 		t.Fatal(err)
 	}
 	o.Compare.Key = derivedKey(o.Compare.Key, "hub:acme/fleet")
-	input, err := json.Marshal(reviewTask{workerTask: s.task(), Compare: o.Compare, Policy: o.Policy})
+	input, err := json.Marshal(host.task(o))
 	if err != nil {
 		t.Fatal(err)
 	}

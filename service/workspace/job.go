@@ -14,9 +14,11 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/signature"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
@@ -38,6 +40,7 @@ const (
 	askFetch   = "fetch"   // JSON list of commits → nothing
 	askPush    = "push"    // a frame with the JSON list of moves, then frames of objects → JSON list of results
 	askArchive = "archive" // JSON archiveQuestion → the archive
+	askVerify  = "verify"  // JSON verifyQuestion → nothing
 	askSchema  = "schema"  // JSON schemaQuestion → folder
 )
 
@@ -47,7 +50,8 @@ type workerTask struct {
 	Now     time.Time
 	Place   string // of the branches, for messages
 	Jobs    int
-	Alone   bool // the fleet may not take content from other repositories; see hydrate.Config.Alone
+	Alone   bool          // the fleet may not take content from other repositories; see hydrate.Config.Alone
+	Trust   *source.Trust // signers of charts, of the trunk
 }
 
 // reviewTask is the input of a review.
@@ -72,6 +76,12 @@ type reviewAnswer struct {
 type archiveQuestion struct {
 	Ref    fetch.Ref
 	Locked fetch.Locked
+}
+
+// verifyQuestion names signers. The parent has their keys, from the trunk.
+type verifyQuestion struct {
+	archiveQuestion
+	Signers []string
 }
 
 type schemaQuestion struct {
@@ -117,7 +127,7 @@ func (t *workerTask) session(ask worker.Ask) (*Session, error) {
 	return &Session{
 		Hydrator: hydrate.New(hydrate.Config{
 			Store: store, Branches: askedBranches{ask, t.Place}, Renderer: remote, Archives: askedArchives{ask}, Jobs: t.Jobs, Version: t.Version,
-			Alone: t.Alone,
+			Alone: t.Alone, Trust: t.Trust,
 		}),
 		Store: store, runtime: Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}},
 	}, nil
@@ -309,6 +319,15 @@ func (a askedArchives) Archive(ctx context.Context, r fetch.Ref, l fetch.Locked)
 		return nil, err
 	}
 	return a.ask(ctx, askArchive, question)
+}
+
+// Verify implements source.Archives.
+func (a askedArchives) Verify(ctx context.Context, r fetch.Ref, l fetch.Locked, signers []signature.Signer) error {
+	q := verifyQuestion{archiveQuestion: archiveQuestion{r, l}}
+	for _, s := range signers {
+		q.Signers = append(q.Signers, s.Name)
+	}
+	return askJSON(ctx, a.ask, askVerify, q, nil)
 }
 
 // askedSchemas reads schemas through the parent, which stores them in a folder that the worker may read.

@@ -30,6 +30,7 @@ import (
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
+	"github.com/sluice-gitops/sluice/renderer/signature"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
@@ -88,7 +89,7 @@ func (r Runtime) userAgent() string { return "sluice/" + r.Version }
 type Session struct {
 	*hydrate.Hydrator
 	Store   *gitstore.Store
-	Fetcher *fetch.Fetcher
+	Fetcher signature.Archives
 	runtime Runtime
 	url     bool
 	key     []byte
@@ -145,7 +146,7 @@ func (s *Session) wire(o Options, progress hydrate.Progress) {
 		s.key = []byte(rand.Text())
 	}
 	s.plain = o.PlainHTTP
-	s.Fetcher = s.runtime.fetcher(o.PlainHTTP)
+	s.Fetcher = signature.Archives{Fetcher: s.runtime.fetcher(o.PlainHTTP)}
 	s.shared = &resources{store: s.Store, git: s.runtime.Git}
 	r := o.Renderer
 	if r == nil {
@@ -202,7 +203,7 @@ func (s *Session) withGit(auth gitstore.Auth) *Session {
 func (s *Session) withoutCredentials() *Session {
 	out := *s
 	out.runtime = s.runtime.WithoutCredentials()
-	out.Fetcher = out.runtime.fetcher(s.plain)
+	out.Fetcher = signature.Archives{Fetcher: out.runtime.fetcher(s.plain)}
 	config := s.Config
 	config.Archives, config.Credentials, config.Alone = out.Fetcher, nil, true
 	out.Hydrator = hydrate.New(config)

@@ -1,0 +1,89 @@
+package signature
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// cosign returns the check of one signature by the signer.
+func (s Signer) cosign() (func(fetch.Cosign) error, error) {
+	if len(s.TrustedRoot) > 0 {
+		root, err := readTrustedRoot(s.TrustedRoot)
+		if err != nil {
+			return nil, err
+		}
+		return func(c fetch.Cosign) error { return s.keyless(c, root) }, nil
+	}
+	key, err := publicKey(s.Key)
+	if err != nil {
+		return nil, err
+	}
+	return func(c fetch.Cosign) error { return signed(key, c) }, nil
+}
+
+func publicKey(data []byte) (crypto.PublicKey, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "PUBLIC KEY" {
+		return nil, errors.New("the key is not a public key in PEM form, as `cosign public-key` prints it")
+	}
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, errors.New("the key is not a public key in PEM form, as `cosign public-key` prints it")
+	}
+	return key, nil
+}
+
+// signed checks the signature of the payload by a key.
+func signed(key crypto.PublicKey, c fetch.Cosign) error {
+	signature, err := base64.StdEncoding.DecodeString(c.Signature)
+	if err != nil || len(signature) == 0 {
+		return errors.New("the signature is not base64")
+	}
+	if !valid(key, c.Payload, signature) {
+		return errors.New("the signature is not by that key")
+	}
+	return nil
+}
+
+// valid checks a signature with the hash that cosign and Sigstore's logs use, SHA-256.
+func valid(key crypto.PublicKey, message, signature []byte) bool {
+	sum := sha256.Sum256(message)
+	switch k := key.(type) {
+	case *ecdsa.PublicKey:
+		return ecdsa.VerifyASN1(k, sum[:], signature)
+	case ed25519.PublicKey:
+		return ed25519.Verify(k, message, signature)
+	case *rsa.PublicKey:
+		const least = 2048
+		return k.N.BitLen() >= least && rsa.VerifyPKCS1v15(k, crypto.SHA256, sum[:], signature) == nil
+	}
+	return false
+}
+
+// leaf reads the certificate of a signature and the authorities that come with it.
+func leaf(c fetch.Cosign) (*x509.Certificate, *x509.CertPool, error) {
+	if c.Certificate == "" {
+		return nil, nil, errors.New("it has no certificate: it was made with a key")
+	}
+	block, _ := pem.Decode([]byte(c.Certificate))
+	if block == nil {
+		return nil, nil, errors.New("its certificate is not in PEM form")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("its certificate cannot be read")
+	}
+	chain := x509.NewCertPool()
+	chain.AppendCertsFromPEM([]byte(c.Chain))
+	return cert, chain, nil
+}

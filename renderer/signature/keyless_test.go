@@ -1,0 +1,338 @@
+package signature
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// sigstore is a certificate authority with a transparency log.
+type sigstore struct {
+	t         *testing.T
+	authority *x509.Certificate
+	issuing   *ecdsa.PrivateKey
+	log       *ecdsa.PrivateKey
+	now       time.Time
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func newSigstore(t *testing.T) *sigstore {
+	t.Helper()
+	s := &sigstore{t: t, issuing: newKey(t), log: newKey(t), now: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: s.now.AddDate(-1, 0, 0), NotAfter: s.now.AddDate(1, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &s.issuing.PublicKey, s.issuing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.authority, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// root is the trusted_root.json of the authority and the log.
+func (s *sigstore) root() []byte {
+	s.t.Helper()
+	key, err := x509.MarshalPKIXPublicKey(&s.log.PublicKey)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	valid := map[string]any{"start": s.now.AddDate(-1, 0, 0)}
+	out, err := json.Marshal(map[string]any{
+		"mediaType":              "application/vnd.dev.sigstore.trustedroot+json;version=0.1",
+		"tlogs":                  []any{map[string]any{"publicKey": map[string]any{"rawBytes": key, "keyDetails": "PKIX_ECDSA_P256_SHA_256", "validFor": valid}}},
+		"certificateAuthorities": []any{map[string]any{"certChain": map[string]any{"certificates": []any{map[string]any{"rawBytes": s.authority.Raw}}}, "validFor": valid}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+// attempt says how a signature is made.
+type attempt struct {
+	subject, issuer string
+	usage           x509.ExtKeyUsage
+	signedAfter     time.Duration // since the certificate was issued, which is valid for ten minutes
+	change          func(c *fetch.Cosign, entry map[string]any)
+	log             *ecdsa.PrivateKey // nil: the trusted one
+}
+
+const (
+	workflow = "https://github.com/acme/charts/.github/workflows/release.yaml@refs/heads/main"
+	actions  = "https://token.actions.githubusercontent.com"
+)
+
+// sign makes a signature as `cosign sign` does without a key.
+func (s *sigstore) sign(manifest string, a attempt) fetch.Cosign {
+	s.t.Helper()
+	key := newKey(s.t)
+	issuer, err := asn1.MarshalWithParams(a.issuer, "utf8")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotBefore: s.now, NotAfter: s.now.Add(10 * time.Minute), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{a.usage},
+		ExtraExtensions: []pkix.Extension{{Id: oidIssuerFirst, Value: []byte(a.issuer)}, {Id: oidIssuer, Value: issuer}},
+	}
+	if strings.Contains(a.subject, "://") {
+		u, err := url.Parse(a.subject)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		template.URIs = []*url.URL{u}
+	} else {
+		template.EmailAddresses = []string{a.subject}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, s.authority, &key.PublicKey, s.issuing)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	payload := []byte(`{"critical":{"identity":{"docker-reference":"example.com/web"},"image":{"docker-manifest-digest":"` + manifest + `"},"type":"cosign container image signature"},"optional":null}`)
+	c := fetch.Cosign{Payload: payload, Signature: s.by(key, payload), Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}
+	sum := sha256.Sum256(payload)
+	entry := map[string]any{
+		"apiVersion": "0.0.1", "kind": "hashedrekord",
+		"spec": map[string]any{
+			"data":      map[string]any{"hash": map[string]any{"algorithm": "sha256", "value": hex.EncodeToString(sum[:])}},
+			"signature": map[string]any{"content": c.Signature, "publicKey": map[string]any{"content": []byte(c.Certificate)}},
+		},
+	}
+	if a.change != nil {
+		a.change(&c, entry)
+	}
+	body, err := json.Marshal(entry)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	log := s.log
+	if a.log != nil {
+		log = a.log
+	}
+	public, err := x509.MarshalPKIXPublicKey(&log.PublicKey)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	id := sha256.Sum256(public)
+	// The canonical form, written by hand: RFC 8785 sorts the keys and has no spaces.
+	payloadText := fmt.Sprintf(`{"body":%q,"integratedTime":%d,"logID":%q,"logIndex":7}`, base64.StdEncoding.EncodeToString(body), s.now.Add(a.signedAfter).Unix(), hex.EncodeToString(id[:]))
+	if c.Bundle == "" {
+		c.Bundle = fmt.Sprintf(`{"SignedEntryTimestamp":%q,"Payload":%s}`, s.by(log, []byte(payloadText)), payloadText)
+	}
+	return c
+}
+
+func (s *sigstore) by(key *ecdsa.PrivateKey, message []byte) string {
+	s.t.Helper()
+	sum := sha256.Sum256(message)
+	out, err := key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(out)
+}
+
+// TestKeyless: an identity counts if a trusted authority vouched for it at the time at which a trusted log recorded the signature, and not
+// otherwise.
+func TestKeyless(t *testing.T) {
+	t.Parallel()
+	archive := []byte("the archive of a chart")
+	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf(archive) + `"}]}`)
+	s, stranger := newSigstore(t), newSigstore(t)
+	good := attempt{subject: workflow, issuer: actions, usage: x509.ExtKeyUsageCodeSigning, signedAfter: time.Minute}
+	with := func(change func(*attempt)) attempt {
+		a := good
+		change(&a)
+		return a
+	}
+	spec := func(entry map[string]any, key string) map[string]any {
+		return entry["spec"].(map[string]any)[key].(map[string]any) //nolint:forcetypeassert // made above
+	}
+	for name, c := range map[string]struct {
+		attempt attempt
+		by      *sigstore
+		want    string
+	}{
+		"a workflow":           {good, s, ""},
+		"another workflow":     {with(func(a *attempt) { a.subject = workflow + "x" }), s, "it is by"},
+		"another issuer":       {with(func(a *attempt) { a.issuer = "https://accounts.example.com" }), s, "vouched for by"},
+		"another authority":    {good, stranger, "not signed by a trusted log"},
+		"another log":          {with(func(a *attempt) { a.log = newKey(t) }), s, "not signed by a trusted log"},
+		"after it expired":     {with(func(a *attempt) { a.signedAfter = time.Hour }), s, "not valid at"},
+		"before it was issued": {with(func(a *attempt) { a.signedAfter = -time.Hour }), s, "not valid at"},
+		"before the log began": {with(func(a *attempt) { a.signedAfter = -3 * 365 * 24 * time.Hour }), s, "not signed by a trusted log"},
+		"a server certificate": {with(func(a *attempt) { a.usage = x509.ExtKeyUsageServerAuth }), s, "not issued by a trusted authority"},
+		"no entry of a log":    {with(func(a *attempt) { a.change = func(c *fetch.Cosign, _ map[string]any) { c.Bundle = " " } }), s, "cannot be read"},
+		"another payload": {with(func(a *attempt) {
+			a.change = func(_ *fetch.Cosign, e map[string]any) {
+				spec(e, "data")["hash"] = map[string]any{"algorithm": "sha256", "value": "00"}
+			}
+		}), s, "another payload"},
+		"another signature": {with(func(a *attempt) {
+			a.change = func(_ *fetch.Cosign, e map[string]any) { spec(e, "signature")["content"] = "AAAA" }
+		}), s, "another signature"},
+		"another certificate": {with(func(a *attempt) {
+			a.change = func(_ *fetch.Cosign, e map[string]any) {
+				spec(e, "signature")["publicKey"] = map[string]any{"content": []byte("x")}
+			}
+		}), s, "another certificate"},
+		"an attestation":        {with(func(a *attempt) { a.change = func(_ *fetch.Cosign, e map[string]any) { e["kind"] = "intoto" } }), s, "not that of a signature"},
+		"signed without a name": {with(func(a *attempt) { a.change = func(c *fetch.Cosign, _ map[string]any) { c.Certificate = "" } }), s, "made with a key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			signer := Signer{Name: "ci", File: "keys/trusted_root.json", TrustedRoot: s.root(), Issuer: actions, Subject: workflow}
+			_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Cosign: []fetch.Cosign{c.by.sign(digestOf(manifest), c.attempt)}}, []Signer{signer})
+			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrUnsigned) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v; want %q", err, c.want)
+			}
+		})
+	}
+	t.Run("an authority that is not trusted, recorded by the log", func(t *testing.T) {
+		t.Parallel()
+		other := *stranger
+		other.log = s.log
+		signer := Signer{Name: "ci", TrustedRoot: s.root(), Issuer: actions, Subject: workflow}
+		_, err := Verify(archive, fetch.Evidence{Manifest: manifest, Cosign: []fetch.Cosign{other.sign(digestOf(manifest), good)}}, []Signer{signer})
+		if err == nil || !strings.Contains(err.Error(), "not issued by a trusted authority") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("an email address", func(t *testing.T) {
+		t.Parallel()
+		signer := Signer{Name: "ada", TrustedRoot: s.root(), Issuer: "https://accounts.example.com", Subject: "ada@example.com"}
+		made := s.sign(digestOf(manifest), with(func(a *attempt) { a.subject, a.issuer = signer.Subject, signer.Issuer }))
+		if by, err := Verify(archive, fetch.Evidence{Manifest: manifest, Cosign: []fetch.Cosign{{Signature: "x"}, made}}, []Signer{signer}); err != nil || by.Name != "ada" {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestManifestBindsTheArchive: a signature of a manifest is one of the archive only if the manifest has that archive, and no other chart.
+func TestManifestBindsTheArchive(t *testing.T) {
+	t.Parallel()
+	archive := []byte("the archive of a chart")
+	layer := func(data string) string {
+		return `{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf([]byte(data)) + `"}`
+	}
+	for manifest, ok := range map[string]bool{
+		`{"layers":[` + layer(string(archive)) + `]}`:                    true,
+		`{"layers":[` + layer("x") + `]}`:                                false,
+		`{"layers":[` + layer("x") + `,` + layer(string(archive)) + `]}`: false,
+		`{"layers":[]}`: false,
+		`layers`:        false,
+		`{"config":{"digest":"` + digestOf(archive) + `"},"layers":null}`: false,
+	} {
+		if err := contains([]byte(manifest), archive); (err == nil) != ok {
+			t.Errorf("%s: %v", manifest, err)
+		}
+	}
+}
+
+func TestKeysThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	archive := []byte("the archive of a chart")
+	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf(archive) + `"}]}`)
+	e := fetch.Evidence{File: "web-1.0.0.tgz", Provenance: []byte("x"), Manifest: manifest, Cosign: []fetch.Cosign{{}}}
+	for want, s := range map[string]Signer{
+		"has no OpenPGP key":                    {Name: "a", Keyring: []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n")},
+		"not a public key in PEM form":          {Name: "b", Key: []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")},
+		"not Sigstore's trusted_root.json":      {Name: "c", TrustedRoot: []byte("{}")},
+		"no transparency log or no certificate": {Name: "d", TrustedRoot: []byte(`{"mediaType":"application/vnd.dev.sigstore.trustedroot+json;version=0.1"}`)},
+	} {
+		if _, err := Verify(archive, e, []Signer{s}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %q", err, want)
+		}
+	}
+}
+
+func FuzzVerify(f *testing.F) {
+	f.Add([]byte(`{"critical":{}}`), "AAAA", "-----BEGIN CERTIFICATE-----\n", "{}", []byte("-----BEGIN PGP SIGNED MESSAGE-----\n"), []byte(`{"layers":[]}`))
+	signers := []Signer{{Name: "a", Keyring: []byte("x")}, {Name: "b", Key: []byte("x")}, {Name: "c", TrustedRoot: []byte("{}")}}
+	f.Fuzz(func(t *testing.T, payload []byte, signature, certificate, bundle string, provenance, manifest []byte) {
+		e := fetch.Evidence{File: "web-1.0.0.tgz", Provenance: provenance, Manifest: manifest, Cosign: []fetch.Cosign{{Payload: payload, Signature: signature, Certificate: certificate, Chain: certificate, Bundle: bundle}}}
+		if by, err := Verify([]byte("archive"), e, signers); err == nil {
+			t.Errorf("%s passes", by)
+		}
+	})
+}
+
+// TestPublicLog checks the form of entries, promises, certificates and trusted roots with those of the public instance of Sigstore.
+func TestPublicLog(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/public-log-entry.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var public struct {
+		Certificate, Promise []byte
+		Entry                logEntry
+		TrustedRoot          json.RawMessage
+	}
+	if err := json.Unmarshal(data, &public); err != nil {
+		t.Fatal(err)
+	}
+	root, err := readTrustedRoot(public.TrustedRoot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(public.Certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	canonical, err := json.Marshal(public.Entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(public.Entry.IntegratedTime, 0)
+	if !root.promised(public.Entry.LogID, at, canonical, public.Promise) {
+		t.Error("the promise of the public log is refused")
+	}
+	changed := public.Entry
+	changed.IntegratedTime++
+	if canonical, err = json.Marshal(changed); err != nil || root.promised(changed.LogID, at, canonical, public.Promise) {
+		t.Errorf("another time passes, %v", err)
+	}
+	if err := root.issued(cert, x509.NewCertPool(), at); err != nil {
+		t.Error(err)
+	}
+	if err := root.issued(cert, x509.NewCertPool(), at.Add(time.Hour)); err == nil {
+		t.Error("the certificate counts after it expired")
+	}
+	if got := issuerOf(cert); got != actions {
+		t.Errorf("the issuer is %q", got)
+	}
+	if got := subjectsOf(cert); len(got) != 1 || got[0] != "https://github.com/sigstore/sigstore-js/.github/workflows/release.yml@refs/heads/main" {
+		t.Errorf("the identity is %q", got)
+	}
+}

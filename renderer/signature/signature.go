@@ -1,0 +1,162 @@
+// Package signature checks who signed a chart archive: Helm's provenance files, through Helm's own package, and cosign's signatures of
+// charts in OCI registries, by a key or by an identity that a certificate of Sigstore names.
+//
+// Evidence comes from where the chart comes from, and proves nothing by itself. Signer is what the fleet trusts. Verify reads no
+// network and no clock. A certificate is judged at the time at which a transparency log recorded the signature, and the log's promise is
+// part of the evidence, so that Verify needs no network either.
+//
+// Not supported: the bundle format that cosign 3 attaches by default, transparency logs of the second generation (Rekor tiles), signed
+// timestamps (RFC 3161), and the logs of issued certificates (SCTs are not checked).
+package signature
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// Signer is somebody whose signature on a chart counts. Exactly one of Keyring, Key and TrustedRoot is set.
+type Signer struct {
+	Name        string
+	File        string // of the key, for messages
+	Keyring     []byte // OpenPGP public keys, binary or armoured, for Helm's provenance files
+	Key         []byte // a public key in PEM form, for cosign
+	TrustedRoot []byte // Sigstore's trusted_root.json, for cosign without a key
+	Issuer      string // of the identity, such as https://token.actions.githubusercontent.com
+	Subject     string // the identity: a URI or an email address
+}
+
+// Provenance reports whether the signer signs provenance files. Others sign with cosign.
+func (s Signer) Provenance() bool { return len(s.Keyring) > 0 }
+
+// String names the signer and the key.
+func (s Signer) String() string {
+	switch {
+	case s.Provenance():
+		return fmt.Sprintf("%s (provenance file, keyring %s)", s.Name, s.File)
+	case len(s.Key) > 0:
+		return fmt.Sprintf("%s (cosign, key %s)", s.Name, s.File)
+	}
+	return fmt.Sprintf("%s (cosign, %s by %s)", s.Name, s.Subject, s.Issuer)
+}
+
+// Digest identifies what the signer trusts: it changes with the key.
+func (s Signer) Digest() string {
+	sum := sha256.New()
+	for _, part := range [][]byte{s.Keyring, s.Key, s.TrustedRoot, []byte(s.Issuer), []byte(s.Subject)} {
+		fmt.Fprintf(sum, "%d\n%s", len(part), part)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// ErrUnsigned means that no accepted signer has signed the archive.
+var ErrUnsigned = errors.New("not signed by an accepted signer")
+
+// Verify checks that one of the signers signed the archive, and returns it. An error wraps ErrUnsigned and says for each signer why not.
+func Verify(archive []byte, e fetch.Evidence, signers []Signer) (Signer, error) {
+	var reasons []string
+	for _, s := range signers {
+		err := s.verify(archive, e)
+		if err == nil {
+			return s, nil
+		}
+		reasons = append(reasons, fmt.Sprintf("%s: %v", s, err))
+	}
+	return Signer{}, fmt.Errorf("%w: %s", ErrUnsigned, strings.Join(reasons, "; "))
+}
+
+func (s Signer) verify(archive []byte, e fetch.Evidence) error {
+	if s.Provenance() {
+		return s.verifyProvenance(archive, e)
+	}
+	if len(e.Manifest) == 0 {
+		return errors.New("cosign signs charts in OCI registries, and this one comes from a chart repository")
+	}
+	if err := contains(e.Manifest, archive); err != nil {
+		return err
+	}
+	digest := digestOf(e.Manifest)
+	if len(e.Cosign) == 0 {
+		return fmt.Errorf("the registry has no signature of the chart's manifest %s", digest)
+	}
+	check, err := s.cosign()
+	if err != nil {
+		return err
+	}
+	var first error
+	for _, c := range e.Cosign[:min(len(e.Cosign), fetch.MaxCosign)] {
+		err := check(c)
+		if err == nil {
+			err = names(c.Payload, digest)
+		}
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if n := len(e.Cosign); n > 1 {
+		return fmt.Errorf("none of %d signatures counts, the first because %w", n, first)
+	}
+	return first
+}
+
+// chartLayerTypes are the media types of a chart's archive in an OCI manifest.
+var chartLayerTypes = []string{"application/vnd.cncf.helm.chart.content.v1.tar+gzip", "application/tar+gzip"}
+
+// contains requires that a manifest has the archive as its chart, and no other one.
+func contains(manifest, archive []byte) error {
+	var m struct {
+		Layers []struct {
+			MediaType string `json:"mediaType"`
+			Digest    string `json:"digest"`
+		} `json:"layers"`
+	}
+	if err := json.Unmarshal(manifest, &m); err != nil {
+		return errors.New("the chart's manifest is not JSON")
+	}
+	var charts []string
+	for _, l := range m.Layers {
+		if slices.Contains(chartLayerTypes, l.MediaType) {
+			charts = append(charts, l.Digest)
+		}
+	}
+	if len(charts) != 1 || charts[0] != digestOf(archive) {
+		return errors.New("the chart's manifest does not have the locked archive as its only chart")
+	}
+	return nil
+}
+
+func digestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// names requires that a payload signs a manifest.
+func names(payload []byte, manifest string) error {
+	var p struct {
+		Critical struct {
+			Image struct {
+				Digest string `json:"docker-manifest-digest"`
+			} `json:"image"`
+			Type string `json:"type"`
+		} `json:"critical"`
+	}
+	if err := json.Unmarshal(payload, &p); err != nil {
+		return errors.New("the signed payload is not JSON")
+	}
+	if p.Critical.Type != "cosign container image signature" && p.Critical.Type != "https://sigstore.dev/cosign/sign/v1" {
+		return fmt.Errorf("the signed payload has the type %.60q, not that of a signature", p.Critical.Type)
+	}
+	if p.Critical.Image.Digest != manifest {
+		return fmt.Errorf("it signs %.80q, not the chart's manifest %s", p.Critical.Image.Digest, manifest)
+	}
+	return nil
+}
