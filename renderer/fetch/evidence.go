@@ -75,10 +75,10 @@ func (f *Fetcher) Evidence(ctx context.Context, r Ref, l Locked, provenance, cos
 }
 
 // KnownEvidence returns the signatures of an archive that KeepEvidence put into the cache, or nil.
-func (f *Fetcher) KnownEvidence(l Locked) *Evidence { return f.cache.evidence(l.Digest) }
+func KnownEvidence(f *Fetcher, l Locked) *Evidence { return f.cache.evidence(l.Digest) }
 
 // KeepEvidence puts the signatures of an archive into the cache. They prove nothing until they are checked, also when they come from there.
-func (f *Fetcher) KeepEvidence(l Locked, e Evidence) { f.cache.putEvidence(l.Digest, e) }
+func KeepEvidence(f *Fetcher, l Locked, e Evidence) { f.cache.putEvidence(l.Digest, e) }
 
 // prover reads signatures from repositories and registries.
 type prover struct{ fetcher *Fetcher }

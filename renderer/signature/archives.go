@@ -18,7 +18,7 @@ func (a Archives) Verify(ctx context.Context, r fetch.Ref, l fetch.Locked, signe
 	if err != nil {
 		return err
 	}
-	if known := a.KnownEvidence(l); known != nil {
+	if known := fetch.KnownEvidence(a.Fetcher, l); known != nil {
 		if _, err := Verify(archive, *known, signers); err == nil {
 			return nil
 		}
@@ -34,6 +34,6 @@ func (a Archives) Verify(ctx context.Context, r fetch.Ref, l fetch.Locked, signe
 	if _, err := Verify(archive, e, signers); err != nil {
 		return fmt.Errorf("chart %s, locked to %s: %w", r, safetext.Brief(l.Version, 60), err)
 	}
-	a.KeepEvidence(l, e)
+	fetch.KeepEvidence(a.Fetcher, l, e)
 	return nil
 }
