@@ -22,7 +22,7 @@ test: ## the quick tests; the real charts and Kustomize roots of CORPUS too, whe
 	$(GO) test -short -count=1 -timeout 15m ./...
 	$(GO) test -C tools/gitops -count=1 -timeout 15m ./...
 
-E2E := ./cmd/... ./bot/queue ./bot/report/page ./hydrate/promote ./hydrate/promotion ./hydrate/fleet ./hydrate/gitstore ./site
+E2E := ./cmd/... ./bot/queue ./bot/report/page ./hydrate/promote ./hydrate/promotion ./hydrate/fleet ./hydrate/gitstore ./site ./site/server
 test-e2e: browser ## the slow tests: stories of the service, processes that are killed, clusters of queues, pages in Chromium
 	SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 30m $(E2E)
 

@@ -7,7 +7,7 @@ import (
 )
 
 // note records why the head of a merge request has no review.
-func (j *job) note(mr *forge.MergeRequest, why string) {
+func note(j *job, mr *forge.MergeRequest, why string) {
 	if err := j.Reports.Note(j.place, mr, why); err != nil {
 		j.log.Warn("the list of merge requests is not current", "merge_request", mr.Number, "error", err)
 	}

@@ -140,7 +140,7 @@ func (j *job) behind(number int) error {
 func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) error {
 	j.remember(reviewKey(mr.Number), "") // do not skip the next review
 	j.log.Info("cannot be compared", "merge_request", mr.Number, "head", mr.Head, "why", why)
-	j.note(mr, why)
+	note(j, mr, why)
 	key, state := fmt.Sprintf("cannot/%d", mr.Number), mr.Head+" "+why
 	if j.settings.Checks {
 		if j.seen(key, state) {
@@ -277,7 +277,7 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 	if j.hint.Kind == hint.Review && j.seen(key, state) {
 		return nil
 	}
-	j.note(mr, "its head waits for trust: somebody with write access must comment /sluice trust")
+	note(j, mr, "its head waits for trust: somebody with write access must comment /sluice trust")
 	since := j.Clock()
 	if mr.Updated.After(since) { // by the forge's clock, which also dates comments
 		since = mr.Updated

@@ -10,7 +10,9 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/service/config"
+	"github.com/sluice-gitops/sluice/service/workspace"
 	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/server"
 )
@@ -125,4 +127,14 @@ func (f fleetSource) Read(ctx context.Context, repository string, earlier *site.
 	}
 	fleet.Reviews, fleet.MergeRequests = true, f.s.reviews.List(placeOf(repository))
 	return fleet, nil
+}
+
+// Changes implements server.Source.
+func (f fleetSource) Changes(ctx context.Context, repository string, c site.Change) (*report.Review, error) {
+	w, err := f.s.workspace(ctx, placeOf(repository))
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	return workspace.Changes(ctx, w, c)
 }

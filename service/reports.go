@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/site/server"
 )
 
-// reports returns what keeps the reports of merge requests; nil without pages.
-func (s *Service) reports() bot.Reports {
+// newReports returns what keeps the reports of merge requests; nil without pages.
+func newReports(s *Service) bot.Reports {
 	if s.reviews == nil {
 		return nil
 	}
@@ -48,5 +48,5 @@ func (f fleetSource) Report(_ context.Context, repository string, number int, he
 	if err != nil {
 		return nil, err
 	}
-	return &server.Report{Policy: r.Policy, Gzip: r.Gzip, HTML: r.HTML}, nil
+	return &server.Report{Policy: r.Policy, Gzip: r.Gzip}, nil
 }

@@ -154,11 +154,11 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 		inFlight = renderer.FarmInFlight
 	}
 	s.workspaces = workspace.Config{
-		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(),
+		Runtime: r, Renderers: s.renderer, ReviewWorkers: s.isolation.reviewers, Jobs: inFlight, Mirrors: s.mirrors, Verdicts: workspace.NewVerdicts(), Protections: workspace.NewProtections(), Outputs: new(workspace.Outputs),
 		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.workspaces(),
 	}
 	s.bot = bot.New(bot.Config{
-		Forges: s.forge, Open: s.open, Settings: s.settings, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: s.reports(), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
+		Forges: s.forge, Open: s.open, Settings: s.settings, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
 	})
 }
 

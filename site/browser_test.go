@@ -25,7 +25,7 @@ func TestPagesInChromium(t *testing.T) {
 		dir = t.TempDir()
 	}
 	write := func(name string, f *site.Fleet) {
-		p, err := site.NewPages(f, site.Options{})
+		p, err := site.NewPages(f, site.Options{Reports: 5})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,13 +35,19 @@ func (b *reader) history(e *Environment) error {
 	e.Figures.Truncated = len(list) > most
 	c := &changeFinder{reader: b, left: changeBudget}
 	for i, h := range list[:min(len(list), most)] {
+		if h.Command != nil {
+			e.History = append(e.History, Event{Environment: e.Name, At: h.At, By: h.By(), What: h.What(), Kind: string(h.Command.Verb)})
+			continue
+		}
 		event := Event{Environment: e.Name, Commit: h.Commit.String(), Source: b.commit(h.Source.Commit), At: h.At, By: h.By(), What: h.Subject, Kind: kindOf(h.Trailers)}
 		event.Why = strings.TrimPrefix(strings.TrimPrefix(h.What(), h.Subject), "; ")
-		var before gitstore.Hash
-		if i+1 < len(list) {
-			before = list[i+1].Tree
+		event.tree, event.known = h.Tree, true
+		if earlier := slices.IndexFunc(list[i+1:], func(h promotion.HistoryEntry) bool { return h.Command == nil }); earlier >= 0 {
+			event.Before, event.before = list[i+1+earlier].Commit.String(), list[i+1+earlier].Tree
+		} else {
+			event.known = len(list) <= most // otherwise an older commit was not read
 		}
-		if event.Apps, event.Unknown, err = c.apps(before, h.Tree); err != nil {
+		if event.Apps, event.Unknown, err = c.apps(event.before, h.Tree); err != nil {
 			return err
 		}
 		e.History = append(e.History, event)
@@ -128,13 +134,14 @@ func (e *Environment) figures(now time.Time) {
 		f.Weeks = append(f.Weeks, Week{Start: start.Add(time.Duration(i) * week)})
 	}
 	var leads, restores []time.Duration
-	for i, h := range e.History {
+	states := slices.DeleteFunc(slices.Clone(e.History), func(h Event) bool { return h.Commit == "" }) // commands deploy nothing
+	for i, h := range states {
 		at := int(h.At.Sub(start) / week)
 		inside := !h.At.Before(start) && at < len(f.Weeks)
 		if h.Kind == kindRollback {
 			f.Failed++
-			if i+1 < len(e.History) {
-				restores = append(restores, h.At.Sub(e.History[i+1].At))
+			if i+1 < len(states) {
+				restores = append(restores, h.At.Sub(states[i+1].At))
 			}
 			if inside {
 				f.Weeks[at].RolledBck++
@@ -150,8 +157,8 @@ func (e *Environment) figures(now time.Time) {
 		}
 	}
 	f.Lead, f.LeadOf, f.Restore = median(leads), len(leads), median(restores)
-	if n := len(e.History); n > 0 {
-		span := now.Sub(e.History[n-1].At)
+	if n := len(states); n > 0 {
+		span := now.Sub(states[n-1].At)
 		f.PerWeek = float64(f.Deployed) / max(1, float64(span)/float64(week))
 	}
 }

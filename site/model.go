@@ -3,6 +3,7 @@ package site
 import (
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
@@ -61,7 +62,8 @@ type Environment struct {
 	OpenWhy  string    // why not
 	OpenNext time.Time // when that changes; zero if unknown
 	Clusters []*Cluster
-	History  []Event // newest first
+	History  []Event        // newest first
+	Next     *report.Review // what the next promotion would do; nil if that is unknown, or too much
 	Figures  Figures
 }
 
@@ -146,15 +148,19 @@ type App struct {
 // Event is a commit of an environment branch.
 type Event struct {
 	Environment string
-	Commit      string
+	Commit      string // "" for a command that changed the record alone
+	Before      string // the commit before it; "" if it is the first one
 	Source      Commit
 	At          time.Time
 	By          string
 	What        string // the subject
 	Why         string // approvals, overrides, reasons
-	Kind        string // hydrate, promote, rollback, now or foreign
+	Kind        string // hydrate, promote, rollback, override, foreign, or the verb of a command, such as freeze
 	Apps        []AppChange
 	Unknown     string // why Apps is incomplete; "" if it is complete
+	tree        gitstore.Hash
+	before      gitstore.Hash
+	known       bool // what was before it
 }
 
 // AppChange is the number of clusters of an environment on which an app changed.

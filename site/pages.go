@@ -53,18 +53,25 @@ type Pages struct {
 	pages     map[string]Page
 	order     []string
 	live      bool
+	written   []Change        // that WriteChanges writes
+	reported  map[string]bool // their paths
 }
 
 // Options change how pages are made.
 type Options struct {
-	Live bool // pages follow a server's events, and search there
+	Live    bool // pages follow a server's events, search there, and compare any two states
+	Reports int  // static pages: states of each environment, from the newest, whose report is written; see WriteChanges
 }
 
 // NewPages prepares the pages of a fleet.
 func NewPages(f *Fleet, o Options) (*Pages, error) {
-	p := &Pages{fleet: f, templates: map[string]*template.Template{}, pages: map[string]Page{}, live: o.Live}
+	p := &Pages{fleet: f, templates: map[string]*template.Template{}, pages: map[string]Page{}, live: o.Live, reported: map[string]bool{}}
+	p.written = p.changes(o.Reports)
+	for _, c := range p.written {
+		p.reported[c.Path()] = true
+	}
 	for _, name := range []string{"overview", "promotions", "clusters", "cluster", "app", "conformance", "history", "search", "merge-requests", "merge-request"} {
-		t, err := template.New("layout.html").Funcs(functions(f)).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
+		t, err := template.New("layout.html").Funcs(functions(p)).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html")
 		if err != nil {
 			return nil, fmt.Errorf("template of pages: %w", err)
 		}
@@ -99,6 +106,9 @@ func (p *Pages) add(one Page) {
 
 func appPath(a *App) string         { return "apps/" + a.file + ".html" }
 func clusterPath(c *Cluster) string { return "clusters/" + c.file + ".html" }
+
+// Change returns the change whose page has a path.
+func (p *Pages) Change(path string) (Change, bool) { return p.fleet.Change(path) }
 
 // All lists the paths of the pages: the overview first.
 func (p *Pages) All() iter.Seq[string] {
@@ -136,31 +146,45 @@ func (p *Pages) Render(path string) ([]byte, bool, error) {
 }
 
 // functions are those of the templates. show escapes what a reader cannot see; html/template escapes markup.
-func functions(f *Fleet) template.FuncMap {
+func functions(p *Pages) template.FuncMap {
+	f := p.fleet
 	return template.FuncMap{
-		"mark":         design.Mark,
-		"show":         safetext.Line,
-		"count":        count,
-		"number":       number,
-		"short":        func(hash string) string { return safetext.Line(hash[:min(len(hash), shortHash)]) },
-		"stamp":        func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
-		"iso":          func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"ago":          func(t time.Time) string { return ago(f.Made.Sub(t)) },
-		"span":         span,
-		"list":         func(l []string) string { return safetext.Line(strings.Join(l, ", ")) },
-		"some":         some,
-		"shell":        shell,
-		"app":          appPath,
-		"cluster":      clusterPath,
-		"appNamed":     func(name string) string { return "apps/" + fileName(name) + ".html" },
-		"onCluster":    func(name string) string { return "clusters/" + fileName(name) + ".html" },
-		"state":        stateOf,
-		"command":      func(words ...string) command { return newCommand(words...) },
-		"dict":         dict,
-		"anchor":       fileName,
-		"percent":      func(part, of int) int { return part * 100 / max(1, of) },
-		"nav":          func() []link { return navigation(f) },
-		"plain":        func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+		"mark":      design.Mark,
+		"show":      safetext.Line,
+		"count":     count,
+		"number":    number,
+		"short":     func(hash string) string { return safetext.Line(hash[:min(len(hash), shortHash)]) },
+		"stamp":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+		"iso":       func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"ago":       func(t time.Time) string { return ago(f.Made.Sub(t)) },
+		"span":      span,
+		"list":      func(l []string) string { return safetext.Line(strings.Join(l, ", ")) },
+		"some":      some,
+		"shell":     shell,
+		"app":       appPath,
+		"cluster":   clusterPath,
+		"appNamed":  func(name string) string { return "apps/" + fileName(name) + ".html" },
+		"onCluster": func(name string) string { return "clusters/" + fileName(name) + ".html" },
+		"state":     stateOf,
+		"command":   func(words ...string) command { return newCommand(words...) },
+		"dict":      dict,
+		"anchor":    fileName,
+		"percent":   func(part, of int) int { return part * 100 / max(1, of) },
+		"nav":       func() []link { return navigation(f) },
+		"plain":     func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+		"report": func(e *Environment, h Event) string {
+			if path := changePath(e, h); p.live || p.reported[path] {
+				return path
+			}
+			return ""
+		},
+		"statesOf": statesOf,
+		"next": func(e *Environment) string {
+			if c, ok := e.next(); ok && (p.live || p.reported[c.Path()]) {
+				return c.Path()
+			}
+			return ""
+		},
 		"requestPath":  mergeRequestPath,
 		"reportPath":   ReportPath,
 		"verdictClass": verdictClass,

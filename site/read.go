@@ -208,6 +208,7 @@ func (b *reader) environment(spec *fleet.Environment) error {
 	if err := b.waves(e, spec); err != nil {
 		return err
 	}
+	e.Next = b.nextReport(e)
 	return b.history(e)
 }
 

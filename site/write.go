@@ -1,9 +1,13 @@
 package site
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/bot/report/page"
 )
 
 // Write writes all pages and the files that they share into a folder. Files of an earlier run that no longer belong to the pages
@@ -34,6 +38,32 @@ func Write(dir string, p *Pages) error {
 		}
 	}
 	return prune(root, keep)
+}
+
+// WriteChanges writes the reports of the changes that the pages link to. make makes one of them.
+func WriteChanges(dir string, p *Pages, make func(Change) (*report.Review, error)) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("pages: %w", err)
+	}
+	defer func() { _ = root.Close() }() // it was only used to open files
+	if err := root.RemoveAll(changesFolder); err != nil {
+		return fmt.Errorf("pages: %w", err)
+	}
+	for _, c := range p.written {
+		r, err := make(c)
+		if err != nil {
+			return err
+		}
+		var out bytes.Buffer
+		if err := page.Write(&out, r); err != nil {
+			return err
+		}
+		if err := replace(root, c.Path(), out.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replace writes a file beside its place and renames it, so that a web server never serves a part.

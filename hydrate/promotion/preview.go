@@ -49,7 +49,15 @@ func (v *preview) plan(ctx context.Context, e fleet.Environment, s *promote.Situ
 		}
 	}
 	out.Plan = plan
-	return nil
+	if v.request.Changes == nil {
+		return nil
+	}
+	var before gitstore.Hash
+	if st := v.states[e.Name]; st.Exists() {
+		before = st.Tip.Tree
+	}
+	plan.Changes, err = v.request.Changes(ctx, v.fleet, e.Name, before, one.tree)
+	return err
 }
 
 // countObjects counts the objects that differ between two trees of an environment.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -82,6 +83,7 @@ type Request struct {
 	Adapters     Adapters
 	Unprotected  string // why nothing may be promoted: branches that others can write; "" if they are protected, or nobody demands it
 	DryRun       bool   // decide and plan, and change nothing
+	Changes      Differ // of a dry run: makes Plan.Changes; nil makes none
 	PerPush      int
 	MaxDeletions int  // objects that may go from one environment; 0: what the fleet says
 	Recreate     bool // create branches again that somebody deleted
@@ -101,6 +103,9 @@ type Command struct {
 	CLI         bool      // given on a command line: rights are the repository's own
 	Said        time.Time // when the person wrote it; zero for now. It does not concern what came later
 }
+
+// Differ compares two trees of an environment branch. It returns nil if they differ too much to be compared.
+type Differ func(ctx context.Context, f *fleet.Fleet, environment string, before, after gitstore.Hash) (*diff.ChangeSet, error)
 
 // Status is where an environment stands.
 type Status struct {
@@ -133,6 +138,8 @@ type Plan struct {
 	Removed int `json:"removed"`
 	// Commits are the ids and subjects of what it brings, newest first.
 	Commits []string `json:"commits,omitempty"`
+	// Changes are the changes of objects; nil unless the request has a Differ, and if that returns nil.
+	Changes *diff.ChangeSet `json:"-"`
 }
 
 // Look makes one pass over the environments, in the order of the graph. It reads what they run, applies commands, decides,

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/site"
 )
@@ -27,7 +30,7 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 	if earlier != nil {
 		r.Index = earlier.Index
 	}
-	if r.Statuses, err = w.promote(ctx, promotion.Request{Trunk: trunk, DryRun: true, CommandPrefix: "sluice"}); err != nil {
+	if r.Statuses, err = w.promote(ctx, promotion.Request{Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs), CommandPrefix: "sluice"}); err != nil {
 		if ctx.Err() != nil {
 			return nil, err
 		}
@@ -36,32 +39,59 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 	return site.Read(ctx, s.Hydrator, r)
 }
 
-// Tips returns a text that changes whenever a branch of the repository, or of its output repository, moves.
+// planPairs bounds the pairs of renderings that are compared with each look at a fleet, to show what the next promotions would do.
+const planPairs = 500
+
+// Changes makes the report of a change of an environment.
+func Changes(ctx context.Context, w *Workspace, c site.Change) (*report.Review, error) {
+	trunk, _, err := w.TrunkTip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := w.pushing(ctx, trunk.Tree)
+	if err != nil {
+		return nil, err
+	}
+	return c.Report(ctx, s.Hydrator, trunk.Tree, w.config.Runtime.Version, w.FingerprintKey())
+}
+
+// Tips returns a text that changes whenever a branch of the repository, or of its output repository, moves. It reads the fleet, which
+// names the output repository, only after a branch of the repository itself has moved, or if the output is elsewhere.
 func (w *Workspace) Tips(ctx context.Context) (string, error) {
 	source, err := w.sourceRemote("")
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.New()
 	refs, err := source.List(ctx, "")
 	if err != nil {
 		return "", err
+	}
+	own := digest(refs)
+	if have, ok := w.config.Outputs.known.Load(w.repo.Place); ok && have == own {
+		return own, nil
 	}
 	s, err := w.pushingTrunk(ctx)
 	if err != nil {
 		return "", err
 	}
-	if s.Branches.String() != source.String() {
-		output, err := s.Branches.List(ctx, "")
-		if err != nil {
-			return "", err
-		}
-		for name, tip := range output {
-			refs["output "+name] = tip
-		}
+	if s.Branches.String() == source.String() {
+		w.config.Outputs.known.Store(w.repo.Place, own)
+		return own, nil
 	}
+	output, err := s.Branches.List(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	return own + digest(output), nil
+}
+
+// Outputs remembers for which branches of a repository the rendered branches are in the repository itself. It is safe for concurrent use.
+type Outputs struct{ known sync.Map } // hint.Place → digest of all branches
+
+func digest(refs map[string]gitstore.Hash) string {
+	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(refs)) {
 		fmt.Fprintf(sum, "%s %s\n", refs[name], name)
 	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	return hex.EncodeToString(sum.Sum(nil))
 }

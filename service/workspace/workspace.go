@@ -59,6 +59,7 @@ type Config struct {
 	Mirrors       *Mirrors
 	Verdicts      *Verdicts
 	Protections   *Protections
+	Outputs       *Outputs
 	Checks        *check.Client
 	Observe       Observer
 }

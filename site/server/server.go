@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/internal/design"
 	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/site"
@@ -30,6 +31,8 @@ type Source interface {
 	Read(ctx context.Context, repository string, earlier *site.Fleet) (*site.Fleet, error)
 	// Report returns the report of a head of a merge request. The error is ErrNoReport if there is none.
 	Report(ctx context.Context, repository string, number int, head string) (*Report, error)
+	// Changes makes the report of a change of an environment.
+	Changes(ctx context.Context, repository string, c site.Change) (*report.Review, error)
 }
 
 // Access names the person of a request.
@@ -62,10 +65,11 @@ const (
 
 // Server serves pages. Its methods are safe for concurrent use.
 type Server struct {
-	config Config
-	rights *rightsCache
-	fleets *fleets
-	end    chan struct{}
+	config  Config
+	rights  *rightsCache
+	fleets  *fleets
+	changes *changes
+	end     chan struct{}
 }
 
 // New makes a server. Close ends its event streams.
@@ -74,7 +78,7 @@ func New(c Config) *Server {
 		c.Poll = time.Second
 	}
 	s := &Server{config: c, end: make(chan struct{}), rights: newRightsCache(c.Rights, c.Clock)}
-	s.fleets = newFleets(c)
+	s.fleets, s.changes = newFleets(c), newChanges(c.Source)
 	return s
 }
 
@@ -178,6 +182,14 @@ func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, f
 			s.config.Log.Warn("the fleet cannot be shown", "repository", repository, "error", err)
 		}
 		http.Error(w, "the fleet cannot be read: the log of the service says why", http.StatusBadGateway)
+		return
+	}
+	if one, ok := pages.Change(file); ok {
+		s.changePage(w, r, repository, one)
+		return
+	}
+	if file == "changes.html" {
+		s.chooseChange(w, r, repository, pages)
 		return
 	}
 	var data []byte

@@ -28,6 +28,8 @@ type source struct {
 	reads atomic.Int64
 	looks atomic.Int64
 	err   error
+
+	changes atomic.Int64
 }
 
 func (s *source) Repositories(context.Context) []string {

@@ -8,16 +8,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/index"
 )
 
+// planPairs bounds the pairs of renderings that are compared to show what the next promotions would do.
+const planPairs = 2000
+
 type siteOptions struct {
 	environmentFlags
 	dir     string
 	commits int
+	reports int
 }
 
 func newSite(o IO) *cobra.Command {
@@ -45,6 +50,7 @@ every environment. Everything comes from Git. The pages change nothing: each act
 	f := c.Flags()
 	f.StringVarP(&s.dir, "out", "o", "", "`folder` to write (required)")
 	f.IntVar(&s.commits, "commits", 100, "`number` of commits of each environment's history")
+	f.IntVar(&s.reports, "reports", 10, "`number` of newest states of each environment that get a report of what they changed")
 	completeFlag(c, "out", completeFolders)
 	return c
 }
@@ -69,11 +75,16 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 			fmt.Fprintf(o.Err, "warning: the next run builds the index again: %v\n", err)
 		}
 	}
-	pages, err := site.NewPages(f, site.Options{})
+	pages, err := site.NewPages(f, site.Options{Reports: s.reports})
 	if err != nil {
 		return err
 	}
 	if err := site.Write(s.dir, pages); err != nil {
+		return err
+	}
+	if err := site.WriteChanges(s.dir, pages, func(one site.Change) (*report.Review, error) {
+		return one.Report(ctx, session.Hydrator, trunk.Tree, app.Version(), session.FingerprintKey())
+	}); err != nil {
 		return err
 	}
 	for _, p := range f.Problems {
@@ -86,7 +97,7 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 // read reads the fleet for its pages. Its problems name environments whose promotions cannot be evaluated.
 func (s *siteOptions) read(ctx context.Context, session *app.Session, trunk gitstore.Commit, x *index.Index) (*site.Fleet, error) {
 	r := s.request(session, trunk)
-	r.DryRun = true
+	r.DryRun, r.Changes = true, site.Differ(session.Hydrator, session.FingerprintKey(), planPairs)
 	list, failed := session.Promotions(ctx, r)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

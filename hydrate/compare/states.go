@@ -1,0 +1,156 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/objects"
+	"github.com/sluice-gitops/sluice/hydrate/source"
+)
+
+// StatesRequest names two states of an environment branch.
+type StatesRequest struct {
+	Fleet         *fleet.Fleet
+	Environment   string
+	Before, After gitstore.Hash // trees of the branch; zero is an empty one
+	Key           []byte        // of the fingerprints of masked secrets
+	Most          int           // pairs of different trees that are read; 0 is 20,000
+}
+
+// ErrTooMany classifies two states that differ in more trees than a request allows to read.
+var ErrTooMany = errors.New("too many targets differ")
+
+// States compares two states of an environment branch, as the branch holds them: it renders nothing. Notes name files that were not
+// compared.
+func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes *diff.ChangeSet, notes []string, err error) {
+	s := &states{request: r, store: h.Store, reader: objects.NewReader(h.Store, diff.NewMasker(r.Key)), pairs: map[[2]gitstore.Hash]*objects.Difference{}}
+	if err := s.find(ctx); err != nil {
+		return nil, nil, err
+	}
+	targets, err := s.targets(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	environments := make([]string, 0, len(r.Fleet.Spec.Environments))
+	for _, e := range r.Fleet.Spec.Environments {
+		environments = append(environments, e.Name)
+	}
+	out := diff.Compare(targets, nil, environments, newPlacements([2]*source.View{nil, {Fleet: r.Fleet}}))
+	out.Compared = s.compared
+	return out, s.reader.Notes(), nil
+}
+
+type states struct {
+	request  StatesRequest
+	store    *gitstore.Store
+	reader   *objects.Reader
+	compared int
+	differ   []stateTarget
+	pairs    map[[2]gitstore.Hash]*objects.Difference
+}
+
+// stateTarget is a target whose trees differ.
+type stateTarget struct {
+	cluster, app string
+	trees        [2]gitstore.Hash
+}
+
+// find lists the targets that differ, and learns the secrets of their trees before any object is read.
+func (s *states) find(ctx context.Context) error {
+	const most = 20_000
+	limit := s.request.Most
+	if limit == 0 {
+		limit = most
+	}
+	err := s.each(ctx, [2]gitstore.Hash{s.request.Before, s.request.After}, func(cluster string, trees [2]gitstore.Hash) error {
+		return s.each(ctx, trees, func(app string, trees [2]gitstore.Hash) error {
+			s.compared++
+			if trees[0] == trees[1] {
+				return nil
+			}
+			s.differ = append(s.differ, stateTarget{cluster, app, trees})
+			if s.pairs[trees] != nil {
+				return nil
+			}
+			if len(s.pairs) >= limit {
+				return fmt.Errorf("%w: more than %d pairs of renderings; compare states that are closer, or use git diff", ErrTooMany, limit)
+			}
+			d, err := s.reader.Compare(ctx, trees)
+			s.pairs[trees] = d
+			return err
+		})
+	})
+	return err
+}
+
+// each calls do for the folders of two trees, by name. Folders that begin with a dot are Sluice's own.
+func (s *states) each(ctx context.Context, trees [2]gitstore.Hash, do func(name string, trees [2]gitstore.Hash) error) error {
+	both := map[string][2]gitstore.Hash{}
+	for i, tree := range trees {
+		if tree.IsZero() {
+			continue
+		}
+		entries, err := s.store.Tree(ctx, tree)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if e.Mode == gitstore.ModeTree && !strings.HasPrefix(e.Name, ".") {
+				pair := both[e.Name]
+				pair[i] = e.Hash
+				both[e.Name] = pair
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		if err := do(name, both[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *states) targets(ctx context.Context) ([]diff.Target, error) {
+	f, environment := s.request.Fleet, s.request.Environment
+	sync := diff.Sync("")
+	if _, ok := f.Environment(environment); ok {
+		sync = diff.Sync(f.SyncOf(environment))
+	}
+	read := map[[2]gitstore.Hash][2][]Object{}
+	out := make([]diff.Target, 0, len(s.differ))
+	for _, t := range s.differ {
+		sides, ok := read[t.trees]
+		if !ok {
+			d := s.pairs[t.trees]
+			for i, files := range [][]objects.File{d.Before, d.After} {
+				var err error
+				if sides[i], err = s.reader.Read(ctx, files); err != nil {
+					return nil, fmt.Errorf("%s: %w", path.Join(t.cluster, t.app), err)
+				}
+			}
+			read[t.trees] = sides
+		}
+		one := diff.Target{
+			App: t.app, Cluster: t.cluster, Environment: environment, Sync: sync,
+			Before: plainObjects(sides[0]), After: plainObjects(sides[1]), Unchanged: len(s.pairs[t.trees].Same),
+		}
+		a, known := f.App(t.app)
+		c, there := f.Cluster(t.cluster)
+		if known && there {
+			for _, fact := range f.Facts(fleet.Target{App: a, Cluster: c}) {
+				one.Facts = append(one.Facts, diff.Fact(fact))
+			}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}

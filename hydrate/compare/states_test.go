@@ -1,0 +1,50 @@
+package compare_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+)
+
+// TestStates compares two states of an environment branch without rendering: the change set is that of the source commits, also backwards
+// and from nothing, and a Secret stays masked.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	before := r.Resolve("env/prod")
+	r.Write("apps/shop/layers/region/us-east-1/values.yaml", "config: {currency: CAD}\n")
+	r.Commit("Canada")
+	r.Hydrate(nil)
+	after := r.Resolve("env/prod")
+	h := r.Hydrator(2)
+	f, _, err := h.Fleet(t.Context(), r.Resolve("HEAD").Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct {
+		before, after gitstore.Hash
+		want          []string
+	}{
+		{before.Tree, after.Tree, []string{"shop on prod/prod-us-1: noise Deployment shop/shop, changed ConfigMap shop/shop"}},
+		{after.Tree, before.Tree, []string{"shop on prod/prod-us-1: noise Deployment shop/shop, changed ConfigMap shop/shop"}},
+		{after.Tree, after.Tree, nil},
+	} {
+		set, notes, err := compare.States(t.Context(), h, compare.StatesRequest{Fleet: f, Environment: "prod", Before: one.before, After: one.after, Key: []byte("k")})
+		if err != nil || len(notes) > 0 {
+			t.Fatal(err, notes)
+		}
+		expectLines(t, lines(set), one.want...)
+	}
+	all, _, err := compare.States(t.Context(), h, compare.StatesRequest{Fleet: f, Environment: "prod", After: after.Tree})
+	if err != nil || len(all.Groups) == 0 || strings.Contains(strings.Join(lines(all), " "), "changed") {
+		t.Errorf("from nothing: %v %v", lines(all), err)
+	}
+	if _, _, err := compare.States(t.Context(), h, compare.StatesRequest{Fleet: f, Environment: "prod", After: after.Tree, Most: 2}); !errors.Is(err, compare.ErrTooMany) {
+		t.Errorf("above the limit: %v", err)
+	}
+}

@@ -1,0 +1,143 @@
+package site_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/site"
+)
+
+// TestChanges: each state of an environment and its next promotion have the report of a merge request, any two states can be compared,
+// and nothing else can.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t)
+	f := d.read(t)
+	dev := f.Environments[0]
+	if len(dev.History) != 2 {
+		t.Fatalf("dev has %d states", len(dev.History))
+	}
+	newest, first := dev.History[0].Commit, dev.History[1].Commit
+	for path, want := range map[string]string{
+		"changes/dev/" + first + ".." + newest + ".html": "", "changes/dev/" + newest + ".." + first + ".html": "", "changes/dev/first.." + first + ".html": "Deployment",
+		"changes/prod/" + first + ".." + newest + ".html": "none", "changes/dev/next.html": "none", "changes/dev/" + first + ".." + d.tip.Hash.String() + ".html": "none",
+		"changes/dev/first..": "none", "changes/../dev/next.html": "none", "changes/dev/" + first + ".html": "none", "changes/dev/...html": "none",
+	} {
+		c, ok := f.Change(path)
+		if ok != (want != "none") {
+			t.Errorf("%s: %v", path, ok)
+		}
+		if !ok {
+			continue
+		}
+		if c.Path() != path {
+			t.Errorf("%s has the path %s", path, c.Path())
+		}
+		r, err := c.Report(t.Context(), d.h, d.tip.Tree, "test", []byte("k"))
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		var kinds []string
+		for _, g := range r.Changes.Groups {
+			for _, o := range g.Objects {
+				kinds = append(kinds, o.Title())
+			}
+		}
+		if !strings.Contains(strings.Join(kinds, " "), want) || r.Verdict == "" || r.Fleet != "harbour" {
+			t.Errorf("%s: %s %q", path, r.Verdict, kinds)
+		}
+	}
+}
+
+// TestNextPromotion: the page of promotions links to what the next promotion would do, which agrees with the numbers of the plan.
+func TestNextPromotion(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t)
+	d.repo.Write("apps/shop/layers/environment/staging/values.yaml", "replicas: 7\n")
+	d.repo.Commit("Seven replicas in staging")
+	d.repo.Hydrate(nil)
+	d.repo.Git("update-ref", "refs/heads/env/staging", d.repo.Git("rev-parse", "env/staging~1"))
+	d.h = d.repo.Hydrator(2)
+	var err error
+	if d.tip, err = d.h.Store.Resolve(t.Context(), "HEAD"); err != nil {
+		t.Fatal(err)
+	}
+	now := d.tip.Committer.When.Add(72 * time.Hour)
+	list, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, DryRun: true, Changes: site.Differ(d.h, []byte("k"), 100), CommandPrefix: "sluice"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := site.Read(t.Context(), d.h, site.Request{Trunk: d.tip, Statuses: list, Now: now, Version: "test", Key: []byte("k")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	staging := f.Environments[1]
+	if staging.Status.Plan == nil || staging.Next == nil {
+		t.Fatalf("no plan: %+v", staging.Status)
+	}
+	plan, totals := staging.Status.Plan, staging.Next.Changes.Totals
+	if plan.Changed == 0 || totals.Changed+totals.Noise < 1 {
+		t.Errorf("plan %+v, report %+v", plan, totals)
+	}
+	p, err := site.NewPages(f, site.Options{Reports: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _, err := p.Render("promotions.html")
+	if err != nil || !strings.Contains(string(page), `href="changes/staging/next.html"`) {
+		t.Errorf("no link: %v", err)
+	}
+	dir := t.TempDir()
+	if err := site.Write(dir, p); err != nil {
+		t.Fatal(err)
+	}
+	if err := site.WriteChanges(dir, p, func(c site.Change) (*report.Review, error) {
+		return c.Report(t.Context(), d.h, d.tip.Tree, "test", []byte("k"))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	history, _, err := p.Render("history.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := 0
+	for _, part := range strings.Split(string(history)+string(page), `href="changes/`)[1:] {
+		path, _, _ := strings.Cut(part, `"`)
+		text, err := os.ReadFile(filepath.Join(dir, "changes", path))
+		if err != nil || !strings.HasPrefix(string(text), "<!doctype html>") {
+			t.Errorf("%s: %v", path, err)
+		}
+		links++
+	}
+	if links < 3 {
+		t.Errorf("%d links to reports", links)
+	}
+}
+
+// TestCommandsAreNoDeployments: a command that changed the record alone is listed with its verb, and counts in no figure.
+func TestCommandsAreNoDeployments(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t)
+	before := d.read(t).Environments[2]
+	d.h = d.repo.Hydrator(2)
+	now := d.tip.Committer.When.Add(time.Hour)
+	freeze := promotion.Command{
+		Event: promote.Event{Kind: promote.EventFreeze, By: "ada", Reason: "the fair", At: now, Until: now.Add(time.Hour)}, Environment: "prod", CLI: true,
+	}
+	if _, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, Commands: []promotion.Command{freeze}, CommandPrefix: "sluice"}); err != nil {
+		t.Fatal(err)
+	}
+	prod := d.read(t).Environments[2]
+	if len(prod.History) != len(before.History)+1 || prod.History[0].Kind != "freeze" || prod.History[0].By != "ada" || prod.History[0].Commit != "" || len(prod.History[0].Apps) > 0 {
+		t.Errorf("history %+v", prod.History)
+	}
+	if prod.Figures.Deployed != before.Figures.Deployed {
+		t.Errorf("%d deployments, before the freeze %d", prod.Figures.Deployed, before.Figures.Deployed)
+	}
+}
