@@ -208,6 +208,15 @@ func (j *job) reportHydrated(ctx context.Context, tip gitstore.Commit, r *hydrat
 		if !e.Status.OK() {
 			s.State = forge.Failure
 		}
+		if len(e.Held) > 0 && s.State == forge.Success { // the source commit has failed, and what was rendered has not
+			s.State = forge.Failure
+			failed = append(failed, j.setStatus(ctx, s, false, tip.Hash.String()))
+			if e.Status == hydrate.StatusUpdated || e.Status == hydrate.StatusUnchanged {
+				s.State = forge.Success
+				failed = append(failed, j.setStatus(ctx, s, e.Status == hydrate.StatusUnchanged, cmp.Or(e.New, e.Old)))
+			}
+			continue
+		}
 		commits := []string{tip.Hash.String()}
 		if e.Status == hydrate.StatusUpdated || e.Status == hydrate.StatusUnchanged {
 			commits = append(commits, cmp.Or(e.New, e.Old))

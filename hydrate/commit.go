@@ -137,6 +137,7 @@ func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *envir
 		}
 		rendered := r.describe(out, want, tip, nil)
 		rendered.Trailers = append(rendered.Trailers, gitstore.Trailer{Key: branch.TrailerCluster, Value: c.Name})
+		rendered.Trailers = append(rendered.Trailers, heldTrailers(tree.source, c.Name)...)
 		h, err := rendered.Write(w)
 		if err != nil {
 			return nil, err

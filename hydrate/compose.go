@@ -92,10 +92,16 @@ func (h *Hydrator) renderCommit(ctx context.Context, c Composition, id string, w
 	if err != nil {
 		return nil, fmt.Sprintf("the fleet of %.10s cannot be read: %v", id, err), ctx.Err()
 	}
+	held := elsewhere(v.Fleet, c.Source, id)
+	for _, w := range v.Fleet.Workspaces {
+		if w.Err != nil && held[w.Name] == nil {
+			return nil, fmt.Sprintf("the workspace %s of %.10s cannot be read: %v", w.Name, id, w.Err), nil
+		}
+	}
 	if _, ok := v.Fleet.Environment(c.Environment); !ok {
 		return nil, fmt.Sprintf("%.10s has no environment %s", id, c.Environment), nil
 	}
-	done, err := h.RenderCommit(ctx, CommitRequest{Environment: c.Environment, Commit: commit, State: c.Running, All: c.All}, w)
+	done, err := h.RenderCommit(ctx, CommitRequest{Environment: c.Environment, Commit: commit, State: c.Running, All: c.All, held: held}, w)
 	if err != nil {
 		return nil, "", err
 	}
@@ -112,6 +118,8 @@ type CommitRequest struct {
 	Commit      gitstore.Commit
 	State       *branch.State // what the branch holds
 	All         bool          // render every target, even if State has its digest
+
+	held holds // workspaces that are not rendered
 }
 
 // CommitResult is the tree of an environment, or the failures that prevent it.
@@ -127,7 +135,7 @@ func (h *Hydrator) RenderCommit(ctx context.Context, r CommitRequest, w *gitstor
 	if err != nil {
 		return nil, err
 	}
-	plan, err := h.plan(ctx, planRequest{view: v, environment: r.Environment, state: r.State, all: r.All})
+	plan, err := h.plan(ctx, planRequest{view: v, environment: r.Environment, state: r.State, all: r.All, held: r.held})
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +184,7 @@ func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (
 			}
 			objects += len(files)
 		}
-		if root.Clusters[cluster], err = w.Tree(apps); err != nil {
+		if root.Clusters[cluster], err = branch.WriteApps(w, apps); err != nil {
 			return gitstore.Hash{}, err
 		}
 		data, err := in.Encode()
@@ -227,7 +235,7 @@ func (h *Hydrator) clusterPart(ctx context.Context, st *branch.State, cluster st
 		return out, nil
 	}
 	if tree := st.Clusters[cluster]; !tree.IsZero() {
-		list, err := h.Store.Tree(ctx, tree)
+		list, err := branch.Apps(ctx, h.Store, tree)
 		if err != nil {
 			return out, err
 		}

@@ -26,6 +26,7 @@ type Change struct {
 	Fleet       *fleet.Fleet             // the fleet of Policy; says whether policy is enforced
 	Policy      gitstore.Commit          // the source commit whose policy applies
 	Targets     []ChangedTarget          // targets whose trees differ from the branch
+	Confined    []ChangedTarget          // rendered targets of workspaces, also unchanged ones: their bounds may have changed
 	Clusters    map[string]gitstore.Hash // cluster → its tree after the change
 }
 
@@ -52,12 +53,12 @@ type RefusedError struct{ Reason string }
 // Error implements error.
 func (e *RefusedError) Error() string { return e.Reason }
 
-// judge refuses a change that violates the policy. The commits record the rules that the request allows.
-func (r *run) judge(ctx context.Context, out *EnvironmentResult, tree *written) error {
-	if r.h.Gate == nil || len(tree.changed) == 0 {
+// judge refuses a change that violates the policy, and adds a workspace whose targets violate it to held. The commits record the rules that the request allows.
+func (r *run) judge(ctx context.Context, out *EnvironmentResult, tree *written, held holds) error {
+	if r.h.Gate == nil || len(tree.changed)+len(tree.confined) == 0 {
 		return nil
 	}
-	change := Change{Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed, Clusters: tree.clusters}
+	change := Change{Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed, Confined: tree.confined, Clusters: tree.clusters}
 	if !out.unmergedAt.IsZero() { // the trunk's policy applies, and the trunk says whether it is enforced
 		trunk, err := r.h.Store.Commit(ctx, out.unmergedAt)
 		if err != nil {
@@ -76,13 +77,13 @@ func (r *run) judge(ctx context.Context, out *EnvironmentResult, tree *written) 
 	if err != nil {
 		return err
 	}
-	excepted := map[string]int{}
+	excepted, kept := map[string]int{}, []Violation{}
 	for _, v := range found {
 		if slices.Contains(r.request.AllowPolicy, v.Rule) {
 			excepted[v.Rule]++
 			continue
 		}
-		out.Violations = append(out.Violations, v)
+		kept = append(kept, v)
 	}
 	for _, rule := range r.request.AllowPolicy {
 		if n := excepted[rule]; n > 0 {
@@ -90,7 +91,7 @@ func (r *run) judge(ctx context.Context, out *EnvironmentResult, tree *written) 
 			out.Exceptions = append(out.Exceptions, fmt.Sprintf("%s of policy rule %s allowed: %s", Count(n, "violation"), rule, r.request.Reason))
 		}
 	}
-	if len(out.Violations) > 0 {
+	if out.Violations = held.violated(kept); len(out.Violations) > 0 {
 		rules := rulesOf(out.Violations)
 		out.refuse("%s of the policy (%s): fix the source, add an Exemption under policy/, or run with --allow-policy %s --reason TEXT as a recorded exception",
 			Count(len(out.Violations), "violation"), strings.Join(rules, ", "), strings.Join(rules, ","))

@@ -34,6 +34,7 @@ type environmentPlan struct {
 	before   *fleet.Fleet            // of the commit that the branch holds; nil if it is not needed, or cannot be read
 	failures []Failure
 	notes    notes
+	held     holds // workspaces that keep what the branch has
 }
 
 // clusterPlan lists the changes to one cluster.
@@ -52,11 +53,12 @@ type planRequest struct {
 	state       *branch.State
 	touched     map[string]bool // clusters that may have changed; nil for all
 	all         bool            // render every target, even if the branch has its digest
+	held        holds           // workspaces that keep what the branch has
 }
 
 // plan compares an environment's targets with what its branch holds.
 func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, error) {
-	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{}, notes: notes{}}
+	p := &environmentPlan{name: r.environment, view: r.view, state: r.state, clusters: map[string]*clusterPlan{}, notes: notes{}, held: r.held}
 	present := map[string]bool{}
 	for _, c := range r.view.Fleet.ClustersOf(r.environment) {
 		if c.State == "retired" {
@@ -111,7 +113,7 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 	}
 	trees := map[string]gitstore.Hash{}
 	if tree := p.state.Clusters[c.cluster.Name]; !tree.IsZero() {
-		entries, err := store.Tree(ctx, tree)
+		entries, err := branch.Apps(ctx, store, tree)
 		if err != nil {
 			return nil, err
 		}
@@ -122,6 +124,9 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 	var failures []Failure
 	placed := map[string]bool{}
 	for _, t := range p.view.Fleet.TargetsOf(c.cluster) {
+		if p.held.has(t.App.Name) {
+			continue
+		}
 		placed[t.App.Name] = true
 		target, err := p.view.Target(t)
 		if err != nil {
@@ -136,7 +141,10 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 		c.jobs = append(c.jobs, Job{Target: target, Old: old})
 	}
 	for app := range trees {
-		if !placed[app] {
+		switch {
+		case p.held.has(app):
+			c.keep[app] = c.inputs.Apps[app]
+		case !placed[app]:
 			c.removed = append(c.removed, app)
 		}
 	}

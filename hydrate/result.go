@@ -74,6 +74,7 @@ type EnvironmentResult struct {
 	Clusters   []ClusterResult `json:"clusters,omitempty"` // clusters whose branches moved
 	Failures   []Failure       `json:"failures,omitempty"`
 	Violations []Violation     `json:"violations,omitempty"` // of the policy, which forbid the change
+	Held       []HeldWorkspace `json:"held,omitempty"`       // workspaces that keep what the branch has
 	Notes      []Note          `json:"notes,omitempty"`      // about targets that this run rendered
 	// Exceptions are the policy rules that the request allowed for this environment. The commits record them.
 	Exceptions []string `json:"exceptions,omitempty"`
@@ -98,9 +99,9 @@ type ClusterResult struct {
 	New     string `json:"new,omitempty"` // "" if the branch was deleted
 }
 
-// OK reports whether every environment is at the commit.
+// OK reports whether every environment is at the commit, with every workspace.
 func (r *Result) OK() bool {
-	return !slices.ContainsFunc(r.Environments, func(e EnvironmentResult) bool { return !e.Status.OK() })
+	return !slices.ContainsFunc(r.Environments, func(e EnvironmentResult) bool { return !e.Status.OK() || len(e.Held) > 0 })
 }
 
 // Summary describes the result in one line: "dev: updated, 7 targets (1 rendered); 2 objects changed; 1 cluster branch moved".
@@ -117,6 +118,9 @@ func (e *EnvironmentResult) Summary() string {
 		if len(e.Clusters) > 0 {
 			b.WriteString("; " + Count(len(e.Clusters), "cluster branch") + " moved")
 		}
+	}
+	for _, h := range e.Held {
+		b.WriteString("; workspace " + h.Workspace + " held: " + h.Reason)
 	}
 	if e.Reason != "" {
 		b.WriteString("; " + e.Reason)

@@ -114,39 +114,71 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 			return out, err
 		}
 	}
-	plan, err := r.plan(ctx, name, st)
+	held := holds{}
+	held.unknown(r.view.Fleet)
+	if len(held) > 0 && !st.Exists() {
+		out.Status, out.Reason = StatusFailed, "there is no earlier state of "+held.names()
+		return out, nil
+	}
+	exceptions := len(out.Exceptions)
+	for {
+		before := len(held)
+		out.Exceptions, out.policyExceptions = out.Exceptions[:exceptions:exceptions], nil
+		done, err := r.render(ctx, out, st, held, write)
+		if out.Held = held.list(); err != nil || done || len(held) == before || out.Status != "" {
+			return out, err
+		}
+	}
+}
+
+// render renders an environment and writes it. A target of a workspace that cannot be written adds its workspace to held, and the result is
+// false: the environment is rendered again without it.
+func (r *run) render(ctx context.Context, out *EnvironmentResult, st *branch.State, held holds, write bool) (bool, error) {
+	plan, err := r.plan(ctx, out.Name, st, held)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	w, err := r.h.Store.NewWriter()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	r.writers = append(r.writers, w)
 	unplanned := len(plan.failures)
 	tree, rendered, err := r.h.execute(ctx, plan, r.request.Commit.Hash.String(), w)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	out.Targets, out.Rendered, out.Failures = plan.total, rendered, plan.failures
 	out.Reused = plan.total - rendered - unplanned
 	out.Notes = plan.notes.list()
 	if tree == nil {
+		if st.Exists() && st.Foreign == "" {
+			if out.Failures = held.failed(plan.failures); len(out.Failures) == 0 {
+				return false, nil
+			}
+		}
 		out.Status = StatusFailed
 		out.Reason = fmt.Sprintf("%d of %d targets failed", len(plan.failures), out.Targets)
-		return out, nil
+		return true, nil
 	}
 	out.Tree = tree.tree.String()
 	out.Objects = tree.counts
 	if !write {
 		out.Status = StatusChecked
-		return out, nil
+		return true, nil
 	}
 	if reason := r.tooManyDeletions(st, tree); reason != "" {
 		out.Status, out.Reason = StatusRefused, reason
-		return out, nil
+		return true, nil
 	}
-	err = r.judge(ctx, out, tree)
+	violating := len(held)
+	err = r.judge(ctx, out, tree, held)
+	if err == nil && out.Status == "" && len(held) > violating {
+		if st.Exists() && st.Foreign == "" {
+			return false, nil
+		}
+		out.refuse("there is no earlier state of %s", held.names())
+	}
 	if err == nil && out.Status == "" {
 		err = r.commit(ctx, out, plan, tree, w)
 	}
@@ -154,7 +186,7 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 	if out.Status == StatusRefused { // the prepared commits are not written
 		out.New, out.Clusters = "", nil
 	}
-	return out, err
+	return true, err
 }
 
 // state fetches and reads what the branches of an environment hold.
@@ -174,7 +206,7 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 	return branch.ReadState(ctx, r.h.Store, ref, name, tip, r.signers)
 }
 
-func (r *run) plan(ctx context.Context, name string, st *branch.State) (*environmentPlan, error) {
+func (r *run) plan(ctx context.Context, name string, st *branch.State, held holds) (*environmentPlan, error) {
 	all := r.request.NoCache || st.Foreign != ""
 	var touched map[string]bool
 	uniform := len(st.Record.Apps)+len(st.Record.Clusters) == 0 // otherwise parts of the branch are older than its source commit
@@ -185,7 +217,7 @@ func (r *run) plan(ctx context.Context, name string, st *branch.State) (*environ
 		}
 	}
 	r.h.Progress("plan "+name, 0, 0)
-	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all})
+	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all, held: held})
 }
 
 func (r *run) tooManyDeletions(st *branch.State, tree *written) string {

@@ -98,7 +98,7 @@ func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, out
 		if slices.Contains(p.left, name) {
 			continue
 		}
-		apps, err := store.Tree(ctx, tree)
+		apps, err := branch.Apps(ctx, store, tree)
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[
 // rescopeJob turns a kept target into a job. It returns nil for a target that is already in the plan or was removed.
 func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, name string, in branch.Inputs) (*Job, error) {
 	app, ok := p.view.Fleet.App(name)
-	if !ok || !p.view.Fleet.Places(app, c) {
+	if !ok || p.held.has(name) || !p.view.Fleet.Places(app, c) {
 		return nil, nil //nolint:nilnil // not a target any more
 	}
 	plan := p.clusters[c.Name]
@@ -158,7 +158,7 @@ func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store,
 	if _, kept := plan.keep[name]; !kept {
 		return nil, nil //nolint:nilnil // already in the plan
 	}
-	entry, err := store.Snapshot(ctx, p.state.Clusters[c.Name]).Entry(name)
+	entry, err := store.Snapshot(ctx, p.state.Clusters[c.Name]).Entry(branch.AppDir(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // the branch records a digest and does not hold the tree
 	}

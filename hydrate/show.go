@@ -91,7 +91,7 @@ func (h *Hydrator) appendManifests(ctx context.Context, out []Manifest, r Render
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Manifest{Path: path.Join(r.Target.App.Name, e.Name), Data: data})
+		out = append(out, Manifest{Path: path.Join(branch.AppDir(r.Target.App.Name), e.Name), Data: data})
 	}
 	return out, nil
 }

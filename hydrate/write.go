@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
 // written is the new tree of an environment.
@@ -15,6 +16,8 @@ type written struct {
 	tree     gitstore.Hash
 	clusters map[string]gitstore.Hash // every cluster of the environment → its subtree
 	changed  []ChangedTarget          // rendered targets whose tree differs from the branch
+	confined []ChangedTarget          // rendered targets of workspaces
+	source   promote.Source           // what the branch will record
 	counts   ObjectCounts
 }
 
@@ -49,8 +52,11 @@ func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source strin
 	if err := b.build(ctx, outcomes); err != nil {
 		return nil, 0, err
 	}
+	if b.out.source, err = p.source(ctx, h.Store, source); err != nil {
+		return nil, 0, fmt.Errorf("environment %s: %w", p.name, err)
+	}
 	root := branch.Root{
-		Record: branch.Record{Environment: p.name, Source: source, Renderer: Epoch, Objects: b.out.counts.Total},
+		Record: branch.RecordOf(p.name, b.out.source, Epoch, b.out.counts.Total),
 		Kinds:  scopes, Clusters: b.out.clusters, Inputs: b.inputs,
 	}
 	if b.out.tree, err = h.writeRoot(ctx, root, w); err != nil {
@@ -96,7 +102,7 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*outco
 	var before []gitstore.Entry
 	if !old.IsZero() {
 		var err error
-		if before, err = b.store.Tree(ctx, old); err != nil {
+		if before, err = branch.Apps(ctx, b.store, old); err != nil {
 			return err
 		}
 	}
@@ -112,11 +118,14 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*outco
 		app := o.job.Target.App.Name
 		apps[app] = gitstore.Entry{Name: app, Mode: gitstore.ModeTree, Hash: o.result.tree}
 		in.Apps[app], in.Scopes[app] = o.job.Target.Digest, o.result.assumes
+		if o.job.Target.App.Workspace() != nil {
+			b.out.confined = append(b.out.confined, ChangedTarget{Target: o.job.Target, New: o.result.tree})
+		}
 		if o.result.tree != o.job.Old {
 			b.out.changed = append(b.out.changed, ChangedTarget{Target: o.job.Target, Old: o.job.Old, New: o.result.tree})
 		}
 	}
-	tree, err := b.w.Tree(slices.Collect(maps.Values(apps)))
+	tree, err := branch.WriteApps(b.w, slices.Collect(maps.Values(apps)))
 	if err != nil {
 		return err
 	}
@@ -163,7 +172,7 @@ func (b *builder) total(ctx context.Context) error {
 		return nil
 	}
 	for _, cluster := range b.out.clusters {
-		apps, err := b.store.Tree(ctx, cluster)
+		apps, err := branch.Apps(ctx, b.store, cluster)
 		if err != nil {
 			return err
 		}

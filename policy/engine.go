@@ -37,6 +37,9 @@ func (e *Engine) Check(ctx context.Context, in Input) (*Result, error) {
 	if err := run.owners(ctx); err != nil {
 		return nil, err
 	}
+	if err := run.workspaces(ctx); err != nil {
+		return nil, err
+	}
 	run.expired()
 	sortFindings(run.out)
 	return &Result{Findings: run.out, Notes: run.notes.list()}, nil
@@ -69,7 +72,7 @@ func (r *run) prepare(ctx context.Context) {
 	e := r.engine
 	r.checkers = []checker{
 		&plainCheck{engine: e}, &apiCheck{engine: e}, &customCheck{engine: e, known: crds},
-		&schemaCheck{engine: e, crds: crds, notes: r.notes}, &namespaceCheck{engine: e, crds: crds},
+		&schemaCheck{engine: e, crds: crds, notes: r.notes}, &namespaceCheck{engine: e, crds: crds}, &confineCheck{engine: e, crds: crds},
 	}
 	if e.rego != nil && len(e.rego.names) > 0 {
 		r.checkers = append(r.checkers, &regoCheck{engine: e, rules: e.rego, notes: r.notes})
@@ -196,6 +199,7 @@ func (r *run) owners(ctx context.Context) error {
 			other := ""
 			if had := objects[id]; had != nil && had.App.Name != s.App.Name {
 				other = had.App.Name
+				r.shared(had, s.App.Name, id)
 			} else if r.input.Surroundings != nil {
 				var err error
 				if other, err = r.input.Surroundings.Owner(ctx, s.Cluster.Name, s.App.Name, id); err != nil {
@@ -208,6 +212,7 @@ func (r *run) owners(ctx context.Context) error {
 					rule: RuleDuplicateOwner, message: fmt.Sprintf("app %s contains this object too, and the two would overwrite each other", other),
 					hint: "remove it from one of the apps",
 				}, s, id)
+				r.shared(s, other, id)
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	yaml "go.yaml.in/yaml/v3"
 
+	"github.com/sluice-gitops/sluice/policy/confine"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -30,10 +31,11 @@ const (
 
 // Options of an engine.
 type Options struct {
-	Schemas      Schemas   // nil: schemas are not checked, and a note says so
-	Now          time.Time // for exemptions, and time.now_ns() in Rego
-	Environments []string  // names of the fleet's environments; nil: names are not checked
-	Parallel     int       // number of objects to judge in parallel; 0 means 1
+	Schemas      Schemas                    // nil: schemas are not checked, and a note says so
+	Now          time.Time                  // for exemptions, and time.now_ns() in Rego
+	Environments []string                   // names of the fleet's environments; nil: names are not checked
+	Workspaces   map[string]*confine.Bounds // of the trunk, by name; a workspace without bounds may contain nothing
+	Parallel     int                        // number of objects to judge in parallel; 0 means 1
 
 	// RuleTimeout is the time limit for the fleet's own rules on one object; 0 means 10 seconds.
 	RuleTimeout time.Duration
@@ -368,6 +370,9 @@ func SchemaLocations(repository fs.FS) ([]string, error) {
 
 // severity returns the severity of a rule in an environment. own is the severity of the finding, "" for the rule's.
 func (e *Engine) severity(rule string, own Severity, environment string) Severity {
+	if OfWorkspace(rule) {
+		return SeverityError
+	}
 	spec := e.rules[rule]
 	if s, ok := spec.Environments[environment]; ok {
 		return s

@@ -402,6 +402,10 @@ func (a around) Definitions(context.Context, string) ([]policy.Object, error) {
 	return a.definitions, nil
 }
 
+func (a around) Size(context.Context, string, string) (apps, objects int, err error) {
+	return 3, 12, nil
+}
+
 func (a around) Owner(_ context.Context, _, _ string, id manifest.Identity) (string, error) {
 	if id.Kind == "ConfigMap" {
 		return a.owner, nil

@@ -30,7 +30,7 @@ func BuiltIn() []Rule {
 	rule := func(id string, s Severity, title string) Rule {
 		return Rule{ID: id, Severity: s, Title: title, BuiltIn: true}
 	}
-	return []Rule{
+	return append([]Rule{
 		rule(RuleSchema, SeverityError, "the object does not match the types or the schema of its kind in the cluster's Kubernetes version"),
 		rule(RuleCustomResource, SeverityError, "the custom resource does not match its CustomResourceDefinition in the fleet"),
 		rule(RuleAPIRemoved, SeverityError, "the cluster's Kubernetes version no longer serves this API"),
@@ -43,5 +43,5 @@ func BuiltIn() []Rule {
 		rule(RulePrivileged, SeverityWarning, "the pod gets privileges on its host"),
 		rule(RuleExemptionExpired, SeverityWarning, "an exemption has expired"),
 		rule(RulePolicyError, SeverityError, "a rule could not be evaluated"),
-	}
+	}, workspaceRules()...)
 }

@@ -149,7 +149,7 @@ func (b *reader) trees(tree gitstore.Hash) (map[string]gitstore.Hash, error) {
 	if tree.IsZero() {
 		return out, nil
 	}
-	entries, err := b.h.Store.Tree(b.ctx, tree)
+	entries, err := branch.Apps(b.ctx, b.h.Store, tree)
 	if err != nil {
 		return nil, err
 	}

@@ -214,8 +214,13 @@ func check(k kind, name, v string) *Problem {
 	}
 	switch k {
 	case kindName:
-		if len(v) > maxName || !only(v, func(c byte) bool { return c == '-' || c == '.' }) || strings.ToLower(v) != v {
+		if !isName(v) {
 			return bad("is not a name (lower-case letters, digits, - and ., at most 63 characters)")
+		}
+	case kindApp:
+		workspace, app, scoped := strings.Cut(v, "/")
+		if !isName(workspace) || scoped && !isName(app) {
+			return bad("is not a name (such as shop, or team-a/shop for an app of a workspace)")
 		}
 	case kindRevision:
 		if len(v) > maxRevision || strings.Contains(v, "..") || !only(v, func(c byte) bool { return strings.IndexByte("-._/", c) >= 0 }) {
@@ -235,6 +240,11 @@ func check(k kind, name, v string) *Problem {
 		}
 	}
 	return nil
+}
+
+// isName reports whether a text can be the name of a cluster, an environment or an app.
+func isName(v string) bool {
+	return len(v) <= maxName && strings.ToLower(v) == v && only(v, func(c byte) bool { return c == '-' || c == '.' })
 }
 
 // only reports whether a text is ASCII letters and digits, with inner characters between them.

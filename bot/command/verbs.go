@@ -56,6 +56,7 @@ type kind int
 
 const (
 	kindName kind = iota
+	kindApp
 	kindRevision
 	kindTime
 	kindText
@@ -77,7 +78,7 @@ func clustersOf(c *Command) *[]string { return &c.Clusters }
 func Verbs() []Spec { return append(reviewVerbs(), environmentVerbs()...) }
 
 func flagApp() Flag {
-	return Flag{Name: "app", Value: "A", Usage: "only these `apps`", Repeated: true, kind: kindName, list: appsOf}
+	return Flag{Name: "app", Value: "A", Usage: "only these `apps`", Repeated: true, kind: kindApp, list: appsOf}
 }
 
 func flagCluster() Flag {
@@ -100,7 +101,7 @@ func reviewVerbs() []Spec {
 		{
 			Verb: VerbExplain, Right: RightRead, Does: "Shows which layer a value comes from.",
 			Arguments: []Argument{
-				{Name: "APP", kind: kindName, list: appsOf},
+				{Name: "APP", kind: kindApp, list: appsOf},
 				{Name: "CLUSTER", kind: kindName, list: clustersOf},
 				{Name: "PATH", kind: kindPath, field: pathOf},
 			},

@@ -115,6 +115,11 @@ func (s surroundings) Owner(ctx context.Context, cluster, app string, id manifes
 	return s.inventory.Owner(ctx, cluster, app, id)
 }
 
+// Size implements policy.Surroundings.
+func (s surroundings) Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error) {
+	return s.inventory.Size(ctx, cluster, workspace)
+}
+
 // sources returns the files of the apps, by app.
 func sources(c *compare.Comparison) map[string]string {
 	out := map[string]string{}

@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
 const argo = "argoproj.io/v1alpha1"
@@ -79,13 +81,13 @@ func applicationName(app string, c *fleet.Cluster, o ArgoOptions) string {
 }
 
 func application(f *fleet.Fleet, c *fleet.Cluster, p placed, o ArgoOptions) Object {
-	out := object(argo, "Application", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: p.app.Name})
+	out := object(argo, "Application", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: promote.ObjectName(p.app.Name)})
 	metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
 	metadata["annotations"] = annotations(o, strconv.Itoa(p.step), p.delivery)
 	metadata["finalizers"] = []any{"resources-finalizer.argocd.argoproj.io"}
 	destination := server(c, o)
 	destination["namespace"] = p.namespace
-	out["spec"] = applicationSpec(f.ClusterBranch(c), p.app.Name, destination, o, o.Namespaces, p.delivery)
+	out["spec"] = applicationSpec(f.ClusterBranch(c), branch.AppDir(p.app.Name), destination, o, o.Namespaces, p.delivery)
 	return out
 }
 
@@ -139,9 +141,14 @@ func applicationSpec(branch, path string, destination map[string]any, o ArgoOpti
 }
 
 func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
-	branch, name := f.ClusterBranch(c), "sluice"
-	app := "{{ .path.basename }}"
-	title := "{{ .path.basenameNormalized }}"
+	revision, name := f.ClusterBranch(c), "sluice"
+	app, title := "{{ .path.basename }}", "{{ .path.basenameNormalized }}"
+	directories := []any{map[string]any{"path": "*"}}
+	if len(f.Workspaces) > 0 {
+		workspace := "{{ if eq (len .path.segments) 3 }}{{ index .path.segments 1 }}.{{ end }}"
+		app, title = workspace+app, workspace+title
+		directories = append(directories, map[string]any{"path": branch.WorkspacesDir, "exclude": true}, map[string]any{"path": branch.WorkspacesDir + "/*/*"})
+	}
 	if o.Hub {
 		name = safeName("sluice." + c.Name)
 		title = safeName(c.Name) + "." + title
@@ -154,9 +161,9 @@ func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
 	out["spec"] = map[string]any{
 		"goTemplate": true, "goTemplateOptions": []any{"missingkey=error"},
 		"generators": []any{map[string]any{"git": map[string]any{
-			"repoURL": o.Repository.URL, "revision": branch, "directories": []any{map[string]any{"path": "*"}},
+			"repoURL": o.Repository.URL, "revision": revision, "directories": directories,
 		}}},
-		"template": map[string]any{"metadata": metadata, "spec": applicationSpec(branch, "{{ .path.path }}", server(c, o), o, false, f.Spec.Delivery)},
+		"template": map[string]any{"metadata": metadata, "spec": applicationSpec(revision, "{{ .path.path }}", server(c, o), o, false, f.Spec.Delivery)},
 	}
 	return out
 }

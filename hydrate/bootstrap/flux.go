@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
 const (
@@ -77,14 +79,14 @@ func Flux(f *fleet.Fleet, c *fleet.Cluster, o FluxOptions) ([]Object, error) {
 }
 
 func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) Object {
-	out := object(fluxKustomize, "Kustomization", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: p.app.Name})
+	out := object(fluxKustomize, "Kustomization", o.Namespace, p.name, map[string]any{LabelCluster: c.Name, LabelApp: promote.ObjectName(p.app.Name)})
 	if len(p.delivery.Annotations) > 0 {
 		metadata := out["metadata"].(map[string]any) //nolint:forcetypeassert // object makes it
 		metadata["annotations"] = toAny(p.delivery.Annotations)
 	}
 	spec := map[string]any{
 		"sourceRef": map[string]any{"kind": "GitRepository", "name": o.Name},
-		"path":      "./" + p.app.Name,
+		"path":      "./" + branch.AppDir(p.app.Name),
 		"prune":     true, "wait": true,
 		"interval": "10m0s", "retryInterval": "30s", "timeout": o.Timeout.String(),
 	}

@@ -45,12 +45,24 @@ func (c *run) findCandidates(ctx context.Context) error {
 	if err := find(ctx); err != nil {
 		return err
 	}
+	c.unknown()
 	r := c.request
 	c.list = slices.DeleteFunc(c.list, func(one *candidate) bool {
 		return len(r.Apps) > 0 && !slices.Contains(r.Apps, one.app) || slices.Contains(r.Without, one.app) ||
 			len(r.Clusters) > 0 && !slices.Contains(r.Clusters, one.cluster)
 	})
 	return nil
+}
+
+// unknown withholds the targets of workspaces that one side cannot read: they are not added or removed.
+func (c *run) unknown() {
+	for _, one := range c.list {
+		for i, v := range c.views {
+			if v != nil && one.sides[i] == nil && one.failed[i] == nil {
+				one.failed[i] = v.Fleet.Unknown(one.app)
+			}
+		}
+	}
 }
 
 // commitCandidates finds the targets that the change between two commits can affect.
@@ -122,7 +134,7 @@ func (c *run) branchCandidates(ctx context.Context) error {
 func (c *run) environmentCandidates(ctx context.Context, environment string, st *branch.State) error {
 	held := map[[2]string]gitstore.Hash{} // cluster, app
 	for cluster, tree := range st.Clusters {
-		apps, err := c.h.Store.Tree(ctx, tree)
+		apps, err := branch.Apps(ctx, c.h.Store, tree)
 		if err != nil {
 			return err
 		}

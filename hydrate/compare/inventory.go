@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 )
@@ -55,7 +56,7 @@ func (c *run) onBranch(ctx context.Context, one *candidate) (map[string]gitstore
 	if tree.IsZero() || c.request.Against == AgainstNothing {
 		return out, nil
 	}
-	entries, err := c.h.Store.Tree(ctx, tree)
+	entries, err := branch.Apps(ctx, c.h.Store, tree)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -102,7 +103,7 @@ func (c *run) setTargets(pairs map[[2]gitstore.Hash]*treePair) error {
 func inApp(app string, list []Object) []Object {
 	out := slices.Clone(list)
 	for i := range out {
-		out[i].File = path.Join(app, out[i].File)
+		out[i].File = path.Join(branch.AppDir(app), out[i].File)
 	}
 	return out
 }

@@ -69,7 +69,7 @@ func (c *run) previewTree(ctx context.Context, differing []*candidate, side int)
 	}
 	environments := map[string][]gitstore.Entry{}
 	for key, apps := range byCluster {
-		tree, err := c.writer.Tree(apps)
+		tree, err := branch.WriteApps(c.writer, apps)
 		if err != nil {
 			return gitstore.Hash{}, err
 		}

@@ -138,7 +138,7 @@ func (t *trees) heldOnCluster(ctx context.Context, st *branch.State, target *sou
 	if in.Apps[target.App.Name] != target.Digest {
 		return gitstore.Hash{}, nil
 	}
-	entries, err := t.h.Store.Tree(ctx, tree)
+	entries, err := branch.Apps(ctx, t.h.Store, tree)
 	if err != nil {
 		return gitstore.Hash{}, err
 	}

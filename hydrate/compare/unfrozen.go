@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -32,7 +33,7 @@ func (c *run) unfrozenCandidates(ctx context.Context, cluster *fleet.Cluster) er
 	}
 	held := map[string]gitstore.Hash{} // by app
 	if tree := st.Clusters[cluster.Name]; !tree.IsZero() {
-		apps, err := c.h.Store.Tree(ctx, tree)
+		apps, err := branch.Apps(ctx, c.h.Store, tree)
 		if err != nil {
 			return err
 		}

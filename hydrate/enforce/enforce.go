@@ -2,8 +2,9 @@
 // hydrate.Gate.
 //
 // If the fleet enforces its policy, every finding of severity error forbids the change. Otherwise only a plaintext
-// Secret does. The gate judges only objects that differ from the branch, so that its cost follows the change.
-// Findings that the fleet's policy exempts pass.
+// Secret and an object outside the bounds of its workspace do. The gate judges only objects that differ from the branch,
+// and those of rendered targets of workspaces, so that its cost follows the change. Findings that the fleet's policy
+// exempts pass.
 package enforce
 
 import (
@@ -15,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -47,8 +49,12 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	}
 	j := &judgement{gate: g, change: c, enforced: c.Fleet.Enforces(c.Environment, own)}
 	j.reader = objects.NewReader(g.store, diff.NewMasker(g.key))
-	subjects, err := j.subjects(ctx)
-	if err != nil || len(subjects) == 0 {
+	subjects, err := j.subjects(ctx, c.Targets, j.enforced)
+	if err != nil {
+		return nil, err
+	}
+	confined, err := j.subjects(ctx, c.Confined, true)
+	if err != nil || len(subjects)+len(confined) == 0 {
 		return nil, err
 	}
 	engine, err := g.load(ctx, c.Policy.Tree, j.enforced)
@@ -66,7 +72,12 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err != nil {
 		return nil, err
 	}
-	return j.violations(result.Findings), nil
+	bounded, err := engine.Confine(ctx, policy.Input{Subjects: confined, Surroundings: surroundings{objects.NewInventory(j.reader, j.apps)}})
+	if err != nil {
+		return nil, err
+	}
+	findings := slices.DeleteFunc(result.Findings, func(f policy.Finding) bool { return policy.OfWorkspace(f.Rule) }) // bounded has them all
+	return j.violations(append(findings, bounded.Findings...)), nil
 }
 
 // hasPolicy reports whether a source tree has policy files.
@@ -86,10 +97,10 @@ type judgement struct {
 	reader   *objects.Reader
 }
 
-// subjects returns the changed objects of each target.
-func (j *judgement) subjects(ctx context.Context) ([]policy.Subject, error) {
+// subjects returns the changed objects of each target; unless all, only the Secrets.
+func (j *judgement) subjects(ctx context.Context, targets []hydrate.ChangedTarget, all bool) ([]policy.Subject, error) {
 	differences := map[[2]gitstore.Hash]*objects.Difference{}
-	for _, t := range j.change.Targets {
+	for _, t := range targets {
 		trees := [2]gitstore.Hash{t.Old, t.New}
 		if differences[trees] != nil {
 			continue
@@ -98,7 +109,7 @@ func (j *judgement) subjects(ctx context.Context) ([]policy.Subject, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !j.enforced { // without enforcement, only Secrets can be refused
+		if !all { // without enforcement, only Secrets can be refused
 			d.After = slices.DeleteFunc(d.After, func(f objects.File) bool { return !objects.IsSecret(f.Name) })
 		}
 		differences[trees] = d
@@ -113,7 +124,7 @@ func (j *judgement) subjects(ctx context.Context) ([]policy.Subject, error) {
 	}
 	clusters := map[*fleet.Cluster]*policy.Cluster{}
 	var out []policy.Subject
-	for _, t := range j.change.Targets {
+	for _, t := range targets {
 		list := changed[[2]gitstore.Hash{t.Old, t.New}]
 		if len(list) == 0 {
 			continue
@@ -161,7 +172,7 @@ func (j *judgement) apps(ctx context.Context, cluster string) (map[string]gitsto
 	if tree.IsZero() {
 		return out, nil
 	}
-	entries, err := j.gate.store.Tree(ctx, tree)
+	entries, err := branch.Apps(ctx, j.gate.store, tree)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +188,7 @@ func (j *judgement) violations(findings []policy.Finding) []hydrate.Violation {
 	index := map[string]int{}
 	for i := range findings {
 		f := &findings[i]
-		if f.Severity != policy.SeverityError || f.Exemption != nil || !j.enforced && f.Rule != policy.RulePlaintextSecret {
+		if f.Severity != policy.SeverityError || f.Exemption != nil || !j.enforced && f.Rule != policy.RulePlaintextSecret && !policy.OfWorkspace(f.Rule) {
 			continue
 		}
 		key := fmt.Sprintf("%q", []string{f.Rule, f.App, f.Object.String(), f.Path, f.Message})
@@ -211,4 +222,9 @@ func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy
 // Owner implements policy.Surroundings.
 func (s surroundings) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
 	return s.inventory.Owner(ctx, cluster, app, id)
+}
+
+// Size implements policy.Surroundings.
+func (s surroundings) Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error) {
+	return s.inventory.Size(ctx, cluster, workspace)
 }

@@ -145,7 +145,7 @@ func sameApp(x, y *App) bool {
 	if x.imported != nil && y.imported != nil {
 		return true // imports compares them cluster by cluster
 	}
-	return x.doc.node == y.doc.node || x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered())
+	return sameWorkspace(x, y) && (x.doc.node == y.doc.node || x.Dir == y.Dir && reflect.DeepEqual(x.Spec.rendered(), y.Spec.rendered()))
 }
 
 // rendered returns the part of the spec that rendering depends on.
@@ -179,6 +179,11 @@ func (a *affected) layerFile(f *Fleet, p string) {
 					a.add(c, app)
 				}
 			}
+		}
+	}
+	for _, w := range f.Workspaces {
+		if rest, ok := strings.CutPrefix(p, w.Root+"/layers/"); ok {
+			a.addWorkspace(f, w, f.clustersOfLayer(rest))
 		}
 	}
 	if rest, ok := strings.CutPrefix(p, "layers/"); ok {
@@ -221,23 +226,33 @@ func (f *Fleet) clustersOfLayer(rest string) []*Cluster {
 func (a *affected) customLayers(f *Fleet, changed *changes) {
 	for _, l := range f.layers {
 		for _, v := range l.Values {
-			a.template(f, v.Path, changed.paths, func(p string) bool { return changed.files[p] || changed.files[stem(p)] })
+			a.template(f, cmp.Or(v.Repository, l.Repository), v.Path, changed.paths, func(p string) bool { return changed.files[p] || changed.files[stem(p)] })
 		}
 		for _, template := range l.Components {
-			a.template(f, template, changed.paths, func(p string) bool { return changed.touch(p) })
+			a.template(f, l.Repository, template, changed.paths, func(p string) bool { return changed.touch(p) })
 		}
 	}
 }
 
-func (a *affected) template(f *Fleet, template string, changed []string, hit func(string) bool) {
+func (a *affected) template(f *Fleet, repository, template string, changed []string, hit func(string) bool) {
 	literal, _, _ := strings.Cut(template, "$")
 	literal = strings.TrimPrefix(path.Dir(literal+"x"), ".")
-	if !slices.ContainsFunc(changed, func(c string) bool { return strings.HasPrefix(c, strings.TrimPrefix(literal, "/")) }) {
+	prefixes := []string{strings.TrimPrefix(mounted(repository, strings.TrimPrefix(literal, "/")), "/")}
+	for _, w := range f.Workspaces {
+		if repository == "" {
+			prefixes = append(prefixes, path.Join(w.Root, literal))
+		}
+	}
+	if !slices.ContainsFunc(changed, func(c string) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(c, p) })
+	}) {
 		return
 	}
 	for _, t := range f.Targets() {
-		if p := resolvedPath(t, template); p != "" && hit(p) {
-			a.add(t.Cluster, t.App)
+		for _, in := range t.templateBases(repository, template, false) {
+			if p := t.templatePath(in, repository, template); p != "" && hit(p) {
+				a.add(t.Cluster, t.App)
+			}
 		}
 	}
 }
@@ -266,7 +281,7 @@ func (f *Fleet) readsAny(t Target, changed *changes, reach Reach, hit map[string
 		if s.Helm == nil || s.Helm.VersionFrom == nil || s.Helm.VersionFrom.File == "" {
 			continue
 		}
-		if p := resolvedPath(t, s.Helm.VersionFrom.File); p == "" || changed.touch(p) {
+		if p := resolvedPath(t, s.Helm.VersionFrom.File); p == "" || changed.touch(path.Join(t.App.root(), p)) {
 			return true
 		}
 	}

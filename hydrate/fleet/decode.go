@@ -26,7 +26,7 @@ const (
 type document struct {
 	file  string
 	node  *yaml.Node
-	value any             // *FleetFile, *ClassFile, *ClusterFile or *AppFile
+	value any             // a pointer to one of the files' types
 	bad   map[[2]int]bool // lines and columns of the nodes that could not be decoded; the rest of value is valid
 }
 
@@ -138,8 +138,10 @@ func (d *decoder) object(n *yaml.Node) any {
 		value = &AppFile{}
 	case "Repository":
 		value = &RepositoryFile{}
+	case "Workspace":
+		value = &WorkspaceFile{}
 	default:
-		kinds := []string{"Fleet", "ClusterClass", "Cluster", "App", "Repository"}
+		kinds := []string{"Fleet", "ClusterClass", "Cluster", "App", "Repository", "Workspace"}
 		d.errorf(kind, "one of "+strings.Join(kinds, ", "), "unknown kind %q%s", kind.Value, didYouMean(kind.Value, kinds))
 		return nil
 	}

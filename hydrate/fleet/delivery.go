@@ -43,6 +43,10 @@ func MergeSyncOptions(lists ...[]string) []string {
 	return out
 }
 
+func (d Delivery) empty() bool {
+	return d.Project == "" && len(d.Annotations) == 0 && len(d.SyncOptions) == 0
+}
+
 func (l *loader) checkDelivery(doc document, d Delivery) {
 	at := []string{"spec", "delivery"}
 	for i, option := range d.SyncOptions {

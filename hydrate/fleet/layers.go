@@ -16,6 +16,8 @@ type LayerFile struct {
 	At        string // the key below which its content is put; "" for none
 	FleetWide bool   // its values reach charts under `global:`
 	Source    string // the source that a values.<name>.yaml is for; "" is every one
+
+	root string // of the workspace whose file it is; "" for a file of the fleet
 }
 
 // layer is one of the fleet's layers, global included.
@@ -65,7 +67,8 @@ func (f *Fleet) layerFiles(t Target) (values, components []LayerFile) {
 	memo := f.perApp[t.App.Name]
 	for i := range f.layers {
 		l := &f.layers[i]
-		if slices.Contains(t.App.Spec.SkipLayers, l.Name) {
+		skipped := slices.Contains(t.App.Spec.SkipLayers, l.Name)
+		if skipped && t.App.workspace == nil {
 			continue
 		}
 		key, value, ok := f.layerKey(l, t)
@@ -75,7 +78,7 @@ func (f *Fleet) layerFiles(t Target) (values, components []LayerFile) {
 		memo.mu.Lock()
 		files, known := memo.found[key]
 		if !known {
-			files = f.find(l, value, t)
+			files = f.find(l, value, t, skipped)
 			memo.found[key] = files
 		}
 		memo.mu.Unlock()
@@ -107,25 +110,75 @@ func (f *Fleet) layerKey(l *layer, t Target) (key, value string, ok bool) {
 	return key, value, true
 }
 
-func (f *Fleet) find(l *layer, value string, t Target) *layerFiles {
+// layerDir is a folder that a layer's files are looked for in.
+type layerDir struct {
+	dir       string
+	fleetWide bool   // for all apps
+	root      string // of a workspace
+}
+
+// bases are the folders of a target's layers, lowest precedence first. An app of a workspace cannot skip the layers of the fleet.
+func (t Target) bases(skipped bool) []layerDir {
+	a := t.App
+	out := []layerDir{{fleetWide: true}}
+	if skipped {
+		return out
+	}
+	if a.workspace != nil {
+		out = append(out, layerDir{dir: a.workspace.Root, fleetWide: true, root: a.workspace.Root})
+	}
+	if a.Dir != "" { // an app at the repository's root has no folders of its own
+		out = append(out, layerDir{dir: a.Dir, root: a.root()})
+	}
+	return out
+}
+
+// templateBases are the folders that a path template of a layer is read in. The files that a template has for each app are the
+// workspace's own for its apps: an app must not take the files of another one with the same name.
+func (t Target) templateBases(repository, template string, skipped bool) []layerDir {
+	w, perApp := t.App.workspace, strings.Contains(template, "${app")
+	switch {
+	case w == nil:
+		return []layerDir{{}}
+	case repository != "" && perApp, skipped && perApp:
+		return nil
+	case repository != "" || skipped:
+		return []layerDir{{}}
+	case perApp:
+		return []layerDir{{dir: w.Root, root: w.Root}}
+	}
+	return []layerDir{{}, {dir: w.Root, root: w.Root}}
+}
+
+// templatePath is the path that a template has in a folder, or in another repository, as a path of the fleet's tree; "" for none.
+func (t Target) templatePath(in layerDir, repository, template string) string {
+	p := mountedPath(t, repository, template)
+	if p == "" || in.dir == "" {
+		return p
+	}
+	return path.Join(in.dir, p)
+}
+
+func (f *Fleet) find(l *layer, value string, t Target, skipped bool) *layerFiles {
 	out := &layerFiles{}
 	if l.custom {
 		for _, v := range l.Values {
-			f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: mountedPath(t, cmp.Or(v.Repository, l.Repository), v.Path), At: v.At}, t)
+			repository := cmp.Or(v.Repository, l.Repository)
+			for _, in := range t.templateBases(repository, v.Path, skipped) {
+				f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: t.templatePath(in, repository, v.Path), At: v.At, root: in.root}, t)
+			}
 		}
 		for _, template := range l.Components {
-			f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: mountedPath(t, l.Repository, template)})
+			for _, in := range t.templateBases(l.Repository, template, skipped) {
+				f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: t.templatePath(in, l.Repository, template), root: in.root})
+			}
 		}
 		return out
 	}
-	bases := []string{"", t.App.Dir}
-	if t.App.Dir == "" { // an app at the repository's root has no folders of its own
-		bases = bases[:1]
-	}
-	for i, base := range bases {
-		dir, fleetWide := path.Join(base, "layers", l.Name, value), i == 0
-		f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"), FleetWide: fleetWide}, t)
-		f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: dir, FleetWide: fleetWide})
+	for _, in := range t.bases(skipped) {
+		dir := path.Join(in.dir, "layers", l.Name, value)
+		f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"), FleetWide: in.fleetWide, root: in.root}, t)
+		f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: dir, FleetWide: in.fleetWide, root: in.root})
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"runtime"
 	"strconv"
 	"strings"
@@ -32,7 +31,8 @@ type Fleet struct {
 	Apps     []*App     // by name
 	// Repositories are the other repositories that the fleet takes content from, by name.
 	Repositories []*Repository
-	Detected     bool // sluice.yaml does not exist: the importer wrote one for what it found
+	Workspaces   []*Workspace // by name
+	Detected     bool         // sluice.yaml does not exist: the importer wrote one for what it found
 
 	tree        *linkTree         // with the content of other repositories in MountDir
 	unavailable map[string]error  // why the content of a repository is not there
@@ -65,16 +65,17 @@ type Cluster struct {
 
 // App is an app as its file has it: references in its strings are not replaced.
 type App struct {
-	Name     string
-	Spec     AppSpec
-	File     string
-	Dir      string // of the file
-	base     variant
-	variants map[string]*variant // by environment
-	doc      document
-	refs     []reference       // in its strings
-	imported imported          // by cluster; nil for an app of the fleet's own
-	names    *strings.Replacer // of the fleet
+	Name      string
+	Spec      AppSpec
+	File      string
+	Dir       string // of the file
+	base      variant
+	variants  map[string]*variant // by environment
+	doc       document
+	refs      []reference       // in its strings
+	workspace *Workspace        // nil for an app of the fleet itself
+	imported  imported          // by cluster; nil for an app of the fleet's own
+	names     *strings.Replacer // of the fleet
 }
 
 // Target is one app on one cluster: the unit of rendering.
@@ -141,6 +142,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	}
 	l.fleet.prepareLayers()
 	l.warnings()
+	l.isolate()
 	problems := l.done()
 	if problems.Err() != nil {
 		return nil, problems
@@ -150,8 +152,10 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 
 // done returns the problems so far; if the storage could not be read, only that.
 func (l *loader) done() Problems {
-	if f := l.tree.fault.Load(); f != nil {
-		return unread(f.err)
+	for _, tree := range []*linkTree{l.tree, l.fleet.tree} {
+		if f := tree.fault.Load(); f != nil {
+			return unread(f.err)
+		}
 	}
 	return l.problems.sorted()
 }
@@ -204,16 +208,20 @@ func (l *loader) load(ctx context.Context) {
 	l.repositoriesFrom(append(l.ownDocuments, l.read(ctx, []string{"repositories/*.yaml"}, "")...))
 	l.mount(ctx)
 	l.checkLayerRepositories()
+	l.workspacesFrom(append(l.ownDocuments, l.read(ctx, []string{"workspaces/*.yaml"}, "")...))
 	clusters := l.read(ctx, defaultGlobs(files.Clusters, clusterGlobs...), "spec.files.clusters")
 	apps := l.read(ctx, defaultGlobs(files.Apps, appGlobs...), "spec.files.apps")
 	l.classesFrom(clusters)
 	l.clustersFrom(clusters)
 	l.appsFrom(apps)
+	l.workspaceApps(ctx)
+	l.scopeNames()
 	l.importAll(ctx)
 	l.checkOrder()
 	l.checkSkips()
 	l.checkBranches()
 	l.checkTemplates()
+	l.isolate()
 }
 
 func defaultGlobs(globs []string, conventional ...string) []string {
@@ -235,11 +243,12 @@ func (l *loader) readFleet(ctx context.Context) bool {
 	for _, doc := range decoded.documents {
 		file, ok := doc.value.(*FleetFile)
 		_, repository := doc.value.(*RepositoryFile)
+		_, workspace := doc.value.(*WorkspaceFile)
 		switch {
-		case repository:
+		case repository, workspace:
 			l.ownDocuments = append(l.ownDocuments, doc)
 		case !ok:
-			l.errorf(doc, []string{"kind"}, "put it under clusters/ or apps/", "only the kinds Fleet and Repository belong in %s", fleetFile)
+			l.errorf(doc, []string{"kind"}, "put it under clusters/ or apps/", "only the kinds Fleet, Repository and Workspace belong in %s", fleetFile)
 		case l.file.value != nil:
 			l.errorf(doc, []string{"kind"}, "keep one", "%s has two fleets", fleetFile)
 		default:
@@ -282,8 +291,12 @@ func readError(err error) string {
 	return err.Error()
 }
 
-// read decodes all files of the globs, in parallel, in order of their names.
+// read decodes all files of the globs, in parallel, in order of their names. Files of workspaces are not the fleet's own.
 func (l *loader) read(ctx context.Context, globs []string, field string) []document {
+	return l.readFrom(ctx, l.tree, globs, field)
+}
+
+func (l *loader) readFrom(ctx context.Context, tree *linkTree, globs []string, field string) []document {
 	if len(globs) > maxGlobs {
 		l.errorf(l.file, strings.Split(field, "."), "write fewer, wider ones", "%s has %d patterns, more than %d", field, len(globs), maxGlobs)
 		return nil
@@ -298,13 +311,16 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 		}
 		parsed = append(parsed, g)
 	}
-	ordered, err := walkGlobs(ctx, l.tree, parsed)
+	ordered, err := walkGlobs(ctx, tree, parsed)
 	if err != nil && ctx.Err() == nil { // a folder that cannot be listed must not pass for an empty one: its clusters would count as gone
 		name := fleetFile
 		if at, ok := errors.AsType[*fs.PathError](err); ok {
 			name = at.Path
 		}
 		l.unreadable(name, err)
+	}
+	if field != "" {
+		ordered = l.outsideWorkspaces(ordered)
 	}
 	if len(ordered) == 0 && len(globs) > 0 && field != "" && l.problems.Err() == nil {
 		l.problems = append(l.problems, Problem{
@@ -318,7 +334,7 @@ func (l *loader) read(ctx context.Context, globs []string, field string) []docum
 	for w := range workers {
 		group.Go(func() error {
 			for i := w; i < len(ordered) && ctx.Err() == nil; i += workers {
-				decoded[i] = l.cache.decode(l.tree, ordered[i])
+				decoded[i] = l.cache.decode(tree, ordered[i])
 			}
 			return ctx.Err()
 		})
@@ -373,12 +389,4 @@ func (f *Fleet) Environment(name string) (*Environment, bool) {
 		}
 	}
 	return nil, false
-}
-
-// dirOf is the folder of a file, "" for the root.
-func dirOf(file string) string {
-	if dir := path.Dir(file); dir != "." {
-		return dir
-	}
-	return ""
 }

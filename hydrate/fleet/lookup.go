@@ -41,7 +41,7 @@ func (t Target) named(name string) (any, bool) {
 		if t.App == nil {
 			return nil, false
 		}
-		return t.App.Name, true
+		return t.App.LocalName(), true
 	}
 	if label, ok := strings.CutPrefix(name, refLabels); ok {
 		v, ok := t.Cluster.Labels[label]

@@ -1,6 +1,9 @@
 package fleet
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 const maxName = 63
 
@@ -72,4 +75,12 @@ func findCycle(name string, next map[string][]string, seen map[string]bool) []st
 		return nil
 	}
 	return visit(name)
+}
+
+// dirOf is the folder of a file, "" for the root.
+func dirOf(file string) string {
+	if dir := path.Dir(file); dir != "." {
+		return dir
+	}
+	return ""
 }

@@ -18,14 +18,15 @@ const (
 
 // Problem is one defect of a file. Line and Column count from 1; 0 is unknown.
 type Problem struct {
-	File     string   `json:"file"`
-	Line     int      `json:"line,omitempty"`
-	Column   int      `json:"column,omitempty"`
-	Severity Severity `json:"severity"`
-	Message  string   `json:"message"`
-	Hint     string   `json:"hint,omitempty"` // the next step
-	absent   bool     // sluice.yaml does not exist
-	fault    error    // of the storage, which could not be read
+	File      string   `json:"file"`
+	Line      int      `json:"line,omitempty"`
+	Column    int      `json:"column,omitempty"`
+	Severity  Severity `json:"severity"`
+	Message   string   `json:"message"`
+	Hint      string   `json:"hint,omitempty"` // the next step
+	absent    bool     // sluice.yaml does not exist
+	fault     error    // of the storage, which could not be read
+	workspace string   // an error in the files of this workspace: the rest of the fleet is valid
 }
 
 // String formats the problem on one line, as compilers do.
@@ -61,7 +62,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Err returns p if it contains an error, and nil otherwise. If the storage could not be read, the error is that one and no Problems: the
+// Err returns p if it contains an error, and nil otherwise. Errors in the files of a workspace do not count: they are in Workspace.Err. If the storage could not be read, the error is that one and no Problems: the
 // fleet may be right.
 func (p Problems) Err() error {
 	for _, x := range p {
@@ -69,7 +70,7 @@ func (p Problems) Err() error {
 			return fmt.Errorf("read the fleet: %w", x.fault)
 		}
 	}
-	if slices.ContainsFunc(p, func(x Problem) bool { return x.Severity == SeverityError }) {
+	if slices.ContainsFunc(p, func(x Problem) bool { return x.Severity == SeverityError && x.workspace == "" }) {
 		return p
 	}
 	return nil
@@ -80,9 +81,20 @@ func (p Problems) Absent() bool {
 	return slices.ContainsFunc(p, func(x Problem) bool { return x.absent })
 }
 
-// Warnings returns the problems that are not errors.
+// Errors counts the errors, also those of workspaces.
+func (p Problems) Errors() int {
+	n := 0
+	for _, x := range p {
+		if x.Severity == SeverityError {
+			n++
+		}
+	}
+	return n
+}
+
+// Warnings returns the problems with which the fleet loads: those that are not errors, and those of workspaces.
 func (p Problems) Warnings() Problems {
-	return slices.DeleteFunc(slices.Clone(p), func(x Problem) bool { return x.Severity == SeverityError })
+	return slices.DeleteFunc(slices.Clone(p), func(x Problem) bool { return x.Severity == SeverityError && x.workspace == "" })
 }
 
 func (p Problems) sorted() Problems {

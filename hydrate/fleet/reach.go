@@ -16,13 +16,7 @@ func (a *affected) components(f *Fleet, changed *changes, reach Reach) {
 		}
 		return known
 	}
-	for dir, rest := range f.layerFolders("") {
-		if reads(dir) {
-			for _, c := range f.clustersOfLayer(rest) {
-				a.addCluster(f, c)
-			}
-		}
-	}
+	a.sharedComponents(f, reads)
 	for _, app := range f.Apps {
 		if app.Dir == "" {
 			continue
@@ -41,18 +35,58 @@ func (a *affected) components(f *Fleet, changed *changes, reach Reach) {
 	a.customComponents(f, reads)
 }
 
-func (a *affected) customComponents(f *Fleet, reads func(string) bool) {
-	var templates []string
-	for _, l := range f.layers {
-		templates = append(templates, l.Components...)
+// sharedComponents finds the targets of components that all apps take, of the fleet or of a workspace.
+func (a *affected) sharedComponents(f *Fleet, reads func(string) bool) {
+	for dir, rest := range f.layerFolders("") {
+		if reads(dir) {
+			for _, c := range f.clustersOfLayer(rest) {
+				a.addCluster(f, c)
+			}
+		}
 	}
-	if len(templates) == 0 {
+	for _, w := range f.Workspaces {
+		for dir, rest := range f.layerFolders(w.Root) {
+			if reads(dir) {
+				a.addWorkspace(f, w, f.clustersOfLayer(rest))
+			}
+		}
+	}
+}
+
+func (a *affected) customComponents(f *Fleet, reads func(string) bool) {
+	if !slices.ContainsFunc(f.layers, func(l layer) bool { return len(l.Components) > 0 }) {
 		return
 	}
 	for _, t := range f.Targets() {
-		for _, template := range templates {
-			if p := resolvedPath(t, template); p != "" && reads(p) {
-				a.add(t.Cluster, t.App)
+		for _, l := range f.layers {
+			for _, p := range t.componentPaths(l.Layer) {
+				if reads(p) {
+					a.add(t.Cluster, t.App)
+				}
+			}
+		}
+	}
+}
+
+// componentPaths are the paths that a layer's templates have for the target, whether or not something is there.
+func (t Target) componentPaths(l Layer) []string {
+	var out []string
+	for _, template := range l.Components {
+		for _, in := range t.templateBases(l.Repository, template, false) {
+			if p := t.templatePath(in, l.Repository, template); p != "" {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// addWorkspace adds the targets of a workspace on some clusters.
+func (a *affected) addWorkspace(f *Fleet, w *Workspace, clusters []*Cluster) {
+	for _, c := range clusters {
+		for _, t := range f.TargetsOf(c) {
+			if t.App.workspace == w {
+				a.add(c, t.App)
 			}
 		}
 	}

@@ -238,15 +238,22 @@ func (l *loader) appsFrom(documents []document) {
 			l.errorf(doc, []string{"kind"}, "move it, or narrow spec.files.apps", "only App belongs here")
 			continue
 		}
-		l.app(doc, file)
+		l.app(doc, file, nil)
 	}
 	slices.SortFunc(l.fleet.Apps, func(a, b *App) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func (l *loader) app(doc document, file *AppFile) {
+// app adds an app of the fleet itself, or of a workspace.
+func (l *loader) app(doc document, file *AppFile, w *Workspace) {
 	name := file.Metadata.Name
 	if !l.checkName(doc, name, "metadata", "name") {
 		return
+	}
+	if w != nil {
+		name = w.Name + "/" + name
+		if !file.Spec.Delivery.empty() {
+			l.errorf(doc, []string{"spec", "delivery"}, "leave it out: sluice.yaml has it for the whole fleet", "an app of a workspace cannot choose how it is delivered")
+		}
 	}
 	if first, ok := l.fleet.apps[name]; ok {
 		l.errorf(doc, []string{"metadata", "name"}, "rename one", "the app %s is also in %s", name, place(first.doc))
@@ -255,7 +262,7 @@ func (l *loader) app(doc document, file *AppFile) {
 	if ns := file.Spec.Namespace; !strings.Contains(ns, "${") && !validNamespace(ns) {
 		l.errorf(doc, []string{"spec", "namespace"}, "lower-case letters, digits and -, at most 63", "%q cannot be a namespace", ns)
 	}
-	a := &App{Name: name, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc, names: l.fleet.names}
+	a := &App{Name: name, workspace: w, Spec: file.Spec, File: doc.file, Dir: dirOf(doc.file), doc: doc, names: l.fleet.names}
 	l.fleet.apps[name] = a
 	l.fleet.Apps = append(l.fleet.Apps, a)
 	l.appVariants(a)
@@ -289,7 +296,7 @@ func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Sou
 	names := map[string]bool{}
 	for _, s := range many {
 		if s.Helm != nil {
-			l.checkRelease(a.doc, cmp.Or(s.Helm.ReleaseName, a.Name))
+			l.checkRelease(a.doc, cmp.Or(s.Helm.ReleaseName, a.LocalName()))
 		}
 		if s.Name != "" && names[s.Name] {
 			l.errorf(a.doc, place("sources"), "rename one", "the source %s is there twice", s.Name)

@@ -34,7 +34,10 @@ type Selection struct {
 func (f *Fleet) Select(t Target) (Selection, error) {
 	s := Selection{Target: t, fleet: f}
 	s.Values, s.Components = f.layerFiles(t)
-	var err error
+	err := f.confined(t, s.Values, s.Components)
+	if err != nil {
+		return s, err
+	}
 	s.Resolved, err = f.resolve(t, s.Values)
 	return s, err
 }
@@ -83,6 +86,9 @@ func (f *Fleet) resolveSource(t Target, written Source, values []LayerFile) (Sou
 			return s, t.appError(err, text)
 		}
 	}
+	if err := t.confine(&s); err != nil {
+		return s, t.appError(err, "")
+	}
 	if err := f.available(s.repository()); err != nil {
 		return s, t.appError(err, s.repository())
 	}
@@ -99,6 +105,9 @@ func (f *Fleet) resolveSource(t Target, written Source, values []LayerFile) (Sou
 	from := s.Helm.VersionFrom
 	if leavesRepository(from.File) {
 		return s, t.appError(fmt.Errorf("the path %q leaves the repository on cluster %s", from.File, t.Cluster.Name), written.Helm.VersionFrom.File)
+	}
+	if from.File = path.Join(t.App.root(), from.File); t.App.workspace != nil && from.Value == "" && !t.MayRead(f.tree.real(from.File)) {
+		return s, t.appError(fmt.Errorf("the path %q leads out of the workspace %s", from.File, t.App.workspace.Name), written.Helm.VersionFrom.File)
 	}
 	version, err := f.chartVersion(t, values, s)
 	if err != nil {
@@ -230,11 +239,14 @@ func (s *Source) fillIn(a *App) {
 			*p = mounted(name, *p)
 			return
 		}
+		if *p != "" {
+			*p = path.Join(a.root(), *p)
+		}
 		*p = path.Clean(cmp.Or(*p, a.Dir, "."))
 	}
 	switch {
 	case s.Helm != nil:
-		s.Helm.ReleaseName = cmp.Or(s.Helm.ReleaseName, a.Name)
+		s.Helm.ReleaseName = cmp.Or(s.Helm.ReleaseName, a.LocalName())
 		if s.Helm.Chart == "" {
 			clean(&s.Helm.Path)
 		}
@@ -263,6 +275,13 @@ func (s *Selection) AppendKey(dst []byte) ([]byte, error) {
 		return nil, err
 	}
 	dst = appendText(dst, string(spec), s.Cluster.KubeVersion)
+	if w := s.App.workspace; w != nil { // what it may contain is checked when it is rendered
+		bounds, err := json.Marshal(w.rendered())
+		if err != nil {
+			return nil, err
+		}
+		dst = appendText(dst, "workspace", w.Name, string(bounds))
+	}
 	dst = appendList(dst, s.Cluster.APIVersions)
 	dst = appendList(dst, s.fleet.Spec.Kinds.Cluster)
 	dst = appendList(dst, s.fleet.Spec.Kinds.Namespaced)

@@ -15,6 +15,7 @@ func Schemas(comments map[string]string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, v := range map[string]any{
 		"fleet.json": FleetFile{}, "cluster.json": ClusterFile{}, "clusterclass.json": ClassFile{}, "app.json": AppFile{}, "repository.json": RepositoryFile{},
+		"workspace.json": WorkspaceFile{},
 	} {
 		r := jsonschema.Reflector{
 			RequiredFromJSONSchemaTags: true,

@@ -28,10 +28,10 @@ func (f *Fleet) unusedFiles(ctx context.Context) Problems {
 	}
 	for _, l := range f.layers {
 		for _, v := range l.Values {
-			u.template(ctx, l.Name, v.Path, targets)
+			u.template(ctx, l.Layer, v.Path, targets)
 		}
 		for _, template := range l.Components {
-			u.template(ctx, l.Name, path.Join(template, "kustomization.yaml"), targets)
+			u.template(ctx, l.Layer, path.Join(template, "kustomization.yaml"), targets)
 		}
 	}
 	return u.problems
@@ -44,11 +44,13 @@ type unused struct {
 }
 
 // template compares the files that match a path template with the paths that it gives for the targets.
-func (u *unused) template(ctx context.Context, layer, template string, targets []Target) {
-	paths := map[string]bool{}
+func (u *unused) template(ctx context.Context, l Layer, template string, targets []Target) {
+	layer, paths := l.Name, map[string]bool{}
 	for _, t := range targets {
-		if p := resolvedPath(t, template); p != "" && !slices.Contains(t.App.Spec.SkipLayers, layer) {
-			paths[p] = true
+		for _, in := range t.templateBases("", template, slices.Contains(t.App.Spec.SkipLayers, layer)) {
+			if p := t.templatePath(in, "", template); p != "" && (t.App.workspace != nil || !slices.Contains(t.App.Spec.SkipLayers, layer)) {
+				paths[p] = true
+			}
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(paths)) {

@@ -39,6 +39,9 @@ func (a *App) places(c *Cluster) bool {
 	if a.imported != nil {
 		return a.imported.places(c)
 	}
+	if a.workspace != nil && !a.workspace.Reaches(c) {
+		return false
+	}
 	return a.in(c.Environment).selector.matches(c.Labels)
 }
 

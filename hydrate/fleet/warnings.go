@@ -34,6 +34,9 @@ func (l *loader) warnings() {
 		}
 	}
 	l.layerFolders("layers", nil, values)
+	for _, w := range f.Workspaces {
+		l.layerFolders(path.Join(w.Root, "layers"), nil, values)
+	}
 	for _, e := range f.Spec.Environments {
 		if len(f.ClustersOf(e.Name)) == 0 {
 			l.warnf(l.file, []string{"spec", "environments"}, "", "environment %s has no cluster", e.Name)
@@ -90,7 +93,7 @@ func (l *loader) layerFolders(dir string, a *App, values labelValues) {
 			p := path.Join(dir, name)
 			x, ok := expected[name]
 			switch {
-			case !l.tree.isDir(path.Join(dir, below), e):
+			case !l.fleet.tree.isDir(path.Join(dir, below), e):
 			case !ok:
 				warn(p, "rename it, or name it in spec.layers", "%s is not a layer of the fleet", name)
 			case x.Name != name:
@@ -112,7 +115,7 @@ func (l *loader) entries(dir string) []fs.DirEntry {
 	if !l.fleet.has(dir) {
 		return nil
 	}
-	entries, err := l.tree.ReadDir(dir)
+	entries, err := l.fleet.tree.ReadDir(dir)
 	if err != nil {
 		l.unreadable(dir, err)
 	}
@@ -128,7 +131,7 @@ func (l *loader) valueFolders(dir, label string, a *App, values map[string]bool,
 	for _, v := range l.entries(dir) {
 		inner := path.Join(dir, v.Name())
 		switch {
-		case !l.tree.isDir(dir, v):
+		case !l.fleet.tree.isDir(dir, v):
 			warn(inner, "move it into one", "a layer has folders, one for each value of its label")
 		case !values[v.Name()]:
 			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(), nearest(v.Name(), values))
@@ -169,7 +172,7 @@ func (l *loader) useless(dir string, a *App, warn warnFunc) {
 		name := strings.ToLower(e.Name())
 		source, named := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".yaml"), "values.")
 		switch {
-		case e.Name() == "values.yaml" || l.tree.isDir(dir, e):
+		case e.Name() == "values.yaml" || l.fleet.tree.isDir(dir, e):
 		case slices.Contains([]string{"values.yml", "value.yaml", "value.yml", "values.yaml", "values.json", "vaules.yaml"}, name):
 			warn(path.Join(dir, e.Name()), "rename it to values.yaml", "no layer reads %s", e.Name())
 		case a != nil && named && strings.HasSuffix(e.Name(), ".yaml") && !slices.Contains(sources, source):

@@ -119,3 +119,24 @@ func (v *Inventory) Owner(ctx context.Context, cluster, app string, id manifest.
 	}
 	return first, nil
 }
+
+// Size counts the apps of a workspace on a cluster, and their objects.
+func (v *Inventory) Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	found, err := v.appsOf(ctx, cluster)
+	if err != nil {
+		return 0, 0, err
+	}
+	for app, tree := range found {
+		if !strings.HasPrefix(app, workspace+"/") {
+			continue
+		}
+		files, err := v.filesOf(ctx, tree)
+		if err != nil {
+			return 0, 0, err
+		}
+		apps, objects = apps+1, objects+len(files)
+	}
+	return apps, objects, nil
+}

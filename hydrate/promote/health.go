@@ -95,6 +95,9 @@ func ofCluster(patterns []string, c ClusterState) (State, string) {
 	return state, why[state]
 }
 
+// ObjectName is the name that an app has in a cluster, such as that of its Kustomization: team-a.shop for the app team-a/shop.
+func ObjectName(app string) string { return strings.ReplaceAll(app, "/", ".") }
+
 // eachApp replaces ${app} by each app in turn, so that each needs its own status.
 func eachApp(patterns, apps []string) []string {
 	var out []string
@@ -104,7 +107,7 @@ func eachApp(patterns, apps []string) []string {
 			continue
 		}
 		for _, app := range apps {
-			out = append(out, strings.ReplaceAll(pattern, AppReference, app))
+			out = append(out, strings.ReplaceAll(pattern, AppReference, ObjectName(app)))
 		}
 	}
 	return out

@@ -77,7 +77,7 @@ func (c ClusterState) silence(patterns []string) Silence {
 			continue
 		}
 		for _, app := range c.Apps {
-			name := strings.ReplaceAll(pattern, AppReference, app)
+			name := strings.ReplaceAll(pattern, AppReference, ObjectName(app))
 			if c.has(name) || slices.Contains(out.Apps, app) {
 				continue
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -64,7 +65,7 @@ func (l *commands) checkNames(ctx context.Context, e fleet.Environment, c Comman
 		}
 	}
 	for _, tree := range l.states[e.Name].Clusters { // an app that the trunk has no more may still run
-		entries, err := l.hydrator.Store.Tree(ctx, tree)
+		entries, err := branch.Apps(ctx, l.hydrator.Store, tree)
 		if err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ func appsOn(ctx context.Context, store *gitstore.Store, tip gitstore.Hash) ([]st
 	if err != nil {
 		return nil, err
 	}
-	entries, err := store.Tree(ctx, commit.Tree)
+	entries, err := branch.Apps(ctx, store, commit.Tree)
 	out := make([]string, 0, len(entries))
 	for _, e := range entries {
 		out = append(out, e.Name)

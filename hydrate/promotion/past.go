@@ -93,7 +93,7 @@ func (p *past) read(ctx context.Context) promote.Contents {
 		}
 		out := map[string]string{}
 		if sub := st.Clusters[cluster]; !sub.IsZero() {
-			entries, err := p.h.Store.Tree(ctx, sub)
+			entries, err := branch.Apps(ctx, p.h.Store, sub)
 			if err != nil {
 				return nil, err
 			}

@@ -108,7 +108,7 @@ func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
 		}})
 	}
 	for _, layer := range t.Components {
-		c, err := t.component(layer.Path)
+		c, err := t.component(layer)
 		if err != nil {
 			return nil, fmt.Errorf("component %s: %w", layer.Path, err)
 		}
@@ -127,12 +127,18 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 			return renderer.Source{}, err
 		}
 		helm, err := c.helm(ctx, src.Helm, values)
+		if err == nil {
+			err = t.mayReadChart(src.Helm, helm)
+		}
 		return renderer.Source{Helm: helm}, err
 	case src.Objects != nil:
 		content := renderer.Content{Name: src.Objects.Name, Digest: "objects " + src.Objects.Digest, Files: []renderer.File{{Path: "objects.yaml", Data: src.Objects.Data}}}
 		return renderer.Source{Manifests: &renderer.ManifestsSource{Files: content}}, nil
 	case src.Kustomize != nil:
 		content, err := c.kustomizeFiles(src.Kustomize.Path)
+		if err == nil {
+			err = t.mayRead(content)
+		}
 		return renderer.Source{Kustomize: &renderer.KustomizeSource{Files: content, Root: src.Kustomize.Path}}, err
 	default:
 		content, err := c.manifests(src.Manifests.Path, t.App)
@@ -142,9 +148,13 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 
 // component reads a layer's component and the files that it refers to. It replaces references for the target's
 // cluster, but only in files of the component's own folder.
-func (t *Target) component(dir string) (renderer.Component, error) {
+func (t *Target) component(layer fleet.LayerFile) (renderer.Component, error) {
+	dir := layer.Path
 	out := renderer.Component{Root: dir}
 	content, err := t.view.contents.kustomizeFiles(dir)
+	if err == nil && layer.OfWorkspace() {
+		err = t.mayRead(content)
+	}
 	if err != nil {
 		return out, err
 	}

@@ -10,8 +10,10 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/bot/review"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/policy/confine"
 	"github.com/sluice-gitops/sluice/policy/schemas"
 )
 
@@ -92,7 +94,7 @@ func policyTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) 
 
 // Policy loads the policy of a source commit's tree. Mistakes in the policy are policy.Problems.
 func (s *Session) Policy(ctx context.Context, tree gitstore.Hash, offline bool) (*policy.Engine, error) {
-	return s.runtime.loadPolicy(ctx, s.Store.Snapshot(ctx, tree), s.environments(ctx, tree), offline)
+	return s.runtime.loadPolicy(ctx, s.Store.Snapshot(ctx, tree), s.policyOptions(ctx, tree), offline)
 }
 
 // enforcedPolicy loads the policy for hydration. It implements enforce.Loader.
@@ -100,25 +102,45 @@ func (s *Session) enforcedPolicy(ctx context.Context, tree gitstore.Hash, schema
 	if schemas {
 		return s.Policy(ctx, tree, false)
 	}
-	return policy.Load(ctx, s.Store.Snapshot(ctx, tree), policy.Options{
-		Now: s.runtime.Clock(), Environments: s.environments(ctx, tree), Parallel: runtime.GOMAXPROCS(0),
-	})
+	return policy.Load(ctx, s.Store.Snapshot(ctx, tree), s.policyOptions(ctx, tree))
 }
 
-func (s *Session) environments(ctx context.Context, tree gitstore.Hash) []string {
+// policyOptions are what the policy of a tree needs from the fleet of that tree. A fleet that cannot be read bounds no workspace, so that
+// none of them may contain anything.
+func (s *Session) policyOptions(ctx context.Context, tree gitstore.Hash) policy.Options {
+	o := policy.Options{Now: s.runtime.Clock(), Parallel: runtime.GOMAXPROCS(0)}
 	f, _, err := s.Fleet(ctx, tree)
 	if err != nil {
-		return nil
+		return o
 	}
-	out := make([]string, len(f.Spec.Environments))
+	o.Workspaces = map[string]*confine.Bounds{}
+	for _, w := range f.Workspaces {
+		o.Workspaces[w.Name] = boundsOf(f, w)
+	}
+	o.Environments = make([]string, len(f.Spec.Environments))
 	for i, e := range f.Spec.Environments {
-		out[i] = e.Name
+		o.Environments[i] = e.Name
 	}
-	return out
+	return o
 }
 
-func (r Runtime) loadPolicy(ctx context.Context, files fs.FS, environments []string, offline bool) (*policy.Engine, error) {
-	o := policy.Options{Now: r.Clock(), Environments: environments, Parallel: runtime.GOMAXPROCS(0)}
+// boundsOf returns what a workspace may contain. Clusters that the fleet does not have yet count by their labels.
+func boundsOf(f *fleet.Fleet, w *fleet.Workspace) *confine.Bounds {
+	return &confine.Bounds{
+		Name: w.Name, File: w.File, Namespaces: w.Spec.Namespaces, References: w.Spec.References,
+		Allow: w.Spec.Kinds.Allow, Deny: w.Spec.Kinds.Deny, ClusterScoped: w.Spec.Kinds.ClusterScoped, Roles: w.Spec.Roles,
+		Images: w.Spec.Sources.Images, HostAccess: w.Spec.HostAccess, Objects: w.Spec.Quotas.Objects, Targets: w.Spec.Quotas.Targets,
+		Reaches: func(name string, labels map[string]string) bool {
+			c, ok := f.Cluster(name)
+			if !ok {
+				c = &fleet.Cluster{Name: name, Environment: labels["environment"], Labels: labels}
+			}
+			return w.Reaches(c)
+		},
+	}
+}
+
+func (r Runtime) loadPolicy(ctx context.Context, files fs.FS, o policy.Options, offline bool) (*policy.Engine, error) {
 	var err error
 	if o.Schemas, err = r.schemas(files, offline); err != nil {
 		return nil, err

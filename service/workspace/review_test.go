@@ -37,7 +37,7 @@ func TestSchemasAreGuarded(t *testing.T) {
 	}{{nil, true}, {guard, false}} {
 		asked.Store(0)
 		r := Runtime{Cache: t.TempDir(), Guard: one.guard, Clock: time.Now}
-		engine, err := r.loadPolicy(t.Context(), files, []string{"prod"}, false)
+		engine, err := r.loadPolicy(t.Context(), files, policy.Options{Now: r.Clock(), Environments: []string{"prod"}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

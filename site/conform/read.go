@@ -49,7 +49,7 @@ func membersOf(ctx context.Context, store *gitstore.Store, f *fleet.Fleet, c *fl
 	if err != nil {
 		return nil, err
 	}
-	entries, err := store.Tree(ctx, commit.Tree)
+	entries, err := branch.Apps(ctx, store, commit.Tree)
 	if err != nil {
 		return nil, err
 	}

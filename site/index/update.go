@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -118,7 +119,7 @@ func (u *update) cluster(c Cluster) (cluster, error) {
 	if c.State.Tree.IsZero() {
 		return out, nil
 	}
-	entries, err := u.from.Tree(u.ctx, c.State.Tree)
+	entries, err := branch.Apps(u.ctx, u.from, c.State.Tree)
 	if err != nil {
 		return out, err
 	}

@@ -241,6 +241,9 @@ func printResult(w io.Writer, r *hydrate.Result) {
 			fmt.Fprintf(w, "  exception: %s\n", safetext.Line(x))
 		}
 		violations, failures, notes = append(violations, e.Violations...), append(failures, e.Failures...), append(notes, e.Notes...)
+		for _, h := range e.Held {
+			violations, failures = append(violations, h.Violations...), append(failures, h.Failures...)
+		}
 		if e.New != "" && e.New != e.Old {
 			fmt.Fprintf(w, "  %-7s %s → %.10s\n", moveVerb(e.Old, e.New), e.Branch, e.New)
 		}

@@ -80,11 +80,11 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 		}
 	} else {
 		showWarnings(o.Err, problems)
-		if problems.Err() == nil {
+		if problems.Errors() == 0 {
 			fmt.Fprintf(o.Out, "%s: %s, %s, %s, no errors\n", f.Name, count(len(f.Clusters), "cluster"), count(len(f.Apps), "app"), count(len(f.Targets()), "target"))
 		}
 	}
-	if n := len(problems) - len(problems.Warnings()); n > 0 {
+	if n := problems.Errors(); n > 0 {
 		return &exitError{ExitFailed, fmt.Errorf("%s in the fleet", count(n, "problem"))}
 	}
 	return nil

@@ -1,0 +1,277 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// workspacesDir is the conventional folder of workspaces and of their declarations.
+const workspacesDir = "workspaces"
+
+// Workspace is a tenant: a folder with apps and layers of its own, confined to some clusters, namespaces and kinds. Its declaration is on
+// the trunk of the fleet; its apps are called NAME/APP.
+type Workspace struct {
+	Name string
+	Spec WorkspaceSpec
+	File string // of the declaration
+	Line int
+	// Root is its folder in the fleet's tree.
+	Root string
+	// Err says why its apps are not known: its files have errors, or its repository is missing. The fleet then has none of its apps.
+	Err error
+
+	clusters selector
+	doc      document
+}
+
+// Reaches reports whether the workspace may have apps on a cluster.
+func (w *Workspace) Reaches(c *Cluster) bool {
+	return w.clusters.matches(c.Labels) && (len(w.Spec.Environments) == 0 || slices.Contains(w.Spec.Environments, c.Environment))
+}
+
+// holds reports whether a path is in the workspace's folder.
+func (w *Workspace) holds(name string) bool { return within(w.Root, name) }
+
+// rendered gives the part of the declaration that decides what is rendered and what is allowed.
+func (w *Workspace) rendered() WorkspaceSpec {
+	out := w.Spec
+	out.Administrators = Administrators{}
+	return out
+}
+
+func within(root, name string) bool {
+	return name == root || strings.HasPrefix(name, root+"/")
+}
+
+// Workspace gives a workspace by name.
+func (f *Fleet) Workspace(name string) (*Workspace, bool) {
+	i := slices.IndexFunc(f.Workspaces, func(w *Workspace) bool { return w.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return f.Workspaces[i], true
+}
+
+// WorkspaceOf is the name of the workspace in the name of an app; "" for an app of the fleet itself.
+func WorkspaceOf(app string) string {
+	name, _, ok := strings.Cut(app, "/")
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// Unknown is an error if an app can exist although the fleet does not have it: the files of its workspace cannot be read. It must then not
+// count as removed.
+func (f *Fleet) Unknown(app string) error {
+	if w, ok := f.Workspace(WorkspaceOf(app)); ok && w.Err != nil {
+		return fmt.Errorf("workspace %s: %w", w.Name, w.Err)
+	}
+	return nil
+}
+
+// ValidAppName reports whether an app can have the name: APP, or WORKSPACE/APP.
+func ValidAppName(s string) bool {
+	workspace, app, scoped := strings.Cut(s, "/")
+	return validName(workspace) && (!scoped || validName(app))
+}
+
+// Workspace is the workspace of the app; nil for an app of the fleet itself.
+func (a *App) Workspace() *Workspace { return a.workspace }
+
+// LocalName is the app's name inside its workspace.
+func (a *App) LocalName() string {
+	if a.workspace == nil {
+		return a.Name
+	}
+	return strings.TrimPrefix(a.Name, a.workspace.Name+"/")
+}
+
+// root is the folder that the paths in the app's file begin at.
+func (a *App) root() string {
+	if a.workspace == nil {
+		return ""
+	}
+	return a.workspace.Root
+}
+
+// workspacesFrom reads the workspaces of sluice.yaml and of the folder workspaces/.
+func (l *loader) workspacesFrom(documents []document) {
+	for _, doc := range documents {
+		file, ok := doc.value.(*WorkspaceFile)
+		if !ok {
+			if doc.file != fleetFile {
+				l.errorf(doc, []string{"kind"}, "move it", "only Workspace belongs here")
+			}
+			continue
+		}
+		name := file.Metadata.Name
+		if !l.checkName(doc, name, "metadata", "name") {
+			continue
+		}
+		if first, ok := l.fleet.Workspace(name); ok {
+			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the workspace %s is also in %s", name, place(first.doc))
+			continue
+		}
+		w := &Workspace{Name: name, Spec: file.Spec, File: doc.file, Line: doc.node.Line, doc: doc}
+		l.fleet.Workspaces = append(l.fleet.Workspaces, w)
+		w.clusters = l.selector(doc, w.Spec.Clusters, "spec", "clusters")
+		l.checkWorkspacePlace(w)
+		l.checkBounds(w)
+	}
+	slices.SortFunc(l.fleet.Workspaces, func(a, b *Workspace) int { return cmp.Compare(a.Name, b.Name) })
+	for i, a := range l.fleet.Workspaces {
+		for _, b := range l.fleet.Workspaces[:i] {
+			if within(a.Root, b.Root) || within(b.Root, a.Root) {
+				l.errorf(a.doc, []string{"spec", "path"}, "give each a folder of its own", "the workspaces %s and %s would have common files, in %s and %s",
+					a.Name, b.Name, l.fleet.Locate(a.Root), l.fleet.Locate(b.Root))
+			}
+		}
+	}
+}
+
+// workspaceApps reads the apps of all workspaces. Whatever is wrong in the files of a workspace concerns that workspace alone.
+func (l *loader) workspaceApps(ctx context.Context) {
+	lost := l.lost
+	for _, w := range l.fleet.Workspaces {
+		if w.Err != nil {
+			continue
+		}
+		for _, doc := range l.readFrom(ctx, l.fleet.tree, []string{path.Join(w.Root, "apps/*/app.yaml")}, "") {
+			file, ok := doc.value.(*AppFile)
+			switch {
+			case !ok:
+				l.errorf(doc, []string{"kind"}, "a workspace has apps and layers; everything else is on the trunk of the fleet", "only App belongs into a workspace")
+			case !w.holds(l.fleet.tree.real(doc.file)):
+				l.errorf(doc, []string{"kind"}, "put the file itself there", "the file is a link that leaves the workspace %s", w.Name)
+			default:
+				l.app(doc, file, w)
+			}
+		}
+	}
+	l.lost = lost
+	slices.SortFunc(l.fleet.Apps, func(a, b *App) int { return cmp.Compare(a.Name, b.Name) })
+	l.checkNamespaceOverlap()
+	if len(l.fleet.Workspaces) == 0 {
+		return
+	}
+	for _, a := range l.fleet.Apps {
+		if other, ok := l.fleet.apps[strings.Replace(a.Name, "/", ".", 1)]; ok && a.workspace != nil {
+			l.errorf(other.doc, []string{"metadata", "name"}, "rename one", "the apps %s and %s would have one name in a cluster", other.Name, a.Name)
+		}
+	}
+	if a, ok := l.fleet.apps[workspacesDir]; ok {
+		l.errorf(a.doc, []string{"metadata", "name"}, "rename it", "the folder %s of a cluster holds the apps of workspaces, and no app can have that name", workspacesDir)
+	}
+}
+
+// outsideWorkspaces drops the files of workspaces: they are never the fleet's own, whatever spec.files matches.
+func (l *loader) outsideWorkspaces(names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(l.fleet.Workspaces, func(w *Workspace) bool { return w.holds(name) })
+	})
+}
+
+// scopeNames gives the names in dependsOn the name of the workspace, for apps of the same workspace.
+func (l *loader) scopeNames() {
+	for _, a := range l.fleet.Apps {
+		if a.workspace == nil || len(a.Spec.DependsOn) == 0 {
+			continue
+		}
+		a.Spec.DependsOn = slices.Clone(a.Spec.DependsOn)
+		for i, name := range a.Spec.DependsOn {
+			if scoped := a.workspace.Name + "/" + name; l.fleet.apps[scoped] != nil {
+				a.Spec.DependsOn[i] = scoped
+			}
+		}
+	}
+}
+
+// isolate makes the errors in the files of a workspace errors of that workspace: its apps go, and the rest of the fleet is read.
+func (l *loader) isolate() {
+	for _, w := range l.fleet.Workspaces {
+		for i := range l.problems {
+			if p := &l.problems[i]; p.Severity == SeverityError && w.holds(p.File) {
+				p.workspace = w.Name
+				if w.Err == nil {
+					w.Err = fmt.Errorf("%s: %s", l.fleet.Locate(p.place()), p.text())
+				}
+			}
+		}
+		if w.Err == nil {
+			continue
+		}
+		l.fleet.Apps = slices.DeleteFunc(l.fleet.Apps, func(a *App) bool { return a.workspace == w })
+		for name, a := range l.fleet.apps {
+			if a.workspace == w {
+				delete(l.fleet.apps, name)
+			}
+		}
+	}
+}
+
+// sameWorkspace reports whether two apps are confined alike.
+func sameWorkspace(x, y *App) bool {
+	if x.workspace == nil || y.workspace == nil {
+		return x.workspace == y.workspace
+	}
+	return x.workspace.Root == y.workspace.Root && reflect.DeepEqual(x.workspace.rendered(), y.workspace.rendered())
+}
+
+// confine refuses a source of a workspace's app that is outside of what the workspace may take.
+func (t Target) confine(s *Source) error {
+	w := t.App.workspace
+	if w == nil {
+		return nil
+	}
+	if name := s.repository(); name != "" && !slices.Contains(w.Spec.Sources.Repositories, name) {
+		return fmt.Errorf("workspace %s may not take files from the repository %s: spec.sources.repositories in %s lists those that it may", w.Name, name, w.File)
+	}
+	if s.Helm == nil || s.Helm.Chart == "" || len(w.Spec.Sources.Charts) == 0 {
+		return nil
+	}
+	chart := s.Helm.Chart
+	if s.Helm.Repo != "" {
+		chart = strings.TrimSuffix(s.Helm.Repo, "/") + "/" + chart
+	}
+	if strings.Contains(chart, "/../") || !slices.ContainsFunc(w.Spec.Sources.Charts, func(pattern string) bool { return doublestar.MatchUnvalidated(pattern, chart) }) {
+		return fmt.Errorf("workspace %s may not use the chart %s: spec.sources.charts in %s lists those that it may", w.Name, chart, w.File)
+	}
+	return nil
+}
+
+// MayRead reports whether a target may be rendered from a file of the fleet's tree. An app of a workspace reads only the workspace's
+// folder, the repositories that the workspace may name, and, for a component of the fleet's own layers, what that reads.
+func (t Target) MayRead(name string) bool {
+	w := t.App.workspace
+	if w == nil || w.holds(name) {
+		return true
+	}
+	return slices.ContainsFunc(w.Spec.Sources.Repositories, func(r string) bool { return within(path.Join(MountDir, r), name) })
+}
+
+// OfWorkspace reports whether a layer's file is the workspace's own.
+func (f LayerFile) OfWorkspace() bool { return f.root != "" }
+
+// confined refuses files of a workspace's layers that links bring from elsewhere.
+func (f *Fleet) confined(t Target, lists ...[]LayerFile) error {
+	w := t.App.workspace
+	if w == nil {
+		return nil
+	}
+	for _, list := range lists {
+		for _, file := range list {
+			if file.root != "" && !w.holds(f.tree.real(file.Path)) {
+				return t.appError(fmt.Errorf("%s leads out of the workspace %s: put the file itself there", file.Path, w.Name), "")
+			}
+		}
+	}
+	return nil
+}

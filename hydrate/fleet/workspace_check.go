@@ -1,0 +1,129 @@
+package fleet
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// checkWorkspacePlace sets and checks the workspace's folder.
+func (l *loader) checkWorkspacePlace(w *Workspace) {
+	at := []string{"spec", "path"}
+	l.checkPath(w.doc, at, w.Spec.Path)
+	if name := w.Spec.Repository; name != "" {
+		l.checkMounted(w.doc, []string{"spec", "repository"}, name)
+		w.Root = mounted(name, path.Clean(cmp.Or(w.Spec.Path, ".")))
+		if err := l.fleet.available(name); err != nil {
+			w.Err = err
+		}
+		return
+	}
+	w.Root = path.Clean(cmp.Or(w.Spec.Path, path.Join(workspacesDir, w.Name)))
+	for _, own := range []string{"clusters", "apps", "layers", "policy", "repositories"} {
+		if within(own, w.Root) || w.Root == "." || w.Root == workspacesDir {
+			l.errorf(w.doc, at, "such as workspaces/"+w.Name, "the folder %s belongs to the fleet itself", w.Root)
+			return
+		}
+	}
+	if len(l.fleet.Spec.Import) > 0 {
+		l.errorf(w.doc, at, "put the workspace into a repository of its own", "a fleet with spec.import reads its folders as other tools do, and cannot have a workspace in one")
+	}
+}
+
+// checkBounds checks what the workspace is confined to.
+func (l *loader) checkBounds(w *Workspace) {
+	for i, name := range w.Spec.Environments {
+		if _, ok := l.fleet.Environment(name); !ok && l.environmentsKnown() {
+			l.errorf(w.doc, []string{"spec", "environments", strconv.Itoa(i)}, "", "the environment %q does not exist%s", name, didYouMean(name, l.fleet.environmentNames()))
+		}
+	}
+	for i, name := range w.Spec.Sources.Repositories {
+		l.checkMounted(w.doc, []string{"spec", "sources", "repositories", strconv.Itoa(i)}, name)
+	}
+	l.checkPatterns(w)
+	for field, n := range map[string]int{"objects": w.Spec.Quotas.Objects, "targets": w.Spec.Quotas.Targets} {
+		if n < 0 {
+			l.errorf(w.doc, []string{"spec", "quotas", field}, "0 is no bound", "a quota cannot be negative")
+		}
+	}
+}
+
+// checkPatterns checks the patterns of namespaces, charts, images and kinds.
+func (l *loader) checkPatterns(w *Workspace) {
+	for field, list := range map[string][]string{"namespaces": w.Spec.Namespaces, "references": w.Spec.References} {
+		for i, pattern := range list {
+			if !validNamespace(strings.NewReplacer("*", "x", "?", "x").Replace(pattern)) {
+				l.errorf(w.doc, []string{"spec", field, strconv.Itoa(i)}, "lower-case letters, digits and -, with * for any text", "%q is not a pattern of namespaces", pattern)
+			}
+		}
+	}
+	for field, list := range map[string][]string{"charts": w.Spec.Sources.Charts, "images": w.Spec.Sources.Images} {
+		for i, pattern := range list {
+			if len(pattern) > maxGlob || strings.Count(pattern, "**") > 1 || strings.ContainsAny(pattern, "{}") || !doublestar.ValidatePattern(pattern) {
+				l.errorf(w.doc, []string{"spec", "sources", field, strconv.Itoa(i)}, "* is any text without /, and one ** at most any text", "%q is not a pattern", pattern)
+			}
+		}
+	}
+	for field, list := range map[string][]string{"allow": w.Spec.Kinds.Allow, "deny": w.Spec.Kinds.Deny, "clusterScoped": w.Spec.Kinds.ClusterScoped} {
+		for i, pattern := range list {
+			if strings.Count(pattern, "*") > 2 || strings.ContainsAny(pattern, "{}[]?\\/") || pattern == "" {
+				l.errorf(w.doc, []string{"spec", "kinds", field, strconv.Itoa(i)}, "Kind, Kind.group or *.group", "%q is not a pattern of kinds", pattern)
+			}
+		}
+	}
+}
+
+// checkNamespaceOverlap refuses two workspaces that could have objects in one namespace of a cluster: Services and policies of one would
+// select the pods of the other.
+func (l *loader) checkNamespaceOverlap() {
+	for i, a := range l.fleet.Workspaces {
+		for _, b := range l.fleet.Workspaces[:i] {
+			x, y, overlap := overlapping(a.Spec.Namespaces, b.Spec.Namespaces)
+			if !overlap {
+				continue
+			}
+			at := slices.IndexFunc(l.fleet.Clusters, func(c *Cluster) bool { return a.Reaches(c) && b.Reaches(c) })
+			if at >= 0 {
+				l.errorf(a.doc, []string{"spec", "namespaces"}, "give each workspace namespaces of its own",
+					"the namespaces %s of %s and %s of %s overlap on cluster %s", x, a.Name, y, b.Name, l.fleet.Clusters[at].Name)
+			}
+		}
+	}
+}
+
+func overlapping(a, b []string) (x, y string, ok bool) {
+	for _, x := range a {
+		for _, y := range b {
+			if patternsMeet(x, y) {
+				return x, y, true
+			}
+		}
+	}
+	return "", "", false
+}
+
+// patternsMeet reports whether a text matches both patterns, in which * is any text and ? one character.
+func patternsMeet(a, b string) bool {
+	row := make([]bool, len(b)+1) // row[j]: what is left of a meets b[j:]
+	next := make([]bool, len(b)+1)
+	for i := len(a); i >= 0; i-- {
+		for j := len(b); j >= 0; j-- {
+			switch {
+			case i == len(a) && j == len(b):
+				row[j] = true
+			case i < len(a) && a[i] == '*':
+				row[j] = next[j] || j < len(b) && row[j+1]
+			case j < len(b) && b[j] == '*':
+				row[j] = row[j+1] || i < len(a) && next[j]
+			default:
+				row[j] = i < len(a) && j < len(b) && (a[i] == b[j] || a[i] == '?' || b[j] == '?') && next[j+1]
+			}
+		}
+		row, next = next, row
+	}
+	return next[0]
+}

@@ -1,0 +1,82 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/policy/confine"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+func TestWorkspacesAreConfined(t *testing.T) {
+	bounds := func(change func(*confine.Bounds)) map[string]*confine.Bounds {
+		b := &confine.Bounds{Name: "team-a", File: "workspaces/team-a.yaml", Namespaces: []string{"team-a"}, Reaches: func(cluster string, _ map[string]string) bool { return cluster == "prod-1" }}
+		if change != nil {
+			change(b)
+		}
+		return map[string]*confine.Bounds{"team-a": b}
+	}
+	object := func(kind, namespace string) manifest.Object {
+		return manifest.Object{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": "x", "namespace": namespace}}
+	}
+	subject := func(app, cluster string, objects ...manifest.Object) policy.Subject {
+		s := policy.Subject{Cluster: &policy.Cluster{Name: cluster, Environment: "prod"}, App: &policy.App{Name: app, Namespace: "team-a"}}
+		for _, o := range objects {
+			s.Objects = append(s.Objects, policy.Object{Key: o.Kind() + o.Namespace() + o.Name(), Object: o})
+		}
+		return s
+	}
+	account := func(namespace string) manifest.Object { return object("ServiceAccount", namespace) }
+	for name, c := range map[string]struct {
+		bounds   map[string]*confine.Bounds
+		subjects []policy.Subject
+		around   policy.Surroundings
+		want     string
+	}{
+		"inside":                                {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1", account("team-a"))}, nil, ""},
+		"an app of the fleet":                   {bounds(nil), []policy.Subject{subject("shop", "prod-1", account("kube-system"))}, nil, ""},
+		"another namespace":                     {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1", account("team-b"))}, nil, "workspace-namespace team-a/shop"},
+		"another cluster":                       {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-2", account("team-a"))}, nil, "workspace-cluster team-a/shop"},
+		"not on the trunk":                      {nil, []policy.Subject{subject("team-b/shop", "prod-1", account("team-a"))}, nil, "workspace-cluster team-b/shop"},
+		"two workspaces":                        {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1", account("team-a")), subject("web", "prod-1", account("team-a"))}, nil, "workspace-owner team-a/shop"},
+		"two workspaces, turned":                {bounds(nil), []policy.Subject{subject("web", "prod-1", account("team-a")), subject("team-a/shop", "prod-1", account("team-a"))}, nil, "workspace-owner team-a/shop"},
+		"one workspace":                         {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1", account("team-a")), subject("team-a/web", "prod-1", account("team-a"))}, nil, ""},
+		"an app that is not part of the change": {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1", object("ConfigMap", "team-a"))}, around{owner: "web"}, "workspace-owner team-a/shop"},
+		"the quota of objects":                  {bounds(func(b *confine.Bounds) { b.Objects = 11 }), []policy.Subject{subject("team-a/shop", "prod-1", account("team-a")), subject("team-a/web", "prod-1", object("Service", "team-a"))}, around{}, "workspace-quota team-a/shop"},
+		"the quota of apps":                     {bounds(func(b *confine.Bounds) { b.Targets = 2 }), []policy.Subject{subject("team-a/shop", "prod-1", account("team-a"))}, around{}, "workspace-quota team-a/shop"},
+		"within quotas":                         {bounds(func(b *confine.Bounds) { b.Objects, b.Targets = 12, 3 }), []policy.Subject{subject("team-a/shop", "prod-1", account("team-a"))}, around{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// A policy cannot make the rules weaker, and the rules of the fleet do not come from the subjects.
+			files := fstest.MapFS{"policy/p.yaml": {Data: []byte("apiVersion: sluice.dev/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec: {rules: {workspace-namespace: {severity: \"off\"}, workspace-cluster: {environments: {prod: info}}}}\n")}}
+			engine, err := policy.Load(t.Context(), files, policy.Options{Workspaces: c.bounds})
+			if err != nil {
+				t.Fatal(err)
+			}
+			check, err := engine.Check(t.Context(), policy.Input{Subjects: c.subjects, Surroundings: c.around})
+			if err != nil {
+				t.Fatal(err)
+			}
+			alone, err := engine.Confine(t.Context(), policy.Input{Subjects: c.subjects, Surroundings: c.around})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range []*policy.Result{check, alone} {
+				var got []string
+				for _, f := range r.Findings {
+					if policy.OfWorkspace(f.Rule) {
+						got = append(got, f.Rule+" "+f.App)
+						if f.Severity != policy.SeverityError || f.Message == "" || f.Hint == "" {
+							t.Errorf("%+v", f)
+						}
+					}
+				}
+				if strings.Join(got, ", ") != c.want {
+					t.Errorf("got %v, want %s", got, c.want)
+				}
+			}
+		})
+	}
+}
