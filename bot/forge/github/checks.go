@@ -37,13 +37,13 @@ func (f *Forge) SetCheck(ctx context.Context, repo forge.Repository, c forge.Che
 	if err != nil {
 		return wrap(what, err)
 	}
-	runs, err := checkRuns{f.client}.list(ctx, p, c.Commit, c.Name)
+	runs, err := checkRuns{f.client}.list(ctx, p, c.Commit) // not by name: Statuses sends the same request, and GitHub does not count it again
 	if err != nil {
 		return wrap(what, err)
 	}
 	var have *github.CheckRun
 	for _, run := range runs {
-		if run.GetApp().GetID() == self.GetID() && (have == nil || run.GetID() > have.GetID()) {
+		if run.GetName() == c.Name && run.GetApp().GetID() == self.GetID() && (have == nil || run.GetID() > have.GetID()) {
 			have = run
 		}
 	}
@@ -154,13 +154,10 @@ func annotations(in []forge.Annotation) []*github.CheckRunAnnotation {
 	return out
 }
 
-// list returns the latest runs of a commit. An empty name means all names.
-func (r checkRuns) list(ctx context.Context, p place, commit, name string) ([]*github.CheckRun, error) {
+// list returns the latest runs of a commit.
+func (r checkRuns) list(ctx context.Context, p place, commit string) ([]*github.CheckRun, error) {
 	return pages(func(o github.ListOptions) ([]*github.CheckRun, *github.Response, error) {
 		options := &github.ListCheckRunsOptions{Filter: new("latest"), ListOptions: o}
-		if name != "" {
-			options.CheckName = &name
-		}
 		got, resp, err := r.client.Checks.ListCheckRunsForRef(ctx, p.owner, p.name, commit, options)
 		if err != nil {
 			return nil, nil, err

@@ -67,7 +67,7 @@ func (f *Forge) statuses(ctx context.Context, repo forge.Repository, commit stri
 	}
 	var runs []*github.CheckRun
 	if withChecks {
-		if runs, err = (checkRuns{f.client}).list(ctx, p, commit, ""); err != nil {
+		if runs, err = (checkRuns{f.client}).list(ctx, p, commit); err != nil {
 			return nil, wrap(what, err)
 		}
 	}

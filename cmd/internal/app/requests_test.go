@@ -78,40 +78,57 @@ func TestRequestsOfASweep(t *testing.T) {
 func TestRequestsOfAReview(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
-		s.config = strings.ReplaceAll(s.config, "sweep: 5s", "sweep: 1h")
-		c := &counter{}
-		s.options.Transport = c
-		s.start()
-		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
-		idle := func() {
-			t.Helper()
-			s.until("the service is idle", func() bool { before := c.n.Load(); time.Sleep(time.Second); return before == c.n.Load() })
+		s.countReviews(8, 5)
+	})
+}
+
+// A GitHub App writes a check run in place of the status, and reads the check runs of the head first. Its tokens and
+// its user cost four requests more for the first merge request of a process.
+func TestRequestsOfACheckedReview(t *testing.T) {
+	s := newStory(t, "github")
+	s.asApp()
+	s.countReviews(7+4, 6)
+}
+
+// countReviews reviews a new merge request and a push to it, and compares the requests that count with limits.
+func (s *story) countReviews(first, push int) {
+	s.t.Helper()
+	s.config = strings.ReplaceAll(s.config, "sweep: 5s", "sweep: 1h")
+	c := &counter{}
+	s.options.Transport = c
+	s.start()
+	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	idle := func() {
+		s.t.Helper()
+		s.until("the service is idle", func() bool { before := c.n.Load(); time.Sleep(time.Second); return before == c.n.Load() })
+	}
+	review := func(what string, most int, change func()) {
+		s.t.Helper()
+		idle()
+		c.take()
+		change()
+		idle()
+		got := c.take()
+		s.t.Logf("%s: %d requests", what, len(got))
+		verdict := func(r string) bool {
+			return strings.HasPrefix(r, http.MethodPost) && (strings.Contains(r, "status") || strings.Contains(r, "check"))
 		}
-		review := func(what string, most int, change func()) {
-			t.Helper()
-			idle()
-			c.take()
-			change()
-			idle()
-			got := c.take()
-			t.Logf("%s: %d requests\n%s", what, len(got), strings.Join(got, "\n"))
-			if len(got) > most || !slices.ContainsFunc(got, func(r string) bool { return strings.Contains(r, "status") }) {
-				t.Errorf("%s: %d requests, expected at most %d\n%s", what, len(got), most, strings.Join(got, "\n"))
-			}
+		if len(got) > most || !slices.ContainsFunc(got, verdict) {
+			s.t.Errorf("%s: %d requests, expected at most %d and a verdict\n%s", what, len(got), most, strings.Join(got, "\n"))
 		}
-		n := 0
-		review("a first review", 8, func() {
-			s.branch("change", "C1")
-			n = s.open("change", "ada")
-			s.says(n, "C1")
-		})
-		review("a push", 5, func() {
-			s.set("C2")
-			s.commit("sell in C2")
-			s.push("change")
-			s.pushed(n)
-			s.says(n, "C2")
-		})
+	}
+	n := 0
+	review("a first review", first, func() {
+		s.branch("change", "C1")
+		n = s.open("change", "ada")
+		s.says(n, "C1")
+	})
+	review("a push", push, func() {
+		s.set("C2")
+		s.commit("sell in C2")
+		s.push("change")
+		s.pushed(n)
+		s.says(n, "C2")
 	})
 }
 
