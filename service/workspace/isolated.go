@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/policy"
@@ -58,7 +60,9 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 		return nil, nil, err
 	}
 	o.Compare.Key = derivedKey(o.Compare.Key, repository)
-	data, err := host.call(ctx, workers(repository, host.schemaFolder), JobReview, host.task(o))
+	task := host.task(o)
+	task.Detect = s.Config.Detect && s.withoutFleet(ctx, o.Compare.Base.Tree)
+	data, err := host.call(ctx, workers(repository, host.schemaFolder), JobReview, task)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,6 +84,12 @@ func (p *parent) task(o ReviewOptions) reviewTask {
 	out := reviewTask{Compare: o.Compare, Policy: o.Policy, Whole: o.Whole, FindingsOnly: o.FindingsOnly, workerTask: p.session.task()}
 	out.Trust = p.trust
 	return out
+}
+
+// withoutFleet reports whether a tree has no sluice.yaml. A change that removes the file is no change of a repository without one.
+func (s *Session) withoutFleet(ctx context.Context, tree gitstore.Hash) bool {
+	_, err := s.Store.Snapshot(ctx, tree).Stat(fleet.File)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // task is the common part of every job's input.

@@ -201,6 +201,7 @@ func (c *ciOptions) mergeRequest(ctx context.Context, f app.Forge, at *ci.Contex
 }
 
 func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Environment, at *ci.Context, f app.Forge, mr *forge.MergeRequest) error {
+	c.Detect = true // a review writes no branches
 	s, err := app.Open(ctx, o.Env, c.Options, c.progress(o))
 	if err != nil {
 		return err
@@ -290,6 +291,7 @@ func (c *ciOptions) sides(ctx context.Context, s *app.Session, at *ci.Context) (
 
 // trunk hydrates the commit of the job and pushes the branches, if the branch of the job is the trunk.
 func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
+	c.Detect = true // to tell a repository of another tool, for which nothing is written, from one without a fleet
 	s, err := app.Open(ctx, o.Env, c.Options, c.progress(o))
 	if err != nil {
 		return err
@@ -308,6 +310,9 @@ func (c *ciOptions) trunk(ctx context.Context, o IO, at *ci.Context) error {
 		trunk = f.Spec.Trunk
 	}
 	switch {
+	case f.Detected:
+		fmt.Fprintln(o.Out, "nothing to do: the repository has no sluice.yaml, so no branches are written (`sluice import --detect --write` makes one)")
+		return nil
 	case at.Target != trunk:
 		fmt.Fprintf(o.Out, "nothing to do: %s is not the trunk (%s)\n", at.Target, trunk)
 		return nil
