@@ -33,12 +33,12 @@ const (
 
 // Path is the path of the page, relative to the folder of the pages.
 func (c Change) Path() string {
-	name := c.Before + ".." + c.After
+	name := fileName(c.Before) + ".." + fileName(c.After)
 	switch {
 	case c.After == "":
 		name = nextChange
 	case c.Before == "":
-		name = "first.." + c.After
+		name = "first.." + fileName(c.After)
 	}
 	return changesFolder + "/" + fileName(c.Environment) + "/" + name + ".html"
 }

@@ -30,7 +30,7 @@ func HostileFleet(s string) *Fleet {
 	e := &Environment{
 		Name: s, Branch: s, After: []string{s}, Mode: "auto", Tip: s, Commit: commit, Since: at, Upstream: []Gap{{s, 3}}, Status: status, OpenWhy: s, OpenNext: at,
 		Source: promote.Source{Commit: s, Apps: map[string]string{s: s}}, Windows: []Window{{Text: s}},
-		History: []Event{{Environment: s, Commit: s, Source: commit, At: at, By: s, What: s, Why: s, Kind: kindRollback, Apps: []AppChange{{s, 1}}, Unknown: s}},
+		History: []Event{{Environment: s, Commit: s, Before: s, known: true, Source: commit, At: at, By: s, What: s, Why: s, Kind: kindRollback, Apps: []AppChange{{s, 1}}, Unknown: s}},
 	}
 	c := &Cluster{Name: s, Environment: e, Class: s, Labels: map[string]string{s: s}, KubeVersion: s, State: "active", Branch: s, Commit: commit, Trouble: s, file: fileName(s)}
 	c.Tip.Hash[0] = 1
