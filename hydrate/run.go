@@ -124,16 +124,16 @@ func (r *run) attempt(ctx context.Context, name string, write bool) (*Environmen
 	for {
 		before := len(held)
 		out.Exceptions, out.policyExceptions = out.Exceptions[:exceptions:exceptions], nil
-		done, err := r.render(ctx, out, st, held, write)
+		done, err := writeEnvironment(ctx, r, out, st, held, write)
 		if out.Held = held.list(); err != nil || done || len(held) == before || out.Status != "" {
 			return out, err
 		}
 	}
 }
 
-// render renders an environment and writes it. A target of a workspace that cannot be written adds its workspace to held, and the result is
+// writeEnvironment renders an environment and writes it. A target of a workspace that cannot be written adds its workspace to held, and the result is
 // false: the environment is rendered again without it.
-func (r *run) render(ctx context.Context, out *EnvironmentResult, st *branch.State, held holds, write bool) (bool, error) {
+func writeEnvironment(ctx context.Context, r *run, out *EnvironmentResult, st *branch.State, held holds, write bool) (bool, error) {
 	plan, err := r.plan(ctx, out.Name, st, held)
 	if err != nil {
 		return false, err

@@ -158,7 +158,7 @@ func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store,
 	if _, kept := plan.keep[name]; !kept {
 		return nil, nil //nolint:nilnil // already in the plan
 	}
-	entry, err := store.Snapshot(ctx, p.state.Clusters[c.Name]).Entry(branch.AppDir(name))
+	entry, err := store.Snapshot(ctx, p.state.Clusters[c.Name]).Entry(fleet.AppDir(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // the branch records a digest and does not hold the tree
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -91,7 +92,7 @@ func (h *Hydrator) appendManifests(ctx context.Context, out []Manifest, r Render
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Manifest{Path: path.Join(branch.AppDir(r.Target.App.Name), e.Name), Data: data})
+		out = append(out, Manifest{Path: path.Join(fleet.AppDir(r.Target.App.Name), e.Name), Data: data})
 	}
 	return out, nil
 }

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
@@ -87,7 +86,7 @@ func application(f *fleet.Fleet, c *fleet.Cluster, p placed, o ArgoOptions) Obje
 	metadata["finalizers"] = []any{"resources-finalizer.argocd.argoproj.io"}
 	destination := server(c, o)
 	destination["namespace"] = p.namespace
-	out["spec"] = applicationSpec(f.ClusterBranch(c), branch.AppDir(p.app.Name), destination, o, o.Namespaces, p.delivery)
+	out["spec"] = applicationSpec(f.ClusterBranch(c), fleet.AppDir(p.app.Name), destination, o, o.Namespaces, p.delivery)
 	return out
 }
 
@@ -147,7 +146,7 @@ func applicationSet(f *fleet.Fleet, c *fleet.Cluster, o ArgoOptions) Object {
 	if len(f.Workspaces) > 0 {
 		workspace := "{{ if eq (len .path.segments) 3 }}{{ index .path.segments 1 }}.{{ end }}"
 		app, title = workspace+app, workspace+title
-		directories = append(directories, map[string]any{"path": branch.WorkspacesDir, "exclude": true}, map[string]any{"path": branch.WorkspacesDir + "/*/*"})
+		directories = append(directories, map[string]any{"path": fleet.WorkspacesDir, "exclude": true}, map[string]any{"path": fleet.WorkspacesDir + "/*/*"})
 	}
 	if o.Hub {
 		name = safeName("sluice." + c.Name)

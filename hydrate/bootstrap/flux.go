@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
@@ -86,7 +85,7 @@ func kustomization(p placed, c *fleet.Cluster, o FluxOptions, asRendered bool) O
 	}
 	spec := map[string]any{
 		"sourceRef": map[string]any{"kind": "GitRepository", "name": o.Name},
-		"path":      "./" + branch.AppDir(p.app.Name),
+		"path":      "./" + fleet.AppDir(p.app.Name),
 		"prune":     true, "wait": true,
 		"interval": "10m0s", "retryInterval": "30s", "timeout": o.Timeout.String(),
 	}

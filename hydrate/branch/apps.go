@@ -5,19 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
-
-// WorkspacesDir is the folder of a cluster that holds the apps of workspaces.
-const WorkspacesDir = "workspaces"
-
-// AppDir is the folder of an app in the tree of a cluster: workspaces/team-a/shop for the app team-a/shop.
-func AppDir(app string) string {
-	if strings.Contains(app, "/") {
-		return WorkspacesDir + "/" + app
-	}
-	return app
-}
 
 // TreeReader reads tree objects. *gitstore.Store implements it.
 type TreeReader interface {
@@ -30,7 +20,7 @@ func Apps(ctx context.Context, store TreeReader, tree gitstore.Hash) ([]gitstore
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(entries, func(e gitstore.Entry) bool { return e.Name == WorkspacesDir && e.Mode == gitstore.ModeTree })
+	i := slices.IndexFunc(entries, func(e gitstore.Entry) bool { return e.Name == fleet.WorkspacesDir && e.Mode == gitstore.ModeTree })
 	if i < 0 {
 		return entries, nil
 	}
@@ -80,7 +70,7 @@ func WriteApps(w *gitstore.Writer, apps []gitstore.Entry) (gitstore.Hash, error)
 		if err != nil {
 			return gitstore.Hash{}, err
 		}
-		own = append(own, gitstore.Entry{Name: WorkspacesDir, Mode: gitstore.ModeTree, Hash: tree})
+		own = append(own, gitstore.Entry{Name: fleet.WorkspacesDir, Mode: gitstore.ModeTree, Hash: tree})
 	}
 	return w.Tree(own)
 }

@@ -59,7 +59,7 @@ func (c *run) unknown() {
 	for _, one := range c.list {
 		for i, v := range c.views {
 			if v != nil && one.sides[i] == nil && one.failed[i] == nil {
-				one.failed[i] = v.Fleet.Unknown(one.app)
+				one.failed[i] = fleet.Unknown(v.Fleet, one.app)
 			}
 		}
 	}

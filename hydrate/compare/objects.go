@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -103,7 +102,7 @@ func (c *run) setTargets(pairs map[[2]gitstore.Hash]*treePair) error {
 func inApp(app string, list []Object) []Object {
 	out := slices.Clone(list)
 	for i := range out {
-		out[i].File = path.Join(branch.AppDir(app), out[i].File)
+		out[i].File = path.Join(fleet.AppDir(app), out[i].File)
 	}
 	return out
 }

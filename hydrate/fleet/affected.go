@@ -249,8 +249,8 @@ func (a *affected) template(f *Fleet, repository, template string, changed []str
 		return
 	}
 	for _, t := range f.Targets() {
-		for _, in := range t.templateBases(repository, template, false) {
-			if p := t.templatePath(in, repository, template); p != "" && hit(p) {
+		for _, in := range templateBases(t, repository, template, false) {
+			if p := templatePath(t, in, repository, template); p != "" && hit(p) {
 				a.add(t.Cluster, t.App)
 			}
 		}

@@ -118,7 +118,7 @@ type layerDir struct {
 }
 
 // bases are the folders of a target's layers, lowest precedence first. An app of a workspace cannot skip the layers of the fleet.
-func (t Target) bases(skipped bool) []layerDir {
+func bases(t Target, skipped bool) []layerDir {
 	a := t.App
 	out := []layerDir{{fleetWide: true}}
 	if skipped {
@@ -135,7 +135,7 @@ func (t Target) bases(skipped bool) []layerDir {
 
 // templateBases are the folders that a path template of a layer is read in. The files that a template has for each app are the
 // workspace's own for its apps: an app must not take the files of another one with the same name.
-func (t Target) templateBases(repository, template string, skipped bool) []layerDir {
+func templateBases(t Target, repository, template string, skipped bool) []layerDir {
 	w, perApp := t.App.workspace, strings.Contains(template, "${app")
 	switch {
 	case w == nil:
@@ -151,7 +151,7 @@ func (t Target) templateBases(repository, template string, skipped bool) []layer
 }
 
 // templatePath is the path that a template has in a folder, or in another repository, as a path of the fleet's tree; "" for none.
-func (t Target) templatePath(in layerDir, repository, template string) string {
+func templatePath(t Target, in layerDir, repository, template string) string {
 	p := mountedPath(t, repository, template)
 	if p == "" || in.dir == "" {
 		return p
@@ -164,18 +164,18 @@ func (f *Fleet) find(l *layer, value string, t Target, skipped bool) *layerFiles
 	if l.custom {
 		for _, v := range l.Values {
 			repository := cmp.Or(v.Repository, l.Repository)
-			for _, in := range t.templateBases(repository, v.Path, skipped) {
-				f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: t.templatePath(in, repository, v.Path), At: v.At, root: in.root}, t)
+			for _, in := range templateBases(t, repository, v.Path, skipped) {
+				f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: templatePath(t, in, repository, v.Path), At: v.At, root: in.root}, t)
 			}
 		}
 		for _, template := range l.Components {
-			for _, in := range t.templateBases(l.Repository, template, skipped) {
-				f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: t.templatePath(in, l.Repository, template), root: in.root})
+			for _, in := range templateBases(t, l.Repository, template, skipped) {
+				f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: templatePath(t, in, l.Repository, template), root: in.root})
 			}
 		}
 		return out
 	}
-	for _, in := range t.bases(skipped) {
+	for _, in := range bases(t, skipped) {
 		dir := path.Join(in.dir, "layers", l.Name, value)
 		f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"), FleetWide: in.fleetWide, root: in.root}, t)
 		f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: dir, FleetWide: in.fleetWide, root: in.root})

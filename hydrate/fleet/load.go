@@ -142,7 +142,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	}
 	l.fleet.prepareLayers()
 	l.warnings()
-	l.isolate()
+	tenancy{&l}.isolate()
 	problems := l.done()
 	if problems.Err() != nil {
 		return nil, problems
@@ -208,20 +208,20 @@ func (l *loader) load(ctx context.Context) {
 	l.repositoriesFrom(append(l.ownDocuments, l.read(ctx, []string{"repositories/*.yaml"}, "")...))
 	l.mount(ctx)
 	l.checkLayerRepositories()
-	l.workspacesFrom(append(l.ownDocuments, l.read(ctx, []string{"workspaces/*.yaml"}, "")...))
+	tenancy{l}.workspacesFrom(append(l.ownDocuments, l.read(ctx, []string{"workspaces/*.yaml"}, "")...))
 	clusters := l.read(ctx, defaultGlobs(files.Clusters, clusterGlobs...), "spec.files.clusters")
 	apps := l.read(ctx, defaultGlobs(files.Apps, appGlobs...), "spec.files.apps")
 	l.classesFrom(clusters)
 	l.clustersFrom(clusters)
 	l.appsFrom(apps)
-	l.workspaceApps(ctx)
-	l.scopeNames()
+	tenancy{l}.workspaceApps(ctx)
+	tenancy{l}.scopeNames()
 	l.importAll(ctx)
 	l.checkOrder()
 	l.checkSkips()
 	l.checkBranches()
 	l.checkTemplates()
-	l.isolate()
+	tenancy{l}.isolate()
 }
 
 func defaultGlobs(globs []string, conventional ...string) []string {
@@ -293,10 +293,10 @@ func readError(err error) string {
 
 // read decodes all files of the globs, in parallel, in order of their names. Files of workspaces are not the fleet's own.
 func (l *loader) read(ctx context.Context, globs []string, field string) []document {
-	return l.readFrom(ctx, l.tree, globs, field)
+	return readFiles(ctx, l, l.tree, globs, field)
 }
 
-func (l *loader) readFrom(ctx context.Context, tree *linkTree, globs []string, field string) []document {
+func readFiles(ctx context.Context, l *loader, tree *linkTree, globs []string, field string) []document {
 	if len(globs) > maxGlobs {
 		l.errorf(l.file, strings.Split(field, "."), "write fewer, wider ones", "%s has %d patterns, more than %d", field, len(globs), maxGlobs)
 		return nil
@@ -320,7 +320,7 @@ func (l *loader) readFrom(ctx context.Context, tree *linkTree, globs []string, f
 		l.unreadable(name, err)
 	}
 	if field != "" {
-		ordered = l.outsideWorkspaces(ordered)
+		ordered = tenancy{l}.outsideWorkspaces(ordered)
 	}
 	if len(ordered) == 0 && len(globs) > 0 && field != "" && l.problems.Err() == nil {
 		l.problems = append(l.problems, Problem{

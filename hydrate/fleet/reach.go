@@ -59,7 +59,7 @@ func (a *affected) customComponents(f *Fleet, reads func(string) bool) {
 	}
 	for _, t := range f.Targets() {
 		for _, l := range f.layers {
-			for _, p := range t.componentPaths(l.Layer) {
+			for _, p := range componentPaths(t, l.Layer) {
 				if reads(p) {
 					a.add(t.Cluster, t.App)
 				}
@@ -69,11 +69,11 @@ func (a *affected) customComponents(f *Fleet, reads func(string) bool) {
 }
 
 // componentPaths are the paths that a layer's templates have for the target, whether or not something is there.
-func (t Target) componentPaths(l Layer) []string {
+func componentPaths(t Target, l Layer) []string {
 	var out []string
 	for _, template := range l.Components {
-		for _, in := range t.templateBases(l.Repository, template, false) {
-			if p := t.templatePath(in, l.Repository, template); p != "" {
+		for _, in := range templateBases(t, l.Repository, template, false) {
+			if p := templatePath(t, in, l.Repository, template); p != "" {
 				out = append(out, p)
 			}
 		}

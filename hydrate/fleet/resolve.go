@@ -34,7 +34,7 @@ type Selection struct {
 func (f *Fleet) Select(t Target) (Selection, error) {
 	s := Selection{Target: t, fleet: f}
 	s.Values, s.Components = f.layerFiles(t)
-	err := f.confined(t, s.Values, s.Components)
+	err := confined(f, t, s.Values, s.Components)
 	if err != nil {
 		return s, err
 	}

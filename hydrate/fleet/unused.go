@@ -47,8 +47,8 @@ type unused struct {
 func (u *unused) template(ctx context.Context, l Layer, template string, targets []Target) {
 	layer, paths := l.Name, map[string]bool{}
 	for _, t := range targets {
-		for _, in := range t.templateBases("", template, slices.Contains(t.App.Spec.SkipLayers, layer)) {
-			if p := t.templatePath(in, "", template); p != "" && (t.App.workspace != nil || !slices.Contains(t.App.Spec.SkipLayers, layer)) {
+		for _, in := range templateBases(t, "", template, slices.Contains(t.App.Spec.SkipLayers, layer)) {
+			if p := templatePath(t, in, "", template); p != "" && (t.App.workspace != nil || !slices.Contains(t.App.Spec.SkipLayers, layer)) {
 				paths[p] = true
 			}
 		}

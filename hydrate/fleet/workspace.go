@@ -12,8 +12,17 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// workspacesDir is the conventional folder of workspaces and of their declarations.
-const workspacesDir = "workspaces"
+// WorkspacesDir is the conventional folder of workspaces and of their declarations, and the folder of a cluster's branch that holds their
+// apps.
+const WorkspacesDir = "workspaces"
+
+// AppDir is the folder of an app in the tree of a cluster: workspaces/team-a/shop for the app team-a/shop.
+func AppDir(app string) string {
+	if strings.Contains(app, "/") {
+		return WorkspacesDir + "/" + app
+	}
+	return app
+}
 
 // Workspace is a tenant: a folder with apps and layers of its own, confined to some clusters, namespaces and kinds. Its declaration is on
 // the trunk of the fleet; its apps are called NAME/APP.
@@ -70,7 +79,7 @@ func WorkspaceOf(app string) string {
 
 // Unknown is an error if an app can exist although the fleet does not have it: the files of its workspace cannot be read. It must then not
 // count as removed.
-func (f *Fleet) Unknown(app string) error {
+func Unknown(f *Fleet, app string) error {
 	if w, ok := f.Workspace(WorkspaceOf(app)); ok && w.Err != nil {
 		return fmt.Errorf("workspace %s: %w", w.Name, w.Err)
 	}
@@ -102,8 +111,11 @@ func (a *App) root() string {
 	return a.workspace.Root
 }
 
+// tenancy reads the workspaces of a fleet.
+type tenancy struct{ *loader }
+
 // workspacesFrom reads the workspaces of sluice.yaml and of the folder workspaces/.
-func (l *loader) workspacesFrom(documents []document) {
+func (l tenancy) workspacesFrom(documents []document) {
 	for _, doc := range documents {
 		file, ok := doc.value.(*WorkspaceFile)
 		if !ok {
@@ -138,13 +150,13 @@ func (l *loader) workspacesFrom(documents []document) {
 }
 
 // workspaceApps reads the apps of all workspaces. Whatever is wrong in the files of a workspace concerns that workspace alone.
-func (l *loader) workspaceApps(ctx context.Context) {
+func (l tenancy) workspaceApps(ctx context.Context) {
 	lost := l.lost
 	for _, w := range l.fleet.Workspaces {
 		if w.Err != nil {
 			continue
 		}
-		for _, doc := range l.readFrom(ctx, l.fleet.tree, []string{path.Join(w.Root, "apps/*/app.yaml")}, "") {
+		for _, doc := range readFiles(ctx, l.loader, l.fleet.tree, []string{path.Join(w.Root, "apps/*/app.yaml")}, "") {
 			file, ok := doc.value.(*AppFile)
 			switch {
 			case !ok:
@@ -167,20 +179,20 @@ func (l *loader) workspaceApps(ctx context.Context) {
 			l.errorf(other.doc, []string{"metadata", "name"}, "rename one", "the apps %s and %s would have one name in a cluster", other.Name, a.Name)
 		}
 	}
-	if a, ok := l.fleet.apps[workspacesDir]; ok {
-		l.errorf(a.doc, []string{"metadata", "name"}, "rename it", "the folder %s of a cluster holds the apps of workspaces, and no app can have that name", workspacesDir)
+	if a, ok := l.fleet.apps[WorkspacesDir]; ok {
+		l.errorf(a.doc, []string{"metadata", "name"}, "rename it", "the folder %s of a cluster holds the apps of workspaces, and no app can have that name", WorkspacesDir)
 	}
 }
 
 // outsideWorkspaces drops the files of workspaces: they are never the fleet's own, whatever spec.files matches.
-func (l *loader) outsideWorkspaces(names []string) []string {
+func (l tenancy) outsideWorkspaces(names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool {
 		return slices.ContainsFunc(l.fleet.Workspaces, func(w *Workspace) bool { return w.holds(name) })
 	})
 }
 
 // scopeNames gives the names in dependsOn the name of the workspace, for apps of the same workspace.
-func (l *loader) scopeNames() {
+func (l tenancy) scopeNames() {
 	for _, a := range l.fleet.Apps {
 		if a.workspace == nil || len(a.Spec.DependsOn) == 0 {
 			continue
@@ -195,7 +207,7 @@ func (l *loader) scopeNames() {
 }
 
 // isolate makes the errors in the files of a workspace errors of that workspace: its apps go, and the rest of the fleet is read.
-func (l *loader) isolate() {
+func (l tenancy) isolate() {
 	for _, w := range l.fleet.Workspaces {
 		for i := range l.problems {
 			if p := &l.problems[i]; p.Severity == SeverityError && w.holds(p.File) {
@@ -261,7 +273,7 @@ func (t Target) MayRead(name string) bool {
 func (f LayerFile) OfWorkspace() bool { return f.root != "" }
 
 // confined refuses files of a workspace's layers that links bring from elsewhere.
-func (f *Fleet) confined(t Target, lists ...[]LayerFile) error {
+func confined(f *Fleet, t Target, lists ...[]LayerFile) error {
 	w := t.App.workspace
 	if w == nil {
 		return nil

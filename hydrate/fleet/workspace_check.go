@@ -11,7 +11,7 @@ import (
 )
 
 // checkWorkspacePlace sets and checks the workspace's folder.
-func (l *loader) checkWorkspacePlace(w *Workspace) {
+func (l tenancy) checkWorkspacePlace(w *Workspace) {
 	at := []string{"spec", "path"}
 	l.checkPath(w.doc, at, w.Spec.Path)
 	if name := w.Spec.Repository; name != "" {
@@ -22,9 +22,9 @@ func (l *loader) checkWorkspacePlace(w *Workspace) {
 		}
 		return
 	}
-	w.Root = path.Clean(cmp.Or(w.Spec.Path, path.Join(workspacesDir, w.Name)))
+	w.Root = path.Clean(cmp.Or(w.Spec.Path, path.Join(WorkspacesDir, w.Name)))
 	for _, own := range []string{"clusters", "apps", "layers", "policy", "repositories"} {
-		if within(own, w.Root) || w.Root == "." || w.Root == workspacesDir {
+		if within(own, w.Root) || w.Root == "." || w.Root == WorkspacesDir {
 			l.errorf(w.doc, at, "such as workspaces/"+w.Name, "the folder %s belongs to the fleet itself", w.Root)
 			return
 		}
@@ -35,7 +35,7 @@ func (l *loader) checkWorkspacePlace(w *Workspace) {
 }
 
 // checkBounds checks what the workspace is confined to.
-func (l *loader) checkBounds(w *Workspace) {
+func (l tenancy) checkBounds(w *Workspace) {
 	for i, name := range w.Spec.Environments {
 		if _, ok := l.fleet.Environment(name); !ok && l.environmentsKnown() {
 			l.errorf(w.doc, []string{"spec", "environments", strconv.Itoa(i)}, "", "the environment %q does not exist%s", name, didYouMean(name, l.fleet.environmentNames()))
@@ -53,7 +53,7 @@ func (l *loader) checkBounds(w *Workspace) {
 }
 
 // checkPatterns checks the patterns of namespaces, charts, images and kinds.
-func (l *loader) checkPatterns(w *Workspace) {
+func (l tenancy) checkPatterns(w *Workspace) {
 	for field, list := range map[string][]string{"namespaces": w.Spec.Namespaces, "references": w.Spec.References} {
 		for i, pattern := range list {
 			if !validNamespace(strings.NewReplacer("*", "x", "?", "x").Replace(pattern)) {
@@ -79,7 +79,7 @@ func (l *loader) checkPatterns(w *Workspace) {
 
 // checkNamespaceOverlap refuses two workspaces that could have objects in one namespace of a cluster: Services and policies of one would
 // select the pods of the other.
-func (l *loader) checkNamespaceOverlap() {
+func (l tenancy) checkNamespaceOverlap() {
 	for i, a := range l.fleet.Workspaces {
 		for _, b := range l.fleet.Workspaces[:i] {
 			x, y, overlap := overlapping(a.Spec.Namespaces, b.Spec.Namespaces)

@@ -135,7 +135,7 @@ func TestErrorsInAWorkspaceStayThere(t *testing.T) {
 			if w.Err == nil || !strings.Contains(problems.Error(), c.want) {
 				t.Errorf("the workspace's error is %v, the problems are %v", w.Err, problems)
 			}
-			if f.Unknown("team-a/web") == nil || f.Unknown("web") != nil {
+			if Unknown(f, "team-a/web") == nil || Unknown(f, "web") != nil {
 				t.Error("the apps of the workspace must be unknown, and no others")
 			}
 			if got := strings.Join(names(f.Targets()), " "); got != "a/web b/web" {
@@ -212,7 +212,7 @@ func TestAWorkspacesLinksStayInside(t *testing.T) {
 		})
 	}
 	f, problems := Load(t.Context(), newMemTree(tenants(map[string]string{"workspaces/team-a/apps/web/app.yaml": linkTo + "../../../../apps/web/app.yaml"})), nil)
-	if f == nil || f.Unknown("team-a/web") == nil {
+	if f == nil || Unknown(f, "team-a/web") == nil {
 		t.Errorf("a linked app.yaml: %v", problems)
 	}
 }
@@ -302,7 +302,7 @@ func TestAWorkspaceInAnotherRepository(t *testing.T) {
 	}
 
 	f, problems = Loader{Mounts: memMounts{own: own}}.Load(t.Context(), newMemTree(own))
-	if f == nil || f.Unknown("team-a/shop") == nil {
+	if f == nil || Unknown(f, "team-a/shop") == nil {
 		t.Errorf("with a missing repository, the workspace's apps must be unknown: %v", problems)
 	}
 }

@@ -94,7 +94,7 @@ func policyTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) 
 
 // Policy loads the policy of a source commit's tree. Mistakes in the policy are policy.Problems.
 func (s *Session) Policy(ctx context.Context, tree gitstore.Hash, offline bool) (*policy.Engine, error) {
-	return s.runtime.loadPolicy(ctx, s.Store.Snapshot(ctx, tree), s.policyOptions(ctx, tree), offline)
+	return s.runtime.loadPolicy(ctx, s.Store.Snapshot(ctx, tree), policyOptions(ctx, s, tree), offline)
 }
 
 // enforcedPolicy loads the policy for hydration. It implements enforce.Loader.
@@ -102,12 +102,12 @@ func (s *Session) enforcedPolicy(ctx context.Context, tree gitstore.Hash, schema
 	if schemas {
 		return s.Policy(ctx, tree, false)
 	}
-	return policy.Load(ctx, s.Store.Snapshot(ctx, tree), s.policyOptions(ctx, tree))
+	return policy.Load(ctx, s.Store.Snapshot(ctx, tree), policyOptions(ctx, s, tree))
 }
 
 // policyOptions are what the policy of a tree needs from the fleet of that tree. A fleet that cannot be read bounds no workspace, so that
 // none of them may contain anything.
-func (s *Session) policyOptions(ctx context.Context, tree gitstore.Hash) policy.Options {
+func policyOptions(ctx context.Context, s *Session, tree gitstore.Hash) policy.Options {
 	o := policy.Options{Now: s.runtime.Clock(), Parallel: runtime.GOMAXPROCS(0)}
 	f, _, err := s.Fleet(ctx, tree)
 	if err != nil {
