@@ -170,6 +170,7 @@ func TestGitLabExamples(t *testing.T) {
 		"webhooks/merge_request.json":         "lab review gitlabhq/gitlab-test #1 c0  false",
 		"webhooks/service_merge_request.json": "lab review test/woodpecker #2 c0  false",
 		"webhooks/group_merge_request.json":   "lab sweep exm-namespace/example-project #0 c0  false", // its keys end in a space
+		"webhooks/note_merge_request.json":    "lab comment gitlab-org/gitlab-test #1 c1244  false",
 		"webhooks/push.json":                  "lab trunk mike/diaspora #0 c0 master false",
 		"webhooks/pipeline.json":              "lab trunk gitlab-org/gitlab-test #0 c0  false",
 		"systemhooks/merge_request.json":      "lab review jsmith/example #1 c0  false",

@@ -36,6 +36,9 @@ func unmarshal(payload []byte, v any) error {
 	return nil
 }
 
+// reviewMarker begins the comments that Sluice writes; package report has the rest of it.
+const reviewMarker = "<!-- sluice-review v1"
+
 var (
 	headerPattern     = regexp.MustCompile(`^[A-Za-z0-9_. \-]{1,100}$`)
 	repositoryPattern = regexp.MustCompile(`^[A-Za-z0-9_.\-]+(/[A-Za-z0-9_.\-]+)+$`)
@@ -82,9 +85,11 @@ func createdText(text, created, updated string) string {
 	return forge.TextDigest(text)
 }
 
-// mayCommand reports whether a comment may contain a command. The bot reads it from the forge and parses it.
-// A payload without the text may have one.
-func mayCommand(text string) bool { return text == "" || commandPattern.MatchString(text) }
+// mayCommand reports whether a comment may contain a command, now or after an edit. A review that Sluice wrote has
+// none: without this check, each review would cost a request for its own comment.
+func mayCommand(text string) bool {
+	return !strings.HasPrefix(text, reviewMarker) || commandPattern.MatchString(text)
+}
 
 // urgent reports whether a comment may contain a command that interrupts a running review. The bot later parses the
 // comment and checks the author's rights.

@@ -174,8 +174,8 @@ func TestHints(t *testing.T) {
 		{"hub", "membership", `{"action":"removed"}`, 202, "hub members  #0 c0  false"},
 		{"lab", "Member Hook", `{"event_name":"user_remove_from_group"}`, 202, "lab members  #0 c0  false"},
 		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"looks good\n/sluice help"},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false"},
-		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"looks good, see /sluice help"},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
-		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","note":"LGTM"},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
+		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"<!-- sluice-review v1 -->\nsee /sluice help"},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{"lab", "Note Hook", `{"object_kind":"note","object_attributes":{"id":9,"noteable_type":"MergeRequest","note":"<!-- sluice-review v1 -->\nLGTM"},"merge_request":{"iid":4},"project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
 		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/.github"}}`, 202, "hub trunk acme/.github #0 c0 main false"},
 		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"../../etc"}}`, 202, "hub sweep  #0 c0  false"},
 		{"hub", "push", `{"ref":["refs/heads/main"],"after":"a","repository":{"full_name":"acme/fleet"}}`, 202, "hub sweep acme/fleet #0 c0  false"},
@@ -436,9 +436,6 @@ func TestGroupsAndUrgentCommands(t *testing.T) {
 	} {
 		s := &sink{}
 		send(handler(t, s, io.Discard), hub("issue_comment", fmt.Appendf(nil, comment, text)))
-		if want := strings.Contains("\n"+text, "\n/sluice"); !want && len(s.hints) == 0 {
-			continue // the comment has no command
-		}
 		if len(s.hints) != 1 || s.hints[0].Urgent != want {
 			t.Errorf("%q: %+v", text, s.hints)
 		}
