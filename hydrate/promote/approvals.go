@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
+// agreement counts who agrees to a promotion or to expediting it, and says who must.
+type agreement struct{ *facts }
+
 // approvalsGate counts the approvals of exactly this tree. ok is false if no approval is required.
-func (x *decider) approvalsGate() (Gate, bool) {
+func (x *agreement) approvalsGate() (Gate, bool) {
 	a, tree := x.p.Approvers, ""
 	need := a.Count
 	if need == 0 && len(a.Users)+len(a.Teams) > 0 {
@@ -43,7 +46,7 @@ func (x *decider) approvalsGate() (Gate, bool) {
 
 // approvers returns the people whose approval of a tree counts. authors are the authors of the promoted commits. With
 // now, an approval counts only if it was given to a request with --now.
-func (x *decider) approvers(tree string, authors []string, now bool) []string {
+func (x *agreement) approvers(tree string, authors []string, now bool) []string {
 	var out []string
 	for _, p := range x.rec.Approvals {
 		if tree != "" && p.Tree == tree && (p.Now || !now) && x.countsNot(p.By, p.Teams, authors) == "" {
@@ -55,12 +58,12 @@ func (x *decider) approvers(tree string, authors []string, now bool) []string {
 }
 
 // needsNow reports whether a second person must agree before `--now` skips gates.
-func (x *decider) needsNow() bool {
+func (x *agreement) needsNow() bool {
 	q := x.rec.Request
 	return q != nil && q.Now && x.secondPerson(q)
 }
 
-func (x *decider) candidateAuthors() []string {
+func (x *agreement) candidateAuthors() []string {
 	if x.s.Candidate == nil {
 		return nil
 	}
@@ -68,7 +71,7 @@ func (x *decider) candidateAuthors() []string {
 }
 
 // countsNot returns the reason why a person's approval does not count; "" if it counts.
-func (x *decider) countsNot(by string, teams, authors []string) string {
+func (x *agreement) countsNot(by string, teams, authors []string) string {
 	a, q := x.p.Approvers, x.rec.Request
 	named := len(a.Users)+len(a.Teams) == 0 || hasFold(a.Users, by) ||
 		slices.ContainsFunc(teams, func(t string) bool { return hasFold(a.Teams, t) })
@@ -90,7 +93,7 @@ func CountsNot(s Situation, by string, teams, authors []string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return x.countsNot(by, teams, authors), nil
+	return x.agreement.countsNot(by, teams, authors), nil
 }
 
 // WasSeen reports whether a person who wrote at a given time could mean a tree: somebody had requested or Sluice had
@@ -129,17 +132,8 @@ type Expedition struct {
 	At   time.Time // when they wrote it
 }
 
-// expediting returns the request to expedite the current rollout; nil if there is none.
-func (x *decider) expediting() *Request {
-	q, p := x.rec.Request, x.rec.Progress
-	if q == nil || p == nil || !q.Now || p.Now || !p.Done.IsZero() || len(q.Apps) > 0 || !p.Source.Equal(q.Source) || p.Tree != x.s.Running.Tree {
-		return nil
-	}
-	return q
-}
-
 // expediteGate reports whether a second person agrees, if sluice.yaml requires one.
-func (x *decider) expediteGate(q *Request) Gate {
+func (x *agreement) expediteGate(q *Request) Gate {
 	g := Gate{Name: GateApprovals, State: Green}
 	if !x.secondPerson(q) {
 		return g
@@ -163,18 +157,18 @@ func Expedited(s Situation) (*Expedition, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.observe(); err != nil {
+	if err := x.observer.observe(); err != nil {
 		return nil, err
 	}
 	q := x.expediting()
-	if q == nil || !x.secondPerson(q) {
+	if q == nil || !x.agreement.secondPerson(q) {
 		return nil, nil //nolint:nilnil // no request
 	}
 	return &Expedition{Tree: s.Running.Tree, By: q.By, At: q.asked()}, nil
 }
 
 // offer records since when people can approve a tree, because an earlier approval belongs to another tree.
-func (x *decider) offer(w Proposal) error {
+func (x *agreement) offer(w Proposal) error {
 	c := x.s.Candidate
 	_, needed := x.approvalsGate()
 	if !needed && x.mode() != modeRequest || c == nil || c.Tree == "" || !c.Source.Equal(w.Source) || x.rec.Offered.Is(c.Tree) {
@@ -184,7 +178,7 @@ func (x *decider) offer(w Proposal) error {
 }
 
 // secondPerson reports whether a requested promotion needs the approval of a second person.
-func (x *decider) secondPerson(q *Request) bool {
+func (x *agreement) secondPerson(q *Request) bool {
 	for _, r := range x.p.Rights {
 		if r.SecondPerson && (covers(r, "promote") || q.Now && covers(r, "now")) {
 			return true

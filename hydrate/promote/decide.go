@@ -4,26 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
-// defaultSettle is the pause between the steps of a wave if neither statuses nor checks report the health of
-// clusters.
-const defaultSettle = 5 * time.Minute
-
-// decider is one call of Decide or Next.
+// decider is one call of Decide or Next: it observes what happened, continues the rollout under way, and begins the next one.
 type decider struct {
-	s        Situation
-	p        fleet.Promotion
-	bake     time.Duration
-	settle   time.Duration
-	order    order
-	waves    []Wave
-	clusters map[string]ClusterState
-	freezes  []Freeze // of the environment
-	rec      Record
-	d        Decision
+	*facts
+	agreement    *agreement
+	rolloutGates *rolloutGates
+	gatekeeper   *gatekeeper
+	proposer     *proposer
+	observer     *observer
+	rollout      *rollout
 }
 
 // Decide returns the next actions in an environment, and what blocks others. An error is a mistake in the
@@ -34,7 +25,7 @@ func Decide(s Situation) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	if err := x.observe(); err != nil {
+	if err := x.observer.observe(); err != nil {
 		return Decision{}, err
 	}
 	if b := x.rec.Rollback; b != nil && len(b.Clusters) > 0 && len(x.thawed(b.Clusters)) == 0 {
@@ -47,7 +38,7 @@ func Decide(s Situation) (Decision, error) {
 	case x.s.Running.Foreign != "":
 		x.d.Gates = []Gate{{Name: GateBranch, State: Red, Reason: x.s.Running.Foreign + "; Sluice moves nothing until somebody resolves that"}}
 	case x.rec.Rollback != nil:
-		x.rollback()
+		x.rollout.rollback()
 	case x.s.Unprotected != "":
 		x.d.Gates = []Gate{{Name: GateProtection, State: Red, Reason: x.s.Unprotected}}
 	default:
@@ -58,79 +49,27 @@ func Decide(s Situation) (Decision, error) {
 	return x.finish(), nil
 }
 
-func prepare(s Situation) (*decider, error) {
-	s.Now = s.Now.UTC().Truncate(time.Second)
-	x := &decider{s: s, p: s.Environment.Promotion, order: s.Trunk.order(), clusters: map[string]ClusterState{}, rec: s.Record.clone()}
-	if x.rec.Environment == "" {
-		x.rec = NewRecord(s.Environment.Name)
+func newDecider(x *facts) *decider {
+	agreed, pace := &agreement{x}, &rolloutGates{x}
+	gates := &gatekeeper{x, agreed, pace}
+	return &decider{
+		facts: x, agreement: agreed, rolloutGates: pace, gatekeeper: gates,
+		proposer: &proposer{x, gates}, observer: &observer{x, agreed, pace}, rollout: &rollout{x, pace},
 	}
-	if x.rec.Environment != s.Environment.Name {
-		return nil, fmt.Errorf("environment %s: the record belongs to %s", s.Environment.Name, x.rec.Environment)
-	}
-	if s.Now.IsZero() {
-		return nil, fmt.Errorf("environment %s: the time is unknown", s.Environment.Name)
-	}
-	members := make([]Cluster, 0, len(s.Clusters))
-	for _, c := range s.Clusters {
-		members = append(members, c.Cluster)
-		if c.State != "retired" {
-			x.clusters[c.Name] = c
-		}
-	}
-	var err error
-	if x.waves, err = Waves(s.Environment, members); err != nil {
-		return nil, err
-	}
-	if x.bake, err = duration(x.p.Bake); err != nil {
-		return nil, fmt.Errorf("environment %s: bake: %w", s.Environment.Name, err)
-	}
-	if x.settle, err = duration(x.p.Settle); err != nil {
-		return nil, fmt.Errorf("environment %s: settle: %w", s.Environment.Name, err)
-	}
-	if x.p.Settle == "" && len(x.p.Health.CommitStatuses)+len(x.p.Checks) == 0 {
-		x.settle = defaultSettle
-	}
-	if x.freezes, err = Planned(x.p); err != nil {
-		return nil, fmt.Errorf("environment %s: %w", s.Environment.Name, err)
-	}
-	for _, f := range x.rec.Freezes {
-		if f.Target == "" {
-			x.freezes = append(x.freezes, f)
-		}
-	}
-	return x, nil
-}
-
-// emit applies an event to the record, and adds it to the decision.
-func (x *decider) emit(e Event) error {
-	if e.At.IsZero() {
-		e.At = x.s.Now
-	}
-	next, err := Apply(x.rec, e)
-	if err != nil {
-		return err
-	}
-	x.rec, x.d.Events = next, append(x.d.Events, e)
-	return nil
-}
-
-func (x *decider) act(a Action) {
-	a.Base = x.s.Running.Commit
-	x.d.Actions = append(x.d.Actions, a)
 }
 
 // advance continues the current rollout, and starts the next one.
 func (x *decider) advance() error {
-	moved, err := x.progress()
+	moved, err := x.rollout.progress()
 	if err != nil || x.rec.Rollback != nil {
 		return err
 	}
 	if h := x.expediting(); h != nil {
-		x.d.Gates = []Gate{x.expediteGate(h)}
+		x.d.Gates = []Gate{x.agreement.expediteGate(h)}
 	}
-	next := x.propose()
+	next := x.proposer.propose()
 	x.d.Proposal = next
-	if foreign := x.foreignUpstreams(); next == nil && len(foreign) > 0 {
+	if foreign := x.gatekeeper.foreignUpstreams(); next == nil && len(foreign) > 0 {
 		x.d.Gates = foreign
 	} else if next == nil {
 		if x.s.Request != nil {
@@ -139,8 +78,8 @@ func (x *decider) advance() error {
 	} else if len(next.Held) > 0 && next.Source.equalOn(x.s.Running.Source, x.names()) {
 		x.heldOnly(*next)
 	} else {
-		x.d.Gates = x.gates(*next)
-		if err := x.offer(*next); err != nil {
+		x.d.Gates = x.gatekeeper.gates(*next)
+		if err := x.agreement.offer(*next); err != nil {
 			return err
 		}
 		if x.promote(*next) {
@@ -172,7 +111,7 @@ func (x *decider) promote(w Proposal) bool {
 		if !Holds(x.d.Gates) {
 			return false
 		}
-		a.Kind, a.ApprovedBy = MoveEnvironment, x.approvers(a.Tree, x.candidateAuthors(), x.needsNow())
+		a.Kind, a.ApprovedBy = MoveEnvironment, x.agreement.approvers(a.Tree, x.agreement.candidateAuthors(), x.agreement.needsNow())
 		x.act(a)
 		return true
 	}
@@ -190,7 +129,7 @@ func (x *decider) promote(w Proposal) bool {
 }
 
 // rollback executes a rollback that a command or a failure requested. It waits for no gate.
-func (x *decider) rollback() {
+func (x *rollout) rollback() {
 	b := x.rec.Rollback
 	a := Action{Kind: DoRollback, Source: b.To, Tree: b.Tree, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Stopped: b.Stopped, By: b.By, Reason: b.Reason}
 	for _, name := range x.names() {
@@ -201,29 +140,9 @@ func (x *decider) rollback() {
 	x.act(a)
 }
 
-// thawed returns the clusters without frozen ones.
-func (x *decider) thawed(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		return x.frozen(n)
-	})
-}
-
-// frozen reports whether a cluster must not move.
-func (x *decider) frozen(name string) bool {
-	if x.clusters[name].State == "frozen" {
-		return true
-	}
-	for _, f := range x.rec.Freezes {
-		if f.Target == name && f.Holds(x.s.Now) {
-			return true
-		}
-	}
-	return false
-}
-
 func (x *decider) finish() Decision {
 	d := x.d
-	d.Record, d.Silent = x.rec, x.silent()
+	d.Record, d.Silent = x.rec, x.rolloutGates.silent()
 	for _, c := range x.s.Clusters {
 		if x.frozen(c.Name) && c.behind() && c.State != "retired" {
 			d.Frozen = append(d.Frozen, c.Name)
@@ -270,7 +189,7 @@ func (x *decider) waitsFor(d Decision) string {
 		return fmt.Sprintf("%s waits until its merge request is merged", name)
 	case x.rec.Declined != nil && x.mode() == modeRequest:
 		return fmt.Sprintf("the merge request for %s was closed: %s waits for a newer commit or %s", x.rec.Declined.Source, name, x.s.command("promote", name))
-	case x.mode() == modeManual && x.automatic() != nil:
+	case x.mode() == modeManual && x.proposer.automatic() != nil:
 		return x.waitsForCommand()
 	case len(d.Frozen) > 0:
 		return "frozen clusters stay behind: " + Few(d.Frozen)
@@ -282,7 +201,7 @@ func (x *decider) waitsFor(d Decision) string {
 // waitsForCommand suggests a promotion, unless a halt or a freeze would refuse it.
 func (x *decider) waitsForCommand() string {
 	name := x.s.Environment.Name
-	for _, g := range append([]Gate{x.haltGate()}, x.timeGates(true)...) {
+	for _, g := range append([]Gate{x.rolloutGates.haltGate()}, x.rolloutGates.timeGates(true)...) {
 		if g.State != Green {
 			return fmt.Sprintf("%s waits for %s; then for a command: %s", name, g, x.s.command("promote", name))
 		}

@@ -7,20 +7,27 @@ import (
 	"time"
 )
 
+// gatekeeper lists what must be true before a promotion begins.
+type gatekeeper struct {
+	*facts
+	agreement    *agreement
+	rolloutGates *rolloutGates
+}
+
 // gates returns the gates of a promotion.
-func (x *decider) gates(w Proposal) []Gate {
-	gates := []Gate{x.branchGate(w), x.haltGate()}
+func (x *gatekeeper) gates(w Proposal) []Gate {
+	gates := []Gate{x.branchGate(w), x.rolloutGates.haltGate()}
 	if g, ok := x.holdGate(w); ok {
 		gates = append(gates, g)
 	}
-	gates = append(gates, x.timeGates(w.Overtakes)...)
+	gates = append(gates, x.rolloutGates.timeGates(w.Overtakes)...)
 	if !w.Overtakes {
 		gates = append(gates, x.upstreamGates(w)...)
 		gates = append(gates, x.progressGate())
 		gates = append(gates, checks(x.s, time.Time{})...)
 	}
 	gates = append(gates, x.renderedGates(w)...)
-	if g, ok := x.approvalsGate(); ok {
+	if g, ok := x.agreement.approvalsGate(); ok {
 		gates = append(gates, g)
 	}
 	return gates
@@ -28,7 +35,7 @@ func (x *decider) gates(w Proposal) []Gate {
 
 // holdGate describes what holds leave out of a promotion, and which held commits it promotes. It blocks a promotion
 // that would be empty without the held apps.
-func (x *decider) holdGate(w Proposal) (Gate, bool) {
+func (x *gatekeeper) holdGate(w Proposal) (Gate, bool) {
 	g := Gate{Name: GateHold, State: Green}
 	var parts []string
 	if len(w.Held) > 0 {
@@ -53,7 +60,7 @@ func (x *decider) holdGate(w Proposal) (Gate, bool) {
 
 // branchGate refuses commits that cannot be ordered: a commit that is not on the known part of the trunk might be
 // older.
-func (x *decider) branchGate(w Proposal) Gate {
+func (x *gatekeeper) branchGate(w Proposal) Gate {
 	g := Gate{Name: GateBranch, State: Green}
 	switch {
 	case !x.order.knows(x.s.Running.Source) && w.Overtakes && x.order.knows(w.Promoted):
@@ -70,14 +77,14 @@ func (x *decider) branchGate(w Proposal) Gate {
 
 // unknownAdvice returns the next step for a commit that is not on the known part of the trunk. An incomplete clone is
 // never a reason to bypass a gate.
-func (x *decider) unknownAdvice() string {
+func (x *gatekeeper) unknownAdvice() string {
 	if x.s.Shallow {
 		return " as far as this shallow clone knows: run `git fetch --unshallow`"
 	}
 	return "; if the trunk was rewritten, promote with --now"
 }
 
-func (x *decider) progressGate() Gate {
+func (x *gatekeeper) progressGate() Gate {
 	g := Gate{Name: GateProgress, State: Green}
 	p := x.rec.Progress
 	if p == nil || !p.Done.IsZero() || x.p.RestartBake {
@@ -86,7 +93,7 @@ func (x *decider) progressGate() Gate {
 	g.State, g.Since = Waiting, p.Started
 	g.Reason = fmt.Sprintf("the rollout of %s is not complete", p.Source)
 	for _, w := range x.waves {
-		if b := x.bakeGate(w); b.State != Green {
+		if b := x.rolloutGates.bakeGate(w); b.State != Green {
 			g.Until = b.Until
 			break
 		}
@@ -95,7 +102,7 @@ func (x *decider) progressGate() Gate {
 }
 
 // upstreamGates check that the upstream environments run the source, and have done so for long enough.
-func (x *decider) upstreamGates(w Proposal) []Gate {
+func (x *gatekeeper) upstreamGates(w Proposal) []Gate {
 	gates := make([]Gate, 0, len(x.s.Environment.After))
 	for _, name := range x.s.Environment.After {
 		i := slices.IndexFunc(x.s.Before, func(b Upstream) bool { return b.Name == name })
@@ -110,7 +117,7 @@ func (x *decider) upstreamGates(w Proposal) []Gate {
 
 // foreignUpstreams returns gates for upstream environments whose branches have foreign commits, if promotion does not
 // wait for a person. Their next state is unknown.
-func (x *decider) foreignUpstreams() []Gate {
+func (x *gatekeeper) foreignUpstreams() []Gate {
 	if x.mode() == modeManual || x.rec.Request != nil {
 		return nil
 	}
@@ -123,7 +130,7 @@ func (x *decider) foreignUpstreams() []Gate {
 	return out
 }
 
-func (x *decider) upstreamGate(w Proposal, b Upstream) Gate {
+func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 	g := Gate{Name: GateBefore + b.Name, State: Waiting}
 	watch := x.rec.Before[b.Name]
 	switch {
@@ -174,7 +181,7 @@ func (x *decider) upstreamGate(w Proposal, b Upstream) Gate {
 }
 
 // renderedGates compare the candidate with the proposal, and report its policy verdict.
-func (x *decider) renderedGates(w Proposal) []Gate {
+func (x *gatekeeper) renderedGates(w Proposal) []Gate {
 	rendered, policy := Gate{Name: GateRendered, State: Green}, Gate{Name: GatePolicy, State: Unknown, Reason: "not rendered yet"}
 	c := x.s.Candidate
 	switch {

@@ -6,7 +6,7 @@ import (
 )
 
 // excluded reports whether a source has only changes that are held, or that a person declined.
-func (x *decider) excluded(c, next Source) bool {
+func (x *proposer) excluded(c, next Source) bool {
 	if d := x.rec.Declined; d != nil && x.mode() == modeRequest && x.notNewer(c.common(), d.Source.Commit) {
 		return true
 	}
@@ -20,7 +20,7 @@ func (x *decider) excluded(c, next Source) bool {
 }
 
 // leaveOut keeps held apps at the commits that they run.
-func (x *decider) leaveOut(w *Proposal) {
+func (x *proposer) leaveOut(w *Proposal) {
 	runs, names := x.s.Running.Source, x.names()
 	l := heldApps{promoted: w.Promoted, held: map[string]bool{}, released: map[string]bool{}}
 	next := Source{Commit: w.Source.Commit, Apps: w.Source.Apps, Clusters: map[string]ClusterSource{}}
@@ -54,7 +54,7 @@ type heldApps struct {
 }
 
 // keepHeld returns the source for one cluster that a hold covers.
-func (x *decider) keepHeld(h Hold, cluster string, want, have ClusterSource, l *heldApps) ClusterSource {
+func (x *proposer) keepHeld(h Hold, cluster string, want, have ClusterSource, l *heldApps) ClusterSource {
 	older := h.Whole && x.notNewer(l.promoted.On(cluster), h.Source.On(cluster).Commit)
 	if (older || len(h.Apps) == 0 && h.Tree != "") && !want.Equal(have) {
 		l.held[cluster] = true
@@ -74,17 +74,8 @@ func (x *decider) keepHeld(h Hold, cluster string, want, have ClusterSource, l *
 	return want
 }
 
-// notNewer reports whether every app of a source has a commit, or an older one.
-func (x *decider) notNewer(c ClusterSource, commit string) bool {
-	newest := c.Commit
-	for _, other := range c.Apps {
-		newest = x.order.newer(newest, other)
-	}
-	return x.order.at(newest) <= x.order.at(commit)
-}
-
 // changed returns the apps of a hold that a source changes.
-func (x *decider) changed(h Hold, promoted Source) []string {
+func (x *proposer) changed(h Hold, promoted Source) []string {
 	c := x.s.Changes
 	if c == nil || !c.Source.Equal(promoted) {
 		return nil

@@ -5,9 +5,16 @@ import (
 	"time"
 )
 
+// observer turns what happened since the last call into events of the record.
+type observer struct {
+	*facts
+	agreement    *agreement
+	rolloutGates *rolloutGates
+}
+
 // observe records the state of branches and statuses. It also finds actions of an earlier run that were not recorded:
 // the branches are authoritative, and the record only adds times.
-func (x *decider) observe() error {
+func (x *observer) observe() error {
 	if x.s.Running.Foreign == "" {
 		for _, step := range []func() error{x.observeMove, x.observeHolds, x.observeRequest, x.observeWaves} {
 			if err := step(); err != nil {
@@ -23,7 +30,7 @@ func (x *decider) observe() error {
 	return nil
 }
 
-func (x *decider) observeMove() error {
+func (x *observer) observeMove() error {
 	run := x.s.Running
 	if run.Tree == "" {
 		return nil
@@ -42,7 +49,7 @@ func (x *decider) observeMove() error {
 		}
 	}
 	if h := x.expediting(); h != nil {
-		if x.expediteGate(h).State != Green {
+		if x.agreement.expediteGate(h).State != Green {
 			return nil
 		}
 		if err := x.emit(Event{Kind: EventExpedited, By: h.By, Reason: h.Reason}); err != nil {
@@ -58,24 +65,9 @@ func (x *decider) observeMove() error {
 	return x.emit(Event{Kind: EventRequestDone})
 }
 
-// toMove returns the clusters that a move of the environment branch concerns. Without a record, it returns all
-// clusters, since it is unknown which of them moved recently.
-func (x *decider) toMove() []string {
-	run := x.s.Running
-	rollout := x.rec.Progress == nil && slices.ContainsFunc(x.s.Clusters, ClusterState.behind)
-	var out []string
-	for _, name := range x.names() {
-		named := !run.Restores || len(run.Restored) == 0 || slices.Contains(run.Restored, name)
-		if x.clusters[name].behind() && named || rollout && !run.Restores {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
 // observeHolds ends holds, for each app that the environment runs at the held commit or a newer one on all of the
 // hold's clusters.
-func (x *decider) observeHolds() error {
+func (x *observer) observeHolds() error {
 	if x.rec.Rollback != nil || len(x.rec.Holds) == 0 {
 		return nil
 	}
@@ -110,7 +102,7 @@ func (x *decider) observeHolds() error {
 }
 
 // endHolds drops the holds for which over returns true.
-func (x *decider) endHolds(over func(Hold) bool) error {
+func (x *observer) endHolds(over func(Hold) bool) error {
 	left := slices.DeleteFunc(slices.Clone(x.rec.Holds), over)
 	if len(left) == len(x.rec.Holds) {
 		return nil
@@ -120,7 +112,7 @@ func (x *decider) endHolds(over func(Hold) bool) error {
 
 // observeRequest follows the merge request of a promotion. If it is neither open nor merged, a person closed it:
 // Sluice does not offer that commit again without a newer commit or a command.
-func (x *decider) observeRequest() error {
+func (x *observer) observeRequest() error {
 	if !x.s.RequestKnown || x.mode() != modeRequest {
 		return nil
 	}
@@ -137,7 +129,7 @@ func (x *decider) observeRequest() error {
 	}
 }
 
-func (x *decider) observeWaves() error {
+func (x *observer) observeWaves() error {
 	if x.rec.Progress == nil {
 		return nil
 	}
@@ -156,13 +148,13 @@ func (x *decider) observeWaves() error {
 				return err
 			}
 		}
-		if x.waveTime(w.Name).Healthy.IsZero() && Holds(x.healthGates()) {
+		if x.waveTime(w.Name).Healthy.IsZero() && Holds(x.rolloutGates.healthGates()) {
 			if err := x.emit(Event{Kind: EventWaveHealthy, Target: w.Name}); err != nil {
 				return err
 			}
 		}
 	}
-	if !x.complete() || !x.rec.Progress.Done.IsZero() {
+	if !x.rolloutGates.complete() || !x.rec.Progress.Done.IsZero() {
 		return nil
 	}
 	var frozen []string
@@ -174,48 +166,8 @@ func (x *decider) observeWaves() error {
 	return x.emit(Event{Kind: EventDone, Clusters: frozen})
 }
 
-// complete reports whether all waves have moved, baked, and are healthy.
-func (x *decider) complete() bool {
-	for _, w := range x.waves {
-		if g := x.bakeGate(w); len(x.behind(w.Clusters())) > 0 || g.State != Green {
-			return false
-		}
-	}
-	return x.rec.Progress.Rollback || Holds(x.healthGates())
-}
-
-// behind returns the clusters that have to move: neither up to date nor frozen.
-func (x *decider) behind(names []string) []string {
-	var out []string
-	for _, n := range names {
-		if !x.frozen(n) && x.clusters[n].behind() {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-// movedClusters returns the clusters that this rollout has moved.
-func (x *decider) movedClusters() []ClusterState {
-	var out []ClusterState
-	for _, n := range x.rec.Progress.Changed {
-		if c, ok := x.clusters[n]; ok && !c.behind() {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-func (x *decider) waveTime(name string) *WaveTime {
-	waves := x.rec.Progress.Waves
-	if i := slices.IndexFunc(waves, func(w WaveTime) bool { return w.Name == name }); i >= 0 {
-		return &waves[i]
-	}
-	return nil
-}
-
 // observeUpstream follows an upstream environment.
-func (x *decider) observeUpstream(b Upstream) error {
+func (x *observer) observeUpstream(b Upstream) error {
 	if b.Source.Empty() {
 		return nil
 	}

@@ -2,7 +2,6 @@ package promote
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -12,18 +11,6 @@ const (
 	modeRequest = "request"
 )
 
-// mode returns the mode of the environment. Without a mode, an environment that follows the trunk is automatic, and
-// any other waits for commands.
-func (x *decider) mode() string {
-	if x.p.Mode != "" {
-		return x.p.Mode
-	}
-	if len(x.s.Environment.After) == 0 {
-		return modeAuto
-	}
-	return modeManual
-}
-
 // Next returns the source that an environment should run next, so that the caller can render it before it asks for a
 // decision. It returns nil if there is nothing to promote. If the proposal has Held apps, the caller renders
 // Promoted, fills Situation.Changes and asks again.
@@ -32,10 +19,10 @@ func Next(s Situation) (*Proposal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.observe(); err != nil {
+	if err := x.observer.observe(); err != nil {
 		return nil, err
 	}
-	return x.propose(), nil
+	return x.proposer.propose(), nil
 }
 
 // Latest returns the source that all upstream environments run, for a command without a commit: the oldest commit of
@@ -54,8 +41,14 @@ func Latest(trunk Trunk, before []Upstream) Source {
 	return trunk.order().oldest(sources...)
 }
 
+// proposer finds the source that comes next.
+type proposer struct {
+	*facts
+	gatekeeper *gatekeeper
+}
+
 // propose returns the requested promotion or, without a request, the one that the mode selects.
-func (x *decider) propose() *Proposal {
+func (x *proposer) propose() *Proposal {
 	if q := x.rec.Request; q != nil && x.expediting() == nil {
 		return &Proposal{
 			Promoted: q.Source, Apps: q.Apps, Overtakes: q.Now, By: q.By, Reason: q.Reason,
@@ -68,12 +61,9 @@ func (x *decider) propose() *Proposal {
 	return x.automatic()
 }
 
-// names returns the environment's clusters, sorted.
-func (x *decider) names() []string { return slices.Sorted(maps.Keys(x.clusters)) }
-
 // automatic returns the newest source that has baked upstream or, if none has, the one that has baked longest. A
 // newer commit therefore does not delay a running bake, unless restartBake is set.
-func (x *decider) automatic() *Proposal {
+func (x *proposer) automatic() *Proposal {
 	var ready, waiting *Proposal
 	for _, c := range x.candidates() {
 		next := x.order.compose(x.s.Running.Source, c, nil)
@@ -81,7 +71,7 @@ func (x *decider) automatic() *Proposal {
 			continue
 		}
 		w := &Proposal{Promoted: c, Source: next}
-		if Holds(x.upstreamGates(*w)) {
+		if Holds(x.gatekeeper.upstreamGates(*w)) {
 			if ready == nil || x.order.contains(c, ready.Promoted, nil) {
 				ready = w
 			}
@@ -97,7 +87,7 @@ func (x *decider) automatic() *Proposal {
 }
 
 // candidates returns the sources that may be next without a request.
-func (x *decider) candidates() []Source {
+func (x *proposer) candidates() []Source {
 	latest := Latest(x.s.Trunk, x.s.Before)
 	if len(x.s.Before) < len(x.s.Environment.After) || latest.Empty() {
 		return nil

@@ -10,7 +10,7 @@ func Unreached(s Situation, clusters, apps []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.observe(); err != nil {
+	if err := x.observer.observe(); err != nil {
 		return nil, err
 	}
 	p := x.rec.Progress

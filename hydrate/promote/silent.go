@@ -48,7 +48,7 @@ func (s Silence) Command() string {
 
 // silent returns the clusters that the current rollout moved a while ago and that lack statuses. It leaves out
 // clusters whose statuses could not be read.
-func (x *decider) silent() []Silence {
+func (x *rolloutGates) silent() []Silence {
 	p := x.rec.Progress
 	if !p.underWay() || len(x.p.Health.CommitStatuses) == 0 || x.s.Now.Before(p.LastMove.Add(silentAfter)) {
 		return nil
