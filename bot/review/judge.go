@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/enforce"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/policy"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -27,13 +28,13 @@ type Policy struct {
 
 // Judge implements Judge.
 func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findings, error) {
-	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, true), Surroundings: surroundings{c.Inventory(true)}})
+	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, true), Surroundings: enforce.Surroundings(c.Inventory(true))})
 	if err != nil {
 		return report.Findings{}, err
 	}
 	before := &policy.Result{}
 	if !p.Whole {
-		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, false), Surroundings: surroundings{c.Inventory(false)}}); err != nil {
+		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, false), Surroundings: enforce.Surroundings(c.Inventory(false))}); err != nil {
 			return report.Findings{}, err
 		}
 	}
@@ -67,57 +68,20 @@ func subjects(c *compare.Comparison, after bool) []policy.Subject {
 		}
 		cluster := clusters[target.Cluster]
 		if cluster == nil {
-			cluster = clusterOf(target.Cluster)
+			cluster = enforce.Cluster(target.Cluster)
 			clusters[target.Cluster] = cluster
 		}
-		s := policy.Subject{Cluster: cluster, App: &policy.App{Name: target.App.Name, Namespace: t.Namespace}, Objects: make([]policy.Object, 0, len(objects)+len(t.Same))}
-		old := map[manifest.Identity]*compare.Object{}
-		if after {
-			for j := range t.Before {
-				old[t.Before[j].Object.Object.Identity()] = &t.Before[j]
-			}
+		before := t.Before
+		if !after {
+			before = nil
 		}
-		for j := range objects {
-			o := policy.Object{Key: objects[j].Key, Object: objects[j].Object.Object}
-			if was := old[o.Object.Identity()]; was != nil {
-				o.OldKey, o.Old = was.Key, was.Object.Object
-			}
-			s.Objects = append(s.Objects, o)
-		}
+		s := policy.Subject{Cluster: cluster, App: &policy.App{Name: target.App.Name, Namespace: t.Namespace}, Objects: enforce.Changed(objects, before)}
 		for j := range t.Same {
 			s.Objects = append(s.Objects, policy.Object{Key: t.Same[j].Key, Object: t.Same[j].Object.Object, OldKey: t.Same[j].Key, Old: t.Same[j].Object.Object})
 		}
 		out = append(out, s)
 	}
 	return out
-}
-
-func clusterOf(c *fleet.Cluster) *policy.Cluster {
-	return &policy.Cluster{Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion, Labels: c.Labels, Vars: c.Vars}
-}
-
-// surroundings gives the policy access to the unchanged objects of a cluster.
-type surroundings struct{ inventory *compare.Inventory }
-
-func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy.Object, error) {
-	list, err := s.inventory.Definitions(ctx, cluster)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]policy.Object, len(list))
-	for i := range list {
-		out[i] = policy.Object{Key: list[i].Key, Object: list[i].Object.Object}
-	}
-	return out, nil
-}
-
-func (s surroundings) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
-	return s.inventory.Owner(ctx, cluster, app, id)
-}
-
-// Size implements policy.Surroundings.
-func (s surroundings) Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error) {
-	return s.inventory.Size(ctx, cluster, workspace)
 }
 
 // sources returns the files of the apps, by app.

@@ -22,7 +22,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
 	"github.com/sluice-gitops/sluice/policy"
-	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // Loader loads the policy of a source tree. If schemas is false, it fetches no schemas. Mistakes in the policy are
@@ -66,7 +65,7 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	}
 	in := policy.Input{Subjects: subjects}
 	if j.enforced {
-		in.Surroundings = surroundings{objects.NewInventory(j.reader, j.apps)}
+		in.Surroundings = Surroundings(objects.NewInventory(j.reader, j.apps))
 	}
 	result, err := engine.Check(ctx, in)
 	if err != nil {
@@ -131,9 +130,7 @@ func (j *judgement) subjects(ctx context.Context, targets []hydrate.ChangedTarge
 		}
 		c := t.Target.Cluster
 		if clusters[c] == nil {
-			clusters[c] = &policy.Cluster{
-				Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion, Labels: c.Labels, Vars: c.Vars,
-			}
+			clusters[c] = Cluster(c)
 		}
 		app := &policy.App{Name: t.Target.App.Name, Namespace: t.Target.Namespace}
 		out = append(out, policy.Subject{Cluster: clusters[c], App: app, Objects: list})
@@ -151,18 +148,7 @@ func (j *judgement) changed(ctx context.Context, d *objects.Difference) ([]polic
 	if err != nil {
 		return nil, err
 	}
-	old := map[manifest.Identity]*objects.Object{}
-	for i := range before {
-		old[before[i].Object.Object.Identity()] = &before[i]
-	}
-	out := make([]policy.Object, len(after))
-	for i := range after {
-		out[i] = policy.Object{Key: after[i].Key, Object: after[i].Object.Object}
-		if was := old[out[i].Object.Identity()]; was != nil {
-			out[i].OldKey, out[i].Old = was.Key, was.Object.Object
-		}
-	}
-	return out, nil
+	return Changed(after, before), nil
 }
 
 // apps returns the trees of a cluster's apps after the change.
@@ -201,30 +187,4 @@ func (j *judgement) violations(findings []policy.Finding) []hydrate.Violation {
 		out[at].Clusters = append(out[at].Clusters, f.Cluster)
 	}
 	return out
-}
-
-// surroundings adapts an inventory to the policy engine.
-type surroundings struct{ inventory *objects.Inventory }
-
-// Definitions implements policy.Surroundings.
-func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy.Object, error) {
-	list, err := s.inventory.Definitions(ctx, cluster)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]policy.Object, len(list))
-	for i := range list {
-		out[i] = policy.Object{Key: list[i].Key, Object: list[i].Object.Object}
-	}
-	return out, nil
-}
-
-// Owner implements policy.Surroundings.
-func (s surroundings) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
-	return s.inventory.Owner(ctx, cluster, app, id)
-}
-
-// Size implements policy.Surroundings.
-func (s surroundings) Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error) {
-	return s.inventory.Size(ctx, cluster, workspace)
 }

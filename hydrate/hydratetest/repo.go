@@ -19,14 +19,15 @@ import (
 
 // Repo is a source repository with a working tree. Its methods fail the test on any error.
 type Repo struct {
-	T   testing.TB
-	Dir string
+	T      testing.TB
+	Dir    string
+	Signer gitstore.Signer // of the commits that its Hydrators make; nil for none
 }
 
 // New returns a repository without a commit.
 func New(t testing.TB) *Repo {
 	t.Helper()
-	r := &Repo{t, t.TempDir()}
+	r := &Repo{T: t, Dir: t.TempDir()}
 	r.Git("init", "-q", "-b", "main")
 	return r
 }
@@ -135,17 +136,21 @@ func (r *Repo) Hydrator(jobs int) *hydrate.Hydrator {
 		}
 	})
 	return hydrate.New(hydrate.Config{
-		Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: offline{}, Jobs: jobs, Version: "test",
+		Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: Offline{}, Jobs: jobs, Version: "test",
+		Signer: r.Signer,
 	})
 }
 
-type offline struct{}
+// Offline has no archives.
+type Offline struct{}
 
-func (offline) Archive(context.Context, fetch.Ref, fetch.Locked) ([]byte, error) {
+// Archive implements source.Archives.
+func (Offline) Archive(context.Context, fetch.Ref, fetch.Locked) ([]byte, error) {
 	return nil, errors.New("no network in this test")
 }
 
-func (offline) Verify(context.Context, fetch.Ref, fetch.Locked, []signature.Signer) error {
+// Verify implements source.Archives.
+func (Offline) Verify(context.Context, fetch.Ref, fetch.Locked, []signature.Signer) error {
 	return errors.New("no network in this test")
 }
 

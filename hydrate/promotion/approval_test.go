@@ -16,7 +16,7 @@ func expedited(t *testing.T) (*stage, time.Time) {
 		"waves: [{name: canary, clusters: {matchLabels: {cluster: prod-eu-1}}, bake: 10h}, {name: rest}]")
 	commit := s.release("one")
 	s.look(nil, ordered(promote.EventPromote, "p", nil))
-	if rest := s.git("log", "-1", "--format=%B", "cluster/prod-us-1"); strings.Contains(rest, commit) {
+	if rest := s.Git("log", "-1", "--format=%B", "cluster/prod-us-1"); strings.Contains(rest, commit) {
 		t.Fatalf("the second wave has moved: %s", rest)
 	}
 	before := s.now
@@ -27,9 +27,9 @@ func expedited(t *testing.T) (*stage, time.Time) {
 
 // complete reports whether a cluster of the last wave runs what prod's branch has.
 func (s *stage) complete() bool {
-	s.t.Helper()
+	s.T.Helper()
 	s.look(nil)
-	return s.git("for-each-ref", "refs/heads/cluster/prod-us-1") != "" && s.git("rev-parse", "cluster/prod-us-1^{tree}") == s.git("rev-parse", "env/prod:prod-us-1")
+	return s.Git("for-each-ref", "refs/heads/cluster/prod-us-1") != "" && s.Git("rev-parse", "cluster/prod-us-1^{tree}") == s.Git("rev-parse", "env/prod:prod-us-1")
 }
 
 // An approval of a request to expedite the rollout under way is checked like that of a promotion: it counts only for what its
@@ -89,12 +89,12 @@ func TestApprovalsEndWithTheMove(t *testing.T) {
 	s := newStage(t, "mode: manual, rights: [{verbs: [promote, approve], users: [mia, noor], secondPerson: true}, {verbs: [now], users: [mia], secondPerson: true}], "+
 		"waves: [{name: canary, count: 1, bake: 10h}, {name: rest}]")
 	for _, name := range []string{"env/prod", "cluster/prod-eu-1", "cluster/prod-us-1", "cluster/prod-edge-1"} {
-		s.git("branch", "-D", name)
+		s.Git("branch", "-D", name)
 	}
 	s.release("one")
 	approve := ordered(promote.EventApprove, "a", func(c *promotion.Command) { c.By = "noor" })
 	s.look(nil, ordered(promote.EventPromote, "p", nil), approve)
-	if s.git("for-each-ref", "refs/heads/env/prod") == "" {
+	if s.Git("for-each-ref", "refs/heads/env/prod") == "" {
 		t.Fatal("prod has no first state")
 	}
 	s.look(nil, ordered(promote.EventPromote, "now", func(c *promotion.Command) { c.Now = true }))

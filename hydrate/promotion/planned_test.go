@@ -19,7 +19,7 @@ func TestVerifyTellsPlannedFromTampering(t *testing.T) {
 	s.look(nil, ordered(promote.EventPromote, "p1", nil))
 	check := func(status, reason string) {
 		t.Helper()
-		list, err := verify.Run(t.Context(), s.hydrator(), s.tip(), []string{"prod"}, s.now)
+		list, err := verify.Run(t.Context(), s.Hydrator(2), s.tip(), []string{"prod"}, s.now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,8 +42,8 @@ func TestVerifyTellsPlannedFromTampering(t *testing.T) {
 	s.now = s.now.Add(11 * time.Hour)
 	s.look(nil)
 	check(verify.StatusOK, "")
-	tampered := s.git("commit-tree", "-p", "cluster/prod-us-1", "-m", s.git("log", "-1", "--format=%B", "cluster/prod-us-1"), s.git("rev-parse", "cluster/prod-edge-1^{tree}"))
-	s.git("update-ref", "refs/heads/cluster/prod-us-1", tampered)
+	tampered := s.Git("commit-tree", "-p", "cluster/prod-us-1", "-m", s.Git("log", "-1", "--format=%B", "cluster/prod-us-1"), s.Git("rev-parse", "cluster/prod-edge-1^{tree}"))
+	s.Git("update-ref", "refs/heads/cluster/prod-us-1", tampered)
 	check(verify.StatusDiffers, "")
 }
 

@@ -19,7 +19,7 @@ func TestNamesMustBeThere(t *testing.T) {
 	s.release("one")
 	s.look(nil)
 	s.release("two")
-	tip := s.git("rev-parse", "env/prod")
+	tip := s.Git("rev-parse", "env/prod")
 	for name, c := range map[string]struct {
 		order promotion.Command
 		want  string
@@ -30,12 +30,12 @@ func TestNamesMustBeThere(t *testing.T) {
 		"app of a promotion": {
 			ordered(promote.EventPromote, "4", func(c *promotion.Command) { c.Apps = []string{"shpo"} }), `an app "shpo"`,
 		},
-		"a short id": {ordered(promote.EventRollback, "5", func(c *promotion.Command) { c.Revision = s.git("rev-parse", "main~1")[:2] }), "at least 7 digits"},
+		"a short id": {ordered(promote.EventRollback, "5", func(c *promotion.Command) { c.Revision = s.Git("rev-parse", "main~1")[:2] }), "at least 7 digits"},
 	} {
 		_, refused := s.look(func(r *promotion.Request) { r.DryRun = true }, c.order)
 		wants(t, name, refused, c.want)
 	}
-	if s.git("rev-parse", "env/prod") != tip {
+	if s.Git("rev-parse", "env/prod") != tip {
 		t.Error("something moved")
 	}
 }
@@ -50,7 +50,7 @@ func TestPartsAreJudged(t *testing.T) {
 		wants(t, name, []string{last.Decision.WaitsFor}, "policy: red")
 	}
 	wants(t, "asked", s.out.asked, "prod [shop] but []")
-	if strings.Contains(s.git("ls-tree", "-r", "env/prod", "prod-eu-1/shop"), s.git("rev-parse", "env/dev:dev-1/shop/configmap-shop.yaml")) {
+	if strings.Contains(s.Git("ls-tree", "-r", "env/prod", "prod-eu-1/shop"), s.Git("rev-parse", "env/dev:dev-1/shop/configmap-shop.yaml")) {
 		t.Error("it landed")
 	}
 }
@@ -107,21 +107,21 @@ func TestPromotionKeepsBranches(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
 	s.look(nil)
-	s.git("branch", "-D", "cluster/prod-us-1")
-	s.git("update-ref", "refs/heads/cluster/prod-eu-1", s.git("commit-tree", "-p", "cluster/prod-eu-1", "-m", "a hotfix by hand", s.git("rev-parse", "cluster/prod-edge-1^{tree}")))
-	human := s.git("rev-parse", "cluster/prod-eu-1")
+	s.Git("branch", "-D", "cluster/prod-us-1")
+	s.Git("update-ref", "refs/heads/cluster/prod-eu-1", s.Git("commit-tree", "-p", "cluster/prod-eu-1", "-m", "a hotfix by hand", s.Git("rev-parse", "cluster/prod-edge-1^{tree}")))
+	human := s.Git("rev-parse", "cluster/prod-eu-1")
 	s.release("next")
 	last, _ := s.look(nil)
-	if s.git("rev-parse", "cluster/prod-eu-1") != human {
+	if s.Git("rev-parse", "cluster/prod-eu-1") != human {
 		t.Error("a human's commit was covered")
 	}
-	if out := s.git("for-each-ref", "refs/heads/cluster/prod-us-1"); out != "" {
+	if out := s.Git("for-each-ref", "refs/heads/cluster/prod-us-1"); out != "" {
 		t.Errorf("a deleted branch came back: %s", out)
 	}
 	wants(t, "told", []string{last.Decision.WaitsFor}, "was not made by Sluice")
 	s.look(func(r *promotion.Request) { r.Overwrite, r.Recreate = true, true })
 	for _, name := range []string{"prod-eu-1", "prod-us-1"} {
-		if s.git("rev-parse", "cluster/"+name+"^{tree}") != s.git("rev-parse", "env/prod:"+name) {
+		if s.Git("rev-parse", "cluster/"+name+"^{tree}") != s.Git("rev-parse", "env/prod:"+name) {
 			t.Errorf("%s is not what the environment has", name)
 		}
 	}
@@ -132,18 +132,18 @@ func TestOverwriteTakesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
 	s.look(nil)
-	s.git("switch", "-q", "env/prod")
-	s.git("rm", "-q", "-r", "prod-us-1/monitor")
-	s.git("commit", "-q", "-m", "by hand")
-	s.git("switch", "-q", "main")
+	s.Git("switch", "-q", "env/prod")
+	s.Git("rm", "-q", "-r", "prod-us-1/monitor")
+	s.Git("commit", "-q", "-m", "by hand")
+	s.Git("switch", "-q", "main")
 	s.release("next")
 	last, _ := s.look(nil)
 	wants(t, "told", []string{last.Decision.WaitsFor}, "was not made by Sluice")
 	s.look(func(r *promotion.Request) { r.Overwrite = true })
-	if got := s.git("ls-tree", "--name-only", "env/prod:prod-us-1"); !strings.Contains(got, "monitor") {
+	if got := s.Git("ls-tree", "--name-only", "env/prod:prod-us-1"); !strings.Contains(got, "monitor") {
 		t.Errorf("what was deleted by hand is still gone: %s", got)
 	}
-	h := s.hydrator()
+	h := s.Hydrator(2)
 	head, err := h.Store.Resolve(t.Context(), "HEAD")
 	if err != nil {
 		t.Fatal(err)
@@ -159,20 +159,20 @@ func TestDeletedEnvironmentBranch(t *testing.T) {
 	s := newStage(t, "mode: auto")
 	s.release("one")
 	s.look(nil)
-	s.git("branch", "-D", "env/prod")
+	s.Git("branch", "-D", "env/prod")
 	last, _ := s.look(nil)
-	if out := s.git("for-each-ref", "refs/heads/env/prod"); out != "" {
+	if out := s.Git("for-each-ref", "refs/heads/env/prod"); out != "" {
 		t.Errorf("it came back: %s", out)
 	}
 	wants(t, "told", []string{last.Decision.WaitsFor}, "somebody deleted env/prod")
-	s.git("branch", "-D", promote.StateBranch) // the clusters' branches tell as well
+	s.Git("branch", "-D", promote.StateBranch) // the clusters' branches tell as well
 	last, _ = s.look(nil)
-	if out := s.git("for-each-ref", "refs/heads/env/prod"); out != "" {
+	if out := s.Git("for-each-ref", "refs/heads/env/prod"); out != "" {
 		t.Errorf("it came back without a record: %s", out)
 	}
 	wants(t, "told", []string{last.Decision.WaitsFor}, "somebody deleted env/prod")
 	s.look(func(r *promotion.Request) { r.Recreate = true })
-	if out := s.git("for-each-ref", "refs/heads/env/prod"); out == "" {
+	if out := s.Git("for-each-ref", "refs/heads/env/prod"); out == "" {
 		t.Error("it was not made again")
 	}
 }
@@ -180,17 +180,17 @@ func TestDeletedEnvironmentBranch(t *testing.T) {
 func TestPromotionOfManyDeletions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
-	s.git("rm", "-q", "-r", "apps/gateway", "apps/monitor", "apps/shop")
-	s.commit("most of it goes by accident")
+	s.Git("rm", "-q", "-r", "apps/gateway", "apps/monitor", "apps/shop")
+	s.Commit("most of it goes by accident")
 	s.hydrate(func(q *hydrate.Request) { q.Environments, q.MaxDeletions = []string{"dev"}, 1000 })
-	tip := s.git("rev-parse", "env/prod")
+	tip := s.Git("rev-parse", "env/prod")
 	last, _ := s.look(nil)
 	wants(t, "told", []string{last.Decision.WaitsFor}, "objects would be removed")
-	if s.git("rev-parse", "env/prod") != tip {
+	if s.Git("rev-parse", "env/prod") != tip {
 		t.Error("it went")
 	}
 	s.look(func(r *promotion.Request) { r.MaxDeletions = 1000 })
-	if s.git("rev-parse", "env/prod") == tip {
+	if s.Git("rev-parse", "env/prod") == tip {
 		t.Error("it did not go though somebody said so")
 	}
 }
@@ -199,12 +199,12 @@ func TestPromotionOfManyDeletions(t *testing.T) {
 func TestFoxtrot(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
-	s.git("checkout", "-q", "-b", "local", "HEAD~1")
-	s.write("note.md", "x")
-	s.commit("local work")
-	s.git("merge", "-q", "-m", "Merge branch 'main' of origin", "main")
-	s.git("update-ref", "refs/heads/main", "HEAD")
-	s.git("checkout", "-q", "main")
+	s.Git("checkout", "-q", "-b", "local", "HEAD~1")
+	s.Write("note.md", "x")
+	s.Commit("local work")
+	s.Git("merge", "-q", "-m", "Merge branch 'main' of origin", "main")
+	s.Git("update-ref", "refs/heads/main", "HEAD")
+	s.Git("checkout", "-q", "main")
 	commit := s.release("after the pull")
 	s.look(nil)
 	wants(t, "prod", []string{s.runs()}, commit)
@@ -216,16 +216,16 @@ func TestRewrittenTrunk(t *testing.T) {
 	s := newStage(t, "mode: auto")
 	s.release("old")
 	s.look(nil)
-	s.git("commit", "-q", "--amend", "-m", "rewritten")
-	s.write("apps/shop/layers/global/values.yaml", "config:\n  motd: \"after\"\n")
-	s.commit("after")
+	s.Git("commit", "-q", "--amend", "-m", "rewritten")
+	s.Write("apps/shop/layers/global/values.yaml", "config:\n  motd: \"after\"\n")
+	s.Commit("after")
 	s.hydrate(func(q *hydrate.Request) { q.Environments, q.Overwrite = []string{"dev"}, true })
-	commit := s.git("rev-parse", "main")
+	commit := s.Git("rev-parse", "main")
 	last, _ := s.look(nil)
 	wants(t, "told", []string{last.Decision.WaitsFor}, "not on the trunk")
 	s.look(nil, ordered(promote.EventPromote, "p", func(c *promotion.Command) { c.Now = true }))
 	wants(t, "prod", []string{s.runs()}, commit)
-	wants(t, "trailer", []string{s.git("log", "-1", "--format=%B", "env/prod")}, "Sluice-Now: because")
+	wants(t, "trailer", []string{s.Git("log", "-1", "--format=%B", "env/prod")}, "Sluice-Now: because")
 }
 
 // TestBakeBeginsWhenSeen: dates of commits say nothing about when something began to run.
@@ -244,16 +244,16 @@ func TestBakeBeginsWhenSeen(t *testing.T) {
 func TestFrozenBefore(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
-	s.git("checkout", "-q", "HEAD~1", "--", "clusters")
-	s.write("sluice.yaml", strings.Replace(s.git("show", "HEAD:sluice.yaml"), "    - name: prod\n      after: [dev]\n", "    - name: staging\n      after: [dev]\n      promotion: {mode: auto}\n    - name: prod\n      after: [staging]\n", 1)+"\n")
-	s.commit("three environments")
+	s.Git("checkout", "-q", "HEAD~1", "--", "clusters")
+	s.Write("sluice.yaml", strings.Replace(s.Git("show", "HEAD:sluice.yaml"), "    - name: prod\n      after: [dev]\n", "    - name: staging\n      after: [dev]\n      promotion: {mode: auto}\n    - name: prod\n      after: [staging]\n", 1)+"\n")
+	s.Commit("three environments")
 	s.hydrateThe("dev", "staging", "prod")
 	s.look(nil)
 	s.look(nil, ordered(promote.EventFreeze, "f", func(c *promotion.Command) { c.Environment, c.Target = "staging", "staging-edge-1" }))
-	s.write("apps/baseline/app.yaml", strings.Replace(s.git("show", "HEAD:apps/baseline/app.yaml"), "namespace: baseline", "namespace: base-line", 1))
-	s.commit("baseline")
+	s.Write("apps/baseline/app.yaml", strings.Replace(s.Git("show", "HEAD:apps/baseline/app.yaml"), "namespace: baseline", "namespace: base-line", 1))
+	s.Commit("baseline")
 	s.hydrateThe("dev")
 	s.look(nil)
 	s.look(nil)
-	wants(t, "prod", []string{s.runs()}, s.git("rev-parse", "main"))
+	wants(t, "prod", []string{s.runs()}, s.Git("rev-parse", "main"))
 }

@@ -13,13 +13,13 @@ import (
 
 // damage gives prod's branch the record that earlier versions wrote after a rollback of an app: it names no commit for the app.
 func (s *stage) damage() {
-	s.t.Helper()
-	record := s.git("show", "env/prod:.sluice/environment.yaml")
-	s.git("switch", "-q", "env/prod")
-	s.write(".sluice/environment.yaml", strings.Replace(record, "environment: prod", "apps:\n  shop: \"\"\nenvironment: prod", 1)+"\n")
-	s.git("add", "-A")
-	s.git("commit", "-q", "-m", s.git("log", "-1", "--format=%B", "env/prod"))
-	s.git("switch", "-q", "main")
+	s.T.Helper()
+	record := s.Git("show", "env/prod:.sluice/environment.yaml")
+	s.Git("switch", "-q", "env/prod")
+	s.Write(".sluice/environment.yaml", strings.Replace(record, "environment: prod", "apps:\n  shop: \"\"\nenvironment: prod", 1)+"\n")
+	s.Git("add", "-A")
+	s.Git("commit", "-q", "-m", s.Git("log", "-1", "--format=%B", "env/prod"))
+	s.Git("switch", "-q", "main")
 }
 
 // A branch whose record names no commit for an app is repaired by the next command of any kind that moves it, and by automatic
@@ -46,7 +46,7 @@ func TestDamagedRecordIsRepaired(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "mode: manual")
 			for _, text := range []string{"one", "two"} {
-				s.write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n# "+text+"\n")
+				s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n# "+text+"\n")
 				s.release(text)
 				s.look(nil, ordered(promote.EventPromote, text, nil))
 			}
@@ -54,7 +54,7 @@ func TestDamagedRecordIsRepaired(t *testing.T) {
 			s.damage()
 			check := func() verify.Verification {
 				t.Helper()
-				h := s.hydrator()
+				h := s.Hydrator(2)
 				list, err := verify.Run(t.Context(), h, s.tip(), []string{"prod"}, s.now)
 				if err != nil {
 					t.Fatal(err)
@@ -73,7 +73,7 @@ func TestDamagedRecordIsRepaired(t *testing.T) {
 			}
 			s.release("four")
 			s.look(nil, ordered(promote.EventPromote, "later", nil))
-			wants(t, "a later promotion", []string{s.git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop")}, "four")
+			wants(t, "a later promotion", []string{s.Git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop")}, "four")
 		})
 	}
 }
@@ -84,13 +84,13 @@ func TestUnmergedSourceIsRefused(t *testing.T) {
 	s := newStage(t, "mode: auto")
 	s.look(nil)
 	upstream := t.TempDir()
-	s.git("init", "-q", "--bare", "-b", "main", upstream)
-	s.git("push", "-q", upstream, "main")
-	tip := s.git("rev-parse", "env/prod")
+	s.Git("init", "-q", "--bare", "-b", "main", upstream)
+	s.Git("push", "-q", upstream, "main")
+	tip := s.Git("rev-parse", "env/prod")
 	commit := s.release("not pushed")
 	look := func() promotion.Status {
 		t.Helper()
-		config := s.hydrator().Config
+		config := s.Hydrator(2).Config
 		remote, err := config.Store.Remote(upstream, gitstore.Auth{})
 		if err != nil {
 			t.Fatal(err)
@@ -107,10 +107,10 @@ func TestUnmergedSourceIsRefused(t *testing.T) {
 		return last
 	}
 	wants(t, "gate", []string{look().Decision.WaitsFor}, commit[:10]+" is not on the trunk main")
-	if s.git("rev-parse", "env/prod") != tip {
+	if s.Git("rev-parse", "env/prod") != tip {
 		t.Fatal("an unmerged commit was promoted")
 	}
-	s.git("push", "-q", upstream, "main")
+	s.Git("push", "-q", upstream, "main")
 	look()
 	wants(t, "prod", []string{s.runs()}, commit)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/renderer"
@@ -19,7 +20,7 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
 	s.sign()
-	s.git("config", "uploadpack.allowAnySHA1InWant", "true")
+	s.Git("config", "uploadpack.allowAnySHA1InWant", "true")
 	mirror, ref := t.TempDir(), "refs/heads/"+promote.StateBranch
 	look := func(commands ...promotion.Command) error {
 		t.Helper()
@@ -30,11 +31,11 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(t, "prod", []string{s.runs()}, first)
-	old := s.git("rev-parse", ref)
+	old := s.Git("rev-parse", ref)
 	if err := look(ordered(promote.EventFreeze, "1", nil)); err != nil {
 		t.Fatal(err)
 	}
-	frozen := s.git("rev-parse", ref)
+	frozen := s.Git("rev-parse", ref)
 	if frozen == old {
 		t.Fatal("the freeze is not on the branch")
 	}
@@ -42,10 +43,10 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 	if err := look(); err != nil { // the record names what waits
 		t.Fatal(err)
 	}
-	frozen = s.git("rev-parse", ref)
+	frozen = s.Git("rev-parse", ref)
 	for name, back := range map[string]func(){
-		"set back": func() { s.git("update-ref", ref, old) },
-		"deleted":  func() { s.git("update-ref", "-d", ref) },
+		"set back": func() { s.Git("update-ref", ref, old) },
+		"deleted":  func() { s.Git("update-ref", "-d", ref) },
 	} {
 		back()
 		err := look()
@@ -58,17 +59,17 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 		if lost, ok := errors.AsType[*promotion.LostRecordsError](s.recordFrom(mirror)); !ok || lost.Seen.String() != frozen {
 			t.Errorf("%s: the record alone is read as %v", name, lost)
 		}
-		s.git("update-ref", ref, frozen)
+		s.Git("update-ref", ref, frozen)
 		if err := look(); err != nil || strings.Contains(s.runs(), second) {
 			t.Errorf("%s, then restored: %v", name, err)
 		}
-		frozen = s.git("rev-parse", ref)
+		frozen = s.Git("rev-parse", ref)
 		if err := s.recordFrom(mirror); err != nil {
 			t.Errorf("%s, then restored: %v", name, err)
 		}
 	}
-	merged := s.git("commit-tree", "-p", old, "-p", frozen, "-m", "accept", old+"^{tree}")
-	s.git("update-ref", ref, merged)
+	merged := s.Git("commit-tree", "-p", old, "-p", frozen, "-m", "accept", old+"^{tree}")
+	s.Git("update-ref", ref, merged)
 	if err := look(); err == nil || !strings.Contains(err.Error(), "not signed as spec.signers demands") {
 		t.Errorf("an unsigned merge: %v", err)
 	}
@@ -76,45 +77,45 @@ func TestReplayedRecordsPromoteNothing(t *testing.T) {
 
 // mirrored opens a mirror of the repository, with the tip of its trunk.
 func (s *stage) mirrored(mirror string) (*hydrate.Hydrator, gitstore.Commit) {
-	s.t.Helper()
-	store, err := gitstore.Open(s.t.Context(), gitstore.Options{URL: "file://" + s.dir, CacheDir: mirror})
+	s.T.Helper()
+	store, err := gitstore.Open(s.T.Context(), gitstore.Options{URL: "file://" + s.Dir, CacheDir: mirror})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = store.Close() }) // it was read, and what was written is pushed
+	s.T.Cleanup(func() { _ = store.Close() }) // it was read, and what was written is pushed
 	branches, err := store.Remote(store.RemoteURL(), gitstore.Auth{})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	h := hydrate.New(hydrate.Config{
-		Store: store, Branches: branches, Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: noArchives{}, Jobs: 2, Version: "test", Signer: s.signer,
+		Store: store, Branches: branches, Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: hydratetest.Offline{}, Jobs: 2, Version: "test", Signer: s.Signer,
 	})
-	trunk, err := store.FetchRevision(s.t.Context(), "refs/heads/main")
+	trunk, err := store.FetchRevision(s.T.Context(), "refs/heads/main")
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return h, trunk
 }
 
 // recordFrom reads the record of prod on a mirror of the repository.
 func (s *stage) recordFrom(mirror string) error {
-	s.t.Helper()
+	s.T.Helper()
 	h, trunk := s.mirrored(mirror)
-	f, _, err := h.Fleet(s.t.Context(), trunk.Tree)
+	f, _, err := h.Fleet(s.T.Context(), trunk.Tree)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	_, err = promotion.ReadRecord(s.t.Context(), h, "prod", f.Signers())
+	_, err = promotion.ReadRecord(s.T.Context(), h, "prod", f.Signers())
 	return err
 }
 
 // lookFrom runs four passes of promotion on a mirror of the repository.
 func (s *stage) lookFrom(mirror string, commands []promotion.Command) error {
-	s.t.Helper()
+	s.T.Helper()
 	h, trunk := s.mirrored(mirror)
 	r := promotion.Request{Trunk: trunk, Commands: commands, Now: s.now, Adapters: s.adapters()}
 	for range 4 {
-		if _, err := promotion.Look(s.t.Context(), h, r); err != nil {
+		if _, err := promotion.Look(s.T.Context(), h, r); err != nil {
 			return err
 		}
 		r.Commands = nil

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
 // rollbacks restores earlier states.
@@ -122,12 +123,7 @@ func scopeOf(e fleet.Environment, a promote.Action) string {
 }
 
 func rollbackSubject(e fleet.Environment, a promote.Action) string {
-	const most = 100
-	subject := fmt.Sprintf("Roll %s back to %s", scopeOf(e, a), a.Source)
-	if r := []rune(subject); len(r) > most {
-		subject = string(r[:most]) + "…"
-	}
-	return subject
+	return safetext.Shorten(fmt.Sprintf("Roll %s back to %s", scopeOf(e, a), a.Source), 100)
 }
 
 func rollbackReport(e fleet.Environment, a promote.Action, old *branch.State, moved []string) []string {

@@ -18,20 +18,20 @@ import (
 func TestRollbackOfANewCluster(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
-	us := s.git("show", "HEAD:clusters/prod-us-1.yaml")
-	s.git("rm", "-q", "clusters/prod-us-1.yaml")
-	s.commit("two clusters")
+	us := s.Git("show", "HEAD:clusters/prod-us-1.yaml")
+	s.Git("rm", "-q", "clusters/prod-us-1.yaml")
+	s.Commit("two clusters")
 	s.hydrate(func(q *hydrate.Request) { q.Environments, q.MaxDeletions = []string{"dev", "prod"}, 1000 })
-	s.write("clusters/prod-us-1.yaml", us+"\n")
-	s.commit("a new cluster")
+	s.Write("clusters/prod-us-1.yaml", us+"\n")
+	s.Commit("a new cluster")
 	s.hydrateThe("dev")
 	s.look(nil)
-	before := s.git("ls-tree", "-r", "--name-only", "cluster/prod-us-1")
+	before := s.Git("ls-tree", "-r", "--name-only", "cluster/prod-us-1")
 	_, refused := s.look(nil, ordered(promote.EventRollback, "x", func(c *promotion.Command) {
-		c.Clusters, c.Revision = []string{"prod-us-1"}, s.git("rev-parse", "main~1")
+		c.Clusters, c.Revision = []string{"prod-us-1"}, s.Git("rev-parse", "main~1")
 	}))
 	wants(t, "rollback", refused, "did not exist")
-	if after := s.git("ls-tree", "-r", "--name-only", "cluster/prod-us-1"); before == "" || after != before {
+	if after := s.Git("ls-tree", "-r", "--name-only", "cluster/prod-us-1"); before == "" || after != before {
 		t.Errorf("%q became %q", before, after)
 	}
 }
@@ -46,11 +46,11 @@ func TestRollbackHasAnAuthor(t *testing.T) {
 	}
 	s.look(nil, ordered(promote.EventRollback, "r", nil))
 	for _, branch := range []string{"env/prod", "cluster/prod-eu-1"} {
-		if who := s.git("log", "-1", "--format=%an <%ae>", branch); who != "A <a@example.com>" {
+		if who := s.Git("log", "-1", "--format=%an <%ae>", branch); who != "A <a@example.com>" {
 			t.Errorf("%s has the author %s", branch, who)
 		}
 	}
-	s.git("fsck", "--full", "--strict")
+	s.Git("fsck", "--full", "--strict")
 }
 
 func TestRollbackOfAFrozenCluster(t *testing.T) {
@@ -76,27 +76,27 @@ func TestUnreachableRollback(t *testing.T) {
 			s := newStage(t, "mode: auto")
 			s.release("one")
 			s.look(nil)
-			commit := s.git("rev-parse", "main")
-			s.git("checkout", "-q", "sluice/state")
-			s.write("environments/prod.yaml", s.git("show", "HEAD:environments/prod.yaml")+fmt.Sprintf(
+			commit := s.Git("rev-parse", "main")
+			s.Git("checkout", "-q", "sluice/state")
+			s.Write("environments/prod.yaml", s.Git("show", "HEAD:environments/prod.yaml")+fmt.Sprintf(
 				"\nrollback:\n  to: {commit: %s}\n  tree: %s\n  from: {commit: %s}\n  by: mia\n  at: 2024-01-02T03:04:05Z\n%s", commit, strings.Repeat("1", 40), commit, rollback))
-			s.git("commit", "-q", "-am", "a rollback")
-			s.git("checkout", "-q", "main")
-			env := s.git("rev-parse", "env/prod")
+			s.Git("commit", "-q", "-am", "a rollback")
+			s.Git("checkout", "-q", "main")
+			env := s.Git("rev-parse", "env/prod")
 			s.look(nil)
 			last, _ := s.look(nil)
 			if h := last.Decision.Record.Halt; h == nil || !strings.Contains(h.Reason, "by mia cannot be done") || !strings.Contains(h.Reason, "sluice history prod") {
 				t.Fatalf("halt %+v", h)
 			}
-			state := s.git("rev-parse", "sluice/state")
-			if last, _ = s.look(nil); last.Decision.Record.Rollback != nil || s.git("rev-parse", "sluice/state") != state {
+			state := s.Git("rev-parse", "sluice/state")
+			if last, _ = s.look(nil); last.Decision.Record.Rollback != nil || s.Git("rev-parse", "sluice/state") != state {
 				t.Errorf("the rollback does not end: %+v", last.Decision.Record.Rollback)
 			}
 			var text strings.Builder
 			if last.WriteText(&text, "sluice"); !strings.Contains(text.String(), "cannot be done") {
 				t.Errorf("status does not say it:\n%s", text.String())
 			}
-			if s.git("rev-parse", "env/prod") != env {
+			if s.Git("rev-parse", "env/prod") != env {
 				t.Error("the environment branch moved")
 			}
 		})
@@ -110,24 +110,24 @@ func TestRollbackToAWholeState(t *testing.T) {
 	s := newStage(t, "mode: manual")
 	one := s.release("one")
 	s.look(nil, ordered(promote.EventPromote, "p1", nil))
-	whole := s.git("rev-parse", "env/prod^{tree}")
-	s.write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	whole := s.Git("rev-parse", "env/prod^{tree}")
+	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
 	two := s.release("two")
 	s.look(nil, ordered(promote.EventPromote, "shop", func(c *promotion.Command) { c.Apps = []string{"shop"} })) // one, with the shop of two
-	mixed := s.git("rev-parse", "env/prod")
+	mixed := s.Git("rev-parse", "env/prod")
 	three := s.release("three")
 	s.look(nil, ordered(promote.EventPromote, "p3", nil))
-	latest := s.git("rev-parse", "env/prod")
+	latest := s.Git("rev-parse", "env/prod")
 	back := func(id string, change func(*promotion.Command)) []string {
 		_, refused := s.look(nil, ordered(promote.EventRollback, id, change))
 		return refused
 	}
-	if refused := back("r1", func(c *promotion.Command) { c.Revision = one }); s.git("rev-parse", "env/prod^{tree}") != whole {
+	if refused := back("r1", func(c *promotion.Command) { c.Revision = one }); s.Git("rev-parse", "env/prod^{tree}") != whole {
 		t.Errorf("it is not at the state that ran %s alone: %q\n%s", one[:10], refused, s.runs())
 	}
 	refused := back("r2", func(c *promotion.Command) { c.Revision = two })
 	wants(t, "a commit that ran only with exceptions", refused, "--to "+mixed[:10])
-	if s.git("rev-parse", "env/prod^{tree}") != whole {
+	if s.Git("rev-parse", "env/prod^{tree}") != whole {
 		t.Error("something moved")
 	}
 	wants(t, "what runs", back("r3", func(c *promotion.Command) { c.Revision = one }), "already")
@@ -136,7 +136,7 @@ func TestRollbackToAWholeState(t *testing.T) {
 	if refused := back("r5", func(c *promotion.Command) { c.Revision, c.Apps = two, []string{"shop"} }); len(refused) > 0 {
 		t.Error(refused)
 	}
-	wants(t, "the shop", []string{s.git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop")}, "two")
+	wants(t, "the shop", []string{s.Git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop")}, "two")
 	wants(t, "a commit of the branch with the tree that runs", back("r6", func(c *promotion.Command) { c.Revision = mixed[:12] }), "already")
 	if refused := back("r7", func(c *promotion.Command) { c.Revision = latest[:12] }); len(refused) > 0 || !strings.Contains(s.runs(), three) {
 		t.Errorf("a commit of the branch: %q", refused)
@@ -150,9 +150,9 @@ func TestPartialRollbackRightAfterTheMove(t *testing.T) {
 	s.release("one")
 	s.look(nil, ordered(promote.EventPromote, "p1", nil))
 	s.look(nil)
-	s.write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
 	s.release("two")
-	h := s.hydrator()
+	h := s.Hydrator(2)
 	look := func(c promotion.Command) { // one pass
 		t.Helper()
 		list, err := promotion.Look(t.Context(), h, promotion.Request{Trunk: s.tip(), Commands: []promotion.Command{c}, Now: s.now, Adapters: s.adapters()})
@@ -161,10 +161,10 @@ func TestPartialRollbackRightAfterTheMove(t *testing.T) {
 		}
 	}
 	look(ordered(promote.EventPromote, "p2", nil)) // it moves the environment branch
-	before := s.git("rev-parse", "cluster/prod-us-1^{tree}")
+	before := s.Git("rev-parse", "cluster/prod-us-1^{tree}")
 	look(ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Apps = []string{"shop"} }))
-	if s.git("rev-parse", "cluster/prod-us-1^{tree}") != before {
-		t.Errorf("the rollback of shop brought the gateway:\n%s", s.git("log", "-1", "--format=%B", "cluster/prod-us-1"))
+	if s.Git("rev-parse", "cluster/prod-us-1^{tree}") != before {
+		t.Errorf("the rollback of shop brought the gateway:\n%s", s.Git("log", "-1", "--format=%B", "cluster/prod-us-1"))
 	}
 }
 
@@ -172,11 +172,11 @@ func TestPartialRollbackRightAfterTheMove(t *testing.T) {
 func TestBrokenTrunk(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
-	first := s.git("rev-parse", "main")
+	first := s.Git("rev-parse", "main")
 	s.release("bad release")
 	s.look(nil)
-	s.write("clusters/dev-1.yaml", strings.Replace(s.git("show", "HEAD:clusters/dev-1.yaml"), "class: core", "class: coer", 1))
-	s.commit("a typo in a cluster of dev")
+	s.Write("clusters/dev-1.yaml", strings.Replace(s.Git("show", "HEAD:clusters/dev-1.yaml"), "class: core", "class: coer", 1))
+	s.Commit("a typo in a cluster of dev")
 	s.look(nil, ordered(promote.EventRollback, "r", nil))
 	wants(t, "prod", []string{s.runs()}, first)
 }
@@ -191,19 +191,19 @@ func TestForgeMerges(t *testing.T) {
 			var commits []string
 			for i, text := range []string{"one", "two"} {
 				commits = append(commits, s.release(text))
-				before := s.git("rev-parse", "env/prod")
+				before := s.Git("rev-parse", "env/prod")
 				s.look(nil)
 				s.look(nil, ordered(promote.EventApprove, fmt.Sprint("a", i), nil))
-				args := []string{"commit-tree", s.git("rev-parse", "env/prod^{tree}"), "-p", before, "-m", "Promote to prod (#7)"}
+				args := []string{"commit-tree", s.Git("rev-parse", "env/prod^{tree}"), "-p", before, "-m", "Promote to prod (#7)"}
 				if kind == "merge" {
-					args = append(args[:4:4], "-p", s.git("rev-parse", "env/prod"), "-m", "Merge pull request #7 from acme/sluice/promote/prod")
+					args = append(args[:4:4], "-p", s.Git("rev-parse", "env/prod"), "-m", "Merge pull request #7 from acme/sluice/promote/prod")
 				}
-				s.git("update-ref", "refs/heads/env/prod", s.git(args...))
+				s.Git("update-ref", "refs/heads/env/prod", s.Git(args...))
 				if last, _ := s.look(nil); last.Decision.WaitsFor != "" {
 					t.Errorf("it waits: %s", last.Decision.WaitsFor)
 				}
 			}
-			h := s.hydrator()
+			h := s.Hydrator(2)
 			tip, err := h.Store.Resolve(t.Context(), "main")
 			if err != nil {
 				t.Fatal(err)
@@ -226,11 +226,11 @@ func TestUnreadableRecord(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "mode: auto")
 	s.look(nil)
-	s.git("checkout", "-q", "sluice/state")
-	s.write("environments/prod.yaml", "kind: SomethingNewer\n")
-	s.git("commit", "-q", "-am", "a newer Sluice")
-	s.git("checkout", "-q", "main")
-	h := s.hydrator()
+	s.Git("checkout", "-q", "sluice/state")
+	s.Write("environments/prod.yaml", "kind: SomethingNewer\n")
+	s.Git("commit", "-q", "-am", "a newer Sluice")
+	s.Git("checkout", "-q", "main")
+	h := s.Hydrator(2)
 	tip, err := h.Store.Resolve(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
@@ -248,14 +248,14 @@ func TestUnreadableBlob(t *testing.T) {
 	s.look(nil)
 	s.look(nil, ordered(promote.EventHalt, "h", nil))
 	s.release("next")
-	tip := s.git("rev-parse", "env/prod")
-	file := filepath.Join(s.dir, "entry")
+	tip := s.Git("rev-parse", "env/prod")
+	file := filepath.Join(s.Dir, "entry")
 	if err := os.WriteFile(file, []byte("100644 blob 1111111111111111111111111111111111111111\tprod.yaml\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tree := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = s.dir
+		cmd.Dir = s.Dir
 		in, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)
@@ -272,10 +272,10 @@ func TestUnreadableBlob(t *testing.T) {
 	if err := os.WriteFile(file, []byte("040000 tree "+dir+"\tenvironments\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	state := s.git("rev-parse", "sluice/state")
-	damaged := s.git("commit-tree", tree("mktree", "--missing"), "-p", state, "-m", "damaged")
-	s.git("update-ref", "refs/heads/sluice/state", damaged)
-	h := s.hydrator()
+	state := s.Git("rev-parse", "sluice/state")
+	damaged := s.Git("commit-tree", tree("mktree", "--missing"), "-p", state, "-m", "damaged")
+	s.Git("update-ref", "refs/heads/sluice/state", damaged)
+	h := s.Hydrator(2)
 	main, err := h.Store.Resolve(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
@@ -284,10 +284,10 @@ func TestUnreadableBlob(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "environment prod") || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("%v", err)
 	}
-	if s.git("rev-parse", "env/prod") != tip || s.git("rev-parse", "sluice/state") != damaged {
+	if s.Git("rev-parse", "env/prod") != tip || s.Git("rev-parse", "sluice/state") != damaged {
 		t.Error("it was promoted without its record, or the record was written again")
 	}
-	s.git("update-ref", "refs/heads/sluice/state", state)
+	s.Git("update-ref", "refs/heads/sluice/state", state)
 	if last, _ := s.look(nil); !strings.Contains(last.Decision.WaitsFor, "prod is halted") {
 		t.Errorf("the halt is gone: %s", last.Decision.WaitsFor)
 	}
@@ -318,7 +318,7 @@ func TestClosedRequest(t *testing.T) {
 	if r.opened != 2 {
 		t.Fatalf("a newer commit opened no request: %d", r.opened)
 	}
-	s.git("update-ref", "refs/heads/env/prod", r.open.Head) // somebody merges it
+	s.Git("update-ref", "refs/heads/env/prod", r.open.Head) // somebody merges it
 	r.open = nil
 	for range 3 {
 		s.look(with)
@@ -332,7 +332,7 @@ func TestClosedRequest(t *testing.T) {
 	r.open = nil
 	s.look(with)
 	last, _ := s.look(with, ordered(promote.EventPromote, "p", nil))
-	if wants(t, "prod", []string{s.runs()}, s.git("rev-parse", "main")); last.Decision.WaitsFor != "" {
+	if wants(t, "prod", []string{s.runs()}, s.Git("rev-parse", "main")); last.Decision.WaitsFor != "" {
 		t.Errorf("after a command it waits for %s", last.Decision.WaitsFor)
 	}
 }
@@ -345,29 +345,29 @@ func TestAutomaticRollbackIsHeld(t *testing.T) {
 	s.release("good")
 	s.look(nil)
 	s.release("bad")
-	s.out.failing = s.git("rev-parse", "main")
+	s.out.failing = s.Git("rev-parse", "main")
 	s.look(nil)
 	last, _ := s.look(nil)
 	if len(last.Decision.Record.Holds) != 1 || last.Decision.Record.Holds[0].Cause != promote.CauseFailed {
 		t.Fatalf("holds: %+v", last.Decision.Record.Holds)
 	}
 	s.out.failing = ""
-	s.write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
-	s.commit("a newer gateway")
+	s.Write("apps/gateway/layers/global/values.yaml", strings.ReplaceAll(s.Git("show", "HEAD:apps/gateway/layers/global/values.yaml"), "5.2", "5.3")+"\n")
+	s.Commit("a newer gateway")
 	s.hydrateThe("dev")
 	s.look(nil)
-	if got := s.git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop"); !strings.Contains(got, "good") {
+	if got := s.Git("grep", "-h", "motd", "env/prod", "--", "prod-eu-1/shop"); !strings.Contains(got, "good") {
 		t.Errorf("the shop says %s", got)
 	}
-	if got := s.git("grep", "-h", "5.3", "env/prod", "--", "prod-eu-1/gateway"); got == "" {
+	if got := s.Git("grep", "-h", "5.3", "env/prod", "--", "prod-eu-1/gateway"); got == "" {
 		t.Error("the gateway did not come")
 	}
 	for _, name := range []string{"prod-eu-1", "prod-us-1"} {
-		if got := s.git("log", "-1", "--format=%B", "cluster/"+name); !strings.Contains(got, "Sluice-App-Source: shop ") {
+		if got := s.Git("log", "-1", "--format=%B", "cluster/"+name); !strings.Contains(got, "Sluice-App-Source: shop ") {
 			t.Errorf("the trailers of %s do not name the shop's commit: %s", name, got)
 		}
 	}
-	entries, err := promotion.ReadHistory(t.Context(), s.hydrator(), s.tip().Tree, "prod", 10)
+	entries, err := promotion.ReadHistory(t.Context(), s.Hydrator(2), s.tip().Tree, "prod", 10)
 	if err != nil || !slices.ContainsFunc(entries, func(e promotion.HistoryEntry) bool {
 		return e.By() == "Sluice" && strings.Contains(e.What(), "rollback: ")
 	}) {
@@ -383,7 +383,7 @@ func TestAuthorsOfWhatWasRolledBack(t *testing.T) {
 		s.release(text)
 		s.look(nil, ordered(promote.EventPromote, "p"+text, nil), ordered(promote.EventApprove, "a"+text, nil))
 	}
-	two := s.git("rev-parse", "main")
+	two := s.Git("rev-parse", "main")
 	wants(t, "prod", []string{s.runs()}, two)
 	s.look(nil, ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Apps = []string{"shop"} }))
 	wants(t, "prod after the rollback", []string{s.runs()}, "shop: ")
@@ -402,10 +402,10 @@ func TestHydrationAfterAPartialRollback(t *testing.T) {
 	}
 	s.look(nil, ordered(promote.EventRollback, "r", func(c *promotion.Command) { c.Clusters = []string{"prod-eu-1"} }))
 	wants(t, "prod after the rollback", []string{s.runs()}, "clusters:")
-	s.write("README.md", "nothing is rendered from this\n")
-	s.commit("readme")
+	s.Write("README.md", "nothing is rendered from this\n")
+	s.Commit("readme")
 	s.hydrateThe("prod")
-	if got := s.git("show", "env/prod:prod-eu-1/shop/configmap-shop.yaml"); !strings.Contains(got, "two") {
+	if got := s.Git("show", "env/prod:prod-eu-1/shop/configmap-shop.yaml"); !strings.Contains(got, "two") {
 		t.Errorf("the branch says that it was rendered from the trunk's tip, and prod-eu-1 has\n%s", got)
 	}
 }

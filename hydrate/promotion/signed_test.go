@@ -13,25 +13,25 @@ import (
 
 // sign lists a new key in spec.signers, and signs the branches with it.
 func (s *stage) sign() gitstore.Signer {
-	s.t.Helper()
-	signer, line := hydratetest.NewKey(s.t)
-	text := s.git("show", "HEAD:sluice.yaml")
-	s.write("sluice.yaml", strings.Replace(text, "\nspec:\n", "\nspec:\n  signers: ["+`"`+line+`"`+"]\n", 1)+"\n")
-	s.commit("signers")
-	s.signer = signer
+	s.T.Helper()
+	signer, line := hydratetest.NewKey(s.T)
+	text := s.Git("show", "HEAD:sluice.yaml")
+	s.Write("sluice.yaml", strings.Replace(text, "\nspec:\n", "\nspec:\n  signers: ["+`"`+line+`"`+"]\n", 1)+"\n")
+	s.Commit("signers")
+	s.Signer = signer
 	s.hydrate(func(q *hydrate.Request) { q.Environments, q.Overwrite = []string{"dev", "prod"}, true })
 	return signer
 }
 
 // forge replaces the tip of a branch with an unsigned copy of it.
 func (s *stage) forge(name string) string {
-	s.t.Helper()
-	args := []string{"commit-tree", "-m", s.git("log", "-1", "--format=%B", name), name + "^{tree}"}
-	if s.git("rev-list", "--count", name) != "1" {
-		args = append(args, "-p", s.git("rev-parse", name+"^"))
+	s.T.Helper()
+	args := []string{"commit-tree", "-m", s.Git("log", "-1", "--format=%B", name), name + "^{tree}"}
+	if s.Git("rev-list", "--count", name) != "1" {
+		args = append(args, "-p", s.Git("rev-parse", name+"^"))
 	}
-	forged := s.git(args...)
-	s.git("update-ref", "refs/heads/"+name, forged)
+	forged := s.Git(args...)
+	s.Git("update-ref", "refs/heads/"+name, forged)
 	return forged
 }
 
@@ -50,15 +50,15 @@ func TestForgedBranchesPromoteNothing(t *testing.T) {
 			second := s.release("two")
 			forged := s.forge(name)
 			if name == "env/prod" { // the tree that the record knows is Sluice's own, whoever committed it
-				s.git("update-ref", "refs/heads/env/prod", s.git("commit-tree", "-p", "env/prod~1", "-m", s.git("log", "-1", "--format=%B", "env/dev"), "env/dev^{tree}"))
-				forged = s.git("rev-parse", "env/prod")
+				s.Git("update-ref", "refs/heads/env/prod", s.Git("commit-tree", "-p", "env/prod~1", "-m", s.Git("log", "-1", "--format=%B", "env/dev"), "env/dev^{tree}"))
+				forged = s.Git("rev-parse", "env/prod")
 			}
 			last, _ := s.look(nil)
 			wants(t, "told", []string{last.Decision.WaitsFor}, forged)
-			if name != "env/prod" && strings.Contains(s.runs(), second) && s.git("rev-parse", "cluster/prod-eu-1^{tree}") == s.git("rev-parse", "env/prod:prod-eu-1") {
+			if name != "env/prod" && strings.Contains(s.runs(), second) && s.Git("rev-parse", "cluster/prod-eu-1^{tree}") == s.Git("rev-parse", "env/prod:prod-eu-1") {
 				t.Error("the forged commit promoted")
 			}
-			if tip := s.git("rev-parse", name); tip != forged {
+			if tip := s.Git("rev-parse", name); tip != forged {
 				t.Errorf("%s moved to %s", name, tip)
 			}
 		})
@@ -74,7 +74,7 @@ func TestRecordsMustBeSigned(t *testing.T) {
 	other, _ := hydratetest.NewKey(t)
 	commit := s.release("one")
 	look := func(with gitstore.Signer) error {
-		config := s.hydrator().Config
+		config := s.Hydrator(2).Config
 		config.Signer = with
 		h := hydrate.New(config)
 		for range 4 {
@@ -89,7 +89,7 @@ func TestRecordsMustBeSigned(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if s.git("for-each-ref", "refs/heads/"+promote.StateBranch) != "" || strings.Contains(s.runs(), commit) {
+	if s.Git("for-each-ref", "refs/heads/"+promote.StateBranch) != "" || strings.Contains(s.runs(), commit) {
 		t.Fatal("something was written with a key that is not allowed")
 	}
 	if err := look(signer); err != nil {
@@ -97,8 +97,8 @@ func TestRecordsMustBeSigned(t *testing.T) {
 	}
 	wants(t, "prod", []string{s.runs()}, commit)
 	// Somebody else writes the record.
-	forged := s.git("commit-tree", "-p", promote.StateBranch, "-m", "forged", promote.StateBranch+"^{tree}")
-	s.git("update-ref", "refs/heads/"+promote.StateBranch, forged)
+	forged := s.Git("commit-tree", "-p", promote.StateBranch, "-m", "forged", promote.StateBranch+"^{tree}")
+	s.Git("update-ref", "refs/heads/"+promote.StateBranch, forged)
 	second := s.release("two")
 	if err := look(signer); err == nil || !strings.Contains(err.Error(), "not signed as spec.signers demands") {
 		t.Errorf("a forged record: %v", err)
@@ -110,8 +110,8 @@ func TestRecordsMustBeSigned(t *testing.T) {
 
 // branches lists branches and their tips, in the order of the arguments of `git update-ref`.
 func (s *stage) branches(pattern string) string {
-	s.t.Helper()
-	return s.git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/"+pattern)
+	s.T.Helper()
+	return s.Git("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/"+pattern)
 }
 
 // TestUnsignedCommitOfTheOfferedTree: the tree that waits for approvals is in the record before anybody agrees to it. An unsigned
@@ -133,14 +133,14 @@ func TestUnsignedCommitOfTheOfferedTree(t *testing.T) {
 			tree := "sluice/promote/prod^{tree}"
 			if mode == "auto" { // an approval makes the tree, and is undone
 				s.look(change, ordered(promote.EventApprove, "a", nil))
-				tree = s.git("rev-parse", "env/prod^{tree}")
+				tree = s.Git("rev-parse", "env/prod^{tree}")
 				for line := range strings.SplitSeq(before, "\n") {
-					s.git(append([]string{"update-ref"}, strings.Fields(line)...)...)
+					s.Git(append([]string{"update-ref"}, strings.Fields(line)...)...)
 				}
 			}
-			message := strings.ReplaceAll(s.git("log", "-1", "--format=%B", "env/dev"), "Sluice-Environment: dev", "Sluice-Environment: prod") + "\nSluice-Now: yes"
-			forged := s.git("commit-tree", "-p", "env/prod", "-m", message, tree)
-			s.git("update-ref", "refs/heads/env/prod", forged)
+			message := strings.ReplaceAll(s.Git("log", "-1", "--format=%B", "env/dev"), "Sluice-Environment: dev", "Sluice-Environment: prod") + "\nSluice-Now: yes"
+			forged := s.Git("commit-tree", "-p", "env/prod", "-m", message, tree)
+			s.Git("update-ref", "refs/heads/env/prod", forged)
 			last, _ := s.look(change)
 			wants(t, "told", []string{last.Decision.WaitsFor}, forged)
 			if after := s.branches("cluster/prod*"); after != clusters {
@@ -154,7 +154,7 @@ func TestUnsignedCommitOfTheOfferedTree(t *testing.T) {
 			if after := s.branches("cluster/prod*"); after == clusters {
 				t.Error("the squash of the forge moves no cluster")
 			}
-			if canary := s.git("rev-parse", "cluster/prod-eu-1^{tree}"); canary != s.git("rev-parse", "env/prod:prod-eu-1") {
+			if canary := s.Git("rev-parse", "cluster/prod-eu-1^{tree}"); canary != s.Git("rev-parse", "env/prod:prod-eu-1") {
 				t.Error("the canary does not have the squash")
 			}
 			if rest := s.branches("cluster/prod-us-1"); rest != "" && !strings.Contains(clusters, rest) {
@@ -174,12 +174,12 @@ func TestSignedCommitsOfAnotherBranch(t *testing.T) {
 			s.sign()
 			s.release("one")
 			s.look(nil)
-			s.git("update-ref", "refs/heads/"+name, from)
-			moved := s.git("rev-parse", name)
+			s.Git("update-ref", "refs/heads/"+name, from)
+			moved := s.Git("rev-parse", name)
 			s.release("two")
 			last, _ := s.look(nil)
 			wants(t, "told", []string{last.Decision.WaitsFor}, "not for this branch")
-			if tip := s.git("rev-parse", name); tip != moved {
+			if tip := s.Git("rev-parse", name); tip != moved {
 				t.Errorf("%s moved to %s", name, tip)
 			}
 		})
@@ -194,7 +194,7 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 	s.look(nil)
 	s.release("one")
 	look := func() error {
-		_, err := promotion.Look(t.Context(), s.hydrator(), promotion.Request{Trunk: s.tip(), Now: s.now, Adapters: s.adapters()})
+		_, err := promotion.Look(t.Context(), s.Hydrator(2), promotion.Request{Trunk: s.tip(), Now: s.now, Adapters: s.adapters()})
 		return err
 	}
 	before := s.branches("cluster/prod*")
@@ -206,13 +206,13 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 			break
 		}
 	}
-	moved := s.git("rev-parse", "cluster/prod-us-1^{tree}")
+	moved := s.Git("rev-parse", "cluster/prod-us-1^{tree}")
 	for line := range strings.SplitSeq(before, "\n") { // as if its push of clusters had failed, after that of the record
-		s.git(append([]string{"update-ref"}, strings.Fields(line)...)...)
+		s.Git(append([]string{"update-ref"}, strings.Fields(line)...)...)
 	}
 	other, _ := hydratetest.NewKey(t)
 	for name, with := range map[string]gitstore.Signer{"no key": nil, "another key": other} {
-		s.signer = with
+		s.Signer = with
 		if err := look(); err == nil || !strings.Contains(err.Error(), "spec.signers") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -220,8 +220,8 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 			t.Fatalf("%s: pushed\n%s", name, after)
 		}
 	}
-	s.signer = signer
-	if s.look(nil); s.git("rev-parse", "cluster/prod-us-1^{tree}") != moved {
+	s.Signer = signer
+	if s.look(nil); s.Git("rev-parse", "cluster/prod-us-1^{tree}") != moved {
 		t.Error("an allowed key does not move it")
 	}
 }

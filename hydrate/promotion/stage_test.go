@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
@@ -21,14 +22,14 @@ type outsider struct {
 	authors error
 	// statuses is the state of `sync` on every rendered commit; none without it. Those of failing, a source commit, are red.
 	statuses, failing string
-	repo              *repo
+	repo              *hydratetest.Repo
 }
 
 func (w *outsider) Statuses(_ context.Context, commit string) ([]promote.Status, error) {
 	switch {
 	case w.statuses == "":
 		return nil, nil
-	case w.failing != "" && strings.Contains(w.repo.git("log", "-1", "--format=%B", commit), "Sluice-Source: "+w.failing+"\nSluice-Environment: prod"): //nolint:contextcheck // the repository has the test's
+	case w.failing != "" && strings.Contains(w.repo.Git("log", "-1", "--format=%B", commit), "Sluice-Source: "+w.failing+"\nSluice-Environment: prod"): //nolint:contextcheck // the repository has the test's
 		return []promote.Status{{Name: "sync", State: "failure"}}, nil
 	}
 	return []promote.Status{{Name: "sync", State: w.statuses}}, nil
@@ -52,19 +53,19 @@ func (w *outsider) Authors(context.Context, []gitstore.Commit) ([]string, error)
 
 // stage is a fleet with prod after dev, both with a branch, and somebody who promotes.
 type stage struct {
-	*repo
+	*hydratetest.Repo
 	out *outsider
 	now time.Time
 }
 
 func newStage(t *testing.T, promotion string) *stage {
 	t.Helper()
-	s := &stage{demo(t), &outsider{red: map[string]bool{}}, time.Now()}
-	s.out.repo = s.repo
-	s.write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: harbour}\nspec:\n  trunk: main\n  layers: [class, environment, region, cluster]\n"+
+	s := &stage{hydratetest.Demo(t), &outsider{red: map[string]bool{}}, time.Now()}
+	s.out.repo = s.Repo
+	s.Write("sluice.yaml", "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: harbour}\nspec:\n  trunk: main\n  layers: [class, environment, region, cluster]\n"+
 		"  environments:\n    - name: dev\n    - name: prod\n      after: [dev]\n      promotion: {"+promotion+"}\n")
-	s.git("rm", "-q", "clusters/staging-1.yaml", "clusters/staging-edge-1.yaml")
-	s.commit("graph")
+	s.Git("rm", "-q", "clusters/staging-1.yaml", "clusters/staging-edge-1.yaml")
+	s.Commit("graph")
 	s.hydrateThe("dev", "prod")
 	return s
 }
@@ -73,29 +74,43 @@ func (s *stage) adapters() promotion.Adapters {
 	return promotion.Adapters{Policy: s.out, Statuses: s.out, Checks: s.out, Authors: s.out}
 }
 
+// hydrate hydrates HEAD to all environments, unless change names some.
+func (s *stage) hydrate(change func(*hydrate.Request)) {
+	s.T.Helper()
+	result := s.Hydrate(func(q *hydrate.Request) {
+		q.Environments = nil
+		if change != nil {
+			change(q)
+		}
+	})
+	if !result.OK() {
+		s.T.Fatalf("%+v", result)
+	}
+}
+
 func (s *stage) hydrateThe(environments ...string) {
 	s.hydrate(func(q *hydrate.Request) { q.Environments = environments })
 }
 
 // look looks at promotions until nothing moves any more, with commands at first. It gives prod's statuses.
 func (s *stage) look(change func(*promotion.Request), commands ...promotion.Command) (last promotion.Status, refused []string) {
-	s.t.Helper()
-	h := s.hydrator()
-	c, err := h.Store.Resolve(s.t.Context(), "main")
+	s.T.Helper()
+	h := s.Hydrator(2)
+	c, err := h.Store.Resolve(s.T.Context(), "main")
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	if c, _, err = h.Readable(s.t.Context(), c); err != nil {
-		s.t.Fatal(err)
+	if c, _, err = h.Readable(s.T.Context(), c); err != nil {
+		s.T.Fatal(err)
 	}
 	r := promotion.Request{Trunk: c, Commands: commands, Now: s.now, Adapters: s.adapters()}
 	if change != nil {
 		change(&r)
 	}
 	for range 8 {
-		list, err := promotion.Look(s.t.Context(), h, r)
+		list, err := promotion.Look(s.T.Context(), h, r)
 		if err != nil {
-			s.t.Fatal(err)
+			s.T.Fatal(err)
 		}
 		moved := false
 		last = list[len(list)-1]
@@ -121,24 +136,24 @@ func ordered(kind promote.EventKind, id string, change func(*promotion.Command))
 
 // release changes the app shop, and gives the commit.
 func (s *stage) release(text string) string {
-	s.write("apps/shop/layers/global/values.yaml", "config:\n  motd: \""+text+"\"\n")
-	s.commit(text)
+	s.Write("apps/shop/layers/global/values.yaml", "config:\n  motd: \""+text+"\"\n")
+	s.Commit(text)
 	s.hydrateThe("dev")
-	return s.git("rev-parse", "main")
+	return s.Git("rev-parse", "main")
 }
 
 // tip is the commit of the trunk.
 func (s *stage) tip() gitstore.Commit {
-	s.t.Helper()
-	c, err := s.hydrator().Store.Resolve(s.t.Context(), "main")
+	s.T.Helper()
+	c, err := s.Hydrator(2).Store.Resolve(s.T.Context(), "main")
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return c
 }
 
 func (s *stage) runs() string {
-	return s.git("show", "env/prod:.sluice/environment.yaml")
+	return s.Git("show", "env/prod:.sluice/environment.yaml")
 }
 
 func wants(t *testing.T, what string, got []string, part string) {

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/renderer"
@@ -138,7 +139,7 @@ func newTrees(t *testing.T, seed uint64) (*trees, error) {
 		return w, err
 	}
 	w.h = hydrate.New(hydrate.Config{
-		Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: noArchives{}, Jobs: 1, Version: "test",
+		Store: store, Branches: store.Local(), Renderer: renderer.NewEngine(renderer.DefaultLimits()), Archives: hydratetest.Offline{}, Jobs: 1, Version: "test",
 	})
 	return w, w.release("dev", "prod")
 }

@@ -1,0 +1,55 @@
+package enforce
+
+import (
+	"context"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/objects"
+	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Cluster returns what the policy sees of a cluster.
+func Cluster(c *fleet.Cluster) *policy.Cluster {
+	return &policy.Cluster{Name: c.Name, Environment: c.Environment, Class: c.Class, KubeVersion: c.KubeVersion, Labels: c.Labels, Vars: c.Vars}
+}
+
+// Changed returns what the policy sees of a target's objects. An object that is in before too has that as its old state.
+func Changed(after, before []objects.Object) []policy.Object {
+	old := map[manifest.Identity]*objects.Object{}
+	for i := range before {
+		old[before[i].Object.Object.Identity()] = &before[i]
+	}
+	out := make([]policy.Object, len(after))
+	for i := range after {
+		out[i] = policy.Object{Key: after[i].Key, Object: after[i].Object.Object}
+		if was := old[out[i].Object.Identity()]; was != nil {
+			out[i].OldKey, out[i].Old = was.Key, was.Object.Object
+		}
+	}
+	return out
+}
+
+// Surroundings tells the policy about the objects of clusters that do not differ.
+func Surroundings(v *objects.Inventory) policy.Surroundings { return surroundings{v} }
+
+type surroundings struct{ inventory *objects.Inventory }
+
+// Definitions implements policy.Surroundings.
+func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy.Object, error) {
+	list, err := s.inventory.Definitions(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return Changed(list, nil), nil
+}
+
+// Owner implements policy.Surroundings.
+func (s surroundings) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
+	return s.inventory.Owner(ctx, cluster, app, id)
+}
+
+// Size implements policy.Surroundings.
+func (s surroundings) Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error) {
+	return s.inventory.Size(ctx, cluster, workspace)
+}
