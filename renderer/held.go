@@ -2,7 +2,8 @@ package renderer
 
 import "container/list"
 
-// held caches contents by digest, up to a number of bytes. It evicts the least recently used first.
+// held caches contents by digest, up to a number of bytes. It evicts the least recently used first. golang-lru bounds the number
+// of entries, and one content may have a kilobyte or hundreds of megabytes.
 type held struct {
 	limit, size int
 	order       *list.List // of Content, most recently used in front

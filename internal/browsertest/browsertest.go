@@ -9,12 +9,13 @@ import (
 	"testing"
 )
 
-// Run runs a script with node and returns its output. The script starts Chromium with the module tools/browser, whose
-// folder is in BROWSER_TOOLS. If the script fails, the test ends. If `make browser` has not installed the module, the
-// test is skipped; with SLUICE_BROWSER=required it fails.
+// Run runs a script with node and returns what the script prints. The script starts Chromium with the module tools/browser,
+// which BROWSER_TOOLS names, and opens pages with pages.js, which BROWSER_PAGES names. A script that fails ends the test. Where `make browser` has not installed the module, the test
+// is skipped, or fails if SLUICE_BROWSER is "required".
 func Run(tb testing.TB, script string, args ...string) []byte {
 	tb.Helper()
-	tools := filepath.Join(root(tb), "tools", "browser")
+	module := root(tb)
+	tools := filepath.Join(module, "tools", "browser")
 	if _, err := os.Stat(filepath.Join(tools, "node_modules", ".package-lock.json")); err != nil {
 		if os.Getenv("SLUICE_BROWSER") == "required" { //nolint:forbidigo // make test-e2e sets it
 			tb.Fatalf("the browser is required and not installed: make browser (%v)", err)
@@ -26,7 +27,7 @@ func Run(tb testing.TB, script string, args ...string) []byte {
 		tb.Fatal(err)
 	}
 	cmd := exec.CommandContext(tb.Context(), "node", append([]string{path}, args...)...) //nolint:gosec // a script of the test
-	cmd.Env = append(os.Environ(), "BROWSER_TOOLS="+tools)
+	cmd.Env = append(os.Environ(), "BROWSER_TOOLS="+tools, "BROWSER_PAGES="+filepath.Join(module, "internal", "browsertest", "pages.js"))
 	out, err := cmd.Output()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		tb.Fatalf("%s: %v: %s", script, err, exit.Stderr)

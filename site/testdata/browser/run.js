@@ -1,29 +1,14 @@
 "use strict";
 // Opens the pages of a fleet in Chromium, uses them as a reader does, and prints what it found as JSON.
 // node run.js FOLDER SCREENSHOTS: FOLDER has the folders demo and hostile with pages.
-const {launch, axe} = require(process.env.BROWSER_TOOLS);
+const {launch} = require(process.env.BROWSER_TOOLS);
+const {opener} = require(process.env.BROWSER_PAGES);
 const fs = require("fs");
 const path = require("path");
 const [folder, shots] = process.argv.slice(2);
 const address = (site, name) => "file://" + path.join(folder, site, name);
 const out = {errors: [], requests: [], axe: [], wide: [], facts: {}, pages: 0};
-
-const open = async (browser, url, options) => {
-  const context = await browser.newContext({viewport: {width: 1440, height: 900}, ...options});
-  const page = await context.newPage();
-  page.on("pageerror", (e) => out.errors.push(url + ": " + e.message));
-  page.on("console", (m) => { if (m.type() === "error") out.errors.push(url + ": " + m.text()); });
-  page.on("request", (r) => { if (!r.url().startsWith("file:") && !r.url().startsWith("data:")) out.requests.push(r.url()); });
-  await page.goto(url, {waitUntil: "load", timeout: 120000});
-  return {context, page};
-};
-const check = async (page, name) => {
-  // axe-core runs through the debugger: the page's own policy stays in force.
-  const session = await page.context().newCDPSession(page);
-  await session.send("Runtime.evaluate", {expression: axe.source + ";0"});
-  const {result} = await session.send("Runtime.evaluate", {awaitPromise: true, returnByValue: true, expression: "axe.run(document, {resultTypes: ['violations'], preload: false}).then((r) => r.violations.map((v) => v.id + ' (' + v.impact + '): ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + (n.any.concat(n.all, n.none)[0] || {message: ''}).message).join(' | ')))"});
-  for (const v of result.value || ["axe did not run"]) out.axe.push(name + ": " + v);
-};
+const {open, check} = opener(out, {width: 1440, height: 900});
 const pagesOf = (site) => ["", "apps/", "clusters/", "merge-requests/"].filter((dir) => fs.existsSync(path.join(folder, site, dir))).flatMap((dir) => fs.readdirSync(path.join(folder, site, dir)).filter((n) => n.endsWith(".html")).map((n) => dir + n));
 
 const looks = async (browser) => {

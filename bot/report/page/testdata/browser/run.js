@@ -1,28 +1,13 @@
 "use strict";
 // Opens pages in Chromium, uses them as a reader does, and prints what it found as JSON.
 // node run.js FOLDER: FOLDER has fleet.html, hostile.html, many.html and deep.html, and gets the screenshots.
-const {launch, axe} = require(process.env.BROWSER_TOOLS);
+const {launch} = require(process.env.BROWSER_TOOLS);
+const {opener} = require(process.env.BROWSER_PAGES);
 const path = require("path");
 const [folder] = process.argv.slice(2);
 const file = (name, rest) => "file://" + path.join(folder, name) + (rest || "");
 const out = {errors: [], requests: [], axe: [], facts: {}, times: {}};
-
-const open = async (browser, address, options) => {
-  const context = await browser.newContext({viewport: {width: 1400, height: 1000}, ...options});
-  const page = await context.newPage();
-  page.on("pageerror", (e) => out.errors.push(address + ": " + e.message));
-  page.on("console", (m) => { if (m.type() === "error") out.errors.push(address + ": " + m.text()); });
-  page.on("request", (r) => { if (!r.url().startsWith("file:") && !r.url().startsWith("data:")) out.requests.push(r.url()); });
-  await page.goto(address, {waitUntil: "load", timeout: 120000});
-  return {context, page};
-};
-const check = async (page, name) => {
-  // axe-core runs through the debugger: the page's own policy stays in force.
-  const session = await page.context().newCDPSession(page);
-  await session.send("Runtime.evaluate", {expression: axe.source + ";0"});
-  const {result} = await session.send("Runtime.evaluate", {awaitPromise: true, returnByValue: true, expression: "axe.run(document, {resultTypes: ['violations']}).then((r) => r.violations.map((v) => v.id + ' (' + v.impact + '): ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + (n.any.concat(n.all, n.none)[0] || {message: ''}).message).join(' | ')))"});
-  for (const v of result.value || ["axe did not run"]) out.axe.push(name + ": " + v);
-};
+const {open, check} = opener(out, {width: 1400, height: 1000});
 const shot = (page, name) => page.screenshot({path: path.join(folder, name + ".png")});
 const text = (page, selector) => page.locator(selector).first().innerText();
 

@@ -1,0 +1,24 @@
+"use strict";
+// What the scripts that drive web pages share. opener(out, viewport) returns functions that collect what is wrong in out: errors of
+// pages, requests that leave the page, and violations of accessibility rules.
+const {axe} = require(process.env.BROWSER_TOOLS);
+
+exports.opener = (out, viewport) => ({
+  // open opens an address in a context of its own.
+  open: async (browser, address, options) => {
+    const context = await browser.newContext({viewport, ...options});
+    const page = await context.newPage();
+    page.on("pageerror", (e) => out.errors.push(address + ": " + e.message));
+    page.on("console", (m) => { if (m.type() === "error") out.errors.push(address + ": " + m.text()); });
+    page.on("request", (r) => { if (!r.url().startsWith("file:") && !r.url().startsWith("data:")) out.requests.push(r.url()); });
+    await page.goto(address, {waitUntil: "load", timeout: 120000});
+    return {context, page};
+  },
+  // check runs axe-core through the debugger: the page's own policy stays in force.
+  check: async (page, name) => {
+    const session = await page.context().newCDPSession(page);
+    await session.send("Runtime.evaluate", {expression: axe.source + ";0"});
+    const {result} = await session.send("Runtime.evaluate", {awaitPromise: true, returnByValue: true, expression: "axe.run(document, {resultTypes: ['violations'], preload: false}).then((r) => r.violations.map((v) => v.id + ' (' + v.impact + '): ' + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160) + ' ' + (n.any.concat(n.all, n.none)[0] || {message: ''}).message).join(' | ')))"});
+    for (const v of result.value || ["axe did not run"]) out.axe.push(name + ": " + v);
+  },
+});
