@@ -117,7 +117,11 @@ func TestNodeLost(t *testing.T) {
 		fanned <- err
 	})
 
-	time.Sleep(500 * time.Millisecond)
+	eventually(t, "hints of all places are acknowledged", func() bool {
+		acks.Lock()
+		defer acks.Unlock()
+		return len(wantCommands) >= 3*places
+	})
 	leader := servers[0]
 	for _, s := range servers {
 		if s.JetStreamIsStreamLeader("$G", one.cfg.Prefix+"-hints") {

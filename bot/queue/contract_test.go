@@ -220,18 +220,29 @@ func testOnePerPlace(t *testing.T, o opener) {
 	var mu sync.Mutex
 	busy, workedBy := map[hint.Place]int{}, map[string]int{}
 	most, total, finished := 0, 0, map[string]int{}
+	parallel := make(chan struct{}) // both replicas have worked, and two at once
 	for _, r := range replicas {
 		running(t, r, 2, func(_ context.Context, h Hint) error {
 			mu.Lock()
 			busy[h.Place]++
 			total++
 			workedBy[r.cfg.Name]++
-			most = max(most, total)
+			if most = max(most, total); most >= 2 && len(workedBy) == 2 && parallel != nil {
+				close(parallel)
+				parallel = nil
+			}
+			wait := parallel
 			if busy[h.Place] > 1 {
 				t.Errorf("%d workers in %s", busy[h.Place], h.Place)
 			}
 			mu.Unlock()
-			time.Sleep(50 * time.Millisecond)
+			if wait != nil {
+				select {
+				case <-wait:
+				case <-time.After(10 * time.Second): // the check below fails
+				}
+			}
+			time.Sleep(5 * time.Millisecond) // the work, during which another worker of the place would be seen
 			mu.Lock()
 			defer mu.Unlock()
 			busy[h.Place]--
@@ -267,10 +278,13 @@ func testFair(t *testing.T, o opener) {
 	var order []string
 	running(t, q, 1, func(_ context.Context, h Hint) error {
 		mu.Lock()
-		defer mu.Unlock()
 		order = append(order, h.Place.String())
-		if len(order) == 1 {
-			time.Sleep(200 * time.Millisecond) // until the index knows all of them
+		begins := len(order) == 1
+		mu.Unlock()
+		if begins {
+			for end := time.Now().Add(20 * time.Second); indexed(q) < 22 && time.Now().Before(end); {
+				time.Sleep(10 * time.Millisecond) // until the index knows all of them
+			}
 		}
 		return nil
 	})
@@ -435,7 +449,7 @@ func testSeen(t *testing.T, o opener) {
 
 func testDrain(t *testing.T, o opener) {
 	t.Helper()
-	q := o.open(t, func(c *Config) { c.Grace = 500 * time.Millisecond })
+	q := o.open(t, func(c *Config) { c.Grace = 2 * time.Second })
 	started, causes := make(chan int, 10), make(chan error, 10)
 	do := func(ctx context.Context, h Hint) error {
 		started <- h.Number

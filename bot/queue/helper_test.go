@@ -197,6 +197,18 @@ func stats(t *testing.T, q *Queue) Stats {
 	return s
 }
 
+// indexed counts the keys of hints that a running queue knows.
+func indexed(q *Queue) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.index.mu.Lock()
+	defer q.index.mu.Unlock()
+	for _, p := range q.index.places {
+		n += len(p.items)
+	}
+	return n
+}
+
 // empty waits until nothing is pending or in work.
 func empty(t *testing.T, q *Queue) {
 	t.Helper()

@@ -117,7 +117,7 @@ func (f *scriptForge) open(ts *testscript.TestScript, args []string) {
 		ts.Check(err)
 		number = opened.Number
 	} else {
-		s := fakegitlab.Scene{Title: "Change " + branch, Author: "ada", SourceBranch: branch, TargetBranch: target}
+		s := fakegitlab.MergeRequest{Title: "Change " + branch, Author: "ada", SourceBranch: branch, TargetBranch: target}
 		if fork {
 			s.Author, s.SourceProject = "eve", "eve/fleet"
 			f.lab.AddProject("eve/fleet", filepath.Join(ts.Getenv("WORK"), "fork.git"))
@@ -313,5 +313,5 @@ func (f *scriptForge) say(ts *testscript.TestScript, args []string) {
 		ts.Setenv("COMMENT", strconv.FormatInt(c.ID, 10))
 		return
 	}
-	ts.Setenv("COMMENT", strconv.Itoa(f.lab.Say(scriptRepo, n, args[2], text)))
+	ts.Setenv("COMMENT", strconv.Itoa(f.lab.Comment(scriptRepo, n, args[2], text)))
 }

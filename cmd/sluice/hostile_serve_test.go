@@ -92,8 +92,8 @@ func newSiege(t *testing.T, binary, kind string) *siege {
 	}))
 	t.Cleanup(collector.Close)
 	s.service = s.one(stage.Serving{Sweep: "30s", Extra: fmt.Sprintf("tracing: %s\n", collector.URL), With: []*stage.Stage{s.other.Stage}})
-	s.Webhooks(s.service.Address)
-	s.other.Webhooks(s.service.Address)
+	s.SendTo(s.service.Address)
+	s.other.SendTo(s.service.Address)
 	for _, m := range []*misfortune{s.misfortune, s.other} {
 		m.wait("the trunk is hydrated", func() bool { return m.Ref("env/dev") != "" && m.Ref("env/staging") != "" })
 	}
@@ -127,7 +127,7 @@ func (s *siege) defend(same bool) {
 		number := m.opened(1000+s.good, text)
 		all.Go(func() {
 			measure(what, func() {
-				s.must(stage.Until(s.t.Context(), 10*time.Minute, "a good merge request is reviewed", func() bool { return m.Status(m.Head(number), "sluice") == "success" }))
+				s.must(stage.WaitFor(s.t.Context(), 10*time.Minute, "a good merge request is reviewed", func() bool { return m.Status(m.Head(number), "sluice") == "success" }))
 				m.reviewed(number, text)
 			})
 		})
@@ -141,7 +141,7 @@ func (s *siege) defend(same bool) {
 	all.Go(func() {
 		measure("freeze", func() {
 			before := s.Ref("sluice/state")
-			_, err := s.Say(number, "mia", fmt.Sprintf("/sluice %s prod-us-1%s", verb, map[string]string{"freeze": " --reason siege"}[verb]))
+			_, err := s.Comment(number, "mia", fmt.Sprintf("/sluice %s prod-us-1%s", verb, map[string]string{"freeze": " --reason siege"}[verb]))
 			s.must(err)
 			s.wait("the record changes", func() bool { return s.Ref("sluice/state") != before })
 		})
@@ -216,7 +216,7 @@ func (s *siege) changes() {
 			c := &group[i]
 			s.t.Run(c.Name, func(t *testing.T) {
 				state := ""
-				err := stage.Until(t.Context(), 2*time.Minute, "it is reviewed", func() bool {
+				err := stage.WaitFor(t.Context(), 2*time.Minute, "it is reviewed", func() bool {
 					state = s.Status(c.head, "sluice")
 					return state != "" && state != "pending"
 				})
@@ -227,7 +227,7 @@ func (s *siege) changes() {
 				}
 				c.judge(t, s.traps, state != "success", seen)
 			})
-			s.must(s.Shut(c.number))
+			s.must(s.CloseRequest(c.number))
 		}
 		group = nil
 		if peak := s.peak(); peak > 1500<<20 {
@@ -236,7 +236,7 @@ func (s *siege) changes() {
 	}
 	hanging := s.hang()
 	s.defend(false)
-	s.must(s.Shut(hanging)) // which ends its review
+	s.must(s.CloseRequest(hanging)) // which ends its review
 	all := hostileChanges(s.t)
 	for i := range all {
 		c := &all[i]
@@ -371,7 +371,7 @@ func (s *siege) canaries() {
 	}
 	search("traces", s.traces.Bytes())
 	for _, m := range []*misfortune{s.misfortune, s.other} {
-		for _, number := range m.Numbers() {
+		for _, number := range m.Requests() {
 			search("comments", []byte(strings.Join(m.Comments(number), "\n")))
 		}
 		out, err := exec.CommandContext(s.t.Context(), "git", "-C", m.Bare(), "cat-file", "--batch-all-objects", "--batch", "--unordered").Output()

@@ -59,7 +59,7 @@ func (s *siege) talks() {
 			if after := s.guarded(); after != before {
 				t.Errorf("records or environments change from\n%s\nto\n%s", before, after)
 			}
-			d.must(s.Shut(d.number))
+			d.must(s.CloseRequest(d.number))
 		})
 	}
 }
@@ -98,7 +98,7 @@ func (d *dialogue) seen() string { return strings.Join(d.Comments(d.number), "\n
 
 func (d *dialogue) until(what string, is func() bool) {
 	d.t.Helper()
-	if err := stage.Until(d.t.Context(), 90*time.Second, what, is); err != nil {
+	if err := stage.WaitFor(d.t.Context(), 90*time.Second, what, is); err != nil {
 		d.t.Fatalf("%v\n%s", err, d.seen())
 	}
 }
@@ -133,7 +133,7 @@ func (d *dialogue) step(s talkStep) {
 		if s.Say.Text == "/sluice trust" {
 			time.Sleep(2 * time.Second) // forges date comments in whole seconds, and trust counts only for what was there before
 		}
-		d.said, err = d.Say(d.number, s.Say.By, s.Say.Text)
+		d.said, err = d.Comment(d.number, s.Say.By, s.Say.Text)
 	case s.Edit.By != "":
 		err = d.Edit(d.number, d.said, s.Edit.By, s.Edit.Text)
 	case s.Push:
@@ -149,7 +149,7 @@ func (d *dialogue) step(s talkStep) {
 	case s.Status != "":
 		d.until("the status is "+s.Status, func() bool { return d.Status(d.Head(d.number), "sluice") == s.Status })
 	case s.Close == "twin":
-		err = d.Shut(d.twin)
+		err = d.CloseRequest(d.twin)
 	default:
 		d.t.Fatal("a step does nothing")
 	}
@@ -159,7 +159,7 @@ func (d *dialogue) step(s talkStep) {
 // judge waits until the service has answered a question that was asked after everything else.
 func (d *dialogue) judge() {
 	d.t.Helper()
-	_, err := d.Say(d.number, "mia", "/sluice help")
+	_, err := d.Comment(d.number, "mia", "/sluice help")
 	d.must(err)
 	want := ""
 	if d.c.Refused != nil {

@@ -89,7 +89,7 @@ func wrapped(p *atomic.Pointer[fault]) func(http.Handler) http.Handler {
 func (m *misfortune) up(v stage.Serving) *stage.Process {
 	m.t.Helper()
 	p := m.one(v)
-	m.Webhooks(p.Address)
+	m.SendTo(p.Address)
 	m.wait("the trunk is hydrated", func() bool { return m.Ref("env/dev") != "" && m.Ref("env/staging") != "" })
 	return p
 }
@@ -106,7 +106,7 @@ func (m *misfortune) one(v stage.Serving) *stage.Process {
 
 func (m *misfortune) wait(what string, is func() bool) {
 	m.t.Helper()
-	m.must(stage.Until(m.t.Context(), 90*time.Second, what, is))
+	m.must(stage.WaitFor(m.t.Context(), 90*time.Second, what, is))
 }
 
 // opened opens a merge request with a note.
@@ -229,8 +229,8 @@ func humanIsFaster(m *misfortune) {
 		if r.Method == http.MethodPost && bytes.Contains(body.Bytes(), []byte("refs/heads/env/dev")) {
 			once.Do(func() {
 				old := m.Ref("env/dev")
-				theirs = m.Look("-c", "user.name=mia", "-c", "user.email=mia@example.com", "commit-tree", "-p", old, "-m", "mine", m.Look("rev-parse", "refs/heads/main^{tree}"))
-				m.Look("update-ref", "refs/heads/env/dev", theirs, old)
+				theirs = m.GitOutput("-c", "user.name=mia", "-c", "user.email=mia@example.com", "commit-tree", "-p", old, "-m", "mine", m.GitOutput("rev-parse", "refs/heads/main^{tree}"))
+				m.GitOutput("update-ref", "refs/heads/env/dev", theirs, old)
 				close(done)
 			})
 		}
@@ -355,7 +355,7 @@ func reordered(m *misfortune) {
 	m.reviewed(first, "early")
 	var held []stage.Delivery
 	var mu sync.Mutex
-	m.Plan(func(d stage.Delivery) []time.Duration {
+	m.Delay(func(d stage.Delivery) []time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
 		held = append(held, d)
@@ -363,13 +363,13 @@ func reordered(m *misfortune) {
 	})
 	second := m.opened(2, "two")
 	m.must(errors.Join(m.Change("note-2", "more", note(2, "three")), m.Pushed(second)))
-	_, err := m.Say(second, "mia", "/sluice help")
+	_, err := m.Comment(second, "mia", "/sluice help")
 	m.must(err)
-	m.must(m.Shut(first))
+	m.must(m.CloseRequest(first))
 	third := m.opened(3, "four")
 	tip, err := m.Merge(third)
 	m.must(err)
-	m.Plan(func(stage.Delivery) []time.Duration { return []time.Duration{0} })
+	m.Delay(func(stage.Delivery) []time.Duration { return []time.Duration{0} })
 	mu.Lock()
 	all := slices.Clone(held)
 	mu.Unlock()
@@ -401,7 +401,7 @@ func diskIsFull(m *misfortune) {
 	m.reviewed(number, "before")
 	var held []stage.Delivery
 	var mu sync.Mutex
-	m.Plan(func(d stage.Delivery) []time.Duration {
+	m.Delay(func(d stage.Delivery) []time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
 		held = append(held, d)
@@ -412,7 +412,7 @@ func diskIsFull(m *misfortune) {
 		m.t.Fatalf("prlimit: %v\n%s", err, out)
 	}
 	m.must(errors.Join(m.Change("note-1", "more", note(1, "during")), m.Pushed(number)))
-	_, err = m.Say(number, "mia", "/sluice help")
+	_, err = m.Comment(number, "mia", "/sluice help")
 	m.must(err)
 	mu.Lock()
 	list := slices.Clone(held)
@@ -436,8 +436,8 @@ func diskIsFull(m *misfortune) {
 	if refused < len(list) || len(list) < 2 {
 		m.t.Errorf("%d answers of 503 to %d webhooks", refused, len(list))
 	}
-	m.Plan(func(stage.Delivery) []time.Duration { return []time.Duration{0} })
-	m.Webhooks(m.one(stage.Serving{Sweep: "10m"}).Address)
+	m.Delay(func(stage.Delivery) []time.Duration { return []time.Duration{0} })
+	m.SendTo(m.one(stage.Serving{Sweep: "10m"}).Address)
 	for _, d := range list {
 		if code := m.Deliver(d); code < 200 || code > 299 {
 			m.t.Errorf("%s is answered with %d when there is room", d.Event, code)
@@ -445,7 +445,7 @@ func diskIsFull(m *misfortune) {
 	}
 	m.wait("all of it is done", func() bool {
 		all := m.Comments(number)
-		return len(all) == 2 && stage.Has(strings.Join(all, "\n"), "+  text: during", "| `/sluice help` | `mia` |")
+		return len(all) == 2 && stage.ContainsAll(strings.Join(all, "\n"), "+  text: during", "| `/sluice help` | `mia` |")
 	})
 	m.landed(number)
 }
@@ -477,7 +477,7 @@ func replicaIsLost(m *misfortune) {
 		number := m.opened(n, text)
 		numbers = append(numbers, number)
 		m.texts[number] = text
-		err := stage.Until(m.t.Context(), 3*time.Second, "a replica is killed", func() bool { return victim.Ended() })
+		err := stage.WaitFor(m.t.Context(), 3*time.Second, "a replica is killed", func() bool { return victim.Ended() })
 		if err == nil {
 			break
 		}
@@ -486,7 +486,7 @@ func replicaIsLost(m *misfortune) {
 		}
 	}
 	<-killed
-	m.Webhooks(other.Address)
+	m.SendTo(other.Address)
 	numbers = append(numbers, m.opened(100, "afterwards"))
 	m.texts[numbers[len(numbers)-1]] = "afterwards"
 	for _, number := range numbers {

@@ -147,8 +147,8 @@ func newSaga(t *testing.T, binary, kind string, seed uint64) *saga {
 	s.must(err)
 	s.metrics, err = stage.FreeAddress(t.Context())
 	s.must(err)
-	s.Webhooks("http://" + s.address)
-	s.Plan(s.plan)
+	s.SendTo("http://" + s.address)
+	s.Delay(s.plan)
 	return s
 }
 
@@ -280,12 +280,12 @@ func (s *saga) chapter(n int) {
 	s.command(number, n)
 	if s.dice(5) < 2 {
 		s.sleep(600)
-		s.must(s.Shut(number))
+		s.must(s.CloseRequest(number))
 		s.closed = append(s.closed, number)
 		return
 	}
 	head := s.Head(number)
-	s.must(stage.Until(s.t.Context(), 5*time.Minute, fmt.Sprintf("the head %s of merge request %d is reviewed", head, number), func() bool { return s.Status(head, "sluice") == "success" }))
+	s.must(stage.WaitFor(s.t.Context(), 5*time.Minute, fmt.Sprintf("the head %s of merge request %d is reviewed", head, number), func() bool { return s.Status(head, "sluice") == "success" }))
 	tip, err := s.Merge(number)
 	s.must(err)
 	s.merged, s.trunk = append(s.merged, number), append(s.trunk, tip)
@@ -298,7 +298,7 @@ func (s *saga) command(number, n int) {
 	if text == "" {
 		return
 	}
-	id, err := s.Say(number, "mia", text)
+	id, err := s.Comment(number, "mia", text)
 	s.must(err)
 	s.orders = append(s.orders, order{number, id, text})
 }
@@ -338,7 +338,7 @@ func TestServiceKilledAnywhere(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := stage.Until(t.Context(), 10*time.Second, "no process is left", func() bool { return len(alive(binary)) == 0 }); err != nil {
+	if err := stage.WaitFor(t.Context(), 10*time.Second, "no process is left", func() bool { return len(alive(binary)) == 0 }); err != nil {
 		t.Errorf("%v: %v", err, alive(binary))
 	}
 }
@@ -387,7 +387,7 @@ func (s *saga) play(kills int) {
 func (s *saga) begin() {
 	s.t.Helper()
 	first := s.serve(true)
-	s.must(stage.Until(s.t.Context(), 20*time.Second, "dev and staging are there", func() bool { return s.Ref("env/dev") != "" && s.Ref("env/staging") != "" }))
+	s.must(stage.WaitFor(s.t.Context(), 20*time.Second, "dev and staging are there", func() bool { return s.Ref("env/dev") != "" && s.Ref("env/staging") != "" }))
 	s.trunk = []string{s.Ref("main")}
 	first.Kill()
 }
@@ -404,7 +404,7 @@ func (s *saga) eventually(what string, is func() bool) {
 			s.t.Logf("%s: after %.1f s", what, took.Seconds())
 		}
 	}()
-	if err := stage.Until(s.t.Context(), max(time.Until(s.end), 100*time.Millisecond), what, is); err != nil {
+	if err := stage.WaitFor(s.t.Context(), max(time.Until(s.end), 100*time.Millisecond), what, is); err != nil {
 		s.t.Error(err)
 	}
 }
@@ -421,7 +421,7 @@ func (s *saga) judge() {
 
 // sources are the source commits of an environment branch's commits, oldest first.
 func (s *saga) sources(branch string) []string {
-	return strings.Fields(s.Look("log", "--reverse", "--first-parent", "--format=%(trailers:key=Sluice-Source,valueonly)", "refs/heads/"+branch))
+	return strings.Fields(s.GitOutput("log", "--reverse", "--first-parent", "--format=%(trailers:key=Sluice-Source,valueonly)", "refs/heads/"+branch))
 }
 
 // judgeBranches holds the branches against those of runs that nobody disturbed.
@@ -525,7 +525,7 @@ func (s *saga) judgeOrders() {
 			s.t.Errorf("%q on merge request %d has %d answers, not %d", o.text, o.number, answers, want)
 		}
 	}
-	record := s.Look("show", "refs/heads/sluice/state:environments/prod.yaml")
+	record := s.GitOutput("show", "refs/heads/sluice/state:environments/prod.yaml")
 	for _, o := range s.orders {
 		n := len(regexp.MustCompile(fmt.Sprintf(`(?m)^ *- "?f:acme/fleet/%d/%d/0"?$`, o.number, o.id)).FindAllString(record, -1))
 		freeze, unfreeze := strings.HasPrefix(o.text, "/sluice freeze"), strings.HasPrefix(o.text, "/sluice unfreeze")

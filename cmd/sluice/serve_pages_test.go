@@ -48,7 +48,7 @@ func TestServicePages(t *testing.T) {
 		}
 	})
 	const bound = 5 * time.Minute
-	if err := stage.Until(t.Context(), bound, "dev is hydrated", func() bool { return s.Ref("cluster/dev-1") != "" }); err != nil {
+	if err := stage.WaitFor(t.Context(), bound, "dev is hydrated", func() bool { return s.Ref("cluster/dev-1") != "" }); err != nil {
 		t.Fatal(err)
 	}
 	base := "http://" + pages + "/f/" + stage.Repository + "/-/"

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -70,7 +69,7 @@ func run(ctx context.Context, binary, kind, fleet string) error {
 		return err
 	}
 	defer s.Close()
-	log := &journal{}
+	log := &stage.Journal{}
 	pages, err := stage.FreeAddress(ctx)
 	if err != nil {
 		return err
@@ -86,7 +85,7 @@ func run(ctx context.Context, binary, kind, fleet string) error {
 	s.tell("its pages, which follow what happens, are at %s", s.pages.Address)
 	err = service.Ready(ctx, step)
 	if err == nil {
-		s.Webhooks(service.Address)
+		s.SendTo(service.Address)
 		err = s.play(ctx)
 	}
 	if err == nil {
@@ -142,7 +141,7 @@ func (s *show) review(ctx context.Context) error {
 	s.quote(s.Comments(number)[0], func(line string) bool { return strings.HasPrefix(line, "+") || strings.Contains(line, "Since") })
 
 	s.say("ada closes it")
-	if err := s.Shut(number); err != nil {
+	if err := s.CloseRequest(number); err != nil {
 		return err
 	}
 	if err := s.until(ctx, "the preview's branch is gone", func() bool { return s.Ref(preview) == "" }); err != nil {
@@ -174,19 +173,19 @@ func (s *show) walk(ctx context.Context) error {
 	}
 	s.moved(before)
 	s.tell("the change of the cluster dev-1:")
-	s.quote(s.Look("show", "--format=%h %an: %s%n%n%b", "-U0", "refs/heads/cluster/dev-1"), func(line string) bool { return line != "" && !strings.HasPrefix(line, "diff") })
+	s.quote(s.GitOutput("show", "--format=%h %an: %s%n%n%b", "-U0", "refs/heads/cluster/dev-1"), func(line string) bool { return line != "" && !strings.HasPrefix(line, "diff") })
 	s.tell("and the rollout in the comment of %s%d:", s.mark, number)
 	s.quote(s.Comments(number)[0], func(line string) bool {
 		return strings.HasPrefix(line, "| ") && slices.ContainsFunc([]string{"Environment", "dev", "staging", "prod"}, func(w string) bool { return strings.Contains(strings.SplitN(line, "|", 3)[1], w) })
 	})
 
 	s.say("mia comments /sluice status")
-	if _, err := s.Say(number, "mia", "/sluice status"); err != nil {
+	if _, err := s.Comment(number, "mia", "/sluice status"); err != nil {
 		return err
 	}
 	if err := s.until(ctx, "the service answers once and logs the command", func() bool {
 		all := s.Comments(number)
-		return len(all) == 2 && stage.Has(all[0], "| `/sluice status` | `mia` | answered")
+		return len(all) == 2 && stage.ContainsAll(all[0], "| `/sluice status` | `mia` | answered")
 	}); err != nil {
 		return err
 	}
@@ -210,12 +209,12 @@ func (s *show) propose(branch, title string, edit func(dir string) error) (int, 
 // one reports whether the bot has exactly one comment, with all these parts.
 func (s *show) one(number int, parts ...string) bool {
 	all := s.Comments(number)
-	return len(all) == 1 && stage.Has(all[0], parts...)
+	return len(all) == 1 && stage.ContainsAll(all[0], parts...)
 }
 
 func (s *show) until(ctx context.Context, what string, is func() bool) error {
 	began := time.Now()
-	if err := stage.Until(ctx, step, what, is); err != nil {
+	if err := stage.WaitFor(ctx, step, what, is); err != nil {
 		return err
 	}
 	s.tell("after %.1f s %s", time.Since(began).Seconds(), what)
@@ -307,24 +306,4 @@ func greeting(dir string) error {
 		return err
 	}
 	return os.WriteFile(file, bytes.ReplaceAll(data, []byte("mind the gap"), []byte("mind the step")), 0o600) //nolint:gosec // on the stage
-}
-
-// journal keeps the service's log, to print it after a failure.
-type journal struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.all.Write(p)
-}
-
-// String returns the log so far.
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.all.String()
 }

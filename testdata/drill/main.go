@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -88,7 +87,7 @@ func run(ctx context.Context, binary, fleet string) error {
 		return err
 	}
 	defer d.Close()
-	log := &journal{}
+	log := &stage.Journal{}
 	service, err := d.Serve(ctx, stage.Serving{Binary: binary, Log: log})
 	if err != nil {
 		return err
@@ -97,7 +96,7 @@ func run(ctx context.Context, binary, fleet string) error {
 	agents, end := context.WithCancel(ctx)
 	defer end()
 	if err = service.Ready(ctx, step); err == nil {
-		d.Webhooks(service.Address)
+		d.SendTo(service.Address)
 		go d.report(agents)
 		err = d.play(ctx)
 	}
@@ -141,10 +140,10 @@ func (d *drill) report(ctx context.Context) {
 				continue
 			}
 			state := "success"
-			if strings.HasPrefix(name, "cluster/prod-") && d.Look("grep", "-l", "mind the bug", hash) != "" {
+			if strings.HasPrefix(name, "cluster/prod-") && d.GitOutput("grep", "-l", "mind the bug", hash) != "" {
 				state = "failure"
 			}
-			if err := d.Hub().SetStatus(stage.Repository, fakegithub.Status{SHA: hash, State: state, Context: "sync", Creator: "argocd"}); err == nil {
+			if err := d.GitHub().SetStatus(stage.Repository, fakegithub.Status{SHA: hash, State: state, Context: "sync", Creator: "argocd"}); err == nil {
 				known[hash] = true
 			}
 		}
@@ -273,7 +272,7 @@ func (d *drill) after(ctx context.Context) error {
 		return errors.New("something is still held or halted")
 	}
 	for _, name := range []string{"prod-eu-1", "prod-us-1", "prod-edge-1"} {
-		if d.Look("rev-parse", "cluster/"+name+"^{tree}") != d.Look("rev-parse", "env/prod:"+name) {
+		if d.GitOutput("rev-parse", "cluster/"+name+"^{tree}") != d.GitOutput("rev-parse", "env/prod:"+name) {
 			return fmt.Errorf("%s does not run what prod desires", name)
 		}
 	}
@@ -298,7 +297,7 @@ func (d *drill) merge(branch, title string, change func(dir string) error) (stri
 // grep reports whether the branches of all clusters have a text.
 func (d *drill) grep(text string, clusters ...string) bool {
 	for _, name := range clusters {
-		if d.Look("grep", "-l", text, "refs/heads/cluster/"+name) == "" {
+		if d.GitOutput("grep", "-l", text, "refs/heads/cluster/"+name) == "" {
 			return false
 		}
 	}
@@ -308,7 +307,7 @@ func (d *drill) grep(text string, clusters ...string) bool {
 // shows runs a command and fails unless its output has all parts.
 func (d *drill) shows(ctx context.Context, code int, parts []string, args ...string) error {
 	text, err := d.sluice(ctx, code, args...)
-	if err == nil && !stage.Has(text, parts...) {
+	if err == nil && !stage.ContainsAll(text, parts...) {
 		err = fmt.Errorf("the output of sluice %s lacks one of %q", args[0], parts)
 	}
 	return err
@@ -347,7 +346,7 @@ func (d *drill) sluice(ctx context.Context, code int, args ...string) (string, e
 }
 
 func (d *drill) until(ctx context.Context, what string, is func() bool) error {
-	if err := stage.Until(ctx, step, what, is); err != nil {
+	if err := stage.WaitFor(ctx, step, what, is); err != nil {
 		return err
 	}
 	tell("%s", what)
@@ -372,23 +371,3 @@ func replaceIn(name, from, to string) func(dir string) error {
 func say(title string) { fmt.Printf("\n%s\n", title) }
 
 func tell(format string, args ...any) { fmt.Printf("  %s\n", fmt.Sprintf(format, args...)) }
-
-// journal keeps the service's log, to print it after a failure.
-type journal struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.all.Write(p)
-}
-
-// String returns the log so far.
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.all.String()
-}

@@ -65,8 +65,8 @@ type Scene struct {
 // Actions are what people do on the forge.
 type Actions interface {
 	Branching
-	// Say adds a comment of a user.
-	Say(t *testing.T, repo forge.Repository, number int, login, body string) forge.Comment
+	// Comment adds a comment of a user.
+	Comment(t *testing.T, repo forge.Repository, number int, login, body string) forge.Comment
 	// Report sets a status of a commit as a user.
 	Report(t *testing.T, repo forge.Repository, commit, login string, s forge.Status)
 }

@@ -13,7 +13,7 @@ import (
 func testComments(t *testing.T, w World) {
 	repo := scene(t, w)
 	mr := open(t, w, repo, "a")
-	said := w.Say(t, repo, mr.Number, "ada", "looks good")
+	said := w.Comment(t, repo, mr.Number, "ada", "looks good")
 	f := w.Forge()
 	made, err := f.CreateComment(t.Context(), repo, mr.Number, "first")
 	if err != nil || made.Body != "first" || made.Author.Login != w.Self().Login {
@@ -45,7 +45,7 @@ func testManyComments(t *testing.T, w World) {
 	mr := open(t, w, repo, "a")
 	const many = 230
 	for i := range many {
-		w.Say(t, repo, mr.Number, "ada", fmt.Sprint("comment ", i))
+		w.Comment(t, repo, mr.Number, "ada", fmt.Sprint("comment ", i))
 	}
 	list, err := w.Forge().Comments(t.Context(), repo, mr.Number)
 	if err != nil || len(list) != many || list[0].Body != "comment 0" || list[many-1].Body != fmt.Sprint("comment ", many-1) {
@@ -90,7 +90,7 @@ func testLost(t *testing.T, w World) {
 func testReactions(t *testing.T, w World) {
 	repo := scene(t, w)
 	mr := open(t, w, repo, "a")
-	said := w.Say(t, repo, mr.Number, "ada", "/sluice status")
+	said := w.Comment(t, repo, mr.Number, "ada", "/sluice status")
 	for _, r := range []forge.Reaction{forge.Eyes, forge.Rocket, forge.Eyes} {
 		if err := w.Forge().React(t.Context(), repo, mr.Number, said.ID, r); err != nil {
 			t.Errorf("%s: %v", r, err)

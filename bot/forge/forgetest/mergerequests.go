@@ -149,7 +149,7 @@ func testRecent(t *testing.T, w World) {
 	if got := recent(updated(list[0].Number)); len(got) != many || !slices.IsSorted(got) {
 		t.Errorf("all of them, whatever their state: %v", got)
 	}
-	w.Say(t, repo, merged, "ada", "late")
+	w.Comment(t, repo, merged, "ada", "late")
 	at := updated(merged)
 	if got := recent(at); !slices.Contains(got, merged) {
 		t.Errorf("after a comment on the merged one: %v", got)

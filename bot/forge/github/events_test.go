@@ -31,7 +31,7 @@ func TestFakeEvents(t *testing.T) {
 	repo := w.Repository(t, "acme/fleet")
 	w.User(t, "ada")
 	mr := w.Open(t, repo, forgetest.Scene{Title: "x", Body: "y", Author: "ada", SourceBranch: "b", Labels: []string{"prod"}})
-	w.Say(t, repo, mr.Number, "ada", "/sluice help")
+	w.Comment(t, repo, mr.Number, "ada", "/sluice help")
 	w.Merge(t, repo, mr.Number)
 
 	data, err := npmFile("@octokit/webhooks-examples@7.6.1", "package/api.github.com/index.json")

@@ -176,7 +176,7 @@ func (w *world) Close(t *testing.T, repo forge.Repository, number int) {
 	}
 }
 
-func (w *world) Say(t *testing.T, repo forge.Repository, number int, login, body string) forge.Comment {
+func (w *world) Comment(t *testing.T, repo forge.Repository, number int, login, body string) forge.Comment {
 	t.Helper()
 	c, err := w.server.CommentPR(repo.Path, number, login, body)
 	if err != nil {

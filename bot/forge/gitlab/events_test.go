@@ -26,7 +26,7 @@ func TestFakeEvents(t *testing.T) {
 	repo := w.Repository(t, "acme/fleet")
 	w.User(t, "ada")
 	mr := w.Open(t, repo, forgetest.Scene{Title: "x", Author: "ada", SourceBranch: "b", Labels: []string{"prod"}})
-	w.Say(t, repo, mr.Number, "ada", "/sluice help")
+	w.Comment(t, repo, mr.Number, "ada", "/sluice help")
 	w.Merge(t, repo, mr.Number)
 
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "gitlab.com/gitlab-org/api/client-go@v1.46.0")

@@ -103,7 +103,7 @@ func (w *world) Open(t *testing.T, repo forge.Repository, s forgetest.Scene) for
 	if s.Author == "" {
 		s.Author = w.Self().Login
 	}
-	scene := fakegitlab.Scene{Title: s.Title, Body: s.Body, Author: s.Author, SourceBranch: s.SourceBranch, TargetBranch: s.TargetBranch, Labels: s.Labels}
+	scene := fakegitlab.MergeRequest{Title: s.Title, Body: s.Body, Author: s.Author, SourceBranch: s.SourceBranch, TargetBranch: s.TargetBranch, Labels: s.Labels}
 	if s.Draft {
 		scene.Title = "Draft: " + s.Title
 	}
@@ -133,13 +133,13 @@ func (w *world) Close(_ *testing.T, repo forge.Repository, number int) {
 	w.server.Close(repo.Path, number)
 }
 
-func (w *world) Say(_ *testing.T, repo forge.Repository, number int, login, body string) forge.Comment {
-	return forge.Comment{ID: int64(w.server.Say(repo.Path, number, login, body)), Body: body}
+func (w *world) Comment(_ *testing.T, repo forge.Repository, number int, login, body string) forge.Comment {
+	return forge.Comment{ID: int64(w.server.Comment(repo.Path, number, login, body)), Body: body}
 }
 
 func (w *world) Report(_ *testing.T, repo forge.Repository, commit, login string, s forge.Status) {
 	state := map[forge.StatusState]string{forge.Pending: "pending", forge.Running: "running", forge.Success: "success", forge.Failure: "failed"}[s.State]
-	w.server.Report(repo.Path, commit, login, state, s.Context, s.Description)
+	w.server.SetStatus(repo.Path, commit, login, state, s.Context, s.Description)
 }
 
 func (w *world) Fail(_ *testing.T, f forgetest.Fault) {
@@ -268,7 +268,7 @@ func TestMachineNames(t *testing.T) {
 	mr := w.Open(t, repo, forgetest.Scene{Title: "x", Author: "ada", SourceBranch: "x"})
 	for login, bot := range map[string]bool{"project_12_bot": true, "project_12_bot3": true, "group_7_bot_0a1b2c": true, "ada": false, "robot": false, "project_bot": false} {
 		w.User(t, login)
-		said := w.Say(t, repo, mr.Number, login, "hello")
+		said := w.Comment(t, repo, mr.Number, login, "hello")
 		got, err := w.forge.Comment(t.Context(), repo, mr.Number, said.ID)
 		if err != nil || got.Author.Bot != bot {
 			t.Errorf("%s: %+v, %v", login, got, err)

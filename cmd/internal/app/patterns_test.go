@@ -32,7 +32,7 @@ func (s *story) bystander(path string) (head string) {
 		s.lab.AddProject(path, bare)
 		s.lab.Grant(path, "sluice-bot", fakegitlab.Maintainer)
 		s.lab.Grant(path, "ada", fakegitlab.Developer)
-		s.lab.Open(path, fakegitlab.Scene{Title: "Topic", Author: "ada", SourceBranch: "topic"})
+		s.lab.Open(path, fakegitlab.MergeRequest{Title: "Topic", Author: "ada", SourceBranch: "topic"})
 	}
 	out, err := exec.CommandContext(s.t.Context(), "git", "-C", bare, "rev-parse", "topic", "main").Output()
 	if err != nil {

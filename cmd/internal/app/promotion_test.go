@@ -9,12 +9,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 )
 
 // gated is a fleet whose prod needs an approval, and green statuses of Flux.
@@ -57,7 +56,7 @@ func (s *story) reports(branch, state string) {
 	for _, app := range apps {
 		name := "kustomization/" + app + strings.TrimPrefix(branch, "cluster")
 		if s.hub == nil {
-			s.lab.Report(repo, sha, "ada", map[string]string{"success": "success", "failure": "failed"}[state], name, "")
+			s.lab.SetStatus(repo, sha, "ada", map[string]string{"success": "success", "failure": "failed"}[state], name, "")
 			continue
 		}
 		if err := s.hub.SetStatus(repo, fakegithub.Status{SHA: sha, Context: name, State: state}); err != nil {
@@ -157,7 +156,7 @@ func TestPromotionByChat(t *testing.T) {
 		if s.ref("cluster/prod-us-1") != before {
 			t.Error("the rest moved, though the canary was red")
 		}
-		time.Sleep(6 * time.Second) // one more pass of the service
+		s.looks(2)
 		if s.holds("cluster/prod-eu-1", "second step") || !s.holds("env/prod", "first step") {
 			t.Error("what failed went in again by itself")
 		}
@@ -225,12 +224,27 @@ func (s *story) tasks(kind string, more float64) {
 	s.until("there are more tasks of kind "+kind, func() bool { return done() >= until })
 }
 
+// failures waits until some more tasks of a kind have failed.
+func (s *story) failures(kind string, more float64) {
+	s.t.Helper()
+	failed := func() float64 {
+		return s.metric("sluice_task_seconds_count", fmt.Sprintf(`kind=%q,result="error"`, kind))
+	}
+	until := failed() + more
+	s.until("more tasks of kind "+kind+" have failed", func() bool { return failed() >= until })
+}
+
+// idle waits until the service has no more tasks, after a sweep that began later than the call.
+func (s *story) idle() {
+	s.t.Helper()
+	s.tasks("sweep", 2)
+	s.until("the queue is empty", func() bool { return s.metric("sluice_queue_depth", "") == 0 })
+}
+
 // From 15 minutes after a cluster moved, the status of prod names the apps that posted no status. The log has the
 // command that makes them post again, once.
 func TestSilentAppsOfTheService(t *testing.T) {
 	s := newStory(t, "github")
-	var ahead atomic.Int64
-	s.options.Clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	log := &lines{}
 	s.options.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s.fleet(regexp.MustCompile(`(?m)^ +approvers: .*\n`).ReplaceAllString(gated, ""))
@@ -259,7 +273,7 @@ func TestSilentAppsOfTheService(t *testing.T) {
 			t.Logf("the status is %q; the log:\n%s", description(), log)
 		}
 	})
-	ahead.Store(int64(16 * time.Minute))
+	s.later(16 * time.Minute)
 	s.until("the status names silent apps", func() bool {
 		d := description()
 		return strings.HasPrefix(d, "pending prod waits: ") && strings.Contains(d, " on prod-eu-1 posted no status kustomization/")
@@ -272,25 +286,8 @@ func TestSilentAppsOfTheService(t *testing.T) {
 	s.until("the rest has it", func() bool { return s.holds("cluster/prod-us-1", "first step") })
 }
 
-// lines is a log. It is safe for concurrent use.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements io.Writer.
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// String returns the log so far.
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+// lines is the log of the service.
+type lines struct{ stage.Journal }
 
 // count returns the number of occurrences of a text in the log.
 func (l *lines) count(text string) int { return strings.Count(l.String(), text) }
@@ -323,7 +320,7 @@ func TestHostileComments(t *testing.T) {
 		s.until("status is answered", func() bool {
 			return strings.Contains(strings.Join(s.comments(n), ""), "| `/sluice status` | `ada` | answered")
 		})
-		time.Sleep(time.Second)
+		s.idle()
 		for _, b := range branches {
 			if s.ref(b) != before[b] {
 				t.Errorf("%s moved from %s to %s", b, before[b], s.ref(b))

@@ -258,5 +258,5 @@ func (s *story) onto(branch, base string) int {
 		}
 		return pr.Number
 	}
-	return s.lab.Open(repo, fakegitlab.Scene{Title: "Change " + branch, Author: "ada", SourceBranch: branch, TargetBranch: base})
+	return s.lab.Open(repo, fakegitlab.MergeRequest{Title: "Change " + branch, Author: "ada", SourceBranch: branch, TargetBranch: base})
 }

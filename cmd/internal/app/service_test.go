@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,7 @@ type story struct {
 	drop    func(event string) bool // webhooks that are lost
 	self    string                  // login of the bot
 	prepare func(*service.Service)  // called before the service runs
+	ahead   atomic.Int64            // by how much the clock of the forge and of the service is ahead, in nanoseconds
 
 	mu      sync.Mutex
 	service *service.Service
@@ -136,7 +138,7 @@ forges:
 	env := map[string]string{"TOKEN": token, "SECRET": secret, "FINGERPRINT": "k", "SLUICE_OFFLINE": "1", "SLUICE_CACHE_DIR": filepath.Join(s.dir, "cache")}
 	getenv := func(name string) string { return env[name] }
 	s.options = app.ServiceOptions{
-		Env: app.Environment{Getenv: getenv, Home: s.dir, Executable: os.Args[0]}, Log: slog.New(slog.NewTextHandler(writer{t}, &slog.HandlerOptions{Level: slog.LevelWarn})), Retry: 100 * time.Millisecond,
+		Env: app.Environment{Getenv: getenv, Home: s.dir, Executable: os.Args[0]}, Log: slog.New(slog.NewTextHandler(writer{t}, &slog.HandlerOptions{Level: slog.LevelWarn})), Retry: 100 * time.Millisecond, Clock: s.now,
 		Load: func() (*config.Config, error) {
 			return config.Parse("config.yaml", []byte(s.config), config.Sources{Getenv: getenv, Read: os.ReadFile})
 		},
@@ -166,7 +168,7 @@ func backend(t *testing.T, root string) http.Handler {
 
 func (s *story) startForge(bare string) (token string) {
 	if s.kind == "github" {
-		s.hub = fakegithub.New(fakegithub.Options{OnEvent: s.deliver, Clock: time.Now})
+		s.hub = fakegithub.New(fakegithub.Options{OnEvent: s.deliver, Clock: s.now})
 		s.hub.AddRepository(repo, bare)
 		for _, pattern := range ownBranches {
 			s.hub.AddRules(repo, pattern)
@@ -180,7 +182,7 @@ func (s *story) startForge(bare string) (token string) {
 		s.forge = httptest.NewServer(s.hub)
 		return token
 	}
-	s.lab = fakegitlab.New(fakegitlab.Options{OnEvent: s.deliver, Clock: time.Now})
+	s.lab = fakegitlab.New(fakegitlab.Options{OnEvent: s.deliver, Clock: s.now})
 	s.lab.AddProject(repo, bare)
 	for _, pattern := range ownBranches {
 		s.lab.Protect(repo, pattern, fakegitlab.Maintainer)
@@ -194,6 +196,12 @@ func (s *story) startForge(bare string) (token string) {
 	s.forge = httptest.NewServer(s.lab)
 	return token
 }
+
+// now is the time of the forge and of the service.
+func (s *story) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
+
+// later lets a time pass on the forge and in the service.
+func (s *story) later(d time.Duration) { s.ahead.Add(int64(d)) }
 
 // deliver sends a webhook to the service as the forge would, until the service accepts it.
 func (s *story) deliver(event string, payload []byte) {
@@ -327,7 +335,7 @@ func (s *story) open(branch, author string) int {
 		}
 		return pr.Number
 	}
-	return s.lab.Open(repo, fakegitlab.Scene{Title: "Change " + branch, Author: author, SourceBranch: branch})
+	return s.lab.Open(repo, fakegitlab.MergeRequest{Title: "Change " + branch, Author: author, SourceBranch: branch})
 }
 
 func (s *story) pushed(number int) {
@@ -373,7 +381,7 @@ func (s *story) say(number int, login, text string) {
 		}
 		return
 	}
-	s.lab.Say(repo, number, login, text)
+	s.lab.Comment(repo, number, login, text)
 }
 
 // comments returns the comments of the bot.

@@ -242,7 +242,7 @@ func TestQuestionsOfStrangers(t *testing.T) {
 
 // trust has ada look at the head, and say so: not within the second in which it was seen, which forges' times do not tell apart.
 func (s *story) trust(number int) {
-	time.Sleep(1100 * time.Millisecond)
+	s.later(2 * time.Second)
 	s.say(number, "ada", "/sluice trust")
 }
 
@@ -294,7 +294,7 @@ func TestWaitingIsSaidOnce(t *testing.T) {
 	s.until("it waits", func() bool { return s.status(s.head(n), "sluice") == "pending" })
 	s.end()
 	s.start() // what it remembered is gone
-	time.Sleep(6 * time.Second)
+	s.idle()
 	count := 0
 	for _, one := range s.hub.Statuses(repo, s.head(n)) {
 		if one.Context == "sluice" {
@@ -362,7 +362,7 @@ func TestAnswersOnce(t *testing.T) {
 		s.lock(true)
 		s.say(n, "mia", "/sluice help\n/sluice diff\n/sluice freeze prod --reason slow")
 		s.until("it is answered", func() bool { return len(s.comments(n)) > 2 })
-		time.Sleep(2 * time.Second) // some tries
+		s.failures("comment", 2)
 		s.lock(false)
 		s.until("the last one is done", func() bool { return strings.Contains(s.all(n), "freeze prod --reason") })
 		if all := s.comments(n); len(all) != 3 {
@@ -419,7 +419,7 @@ func TestLostEditedCommand(t *testing.T) {
 		s.says(n, "step")
 		s.end()
 		s.say(n, "mia", "hello")
-		time.Sleep(1100 * time.Millisecond) // forges' times have seconds
+		s.later(2 * time.Second) // forges' times have seconds
 		s.rewrite(n, "/sluice freeze prod --reason mal-was-here")
 		s.start()
 		s.says(n, "the comment was edited")
@@ -458,7 +458,7 @@ func TestCommandsDoNotWait(t *testing.T) {
 		s.says(n, "the review was stopped")
 		s.until("the status says so", func() bool { return strings.HasPrefix(s.status(s.head(n), "sluice"), "fail") })
 		before = asked()
-		time.Sleep(7 * time.Second) // another sweep
+		s.idle()
 		if asked() != before {
 			t.Error("what was stopped began again by itself")
 		}
@@ -551,7 +551,7 @@ func TestChat(t *testing.T) {
 		ask(first, "/sluice status", "dev runs", "it follows the trunk", "prod runs nothing", "gate     approvals", "waits    ")
 		logs(first, "/sluice halt prod", func() bool { return strings.Contains(s.state(), "halt") })
 		logs(first, "/sluice approve prod", func() bool { return true })
-		time.Sleep(6 * time.Second) // another look
+		s.looks(2)
 		if s.ref("env/prod") != "" {
 			t.Error("prod moved though it is halted")
 		}
@@ -566,7 +566,7 @@ func TestChat(t *testing.T) {
 		ask(second, "/sluice status", "prod runs", "1 commit behind the trunk")
 		logs(second, "/sluice promote prod", func() bool { return true })
 		logs(second, "/sluice approve prod", func() bool { return true })
-		time.Sleep(6 * time.Second)
+		s.looks(2)
 		if s.holds("env/prod", "second step") {
 			t.Error("prod moved though it is frozen")
 		}

@@ -23,14 +23,14 @@ type Protection struct {
 }
 
 // AddRules adds the rules that keep people with write access from moving, deleting and rewriting branches.
-func (s *Server) AddRules(repo, pattern string) {
+func (s *World) AddRules(repo, pattern string) {
 	for _, kind := range []string{"update", "deletion", "non_fast_forward"} {
 		s.AddRule(repo, Rule{Pattern: pattern, Type: kind})
 	}
 }
 
 // AddRule adds a rule to the repository's rulesets.
-func (s *Server) AddRule(repo string, r Rule) {
+func (s *World) AddRule(repo string, r Rule) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if to := s.repo(repo); to != nil {
@@ -39,7 +39,7 @@ func (s *Server) AddRule(repo string, r Rule) {
 }
 
 // ClearRules removes all rules of the repository's rulesets.
-func (s *Server) ClearRules(repo string) {
+func (s *World) ClearRules(repo string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if to := s.repo(repo); to != nil {
@@ -48,7 +48,7 @@ func (s *Server) ClearRules(repo string) {
 }
 
 // Protect protects a branch in the classic way. In a repository without Git it creates the branch.
-func (s *Server) Protect(repo, branch string, p Protection) {
+func (s *World) Protect(repo, branch string, p Protection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	to := s.repo(repo)

@@ -52,7 +52,7 @@ type Check struct {
 var errNothing = errors.New("the fake has no such thing")
 
 // do changes something and sends the webhooks.
-func (s *Server) do(change func() error) error {
+func (s *PullRequests) do(change func() error) error {
 	s.mu.Lock()
 	err := change()
 	events := s.events
@@ -64,7 +64,7 @@ func (s *Server) do(change func() error) error {
 	return err
 }
 
-func (s *Server) find(path string, number int) (*repository, *pull, error) {
+func (s *PullRequests) find(path string, number int) (*repository, *pull, error) {
 	r := s.repo(path)
 	if r == nil {
 		return nil, nil, fmt.Errorf("%w: repository %s", errNothing, path)
@@ -78,7 +78,7 @@ func (s *Server) find(path string, number int) (*repository, *pull, error) {
 
 // OpenPR opens a pull request. Without Git the source branch gets a new commit, and the target is created if
 // it does not exist.
-func (s *Server) OpenPR(path string, pr PR) (PR, error) {
+func (s *PullRequests) OpenPR(path string, pr PR) (PR, error) {
 	var out PR
 	err := s.do(func() error {
 		r := s.repo(path)
@@ -111,7 +111,7 @@ func (s *Server) OpenPR(path string, pr PR) (PR, error) {
 }
 
 // open opens a pull request, or returns a reason why it cannot.
-func (s *Server) open(r, head *repository, author *account, pr PR) (*pull, string) {
+func (s *PullRequests) open(r, head *repository, author *account, pr PR) (*pull, string) {
 	switch {
 	case head.tip(pr.Head) == "":
 		return nil, "head"
@@ -138,7 +138,7 @@ func (s *Server) open(r, head *repository, author *account, pr PR) (*pull, strin
 
 // PushPR adds a commit to the source branch and sends the webhook. With Git, the commit was pushed before. It
 // returns the head.
-func (s *Server) PushPR(path string, number int) (string, error) {
+func (s *PullRequests) PushPR(path string, number int) (string, error) {
 	var head string
 	err := s.do(func() error {
 		r, p, err := s.find(path, number)
@@ -157,7 +157,7 @@ func (s *Server) PushPR(path string, number int) (string, error) {
 }
 
 // MergePR merges as a user. It returns the merge commit.
-func (s *Server) MergePR(path string, number int, login string) (string, error) {
+func (s *PullRequests) MergePR(path string, number int, login string) (string, error) {
 	var sha string
 	err := s.do(func() error {
 		r, p, err := s.find(path, number)
@@ -186,7 +186,7 @@ func (s *Server) MergePR(path string, number int, login string) (string, error) 
 }
 
 // ClosePR closes without merging.
-func (s *Server) ClosePR(path string, number int) error {
+func (s *PullRequests) ClosePR(path string, number int) error {
 	return s.do(func() error {
 		r, p, err := s.find(path, number)
 		if err != nil {
@@ -198,7 +198,7 @@ func (s *Server) ClosePR(path string, number int) error {
 }
 
 // DraftPR marks a pull request as a draft, or as ready.
-func (s *Server) DraftPR(path string, number int, draft bool) error {
+func (s *PullRequests) DraftPR(path string, number int, draft bool) error {
 	return s.do(func() error {
 		r, p, err := s.find(path, number)
 		if err != nil {
@@ -211,7 +211,7 @@ func (s *Server) DraftPR(path string, number int, draft bool) error {
 }
 
 // change changes a pull request and sends the webhook.
-func (s *Server) change(path string, number int, action string, do func(r *repository, p *pull)) error {
+func (s *PullRequests) change(path string, number int, action string, do func(r *repository, p *pull)) error {
 	return s.do(func() error {
 		r, p, err := s.find(path, number)
 		if err != nil {
@@ -226,12 +226,12 @@ func (s *Server) change(path string, number int, action string, do func(r *repos
 }
 
 // RetargetPR changes the base of a pull request.
-func (s *Server) RetargetPR(path string, number int, base string) error {
+func (s *PullRequests) RetargetPR(path string, number int, base string) error {
 	return s.change(path, number, "edited", func(_ *repository, p *pull) { p.baseRef = base })
 }
 
 // ReopenPR opens a pull request again that was closed without merging.
-func (s *Server) ReopenPR(path string, number int) error {
+func (s *PullRequests) ReopenPR(path string, number int) error {
 	return s.change(path, number, "reopened", func(_ *repository, p *pull) {
 		if p.merged.IsZero() {
 			p.closed, p.closedAt = false, time.Time{}
@@ -240,11 +240,11 @@ func (s *Server) ReopenPR(path string, number int) error {
 }
 
 // LabelPR sets the labels of a pull request.
-func (s *Server) LabelPR(path string, number int, labels ...string) error {
+func (s *PullRequests) LabelPR(path string, number int, labels ...string) error {
 	return s.change(path, number, "labeled", func(_ *repository, p *pull) { p.labels = labels })
 }
 
-func (s *Server) close(r *repository, p *pull, who *account) {
+func (s *PullRequests) close(r *repository, p *pull, who *account) {
 	if p.closed {
 		return
 	}
@@ -254,7 +254,7 @@ func (s *Server) close(r *repository, p *pull, who *account) {
 }
 
 // CommentPR comments as a user.
-func (s *Server) CommentPR(path string, number int, login, body string) (Comment, error) {
+func (s *PullRequests) CommentPR(path string, number int, login, body string) (Comment, error) {
 	var out Comment
 	err := s.do(func() error {
 		r, p, err := s.find(path, number)
@@ -268,7 +268,7 @@ func (s *Server) CommentPR(path string, number int, login, body string) (Comment
 	return out, err
 }
 
-func (s *Server) say(r *repository, p *pull, who *account, body string) *comment {
+func (s *PullRequests) say(r *repository, p *pull, who *account, body string) *comment {
 	now := s.now()
 	c := &comment{id: s.id(), author: who, body: body, created: now, updated: now}
 	p.comments = append(p.comments, c)
@@ -278,7 +278,7 @@ func (s *Server) say(r *repository, p *pull, who *account, body string) *comment
 }
 
 // SetStatus sets a commit status as a user.
-func (s *Server) SetStatus(path string, st Status) error {
+func (s *PullRequests) SetStatus(path string, st Status) error {
 	return s.do(func() error {
 		r := s.repo(path)
 		if r == nil || !r.has(st.SHA) {
@@ -289,7 +289,7 @@ func (s *Server) SetStatus(path string, st Status) error {
 	})
 }
 
-func (s *Server) setStatus(r *repository, st Status, who *account) *status {
+func (s *PullRequests) setStatus(r *repository, st Status, who *account) *status {
 	x := &status{
 		id: s.id(), sha: st.SHA, state: st.State, context: st.Context, description: st.Description, target: st.URL, creator: who, created: s.now(),
 	}
@@ -298,7 +298,7 @@ func (s *Server) setStatus(r *repository, st Status, who *account) *status {
 }
 
 // PR returns a pull request with its current state.
-func (s *Server) PR(path string, number int) (PR, error) {
+func (s *PullRequests) PR(path string, number int) (PR, error) {
 	var out PR
 	err := s.do(func() error {
 		r, p, err := s.find(path, number)
@@ -311,7 +311,7 @@ func (s *Server) PR(path string, number int) (PR, error) {
 }
 
 // PRs returns all pull requests by number.
-func (s *Server) PRs(path string) []PR {
+func (s *PullRequests) PRs(path string) []PR {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []PR
@@ -323,7 +323,7 @@ func (s *Server) PRs(path string) []PR {
 	return out
 }
 
-func (s *Server) pr(r *repository, p *pull) PR {
+func (s *PullRequests) pr(r *repository, p *pull) PR {
 	s.refresh(r, p)
 	state := "open"
 	if p.mergeSHA != "" {
@@ -339,7 +339,7 @@ func (s *Server) pr(r *repository, p *pull) PR {
 }
 
 // Comments returns the conversation, oldest first.
-func (s *Server) Comments(path string, number int) []Comment {
+func (s *PullRequests) Comments(path string, number int) []Comment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []Comment
@@ -352,7 +352,7 @@ func (s *Server) Comments(path string, number int) []Comment {
 }
 
 // Statuses returns the statuses of a commit in the order in which they were set; of all commits if sha is "".
-func (s *Server) Statuses(path, sha string) []Status {
+func (s *PullRequests) Statuses(path, sha string) []Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []Status
@@ -367,7 +367,7 @@ func (s *Server) Statuses(path, sha string) []Status {
 }
 
 // Checks returns the check runs of a commit in the order in which they were made; of all commits if sha is "".
-func (s *Server) Checks(path, sha string) []Check {
+func (s *PullRequests) Checks(path, sha string) []Check {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []Check
@@ -385,7 +385,7 @@ func (s *Server) Checks(path, sha string) []Check {
 }
 
 // Reactions returns a comment's reactions as `login content`.
-func (s *Server) Reactions(path string, comment int64) []string {
+func (s *PullRequests) Reactions(path string, comment int64) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []string

@@ -6,7 +6,7 @@ import (
 )
 
 // emit stores a webhook until the server is unlocked.
-func (s *Server) emit(name string, r *repository, who *account, payload fields) {
+func (s *outbox) emit(name string, r *repository, who *account, payload fields) {
 	if s.o.OnEvent == nil {
 		return
 	}
@@ -25,7 +25,7 @@ func (s *Server) emit(name string, r *repository, who *account, payload fields) 
 	s.events = append(s.events, event{name: name, payload: data})
 }
 
-func (s *Server) pullEvent(r *repository, p *pull, action string, who *account, before string) {
+func (s *outbox) pullEvent(r *repository, p *pull, action string, who *account, before string) {
 	payload := fields{"action": action, "number": p.number, "pull_request": s.fullPull(r, p)}
 	if action == "synchronize" {
 		payload["before"], payload["after"] = before, p.headSHA
@@ -33,7 +33,7 @@ func (s *Server) pullEvent(r *repository, p *pull, action string, who *account, 
 	s.emit("pull_request", r, who, payload)
 }
 
-func (s *Server) commentEvent(r *repository, p *pull, c *comment) {
+func (s *outbox) commentEvent(r *repository, p *pull, c *comment) {
 	pr := s.simplePull(r, p)
 	issue := fields{}
 	for _, name := range []string{
@@ -53,7 +53,7 @@ func (s *Server) commentEvent(r *repository, p *pull, c *comment) {
 	s.emit("issue_comment", r, c.author, fields{"action": "created", "issue": issue, "comment": s.comment(r, p, c)})
 }
 
-func (s *Server) pushEvent(r *repository, branch, before, after string, who *account) {
+func (s *outbox) pushEvent(r *repository, branch, before, after string, who *account) {
 	s.emit("push", r, who, fields{
 		"ref": "refs/heads/" + branch, "before": before, "after": after, "created": false, "deleted": false, "forced": false, "base_ref": nil,
 		"compare": fmt.Sprintf("%s/%s/compare/%s...%s", s.o.URL, r.path(), before, after), "commits": []fields{}, "head_commit": nil,
@@ -62,7 +62,7 @@ func (s *Server) pushEvent(r *repository, branch, before, after string, who *acc
 }
 
 // Pushed sends the webhook for a push to a branch. Without Git the branch gets a commit first.
-func (s *Server) Pushed(path, branch, before, login string) error {
+func (s *PullRequests) Pushed(path, branch, before, login string) error {
 	return s.do(func() error {
 		r := s.repo(path)
 		if r == nil {

@@ -3,8 +3,9 @@ package fakegithub
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/faults"
 )
 
 // FaultKind is a kind of fault.
@@ -24,38 +25,17 @@ const (
 )
 
 // Fault is a fault of the next requests that match it.
-type Fault struct {
-	Kind       FaultKind
-	Method     string // "" is any; "!GET" is any but GET
-	Path       string // what the path must contain
-	Times      int    // 0 is one
-	RetryAfter time.Duration
-	Until      time.Time
-}
+type Fault = faults.Fault[FaultKind]
 
 // Fail adds a fault.
 func (s *Server) Fail(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.Times = max(f.Times, 1)
-	s.faults = append(s.faults, &f)
+	s.faults.Add(f)
 }
 
-func (s *Server) fault(r *http.Request) *Fault {
-	for i, f := range s.faults {
-		other, not := strings.CutPrefix(f.Method, "!")
-		if f.Method != "" && (r.Method == other) == not || !strings.Contains(r.URL.Path, f.Path) {
-			continue
-		}
-		if f.Times--; f.Times == 0 {
-			s.faults = append(s.faults[:i:i], s.faults[i+1:]...)
-		}
-		return f
-	}
-	return nil
-}
-
-func (f *Fault) answer(now time.Time) answer {
+// faultAnswer is what GitHub answers with a fault.
+func faultAnswer(f *Fault, now time.Time) answer {
 	headers := map[string]string{}
 	if f.RetryAfter > 0 {
 		headers["Retry-After"] = fmt.Sprint(int(f.RetryAfter / time.Second))

@@ -38,7 +38,7 @@ type install struct {
 }
 
 // identify returns the sender of a request; false if the credential is not accepted.
-func (s *Server) identify(header string) (identity, bool) {
+func (s *state) identify(header string) (identity, bool) {
 	if header == "" {
 		return identity{}, true
 	}

@@ -40,7 +40,7 @@ type repository struct {
 func (r *repository) path() string { return r.owner.login + "/" + r.name }
 
 // sorted returns all repositories, the oldest first.
-func (s *Server) sorted() []*repository {
+func (s *state) sorted() []*repository {
 	return slices.SortedFunc(maps.Values(s.repos), func(a, b *repository) int { return cmp.Compare(a.id, b.id) })
 }
 
@@ -100,16 +100,16 @@ type delivery struct {
 }
 
 // oid returns a new commit id.
-func (s *Server) oid() string {
+func (s *state) oid() string {
 	sum := sha1.Sum([]byte(fmt.Sprint("commit ", s.id()))) //nolint:gosec // not for security
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Server) repo(path string) *repository { return s.repos[strings.ToLower(path)] }
+func (s *state) repo(path string) *repository { return s.repos[strings.ToLower(path)] }
 
-func (s *Server) account(login string) *account { return s.accounts[strings.ToLower(login)] }
+func (s *state) account(login string) *account { return s.accounts[strings.ToLower(login)] }
 
-func (s *Server) ensure(login, kind string) *account {
+func (s *state) ensure(login, kind string) *account {
 	if a := s.account(login); a != nil {
 		return a
 	}
@@ -155,14 +155,14 @@ func (r *repository) has(sha string) bool {
 }
 
 // grow adds a generated commit to a branch.
-func (s *Server) grow(r *repository, branch string) string {
+func (s *state) grow(r *repository, branch string) string {
 	sha := s.oid()
 	r.branches[branch], r.commits[sha] = sha, true
 	return sha
 }
 
 // refresh updates the commits of an open pull request from its branches. It returns the previous head.
-func (s *Server) refresh(r *repository, p *pull) (before string) {
+func (s *state) refresh(r *repository, p *pull) (before string) {
 	if p.closed {
 		return p.headSHA
 	}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/faults"
 )
 
 // Options are all optional.
@@ -31,10 +33,37 @@ type Options struct {
 
 // Server is the fake. All methods are safe for concurrent use.
 type Server struct {
-	o   Options
+	*World
+	*PullRequests
+	*outbox
 	mux *http.ServeMux
 
-	mu         sync.Mutex
+	redeliver func(Delivery) int // the status of another attempt; nil is 200
+	faults    faults.List[FaultKind]
+	requests  int
+	counted   int
+}
+
+// World sets up who and what is on the forge: accounts, repositories with their rules, Apps, deliveries of webhooks.
+type World struct{ *outbox }
+
+// PullRequests does with pull requests, commits and comments what people do, and tells what is there.
+type PullRequests struct{ *outbox }
+
+// outbox makes the webhooks of what happens.
+type outbox struct {
+	shapes
+	events []event
+}
+
+// shapes are the forms in which GitHub shows the state.
+type shapes struct{ *state }
+
+// state is what the forge knows.
+type state struct {
+	o Options
+
+	mu         sync.Mutex // of the whole fake
 	ticks      int64
 	ids        int64
 	accounts   map[string]*account // by login in lower case
@@ -43,11 +72,6 @@ type Server struct {
 	apps       []*app
 	teams      map[string]map[string]string // org/slug -> login -> state, all in lower case
 	deliveries []*delivery                  // oldest first
-	redeliver  func(Delivery) int           // the status of another attempt; nil is 200
-	faults     []*Fault
-	events     []event
-	requests   int
-	counted    int
 }
 
 type event struct {
@@ -63,10 +87,11 @@ func New(o Options) *Server {
 	if o.APIURL == "" {
 		o.APIURL = "https://api.github.test"
 	}
-	s := &Server{
-		o: o, mux: http.NewServeMux(), ids: 1000, accounts: map[string]*account{}, repos: map[string]*repository{},
+	box := &outbox{shapes: shapes{&state{
+		o: o, ids: 1000, accounts: map[string]*account{}, repos: map[string]*repository{},
 		tokens: map[string]identity{}, teams: map[string]map[string]string{},
-	}
+	}}}
+	s := &Server{World: &World{box}, PullRequests: &PullRequests{box}, outbox: box, mux: http.NewServeMux()}
 	s.routes()
 	return s
 }
@@ -143,10 +168,10 @@ func (s *Server) answer(c *call, n need, h handler) (a answer, lost bool, events
 	s.requests++
 	who, ok := s.identify(c.r.Header.Get("Authorization"))
 	c.who = who
-	fault := s.fault(c.r)
+	fault := s.faults.Take(c.r.Method, c.r.URL.Path)
 	switch {
 	case fault != nil && fault.Kind != Lost:
-		a = fault.answer(s.now())
+		a = faultAnswer(fault, s.now())
 	case !ok:
 		a = problem(http.StatusUnauthorized, "Bad credentials")
 	default:
@@ -266,7 +291,7 @@ func (c *call) read(into any) bool {
 func unreadable() answer { return problem(http.StatusBadRequest, "Problems parsing JSON") }
 
 // now returns the time. Without a clock in the options, each call moves it by a second.
-func (s *Server) now() time.Time {
+func (s *state) now() time.Time {
 	if s.o.Clock != nil {
 		return s.o.Clock().UTC().Truncate(time.Second)
 	}
@@ -275,14 +300,14 @@ func (s *Server) now() time.Time {
 }
 
 // peek returns the time, and does not move it.
-func (s *Server) peek() time.Time {
+func (s *state) peek() time.Time {
 	if s.o.Clock != nil {
 		return s.o.Clock().UTC()
 	}
 	return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s.ticks) * time.Second)
 }
 
-func (s *Server) id() int64 {
+func (s *state) id() int64 {
 	s.ids++
 	return s.ids
 }

@@ -28,7 +28,7 @@ func orNull(s string) any {
 	return s
 }
 
-func (s *Server) user(a *account) fields {
+func (s *shapes) user(a *account) fields {
 	u := s.o.APIURL + "/users/" + a.login
 	return fields{
 		"login": a.login, "id": a.id, "node_id": node("User", a.id), "avatar_url": s.o.URL + "/avatars/" + fmt.Sprint(a.id),
@@ -39,7 +39,7 @@ func (s *Server) user(a *account) fields {
 	}
 }
 
-func (s *Server) publicUser(a *account) fields {
+func (s *shapes) publicUser(a *account) fields {
 	u := s.user(a)
 	for _, name := range []string{"name", "company", "location", "email", "hireable", "bio"} {
 		u[name] = nil
@@ -52,7 +52,7 @@ func (s *Server) publicUser(a *account) fields {
 	return u
 }
 
-func (s *Server) repository(r *repository) fields {
+func (s *shapes) repository(r *repository) fields {
 	u, h := s.o.APIURL+"/repos/"+r.path(), s.o.URL+"/"+r.path()
 	out := fields{
 		"id": r.id, "node_id": node("Repository", r.id), "name": r.name, "full_name": r.path(), "private": true, "owner": s.user(r.owner),
@@ -83,11 +83,11 @@ func (s *Server) repository(r *repository) fields {
 	return out
 }
 
-func (s *Server) side(r *repository, ref, sha string) fields {
+func (s *shapes) side(r *repository, ref, sha string) fields {
 	return fields{"label": r.owner.login + ":" + ref, "ref": ref, "sha": sha, "user": s.user(r.owner), "repo": s.repository(r)}
 }
 
-func (s *Server) labels(r *repository, names []string) []fields {
+func (s *shapes) labels(r *repository, names []string) []fields {
 	out := []fields{}
 	for i, name := range names {
 		out = append(out, fields{
@@ -99,7 +99,7 @@ func (s *Server) labels(r *repository, names []string) []fields {
 }
 
 // simplePull returns a pull request as lists have it.
-func (s *Server) simplePull(r *repository, p *pull) fields {
+func (s *shapes) simplePull(r *repository, p *pull) fields {
 	s.refresh(r, p)
 	number := fmt.Sprint(p.number)
 	base := s.o.APIURL + "/repos/" + r.path()
@@ -133,7 +133,7 @@ func (p *pull) trial() string {
 	return p.mergeSHA
 }
 
-func (s *Server) fullPull(r *repository, p *pull) fields {
+func (s *shapes) fullPull(r *repository, p *pull) fields {
 	out := s.simplePull(r, p)
 	out["merged"], out["mergeable"], out["mergeable_state"], out["rebaseable"] = p.mergeSHA != "", nil, "unknown", nil
 	out["merged_by"] = nil
@@ -147,7 +147,7 @@ func (s *Server) fullPull(r *repository, p *pull) fields {
 	return out
 }
 
-func (s *Server) comment(r *repository, p *pull, c *comment) fields {
+func (s *shapes) comment(r *repository, p *pull, c *comment) fields {
 	u := fmt.Sprintf("%s/repos/%s/issues/comments/%d", s.o.APIURL, r.path(), c.id)
 	return fields{
 		"url": u, "html_url": fmt.Sprintf("%s/%s/pull/%d#issuecomment-%d", s.o.URL, r.path(), p.number, c.id),
@@ -171,11 +171,11 @@ func rollup(u string, all []*reaction) fields {
 	return out
 }
 
-func (s *Server) reaction(x *reaction) fields {
+func (s *shapes) reaction(x *reaction) fields {
 	return fields{"id": x.id, "node_id": node("Reaction", x.id), "user": s.user(x.user), "content": x.content, "created_at": stamp(x.created)}
 }
 
-func (s *Server) status(r *repository, x *status) fields {
+func (s *shapes) status(r *repository, x *status) fields {
 	return fields{
 		"url": s.o.APIURL + "/repos/" + r.path() + "/statuses/" + x.sha, "avatar_url": nil, "id": x.id, "node_id": node("Status", x.id),
 		"state": x.state, "description": orNull(x.description), "target_url": orNull(x.target), "context": x.context,
@@ -183,7 +183,7 @@ func (s *Server) status(r *repository, x *status) fields {
 	}
 }
 
-func (s *Server) check(r *repository, x *check) fields {
+func (s *shapes) check(r *repository, x *check) fields {
 	u := fmt.Sprintf("%s/repos/%s/check-runs/%d", s.o.APIURL, r.path(), x.id)
 	return fields{
 		"id": x.id, "node_id": node("CheckRun", x.id), "head_sha": x.sha, "external_id": "", "url": u,
@@ -197,7 +197,7 @@ func (s *Server) check(r *repository, x *check) fields {
 	}
 }
 
-func (s *Server) app(a *app) fields {
+func (s *shapes) app(a *app) fields {
 	out := fields{
 		"id": a.ID, "slug": a.Slug, "node_id": node("App", a.ID), "owner": s.user(a.account), "name": a.Slug, "description": nil,
 		"external_url": s.o.URL + "/apps/" + a.Slug, "html_url": s.o.URL + "/apps/" + a.Slug, "created_at": stamp(a.created),
@@ -213,7 +213,7 @@ func permissions() fields {
 	return fields{"metadata": "read", "contents": "write", "pull_requests": "write", "statuses": "write", "checks": "write", "members": "read"}
 }
 
-func (s *Server) installation(a *app, in *install) fields {
+func (s *shapes) installation(a *app, in *install) fields {
 	account := s.user(in.owner) // the description of the list wants an enterprise's attributes too
 	account["name"], account["slug"], account["created_at"], account["updated_at"] = in.owner.login, in.owner.login, stamp(in.created), stamp(in.created)
 	return fields{

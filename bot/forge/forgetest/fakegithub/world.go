@@ -29,13 +29,13 @@ type Delivery struct {
 
 // AddRepository creates a repository. With a bare Git repository on disk its branches are read there;
 // without, commits are made up, the first of them on main. The owner is an organization unless it is a user.
-func (s *Server) AddRepository(path, gitDir string) {
+func (s *World) AddRepository(path, gitDir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addRepository(path, gitDir)
 }
 
-func (s *Server) addRepository(path, gitDir string) *repository {
+func (s *state) addRepository(path, gitDir string) *repository {
 	if have := s.repo(path); have != nil {
 		return have
 	}
@@ -54,7 +54,7 @@ func (s *Server) addRepository(path, gitDir string) *repository {
 }
 
 // AddFork creates a repository that is a fork; its owner may write it.
-func (s *Server) AddFork(path, gitDir string) {
+func (s *World) AddFork(path, gitDir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.addRepository(path, gitDir)
@@ -63,7 +63,7 @@ func (s *Server) AddFork(path, gitDir string) {
 }
 
 // AddUser creates a user and returns a token.
-func (s *Server) AddUser(login string) (id int64, token string) {
+func (s *World) AddUser(login string) (id int64, token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.ensure(login, "User")
@@ -73,7 +73,7 @@ func (s *Server) AddUser(login string) (id int64, token string) {
 }
 
 // Grant sets the role of a user in a repository: none, read, triage, write, maintain, admin.
-func (s *Server) Grant(path, login, role string) {
+func (s *World) Grant(path, login, role string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.repo(path); r != nil {
@@ -82,7 +82,7 @@ func (s *Server) Grant(path, login, role string) {
 }
 
 // AddTeam creates a team `org/slug`. The pending members have not accepted.
-func (s *Server) AddTeam(team string, members, pending []string) {
+func (s *World) AddTeam(team string, members, pending []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[string]string{}
@@ -96,7 +96,7 @@ func (s *Server) AddTeam(team string, members, pending []string) {
 }
 
 // WorkflowToken returns a token as a workflow's run has it: of github-actions[bot], for one repository.
-func (s *Server) WorkflowToken(path string) string {
+func (s *World) WorkflowToken(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	bot := s.ensure("github-actions[bot]", "Bot")
@@ -106,14 +106,14 @@ func (s *Server) WorkflowToken(path string) string {
 }
 
 // AddApp creates a GitHub App with its user `<slug>[bot]`.
-func (s *Server) AddApp(a App) {
+func (s *World) AddApp(a App) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.apps = append(s.apps, &app{App: a, account: s.ensure(a.Slug+"[bot]", "Bot"), created: s.now()})
 }
 
 // Install installs an App on an account: all of its repositories, now and later. It gives the installation's id.
-func (s *Server) Install(appID int64, owner string) int64 {
+func (s *World) Install(appID int64, owner string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.apps {
@@ -127,7 +127,7 @@ func (s *Server) Install(appID int64, owner string) int64 {
 }
 
 // Reaches reports whether an installation's token is valid, and is for a repository.
-func (s *Server) Reaches(token, path string) bool {
+func (s *World) Reaches(token, path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	who, ok := s.tokens[token]
@@ -135,7 +135,7 @@ func (s *Server) Reaches(token, path string) bool {
 }
 
 // Uninstall removes an App's installation, and withdraws its tokens.
-func (s *Server) Uninstall(id int64) {
+func (s *World) Uninstall(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.apps {
@@ -145,13 +145,13 @@ func (s *Server) Uninstall(id int64) {
 }
 
 // Withdraw makes all installation tokens invalid, as if they had been revoked.
-func (s *Server) Withdraw() {
+func (s *World) Withdraw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.withdraw(func(who identity) bool { return who.install != nil })
 }
 
-func (s *Server) withdraw(which func(identity) bool) {
+func (s *state) withdraw(which func(identity) bool) {
 	for token, who := range s.tokens {
 		if which(who) {
 			delete(s.tokens, token)
@@ -160,7 +160,7 @@ func (s *Server) withdraw(which func(identity) bool) {
 }
 
 // AddDelivery records a webhook, and gives the record's id. Records are added oldest first.
-func (s *Server) AddDelivery(d Delivery) int64 {
+func (s *World) AddDelivery(d Delivery) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rec := &delivery{Delivery: d, id: s.id()}
@@ -169,7 +169,7 @@ func (s *Server) AddDelivery(d Delivery) int64 {
 }
 
 // Deliveries returns the records, oldest first, those of new attempts included.
-func (s *Server) Deliveries() []Delivery {
+func (s *World) Deliveries() []Delivery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]Delivery, 0, len(s.deliveries))

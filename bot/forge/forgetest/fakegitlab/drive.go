@@ -11,7 +11,7 @@ import (
 )
 
 // AddUser creates a user, and a token if it is not "".
-func (s *Server) AddUser(login, token string, bot bool) int {
+func (s *World) AddUser(login, token string, bot bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	u := s.ensure(login)
@@ -24,13 +24,13 @@ func (s *Server) AddUser(login, token string, bot bool) int {
 
 // AddProject creates a project: connected to a bare repository on disk, or with generated commits if gitDir
 // is "".
-func (s *Server) AddProject(path, gitDir string) int {
+func (s *World) AddProject(path, gitDir string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addProject(path, gitDir).id
 }
 
-func (s *Server) addProject(path, gitDir string) *project {
+func (s *state) addProject(path, gitDir string) *project {
 	p := &project{id: s.id(), path: path, branches: map[string]string{}, commits: map[string]bool{}, members: map[int]member{}}
 	if gitDir != "" {
 		p.git = &bare.Repository{Dir: gitDir}
@@ -42,14 +42,14 @@ func (s *Server) addProject(path, gitDir string) *project {
 }
 
 // AddJobToken creates the token of a job of a project.
-func (s *Server) AddJobToken(path, token string) {
+func (s *World) AddJobToken(path, token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.jobs[token] = s.find(path)
 }
 
 // Grant makes a user a member of a project; level 0 removes the membership.
-func (s *Server) Grant(path, login string, level int) {
+func (s *World) Grant(path, login string, level int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, u := s.find(path), s.ensure(login)
@@ -60,7 +60,7 @@ func (s *Server) Grant(path, login string, level int) {
 }
 
 // AddGroup creates a group with active members and members who wait to be approved.
-func (s *Server) AddGroup(path string, members, awaiting []string) {
+func (s *World) AddGroup(path string, members, awaiting []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := &group{id: s.id(), path: path, members: map[int]member{}}
@@ -73,8 +73,8 @@ func (s *Server) AddGroup(path string, members, awaiting []string) {
 	s.groups[strings.ToLower(path)] = g
 }
 
-// Scene is a merge request to open.
-type Scene struct {
+// MergeRequest is a merge request to open.
+type MergeRequest struct {
 	Title, Body, Author        string
 	SourceBranch, TargetBranch string // "" is main
 	Labels                     []string
@@ -82,7 +82,7 @@ type Scene struct {
 }
 
 // Open opens a merge request. Its source branch must be there; in a project without Git it is made.
-func (s *Server) Open(path string, o Scene) (iid int) {
+func (s *MergeRequests) Open(path string, o MergeRequest) (iid int) {
 	defer s.flush()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *Server) Open(path string, o Scene) (iid int) {
 	return s.open(p, source, o).iid
 }
 
-func (s *Server) open(p, source *project, o Scene) *mergeRequest {
+func (s *MergeRequests) open(p, source *project, o MergeRequest) *mergeRequest {
 	now := s.now()
 	m := &mergeRequest{
 		id: s.id(), iid: len(p.mrs) + 1, title: o.Title, description: o.Body, author: s.ensure(o.Author), source: source, sourceBranch: o.SourceBranch,
@@ -118,7 +118,7 @@ func (s *Server) open(p, source *project, o Scene) *mergeRequest {
 }
 
 // Push tells that the source branch has moved; in a project without Git it moves it. It gives the head.
-func (s *Server) Push(path string, iid int) string {
+func (s *MergeRequests) Push(path string, iid int) string {
 	defer s.flush()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *Server) Push(path string, iid int) string {
 }
 
 // PushBranch tells that a branch of the project was pushed to.
-func (s *Server) PushBranch(path, branch, before string) {
+func (s *MergeRequests) PushBranch(path, branch, before string) {
 	defer s.flush()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Server) PushBranch(path, branch, before string) {
 }
 
 // Merge merges, and gives the commit that the target branch then has.
-func (s *Server) Merge(path string, iid int, login string) (string, error) {
+func (s *MergeRequests) Merge(path string, iid int, login string) (string, error) {
 	defer s.flush()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *Server) Merge(path string, iid int, login string) (string, error) {
 }
 
 // Close closes without merging.
-func (s *Server) Close(path string, iid int) {
+func (s *MergeRequests) Close(path string, iid int) {
 	defer s.flush()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +182,7 @@ func (s *Server) Close(path string, iid int) {
 }
 
 // Draft marks a merge request as a draft, or as ready.
-func (s *Server) Draft(path string, iid int, draft bool) {
+func (s *MergeRequests) Draft(path string, iid int, draft bool) {
 	defer s.flush()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +196,7 @@ func (s *Server) Draft(path string, iid int, draft bool) {
 }
 
 // change changes a merge request and sends the webhook.
-func (s *Server) change(path string, iid int, action string, do func(m *mergeRequest)) {
+func (s *MergeRequests) change(path string, iid int, action string, do func(m *mergeRequest)) {
 	defer s.flush()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,12 +209,12 @@ func (s *Server) change(path string, iid int, action string, do func(m *mergeReq
 }
 
 // Retarget changes the target branch of a merge request.
-func (s *Server) Retarget(path string, iid int, target string) {
+func (s *MergeRequests) Retarget(path string, iid int, target string) {
 	s.change(path, iid, "update", func(m *mergeRequest) { m.target = target })
 }
 
 // Reopen opens a merge request again that was closed without merging.
-func (s *Server) Reopen(path string, iid int) {
+func (s *MergeRequests) Reopen(path string, iid int) {
 	s.change(path, iid, "reopen", func(m *mergeRequest) {
 		if m.state == "closed" {
 			m.state, m.closed_ = "opened", time.Time{}
@@ -223,12 +223,12 @@ func (s *Server) Reopen(path string, iid int) {
 }
 
 // Label sets the labels of a merge request.
-func (s *Server) Label(path string, iid int, labels ...string) {
+func (s *MergeRequests) Label(path string, iid int, labels ...string) {
 	s.change(path, iid, "update", func(m *mergeRequest) { m.labels = labels })
 }
 
-// Say comments as a user and gives the note's id.
-func (s *Server) Say(path string, iid int, login, body string) int {
+// Comment comments as a user and gives the note's id.
+func (s *MergeRequests) Comment(path string, iid int, login, body string) int {
 	defer s.flush()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +236,7 @@ func (s *Server) Say(path string, iid int, login, body string) int {
 	return s.say(p, p.mr(fmt.Sprint(iid)), s.ensure(login), body).id
 }
 
-func (s *Server) say(p *project, m *mergeRequest, who *user, body string) *note {
+func (s *MergeRequests) say(p *project, m *mergeRequest, who *user, body string) *note {
 	now := s.now()
 	n := &note{id: s.id(), author: who, body: body, created: now, updated: now}
 	m.notes, m.updated = append(m.notes, n), now
@@ -246,7 +246,7 @@ func (s *Server) say(p *project, m *mergeRequest, who *user, body string) *note 
 
 // Protect protects branches by a name in which * matches any characters: members need the level to push, and
 // 40 to merge.
-func (s *Server) Protect(path, name string, push int) {
+func (s *World) Protect(path, name string, push int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.find(path)
@@ -254,7 +254,7 @@ func (s *Server) Protect(path, name string, push int) {
 }
 
 // Unprotect removes all rules that protect branches.
-func (s *Server) Unprotect(path string) {
+func (s *World) Unprotect(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p := s.find(path); p != nil {
@@ -262,14 +262,14 @@ func (s *Server) Unprotect(path string) {
 	}
 }
 
-// Report sets a status of a commit as a user.
-func (s *Server) Report(path, sha, login, state, name, description string) {
+// SetStatus sets a status of a commit as a user.
+func (s *MergeRequests) SetStatus(path, sha, login, state, name, description string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.report(s.find(path), sha, state, name, description, "", s.ensure(login))
 }
 
-func (s *Server) report( //nolint:revive // what a status has
+func (s *MergeRequests) report( //nolint:revive // what a status has
 	p *project, sha, state, name, description, target string, who *user,
 ) *status {
 	now := s.now()
@@ -292,7 +292,7 @@ type Note struct {
 }
 
 // Notes returns the comments of a merge request, oldest first.
-func (s *Server) Notes(path string, iid int) []Note {
+func (s *MergeRequests) Notes(path string, iid int) []Note {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []Note
@@ -307,7 +307,7 @@ func (s *Server) Notes(path string, iid int) []Note {
 }
 
 // Statuses returns the newest states of a commit's statuses, by name.
-func (s *Server) Statuses(path, sha string) map[string]string {
+func (s *MergeRequests) Statuses(path, sha string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]string{}
@@ -320,7 +320,7 @@ func (s *Server) Statuses(path, sha string) map[string]string {
 }
 
 // Numbers returns the merge requests of a project.
-func (s *Server) Numbers(path string) []int {
+func (s *MergeRequests) Numbers(path string) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []int
@@ -331,7 +331,7 @@ func (s *Server) Numbers(path string) []int {
 }
 
 // Head returns a merge request's head; "" if there is none.
-func (s *Server) Head(path string, iid int) string {
+func (s *MergeRequests) Head(path string, iid int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.find(path)
@@ -343,7 +343,7 @@ func (s *Server) Head(path string, iid int) string {
 	return m.head
 }
 
-func (s *Server) emit(name string, payload fields) {
+func (s *outbox) emit(name string, payload fields) {
 	if s.o.OnEvent == nil {
 		return
 	}
@@ -361,7 +361,7 @@ func (s *Server) SetOnEvent(take func(event string, payload []byte)) {
 }
 
 // flush sends the webhooks of what a driver did.
-func (s *Server) flush() {
+func (s *outbox) flush() {
 	s.mu.Lock()
 	events, take := s.events, s.o.OnEvent
 	s.events = nil

@@ -17,11 +17,11 @@ func hookTime(t time.Time) any {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-func (s *Server) hookUser(u *user) fields {
+func (s *shapes) hookUser(u *user) fields {
 	return fields{"id": u.id, "name": u.login, "username": u.login, "avatar_url": nil, "email": "[REDACTED]"}
 }
 
-func (s *Server) hookProject(p *project) fields {
+func (s *shapes) hookProject(p *project) fields {
 	web := s.o.URL + "/" + p.path
 	ssh := "git@gitlab.test:" + p.path + ".git"
 	return fields{
@@ -31,7 +31,7 @@ func (s *Server) hookProject(p *project) fields {
 	}
 }
 
-func (s *Server) hookRepository(p *project) fields {
+func (s *shapes) hookRepository(p *project) fields {
 	web := s.o.URL + "/" + p.path
 	ssh := "git@gitlab.test:" + p.path + ".git"
 	return fields{
@@ -39,14 +39,14 @@ func (s *Server) hookRepository(p *project) fields {
 	}
 }
 
-func (s *Server) hookCommit(p *project, sha string, by *user, at time.Time) fields {
+func (s *shapes) hookCommit(p *project, sha string, by *user, at time.Time) fields {
 	return fields{
 		"id": sha, "message": "Change\n", "title": "Change", "timestamp": at.UTC().Format(time.RFC3339), "url": s.o.URL + "/" + p.path + "/-/commit/" + sha,
 		"author": fields{"name": by.login, "email": "[REDACTED]"}, "added": []string{}, "modified": []string{}, "removed": []string{},
 	}
 }
 
-func (s *Server) hookLabels(p *project, m *mergeRequest) []fields {
+func (s *shapes) hookLabels(p *project, m *mergeRequest) []fields {
 	out := []fields{}
 	for i, name := range m.labels {
 		out = append(out, fields{
@@ -58,7 +58,7 @@ func (s *Server) hookLabels(p *project, m *mergeRequest) []fields {
 }
 
 // hookMergeRequest returns a merge request as events have it.
-func (s *Server) hookMergeRequest(p *project, m *mergeRequest) fields {
+func (s *shapes) hookMergeRequest(p *project, m *mergeRequest) fields {
 	draft := strings.HasPrefix(m.title, "Draft:")
 	out := fields{
 		"id": m.id, "iid": m.iid, "target_branch": m.target, "source_branch": m.sourceBranch, "source_project_id": m.source.id, "target_project_id": p.id,
@@ -78,7 +78,7 @@ func (s *Server) hookMergeRequest(p *project, m *mergeRequest) fields {
 	return out
 }
 
-func (s *Server) mergeRequestEvent(p *project, m *mergeRequest, action, oldrev string, who *user) {
+func (s *outbox) mergeRequestEvent(p *project, m *mergeRequest, action, oldrev string, who *user) {
 	attributes := s.hookMergeRequest(p, m)
 	attributes["action"], attributes["system"], attributes["system_action"] = action, false, nil
 	if oldrev != "" {
@@ -91,7 +91,7 @@ func (s *Server) mergeRequestEvent(p *project, m *mergeRequest, action, oldrev s
 	})
 }
 
-func (s *Server) noteEvent(p *project, m *mergeRequest, n *note) {
+func (s *outbox) noteEvent(p *project, m *mergeRequest, n *note) {
 	s.emit("Note Hook", fields{
 		"object_kind": "note", "event_type": "note", "user": s.hookUser(n.author), "project_id": p.id, "project": s.hookProject(p), "repository": s.hookRepository(p),
 		"object_attributes": fields{
@@ -104,7 +104,7 @@ func (s *Server) noteEvent(p *project, m *mergeRequest, n *note) {
 	})
 }
 
-func (s *Server) pushEvent(p *project, branch, before, after string, who *user) {
+func (s *outbox) pushEvent(p *project, branch, before, after string, who *user) {
 	s.emit("Push Hook", fields{
 		"object_kind": "push", "event_name": "push", "before": before, "after": after, "ref": "refs/heads/" + branch, "ref_protected": false, "checkout_sha": after,
 		"message": nil, "user_id": who.id, "user_name": who.login, "user_username": who.login, "user_email": "", "user_avatar": nil, "project_id": p.id,

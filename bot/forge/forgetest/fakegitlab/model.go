@@ -96,9 +96,9 @@ type status struct {
 	created, started, finished    time.Time
 }
 
-func (s *Server) user(login string) *user { return s.users[strings.ToLower(login)] }
+func (s *state) user(login string) *user { return s.users[strings.ToLower(login)] }
 
-func (s *Server) ensure(login string) *user {
+func (s *state) ensure(login string) *user {
 	if u := s.user(login); u != nil {
 		return u
 	}
@@ -108,7 +108,7 @@ func (s *Server) ensure(login string) *user {
 }
 
 // find finds a project by its id or path.
-func (s *Server) find(ref string) *project {
+func (s *state) find(ref string) *project {
 	for _, p := range s.projects {
 		if fmt.Sprint(p.id) == ref || strings.EqualFold(p.path, ref) {
 			return p
@@ -150,19 +150,19 @@ func (m *mergeRequest) note(id string) (int, *note) {
 }
 
 // oid returns a new commit id.
-func (s *Server) oid() string {
+func (s *state) oid() string {
 	sum := sha1.Sum([]byte(fmt.Sprint("commit ", s.id()))) //nolint:gosec // not for security
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Server) grow(p *project, branch string) string {
+func (s *state) grow(p *project, branch string) string {
 	sha := s.oid()
 	p.branches[branch], p.commits[sha] = sha, true
 	return sha
 }
 
 // refresh updates the commits of an open merge request from its branches.
-func (s *Server) refresh(p *project, m *mergeRequest) {
+func (s *state) refresh(p *project, m *mergeRequest) {
 	if m.state != "opened" {
 		return
 	}
@@ -183,7 +183,7 @@ func (s *Server) refresh(p *project, m *mergeRequest) {
 }
 
 // level returns what a user may do in a project: as a member of it or of a group above.
-func (s *Server) level(p *project, u *user) (member, bool) {
+func (s *state) level(p *project, u *user) (member, bool) {
 	best, ok := p.members[u.id]
 	for path := p.path; ; {
 		i := strings.LastIndexByte(path, '/')
@@ -199,7 +199,7 @@ func (s *Server) level(p *project, u *user) (member, bool) {
 	}
 }
 
-func (s *Server) may(p *project, u *user, level int) bool {
+func (s *state) may(p *project, u *user, level int) bool {
 	m, ok := s.level(p, u)
 	return ok && m.state == "active" && m.level >= level || p.public && level <= Guest
 }

@@ -110,7 +110,7 @@ func (c *call) sees(p *project) bool {
 	return (c.who == nil || c.s.may(p, c.who, Guest)) && (c.job == nil || c.job == p || p.public)
 }
 
-func (s *Server) membersOf(p *project) map[int]member {
+func (s *state) membersOf(p *project) map[int]member {
 	members := map[int]member{}
 	for _, u := range s.users {
 		if m, ok := s.level(p, u); ok {
@@ -225,7 +225,7 @@ func (c *call) createMergeRequest(p *project) answer {
 			return problem(http.StatusConflict, "Another open merge request already exists for this source branch: !"+strconv.Itoa(m.iid))
 		}
 	}
-	m := c.s.open(p, p, Scene{Title: title, Body: c.text("description"), SourceBranch: source, TargetBranch: target, Author: c.who.login})
+	m := c.s.open(p, p, MergeRequest{Title: title, Body: c.text("description"), SourceBranch: source, TargetBranch: target, Author: c.who.login})
 	return answer{code: http.StatusCreated, value: c.s.mrFields(p, m, true)}
 }
 

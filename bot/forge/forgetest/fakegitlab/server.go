@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/faults"
 )
 
 // Options are all optional.
@@ -25,9 +27,33 @@ type Options struct {
 
 // Server is the fake. All methods are safe for concurrent use.
 type Server struct {
+	*World
+	*MergeRequests
+	*outbox
+	faults   faults.List[FaultKind]
+	requests int
+}
+
+// World sets up who and what is on the forge: users, groups, projects with their protected branches.
+type World struct{ *outbox }
+
+// MergeRequests does with merge requests, commits and notes what people do, and tells what is there.
+type MergeRequests struct{ *outbox }
+
+// outbox makes the webhooks of what happens.
+type outbox struct {
+	shapes
+	events []event
+}
+
+// shapes are the forms in which GitLab shows the state.
+type shapes struct{ *state }
+
+// state is what the forge knows.
+type state struct {
 	o Options
 
-	mu       sync.Mutex
+	mu       sync.Mutex // of the whole fake
 	ticks    int64
 	ids      int
 	users    map[string]*user // by lower-case name
@@ -35,9 +61,6 @@ type Server struct {
 	groups   map[string]*group
 	tokens   map[string]*user
 	jobs     map[string]*project // job tokens
-	faults   []*Fault
-	events   []event
-	requests int
 }
 
 type event struct {
@@ -50,72 +73,10 @@ func New(o Options) *Server {
 	if o.URL == "" {
 		o.URL = "https://gitlab.test"
 	}
-	return &Server{o: o, ids: 100, users: map[string]*user{}, groups: map[string]*group{}, tokens: map[string]*user{}, jobs: map[string]*project{}}
-}
-
-// FaultKind is a kind of fault.
-type FaultKind int
-
-// The kinds of faults.
-const (
-	TooMany      FaultKind = iota // 429 with Retry-After
-	BadGateway                    // 502
-	Lost                          // the request has its effect, and the connection closes without an answer
-	TooLong                       // 400: the text is too long
-	Denied                        // 403
-	Unauthorized                  // 401
-)
-
-// Fault is a fault of the next requests that match it.
-type Fault struct {
-	Kind       FaultKind
-	Method     string // "" is any; "!GET" is any but GET
-	Path       string // what the path must contain
-	Times      int    // 0 is one
-	RetryAfter time.Duration
-}
-
-// Fail adds a fault.
-func (s *Server) Fail(f Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f.Times = max(f.Times, 1)
-	s.faults = append(s.faults, &f)
-}
-
-func (s *Server) fault(r *http.Request) *Fault {
-	for i, f := range s.faults {
-		other, not := strings.CutPrefix(f.Method, "!")
-		if f.Method != "" && (r.Method == other) == not || !strings.Contains(r.URL.Path, f.Path) {
-			continue
-		}
-		if f.Times--; f.Times == 0 {
-			s.faults = append(s.faults[:i:i], s.faults[i+1:]...)
-		}
-		return f
-	}
-	return nil
-}
-
-func (f *Fault) answer() answer {
-	switch f.Kind {
-	case TooMany:
-		a := answer{code: http.StatusTooManyRequests, value: fields{"message": "Retry later"}, header: map[string]string{}}
-		if f.RetryAfter > 0 {
-			a.header["Retry-After"] = strconv.Itoa(int(f.RetryAfter / time.Second))
-		}
-		return a
-	case BadGateway:
-		return problem(http.StatusBadGateway, "GitLab is not responding")
-	case TooLong:
-		return problem(http.StatusBadRequest, `{"note"=>["is too long (1100000 B). The maximum size is 1 MB."]}`)
-	case Denied:
-		return problem(http.StatusForbidden, "403 Forbidden")
-	case Unauthorized:
-		return problem(http.StatusUnauthorized, "401 Unauthorized")
-	case Lost:
-	}
-	return answer{}
+	box := &outbox{shapes: shapes{&state{
+		o: o, ids: 100, users: map[string]*user{}, groups: map[string]*group{}, tokens: map[string]*user{}, jobs: map[string]*project{},
+	}}}
+	return &Server{World: &World{box}, MergeRequests: &MergeRequests{box}, outbox: box}
 }
 
 type fields = map[string]any
@@ -185,10 +146,10 @@ func (s *Server) answer(c *call) (a answer, lost bool, events []event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests++
-	fault := s.fault(c.r)
+	fault := s.faults.Take(c.r.Method, c.r.URL.Path)
 	switch {
 	case fault != nil && fault.Kind != Lost:
-		a = fault.answer()
+		a = faultAnswer(fault)
 	case !c.identify():
 		a = problem(http.StatusUnauthorized, "401 Unauthorized")
 	default:
@@ -258,7 +219,7 @@ func (c *call) page(list []fields) answer {
 }
 
 // now returns the time. Without a clock in the options, each call moves it by a second.
-func (s *Server) now() time.Time {
+func (s *state) now() time.Time {
 	if s.o.Clock != nil {
 		return s.o.Clock().UTC().Truncate(time.Millisecond)
 	}
@@ -273,7 +234,7 @@ func stamp(t time.Time) any {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-func (s *Server) id() int {
+func (s *state) id() int {
 	s.ids++
 	return s.ids
 }

@@ -5,7 +5,7 @@ import "fmt"
 // The shapes are those of https://docs.gitlab.com/api/: users, members, projects, merge_requests, notes,
 // emoji_reactions, commits.
 
-func (s *Server) userFields(u *user, self bool) fields {
+func (s *shapes) userFields(u *user, self bool) fields {
 	out := fields{"id": u.id, "username": u.login, "name": u.login, "state": "active", "avatar_url": nil, "web_url": s.o.URL + "/" + u.login}
 	if self {
 		out["bot"] = u.bot
@@ -13,7 +13,7 @@ func (s *Server) userFields(u *user, self bool) fields {
 	return out
 }
 
-func (s *Server) mrFields(p *project, m *mergeRequest, whole bool) fields {
+func (s *shapes) mrFields(p *project, m *mergeRequest, whole bool) fields {
 	out := fields{
 		"id": m.id, "iid": m.iid, "project_id": p.id, "title": m.title, "description": m.description, "state": m.state,
 		"created_at": stamp(m.created), "updated_at": stamp(m.updated), "closed_at": stamp(m.closed_), "merged_at": nil,
@@ -34,21 +34,21 @@ func (s *Server) mrFields(p *project, m *mergeRequest, whole bool) fields {
 	return out
 }
 
-func (s *Server) noteFields(p *project, m *mergeRequest, n *note) fields {
+func (s *shapes) noteFields(p *project, m *mergeRequest, n *note) fields {
 	return fields{
 		"id": n.id, "body": n.body, "author": s.userFields(n.author, false), "created_at": stamp(n.created), "updated_at": stamp(n.updated),
 		"system": n.system, "noteable_id": m.id, "noteable_type": "MergeRequest", "noteable_iid": m.iid, "project_id": p.id, "resolvable": false, "confidential": false, "internal": false,
 	}
 }
 
-func (s *Server) emojiFields(n *note, e *emoji) fields {
+func (s *shapes) emojiFields(n *note, e *emoji) fields {
 	return fields{
 		"id": e.id, "name": e.name, "user": s.userFields(e.user, false), "created_at": stamp(e.created), "updated_at": stamp(e.created),
 		"awardable_id": n.id, "awardable_type": "Note",
 	}
 }
 
-func (s *Server) statusFields(t *status) fields {
+func (s *shapes) statusFields(t *status) fields {
 	return fields{
 		"id": t.id, "sha": t.sha, "ref": "main", "status": t.state, "name": t.name, "target_url": t.target, "description": t.description, "allow_failure": false,
 		"created_at": stamp(t.created), "started_at": stamp(t.started), "finished_at": stamp(t.finished), "author": s.userFields(t.author, false), "coverage": nil, "pipeline_id": 1,

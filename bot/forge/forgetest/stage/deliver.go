@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -18,40 +19,54 @@ type Delivery struct {
 	Body      []byte
 }
 
-const answerTime = 10 * time.Second // as GitHub
+// Webhooks delivers the webhooks of a stage's forge.
+type Webhooks struct {
+	forge  string // its name in the service's configuration
+	github bool
+	sent   func(d Delivery, status int) // nil: nobody is told
+	life   context.Context              //nolint:containedctx // of deliveries, which outlive the calls that cause them
+	out    sync.WaitGroup
 
-// Webhooks sets the address of the service that receives webhooks; "" drops them.
-func (s *Stage) Webhooks(address string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hooks = address
+	mu      sync.Mutex
+	address string
+	count   int
+	delays  func(d Delivery) []time.Duration
 }
 
-// Plan returns the delays of each webhook's deliveries: none means that it is lost, two that it is sent
-// twice. Without a plan each is sent once, immediately. A refused delivery is not repeated.
-func (s *Stage) Plan(plan func(d Delivery) []time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.plan = plan
+const answerTime = 10 * time.Second // as GitHub
+
+// SendTo sets the address of the service that receives webhooks; "" drops them.
+func (w *Webhooks) SendTo(address string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.address = address
+}
+
+// Delay sets the function that returns the delays of each webhook's deliveries: none means that it is lost, two
+// that it is sent twice. Without it each is sent once, immediately. A refused delivery is not repeated.
+func (w *Webhooks) Delay(delays func(d Delivery) []time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delays = delays
 }
 
 // event sends a webhook in the background, as a forge does.
-func (s *Stage) event(event string, body []byte) {
-	s.mu.Lock()
-	s.count++
-	d := Delivery{ID: fmt.Sprint("delivery-", s.count), Event: event, Body: body}
-	plan := s.plan
-	s.mu.Unlock()
-	for _, after := range plan(d) {
-		s.out.Go(func() {
+func (w *Webhooks) event(event string, body []byte) {
+	w.mu.Lock()
+	w.count++
+	d := Delivery{ID: fmt.Sprint("delivery-", w.count), Event: event, Body: body}
+	delays := w.delays
+	w.mu.Unlock()
+	for _, after := range delays(d) {
+		w.out.Go(func() {
 			wait := time.NewTimer(after)
 			defer wait.Stop()
 			select {
-			case <-s.life.Done():
+			case <-w.life.Done():
 			case <-wait.C:
-				status := s.Deliver(d)
-				if s.o.Sent != nil {
-					s.o.Sent(d, status)
+				status := w.Deliver(d)
+				if w.sent != nil {
+					w.sent(d, status)
 				}
 			}
 		})
@@ -59,21 +74,21 @@ func (s *Stage) event(event string, body []byte) {
 }
 
 // Deliver sends a webhook once and gives the answer's status; 0 is no answer.
-func (s *Stage) Deliver(d Delivery) int {
-	s.mu.Lock()
-	address := s.hooks
-	s.mu.Unlock()
+func (w *Webhooks) Deliver(d Delivery) int {
+	w.mu.Lock()
+	address := w.address
+	w.mu.Unlock()
 	if address == "" {
 		return 0
 	}
-	ctx, cancel := context.WithTimeout(s.life, answerTime)
+	ctx, cancel := context.WithTimeout(w.life, answerTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/hooks/"+s.o.Name, bytes.NewReader(d.Body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/hooks/"+w.forge, bytes.NewReader(d.Body))
 	if err != nil {
 		return 0
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if s.hub != nil {
+	if w.github {
 		r.Header.Set("X-GitHub-Event", d.Event)
 		r.Header.Set("X-GitHub-Delivery", d.ID)
 		r.Header.Set("X-Hub-Signature-256", Signature(d.Body))

@@ -14,7 +14,7 @@ func (s *Stage) Open(branch, author string) (int, error) {
 		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch})
 		return pr.Number, err
 	}
-	return s.lab.Open(Repository, fakegitlab.Scene{Title: "Change " + branch, Author: author, SourceBranch: branch}), nil
+	return s.lab.Open(Repository, fakegitlab.MergeRequest{Title: "Change " + branch, Author: author, SourceBranch: branch}), nil
 }
 
 // OpenFork opens a merge request of a branch of the working copy from a fork of its author, and gives its number. It pushes
@@ -40,7 +40,7 @@ func (s *Stage) OpenFork(branch, author string) (int, error) {
 		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch, HeadRepo: fork})
 		return pr.Number, err
 	}
-	return s.lab.Open(Repository, fakegitlab.Scene{Title: "Change " + branch, Author: author, SourceBranch: branch, SourceProject: fork}), nil
+	return s.lab.Open(Repository, fakegitlab.MergeRequest{Title: "Change " + branch, Author: author, SourceBranch: branch, SourceProject: fork}), nil
 }
 
 // OpenInto opens a merge request into another branch than the trunk, and gives its number.
@@ -49,11 +49,11 @@ func (s *Stage) OpenInto(branch, target, author string) (int, error) {
 		pr, err := s.hub.OpenPR(Repository, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch, Base: target})
 		return pr.Number, err
 	}
-	return s.lab.Open(Repository, fakegitlab.Scene{Title: "Change " + branch, Author: author, SourceBranch: branch, TargetBranch: target}), nil
+	return s.lab.Open(Repository, fakegitlab.MergeRequest{Title: "Change " + branch, Author: author, SourceBranch: branch, TargetBranch: target}), nil
 }
 
-// Numbers returns the numbers of all merge requests.
-func (s *Stage) Numbers() []int {
+// Requests returns the numbers of all merge requests.
+func (s *Stage) Requests() []int {
 	if s.hub == nil {
 		return s.lab.Numbers(Repository)
 	}
@@ -96,8 +96,8 @@ func (s *Stage) Merge(number int) (string, error) {
 	return s.lab.Merge(Repository, number, "mia")
 }
 
-// Shut closes a merge request without merging it.
-func (s *Stage) Shut(number int) error {
+// CloseRequest closes a merge request without merging it.
+func (s *Stage) CloseRequest(number int) error {
 	if s.hub != nil {
 		return s.hub.ClosePR(Repository, number)
 	}
@@ -105,11 +105,11 @@ func (s *Stage) Shut(number int) error {
 	return nil
 }
 
-// Say comments, and gives the comment's id.
-func (s *Stage) Say(number int, login, text string) (int64, error) {
+// Comment comments, and gives the comment's id.
+func (s *Stage) Comment(number int, login, text string) (int64, error) {
 	if s.hub != nil {
 		c, err := s.hub.CommentPR(Repository, number, login, text)
 		return c.ID, err
 	}
-	return int64(s.lab.Say(Repository, number, login, text)), nil
+	return int64(s.lab.Comment(Repository, number, login, text)), nil
 }

@@ -129,7 +129,7 @@ func (s *Stage) Serve(ctx context.Context, v Serving) (*Process, error) {
 
 // Ready waits until the service takes webhooks.
 func (p *Process) Ready(ctx context.Context, bound time.Duration) error {
-	err := Until(ctx, bound, "the service is ready", func() bool { return p.Ended() || p.Answers(ctx, "/readyz") })
+	err := WaitFor(ctx, bound, "the service is ready", func() bool { return p.Ended() || p.Answers(ctx, "/readyz") })
 	if err == nil && p.Ended() {
 		return fmt.Errorf("the service ended: %w", errors.Join(p.err, errors.New("its log says why")))
 	}

@@ -24,7 +24,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
@@ -60,27 +59,29 @@ type Options struct {
 
 // Stage is a forge, a Git server and a working copy. People: ada may write, mia maintains, eve may nothing.
 type Stage struct {
+	*Repo
+	*Webhooks
 	o     Options
 	hub   *fakegithub.Server
 	lab   *fakegitlab.Server
 	forge *httptest.Server
 	git   *httptest.Server
 	token string
-
-	mu    sync.Mutex
-	hooks string
-	count int
-	plan  func(d Delivery) []time.Duration
-	out   sync.WaitGroup
+	life  context.Context //nolint:containedctx // of deliveries and commands, which outlive the calls that cause them
 	quit  context.CancelFunc
-	life  context.Context //nolint:containedctx // of deliveries, which outlive the calls that cause them
 }
 
 // New returns a stage on which ada has committed the fleet to main.
 func New(ctx context.Context, o Options) (*Stage, error) {
 	o.Name = cmp.Or(o.Name, "f")
-	s := &Stage{o: o, plan: func(Delivery) []time.Duration { return []time.Duration{0} }}
-	s.life, s.quit = context.WithCancel(context.WithoutCancel(ctx))
+	life, quit := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Stage{
+		o: o, life: life, quit: quit, Repo: &Repo{dir: o.Dir, life: life},
+		Webhooks: &Webhooks{
+			forge: o.Name, github: o.Kind != "gitlab", sent: o.Sent, life: life,
+			delays: func(Delivery) []time.Duration { return []time.Duration{0} },
+		},
+	}
 	if err := s.repository(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -179,81 +180,6 @@ func (s *Stage) Close() {
 	}
 }
 
-// Bare returns the folder of the repository, Work that of the working copy.
-func (s *Stage) Bare() string { return filepath.Join(s.o.Dir, "git", Repository+".git") }
-
-// Work returns the folder of the working copy.
-func (s *Stage) Work() string { return filepath.Join(s.o.Dir, "work") }
-
-// Git runs git in a folder, as ada.
-func (s *Stage) Git(dir string, args ...string) error {
-	_, err := s.output(dir, args...)
-	return err
-}
-
-func (s *Stage) output(dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(s.life, "git", args...) //nolint:gosec // of the stage's own making
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_TERMINAL_PROMPT=0",
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("git %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-// Look runs git on the bare repository and gives what it says; "" if it fails.
-func (s *Stage) Look(args ...string) string {
-	out, err := s.output(s.Bare(), args...)
-	if err != nil {
-		return ""
-	}
-	return out
-}
-
-// Ref returns a branch's commit; "" if there is none.
-func (s *Stage) Ref(branch string) string {
-	return s.Look("rev-parse", "-q", "--verify", "refs/heads/"+branch)
-}
-
-// Refs returns all branches.
-func (s *Stage) Refs() map[string]string {
-	out := map[string]string{}
-	for line := range strings.Lines(s.Look("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/heads")) {
-		hash, name, _ := strings.Cut(strings.TrimSpace(line), " ")
-		out[name] = hash
-	}
-	return out
-}
-
-// Branch creates a branch from the trunk as it is, with a change, and pushes it.
-func (s *Stage) Branch(name, message string, edit func(dir string) error) error {
-	work := s.Work()
-	if err := errors.Join(s.Git(work, "fetch", "-q", "origin"), s.Git(work, "checkout", "-q", "-B", name, "origin/main")); err != nil {
-		return err
-	}
-	return s.change(name, message, edit)
-}
-
-// Change pushes one more commit to a branch.
-func (s *Stage) Change(name, message string, edit func(dir string) error) error {
-	if err := s.Git(s.Work(), "checkout", "-q", name); err != nil {
-		return err
-	}
-	return s.change(name, message, edit)
-}
-
-func (s *Stage) change(name, message string, edit func(dir string) error) error {
-	work := s.Work()
-	if err := edit(work); err != nil {
-		return err
-	}
-	return errors.Join(s.Git(work, "add", "-A"), s.Git(work, "commit", "-q", "--allow-empty", "-m", message), s.Git(work, "push", "-q", "origin", "HEAD:"+name))
-}
-
 // Canaries returns the credentials of the service, in every form in which they could be seen.
 func (s *Stage) Canaries() []string {
 	var out []string
@@ -347,14 +273,14 @@ func (s *Stage) API() http.Handler {
 	return s.lab
 }
 
-// Hub returns the GitHub and Lab the GitLab; the one that is not there is nil.
-func (s *Stage) Hub() *fakegithub.Server { return s.hub }
+// GitHub returns the fake GitHub; nil if the stage has a GitLab.
+func (s *Stage) GitHub() *fakegithub.Server { return s.hub }
 
-// Lab returns the GitLab.
-func (s *Stage) Lab() *fakegitlab.Server { return s.lab }
+// GitLab returns the fake GitLab; nil if the stage has a GitHub.
+func (s *Stage) GitLab() *fakegitlab.Server { return s.lab }
 
-// Until waits until a condition holds, or returns an error after a time limit.
-func Until(ctx context.Context, bound time.Duration, what string, is func() bool) error {
+// WaitFor waits until a condition holds, or returns an error after a time limit.
+func WaitFor(ctx context.Context, bound time.Duration, what string, is func() bool) error {
 	deadline := time.NewTimer(bound)
 	defer deadline.Stop()
 	look := time.NewTicker(20 * time.Millisecond)
@@ -371,7 +297,7 @@ func Until(ctx context.Context, bound time.Duration, what string, is func() bool
 	return nil
 }
 
-// Has reports whether a text contains all parts.
-func Has(text string, parts ...string) bool {
+// ContainsAll reports whether a text contains all parts.
+func ContainsAll(text string, parts ...string) bool {
 	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(text, p) })
 }
