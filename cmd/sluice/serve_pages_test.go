@@ -92,13 +92,13 @@ func reviewIsLinked(t *testing.T, s *stage.Stage, base string, bound time.Durati
 		t.Fatal(err)
 	}
 	link := base + site.ReportPath(number, s.Head(number))
-	if err := stage.Until(t.Context(), bound, "the comment links to the report", func() bool { return strings.Contains(strings.Join(s.Comments(number), ""), link) }); err != nil {
+	if err := stage.WaitFor(t.Context(), bound, "the comment links to the report", func() bool { return strings.Contains(strings.Join(s.Comments(number), ""), link) }); err != nil {
 		t.Fatal(err, s.Comments(number))
 	}
 	if got := loadPage(t, link); !strings.Contains(got, "<!doctype html>") || !strings.Contains(got, "replicas") {
 		t.Errorf("the report: %s", got)
 	}
-	if err := stage.Until(t.Context(), bound, "the list has the merge request", func() bool {
+	if err := stage.WaitFor(t.Context(), bound, "the list has the merge request", func() bool {
 		got := loadPage(t, base+"merge-requests.html") // it is as old as the last look at the branches
 		return strings.Contains(got, "1 open merge request") && strings.Contains(got, "Change more")
 	}); err != nil {

@@ -33,7 +33,7 @@ func TestModel(t *testing.T) {
 		count = n
 	}
 	if testing.Short() {
-		count = min(count, 300)
+		count = min(count, 150)
 	}
 	if *seedFlag != 0 {
 		first, count = *seedFlag, 1

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Run runs a script with node and returns what the script prints. The script starts Chromium with the module tools/browser,
-// which BROWSER_TOOLS names, and opens pages with pages.js, which BROWSER_PAGES names. A script that fails ends the test. Where `make browser` has not installed the module, the test
-// is skipped, or fails if SLUICE_BROWSER is "required".
+// Run runs a script with node and returns its output. The script starts Chromium with the module tools/browser, whose
+// folder is in BROWSER_TOOLS, and opens pages with pages.js, whose path is in BROWSER_PAGES. If the script fails, the
+// test ends. If `make browser` has not installed the module, the test is skipped; with SLUICE_BROWSER=required it fails.
 func Run(tb testing.TB, script string, args ...string) []byte {
 	tb.Helper()
 	module := root(tb)
