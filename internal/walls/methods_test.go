@@ -25,7 +25,6 @@ func wider() map[string]int {
 		"hydrate.Hydrator":               29,
 		"hydrate.run":                    28,
 		"hydrate/fleet.Fleet":            75,
-		"hydrate/fleet.Target":           28,
 		"hydrate/fleet.loader":           75,
 		"hydrate/gitstore.Store":         68,
 		"hydrate/import/argocd.importer": 31,
