@@ -72,6 +72,7 @@ func newChartRepo(tb testing.TB) *chartRepo {
 }
 
 func (r *chartRepo) offer(tb testing.TB) []byte {
+	tb.Helper()
 	archive := packChart(tb, "")
 	r.files["web-1.0.0.tgz"] = archive
 	r.files["index.yaml"] = []byte("apiVersion: v1\nentries:\n  web:\n  - {apiVersion: v2, name: web, version: 1.0.0, urls: [web-1.0.0.tgz]}\n")

@@ -222,23 +222,23 @@ func (r *trustedRoot) issued(cert *x509.Certificate, chain *x509.CertPool, at ti
 }
 
 // Extensions of Sigstore's certificates.
-var (
-	oidIssuer      = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8} // a UTF8String
-	oidIssuerFirst = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 1} // the text as it is
+const (
+	oidIssuer      = "1.3.6.1.4.1.57264.1.8" // a UTF8String
+	oidIssuerFirst = "1.3.6.1.4.1.57264.1.1" // the text as it is
 )
 
 // issuerOf returns who vouches for the identity of a certificate.
 func issuerOf(cert *x509.Certificate) string {
 	first := ""
 	for _, e := range cert.Extensions {
-		switch {
-		case e.Id.Equal(oidIssuer):
+		switch e.Id.String() {
+		case oidIssuer:
 			var text string
 			if rest, err := asn1.UnmarshalWithParams(e.Value, &text, "utf8"); err != nil || len(rest) > 0 {
 				return ""
 			}
 			return text
-		case e.Id.Equal(oidIssuerFirst):
+		case oidIssuerFirst:
 			first = string(e.Value)
 		}
 	}

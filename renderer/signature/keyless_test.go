@@ -103,7 +103,7 @@ func (s *sigstore) sign(manifest string, a attempt) fetch.Cosign {
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), NotBefore: s.now, NotAfter: s.now.Add(10 * time.Minute), KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{a.usage},
-		ExtraExtensions: []pkix.Extension{{Id: oidIssuerFirst, Value: []byte(a.issuer)}, {Id: oidIssuer, Value: issuer}},
+		ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 1}, Value: []byte(a.issuer)}, {Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57264, 1, 8}, Value: issuer}},
 	}
 	if strings.Contains(a.subject, "://") {
 		u, err := url.Parse(a.subject)

@@ -15,7 +15,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -108,8 +107,10 @@ func (s Signer) verify(archive []byte, e fetch.Evidence) error {
 	return first
 }
 
-// chartLayerTypes are the media types of a chart's archive in an OCI manifest.
-var chartLayerTypes = []string{"application/vnd.cncf.helm.chart.content.v1.tar+gzip", "application/tar+gzip"}
+// isChart reports whether a layer of an OCI manifest with this media type is a chart's archive.
+func isChart(mediaType string) bool {
+	return mediaType == "application/vnd.cncf.helm.chart.content.v1.tar+gzip" || mediaType == "application/tar+gzip"
+}
 
 // contains requires that a manifest has the archive as its chart, and no other one.
 func contains(manifest, archive []byte) error {
@@ -124,7 +125,7 @@ func contains(manifest, archive []byte) error {
 	}
 	var charts []string
 	for _, l := range m.Layers {
-		if slices.Contains(chartLayerTypes, l.MediaType) {
+		if isChart(l.MediaType) {
 			charts = append(charts, l.Digest)
 		}
 	}

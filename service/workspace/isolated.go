@@ -61,7 +61,7 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 	}
 	o.Compare.Key = derivedKey(o.Compare.Key, repository)
 	task := host.task(o)
-	task.Detect = s.Config.Detect && s.withoutFleet(ctx, o.Compare.Base.Tree)
+	task.Detect = s.Detect && s.withoutFleet(ctx, o.Compare.Base.Tree)
 	data, err := host.call(ctx, workers(repository, host.schemaFolder), JobReview, task)
 	if err != nil {
 		return nil, nil, err
