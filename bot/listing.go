@@ -57,6 +57,9 @@ func (l *listings) replace(p hint.Place, at time.Time, open []*forge.MergeReques
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := &listing{at: at, open: map[int]*forge.MergeRequest{}}
+	if have, ok := l.known.Get(p); ok && !have.at.After(at) {
+		next.newest = have.newest // may be the update of a merge request that was closed
+	}
 	next.add(open)
 	l.known.Add(p, next)
 }
@@ -68,6 +71,18 @@ func (l *listings) update(p hint.Place, at time.Time, recent []*forge.MergeReque
 	if have, ok := l.known.Get(p); ok {
 		have.at = at
 		have.add(recent)
+	}
+}
+
+// correct remembers a merge request that was read by itself. Others may have been updated before it, so updates are listed from the same
+// time as before.
+func (l *listings) correct(p hint.Place, mr *forge.MergeRequest) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if have, ok := l.known.Get(p); ok {
+		newest := have.newest
+		have.add([]*forge.MergeRequest{mr})
+		have.newest = newest
 	}
 }
 
@@ -131,7 +146,12 @@ func (l *listings) read(ctx context.Context, f Forge, p hint.Place, number int) 
 	if mr := numbered(list, number); mr != nil {
 		return mr, nil
 	}
-	return f.MergeRequest(ctx, p.Repo(), number)
+	mr, err := f.MergeRequest(ctx, p.Repo(), number)
+	if err != nil {
+		return nil, err
+	}
+	l.correct(p, mr)
+	return mr, nil
 }
 
 // open returns the open merge requests, without their texts, by a listing within listFresh.

@@ -127,6 +127,57 @@ func TestListingOfALongTask(t *testing.T) {
 	}
 }
 
+// TestListingOfASingleRead: what a single read returned is in the listing, although the forge's list shows it later.
+func TestListingOfASingleRead(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(10_000, 0)
+	f := &updates{all: []*forge.MergeRequest{
+		{Number: 1, Head: "a", State: forge.Open, Updated: now.Add(-time.Hour)}, {Number: 2, Head: "b", State: forge.Open, Updated: now},
+	}}
+	j := listingJob(f, &now)
+	v := verdictForge{statusForge: j.forge, listings: j.listings}
+	if _, err := j.listings.read(t.Context(), j.forge, j.place, 1); err != nil {
+		t.Fatal(err)
+	}
+	f.all[0].Head = "newer" // and its update is not listed yet
+	if mr, err := j.listings.read(t.Context(), j.forge, j.place, 1); err != nil || mr.Head != "newer" || f.one != 1 {
+		t.Fatalf("%+v after %d reads, %v", mr, f.one, err)
+	}
+	if mr, err := v.MergeRequest(t.Context(), j.place.Repo(), 1); err != nil || mr.Head != "newer" {
+		t.Errorf("the verdict is of an older head than the review: %+v, %v", mr, err)
+	}
+	f.all[0].State = forge.Closed
+	if _, err := j.listings.read(t.Context(), j.forge, j.place, 1); err != nil {
+		t.Fatal(err)
+	}
+	if open, err := j.listings.open(t.Context(), j.forge, j.place); err != nil || len(open) != 1 {
+		t.Errorf("%d merge requests are open after one was closed: %v", len(open), err)
+	}
+}
+
+// TestListingAfterASweep: a complete listing does not forget the newest update, which may be one of a merge request that was closed.
+func TestListingAfterASweep(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(100_000, 0)
+	old := now.Add(-10 * time.Hour)
+	l := newListings(func() time.Time { return now })
+	open := []*forge.MergeRequest{{Number: 1, State: forge.Open, Updated: old}}
+	check := func(what string, want time.Time) {
+		t.Helper()
+		if since, ok := l.since("hub:acme/fleet"); !ok || !since.Equal(want.Add(-listOverlap)) {
+			t.Errorf("%s: updates since %s, want those since %s", what, since, want.Add(-listOverlap))
+		}
+	}
+	l.replace("hub:acme/fleet", now, open)
+	check("the first sweep", old)
+	l.update("hub:acme/fleet", now, []*forge.MergeRequest{{Number: 2, State: forge.Merged, Updated: now}})
+	check("a merge", now)
+	l.replace("hub:acme/fleet", now.Add(time.Minute), open)
+	check("the next sweep", now)
+	l.replace("hub:acme/fleet", now, open)
+	check("a sweep that began before the last listing", old)
+}
+
 // TestAuthorAccess: reviews remember write access for ten minutes, or until a membership event; less than write access never.
 func TestAuthorAccess(t *testing.T) {
 	t.Parallel()

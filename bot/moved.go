@@ -16,7 +16,7 @@ import (
 // A review compares a merge request with its merge base and judges it by the policy of the trunk. A new commit of the trunk concerns a
 // merge request if it changes
 //
-//   - policy, sluice.yaml, sluice.lock or the file of a cluster;
+//   - policy, sluice.yaml, sluice.lock, or the file of a cluster or a workspace;
 //   - a file that the merge request changes too: they may conflict, or the merge base moved;
 //   - a target that the merge request can affect, for example by a layer that both read.
 //
@@ -109,7 +109,8 @@ func effectOf(ctx context.Context, fleets Fleets, m move) *effect {
 	}
 	for _, tree := range []gitstore.Hash{m.from, m.to} {
 		f, _, err := fleets.Fleet(ctx, tree)
-		if err != nil || slices.ContainsFunc(f.Clusters, func(c *fleet.Cluster) bool { return slices.Contains(files, c.File) }) {
+		if err != nil || slices.ContainsFunc(f.Clusters, func(c *fleet.Cluster) bool { return slices.Contains(files, c.File) }) ||
+			slices.ContainsFunc(f.Workspaces, func(w *fleet.Workspace) bool { return slices.Contains(files, w.File) }) {
 			return all
 		}
 	}

@@ -36,7 +36,7 @@ func (m *movingFleets) Affected(context.Context, gitstore.Hash, gitstore.Hash) (
 }
 
 func (m *movingFleets) Fleet(context.Context, gitstore.Hash) (*fleet.Fleet, fleet.Problems, error) {
-	f := &fleet.Fleet{Clusters: []*fleet.Cluster{{Name: "c1", File: "clusters/c1.yaml"}}}
+	f := &fleet.Fleet{Clusters: []*fleet.Cluster{{Name: "c1", File: "clusters/c1.yaml"}}, Workspaces: []*fleet.Workspace{{Name: "team", File: "workspaces/team.yaml"}}}
 	f.Spec.Trunk = "main"
 	return f, nil, nil
 }
@@ -74,6 +74,7 @@ func TestTrunkCommits(t *testing.T) {
 		{"sluice.yaml", []string{"sluice.yaml"}, nil, own, true},
 		{"sluice.lock", []string{"sluice.lock"}, nil, own, true},
 		{"a cluster", []string{"clusters/c1.yaml"}, nil, own, true},
+		{"a workspace", []string{"workspaces/team.yaml"}, nil, own, true},
 		{"a new app on the cluster", []string{"apps/new/app.yaml"}, []fleet.AffectedTarget{added("c1", "new")}, own, true},
 		{"a new app on another cluster", []string{"apps/new/app.yaml"}, []fleet.AffectedTarget{added("c2", "new")}, own, false},
 		{"the app, which the merge request adds to a cluster", []string{"charts/shop/x"}, []fleet.AffectedTarget{changed("c2", "shop")}, []fleet.AffectedTarget{added("c1", "shop")}, true},

@@ -62,6 +62,10 @@ func (s *changedSpace) Review(_ context.Context, r ReviewRequest) (*report.Revie
 	}, nil, nil
 }
 
+func (s *changedSpace) Changed(context.Context, gitstore.Hash, gitstore.Hash) ([]string, error) {
+	return nil, nil
+}
+
 func (s *changedSpace) DropPreview(context.Context, string) error { return nil }
 
 // keeper records what it is told.

@@ -255,7 +255,7 @@ func needed() map[string]string {
 		// Not in the API: pushes, and the permissions that GitHub requires for events.
 		"git push": "contents: write", "push": "contents: read", "pull_request": "pull_requests: read", "issue_comment": "issues: read",
 		"check_run": "checks: read", "check_suite": "checks: read", "merge_group": "merge_queues: read",
-		"member": "members: read", "membership": "members: read", "team": "members: read",
+		"member": "members: read", "membership": "members: read", "organization": "members: read", "team": "members: read",
 	}
 }
 

@@ -57,7 +57,7 @@ func (github) decode(event string, body []byte) ([]hint.Hint, error) {
 	switch event {
 	case "installation", "installation_repositories": // the repositories that the App may write to have changed
 		return []hint.Hint{{Kind: hint.Sweep}}, nil
-	case "member", "membership", "team":
+	case "member", "membership", "organization", "team":
 		return []hint.Hint{{Kind: hint.Members}}, nil
 	case "push":
 		return decode(event, body, githubPush)

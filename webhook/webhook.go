@@ -28,7 +28,7 @@ import (
 // events of installations to every App, subscribed or not.
 func Events(kind string) []string {
 	return map[string][]string{
-		"github": {"push", "pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "member", "membership", "team", "installation", "installation_repositories"},
+		"github": {"push", "pull_request", "issue_comment", "check_run", "check_suite", "merge_group", "member", "membership", "organization", "team", "installation", "installation_repositories"},
 		"gitlab": {"Push Hook", "Merge Request Hook", "Note Hook", "Pipeline Hook", "Member Hook", "System Hook"},
 	}[kind]
 }

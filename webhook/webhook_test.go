@@ -172,6 +172,7 @@ func TestHints(t *testing.T) {
 		{"hub", "installation", `{"action":"created"}`, 202, "hub sweep  #0 c0  false"},
 		{"hub", "star", `{}`, 200, ""},
 		{"hub", "membership", `{"action":"removed"}`, 202, "hub members  #0 c0  false"},
+		{"hub", "organization", `{"action":"member_removed"}`, 202, "hub members  #0 c0  false"},
 		{"lab", "Member Hook", `{"event_name":"user_remove_from_group"}`, 202, "lab members  #0 c0  false"},
 		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"looks good\n/sluice help"},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false"},
 		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5,"body":"<!-- sluice-review v1 -->\nsee /sluice help"},"repository":{"full_name":"acme/fleet"}}`, 200, ""},
