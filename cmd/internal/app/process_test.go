@@ -171,11 +171,11 @@ func TestReload(t *testing.T) {
 	s.until("the new repository is hydrated", func() bool { return strings.Contains(s.heads(bare), "env/dev") })
 	for _, broken := range []string{"forges: [", s.config + "nonsense: 1\n", strings.Replace(s.config, "repositories", "repository", 1)} {
 		p.write("config.yaml", broken)
-		p.hup("all stays as it was")
+		p.hup("the service keeps the old one")
 	}
 	p.write("hook", "")
 	p.write("config.yaml", s.config)
-	p.hup("all stays as it was")
+	p.hup("the service keeps the old one")
 	if code := p.hook(newSecret, "h-5", "ping", "{}"); code != http.StatusOK {
 		t.Errorf("after a broken file: %d", code)
 	}
