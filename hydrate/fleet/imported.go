@@ -69,6 +69,7 @@ type Imported struct {
 	Notes     []string
 	Err       error // why the target cannot be rendered
 	Brings    Brings
+	Foreign   bool // a server or another repository describes what the target brings: this commit lacks none of it
 }
 
 // Brings says where a target that cannot be rendered may describe further targets, which the fleet does not know then.

@@ -1,6 +1,9 @@
 package fleet
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // KindFile is the kind of an Imported that stands for a file whose objects cannot be read.
 const KindFile = "file"
@@ -10,7 +13,7 @@ func (f *Fleet) Uncertain() bool { return len(f.unread) > 0 }
 
 // Lost says why the fleet may have a target although it does not list it: what describes the target, or brings the object that does, cannot
 // be read in this commit. Without such a reason, which is nil, the commit does not have the target. other is a commit that has the target,
-// and says what describes it; nil if that is not known.
+// and says what describes it. If other is nil, that is not known, and every parent that fails is a reason.
 func (f *Fleet) Lost(other *Fleet, cluster, app string) error {
 	if f.ImportedTarget(cluster, app) != nil { // suspended
 		return nil
@@ -20,44 +23,81 @@ func (f *Fleet) Lost(other *Fleet, cluster, app string) error {
 			return t.hides(cluster)
 		}
 	}
-	if other == nil || other.apps[app] == nil { // nothing tells what describes it
-		return f.mayBring(cluster)
+	if other == nil {
+		return f.hidden(cluster, func(t *Imported) bool { return t.reaches(cluster) || t.isParent(cluster) })
 	}
 	return f.brought(other, cluster, app)
 }
 
-// mayBring returns the failure of a target that may bring others on a cluster.
-func (f *Fleet) mayBring(cluster string) error {
-	for _, t := range f.unread {
-		if t.Brings == BringsAny || t.Brings == BringsCluster && t.Cluster == cluster {
-			return t.hides(cluster)
-		}
+// hidden returns the error of a target that may be one of those that a failed one brings; nil if none of them matches.
+func (f *Fleet) hidden(cluster string, matches func(*Imported) bool) error {
+	if i := slices.IndexFunc(f.unread, matches); i >= 0 {
+		return f.unread[i].hides(cluster)
 	}
 	return nil
+}
+
+// reaches reports whether a target that fails may bring others on a cluster.
+func (i *Imported) reaches(cluster string) bool {
+	return i.Brings == BringsAny || i.Brings == BringsCluster && i.Cluster == cluster
+}
+
+// isParent reports whether an object of the kind can bring others on a cluster, whatever its files look like now.
+func (i *Imported) isParent(cluster string) bool {
+	switch i.Kind {
+	case "HelmRelease":
+		return false
+	case "Kustomization":
+		return i.Cluster == cluster
+	}
+	return true
 }
 
 // brought returns the failure of a target that brings another one in the commit other, directly or through further targets. A parent that
 // fails counts, whether or not its files still look as if it brought others.
 func (f *Fleet) brought(other *Fleet, cluster, app string) error {
+	moved := false // the place that described the target, or one of its parents, is gone: another place may describe it
+	target := cluster
 	seen := map[[2]string]bool{}
 	for app != "" && !seen[[2]string{cluster, app}] {
 		seen[[2]string{cluster, app}] = true
 		old := other.ImportedTarget(cluster, app)
-		if old == nil {
-			return nil
+		if old == nil { // nothing tells what describes it
+			return f.hidden(target, func(t *Imported) bool { return t.reaches(target) })
 		}
 		parentCluster := old.ParentCluster
 		if parentCluster == "" {
 			parentCluster = cluster
 		}
-		for _, t := range f.unread {
-			if t.App == old.Set || t.Kind == KindFile && t.File == old.File || t.App == old.Parent && t.Cluster == parentCluster {
-				return t.hides(cluster)
-			}
+		if err := f.hidden(target, func(t *Imported) bool {
+			return t.App == old.Set || t.Kind == KindFile && t.File == old.File || t.App == old.Parent && t.Cluster == parentCluster
+		}); err != nil {
+			return err
 		}
+		moved = moved || !f.reads(old.File) || len(seen) > 1 && f.ImportedTarget(cluster, app) == nil
 		cluster, app = parentCluster, old.Parent
 	}
-	return nil
+	if !moved {
+		return nil
+	}
+	return f.hidden(target, func(t *Imported) bool { return t.reaches(target) && !other.failed(t) })
+}
+
+// reads reports whether a file describes an imported target that does not fail.
+func (f *Fleet) reads(file string) bool {
+	return slices.ContainsFunc(f.Apps, func(a *App) bool {
+		for _, t := range a.imported {
+			if t.File == file && t.Err == nil {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// failed reports whether a target fails in this commit too. What it brings is not listed then, and moved from nowhere.
+func (f *Fleet) failed(t *Imported) bool {
+	return slices.ContainsFunc(f.unread, func(u *Imported) bool { return u.App == t.App && u.Cluster == t.Cluster })
 }
 
 // hides is the error of a target that is not known because of this one.

@@ -43,8 +43,7 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 	var out []fleet.Imported
 	var problems fleet.Problems
 	for _, p := range found {
-		targets := unread(&p, slices.Sorted(maps.Keys(entry.Clusters)))
-		out = append(out, targets...)
+		out = append(out, unread(&p, request.Clusters)...)
 		problems = append(problems, fleet.Problem{
 			File: p.Origin.File, Line: p.Origin.Line, Severity: fleet.SeverityWarning, Message: p.Message + ": its Applications are not rendered",
 			Hint: "repair it, or leave the file out with spec.import ignore",
@@ -72,22 +71,26 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 }
 
 // unread stands for what a file or an ApplicationSet describes that cannot be read: a target that fails on each cluster that may lack
-// something. If a server or another repository describes the Applications, the commit lacks none, and the target has no cluster.
-func unread(p *argocd.Problem, clusters []string) []fleet.Imported {
-	one := fleet.Imported{App: p.App, File: p.Origin.File, Line: p.Origin.Line, Kind: p.Kind, Err: errors.New(p.Message), Brings: fleet.BringsAny}
+// something, which is each one that a destination may name. It has no cluster if the fleet has none, or if a server or another repository
+// describes the Applications: then the commit lacks none.
+func unread(p *argocd.Problem, clusters []fleet.ImportCluster) []fleet.Imported {
+	one := fleet.Imported{
+		App: p.App, File: p.Origin.File, Line: p.Origin.Line, Kind: p.Kind, Err: errors.New(p.Message), Brings: fleet.BringsAny, Foreign: p.Foreign,
+	}
 	if one.Kind == "" {
 		one.Kind = fleet.KindFile
 	}
-	if p.Foreign {
+	if p.Foreign || len(clusters) == 0 {
 		return []fleet.Imported{one}
 	}
 	if p.Cluster != "" {
-		clusters = []string{p.Cluster}
+		one.Cluster = p.Cluster
+		return []fleet.Imported{one}
 	}
 	out := make([]fleet.Imported, len(clusters))
-	for n, name := range clusters {
+	for n := range clusters {
 		out[n] = one
-		out[n].Cluster = name
+		out[n].Cluster = clusters[n].Name
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,8 +123,10 @@ spec: {chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flu
 			t.Errorf("%s: the other target: %+v", name, good)
 		}
 		for _, app := range []string{"middle", "web.deep"} {
-			if err := after.Lost(before, "prod", app); err == nil {
-				t.Errorf("%s: %s seems deleted", name, app)
+			for _, other := range []*fleet.Fleet{before, nil} {
+				if err := after.Lost(other, "prod", app); err == nil {
+					t.Errorf("%s: %s seems deleted", name, app)
+				}
 			}
 		}
 		if err := before.Lost(after, "prod", "none"); err != nil {
@@ -132,5 +135,123 @@ spec: {chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flu
 	}
 	if err := load("-- more/middle.yaml --\n# nothing\n").Lost(before, "prod", "web.deep"); err != nil {
 		t.Errorf("a target that is deleted: %v", err)
+	}
+}
+
+// Destinations may name a cluster of the registry that the entry does not: what cannot be read fails there too.
+func TestUnreadFailsOnClustersOfTheRegistry(t *testing.T) {
+	t.Parallel()
+	const head = `
+-- sluice.yaml --
+apiVersion: sluice.dev/v1alpha1
+kind: Fleet
+metadata: {name: fleet}
+spec:
+  environments: [{name: prod}]
+  files: {clusters: ["clusters/*.yaml"]}
+  import: [{argocd: {repositories: ["https://git.example.com/acme/fleet"], clusters: {}}}]
+-- plain/config.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: plain}
+`
+	const cluster = "-- clusters/prod.yaml --\napiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: prod}\nspec: {environment: prod}\n"
+	const app = "-- argocd/x.yaml --\napiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: x}\n"
+	const spec = "spec: {project: a, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}\n"
+	load := func(text string) *fleet.Fleet {
+		f, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(head+text))
+		if f == nil {
+			t.Fatal(problems)
+		}
+		return f
+	}
+	before := load(cluster + app + spec)
+	if before.ImportedTarget("prod", "x") == nil {
+		t.Fatal("the fixture has no x")
+	}
+	for name, c := range map[string]struct {
+		files string
+		on    string // the cluster of what fails
+	}{
+		"a file":                    {cluster + app + "spec: {project: [\n", "prod"},
+		"a file, and no cluster":    {app + "spec: {project: [\n", ""},
+		"a file with another name":  {cluster + strings.Replace(app, "x.yaml", "y.yaml", 1) + "spec: {project: [\n", "prod"},
+		"an ApplicationSet":         {cluster + "-- argocd/x.yaml --\n" + set("{list: {elements: [[web]]}}"), "prod"},
+		"a set of unknown clusters": {cluster + "-- argocd/x.yaml --\n" + strings.Replace(set("{list: {elements: [[web]]}}"), "{name: prod}", "{name: \"{{ .name }}\"}", 1), "prod"},
+	} {
+		after := load(c.files)
+		failed := slices.DeleteFunc(after.Imports(), func(i *fleet.Imported) bool { return i.Err == nil })
+		if len(failed) != 1 || failed[0].Cluster != c.on {
+			t.Errorf("%s: failed: %+v", name, failed)
+		}
+		for _, other := range []*fleet.Fleet{before, nil} {
+			if err := after.Lost(other, "prod", "x"); !after.Uncertain() || err == nil {
+				t.Errorf("%s: the target seems deleted", name)
+			}
+		}
+	}
+	if err := load(cluster).Lost(before, "prod", "x"); err != nil {
+		t.Errorf("a target that is deleted: %v", err)
+	}
+}
+
+// A parent that fails in both commits hides what its cluster's branch still has, but no deletion of what another file describes.
+func TestParentThatStillFails(t *testing.T) {
+	t.Parallel()
+	const more = `
+-- sluice.yaml --
+apiVersion: sluice.dev/v1alpha1
+kind: Fleet
+metadata: {name: fleet}
+spec:
+  environments: [{name: prod}]
+  import:
+  - argocd:
+      repositories: ["https://git.example.com/acme/fleet"]
+      clusters:
+        prod: {server: "https://prod.example.com", environment: prod}
+        edge: {server: "https://edge.example.com", environment: prod}
+-- argocd/parent.yaml --
+apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: parent}
+spec: {project: a, source: {repoURL: "https://git.example.com/acme/fleet", path: parent}, destination: {name: prod}}
+-- parent/Chart.yaml --
+apiVersion: v2
+name: parent
+version: 0.1.0
+`
+	const child = "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {name: child}\nspec: {project: a, source: {repoURL: \"https://git.example.com/acme/fleet\", path: plain}, destination: {name: prod}}\n"
+	const template = "-- parent/templates/app.yaml --\n" + child
+	failing := strings.Replace(template, "spec: ", "spec: {{ fail \"no\" }}", 1)
+	onEdge := "-- argocd/edge.yaml --\n" + strings.Replace(child, "destination: {name: prod}", "destination: {name: edge}", 1)
+	own := "-- argocd/own.yaml --\n" + strings.Replace(child, "name: child", "name: own", 1)
+	load := func(text string) *fleet.Fleet {
+		f, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), imported(more+text))
+		if f == nil {
+			t.Fatal(problems)
+		}
+		return f
+	}
+	failed := load(failing + onEdge)
+	if failed.ImportedTarget("edge", "child") == nil || failed.ImportedTarget("prod", "child") != nil {
+		t.Fatal("the fixture must have child on edge only")
+	}
+	if err := failed.Lost(failed, "prod", "child"); err == nil {
+		t.Error("the child of a parent that still fails seems deleted")
+	}
+	renamed := strings.NewReplacer("name: parent}\nspec", "name: root}\nspec").Replace(more)
+	after, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), imported(renamed+failing))
+	if after == nil {
+		t.Fatal(problems)
+	}
+	if err := after.Lost(load(template), "prod", "child"); err == nil {
+		t.Error("the child of a parent that has another name and fails seems deleted")
+	}
+	if err := failed.Lost(load(failing+own), "prod", "own"); err != nil {
+		t.Errorf("a deleted target: %v", err)
+	}
+	if err := load(failing).Lost(load(template+onEdge), "prod", "child"); err == nil {
+		t.Error("the child of a parent that begins to fail seems deleted")
 	}
 }
