@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,19 +25,33 @@ type StatesRequest struct {
 	Before, After gitstore.Hash // trees of the branch; zero is an empty one
 	Key           []byte        // of the fingerprints of masked secrets
 	Most          int           // pairs of different trees that are read; 0 is 20,000
+	MostBytes     int64         // of the files that are read; 0 is 64 MiB. Objects in memory take several times as much
+	MostObjects   int           // of all targets that differ; 0 is 2,000,000
 }
 
-// ErrTooMany classifies two states that differ in more trees than a request allows to read.
+const (
+	mostPairs   = 20_000
+	mostBytes   = 64 << 20
+	mostObjects = 2_000_000
+)
+
+// ErrTooMany classifies two states that differ by more than a request allows to read.
 var ErrTooMany = errors.New("too many targets differ")
 
 // States compares two states of an environment branch, as the branch holds them: it renders nothing. Notes name files that were not
 // compared.
 func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes *diff.ChangeSet, notes []string, err error) {
+	r.Most, r.MostBytes, r.MostObjects = cmp.Or(r.Most, mostPairs), cmp.Or(r.MostBytes, mostBytes), cmp.Or(r.MostObjects, mostObjects)
 	s := &states{request: r, store: h.Store, reader: objects.NewReader(h.Store, diff.NewMasker(r.Key)), pairs: map[[2]gitstore.Hash]*objects.Difference{}}
-	if err := s.find(ctx); err != nil {
-		return nil, nil, err
+	s.reader.LimitTo(r.MostBytes)
+	var targets []diff.Target
+	if err = s.find(ctx); err == nil {
+		targets, err = s.targets(ctx)
 	}
-	targets, err := s.targets(ctx)
+	if errors.Is(err, objects.ErrTooMuch) {
+		const mebi = 20
+		err = tooMany(fmt.Sprintf("more than %d MiB of files", r.MostBytes>>mebi))
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,6 +62,10 @@ func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes 
 	out := diff.Compare(targets, nil, environments, newPlacements([2]*source.View{nil, {Fleet: r.Fleet}}))
 	out.Compared = s.compared
 	return out, s.reader.Notes(), nil
+}
+
+func tooMany(what string) error {
+	return fmt.Errorf("%w: %s; compare states that are closer, or use git diff", ErrTooMany, what)
 }
 
 type states struct {
@@ -66,12 +85,7 @@ type stateTarget struct {
 
 // find lists the targets that differ, and learns the secrets of their trees before any object is read.
 func (s *states) find(ctx context.Context) error {
-	const most = 20_000
-	limit := s.request.Most
-	if limit == 0 {
-		limit = most
-	}
-	err := s.each(ctx, [2]gitstore.Hash{s.request.Before, s.request.After}, func(cluster string, trees [2]gitstore.Hash) error {
+	return s.each(ctx, [2]gitstore.Hash{s.request.Before, s.request.After}, func(cluster string, trees [2]gitstore.Hash) error {
 		return s.each(ctx, trees, func(app string, trees [2]gitstore.Hash) error {
 			s.compared++
 			if trees[0] == trees[1] {
@@ -81,15 +95,14 @@ func (s *states) find(ctx context.Context) error {
 			if s.pairs[trees] != nil {
 				return nil
 			}
-			if len(s.pairs) >= limit {
-				return fmt.Errorf("%w: more than %d pairs of renderings; compare states that are closer, or use git diff", ErrTooMany, limit)
+			if len(s.pairs) >= s.request.Most {
+				return tooMany(fmt.Sprintf("more than %d pairs of renderings", s.request.Most))
 			}
 			d, err := s.reader.Compare(ctx, trees)
 			s.pairs[trees] = d
 			return err
 		})
 	})
-	return err
 }
 
 // each calls do for the folders of two trees, by name. Folders that begin with a dot are Sluice's own.
@@ -125,23 +138,28 @@ func (s *states) targets(ctx context.Context) ([]diff.Target, error) {
 	if _, ok := f.Environment(environment); ok {
 		sync = diff.Sync(f.SyncOf(environment))
 	}
-	read := map[[2]gitstore.Hash][2][]Object{}
+	read := map[[2]gitstore.Hash][2][]diff.Object{} // targets with the same trees share them
+	count := 0
 	out := make([]diff.Target, 0, len(s.differ))
 	for _, t := range s.differ {
 		sides, ok := read[t.trees]
 		if !ok {
 			d := s.pairs[t.trees]
 			for i, files := range [][]objects.File{d.Before, d.After} {
-				var err error
-				if sides[i], err = s.reader.Read(ctx, files); err != nil {
+				list, err := s.reader.Read(ctx, files)
+				if err != nil {
 					return nil, fmt.Errorf("%s: %w", path.Join(t.cluster, t.app), err)
 				}
+				sides[i] = plainObjects(list)
 			}
 			read[t.trees] = sides
 		}
+		if count += len(sides[0]) + len(sides[1]); count > s.request.MostObjects {
+			return nil, tooMany(fmt.Sprintf("more than %d objects", s.request.MostObjects))
+		}
 		one := diff.Target{
 			App: t.app, Cluster: t.cluster, Environment: environment, Sync: sync,
-			Before: plainObjects(sides[0]), After: plainObjects(sides[1]), Unchanged: len(s.pairs[t.trees].Same),
+			Before: sides[0], After: sides[1], Unchanged: len(s.pairs[t.trees].Same),
 		}
 		a, known := f.App(t.app)
 		c, there := f.Cluster(t.cluster)

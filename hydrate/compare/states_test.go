@@ -44,7 +44,12 @@ func TestStates(t *testing.T) {
 	if err != nil || len(all.Groups) == 0 || strings.Contains(strings.Join(lines(all), " "), "changed") {
 		t.Errorf("from nothing: %v %v", lines(all), err)
 	}
-	if _, _, err := compare.States(t.Context(), h, compare.StatesRequest{Fleet: f, Environment: "prod", After: after.Tree, Most: 2}); !errors.Is(err, compare.ErrTooMany) {
-		t.Errorf("above the limit: %v", err)
+	for what, limited := range map[string]compare.StatesRequest{
+		"more than 2 pairs of renderings": {Most: 2}, "more than 0 MiB of files": {MostBytes: 2000}, "more than 3 objects": {MostObjects: 3},
+	} {
+		limited.Fleet, limited.Environment, limited.After = f, "prod", after.Tree
+		if _, _, err := compare.States(t.Context(), h, limited); !errors.Is(err, compare.ErrTooMany) || !strings.Contains(err.Error(), what) {
+			t.Errorf("above the limit: %v, want %s", err, what)
+		}
 	}
 }

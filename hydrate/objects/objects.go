@@ -6,6 +6,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -38,6 +39,25 @@ type Reader struct {
 	notes   []string
 	blobs   map[gitstore.Hash]*diff.Object // masked; nil for a file that Sluice did not write
 	learned map[gitstore.Hash]bool
+	most    int64 // bytes of all files; 0 is no limit
+	read    int64
+}
+
+// ErrTooMuch means that the files are larger than the limit of a Reader.
+var ErrTooMuch = errors.New("too much to read")
+
+// LimitTo sets how many bytes of files the Reader reads. The objects in memory take several times as much.
+func (r *Reader) LimitTo(most int64) { r.most = most }
+
+func (r *Reader) blob(ctx context.Context, h gitstore.Hash) ([]byte, error) {
+	data, err := r.store.Blob(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	if r.read += int64(len(data)); r.most > 0 && r.read > r.most {
+		return nil, ErrTooMuch
+	}
+	return data, nil
 }
 
 // NewReader returns a Reader that masks with mask.
@@ -99,7 +119,7 @@ func (r *Reader) learn(ctx context.Context, e gitstore.Entry) error {
 		return nil
 	}
 	r.learned[e.Hash] = true
-	data, err := r.store.Blob(ctx, e.Hash)
+	data, err := r.blob(ctx, e.Hash)
 	if err != nil {
 		return err
 	}
@@ -119,7 +139,7 @@ func (r *Reader) Read(ctx context.Context, files []File) ([]Object, error) {
 	for _, f := range files {
 		o, ok := r.blobs[f.Hash]
 		if !ok {
-			data, err := r.store.Blob(ctx, f.Hash)
+			data, err := r.blob(ctx, f.Hash)
 			if err != nil {
 				return nil, err
 			}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/sluice-gitops/sluice/bot/report/page"
 	"github.com/sluice-gitops/sluice/site"
@@ -17,39 +19,101 @@ import (
 const (
 	changesKept  = 100             // pages of changes
 	changesLarge = 2 << 20         // compressed bytes of a page that is not kept
-	changesOnce  = 2               // pages that are made at the same time
+	changesBytes = 64 << 20        // compressed bytes of all pages that are kept
+	changesOnce  = 2               // pages that are made at the same time, of different repositories
+	changesWait  = 5 * time.Second // for another page to be finished
 	changesLimit = 2 * time.Minute // for one page
 )
+
+// errBusy means that other pages of changes are being made.
+var errBusy = errors.New("other changes are being compared")
 
 // changes makes the pages of changes, a few at a time, and keeps the latest ones. A page between two commits never changes.
 type changes struct {
 	source Source
-	kept   *lru.Cache[string, []byte]
 	slots  chan struct{}
+
+	mu    sync.Mutex
+	kept  *simplelru.LRU[string, []byte]
+	bytes int                      // of kept
+	own   map[string]chan struct{} // one slot for each repository
 }
 
 func newChanges(s Source) *changes {
-	kept, err := lru.New[string, []byte](changesKept)
-	if err != nil {
+	c := &changes{source: s, slots: make(chan struct{}, changesOnce), own: map[string]chan struct{}{}}
+	var err error
+	if c.kept, err = simplelru.NewLRU(changesKept, func(_ string, data []byte) { c.bytes -= len(data) }); err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &changes{source: s, kept: kept, slots: make(chan struct{}, changesOnce)}
+	return c
+}
+
+func (c *changes) get(key string) ([]byte, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept.Get(key)
+}
+
+func (c *changes) keep(key string, data []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept.Remove(key)
+	c.bytes += len(data)
+	c.kept.Add(key, data)
+	for c.bytes > changesBytes {
+		c.kept.RemoveOldest()
+	}
+}
+
+// enter waits until a page of a repository may be made; errBusy if that takes longer than changesWait. leave ends it.
+func (c *changes) enter(ctx context.Context, repository string) (leave func(), err error) {
+	c.mu.Lock()
+	own := c.own[repository]
+	if own == nil {
+		own = make(chan struct{}, 1)
+		c.own[repository] = own
+	}
+	c.mu.Unlock()
+	timeout := time.NewTimer(changesWait)
+	defer timeout.Stop()
+	var held []chan struct{}
+	leave = func() {
+		for _, slot := range held {
+			<-slot
+		}
+	}
+	for _, slot := range []chan struct{}{own, c.slots} {
+		select {
+		case slot <- struct{}{}:
+			held = append(held, slot)
+			continue
+		case <-timeout.C:
+			err = errBusy
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		leave()
+		return nil, err
+	}
+	return leave, nil
 }
 
 // page returns the compressed page of a change.
 func (c *changes) page(ctx context.Context, repository string, one site.Change) ([]byte, error) {
 	key := repository + "\x00" + one.Path()
-	if data, ok := c.kept.Get(key); ok && one.After != "" {
+	if data, ok := c.get(key); ok {
+		return data, nil
+	}
+	leave, err := c.enter(ctx, repository)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if data, ok := c.get(key); ok { // somebody else waited for the same page
 		return data, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, changesLimit)
 	defer cancel()
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	r, err := c.source.Changes(ctx, repository, one)
 	if err != nil {
 		return nil, err
@@ -63,7 +127,7 @@ func (c *changes) page(ctx context.Context, repository string, one site.Change) 
 		return nil, fmt.Errorf("page of changes: %w", err)
 	}
 	if out.Len() < changesLarge && one.After != "" {
-		c.kept.Add(key, out.Bytes())
+		c.keep(key, out.Bytes())
 	}
 	return out.Bytes(), nil
 }
@@ -71,6 +135,11 @@ func (c *changes) page(ctx context.Context, repository string, one site.Change) 
 // changePage sends the page of a change.
 func (s *Server) changePage(w http.ResponseWriter, r *http.Request, repository string, one site.Change) {
 	data, err := s.changes.page(r.Context(), repository, one)
+	if errors.Is(err, errBusy) {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "other changes are being compared: try again in a few seconds", http.StatusServiceUnavailable)
+		return
+	}
 	policy := ""
 	if err == nil {
 		policy, err = page.Policy()
