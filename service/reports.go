@@ -30,7 +30,7 @@ type reportKeeper struct {
 
 // Keep implements bot.Reports.
 func (k reportKeeper) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) (string, error) {
-	if err := k.Store.Keep(p, mr, r); err != nil || k.address == "" {
+	if stored, err := k.Store.Keep(p, mr, r); err != nil || !stored || k.address == "" {
 		return "", err
 	}
 	return k.address + "/" + server.Escape(repositoryOf(p)) + "/-/" + site.ReportPath(mr.Number, r.Head), nil

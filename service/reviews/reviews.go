@@ -94,22 +94,23 @@ func (r *Report) HTML() ([]byte, error) {
 	return out, nil
 }
 
-// Keep stores the report of a head, and replaces an earlier one of the same head.
-func (s *Store) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) error {
+// Keep stores the report of a head, and replaces an earlier one of the same head. It reports whether the report is stored: one that is
+// larger than the limit is not, and only its head is listed.
+func (s *Store) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) (stored bool, err error) {
 	if !isCommit(r.Head) {
-		return fmt.Errorf("reports: %q is no commit", safetext.Line(r.Head))
+		return false, fmt.Errorf("reports: %q is no commit", safetext.Line(r.Head))
 	}
 	policy, err := page.Policy()
 	if err != nil {
-		return err
+		return false, err
 	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if err := page.Write(z, r); err != nil {
-		return err
+		return false, err
 	}
 	if err := z.Close(); err != nil {
-		return fmt.Errorf("reports: %w", err)
+		return false, fmt.Errorf("reports: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +122,7 @@ func (s *Store) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) err
 	}
 	if size := int64(packed.Len()); size <= s.limits.Bytes {
 		if err := s.write(s.file(folder, mr.Number, r.Head), packed.Bytes()); err != nil {
-			return err
+			return false, err
 		}
 		h.Stored, h.Size = true, size
 	}
@@ -129,16 +130,23 @@ func (s *Store) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) err
 	e.Waits = ""
 	e.Updated = h.At
 	if err := s.save(folder, e); err != nil {
-		return err
+		return false, err
 	}
-	return s.shrink()
+	if err := s.shrink(); err != nil {
+		return false, err
+	}
+	return e.Heads[0].Stored, nil
 }
 
 // replace puts a head before the others, in place of an earlier report of it, and deletes reports of heads that are no longer listed.
 func (s *Store) replace(folder string, e *entry, h head) {
 	for i := range e.Heads {
 		if e.Heads[i].Commit == h.Commit {
-			s.total -= e.Heads[i].Size
+			if h.Stored { // in place of the file
+				s.total -= e.Heads[i].Size
+			} else {
+				s.remove(folder, e.Number, &e.Heads[i])
+			}
 			e.Heads = slices.Delete(e.Heads, i, i+1)
 			break
 		}

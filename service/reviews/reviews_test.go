@@ -1,6 +1,7 @@
 package reviews_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -57,14 +58,21 @@ func must(t *testing.T, err error) {
 	}
 }
 
+func keep(t *testing.T, s *reviews.Store, p hint.Place, mr *forge.MergeRequest, r *report.Review) {
+	t.Helper()
+	if stored, err := s.Keep(p, mr, r); !stored || err != nil {
+		t.Fatalf("stored %t, %v", stored, err)
+	}
+}
+
 // TestEveryHeadKeepsItsReport: heads of a merge request keep their reports after later pushes, after a merge and after a restart.
 func TestEveryHeadKeepsItsReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, 1<<20)
 	before := s.Changes(fleet)
-	must(t, s.Keep(fleet, request(7), review(commit(2))))
-	must(t, s.Keep(fleet, request(7), review(commit(3))))
+	keep(t, s, fleet, request(7), review(commit(2)))
+	keep(t, s, fleet, request(7), review(commit(3)))
 	must(t, s.Note(fleet, request(8), "waits for trust"))
 	if s.Changes(fleet) == before {
 		t.Error("the list changed and its text did not")
@@ -103,15 +111,15 @@ func TestLimit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, 1<<20)
-	must(t, s.Keep(fleet, request(1), review(commit(2))))
+	keep(t, s, fleet, request(1), review(commit(2)))
 	one := size(t, dir)
 	limit := 3*one + one/2
 	s = open(t, dir, limit)
 	for range 5 {
-		must(t, s.Keep(fleet, request(1), review(commit(2))))
+		keep(t, s, fleet, request(1), review(commit(2)))
 	}
 	for i := 3; i < 9; i++ {
-		must(t, s.Keep(fleet, request(i), review(commit(i))))
+		keep(t, s, fleet, request(i), review(commit(i)))
 	}
 	if got := size(t, dir); got > limit {
 		t.Errorf("%d bytes are stored, the limit is %d", got, limit)
@@ -128,8 +136,15 @@ func TestLimit(t *testing.T) {
 	if _, err := s.Report(fleet, 3, commit(3)); !errors.Is(err, reviews.ErrNone) {
 		t.Errorf("a deleted report: %v", err)
 	}
-	if s = open(t, dir, 10); s.Keep(fleet, request(9), review(commit(9))) != nil || s.List(fleet)[len(s.List(fleet))-1].Heads[0].Stored {
-		t.Error("a report that is larger than the limit is stored")
+	large := review(commit(8))
+	for i := range 2000 { // hardly compressible
+		large.Findings.Notes = append(large.Findings.Notes, fmt.Sprintf("%x", sha256.Sum256([]byte{byte(i), byte(i >> 8)})))
+	}
+	if stored, err := s.Keep(fleet, request(8), large); stored || err != nil {
+		t.Errorf("a report that is larger than the limit: stored %t, %v", stored, err)
+	}
+	if _, err := s.Report(fleet, 8, commit(8)); !errors.Is(err, reviews.ErrNone) || size(t, dir) != 2*one {
+		t.Errorf("the earlier report of the head is there: %v, %d bytes", err, size(t, dir))
 	}
 }
 
@@ -152,8 +167,8 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, 1<<20)
-	must(t, s.Keep(fleet, request(1), review(commit(2))))
-	must(t, s.Keep(fleet, request(2), review(commit(3))))
+	keep(t, s, fleet, request(1), review(commit(2)))
+	keep(t, s, fleet, request(2), review(commit(3)))
 	folders, err := os.ReadDir(dir)
 	must(t, err)
 	folder := filepath.Join(dir, folders[0].Name())
@@ -176,7 +191,7 @@ func TestDamage(t *testing.T) {
 		t.Errorf("files %s", got)
 	}
 	for _, bad := range []string{"", "../../etc/passwd", "HEAD", strings.Repeat("A", 40)} {
-		if err := s.Keep(fleet, request(1), review(bad)); err == nil {
+		if _, err := s.Keep(fleet, request(1), review(bad)); err == nil {
 			t.Errorf("a report of head %q is stored", bad)
 		}
 	}
