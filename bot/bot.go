@@ -107,6 +107,8 @@ type Reports interface {
 	Note(p hint.Place, mr *forge.MergeRequest, why string) error
 	// Closed records that a merge request is no longer open.
 	Closed(p hint.Place, mr *forge.MergeRequest) error
+	// OpenRequests lists the numbers of the merge requests that are recorded as open.
+	OpenRequests(p hint.Place) []int
 }
 
 // Bot works on hints. It is safe for concurrent use; two tasks of one repository at the same time only duplicate work.

@@ -21,3 +21,4 @@ func (noReports) Keep(hint.Place, *forge.MergeRequest, *report.Review) (string, 
 }
 func (noReports) Note(hint.Place, *forge.MergeRequest, string) error { return nil }
 func (noReports) Closed(hint.Place, *forge.MergeRequest) error       { return nil }
+func (noReports) OpenRequests(hint.Place) []int                      { return nil }

@@ -73,7 +73,10 @@ type keeper struct {
 	address string
 	err     error
 	told    []string
+	open    []int
 }
+
+func (k *keeper) OpenRequests(hint.Place) []int { return k.open }
 
 func (k *keeper) Keep(_ hint.Place, mr *forge.MergeRequest, r *report.Review) (string, error) {
 	k.told = append(k.told, "keep "+mr.Title+" "+string(r.Verdict))

@@ -32,7 +32,7 @@ func (j *job) reviewOpen(ctx context.Context, trunk string) error {
 }
 
 // sweep enqueues hints for events whose webhooks may be lost: open merge requests that changed since their last
-// review, the trunk, closed merge requests with a preview, and commands. It continues after errors. A sweep that
+// review, the trunk, closed merge requests that are listed as open or have a preview, and commands. It continues after errors. A sweep that
 // finds no change sends two requests to the forge, whatever the number of merge requests.
 func (j *job) sweep(ctx context.Context) error {
 	began := j.Clock()
@@ -51,6 +51,9 @@ func (j *job) sweep(ctx context.Context) error {
 		}
 	}
 	if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
+		return err
+	}
+	if err := j.enqueueClosed(ctx, open); err != nil {
 		return err
 	}
 	err = j.enqueueClosedPreviews(ctx, open)
@@ -84,6 +87,19 @@ func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[st
 // reviewState returns what the review of a merge request depends on, apart from its target's policy.
 func reviewState(mr *forge.MergeRequest, target gitstore.Hash) string {
 	return mr.Head + " into " + mr.TargetBranch + " at " + target.String() + " " + strings.Join(mr.Labels, ",")
+}
+
+// enqueueClosed enqueues merge requests that the reports list as open although they are not, because the webhook of their closing was lost.
+func (j *job) enqueueClosed(ctx context.Context, open []*forge.MergeRequest) error {
+	for _, number := range j.Reports.OpenRequests(j.place) {
+		if numbered(open, number) != nil {
+			continue
+		}
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: number}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // enqueueClosedPreviews enqueues merge requests that are not open but still have a preview, because the webhook of

@@ -43,15 +43,16 @@ func (s *quietSpace) Revision(_ context.Context, rev string) (gitstore.Commit, e
 func (s *quietSpace) Previews(context.Context, string) ([]string, error) { return nil, nil }
 
 // A sweep over 100 unchanged reviewed merge requests sends two requests and enqueues no review. It enqueues merge
-// requests with another head, other labels, another target branch or another tip of it, and those that were never
-// reviewed.
+// requests with another head, other labels, another target branch or another tip of it, those that were never reviewed,
+// and those that are closed although the list of reports has them as open.
 func TestIdleSweep(t *testing.T) {
 	t.Parallel()
 	f := &quietForge{}
 	space := &quietSpace{tips: map[string]gitstore.Hash{"refs/heads/main": {1}, "refs/heads/other": {1}}}
 	var reviews []int
+	reports := &keeper{}
 	b := New(Config{
-		Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.DiscardHandler),
+		Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.DiscardHandler), Reports: reports,
 		Forges:   func(string) (Forge, bool) { return f, true },
 		Settings: func(hint.Place) Settings { return Settings{Drafts: true} },
 		Open: func(context.Context, hint.Place) (*Workspace, error) {
@@ -89,6 +90,9 @@ func TestIdleSweep(t *testing.T) {
 	sweep("a new one", 200)
 	j.remember(limitKey(200), "head")
 	sweep("one that exceeded a limit")
+	reports.open = []int{4, 200, 300}
+	sweep("one that is listed as open and is not", 300)
+	reports.open = nil
 	space.tips["refs/heads/main"] = gitstore.Hash{2}
 	sweep("the trunk moved", 4, 5, 6, 7, 8, 9, 10)
 }

@@ -110,8 +110,13 @@ func (f fleetSource) Tips(ctx context.Context, repository string) (string, error
 		return "", err
 	}
 	defer w.Close()
-	tips, err := w.Tips(ctx)
-	return tips + " " + f.s.reviews.Changes(placeOf(repository)), err
+	return w.Tips(ctx)
+}
+
+// Reviews implements server.Source.
+func (f fleetSource) Reviews(repository string) (version string, list func() []site.MergeRequest) {
+	p := placeOf(repository)
+	return f.s.reviews.Changes(p), func() []site.MergeRequest { return f.s.reviews.List(p) }
 }
 
 // Read implements server.Source.

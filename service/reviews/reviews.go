@@ -187,6 +187,24 @@ func (s *Store) Closed(p hint.Place, mr *forge.MergeRequest) error {
 	return s.save(folder, e)
 }
 
+// OpenRequests returns the numbers of the merge requests of a repository that are listed as open, in order.
+func (s *Store) OpenRequests(p hint.Place) []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have := s.places[folderOf(p)]
+	if have == nil {
+		return nil
+	}
+	var out []int
+	for number, e := range have.requests {
+		if e.State == string(forge.Open) {
+			out = append(out, number)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // List returns the merge requests of a repository, by number.
 func (s *Store) List(p hint.Place) []site.MergeRequest {
 	s.mu.Lock()

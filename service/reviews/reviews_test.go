@@ -83,6 +83,9 @@ func TestEveryHeadKeepsItsReport(t *testing.T) {
 	must(t, s.Closed(fleet, request(99)))
 	for _, s := range []*reviews.Store{s, open(t, dir, 1<<20)} {
 		list := s.List(fleet)
+		if open := s.OpenRequests(fleet); len(open) != 1 || open[0] != 8 {
+			t.Errorf("open: %v", open)
+		}
 		if len(list) != 2 || list[0].State != "merged" || len(list[0].Heads) != 2 || list[0].Heads[0].Commit != commit(3) || list[0].Heads[0].Verdict != "pass" || list[1].Waits != "waits for trust" {
 			t.Fatalf("%+v", list)
 		}

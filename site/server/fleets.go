@@ -35,6 +35,7 @@ type live struct {
 	fleet    *site.Fleet
 	pages    *site.Pages
 	tips     string
+	reviews  string    // version of the list of merge requests
 	at       time.Time // when tips were read
 	failed   error     // why the last look failed; nil if it did not
 	failedAt time.Time
@@ -79,7 +80,7 @@ func (f *fleets) refresh(ctx context.Context, l *live) error {
 	l.reading.Lock()
 	defer l.reading.Unlock()
 	l.mu.Lock()
-	earlier, have, at, failed, failedAt := l.fleet, l.tips, l.at, l.failed, l.failedAt
+	earlier, have, at, failed, failedAt := l.fleet, seen{l.tips, l.reviews}, l.at, l.failed, l.failedAt
 	l.mu.Unlock()
 	now := f.config.Clock()
 	if failed != nil && now.Sub(failedAt) < failedFor {
@@ -92,8 +93,12 @@ func (f *fleets) refresh(ctx context.Context, l *live) error {
 	return err
 }
 
-// look reads the branches, and the fleet if they moved. have are the tips of the earlier fleet, read at a time.
-func (f *fleets) look(ctx context.Context, l *live, earlier *site.Fleet, have string, at, now time.Time) error {
+// seen is what the pages of a fleet were made from.
+type seen struct{ tips, reviews string }
+
+// look reads the branches, and the fleet if they moved. have is what the earlier fleet was made from, at a time. If only the list of merge
+// requests has changed, look replaces that list in the earlier fleet.
+func (f *fleets) look(ctx context.Context, l *live, earlier *site.Fleet, have seen, at, now time.Time) error {
 	if earlier != nil && now.Sub(at) < f.config.Poll {
 		return nil // somebody else has just looked
 	}
@@ -101,14 +106,22 @@ func (f *fleets) look(ctx context.Context, l *live, earlier *site.Fleet, have st
 	if err != nil {
 		return fmt.Errorf("branches of %s: %w", l.name, err)
 	}
-	if earlier != nil && tips == have && now.Sub(earlier.Made) < freshFor {
+	next := seen{tips: tips}
+	var list func() []site.MergeRequest
+	next.reviews, list = f.config.Source.Reviews(l.name)
+	current := earlier != nil && tips == have.tips && now.Sub(earlier.Made) < freshFor
+	if current && next == have {
 		l.mu.Lock()
 		l.at = now
 		l.mu.Unlock()
 		return nil
 	}
-	fleet, err := f.config.Source.Read(ctx, l.name, earlier)
-	if err != nil {
+	var fleet *site.Fleet
+	if current {
+		same := *earlier
+		same.MergeRequests = list()
+		fleet = &same
+	} else if fleet, err = f.config.Source.Read(ctx, l.name, earlier); err != nil {
 		return err
 	}
 	pages, err := site.NewPages(fleet, site.Options{Live: true})
@@ -117,8 +130,8 @@ func (f *fleets) look(ctx context.Context, l *live, earlier *site.Fleet, have st
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fleet, l.pages, l.tips, l.at = fleet, pages, tips, f.config.Clock()
-	if earlier == nil || tips == have {
+	l.fleet, l.pages, l.tips, l.reviews, l.at = fleet, pages, next.tips, next.reviews, f.config.Clock()
+	if earlier == nil || next == have {
 		return nil
 	}
 	for w := range l.watchers {

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,18 @@ type source struct {
 	err   error
 
 	changes atomic.Int64
+	reviews atomic.Int64 // merge requests in the list
+}
+
+func (s *source) Reviews(string) (version string, list func() []site.MergeRequest) {
+	return strconv.FormatInt(s.reviews.Load(), 10), s.mergeRequests
+}
+
+func (s *source) mergeRequests() (out []site.MergeRequest) {
+	for i := range s.reviews.Load() {
+		out = append(out, site.MergeRequest{Number: int(i) + 1, Title: "Change " + strconv.FormatInt(i+1, 10), State: "open"})
+	}
+	return out
 }
 
 func (s *source) Repositories(context.Context) []string {
@@ -47,7 +60,7 @@ func (s *source) Read(_ context.Context, name string, _ *site.Fleet) (*site.Flee
 	s.reads.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &site.Fleet{Name: name + " at " + s.tips, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: "0123456789abcdef"}}, nil
+	return &site.Fleet{Name: name + " at " + s.tips, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: "0123456789abcdef"}, Reviews: true, MergeRequests: s.mergeRequests()}, nil
 }
 
 func (s *source) move(to string) {
@@ -111,6 +124,27 @@ func TestLoopbackOnly(t *testing.T) {
 		if got, _ := get(t, h.Client(), page, "Host", host); got != want {
 			t.Errorf("host %s: %d, want %d", host, got, want)
 		}
+	}
+}
+
+// TestReviewsAreListed: a new review changes the list of merge requests without a read of the fleet.
+func TestReviewsAreListed(t *testing.T) {
+	t.Parallel()
+	from := &source{tips: "1"}
+	c := &clock{}
+	h := start(t, server.Config{Source: from, Clock: c.now})
+	for i, want := range []int64{0, 1, 2, 2} {
+		from.reviews.Store(want)
+		c.advance(2 * time.Second)
+		_, body := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests.html")
+		if listed := strings.Contains(body, "Change "+strconv.FormatInt(want, 10)); listed != (want > 0) || from.reads.Load() != 1 {
+			t.Errorf("page %d: %d merge requests, the last one is listed: %t; the fleet was read %d times", i, want, listed, from.reads.Load())
+		}
+	}
+	from.move("2")
+	c.advance(2 * time.Second)
+	if _, body := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests.html"); !strings.Contains(body, "Change 2") || from.reads.Load() != 2 {
+		t.Errorf("after a push the fleet was read %d times: %s", from.reads.Load(), body)
 	}
 }
 
