@@ -102,7 +102,7 @@ func (e *Engine) Confine(ctx context.Context, in Input) (*Result, error) {
 	return &Result{Findings: run.out, Notes: run.notes.list()}, nil
 }
 
-// workspaces checks what concerns whole targets of workspaces: their clusters and quotas.
+// workspaces checks what concerns whole targets of workspaces: their clusters, the namespaces of their apps, and quotas.
 func (r *run) workspaces(ctx context.Context) error {
 	counted := map[[2]string]bool{}
 	for i := range r.input.Subjects {
@@ -120,6 +120,12 @@ func (r *run) workspaces(ctx context.Context) error {
 			r.add(breach{
 				rule: confine.RuleCluster, message: fmt.Sprintf("workspace %s does not reach the cluster %s", name, s.Cluster.Name),
 				hint: "narrow the placement of the app, or ask for the cluster in spec.clusters in " + b.File,
+			}, s, id)
+		}
+		if !b.Owns(s.App.Namespace) { // Flux and Argo CD can apply all objects of the app there, whatever namespaces they name
+			r.add(breach{
+				rule: confine.RuleNamespace, message: fmt.Sprintf("the namespace %q of the app is outside of workspace %s", s.App.Namespace, name),
+				hint: "change spec.namespace of the app, or ask for the namespace in spec.namespaces in " + b.File,
 			}, s, id)
 		}
 		key := [2]string{name, s.Cluster.Name}

@@ -28,6 +28,10 @@ func TestWorkspacesAreConfined(t *testing.T) {
 		}
 		return s
 	}
+	in := func(namespace string, s policy.Subject) policy.Subject {
+		s.App.Namespace = namespace
+		return s
+	}
 	account := func(namespace string) manifest.Object { return object("ServiceAccount", namespace) }
 	for name, c := range map[string]struct {
 		bounds   map[string]*confine.Bounds
@@ -38,6 +42,8 @@ func TestWorkspacesAreConfined(t *testing.T) {
 		"inside":                                {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1", account("team-a"))}, nil, ""},
 		"an app of the fleet":                   {bounds(nil), []policy.Subject{subject("shop", "prod-1", account("kube-system"))}, nil, ""},
 		"another namespace":                     {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1", account("team-b"))}, nil, "workspace-namespace team-a/shop"},
+		"an app in another namespace":           {bounds(nil), []policy.Subject{in("kube-system", subject("team-a/shop", "prod-1", account("team-a")))}, nil, "workspace-namespace team-a/shop"},
+		"objects without a namespace":           {bounds(func(b *confine.Bounds) { b.AsRendered = true }), []policy.Subject{subject("team-a/shop", "prod-1", account(""))}, nil, "workspace-namespace team-a/shop"},
 		"another cluster":                       {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-2", account("team-a"))}, nil, "workspace-cluster team-a/shop"},
 		"not on the trunk":                      {nil, []policy.Subject{subject("team-b/shop", "prod-1", account("team-a"))}, nil, "workspace-cluster team-b/shop"},
 		"two workspaces":                        {bounds(nil), []policy.Subject{subject("team-a/shop", "prod-1", account("team-a")), subject("web", "prod-1", account("team-a"))}, nil, "workspace-owner team-a/shop"},

@@ -45,6 +45,14 @@ func (w *Workspace) Reaches(c *Cluster) bool {
 	return w.clusters.matches(c.Labels) && (len(w.Spec.Environments) == 0 || slices.Contains(w.Spec.Environments, c.Environment))
 }
 
+// owns reports whether a namespace is one of the workspace.
+func (w *Workspace) owns(namespace string) bool {
+	return slices.ContainsFunc(w.Spec.Namespaces, func(pattern string) bool {
+		ok, err := path.Match(pattern, namespace)
+		return err == nil && ok
+	})
+}
+
 // holds reports whether a path is in the workspace's folder.
 func (w *Workspace) holds(name string) bool { return within(w.Root, name) }
 
@@ -246,14 +254,25 @@ func (t Target) confine(s *Source) error {
 	if name := s.repository(); name != "" && !slices.Contains(w.Spec.Sources.Repositories, name) {
 		return fmt.Errorf("workspace %s may not take files from the repository %s: spec.sources.repositories in %s lists those that it may", w.Name, name, w.File)
 	}
-	if s.Helm == nil || s.Helm.Chart == "" || len(w.Spec.Sources.Charts) == 0 {
+	if s.Helm == nil || s.Helm.Chart == "" {
 		return nil
 	}
-	chart := s.Helm.Chart
-	if s.Helm.Repo != "" {
-		chart = strings.TrimSuffix(s.Helm.Repo, "/") + "/" + chart
+	return t.MayUse(s.Helm.Repo, s.Helm.Chart)
+}
+
+// MayUse refuses a chart that an app of a workspace uses, itself or as a dependency, and spec.sources.charts of the workspace does not list.
+// repo is "" for a chart that is written as a whole reference.
+func (t Target) MayUse(repo, chart string) error {
+	w := t.App.workspace
+	if w == nil || len(w.Spec.Sources.Charts) == 0 {
+		return nil
 	}
-	if strings.Contains(chart, "/../") || !slices.ContainsFunc(w.Spec.Sources.Charts, func(pattern string) bool { return doublestar.MatchUnvalidated(pattern, chart) }) {
+	if repo != "" {
+		chart = strings.TrimSuffix(repo, "/") + "/" + chart
+	}
+	// A server can read an escaped text, a query or a user in another way than a pattern does.
+	ambiguous := strings.ContainsAny(chart, `%?#@\`) || slices.ContainsFunc(strings.Split(chart, "/"), func(segment string) bool { return segment == "." || segment == ".." })
+	if ambiguous || !slices.ContainsFunc(w.Spec.Sources.Charts, func(pattern string) bool { return doublestar.MatchUnvalidated(pattern, chart) }) {
 		return fmt.Errorf("workspace %s may not use the chart %s: spec.sources.charts in %s lists those that it may", w.Name, chart, w.File)
 	}
 	return nil

@@ -41,7 +41,8 @@ type Bounds struct {
 	Roles         []string // ClusterRoles that may be bound; nil: edit and view
 	Images        []string // nil: any
 	HostAccess    bool
-	Objects       int // on one cluster; 0: any number
+	AsRendered    bool // objects keep the namespaces that the renderer gave them, or none
+	Objects       int  // on one cluster; 0: any number
 	Targets       int
 }
 
@@ -64,6 +65,7 @@ func (b *Bounds) Check(o Object) []Breach {
 	c.rbac()
 	c.webhooks()
 	c.service()
+	c.volume()
 	for key, v := range o.Object {
 		if key != "apiVersion" && key != "kind" && key != "metadata" && !c.content(key) {
 			c.walk(v, key, 0)
@@ -85,10 +87,23 @@ func (c *check) add(rule, at, hint, format string, args ...any) {
 	c.out = append(c.out, Breach{Rule: rule, Path: at, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// matchKind reports whether a pattern, Kind or Kind.group with *, matches a kind.
-func matchKind(pattern string, k manifest.GroupKind) bool {
+// admits reports whether a pattern, Kind or Kind.group with *, admits a kind. A custom kind needs a pattern with its group.
+func admits(pattern string, k manifest.GroupKind) bool {
+	if !strings.Contains(pattern, ".") && manifest.BuiltinScope(k) == manifest.ScopeUnknown {
+		return false
+	}
 	ok, err := path.Match(pattern, k.String())
 	return err == nil && ok
+}
+
+// denies reports whether a pattern denies a kind. A pattern without a group denies the kind in every group.
+func denies(pattern string, k manifest.GroupKind) bool {
+	name := k.Kind
+	if strings.Contains(pattern, ".") {
+		name = k.String()
+	}
+	ok, err := path.Match(pattern, name)
+	return err != nil || ok
 }
 
 // checkKind refuses kinds that the workspace may not contain. A kind whose scope nobody knows could be cluster-scoped: it needs an entry
@@ -96,34 +111,36 @@ func matchKind(pattern string, k manifest.GroupKind) bool {
 func (c *check) checkKind() {
 	b, name := c.bounds, c.kind.String()
 	listed := func(list []string) bool {
-		return slices.ContainsFunc(list, func(p string) bool { return matchKind(p, c.kind) })
+		return slices.ContainsFunc(list, func(p string) bool { return admits(p, c.kind) })
 	}
 	hint := "ask the administrators of the fleet to change spec.kinds in " + b.File
-	_, hasItems := c.object.Object["items"]
-	switch {
-	case listed(b.Deny):
-		c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of kind %s: spec.kinds.deny", b.Name, name)
-	case hasItems && strings.HasSuffix(c.kind.Kind, "List"):
+	// Flux, Argo CD and kubectl apply the items of any object that has them, whatever its kind.
+	items, hasItems := c.object.Object["items"]
+	if _, array := items.([]any); array || hasItems && strings.HasSuffix(c.kind.Kind, "List") {
 		c.add(RuleKind, "items", "write each object as a document of its own", "workspace %s may not hide objects in a list of kind %s", b.Name, name)
+	}
+	switch {
+	case slices.ContainsFunc(b.Deny, func(p string) bool { return denies(p, c.kind) }):
+		c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of kind %s: spec.kinds.deny", b.Name, name)
 	case c.object.Scope == manifest.ScopeCluster:
 		if !listed(b.ClusterScoped) {
 			c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of the cluster-scoped kind %s", b.Name, name)
 		}
 	case c.object.Scope == manifest.ScopeUnknown:
-		if !slices.ContainsFunc(slices.Concat(b.Allow, b.ClusterScoped), func(p string) bool { return strings.Contains(p, ".") && matchKind(p, c.kind) }) {
+		if !listed(b.Allow) && !listed(b.ClusterScoped) {
 			c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of the custom kind %s, whose scope is not known", b.Name, name)
 		}
 	case len(b.Allow) > 0 && !listed(b.Allow):
 		c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of kind %s: spec.kinds.allow", b.Name, name)
 	case len(b.Allow) == 0 && !builtIn(c.kind):
-		c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of kind %s, which is not built into Kubernetes or sends traffic anywhere", b.Name, name)
+		c.add(RuleKind, "kind", hint, "workspace %s may not contain objects of kind %s, which is not built into Kubernetes, sends traffic anywhere or places pods", b.Name, name)
 	}
 }
 
 // builtIn reports whether a workspace may contain a namespaced kind without an entry. Endpoints and EndpointSlices can lead the traffic of a
-// Service to the pods of others.
+// Service to the pods of others, and a Binding puts a pod on any node.
 func builtIn(k manifest.GroupKind) bool {
-	return manifest.BuiltinScope(k) == manifest.ScopeNamespaced && k.Kind != "Endpoints" && k.Kind != "EndpointSlice"
+	return manifest.BuiltinScope(k) == manifest.ScopeNamespaced && k.Kind != "Endpoints" && k.Kind != "EndpointSlice" && k.Kind != "Binding"
 }
 
 func (c *check) checkNamespace() {
@@ -135,6 +152,10 @@ func (c *check) checkNamespace() {
 		return
 	}
 	namespace := c.object.Object.Namespace()
+	if namespace == "" && c.bounds.AsRendered {
+		c.add(RuleNamespace, "metadata.namespace", "set metadata.namespace", "the object names no namespace, and spec.output.namespaces: asRendered adds none: whatever applies it chooses the namespace")
+		return
+	}
 	if namespace == "" {
 		namespace = c.object.Namespace
 	}
@@ -144,7 +165,10 @@ func (c *check) checkNamespace() {
 }
 
 // owns reports whether a namespace is one of the workspace.
-func (c *check) owns(namespace string) bool { return matchAny(c.bounds.Namespaces, namespace) }
+func (c *check) owns(namespace string) bool { return c.bounds.Owns(namespace) }
+
+// Owns reports whether a namespace is one of the workspace.
+func (b *Bounds) Owns(namespace string) bool { return matchAny(b.Namespaces, namespace) }
 
 // mayName reports whether an object may refer to a namespace.
 func (c *check) mayName(namespace string) bool {
@@ -181,9 +205,34 @@ func (c *check) metadata(m map[string]any) {
 				c.add(RuleReference, at, "remove it", "%s gives the object to another tool's or another workspace's inventory", key)
 			case c.kind == (manifest.GroupKind{Kind: "Namespace"}) && strings.HasPrefix(key, "pod-security.kubernetes.io/") && !c.bounds.HostAccess:
 				c.add(RuleHost, at, "let the administrators of the fleet set it", "%s decides what pods of the namespace may do", key)
-			case c.kind.Kind == "ClusterRole" && strings.HasPrefix(key, "rbac.authorization.k8s.io/aggregate-to-"):
+			case c.kind.Kind == "ClusterRole" && strings.Contains(key, "/aggregate-to-"):
 				c.add(RuleRBAC, at, "remove the label", "%s adds the rules to a role of the whole cluster", key)
 			}
+		}
+	}
+	c.annotations(child(m, "annotations"), "metadata.annotations")
+}
+
+// refersTo are annotations whose value is NAMESPACE/NAME.
+func refersTo(key string) bool {
+	switch key {
+	case "nginx.ingress.kubernetes.io/auth-secret", "nginx.ingress.kubernetes.io/auth-tls-secret", "nginx.ingress.kubernetes.io/proxy-ssl-secret",
+		"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret":
+		return true
+	}
+	return false
+}
+
+// annotations checks the annotations of an object or of a template of pods.
+func (c *check) annotations(m map[string]any, at string) {
+	for key, v := range m {
+		value, _ := v.(string)
+		if strings.HasPrefix(key, "container.apparmor.security.beta.kubernetes.io/") && value == "unconfined" {
+			c.host(at+"."+key, "the container runs without AppArmor")
+		}
+		if namespace, _, ok := strings.Cut(value, "/"); ok && refersTo(key) && !c.mayName(namespace) {
+			c.add(RuleReference, at+"."+key, "refer to the workspace's own namespaces, or ask for spec.references in "+c.bounds.File,
+				"the annotation refers to the namespace %s, which is outside of workspace %s", namespace, c.bounds.Name)
 		}
 	}
 }

@@ -25,10 +25,11 @@ func bounds(change func(*Bounds)) *Bounds {
 
 func administrator(b *Bounds) {
 	b.Allow = []string{"*", "*.example.com"}
-	b.ClusterScoped = []string{"Namespace", "ClusterRole.*", "ClusterRoleBinding.*", "*.admissionregistration.k8s.io", "CustomResourceDefinition.*", "APIService.*", "PriorityClass.*"}
+	b.ClusterScoped = []string{"Namespace", "ClusterRole.*", "ClusterRoleBinding.*", "*.admissionregistration.k8s.io", "CustomResourceDefinition.*", "APIService.*", "PriorityClass.*", "PersistentVolume"}
 }
 
 func hosts(b *Bounds)       { b.HostAccess = true }
+func asRendered(b *Bounds)  { b.AsRendered = true }
 func custom(b *Bounds)      { b.Allow = []string{"*", "*.example.com"} }
 func deployments(b *Bounds) { b.Allow = []string{"Deployment.apps"} }
 
@@ -70,7 +71,7 @@ func cases() []hostile {
 		{"a Namespace of somebody else", administrator, clusterWide("v1", "Namespace", ""), RuleNamespace, "metadata.name"},
 		{"a Namespace that allows privileged pods", administrator, "{apiVersion: v1, kind: Namespace, metadata: {name: team-a-x, labels: {pod-security.kubernetes.io/enforce: privileged}}}", RuleHost, "metadata.labels.pod-security.kubernetes.io/enforce"},
 		{"a cluster-scoped kind with a namespace", nil, object(rbacVersion, "ClusterRole", ""), RuleKind, "kind"},
-		{"a volume of the cluster", nil, clusterWide("v1", "PersistentVolume", ", spec: {hostPath: {path: /}}"), RuleKind, "kind"},
+		{"a volume of the cluster", nil, clusterWide("v1", "PersistentVolume", ", spec: {nfs: {path: /}}"), RuleKind, "kind"},
 		{"a definition of a kind", nil, clusterWide("apiextensions.k8s.io/v1", "CustomResourceDefinition", ""), RuleKind, "kind"},
 		{"an API service", nil, clusterWide("apiregistration.k8s.io/v1", "APIService", ""), RuleKind, "kind"},
 		{"a custom kind that could be cluster-scoped", nil, object("cert-manager.io/v1", "ClusterIssuer", ""), RuleKind, "kind"},
@@ -114,7 +115,7 @@ func cases() []hostile {
 		{"a webhook with a foreign namespace", administrator, clusterWide(admission, "MutatingWebhookConfiguration", ", webhooks: [{namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [team-a, team-b]}]}}]"), RuleReference, "webhooks[0].namespaceSelector"},
 		{"a webhook out of the cluster", administrator, clusterWide(admission, "MutatingWebhookConfiguration", ", webhooks: [{namespaceSelector: "+own+", clientConfig: {url: \"https://x.org\"}}]"), RuleReference, "webhooks[0].clientConfig.url"},
 		{"a webhook of another's Service", administrator, clusterWide(admission, "MutatingWebhookConfiguration", ", webhooks: [{namespaceSelector: "+own+", clientConfig: {service: {namespace: team-b}}}]"), RuleReference, "webhooks[0].clientConfig.service.namespace"},
-		{"an admission policy for everybody", administrator, clusterWide(admission, "ValidatingAdmissionPolicyBinding", ", spec: {policyName: x}"), RuleReference, "spec.matchResources.namespaceSelector"},
+		{"an admission policy for everybody", administrator, clusterWide(admission, "ValidatingAdmissionPolicyBinding", ", spec: {policyName: x}"), RuleReference, "spec.matchResources.namespaceSelector spec.matchResources.resourceRules"},
 		{"a conversion out of the cluster", administrator, clusterWide("apiextensions.k8s.io/v1", "CustomResourceDefinition", ", spec: {conversion: {webhook: {clientConfig: {url: \"https://x.org\"}}}}"), RuleReference, "spec.conversion.webhook.clientConfig.url"},
 		{"an API service of another", administrator, clusterWide("apiregistration.k8s.io/v1", "APIService", ", spec: {service: {namespace: kube-system, name: x}}"), RuleReference, "spec.service.namespace"},
 
@@ -141,6 +142,35 @@ func cases() []hostile {
 		{"a port of the host", nil, container(", ports: [{containerPort: 80, hostPort: 80}]"), RuleHost, "spec.template.spec.containers[0].ports[0].hostPort"},
 		{"a pod in a custom kind", custom, object("example.com/v1", "Rollout", ", spec: {template: {spec: {initContainers: [{name: a, image: ghcr.io/acme/a, securityContext: {privileged: true}}]}}}"), RuleHost, "spec.template.spec.initContainers[0].securityContext.privileged"},
 
+		{"a ConfigMap that tools expand as a list", nil, object("v1", "ConfigMap", ", items: [{apiVersion: "+rbacVersion+", kind: ClusterRoleBinding, roleRef: {kind: ClusterRole, name: cluster-admin}}]"), RuleKind, "items"},
+		{"an object with an empty list of items", nil, object("v1", "Service", ", items: []"), RuleKind, "items"},
+		{"no namespace where objects keep theirs", asRendered, clusterWide("v1", "ConfigMap", ""), RuleNamespace, "metadata.namespace"},
+		{"a denied kind without its group", func(b *Bounds) { b.Deny = []string{"Ingress"} }, object("networking.k8s.io/v1", "Ingress", ""), RuleKind, "kind"},
+		{"denied kinds without a group", func(b *Bounds) { b.Deny = []string{"*Set"} }, object("apps/v1", "DaemonSet", ""), RuleKind, "kind"},
+		{"a pod that is put on a node", nil, object("v1", "Binding", ", target: {kind: Node, name: a}"), RuleKind, "kind"},
+
+		{"edit for the whole cluster", administrator, clusterWide(rbacVersion, "ClusterRoleBinding", ", roleRef: {kind: ClusterRole, name: edit}"), RuleRBAC, "roleRef"},
+		{"a Role for the whole cluster", administrator, clusterWide(rbacVersion, "ClusterRoleBinding", ", roleRef: {kind: Role, name: x}"), RuleRBAC, "roleRef"},
+		{"a role that adds to an operator's role", administrator, "{apiVersion: " + rbacVersion + ", kind: ClusterRole, metadata: {name: x, labels: {rbac.example.com/aggregate-to-monitoring: \"true\"}}}", RuleRBAC, "metadata.labels.rbac.example.com/aggregate-to-monitoring"},
+		{"a webhook for cluster-scoped objects", administrator, clusterWide(admission, "MutatingWebhookConfiguration", ", webhooks: [{namespaceSelector: "+own+", rules: [{scope: Namespaced}, {scope: \"*\"}]}]"), RuleReference, "webhooks[0].rules[1].scope"},
+		{"a webhook for objects of any scope", administrator, clusterWide(admission, "ValidatingWebhookConfiguration", ", webhooks: [{namespaceSelector: "+own+", rules: [{resources: [nodes]}]}]"), RuleReference, "webhooks[0].rules[0].scope"},
+		{"an admission policy for all resources", administrator, clusterWide(admission, "ValidatingAdmissionPolicyBinding", ", spec: {matchResources: {namespaceSelector: "+own+"}}"), RuleReference, "spec.matchResources.resourceRules"},
+		{"an admission policy for cluster-scoped objects", administrator, clusterWide(admission, "MutatingAdmissionPolicyBinding", ", spec: {matchResources: {namespaceSelector: "+own+", resourceRules: [{scope: Cluster}]}}"), RuleReference, "spec.matchResources.resourceRules[0].scope"},
+		{"a Service of another namespace behind a name with svc", nil, object("v1", "Service", ", spec: {type: ExternalName, externalName: team-a.svc.team-b.svc.cluster.local}"), RuleReference, "spec.externalName"},
+		{"a pod of another namespace", nil, object("v1", "Service", ", spec: {type: ExternalName, externalName: 10-0-0-1.team-b.pod.cluster.local}"), RuleReference, "spec.externalName"},
+		{"a secret of another namespace in an annotation", nil, "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x, namespace: team-a, annotations: {nginx.ingress.kubernetes.io/auth-secret: team-b/users}}}", RuleReference, "metadata.annotations.nginx.ingress.kubernetes.io/auth-secret"},
+
+		{"a process of a Windows host", nil, pod(", securityContext: {windowsOptions: {hostProcess: true}}"), RuleHost, "spec.template.spec.securityContext.windowsOptions.hostProcess"},
+		{"a pod without seccomp", nil, pod(", securityContext: {seccompProfile: {type: Unconfined}}"), RuleHost, "spec.template.spec.securityContext.seccompProfile.type"},
+		{"a container without AppArmor", nil, container(", securityContext: {appArmorProfile: {type: Unconfined}}"), RuleHost, "spec.template.spec.containers[0].securityContext.appArmorProfile.type"},
+		{"a container without AppArmor, by annotation", nil, object("batch/v1", "Job", ", spec: {template: {metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/a: unconfined}}}}"), RuleHost, "spec.template.metadata.annotations.container.apparmor.security.beta.kubernetes.io/a"},
+		{"an unsafe sysctl", nil, pod(", securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: \"1\"}, {name: kernel.msgmax, value: \"1\"}]}"), RuleHost, "spec.template.spec.securityContext.sysctls[1].name"},
+		{"an SELinux type", nil, pod(", securityContext: {seLinuxOptions: {type: spc_t}}"), RuleHost, "spec.template.spec.securityContext.seLinuxOptions.type"},
+		{"an SELinux user", nil, container(", securityContext: {seLinuxOptions: {user: system_u}}"), RuleHost, "spec.template.spec.containers[0].securityContext.seLinuxOptions.user"},
+		{"a security context without containers", custom, object("example.com/v1", "Thing", ", spec: {securityContext: {privileged: true}}"), RuleHost, "spec.securityContext.privileged"},
+		{"a volume on a host's folder", administrator, clusterWide("v1", "PersistentVolume", ", spec: {hostPath: {path: /}}"), RuleHost, "spec.hostPath"},
+		{"a volume on a host's disk", administrator, clusterWide("v1", "PersistentVolume", ", spec: {local: {path: /dev}}"), RuleHost, "spec.local"},
+
 		{"another registry", nil, container(", image: evil.org/a:1"), RuleImage, "spec.template.spec.containers[0].image"},
 		{"an image without a registry", nil, container(", image: nginx"), RuleImage, "spec.template.spec.containers[0].image"},
 		{"a registry with the name in its path", nil, container(", image: evil.org/ghcr.io/acme/a:1"), RuleImage, "spec.template.spec.containers[0].image"},
@@ -165,6 +195,14 @@ func permitted() []hostile {
 		{name: "a Namespace of its own", change: administrator, object: "{apiVersion: v1, kind: Namespace, metadata: {name: team-a-x}}"},
 		{name: "a webhook for its own namespaces", change: administrator, object: clusterWide("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", ", webhooks: [{namespaceSelector: "+own+", clientConfig: {service: {namespace: team-a, name: x}}}]")},
 		{name: "a name outside of the cluster", object: object("v1", "Service", ", spec: {type: ExternalName, externalName: db.example.com}")},
+		{name: "a webhook for namespaced objects", change: administrator, object: clusterWide("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", ", webhooks: [{namespaceSelector: "+own+", rules: [{scope: Namespaced}]}]")},
+		{name: "an admission policy for its own objects", change: administrator, object: clusterWide("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", ", spec: {matchResources: {namespaceSelector: "+own+", resourceRules: [{scope: Namespaced}]}}")},
+		{name: "a listed role for the whole cluster", change: func(b *Bounds) { administrator(b); b.Roles = []string{"deployer"} }, object: clusterWide(rbacVersion, "ClusterRoleBinding", ", roleRef: {kind: ClusterRole, name: deployer}")},
+		{name: "a built-in kind under a wildcard", change: func(b *Bounds) { b.Allow = []string{"*"} }, object: object("batch/v1", "Job", "")},
+		{name: "a cluster-scoped kind where objects keep their namespaces", change: func(b *Bounds) { administrator(b); b.AsRendered = true }, object: clusterWide(rbacVersion, "ClusterRole", "")},
+		{name: "a Service of its own by its full name", object: object("v1", "Service", ", spec: {type: ExternalName, externalName: svc.team-a.svc.cluster.local}")},
+		{name: "a secret of its own in an annotation", object: "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x, namespace: team-a, annotations: {nginx.ingress.kubernetes.io/auth-secret: team-a/users}}}"},
+		{name: "a strict security context", object: pod(", securityContext: {seccompProfile: {type: RuntimeDefault}, appArmorProfile: {type: RuntimeDefault}, seLinuxOptions: {type: container_t, level: s0}, windowsOptions: {hostProcess: false}}")},
 		{name: "host access", change: hosts, object: pod(", hostNetwork: true, volumes: [{name: a, hostPath: {path: /}}]")},
 		{name: "any image", change: func(b *Bounds) { b.Images = nil }, object: container(", image: nginx")},
 		{name: "an image by its digest", object: container(", image: \"ghcr.io/acme/a@sha256:0123\"")},
@@ -209,6 +247,27 @@ func TestARepositoryOfAnImage(t *testing.T) {
 	} {
 		if got := repositoryOf(image); got != want {
 			t.Errorf("repositoryOf(%q) = %q, want %q", image, got, want)
+		}
+	}
+}
+
+// A definition in the fleet tells the scope of a custom kind, but not that the workspace may contain the kind.
+func TestAWildcardAdmitsNoCustomKind(t *testing.T) {
+	for _, c := range []struct {
+		allow, clusterScoped []string
+		scope                manifest.Scope
+		ok                   bool
+	}{
+		{[]string{"*"}, nil, manifest.ScopeNamespaced, false},
+		{[]string{"Th*"}, nil, manifest.ScopeNamespaced, false},
+		{[]string{"Thing.example.com"}, nil, manifest.ScopeNamespaced, true},
+		{[]string{"*"}, []string{"*"}, manifest.ScopeCluster, false},
+		{nil, []string{"*.example.com"}, manifest.ScopeCluster, true},
+	} {
+		b := bounds(func(b *Bounds) { b.Allow, b.ClusterScoped = c.allow, c.clusterScoped })
+		o := manifest.Object{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"name": "x", "namespace": "team-a"}}
+		if got := b.Check(Object{Object: o, Scope: c.scope}); (len(got) == 0) != c.ok {
+			t.Errorf("allow %v, clusterScoped %v, %s: %v", c.allow, c.clusterScoped, c.scope, got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package confine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,13 +62,22 @@ func builtInRole(name string) bool {
 
 func (c *check) binding() {
 	ref := child(c.object.Object, "roleRef")
+	whole := c.kind.Kind == "ClusterRoleBinding"
 	roles := c.bounds.Roles
-	if roles == nil {
+	if roles == nil && !whole { // for the whole cluster, edit and view reach the namespaces of others
 		roles = []string{"edit", "view"}
 	}
 	name := text(ref, "name")
-	if text(ref, "kind") != "Role" && !slices.Contains(roles, name) {
-		c.add(RuleRBAC, "roleRef", "bind a Role of the workspace, or one of spec.roles in "+c.bounds.File, "the binding gives the ClusterRole %s, and workspace %s may bind %s", name, c.bounds.Name, strings.Join(roles, ", "))
+	if (whole || text(ref, "kind") != "Role") && !slices.Contains(roles, name) {
+		may := strings.Join(roles, ", ")
+		if may == "" {
+			may = "none"
+		}
+		hint := "bind a Role of the workspace, or one of spec.roles in " + c.bounds.File
+		if whole {
+			hint = "use a RoleBinding, or ask for the role in spec.roles in " + c.bounds.File
+		}
+		c.add(RuleRBAC, "roleRef", hint, "the %s gives the %s %s, and workspace %s may bind with it: %s", c.kind.Kind, cmp.Or(text(ref, "kind"), "ClusterRole"), name, c.bounds.Name, may)
 	}
 	for i, v := range list(c.object.Object, "subjects") {
 		subject, _ := v.(map[string]any)
@@ -94,17 +104,33 @@ func (c *check) webhooks() {
 			if !c.selectsOwn(child(hook, "namespaceSelector")) {
 				c.add(RuleReference, at+".namespaceSelector", "select kubernetes.io/metadata.name In the workspace's namespaces", "the webhook sees objects outside of workspace %s", c.bounds.Name)
 			}
+			c.namespacedRules(hook, "rules", at)
 			if text(child(hook, "clientConfig"), "url") != "" {
 				c.add(RuleReference, at+".clientConfig.url", "name a Service", "the webhook sends objects out of the cluster")
 			}
 		}
 	case "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":
-		if !c.selectsOwn(child(child(child(o, "spec"), "matchResources"), "namespaceSelector")) {
+		match := child(child(o, "spec"), "matchResources")
+		if len(list(match, "resourceRules")) == 0 {
+			c.add(RuleReference, "spec.matchResources.resourceRules", "list rules with scope: Namespaced", "the policy applies to cluster-scoped objects, to which no selector of namespaces applies")
+		}
+		c.namespacedRules(match, "resourceRules", "spec.matchResources")
+		if !c.selectsOwn(child(match, "namespaceSelector")) {
 			c.add(RuleReference, "spec.matchResources.namespaceSelector", "select kubernetes.io/metadata.name In the workspace's namespaces", "the policy applies to objects outside of workspace %s", c.bounds.Name)
 		}
 	case "CustomResourceDefinition.apiextensions.k8s.io":
 		if text(child(child(child(child(o, "spec"), "conversion"), "webhook"), "clientConfig"), "url") != "" {
 			c.add(RuleReference, "spec.conversion.webhook.clientConfig.url", "name a Service", "the webhook sends objects out of the cluster")
+		}
+	}
+}
+
+// namespacedRules refuses rules of a webhook or policy that match cluster-scoped objects: a selector of namespaces does not keep those out.
+func (c *check) namespacedRules(m map[string]any, field, at string) {
+	for i, v := range list(m, field) {
+		rule, _ := v.(map[string]any)
+		if text(rule, "scope") != "Namespaced" {
+			c.add(RuleReference, fmt.Sprintf("%s.%s[%d].scope", at, field, i), "set scope: Namespaced", "the rule matches cluster-scoped objects, to which no selector of namespaces applies")
 		}
 	}
 }
@@ -139,7 +165,23 @@ func (c *check) service() {
 		return
 	}
 	labels := strings.Split(name, ".")
-	if i := slices.Index(labels, "svc"); i >= 1 && !c.mayName(labels[i-1]) {
+	i := len(labels) - 1 // a Service or a namespace can itself be called svc
+	for i > 0 && labels[i] != "svc" && (labels[i] != "pod" || i < 2) {
+		i--
+	}
+	if i > 0 && !c.mayName(labels[i-1]) {
 		c.add(RuleReference, "spec.externalName", "let its owners expose the Service", "the Service leads to the namespace %s, which is outside of workspace %s", labels[i-1], c.bounds.Name)
+	}
+}
+
+// volume refuses a PersistentVolume that is a folder or a disk of a host.
+func (c *check) volume() {
+	if c.kind != (manifest.GroupKind{Kind: "PersistentVolume"}) {
+		return
+	}
+	for _, field := range []string{"hostPath", "local"} {
+		if child(c.object.Object, "spec")[field] != nil {
+			c.host("spec."+field, "the volume is on the disk of a host")
+		}
 	}
 }

@@ -23,6 +23,8 @@ func (c *check) walk(v any, at string, depth int) {
 	case map[string]any:
 		c.namespaceFields(v, at)
 		c.pod(v, at)
+		c.security(child(v, "securityContext"), at+".securityContext")
+		c.annotations(child(v, "annotations"), at+".annotations")
 		for key, inner := range v {
 			c.walk(inner, at+"."+key, depth+1)
 		}
@@ -97,23 +99,58 @@ func (c *check) pod(m map[string]any, at string) {
 
 func (c *check) container(m map[string]any, at string) {
 	c.image(text(m, "image"), at+".image")
-	security := child(m, "securityContext")
-	if on, _ := security["privileged"].(bool); on {
-		c.host(at+".securityContext.privileged", "the container is privileged")
-	}
-	if mount := text(security, "procMount"); mount == "Unmasked" {
-		c.host(at+".securityContext.procMount", "the container sees the whole of /proc")
-	}
-	for _, name := range texts(child(security, "capabilities"), "add") {
-		if !slices.Contains(baseline(), strings.TrimPrefix(name, "CAP_")) {
-			c.host(at+".securityContext.capabilities.add", "the container gets the capability "+name)
-		}
-	}
 	for i, v := range list(m, "ports") {
 		port, _ := v.(map[string]any)
 		if p := port["hostPort"]; p != nil && fmt.Sprint(p) != "0" {
 			c.host(fmt.Sprintf("%s.ports[%d].hostPort", at, i), "the container takes a port of the host")
 		}
+	}
+}
+
+// security checks the security context of a pod or a container against the Pod Security Standard baseline.
+func (c *check) security(m map[string]any, at string) {
+	if on, _ := m["privileged"].(bool); on {
+		c.host(at+".privileged", "the container is privileged")
+	}
+	if mount := text(m, "procMount"); mount == "Unmasked" {
+		c.host(at+".procMount", "the container sees the whole of /proc")
+	}
+	for _, name := range texts(child(m, "capabilities"), "add") {
+		if !slices.Contains(baseline(), strings.TrimPrefix(name, "CAP_")) {
+			c.host(at+".capabilities.add", "the container gets the capability "+name)
+		}
+	}
+	if on, _ := child(m, "windowsOptions")["hostProcess"].(bool); on {
+		c.host(at+".windowsOptions.hostProcess", "the container is a process of the Windows host")
+	}
+	for _, field := range []string{"seccompProfile", "appArmorProfile"} {
+		if text(child(m, field), "type") == "Unconfined" {
+			c.host(at+"."+field+".type", "the profile is Unconfined")
+		}
+	}
+	for i, v := range list(m, "sysctls") {
+		sysctl, _ := v.(map[string]any)
+		if name := text(sysctl, "name"); !slices.Contains(safeSysctls(), name) {
+			c.host(fmt.Sprintf("%s.sysctls[%d].name", at, i), "the pod sets the sysctl "+name)
+		}
+	}
+	options := child(m, "seLinuxOptions")
+	if kind := text(options, "type"); !slices.Contains([]string{"", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"}, kind) {
+		c.host(at+".seLinuxOptions.type", "the container has the SELinux type "+kind)
+	}
+	for _, field := range []string{"user", "role"} {
+		if text(options, field) != "" {
+			c.host(at+".seLinuxOptions."+field, "the container chooses its SELinux "+field)
+		}
+	}
+}
+
+// safeSysctls are the sysctls that the Pod Security Standard baseline allows.
+func safeSysctls() []string {
+	return []string{
+		"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_local_reserved_ports", "net.ipv4.ip_unprivileged_port_start",
+		"net.ipv4.ping_group_range", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
+		"net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_syncookies",
 	}
 }
 

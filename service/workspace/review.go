@@ -129,7 +129,7 @@ func boundsOf(f *fleet.Fleet, w *fleet.Workspace) *confine.Bounds {
 	return &confine.Bounds{
 		Name: w.Name, File: w.File, Namespaces: w.Spec.Namespaces, References: w.Spec.References,
 		Allow: w.Spec.Kinds.Allow, Deny: w.Spec.Kinds.Deny, ClusterScoped: w.Spec.Kinds.ClusterScoped, Roles: w.Spec.Roles,
-		Images: w.Spec.Sources.Images, HostAccess: w.Spec.HostAccess, Objects: w.Spec.Quotas.Objects, Targets: w.Spec.Quotas.Targets,
+		Images: w.Spec.Sources.Images, HostAccess: w.Spec.HostAccess, AsRendered: f.AsRendered(), Objects: w.Spec.Quotas.Objects, Targets: w.Spec.Quotas.Targets,
 		Reaches: func(name string, labels map[string]string) bool {
 			c, ok := f.Cluster(name)
 			if !ok {
