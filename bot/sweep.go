@@ -53,7 +53,7 @@ func (j *job) sweep(ctx context.Context) error {
 	if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
 		return err
 	}
-	if err := j.enqueueClosed(ctx, open); err != nil {
+	if err := enqueueClosed(ctx, j, open); err != nil {
 		return err
 	}
 	err = j.enqueueClosedPreviews(ctx, open)
@@ -90,7 +90,7 @@ func reviewState(mr *forge.MergeRequest, target gitstore.Hash) string {
 }
 
 // enqueueClosed enqueues merge requests that the reports list as open although they are not, because the webhook of their closing was lost.
-func (j *job) enqueueClosed(ctx context.Context, open []*forge.MergeRequest) error {
+func enqueueClosed(ctx context.Context, j *job, open []*forge.MergeRequest) error {
 	for _, number := range j.Reports.OpenRequests(j.place) {
 		if numbered(open, number) != nil {
 			continue
