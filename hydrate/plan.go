@@ -79,7 +79,7 @@ func (h *Hydrator) plan(ctx context.Context, r planRequest) (*environmentPlan, e
 		}
 	}
 	if r.view.Fleet.Uncertain() && r.state.Exists() {
-		p.before = h.rendered(ctx, r.state)
+		p.before = h.Rendered(ctx, r.state)
 	}
 	if err := p.planClusters(ctx, h.Store, r.all); err != nil {
 		return nil, err
@@ -163,8 +163,8 @@ func (p *environmentPlan) lost(c *clusterPlan) []Failure {
 	return out
 }
 
-// rendered returns the fleet of the source commit that a branch holds; nil if it cannot be read.
-func (h *Hydrator) rendered(ctx context.Context, st *branch.State) *fleet.Fleet {
+// Rendered returns the fleet of the source commit that a branch holds; nil if it cannot be read.
+func (h *Hydrator) Rendered(ctx context.Context, st *branch.State) *fleet.Fleet {
 	hash, err := gitstore.ParseHash(st.Record.Source)
 	if err != nil {
 		return nil

@@ -48,6 +48,9 @@ func Make(ctx context.Context, h *hydrate.Hydrator, o Options) (*report.Review, 
 	}
 	defer c.Close()
 	out.Changes, out.Scope = c.Changes, c.Scope()
+	for _, p := range c.Errors {
+		out.Errors = append(out.Errors, p.String())
+	}
 	for _, p := range c.Warnings {
 		out.Warnings = append(out.Warnings, p.String())
 	}

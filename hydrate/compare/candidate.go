@@ -51,7 +51,26 @@ func (c *run) findCandidates(ctx context.Context) error {
 		return len(r.Apps) > 0 && !slices.Contains(r.Apps, one.app) || slices.Contains(r.Without, one.app) ||
 			len(r.Clusters) > 0 && !slices.Contains(r.Clusters, one.cluster)
 	})
+	unplaced(c)
 	return nil
+}
+
+// unplaced reports the imported targets that the change adds for a cluster that is not known. If the base has the target on a cluster, the
+// target is withheld there instead.
+func unplaced(c *run) {
+	if c.views[0] == nil {
+		return
+	}
+	r := c.request
+	found := fleet.NewlyUnplaced(c.views[0].Fleet, c.views[1].Fleet)
+	for _, app := range slices.Sorted(maps.Keys(found)) {
+		if len(r.Apps) > 0 && !slices.Contains(r.Apps, app) || slices.Contains(r.Without, app) {
+			continue
+		}
+		if !slices.ContainsFunc(c.list, func(one *candidate) bool { return one.app == app && one.failed[1] != nil }) {
+			c.out.Errors = append(c.out.Errors, found[app])
+		}
+	}
 }
 
 // unknown withholds the targets of workspaces that one side cannot read: they are not added or removed.
@@ -153,6 +172,10 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 	keys := slices.SortedFunc(maps.Keys(held), func(a, b [2]string) int {
 		return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1]))
 	})
+	var before *fleet.Fleet
+	if len(keys) > 0 && f.Uncertain() {
+		before = c.h.Rendered(ctx, st)
+	}
 	for _, key := range keys {
 		if cluster, ok := f.Cluster(key[0]); ok && cluster.State == "frozen" {
 			c.out.Frozen++
@@ -160,7 +183,7 @@ func (c *run) environmentCandidates(ctx context.Context, environment string, st 
 		}
 		gone := fleet.Target{App: &fleet.App{Name: key[1]}, Cluster: &fleet.Cluster{Name: key[0], Environment: environment}}
 		one := &candidate{cluster: key[0], app: key[1], sides: [2]*fleet.Target{&gone, nil}, trees: [2]gitstore.Hash{held[key], {}}}
-		one.failed[1] = f.Lost(nil, key[0], key[1])
+		one.failed[1] = f.Lost(before, key[0], key[1])
 		c.list = append(c.list, one)
 	}
 	return nil

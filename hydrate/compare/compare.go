@@ -43,6 +43,7 @@ type Comparison struct {
 	Base, Head string // source commits; Base is "" unless two commits were compared
 	Targets    []Target
 	Changes    *diff.ChangeSet
+	Errors     fleet.Problems // of targets that have no place in Changes, because their cluster is not known
 	Warnings   fleet.Problems
 	Notes      []string
 	Rendered   int // targets, both sides together

@@ -34,7 +34,7 @@ func (f *Fleet) Check(ctx context.Context) Problems {
 	out := append(gather(targets, found), f.unusedFiles(ctx)...)
 	for _, t := range f.unread {
 		if t.Cluster == "" {
-			out = append(out, Problem{File: t.File, Line: t.Line, Severity: SeverityError, Message: fmt.Sprintf("%s: %v", t.App, t.Err)})
+			out = append(out, t.unplaced())
 		}
 	}
 	return out.sorted()

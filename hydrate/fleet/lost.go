@@ -106,3 +106,20 @@ func (i *Imported) hides(cluster string) error {
 		File: i.File, Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("it is not known whether the target still exists: %s: %v", i.App, i.Err),
 	}}
 }
+
+// unplaced is the problem of a target that has no cluster.
+func (i *Imported) unplaced() Problem {
+	return Problem{File: i.File, Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("%s: %v", i.App, i.Err)}
+}
+
+// NewlyUnplaced returns, by app, the problems of imported targets of the head that have no cluster, and that the base does not have. It
+// leaves out those that a server or another repository describes: the commit cannot place them.
+func NewlyUnplaced(base, head *Fleet) map[string]Problem {
+	out := map[string]Problem{}
+	for _, t := range head.unread {
+		if t.Cluster == "" && !t.Foreign && !base.failed(t) {
+			out[t.App] = t.unplaced()
+		}
+	}
+	return out
+}
