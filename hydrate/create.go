@@ -39,8 +39,12 @@ func (r *run) listBranches(ctx context.Context) error {
 // admitNew refuses to create an environment branch that existed before. Git shows that: a cluster branch of the
 // environment, a record of its promotions, or a branch that was promoted from it.
 func (r *run) admitNew(ctx context.Context, out *EnvironmentResult, st *branch.State) error {
-	if r.request.Recreate || !r.own[creatingPrefix+out.Name].IsZero() {
+	if r.request.Recreate {
 		return nil
+	}
+	marked, err := r.marked(ctx, out.Name)
+	if err := out.refusal(err); err != nil || out.Status != "" || marked {
+		return err
 	}
 	for _, evidence := range []func(context.Context, string) (string, error){r.clusterBranch, r.promotionRecord, r.promotedFrom} {
 		found, err := evidence(ctx, out.Name)
@@ -53,6 +57,24 @@ func (r *run) admitNew(ctx context.Context, out *EnvironmentResult, st *branch.S
 		}
 	}
 	return nil
+}
+
+// marked reports whether the marker branch says that an interrupted run began to create the environment. Where spec.signers lists keys,
+// the marker must be at a commit of the environment's branch that one of them signed.
+func (r *run) marked(ctx context.Context, environment string) (bool, error) {
+	marker := creatingPrefix + environment
+	tip := r.own[marker]
+	if tip.IsZero() || r.signers.Empty() {
+		return !tip.IsZero(), nil
+	}
+	if err := r.h.Branches.Fetch(ctx, tip); err != nil {
+		return false, err
+	}
+	commit, err := evidence(ctx, r.h.Store, r.signers, marker, tip)
+	if err != nil {
+		return false, err
+	}
+	return branch.Trailer(commit.Message, branch.TrailerEnvironment) == environment && branch.Trailer(commit.Message, branch.TrailerCluster) == "", nil
 }
 
 // clusterBranch returns a branch of one of the environment's clusters. If a cluster moved here from another

@@ -110,6 +110,31 @@ func TestUnsignedTipsDoNotTellADeletedBranch(t *testing.T) {
 	}
 }
 
+// Where the trunk lists signers, a marker branch that none of them signed for the environment does not hide that its branch was deleted.
+func TestForgedMarkersDoNotHideADeletedBranch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		forge func(r *remote) string
+		want  string
+	}{
+		"unsigned": {func(r *remote) string {
+			return r.bare.Git("commit-tree", "-m", "x\n\nSluice-Source: a\nSluice-Environment: dev", "cluster/dev-1^{tree}")
+		}, "sluice/creating/dev does not have a signature"},
+		"of a cluster":           {func(r *remote) string { return r.bare.Git("rev-parse", "cluster/dev-1") }, "somebody deleted env/dev"},
+		"of another environment": {func(r *remote) string { return r.bare.Git("rev-parse", "env/staging") }, "somebody deleted env/dev"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, sign := signedRemote(t)
+			both := func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Environments = []string{"dev", "staging"} }
+			wantStatus(t, r.push("main", both), hydrate.StatusUpdated, "")
+			r.bare.Git("update-ref", "refs/heads/sluice/creating/dev", c.forge(r))
+			r.bare.Git("update-ref", "-d", "refs/heads/env/dev")
+			wantStatus(t, r.push("main", sign), hydrate.StatusRefused, c.want)
+		})
+	}
+}
+
 // A first run that is interrupted between two pushes continues in the next run, which deletes the marker branch.
 func TestInterruptedFirstRunContinues(t *testing.T) {
 	t.Parallel()

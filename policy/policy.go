@@ -123,7 +123,9 @@ type Comparison struct {
 	Exempted                       []Finding // of the state after
 }
 
-// Compare separates the findings that a change introduces from those that existed before.
+// Compare separates the findings that a change introduces from those that existed before. A finding of a rule of
+// workspaces is always introduced: its identity leaves out the value at the path, and the change may replace one
+// violation with a worse one.
 func Compare(before, after []Finding) Comparison {
 	var out Comparison
 	had := map[findingKey]int{}
@@ -138,15 +140,15 @@ func Compare(before, after []Finding) Comparison {
 		switch {
 		case f.Exemption != nil:
 			out.Exempted = append(out.Exempted, f)
-		case had[k] > 0:
+		case had[k] > 0 && !OfWorkspace(f.Rule):
 			had[k]--
 			out.Existing = append(out.Existing, f)
 			continue
 		default:
 			out.Introduced = append(out.Introduced, f)
 		}
-		if f.Exemption != nil && had[k] > 0 {
-			had[k]--
+		if had[k] > 0 {
+			had[k]-- // not resolved
 		}
 	}
 	for i := len(before) - 1; i >= 0; i-- {

@@ -10,6 +10,22 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
+// A finding of a workspace rule never counts as an existing one: its path stays the same when the value at the path gets worse.
+func TestBreachesOfWorkspacesAreAlwaysIntroduced(t *testing.T) {
+	finding := func(rule, message string) policy.Finding {
+		return policy.Finding{Rule: rule, Severity: policy.SeverityError, Message: message, Path: "spec.volumes[0].hostPath", App: "team-a/shop", Cluster: "prod-1"}
+	}
+	before := []policy.Finding{finding(confine.RuleHost, "/var/log/a"), finding("image-tag", "a")}
+	after := []policy.Finding{finding(confine.RuleHost, "/etc"), finding("image-tag", "b")}
+	got := policy.Compare(before, after)
+	if len(got.Introduced) != 1 || got.Introduced[0].Message != "/etc" || len(got.Existing) != 1 || got.Existing[0].Rule != "image-tag" || len(got.Resolved) != 0 {
+		t.Errorf("%+v", got)
+	}
+	if got = policy.Compare(before, nil); len(got.Resolved) != 2 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestWorkspacesAreConfined(t *testing.T) {
 	bounds := func(change func(*confine.Bounds)) map[string]*confine.Bounds {
 		b := &confine.Bounds{Name: "team-a", File: "workspaces/team-a.yaml", Namespaces: []string{"team-a"}, Reaches: func(cluster string, _ map[string]string) bool { return cluster == "prod-1" }}

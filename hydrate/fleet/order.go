@@ -19,17 +19,37 @@ func (l *loader) checkOrder() {
 			if slices.Contains(a.Spec.DependsOn[:i], other) {
 				l.errorf(a.doc, at, "keep one", "app %s depends on %s twice", a.Name, other)
 			}
-			if _, ok := after[other]; !ok && !l.lost {
+			if _, ok := after[other]; ok || l.lost {
+				continue
+			}
+			if w, ok := l.fleet.Workspace(WorkspaceOf(other)); ok { // its team can remove the app at any time
+				l.warnf(a.doc, at, "remove it, or ask the team for the app", "app %s depends on %s, and workspace %s has no such app", a.Name, other, w.Name)
+			} else {
 				l.errorf(a.doc, at, "the name of an app of this fleet", "app %s depends on %q, which does not exist%s", a.Name, other, didYouMean(other, names))
 			}
 		}
 	}
-	seen := map[string]bool{}
-	for _, a := range apps {
-		if cycle := findCycle(a.Name, after, seen); cycle != nil {
-			l.errorf(l.fleet.apps[cycle[0]].doc, []string{"spec", "dependsOn"}, "remove one `dependsOn`", "apps wait for each other: %s", strings.Join(cycle, " → "))
+	l.checkCycles(after)
+}
+
+// checkCycles refuses apps that wait for each other. It reports a cycle at the app of a workspace if there is one, so that the cycle concerns
+// the workspace alone, and then looks for others without that app.
+func (l *loader) checkCycles(after map[string][]string) {
+	for {
+		var cycle []string
+		seen := map[string]bool{}
+		for i := 0; i < len(l.fleet.Apps) && cycle == nil; i++ {
+			cycle = findCycle(l.fleet.Apps[i].Name, after, seen)
+		}
+		if cycle == nil {
 			return
 		}
+		at := max(0, slices.IndexFunc(cycle, func(name string) bool { return WorkspaceOf(name) != "" }))
+		l.errorf(l.fleet.apps[cycle[at]].doc, []string{"spec", "dependsOn"}, "remove one `dependsOn`", "apps wait for each other: %s", strings.Join(cycle, " → "))
+		if WorkspaceOf(cycle[at]) == "" {
+			return
+		}
+		delete(after, cycle[at])
 	}
 }
 

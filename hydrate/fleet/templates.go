@@ -34,7 +34,34 @@ func (l *loader) checkTemplate(layer, template string, at []string) {
 	if err != nil {
 		return // checkFleet has reported it
 	}
-	targets := l.templateTargets(segments)
+	own, tenants := splitTargets(l.templateTargets(segments))
+	l.checkTargets(layer, template, segments, own, l.file, at)
+	for _, targets := range tenants { // at the app: what its team leaves out concerns the workspace alone
+		l.checkTargets(layer, template, segments, targets, targets[0].App.doc, []string{"spec", "vars"})
+	}
+}
+
+// splitTargets returns the targets of the fleet's own apps, and those of each app of a workspace.
+func splitTargets(targets []Target) (own []Target, tenants [][]Target) {
+	at := map[*App]int{}
+	for _, t := range targets {
+		if t.App.workspace == nil {
+			own = append(own, t)
+			continue
+		}
+		n, ok := at[t.App]
+		if !ok {
+			n = len(tenants)
+			at[t.App] = n
+			tenants = append(tenants, nil)
+		}
+		tenants[n] = append(tenants[n], t)
+	}
+	return own, tenants
+}
+
+// checkTargets checks a path template for targets and reports what is wrong at a place of doc.
+func (l *loader) checkTargets(layer, template string, segments []segment, targets []Target, doc document, at []string) {
 	for _, s := range segments {
 		if s.ref == nil || s.ref.name == refLabels+layer {
 			continue
@@ -43,7 +70,7 @@ func (l *loader) checkTemplate(layer, template string, at []string) {
 		for _, t := range targets {
 			_, ok, err := t.lookup(s.ref)
 			if err != nil {
-				l.errorf(l.file, at, "", "layer %s: %v", layer, err)
+				l.errorf(doc, at, "", "layer %s: %v", layer, err)
 				return
 			}
 			if owner := t.owner(s.ref); !ok && !s.ref.optional && !slices.Contains(without, owner) {
@@ -55,12 +82,12 @@ func (l *loader) checkTemplate(layer, template string, at []string) {
 			if strings.HasPrefix(s.ref.name, refAppVars) {
 				kind = "app"
 			}
-			l.errorf(l.file, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer, s.ref.text, someOf(kind, without))
+			l.errorf(doc, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer, s.ref.text, someOf(kind, without))
 		}
 	}
 	for _, t := range targets {
 		if p, err := t.text(template); err == nil && leavesRepository(p) {
-			l.errorf(l.file, at, "relative to the repository's root, with forward slashes", "layer %s: the path %q of cluster %s leaves the repository", layer, p, t.Cluster.Name)
+			l.errorf(doc, at, "relative to the repository's root, with forward slashes", "layer %s: the path %q of cluster %s leaves the repository", layer, p, t.Cluster.Name)
 			return
 		}
 	}

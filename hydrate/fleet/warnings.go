@@ -12,7 +12,9 @@ import (
 func (l *loader) warnf(doc document, at []string, hint, format string, args ...any) {
 	before := len(l.problems)
 	l.errorf(doc, at, hint, format, args...)
-	l.problems[before].Severity = SeverityWarning
+	if len(l.problems) > before { // errorf reports nothing where the document could not be decoded
+		l.problems[before].Severity = SeverityWarning
+	}
 }
 
 // warnings reports declarations without effect, which are mostly typing errors.

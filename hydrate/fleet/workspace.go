@@ -136,6 +136,10 @@ func (l tenancy) workspacesFrom(documents []document) {
 		if !l.checkName(doc, name, "metadata", "name") {
 			continue
 		}
+		if strings.Contains(name, ".") { // the app c of a.b and the app b.c of a would have one name in a cluster
+			l.errorf(doc, []string{"metadata", "name"}, "write - instead", "the name of the workspace %s cannot have a dot", name)
+			continue
+		}
 		if first, ok := l.fleet.Workspace(name); ok {
 			l.errorf(doc, []string{"metadata", "name"}, "rename one", "the workspace %s is also in %s", name, place(first.doc))
 			continue
@@ -184,7 +188,7 @@ func (l tenancy) workspaceApps(ctx context.Context) {
 	}
 	for _, a := range l.fleet.Apps {
 		if other, ok := l.fleet.apps[strings.Replace(a.Name, "/", ".", 1)]; ok && a.workspace != nil {
-			l.errorf(other.doc, []string{"metadata", "name"}, "rename one", "the apps %s and %s would have one name in a cluster", other.Name, a.Name)
+			l.errorf(a.doc, []string{"metadata", "name"}, "rename one", "the apps %s and %s would have one name in a cluster", other.Name, a.Name)
 		}
 	}
 	if a, ok := l.fleet.apps[WorkspacesDir]; ok {

@@ -117,13 +117,27 @@ func TestErrorsInAWorkspaceStayThere(t *testing.T) {
 		files map[string]string
 		want  string
 	}{
-		"yaml":               {map[string]string{"workspaces/team-a/apps/web/app.yaml": "{"}, "did not find"},
-		"a cluster":          {map[string]string{"workspaces/team-a/apps/web/app.yaml": cluster("c", "dev", "edge", "eu", "")}, "only App belongs into a workspace"},
-		"a fleet":            {map[string]string{"workspaces/team-a/apps/web/app.yaml": fleetYAML}, "only App belongs into a workspace"},
-		"workspaces":         {map[string]string{"workspaces/team-a/apps/web/app.yaml": strings.Replace(workspaceYAML, "team-a", "team-b", 1)}, "only App belongs into a workspace"},
-		"outside":            {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {helm: {path: ../../charts/web}}")}, "leaves the repository"},
-		"mounted":            {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {kustomize: {path: .repositories/x}}")}, "in another repository"},
-		"one app twice":      {map[string]string{"workspaces/team-a/apps/shop/app.yaml": workspaceApp("web", "source: {manifests: {}}")}, "the app team-a/web is also in"},
+		"yaml":          {map[string]string{"workspaces/team-a/apps/web/app.yaml": "{"}, "did not find"},
+		"a cluster":     {map[string]string{"workspaces/team-a/apps/web/app.yaml": cluster("c", "dev", "edge", "eu", "")}, "only App belongs into a workspace"},
+		"a fleet":       {map[string]string{"workspaces/team-a/apps/web/app.yaml": fleetYAML}, "only App belongs into a workspace"},
+		"workspaces":    {map[string]string{"workspaces/team-a/apps/web/app.yaml": strings.Replace(workspaceYAML, "team-a", "team-b", 1)}, "only App belongs into a workspace"},
+		"outside":       {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {helm: {path: ../../charts/web}}")}, "leaves the repository"},
+		"mounted":       {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "source: {kustomize: {path: .repositories/x}}")}, "in another repository"},
+		"one app twice": {map[string]string{"workspaces/team-a/apps/shop/app.yaml": workspaceApp("web", "source: {manifests: {}}")}, "the app team-a/web is also in"},
+		"a var of a layer": {map[string]string{
+			"sluice.yaml":       strings.Replace(fleetYAML, "[class, environment, region, cluster]", "[class, {name: region, values: [\"conf/${app.vars.tier}.yaml\"]}]", 1),
+			"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {", "spec: {vars: {tier: one}, ", 1),
+		}, "app.vars.tier} is not set for app team-a/web"},
+		"a var that leaves": {map[string]string{
+			"sluice.yaml":                         strings.Replace(fleetYAML, "[class, environment, region, cluster]", "[class, {name: region, values: [\"conf/${app.vars.tier}.yaml\"]}]", 1),
+			"apps/web/app.yaml":                   strings.Replace(small()["apps/web/app.yaml"], "spec: {", "spec: {vars: {tier: one}, ", 1),
+			"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "vars: {tier: ../../x}, source: {helm: {path: charts/web}}"),
+		}, "leaves the repository"},
+		"an app of the fleet": {map[string]string{"apps/dash/app.yaml": base + "kind: App\nmetadata: {name: team-a.web}\nspec: {namespace: web, placement: {matchLabels: {class: none}}, source: {helm: {path: charts/web}}}\n"}, "would have one name"},
+		"a cycle": {map[string]string{
+			"apps/api/app.yaml":                   base + "kind: App\nmetadata: {name: api}\nspec: {namespace: api, dependsOn: [team-a/web], placement: {matchLabels: {class: none}}, source: {helm: {path: charts/web}}}\n",
+			"workspaces/team-a/apps/web/app.yaml": workspaceApp("web", "dependsOn: [api], source: {helm: {path: charts/web}}"),
+		}, "apps wait for each other"},
 		"another app's name": {map[string]string{"workspaces/team-a/apps/web/app.yaml": workspaceApp("team-b/web", "source: {manifests: {}}")}, "cannot be a name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,6 +156,36 @@ func TestErrorsInAWorkspaceStayThere(t *testing.T) {
 				t.Errorf("the targets are %s", got)
 			}
 		})
+	}
+}
+
+// An app of the fleet can depend on an app of a workspace. The team may remove its app without making the fleet invalid.
+func TestADependencyOnAnAppThatAWorkspaceLacks(t *testing.T) {
+	for name, text := range map[string]string{"removed": "", "unreadable": "{"} {
+		t.Run(name, func(t *testing.T) {
+			f, problems := Load(t.Context(), newMemTree(tenants(map[string]string{
+				"apps/web/app.yaml":                   strings.Replace(small()["apps/web/app.yaml"], "spec: {", "spec: {dependsOn: [team-a/web], ", 1),
+				"workspaces/team-a/apps/web/app.yaml": text,
+			})), nil)
+			if f == nil {
+				t.Fatal(problems)
+			}
+			warned := slices.ContainsFunc(problems, func(p Problem) bool {
+				return p.Severity == SeverityWarning && p.File == "apps/web/app.yaml" && strings.Contains(p.Message, "app web depends on team-a/web")
+			})
+			if !warned {
+				t.Errorf("the problems are %v", problems.Warnings())
+			}
+			if got := strings.Join(names(f.Targets()), " "); got != "a/web b/web" {
+				t.Errorf("the targets are %s", got)
+			}
+		})
+	}
+	f, problems := Load(t.Context(), newMemTree(tenants(map[string]string{
+		"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "spec: {", "spec: {dependsOn: [team-b/web], ", 1),
+	})), nil)
+	if f != nil || !strings.Contains(problems.Error(), "does not exist") {
+		t.Errorf("a workspace that is not declared: %v", problems)
 	}
 }
 
@@ -167,6 +211,7 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 		"one namespace":  {map[string]string{"workspaces/b.yaml": second.Replace(strings.Replace(workspaceYAML, "team-a-*", "\"*-web\"", 1))}, "overlap on cluster a"},
 		"reserved name":  {map[string]string{"apps/web/app.yaml": strings.Replace(small()["apps/web/app.yaml"], "name: web", "name: workspaces", 1)}, "no app can have that name"},
 		"unknown key":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  cluster: {}\n"}, "did you mean clusters?"},
+		"dot":            {map[string]string{"workspaces/team-a.yaml": change("name: team-a", "name: team-a.x")}, "cannot have a dot"},
 		"quota":          {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  quotas: {objects: -1}\n"}, "cannot be negative"},
 	} {
 		t.Run(name, func(t *testing.T) {

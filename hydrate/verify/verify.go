@@ -152,6 +152,9 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 		out.Reason = fmt.Sprintf("%s/environment.yaml is invalid: %v (the next `sluice promote %s` or `sluice rollback %s` writes it again)", branch.Dir, err, name, name)
 		return out, nil
 	}
+	if st.Origin.Unsigned != nil {
+		out.Unsigned = append(out.Unsigned, unsigned(ref, st.Origin.Unsigned))
+	}
 	source, err := r.sourceOf(ctx, st)
 	if err != nil {
 		out.Status, out.Reason = StatusFailed, err.Error()
@@ -163,9 +166,6 @@ func (r *run) verify(ctx context.Context, name string) (*Verification, error) {
 	f, _, err := r.h.Fleet(ctx, source.Tree)
 	if err != nil {
 		return nil, fmt.Errorf("source commit %s: %w", source.Hash.Short(), err)
-	}
-	if st.Origin.Unsigned != nil {
-		out.Unsigned = append(out.Unsigned, unsigned(ref, st.Origin.Unsigned))
 	}
 	tree, err := r.render(ctx, name, st, source, out)
 	if err != nil || tree.IsZero() {

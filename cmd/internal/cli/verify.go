@@ -132,15 +132,17 @@ func (v *verifyOptions) verifyRemote(ctx context.Context, s *app.Session, head g
 }
 
 // status fails if a branch could not be verified, or if --env names one that does not exist. Otherwise it reports
-// differences.
+// differences, and fails if there are none and an exception is unproven.
 func (v *verifyOptions) status(found []verify.Verification) error {
 	code := ExitOK
 	for _, e := range found {
 		switch {
-		case e.Status == verify.StatusFailed, e.Status == verify.StatusUnproven, e.Status == verify.StatusMissing && slices.Contains(v.environments, e.Environment):
+		case e.Status == verify.StatusFailed, e.Status == verify.StatusMissing && slices.Contains(v.environments, e.Environment):
 			return &exitError{code: ExitFailed}
 		case verify.Tampered(e.Status):
 			code = ExitDiffers
+		case e.Status == verify.StatusUnproven && code == ExitOK:
+			code = ExitFailed
 		}
 	}
 	if code != ExitOK {

@@ -16,15 +16,17 @@ func TestVerifyExitStatuses(t *testing.T) {
 		statuses []string
 		want     int
 	}{
-		"verified":                  {[]string{verify.StatusOK, verify.StatusOK}, ExitOK},
-		"behind, as planned":        {[]string{verify.StatusOK, verify.StatusBehind}, ExitOK},
-		"missing, not asked for":    {[]string{verify.StatusOK, "-", verify.StatusMissing}, ExitOK},
-		"missing, asked for":        {[]string{verify.StatusMissing}, ExitFailed},
-		"somebody changed a file":   {[]string{verify.StatusBehind, verify.StatusDiffers}, ExitDiffers},
-		"unsigned":                  {[]string{verify.StatusUnsigned}, ExitDiffers},
-		"not on the trunk":          {[]string{verify.StatusUnmerged}, ExitDiffers},
-		"an exception is unproven":  {[]string{verify.StatusUnproven}, ExitFailed},
-		"failed beside a tampering": {[]string{verify.StatusDiffers, verify.StatusFailed}, ExitFailed},
+		"verified":                    {[]string{verify.StatusOK, verify.StatusOK}, ExitOK},
+		"behind, as planned":          {[]string{verify.StatusOK, verify.StatusBehind}, ExitOK},
+		"missing, not asked for":      {[]string{verify.StatusOK, "-", verify.StatusMissing}, ExitOK},
+		"missing, asked for":          {[]string{verify.StatusMissing}, ExitFailed},
+		"somebody changed a file":     {[]string{verify.StatusBehind, verify.StatusDiffers}, ExitDiffers},
+		"unsigned":                    {[]string{verify.StatusUnsigned}, ExitDiffers},
+		"not on the trunk":            {[]string{verify.StatusUnmerged}, ExitDiffers},
+		"an exception is unproven":    {[]string{verify.StatusUnproven}, ExitFailed},
+		"unproven before a tampering": {[]string{verify.StatusUnproven, verify.StatusUnmerged}, ExitDiffers},
+		"unproven after a tampering":  {[]string{verify.StatusUnsigned, verify.StatusUnproven}, ExitDiffers},
+		"failed beside a tampering":   {[]string{verify.StatusDiffers, verify.StatusFailed}, ExitFailed},
 	} {
 		var found []verify.Verification
 		v := verifyOptions{environments: []string{"e0", "e1"}}
