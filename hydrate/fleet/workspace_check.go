@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
 // checkWorkspacePlace sets and checks the workspace's folder.
@@ -72,6 +74,10 @@ func (l tenancy) checkPatterns(w *Workspace) {
 		for i, pattern := range list {
 			if strings.Count(pattern, "*") > 2 || strings.ContainsAny(pattern, "{}[]?\\/") || pattern == "" {
 				l.errorf(w.doc, []string{"spec", "kinds", field, strconv.Itoa(i)}, "Kind, Kind.group or *.group", "%q is not a pattern of kinds", pattern)
+				continue
+			}
+			if groups := manifest.BuiltinGroups(pattern); field != "deny" && len(groups) > 0 && groups[0] != "" {
+				l.errorf(w.doc, []string{"spec", "kinds", field, strconv.Itoa(i)}, "write "+pattern+"."+groups[0], "the kind %s is not of the core group", pattern)
 			}
 		}
 	}

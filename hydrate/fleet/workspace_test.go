@@ -201,6 +201,8 @@ func TestDeclarationsOfWorkspaces(t *testing.T) {
 		"environment":    {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  environments: [test]\n"}, `the environment "test" does not exist`},
 		"namespace":      {map[string]string{"workspaces/team-a.yaml": change("team-a-*", "Team")}, "not a pattern of namespaces"},
 		"kinds":          {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  kinds: {allow: [apps/Deployment]}\n"}, "not a pattern of kinds"},
+		"group":          {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  kinds: {allow: [ConfigMap, Ingress], deny: [Job]}\n"}, "write Ingress.networking.k8s.io"},
+		"cluster group":  {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  kinds: {clusterScoped: [Namespace, ClusterRole]}\n"}, "write ClusterRole.rbac.authorization.k8s.io"},
 		"images":         {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  sources: {images: [\"a/**/b/**\"]}\n"}, "is not a pattern"},
 		"repository":     {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  repository: team-a\n"}, `the repository "team-a" does not exist`},
 		"fleet's folder": {map[string]string{"workspaces/team-a.yaml": workspaceYAML + "  path: apps\n"}, "belongs to the fleet itself"},

@@ -17,7 +17,8 @@ func (t *Target) mayRead(content renderer.Content) error {
 	return nil
 }
 
-// mayReadChart refuses a chart of a workspace's app, or one that it depends on, that is in a folder outside of the workspace.
+// mayReadChart refuses a chart of a workspace's app, or one that it depends on, that is in a folder outside of the workspace, and
+// dependencies that the workspace may not use. Dependencies in the chart's own folder charts/ are files of the workspace.
 func (t *Target) mayReadChart(h *fleet.HelmSource, chart *renderer.HelmSource) error {
 	if h.Chart == "" && !t.MayRead(h.Path) {
 		return t.outside(h.Path)
@@ -25,6 +26,21 @@ func (t *Target) mayReadChart(h *fleet.HelmSource, chart *renderer.HelmSource) e
 	for _, d := range chart.Dependencies {
 		if len(d.Chart.Archive) == 0 && !t.MayRead(d.Chart.Name) {
 			return t.outside(d.Chart.Name)
+		}
+	}
+	if h.Chart != "" || t.App.Workspace() == nil {
+		return nil
+	}
+	dependencies, err := t.view.contents.dependencies(h.Path)
+	if err != nil {
+		return err
+	}
+	for _, d := range dependencies {
+		if d.path != "" {
+			continue
+		}
+		if err := t.MayUse(d.ref.Repo, d.ref.Chart); err != nil {
+			return fmt.Errorf("chart %s: dependency %s: %w", h.Path, d.name, err)
 		}
 	}
 	return nil

@@ -36,6 +36,22 @@ func BuiltinScope(k GroupKind) Scope {
 	return ScopeUnknown
 }
 
+// BuiltinGroups returns the groups that have a built-in kind of this name, with the group to prefer first.
+func BuiltinGroups(kind string) []string {
+	var out []string
+	for _, group := range []string{
+		"", "apps", "batch", "autoscaling", "networking.k8s.io", "rbac.authorization.k8s.io", "policy", "coordination.k8s.io", "discovery.k8s.io",
+		"storage.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io", "scheduling.k8s.io", "node.k8s.io",
+		"certificates.k8s.io", "flowcontrol.apiserver.k8s.io", "resource.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
+		"internal.apiserver.k8s.io", "storagemigration.k8s.io", "events.k8s.io", "extensions",
+	} {
+		if BuiltinScope(GroupKind{Group: group, Kind: kind}) != ScopeUnknown {
+			out = append(out, group)
+		}
+	}
+	return out
+}
+
 func clusterScoped(k GroupKind) bool {
 	switch k.Group {
 	case "":

@@ -1,0 +1,74 @@
+package source
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+)
+
+// treeOf writes files as a tree.
+func treeOf(t *testing.T, w *gitstore.Writer, files map[string]string) gitstore.Hash {
+	t.Helper()
+	folders := map[string]map[string]string{}
+	var entries []gitstore.Entry
+	for name, text := range files {
+		if dir, rest, ok := strings.Cut(name, "/"); ok {
+			if folders[dir] == nil {
+				folders[dir] = map[string]string{}
+			}
+			folders[dir][rest] = text
+			continue
+		}
+		blob, err := w.Blob([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, gitstore.Entry{Name: name, Mode: gitstore.ModeFile, Hash: blob})
+	}
+	for _, dir := range slices.Sorted(maps.Keys(folders)) {
+		entries = append(entries, gitstore.Entry{Name: dir, Mode: gitstore.ModeTree, Hash: treeOf(t, w, folders[dir])})
+	}
+	tree, err := w.Tree(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func TestDependenciesOfAWorkspacesChart(t *testing.T) {
+	const api = "apiVersion: sluice.dev/v1alpha1\n"
+	for repository, ok := range map[string]bool{
+		"https://charts.org/acme": true, "https://evil.org/acme": false, "https://charts.org/acme/%2e%2e/evil": false, "oci://charts.org/acme": false,
+	} {
+		store := gitstore.OpenMemory()
+		w, err := store.NewWriter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree := treeOf(t, w, map[string]string{
+			"sluice.yaml":                             api + "kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n",
+			"clusters/a.yaml":                         api + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n",
+			"workspaces/team-a.yaml":                  api + "kind: Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a], sources: {charts: [\"https://charts.org/acme/**\"]}}\n",
+			"workspaces/team-a/apps/web/app.yaml":     api + "kind: App\nmetadata: {name: web}\nspec: {namespace: team-a, placement: {}, source: {helm: {path: charts/web}}}\n",
+			"workspaces/team-a/charts/web/Chart.yaml": "name: web\nversion: 1.0.0\ndependencies: [{name: db, version: 1.0.0, repository: \"" + repository + "\"}]\n",
+		})
+		v, err := NewReader(store, noArchives{}, renderer.NewEngine(renderer.DefaultLimits())).Open(t.Context(), tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets := v.Fleet.Targets()
+		if len(targets) != 1 {
+			t.Fatalf("targets: %v", targets)
+		}
+		target := &Target{Selection: fleet.Selection{Target: targets[0]}, view: v}
+		err = target.mayReadChart(&fleet.HelmSource{Path: "workspaces/team-a/charts/web"}, &renderer.HelmSource{})
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "may not use the chart "+repository+"/db") {
+			t.Errorf("%s: %v", repository, err)
+		}
+	}
+}
