@@ -58,9 +58,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func keep(t *testing.T, s *reviews.Store, p hint.Place, mr *forge.MergeRequest, r *report.Review) {
+func keep(t *testing.T, s *reviews.Store, mr *forge.MergeRequest, r *report.Review) {
 	t.Helper()
-	if stored, err := s.Keep(p, mr, r); !stored || err != nil {
+	if stored, err := s.Keep(fleet, mr, r); !stored || err != nil {
 		t.Fatalf("stored %t, %v", stored, err)
 	}
 }
@@ -71,8 +71,8 @@ func TestEveryHeadKeepsItsReport(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 1<<20)
 	before := s.Changes(fleet)
-	keep(t, s, fleet, request(7), review(commit(2)))
-	keep(t, s, fleet, request(7), review(commit(3)))
+	keep(t, s, request(7), review(commit(2)))
+	keep(t, s, request(7), review(commit(3)))
 	must(t, s.Note(fleet, request(8), "waits for trust"))
 	if s.Changes(fleet) == before {
 		t.Error("the list changed and its text did not")
@@ -114,15 +114,15 @@ func TestLimit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, 1<<20)
-	keep(t, s, fleet, request(1), review(commit(2)))
+	keep(t, s, request(1), review(commit(2)))
 	one := size(t, dir)
 	limit := 3*one + one/2
 	s = open(t, dir, limit)
 	for range 5 {
-		keep(t, s, fleet, request(1), review(commit(2)))
+		keep(t, s, request(1), review(commit(2)))
 	}
 	for i := 3; i < 9; i++ {
-		keep(t, s, fleet, request(i), review(commit(i)))
+		keep(t, s, request(i), review(commit(i)))
 	}
 	if got := size(t, dir); got > limit {
 		t.Errorf("%d bytes are stored, the limit is %d", got, limit)
@@ -170,8 +170,8 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir, 1<<20)
-	keep(t, s, fleet, request(1), review(commit(2)))
-	keep(t, s, fleet, request(2), review(commit(3)))
+	keep(t, s, request(1), review(commit(2)))
+	keep(t, s, request(2), review(commit(3)))
 	folders, err := os.ReadDir(dir)
 	must(t, err)
 	folder := filepath.Join(dir, folders[0].Name())

@@ -29,12 +29,17 @@ type Source interface {
 	Tips(ctx context.Context, repository string) (string, error)
 	// Read reads a fleet. earlier is the last one that was read, or nil.
 	Read(ctx context.Context, repository string, earlier *site.Fleet) (*site.Fleet, error)
+	Reports
+	// Changes makes the report of a change of an environment.
+	Changes(ctx context.Context, repository string, c site.Change) (*report.Review, error)
+}
+
+// Reports are those of reviewed merge requests.
+type Reports interface {
 	// Reviews returns a text that is another one whenever the list of reviewed merge requests has changed, and reads that list.
 	Reviews(repository string) (version string, list func() []site.MergeRequest)
 	// Report returns the report of a head of a merge request. The error is ErrNoReport if there is none.
 	Report(ctx context.Context, repository string, number int, head string) (*Report, error)
-	// Changes makes the report of a change of an environment.
-	Changes(ctx context.Context, repository string, c site.Change) (*report.Review, error)
 }
 
 // Access names the person of a request.
