@@ -64,11 +64,8 @@ func (f *Fleet) resolve(t Target, values []LayerFile) (Resolved, error) {
 	if out.Namespace, err = t.text(t.App.Spec.Namespace); err != nil {
 		return out, t.appError(err, t.App.Spec.Namespace)
 	}
-	if !validNamespace(out.Namespace) {
-		return out, t.appError(fmt.Errorf("%q cannot be a namespace on cluster %s", out.Namespace, t.Cluster.Name), t.App.Spec.Namespace)
-	}
-	if w := t.App.workspace; w != nil && !w.owns(out.Namespace) {
-		return out, t.appError(fmt.Errorf("the namespace %s on cluster %s is outside of workspace %s: spec.namespaces in %s lists those that it may use", out.Namespace, t.Cluster.Name, w.Name, w.File), t.App.Spec.Namespace)
+	if err := mayDeployTo(t, out.Namespace); err != nil {
+		return out, t.appError(err, t.App.Spec.Namespace)
 	}
 	for i, s := range sources {
 		if out.Sources[i], err = f.resolveSource(t, s, values); err != nil {

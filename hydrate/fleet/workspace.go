@@ -264,6 +264,17 @@ func (t Target) confine(s *Source) error {
 	return t.MayUse(s.Helm.Repo, s.Helm.Chart)
 }
 
+// mayDeployTo refuses an invalid namespace, and one that is outside of the workspace of the app.
+func mayDeployTo(t Target, namespace string) error {
+	if !validNamespace(namespace) {
+		return fmt.Errorf("%q cannot be a namespace on cluster %s", namespace, t.Cluster.Name)
+	}
+	if w := t.App.workspace; w != nil && !w.owns(namespace) {
+		return fmt.Errorf("the namespace %s on cluster %s is outside of workspace %s: spec.namespaces in %s lists those that it may use", namespace, t.Cluster.Name, w.Name, w.File)
+	}
+	return nil
+}
+
 // MayUse refuses a chart that an app of a workspace uses, itself or as a dependency, and spec.sources.charts of the workspace does not list.
 // repo is "" for a chart that is written as a whole reference.
 func (t Target) MayUse(repo, chart string) error {

@@ -433,3 +433,14 @@ func TestAChangeInARepositoryAffectsTheTargetsOfItsLayers(t *testing.T) {
 		t.Errorf("affected: %v", affected)
 	}
 }
+
+// Flux and Argo CD can apply all objects of an app in its namespace.
+func TestTheNamespaceOfAWorkspacesApp(t *testing.T) {
+	app := strings.Replace(workspaceApp("web", "source: {manifests: {}}"), "team-a-web", "kube-system", 1)
+	f := load(t, tenants(map[string]string{"workspaces/team-a/apps/web/app.yaml": app}))
+	a, _ := f.App("team-a/web")
+	c, _ := f.Cluster("a")
+	if _, err := f.Resolve(Target{App: a, Cluster: c}); err == nil || !strings.Contains(err.Error(), "kube-system on cluster a is outside of workspace team-a") {
+		t.Errorf("the error is %v", err)
+	}
+}
