@@ -22,6 +22,9 @@ type Trust struct {
 	Signers []signature.Signer
 }
 
+// RefuseAll returns a trust that no chart of a repository or registry passes, for a trunk whose signers cannot be read.
+func RefuseAll() *Trust { return &Trust{Default: []string{"of the trunk"}} }
+
 // readTrust reads spec.charts of a fleet, with the files of the keys from the same commit.
 func readTrust(snap *gitstore.Snapshot, charts fleet.Charts) (*Trust, error) {
 	out := &Trust{Default: charts.Verify}

@@ -178,12 +178,19 @@ func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, erro
 	if p.renderer, err = renderer.NewRemoteServer(s.Renderer, reviewContents); err != nil {
 		return nil, err
 	}
-	if !o.Policy.IsZero() {
+	if trunk := cmp.Or(o.Trunk, o.Policy); !trunk.IsZero() {
 		// The trunk's fleet declares which other repositories the clone may fetch from, and who may sign charts; the change's
 		// fleet cannot. After an error here, a rendering that needs a repository or a signature fails and names it.
-		if v, err := s.Open(ctx, o.Policy); err == nil {
+		var invalid fleet.Problems
+		v, err := s.Open(ctx, trunk)
+		switch {
+		case err == nil:
 			p.trust = v.Trust()
+		case !errors.As(err, &invalid): // such as a missing file of keys: the change's own keys must not count instead
+			p.trust = source.RefuseAll()
 		}
+	}
+	if !o.Policy.IsZero() {
 		// A mistake in the policy is reported in the review, because the worker finds it too.
 		p.schemas, _ = s.runtime.schemas(s.Store.Snapshot(ctx, o.Policy), o.Offline)
 	}

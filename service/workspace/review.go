@@ -21,6 +21,7 @@ import (
 type ReviewOptions struct {
 	Compare      compare.Request
 	Policy       gitstore.Hash // tree of the source commit whose policy applies; zero: no policy
+	Trunk        gitstore.Hash // tree of the trunk, whose signers of charts count; zero is Policy
 	Offline      bool          // fetch no schemas
 	Whole        bool          // judge whole environments, not only changed objects
 	FindingsOnly bool

@@ -177,12 +177,18 @@ func TestSignersComeFromTheTrunk(t *testing.T) {
 			f.write("keys/mallory.gpg", ring(keys["mallory"]))
 			f.fleet(strings.Replace(demanded, "[{name: acme", "[{name: mallory, provenance: {keyring: keys/mallory.gpg}}, {name: acme", 1))
 		}, "the trunk has no signer of charts"},
+		"with the keyring that the trunk lacks": {demanded, func(f *signedFleet) {
+			f.publish("2.0.0", keys["mallory"], "")
+			f.write("keys/acme.gpg", ring(keys["mallory"]))
+		}, "the trunk has no signer of charts"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newSignedFleet(t)
 			f.fleet(c.trunk)
-			f.write("keys/acme.gpg", ring(keys["acme"]))
+			if !strings.HasSuffix(name, "that the trunk lacks") {
+				f.write("keys/acme.gpg", ring(keys["acme"]))
+			}
 			f.publish("1.0.0", keys["acme"], "")
 			f.commit("trunk")
 			c.head(f)

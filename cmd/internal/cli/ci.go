@@ -222,7 +222,7 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Enviro
 	if c.noPolicy {
 		judged = gitstore.Hash{}
 	}
-	r, err := s.ReviewInWorker(ctx, c.Isolation, at.Repository, app.ReviewOptions{Compare: request, Policy: judged, Offline: c.offline})
+	r, err := s.ReviewInWorker(ctx, c.Isolation, at.Repository, app.ReviewOptions{Compare: request, Policy: judged, Trunk: trunk.commit.Tree, Offline: c.offline})
 	if err != nil {
 		return err
 	}
