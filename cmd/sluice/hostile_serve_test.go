@@ -216,7 +216,7 @@ func (s *siege) changes() {
 			c := &group[i]
 			s.t.Run(c.Name, func(t *testing.T) {
 				state := ""
-				err := stage.WaitFor(t.Context(), 2*time.Minute, "it is reviewed", func() bool {
+				err := stage.WaitFor(t.Context(), stage.Patience, "it is reviewed", func() bool {
 					state = s.Status(c.head, "sluice")
 					return state != "" && state != "pending"
 				})
@@ -347,7 +347,7 @@ func (w *watcher) look(binary string, canaries []string) {
 // processes.
 func (s *siege) canaries() {
 	s.t.Helper()
-	s.must(s.service.Stop(2 * time.Minute))
+	s.must(s.service.Stop(stage.Patience))
 	canaries := append(append(s.Canaries(), s.other.Canaries()...), s.traps.secret)
 	s.watch.mu.Lock()
 	for found := range s.watch.found {

@@ -98,7 +98,7 @@ func (d *dialogue) seen() string { return strings.Join(d.Comments(d.number), "\n
 
 func (d *dialogue) until(what string, is func() bool) {
 	d.t.Helper()
-	if err := stage.WaitFor(d.t.Context(), 90*time.Second, what, is); err != nil {
+	if err := stage.WaitFor(d.t.Context(), stage.Patience, what, is); err != nil {
 		d.t.Fatalf("%v\n%s", err, d.seen())
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/renderer/html"
 
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 	"github.com/sluice-gitops/sluice/internal/hostile"
 )
 
@@ -277,7 +278,7 @@ func TestHostileChanges(t *testing.T) {
 // noneLeft waits until no process of a binary runs any more.
 func noneLeft(t *testing.T, binary string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); len(alive(binary)) > 0; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(stage.Patience); len(alive(binary)) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("processes outlive the test: %v", alive(binary))
 		}

@@ -40,7 +40,9 @@ func TestServiceInTrouble(t *testing.T) {
 	}
 	t.Parallel()
 	binary := build(t)
-	var all sync.WaitGroup // at once, whatever -parallel says: they wait
+	var all sync.WaitGroup
+	const together = 6 // whatever -parallel says: most of the time they wait
+	places := make(chan struct{}, together)
 	for name, test := range map[string]func(*misfortune){
 		"Git is slow": gitIsSlow, "Git is down": gitIsDown, "Git hangs up after a push": gitHangsUp, "a human is faster": humanIsFaster,
 		"the forge answers 429": forgeLimits, "the forge answers 500": forgeFails, "the forge answers garbage": forgeBabbles, "the forge answers late": forgeIsLate,
@@ -48,6 +50,8 @@ func TestServiceInTrouble(t *testing.T) {
 	} {
 		for _, kind := range []string{"github", "gitlab"} {
 			all.Go(func() {
+				places <- struct{}{}
+				defer func() { <-places }()
 				t.Run(name+"/"+kind, func(t *testing.T) { test(newMisfortune(t, binary, kind)) })
 			})
 		}
@@ -100,13 +104,13 @@ func (m *misfortune) one(v stage.Serving) *stage.Process {
 	p, err := m.Serve(m.t.Context(), v)
 	m.must(err)
 	m.t.Cleanup(p.Kill)
-	m.must(p.Ready(m.t.Context(), 30*time.Second))
+	m.must(p.Ready(m.t.Context(), stage.Patience))
 	return p
 }
 
 func (m *misfortune) wait(what string, is func() bool) {
 	m.t.Helper()
-	m.must(stage.WaitFor(m.t.Context(), 90*time.Second, what, is))
+	m.must(stage.WaitFor(m.t.Context(), stage.Patience, what, is))
 }
 
 // opened opens a merge request with a note.

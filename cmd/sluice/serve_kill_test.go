@@ -207,7 +207,7 @@ func (s *saga) serve(ready bool) *stage.Process {
 	p, err := s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics, Log: s.log})
 	s.must(err)
 	if ready {
-		if err := p.Ready(s.t.Context(), 20*time.Second); err != nil {
+		if err := p.Ready(s.t.Context(), stage.Patience); err != nil {
 			p.Kill()
 			s.t.Fatal(err)
 		}
@@ -285,7 +285,7 @@ func (s *saga) chapter(n int) {
 		return
 	}
 	head := s.Head(number)
-	s.must(stage.WaitFor(s.t.Context(), 5*time.Minute, fmt.Sprintf("the head %s of merge request %d is reviewed", head, number), func() bool { return s.Status(head, "sluice") == "success" }))
+	s.must(stage.WaitFor(s.t.Context(), stage.Patience, fmt.Sprintf("the head %s of merge request %d is reviewed", head, number), func() bool { return s.Status(head, "sluice") == "success" }))
 	tip, err := s.Merge(number)
 	s.must(err)
 	s.merged, s.trunk = append(s.merged, number), append(s.trunk, tip)
@@ -338,7 +338,7 @@ func TestServiceKilledAnywhere(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := stage.WaitFor(t.Context(), 10*time.Second, "no process is left", func() bool { return len(alive(binary)) == 0 }); err != nil {
+	if err := stage.WaitFor(t.Context(), stage.Patience, "no process is left", func() bool { return len(alive(binary)) == 0 }); err != nil {
 		t.Errorf("%v: %v", err, alive(binary))
 	}
 }
@@ -387,7 +387,7 @@ func (s *saga) play(kills int) {
 func (s *saga) begin() {
 	s.t.Helper()
 	first := s.serve(true)
-	s.must(stage.WaitFor(s.t.Context(), 20*time.Second, "dev and staging are there", func() bool { return s.Ref("env/dev") != "" && s.Ref("env/staging") != "" }))
+	s.must(stage.WaitFor(s.t.Context(), stage.Patience, "dev and staging are there", func() bool { return s.Ref("env/dev") != "" && s.Ref("env/staging") != "" }))
 	s.trunk = []string{s.Ref("main")}
 	first.Kill()
 }
@@ -396,7 +396,7 @@ func (s *saga) begin() {
 func (s *saga) eventually(what string, is func() bool) {
 	s.t.Helper()
 	if s.end.IsZero() {
-		s.end = time.Now().Add(45 * time.Second)
+		s.end = time.Now().Add(stage.Patience)
 	}
 	began := time.Now()
 	defer func() {

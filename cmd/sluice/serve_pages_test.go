@@ -47,15 +47,14 @@ func TestServicePages(t *testing.T) {
 			t.Logf("%s %v", text, err)
 		}
 	})
-	const bound = 5 * time.Minute
-	if err := stage.WaitFor(t.Context(), bound, "dev is hydrated", func() bool { return s.Ref("cluster/dev-1") != "" }); err != nil {
+	if err := stage.WaitFor(t.Context(), stage.Patience, "dev is hydrated", func() bool { return s.Ref("cluster/dev-1") != "" }); err != nil {
 		t.Fatal(err)
 	}
 	base := "http://" + pages + "/f/" + stage.Repository + "/-/"
 	if got := loadPage(t, base+"index.html"); !strings.Contains(got, "7 clusters in 3 environments") || !strings.Contains(got, `data-live="events"`) {
 		t.Errorf("the overview: %s", got)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	ctx, cancel := context.WithTimeout(t.Context(), stage.Patience)
 	defer cancel()
 	events := openPage(ctx, t, base+"events") //nolint:bodyclose // closed when the test ends
 	began := time.Now()
@@ -75,11 +74,11 @@ func TestServicePages(t *testing.T) {
 	if got := loadPage(t, base+"search.html?q=collector"); !strings.Contains(got, "dev-1") {
 		t.Errorf("the search: %s", got)
 	}
-	reviewIsLinked(t, s, base, bound)
+	reviewIsLinked(t, s, base)
 }
 
 // reviewIsLinked opens a merge request and follows the link of its comment to the page of the report.
-func reviewIsLinked(t *testing.T, s *stage.Stage, base string, bound time.Duration) {
+func reviewIsLinked(t *testing.T, s *stage.Stage, base string) {
 	t.Helper()
 	const values = "apps/shop/layers/environment/prod/values.yaml"
 	if err := s.Branch("more", "Raise the replicas", func(dir string) error {
@@ -92,13 +91,13 @@ func reviewIsLinked(t *testing.T, s *stage.Stage, base string, bound time.Durati
 		t.Fatal(err)
 	}
 	link := base + site.ReportPath(number, s.Head(number))
-	if err := stage.WaitFor(t.Context(), bound, "the comment links to the report", func() bool { return strings.Contains(strings.Join(s.Comments(number), ""), link) }); err != nil {
+	if err := stage.WaitFor(t.Context(), stage.Patience, "the comment links to the report", func() bool { return strings.Contains(strings.Join(s.Comments(number), ""), link) }); err != nil {
 		t.Fatal(err, s.Comments(number))
 	}
 	if got := loadPage(t, link); !strings.Contains(got, "<!doctype html>") || !strings.Contains(got, "replicas") {
 		t.Errorf("the report: %s", got)
 	}
-	if err := stage.WaitFor(t.Context(), bound, "the list has the merge request", func() bool {
+	if err := stage.WaitFor(t.Context(), stage.Patience, "the list has the merge request", func() bool {
 		got := loadPage(t, base+"merge-requests.html") // it is as old as the last look at the branches
 		return strings.Contains(got, "1 open merge request") && strings.Contains(got, "Change more")
 	}); err != nil {

@@ -97,10 +97,17 @@ func (s *story) countReviews(first, push int) {
 	c := &counter{}
 	s.options.Transport = c
 	s.start()
-	s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+	s.until("dev is hydrated, and says so", func() bool {
+		rendered := s.ref("env/dev")
+		return rendered != "" && s.status(s.ref("main"), "sluice/dev") == "success" && s.status(rendered, "sluice/dev") == "success"
+	})
+	s.until("the first sweep is done", func() bool { return s.metric("sluice_task_seconds_count", `kind="sweep"`) > 0 })
 	idle := func() {
 		s.t.Helper()
-		s.until("the service is idle", func() bool { before := c.n.Load(); time.Sleep(time.Second); return before == c.n.Load() })
+		s.until("the service is idle", func() bool {
+			before := c.n.Load()
+			return s.metric("sluice_queue_depth", "") == 0 && before == c.n.Load()
+		})
 	}
 	review := func(what string, most int, change func()) {
 		s.t.Helper()

@@ -25,6 +25,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/cmd/internal/cli"
 	"github.com/sluice-gitops/sluice/service"
@@ -439,7 +440,7 @@ func (s *story) ref(name string) string {
 // until waits for a condition.
 func (s *story) until(what string, is func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(stage.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if is() {
 			return
 		}

@@ -279,6 +279,10 @@ func (s *Stage) GitHub() *fakegithub.Server { return s.hub }
 // GitLab returns the fake GitLab; nil if the stage has a GitHub.
 func (s *Stage) GitLab() *fakegitlab.Server { return s.lab }
 
+// Patience is how long a test waits for what must come about. Only a failing test takes so long; a machine that does
+// other work too may take minutes for what takes an idle one a second.
+const Patience = 5 * time.Minute
+
 // WaitFor waits until a condition holds, or returns an error after a time limit.
 func WaitFor(ctx context.Context, bound time.Duration, what string, is func() bool) error {
 	deadline := time.NewTimer(bound)
