@@ -225,3 +225,52 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 		t.Error("an allowed key does not move it")
 	}
 }
+
+// TestDeletedBranchOfUnknownHistory: without a record, only a cluster branch shows that an environment branch existed. If no listed
+// signer made its tip, the message names that commit, and nothing is created until --recreate. A signed tip shows the deletion, and
+// without any branch of a cluster the environment begins anew.
+func TestDeletedBranchOfUnknownHistory(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  func(s *stage) (commit string)
+		message string // "": the environment begins anew
+	}{
+		"signed clusters": {func(*stage) string { return "" }, "somebody deleted env/prod (cluster/"},
+		"unsigned cluster": {func(s *stage) (commit string) {
+			for line := range strings.SplitSeq(s.branches("cluster/prod*"), "\n") {
+				forged := s.forge(strings.TrimPrefix(strings.Fields(line)[0], "refs/heads/"))
+				if commit == "" {
+					commit = forged
+				}
+			}
+			return commit
+		}, "does not tell whether somebody deleted it"},
+		"no clusters": {func(s *stage) string {
+			for line := range strings.SplitSeq(s.branches("cluster/prod*"), "\n") {
+				s.Git("update-ref", "-d", strings.Fields(line)[0])
+			}
+			return ""
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "mode: auto")
+			s.sign()
+			s.release("one")
+			s.look(nil)
+			s.Git("branch", "-D", "env/prod")
+			s.Git("branch", "-D", promote.StateBranch)
+			commit := c.change(s)
+			last, _ := s.look(nil)
+			if exists := s.branches("env/prod") != ""; exists != (c.message == "") {
+				t.Fatalf("env/prod exists: %t; %s", exists, last.Decision.WaitsFor)
+			}
+			wants(t, "told", []string{last.Decision.WaitsFor}, c.message)
+			wants(t, "told", []string{last.Decision.WaitsFor}, commit)
+			s.look(func(r *promotion.Request) { r.Recreate, r.Overwrite = true, true })
+			if s.branches("env/prod") == "" {
+				t.Error("--recreate does not create it")
+			}
+		})
+	}
+}
