@@ -30,6 +30,9 @@ func confine(cfg config) Report {
 		return out
 	}
 	facts = append(facts, dropCapabilities(), noNewPrivileges())
+	if cfg.Hidden {
+		facts = append(facts, tryHidden(cfg.Parent)) // root without capabilities is refused like any user
+	}
 	for _, raise := range []func() (string, error){
 		func() (string, error) { return restrictFiles(cfg.Paths) },
 		func() (string, error) { return "seccomp", filterSyscalls(len(cfg.Paths) > 0) },

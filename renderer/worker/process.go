@@ -49,7 +49,7 @@ func startProcess(command []string, s separation) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a worker process: %w", err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := s.start(cmd); err != nil {
 		return nil, fmt.Errorf("start a worker process: %w", err)
 	}
 	return &process{cmd: cmd, stdin: stdin, in: newFrameReader(stdout), out: &frameWriter{w: stdin}, stderr: stderr, apart: s.names}, nil
@@ -59,7 +59,7 @@ func startProcess(command []string, s separation) (*process, error) {
 func (p *process) configure(ctx context.Context, cfg config) error {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
-	cfg.Apart, cfg.Parent = p.apart, os.Getpid()
+	cfg.Apart, cfg.Parent, cfg.Hidden = p.apart, os.Getpid(), isHidden()
 	p.limits = cfg.Limits
 	text, err := json.Marshal(cfg)
 	if err != nil {

@@ -42,6 +42,7 @@ type config struct {
 	Limits Limits   `json:"limits"`
 	Paths  []string `json:"paths"`  // that the child may read
 	Parent int      `json:"parent"` // process id
+	Hidden bool     `json:"hidden"` // the parent has called Hide
 	Apart  []string `json:"apart"`  // namespaces that the parent gave the child
 }
 

@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		case "worker-parent":
 			parentToBeKilled()
+		case "worker-hidden":
+			hiddenParent()
 		}
 	}
 	os.Exit(m.Run())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/renderer/worker"
 	"github.com/sluice-gitops/sluice/service"
 	"github.com/sluice-gitops/sluice/service/config"
 )
@@ -79,6 +80,9 @@ func (s *serveOptions) run(ctx context.Context, o IO) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	if err := worker.Hide(); err != nil {
+		return fmt.Errorf("hide the environment and the memory from worker processes: %w", err)
+	}
 	srv, err := app.NewService(ctx, app.ServiceOptions{Env: o.Env, Load: load, Log: log})
 	if err != nil {
 		return err
