@@ -3,14 +3,13 @@ package hydrate
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
 // commit makes the environment's commits and moves its branches: cluster branches first, the environment branch last.
@@ -38,7 +37,7 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 		out.Status = StatusPlanned
 		return nil
 	}
-	if err := r.h.RequireSigner(ctx, moves, r.signers); err != nil {
+	if err := RequireSigner(ctx, r.h.Store, moves, r.signers); err != nil {
 		return err
 	}
 	r.h.Progress("push "+p.name, 0, len(moves))
@@ -55,65 +54,12 @@ func (r *run) commit(ctx context.Context, out *EnvironmentResult, p *environment
 	return nil
 }
 
-// RequireSigner returns a *RefusedError for moves to commits that spec.signers does not allow, because the next run
-// would treat these commits as foreign. Call it before every push of Sluice's own commits. An empty list allows all
-// signers.
-func (h *Hydrator) RequireSigner(ctx context.Context, moves []gitstore.Move, allowed signers.List) error {
-	if allowed.Empty() {
-		return nil
-	}
-	for _, m := range moves {
-		if m.New.IsZero() {
-			continue
-		}
-		_, err := h.Store.VerifySignature(ctx, m.New, allowed)
-		if unsigned, ok := errors.AsType[*gitstore.SignatureError](err); ok {
-			return &RefusedError{Reason: fmt.Sprintf("spec.signers does not allow the commits of this run (%s): sign with an allowed key (--sign-key FILE, or signKey of the service)", unsigned.Reason)}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// PushStatus maps the results of a push to a status, and names the branches that did not move.
-func PushStatus(results []gitstore.MoveResult) (Status, string) {
-	var bad []gitstore.MoveResult
-	status := StatusUpdated
-	for _, m := range results {
-		switch m.State {
-		case gitstore.Updated:
-			continue
-		case gitstore.Rejected:
-			status = StatusRejected
-		default:
-			if status == StatusUpdated {
-				status = StatusConflict
-			}
-		}
-		bad = append(bad, m)
-	}
-	if len(bad) == 0 {
-		return StatusUpdated, ""
-	}
-	reasons := make([]string, 0, len(bad))
-	const most = 3
-	for _, m := range bad[:min(most, len(bad))] {
-		reasons = append(reasons, m.Branch+": "+m.Reason)
-	}
-	if len(bad) > most {
-		reasons = append(reasons, fmt.Sprintf("and %d more", len(bad)-most))
-	}
-	return status, strings.Join(reasons, "; ")
-}
-
 // clusterMoves returns the moves of cluster branches. If a branch must not move, it sets the reason in out.
 func (r *run) clusterMoves(ctx context.Context, out *EnvironmentResult, p *environmentPlan, tree *written, w *gitstore.Writer) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, c := range r.view.Fleet.ClustersOf(p.name) {
 		name := r.view.Fleet.ClusterBranch(c)
-		tip := r.refs[name]
+		tip := r.refs.Output[name]
 		want, ok := tree.clusters[c.Name]
 		switch {
 		case c.State == "frozen":
@@ -163,7 +109,7 @@ func (r *run) deletion(out *EnvironmentResult, cluster, branch string, tip gitst
 // changes reports whether a cluster branch needs a commit: its tree differs, or its tip is foreign and the request
 // overwrites it. It refuses to write over a foreign commit otherwise.
 func (r *run) changes(ctx context.Context, out *EnvironmentResult, cluster, name string, want gitstore.Hash) (bool, error) {
-	tip := r.refs[name]
+	tip := r.refs.Output[name]
 	if tip.IsZero() {
 		return true, nil
 	}
@@ -178,8 +124,7 @@ func (r *run) changes(ctx context.Context, out *EnvironmentResult, cluster, name
 	case origin.Unsigned == nil && !origin.Misplaced && current.Tree == want:
 		return false, nil
 	case origin.Foreign != "" && !r.request.Overwrite:
-		out.refuse("%s", foreignBranch(name, origin))
-		return false, nil
+		return false, out.refusal(admit.Foreign(name, origin))
 	}
 	return current.Tree != want || origin.Foreign != "", nil
 }
@@ -196,7 +141,7 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 	}
 	var unknown []string
 	var tips []gitstore.Hash
-	for name, tip := range r.refs {
+	for name, tip := range r.refs.Output {
 		if !known[name] {
 			unknown, tips = append(unknown, name), append(tips, tip)
 		}
@@ -207,7 +152,7 @@ func (r *run) goneBranches(ctx context.Context, out *EnvironmentResult, p *envir
 	slices.Sort(unknown)
 	var moves []gitstore.Move
 	for _, name := range unknown {
-		tip, err := r.h.Store.Commit(ctx, r.refs[name])
+		tip, err := r.h.Store.Commit(ctx, r.refs.Output[name])
 		if err != nil {
 			return nil, err
 		}

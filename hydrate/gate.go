@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
@@ -15,7 +16,7 @@ import (
 // Gate judges the change of an environment before it is written. hydrate/enforce implements it with the fleet's
 // policy.
 type Gate interface {
-	// Judge returns the violations that forbid the change. A *RefusedError refuses the whole environment, for example
+	// Judge returns the violations that forbid the change. An *admit.RefusedError refuses the whole environment, for example
 	// because the policy cannot be loaded; any other error ends the run.
 	Judge(ctx context.Context, c Change) ([]Violation, error)
 }
@@ -47,12 +48,6 @@ type Violation struct {
 	Clusters []string `json:"clusters"`
 }
 
-// RefusedError is a reason not to write an environment.
-type RefusedError struct{ Reason string }
-
-// Error implements error.
-func (e *RefusedError) Error() string { return e.Reason }
-
 // judge refuses a change that violates the policy, and adds a workspace whose targets violate it to held. The commits record the rules that the request allows.
 func (r *run) judge(ctx context.Context, out *EnvironmentResult, tree *written, held holds) error {
 	if r.h.Gate == nil || len(tree.changed)+len(tree.confined) == 0 {
@@ -67,7 +62,7 @@ func (r *run) judge(ctx context.Context, out *EnvironmentResult, tree *written, 
 		change.Policy = trunk
 		if change.Fleet, _, err = r.h.Fleet(ctx, trunk.Tree); err != nil {
 			if _, invalid := errors.AsType[fleet.Problems](err); invalid {
-				return &RefusedError{Reason: "the fleet of the trunk, which says whether policy is enforced, cannot be read: " + err.Error()}
+				return &admit.RefusedError{Reason: "the fleet of the trunk, which says whether policy is enforced, cannot be read: " + err.Error()}
 			}
 			return err
 		}

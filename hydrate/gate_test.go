@@ -107,17 +107,17 @@ func (g *enforcement) Judge(_ context.Context, c hydrate.Change) ([]hydrate.Viol
 // An unmerged commit cannot switch off the enforcement of the trunk's policy.
 func TestTheTrunkSaysWhetherPolicyIsEnforced(t *testing.T) {
 	t.Parallel()
-	r := withRemote(t)
+	r := hydratetest.NewRemote(t)
 	fleet := r.Read("sluice.yaml")
 	r.Write("sluice.yaml", strings.Replace(fleet, "\nspec:\n", "\nspec:\n  policy: {enforce: true}\n", 1))
 	r.Commit("enforce")
 	r.Git("push", "-q", "origin", "HEAD:main")
-	r.feature()
+	r.Feature()
 	r.Write("sluice.yaml", strings.Replace(fleet, "\nspec:\n", "\nspec:\n  policy: {enforce: false}\n", 1))
 	r.Commit("do not")
 	g := &enforcement{}
-	got := r.push("feature", func(c *hydrate.Config, q *hydrate.Request) { c.Gate = g; allowUnmerged(c, q) })
-	wantStatus(t, got, hydrate.StatusUpdated, "")
+	got := r.Push("feature", func(c *hydrate.Config, q *hydrate.Request) { c.Gate = g; hydratetest.AllowUnmerged(c, q) })
+	hydratetest.WantStatus(t, got, hydrate.StatusUpdated, "")
 	if !slices.Equal(g.enforced, []bool{true}) {
 		t.Errorf("enforced: %v", g.enforced)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
@@ -104,6 +105,11 @@ func (h *Hydrator) Fleet(ctx context.Context, tree gitstore.Hash) (*fleet.Fleet,
 // Readable returns the newest commit on the first-parent line of tip whose fleet is valid; see source.Reader.Readable.
 func (h *Hydrator) Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Commit, *fleet.Fleet, error) {
 	return h.sources.Readable(ctx, tip)
+}
+
+// Trunks returns a reader of the trunks of a remote.
+func (h *Hydrator) Trunks(remote gitstore.Branches) *admit.Trunks {
+	return admit.NewTrunks(h.Store, h.sources, remote)
 }
 
 // ResolvePin asks another repository of the fleet which commit its declaration selects now; see

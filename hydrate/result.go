@@ -1,10 +1,12 @@
 package hydrate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -81,6 +83,23 @@ type EnvironmentResult struct {
 
 	policyExceptions []string      // for the commits' trailers
 	unmergedAt       gitstore.Hash // tip of the trunk, if the commit is unmerged and allowed
+}
+
+func (e *EnvironmentResult) refuse(format string, args ...any) {
+	e.Status, e.Reason = StatusRefused, fmt.Sprintf(format, args...)
+}
+
+// refusal turns the errors of admit into the environment's status, and returns any other error.
+func (e *EnvironmentResult) refusal(err error) error {
+	if refused, ok := errors.AsType[*admit.RefusedError](err); ok {
+		e.Status, e.Reason = StatusRefused, refused.Reason
+		return nil
+	}
+	if superseded, ok := errors.AsType[*admit.SupersededError](err); ok {
+		e.Status, e.Reason = StatusSuperseded, superseded.Reason
+		return nil
+	}
+	return err
 }
 
 // ObjectCounts are numbers of objects compared with the branch.

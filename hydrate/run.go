@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -31,11 +32,8 @@ func (h *Hydrator) Hydrate(ctx context.Context, r Request) (*Result, error) {
 	}
 	run := &run{h: h, request: r, view: v, result: &Result{Source: r.Commit.Hash.String(), Warnings: v.Problems.Warnings()}}
 	defer run.close()
-	if h.Source != nil {
-		run.trunks = NewTrunks(h, h.Source)
-	}
-	if run.signers, err = run.allowedSigners(ctx); err != nil {
-		return nil, fmt.Errorf("spec.signers of the trunk: %w", err)
+	if err := run.prepare(ctx); err != nil {
+		return nil, err
 	}
 	for _, e := range v.Fleet.Spec.Environments {
 		result, err := run.environment(ctx, e.Name, wanted[e.Name])
@@ -71,12 +69,32 @@ type run struct {
 	view    *source.View
 	result  *Result
 	writers []*gitstore.Writer
-	refs    map[string]gitstore.Hash // branches of the fleet's outputs
-	own     map[string]gitstore.Hash // Sluice's own branches, below sluice/
-	trunks  *Trunks                  // of Config.Source; nil without it
-	signers signers.List             // spec.signers of the trunk
+	refs    *admit.Refs   // nil before they are listed
+	admit   admit.Checker // checks each environment before it is rendered
+	signers signers.List  // spec.signers of the trunk
+}
 
-	trunkName string // of the remote; "" until sourceTrunk has read it
+// prepare reads the signers of the trunk. A run that writes nothing admits commits that no trunk contains.
+func (r *run) prepare(ctx context.Context) error {
+	var trunks *admit.Trunks
+	if r.h.Source != nil {
+		trunks = r.h.Trunks(r.h.Source)
+	}
+	var err error
+	if r.signers, err = admit.Signers(ctx, trunks, r.view.Fleet); err != nil {
+		return fmt.Errorf("spec.signers of the trunk: %w", err)
+	}
+	r.admit = admit.Checker{
+		Store: r.h.Store, Branches: r.h.Branches, Signers: r.signers,
+		Request: admit.Request{
+			Commit: r.request.Commit.Hash, Fleet: r.view.Fleet,
+			AllowUnmerged: r.request.AllowUnmerged, Recreate: r.request.Recreate, Overwrite: r.request.Overwrite,
+		},
+	}
+	if r.request.Write {
+		r.admit.Trunks = trunks
+	}
+	return nil
 }
 
 func (r *run) close() {
@@ -89,7 +107,9 @@ func (r *run) close() {
 func (r *run) environment(ctx context.Context, name string, write bool) (*EnvironmentResult, error) {
 	for try := 1; ; try++ {
 		if r.refs == nil {
-			if err := r.listBranches(ctx); err != nil {
+			r.h.Progress("list branches", 0, 0)
+			var err error
+			if r.refs, err = admit.List(ctx, r.h.Branches, r.view.Fleet); err != nil {
 				return nil, err
 			}
 		}
@@ -103,14 +123,18 @@ func (r *run) environment(ctx context.Context, name string, write bool) (*Enviro
 
 func (r *run) attempt(ctx context.Context, name string, write bool) (*EnvironmentResult, error) {
 	ref := r.view.Fleet.EnvironmentBranch(name)
-	tip := r.refs[ref]
+	tip := r.refs.Output[ref]
 	out := &EnvironmentResult{Name: name, Branch: ref, Old: hashText(tip)}
 	st, err := r.state(ctx, name, ref, tip)
 	if err != nil {
 		return nil, err
 	}
 	if write {
-		if err := r.admit(ctx, out, st); err != nil || out.Status != "" {
+		exception, err := r.admit.Check(ctx, name, r.refs, st)
+		if exception.Reason != "" {
+			out.Exceptions, out.unmergedAt = append(out.Exceptions, exception.Reason), exception.Trunk
+		}
+		if err := out.refusal(err); err != nil || out.Status != "" {
 			return out, err
 		}
 	}
@@ -196,7 +220,7 @@ func (r *run) state(ctx context.Context, name, ref string, tip gitstore.Hash) (*
 		fetch = append(fetch, tip)
 	}
 	for _, c := range r.view.Fleet.ClustersOf(name) {
-		if h := r.refs[r.view.Fleet.ClusterBranch(c)]; !h.IsZero() {
+		if h := r.refs.Output[r.view.Fleet.ClusterBranch(c)]; !h.IsZero() {
 			fetch = append(fetch, h)
 		}
 	}

@@ -10,62 +10,30 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// signedRemote is a remote whose trunk lists one signer.
-func signedRemote(t *testing.T) (*remote, func(*hydrate.Config, *hydrate.Request)) {
-	t.Helper()
-	r := withRemote(t)
-	signer, line := hydratetest.NewKey(t)
-	r.SetSigners(line)
-	r.Commit("signers")
-	r.Git("push", "-q", "origin", "main")
-	return r, func(c *hydrate.Config, _ *hydrate.Request) { c.Signer = signer }
-}
-
-// next commits to the trunk.
-func (r *remote) next(currency string) {
-	r.T.Helper()
-	r.Write("apps/shop/layers/global/values.yaml", strings.Replace(r.Read("apps/shop/layers/global/values.yaml"), "currency: ", "currency: "+currency, 1))
-	r.Commit("currency " + currency)
-	r.Git("push", "-q", "origin", "main")
-}
-
-// withPart returns the tree of env/dev with another tree for the cluster dev-1.
-func (r *remote) withPart(tree string) string {
-	r.T.Helper()
-	var entries []string
-	for line := range strings.SplitSeq(r.bare.Git("ls-tree", "env/dev"), "\n") {
-		if strings.HasSuffix(line, "\tdev-1") {
-			line = "040000 tree " + r.bare.Git("rev-parse", tree) + "\tdev-1"
-		}
-		entries = append(entries, line)
-	}
-	return r.bare.Pipe(strings.Join(entries, "\n")+"\n", "mktree")
-}
-
 // Anybody can write trailers. If the trunk lists signers, a commit with Sluice's trailers but without a signature is
 // foreign.
 func TestUnsignedCommitsWithTheTrailersOfSluiceAreForeign(t *testing.T) {
 	t.Parallel()
-	for name, forge := range map[string]func(r *remote) string{
-		"env/dev":                  func(r *remote) string { return r.bare.Forge("env/dev", r.withPart("env/dev:dev-edge-1")) },
-		"env/dev, the same tree":   func(r *remote) string { return r.bare.Forge("env/dev", "env/dev") },
-		"cluster/dev-1":            func(r *remote) string { return r.bare.Forge("cluster/dev-1", "cluster/dev-edge-1") },
-		"cluster/dev-1, same tree": func(r *remote) string { return r.bare.Forge("cluster/dev-1", "cluster/dev-1") },
+	for name, forge := range map[string]func(r *hydratetest.Remote) string{
+		"env/dev":                  func(r *hydratetest.Remote) string { return r.Bare.Forge("env/dev", r.WithPart("env/dev:dev-edge-1")) },
+		"env/dev, the same tree":   func(r *hydratetest.Remote) string { return r.Bare.Forge("env/dev", "env/dev") },
+		"cluster/dev-1":            func(r *hydratetest.Remote) string { return r.Bare.Forge("cluster/dev-1", "cluster/dev-edge-1") },
+		"cluster/dev-1, same tree": func(r *hydratetest.Remote) string { return r.Bare.Forge("cluster/dev-1", "cluster/dev-1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, sign := signedRemote(t)
-			wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
+			r, sign := hydratetest.NewSignedRemote(t)
+			hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")
 			forged := forge(r)
-			r.next("X")
-			e := r.push("main", sign)
-			wantStatus(t, e, hydrate.StatusRefused, forged)
+			r.Next("X")
+			e := r.Push("main", sign)
+			hydratetest.WantStatus(t, e, hydrate.StatusRefused, forged)
 			if !strings.Contains(e.Reason, "spec.signers") || !strings.Contains(e.Reason, "--allow-empty -S") {
 				t.Errorf("the reason names no next step: %s", e.Reason)
 			}
-			wantStatus(t, r.push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Overwrite = true }), hydrate.StatusUpdated, "")
-			r.next("Y")
-			wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
+			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Overwrite = true }), hydrate.StatusUpdated, "")
+			r.Next("Y")
+			hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")
 		})
 	}
 }
@@ -73,17 +41,17 @@ func TestUnsignedCommitsWithTheTrailersOfSluiceAreForeign(t *testing.T) {
 // An allowed signer accepts a branch with an empty commit.
 func TestEmptySignedCommitsAcceptABranch(t *testing.T) {
 	t.Parallel()
-	r := withRemote(t)
-	wantStatus(t, r.push("main", nil), hydrate.StatusUpdated, "")
+	r := hydratetest.NewRemote(t)
+	hydratetest.WantStatus(t, r.Push("main", nil), hydrate.StatusUpdated, "")
 	signer, line := hydratetest.NewKey(t)
 	r.SetSigners(line)
 	r.Commit("signers")
 	r.Git("push", "-q", "origin", "main")
 	sign := func(c *hydrate.Config, _ *hydrate.Request) { c.Signer = signer }
-	wantStatus(t, r.push("main", sign), hydrate.StatusRefused, "it is not signed")
-	store := r.bare.Hydrator(1).Store
+	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, "it is not signed")
+	store := r.Bare.Hydrator(1).Store
 	for _, name := range []string{"env/dev", "cluster/dev-1", "cluster/dev-edge-1"} {
-		tip := r.bare.Resolve(name)
+		tip := r.Bare.Resolve(name)
 		w, err := store.NewWriter()
 		if err != nil {
 			t.Fatal(err)
@@ -99,68 +67,68 @@ func TestEmptySignedCommitsAcceptABranch(t *testing.T) {
 			t.Fatal(err, moved)
 		}
 	}
-	wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
-	r.next("X")
-	wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
+	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")
+	r.Next("X")
+	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")
 }
 
 // A run must not write commits that the next run would refuse.
 func TestNothingIsWrittenWithoutAnAllowedKey(t *testing.T) {
 	t.Parallel()
-	r, sign := signedRemote(t)
+	r, sign := hydratetest.NewSignedRemote(t)
 	other, _ := hydratetest.NewKey(t)
 	for name, change := range map[string]func(*hydrate.Config, *hydrate.Request){
 		"no key": nil, "another key": func(c *hydrate.Config, _ *hydrate.Request) { c.Signer = other },
 	} {
-		e := r.push("main", change)
-		wantStatus(t, e, hydrate.StatusRefused, "--sign-key")
+		e := r.Push("main", change)
+		hydratetest.WantStatus(t, e, hydrate.StatusRefused, "--sign-key")
 		if e.New != "" || len(e.Clusters) > 0 {
 			t.Errorf("%s: branches that are not written are reported: %+v", name, e)
 		}
-		if got := r.bare.Git("branch", "--list", "env/*", "cluster/*"); got != "" {
+		if got := r.Bare.Git("branch", "--list", "env/*", "cluster/*"); got != "" {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
+	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")
 }
 
 // The signers are those of the trunk, whatever the commit says.
 func TestUnmergedCommitThatRemovesTheSigners(t *testing.T) {
 	t.Parallel()
-	r, sign := signedRemote(t)
-	wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
-	r.bare.Forge("env/dev", "env/dev")
+	r, sign := hydratetest.NewSignedRemote(t)
+	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")
+	r.Bare.Forge("env/dev", "env/dev")
 	r.Git("checkout", "-q", "-b", "feature")
 	text := r.Read("sluice.yaml")
 	i := strings.Index(text, "  signers: [")
 	r.Write("sluice.yaml", text[:i]+text[i+strings.Index(text[i:], "\n")+1:])
 	r.Commit("no signers")
-	wantStatus(t, r.push("feature", allowUnmerged), hydrate.StatusRefused, "spec.signers")
+	hydratetest.WantStatus(t, r.Push("feature", hydratetest.AllowUnmerged), hydrate.StatusRefused, "spec.signers")
 }
 
 // A forged record must not hide that an environment's branch was deleted.
 func TestUnsignedRecordsDoNotHideADeletedBranch(t *testing.T) {
 	t.Parallel()
-	r, sign := signedRemote(t)
-	tree := r.bare.Pipe("", "mktree")
-	r.bare.Git("update-ref", "refs/heads/"+promote.StateBranch, r.bare.Git("commit-tree", "-m", "forged", tree))
-	wantStatus(t, r.push("main", sign), hydrate.StatusRefused, "--recreate")
-	wantStatus(t, r.push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Recreate = true }), hydrate.StatusUpdated, "")
+	r, sign := hydratetest.NewSignedRemote(t)
+	tree := r.Bare.Pipe("", "mktree")
+	r.Bare.Git("update-ref", "refs/heads/"+promote.StateBranch, r.Bare.Git("commit-tree", "-m", "forged", tree))
+	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, "--recreate")
+	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Recreate = true }), hydrate.StatusUpdated, "")
 }
 
 // The trunk of a new environment is that of the remote's default branch, not the one that the commit names.
 func TestUnmergedCommitThatNamesATrunkForANewEnvironment(t *testing.T) {
 	t.Parallel()
-	r := withRemote(t)
+	r := hydratetest.NewRemote(t)
 	r.Git("checkout", "-q", "-b", "feature")
 	r.Write("sluice.yaml", strings.Replace(r.Read("sluice.yaml"), "trunk: main", "trunk: feature", 1))
 	r.Commit("my own trunk")
 	r.Git("push", "-q", "origin", "feature")
-	wantStatus(t, r.push("feature", nil), hydrate.StatusRefused, "is not on the trunk main of ")
-	if got := r.bare.Git("branch", "--list", "env/*", "cluster/*"); got != "" {
+	hydratetest.WantStatus(t, r.Push("feature", nil), hydrate.StatusRefused, "is not on the trunk main of ")
+	if got := r.Bare.Git("branch", "--list", "env/*", "cluster/*"); got != "" {
 		t.Error(got)
 	}
-	wantStatus(t, r.push("main", nil), hydrate.StatusUpdated, "")
+	hydratetest.WantStatus(t, r.Push("main", nil), hydrate.StatusUpdated, "")
 }
 
 // A signature does not say which branch a commit belongs to. A commit that Sluice signed for another branch is
@@ -170,12 +138,12 @@ func TestSignedCommitsOfAnotherBranchAreForeign(t *testing.T) {
 	for name, from := range map[string]string{"cluster/dev-1": "cluster/dev-edge-1", "cluster/dev-edge-1": "env/dev"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, sign := signedRemote(t)
-			wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
-			r.bare.Git("update-ref", "refs/heads/"+name, from)
-			r.next("X")
-			wantStatus(t, r.push("main", sign), hydrate.StatusRefused, "not for this branch")
-			wantStatus(t, r.push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Overwrite = true }), hydrate.StatusUpdated, "")
+			r, sign := hydratetest.NewSignedRemote(t)
+			hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")
+			r.Bare.Git("update-ref", "refs/heads/"+name, from)
+			r.Next("X")
+			hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, "not for this branch")
+			hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Overwrite = true }), hydrate.StatusUpdated, "")
 		})
 	}
 }
@@ -183,13 +151,13 @@ func TestSignedCommitsOfAnotherBranchAreForeign(t *testing.T) {
 // A run that changes only cluster branches needs an allowed key too.
 func TestClustersAreNotWrittenWithoutAnAllowedKey(t *testing.T) {
 	t.Parallel()
-	r, sign := signedRemote(t)
-	wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
-	r.bare.Git("update-ref", "-d", "refs/heads/cluster/dev-1")
+	r, sign := hydratetest.NewSignedRemote(t)
+	hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")
+	r.Bare.Git("update-ref", "-d", "refs/heads/cluster/dev-1")
 	recreate := func(_ *hydrate.Config, q *hydrate.Request) { q.Recreate = true }
-	wantStatus(t, r.push("main", recreate), hydrate.StatusRefused, "--sign-key")
-	if got := r.bare.Git("branch", "--list", "cluster/dev-1"); got != "" {
+	hydratetest.WantStatus(t, r.Push("main", recreate), hydrate.StatusRefused, "--sign-key")
+	if got := r.Bare.Git("branch", "--list", "cluster/dev-1"); got != "" {
 		t.Error(got)
 	}
-	wantStatus(t, r.push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); recreate(c, q) }), hydrate.StatusUpdated, "")
+	hydratetest.WantStatus(t, r.Push("main", func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); recreate(c, q) }), hydrate.StatusUpdated, "")
 }

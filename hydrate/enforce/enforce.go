@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
@@ -58,7 +59,7 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	}
 	engine, err := g.load(ctx, c.Policy.Tree, j.enforced)
 	if problems, ok := errors.AsType[policy.Problems](err); ok {
-		return nil, &hydrate.RefusedError{Reason: "the policy cannot be loaded: " + strings.Join(problems.Strings(), "; ")}
+		return nil, &admit.RefusedError{Reason: "the policy cannot be loaded: " + strings.Join(problems.Strings(), "; ")}
 	}
 	if err != nil {
 		return nil, err

@@ -1,12 +1,12 @@
 package promotion
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
@@ -16,7 +16,7 @@ import (
 type mergedCheck struct {
 	h     *hydrate.Hydrator
 	name  string // of the trunk
-	trunk *hydrate.Trunk
+	trunk *admit.Trunk
 }
 
 // unmerged says why a commit that next brings is not promoted; empty if the trunk has all of them. Commits that run already are
@@ -26,12 +26,7 @@ func (m *mergedCheck) unmerged(ctx context.Context, runs, next promote.Source) (
 		return "", nil
 	}
 	if m.trunk == nil {
-		trunks := hydrate.NewTrunks(m.h, m.h.Source)
-		name, err := trunks.Default(ctx) // a clone must not choose its own trunk
-		if err != nil {
-			return "", err
-		}
-		trunk, err := trunks.Named(ctx, cmp.Or(name, m.name))
+		trunk, err := m.h.Trunks(m.h.Source).Current(ctx, m.name)
 		if err != nil {
 			return "", err
 		}
@@ -47,7 +42,7 @@ func (m *mergedCheck) unmerged(ctx context.Context, runs, next promote.Source) (
 			return "", err
 		}
 		err = m.trunk.Require(ctx, hash)
-		if unmerged, ok := errors.AsType[*hydrate.UnmergedError](err); ok {
+		if unmerged, ok := errors.AsType[*admit.UnmergedError](err); ok {
 			return unmerged.Reason, nil
 		}
 		if err != nil {

@@ -37,7 +37,7 @@ func (p *pusher) push(ctx context.Context, w *gitstore.Writer, moves []gitstore.
 	if len(moves) == 0 {
 		return nil
 	}
-	if err := p.hydrator.RequireSigner(ctx, moves, p.fleet.Signers()); err != nil {
+	if err := hydrate.RequireSigner(ctx, p.hydrator.Store, moves, p.fleet.Signers()); err != nil {
 		return err
 	}
 	results, err := p.hydrator.Branches.Push(ctx, w, moves, gitstore.PushOptions{PerPush: p.request.PerPush})

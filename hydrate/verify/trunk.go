@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -17,8 +18,8 @@ import (
 // trunk is the reference for verification: the trunk of the remote or, for branches of this repository, the local
 // trunk and the commit to verify against.
 type trunk struct {
-	tips    []*hydrate.Trunk // one of them must contain each source commit
-	signers signers.List     // spec.signers
+	tips    []*admit.Trunk // one of them must contain each source commit
+	signers signers.List   // spec.signers
 }
 
 func (t *trunk) String() string { return t.tips[0].String() }
@@ -30,12 +31,7 @@ func readTrunk(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, head gi
 	if remote == nil {
 		remote = h.Store.Local()
 	}
-	trunks := hydrate.NewTrunks(h, remote)
-	name, err := trunks.Default(ctx) // "" for a local repository
-	if err != nil {
-		return nil, err
-	}
-	named, err := trunks.Named(ctx, cmp.Or(name, f.Spec.Trunk))
+	named, err := h.Trunks(remote).Current(ctx, f.Spec.Trunk)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +40,7 @@ func readTrunk(ctx context.Context, h *hydrate.Hydrator, f *fleet.Fleet, head gi
 		out.tips = append(out.tips, named.At(head.Hash))
 		return out, nil
 	}
-	current, err := named.Fleet(ctx, h)
+	current, err := named.Fleet(ctx)
 	if current != nil {
 		out.signers = current.Signers()
 	}
@@ -60,7 +56,7 @@ func (r *run) requireMerged(ctx context.Context, out *Verification, st *branch.S
 			return err // the record is already validated
 		}
 		err = r.trunk.require(ctx, commit)
-		unmerged, ok := errors.AsType[*hydrate.UnmergedError](err)
+		unmerged, ok := errors.AsType[*admit.UnmergedError](err)
 		switch {
 		case err == nil:
 			continue
@@ -105,7 +101,7 @@ func (t *trunk) require(ctx context.Context, commit gitstore.Hash) error {
 		if err == nil {
 			return nil
 		}
-		if _, ok := errors.AsType[*hydrate.UnmergedError](err); !ok {
+		if _, ok := errors.AsType[*admit.UnmergedError](err); !ok {
 			return err
 		}
 		last = cmp.Or(last, err)

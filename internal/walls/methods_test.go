@@ -23,7 +23,6 @@ func wider() map[string]int {
 		"bot/forge/gitlab.Forge":         32,
 		"bot/queue.Queue":                38,
 		"hydrate.Hydrator":               29,
-		"hydrate.run":                    28,
 		"hydrate/fleet.Fleet":            75,
 		"hydrate/fleet.loader":           75,
 		"hydrate/gitstore.Store":         68,

@@ -120,6 +120,7 @@ func forbidden() map[string][]string {
 
 		"hydrate/...":           own("bot", "webhook", "site", "service", "cmd"),
 		"hydrate":               own("policy", "hydrate/promotion", "hydrate/verify"),
+		"hydrate/admit":         own("policy", "hydrate/promotion", "hydrate/verify", "hydrate/compare", "hydrate/enforce"),
 		"hydrate/bootstrap":     append(own("hydrate/gitstore", "renderer/helm", "renderer/fetch"), goGit, "net/http", "os/exec"),
 		"hydrate/branch":        own("hydrate/source", "hydrate/compare", "renderer/helm", "policy"),
 		"hydrate/compare":       own("policy", "hydrate/promotion", "hydrate/verify"),

@@ -1,4 +1,4 @@
-package hydrate_test
+package admit_test
 
 import (
 	"fmt"
@@ -94,13 +94,13 @@ func TestUnsignedTipsDoNotTellADeletedBranch(t *testing.T) {
 	for name, message := range map[string]string{"with the trailer": "x\n\nSluice-Source: a\nSluice-Environment: dev", "without": "x"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, sign := signedRemote(t)
-			wantStatus(t, r.push("main", sign), hydrate.StatusUpdated, "")
-			forged := r.bare.Git("commit-tree", "-m", message, "cluster/dev-1^{tree}")
-			r.bare.Git("update-ref", "refs/heads/cluster/dev-1", forged)
-			r.bare.Git("update-ref", "-d", "refs/heads/env/dev")
-			e := r.push("main", sign)
-			wantStatus(t, e, hydrate.StatusRefused, forged)
+			r, sign := hydratetest.NewSignedRemote(t)
+			hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusUpdated, "")
+			forged := r.Bare.Git("commit-tree", "-m", message, "cluster/dev-1^{tree}")
+			r.Bare.Git("update-ref", "refs/heads/cluster/dev-1", forged)
+			r.Bare.Git("update-ref", "-d", "refs/heads/env/dev")
+			e := r.Push("main", sign)
+			hydratetest.WantStatus(t, e, hydrate.StatusRefused, forged)
 			for _, word := range []string{"cluster/dev-1", "spec.signers", "--recreate"} {
 				if !strings.Contains(e.Reason, word) {
 					t.Errorf("%q misses %q", e.Reason, word)
@@ -114,23 +114,23 @@ func TestUnsignedTipsDoNotTellADeletedBranch(t *testing.T) {
 func TestForgedMarkersDoNotHideADeletedBranch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		forge func(r *remote) string
+		forge func(r *hydratetest.Remote) string
 		want  string
 	}{
-		"unsigned": {func(r *remote) string {
-			return r.bare.Git("commit-tree", "-m", "x\n\nSluice-Source: a\nSluice-Environment: dev", "cluster/dev-1^{tree}")
+		"unsigned": {func(r *hydratetest.Remote) string {
+			return r.Bare.Git("commit-tree", "-m", "x\n\nSluice-Source: a\nSluice-Environment: dev", "cluster/dev-1^{tree}")
 		}, "sluice/creating/dev does not have a signature"},
-		"of a cluster":           {func(r *remote) string { return r.bare.Git("rev-parse", "cluster/dev-1") }, "somebody deleted env/dev"},
-		"of another environment": {func(r *remote) string { return r.bare.Git("rev-parse", "env/staging") }, "somebody deleted env/dev"},
+		"of a cluster":           {func(r *hydratetest.Remote) string { return r.Bare.Git("rev-parse", "cluster/dev-1") }, "somebody deleted env/dev"},
+		"of another environment": {func(r *hydratetest.Remote) string { return r.Bare.Git("rev-parse", "env/staging") }, "somebody deleted env/dev"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, sign := signedRemote(t)
+			r, sign := hydratetest.NewSignedRemote(t)
 			both := func(c *hydrate.Config, q *hydrate.Request) { sign(c, q); q.Environments = []string{"dev", "staging"} }
-			wantStatus(t, r.push("main", both), hydrate.StatusUpdated, "")
-			r.bare.Git("update-ref", "refs/heads/sluice/creating/dev", c.forge(r))
-			r.bare.Git("update-ref", "-d", "refs/heads/env/dev")
-			wantStatus(t, r.push("main", sign), hydrate.StatusRefused, c.want)
+			hydratetest.WantStatus(t, r.Push("main", both), hydrate.StatusUpdated, "")
+			r.Bare.Git("update-ref", "refs/heads/sluice/creating/dev", c.forge(r))
+			r.Bare.Git("update-ref", "-d", "refs/heads/env/dev")
+			hydratetest.WantStatus(t, r.Push("main", sign), hydrate.StatusRefused, c.want)
 		})
 	}
 }
@@ -138,15 +138,15 @@ func TestForgedMarkersDoNotHideADeletedBranch(t *testing.T) {
 // A first run that is interrupted between two pushes continues in the next run, which deletes the marker branch.
 func TestInterruptedFirstRunContinues(t *testing.T) {
 	t.Parallel()
-	r := withRemote(t)
+	r := hydratetest.NewRemote(t)
 	slow := func(_ *hydrate.Config, q *hydrate.Request) { q.PerPush = 1 }
-	hook := func(script string) { r.bare.WriteHook("update", script) }
+	hook := func(script string) { r.Bare.WriteHook("update", script) }
 	for _, refused := range []string{"refs/heads/cluster/dev-edge-1", "refs/heads/env/dev"} {
 		hook(fmt.Sprintf("#!/bin/sh\n[ \"$1\" != %s ]\n", refused))
-		if e := r.push("main", slow); e.Status != hydrate.StatusRejected {
+		if e := r.Push("main", slow); e.Status != hydrate.StatusRejected {
 			t.Fatalf("%s %q", e.Status, e.Reason)
 		}
-		if got := r.bare.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/sluice"); got != "sluice/creating/dev" {
+		if got := r.Bare.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/sluice"); got != "sluice/creating/dev" {
 			t.Errorf("the mark is %q", got)
 		}
 	}
@@ -154,10 +154,10 @@ func TestInterruptedFirstRunContinues(t *testing.T) {
 	r.Write("README.md", "next\n")
 	r.Commit("next")
 	r.Git("push", "-q", "origin", "main")
-	wantStatus(t, r.push("main", slow), hydrate.StatusUpdated, "")
-	if got := r.bare.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/sluice"); got != "" {
+	hydratetest.WantStatus(t, r.Push("main", slow), hydrate.StatusUpdated, "")
+	if got := r.Bare.Git("for-each-ref", "--format=%(refname:short)", "refs/heads/sluice"); got != "" {
 		t.Errorf("%s is still there", got)
 	}
-	r.bare.Git("branch", "-qD", "env/dev")
-	wantStatus(t, r.push("main", slow), hydrate.StatusRefused, "somebody deleted env/dev")
+	r.Bare.Git("branch", "-qD", "env/dev")
+	hydratetest.WantStatus(t, r.Push("main", slow), hydrate.StatusRefused, "somebody deleted env/dev")
 }

@@ -1,23 +1,29 @@
-package hydrate
+package admit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
-// Trunks reads the trunks of a remote. It lists the remote's branches once.
+// Trunks reads the trunks of a remote. It lists the remote's branches once. Calls must not overlap.
 type Trunks struct {
-	h      *Hydrator
-	remote gitstore.Branches
-	refs   map[string]gitstore.Hash // nil before the first call
+	store   *gitstore.Store
+	sources *source.Reader
+	remote  gitstore.Branches
+	refs    map[string]gitstore.Hash // nil before the first call
+	first   *string                  // the result of defaultTrunk; nil before its first call
 }
 
-// NewTrunks returns a reader of the trunks of a remote.
-func NewTrunks(h *Hydrator, remote gitstore.Branches) *Trunks { return &Trunks{h: h, remote: remote} }
+// NewTrunks returns a reader of the trunks of a remote. sources reads their fleets.
+func NewTrunks(store *gitstore.Store, sources *source.Reader, remote gitstore.Branches) *Trunks {
+	return &Trunks{store: store, sources: sources, remote: remote}
+}
 
 func (t *Trunks) list(ctx context.Context) error {
 	if t.refs != nil {
@@ -36,38 +42,54 @@ func (t *Trunks) Named(ctx context.Context, name string) (*Trunk, error) {
 	if err := t.list(ctx); err != nil {
 		return nil, err
 	}
-	return &Trunk{Name: name, Repository: t.remote.String(), Tip: t.refs[name], store: t.h.Store, remote: t.remote}, nil
+	return &Trunk{Name: name, Repository: t.remote.String(), Tip: t.refs[name], trunks: t}, nil
 }
 
-// Default returns the name of the trunk that the fleet of the remote's default branch names. It returns "" if the
+// Current returns the trunk that the fleet of the remote's default branch names. Without one, as for a new repository, it
+// returns the trunk named own, which the commit's own fleet names: only then may a commit choose its trunk.
+func (t *Trunks) Current(ctx context.Context, own string) (*Trunk, error) {
+	name, err := t.defaultTrunk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.Named(ctx, cmp.Or(name, own))
+}
+
+// defaultTrunk returns the name of the trunk that the fleet of the remote's default branch names. It returns "" if the
 // remote has no default branch, or if that branch has no valid fleet.
-func (t *Trunks) Default(ctx context.Context) (string, error) {
+func (t *Trunks) defaultTrunk(ctx context.Context) (string, error) {
+	if t.first != nil {
+		return *t.first, nil
+	}
 	if err := t.list(ctx); err != nil {
 		return "", err
 	}
-	tip, ok := t.refs[defaultBranch]
-	if !ok {
-		return "", nil
+	name := ""
+	if tip, ok := t.refs[defaultBranch]; ok {
+		f, err := t.fleetAt(ctx, tip)
+		if err != nil {
+			return "", err
+		}
+		if f != nil {
+			name = f.Spec.Trunk
+		}
 	}
-	f, err := fleetAt(ctx, t.h, t.remote, tip)
-	if f == nil {
-		return "", err
-	}
-	return f.Spec.Trunk, err
+	t.first = &name
+	return name, nil
 }
 
 const defaultBranch = "HEAD" // the name that gitstore.Branches.List uses
 
 // fleetAt reads the newest valid fleet on the first-parent line of a remote's commit; nil if there is none.
-func fleetAt(ctx context.Context, h *Hydrator, remote gitstore.Branches, tip gitstore.Hash) (*fleet.Fleet, error) {
-	if err := remote.Fetch(ctx, tip); err != nil {
+func (t *Trunks) fleetAt(ctx context.Context, tip gitstore.Hash) (*fleet.Fleet, error) {
+	if err := t.remote.Fetch(ctx, tip); err != nil {
 		return nil, err
 	}
-	commit, err := h.Store.Commit(ctx, tip)
+	commit, err := t.store.Commit(ctx, tip)
 	if err != nil {
 		return nil, err
 	}
-	_, f, err := h.Readable(ctx, commit)
+	_, f, err := t.sources.Readable(ctx, commit)
 	if _, invalid := errors.AsType[fleet.Problems](err); invalid {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -80,16 +102,15 @@ type Trunk struct {
 	Repository string        // address, without credentials
 	Tip        gitstore.Hash // zero if the remote has no such branch
 
-	store  *gitstore.Store
-	remote gitstore.Branches
+	trunks *Trunks
 }
 
 // Fleet reads the newest valid fleet of the trunk; nil if there is none.
-func (t *Trunk) Fleet(ctx context.Context, h *Hydrator) (*fleet.Fleet, error) {
+func (t *Trunk) Fleet(ctx context.Context) (*fleet.Fleet, error) {
 	if t.Tip.IsZero() {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	return fleetAt(ctx, h, t.remote, t.Tip)
+	return t.trunks.fleetAt(ctx, t.Tip)
 }
 
 // String names the branch and its repository.
@@ -108,7 +129,7 @@ func (t *Trunk) Require(ctx context.Context, commit gitstore.Hash) error {
 	if t.Tip.IsZero() {
 		return &UnmergedError{Commit: commit, Trunk: t, Reason: fmt.Sprintf("%s has no branch %s, which spec.trunk names", t.Repository, t.Name)}
 	}
-	merged, err := t.store.IsAncestor(ctx, commit, t.Tip)
+	merged, err := t.trunks.store.IsAncestor(ctx, commit, t.Tip)
 	switch {
 	case errors.Is(err, gitstore.ErrShallow):
 		reason := fmt.Sprintf("this clone cannot tell whether commit %s is on the trunk %s: run `git fetch --unshallow`", commit.Short(), t)
