@@ -122,3 +122,59 @@ func TestAWorkspaceWithoutAnEarlierStateFailsTheEnvironment(t *testing.T) {
 		t.Errorf("%s", dev.Summary())
 	}
 }
+
+// A workspace that would lose most of its objects is held; the rest of the environment is written.
+func TestMassDeletionsHoldTheWorkspace(t *testing.T) {
+	objects := func(names ...string) string {
+		var out strings.Builder
+		for _, name := range names {
+			out.WriteString("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n---\n")
+		}
+		return out.String()
+	}
+	many := strings.Fields("a b c d e f g h i j k l")
+	r := tenants(t)
+	for _, file := range []string{"m/web.yaml", "workspaces/team-a/m/web.yaml", "workspaces/team-b/m/web.yaml"} {
+		r.Write(file, objects(many...))
+	}
+	r.Commit("12 objects each, on 2 clusters")
+	hydrateAll(r)
+	r.Write("workspaces/team-a/m/web.yaml", objects("a"))
+	r.Write("workspaces/team-b/m/web.yaml", objects(append(many[1:], "m")...))
+	r.Commit("team-a removes most")
+	dev := hydrateAll(r).Environments[0]
+	if dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || dev.Held[0].Workspace != "team-a" || !strings.Contains(dev.Held[0].Reason, "22 of its 24 objects would go") {
+		t.Fatalf("%s", dev.Summary())
+	}
+	if got := r.Git("ls-tree", "--name-only", "cluster/dev-1:workspaces/team-a/web"); !strings.Contains(got, "configmap-b") {
+		t.Errorf("team-a has\n%s", got)
+	}
+	if got := r.Git("ls-tree", "--name-only", "cluster/dev-1:workspaces/team-b/web"); !strings.Contains(got, "configmap-m") || strings.Contains(got, "configmap-a.") {
+		t.Errorf("team-b has\n%s", got)
+	}
+	dev = r.Hydrate(func(q *hydrate.Request) { q.Environments, q.MaxDeletions = nil, 24 }).Environments[0]
+	if dev.Status != hydrate.StatusUpdated || len(dev.Held) != 0 {
+		t.Errorf("allowed: %s", dev.Summary())
+	}
+	r.Write("m/web.yaml", objects("a"))
+	r.Commit("the fleet removes most")
+	if dev := hydrateAll(r).Environments[0]; dev.Status != hydrate.StatusRefused || !strings.Contains(dev.Reason, "22 of 50 objects would go") {
+		t.Errorf("the fleet: %s", dev.Summary())
+	}
+}
+
+// Workspaces that are within their limits do not exceed that of the environment together.
+func TestDeletionsOfSeveralWorkspaces(t *testing.T) {
+	r := tenants(t)
+	r.Write("sluice.yaml", strings.Replace(r.Read("sluice.yaml"), "spec: {", "spec: {safety: {maxDeletions: 2}, ", 1))
+	r.Commit("2 deletions")
+	hydrateAll(r)
+	for _, team := range []string{"team-a", "team-b"} {
+		r.Write("workspaces/"+team+"/m/web.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n")
+	}
+	r.Commit("2 on each of 2 clusters")
+	dev := hydrateAll(r).Environments[0]
+	if dev.Status != hydrate.StatusUpdated || len(dev.Held) != 1 || dev.Objects.Removed != 2 {
+		t.Errorf("%s", dev.Summary())
+	}
+}

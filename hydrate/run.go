@@ -191,11 +191,16 @@ func writeEnvironment(ctx context.Context, r *run, out *EnvironmentResult, st *b
 		out.Status = StatusChecked
 		return true, nil
 	}
-	if reason := r.tooManyDeletions(st, tree); reason != "" {
+	violating := len(held)
+	if reason, err := r.tooManyDeletions(ctx, st, tree, held); err != nil {
+		return false, err
+	} else if reason != "" {
 		out.Status, out.Reason = StatusRefused, reason
 		return true, nil
 	}
-	violating := len(held)
+	if len(held) > violating {
+		return false, nil
+	}
 	err = r.judge(ctx, out, tree, held)
 	if err == nil && out.Status == "" && len(held) > violating {
 		if st.Exists() && st.Foreign == "" {
@@ -242,16 +247,4 @@ func (r *run) plan(ctx context.Context, name string, st *branch.State, held hold
 	}
 	r.h.Progress("plan "+name, 0, 0)
 	return r.h.plan(ctx, planRequest{view: r.view, environment: name, state: st, touched: touched, all: all, held: held})
-}
-
-func (r *run) tooManyDeletions(st *branch.State, tree *written) string {
-	most := r.request.MaxDeletions
-	if most == 0 {
-		most = r.view.Fleet.MaxDeletions(st.Record.Objects)
-	}
-	if tree.counts.Removed <= most || !st.Exists() {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d objects would go, more than the %d that spec.safety.maxDeletions allows: if that is right, run with --max-deletions %d",
-		tree.counts.Removed, st.Record.Objects, most, tree.counts.Removed)
 }

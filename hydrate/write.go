@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
@@ -19,6 +21,7 @@ type written struct {
 	confined []ChangedTarget          // rendered targets of workspaces
 	source   promote.Source           // what the branch will record
 	counts   ObjectCounts
+	removed  map[string]int // removed objects by workspace; those of the fleet itself and of removed clusters have the name ""
 }
 
 // execute renders the targets of a plan and writes the environment's tree. It returns the number of rendered targets.
@@ -47,7 +50,7 @@ func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source strin
 	}
 	b := &builder{
 		store: h.Store, plan: p, w: w, inputs: maps.Clone(p.state.Inputs),
-		out: &written{clusters: maps.Clone(p.state.Clusters)},
+		out: &written{clusters: maps.Clone(p.state.Clusters), removed: map[string]int{}},
 	}
 	if err := b.build(ctx, outcomes); err != nil {
 		return nil, 0, err
@@ -86,7 +89,7 @@ func (b *builder) build(ctx context.Context, outcomes []*outcome) error {
 		}
 	}
 	for _, name := range b.plan.left {
-		if err := b.count(ctx, b.plan.state.Clusters[name], gitstore.Hash{}); err != nil {
+		if err := b.count(ctx, b.plan.state.Clusters[name], gitstore.Hash{}, func(string) string { return "" }); err != nil {
 			return err
 		}
 		delete(b.out.clusters, name)
@@ -129,7 +132,7 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*outco
 	if err != nil {
 		return err
 	}
-	if err := b.count(ctx, old, tree); err != nil {
+	if err := b.count(ctx, old, tree, b.workspaceOf); err != nil {
 		return err
 	}
 	b.out.clusters[name] = tree
@@ -141,8 +144,18 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*outco
 	return err
 }
 
-// count counts the files that differ between two trees.
-func (b *builder) count(ctx context.Context, old, tree gitstore.Hash) error {
+// workspaceOf is the declared workspace that a file of a cluster belongs to; "" for a file of the fleet itself.
+func (b *builder) workspaceOf(file string) string {
+	rest, _ := strings.CutPrefix(file, fleet.WorkspacesDir+"/")
+	name, _, _ := strings.Cut(rest, "/")
+	if _, declared := b.plan.view.Fleet.Workspace(name); !declared || rest == file {
+		return ""
+	}
+	return name
+}
+
+// count counts the files that differ between two trees of a cluster. whose names the workspace of a removed file.
+func (b *builder) count(ctx context.Context, old, tree gitstore.Hash, whose func(file string) string) error {
 	if old == tree {
 		return nil
 	}
@@ -156,6 +169,7 @@ func (b *builder) count(ctx context.Context, old, tree gitstore.Hash) error {
 			b.out.counts.Added++
 		case c.New.Hash.IsZero():
 			b.out.counts.Removed++
+			b.out.removed[whose(c.Path)]++
 		default:
 			b.out.counts.Changed++
 		}

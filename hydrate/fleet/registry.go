@@ -297,6 +297,7 @@ func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Sou
 	for _, s := range many {
 		if s.Helm != nil {
 			l.checkRelease(a.doc, cmp.Or(s.Helm.ReleaseName, a.LocalName()))
+			checkSigners(l, a, s.Helm, at)
 		}
 		if s.Name != "" && names[s.Name] {
 			l.errorf(a.doc, place("sources"), "rename one", "the source %s is there twice", s.Name)

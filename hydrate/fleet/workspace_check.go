@@ -133,3 +133,17 @@ func patternsMeet(a, b string) bool {
 	}
 	return next[0]
 }
+
+// checkSigners refuses a signer that the fleet does not trust by default: an app of a workspace may choose among those of spec.charts.verify,
+// and no others. If the fleet demands no signature by default, the app may choose any.
+func checkSigners(l *loader, a *App, h *HelmSource, at []string) {
+	trusted := l.fleet.Spec.Charts.Verify
+	if a.workspace == nil || len(trusted) == 0 {
+		return
+	}
+	for _, name := range h.Verify {
+		if !slices.Contains(trusted, name) {
+			l.errorf(a.doc, at, "one of "+strings.Join(trusted, ", "), "an app of workspace %s cannot choose the signer of charts %q: spec.charts.verify in sluice.yaml lists those that it may", a.workspace.Name, name)
+		}
+	}
+}

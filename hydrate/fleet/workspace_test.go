@@ -444,3 +444,30 @@ func TestTheNamespaceOfAWorkspacesApp(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// A workspace chooses among the signers that the fleet demands by default, so that it cannot choose a weaker one.
+func TestSignersOfAWorkspacesCharts(t *testing.T) {
+	chart := func(verify string) string {
+		return workspaceApp("web", "source: {helm: {repo: \"https://charts.org\", chart: web, version: 1.0.0, verify: ["+verify+"]}}")
+	}
+	signers := func(verify string) string {
+		return strings.Replace(small()["sluice.yaml"], "spec:\n", "spec:\n  charts: {signers: [{name: strong, cosign: {key: keys/a}}, {name: weak, cosign: {key: keys/b}}], verify: ["+verify+"]}\n", 1)
+	}
+	for name, c := range map[string]struct {
+		verify, own string
+		ok          bool
+	}{
+		"the demanded one":    {"strong", "strong", true},
+		"one of the demanded": {"strong, weak", "weak", true},
+		"another one":         {"strong", "weak", false},
+		"one more":            {"strong", "strong, weak", false},
+		"nothing is demanded": {"", "weak", true},
+		"none of its own":     {"strong", "", true},
+	} {
+		f := load(t, tenants(map[string]string{"sluice.yaml": signers(c.verify), "workspaces/team-a/apps/web/app.yaml": chart(c.own)}))
+		w, _ := f.Workspace("team-a")
+		if (w.Err == nil) != c.ok || w.Err != nil && !strings.Contains(w.Err.Error(), `cannot choose the signer of charts "weak"`) {
+			t.Errorf("%s: %v", name, w.Err)
+		}
+	}
+}

@@ -90,10 +90,7 @@ func (v *Inventory) Owner(ctx context.Context, cluster, app string, id manifest.
 	if err != nil {
 		return "", err
 	}
-	candidates := []string{
-		manifest.FileNames([]manifest.Identity{id}, id.Namespace)[0], // in the app's namespace
-		manifest.FileNames([]manifest.Identity{id}, "")[0],           // outside of it
-	}
+	candidates := manifest.PossibleFileNames(id)
 	first := ""
 	for other, tree := range apps {
 		if other == app || first != "" && other > first {

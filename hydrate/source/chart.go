@@ -113,64 +113,6 @@ func (c *contents) vendored(dir string) (func(name string) bool, error) {
 	}, nil
 }
 
-// Remote returns every remote chart that the apps need, including dependencies of charts in the repository, and the
-// lock.
-func (v *View) Remote() ([]fetch.Ref, *fetch.Lock, error) {
-	seen := map[fetch.Ref]bool{}
-	charts := map[string]bool{}
-	for _, t := range v.Fleet.Targets() {
-		if i := t.Imported(); i != nil && i.Err != nil {
-			continue // it names no chart; validate and render report it
-		}
-		resolved, err := v.Fleet.Resolve(t)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, s := range resolved.Sources {
-			if s.Helm == nil {
-				continue
-			}
-			if s.Helm.Chart != "" {
-				seen[chartRef(s.Helm)] = true
-				continue
-			}
-			if err := v.contents.remotes(s.Helm.Path, charts, seen); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	var out []fetch.Ref
-	for ref := range seen {
-		out = append(out, ref)
-	}
-	slices.SortFunc(out, func(a, b fetch.Ref) int {
-		return strings.Compare(a.Repo+a.Chart+"\x00"+a.Version, b.Repo+b.Chart+"\x00"+b.Version)
-	})
-	return out, v.contents.lock, nil
-}
-
-// remotes adds the remote dependencies of a chart in the repository, and those of its dependencies.
-func (c *contents) remotes(dir string, visited map[string]bool, out map[fetch.Ref]bool) error {
-	if visited[dir] {
-		return nil
-	}
-	visited[dir] = true
-	dependencies, err := c.dependencies(dir)
-	if err != nil {
-		return err
-	}
-	for _, d := range dependencies {
-		if d.path == "" {
-			out[d.ref] = true
-			continue
-		}
-		if err := c.remotes(d.path, visited, out); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Defaults returns the default values of the chart of one of a target's sources. They are empty if the source is no chart.
 func (v *View) Defaults(ctx context.Context, t fleet.Target, name string) (fleet.Defaults, error) {
 	resolved, err := v.Fleet.Resolve(t)

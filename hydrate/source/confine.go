@@ -11,7 +11,7 @@ import (
 func (t *Target) mayRead(content renderer.Content) error {
 	for _, f := range content.Files {
 		if !t.MayRead(f.Path) {
-			return t.outside(f.Path)
+			return outside(t.Target, f.Path)
 		}
 	}
 	return nil
@@ -21,11 +21,11 @@ func (t *Target) mayRead(content renderer.Content) error {
 // dependencies that the workspace may not use. Dependencies in the chart's own folder charts/ are files of the workspace.
 func (t *Target) mayReadChart(h *fleet.HelmSource, chart *renderer.HelmSource) error {
 	if h.Chart == "" && !t.MayRead(h.Path) {
-		return t.outside(h.Path)
+		return outside(t.Target, h.Path)
 	}
 	for _, d := range chart.Dependencies {
 		if len(d.Chart.Archive) == 0 && !t.MayRead(d.Chart.Name) {
-			return t.outside(d.Chart.Name)
+			return outside(t.Target, d.Chart.Name)
 		}
 	}
 	if h.Chart != "" || t.App.Workspace() == nil {
@@ -46,7 +46,7 @@ func (t *Target) mayReadChart(h *fleet.HelmSource, chart *renderer.HelmSource) e
 	return nil
 }
 
-func (t *Target) outside(name string) error {
+func outside(t fleet.Target, name string) error {
 	w := t.App.Workspace()
 	return fmt.Errorf("%s is outside of the workspace %s, which may read its own folder and the repositories that spec.sources.repositories in %s lists", name, w.Name, w.File)
 }

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -70,5 +71,39 @@ func TestDependenciesOfAWorkspacesChart(t *testing.T) {
 		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "may not use the chart "+repository+"/db") {
 			t.Errorf("%s: %v", repository, err)
 		}
+		refs, _, err := v.Remote()
+		if (err == nil) != ok || len(refs) == 1 != ok {
+			t.Errorf("%s: the charts to fetch are %v: %v", repository, refs, err)
+		}
+	}
+}
+
+// An app whose charts are not known leaves out its own charts, and no others.
+func TestRemoteChartsOfOtherApps(t *testing.T) {
+	const api = "apiVersion: sluice.dev/v1alpha1\n"
+	store := gitstore.OpenMemory()
+	w, err := store.NewWriter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	app := func(name, version string) string {
+		return api + "kind: App\nmetadata: {name: " + name + "}\nspec: {namespace: x, placement: {}, source: {helm: {repo: \"https://charts.org\", chart: web, version: \"" + version + "\"}}}\n"
+	}
+	v, err := NewReader(store, noArchives{}, renderer.NewEngine(renderer.DefaultLimits())).Open(t.Context(), treeOf(t, w, map[string]string{
+		"sluice.yaml":     api + "kind: Fleet\nmetadata: {name: f}\nspec:\n  trunk: main\n  environments: [{name: dev}]\n",
+		"clusters/a.yaml": api + "kind: Cluster\nmetadata: {name: a}\nspec: {environment: dev}\n",
+		"clusters/b.yaml": api + "kind: Cluster\nmetadata: {name: b}\nspec: {environment: dev}\n",
+		"apps/a/app.yaml": app("a", "${cluster.vars.none}"), "apps/b/app.yaml": app("b", "1.0.0"), "apps/c/app.yaml": app("c", "${cluster.vars.none}"),
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refs, lock, err := v.Remote()
+	var unresolved *UnresolvedError
+	if !errors.As(err, &unresolved) || len(unresolved.Apps) != 2 || unresolved.Apps[0].App != "a" || unresolved.Apps[1].App != "c" || lock == nil {
+		t.Fatalf("%v", err)
+	}
+	if len(refs) != 1 || refs[0].Version != "1.0.0" {
+		t.Errorf("%v", refs)
 	}
 }

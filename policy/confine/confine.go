@@ -111,7 +111,7 @@ func denies(pattern string, k manifest.GroupKind) bool {
 func (c *check) checkKind() {
 	b, name := c.bounds, c.kind.String()
 	listed := func(list []string) bool {
-		return slices.ContainsFunc(list, func(p string) bool { return admits(p, c.kind) })
+		return slices.ContainsFunc(list, func(p string) bool { return admits(p, c.kind) && (!redirects(c.kind) || p == name) })
 	}
 	hint := "ask the administrators of the fleet to change spec.kinds in " + b.File
 	// Flux, Argo CD and kubectl apply the items of any object that has them, whatever its kind.
@@ -137,10 +137,19 @@ func (c *check) checkKind() {
 	}
 }
 
-// builtIn reports whether a workspace may contain a namespaced kind without an entry. Endpoints and EndpointSlices can lead the traffic of a
-// Service to the pods of others, and a Binding puts a pod on any node.
+// builtIn reports whether a workspace may contain a namespaced kind without an entry.
 func builtIn(k manifest.GroupKind) bool {
-	return manifest.BuiltinScope(k) == manifest.ScopeNamespaced && k.Kind != "Endpoints" && k.Kind != "EndpointSlice" && k.Kind != "Binding"
+	return manifest.BuiltinScope(k) == manifest.ScopeNamespaced && !redirects(k)
+}
+
+// redirects reports whether objects of a kind can lead the traffic of a Service to the pods of others (Endpoints, EndpointSlice) or put a pod
+// on any node (Binding). An entry admits such a kind only by its whole name, without a wildcard.
+func redirects(k manifest.GroupKind) bool {
+	switch k {
+	case manifest.GroupKind{Kind: "Endpoints"}, manifest.GroupKind{Kind: "Binding"}, manifest.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
+		return true
+	}
+	return false
 }
 
 func (c *check) checkNamespace() {

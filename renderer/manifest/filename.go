@@ -3,6 +3,7 @@ package manifest
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -13,11 +14,7 @@ const maxFileName = 200 // bytes; every file system takes 255
 // identity follows. The names depend on the set of identities, not on their order; distinct identities get distinct names.
 func FileNames(ids []Identity, appNamespace string) []string {
 	names := make([]string, len(ids))
-	forms := []func(Identity) string{
-		func(id Identity) string { return baseName(id, appNamespace, id.Kind) },
-		func(id Identity) string { return baseName(id, appNamespace, id.Kind+"."+id.Group) },
-		func(id Identity) string { return hashed(baseName(id, appNamespace, id.Kind), id) },
-	}
+	forms := nameForms(appNamespace)
 	open := make([]int, len(ids))
 	for i := range ids {
 		open[i] = i
@@ -30,6 +27,27 @@ func FileNames(ids []Identity, appNamespace string) []string {
 		names[i] = fullHash(ids[i]) + ".yaml"
 	}
 	return names
+}
+
+// PossibleFileNames returns every name that FileNames can give to an object, whatever the other objects and the namespace of the app are.
+func PossibleFileNames(id Identity) []string {
+	var out []string
+	for _, appNamespace := range []string{id.Namespace, ""} {
+		for _, form := range nameForms(appNamespace) {
+			out = append(out, form(id))
+		}
+	}
+	slices.Sort(out)
+	return append(slices.Compact(out), fullHash(id)+".yaml")
+}
+
+// nameForms are the forms of a name, in the order in which FileNames tries them.
+func nameForms(appNamespace string) []func(Identity) string {
+	return []func(Identity) string{
+		func(id Identity) string { return baseName(id, appNamespace, id.Kind) },
+		func(id Identity) string { return baseName(id, appNamespace, id.Kind+"."+id.Group) },
+		func(id Identity) string { return hashed(baseName(id, appNamespace, id.Kind), id) },
+	}
 }
 
 // nameUnique assigns the names of a form to the open identities and returns those whose names collide.

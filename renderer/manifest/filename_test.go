@@ -66,6 +66,9 @@ func FuzzFileNames(f *testing.F) {
 				t.Fatalf("%v and %v share %q", other, ids[i], n)
 			}
 			owner[n] = ids[i]
+			if !slices.Contains(PossibleFileNames(ids[i]), n) {
+				t.Fatalf("the possible names of %v do not have %q", ids[i], n)
+			}
 		}
 		slices.Reverse(ids)
 		for i, n := range FileNames(ids, namespace) {

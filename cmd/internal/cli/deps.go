@@ -43,6 +43,7 @@ type dependencies struct {
 	moved        []string // repositories whose pin is new
 	refs         []fetch.Ref
 	lock         *fetch.Lock // with the pins of all repositories, if they were resolved
+	partial      bool        // refs lack the charts of a workspace that has errors
 }
 
 // open reads the dependencies of the working tree. again selects the repositories to resolve even if they are locked;
@@ -62,7 +63,7 @@ func (d *depsOptions) open(ctx context.Context, o IO, again func(name string) bo
 	}
 	if err == nil {
 		out.repositories = v.Fleet.Repositories
-		out.refs, out.lock, err = v.Remote()
+		err = out.remote(o, v)
 	}
 	if err != nil {
 		s.Close()
@@ -176,6 +177,13 @@ func (d *dependencies) resolve(ctx context.Context, o IO, again func(name string
 	for _, name := range d.lock.Pinned() {
 		if pin, ok := d.lock.Pin(name); ok {
 			lock.SetPin(name, pin)
+		}
+	}
+	if d.partial { // a locked chart may belong to the workspace that cannot be read
+		for _, ref := range d.lock.Refs() {
+			if locked, ok := d.lock.Lookup(ref); ok {
+				lock.Set(ref, locked)
+			}
 		}
 	}
 	for _, line := range d.moved {

@@ -77,3 +77,33 @@ func pinned(p fetch.Pin) string {
 	}
 	return p.Commit[:shortCommit]
 }
+
+// remote finds the charts. What is wrong in a workspace concerns that workspace alone, so it is a warning; an app of the fleet is an error.
+func (d *dependencies) remote(o IO, v *source.View) error {
+	var err error
+	if d.refs, d.lock, err = v.Remote(); err != nil {
+		unresolved, ok := errors.AsType[*source.UnresolvedError](err)
+		if !ok {
+			return err
+		}
+		var own []error
+		for _, a := range unresolved.Apps {
+			if name := fleet.WorkspaceOf(a.App); name == "" {
+				own = append(own, a.Err)
+				continue
+			}
+			d.partial = true
+			warner(o)(fmt.Errorf("the charts of %s are left as they are: %w", a.App, a.Err))
+		}
+		if len(own) > 0 {
+			return errors.Join(own...)
+		}
+	}
+	for _, w := range v.Fleet.Workspaces {
+		if w.Err != nil {
+			d.partial = true
+			warner(o)(fmt.Errorf("the charts of workspace %s are left as they are: %w", w.Name, w.Err))
+		}
+	}
+	return nil
+}

@@ -101,10 +101,7 @@ func unlockedCharts(ctx context.Context, s *app.Session, tree gitstore.Hash, f *
 	if err != nil {
 		return nil, err
 	}
-	_, lock, err := view.Remote()
-	if err != nil || lock == nil {
-		return nil, nil //nolint:nilerr // Check reports a target that cannot be resolved
-	}
+	lock := view.Lock()
 	var out fleet.Problems
 	for _, use := range charts {
 		ref := fetch.Ref{Repo: use.Repo, Chart: use.Chart, Version: use.Version}

@@ -1,0 +1,72 @@
+package hydrate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// tooManyDeletions returns why the environment is not written: more objects would go than the fleet allows at once. A workspace that loses
+// more than its share is added to held instead. If all together lose too many, the workspaces with the most deletions are held, until the
+// rest is within the limit or only deletions of the fleet itself remain.
+func (r *run) tooManyDeletions(ctx context.Context, st *branch.State, tree *written, held holds) (string, error) {
+	if !st.Exists() {
+		return "", nil
+	}
+	limit := func(objects int) int { return cmp.Or(r.request.MaxDeletions, r.view.Fleet.MaxDeletions(objects)) }
+	remaining := tree.counts.Removed
+	if st.Foreign == "" {
+		workspaces := slices.SortedFunc(maps.Keys(tree.removed), func(a, b string) int {
+			return cmp.Or(cmp.Compare(tree.removed[b], tree.removed[a]), cmp.Compare(a, b))
+		})
+		for _, name := range workspaces {
+			removed := tree.removed[name]
+			if name == "" || removed <= limit(0) && remaining <= limit(st.Record.Objects) {
+				continue
+			}
+			objects, err := objectsOf(ctx, r.h.Store, st, name)
+			if err != nil {
+				return "", err
+			}
+			if removed <= limit(objects) && remaining <= limit(st.Record.Objects) {
+				continue
+			}
+			held.add(name).Reason = fmt.Sprintf("%d of its %s would go: if that is right, run with --max-deletions %d", removed, Count(objects, "object"), tree.counts.Removed)
+			remaining -= removed
+		}
+	}
+	most := limit(st.Record.Objects)
+	if remaining <= most {
+		return "", nil
+	}
+	return fmt.Sprintf("%d of %d objects would go, more than the %d that spec.safety.maxDeletions allows: if that is right, run with --max-deletions %d",
+		remaining, st.Record.Objects, most, tree.counts.Removed), nil
+}
+
+// objectsOf counts the objects of a workspace on an environment's branch.
+func objectsOf(ctx context.Context, store *gitstore.Store, st *branch.State, workspace string) (int, error) {
+	total := 0
+	for _, tree := range st.Clusters {
+		apps, err := branch.Apps(ctx, store, tree)
+		if err != nil {
+			return 0, err
+		}
+		for _, app := range apps {
+			if fleet.WorkspaceOf(app.Name) != workspace {
+				continue
+			}
+			files, err := store.Tree(ctx, app.Hash)
+			if err != nil {
+				return 0, err
+			}
+			total += len(files)
+		}
+	}
+	return total, nil
+}
