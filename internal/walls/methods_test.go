@@ -23,7 +23,6 @@ func wider() map[string]int {
 		"bot/forge/gitlab.Forge":         32,
 		"bot/queue.Queue":                38,
 		"hydrate/fleet.Fleet":            75,
-		"hydrate/fleet.loader":           67,
 		"hydrate/gitstore.Store":         68,
 		"hydrate/import/argocd.importer": 31,
 		"renderer/fetch.Fetcher":         28,
