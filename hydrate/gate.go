@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/admit"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/source"
@@ -29,6 +30,7 @@ type Change struct {
 	Targets     []ChangedTarget          // targets whose trees differ from the branch
 	Confined    []ChangedTarget          // rendered targets of workspaces, also unchanged ones: their bounds may have changed
 	Clusters    map[string]gitstore.Hash // cluster → its tree after the change
+	Before      map[string]gitstore.Hash // cluster → its tree on the branch
 }
 
 // ChangedTarget is a target with its trees. The old one is zero if the branch does not have the target.
@@ -49,11 +51,11 @@ type Violation struct {
 }
 
 // judge refuses a change that violates the policy, and adds a workspace whose targets violate it to held. The commits record the rules that the request allows.
-func (r *run) judge(ctx context.Context, out *EnvironmentResult, tree *written, held holds) error {
+func (r *run) judge(ctx context.Context, out *EnvironmentResult, st *branch.State, tree *written, held holds) error {
 	if r.h.Gate == nil || len(tree.changed)+len(tree.confined) == 0 {
 		return nil
 	}
-	change := Change{Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed, Confined: tree.confined, Clusters: tree.clusters}
+	change := Change{Environment: out.Name, Fleet: r.view.Fleet, Policy: r.request.Commit, Targets: tree.changed, Confined: tree.confined, Clusters: tree.clusters, Before: st.Clusters}
 	if !out.unmergedAt.IsZero() { // the trunk's policy applies, and the trunk says whether it is enforced
 		trunk, err := r.h.Store.Commit(ctx, out.unmergedAt)
 		if err != nil {

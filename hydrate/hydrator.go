@@ -8,7 +8,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -48,8 +47,8 @@ type Progress func(phase string, done, total int)
 // branches in each call. Calls must not overlap.
 type Hydrator struct {
 	Config
-	sources *source.Reader
-	targets *render.Targets
+	sources    *source.Reader
+	renderings *renderings
 }
 
 // New returns a Hydrator.
@@ -65,7 +64,7 @@ func New(c Config) *Hydrator {
 	if c.Detect {
 		sources.Detecting()
 	}
-	return &Hydrator{Config: c, sources: sources, targets: render.New(c.Store, c.Renderer, c.Jobs)}
+	return &Hydrator{Config: c, sources: sources, renderings: newRenderings(c.Store)}
 }
 
 // WithBranches returns a Hydrator whose rendered branches live in b. It shares fleets and renderings with h.

@@ -14,9 +14,14 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
+
+// Job is a target to render.
+type Job struct {
+	Target *source.Target
+	Old    gitstore.Hash // tree of the target on the branch; zero if the branch does not have it
+}
 
 // environmentPlan lists the changes to one environment.
 type environmentPlan struct {
@@ -36,7 +41,7 @@ type environmentPlan struct {
 type clusterPlan struct {
 	cluster *fleet.Cluster
 	inputs  branch.Inputs // recorded on the branch
-	jobs    []render.Job
+	jobs    []Job
 	keep    map[string]string // app → digest, for apps whose tree on the branch is reused
 	removed []string          // apps to remove
 }
@@ -133,7 +138,7 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 			c.keep[t.App.Name] = target.Digest
 			continue
 		}
-		c.jobs = append(c.jobs, render.Job{Target: target, Old: old})
+		c.jobs = append(c.jobs, Job{Target: target, Old: old})
 	}
 	for app := range trees {
 		switch {
@@ -176,12 +181,12 @@ func (h *Hydrator) Rendered(ctx context.Context, st *branch.State) *fleet.Fleet 
 }
 
 // jobs returns the jobs of all clusters. Jobs of one app are adjacent, because they share a chart.
-func (p *environmentPlan) jobs() []render.Job {
-	var out []render.Job
+func (p *environmentPlan) jobs() []Job {
+	var out []Job
 	for _, c := range p.clusters {
 		out = append(out, c.jobs...)
 	}
-	slices.SortFunc(out, func(a, b render.Job) int {
+	slices.SortFunc(out, func(a, b Job) int {
 		return cmp.Or(strings.Compare(a.Target.App.Name, b.Target.App.Name), strings.Compare(a.Target.Cluster.Name, b.Target.Cluster.Name))
 	})
 	return out

@@ -201,7 +201,7 @@ func writeEnvironment(ctx context.Context, r *run, out *EnvironmentResult, st *b
 	if len(held) > violating {
 		return false, nil
 	}
-	err = r.judge(ctx, out, tree, held)
+	err = r.judge(ctx, out, st, tree, held)
 	if err == nil && out.Status == "" && len(held) > violating {
 		if st.Exists() && st.Foreign == "" {
 			return false, nil

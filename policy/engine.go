@@ -194,28 +194,44 @@ func (r *run) owners(ctx context.Context) error {
 			byCluster[s.Cluster.Name] = objects
 		}
 		for j := range s.Objects {
-			o := &s.Objects[j]
-			id := o.Object.Identity()
-			other := ""
-			if had := objects[id]; had != nil && had.App.Name != s.App.Name {
-				other = had.App.Name
-				r.shared(had, s.App.Name, id)
-			} else if r.input.Surroundings != nil {
-				var err error
-				if other, err = r.input.Surroundings.Owner(ctx, s.Cluster.Name, s.App.Name, id); err != nil {
-					return err
-				}
-			}
+			id := s.Objects[j].Object.Identity()
+			first := objects[id]
 			objects[id] = s
-			if other != "" {
-				r.add(breach{
-					rule: RuleDuplicateOwner, message: fmt.Sprintf("app %s contains this object too, and the two would overwrite each other", other),
-					hint: "remove it from one of the apps",
-				}, s, id)
-				r.shared(s, other, id)
+			if err := r.owner(ctx, s, first, id); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
+}
+
+// owner finds another app that contains an object of a target. first is another target of the change that contains it, or nil.
+func (r *run) owner(ctx context.Context, s, first *Subject, id manifest.Identity) error {
+	other := ""
+	switch {
+	case first != nil && first.App.Name != s.App.Name:
+		other = first.App.Name
+		if r.input.Surroundings == nil { // otherwise they have named this app for the first one
+			if err := r.shared(ctx, first, s.App.Name, id); err != nil {
+				return err
+			}
+		}
+	case r.input.Surroundings != nil:
+		var err error
+		if other, err = r.input.Surroundings.Owner(ctx, s.Cluster.Name, s.App.Name, id); err != nil {
+			return err
+		}
+	}
+	if other == "" {
+		return nil
+	}
+	if workspaceOf(other) != workspaceOf(s.App.Name) {
+		return r.shared(ctx, s, other, id)
+	}
+	r.add(breach{
+		rule: RuleDuplicateOwner, message: fmt.Sprintf("app %s contains this object too, and the two would overwrite each other", other),
+		hint: "remove it from one of the apps",
+	}, s, id)
 	return nil
 }
 

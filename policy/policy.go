@@ -67,6 +67,8 @@ type Surroundings interface {
 	Definitions(ctx context.Context, cluster string) ([]Object, error)
 	// Owner returns another app that has an object with the identity on the cluster; "" if none has.
 	Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error)
+	// Had reports whether an app had an object with the identity on the cluster before the change.
+	Had(ctx context.Context, cluster, app string, id manifest.Identity) (bool, error)
 	// Size counts the apps and the objects of a workspace on a cluster.
 	Size(ctx context.Context, cluster, workspace string) (apps, objects int, err error)
 }

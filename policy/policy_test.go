@@ -396,6 +396,11 @@ func TestCustomResources(t *testing.T) {
 type around struct {
 	definitions []policy.Object
 	owner       string
+	had         []string // apps
+}
+
+func (a around) Had(_ context.Context, _, app string, _ manifest.Identity) (bool, error) {
+	return slices.Contains(a.had, app), nil
 }
 
 func (a around) Definitions(context.Context, string) ([]policy.Object, error) {

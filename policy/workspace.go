@@ -159,14 +159,41 @@ func quota(b *confine.Bounds) string {
 	return strings.Join(parts, " and ")
 }
 
-// shared reports an object that an app outside of a workspace contains too.
-func (r *run) shared(s *Subject, other string, id manifest.Identity) {
-	name := workspaceOf(s.App.Name)
-	if name == "" || workspaceOf(other) == name {
-		return
+// shared reports an object of a target that an app outside of its workspace contains too. The app that had the object before the change keeps
+// it, and the other one violates the rule. If both or neither had it, an app of the fleet keeps it, and every app of a workspace violates the
+// rule.
+func (r *run) shared(ctx context.Context, s *Subject, other string, id manifest.Identity) error {
+	name, neighbour := workspaceOf(s.App.Name), workspaceOf(other)
+	if name == neighbour {
+		return nil
 	}
-	r.add(breach{
-		rule: confine.RuleOwner, message: fmt.Sprintf("app %s, which is not of workspace %s, contains this object too, and the two would overwrite each other", other, name),
-		hint: "give the object another name",
-	}, s, id)
+	own, err := r.had(ctx, s.Cluster.Name, s.App.Name, id)
+	if err != nil {
+		return err
+	}
+	theirs, err := r.had(ctx, s.Cluster.Name, other, id)
+	if err != nil || own && !theirs || own == theirs && name == "" {
+		return err
+	}
+	b := breach{rule: confine.RuleOwner, hint: "give the object another name"}
+	switch {
+	case theirs && !own && name == "":
+		b.message = fmt.Sprintf("app %s of workspace %s has had this object before, and the two would overwrite each other", other, neighbour)
+	case theirs && !own:
+		b.message = fmt.Sprintf("app %s, which is not of workspace %s, has had this object before, and the two would overwrite each other", other, name)
+	case neighbour != "":
+		b.message = fmt.Sprintf("app %s of workspace %s contains this object too, and the two would overwrite each other: neither was first, so both workspaces are held", other, neighbour)
+		b.hint = "agree on one of them, and give the other object another name"
+	default:
+		b.message = fmt.Sprintf("app %s, which is not of workspace %s, contains this object too, and the two would overwrite each other", other, name)
+	}
+	r.add(b, s, id)
+	return nil
+}
+
+func (r *run) had(ctx context.Context, cluster, app string, id manifest.Identity) (bool, error) {
+	if r.input.Surroundings == nil {
+		return false, nil
+	}
+	return r.input.Surroundings.Had(ctx, cluster, app, id)
 }

@@ -28,13 +28,13 @@ type Policy struct {
 
 // Judge implements Judge.
 func (p Policy) Judge(ctx context.Context, c *compare.Comparison) (report.Findings, error) {
-	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, true), Surroundings: enforce.Surroundings(c.Inventory(true))})
+	after, err := p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, true), Surroundings: enforce.Surroundings(c.Inventory(true), c.Inventory(false))})
 	if err != nil {
 		return report.Findings{}, err
 	}
 	before := &policy.Result{}
 	if !p.Whole {
-		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, false), Surroundings: enforce.Surroundings(c.Inventory(false))}); err != nil {
+		if before, err = p.Engine.Check(ctx, policy.Input{Subjects: subjects(c, false), Surroundings: enforce.Surroundings(c.Inventory(false), nil)}); err != nil {
 			return report.Findings{}, err
 		}
 	}

@@ -53,7 +53,7 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	if err != nil {
 		return nil, err
 	}
-	confined, err := j.subjects(ctx, c.Confined, true)
+	confined, err := j.confined(ctx)
 	if err != nil || len(subjects)+len(confined) == 0 {
 		return nil, err
 	}
@@ -66,13 +66,13 @@ func (g *Gate) Judge(ctx context.Context, c hydrate.Change) ([]hydrate.Violation
 	}
 	in := policy.Input{Subjects: subjects}
 	if j.enforced {
-		in.Surroundings = Surroundings(objects.NewInventory(j.reader, j.apps))
+		in.Surroundings = j.surroundings()
 	}
 	result, err := engine.Check(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	bounded, err := engine.Confine(ctx, policy.Input{Subjects: confined, Surroundings: surroundings{objects.NewInventory(j.reader, j.apps)}})
+	bounded, err := engine.Confine(ctx, policy.Input{Subjects: confined, Surroundings: j.surroundings()})
 	if err != nil {
 		return nil, err
 	}
@@ -152,21 +152,40 @@ func (j *judgement) changed(ctx context.Context, d *objects.Difference) ([]polic
 	return Changed(after, before), nil
 }
 
-// apps returns the trees of a cluster's apps after the change.
-func (j *judgement) apps(ctx context.Context, cluster string) (map[string]gitstore.Hash, error) {
-	out := map[string]gitstore.Hash{}
-	tree := j.change.Clusters[cluster]
-	if tree.IsZero() {
+// confined returns what is held to the bounds of workspaces: all objects of their rendered targets, and the changed objects of the fleet's
+// own apps, which could be those of a workspace.
+func (j *judgement) confined(ctx context.Context) ([]policy.Subject, error) {
+	out, err := j.subjects(ctx, j.change.Confined, true)
+	if err != nil || len(j.change.Fleet.Workspaces) == 0 {
+		return out, err
+	}
+	own := slices.DeleteFunc(slices.Clone(j.change.Targets), func(t hydrate.ChangedTarget) bool { return t.Target.App.Workspace() != nil })
+	more, err := j.subjects(ctx, own, true)
+	return append(out, more...), err
+}
+
+// surroundings describes the clusters after the change and before it.
+func (j *judgement) surroundings() policy.Surroundings {
+	return Surroundings(objects.NewInventory(j.reader, j.apps(j.change.Clusters)), objects.NewInventory(j.reader, j.apps(j.change.Before)))
+}
+
+// apps returns the apps of clusters with their trees.
+func (j *judgement) apps(clusters map[string]gitstore.Hash) objects.Apps {
+	return func(ctx context.Context, cluster string) (map[string]gitstore.Hash, error) {
+		out := map[string]gitstore.Hash{}
+		tree := clusters[cluster]
+		if tree.IsZero() {
+			return out, nil
+		}
+		entries, err := branch.Apps(ctx, j.gate.store, tree)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			out[e.Name] = e.Hash
+		}
 		return out, nil
 	}
-	entries, err := branch.Apps(ctx, j.gate.store, tree)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		out[e.Name] = e.Hash
-	}
-	return out, nil
 }
 
 // violations groups the findings that forbid the change by cluster.

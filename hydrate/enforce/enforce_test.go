@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
 	"github.com/sluice-gitops/sluice/policy"
+	"github.com/sluice-gitops/sluice/policy/confine"
 )
 
 const (
@@ -27,7 +28,7 @@ func run(r *hydratetest.Repo, change func(*hydrate.Request)) hydrate.Environment
 	h := r.Hydrator(2)
 	config := h.Config
 	config.Gate = enforce.New(h.Store, []byte("key"), func(ctx context.Context, tree gitstore.Hash, _ bool) (*policy.Engine, error) {
-		return policy.Load(ctx, h.Store.Snapshot(ctx, tree), policy.Options{Now: time.Now()})
+		return policy.Load(ctx, h.Store.Snapshot(ctx, tree), policy.Options{Now: time.Now(), Workspaces: boundsOf(ctx, h, tree)})
 	})
 	request := hydrate.Request{Commit: r.Resolve("HEAD"), Write: true, Environments: []string{"dev"}}
 	if change != nil {
@@ -38,6 +39,20 @@ func run(r *hydratetest.Repo, change func(*hydrate.Request)) hydrate.Environment
 		r.T.Fatal(err)
 	}
 	return result.Environments[0]
+}
+
+// boundsOf returns the namespaces and kinds of the workspaces of a tree.
+func boundsOf(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash) map[string]*confine.Bounds {
+	out := map[string]*confine.Bounds{}
+	if f, _, err := h.Fleet(ctx, tree); err == nil {
+		for _, w := range f.Workspaces {
+			out[w.Name] = &confine.Bounds{
+				Name: w.Name, Namespaces: w.Spec.Namespaces, ClusterScoped: w.Spec.Kinds.ClusterScoped,
+				Reaches: func(string, map[string]string) bool { return true },
+			}
+		}
+	}
+	return out
 }
 
 // A plaintext Secret forbids the change whether or not the fleet has a policy. No message contains the value.

@@ -30,10 +30,19 @@ func Changed(after, before []objects.Object) []policy.Object {
 	return out
 }
 
-// Surroundings tells the policy about the objects of clusters that do not differ.
-func Surroundings(v *objects.Inventory) policy.Surroundings { return surroundings{v} }
+// Surroundings tells the policy about the objects of clusters: those that it judges with, and those before the change. If before is nil, no
+// app had an object before.
+func Surroundings(v, before *objects.Inventory) policy.Surroundings { return surroundings{v, before} }
 
-type surroundings struct{ inventory *objects.Inventory }
+type surroundings struct{ inventory, before *objects.Inventory }
+
+// Had implements policy.Surroundings.
+func (s surroundings) Had(ctx context.Context, cluster, app string, id manifest.Identity) (bool, error) {
+	if s.before == nil {
+		return false, nil
+	}
+	return s.before.Has(ctx, cluster, app, id)
+}
 
 // Definitions implements policy.Surroundings.
 func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy.Object, error) {

@@ -47,21 +47,21 @@ func (d Delivery) empty() bool {
 	return d.Project == "" && len(d.Annotations) == 0 && len(d.SyncOptions) == 0
 }
 
-func checkDelivery(f *findings, doc document, d Delivery) {
+func (l *loader) checkDelivery(doc document, d Delivery) {
 	at := []string{"spec", "delivery"}
 	for i, option := range d.SyncOptions {
 		if name, value, ok := strings.Cut(option, "="); !ok || name == "" || value == "" {
-			f.errorf(doc, append(slices.Clone(at), "syncOptions", strconv.Itoa(i)), "Name=value, such as PruneLast=true", "%q is not a sync option", option)
+			l.errorf(doc, append(slices.Clone(at), "syncOptions", strconv.Itoa(i)), "Name=value, such as PruneLast=true", "%q is not a sync option", option)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Annotations)) {
 		if !validLabelKey(key) {
-			f.errorf(doc, append(slices.Clone(at), "annotations", key), "such as example.com/owner", "%q is not the key of an annotation", key)
+			l.errorf(doc, append(slices.Clone(at), "annotations", key), "such as example.com/owner", "%q is not the key of an annotation", key)
 		}
 	}
 	for _, text := range append(slices.Collect(maps.Values(d.Annotations)), d.Project) {
 		if _, err := parseReferences(text); err != nil {
-			f.errorf(doc, at, "", "%v", err)
+			l.errorf(doc, at, "", "%v", err)
 		}
 	}
 }

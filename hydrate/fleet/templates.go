@@ -6,23 +6,16 @@ import (
 	"strings"
 )
 
-// templateChecks checks the path templates of layers.
-type templateChecks struct {
-	*findings
-	fleet *Fleet
-	file  document // sluice.yaml
-}
-
-// all refuses path templates with references that a cluster or app does not set. The layer's own label may
+// checkTemplates refuses path templates with references that a cluster or app does not set. The layer's own label may
 // be missing: the layer then does not apply to the cluster.
-func (tc templateChecks) all() {
-	for i, layer := range tc.fleet.Spec.Layers {
+func (l *loader) checkTemplates() {
+	for i, layer := range l.fleet.Spec.Layers {
 		at := []string{"spec", "layers", strconv.Itoa(i)}
 		for j, v := range layer.Values {
-			tc.template(layer.Name, v.Path, append(slices.Clone(at), "values", strconv.Itoa(j)))
+			l.checkTemplate(layer.Name, v.Path, append(slices.Clone(at), "values", strconv.Itoa(j)))
 		}
 		for j, template := range layer.Components {
-			tc.template(layer.Name, template, append(slices.Clone(at), "components", strconv.Itoa(j)))
+			l.checkTemplate(layer.Name, template, append(slices.Clone(at), "components", strconv.Itoa(j)))
 		}
 	}
 }
@@ -36,15 +29,15 @@ func (l Layer) templates() []string {
 	return append(out, l.Components...)
 }
 
-func (tc templateChecks) template(layer, template string, at []string) {
+func (l *loader) checkTemplate(layer, template string, at []string) {
 	segments, err := parseReferences(template)
 	if err != nil {
-		return // fleetChecks has reported it
+		return // checkFleet has reported it
 	}
-	own, tenants := splitTargets(tc.targetsOf(segments))
-	tc.targets(layer, template, segments, own, tc.file, at)
+	own, tenants := splitTargets(l.templateTargets(segments))
+	l.checkTargets(layer, template, segments, own, l.file, at)
 	for _, targets := range tenants { // at the app: what its team leaves out concerns the workspace alone
-		tc.targets(layer, template, segments, targets, targets[0].App.doc, []string{"spec", "vars"})
+		l.checkTargets(layer, template, segments, targets, targets[0].App.doc, []string{"spec", "vars"})
 	}
 }
 
@@ -67,8 +60,8 @@ func splitTargets(targets []Target) (own []Target, tenants [][]Target) {
 	return own, tenants
 }
 
-// targets checks a path template for targets and reports what is wrong at a place of doc.
-func (tc templateChecks) targets(layer, template string, segments []segment, targets []Target, doc document, at []string) {
+// checkTargets checks a path template for targets and reports what is wrong at a place of doc.
+func (l *loader) checkTargets(layer, template string, segments []segment, targets []Target, doc document, at []string) {
 	for _, s := range segments {
 		if s.ref == nil || s.ref.name == refLabels+layer {
 			continue
@@ -77,7 +70,7 @@ func (tc templateChecks) targets(layer, template string, segments []segment, tar
 		for _, t := range targets {
 			_, ok, err := t.lookup(s.ref)
 			if err != nil {
-				tc.errorf(doc, at, "", "layer %s: %v", layer, err)
+				l.errorf(doc, at, "", "layer %s: %v", layer, err)
 				return
 			}
 			if owner := t.owner(s.ref); !ok && !s.ref.optional && !slices.Contains(without, owner) {
@@ -89,12 +82,12 @@ func (tc templateChecks) targets(layer, template string, segments []segment, tar
 			if strings.HasPrefix(s.ref.name, refAppVars) {
 				kind = "app"
 			}
-			tc.errorf(doc, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer, s.ref.text, someOf(kind, without))
+			l.errorf(doc, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer, s.ref.text, someOf(kind, without))
 		}
 	}
 	for _, t := range targets {
 		if p, err := t.text(template); err == nil && leavesRepository(p) {
-			tc.errorf(doc, at, "relative to the repository's root, with forward slashes", "layer %s: the path %q of cluster %s leaves the repository", layer, p, t.Cluster.Name)
+			l.errorf(doc, at, "relative to the repository's root, with forward slashes", "layer %s: the path %q of cluster %s leaves the repository", layer, p, t.Cluster.Name)
 			return
 		}
 	}
@@ -108,16 +101,16 @@ func (t Target) owner(ref *reference) string {
 	return t.Cluster.Name
 }
 
-// targetsOf returns the targets for which a path template can differ: one for each cluster, or all targets if
+// templateTargets returns the targets for which a path template can differ: one for each cluster, or all targets if
 // it depends on the app's variables or on a reference inside a reference.
-func (tc templateChecks) targetsOf(segments []segment) []Target {
+func (l *loader) templateTargets(segments []segment) []Target {
 	if slices.ContainsFunc(segments, func(s segment) bool {
 		return s.ref != nil && (s.ref.inner != nil || strings.HasPrefix(s.ref.name, refAppVars))
 	}) {
-		return tc.fleet.Targets()
+		return l.fleet.Targets()
 	}
 	var out []Target
-	for _, c := range tc.fleet.Clusters {
+	for _, c := range l.fleet.Clusters {
 		if c.State != stateRetired {
 			out = append(out, Target{Cluster: c, App: &App{Name: "app"}})
 		}

@@ -1,9 +1,7 @@
 package gitstore
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -29,11 +27,11 @@ func (s *Store) changes(ctx context.Context, prefix string, a, b Hash, out *[]Ch
 	}
 	before, err := s.entries(ctx, a)
 	if err != nil {
-		return fmt.Errorf("%s: %w", cmp.Or(prefix, "the root folder"), err)
+		return err
 	}
 	after, err := s.entries(ctx, b)
 	if err != nil {
-		return fmt.Errorf("%s: %w", cmp.Or(prefix, "the root folder"), err)
+		return err
 	}
 	for i, j := 0, 0; i < len(before) || j < len(after); {
 		var x, y Entry

@@ -81,8 +81,7 @@ func (v *Inventory) Definitions(ctx context.Context, cluster string) ([]Object, 
 	return v.reader.Read(ctx, found)
 }
 
-// Owner returns another app on the cluster that has an object with this identity, the first by name, or "". It finds
-// the object by file name.
+// Owner returns another app on the cluster that has an object with this identity, the first by name, or "".
 func (v *Inventory) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -90,31 +89,57 @@ func (v *Inventory) Owner(ctx context.Context, cluster, app string, id manifest.
 	if err != nil {
 		return "", err
 	}
-	candidates := manifest.PossibleFileNames(id)
 	first := ""
 	for other, tree := range apps {
 		if other == app || first != "" && other > first {
 			continue
 		}
-		names, err := v.filesOf(ctx, tree)
+		has, err := v.contains(ctx, tree, id)
 		if err != nil {
 			return "", err
 		}
-		for _, name := range candidates {
-			hash, ok := names[name]
-			if !ok {
-				continue
-			}
-			list, err := v.reader.Read(ctx, []File{{name, hash}})
-			if err != nil {
-				return "", err
-			}
-			if len(list) == 1 && list[0].Object.Object.Identity() == id {
-				first = other
-			}
+		if has {
+			first = other
 		}
 	}
 	return first, nil
+}
+
+// Has reports whether an app on the cluster has an object with this identity.
+func (v *Inventory) Has(ctx context.Context, cluster, app string, id manifest.Identity) (bool, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	apps, err := v.appsOf(ctx, cluster)
+	if err != nil {
+		return false, err
+	}
+	tree, ok := apps[app]
+	if !ok {
+		return false, nil
+	}
+	return v.contains(ctx, tree, id)
+}
+
+// contains reports whether a target's tree has an object. It finds the object by file name.
+func (v *Inventory) contains(ctx context.Context, tree gitstore.Hash, id manifest.Identity) (bool, error) {
+	names, err := v.filesOf(ctx, tree)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range manifest.PossibleFileNames(id) {
+		hash, ok := names[name]
+		if !ok {
+			continue
+		}
+		list, err := v.reader.Read(ctx, []File{{name, hash}})
+		if err != nil {
+			return false, err
+		}
+		if len(list) == 1 && list[0].Object.Object.Identity() == id {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Size counts the apps of a workspace on a cluster, and their objects.

@@ -28,7 +28,6 @@ import (
 // Limits of one review.
 const (
 	reviewTimeout  = 15 * time.Minute
-	reviewRender   = 12 * time.Minute // of all renderings; the rest is for the comparison and the report
 	reviewCPU      = 10 * time.Minute
 	reviewMemory   = 2 << 30  // bytes of the process of ReviewInWorker
 	reviewOutput   = 64 << 20 // bytes of the answer
@@ -77,13 +76,12 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 	if err := out.check(o); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
 	}
-	out.Review.Stopped = host.budget.Over()
 	return out.Review, out.Preview, nil
 }
 
 // task is the task of a review.
 func (p *parent) task(o ReviewOptions) reviewTask {
-	out := reviewTask{Compare: o.Compare, Policy: o.Policy, Whole: o.Whole, FindingsOnly: o.FindingsOnly, workerTask: p.session.task()}
+	out := reviewTask{Compare: o.Compare, Policy: o.Policy, BoundsOnly: o.BoundsOnly, Whole: o.Whole, FindingsOnly: o.FindingsOnly, workerTask: p.session.task()}
 	out.Trust = p.trust
 	return out
 }
@@ -162,7 +160,6 @@ func derivedKey(key []byte, repository string) []byte {
 type parent struct {
 	session      *Session
 	preview      *compare.Preview
-	budget       *renderer.Budget
 	renderer     *renderer.RemoteServer
 	schemas      policy.Schemas // nil: nothing is judged
 	schemaFolder string
@@ -177,7 +174,8 @@ func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, erro
 	if err := os.MkdirAll(p.schemaFolder, 0o700); err != nil {
 		return nil, fmt.Errorf("cache of schemas: %w", err)
 	}
-	if err := p.renderWithin(reviewRender); err != nil {
+	var err error
+	if p.renderer, err = renderer.NewRemoteServer(s.Renderer, reviewContents); err != nil {
 		return nil, err
 	}
 	if trunk := cmp.Or(o.Trunk, o.Policy); !trunk.IsZero() {
@@ -197,13 +195,6 @@ func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, erro
 		p.schemas, _ = s.runtime.schemas(s.Store.Snapshot(ctx, o.Policy), o.Offline)
 	}
 	return p, nil
-}
-
-// renderWithin limits the time of all renderings of the review together.
-func (p *parent) renderWithin(limit time.Duration) (err error) {
-	p.budget = renderer.NewBudget(p.session.Renderer, limit)
-	p.renderer, err = renderer.NewRemoteServer(p.budget, reviewContents)
-	return err
 }
 
 // answer answers one question. Several goroutines call it.

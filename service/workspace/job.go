@@ -59,7 +59,8 @@ type workerTask struct {
 type reviewTask struct {
 	workerTask
 	Compare      compare.Request
-	Policy       gitstore.Hash // tree whose policy applies; zero: no policy
+	Policy       gitstore.Hash // tree whose policy applies; zero: nothing is judged
+	BoundsOnly   bool          // of the policy, judge only the bounds of workspaces
 	Whole        bool
 	FindingsOnly bool
 }
@@ -106,7 +107,7 @@ func reviewJob(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error
 	defer session.Store.Close() //nolint:errcheck // it has no files
 	var out reviewAnswer
 	if out.Review, out.Preview, err = session.Review(ctx, ReviewOptions{
-		Compare: task.Compare, Policy: task.Policy, Whole: task.Whole, FindingsOnly: task.FindingsOnly,
+		Compare: task.Compare, Policy: task.Policy, BoundsOnly: task.BoundsOnly, Whole: task.Whole, FindingsOnly: task.FindingsOnly,
 	}); err != nil {
 		return nil, err
 	}

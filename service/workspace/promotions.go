@@ -32,10 +32,10 @@ type outside struct {
 	repo     forge.Repository // of the sources
 	output   forge.Repository // of the rendered branches
 	verdicts *Verdicts
-	noPolicy bool
+	noPolicy bool // judge only the bounds of workspaces
 }
 
-// Outside returns the facts that a session has without a forge.
+// Outside returns the facts that a session has without a forge. With noPolicy, the policy judges only the bounds of workspaces.
 func (s *Session) Outside(trunk gitstore.Commit, noPolicy bool) promotion.Adapters {
 	o := &outside{session: s, trunk: trunk, verdicts: NewVerdicts(), noPolicy: noPolicy}
 	return o.adapters(check.New(s.runtime.userAgent(), s.runtime.Guard.Transport()))
@@ -73,7 +73,7 @@ func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status
 
 // Judge implements promotion.PolicyJudge: it applies the trunk's policy to the change of the environment.
 func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State, string) {
-	if o.noPolicy {
+	if o.noPolicy && !hasWorkspaces(ctx, o.session, o.trunk.Tree) {
 		return promote.Green, ""
 	}
 	now := o.session.runtime.Clock()
@@ -85,7 +85,7 @@ func (o *outside) Judge(ctx context.Context, part promotion.Part) (promote.State
 	r, _, err := o.session.Review(ctx, ReviewOptions{
 		Compare: compare.Request{
 			Head: part.Source, Against: compare.AgainstBranches, Environments: []string{part.Environment}, Apps: part.Apps, Without: part.Without, Key: o.session.FingerprintKey(),
-		}, Policy: o.trunk.Tree,
+		}, Policy: o.trunk.Tree, BoundsOnly: o.noPolicy,
 	})
 	switch {
 	case err != nil:

@@ -20,7 +20,8 @@ import (
 // ReviewOptions configure a review and its policy.
 type ReviewOptions struct {
 	Compare      compare.Request
-	Policy       gitstore.Hash // tree of the source commit whose policy applies; zero: no policy
+	Policy       gitstore.Hash // tree of the source commit whose policy applies; zero: nothing is judged
+	BoundsOnly   bool          // of the policy, judge only the bounds of workspaces
 	Trunk        gitstore.Hash // tree of the trunk, whose signers of charts count; zero is Policy
 	Offline      bool          // fetch no schemas
 	Whole        bool          // judge whole environments, not only changed objects
@@ -35,7 +36,17 @@ func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, 
 		options.Fleet = f.Name
 	}
 	var broken policy.Problems
-	if !o.Policy.IsZero() {
+	switch {
+	case o.Policy.IsZero():
+	case o.BoundsOnly:
+		engine, err := boundsEngine(ctx, s, o.Policy)
+		if err != nil {
+			return nil, nil, err
+		}
+		if engine != nil {
+			options.Judge = review.Policy{Engine: boundsOnly{engine}, Whole: o.Whole}
+		}
+	default:
 		engine, err := s.Policy(ctx, o.Policy, o.Offline)
 		switch {
 		case errors.As(err, &broken):
@@ -61,6 +72,41 @@ func (s *Session) Review(ctx context.Context, o ReviewOptions) (*report.Review, 
 	return r, preview, nil
 }
 
+// boundsOnly is an engine that judges only the bounds of workspaces.
+type boundsOnly struct{ *policy.Engine }
+
+// Check implements review.Engine.
+func (e boundsOnly) Check(ctx context.Context, in policy.Input) (*policy.Result, error) {
+	return e.Confine(ctx, in)
+}
+
+// boundsEngine returns the engine that judges the bounds of workspaces; nil if the fleet of the tree has no workspace. If the policy cannot be
+// loaded, its exemptions do not count.
+func boundsEngine(ctx context.Context, s *Session, tree gitstore.Hash) (*policy.Engine, error) {
+	if !hasWorkspaces(ctx, s, tree) {
+		return nil, nil //nolint:nilnil // nothing is judged
+	}
+	engine, err := s.enforcedPolicy(ctx, tree, false)
+	if _, broken := errors.AsType[policy.Problems](err); broken {
+		return policy.Load(ctx, noFiles{}, policyOptions(ctx, s, tree))
+	}
+	return engine, err
+}
+
+// noFiles is a source without a policy.
+type noFiles struct{}
+
+// Open implements fs.FS.
+func (noFiles) Open(name string) (fs.File, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+}
+
+// hasWorkspaces reports whether the fleet of a tree has workspaces. A fleet that cannot be read counts as one with workspaces.
+func hasWorkspaces(ctx context.Context, s *Session, tree gitstore.Hash) bool {
+	f, _, err := s.Fleet(ctx, tree)
+	return err != nil || len(f.Workspaces) > 0
+}
+
 // proposedPolicy returns the mistakes in the policy of the head where it is not the policy that judges. The head's policy applies once
 // it is merged, and a broken one would then stop every hydration.
 func proposedPolicy(ctx context.Context, s *Session, o ReviewOptions) (policy.Problems, error) {
@@ -69,9 +115,6 @@ func proposedPolicy(ctx context.Context, s *Session, o ReviewOptions) (policy.Pr
 		return nil, err
 	}
 	proposed, err := policyTree(ctx, s.Store, o.Compare.Head.Tree)
-	if errors.Is(err, gitstore.ErrMalformed) {
-		return nil, nil // reading the fleet of that tree fails too, and the report says so
-	}
 	if err != nil || proposed.IsZero() || proposed == judging {
 		return nil, err
 	}

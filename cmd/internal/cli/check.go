@@ -65,12 +65,11 @@ func (k *checkOptions) run(ctx context.Context, o IO, rev string) error {
 	if err := k.narrow(ctx, s, head.Tree, &request); err != nil {
 		return err
 	}
-	options := app.ReviewOptions{Compare: request, Offline: k.offline, Whole: true, FindingsOnly: true}
+	options := app.ReviewOptions{Compare: request, Policy: head.Tree, BoundsOnly: k.noPolicy, Offline: k.offline, Whole: true, FindingsOnly: true}
 	if !k.noPolicy {
 		if _, err := s.Policy(ctx, head.Tree, true); err != nil { // before anything is rendered
 			return err
 		}
-		options.Policy = head.Tree
 	}
 	if s, err = k.useRemote(ctx, s, head); err != nil {
 		return err

@@ -218,11 +218,7 @@ func (c *ciOptions) reviewMergeRequest(ctx context.Context, o IO, own app.Enviro
 	if s, err = c.useRemote(ctx, s, trunk.commit); err != nil { // from the trunk: a merge request must not choose the branches to read
 		return err
 	}
-	judged := trunk.commit.Tree
-	if c.noPolicy {
-		judged = gitstore.Hash{}
-	}
-	r, err := s.ReviewInWorker(ctx, c.Isolation, at.Repository, app.ReviewOptions{Compare: request, Policy: judged, Trunk: trunk.commit.Tree, Offline: c.offline})
+	r, err := s.ReviewInWorker(ctx, c.Isolation, at.Repository, app.ReviewOptions{Compare: request, Policy: trunk.commit.Tree, BoundsOnly: c.noPolicy, Offline: c.offline})
 	if err != nil {
 		return err
 	}

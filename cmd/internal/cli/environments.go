@@ -35,7 +35,7 @@ func (p *environmentFlags) addWith(cmd *cobra.Command, formats ...string) {
 	f := cmd.Flags()
 	f.StringVar(&p.remote, "remote", "origin", "`name` of the remote that has the branches")
 	f.BoolVar(&p.local, "local", false, "work on the branches of this clone")
-	f.BoolVar(&p.noPolicy, "no-policy", false, "do not evaluate the trunk's policy")
+	f.BoolVar(&p.noPolicy, "no-policy", false, "do not evaluate the trunk's policy, apart from the bounds of workspaces")
 }
 
 // promotionFlags are the flags of the verbs that change environments.

@@ -39,7 +39,7 @@ func (r *reviewFlags) add(cmd *cobra.Command, formats ...string) {
 	f := cmd.Flags()
 	f.BoolVar(&r.fromRemote, "from-remote", false, "reuse output that is already on the remote's branches")
 	f.StringVar(&r.remote, "remote", "origin", "`name` of the remote")
-	f.BoolVar(&r.noPolicy, "no-policy", false, "do not evaluate the policy")
+	f.BoolVar(&r.noPolicy, "no-policy", false, "do not evaluate the policy, apart from the bounds of workspaces")
 	f.BoolVar(&r.offline, "offline", false, "do not download schemas; the report names those that are not cached")
 	f.BoolVar(&r.full, "full", false, "print the whole report, without limits on length")
 	f.StringVar(&r.files.markdown, "markdown-file", "", "also write the report as Markdown to this `file`")
@@ -72,11 +72,7 @@ func (r *reviewFlags) narrow(ctx context.Context, s *app.Session, tree gitstore.
 
 // review compares two trees, and judges by the policy of the new one.
 func (r *reviewFlags) review(ctx context.Context, s *app.Session, request compare.Request, judged gitstore.Hash) (*report.Review, error) {
-	o := app.ReviewOptions{Compare: request, Offline: r.offline}
-	if !r.noPolicy {
-		o.Policy = judged
-	}
-	out, _, err := s.Review(ctx, o)
+	out, _, err := s.Review(ctx, app.ReviewOptions{Compare: request, Policy: judged, BoundsOnly: r.noPolicy, Offline: r.offline})
 	return out, err
 }
 

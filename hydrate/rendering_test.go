@@ -1,4 +1,4 @@
-package render
+package hydrate
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package render_test
+package hydrate_test
 
 import (
 	"strings"

@@ -1,0 +1,109 @@
+package enforce_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/hydratetest"
+)
+
+// owners is a fleet with an app of its own and two workspaces, which may contain Ingresses of other groups.
+func owners(t *testing.T) *hydratetest.Repo {
+	t.Helper()
+	r := hydratetest.New(t)
+	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
+	r.Write("sluice.yaml", base+"Fleet\nmetadata: {name: acme}\nspec: {environments: [{name: dev}]}\n")
+	r.Write("clusters/dev-1.yaml", base+"Cluster\nmetadata: {name: dev-1}\nspec: {environment: dev}\n")
+	r.Write("apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: web, placement: {}, source: {manifests: {path: m}}}\n")
+	r.Write("m/web.yaml", own("web"))
+	for _, team := range []string{"team-a", "team-b"} {
+		r.Write("workspaces/"+team+".yaml", base+"Workspace\nmetadata: {name: "+team+"}\nspec: {clusters: {}, namespaces: ["+team+"], kinds: {clusterScoped: [PriorityClass.scheduling.k8s.io]}}\n")
+		r.Write("workspaces/"+team+"/apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: "+team+", placement: {}, source: {manifests: {path: m}}}\n")
+		r.Write("workspaces/"+team+"/m/web.yaml", own(team))
+	}
+	r.Commit("owners")
+	return r
+}
+
+func own(name string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n"
+}
+
+const class = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: shared}\nvalue: 1\n"
+
+func held(e hydrate.EnvironmentResult) string {
+	var out []string
+	for _, h := range e.Held {
+		out = append(out, h.Workspace)
+	}
+	return strings.Join(out, " ")
+}
+
+// Of two apps that contain one object, the one that the branch has it from keeps it.
+func TestWhoHadAnObjectKeepsIt(t *testing.T) {
+	t.Parallel()
+	write := func(r *hydratetest.Repo, more string, who ...string) {
+		for _, name := range who {
+			file := "workspaces/" + name + "/m/web.yaml"
+			if name == "web" {
+				file = "m/web.yaml"
+			}
+			r.Write(file, own(name)+more+class)
+		}
+		r.Commit("a class for " + strings.Join(who, ", "))
+	}
+	for name, c := range map[string]struct {
+		first, then  []string
+		held, status string
+	}{
+		"a newcomer":                  {[]string{"team-a"}, []string{"team-b"}, "team-b", "updated"},
+		"the first changes, too":      {[]string{"team-a"}, []string{"team-a", "team-b"}, "team-b", "updated"},
+		"neither was first":           {nil, []string{"team-a", "team-b"}, "team-a team-b", "updated"},
+		"a newcomer beside the fleet": {[]string{"web"}, []string{"team-b"}, "team-b", "updated"},
+		"with the fleet":              {nil, []string{"web", "team-b"}, "team-b", "updated"},
+		"the fleet is the newcomer":   {[]string{"team-a"}, []string{"web"}, "", "refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := owners(t)
+			if len(c.first) > 0 {
+				write(r, "", c.first...)
+			}
+			if e := run(r, nil); e.Status != hydrate.StatusUpdated || len(e.Held) > 0 {
+				t.Fatalf("first: %s", e.Summary())
+			}
+			write(r, "---\n"+own("another"), c.then...)
+			e := run(r, nil)
+			if string(e.Status) != c.status || held(e) != c.held {
+				t.Fatalf("%s: %+v", e.Summary(), e.Violations)
+			}
+			if c.status == "refused" && (len(e.Violations) != 1 || !strings.Contains(e.Violations[0].Message, "app team-a/web of workspace team-a has had this object before")) {
+				t.Errorf("%+v", e.Violations)
+			}
+			for _, h := range e.Held {
+				if len(e.Held) == 2 != strings.Contains(h.Violations[0].Message, "both workspaces are held") {
+					t.Errorf("%+v", h)
+				}
+			}
+		})
+	}
+}
+
+// An object is found under any name that its file can have.
+func TestOwnersOfFilesWithSuffixes(t *testing.T) {
+	t.Parallel()
+	r := owners(t)
+	ingress := func(group string) string {
+		return "---\napiVersion: " + group + "/v1\nkind: Role\nmetadata: {name: x, namespace: team-a}\n"
+	}
+	r.Write("m/web.yaml", own("web")+ingress("rbac.authorization.k8s.io")+ingress("example.com"))
+	r.Commit("two kinds Role: their files have the group in their names")
+	run(r, nil)
+	r.Write("workspaces/team-a/m/web.yaml", own("team-a")+ingress("rbac.authorization.k8s.io"))
+	r.Commit("the same role")
+	e := run(r, nil)
+	if held(e) != "team-a" || len(e.Held[0].Violations) != 1 || e.Held[0].Violations[0].Rule != "workspace-owner" {
+		t.Errorf("%s", e.Summary())
+	}
+}

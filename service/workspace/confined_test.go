@@ -1,0 +1,69 @@
+package workspace
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/renderer"
+)
+
+// A promotion of what a workspace may no longer contain is red although the environment contains it already, and also if nobody evaluates
+// the policy.
+func TestPromotionsAreConfined(t *testing.T) {
+	t.Parallel()
+	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
+	h := newGitHost(t)
+	tenant := func(kinds, value string) map[string]string {
+		return map[string]string{
+			"workspaces/team-a.yaml":              base + "Workspace\nmetadata: {name: team-a}\nspec: {clusters: {}, namespaces: [team-a]" + kinds + "}\n",
+			"workspaces/team-a/apps/web/app.yaml": base + "App\nmetadata: {name: web}\nspec: {namespace: team-a, placement: {}, source: {manifests: {path: m}}}\n",
+			"workspaces/team-a/m/class.yaml":      "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: x}\nvalue: " + value + "\n",
+		}
+	}
+	files := tenant(", kinds: {clusterScoped: [PriorityClass.scheduling.k8s.io]}", "1")
+	files["sluice.yaml"] = base + "Fleet\nmetadata: {name: acme}\nspec: {environments: [{name: dev}, {name: prod, after: [dev]}]}\n"
+	files["clusters/prod.yaml"] = base + "Cluster\nmetadata: {name: prod-1}\nspec: {environment: prod}\n"
+	h.commit("fleet", files)
+
+	r := Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	s, err := Open(t.Context(), r, Options{Repo: filepath.Join(h.root, "fleet"), Jobs: 1, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	allowed, err := s.Commit(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := s.Hydrate(t.Context(), hydrate.Request{Commit: allowed, Write: true, Environments: []string{"prod"}})
+	if err != nil || !written.OK() {
+		t.Fatalf("%+v: %v", written, err)
+	}
+	h.commit("fleet", tenant("", "2"))
+	narrowed, err := s.Commit(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, noPolicy := range []bool{false, true} {
+		o := &outside{session: s, trunk: narrowed, verdicts: NewVerdicts(), noPolicy: noPolicy}
+		state, why := o.Judge(t.Context(), promotion.Part{Environment: "prod", Source: narrowed})
+		if state != promote.Red || why == "" {
+			t.Errorf("without a policy %t: %s %s", noPolicy, state, why)
+		}
+		o.trunk, o.verdicts = allowed, NewVerdicts()
+		if state, why := o.Judge(t.Context(), promotion.Part{Environment: "prod", Source: allowed}); state != promote.Green {
+			t.Errorf("what is allowed, without a policy %t: %s %s", noPolicy, state, why)
+		}
+	}
+	// The worker of `sluice ci --no-policy` holds a change to the bounds, too.
+	got, err := inProcess(t, s, ReviewOptions{Compare: compare.Request{Base: allowed, Head: narrowed, Key: []byte("k")}, Policy: narrowed.Tree, BoundsOnly: true})
+	if err != nil || got.Verdict != report.VerdictFail || len(got.Findings.Introduced) != 1 || got.Findings.Introduced[0].Rule != "workspace-kind" {
+		t.Errorf("%+v: %v", got, err)
+	}
+}
