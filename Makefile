@@ -23,7 +23,8 @@ test: ## the quick tests; the real charts and Kustomize roots of CORPUS too, whe
 	$(GO) test -short -count=1 -timeout 15m -ldflags '$(LDFLAGS)' ./...
 	$(GO) test -C tools/gitops -count=1 -timeout 15m ./...
 
-E2E := ./cmd/... ./bot/queue ./bot/report/page ./hydrate/promote ./hydrate/promotion ./hydrate/fleet ./hydrate/gitstore ./site ./site/server
+# In this order, so that the two packages that start services, ./cmd/sluice and ./cmd/internal/app, do not run side by side.
+E2E := ./cmd/sluice ./hydrate/promote ./hydrate/promotion ./hydrate/fleet ./hydrate/gitstore ./bot/queue ./bot/report/page ./site ./site/server ./cmd/internal/...
 test-e2e: browser ## the slow tests: stories of the service, processes that are killed, clusters of queues, pages in Chromium
 	SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=10000 $(GO) test -count=1 -timeout 30m -ldflags '$(LDFLAGS)' $(E2E)
 

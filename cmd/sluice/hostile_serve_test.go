@@ -240,7 +240,7 @@ func (s *siege) changes() {
 	all := hostileChanges(s.t)
 	for i := range all {
 		c := &all[i]
-		// What a worker does with a change is the same on both forges, and the command line runs every case.
+		// What a worker does with a change is the same on both forges, and the command line runs the odd ones.
 		every := map[string]int{"github": 2, "gitlab": 8}[s.kind]
 		if c.Only == "cli" || c.Run != "" || os.Getenv("SLUICE_HOSTILE") == "" && i%every != 0 || !chosen(i, c.Name) {
 			continue

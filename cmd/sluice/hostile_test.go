@@ -194,13 +194,22 @@ func render(t *testing.T, markdown string) string {
 // workflow sets it.
 const allCases = "all"
 
-// chosen reports whether the i-th case runs: make test runs some, make test-e2e all, and SLUICE_HOSTILE those whose name it matches,
+// chosen reports whether the i-th case may run: make test runs some, make test-e2e all, and SLUICE_HOSTILE those whose name it matches,
 // or with the value all every case on both forges.
 func chosen(i int, name string) bool {
 	if pattern := os.Getenv("SLUICE_HOSTILE"); pattern != "" && pattern != allCases {
 		return strings.Contains(name, pattern)
 	}
 	return !testing.Short() || i%8 == 0
+}
+
+// byCommand reports whether the command line runs a case. Of the cases that a service can review too, make test-e2e runs
+// each on one of both: TestHostileService the even ones, TestHostileChanges the odd ones. make test-thorough runs all on both.
+func (c *hostileChange) byCommand(i int) bool {
+	if c.Only == "service" || !chosen(i, c.Name) {
+		return false
+	}
+	return c.Only == "cli" || c.Run != "" || i%2 == 1 || testing.Short() || os.Getenv("SLUICE_HOSTILE") != ""
 }
 
 // TestHostileChanges runs `sluice diff` on each change of testdata/hostile/changes.yaml, with canaries as credentials and a second
@@ -219,7 +228,7 @@ func TestHostileChanges(t *testing.T) {
 	const canary = "canary-credential-2718281828"
 	for i := range hostileChanges(t) {
 		c := &hostileChanges(t)[i]
-		if c.Only == "service" || !chosen(i, c.Name) {
+		if !c.byCommand(i) {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {

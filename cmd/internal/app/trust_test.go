@@ -114,6 +114,7 @@ func TestEditedComment(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
 		s.fleet(gated)
+		s.reload("sweep: 5s", "sweep: 1h") // otherwise a sweep can find the comment before it is edited
 		s.start()
 		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 		n := s.greet("step")
