@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -39,11 +40,16 @@ type bombSpace struct {
 	Fleets
 	Reviews
 	head    gitstore.Hash
+	trunk   byte
 	reviews int
+	review  *report.Review // nil: the review has no report
 }
 
-func (b *bombSpace) Revision(context.Context, string) (gitstore.Commit, error) {
-	return gitstore.Commit{Hash: b.head}, nil
+func (b *bombSpace) Revision(_ context.Context, revision string) (gitstore.Commit, error) {
+	if revision == "head" {
+		return gitstore.Commit{Hash: b.head}, nil
+	}
+	return gitstore.Commit{Hash: gitstore.Hash{9, b.trunk}, Tree: gitstore.Hash{8, b.trunk}}, nil
 }
 
 func (b *bombSpace) MergeBase(_ context.Context, a, _ gitstore.Commit) (gitstore.Commit, error) {
@@ -58,39 +64,79 @@ func (b *bombSpace) HasFleet(context.Context, gitstore.Hash) (bool, error) { ret
 
 func (b *bombSpace) Review(context.Context, ReviewRequest) (*report.Review, *compare.PreviewResult, error) {
 	b.reviews++
+	if b.review != nil {
+		out := *b.review
+		out.Head = b.head.String()
+		return &out, nil, nil
+	}
 	return nil, nil, fmt.Errorf("%w: the task used too much memory", ErrStopped)
 }
 
-// If a review exceeds a limit, the merge request shows the limit. The review runs again only for another head or
-// after a retry.
-func TestStoppedReview(t *testing.T) {
-	t.Parallel()
-	space := &bombSpace{head: gitstore.Hash{1}}
-	f := &bombForge{mr: forge.MergeRequest{Number: 7, Head: space.head.String(), State: forge.Open, TargetBranch: "main"}}
-	b := New(Config{
+// bot returns a Bot that reviews merge request 7 of the repository, and its forge.
+func (b *bombSpace) bot() (*talkingForge, *Bot) {
+	f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Head: b.head.String(), State: forge.Open, TargetBranch: "main"}}}
+	return f, New(Config{
 		Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.DiscardHandler),
 		Forges:   func(string) (Forge, bool) { return f, true },
 		Settings: func(hint.Place) Settings { return Settings{Context: "sluice", Drafts: true} },
 		Open: func(context.Context, hint.Place) (*Workspace, error) {
-			return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
+			return &Workspace{Commits: b, Fleets: b, Reviews: b, Close: func() {}}, nil
 		},
 	})
-	for step, c := range []struct {
-		head     byte
-		force    bool
-		expected int
-	}{{1, false, 1}, {1, false, 1}, {1, true, 2}, {1, false, 2}, {2, false, 3}} {
-		space.head = gitstore.Hash{c.head}
-		f.mr.Head = space.head.String()
-		if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7, Force: c.force}); err != nil {
-			t.Fatal(err)
-		}
-		if space.reviews != c.expected {
-			t.Errorf("step %d: %d reviews, expected %d", step, space.reviews, c.expected)
-		}
-	}
-	if s := f.written[len(f.written)-1]; s.State != forge.Failure || !strings.Contains(s.Description, "too much memory") {
-		t.Errorf("the status is %+v", s)
+}
+
+// If a review exceeds a limit, the merge request shows the limit, or the targets that were not rendered in time. The review runs again
+// only for another head or after a retry.
+func TestStoppedReview(t *testing.T) {
+	t.Parallel()
+	late := &report.Review{Verdict: report.VerdictError, Stopped: true, Changes: &diff.ChangeSet{
+		Withheld: []diff.Withheld{{App: "shop", Cluster: "prod-1", Environment: "prod", Message: "not rendered: too late"}}, Compared: 2,
+	}}
+	for name, c := range map[string]struct {
+		review       *report.Review
+		status, text string
+	}{"no report": {nil, "too much memory", ""}, "a report of a part": {late, "1 target cannot be rendered", "`shop` on `prod/prod-1`: not rendered: too late"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			space := &bombSpace{head: gitstore.Hash{1}, review: c.review}
+			f, b := space.bot()
+			for step, c := range []struct {
+				head     byte
+				force    bool
+				expected int
+			}{{1, false, 1}, {1, false, 1}, {1, true, 2}, {1, false, 2}, {2, false, 3}} {
+				space.head = gitstore.Hash{c.head}
+				f.mr.Head = space.head.String()
+				if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7, Force: c.force}); err != nil {
+					t.Fatal(err)
+				}
+				space.trunk++ // a commit that concerns every merge request
+				if space.reviews != c.expected {
+					t.Errorf("step %d: %d reviews, expected %d", step, space.reviews, c.expected)
+				}
+			}
+			if s := f.statuses[len(f.statuses)-1]; s.State != forge.Failure || !strings.Contains(s.Description, c.status) {
+				t.Errorf("the status is %+v", s)
+			}
+			if text := strings.Join(f.comments, "\n"); !strings.Contains(text, c.text) {
+				t.Errorf("the comments are %q", text)
+			}
+			if c.review == nil {
+				return
+			}
+			complete := *late // the retry stays within the limits: the next commit of the trunk is looked at
+			complete.Stopped = false
+			space.review = &complete
+			for _, force := range []bool{true, false} {
+				if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7, Force: force}); err != nil {
+					t.Fatal(err)
+				}
+				space.trunk++
+			}
+			if space.reviews != 5 {
+				t.Errorf("%d reviews after a retry, expected 5", space.reviews)
+			}
+		})
 	}
 }
 

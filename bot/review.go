@@ -202,6 +202,11 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 		return "", err
 	}
 	rememberScope(ctx, j, mr, review, scope{target: target, base: base, head: head})
+	limited := "" // a retry may have stayed within the limits
+	if review.Stopped {
+		limited = mr.Head
+	}
+	j.remember(limitKey(mr.Number), limited)
 	review.Repository = j.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 	if preview != nil && preview.Head != "" {

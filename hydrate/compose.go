@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/render"
 )
 
 // Composition describes an environment's tree whose apps may come from several source commits.
@@ -172,7 +173,7 @@ func (h *Hydrator) Assemble(ctx context.Context, r Recipe, w *gitstore.Writer) (
 		return st
 	}
 	for _, cluster := range r.Base.ClusterNames() {
-		apps, in, err := h.assembleCluster(ctx, cluster, r)
+		apps, in, err := r.cluster(ctx, h.Store, cluster)
 		if err != nil {
 			return gitstore.Hash{}, err
 		}
@@ -214,7 +215,7 @@ func (r *Recipe) kinds(ctx context.Context, store *gitstore.Store, same bool, tr
 	}
 	out := branch.Kinds{}
 	for tree := range trees {
-		defined, err := definitions(ctx, store, tree)
+		defined, err := render.Definitions(ctx, store, tree)
 		if err != nil {
 			return nil, err
 		}
@@ -229,13 +230,13 @@ type clusterPart struct {
 	inputs branch.Inputs
 }
 
-func (h *Hydrator) clusterPart(ctx context.Context, st *branch.State, cluster string) (clusterPart, error) {
+func readClusterPart(ctx context.Context, store *gitstore.Store, st *branch.State, cluster string) (clusterPart, error) {
 	out := clusterPart{apps: map[string]gitstore.Entry{}, inputs: branch.NewInputs()}
 	if st == nil {
 		return out, nil
 	}
 	if tree := st.Clusters[cluster]; !tree.IsZero() {
-		list, err := branch.Apps(ctx, h.Store, tree)
+		list, err := branch.Apps(ctx, store, tree)
 		if err != nil {
 			return out, err
 		}
@@ -244,12 +245,12 @@ func (h *Hydrator) clusterPart(ctx context.Context, st *branch.State, cluster st
 		}
 	}
 	var err error
-	out.inputs, err = branch.ReadInputs(ctx, h.Store, st.Inputs[cluster])
+	out.inputs, err = branch.ReadInputs(ctx, store, st.Inputs[cluster])
 	return out, err
 }
 
-// assembleCluster takes each app of a cluster, and its digest, from the state that Of names.
-func (h *Hydrator) assembleCluster(ctx context.Context, cluster string, r Recipe) ([]gitstore.Entry, branch.Inputs, error) {
+// cluster takes each app of a cluster, and its digest, from the state that Of names.
+func (r *Recipe) cluster(ctx context.Context, store *gitstore.Store, cluster string) ([]gitstore.Entry, branch.Inputs, error) {
 	in := branch.NewInputs()
 	parts := map[*branch.State]clusterPart{}
 	names := map[string]bool{}
@@ -257,7 +258,7 @@ func (h *Hydrator) assembleCluster(ctx context.Context, cluster string, r Recipe
 		if _, ok := parts[st]; ok {
 			return nil
 		}
-		part, err := h.clusterPart(ctx, st, cluster)
+		part, err := readClusterPart(ctx, store, st, cluster)
 		if err != nil {
 			return err
 		}

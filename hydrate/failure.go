@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
@@ -36,6 +37,18 @@ func NewFailure(environment string, t fleet.Target, err error) Failure {
 		Environment: environment, Cluster: t.Cluster.Name, App: t.App.Name,
 		File: t.Locate(at.File), Line: at.Line, Column: at.Column, Message: t.Locate(err.Error()),
 	}
+}
+
+// failures returns the targets that could not be rendered. A target without a result always counts as failed, since
+// Render already returned any error of the context.
+func failures(environment string, outcomes []*render.Outcome) []Failure {
+	var out []Failure
+	for _, o := range outcomes {
+		if o.Err != nil {
+			out = append(out, NewFailure(environment, o.Target.Target, o.Err))
+		}
+	}
+	return out
 }
 
 func sortFailures(list []Failure) {

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/admit"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -47,8 +48,8 @@ type Progress func(phase string, done, total int)
 // branches in each call. Calls must not overlap.
 type Hydrator struct {
 	Config
-	sources    *source.Reader
-	renderings *renderings
+	sources *source.Reader
+	targets *render.Targets
 }
 
 // New returns a Hydrator.
@@ -64,7 +65,7 @@ func New(c Config) *Hydrator {
 	if c.Detect {
 		sources.Detecting()
 	}
-	return &Hydrator{Config: c, sources: sources, renderings: newRenderings(c.Store)}
+	return &Hydrator{Config: c, sources: sources, targets: render.New(c.Store, c.Renderer, c.Jobs)}
 }
 
 // WithBranches returns a Hydrator whose rendered branches live in b. It shares fleets and renderings with h.

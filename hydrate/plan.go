@@ -14,14 +14,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
-
-// Job is a target to render.
-type Job struct {
-	Target *source.Target
-	Old    gitstore.Hash // tree of the target on the branch; zero if the branch does not have it
-}
 
 // environmentPlan lists the changes to one environment.
 type environmentPlan struct {
@@ -41,7 +36,7 @@ type environmentPlan struct {
 type clusterPlan struct {
 	cluster *fleet.Cluster
 	inputs  branch.Inputs // recorded on the branch
-	jobs    []Job
+	jobs    []render.Job
 	keep    map[string]string // app → digest, for apps whose tree on the branch is reused
 	removed []string          // apps to remove
 }
@@ -138,7 +133,7 @@ func (p *environmentPlan) planCluster(ctx context.Context, store *gitstore.Store
 			c.keep[t.App.Name] = target.Digest
 			continue
 		}
-		c.jobs = append(c.jobs, Job{Target: target, Old: old})
+		c.jobs = append(c.jobs, render.Job{Target: target, Old: old})
 	}
 	for app := range trees {
 		switch {
@@ -181,12 +176,12 @@ func (h *Hydrator) Rendered(ctx context.Context, st *branch.State) *fleet.Fleet 
 }
 
 // jobs returns the jobs of all clusters. Jobs of one app are adjacent, because they share a chart.
-func (p *environmentPlan) jobs() []Job {
-	var out []Job
+func (p *environmentPlan) jobs() []render.Job {
+	var out []render.Job
 	for _, c := range p.clusters {
 		out = append(out, c.jobs...)
 	}
-	slices.SortFunc(out, func(a, b Job) int {
+	slices.SortFunc(out, func(a, b render.Job) int {
 		return cmp.Or(strings.Compare(a.Target.App.Name, b.Target.App.Name), strings.Compare(a.Target.Cluster.Name, b.Target.Cluster.Name))
 	})
 	return out

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -21,21 +22,21 @@ import (
 
 // scopes returns the custom kinds that the environment defines after this run. It starts from the record of the
 // branch, and reads all definitions only if one of them changes or disappears.
-func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, outcomes []*outcome) (branch.Kinds, error) {
+func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, outcomes []*render.Outcome) (branch.Kinds, error) {
 	out := maps.Clone(p.state.Kinds)
 	stale := len(p.left) > 0
 	for _, c := range p.clusters {
 		stale = stale || len(c.removed) > 0
 	}
 	for _, o := range outcomes {
-		if o.err != nil {
+		if o.Err != nil {
 			continue
 		}
-		was, err := definitions(ctx, store, o.job.Old)
+		was, err := render.Definitions(ctx, store, o.Old)
 		if err != nil {
 			return nil, err
 		}
-		now := o.defines()
+		now := o.Defines()
 		for kind, scope := range was {
 			stale = stale || now[kind] != scope
 		}
@@ -47,46 +48,15 @@ func (p *environmentPlan) scopes(ctx context.Context, store *gitstore.Store, out
 	return p.rescan(ctx, store, outcomes)
 }
 
-// definitions reads the CustomResourceDefinitions in a target's tree. It finds them by file name.
-func definitions(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (branch.Kinds, error) {
-	out := branch.Kinds{}
-	if tree.IsZero() {
-		return out, nil
-	}
-	entries, err := store.Tree(ctx, tree)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name, branch.DefinitionPrefix) {
-			continue
-		}
-		data, err := store.Blob(ctx, e.Hash)
-		if err != nil {
-			return nil, err
-		}
-		objects, err := manifest.Decode(data, manifest.DefaultBudget())
-		if err != nil {
-			continue // Sluice did not write this file, so it does not count
-		}
-		for _, o := range objects {
-			if kind, scope, ok := manifest.CRDScope(o); ok {
-				out[kind] = scope
-			}
-		}
-	}
-	return out, nil
-}
-
 // rescan collects the definitions of the kept targets and of the outcomes.
-func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, outcomes []*outcome) (branch.Kinds, error) {
+func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, outcomes []*render.Outcome) (branch.Kinds, error) {
 	out := branch.Kinds{}
 	seen := map[gitstore.Hash]bool{}
 	replaced := map[[2]string]bool{}
 	for _, o := range outcomes {
-		replaced[[2]string{o.job.Target.Cluster.Name, o.job.Target.App.Name}] = true
-		if o.err == nil {
-			maps.Copy(out, o.defines())
+		replaced[[2]string{o.Target.Cluster.Name, o.Target.App.Name}] = true
+		if o.Err == nil {
+			maps.Copy(out, o.Defines())
 		}
 	}
 	for name, c := range p.clusters {
@@ -107,7 +77,7 @@ func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, out
 				continue
 			}
 			seen[app.Hash] = true
-			defined, err := definitions(ctx, store, app.Hash)
+			defined, err := render.Definitions(ctx, store, app.Hash)
 			if err != nil {
 				return nil, err
 			}
@@ -118,8 +88,8 @@ func (p *environmentPlan) rescan(ctx context.Context, store *gitstore.Store, out
 }
 
 // rescope renders again the kept targets that have objects of kinds whose scope changes.
-func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[string]bool, w *gitstore.Writer) ([]*outcome, error) {
-	var jobs []Job
+func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[string]bool, w *gitstore.Writer) ([]*render.Outcome, error) {
+	var jobs []render.Job
 	for _, c := range p.view.Fleet.ClustersOf(p.name) {
 		if p.state.Clusters[c.Name].IsZero() || c.State != "active" {
 			continue
@@ -141,11 +111,11 @@ func (h *Hydrator) rescope(ctx context.Context, p *environmentPlan, changed map[
 			}
 		}
 	}
-	return h.renderJobs(ctx, p.name, jobs, w)
+	return h.render(ctx, p.name, jobs, w)
 }
 
 // rescopeJob turns a kept target into a job. It returns nil for a target that is already in the plan or was removed.
-func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, name string, in branch.Inputs) (*Job, error) {
+func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store, c *fleet.Cluster, name string, in branch.Inputs) (*render.Job, error) {
 	app, ok := p.view.Fleet.App(name)
 	if !ok || p.held.has(name) || !p.view.Fleet.Places(app, c) {
 		return nil, nil //nolint:nilnil // not a target any more
@@ -170,22 +140,19 @@ func (p *environmentPlan) rescopeJob(ctx context.Context, store *gitstore.Store,
 		return nil, err
 	}
 	delete(plan.keep, name)
-	return &Job{Target: target, Old: entry.Hash}, nil
+	return &render.Job{Target: target, Old: entry.Hash}, nil
 }
 
 // addNotes adds the notes of rendered targets and, once for the environment, a note that lists custom kinds without a
 // known scope.
-func (p *environmentPlan) addNotes(outcomes []*outcome, scopes branch.Kinds) {
+func (p *environmentPlan) addNotes(outcomes []*render.Outcome, scopes branch.Kinds) {
 	unknown := map[string]bool{}
 	for _, o := range outcomes {
-		if o.result == nil {
-			continue
+		for _, n := range o.Notes() {
+			p.notes.add(o.Target.Cluster.Name, o.Target.App.Name, n)
 		}
-		for _, n := range slices.Concat(o.work.notes, o.result.notes) {
-			p.notes.add(o.job.Target.Cluster.Name, o.job.Target.App.Name, n)
-		}
-		for _, kind := range o.result.assumes {
-			if k := branch.ParseKind(kind); scopes[k] == manifest.ScopeUnknown && o.job.Target.Scope(k) == manifest.ScopeUnknown {
+		for _, kind := range o.Assumes() {
+			if k := branch.ParseKind(kind); scopes[k] == manifest.ScopeUnknown && o.Target.Scope(k) == manifest.ScopeUnknown {
 				unknown[kind] = true
 			}
 		}

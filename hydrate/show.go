@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/render"
 )
 
 // Manifest is one file of a cluster's rendering.
@@ -43,7 +44,7 @@ func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app st
 	for _, t := range v.Fleet.TargetsOf(c) {
 		target, err := v.Target(t)
 		if err == nil {
-			batch.Jobs = append(batch.Jobs, Job{Target: target})
+			batch.Jobs = append(batch.Jobs, render.Job{Target: target})
 		} else if app == "" || t.App.Name == app {
 			out.Failures = append(out.Failures, NewFailure(c.Environment, t, err))
 		}
@@ -58,7 +59,7 @@ func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app st
 		return nil, err
 	}
 	out.Notes = slices.DeleteFunc(notes, func(n Note) bool { return app != "" && n.App != "" && n.App != app })
-	if err := h.addRendered(ctx, out, rendered, c.Environment, app); err != nil {
+	if err := addRendered(ctx, h.Store, out, rendered, c.Environment, app); err != nil {
 		return nil, err
 	}
 	sortFailures(out.Failures)
@@ -66,7 +67,7 @@ func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app st
 }
 
 // addRendered adds the files and failures of one app, or of all if app is empty.
-func (h *Hydrator) addRendered(ctx context.Context, out *Shown, rendered []Rendered, environment, app string) error {
+func addRendered(ctx context.Context, store *gitstore.Store, out *Shown, rendered []Rendered, environment, app string) error {
 	var err error
 	for _, r := range rendered {
 		switch {
@@ -74,7 +75,7 @@ func (h *Hydrator) addRendered(ctx context.Context, out *Shown, rendered []Rende
 		case r.Err != nil:
 			out.Failures = append(out.Failures, NewFailure(environment, r.Target.Target, r.Err))
 		default:
-			if out.Manifests, err = h.appendManifests(ctx, out.Manifests, r); err != nil {
+			if out.Manifests, err = appendManifests(ctx, store, out.Manifests, r); err != nil {
 				return err
 			}
 		}
@@ -82,13 +83,13 @@ func (h *Hydrator) addRendered(ctx context.Context, out *Shown, rendered []Rende
 	return nil
 }
 
-func (h *Hydrator) appendManifests(ctx context.Context, out []Manifest, r Rendered) ([]Manifest, error) {
-	entries, err := h.Store.Tree(ctx, r.Tree)
+func appendManifests(ctx context.Context, store *gitstore.Store, out []Manifest, r Rendered) ([]Manifest, error) {
+	entries, err := store.Tree(ctx, r.Tree)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		data, err := h.Store.Blob(ctx, e.Hash)
+		data, err := store.Blob(ctx, e.Hash)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/render"
 )
 
 // written is the new tree of an environment.
@@ -27,7 +28,7 @@ type written struct {
 // execute renders the targets of a plan and writes the environment's tree. It returns the number of rendered targets.
 // If targets fail, it adds their failures to the plan and writes no tree.
 func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source string, w *gitstore.Writer) (*written, int, error) {
-	outcomes, err := h.renderJobs(ctx, p.name, p.jobs(), w)
+	outcomes, err := h.render(ctx, p.name, p.jobs(), w)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -42,7 +43,7 @@ func (h *Hydrator) execute(ctx context.Context, p *environmentPlan, source strin
 		}
 		outcomes = append(outcomes, more...)
 	}
-	complete(w, outcomes, scopes)
+	render.Complete(w, outcomes, scopes)
 	p.addNotes(outcomes, scopes)
 	p.failures = append(p.failures, failures(p.name, outcomes)...)
 	if len(p.failures) > 0 {
@@ -77,10 +78,10 @@ type builder struct {
 	inputs map[string]gitstore.Hash
 }
 
-func (b *builder) build(ctx context.Context, outcomes []*outcome) error {
-	byCluster := map[string][]*outcome{}
+func (b *builder) build(ctx context.Context, outcomes []*render.Outcome) error {
+	byCluster := map[string][]*render.Outcome{}
 	for _, o := range outcomes {
-		name := o.job.Target.Cluster.Name
+		name := o.Target.Cluster.Name
 		byCluster[name] = append(byCluster[name], o)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.plan.clusters)) {
@@ -99,7 +100,7 @@ func (b *builder) build(ctx context.Context, outcomes []*outcome) error {
 }
 
 // cluster writes the tree and the inputs of one cluster.
-func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*outcome) error {
+func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*render.Outcome) error {
 	name := c.cluster.Name
 	old := b.plan.state.Clusters[name]
 	var before []gitstore.Entry
@@ -118,14 +119,14 @@ func (b *builder) cluster(ctx context.Context, c *clusterPlan, outcomes []*outco
 		}
 	}
 	for _, o := range outcomes {
-		app := o.job.Target.App.Name
-		apps[app] = gitstore.Entry{Name: app, Mode: gitstore.ModeTree, Hash: o.result.tree}
-		in.Apps[app], in.Scopes[app] = o.job.Target.Digest, o.result.assumes
-		if o.job.Target.App.Workspace() != nil {
-			b.out.confined = append(b.out.confined, ChangedTarget{Target: o.job.Target, New: o.result.tree})
+		app := o.Target.App.Name
+		apps[app] = gitstore.Entry{Name: app, Mode: gitstore.ModeTree, Hash: o.Tree()}
+		in.Apps[app], in.Scopes[app] = o.Target.Digest, o.Assumes()
+		if o.Target.App.Workspace() != nil {
+			b.out.confined = append(b.out.confined, ChangedTarget{Target: o.Target, New: o.Tree()})
 		}
-		if o.result.tree != o.job.Old {
-			b.out.changed = append(b.out.changed, ChangedTarget{Target: o.job.Target, Old: o.job.Old, New: o.result.tree})
+		if o.Tree() != o.Old {
+			b.out.changed = append(b.out.changed, ChangedTarget{Target: o.Target, Old: o.Old, New: o.Tree()})
 		}
 	}
 	tree, err := branch.WriteApps(b.w, slices.Collect(maps.Values(apps)))

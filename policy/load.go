@@ -128,7 +128,7 @@ func policyFiles(repository fs.FS) ([]file, error) {
 	var links Problems
 	err := fs.WalkDir(repository, Dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return err
+			return unreadable(name, err)
 		}
 		if d.Type()&fs.ModeSymlink != 0 { // skipping it would silently drop a rule
 			links = append(links, Problem{File: name, Message: "this is a symbolic link, which is not followed: put the file itself here"})
@@ -142,7 +142,7 @@ func policyFiles(repository fs.FS) ([]file, error) {
 		}
 		data, err := fs.ReadFile(repository, name)
 		if err != nil {
-			return err
+			return unreadable(name, err)
 		}
 		if len(data) > maxFile {
 			return Problems{{File: name, Message: fmt.Sprintf("the file has more than %d bytes", maxFile)}}
@@ -157,6 +157,19 @@ func policyFiles(repository fs.FS) ([]file, error) {
 		err = links
 	}
 	return out, err
+}
+
+// unreadable returns Problems for a file or folder that no attempt can read, because it is too large or its Git object
+// is malformed. Any other error is returned as it is: another attempt may succeed.
+func unreadable(name string, err error) error {
+	malformed, ok := errors.AsType[interface {
+		error
+		Malformed() bool
+	}](err)
+	if errors.Is(err, fs.ErrInvalid) || ok && malformed.Malformed() {
+		return Problems{{File: name, Message: fmt.Sprintf("Sluice cannot read it: %v", err)}}
+	}
+	return err
 }
 
 type loader struct {

@@ -28,6 +28,7 @@ type Review struct {
 	Findings     Findings        `json:"findings"`
 	Warnings     []string        `json:"warnings,omitempty"` // of the fleet's files
 	Errors       []string        `json:"errors,omitempty"`   // why the comparison failed
+	Stopped      bool            `json:"stopped,omitempty"`  // rendering used up the review's time: Changes.Withheld lists the targets that were not rendered
 	Verdict      Verdict         `json:"verdict"`
 	Links        Links           `json:"links,omitzero"`
 	Since        *Delta          `json:"since,omitempty"` // what is new since the last reviewed head

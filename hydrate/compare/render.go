@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/render"
 	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
@@ -101,7 +102,7 @@ func (t *trees) planSide(ctx context.Context, one *candidate, side int, target *
 		b = &batch{Batch: hydrate.Batch{Environment: environment, State: st}}
 		t.batches[side][environment] = b
 	}
-	b.Jobs = append(b.Jobs, hydrate.Job{Target: target, Old: one.trees[0]})
+	b.Jobs = append(b.Jobs, render.Job{Target: target, Old: one.trees[0]})
 	b.owners = append(b.owners, one)
 	return nil
 }

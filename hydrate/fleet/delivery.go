@@ -47,21 +47,21 @@ func (d Delivery) empty() bool {
 	return d.Project == "" && len(d.Annotations) == 0 && len(d.SyncOptions) == 0
 }
 
-func (l *loader) checkDelivery(doc document, d Delivery) {
+func checkDelivery(f *findings, doc document, d Delivery) {
 	at := []string{"spec", "delivery"}
 	for i, option := range d.SyncOptions {
 		if name, value, ok := strings.Cut(option, "="); !ok || name == "" || value == "" {
-			l.errorf(doc, append(slices.Clone(at), "syncOptions", strconv.Itoa(i)), "Name=value, such as PruneLast=true", "%q is not a sync option", option)
+			f.errorf(doc, append(slices.Clone(at), "syncOptions", strconv.Itoa(i)), "Name=value, such as PruneLast=true", "%q is not a sync option", option)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Annotations)) {
 		if !validLabelKey(key) {
-			l.errorf(doc, append(slices.Clone(at), "annotations", key), "such as example.com/owner", "%q is not the key of an annotation", key)
+			f.errorf(doc, append(slices.Clone(at), "annotations", key), "such as example.com/owner", "%q is not the key of an annotation", key)
 		}
 	}
 	for _, text := range append(slices.Collect(maps.Values(d.Annotations)), d.Project) {
 		if _, err := parseReferences(text); err != nil {
-			l.errorf(doc, at, "", "%v", err)
+			f.errorf(doc, at, "", "%v", err)
 		}
 	}
 }

@@ -11,132 +11,137 @@ import (
 	_ "time/tzdata" // containers may lack zone files
 )
 
-func (l *loader) checkEnvironments() {
-	environments := l.fleet.Spec.Environments
+// environmentChecks checks spec.environments of sluice.yaml.
+type environmentChecks struct {
+	*findings
+	file document // sluice.yaml
+}
+
+func (ec environmentChecks) all(environments []Environment) {
 	after, first := map[string][]string{}, map[string]int{}
 	for i, e := range environments {
 		at := []string{"spec", "environments", strconv.Itoa(i)}
-		if !l.checkName(l.file, e.Name, append(at, "name")...) {
+		if !ec.checkName(ec.file, e.Name, append(at, "name")...) {
 			continue
 		}
 		if j, ok := first[e.Name]; ok {
-			other := child(l.file.node, "spec", "environments", strconv.Itoa(j))
-			l.errorf(l.file, append(at, "name"), "rename one", "the environment %s appears twice, first in line %d", e.Name, other.Line)
+			other := child(ec.file.node, "spec", "environments", strconv.Itoa(j))
+			ec.errorf(ec.file, append(at, "name"), "rename one", "the environment %s appears twice, first in line %d", e.Name, other.Line)
 			continue
 		}
 		first[e.Name], after[e.Name] = i, e.After
-		l.checkPromotion(e, at)
+		ec.promotion(e, at)
 	}
 	seen, names := map[string]bool{}, slices.Sorted(maps.Keys(after))
 	for i, e := range environments {
 		at := []string{"spec", "environments", strconv.Itoa(i), "after"}
 		for j, before := range e.After {
 			if _, ok := after[before]; !ok {
-				l.errorf(l.file, append(at, strconv.Itoa(j)), "known: "+strings.Join(names, ", "),
+				ec.errorf(ec.file, append(at, strconv.Itoa(j)), "known: "+strings.Join(names, ", "),
 					"environment %s comes after %q, which does not exist%s", e.Name, before, didYouMean(before, names))
 			}
 		}
 		if cycle := findCycle(e.Name, after, seen); cycle != nil {
-			l.errorf(l.file, at, "remove one `after`", "environments wait for each other: %s", strings.Join(cycle, " → "))
+			ec.errorf(ec.file, at, "remove one `after`", "environments wait for each other: %s", strings.Join(cycle, " → "))
 			return
 		}
 	}
 }
 
-func (l *loader) checkPromotion(e Environment, at []string) {
+func (ec environmentChecks) promotion(e Environment, at []string) {
 	p := e.Promotion
 	at = append(slices.Clone(at), "promotion")
-	l.checkDuration(p.Bake, e.Name, append(slices.Clone(at), "bake"))
-	l.checkDuration(p.Settle, e.Name, append(slices.Clone(at), "settle"))
+	ec.duration(p.Bake, e.Name, append(slices.Clone(at), "bake"))
+	ec.duration(p.Settle, e.Name, append(slices.Clone(at), "settle"))
 	for i, w := range p.Windows {
-		l.checkWindow(w, append(at, "windows", strconv.Itoa(i)))
+		ec.window(w, append(at, "windows", strconv.Itoa(i)))
 	}
 	for i, f := range p.Freezes {
-		l.checkFreeze(f, append(slices.Clone(at), "freezes", strconv.Itoa(i)))
+		ec.freeze(f, append(slices.Clone(at), "freezes", strconv.Itoa(i)))
 	}
 	if h := p.Health.Healthy; h != "" {
 		digits, ok := strings.CutSuffix(h, "%")
 		if n, err := strconv.Atoi(digits); !ok || err != nil || n < 0 || n > 100 {
-			l.errorf(l.file, append(at, "health", "healthy"), "such as 100%", "%q is not a percentage of clusters", h)
+			ec.errorf(ec.file, append(at, "health", "healthy"), "such as 100%", "%q is not a percentage of clusters", h)
 		}
 	}
-	l.checkWaves(e, at)
-	l.checkConditions(p, at)
-	l.checkChecks(p.Checks, at)
-	l.checkRights(p.Rights, at)
+	ec.waves(e, at)
+	ec.conditions(p, at)
+	ec.checks(p.Checks, at)
+	ec.rights(p.Rights, at)
 }
 
-func (l *loader) checkWaves(e Environment, at []string) {
+func (ec environmentChecks) waves(e Environment, at []string) {
 	names, rest := map[string]bool{}, ""
 	for i, w := range e.Promotion.Waves {
 		place := append(slices.Clone(at), "waves", strconv.Itoa(i))
 		switch {
 		case names[w.Name]:
-			l.errorf(l.file, place, "rename one", "environment %s has two waves %s", e.Name, w.Name)
+			ec.errorf(ec.file, place, "rename one", "environment %s has two waves %s", e.Name, w.Name)
 		case rest != "":
-			l.errorf(l.file, place, "put it before "+rest, "wave %s comes after %s, which takes all that is left", w.Name, rest)
+			ec.errorf(ec.file, place, "put it before "+rest, "wave %s comes after %s, which takes all that is left", w.Name, rest)
 		}
 		names[w.Name] = true
 		if w.Clusters == nil && w.Percent == 0 && w.Count == 0 {
 			rest = w.Name
 		}
-		l.checkWave(e.Name, w, place)
+		ec.wave(e.Name, w, place)
 	}
 }
 
-func (l *loader) checkWave(environment string, w Wave, at []string) {
+func (ec environmentChecks) wave(environment string, w Wave, at []string) {
 	switch {
 	case w.Percent != 0 && w.Count != 0:
-		l.errorf(l.file, at, "keep one of them", "wave %s has both percent and count", w.Name)
+		ec.errorf(ec.file, at, "keep one of them", "wave %s has both percent and count", w.Name)
 	case w.Percent < 0 || w.Percent > 100:
-		l.errorf(l.file, append(at, "percent"), "1 to 100", "wave %s: %d is not a percentage", w.Name, w.Percent)
+		ec.errorf(ec.file, append(at, "percent"), "1 to 100", "wave %s: %d is not a percentage", w.Name, w.Percent)
 	case w.Count < 0 || w.MaxParallel < 0:
-		l.errorf(l.file, at, "leave it out for no bound", "wave %s: a count cannot be negative", w.Name)
+		ec.errorf(ec.file, at, "leave it out for no bound", "wave %s: a count cannot be negative", w.Name)
 	}
-	l.checkDuration(w.Bake, environment, append(at, "bake"))
+	ec.duration(w.Bake, environment, append(at, "bake"))
 	if w.Clusters != nil {
 		if _, err := compileSelector(w.Clusters); err != nil {
-			l.errorf(l.file, append(at, "clusters"), "as in a Kubernetes label selector", "environment %s, wave %s: %v", environment, w.Name, err)
+			ec.errorf(ec.file, append(at, "clusters"), "as in a Kubernetes label selector", "environment %s, wave %s: %v", environment, w.Name, err)
 		}
 	}
 }
 
-func (l *loader) checkConditions(p Promotion, at []string) {
+func (ec environmentChecks) conditions(p Promotion, at []string) {
 	if p.Approvers.Count < 0 {
-		l.errorf(l.file, append(at, "approvers", "count"), "1 or more", "%d approvals cannot be asked for", p.Approvers.Count)
+		ec.errorf(ec.file, append(at, "approvers", "count"), "1 or more", "%d approvals cannot be asked for", p.Approvers.Count)
 	}
 	for i, pattern := range p.Health.CommitStatuses {
 		if pattern == "" {
-			l.errorf(l.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)), "such as kustomization/*", "a pattern of a status's name is empty")
+			ec.errorf(ec.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)), "such as kustomization/*", "a pattern of a status's name is empty")
 		}
 		if strings.Contains(strings.ReplaceAll(pattern, "${app}", ""), "${") {
-			l.errorf(l.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)), "only ${app} can stand here, for each app of a cluster", "%q has a reference that does not exist", pattern)
+			ec.errorf(ec.file, append(slices.Clone(at), "health", "commitStatuses", strconv.Itoa(i)), "only ${app} can stand here, for each app of a cluster", "%q has a reference that does not exist", pattern)
 		}
 	}
 	for i, key := range p.AvoidTogether {
 		if !validLabelKey(key) {
-			l.errorf(l.file, append(slices.Clone(at), "avoidTogether", strconv.Itoa(i)), "the key of a label that clusters have", "%q is not a label key", key)
+			ec.errorf(ec.file, append(slices.Clone(at), "avoidTogether", strconv.Itoa(i)), "the key of a label that clusters have", "%q is not a label key", key)
 		}
 	}
 }
 
-func (l *loader) checkChecks(checks []Check, at []string) {
+func (ec environmentChecks) checks(checks []Check, at []string) {
 	seen := map[string]bool{}
 	for i, c := range checks {
 		place := append(slices.Clone(at), "checks", strconv.Itoa(i))
-		if !l.checkName(l.file, c.Name, append(place, "name")...) {
+		if !ec.checkName(ec.file, c.Name, append(place, "name")...) {
 			continue
 		}
 		address := ""
 		switch {
 		case seen[c.Name]:
-			l.errorf(l.file, place, "rename one", "there are two checks %s", c.Name)
+			ec.errorf(ec.file, place, "rename one", "there are two checks %s", c.Name)
 		case (c.HTTP == nil) == (c.Prometheus == nil):
-			l.errorf(l.file, place, "write http or prometheus", "check %s must ask exactly one of them", c.Name)
+			ec.errorf(ec.file, place, "write http or prometheus", "check %s must ask exactly one of them", c.Name)
 		case c.HTTP != nil:
 			address = c.HTTP.URL
 			if s := c.HTTP.Status; s != 0 && (s < 100 || s > 599) {
-				l.errorf(l.file, append(place, "http", "status"), "such as 200", "%d is not an HTTP status", s)
+				ec.errorf(ec.file, append(place, "http", "status"), "such as 200", "%d is not an HTTP status", s)
 			}
 			place = append(place, "http", "url")
 		default:
@@ -149,78 +154,78 @@ func (l *loader) checkChecks(checks []Check, at []string) {
 		}
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
-			l.errorf(l.file, place, "http or https, without credentials", "check %s: %q cannot be asked", c.Name, address)
+			ec.errorf(ec.file, place, "http or https, without credentials", "check %s: %q cannot be asked", c.Name, address)
 		}
 	}
 }
 
-func (l *loader) checkRights(rights []Rights, at []string) {
+func (ec environmentChecks) rights(rights []Rights, at []string) {
 	verbs := []string{"approve", "promote", "now", "rollback", "freeze", "unfreeze", "halt", "resume"}
 	roles := []string{"read", "write", "maintain", "admin"}
 	for i, r := range rights {
 		place := append(slices.Clone(at), "rights", strconv.Itoa(i))
 		for j, v := range r.Verbs {
 			if !slices.Contains(verbs, v) {
-				l.errorf(l.file, append(slices.Clone(place), "verbs", strconv.Itoa(j)), "one of "+strings.Join(verbs, ", "), "the verb %q does not exist%s", v, didYouMean(v, verbs))
+				ec.errorf(ec.file, append(slices.Clone(place), "verbs", strconv.Itoa(j)), "one of "+strings.Join(verbs, ", "), "the verb %q does not exist%s", v, didYouMean(v, verbs))
 			}
 		}
 		for j, v := range r.Roles {
 			if !slices.Contains(roles, v) {
-				l.errorf(l.file, append(slices.Clone(place), "roles", strconv.Itoa(j)), "one of "+strings.Join(roles, ", "), "the role %q does not exist%s", v, didYouMean(v, roles))
+				ec.errorf(ec.file, append(slices.Clone(place), "roles", strconv.Itoa(j)), "one of "+strings.Join(roles, ", "), "the role %q does not exist%s", v, didYouMean(v, roles))
 			}
 		}
 		if len(r.Users)+len(r.Teams)+len(r.Roles) == 0 {
-			l.errorf(l.file, place, "write users, teams or roles", "the right names no user, team or role")
+			ec.errorf(ec.file, place, "write users, teams or roles", "the right names no user, team or role")
 		}
 	}
 }
 
 var timeOfDay = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$|^24:00$`)
 
-func (l *loader) checkWindow(w Window, at []string) {
+func (ec environmentChecks) window(w Window, at []string) {
 	days := []string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}
 	for i, day := range w.Days {
 		if !slices.Contains(days, day) {
-			l.errorf(l.file, append(slices.Clone(at), "days", strconv.Itoa(i)), "one of "+strings.Join(days, ", "), "%q is not a day%s", day, didYouMean(day, days))
+			ec.errorf(ec.file, append(slices.Clone(at), "days", strconv.Itoa(i)), "one of "+strings.Join(days, ", "), "%q is not a day%s", day, didYouMean(day, days))
 		}
 	}
 	for i, date := range w.Dates {
 		if _, err := time.Parse(time.DateOnly, date); err != nil {
-			l.errorf(l.file, append(slices.Clone(at), "dates", strconv.Itoa(i)), "such as 2026-12-24", "%q is not a date", date)
+			ec.errorf(ec.file, append(slices.Clone(at), "dates", strconv.Itoa(i)), "such as 2026-12-24", "%q is not a date", date)
 		}
 	}
 	for key, value := range map[string]string{"from": w.From, "to": w.To} {
 		if !timeOfDay.MatchString(value) {
-			l.errorf(l.file, append(slices.Clone(at), key), `such as "09:00"`, "%q is not a time of day", value)
+			ec.errorf(ec.file, append(slices.Clone(at), key), `such as "09:00"`, "%q is not a time of day", value)
 		}
 	}
 	if w.From == w.To {
-		l.errorf(l.file, append(slices.Clone(at), "to"), `a whole day is from "00:00" to "24:00"`, "the window closes when it opens")
+		ec.errorf(ec.file, append(slices.Clone(at), "to"), `a whole day is from "00:00" to "24:00"`, "the window closes when it opens")
 	}
 	// The zone "Local" would differ between machines.
 	if _, err := time.LoadLocation(w.TimeZone); err != nil || w.TimeZone == "Local" {
-		l.errorf(l.file, append(slices.Clone(at), "timeZone"), "an IANA name such as Europe/Berlin", "%q is not a time zone", w.TimeZone)
+		ec.errorf(ec.file, append(slices.Clone(at), "timeZone"), "an IANA name such as Europe/Berlin", "%q is not a time zone", w.TimeZone)
 	}
 }
 
-func (l *loader) checkFreeze(f Freeze, at []string) {
+func (ec environmentChecks) freeze(f Freeze, at []string) {
 	from, err := time.Parse(time.RFC3339, f.From)
 	if err != nil {
-		l.errorf(l.file, append(at, "from"), "such as 2026-12-20T00:00:00Z", "%q is not a time", f.From)
+		ec.errorf(ec.file, append(at, "from"), "such as 2026-12-20T00:00:00Z", "%q is not a time", f.From)
 		return
 	}
 	to, err := time.Parse(time.RFC3339, f.To)
 	if err != nil || !to.After(from) {
-		l.errorf(l.file, append(at, "to"), "a later time, such as 2027-01-02T00:00:00Z", "%q is not a time after the beginning of the freeze", f.To)
+		ec.errorf(ec.file, append(at, "to"), "a later time, such as 2027-01-02T00:00:00Z", "%q is not a time after the beginning of the freeze", f.To)
 	}
 }
 
-func (l *loader) checkDuration(d Duration, environment string, at []string) {
+func (ec environmentChecks) duration(d Duration, environment string, at []string) {
 	if d == "" {
 		return
 	}
 	if _, err := d.Parse(); err != nil {
-		l.errorf(l.file, at, "such as 30m or 2h", "environment %s: %v", environment, err)
+		ec.errorf(ec.file, at, "such as 30m or 2h", "environment %s: %v", environment, err)
 	}
 }
 

@@ -44,26 +44,26 @@ func (f *Fleet) Enforces(environment string, hasRules bool) bool {
 // Signers are the keys that may sign records and rendered commits; the list is empty if spec.signers is.
 func (f *Fleet) Signers() signers.List { return f.signers }
 
-func (l *loader) checkGovernance() {
+func (fc fleetChecks) governance() {
 	var err error
-	if l.fleet.signers, err = signers.Parse(l.fleet.Spec.Signers); err != nil {
+	if fc.fleet.signers, err = signers.Parse(fc.fleet.Spec.Signers); err != nil {
 		at := []string{"spec", "signers"}
 		if problem, ok := errors.AsType[*signers.LineError](err); ok {
 			at = append(at, strconv.Itoa(problem.Line))
 		}
-		l.errorf(l.file, at, "a line as in Git's allowed-signers file", "%v", err)
+		fc.errorf(fc.file, at, "a line as in Git's allowed-signers file", "%v", err)
 	}
-	checkCharts(l)
-	l.checkDelivery(l.file, l.fleet.Spec.Delivery)
+	fc.charts()
+	checkDelivery(fc.findings, fc.file, fc.fleet.Spec.Delivery)
 	scopes := map[string]string{}
-	for scope, list := range map[string][]string{"cluster": l.fleet.Spec.Kinds.Cluster, "namespaced": l.fleet.Spec.Kinds.Namespaced} {
+	for scope, list := range map[string][]string{"cluster": fc.fleet.Spec.Kinds.Cluster, "namespaced": fc.fleet.Spec.Kinds.Namespaced} {
 		for i, kind := range list {
 			at := []string{"spec", "kinds", scope, strconv.Itoa(i)}
 			if !validKind(kind) {
-				l.errorf(l.file, at, "Kind.group, such as ClusterExternalSecret.external-secrets.io", "%q is not a kind", kind)
+				fc.errorf(fc.file, at, "Kind.group, such as ClusterExternalSecret.external-secrets.io", "%q is not a kind", kind)
 			}
 			if other, ok := scopes[kind]; ok {
-				l.errorf(l.file, []string{"spec", "kinds"}, "keep one", "the kind %s is listed twice, under %s and %s", kind, min(other, scope), max(other, scope))
+				fc.errorf(fc.file, []string{"spec", "kinds"}, "keep one", "the kind %s is listed twice, under %s and %s", kind, min(other, scope), max(other, scope))
 			}
 			scopes[kind] = scope
 		}

@@ -123,7 +123,7 @@ func (l *loader) importAll(ctx context.Context) {
 		for _, name := range slices.Sorted(maps.Keys(entry.clusters())) {
 			l.importedCluster(name, entry.clusters()[name], append(at, entry.tool(), "clusters", name))
 		}
-		targets, problems, err := l.importer.Import(ctx, watchedTree{l.tree}, l.importRequest(entry))
+		targets, problems, err := l.importer.Import(ctx, watchedTree{l.tree}, importRequest(l.fleet, entry))
 		if err != nil {
 			l.tree.remember(err)
 			return
@@ -142,9 +142,9 @@ func (l *loader) importAll(ctx context.Context) {
 	slices.SortFunc(l.fleet.Clusters, func(a, b *Cluster) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-func (l *loader) importRequest(entry Import) ImportRequest {
-	out := ImportRequest{Entry: entry, Trunk: l.fleet.Spec.Trunk}
-	for _, c := range l.fleet.Clusters {
+func importRequest(f *Fleet, entry Import) ImportRequest {
+	out := ImportRequest{Entry: entry, Trunk: f.Spec.Trunk}
+	for _, c := range f.Clusters {
 		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.KubeVersion, Labels: c.Labels})
 	}
 	slices.SortFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })

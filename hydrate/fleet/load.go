@@ -132,7 +132,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 		cache = NewCache()
 	}
 	linked := &linkTree{Tree: tree}
-	l := loader{importer: o.Importer, mounts: o.Mounts, detect: o.Detect, tree: linked, cache: cache, fleet: &Fleet{tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
+	l := loader{findings: &findings{}, importer: o.Importer, mounts: o.Mounts, detect: o.Detect, tree: linked, cache: cache, fleet: &Fleet{tree: linked, cache: cache, clusters: map[string]*Cluster{}, apps: map[string]*App{}}}
 	l.load(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, unread(err)
@@ -141,7 +141,7 @@ func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 		return nil, problems
 	}
 	l.fleet.prepareLayers()
-	l.warnings()
+	warnings{l.findings, l.fleet, l.file}.all()
 	tenancy{&l}.isolate()
 	problems := l.done()
 	if problems.Err() != nil {
@@ -166,33 +166,16 @@ func unread(err error) Problems {
 }
 
 type loader struct {
+	*findings
 	importer     Importer
 	mounts       Mounts
 	detect       bool
 	tree         *linkTree
 	cache        *Cache
 	fleet        *Fleet
-	problems     Problems
 	file         document
 	ownDocuments []document // of sluice.yaml, beside the fleet
 	classes      map[string]*class
-	lost         bool // a file may hold classes that could not be read
-}
-
-// errorf reports what is wrong at a place of a document, or nearest to it. Where something could not be decoded, that has
-// been reported, and what follows from it is not.
-func (l *loader) errorf(doc document, at []string, hint, format string, args ...any) {
-	p := Problem{File: doc.file, Severity: SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint}
-	for i := len(at); i >= 0 && doc.node != nil; i-- {
-		if n := child(doc.node, at[:i]...); n != nil {
-			if doc.broken(n) {
-				return
-			}
-			p.Line, p.Column = n.Line, n.Column
-			break
-		}
-	}
-	l.problems = append(l.problems, p)
 }
 
 func (l *loader) load(ctx context.Context) {
@@ -207,7 +190,7 @@ func (l *loader) load(ctx context.Context) {
 	}
 	l.repositoriesFrom(append(l.ownDocuments, l.read(ctx, []string{"repositories/*.yaml"}, "")...))
 	l.mount(ctx)
-	l.checkLayerRepositories()
+	fleetChecks{l.findings, l.fleet, l.file}.layerRepositories()
 	tenancy{l}.workspacesFrom(append(l.ownDocuments, l.read(ctx, []string{"workspaces/*.yaml"}, "")...))
 	clusters := l.read(ctx, defaultGlobs(files.Clusters, clusterGlobs...), "spec.files.clusters")
 	apps := l.read(ctx, defaultGlobs(files.Apps, appGlobs...), "spec.files.apps")
@@ -219,8 +202,8 @@ func (l *loader) load(ctx context.Context) {
 	l.importAll(ctx)
 	l.checkOrder()
 	l.checkSkips()
-	l.checkBranches()
-	l.checkTemplates()
+	fleetChecks{l.findings, l.fleet, l.file}.branches()
+	templateChecks{l.findings, l.fleet, l.file}.all()
 	tenancy{l}.isolate()
 }
 
@@ -262,7 +245,7 @@ func (l *loader) readFleet(ctx context.Context) bool {
 		}
 		return false
 	}
-	l.checkFleet()
+	fleetChecks{l.findings, l.fleet, l.file}.all()
 	return true
 }
 
@@ -349,12 +332,6 @@ func readFiles(ctx context.Context, l *loader, tree *linkTree, globs []string, f
 		l.lost = l.lost || f.lost
 	}
 	return out
-}
-
-func (l *loader) unreadable(name string, err error) {
-	hint := "check the repository with `git fsck`"
-	l.problems = append(l.problems, Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: hint})
-	l.lost = true
 }
 
 // has reports whether a file or directory is there. One that is there and cannot be looked at counts: whoever reads it

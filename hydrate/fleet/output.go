@@ -35,49 +35,49 @@ func (f *Fleet) BranchPrefixes() []string {
 // AsRendered reports whether objects keep their rendered namespace, or none.
 func (f *Fleet) AsRendered() bool { return f.Spec.Output.Namespaces == "asRendered" }
 
-func (l *loader) checkOutput() {
-	out := l.fleet.Spec.Output
+func (fc fleetChecks) output() {
+	out := fc.fleet.Spec.Output
 	at := []string{"spec", "output"}
 	if t := out.EnvironmentBranch; t != "" && !strings.Contains(t, "${environment}") {
-		l.errorf(l.file, append(at, "environmentBranch"), "such as env/${environment}", "every environment would have the branch %q", t)
+		fc.errorf(fc.file, append(at, "environmentBranch"), "such as env/${environment}", "every environment would have the branch %q", t)
 	}
 	if t := out.ClusterBranch; t != "" && !strings.Contains(t, "${cluster.name}") {
-		l.errorf(l.file, append(at, "clusterBranch"), "such as cluster/${cluster.name}", "every cluster would have the branch %q", t)
+		fc.errorf(fc.file, append(at, "clusterBranch"), "such as cluster/${cluster.name}", "every cluster would have the branch %q", t)
 	}
 	probe := &Cluster{Name: "c", Environment: "e"}
-	environment, cluster := l.fleet.EnvironmentBranch("e"), l.fleet.ClusterBranch(probe)
+	environment, cluster := fc.fleet.EnvironmentBranch("e"), fc.fleet.ClusterBranch(probe)
 	for _, branch := range []string{environment, cluster} {
 		if !validBranch(branch) {
-			l.errorf(l.file, at, "letters, digits, -, _, . and /; ${environment} and ${cluster.name}", "%q is not a branch name", branch)
+			fc.errorf(fc.file, at, "letters, digits, -, _, . and /; ${environment} and ${cluster.name}", "%q is not a branch name", branch)
 		}
 	}
 	for name, address := range map[string]string{"repository": out.Repository, "hydratorMetadata": out.HydratorMetadata} {
 		if hasPassword(address) {
-			l.errorf(l.file, append(at, name), "leave them out; credentials come from the environment", "a URL must not hold credentials")
+			fc.errorf(fc.file, append(at, name), "leave them out; credentials come from the environment", "a URL must not hold credentials")
 		}
 	}
 }
 
-// checkBranches refuses equal branch names, and a branch name that is a parent folder of another: Git cannot store
+// branches refuses equal branch names, and a branch name that is a parent folder of another: Git cannot store
 // both.
-func (l *loader) checkBranches() {
+func (fc fleetChecks) branches() {
 	at := []string{"spec", "output"}
 	owners := map[string]string{}
 	add := func(branch, owner string) {
 		if other, ok := owners[branch]; ok {
-			l.errorf(l.file, at, "give them prefixes of their own", "%s and %s would have one branch, %s", other, owner, branch)
+			fc.errorf(fc.file, at, "give them prefixes of their own", "%s and %s would have one branch, %s", other, owner, branch)
 			return
 		}
 		owners[branch] = owner
 	}
-	if l.fleet.Spec.Output.Repository == "" {
-		add(l.fleet.Spec.Trunk, "the trunk")
+	if fc.fleet.Spec.Output.Repository == "" {
+		add(fc.fleet.Spec.Trunk, "the trunk")
 	}
-	for _, name := range l.fleet.environmentNames() {
-		add(l.fleet.EnvironmentBranch(name), "environment "+name)
+	for _, name := range fc.fleet.environmentNames() {
+		add(fc.fleet.EnvironmentBranch(name), "environment "+name)
 	}
-	for _, c := range l.fleet.Clusters {
-		add(l.fleet.ClusterBranch(c), "cluster "+c.Name)
+	for _, c := range fc.fleet.Clusters {
+		add(fc.fleet.ClusterBranch(c), "cluster "+c.Name)
 	}
 	for _, branch := range slices.Sorted(maps.Keys(owners)) {
 		for i := range len(branch) {
@@ -85,7 +85,7 @@ func (l *loader) checkBranches() {
 				continue
 			}
 			if above, ok := owners[branch[:i]]; ok {
-				l.errorf(l.file, at, "give them prefixes of their own",
+				fc.errorf(fc.file, at, "give them prefixes of their own",
 					"Git cannot hold the branch %s (%s) beside %s (%s)", branch, owners[branch], branch[:i], above)
 			}
 		}

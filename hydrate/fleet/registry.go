@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/Masterminds/semver/v3"
 )
 
 type class struct {
@@ -27,18 +25,16 @@ const (
 
 func automatic() []string { return []string{labelClass, labelEnvironment, labelCluster} }
 
-// checkName refuses names that cannot be part of a path, a branch and a label.
-func (l *loader) checkName(doc document, name string, at ...string) bool {
-	if validName(name) {
-		return true
-	}
-	l.errorf(doc, at, "lower-case letters, digits, - and ., at most 63", "%q cannot be a name", name)
-	return false
+// fleetChecks checks what sluice.yaml says about the whole fleet.
+type fleetChecks struct {
+	*findings
+	fleet *Fleet
+	file  document // sluice.yaml
 }
 
-func (l *loader) checkFleet() {
-	spec, doc := &l.fleet.Spec, l.file
-	l.checkName(doc, l.fleet.Name, "metadata", "name")
+func (fc fleetChecks) all() {
+	spec, doc := &fc.fleet.Spec, fc.file
+	fc.checkName(doc, fc.fleet.Name, "metadata", "name")
 	if spec.Trunk == "" {
 		spec.Trunk = "main"
 	}
@@ -47,29 +43,29 @@ func (l *loader) checkFleet() {
 		at := []string{"spec", "layers", strconv.Itoa(i)}
 		switch {
 		case layer.Name == layerGlobal:
-			l.errorf(doc, at, "leave it out", "the layer global always comes first")
+			fc.errorf(doc, at, "leave it out", "the layer global always comes first")
 		case layer.Name == "" || !validLabelKey(layer.Name):
-			l.errorf(doc, at, "", "%q is not a label key", layer.Name)
+			fc.errorf(doc, at, "", "%q is not a label key", layer.Name)
 		case seen[layer.Name]:
-			l.errorf(doc, at, "keep one", "the layer %s is there twice", layer.Name)
+			fc.errorf(doc, at, "keep one", "the layer %s is there twice", layer.Name)
 		}
 		seen[layer.Name] = true
 		for _, template := range layer.templates() {
 			if _, err := parseReferences(template); err != nil {
-				l.errorf(doc, at, "", "layer %s: %q: %v", layer.Name, template, err)
+				fc.errorf(doc, at, "", "layer %s: %q: %v", layer.Name, template, err)
 			}
 		}
 		for j, v := range layer.Values {
 			if v.At != "" && slices.Contains(strings.Split(v.At, "."), "") {
-				l.errorf(doc, append(slices.Clone(at), "values", strconv.Itoa(j), "at"), "keys with dots between them, such as image.tag", "layer %s: %q is not a key", layer.Name, v.At)
+				fc.errorf(doc, append(slices.Clone(at), "values", strconv.Itoa(j), "at"), "keys with dots between them, such as image.tag", "layer %s: %q is not a key", layer.Name, v.At)
 			}
 		}
 	}
-	l.checkEnvironments()
-	l.checkOutput()
-	l.checkGovernance()
+	environmentChecks{fc.findings, fc.file}.all(spec.Environments)
+	fc.output()
+	fc.governance()
 	if _, err := spec.Safety.MaxDeletions.of(100); err != nil {
-		l.errorf(doc, []string{"spec", "safety", "maxDeletions"}, "such as 20% or 50", "%v", err)
+		fc.errorf(doc, []string{"spec", "safety", "maxDeletions"}, "such as 20% or 50", "%v", err)
 	}
 }
 
@@ -100,7 +96,7 @@ func (l *loader) classesFrom(documents []document) {
 		c := l.classes[name]
 		if parent := c.spec.Parent; parent != "" && l.classes[parent] == nil {
 			if !l.lost {
-				l.errorf(c.doc, []string{"spec", "parent"}, l.knownClasses(), "the class %q does not exist%s", parent, didYouMean(parent, slices.Sorted(maps.Keys(l.classes))))
+				l.errorf(c.doc, []string{"spec", "parent"}, knownClasses(l.classes), "the class %q does not exist%s", parent, didYouMean(parent, slices.Sorted(maps.Keys(l.classes))))
 			}
 			c.spec.Parent = ""
 		}
@@ -129,33 +125,11 @@ func (l *loader) environmentsKnown() bool {
 	return n != nil && !l.file.broken(n)
 }
 
-func (l *loader) knownClasses() string {
-	return "known: " + strings.Join(slices.Sorted(maps.Keys(l.classes)), ", ")
+func knownClasses(classes map[string]*class) string {
+	return "known: " + strings.Join(slices.Sorted(maps.Keys(classes)), ", ")
 }
 
 func place(doc document) string { return fmt.Sprintf("%s:%d", doc.file, doc.node.Line) }
-
-func (l *loader) checkLabels(doc document, labels map[string]string, at ...string) {
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		switch {
-		case slices.Contains(automatic(), key):
-			l.errorf(doc, append(at, key), "leave it out", "every cluster has the label %s automatically", key)
-		case !validLabelKey(key):
-			l.errorf(doc, append(at, key), "", "%q is not a label key", key)
-		case !validLabelValue(labels[key]):
-			l.errorf(doc, append(at, key), "letters, digits, -, _ and ., at most 63", "%q cannot be the value of a label", labels[key])
-		}
-	}
-}
-
-func (l *loader) checkKubeVersion(doc document, version string) {
-	if version == "" {
-		return
-	}
-	if _, err := semver.NewVersion(version); err != nil {
-		l.errorf(doc, []string{"spec", "kubeVersion"}, "such as 1.33.2", "%q is not a version", version)
-	}
-}
 
 func (l *loader) clustersFrom(documents []document) {
 	for _, doc := range documents {
@@ -190,7 +164,7 @@ func (l *loader) cluster(doc document, file *ClusterFile) {
 		l.errorf(doc, []string{"spec", "environment"}, "known: "+strings.Join(names, ", "), "the environment %q does not exist%s", c.Environment, didYouMean(c.Environment, names))
 	}
 	if c.Class != "" && l.classes[c.Class] == nil && !l.lost {
-		l.errorf(doc, []string{"spec", "class"}, l.knownClasses(), "the class %q does not exist%s", c.Class, didYouMean(c.Class, slices.Sorted(maps.Keys(l.classes))))
+		l.errorf(doc, []string{"spec", "class"}, knownClasses(l.classes), "the class %q does not exist%s", c.Class, didYouMean(c.Class, slices.Sorted(maps.Keys(l.classes))))
 	}
 	l.checkLabels(doc, file.Metadata.Labels, "metadata", "labels")
 	l.checkKubeVersion(doc, file.Spec.KubeVersion)
@@ -266,37 +240,30 @@ func (l *loader) app(doc document, file *AppFile, w *Workspace) {
 	l.fleet.apps[name] = a
 	l.fleet.Apps = append(l.fleet.Apps, a)
 	l.appVariants(a)
-	l.checkDelivery(doc, file.Spec.Delivery)
+	checkDelivery(l.findings, doc, file.Spec.Delivery)
 	l.appReferences(a)
-}
-
-// checkRelease applies Helm's rule for release names.
-func (l *loader) checkRelease(doc document, name string) {
-	const most = 53
-	if !strings.Contains(name, "${") && (len(name) > most || !validName(name)) {
-		l.errorf(doc, []string{"spec"}, "set releaseName: lower-case letters, digits, - and ., at most 53", "%q cannot be the name of a Helm release", name)
-	}
 }
 
 // sources checks one list of sources; at is the place of the mapping that has them.
 func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Source {
 	place := func(parts ...string) []string { return append(slices.Clone(at), parts...) }
+	checks := sourceChecks{l.findings, l.fleet}
 	switch {
 	case one != nil && len(many) > 0:
 		l.errorf(a.doc, place("sources"), "keep one of them", "%s has both source and sources", strings.Join(at, "."))
 		return nil
 	case one != nil:
 		many = []Source{*one}
-		l.source(a.doc, &many[0], place("source"))
+		checks.check(a.doc, &many[0], place("source"))
 	default:
 		for i := range many {
-			l.source(a.doc, &many[i], place("sources", strconv.Itoa(i)))
+			checks.check(a.doc, &many[i], place("sources", strconv.Itoa(i)))
 		}
 	}
 	names := map[string]bool{}
 	for _, s := range many {
 		if s.Helm != nil {
-			l.checkRelease(a.doc, cmp.Or(s.Helm.ReleaseName, a.LocalName()))
+			checks.release(a.doc, cmp.Or(s.Helm.ReleaseName, a.LocalName()))
 			checkSigners(l, a, s.Helm, at)
 		}
 		if s.Name != "" && names[s.Name] {
@@ -305,79 +272,4 @@ func (l *loader) sources(a *App, one *Source, many []Source, at ...string) []Sou
 		names[s.Name] = true
 	}
 	return many
-}
-
-func (l *loader) source(doc document, s *Source, at []string) {
-	kinds := 0
-	for _, set := range []bool{s.Helm != nil, s.Kustomize != nil, s.Manifests != nil} {
-		if set {
-			kinds++
-		}
-	}
-	if kinds != 1 {
-		l.errorf(doc, at, "", "a source is exactly one of helm, kustomize and manifests")
-		return
-	}
-	if s.Name != "" {
-		l.checkName(doc, s.Name, at...)
-	}
-	for _, p := range []*PathSource{s.Kustomize, s.Manifests} {
-		if p != nil {
-			l.checkPath(doc, at, p.Path)
-			l.checkMounted(doc, at, p.Repository)
-		}
-	}
-	if s.Helm != nil {
-		l.helm(doc, append(at, "helm"), s.Helm)
-	}
-}
-
-func (l *loader) helm(doc document, at []string, h *HelmSource) {
-	l.checkPath(doc, at, h.Path)
-	l.checkMounted(doc, at, h.Repository)
-	if h.Repository != "" && h.Path == "" {
-		l.errorf(doc, at, "path: charts/web", "repository %s needs the path of the chart in it", h.Repository)
-	}
-	checkVerify(l, doc, append(slices.Clone(at), "verify"), h.Verify)
-	if h.VersionFrom != nil {
-		l.checkVersionFrom(doc, slices.Clone(at), h)
-	}
-	switch {
-	case h.Path != "" && (h.Chart != "" || h.Repo != "" || h.Version != ""):
-		l.errorf(doc, at, "a chart of this repository has its version in Chart.yaml", "path excludes chart, repo and version")
-	case h.Path != "":
-	case h.Chart == "" && h.Repo == "" && h.Version == "": // the folder of app.yaml
-	case h.Chart == "":
-		l.errorf(doc, at, "", "chart is missing")
-	default:
-		l.remoteChart(doc, at, h)
-	}
-}
-
-func (l *loader) remoteChart(doc document, at []string, h *HelmSource) {
-	oci := strings.HasPrefix(h.Chart, "oci://")
-	switch {
-	case !oci && h.Repo == "":
-		l.errorf(doc, at, "repo: https://…, or chart: oci://…, or path: charts/…", "chart %q needs repo", h.Chart)
-	case oci && h.Repo != "":
-		l.errorf(doc, at, "remove repo", "an oci:// chart has no repo")
-	case !oci && !strings.HasPrefix(h.Repo, "https://") && !strings.HasPrefix(h.Repo, "http://"):
-		l.errorf(doc, at, "https://…, or put the registry into chart as oci://…", "repo %q is not an HTTP URL", h.Repo)
-	case hasPassword(h.Repo) || hasPassword(h.Chart):
-		l.errorf(doc, at, "remove them; credentials come from Helm's and Docker's own files", "a URL must not hold credentials")
-	case h.Version == "" && h.VersionFrom == nil:
-		l.errorf(doc, at, `an exact version, or a range such as "^1.2"`, "chart %s needs version", h.Chart)
-	}
-}
-
-func (l *loader) checkPath(doc document, at []string, p string) {
-	if p == "" {
-		return
-	}
-	if leavesRepository(p) {
-		l.errorf(doc, at, "relative to the repository's root, with forward slashes", "the path %q leaves the repository", p)
-	}
-	if first, _, _ := strings.Cut(p, "/"); first == MountDir {
-		l.errorf(doc, at, "write repository: NAME, and path as it is there", "the path %q is in another repository", p)
-	}
 }

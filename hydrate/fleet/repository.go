@@ -132,21 +132,6 @@ func (l *loader) mount(ctx context.Context) {
 	}
 }
 
-// checkMounted refuses the name of a repository that the fleet does not declare.
-func (l *loader) checkMounted(doc document, at []string, name string) {
-	if name == "" {
-		return
-	}
-	if _, ok := l.fleet.Repository(name); ok {
-		return
-	}
-	var known []string
-	for _, r := range l.fleet.Repositories {
-		known = append(known, r.Name)
-	}
-	l.errorf(doc, at, "declare it: kind: Repository in sluice.yaml or below repositories/", "the repository %q does not exist%s", name, didYouMean(name, known))
-}
-
 // mounted converts a path of a repository to a path of the fleet's tree. The path must not leave its repository.
 func mounted(repository, p string) string {
 	if repository == "" {
@@ -211,14 +196,15 @@ func locate(names *strings.Replacer, text string) string {
 	return names.Replace(text)
 }
 
-func (l *loader) checkLayerRepositories() {
-	for i, layer := range l.fleet.Spec.Layers {
+// layerRepositories refuses repositories of layers that do not exist, and those without paths.
+func (fc fleetChecks) layerRepositories() {
+	for i, layer := range fc.fleet.Spec.Layers {
 		at := []string{"spec", "layers", strconv.Itoa(i)}
 		for _, name := range layer.repositories() {
-			l.checkMounted(l.file, at, name)
+			sourceChecks{fc.findings, fc.fleet}.mounted(fc.file, at, name)
 		}
 		if layer.Repository != "" && len(layer.Values)+len(layer.Components) == 0 {
-			l.errorf(l.file, at, "values: […], components: […]", "layer %s: repository %s needs paths in it", layer.Name, layer.Repository)
+			fc.errorf(fc.file, at, "values: […], components: […]", "layer %s: repository %s needs paths in it", layer.Name, layer.Repository)
 		}
 	}
 }

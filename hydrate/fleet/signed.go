@@ -5,48 +5,48 @@ import (
 	"strconv"
 )
 
-// checkCharts checks the signers of charts.
-func checkCharts(l *loader) {
-	charts := l.fleet.Spec.Charts
+// charts checks the signers of charts.
+func (fc fleetChecks) charts() {
+	charts := fc.fleet.Spec.Charts
 	seen := map[string]bool{}
 	for i, s := range charts.Signers {
 		at := []string{"spec", "charts", "signers", strconv.Itoa(i)}
 		switch {
 		case s.Name == "":
-			l.errorf(l.file, at, "name: NAME", "a signer of charts needs a name")
+			fc.errorf(fc.file, at, "name: NAME", "a signer of charts needs a name")
 		case seen[s.Name]:
-			l.errorf(l.file, at, "keep one", "the signer %s is listed twice", s.Name)
+			fc.errorf(fc.file, at, "keep one", "the signer %s is listed twice", s.Name)
 		}
 		seen[s.Name] = true
-		checkChartSigner(l, at, s)
+		fc.chartSigner(at, s)
 	}
-	checkVerify(l, l.file, []string{"spec", "charts", "verify"}, charts.Verify)
+	checkVerify(fc.findings, fc.fleet, fc.file, []string{"spec", "charts", "verify"}, charts.Verify)
 }
 
-func checkChartSigner(l *loader, at []string, s ChartSigner) {
+func (fc fleetChecks) chartSigner(at []string, s ChartSigner) {
 	switch c := s.Cosign; {
 	case (s.Provenance == nil) == (c == nil):
-		l.errorf(l.file, at, "exactly one of them", "the signer %s needs provenance or cosign", s.Name)
+		fc.errorf(fc.file, at, "exactly one of them", "the signer %s needs provenance or cosign", s.Name)
 	case s.Provenance != nil:
 		if s.Provenance.Keyring == "" {
-			l.errorf(l.file, at, "the path of a file that `gpg --export` wrote", "the signer %s needs keyring", s.Name)
+			fc.errorf(fc.file, at, "the path of a file that `gpg --export` wrote", "the signer %s needs keyring", s.Name)
 		}
-		l.checkPath(l.file, at, s.Provenance.Keyring)
+		fc.checkPath(fc.file, at, s.Provenance.Keyring)
 	case c.Key != "" && (c.Issuer != "" || c.Subject != "" || c.TrustedRoot != ""):
-		l.errorf(l.file, at, "key alone, or the other three", "the signer %s has a key, which excludes issuer, subject and trustedRoot", s.Name)
+		fc.errorf(fc.file, at, "key alone, or the other three", "the signer %s has a key, which excludes issuer, subject and trustedRoot", s.Name)
 	case c.Key == "" && (c.Issuer == "" || c.Subject == "" || c.TrustedRoot == ""):
-		l.errorf(l.file, at, "key, or issuer, subject and trustedRoot", "the signer %s says nothing that a signature can be held against", s.Name)
+		fc.errorf(fc.file, at, "key, or issuer, subject and trustedRoot", "the signer %s says nothing that a signature can be held against", s.Name)
 	default:
-		l.checkPath(l.file, at, c.Key)
-		l.checkPath(l.file, at, c.TrustedRoot)
+		fc.checkPath(fc.file, at, c.Key)
+		fc.checkPath(fc.file, at, c.TrustedRoot)
 	}
 }
 
 // checkVerify checks names of signers.
-func checkVerify(l *loader, doc document, at, names []string) {
+func checkVerify(f *findings, fleet *Fleet, doc document, at, names []string) {
 	for i, name := range names {
-		if !slices.ContainsFunc(l.fleet.Spec.Charts.Signers, func(s ChartSigner) bool { return s.Name == name }) {
-			l.errorf(doc, append(slices.Clone(at), strconv.Itoa(i)), "a name of spec.charts.signers in sluice.yaml", "there is no signer of charts %q", name)
+		if !slices.ContainsFunc(fleet.Spec.Charts.Signers, func(s ChartSigner) bool { return s.Name == name }) {
+			f.errorf(doc, append(slices.Clone(at), strconv.Itoa(i)), "a name of spec.charts.signers in sluice.yaml", "there is no signer of charts %q", name)
 		}
 	}
 }

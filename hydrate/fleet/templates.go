@@ -6,16 +6,23 @@ import (
 	"strings"
 )
 
-// checkTemplates refuses path templates with references that a cluster or app does not set. The layer's own label may
+// templateChecks checks the path templates of layers.
+type templateChecks struct {
+	*findings
+	fleet *Fleet
+	file  document // sluice.yaml
+}
+
+// all refuses path templates with references that a cluster or app does not set. The layer's own label may
 // be missing: the layer then does not apply to the cluster.
-func (l *loader) checkTemplates() {
-	for i, layer := range l.fleet.Spec.Layers {
+func (tc templateChecks) all() {
+	for i, layer := range tc.fleet.Spec.Layers {
 		at := []string{"spec", "layers", strconv.Itoa(i)}
 		for j, v := range layer.Values {
-			l.checkTemplate(layer.Name, v.Path, append(slices.Clone(at), "values", strconv.Itoa(j)))
+			tc.template(layer.Name, v.Path, append(slices.Clone(at), "values", strconv.Itoa(j)))
 		}
 		for j, template := range layer.Components {
-			l.checkTemplate(layer.Name, template, append(slices.Clone(at), "components", strconv.Itoa(j)))
+			tc.template(layer.Name, template, append(slices.Clone(at), "components", strconv.Itoa(j)))
 		}
 	}
 }
@@ -29,15 +36,15 @@ func (l Layer) templates() []string {
 	return append(out, l.Components...)
 }
 
-func (l *loader) checkTemplate(layer, template string, at []string) {
+func (tc templateChecks) template(layer, template string, at []string) {
 	segments, err := parseReferences(template)
 	if err != nil {
-		return // checkFleet has reported it
+		return // fleetChecks has reported it
 	}
-	own, tenants := splitTargets(l.templateTargets(segments))
-	l.checkTargets(layer, template, segments, own, l.file, at)
+	own, tenants := splitTargets(tc.targetsOf(segments))
+	tc.targets(layer, template, segments, own, tc.file, at)
 	for _, targets := range tenants { // at the app: what its team leaves out concerns the workspace alone
-		l.checkTargets(layer, template, segments, targets, targets[0].App.doc, []string{"spec", "vars"})
+		tc.targets(layer, template, segments, targets, targets[0].App.doc, []string{"spec", "vars"})
 	}
 }
 
@@ -60,8 +67,8 @@ func splitTargets(targets []Target) (own []Target, tenants [][]Target) {
 	return own, tenants
 }
 
-// checkTargets checks a path template for targets and reports what is wrong at a place of doc.
-func (l *loader) checkTargets(layer, template string, segments []segment, targets []Target, doc document, at []string) {
+// targets checks a path template for targets and reports what is wrong at a place of doc.
+func (tc templateChecks) targets(layer, template string, segments []segment, targets []Target, doc document, at []string) {
 	for _, s := range segments {
 		if s.ref == nil || s.ref.name == refLabels+layer {
 			continue
@@ -70,7 +77,7 @@ func (l *loader) checkTargets(layer, template string, segments []segment, target
 		for _, t := range targets {
 			_, ok, err := t.lookup(s.ref)
 			if err != nil {
-				l.errorf(doc, at, "", "layer %s: %v", layer, err)
+				tc.errorf(doc, at, "", "layer %s: %v", layer, err)
 				return
 			}
 			if owner := t.owner(s.ref); !ok && !s.ref.optional && !slices.Contains(without, owner) {
@@ -82,12 +89,12 @@ func (l *loader) checkTargets(layer, template string, segments []segment, target
 			if strings.HasPrefix(s.ref.name, refAppVars) {
 				kind = "app"
 			}
-			l.errorf(doc, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer, s.ref.text, someOf(kind, without))
+			tc.errorf(doc, at, "set it, or write a fallback with :=", "layer %s: %s is not set for %s", layer, s.ref.text, someOf(kind, without))
 		}
 	}
 	for _, t := range targets {
 		if p, err := t.text(template); err == nil && leavesRepository(p) {
-			l.errorf(doc, at, "relative to the repository's root, with forward slashes", "layer %s: the path %q of cluster %s leaves the repository", layer, p, t.Cluster.Name)
+			tc.errorf(doc, at, "relative to the repository's root, with forward slashes", "layer %s: the path %q of cluster %s leaves the repository", layer, p, t.Cluster.Name)
 			return
 		}
 	}
@@ -101,16 +108,16 @@ func (t Target) owner(ref *reference) string {
 	return t.Cluster.Name
 }
 
-// templateTargets returns the targets for which a path template can differ: one for each cluster, or all targets if
+// targetsOf returns the targets for which a path template can differ: one for each cluster, or all targets if
 // it depends on the app's variables or on a reference inside a reference.
-func (l *loader) templateTargets(segments []segment) []Target {
+func (tc templateChecks) targetsOf(segments []segment) []Target {
 	if slices.ContainsFunc(segments, func(s segment) bool {
 		return s.ref != nil && (s.ref.inner != nil || strings.HasPrefix(s.ref.name, refAppVars))
 	}) {
-		return l.fleet.Targets()
+		return tc.fleet.Targets()
 	}
 	var out []Target
-	for _, c := range l.fleet.Clusters {
+	for _, c := range tc.fleet.Clusters {
 		if c.State != stateRetired {
 			out = append(out, Target{Cluster: c, App: &App{Name: "app"}})
 		}

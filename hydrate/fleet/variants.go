@@ -72,14 +72,6 @@ func (l *loader) appVariants(a *App) {
 	}
 }
 
-func (l *loader) selector(doc document, s *Selector, at ...string) selector {
-	compiled, err := compileSelector(s)
-	if err != nil {
-		l.errorf(doc, at, "", "%v", err)
-	}
-	return compiled
-}
-
 // checkSkips refuses layers that do not exist. Layers are known only after all files are read.
 func (l *loader) checkSkips() {
 	names := []string{layerGlobal}

@@ -11,24 +11,6 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// checkVersionFrom checks the fields of a versionFrom.
-func (l *loader) checkVersionFrom(doc document, at []string, h *HelmSource) {
-	v := h.VersionFrom
-	at = append(at, "versionFrom")
-	switch {
-	case (v.File == "") == (v.Value == ""):
-		l.errorf(doc, at, "write file or value", "versionFrom takes the version from exactly one of file and value")
-	case v.Key != "" && v.File == "":
-		l.errorf(doc, at, "write file too", "versionFrom.key belongs to versionFrom.file")
-	case h.Version != "":
-		l.errorf(doc, at, "keep one of them", "the source has both version and versionFrom")
-	case h.Chart == "":
-		l.errorf(doc, at, "a chart of this repository has its version in Chart.yaml", "versionFrom needs chart")
-	case leavesRepository(v.File):
-		l.errorf(doc, at, "relative to the repository's root, with forward slashes", "the path %q leaves the repository", v.File)
-	}
-}
-
 // chartVersion returns the version of a source with versionFrom.
 func (f *Fleet) chartVersion(t Target, files []LayerFile, s Source) (string, error) {
 	from := s.Helm.VersionFrom

@@ -9,49 +9,48 @@ import (
 	"strings"
 )
 
-func (l *loader) warnf(doc document, at []string, hint, format string, args ...any) {
-	before := len(l.problems)
-	l.errorf(doc, at, hint, format, args...)
-	if len(l.problems) > before { // errorf reports nothing where the document could not be decoded
-		l.problems[before].Severity = SeverityWarning
-	}
+// warnings looks for declarations and folders without effect.
+type warnings struct {
+	*findings
+	fleet *Fleet
+	file  document // sluice.yaml
 }
 
-// warnings reports declarations without effect, which are mostly typing errors.
-func (l *loader) warnings() {
-	f := l.fleet
+// all reports declarations without effect, which are mostly typing errors.
+func (wn warnings) all() {
+	f := wn.fleet
 	values := f.labelValues()
 	folders := map[string]*App{}
 	for _, a := range f.Apps {
 		if first, ok := folders[a.Dir]; ok && a.Dir != "" && f.has(path.Join(a.Dir, "layers")) {
-			l.warnf(a.doc, []string{"metadata", "name"}, "give each app a folder, or give the layers paths with ${app}",
+			wn.warnf(a.doc, []string{"metadata", "name"}, "give each app a folder, or give the layers paths with ${app}",
 				"apps %s and %s are in one folder and share its layers", first.Name, a.Name)
 		}
 		folders[a.Dir] = a
 		if a.imported == nil && !slices.ContainsFunc(f.Clusters, a.places) && len(f.Clusters) > 0 {
-			l.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes", "app %s is placed on no cluster", a.Name)
+			wn.warnf(a.doc, []string{"spec", "placement"}, "compare it with the labels of clusters and classes", "app %s is placed on no cluster", a.Name)
 		}
 		if a.Dir != "" {
-			l.layerFolders(path.Join(a.Dir, "layers"), a, values)
+			wn.layerFolders(path.Join(a.Dir, "layers"), a, values)
 		}
 	}
-	l.layerFolders("layers", nil, values)
+	wn.layerFolders("layers", nil, values)
 	for _, w := range f.Workspaces {
-		l.layerFolders(path.Join(w.Root, "layers"), nil, values)
+		wn.layerFolders(path.Join(w.Root, "layers"), nil, values)
 	}
 	for _, e := range f.Spec.Environments {
 		if len(f.ClustersOf(e.Name)) == 0 {
-			l.warnf(l.file, []string{"spec", "environments"}, "", "environment %s has no cluster", e.Name)
+			wn.warnf(wn.file, []string{"spec", "environments"}, "", "environment %s has no cluster", e.Name)
 		}
 		for _, w := range e.Promotion.Waves {
 			if w.Clusters != nil && !slices.ContainsFunc(f.ClustersOf(e.Name), func(c *Cluster) bool { return w.Clusters.Matches(c.Labels) }) {
-				l.warnf(l.file, []string{"spec", "environments"}, "", "environment %s, wave %s selects no cluster", e.Name, w.Name)
+				wn.warnf(wn.file, []string{"spec", "environments"}, "", "environment %s, wave %s selects no cluster", e.Name, w.Name)
 			}
 		}
 	}
 	for _, layer := range f.layers[1:] {
 		if !layer.custom && len(values[layer.Name]) == 0 && len(f.Clusters) > 0 {
-			l.warnf(l.file, []string{"spec", "layers"}, "", "no cluster has the label of layer %s", layer.Name)
+			wn.warnf(wn.file, []string{"spec", "layers"}, "", "no cluster has the label of layer %s", layer.Name)
 		}
 	}
 }
@@ -74,14 +73,14 @@ func (f *Fleet) labelValues() labelValues {
 }
 
 // layerFolders reports folders that no cluster uses.
-func (l *loader) layerFolders(dir string, a *App, values labelValues) {
+func (wn warnings) layerFolders(dir string, a *App, values labelValues) {
 	warn := func(p, hint, format string, args ...any) {
-		l.problems = append(l.problems, Problem{
+		wn.problems = append(wn.problems, Problem{
 			File: p, Severity: SeverityWarning, Message: fmt.Sprintf(format, args...), Hint: hint,
 		})
 	}
 	expected := map[string]layer{} // folders, and those on the way to a label with a slash
-	for _, x := range l.fleet.layers {
+	for _, x := range wn.fleet.layers {
 		for name := x.Name; name != "."; name = path.Dir(name) {
 			if _, longer := expected[name]; !longer || name == x.Name {
 				expected[name] = x
@@ -90,12 +89,12 @@ func (l *loader) layerFolders(dir string, a *App, values labelValues) {
 	}
 	var walk func(below string)
 	walk = func(below string) {
-		for _, e := range l.entries(path.Join(dir, below)) {
+		for _, e := range wn.entries(path.Join(dir, below)) {
 			name := path.Join(below, e.Name())
 			p := path.Join(dir, name)
 			x, ok := expected[name]
 			switch {
-			case !l.fleet.tree.isDir(path.Join(dir, below), e):
+			case !wn.fleet.tree.isDir(path.Join(dir, below), e):
 			case !ok:
 				warn(p, "rename it, or name it in spec.layers", "%s is not a layer of the fleet", name)
 			case x.Name != name:
@@ -103,9 +102,9 @@ func (l *loader) layerFolders(dir string, a *App, values labelValues) {
 			case x.custom:
 				warn(p, "move its files to the layer's own paths, or remove it", "layer %s has paths of its own and does not read this folder", name)
 			case name == layerGlobal:
-				l.useless(p, a, warn)
+				wn.useless(p, a, warn)
 			default:
-				l.valueFolders(p, name, a, values[name], warn)
+				wn.valueFolders(p, name, a, values[name], warn)
 			}
 		}
 	}
@@ -113,32 +112,32 @@ func (l *loader) layerFolders(dir string, a *App, values labelValues) {
 }
 
 // entries lists a folder; a missing one is empty.
-func (l *loader) entries(dir string) []fs.DirEntry {
-	if !l.fleet.has(dir) {
+func (wn warnings) entries(dir string) []fs.DirEntry {
+	if !wn.fleet.has(dir) {
 		return nil
 	}
-	entries, err := l.fleet.tree.ReadDir(dir)
+	entries, err := wn.fleet.tree.ReadDir(dir)
 	if err != nil {
-		l.unreadable(dir, err)
+		wn.unreadable(dir, err)
 	}
 	return entries
 }
 
 type warnFunc func(file, hint, format string, args ...any)
 
-func (l *loader) valueFolders(dir, label string, a *App, values map[string]bool, warn warnFunc) {
+func (wn warnings) valueFolders(dir, label string, a *App, values map[string]bool, warn warnFunc) {
 	if a == nil {
-		l.gaps(dir, label, values, warn)
+		wn.gaps(dir, label, values, warn)
 	}
-	for _, v := range l.entries(dir) {
+	for _, v := range wn.entries(dir) {
 		inner := path.Join(dir, v.Name())
 		switch {
-		case !l.fleet.tree.isDir(dir, v):
+		case !wn.fleet.tree.isDir(dir, v):
 			warn(inner, "move it into one", "a layer has folders, one for each value of its label")
 		case !values[v.Name()]:
 			warn(inner, "rename it, or remove it", "no cluster has %s=%s%s", label, v.Name(), nearest(v.Name(), values))
 		default:
-			l.useless(inner, a, warn)
+			wn.useless(inner, a, warn)
 		}
 	}
 }
@@ -153,7 +152,7 @@ func nearest(got string, values map[string]bool) string {
 }
 
 // useless warns about values of an app without a chart, and about files whose names no layer reads.
-func (l *loader) useless(dir string, a *App, warn warnFunc) {
+func (wn warnings) useless(dir string, a *App, warn warnFunc) {
 	var sources []string
 	hasHelm := a == nil
 	if a != nil {
@@ -164,17 +163,17 @@ func (l *loader) useless(dir string, a *App, warn warnFunc) {
 			}
 		}
 	}
-	if values := path.Join(dir, "values.yaml"); !hasHelm && l.fleet.has(values) {
+	if values := path.Join(dir, "values.yaml"); !hasHelm && wn.fleet.has(values) {
 		warn(values, "remove it, or write a Kustomize component", "app %s has no Helm source that could take values", a.Name)
 	}
-	if l.fleet.isComponent(dir) {
+	if wn.fleet.isComponent(dir) {
 		return // its files may have any names
 	}
-	for _, e := range l.entries(dir) {
+	for _, e := range wn.entries(dir) {
 		name := strings.ToLower(e.Name())
 		source, named := strings.CutPrefix(strings.TrimSuffix(e.Name(), ".yaml"), "values.")
 		switch {
-		case e.Name() == "values.yaml" || l.fleet.tree.isDir(dir, e):
+		case e.Name() == "values.yaml" || wn.fleet.tree.isDir(dir, e):
 		case slices.Contains([]string{"values.yml", "value.yaml", "value.yml", "values.yaml", "values.json", "vaules.yaml"}, name):
 			warn(path.Join(dir, e.Name()), "rename it to values.yaml", "no layer reads %s", e.Name())
 		case a != nil && named && strings.HasSuffix(e.Name(), ".yaml") && !slices.Contains(sources, source):
@@ -186,13 +185,13 @@ func (l *loader) useless(dir string, a *App, warn warnFunc) {
 // gaps warns about a label value without a values file in a layer of the whole fleet where the other values have one: after adding
 // an environment or a region, charts that count on the layer fail with a nil pointer. An app's own layers are often sparse, and
 // its chart has defaults.
-func (l *loader) gaps(dir, label string, values map[string]bool, warn warnFunc) {
+func (wn warnings) gaps(dir, label string, values map[string]bool, warn warnFunc) {
 	if label == labelCluster {
 		return // most clusters need no file of their own
 	}
 	var have, lack []string
 	for _, v := range slices.Sorted(maps.Keys(values)) {
-		if l.fleet.has(path.Join(dir, v, "values.yaml")) {
+		if wn.fleet.has(path.Join(dir, v, "values.yaml")) {
 			have = append(have, v)
 		} else {
 			lack = append(lack, v)

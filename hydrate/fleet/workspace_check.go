@@ -17,7 +17,7 @@ func (l tenancy) checkWorkspacePlace(w *Workspace) {
 	at := []string{"spec", "path"}
 	l.checkPath(w.doc, at, w.Spec.Path)
 	if name := w.Spec.Repository; name != "" {
-		l.checkMounted(w.doc, []string{"spec", "repository"}, name)
+		sourceChecks{l.findings, l.fleet}.mounted(w.doc, []string{"spec", "repository"}, name)
 		w.Root = mounted(name, path.Clean(cmp.Or(w.Spec.Path, ".")))
 		if err := l.fleet.available(name); err != nil {
 			w.Err = err
@@ -44,7 +44,7 @@ func (l tenancy) checkBounds(w *Workspace) {
 		}
 	}
 	for i, name := range w.Spec.Sources.Repositories {
-		l.checkMounted(w.doc, []string{"spec", "sources", "repositories", strconv.Itoa(i)}, name)
+		sourceChecks{l.findings, l.fleet}.mounted(w.doc, []string{"spec", "sources", "repositories", strconv.Itoa(i)}, name)
 	}
 	l.checkPatterns(w)
 	for field, n := range map[string]int{"objects": w.Spec.Quotas.Objects, "targets": w.Spec.Quotas.Targets} {

@@ -1,7 +1,9 @@
 package gitstore
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -27,11 +29,11 @@ func (s *Store) changes(ctx context.Context, prefix string, a, b Hash, out *[]Ch
 	}
 	before, err := s.entries(ctx, a)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", cmp.Or(prefix, "the root folder"), err)
 	}
 	after, err := s.entries(ctx, b)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", cmp.Or(prefix, "the root folder"), err)
 	}
 	for i, j := 0, 0; i < len(before) || j < len(after); {
 		var x, y Entry

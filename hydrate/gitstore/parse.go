@@ -8,8 +8,10 @@ import (
 	"time"
 )
 
-// malformedError means that an object has the right hash but is not a valid object. Its author is at fault, and a
+// ErrMalformed means that an object has the right hash but is not a valid object. Its author is at fault, and a
 // retry does not help.
+var ErrMalformed error = malformedError{}
+
 type malformedError struct{}
 
 // Error implements error.
@@ -18,8 +20,6 @@ func (malformedError) Error() string { return "the object is malformed" }
 // Malformed lets packages that do not import this one recognise the error.
 func (malformedError) Malformed() bool { return true }
 
-var errMalformed error = malformedError{}
-
 // parseTree decodes an untrusted tree. It checks names and order, and maps modes to canonical ones.
 func parseTree(data []byte) ([]Entry, error) {
 	var out []Entry
@@ -27,11 +27,11 @@ func parseTree(data []byte) ([]Entry, error) {
 	for len(data) > 0 {
 		mode, rest, ok := bytes.Cut(data, []byte{' '})
 		if !ok {
-			return nil, errMalformed
+			return nil, ErrMalformed
 		}
 		name, rest, ok := bytes.Cut(rest, []byte{0})
 		if !ok || len(rest) < len(Hash{}) {
-			return nil, errMalformed
+			return nil, ErrMalformed
 		}
 		m, err := parseMode(string(mode))
 		if err != nil {
@@ -39,10 +39,10 @@ func parseTree(data []byte) ([]Entry, error) {
 		}
 		e := Entry{Name: string(name), Mode: m, Hash: Hash(rest[:len(Hash{})])}
 		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.Contains(e.Name, "/") {
-			return nil, fmt.Errorf("%w: the name %q", errMalformed, e.Name)
+			return nil, fmt.Errorf("%w: the name %q", ErrMalformed, e.Name)
 		}
 		if e.sortKey() <= previous {
-			return nil, fmt.Errorf("%w: %q stands twice or in the wrong place", errMalformed, e.Name)
+			return nil, fmt.Errorf("%w: %q stands twice or in the wrong place", ErrMalformed, e.Name)
 		}
 		previous = e.sortKey()
 		out = append(out, e)
@@ -55,7 +55,7 @@ func parseTree(data []byte) ([]Entry, error) {
 func parseMode(text string) (Mode, error) {
 	m, err := strconv.ParseUint(text, 8, 32)
 	if err != nil {
-		return 0, errMalformed
+		return 0, ErrMalformed
 	}
 	switch Mode(m) & 0o170000 {
 	case 0o100000:
@@ -66,7 +66,7 @@ func parseMode(text string) (Mode, error) {
 	case ModeTree, ModeSymlink, ModeSubmodule:
 		return Mode(m) & 0o170000, nil
 	}
-	return 0, fmt.Errorf("%w: the mode %o", errMalformed, m)
+	return 0, fmt.Errorf("%w: the mode %o", ErrMalformed, m)
 }
 
 // parseCommit reads the headers in Git's order and ignores repeated ones, so that Sluice and Git see the same tree in
@@ -90,7 +90,7 @@ func parseCommit(h Hash, data []byte) (Commit, error) {
 	}
 	tree, ok := next("tree")
 	if !ok {
-		return Commit{}, fmt.Errorf("commit %s: %w", h, errMalformed)
+		return Commit{}, fmt.Errorf("commit %s: %w", h, ErrMalformed)
 	}
 	var err error
 	if c.Tree, err = ParseHash(tree); err != nil {
@@ -117,13 +117,13 @@ func firstSignature(lines []string, key string) (Signature, error) {
 			return parseSignature(strings.ToValidUTF8(value, "\ufffd"))
 		}
 	}
-	return Signature{}, errMalformed
+	return Signature{}, ErrMalformed
 }
 
 func parseSignature(s string) (Signature, error) {
 	open, end := strings.IndexByte(s, '<'), strings.LastIndexByte(s, '>')
 	if open < 0 || end < open {
-		return Signature{}, errMalformed
+		return Signature{}, ErrMalformed
 	}
 	out := Signature{Name: strings.TrimSpace(s[:open]), Email: s[open+1 : end]}
 	seconds, zone, _ := strings.Cut(strings.TrimSpace(s[end+1:]), " ")
@@ -143,7 +143,7 @@ func taggedObject(data []byte) (Hash, error) {
 	line, _, _ := bytes.Cut(data, []byte{'\n'})
 	name, ok := bytes.CutPrefix(line, []byte("object "))
 	if !ok {
-		return Hash{}, errMalformed
+		return Hash{}, ErrMalformed
 	}
 	return ParseHash(string(name))
 }

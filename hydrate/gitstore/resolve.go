@@ -133,5 +133,5 @@ func (s *Store) peel(ctx context.Context, h Hash) (Commit, error) {
 			return Commit{}, fmt.Errorf("%s is a %s, not a commit", h, o.kind)
 		}
 	}
-	return Commit{}, fmt.Errorf("%s: %w: a tag of a tag of a tag", h, errMalformed)
+	return Commit{}, fmt.Errorf("%s: %w: a tag of a tag of a tag", h, ErrMalformed)
 }

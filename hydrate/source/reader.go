@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -176,6 +177,9 @@ func (r *Reader) Affected(ctx context.Context, base gitstore.Hash, head *View) (
 		return nil, err
 	}
 	changes, err := r.store.Changes(ctx, before.mounted, head.mounted)
+	if errors.Is(err, gitstore.ErrMalformed) { // such as a folder with two files of one name; only its author can mend it
+		return nil, fleet.Problems{{File: ".", Severity: fleet.SeverityError, Message: fmt.Sprintf("Sluice cannot tell what the commit changes: %v", err)}}
+	}
 	if err != nil {
 		return nil, err
 	}

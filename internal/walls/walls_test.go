@@ -139,6 +139,7 @@ func forbidden() map[string][]string {
 		"hydrate/objects":   append(own("policy"), helm),
 		"hydrate/promote":   append(own("hydrate/gitstore"), goGit, "net/http", "os/exec"),
 		"hydrate/promotion": own("policy", "hydrate/compare", "hydrate/verify"),
+		"hydrate/render":    own("hydrate/admit", "hydrate/compare", "hydrate/promotion", "policy"),
 		"hydrate/signers":   append(own("hydrate/gitstore"), goGit),
 		"hydrate/source":    own("hydrate/branch", "hydrate/promote", "policy"),
 		"hydrate/verify":    own("policy", "hydrate/compare"),

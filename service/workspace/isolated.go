@@ -28,6 +28,7 @@ import (
 // Limits of one review.
 const (
 	reviewTimeout  = 15 * time.Minute
+	reviewRender   = 12 * time.Minute // of all renderings; the rest is for the comparison and the report
 	reviewCPU      = 10 * time.Minute
 	reviewMemory   = 2 << 30  // bytes of the process of ReviewInWorker
 	reviewOutput   = 64 << 20 // bytes of the answer
@@ -76,6 +77,7 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 	if err := out.check(o); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", worker.ErrProtocol, err)
 	}
+	out.Review.Stopped = host.budget.Over()
 	return out.Review, out.Preview, nil
 }
 
@@ -160,6 +162,7 @@ func derivedKey(key []byte, repository string) []byte {
 type parent struct {
 	session      *Session
 	preview      *compare.Preview
+	budget       *renderer.Budget
 	renderer     *renderer.RemoteServer
 	schemas      policy.Schemas // nil: nothing is judged
 	schemaFolder string
@@ -174,8 +177,7 @@ func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, erro
 	if err := os.MkdirAll(p.schemaFolder, 0o700); err != nil {
 		return nil, fmt.Errorf("cache of schemas: %w", err)
 	}
-	var err error
-	if p.renderer, err = renderer.NewRemoteServer(s.Renderer, reviewContents); err != nil {
+	if err := p.renderWithin(reviewRender); err != nil {
 		return nil, err
 	}
 	if trunk := cmp.Or(o.Trunk, o.Policy); !trunk.IsZero() {
@@ -195,6 +197,13 @@ func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, erro
 		p.schemas, _ = s.runtime.schemas(s.Store.Snapshot(ctx, o.Policy), o.Offline)
 	}
 	return p, nil
+}
+
+// renderWithin limits the time of all renderings of the review together.
+func (p *parent) renderWithin(limit time.Duration) (err error) {
+	p.budget = renderer.NewBudget(p.session.Renderer, limit)
+	p.renderer, err = renderer.NewRemoteServer(p.budget, reviewContents)
+	return err
 }
 
 // answer answers one question. Several goroutines call it.

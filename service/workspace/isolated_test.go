@@ -67,6 +67,12 @@ func inProcess(t *testing.T, s *Session, o ReviewOptions) (*report.Review, error
 	if err != nil {
 		t.Fatal(err)
 	}
+	return answered(t, host, o)
+}
+
+// answered runs the job of a worker in this process, with answers of the given parent.
+func answered(t *testing.T, host *parent, o ReviewOptions) (*report.Review, error) {
+	t.Helper()
 	o.Compare.Key = derivedKey(o.Compare.Key, "hub:acme/fleet")
 	input, err := json.Marshal(host.task(o))
 	if err != nil {
@@ -165,5 +171,75 @@ func TestSuppliedContentIsChecked(t *testing.T) {
 	})
 	if err := store.Ensure(t.Context(), gitstore.Hash{1}); !errors.Is(err, gitstore.ErrDamaged) {
 		t.Errorf("a forged object is accepted: %v", err)
+	}
+}
+
+// hanging is a renderer for which one chart never ends.
+type hanging struct {
+	renderer.Renderer
+	chart string
+}
+
+func (h hanging) Render(ctx context.Context, b *renderer.Bundle) (*renderer.Rendering, error) {
+	if len(b.Sources) > 0 && b.Sources[0].Helm != nil && b.Sources[0].Helm.Release == h.chart {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return h.Renderer.Render(ctx, b)
+}
+
+// A review whose time for rendering is over compares what was rendered, and names the targets that were not: all of them in JSON, a
+// bounded list and the number of the others in the comment.
+func TestReviewNamesTargetsThatAreNotRendered(t *testing.T) {
+	t.Parallel()
+	s, base, head := demo(t)
+	s.Renderer = hanging{s.Renderer, "shop"}
+	o := ReviewOptions{Compare: compare.Request{Base: base, Head: head, Against: compare.AgainstNothing, Key: []byte("k")}}
+	host, err := s.newParent(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := host.renderWithin(3 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	r, err := answered(t, host, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !host.budget.Over() || r.Verdict != report.VerdictError {
+		t.Errorf("over: %t, verdict %s", host.budget.Over(), r.Verdict)
+	}
+	held := map[string]bool{}
+	for _, w := range r.Changes.Withheld {
+		held[w.App+" on "+w.Cluster] = true
+		if !strings.Contains(w.Message, "not rendered: the time for rendering is over, after 3s") {
+			t.Errorf("%s on %s: %s", w.App, w.Cluster, w.Message)
+		}
+	}
+	f, _, err := s.Fleet(t.Context(), head.Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shops := 0
+	shop, _ := f.App("shop")
+	for _, c := range f.Clusters {
+		if f.Places(shop, c) {
+			shops++
+			if !held["shop on "+c.Name] {
+				t.Errorf("shop on %s is not named", c.Name)
+			}
+		}
+	}
+	if shops < 3 || len(r.Changes.Groups) == 0 {
+		t.Errorf("%d targets of shop, %d groups of others", shops, len(r.Changes.Groups))
+	}
+	text, _ := report.Markdown(r, 60_000)
+	for _, want := range []string{report.Count(len(held), "target") + " cannot be rendered", "`shop`", "the time for rendering is over"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the comment lacks %q:\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "the time for rendering is over"); n != 1 {
+		t.Errorf("the comment gives the reason %d times", n)
 	}
 }

@@ -115,6 +115,9 @@ func proposedPolicy(ctx context.Context, s *Session, o ReviewOptions) (policy.Pr
 		return nil, err
 	}
 	proposed, err := policyTree(ctx, s.Store, o.Compare.Head.Tree)
+	if errors.Is(err, gitstore.ErrMalformed) {
+		return nil, nil // reading the fleet of that tree fails too, and the report says so
+	}
 	if err != nil || proposed.IsZero() || proposed == judging {
 		return nil, err
 	}

@@ -10,35 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fluxcd/pkg/sourceignore"
 	"github.com/rogpeppe/go-internal/txtar"
-)
+	"sigs.k8s.io/yaml"
 
-// removeIgnored removes the files that source-controller leaves out of an artifact.
-func removeIgnored(t *testing.T, dir string) {
-	t.Helper()
-	patterns, err := sourceignore.LoadIgnorePatterns(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	matcher := sourceignore.NewDefaultMatcher(patterns, nil)
-	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(dir, name)
-		if err != nil {
-			return err
-		}
-		if matcher.Match(strings.Split(filepath.ToSlash(rel), "/"), false) {
-			return os.Remove(name)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/sluice-gitops/sluice/tools/gitops/fluxref"
+)
 
 // rendered returns Sluice's rendering of a cluster: for each app, objects by identity.
 func rendered(t *testing.T, dir, cluster string) map[string]map[string]string {
@@ -144,15 +120,18 @@ func compareFlux(t *testing.T, dir, cluster, root string) (units, equal int) {
 	if err := os.CopyFS(theirs, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	flux := reconcile(t, theirs, root)
+	flux, err := fluxref.Build(t.Context(), fluxref.Options{Dir: theirs, Root: root})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ours := rendered(t, dir, cluster)
-	for name, want := range flux.built {
-		n := equalObjects(t, name, want, ours[name])
+	for name, want := range flux.Built {
+		n := equalObjects(t, name, contentsOf(t, want), ours[name])
 		delete(ours, name)
 		units, equal = units+1, equal+n
 	}
 	for name := range ours {
-		t.Errorf("Sluice renders the app %s, which Flux does not build: %v", name, flux.failed[name])
+		t.Errorf("Sluice renders the app %s, which Flux does not build: %v", name, flux.Failed[name])
 	}
 	return units, equal
 }
@@ -253,5 +232,64 @@ func unpack(t *testing.T, dir, archive string) {
 		if err := os.WriteFile(full, f.Data, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func contentsOf(t *testing.T, list []*fluxref.Object) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, o := range list {
+		text, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, content := identity(t, text)
+		out[id] = content
+	}
+	return out
+}
+
+// `sluice import --check` compares with the program that this module builds. It finds a difference and refuses to compare
+// nothing.
+func TestImportCheck(t *testing.T) {
+	tools := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tools, "./sluice-reference-flux").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	check := func(t *testing.T, dir, path string) (string, error) {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), binary, "import", "--check")
+		c.Dir = dir
+		c.Env = append(os.Environ(), "HOME="+t.TempDir(), "SLUICE_OFFLINE=1", "PATH="+path+string(os.PathListSeparator)+os.Getenv("PATH"))
+		out, err := c.CombinedOutput()
+		t.Logf("%s", out)
+		return string(out), err
+	}
+	fixtures := sections(t, "testdata/import/flux.txt")
+	dir := t.TempDir()
+	unpack(t, dir, fixtures["base"]+fixtures["HelmRelease"])
+	out, err := check(t, dir, tools)
+	if err != nil || !strings.Contains(out, "0 differences") || !strings.Contains(out, "4 objects of 2 apps equal") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := check(t, dir, t.TempDir()); err == nil || !strings.Contains(out, "needs the program sluice-reference-flux in PATH") {
+		t.Errorf("%v: %s", err, out)
+	}
+	// A program that answers something else than Flux builds.
+	wrong := t.TempDir()
+	script := "#!/bin/sh\nexec '" + filepath.Join(tools, "sluice-reference-flux") + "' | sed 's/\"kind\":\"Job\"/\"kind\":\"CronJob\"/'\n"
+	if err := os.WriteFile(filepath.Join(wrong, "sluice-reference-flux"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := check(t, dir, wrong); err == nil || !strings.Contains(out, "CronJob") || !strings.Contains(out, "2 differences") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if err := os.WriteFile(filepath.Join(wrong, "sluice-reference-flux"), []byte("#!/bin/sh\necho '{\"clusters\": {}}'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	empty := t.TempDir()
+	unpack(t, empty, "-- sluice.yaml --\napiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: fleet}\nspec: {environments: [{name: prod}], import: [{flux: {clusters: {}}}]}\n")
+	if out, err := check(t, empty, wrong); err == nil || !strings.Contains(out, "nothing was compared") {
+		t.Errorf("%v: %s", err, out)
 	}
 }

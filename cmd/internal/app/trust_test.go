@@ -251,6 +251,7 @@ func (s *story) trust(number int) {
 func TestTrustOfAnotherHead(t *testing.T) {
 	both(t, func(t *testing.T, s *story) {
 		t.Helper()
+		s.reload("sweep: 5s", "sweep: 1h") // otherwise a sweep can find the comment before the push
 		s.start()
 		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
 		s.branch("patch", "CAD")

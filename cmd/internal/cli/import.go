@@ -19,6 +19,7 @@ import (
 type importOptions struct {
 	common
 	detect, write bool
+	compare       bool
 	commit        string
 }
 
@@ -31,11 +32,18 @@ func newImport(o IO) *cobra.Command {
 and what cannot be rendered. --detect looks for clusters in a repository that has no sluice.yaml and prints the file that imports
 them; --write stores it.
 
-Exit status: 0 if every target can be read; 1 otherwise.`,
+--check builds an import of Flux a second time with Flux's own libraries, and compares object by object. The libraries are in
+the program sluice-reference-flux, which must be in PATH; build it in a clone of Sluice with
+"go build -C tools/gitops -o $HOME/bin/ ./sluice-reference-flux". It reads charts of this repository only. Apps with other
+charts, chartRef or post-renderers are listed as not compared. Imports of Argo CD cannot be compared: Argo CD has no program
+that generates manifests without a server. The program is not confined: run --check on repositories that you trust.
+
+Exit status: 0 if every target can be read, and --check finds no difference; 1 otherwise, and if --check compares nothing.`,
 		Example: `  sluice import --detect              # which clusters does this repository have?
   sluice import --detect --write      # store sluice.yaml
   sluice import                       # what is imported?
-  sluice import -o json`,
+  sluice import -o json
+  sluice import --check               # does Flux build the same objects?`,
 		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := i.check(); err != nil {
@@ -51,6 +59,8 @@ Exit status: 0 if every target can be read; 1 otherwise.`,
 	c.Flags().StringVar(&i.commit, "commit", "", "`revision` to read (default: the working tree)")
 	c.Flags().BoolVar(&i.detect, "detect", false, "print the sluice.yaml for a repository that has none")
 	c.Flags().BoolVar(&i.write, "write", false, "write that file")
+	c.Flags().BoolVar(&i.compare, "check", false, "compare the import with what Flux's libraries build")
+	c.MarkFlagsMutuallyExclusive("detect", "check")
 	return c
 }
 
@@ -81,6 +91,9 @@ func (i *importOptions) run(ctx context.Context, o IO) error {
 	f, _, err := s.Fleet(ctx, tree)
 	if err != nil {
 		return err
+	}
+	if i.compare {
+		return i.checkImport(ctx, s, tree, f, o)
 	}
 	return i.list(f, o)
 }

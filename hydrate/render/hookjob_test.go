@@ -1,4 +1,4 @@
-package hydrate_test
+package render_test
 
 import (
 	"strings"

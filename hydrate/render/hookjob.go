@@ -1,4 +1,4 @@
-package hydrate
+package render
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package hydrate
+package render
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ import (
 // custom kinds. A custom kind without a known scope is treated as namespaced. Most kinds are, and the API server
 // ignores the namespace of a cluster-scoped object, whereas a namespaced object without one would land in the
 // namespace `default`.
-func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, scopes branch.Kinds) (*targetTree, error) {
-	out := &targetTree{defines: branch.Kinds{}}
+func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, scopes branch.Kinds) (*written, error) {
+	out := &written{defines: branch.Kinds{}}
 	asRendered := t.AsRendered()
 	ids := make([]manifest.Identity, 0, len(list))
 	seen := make(map[manifest.Identity]renderer.Object, len(list))
@@ -67,11 +67,10 @@ func writeObjects(w *gitstore.Writer, list []renderer.Object, t *source.Target, 
 	for i, name := range manifest.FileNames(ids, t.Namespace) {
 		entries[i].Name = name
 	}
-	out.objects = len(entries)
 	slices.Sort(out.assumes)
 	out.assumes = slices.Compact(out.assumes)
 	var err error
-	out.tree, err = w.Tree(entries)
+	out.hash, err = w.Tree(entries)
 	return out, err
 }
 

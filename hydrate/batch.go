@@ -1,0 +1,48 @@
+package hydrate
+
+import (
+	"context"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/render"
+)
+
+// Batch is a set of targets of one environment that are rendered without a plan.
+type Batch struct {
+	Environment string
+	State       *branch.State // its kinds give the scopes of custom kinds
+	Jobs        []render.Job
+}
+
+// Rendered is a target of a batch.
+type Rendered struct {
+	render.Job
+	Tree gitstore.Hash
+	Err  error // why the target could not be rendered
+}
+
+// RenderBatch renders the targets of a batch into w, and returns them in order.
+func (h *Hydrator) RenderBatch(ctx context.Context, b Batch, w *gitstore.Writer) ([]Rendered, []Note, error) {
+	p := &environmentPlan{name: b.Environment, state: b.State, notes: notes{}}
+	outcomes, err := h.render(ctx, b.Environment, b.Jobs, w)
+	if err != nil {
+		return nil, nil, err
+	}
+	scopes, err := p.scopes(ctx, h.Store, outcomes)
+	if err != nil {
+		return nil, nil, err
+	}
+	render.Complete(w, outcomes, scopes)
+	p.addNotes(outcomes, scopes)
+	out := make([]Rendered, len(outcomes))
+	for i, o := range outcomes {
+		out[i] = Rendered{Job: o.Job, Tree: o.Tree(), Err: o.Err}
+	}
+	return out, p.notes.list(), nil
+}
+
+// render renders jobs of an environment and reports the progress.
+func (h *Hydrator) render(ctx context.Context, environment string, jobs []render.Job, w *gitstore.Writer) ([]*render.Outcome, error) {
+	return h.targets.Render(ctx, jobs, w, func(done int) { h.Progress("render "+environment, done, len(jobs)) })
+}

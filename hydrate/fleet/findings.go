@@ -1,0 +1,102 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// findings collects the problems of a load.
+type findings struct {
+	problems Problems
+	lost     bool // a file may hold declarations that could not be read: what refers to them is not reported
+}
+
+// errorf reports what is wrong at a place of a document, or nearest to it. Where something could not be decoded, that has
+// been reported, and what follows from it is not.
+func (f *findings) errorf(doc document, at []string, hint, format string, args ...any) {
+	p := Problem{File: doc.file, Severity: SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint}
+	for i := len(at); i >= 0 && doc.node != nil; i-- {
+		if n := child(doc.node, at[:i]...); n != nil {
+			if doc.broken(n) {
+				return
+			}
+			p.Line, p.Column = n.Line, n.Column
+			break
+		}
+	}
+	f.problems = append(f.problems, p)
+}
+
+// warnf is errorf for a warning.
+func (f *findings) warnf(doc document, at []string, hint, format string, args ...any) {
+	before := len(f.problems)
+	f.errorf(doc, at, hint, format, args...)
+	if len(f.problems) > before { // errorf reports nothing where the document could not be decoded
+		f.problems[before].Severity = SeverityWarning
+	}
+}
+
+// unreadable reports a file or folder that the storage could not give.
+func (f *findings) unreadable(name string, err error) {
+	hint := "check the repository with `git fsck`"
+	f.problems = append(f.problems, Problem{File: name, Severity: SeverityError, Message: err.Error(), Hint: hint})
+	f.lost = true
+}
+
+// checkName refuses names that cannot be part of a path, a branch and a label.
+func (f *findings) checkName(doc document, name string, at ...string) bool {
+	if validName(name) {
+		return true
+	}
+	f.errorf(doc, at, "lower-case letters, digits, - and ., at most 63", "%q cannot be a name", name)
+	return false
+}
+
+// checkLabels refuses labels that every cluster has anyway, and what Kubernetes does not accept as a label.
+func (f *findings) checkLabels(doc document, labels map[string]string, at ...string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		switch {
+		case slices.Contains(automatic(), key):
+			f.errorf(doc, append(at, key), "leave it out", "every cluster has the label %s automatically", key)
+		case !validLabelKey(key):
+			f.errorf(doc, append(at, key), "", "%q is not a label key", key)
+		case !validLabelValue(labels[key]):
+			f.errorf(doc, append(at, key), "letters, digits, -, _ and ., at most 63", "%q cannot be the value of a label", labels[key])
+		}
+	}
+}
+
+func (f *findings) checkKubeVersion(doc document, version string) {
+	if version == "" {
+		return
+	}
+	if _, err := semver.NewVersion(version); err != nil {
+		f.errorf(doc, []string{"spec", "kubeVersion"}, "such as 1.33.2", "%q is not a version", version)
+	}
+}
+
+// checkPath refuses a path outside the repository.
+func (f *findings) checkPath(doc document, at []string, p string) {
+	if p == "" {
+		return
+	}
+	if leavesRepository(p) {
+		f.errorf(doc, at, "relative to the repository's root, with forward slashes", "the path %q leaves the repository", p)
+	}
+	if first, _, _ := strings.Cut(p, "/"); first == MountDir {
+		f.errorf(doc, at, "write repository: NAME, and path as it is there", "the path %q is in another repository", p)
+	}
+}
+
+// selector compiles a selector, and reports one that is wrong.
+func (f *findings) selector(doc document, s *Selector, at ...string) selector {
+	compiled, err := compileSelector(s)
+	if err != nil {
+		f.errorf(doc, at, "", "%v", err)
+	}
+	return compiled
+}

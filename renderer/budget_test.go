@@ -1,0 +1,51 @@
+package renderer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestBudget renders charts that hang, each of which has its own digest and so its own three attempts. What was rendered before the
+// time is over counts; everything else has one and the same error, and ends soon.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(pool(t, time.Hour), 2*time.Second)
+	good := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")})
+	if n := len(render(t, b, good).Objects); n != 1 || b.Over() {
+		t.Fatalf("%d objects; over: %t", n, b.Over())
+	}
+	var all sync.WaitGroup
+	errs := make([]error, 10)
+	for i := range errs {
+		all.Go(func() {
+			_, errs[i] = b.Render(t.Context(), helmBundle(`{}`, map[string]string{
+				"a.yaml": fmt.Sprintf(`{{ range $a := until 30000 }}{{ range $b := until 30000 }}{{ $c := sha256sum "%d" }}{{ end }}{{ end }}`, i),
+			}))
+		})
+	}
+	all.Wait()
+	if !b.Over() {
+		t.Error("the time is not over")
+	}
+	for i, err := range errs {
+		if !errors.Is(err, errOver) || err.Error() != errs[0].Error() || !strings.Contains(err.Error(), "after 2s") {
+			t.Errorf("chart %d: %v", i, err)
+		}
+	}
+	if _, err := b.Render(t.Context(), good); !errors.Is(err, errOver) {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestBudgetKeepsErrors passes on every error that has another cause.
+func TestBudgetKeepsErrors(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(NewEngine(DefaultLimits()), time.Hour)
+	if _, err := b.Render(t.Context(), helmBundle(`{}`, map[string]string{"a.yaml": `{{ fail "on purpose" }}`})); err == nil || !strings.Contains(err.Error(), "on purpose") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,413 @@
+// Package fluxref builds a repository with Flux's own libraries, as the controllers of a cluster do. Sluice's importer
+// is compared with it. The package changes the files of the repository: give it a copy.
+package fluxref
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/fluxcd/pkg/kustomize"
+	ssautil "github.com/fluxcd/pkg/ssa/utils"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// Object is a Kubernetes object.
+type Object = unstructured.Unstructured
+
+// Options say what a cluster is.
+type Options struct {
+	Dir         string // a copy of the repository, which Build changes
+	Root        string // directory that the cluster's first Kustomization applies
+	KubeVersion string // that charts see; "" for Helm's default
+	APIVersions []string
+	Ignore      []string // patterns of files, as in .gitignore, whose Kustomizations and HelmReleases are not followed
+}
+
+// Result has the units of a cluster by the names of their apps in Sluice. Every unit is in one of the maps.
+type Result struct {
+	Built   map[string][]*Object
+	Failed  map[string]error  // Flux does not build it either
+	Skipped map[string]string // needs something that is not in the repository, or that these libraries do not do: the reason
+}
+
+// cluster simulates Flux's controllers for one cluster, with their libraries. It builds Kustomizations, and follows the
+// Kustomizations and HelmReleases among the built objects. It retries a reference to an object that no unit has created
+// yet.
+type cluster struct {
+	Options
+	Result
+	ctx     context.Context
+	temp    string
+	store   map[string]*Object
+	seen    map[string]bool
+	own     string // name of the GitRepository that stands for the repository
+	ignored map[string]bool
+}
+
+const (
+	kindKs      = "Kustomization"
+	kindRelease = "HelmRelease"
+)
+
+// skipError is the reason why a unit is not compared.
+type skipError string
+
+func (e skipError) Error() string { return string(e) }
+
+func (c *cluster) isUnit(u *Object) bool {
+	return (u.GetKind() == kindKs && strings.HasPrefix(u.GetAPIVersion(), "kustomize.toolkit.fluxcd.io/") ||
+		u.GetKind() == kindRelease && strings.HasPrefix(u.GetAPIVersion(), "helm.toolkit.fluxcd.io/")) && !c.ignored[u.GetKind()+"/"+u.GetName()]
+}
+
+// unitName returns the name of the app that Sluice creates for a unit.
+func unitName(u *Object) string {
+	switch {
+	case u.GetKind() == kindRelease:
+		return u.GetNamespace() + "." + u.GetName()
+	case u.GetNamespace() == "flux-system":
+		return u.GetName()
+	}
+	return u.GetNamespace() + "." + u.GetName() + ".ks"
+}
+
+// Build builds everything that a cluster applies.
+func Build(ctx context.Context, o Options) (*Result, error) {
+	temp, err := os.MkdirTemp("", "sluice-fluxref")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(temp)
+	c := &cluster{
+		Options: o, ctx: ctx, temp: temp, store: map[string]*Object{}, seen: map[string]bool{},
+		Result: Result{Built: map[string][]*Object{}, Failed: map[string]error{}, Skipped: map[string]string{}},
+	}
+	if c.ignored, err = writtenIn(o.Dir, o.Ignore); err != nil {
+		return nil, err
+	}
+	if err := removeIgnored(o.Dir); err != nil {
+		return nil, err
+	}
+	queue, err := c.start()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Root, err)
+	}
+	c.reconcile(queue)
+	return &c.Result, nil
+}
+
+// start returns the Kustomization that applies the root.
+func (c *cluster) start() ([]*Object, error) {
+	first := &Object{Object: map[string]any{
+		"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": kindKs, "metadata": map[string]any{"name": "flux-system", "namespace": "flux-system"},
+		"spec": map[string]any{"path": c.Root, "sourceRef": map[string]any{"kind": "GitRepository", "name": "flux-system"}},
+	}}
+	// If `flux bootstrap` wrote the root's own Kustomization, it is among the root's objects.
+	objects, err := c.kustomization(c.Dir, first)
+	if err != nil {
+		return nil, err
+	}
+	c.own = "flux-system"
+	var queue []*Object
+	names := map[string]bool{}
+	for _, o := range objects {
+		if !c.isUnit(o) {
+			continue
+		}
+		path, _, _ := unstructured.NestedString(o.Object, "spec", "path")
+		name, ok, _ := unstructured.NestedString(o.Object, "spec", "sourceRef", "name")
+		if o.GetKind() == kindKs && filepath.Clean(path) == filepath.Clean(c.Root) {
+			c.own = name
+			queue = append(queue, o)
+		}
+		if ok {
+			names[name] = true
+		}
+	}
+	if len(queue) == 0 {
+		queue = append(queue, first)
+		if len(names) == 1 {
+			c.own = slices.Collect(maps.Keys(names))[0]
+		}
+	}
+	return queue, nil
+}
+
+// reconcile builds units until no further one can be built.
+func (c *cluster) reconcile(queue []*Object) {
+	for len(queue) > 0 {
+		var waiting []*Object
+		progress := false
+		for _, u := range queue {
+			found, err := c.unit(u)
+			var skip skipError
+			if errors.As(err, &skip) {
+				c.Skipped[unitName(u)], c.seen[unitName(u)] = string(skip), true
+				delete(c.Failed, unitName(u))
+				continue
+			}
+			if err != nil {
+				c.Failed[unitName(u)] = err
+				waiting = append(waiting, u)
+				continue
+			}
+			delete(c.Failed, unitName(u))
+			progress = true
+			waiting = append(waiting, found...)
+		}
+		if queue = waiting; !progress {
+			return
+		}
+	}
+}
+
+const errForeign = skipError("its source is not this repository")
+
+// unit reconciles one unit and returns the units that it creates.
+func (c *cluster) unit(u *Object) ([]*Object, error) {
+	name := unitName(u)
+	if suspend, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); c.seen[name] || suspend {
+		return nil, nil
+	}
+	if u.GetKind() == kindRelease {
+		objects, err := c.release(u)
+		if err != nil {
+			return nil, err
+		}
+		c.seen[name] = true
+		c.Built[name] = stored(objects)
+		return nil, nil
+	}
+	kind, _, _ := unstructured.NestedString(u.Object, "spec", "sourceRef", "kind")
+	source, _, _ := unstructured.NestedString(u.Object, "spec", "sourceRef", "name")
+	from := c.Dir
+	switch {
+	case kind == "ExternalArtifact":
+		var err error
+		if from, err = c.artifact(source); err != nil {
+			return nil, err
+		}
+	case kind != "GitRepository" || source != c.own:
+		return nil, errForeign
+	}
+	objects, err := c.kustomization(from, u)
+	if err != nil {
+		return nil, err
+	}
+	c.seen[name] = true
+	var kept, found []*Object
+	for _, o := range objects {
+		if c.isUnit(o) {
+			if unitName(o) != name {
+				found = append(found, o)
+			}
+			continue
+		}
+		kept = append(kept, o)
+		c.store[key(o)] = o
+	}
+	c.Built[name] = stored(kept)
+	return found, nil
+}
+
+func key(o *Object) string {
+	namespace := o.GetNamespace()
+	if namespace == "" {
+		namespace = "default"
+	}
+	return o.GetKind() + "/" + namespace + "/" + o.GetName()
+}
+
+// artifact copies the folders of an ArtifactGenerator, as source-watcher does for patterns that end with `/**`.
+func (c *cluster) artifact(name string) (string, error) {
+	for _, g := range c.store {
+		if g.GetKind() != "ArtifactGenerator" {
+			continue
+		}
+		list, _, err := unstructured.NestedSlice(g.Object, "spec", "artifacts")
+		if err != nil {
+			return "", err
+		}
+		for _, one := range list {
+			a, _ := one.(map[string]any)
+			if a["name"] == name {
+				return c.copyArtifact(a)
+			}
+		}
+	}
+	return "", fmt.Errorf("no ArtifactGenerator makes the artifact %s", name)
+}
+
+func (c *cluster) copyArtifact(a map[string]any) (string, error) {
+	out, err := os.MkdirTemp(c.temp, "artifact")
+	if err != nil {
+		return "", err
+	}
+	rules, _, err := unstructured.NestedSlice(a, "copy")
+	if err != nil {
+		return "", err
+	}
+	for _, one := range rules {
+		rule, _ := one.(map[string]any)
+		source, _ := rule["from"].(string)
+		target, _ := rule["to"].(string)
+		_, from, _ := strings.Cut(source, "/")
+		folder, ok := strings.CutSuffix(from, "/**")
+		if !ok {
+			return "", skipError("its artifact is made with the pattern " + source)
+		}
+		if err := os.CopyFS(filepath.Join(out, strings.TrimPrefix(target, "@artifact/")), os.DirFS(filepath.Join(c.Dir, folder))); err != nil {
+			return "", err
+		}
+	}
+	return out, nil
+}
+
+// kustomization returns the objects that kustomize-controller applies, without the labels of the owner.
+func (c *cluster) kustomization(root string, u *Object) ([]*Object, error) {
+	path, _, _ := unstructured.NestedString(u.Object, "spec", "path")
+	dir := filepath.Join(root, path)
+	if _, err := os.Stat(dir); err != nil {
+		return nil, err
+	}
+	action, err := kustomize.NewGenerator(root, *u).WriteFile(dir, kustomize.WithSaveOriginalKustomization())
+	if err != nil {
+		return nil, errors.Join(err, kustomize.CleanDirectory(dir, action))
+	}
+	built, err := kustomize.SecureBuild(root, dir, false)
+	if err := errors.Join(err, kustomize.CleanDirectory(dir, action)); err != nil {
+		return nil, err
+	}
+	var own, out []*Object
+	for _, r := range built.Resources() {
+		text, err := r.AsYAML()
+		if err != nil {
+			return nil, err
+		}
+		list, err := decode(string(text))
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, list...)
+	}
+	_, post, _ := unstructured.NestedMap(u.Object, "spec", "postBuild")
+	known := c.client(own)
+	for _, r := range built.Resources() {
+		if post {
+			replaced, err := kustomize.SubstituteVariables(c.ctx, known, *u, r)
+			if err != nil {
+				return nil, err
+			}
+			if replaced != nil {
+				r = replaced
+			}
+		}
+		text, err := r.AsYAML()
+		if err != nil {
+			return nil, err
+		}
+		list, err := decode(string(text))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, list...)
+	}
+	labels, _, _ := unstructured.NestedStringMap(u.Object, "spec", "commonMetadata", "labels")
+	annotations, _, _ := unstructured.NestedStringMap(u.Object, "spec", "commonMetadata", "annotations")
+	ssautil.SetCommonMetadata(out, labels, annotations)
+	return out, nil
+}
+
+// client returns the ConfigMaps and Secrets of the cluster, as the API server stores them.
+func (c *cluster) client(more []*Object) client.Client {
+	builder := fake.NewClientBuilder()
+	all := maps.Clone(c.store)
+	for _, o := range more {
+		all[key(o)] = o
+	}
+	for id, o := range all {
+		namespace := strings.Split(id, "/")[1]
+		switch {
+		case o.GetAPIVersion() != "v1":
+		case o.GetKind() == "ConfigMap":
+			var m corev1.ConfigMap
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &m) == nil {
+				m.Namespace = namespace
+				builder = builder.WithObjects(&m)
+			}
+		case o.GetKind() == "Secret" && o.Object["sops"] != nil:
+			builder = builder.WithObjects(sealed(o, namespace))
+		case o.GetKind() == "Secret":
+			var s corev1.Secret
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &s) == nil {
+				s.Namespace = namespace
+				for k, v := range s.StringData {
+					if s.Data == nil {
+						s.Data = map[string][]byte{}
+					}
+					s.Data[k] = []byte(v)
+				}
+				builder = builder.WithObjects(&s)
+			}
+		}
+	}
+	return builder.Build()
+}
+
+// sealed stands for a Secret that cannot be decrypted here. Each variable stands for itself, as Sluice keeps references to it.
+func sealed(o *Object, namespace string) *corev1.Secret {
+	s := &corev1.Secret{Data: map[string][]byte{}}
+	s.Name, s.Namespace = o.GetName(), namespace
+	for _, field := range []string{"data", "stringData"} {
+		values, _, _ := unstructured.NestedMap(o.Object, field)
+		for name := range values {
+			s.Data[name] = []byte("${" + name + "}")
+		}
+	}
+	return s
+}
+
+// decode reads a stream of documents.
+func decode(text string) ([]*Object, error) {
+	var out []*Object
+	decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	for {
+		var raw runtime.RawExtension
+		err := decoder.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		u := &Object{}
+		if err := utiljson.Unmarshal(raw.Raw, &u.Object); err != nil { // integers stay integers
+			return nil, err
+		}
+		if len(u.Object) > 0 {
+			out = append(out, u)
+		}
+	}
+}
+
+// stored removes the namespaces that the API server removes.
+func stored(list []*Object) []*Object {
+	for _, o := range list {
+		if o.GetKind() == "Namespace" || o.IsList() {
+			o.SetNamespace("")
+		}
+	}
+	return list
+}
