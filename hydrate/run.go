@@ -99,7 +99,7 @@ func (r *run) prepare(ctx context.Context) error {
 
 func (r *run) close() {
 	for _, w := range r.writers {
-		_ = w.Close()
+		_ = w.Close() // what was pushed is stored, and the rest is not wanted
 	}
 }
 

@@ -220,7 +220,7 @@ func (q *Queue) follow(ctx context.Context, x *index) (func(), error) {
 	})
 	if err != nil {
 		consume.Stop()
-		_ = notes.Unsubscribe()
+		_ = notes.Unsubscribe() // the error of the second subscription is returned
 		return nil, fmt.Errorf("listen to other replicas: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)

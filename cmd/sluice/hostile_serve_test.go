@@ -23,18 +23,18 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/stage"
 )
 
-// siege is a service under attack: a stage whose merge requests are hostile, and a second one, of the other forge, whose merge requests are
-// good.
-type siege struct {
-	*misfortune
-	other   *misfortune
+// hostileService is a service with two repositories: one whose merge requests are hostile, and one on the other forge whose merge requests
+// are good.
+type hostileService struct {
+	*faultStory
+	other   *faultStory
 	kind    string
 	traps   *traps
 	service *stage.Process
 	traces  bytes.Buffer
 	watch   watcher
 	freezes int
-	usual   map[string]time.Duration // without an attack
+	usual   map[string]time.Duration // times of good work without an attack
 	good    int
 }
 
@@ -51,7 +51,7 @@ func TestHostileService(t *testing.T) {
 			continue // make test-e2e runs it
 		}
 		t.Run(kind, func(t *testing.T) {
-			s := newSiege(t, binary, kind)
+			s := newHostileService(t, binary, kind)
 			s.changes()
 			s.talks()
 			s.webhooks()
@@ -61,11 +61,11 @@ func TestHostileService(t *testing.T) {
 	noneLeft(t, binary)
 }
 
-func newSiege(t *testing.T, binary, kind string) *siege {
+func newHostileService(t *testing.T, binary, kind string) *hostileService {
 	t.Helper()
 	others := map[string]string{"github": "gitlab", "gitlab": "github"}
-	s := &siege{misfortune: newMisfortune(t, binary, kind), kind: kind, traps: newTraps(t), usual: map[string]time.Duration{}}
-	s.other = &misfortune{saga: &saga{t: t, dir: t.TempDir(), binary: binary, texts: map[int]string{}, log: s.log}}
+	s := &hostileService{faultStory: newFaultStory(t, binary, kind), kind: kind, traps: newTraps(t), usual: map[string]time.Duration{}}
+	s.other = &faultStory{killStory: &killStory{t: t, dir: t.TempDir(), binary: binary, texts: map[int]string{}, log: s.log}}
 	var err error
 	s.other.Stage, err = stage.New(t.Context(), stage.Options{
 		Kind: others[kind], Name: "other", Dir: s.other.dir, Fleet: "../../testdata/fleet",
@@ -94,18 +94,18 @@ func newSiege(t *testing.T, binary, kind string) *siege {
 	s.service = s.one(stage.Serving{Sweep: "30s", Extra: fmt.Sprintf("tracing: %s\n", collector.URL), With: []*stage.Stage{s.other.Stage}})
 	s.SendTo(s.service.Address)
 	s.other.SendTo(s.service.Address)
-	for _, m := range []*misfortune{s.misfortune, s.other} {
+	for _, m := range []*faultStory{s.faultStory, s.other} {
 		m.wait("the trunk is hydrated", func() bool { return m.Ref("env/dev") != "" && m.Ref("env/staging") != "" })
 	}
 	s.watch.start(t, binary, append(s.Canaries(), s.other.Canaries()...))
-	s.defend(true)
+	s.measureGood(true)
 	return s
 }
 
-// defend reviews a good merge request of another repository, and with same one of the attacked repository too, and freezes an environment.
+// measureGood has the service review a good merge request of another repository, and with same one of the attacked repository too, and freezes an environment.
 // It compares the times with those without an attack. Reviews of one repository are done one after another: a good one waits for a review
 // that uses up its time.
-func (s *siege) defend(same bool) {
+func (s *hostileService) measureGood(same bool) {
 	s.t.Helper()
 	s.good++
 	var all sync.WaitGroup
@@ -119,9 +119,9 @@ func (s *siege) defend(same bool) {
 		took[what] = time.Since(began)
 	}
 	text := fmt.Sprintf("good-%d", s.good)
-	repositories := map[string]*misfortune{"review of another repository": s.other}
+	repositories := map[string]*faultStory{"review of another repository": s.other}
 	if same {
-		repositories["review"] = s.misfortune
+		repositories["review"] = s.faultStory
 	}
 	for what, m := range repositories {
 		number := m.opened(1000+s.good, text)
@@ -141,7 +141,7 @@ func (s *siege) defend(same bool) {
 	all.Go(func() {
 		measure("freeze", func() {
 			before := s.Ref("sluice/state")
-			_, err := s.Comment(number, "mia", fmt.Sprintf("/sluice %s prod-us-1%s", verb, map[string]string{"freeze": " --reason siege"}[verb]))
+			_, err := s.Comment(number, "mia", fmt.Sprintf("/sluice %s prod-us-1%s", verb, map[string]string{"freeze": " --reason hostileService"}[verb]))
 			s.must(err)
 			s.wait("the record changes", func() bool { return s.Ref("sluice/state") != before })
 		})
@@ -165,7 +165,7 @@ func (s *siege) defend(same bool) {
 }
 
 // hang opens a merge request whose chart never ends, and returns its number when a worker is busy with it.
-func (s *siege) hang() int {
+func (s *hostileService) hang() int {
 	s.t.Helper()
 	s.must(s.Branch("hang", "hang", func(dir string) error {
 		return os.WriteFile(filepath.Join(dir, "charts/web/templates/hang.yaml"), []byte(`{{ range until 100000 }}{{ range until 100000 }}{{ $c := sha256sum "x" }}{{ end }}{{ end }}`), 0o600)
@@ -178,7 +178,7 @@ func (s *siege) hang() int {
 }
 
 // used is the processor time of all workers.
-func (s *siege) used() time.Duration {
+func (s *hostileService) used() time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every architecture that Go has
 	ticks := 0
 	for _, pid := range alive(s.binary) {
@@ -198,7 +198,7 @@ func (s *siege) used() time.Duration {
 }
 
 // changes opens each change as a merge request, in groups.
-func (s *siege) changes() {
+func (s *hostileService) changes() {
 	s.t.Helper()
 	type opened struct {
 		hostileChange
@@ -211,7 +211,7 @@ func (s *siege) changes() {
 		if len(group) == 0 {
 			return
 		}
-		s.defend(true)
+		s.measureGood(true)
 		for i := range group {
 			c := &group[i]
 			s.t.Run(c.Name, func(t *testing.T) {
@@ -235,7 +235,7 @@ func (s *siege) changes() {
 		}
 	}
 	hanging := s.hang()
-	s.defend(false)
+	s.measureGood(false)
 	s.must(s.CloseRequest(hanging)) // which ends its review
 	all := hostileChanges(s.t)
 	for i := range all {
@@ -266,7 +266,7 @@ func (s *siege) changes() {
 }
 
 // showLog shows the lines of the service's log that are no webhooks.
-func (s *siege) showLog(t *testing.T) {
+func (s *hostileService) showLog(t *testing.T) {
 	t.Helper()
 	data, err := os.ReadFile(s.log.Name())
 	s.must(err)
@@ -275,7 +275,7 @@ func (s *siege) showLog(t *testing.T) {
 }
 
 // peak returns the largest memory of the service's process so far.
-func (s *siege) peak() int64 {
+func (s *hostileService) peak() int64 {
 	s.t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.service.PID()))
 	s.must(err)
@@ -345,7 +345,7 @@ func (w *watcher) look(binary string, canaries []string) {
 
 // canaries searches every credential of both stages in what the service wrote: log, comments, objects of Git, metrics, traces, files,
 // processes.
-func (s *siege) canaries() {
+func (s *hostileService) canaries() {
 	s.t.Helper()
 	s.must(s.service.Stop(stage.Patience))
 	canaries := append(append(s.Canaries(), s.other.Canaries()...), s.traps.secret)
@@ -370,7 +370,7 @@ func (s *siege) canaries() {
 		s.t.Error("no trace arrived")
 	}
 	search("traces", s.traces.Bytes())
-	for _, m := range []*misfortune{s.misfortune, s.other} {
+	for _, m := range []*faultStory{s.faultStory, s.other} {
 		for _, number := range m.Requests() {
 			search("comments", []byte(strings.Join(m.Comments(number), "\n")))
 		}

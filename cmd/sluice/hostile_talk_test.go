@@ -34,7 +34,7 @@ type talkStep struct {
 	Push                                   bool
 }
 
-func (s *siege) talks() {
+func (s *hostileService) talks() {
 	s.t.Helper()
 	var all []talk
 	s.must(hostile.Load(filepath.Join(hostileTables, "talk.yaml"), &all))
@@ -51,11 +51,11 @@ func (s *siege) talks() {
 		}
 		s.t.Run(all[i].Name, func(t *testing.T) {
 			before := s.guarded()
-			d := &dialogue{siege: s, t: t, c: &all[i], branch: fmt.Sprint("talk-", i)}
+			d := &dialogue{hostileService: s, t: t, c: &all[i], branch: fmt.Sprint("talk-", i)}
 			for _, step := range d.c.Steps {
 				d.step(step)
 			}
-			d.judge()
+			d.check()
 			if after := s.guarded(); after != before {
 				t.Errorf("records or environments change from\n%s\nto\n%s", before, after)
 			}
@@ -64,8 +64,8 @@ func (s *siege) talks() {
 	}
 }
 
-// guarded are the branches that no hostile case may move.
-func (s *siege) guarded() string {
+// guarded returns the branches that no hostile case may move.
+func (s *hostileService) guarded() string {
 	var out []string
 	for name, hash := range s.Refs() {
 		if name == "main" || name == "sluice/state" || strings.HasPrefix(name, "env/") || strings.HasPrefix(name, "cluster/") {
@@ -76,9 +76,9 @@ func (s *siege) guarded() string {
 	return strings.Join(out, "\n")
 }
 
-// dialogue plays one talk.
+// dialogue runs one case of talk.yaml.
 type dialogue struct {
-	*siege
+	*hostileService
 	t            *testing.T
 	c            *talk
 	branch       string
@@ -156,8 +156,8 @@ func (d *dialogue) step(s talkStep) {
 	d.must(err)
 }
 
-// judge waits until the service has answered a question that was asked after everything else.
-func (d *dialogue) judge() {
+// check waits until the service has answered a question that was asked after everything else.
+func (d *dialogue) check() {
 	d.t.Helper()
 	_, err := d.Comment(d.number, "mia", "/sluice help")
 	d.must(err)
@@ -195,7 +195,7 @@ type request struct {
 	Harmless []int             `yaml:"harmless"`
 }
 
-func (s *siege) webhooks() {
+func (s *hostileService) webhooks() {
 	s.t.Helper()
 	var all []request
 	s.must(hostile.Load(filepath.Join(hostileTables, "webhooks.yaml"), &all))
@@ -223,10 +223,10 @@ func (s *siege) webhooks() {
 	if after := s.guarded(); after != before {
 		s.t.Errorf("records or environments change from\n%s\nto\n%s", before, after)
 	}
-	s.defend(true)
+	s.measureGood(true)
 }
 
-func (s *siege) send(t *testing.T, c *request) int {
+func (s *hostileService) send(t *testing.T, c *request) int {
 	t.Helper()
 	body, err := hostile.Expand(c.Body)
 	if err != nil {

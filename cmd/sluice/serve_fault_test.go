@@ -26,14 +26,14 @@ import (
 // fault stands in front of a server.
 type fault func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
-// misfortune is a story on which something goes wrong outside of the service.
-type misfortune struct {
-	*saga
+// faultStory is a story during which Git, the forge, a disk or another replica fails.
+type faultStory struct {
+	*killStory
 	git, forge atomic.Pointer[fault] // in front of the servers; nil: nothing
 }
 
-// TestServiceInTrouble has the world around the service fail: Git, forges, disks, other replicas, people. Each story ends as
-// if it had not.
+// TestServiceInTrouble makes Git, forges, disks and other replicas fail, and people push in between. Each story has the same
+// result as without the failure.
 func TestServiceInTrouble(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -41,27 +41,27 @@ func TestServiceInTrouble(t *testing.T) {
 	t.Parallel()
 	binary := build(t)
 	var all sync.WaitGroup
-	const together = 6 // whatever -parallel says: most of the time they wait
+	const together = 6 // whatever -parallel says: the stories mostly wait
 	places := make(chan struct{}, together)
-	for name, test := range map[string]func(*misfortune){
-		"Git is slow": gitIsSlow, "Git is down": gitIsDown, "Git hangs up after a push": gitHangsUp, "a human is faster": humanIsFaster,
-		"the forge answers 429": forgeLimits, "the forge answers 500": forgeFails, "the forge answers garbage": forgeBabbles, "the forge answers late": forgeIsLate,
+	for name, test := range map[string]func(*faultStory){
+		"Git is slow": gitIsSlow, "Git is down": gitIsDown, "Git hangs up after a push": gitHangsUp, "somebody else pushes first": pushRace,
+		"the forge answers 429": forgeLimits, "the forge answers 500": forgeFails, "the forge answers garbage": forgeSendsGarbage, "the forge answers late": forgeIsLate,
 		"deliveries in another order": reordered, "the disk is full": diskIsFull, "a replica is lost": replicaIsLost,
 	} {
 		for _, kind := range []string{"github", "gitlab"} {
 			all.Go(func() {
 				places <- struct{}{}
 				defer func() { <-places }()
-				t.Run(name+"/"+kind, func(t *testing.T) { test(newMisfortune(t, binary, kind)) })
+				t.Run(name+"/"+kind, func(t *testing.T) { test(newFaultStory(t, binary, kind)) })
 			})
 		}
 	}
 	all.Wait()
 }
 
-func newMisfortune(t *testing.T, binary, kind string) *misfortune {
+func newFaultStory(t *testing.T, binary, kind string) *faultStory {
 	t.Helper()
-	m := &misfortune{saga: &saga{t: t, dir: t.TempDir(), binary: binary, texts: map[int]string{}}}
+	m := &faultStory{killStory: &killStory{t: t, dir: t.TempDir(), binary: binary, texts: map[int]string{}}}
 	var err error
 	m.log, err = os.Create(filepath.Join(m.dir, "log"))
 	m.must(err)
@@ -90,7 +90,7 @@ func wrapped(p *atomic.Pointer[fault]) func(http.Handler) http.Handler {
 }
 
 // up starts a service and waits until the trunk is hydrated.
-func (m *misfortune) up(v stage.Serving) *stage.Process {
+func (m *faultStory) up(v stage.Serving) *stage.Process {
 	m.t.Helper()
 	p := m.one(v)
 	m.SendTo(p.Address)
@@ -98,7 +98,7 @@ func (m *misfortune) up(v stage.Serving) *stage.Process {
 	return p
 }
 
-func (m *misfortune) one(v stage.Serving) *stage.Process {
+func (m *faultStory) one(v stage.Serving) *stage.Process {
 	m.t.Helper()
 	v.Binary, v.Log = m.binary, m.log
 	p, err := m.Serve(m.t.Context(), v)
@@ -108,13 +108,13 @@ func (m *misfortune) one(v stage.Serving) *stage.Process {
 	return p
 }
 
-func (m *misfortune) wait(what string, is func() bool) {
+func (m *faultStory) wait(what string, is func() bool) {
 	m.t.Helper()
 	m.must(stage.WaitFor(m.t.Context(), stage.Patience, what, is))
 }
 
 // opened opens a merge request with a note.
-func (m *misfortune) opened(n int, text string) int {
+func (m *faultStory) opened(n int, text string) int {
 	m.t.Helper()
 	branch := fmt.Sprint("note-", n)
 	m.must(m.Branch(branch, text, note(n, text)))
@@ -124,7 +124,7 @@ func (m *misfortune) opened(n int, text string) int {
 }
 
 // reviewed waits until a merge request has its one comment, a green status and a preview.
-func (m *misfortune) reviewed(number int, text string) {
+func (m *faultStory) reviewed(number int, text string) {
 	m.t.Helper()
 	m.wait(fmt.Sprintf("merge request %d is reviewed once", number), func() bool {
 		all := m.Comments(number)
@@ -132,8 +132,8 @@ func (m *misfortune) reviewed(number int, text string) {
 	})
 }
 
-// landed merges, and waits until dev and staging run it.
-func (m *misfortune) landed(number int) {
+// landed merges a merge request, and waits until dev and staging run it.
+func (m *faultStory) landed(number int) {
 	m.t.Helper()
 	tip, err := m.Merge(number)
 	m.must(err)
@@ -148,21 +148,22 @@ func (m *misfortune) landed(number int) {
 	}
 }
 
-// story is a whole one, after which exactly one comment is there and every commit once.
-func (m *misfortune) story(n int) {
+// story takes one merge request from its opening to its rollout, and checks that it has one comment and that no commit is
+// hydrated twice.
+func (m *faultStory) story(n int) {
 	m.t.Helper()
 	text := fmt.Sprint("story-", n)
 	number := m.opened(n, text)
 	m.reviewed(number, text)
 	m.landed(number)
-	m.wait("the rollout is told in the one comment", func() bool {
+	m.wait("the rollout is in the one comment", func() bool {
 		all := m.Comments(number)
 		return len(all) == 1 && strings.Contains(all[0], "| `dev` |")
 	})
 	m.wait("the preview is gone", func() bool { return m.Ref(fmt.Sprint("sluice/preview/", number)) == "" })
 }
 
-func gitIsSlow(m *misfortune) {
+func gitIsSlow(m *faultStory) {
 	m.t.Helper()
 	m.git.Store(new(fault(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		time.Sleep(700 * time.Millisecond)
@@ -172,7 +173,7 @@ func gitIsSlow(m *misfortune) {
 	m.story(1)
 }
 
-func gitIsDown(m *misfortune) {
+func gitIsDown(m *faultStory) {
 	m.t.Helper()
 	m.up(stage.Serving{})
 	var refused atomic.Int32
@@ -196,8 +197,8 @@ func gitIsDown(m *misfortune) {
 	m.wait("dev runs it", func() bool { return slices.Contains(m.sources("env/dev"), tip) })
 }
 
-// gitHangsUp: the first pushes are applied, and the service never hears of it.
-func gitHangsUp(m *misfortune) {
+// gitHangsUp applies the first pushes and closes the connection before the answer.
+func gitHangsUp(m *faultStory) {
 	m.t.Helper()
 	m.up(stage.Serving{})
 	var cut atomic.Int32
@@ -216,8 +217,8 @@ func gitHangsUp(m *misfortune) {
 	}
 }
 
-// humanIsFaster: between the service's look at env/dev and its push somebody else pushes there. That commit stays.
-func humanIsFaster(m *misfortune) {
+// pushRace pushes to env/dev after the service has read the branch and before it pushes. The foreign commit stays.
+func pushRace(m *faultStory) {
 	m.t.Helper()
 	m.up(stage.Serving{})
 	number := m.opened(1, "late")
@@ -252,8 +253,8 @@ func humanIsFaster(m *misfortune) {
 			return false
 		}
 	})
-	m.wait("the refusal is told", func() bool { return m.Status(tip, "sluice/dev") == "failure" })
-	m.wait("staging is nobody's, and runs it", func() bool { return slices.Contains(m.sources("env/staging"), tip) })
+	m.wait("the refusal is reported", func() bool { return m.Status(tip, "sluice/dev") == "failure" })
+	m.wait("staging runs it", func() bool { return slices.Contains(m.sources("env/staging"), tip) })
 	if got := m.Ref("env/dev"); theirs == "" || got != theirs {
 		m.t.Errorf("env/dev is at %s, and the human's commit is %s", got, theirs)
 	}
@@ -264,7 +265,7 @@ type readCloser struct{ *bytes.Buffer }
 // Close implements io.Closer.
 func (readCloser) Close() error { return nil }
 
-// sometimes has one of three requests fail until a number of them have.
+// sometimes returns a fault that fails one of three requests, until a number of them have failed.
 func sometimes(times int32, fail func(w http.ResponseWriter, r *http.Request)) (*fault, *atomic.Int32) {
 	var count, failed atomic.Int32
 	return new(fault(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -277,7 +278,7 @@ func sometimes(times int32, fail func(w http.ResponseWriter, r *http.Request)) (
 	})), &failed
 }
 
-func (m *misfortune) forgeFailing(times int32, fail func(w http.ResponseWriter, r *http.Request)) {
+func (m *faultStory) forgeFailing(times int32, fail func(w http.ResponseWriter, r *http.Request)) {
 	m.t.Helper()
 	m.up(stage.Serving{})
 	f, failed := sometimes(times, fail)
@@ -288,7 +289,7 @@ func (m *misfortune) forgeFailing(times int32, fail func(w http.ResponseWriter, 
 	}
 }
 
-func forgeLimits(m *misfortune) {
+func forgeLimits(m *faultStory) {
 	m.t.Helper()
 	m.forgeFailing(6, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -298,13 +299,13 @@ func forgeLimits(m *misfortune) {
 	})
 }
 
-func forgeFails(m *misfortune) {
+func forgeFails(m *faultStory) {
 	m.t.Helper()
 	m.forgeFailing(10, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusInternalServerError) })
 }
 
-// forgeBabbles: a proxy's page with status 200, half of an answer, and something that is no answer at all.
-func forgeBabbles(m *misfortune) {
+// forgeSendsGarbage answers with the HTML page of a proxy and status 200, with half of an answer, and with bytes that are not HTTP.
+func forgeSendsGarbage(m *faultStory) {
 	m.t.Helper()
 	var n atomic.Int32
 	m.forgeFailing(9, func(w http.ResponseWriter, _ *http.Request) {
@@ -324,8 +325,8 @@ func forgeBabbles(m *misfortune) {
 	})
 }
 
-// forgeIsLate: the comment is made, and its answer comes after half a minute.
-func forgeIsLate(m *misfortune) {
+// forgeIsLate stores the comment and answers after half a minute.
+func forgeIsLate(m *faultStory) {
 	m.t.Helper()
 	m.up(stage.Serving{})
 	const late = 31 * time.Second
@@ -339,7 +340,7 @@ func forgeIsLate(m *misfortune) {
 		next.ServeHTTP(answer, r)
 		select {
 		case <-time.After(late):
-		case <-r.Context().Done(): // nobody waits any more
+		case <-r.Context().Done(): // the client has given up
 		}
 		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.Code)
@@ -351,8 +352,8 @@ func forgeIsLate(m *misfortune) {
 	}
 }
 
-// reordered: everything happens while nobody listens; then the webhooks come, the newest first and each twice. No sweep helps.
-func reordered(m *misfortune) {
+// reordered makes all changes before the service listens, and then delivers the webhooks, newest first and each twice. Sweeps are off.
+func reordered(m *faultStory) {
 	m.t.Helper()
 	m.up(stage.Serving{Sweep: "10m"})
 	first := m.opened(1, "early")
@@ -392,10 +393,10 @@ func reordered(m *misfortune) {
 	})
 }
 
-// diskIsFull: from one moment on no file of the process may grow, as on a full disk (prlimit --fsize: writes fail with EFBIG, not
-// ENOSPC). Webhooks are then answered 503. The queue's server does not get over that, so the process ends, for its supervisor to
-// start it again. When there is room the forge sends again what was refused, and all of it is done.
-func diskIsFull(m *misfortune) {
+// diskIsFull forbids the process to make files larger, as a full disk does (prlimit --fsize: writes fail with EFBIG, not ENOSPC). The
+// service then answers webhooks with 503. Its NATS server cannot recover from that, so the process ends, and its supervisor starts it
+// again. When there is room, the forge delivers the refused webhooks again, and the service does all of the work.
+func diskIsFull(m *faultStory) {
 	m.t.Helper()
 	if _, err := exec.LookPath("prlimit"); err != nil {
 		m.t.Skip("there is no prlimit here, which takes a running process its disk")
@@ -455,7 +456,7 @@ func diskIsFull(m *misfortune) {
 }
 
 // replicaIsLost: two replicas share a NATS server. One is killed in the middle of its work, and the other goes on.
-func replicaIsLost(m *misfortune) {
+func replicaIsLost(m *faultStory) {
 	m.t.Helper()
 	nats, err := server.NewServer(&server.Options{
 		ServerName: "one", Host: "127.0.0.1", Port: -1, NoSigs: true, NoLog: true, JetStream: true, StoreDir: filepath.Join(m.dir, "nats"), SyncAlways: true,

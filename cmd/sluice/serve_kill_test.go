@@ -104,8 +104,8 @@ type order struct {
 	text   string
 }
 
-// saga is a story that is played again and again while its hero is killed.
-type saga struct {
+// killStory lets people work on merge requests while the test kills and restarts the service.
+type killStory struct {
 	*stage.Stage
 	t       *testing.T
 	dir     string
@@ -124,12 +124,12 @@ type saga struct {
 	merged []int
 	trunk  []string // commits that merges made
 	orders []order
-	end    time.Time // of the patience with the last service
+	end    time.Time // the deadline of the last service; see eventually
 }
 
-func newSaga(t *testing.T, binary, kind string, seed uint64) *saga {
+func newKillStory(t *testing.T, binary, kind string, seed uint64) *killStory {
 	t.Helper()
-	s := &saga{t: t, dir: t.TempDir(), binary: binary, rng: rand.New(rand.NewPCG(seed, 1)), kills: map[string]int{}, texts: map[int]string{}}
+	s := &killStory{t: t, dir: t.TempDir(), binary: binary, rng: rand.New(rand.NewPCG(seed, 1)), kills: map[string]int{}, texts: map[int]string{}}
 	var err error
 	if s.log, err = os.Create(filepath.Join(s.dir, "log")); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func newSaga(t *testing.T, binary, kind string, seed uint64) *saga {
 }
 
 // tail shows the end of the service's log when the test failed.
-func (s *saga) tail() {
+func (s *killStory) tail() {
 	_ = s.log.Close()
 	if !s.t.Failed() {
 		return
@@ -163,7 +163,7 @@ func (s *saga) tail() {
 	s.t.Logf("the end of the services' logs:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
 }
 
-func (s *saga) must(err error) {
+func (s *killStory) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
@@ -171,16 +171,16 @@ func (s *saga) must(err error) {
 }
 
 // dice returns a number below n.
-func (s *saga) dice(n int) int {
+func (s *killStory) random(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rng.IntN(n)
 }
 
 // plan loses some webhooks, sends some twice and some late, so that they overtake each other.
-func (s *saga) plan(stage.Delivery) []time.Duration {
-	late := time.Duration(s.dice(1500)) * time.Millisecond
-	switch s.dice(10) {
+func (s *killStory) plan(stage.Delivery) []time.Duration {
+	late := time.Duration(s.random(1500)) * time.Millisecond
+	switch s.random(10) {
 	case 0, 1:
 		return nil
 	case 2:
@@ -192,8 +192,8 @@ func (s *saga) plan(stage.Delivery) []time.Duration {
 }
 
 // again sends some of the webhooks that nobody took once more, as a person or a forge may.
-func (s *saga) again(d stage.Delivery, status int) {
-	if status >= 200 && status < 300 || s.dice(2) == 0 {
+func (s *killStory) again(d stage.Delivery, status int) {
+	if status >= 200 && status < 300 || s.random(2) == 0 {
 		return
 	}
 	if status = s.Deliver(d); status == http.StatusUnauthorized || status == http.StatusBadRequest {
@@ -202,7 +202,7 @@ func (s *saga) again(d stage.Delivery, status int) {
 }
 
 // serve starts the service; ready says to wait until it is.
-func (s *saga) serve(ready bool) *stage.Process {
+func (s *killStory) serve(ready bool) *stage.Process {
 	s.t.Helper()
 	p, err := s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics, Log: s.log})
 	s.must(err)
@@ -215,13 +215,13 @@ func (s *saga) serve(ready bool) *stage.Process {
 	return p
 }
 
-// haunt starts the service and kills it, a number of times.
-func (s *saga) haunt(kills int) error {
+// killRepeatedly starts and kills the service a number of times: after a random time, or at a random request.
+func (s *killStory) killRepeatedly(kills int) error {
 	for range kills {
 		if s.t.Context().Err() != nil {
 			return s.t.Context().Err()
 		}
-		if s.dice(10) == 0 {
+		if s.random(10) == 0 {
 			s.kills["with its data deleted"]++
 			if err := os.RemoveAll(filepath.Join(s.dir, "data")); err != nil {
 				return err
@@ -234,11 +234,11 @@ func (s *saga) haunt(kills int) error {
 		sprung := make(chan struct{})
 		lifetime := 3 * time.Second
 		how := "at a time"
-		if s.dice(3) == 0 {
-			lifetime = time.Duration(s.dice(700)) * time.Millisecond
+		if s.random(3) == 0 {
+			lifetime = time.Duration(s.random(700)) * time.Millisecond
 		} else {
 			how = "at a request"
-			s.trap.set(1+s.dice(60), s.dice(trapKinds), func() { p.Kill(); close(sprung) })
+			s.trap.set(1+s.random(60), s.random(trapKinds), func() { p.Kill(); close(sprung) })
 		}
 		select {
 		case <-sprung:
@@ -264,21 +264,21 @@ func note(number int, text string) func(dir string) error {
 }
 
 // chapter is the life of one merge request.
-func (s *saga) chapter(n int) {
+func (s *killStory) mergeRequest(n int) {
 	s.t.Helper()
 	branch := fmt.Sprint("note-", n)
 	text := fmt.Sprintf("first-of-%d", n)
 	s.must(s.Branch(branch, text, note(n, text)))
 	number, err := s.Open(branch, "ada")
 	s.must(err)
-	for i := range s.dice(3) {
+	for i := range s.random(3) {
 		s.sleep(400)
 		text = fmt.Sprintf("version-%d-of-%d", i, n)
 		s.must(errors.Join(s.Change(branch, text, note(n, text)), s.Pushed(number)))
 	}
 	s.texts[number] = text
 	s.command(number, n)
-	if s.dice(5) < 2 {
+	if s.random(5) < 2 {
 		s.sleep(600)
 		s.must(s.CloseRequest(number))
 		s.closed = append(s.closed, number)
@@ -292,9 +292,9 @@ func (s *saga) chapter(n int) {
 }
 
 // command has somebody say something to the service.
-func (s *saga) command(number, n int) {
+func (s *killStory) command(number, n int) {
 	s.t.Helper()
-	text := []string{"", "/sluice status", "/sluice help", fmt.Sprintf("/sluice freeze prod-us-1 --reason chapter-%d", n), "/sluice unfreeze prod-us-1"}[s.dice(5)]
+	text := []string{"", "/sluice status", "/sluice help", fmt.Sprintf("/sluice freeze prod-us-1 --reason note-%d", n), "/sluice unfreeze prod-us-1"}[s.random(5)]
 	if text == "" {
 		return
 	}
@@ -303,14 +303,14 @@ func (s *saga) command(number, n int) {
 	s.orders = append(s.orders, order{number, id, text})
 }
 
-// sleep lets some time pass: people are no machines.
-func (s *saga) sleep(most int) { time.Sleep(time.Duration(s.dice(most)) * time.Millisecond) }
+// sleep waits a random time below most milliseconds, so that steps of people and of the service overlap.
+func (s *killStory) sleep(most int) { time.Sleep(time.Duration(s.random(most)) * time.Millisecond) }
 
 // TestServiceKilledAnywhere kills the service 200 times while merge requests are opened, pushed to, commented on, closed and
 // merged: at random times and at random requests, some of its webhooks lost, doubled or late, its data folder deleted now and
-// then. At the end all is as if nothing had happened: nothing lost, nothing doubled.
+// then. Afterwards branches, comments and records equal those of a run without kills: nothing is lost or done twice.
 //
-// SLUICE_KILL_SEED plays the same dice, SLUICE_KILLS says how often.
+// SLUICE_KILL_SEED repeats the random choices of a run, SLUICE_KILLS sets the number of kills.
 func TestServiceKilledAnywhere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("end-to-end: run make test-e2e")
@@ -324,16 +324,16 @@ func TestServiceKilledAnywhere(t *testing.T) {
 		kills = n
 	}
 	t.Logf("SLUICE_KILL_SEED=%d SLUICE_KILLS=%d", seed, kills)
-	const sagas = 4
+	const stories = 4
 	binary := build(t)
-	var all sync.WaitGroup // at once, whatever -parallel says: most of the time they wait
-	for i := range uint64(sagas) {
+	var all sync.WaitGroup // all at the same time, whatever -parallel says: the stories mostly wait
+	for i := range uint64(stories) {
 		kind := []string{"github", "gitlab"}[i%2]
 		all.Go(func() {
 			t.Run(fmt.Sprint(kind, "-", i/2), func(t *testing.T) {
-				s := newSaga(t, binary, kind, seed+i)
-				s.play(kills / sagas)
-				s.judge()
+				s := newKillStory(t, binary, kind, seed+i)
+				s.play(kills / stories)
+				s.checkAll()
 			})
 		})
 	}
@@ -343,8 +343,8 @@ func TestServiceKilledAnywhere(t *testing.T) {
 	}
 }
 
-// alive are the processes that run a binary: services, and render processes whose service is dead. Where there is no /proc there
-// is no answer.
+// alive lists the processes that run a binary: services, and render processes whose service is dead. It finds none on a system
+// without /proc.
 func alive(binary string) []string {
 	var out []string
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
@@ -356,24 +356,24 @@ func alive(binary string) []string {
 	return out
 }
 
-func (s *saga) play(kills int) {
+func (s *killStory) play(kills int) {
 	s.t.Helper()
 	s.begin()
 	began := time.Now()
-	haunted := make(chan error, 1)
+	killed := make(chan error, 1)
 	var last *stage.Process
 	go func() {
-		err := s.haunt(kills)
-		if err == nil { // what is not done yet is done by one that lives
+		err := s.killRepeatedly(kills)
+		if err == nil { // the last service finishes the work
 			last, err = s.Serve(s.t.Context(), stage.Serving{Binary: s.binary, Listen: s.address, Metrics: s.metrics, Log: s.log})
 		}
-		haunted <- err
+		killed <- err
 	}()
 	over := false
 	for n := 1; !over || len(s.merged) < 2; n++ {
-		s.chapter(n)
+		s.mergeRequest(n)
 		select {
-		case err := <-haunted:
+		case err := <-killed:
 			s.must(err)
 			over = true
 		default:
@@ -383,8 +383,8 @@ func (s *saga) play(kills int) {
 	s.t.Logf("%d kills %v in %.0f s; %d merge requests, %d merged, %d closed, %d commands", kills, s.kills, time.Since(began).Seconds(), len(s.texts), len(s.merged), len(s.closed), len(s.orders))
 }
 
-// begin lets the service hydrate the first commit in peace: what the trunk was before there were branches is nobody's.
-func (s *saga) begin() {
+// begin waits until the service has hydrated the first commit. Only later commits of the trunk are compared.
+func (s *killStory) begin() {
 	s.t.Helper()
 	first := s.serve(true)
 	s.must(stage.WaitFor(s.t.Context(), stage.Patience, "dev and staging are there", func() bool { return s.Ref("env/dev") != "" && s.Ref("env/staging") != "" }))
@@ -392,8 +392,8 @@ func (s *saga) begin() {
 	first.Kill()
 }
 
-// eventually waits for what the last service still has to do.
-func (s *saga) eventually(what string, is func() bool) {
+// eventually waits for work of the last service. All calls share one deadline.
+func (s *killStory) eventually(what string, is func() bool) {
 	s.t.Helper()
 	if s.end.IsZero() {
 		s.end = time.Now().Add(stage.Patience)
@@ -409,23 +409,23 @@ func (s *saga) eventually(what string, is func() bool) {
 	}
 }
 
-func (s *saga) judge() {
+func (s *killStory) checkAll() {
 	s.t.Helper()
 	began := time.Now()
-	s.judgeBranches()
-	s.judgeComments()
-	s.judgeOrders()
-	s.judgeRest()
-	s.t.Logf("judged in %.0f s", time.Since(began).Seconds())
+	s.checkBranches()
+	s.checkComments()
+	s.checkOrders()
+	s.checkRest()
+	s.t.Logf("checked in %.0f s", time.Since(began).Seconds())
 }
 
-// sources are the source commits of an environment branch's commits, oldest first.
-func (s *saga) sources(branch string) []string {
+// sources lists the source commits of an environment branch's commits, oldest first.
+func (s *killStory) sources(branch string) []string {
 	return strings.Fields(s.GitOutput("log", "--reverse", "--first-parent", "--format=%(trailers:key=Sluice-Source,valueonly)", "refs/heads/"+branch))
 }
 
-// judgeBranches holds the branches against those of runs that nobody disturbed.
-func (s *saga) judgeBranches() {
+// checkBranches compares the branches with those of a run without kills.
+func (s *killStory) checkBranches() {
 	s.t.Helper()
 	for _, branch := range []string{"env/dev", "env/staging"} {
 		s.eventually(branch+" runs the trunk", func() bool {
@@ -436,15 +436,15 @@ func (s *saga) judgeBranches() {
 			s.t.Errorf("%s has commits of\n%v, and the trunk is\n%v", branch, got, s.trunk)
 		}
 	}
-	want := s.undisturbed()
+	want := s.reference()
 	got := s.Refs()
 	for name, hash := range want {
 		if got[name] != hash {
-			s.t.Errorf("%s is at %s, and undisturbed at %s", name, got[name], hash)
+			s.t.Errorf("%s is at %s, and reference at %s", name, got[name], hash)
 		}
 	}
 	if len(want) < 6 {
-		s.t.Errorf("an undisturbed run has only %v", want)
+		s.t.Errorf("the reference run has only %v", want)
 	}
 	for _, number := range slices.Concat(s.closed, s.merged) {
 		preview := fmt.Sprintf("sluice/preview/%d", number)
@@ -455,8 +455,8 @@ func (s *saga) judgeBranches() {
 	}
 }
 
-// undisturbed hydrates each commit of the trunk by command, one after the other, and gives the branches of dev and staging.
-func (s *saga) undisturbed() map[string]string {
+// reference hydrates each commit of the trunk with `sluice hydrate`, in order, and returns the branches of dev and staging.
+func (s *killStory) reference() map[string]string {
 	s.t.Helper()
 	box := &sandbox{t: s.t, dir: s.t.TempDir(), binary: s.binary}
 	box.run(box.dir, "git", "clone", "-q", "-b", "main", s.Bare(), "src")
@@ -471,8 +471,8 @@ func (s *saga) undisturbed() map[string]string {
 	return box.refs(filepath.Join(box.dir, "plain.git"))
 }
 
-// judgeComments counts the reviews.
-func (s *saga) judgeComments() {
+// checkComments checks that each merge request has one review, of its last head.
+func (s *killStory) checkComments() {
 	s.t.Helper()
 	reviews := func(number int) (out []string) {
 		for _, body := range s.Comments(number) {
@@ -483,7 +483,7 @@ func (s *saga) judgeComments() {
 		return out
 	}
 	for number, text := range s.texts {
-		if slices.Contains(s.closed, number) { // perhaps before anybody looked
+		if slices.Contains(s.closed, number) { // perhaps before the service reviewed it
 			if all := reviews(number); len(all) > 1 {
 				s.t.Errorf("%d reviews of merge request %d", len(all), number)
 			}
@@ -494,15 +494,15 @@ func (s *saga) judgeComments() {
 			s.t.Errorf("%d reviews of merge request %d, and the change is %s:\n%s", len(all), number, text, strings.Join(all, "\n====\n"))
 			continue
 		}
-		s.eventually(fmt.Sprintf("the rollout of merge request %d has been told", number), func() bool {
+		s.eventually(fmt.Sprintf("the rollout of merge request %d is reported", number), func() bool {
 			all := reviews(number)
 			return len(all) == 1 && strings.Contains(all[0], "<!-- sluice-rollout -->") && regexp.MustCompile("(?m)^\\| `dev` .*runs").MatchString(all[0])
 		})
 	}
 }
 
-// judgeOrders: each command has one outcome, and one effect.
-func (s *saga) judgeOrders() {
+// checkOrders checks that each command has one outcome and one effect.
+func (s *killStory) checkOrders() {
 	s.t.Helper()
 	for _, o := range s.orders {
 		row := fmt.Sprintf("| `%s` | `mia` |", o.text)
@@ -529,14 +529,14 @@ func (s *saga) judgeOrders() {
 	for _, o := range s.orders {
 		n := len(regexp.MustCompile(fmt.Sprintf(`(?m)^ *- "?f:acme/fleet/%d/%d/0"?$`, o.number, o.id)).FindAllString(record, -1))
 		freeze, unfreeze := strings.HasPrefix(o.text, "/sluice freeze"), strings.HasPrefix(o.text, "/sluice unfreeze")
-		if freeze && n != 1 || unfreeze && n > 1 { // what is not frozen is not unfrozen
+		if freeze && n != 1 || unfreeze && n > 1 { // unfreezing a cluster that is not frozen records nothing
 			s.t.Errorf("%q on merge request %d is %d times in the record\n%s", o.text, o.number, n, record)
 		}
 	}
 }
 
-// judgeRest: nothing waits any more, and nothing was given up.
-func (s *saga) judgeRest() {
+// checkRest checks that the queue is empty and no hint is parked.
+func (s *killStory) checkRest() {
 	s.t.Helper()
 	metric := func(name string) string {
 		resp, err := http.Get("http://" + s.metrics + "/metrics") //nolint:noctx // a moment

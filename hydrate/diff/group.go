@@ -89,13 +89,14 @@ func (g *grouper) boundContext(c *ObjectChange) {
 // equal signatures and share the work.
 func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 	h := sha256.New()
-	_, _ = io.WriteString(h, string(t.Sync)+"\x00"+t.Keeps+"\x00") // a hash accepts every write
+	write := func(s string) { _, _ = io.WriteString(h, s) } // a hash accepts every write
+	write(string(t.Sync) + "\x00" + t.Keeps + "\x00")
 	for _, o := range t.Before {
-		_, _ = io.WriteString(h, o.Key+"\x00")
+		write(o.Key + "\x00")
 	}
-	_, _ = io.WriteString(h, "\x01")
+	write("\x01")
 	for _, o := range t.After {
-		_, _ = io.WriteString(h, o.Key+"\x00")
+		write(o.Key + "\x00")
 	}
 	signature := string(h.Sum(nil))
 	if known, ok := g.sets[signature]; ok {

@@ -178,7 +178,7 @@ func connect[S session](ctx context.Context, e endpoint, open func(transport.Tra
 	case <-ctx.Done():
 		go func() {
 			if late := <-done; late.err == nil {
-				_ = late.session.Close()
+				_ = late.session.Close() // the caller has returned
 			}
 		}()
 		return none, nil, e.explain(ctx.Err())
@@ -194,7 +194,7 @@ func connect[S session](ctx context.Context, e endpoint, open func(transport.Tra
 		err = namesNothing(advertised)
 	}
 	if err != nil {
-		_ = o.session.Close()
+		_ = o.session.Close() // the first error is returned
 		return none, nil, e.explain(err)
 	}
 	return o.session, advertised, nil
@@ -237,7 +237,7 @@ func (e endpoint) list(ctx context.Context) (map[string]Hash, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = session.Close() }()
+	defer func() { _ = session.Close() }() // every answer that counts has been read
 	return refsOf(advertised), nil
 }
 

@@ -127,7 +127,7 @@ func (s *Store) fetch(ctx context.Context, e endpoint, w fetchRequest) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = session.Close() }()
+	defer func() { _ = session.Close() }() // every answer that counts has been read
 	return s.fetchBy(ctx, e, session, advertised, w)
 }
 
@@ -150,7 +150,7 @@ func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.Uploa
 	if err != nil {
 		return e.explain(fmt.Errorf("fetch %s: %w", w, err))
 	}
-	defer func() { _ = response.Close() }()
+	defer func() { _ = response.Close() }() // it is only read
 	var stream io.Reader = response
 	switch {
 	case req.Capabilities.Supports(capability.Sideband64k):

@@ -31,7 +31,7 @@ func (s *Store) FetchRevision(ctx context.Context, rev string) (Commit, error) {
 	if err != nil {
 		return Commit{}, err
 	}
-	defer func() { _ = session.Close() }()
+	defer func() { _ = session.Close() }() // every answer that counts has been read
 	refs := refsOf(advertised)
 	h, err := choose(e, refs, rev)
 	if err != nil {

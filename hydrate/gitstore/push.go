@@ -60,7 +60,7 @@ func (r *remoteBranches) push(ctx context.Context, w *Writer, moves []Move, all 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = session.Close() }()
+	defer func() { _ = session.Close() }() // every answer that counts has been read
 	if conflicts := outOfDate(refsOf(advertised), moves); len(conflicts) > 0 {
 		return conflicts, nil
 	}

@@ -45,7 +45,7 @@ func (a agentSigner) with(use func(ssh.Signer) error) error {
 	if err != nil {
 		return fmt.Errorf("the SSH agent does not answer (start it again with `ssh-agent`): %w", err)
 	}
-	defer func() { _ = conn.Close() }()
+	defer func() { _ = conn.Close() }() // the signature has been read
 	signers, err := agent.NewClient(conn).Signers()
 	if err != nil {
 		return fmt.Errorf("ask the SSH agent for its keys: %w", err)

@@ -92,6 +92,7 @@ func (t *transaction) occupied(file string, m Move) string {
 		return ""
 	}
 	found := ""
+	// The function returns no error. A folder that cannot be read reports nothing here, and the move itself fails.
 	_ = filepath.WalkDir(file, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && !strings.HasSuffix(p, ".lock") {
 			found = p
@@ -234,7 +235,7 @@ func removeEmpty(dir string) error {
 
 func (t *transaction) rollback() {
 	for _, r := range t.locked {
-		_ = os.Remove(r.lock)
+		_ = os.Remove(r.lock) // the error that led here is returned; a lock that stays makes the next move name it
 	}
 }
 
@@ -245,7 +246,7 @@ func (t *transaction) unpack(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(lock) }()
+	defer func() { _ = os.Remove(lock) }() // gone after the rename
 	data, err := os.ReadFile(file) //nolint:gosec // the user's own repository
 	if err != nil {
 		return ignoreMissing(err)

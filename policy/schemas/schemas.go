@@ -246,7 +246,7 @@ func write(name string, data []byte) error {
 		err = os.Rename(temp.Name(), name)
 	}
 	if err != nil {
-		_ = os.Remove(temp.Name())
+		_ = os.Remove(temp.Name()) // err is returned
 		return fmt.Errorf("cache of schemas: %w", err)
 	}
 	return nil

@@ -70,6 +70,6 @@ func (c cache) place(name string, data []byte) {
 		err = os.Rename(file.Name(), name)
 	}
 	if err != nil {
-		_ = os.Remove(file.Name())
+		_ = os.Remove(file.Name()) // the cache lacks the entry, which is fetched again
 	}
 }

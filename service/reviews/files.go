@@ -235,7 +235,7 @@ func (s *Store) shrink() error {
 // remove deletes the report of a head. A file that cannot be deleted is deleted by the next start.
 func (s *Store) remove(folder string, number int, h *head) {
 	if h.Stored {
-		_ = os.Remove(s.file(folder, number, h.Commit))
+		_ = os.Remove(s.file(folder, number, h.Commit)) // see above
 		s.total -= h.Size
 		h.Stored, h.Size = false, 0
 	}

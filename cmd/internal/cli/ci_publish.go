@@ -54,7 +54,7 @@ func appendFile(name, text string) error {
 		return err
 	}
 	if _, err := io.WriteString(file, text); err != nil {
-		_ = file.Close()
+		_ = file.Close() // the error of the write is returned
 		return err
 	}
 	return file.Close()

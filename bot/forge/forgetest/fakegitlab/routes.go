@@ -58,7 +58,7 @@ func (c *call) group() answer {
 }
 
 func (c *call) member(members map[int]member) answer {
-	id, _ := strconv.Atoi(c.path[4])
+	id, _ := strconv.Atoi(c.path[4]) // 0 is nobody's id
 	m, ok := members[id]
 	if !ok {
 		return notFound("")
@@ -152,7 +152,7 @@ func (c *call) listProjects() answer {
 	if c.who == nil || c.job != nil || c.query.Get("membership") != "true" {
 		return problem(http.StatusForbidden, "403 Forbidden")
 	}
-	least, _ := strconv.Atoi(c.query.Get("min_access_level"))
+	least, _ := strconv.Atoi(c.query.Get("min_access_level")) // 0, every level, without the parameter
 	list := []fields{}
 	for _, p := range c.s.projects {
 		if c.s.may(p, c.who, least) {

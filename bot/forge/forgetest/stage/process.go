@@ -148,7 +148,7 @@ func (p *Process) Answers(ctx context.Context, path string) bool {
 	if err != nil {
 		return false
 	}
-	_ = resp.Body.Close()
+	_ = resp.Body.Close() // the answer has no body to lose
 	return resp.StatusCode == http.StatusOK
 }
 
