@@ -246,7 +246,8 @@ func (t *transaction) unpack(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(lock) }() // gone after the rename
+	// After the rename the lock no longer exists.
+	defer func() { _ = os.Remove(lock) }()
 	data, err := os.ReadFile(file) //nolint:gosec // the user's own repository
 	if err != nil {
 		return ignoreMissing(err)

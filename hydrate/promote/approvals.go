@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// agreement counts who agrees to a promotion or to expediting it, and says who must.
+// agreement counts the approvals of a promotion, or of expediting it.
 type agreement struct{ *facts }
 
 // approvalsGate counts the approvals of exactly this tree. ok is false if no approval is required.

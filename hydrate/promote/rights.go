@@ -15,7 +15,7 @@ type Person struct {
 }
 
 // Allowed reports whether a person may give a command in an environment, by the rights of sluice.yaml on the trunk,
-// and if not, why. Verbs are those of commands, and "now" for --now. Without rights in sluice.yaml, everybody with
+// and returns the reason if not. A verb is the name of a command, or "now" for --now. Without rights in sluice.yaml, everybody with
 // the role maintain may do everything. If an environment names approvers, only they may approve.
 func Allowed(env fleet.Environment, verb string, who Person) (ok bool, reason string) {
 	p := env.Promotion

@@ -53,7 +53,7 @@ type HoldChange struct {
 	Apps []string
 }
 
-// Running is the content of the environment branch.
+// Running describes the content of the environment branch.
 type Running struct {
 	Source Source // zero: the branch does not exist
 	Tree   string
@@ -96,7 +96,8 @@ type Upstream struct {
 	Clusters []ClusterState
 }
 
-// idle reports whether all clusters are frozen and at least one of them does not run Source, so that nothing shows what Source does.
+// idle reports whether all clusters are frozen and at least one of them does not run Source, so that the environment shows nothing about
+// Source.
 func (b Upstream) idle() bool {
 	return len(living(b.Clusters)) == 0 && slices.ContainsFunc(b.Clusters, func(c ClusterState) bool { return c.State == "frozen" && c.behind() })
 }
@@ -114,7 +115,7 @@ type Candidate struct {
 	AuthorsUnknown string
 }
 
-// MergeRequest is the open one for a promotion.
+// MergeRequest is the open merge request of a promotion.
 type MergeRequest struct {
 	Source Source
 	Tree   string
@@ -134,7 +135,7 @@ type CheckResult struct {
 	At     time.Time // when the check ran
 }
 
-// ActionKind says what is to be done.
+// ActionKind is the kind of an Action.
 type ActionKind string
 
 // The actions. Each is idempotent, and must fail if the branches have changed since the Situation was read.
@@ -165,7 +166,7 @@ type Action struct {
 	Reason     string
 }
 
-// WaveProgress is where one wave stands.
+// WaveProgress is the progress of one wave.
 type WaveProgress struct {
 	Name   string
 	State  WaveState
@@ -177,7 +178,7 @@ type WaveProgress struct {
 	Reason string
 }
 
-// WaveState says where a wave stands.
+// WaveState is the state of a wave.
 type WaveState string
 
 // The states of a wave.

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// Source says which source commit each app of an environment runs: one commit for all, and the exceptions from it. An entry
-// of Clusters replaces Commit and Apps for that cluster.
+// Source names the source commit of each app of an environment: one commit for all apps, and exceptions by app. An entry of
+// Clusters replaces Commit and Apps for that cluster.
 type Source struct {
 	Commit   string                   `yaml:"commit,omitempty"`
 	Apps     map[string]string        `yaml:"apps,omitempty"`
 	Clusters map[string]ClusterSource `yaml:"clusters,omitempty"`
 }
 
-// ClusterSource says which source commit each app of one cluster runs.
+// ClusterSource names the source commit of each app of one cluster.
 type ClusterSource struct {
 	Commit string            `yaml:"commit,omitempty"`
 	Apps   map[string]string `yaml:"apps,omitempty"`
 }
 
-// Of is the commit of an app on clusters without an entry of their own.
+// Of returns the commit of an app on clusters without an entry of their own.
 func (s Source) Of(app string) string { return s.common().Of(app) }
 
-// On is what one cluster runs.
+// On returns the commits of one cluster.
 func (s Source) On(cluster string) ClusterSource {
 	if c, ok := s.Clusters[cluster]; ok {
 		return c
@@ -33,10 +33,10 @@ func (s Source) On(cluster string) ClusterSource {
 	return s.common()
 }
 
-// common is what clusters without an entry of their own run.
+// common returns the commits of clusters without an entry of their own.
 func (s Source) common() ClusterSource { return ClusterSource{Commit: s.Commit, Apps: s.Apps} }
 
-// Of is the commit of an app.
+// Of returns the commit of an app.
 func (c ClusterSource) Of(app string) string {
 	if commit, ok := c.Apps[app]; ok {
 		return commit
@@ -50,7 +50,7 @@ func (c ClusterSource) Equal(o ClusterSource) bool {
 	return c.Commit == o.Commit && maps.Equal(c.Apps, o.Apps)
 }
 
-// tidy drops exceptions that are none.
+// tidy drops exceptions whose commit is the common one.
 func (c ClusterSource) tidy() ClusterSource {
 	out := ClusterSource{Commit: c.Commit}
 	for app, commit := range c.Apps {
@@ -65,7 +65,7 @@ func (c ClusterSource) tidy() ClusterSource {
 	return out
 }
 
-// with is a copy in which an app has another commit.
+// with returns a copy in which an app has another commit.
 func (c ClusterSource) with(app, commit string) ClusterSource {
 	out := ClusterSource{Commit: c.Commit, Apps: maps.Clone(c.Apps)}
 	if out.Apps == nil {
@@ -85,7 +85,7 @@ func (c ClusterSource) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Empty reports whether nothing runs.
+// Empty reports whether the source names no commit.
 func (s Source) Empty() bool { return s.Commit == "" && len(s.Apps) == 0 && len(s.Clusters) == 0 }
 
 // Equal reports whether every app of every cluster has the same commit.
@@ -172,8 +172,8 @@ func (s Source) tidy() Source {
 	return out
 }
 
-// Among is the source in its normal form for the clusters of an environment: exceptions of other clusters are dropped, and
-// what every cluster has by exception becomes the environment's own entry.
+// Among returns the source in its normal form for the clusters of an environment: it drops exceptions of other clusters, and an
+// exception that every cluster has becomes the environment's own entry.
 func (s Source) Among(clusters []string) Source {
 	s = s.tidy()
 	out := Source{Commit: s.Commit, Apps: s.Apps, Clusters: map[string]ClusterSource{}}
@@ -196,7 +196,7 @@ func (s Source) Among(clusters []string) Source {
 	return out.tidy()
 }
 
-// key identifies equal sources.
+// key returns a text that equal sources share.
 func (c ClusterSource) key() string {
 	c = c.tidy()
 	parts := []string{c.Commit}
@@ -206,7 +206,7 @@ func (c ClusterSource) key() string {
 	return strings.Join(parts, " ")
 }
 
-// Key identifies equal sources.
+// Key returns a text that equal sources share.
 func (s Source) Key() string {
 	s = s.tidy()
 	parts := []string{s.common().key()}
@@ -244,10 +244,10 @@ func short(commit string) string {
 	}
 }
 
-// Trunk are the trunk's commits in its order, oldest first.
+// Trunk lists the commits of the trunk, oldest first.
 type Trunk []string
 
-// order returns a commit's place on the trunk. Commits that are not there have none.
+// order returns the place of each commit on the trunk.
 type order map[string]int
 
 func (t Trunk) order() order {
@@ -263,7 +263,7 @@ func (o order) knows(s Source) bool {
 	return !slices.ContainsFunc(s.Commits(), func(c string) bool { _, ok := o[c]; return !ok })
 }
 
-// at is a commit's place; no commit, or an unknown one, is older than every other.
+// at returns the place of a commit. An empty or unknown commit counts as older than every other.
 func (o order) at(commit string) int {
 	if i, ok := o[commit]; ok {
 		return i
@@ -285,7 +285,7 @@ func (o order) older(a, b string) string {
 	return b
 }
 
-// contains reports whether every app has the commit of want or a newer one, on every cluster; of some apps only these.
+// contains reports whether every app has the commit of want or a newer one on every cluster. With apps, it compares only those.
 func (o order) contains(have, want Source, apps []string) bool {
 	if !o.includes(have.common(), want.common(), apps) {
 		return false
@@ -313,7 +313,7 @@ func (o order) includes(have, want ClusterSource, apps []string) bool {
 	return !slices.ContainsFunc(apps, func(a string) bool { return o.at(have.Of(a)) < o.at(want.Of(a)) })
 }
 
-// oldest is the newest commit of each app that all of the sources have reached, on all of their clusters.
+// oldest returns, for each app, the newest commit that all sources have reached on all of their clusters.
 func (o order) oldest(sources ...Source) Source {
 	var all []ClusterSource
 	for _, s := range sources {
@@ -343,8 +343,8 @@ func (o order) fold(pick func(a, b string) string, sources ...ClusterSource) Clu
 	return out.tidy()
 }
 
-// compose brings want, or only some apps of it, into what runs. No app of any cluster goes back. An app without a commit, which
-// damaged records have, gets its cluster's commit.
+// compose returns runs with the commits of want, for all apps or only some. It moves no app of any cluster to an older commit. An
+// app without a commit, which damaged records have, gets its cluster's commit.
 func (o order) compose(runs, want Source, apps []string) Source {
 	one := func(have, want ClusterSource) ClusterSource {
 		if len(apps) == 0 {

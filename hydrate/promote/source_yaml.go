@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// groupFrom is the number of exceptions from which on a record groups clusters that run the same.
+// groupFrom is the number of exceptions from which a record groups clusters with equal commits.
 const groupFrom = 16
 
-// sourceFile is a Source as a record has it. Many clusters that run the same are one group.
+// sourceFile is the YAML form of a Source. Many clusters with equal commits form one group.
 type sourceFile struct {
 	Commit   string                   `yaml:"commit,omitempty"`
 	Apps     map[string]string        `yaml:"apps,omitempty"`
@@ -17,7 +17,7 @@ type sourceFile struct {
 	Groups   []clusterGroup           `yaml:"groups,omitempty"`
 }
 
-// clusterGroup is what some clusters run.
+// clusterGroup has the commits of some clusters.
 type clusterGroup struct {
 	Commit   string            `yaml:"commit,omitempty"`
 	Apps     map[string]string `yaml:"apps,omitempty"`

@@ -17,22 +17,22 @@ type Cluster struct {
 	State  string // active, frozen or retired; "" is active
 }
 
-// Wave is an ordered part of an environment's clusters, cut into steps. The clusters of a step move at once.
+// Wave is an ordered part of an environment's clusters, cut into steps. The clusters of a step move together.
 type Wave struct {
 	Name  string
 	Steps [][]string
 	Bake  time.Duration
 }
 
-// Clusters are the clusters of all steps, by name.
+// Clusters returns the clusters of all steps, by name.
 func (w Wave) Clusters() []string {
 	out := slices.Concat(w.Steps...)
 	slices.Sort(out)
 	return out
 }
 
-// Waves puts every cluster of an environment into exactly one wave, or names one that is in none or in two. Waves that select
-// by labels alone get all clusters that they match; the others take from the rest, in order and by name. A frozen cluster
+// Waves assigns every cluster of an environment to exactly one wave, or returns an error that names a cluster in none or in two.
+// Waves that select by labels alone get all clusters that they match; the others take from the rest, in order and by name. A frozen cluster
 // belongs to its wave, so that unfreezing it changes no other wave; a retired one belongs to none.
 func Waves(env fleet.Environment, clusters []Cluster) ([]Wave, error) {
 	active := slices.DeleteFunc(slices.Clone(clusters), func(c Cluster) bool { return c.State == "retired" })
@@ -148,7 +148,7 @@ func duration(d fleet.Duration) (time.Duration, error) {
 	return d.Parse()
 }
 
-// Few lists at most five names, and how many more there are.
+// Few lists at most five names, and counts the others.
 func Few(names []string) string {
 	const most = 5
 	if len(names) <= most {

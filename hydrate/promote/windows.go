@@ -23,7 +23,7 @@ func (f Freeze) Holds(at time.Time) bool {
 	return !at.Before(f.From) && (f.Until.IsZero() || at.Before(f.Until))
 }
 
-// String says until when, by whom and why.
+// String names the end, the author and the reason of the freeze.
 func (f Freeze) String() string {
 	out := "frozen"
 	if !f.Until.IsZero() {
@@ -38,7 +38,7 @@ func (f Freeze) String() string {
 	return out
 }
 
-// Planned are the freezes of sluice.yaml.
+// Planned returns the freezes of sluice.yaml.
 func Planned(p fleet.Promotion) ([]Freeze, error) {
 	out := make([]Freeze, 0, len(p.Freezes))
 	for _, f := range p.Freezes {
@@ -55,8 +55,8 @@ func Planned(p fleet.Promotion) ([]Freeze, error) {
 	return out, nil
 }
 
-// Open reports whether promotions may land at a time, why not, and when that changes next (zero: not in the time that was
-// searched). A freeze or a window that denies wins over every window that allows; without a window that allows, all times
+// Open reports whether promotions may land at a time, the reason if not, and when that changes next (zero: not within the
+// searched time). A freeze or a window that denies wins over every window that allows; without a window that allows, all times
 // are open.
 func Open(windows []fleet.Window, freezes []Freeze, at time.Time) (open bool, reason string, next time.Time) {
 	spans, err := compileWindows(windows)
@@ -124,8 +124,8 @@ func minutes(s string) (int, error) {
 	return 60*hour + minute, nil
 }
 
-// span is when the window opens and closes on the day that at lies in, moved by some days; ok is false if it does not open
-// on that day. Times come from the zone's wall clock, so that a change to summer time moves them.
+// span returns when the window opens and closes on the day of at plus some days; ok is false if it does not open on that day.
+// The zone's wall clock gives the times, so daylight saving time moves them.
 func (w window) span(at time.Time, days int) (from, to time.Time, ok bool) {
 	y, m, d := at.In(w.zone).Date()
 	noon := time.Date(y, m, d+days, 12, 0, 0, 0, w.zone)
@@ -175,8 +175,8 @@ func openAt(windows []window, freezes []Freeze, at time.Time) (bool, string) {
 	return true, ""
 }
 
-// boundaries are the times after at at which the answer may change, in order: those of freezes, those of windows within
-// the week after at and after each of them, and those of single dates.
+// boundaries returns the times after at when the result of Open may change, in order: those of freezes, those of windows in the
+// week after at and after each of them, and those of single dates.
 func boundaries(windows []window, freezes []Freeze, at time.Time) []time.Time {
 	var out []time.Time
 	add := func(t time.Time) {
@@ -212,5 +212,5 @@ func boundaries(windows []window, freezes []Freeze, at time.Time) []time.Time {
 	return slices.CompactFunc(out, time.Time.Equal)
 }
 
-// Stamp is a time as texts show it: in UTC, to the minute.
+// Stamp formats a time for texts: UTC, to the minute.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }

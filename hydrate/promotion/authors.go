@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// authors names the people behind what promotions bring, where somebody else must agree.
+// authors names the people whose changes a promotion brings. They matter where somebody else must approve.
 type authors struct{ *snapshot }
 
-// add names the authors of what a candidate brings, where somebody else must agree.
+// add names the authors of the changes of a candidate, where somebody else must approve them.
 func (a *authors) add(ctx context.Context, environment string, out *promote.Candidate) error {
 	e, _ := a.fleet.Environment(environment)
 	if by := e.Promotion.Approvers; by.Count == 0 && len(by.Users)+len(by.Teams) == 0 && !slices.ContainsFunc(e.Promotion.Rights, func(r fleet.Rights) bool { return r.SecondPerson }) {
@@ -23,8 +23,8 @@ func (a *authors) add(ctx context.Context, environment string, out *promote.Cand
 	return err
 }
 
-// expedition is the request to expedite the rollout under way that needs a second person; nil if there is none. It names the
-// authors of what the rollout brings, whose agreement does not count.
+// expedition returns the request to expedite the current rollout that needs a second person; nil if there is none. It names the
+// authors of the rollout's changes, whose approval does not count.
 func (a *authors) expedition(ctx context.Context, e fleet.Environment, s *promote.Situation) (*promote.Expedition, error) {
 	x, err := promote.Expedited(*s)
 	if err != nil || x == nil || s.Running.Authors != nil {
@@ -42,7 +42,7 @@ func (a *authors) expedition(ctx context.Context, e fleet.Environment, s *promot
 	return x, err
 }
 
-// between names the authors of what one source has and another has not. unknown says why the names may be incomplete.
+// between names the authors of the commits that one source has and another has not. unknown says why the names may be incomplete.
 func (a *authors) between(ctx context.Context, from, to promote.Source) (names []string, unknown string, err error) {
 	brought := a.trunk.brought(from, to)
 	names = []string{}
@@ -63,7 +63,7 @@ func (a *authors) between(ctx context.Context, from, to promote.Source) (names [
 	return names, unknown, ctx.Err()
 }
 
-// authorsOf are the authors of a commit of the trunk, or of the commits that a merge brought. Merging a change does not make
+// authorsOf returns the authors of a commit of the trunk, or of the commits that a merge brought. Merging a change does not make
 // somebody its author.
 func authorsOf(ctx context.Context, store *gitstore.Store, c gitstore.Commit) ([]string, error) {
 	if len(c.Parents) < 2 {

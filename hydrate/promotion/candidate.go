@@ -39,8 +39,8 @@ func (p *proposals) candidate(ctx context.Context, environment string, source pr
 	return out, p.authors.add(ctx, environment, out)
 }
 
-// policy judges each source commit of a promotion, with the apps that it brings. A commit that is unknown is not judged, and
-// so not green.
+// policy judges each source commit of a promotion, with the apps that it brings. A commit without a
+// verdict blocks the promotion.
 func (p *proposals) policy(ctx context.Context, environment string, source promote.Source) (promote.State, string) {
 	st := p.states[environment]
 	state, reason := promote.Green, ""

@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// commands turns what people ask for into events of a record. It refuses what would change nothing or something else than meant.
+// commands turns the commands of people into events of a record. It refuses commands without effect, and commands that name
+// something that does not exist.
 type commands struct {
 	*snapshot
 	evidence  *evidence
@@ -52,8 +53,8 @@ func (l *commands) applyTo(ctx context.Context, e fleet.Environment, s *promote.
 	return changed, nil
 }
 
-// commanded is the record after a command. A command that was applied before has no effect, whatever happened to the
-// environment since.
+// commanded returns the record after a command. A command takes effect once: applying it again changes nothing, also after
+// later commands.
 func (l *commands) commanded(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation) (promote.Record, error) {
 	if c.ID != "" && slices.Contains(s.Record.Handled, c.ID) {
 		return s.Record, nil
@@ -117,8 +118,8 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 	return event, nil
 }
 
-// approval binds an approval to the tree that waits for it: to the rollout under way if somebody asks to expedite it, or else to
-// the proposal. It refuses an approval that would not count, or that was written before its tree was offered.
+// approval binds an approval to the tree that waits for it: that of the current rollout if somebody asks to expedite it, otherwise
+// that of the proposal. It refuses an approval that would not count, or that was written before its tree was offered.
 func (l *commands) approval(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, event promote.Event) (promote.Event, error) {
 	x, err := l.authors.expedition(ctx, e, s)
 	if err != nil {
@@ -186,7 +187,7 @@ func (l *commands) source(c Command, s *promote.Situation) (promote.Source, erro
 	return latest, nil
 }
 
-// target finds the state that a rollback goes to: the one that --to names, or the state before.
+// target finds the state that a rollback restores: the one that --to names, or the previous one.
 func (l *commands) target(ctx context.Context, c Command, s *promote.Situation) (*promote.PastState, error) {
 	past, revision := l.past[c.Environment], c.Revision
 	entries, err := past.history(ctx)
@@ -210,12 +211,12 @@ func (l *commands) target(ctx context.Context, c Command, s *promote.Situation) 
 	return named(valid, s, c)
 }
 
-// state is an entry as promote has it.
+// state converts an entry to the type of package promote.
 func (e HistoryEntry) state() promote.PastState {
 	return promote.PastState{Source: e.Source, Tree: e.Tree.String(), At: e.At}
 }
 
-// Aim sets the environment, and the cluster, that a freeze or its end is about.
+// Aim sets the environment and the cluster that a freeze or an unfreeze names.
 func (c *Command) Aim(f *fleet.Fleet, target string) error {
 	if _, ok := f.Environment(target); ok {
 		c.Environment = target

@@ -43,7 +43,7 @@ func waveMembers(e fleet.Environment, name string, s *promote.Situation) ([]stri
 	return nil, fmt.Errorf("%s has no wave %q with clusters: its waves are %s", e.Name, name, strings.Join(names, ", "))
 }
 
-// checkNames refuses apps and clusters that the environment does not have, so that a misspelt name is not taken for done.
+// checkNames refuses apps and clusters that the environment does not have, so that a misspelt name does not look like success.
 func (l *commands) checkNames(ctx context.Context, e fleet.Environment, c Command) error {
 	f := l.fleet
 	for _, name := range c.Clusters {
@@ -81,8 +81,8 @@ func (l *commands) checkNames(ctx context.Context, e fleet.Environment, c Comman
 	return nil
 }
 
-// checkRollback refuses a rollback of clusters that did not exist in that state, since it would empty them, or that are all
-// frozen.
+// checkRollback refuses a rollback of clusters that did not exist in that state, since it would empty them, and a rollback
+// whose clusters are all frozen.
 func (l *commands) checkRollback(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, tree string) error {
 	if len(c.Clusters) == 0 {
 		return nil
@@ -111,8 +111,8 @@ func (l *commands) checkRollback(ctx context.Context, e fleet.Environment, c Com
 	return nil
 }
 
-// checkStopped refuses a rollback that would stop clusters whose trees no state of the environment has: nothing names the
-// commits that they were rendered from.
+// checkStopped refuses a rollback that would stop clusters on trees that no state of the environment has: the record could not
+// name the source commits of these trees.
 func (l *commands) checkStopped(ctx context.Context, environment string, stopped []string, s *promote.Situation) error {
 	for _, c := range s.Clusters {
 		if !slices.Contains(stopped, c.Name) {

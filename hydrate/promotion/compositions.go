@@ -41,7 +41,7 @@ func (c *compositions) compose(ctx context.Context, r hydrate.Composition, sourc
 	return one, nil
 }
 
-// close drops what was not pushed.
+// close drops the objects that were not pushed.
 func (c *compositions) close() {
 	for _, one := range c.done {
 		_ = one.w.Close() // nothing of it is kept

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// evidence asks the forge and the checks for what the choice of the next promotion depends on.
+// evidence asks the forge and the checks for statuses and results that decide what is promoted next.
 type evidence struct {
 	*snapshot
 	statuses *statusCache
@@ -88,7 +88,7 @@ func (v *evidence) openRequest(ctx context.Context, e fleet.Environment, s *prom
 	return nil
 }
 
-// appsOn are those that a cluster's branch holds: its folders. The result is never nil.
+// appsOn lists the apps that a cluster's branch holds: its folders. The result is never nil.
 func appsOn(ctx context.Context, store *gitstore.Store, tip gitstore.Hash) ([]string, error) {
 	commit, err := store.Commit(ctx, tip)
 	if err != nil {

@@ -27,10 +27,10 @@ type HistoryEntry struct {
 	Trailers []gitstore.Trailer
 }
 
-// ErrNoEnvironment is an environment that the fleet does not have.
+// ErrNoEnvironment means that the fleet does not have the environment.
 var ErrNoEnvironment = errors.New("the fleet has no environment")
 
-// By is who brought the state there: the person who asked, the author of a commit that Sluice did not make, or Sluice.
+// By names who made the state: the person who asked, the author of a commit that Sluice did not make, or Sluice.
 func (e HistoryEntry) By() string {
 	if e.Command != nil {
 		return e.Command.Actor()
@@ -46,7 +46,7 @@ func (e HistoryEntry) By() string {
 	return e.Author
 }
 
-// What is the subject, with the trailers that explain it.
+// What returns the subject of the commit, with the trailers that explain it.
 func (e HistoryEntry) What() string {
 	if e.Command != nil {
 		return e.Command.String()
@@ -70,8 +70,8 @@ func (e HistoryEntry) What() string {
 	return strings.Join(parts, "; ")
 }
 
-// ReadHistory reads what an environment's branch went through, and the commands of its record that no commit of the branch
-// shows, newest first, from Git alone. With a record that cannot be read, it returns the states and an error.
+// ReadHistory reads the states of an environment's branch, and the commands of its record that made no commit, newest first. It
+// reads only Git. With a record that cannot be read, it returns the states and an error.
 func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, environment string, most int) ([]HistoryEntry, error) {
 	f, _, err := h.Fleet(ctx, tree)
 	if err != nil {
@@ -104,7 +104,7 @@ func ReadHistory(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash, e
 	return out[:min(most, len(out))], err
 }
 
-// withCommands puts commands, oldest first, among states, newest first. The states keep their order, whatever their dates.
+// withCommands merges commands, oldest first, into states, newest first, by time. The states keep their order, whatever their dates.
 func withCommands(states []HistoryEntry, commands []promote.PastCommand) []HistoryEntry {
 	out := make([]HistoryEntry, 0, len(states)+len(commands))
 	left := len(commands)

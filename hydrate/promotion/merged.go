@@ -11,16 +11,16 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// mergedCheck holds what is promoted against the trunk as the remote of the source repository has it now. The pass may have
-// been started with another idea of the trunk: that of a clone, or of an earlier fetch.
+// mergedCheck compares the promoted commits with the trunk of the source repository's remote, read now. The trunk that the pass
+// started with may be that of a clone, or of an earlier fetch.
 type mergedCheck struct {
 	h     *hydrate.Hydrator
 	name  string // of the trunk
 	trunk *admit.Trunk
 }
 
-// unmerged says why a commit that next brings is not promoted; empty if the trunk has all of them. Commits that run already are
-// not looked for. Without a remote, the trunk of this clone is the trunk.
+// unmerged returns why a commit of next must not be promoted; "" if the trunk contains all of them. It skips commits that run
+// already. Without a remote, it checks nothing: the trunk is that of this clone.
 func (m *mergedCheck) unmerged(ctx context.Context, runs, next promote.Source) (string, error) {
 	if m.h.Source == nil {
 		return "", nil

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// Missed lists the trunk's commits, oldest first and the tip left out, that environments which follow the trunk do not run yet: from
-// the oldest one that such an environment runs, which is in the list since what should be told of it may not have been told.
-// It is empty if all run the tip, and for environments without a branch: those begin with the tip. Of many the newest `most`.
+// Missed lists the commits of the trunk before tip, oldest first, from the oldest one that an environment which follows the trunk
+// runs. That one is included, because its statuses may not have been reported. The list is empty if all these environments run
+// the tip or have no branch yet. It has at most `most` commits, the newest.
 func Missed(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
 	running, err := ReadRunning(ctx, h, tip.Tree)
 	if err != nil {
@@ -30,7 +30,7 @@ func Missed(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most 
 		if err != nil && !unknownHistory(err) {
 			return nil, err
 		}
-		if err == nil && older { // else the trunk was rewritten, which Hydrate says
+		if err == nil && older { // otherwise the trunk was rewritten, which Hydrate reports
 			needed[r.Source] = true
 		}
 	}

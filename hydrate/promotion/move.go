@@ -18,7 +18,7 @@ type mover struct {
 	pusher    *pusher
 }
 
-// environment commits what was decided on to the environment branch.
+// environment commits the decided tree to the environment branch.
 func (m *mover) environment(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
 	one, err := m.proposals.decided(ctx, e, a)
 	if err != nil {
@@ -42,7 +42,7 @@ func (m *mover) environment(ctx context.Context, e fleet.Environment, a promote.
 	return nil
 }
 
-// wave moves cluster branches to what the environment branch has.
+// wave moves cluster branches to the trees of the environment branch.
 func (m *mover) wave(ctx context.Context, e fleet.Environment, a promote.Action, s *promote.Situation, out *Status) error {
 	st := m.states[e.Name]
 	if hashText(st.Tip.Hash) != a.Base {
@@ -52,7 +52,7 @@ func (m *mover) wave(ctx context.Context, e fleet.Environment, a promote.Action,
 	if err != nil {
 		return err
 	}
-	defer func() { _ = w.Close() }() // what was pushed is on the branches
+	defer func() { _ = w.Close() }() // pushed objects are in the repository
 	moves, err := m.clusters(ctx, e, a, target{st.Clusters, st.Source(), w}, s, out)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ type target struct {
 	w      *gitstore.Writer
 }
 
-// clusters makes the commits of cluster branches. Branches that are not Sluice's to move stay.
+// clusters makes the commits of cluster branches. It leaves branches with foreign commits, and says so in out.
 func (m *mover) clusters(ctx context.Context, e fleet.Environment, a promote.Action, to target, s *promote.Situation, out *Status) ([]gitstore.Move, error) {
 	var moves []gitstore.Move
 	for _, name := range a.Clusters {

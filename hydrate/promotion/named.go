@@ -19,7 +19,7 @@ func named(entries []HistoryEntry, s *promote.Situation, c Command) (*promote.Pa
 	var sources []string // source commits that the revision names
 	var partial []HistoryEntry
 	var whole *promote.PastState
-	already := false // what runs is such a state
+	already := false // the environment runs such a state now
 	for _, e := range entries {
 		running := e.Tree.String() == s.Running.Tree
 		if strings.HasPrefix(e.Commit.String(), revision) {
@@ -61,7 +61,7 @@ func named(entries []HistoryEntry, s *promote.Situation, c Command) (*promote.Pa
 	}
 }
 
-// commitNamed is the source commit of a state that a revision names; empty if there is none.
+// commitNamed returns the source commit of a state that a revision names; empty if there is none.
 func commitNamed(source promote.Source, revision string) string {
 	for _, c := range append([]string{source.Commit}, source.Commits()...) {
 		if strings.HasPrefix(c, revision) {

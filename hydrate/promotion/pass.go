@@ -44,7 +44,7 @@ func newPass(ctx context.Context, h *hydrate.Hydrator, r Request) (*pass, error)
 
 func (p *pass) close() { p.proposals.composed.close() }
 
-// environment looks at one environment.
+// environment does the pass of one environment.
 func (p *pass) environment(ctx context.Context, e fleet.Environment) (*Status, error) {
 	for _, name := range append([]string{e.Name}, e.After...) {
 		if err := p.records.broken[name]; err != nil {

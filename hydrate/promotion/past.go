@@ -28,7 +28,7 @@ func newPast(h *hydrate.Hydrator, now *branch.State) *past {
 	return &past{h: h, now: now, states: map[gitstore.Hash]*branch.State{}, contents: map[string]map[string]string{}}
 }
 
-// history is the branch, newest first.
+// history returns the states of the branch, newest first.
 func (p *past) history(ctx context.Context) ([]HistoryEntry, error) {
 	if p.entries == nil {
 		var err error
@@ -39,7 +39,7 @@ func (p *past) history(ctx context.Context) ([]HistoryEntry, error) {
 	return p.entries, nil
 }
 
-// state reads a tree of the branch. A tree that its history does not have is promote.ErrNoTree.
+// state reads a tree of the branch. It returns promote.ErrNoTree for a tree that the history of the branch does not have.
 func (p *past) state(ctx context.Context, tree gitstore.Hash) (*branch.State, error) {
 	if st := p.states[tree]; st != nil {
 		return st, nil
@@ -69,14 +69,14 @@ func (p *past) state(ctx context.Context, tree gitstore.Hash) (*branch.State, er
 	return nil, fmt.Errorf("%w %s: %s", promote.ErrNoTree, p.now.Branch, tree.Short())
 }
 
-// add makes a tree readable that is not on the branch: one that was just rendered.
+// add makes a tree readable that is not on the branch, such as one that was just rendered.
 func (p *past) add(ctx context.Context, tree gitstore.Hash) error {
 	st, err := branch.ReadTree(ctx, p.h.Store, tree)
 	p.states[tree] = st
 	return err
 }
 
-// read is a promote.Contents.
+// read returns a promote.Contents that reads the states of the branch.
 func (p *past) read(ctx context.Context) promote.Contents {
 	return func(tree, cluster string) (map[string]string, error) {
 		key := tree + " " + cluster

@@ -17,7 +17,7 @@ type preview struct {
 	proposals *proposals
 }
 
-// plan fills in what the proposal of a dry run would do.
+// plan adds the effect of a proposal to the status of a dry run.
 func (v *preview) plan(ctx context.Context, e fleet.Environment, s *promote.Situation, out *Status) error {
 	next := out.Decision.Proposal
 	if next == nil || out.Candidate == "" {

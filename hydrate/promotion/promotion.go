@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// Adapters are what promotions need beside Git. A nil adapter means that there is none: what it would answer is unknown, and
-// an unknown status blocks the promotion.
+// Adapters are the roles that promotions need beside Git. The answer of a nil adapter is unknown, and an unknown status blocks
+// the promotion.
 type Adapters struct {
 	Policy        PolicyJudge
 	Statuses      StatusReader
@@ -24,7 +24,7 @@ type Adapters struct {
 	MergeRequests MergeRequests
 }
 
-// PolicyJudge judges what a part of a promotion would make of an environment. It returns a verdict and its reason.
+// PolicyJudge judges an environment as it would be after a part of a promotion. It returns a verdict and its reason.
 type PolicyJudge interface {
 	Judge(ctx context.Context, part Part) (promote.State, string)
 }
@@ -92,7 +92,7 @@ type Request struct {
 	CommandPrefix string
 }
 
-// Command is what a person asks for in an environment.
+// Command is a command of a person about an environment.
 type Command struct {
 	promote.Event
 	Environment string
@@ -107,7 +107,7 @@ type Command struct {
 // Differ compares two trees of an environment branch. It returns nil if they differ too much to be compared.
 type Differ func(ctx context.Context, f *fleet.Fleet, environment string, before, after gitstore.Hash) (*diff.ChangeSet, error)
 
-// Status is where an environment stands.
+// Status is the state of an environment and of its rollout.
 type Status struct {
 	Environment string
 	Branch      string
@@ -136,14 +136,14 @@ type Plan struct {
 	Changed int `json:"changed"`
 	// Removed is the number of objects that it removes.
 	Removed int `json:"removed"`
-	// Commits are the ids and subjects of what it brings, newest first.
+	// Commits are the ids and subjects of the commits that it brings, newest first.
 	Commits []string `json:"commits,omitempty"`
 	// Changes are the changes of objects; nil unless the request has a Differ, and if that returns nil.
 	Changes *diff.ChangeSet `json:"-"`
 }
 
 // Look makes one pass over the environments, in the order of the graph. It reads what they run, applies commands, decides,
-// stores the record and carries out what was decided. Every step is idempotent; compare-and-swap decides between two concurrent
+// stores the record and carries out the decision. Every step is idempotent; compare-and-swap decides between two concurrent
 // calls. An error of one environment, such as a *MovedError, does not stop the others: the statuses are those of the
 // others, and the error joins all.
 func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) {
@@ -206,7 +206,7 @@ func Run(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) 
 	return all, failed
 }
 
-// hashText is a hash as text; the zero hash is empty.
+// hashText returns a hash as text, and "" for the zero hash.
 func hashText(h gitstore.Hash) string {
 	if h.IsZero() {
 		return ""

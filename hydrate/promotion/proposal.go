@@ -18,7 +18,7 @@ type proposals struct {
 	merged   *mergedCheck
 }
 
-// complete adds to a situation what only matters when something is to be promoted: statuses, checks, the candidate, its policy.
+// complete adds to a situation what matters only for a promotion that is due: statuses, checks, the candidate, its policy.
 func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *promote.Situation) error {
 	r := s.Record
 	busy := r.Progress != nil && r.Progress.Done.IsZero() || r.Rollback != nil || r.Request != nil || r.Opened != nil
@@ -39,7 +39,7 @@ func (p *proposals) complete(ctx context.Context, e fleet.Environment, s *promot
 	return err
 }
 
-// next is the next promotion. It compares what is promoted with what holds name.
+// next returns the next promotion. It compares the promoted commits with those that holds name.
 func (p *proposals) next(ctx context.Context, e fleet.Environment, s *promote.Situation) (*promote.Proposal, error) {
 	next, err := promote.Next(*s)
 	if err != nil || next == nil || len(next.Held) == 0 || s.Running.Foreign != "" {
@@ -70,7 +70,7 @@ func (p *proposals) compose(ctx context.Context, environment string, source prom
 	}, source)
 }
 
-// decided renders again what was decided on, and fails if that is another tree now: what was approved is what lands.
+// decided renders the decided source again, and fails if the tree differs now: only the approved tree may reach the branch.
 func (p *proposals) decided(ctx context.Context, e fleet.Environment, a promote.Action) (*composition, error) {
 	one, err := p.compose(ctx, e.Name, a.Source)
 	if err != nil {

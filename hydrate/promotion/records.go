@@ -16,8 +16,8 @@ import (
 // recordsDir is the folder of the records on the state branch.
 const recordsDir = "environments"
 
-// records are those of all environments, as the state branch has them. Only a file that does not exist is an empty record. A
-// record that cannot be read is an error of its environment: an unread halt must not be taken for none.
+// records has the records of all environments on the state branch. Only a file that does not exist is an empty record. A
+// record that cannot be read is an error of its environment: it may contain a halt.
 type records struct {
 	store  *gitstore.Store
 	tip    gitstore.Commit           // of the state branch; zero if it does not exist

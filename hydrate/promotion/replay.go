@@ -11,8 +11,8 @@ import (
 )
 
 // requireNewer refuses the records of environments if the state branch has lost commits since the mirror saw it: an earlier tip is
-// signed too, and lacks the holds, halts and freezes that came later. Otherwise it notes the tip. seen is the tip that was noted before
-// the branches were listed, so that a tip that another process pushes meanwhile is not taken for a lost one.
+// signed too, and lacks the holds, halts and freezes that came later. Otherwise it stores the tip. seen is the stored tip from
+// before the branches were listed, so that a tip that another process pushes meanwhile does not count as lost.
 func (s *snapshot) requireNewer(ctx context.Context, seen gitstore.Hash, environments []string) error {
 	tip := s.refs[promote.StateBranch]
 	err := lostSince(ctx, s.hydrator, seen, tip)
@@ -31,7 +31,7 @@ func (s *snapshot) requireNewer(ctx context.Context, seen gitstore.Hash, environ
 	return s.hydrator.Store.NoteSeen(s.hydrator.Branches, promote.StateBranch, seen, tip)
 }
 
-// lostSince returns a *LostRecordsError if the state branch does not contain the tip that was noted for it. A zero seen is no note.
+// lostSince returns a *LostRecordsError if the state branch does not contain the stored tip seen. A zero seen means that none is stored.
 func lostSince(ctx context.Context, h *hydrate.Hydrator, seen, tip gitstore.Hash) error {
 	if seen.IsZero() {
 		return nil
@@ -49,13 +49,13 @@ func lostSince(ctx context.Context, h *hydrate.Hydrator, seen, tip gitstore.Hash
 	return nil
 }
 
-// LostRecordsError is a state branch that does not contain the tip that it had when this mirror accepted it.
+// LostRecordsError means that the state branch does not contain the tip that this mirror accepted before.
 type LostRecordsError struct {
 	Seen gitstore.Hash
 	Tip  gitstore.Hash // zero: the branch is gone
 }
 
-// Error names both commits and the way out.
+// Error names both commits and the next step.
 func (e *LostRecordsError) Error() string {
 	is, accept := "is gone", "delete the service's clone of the repository"
 	if !e.Tip.IsZero() {
@@ -66,7 +66,7 @@ func (e *LostRecordsError) Error() string {
 		"restore it with `git push --force origin %s:refs/heads/%s`, or %s to accept the loss", promote.StateBranch, is, e.Seen, e.Seen, promote.StateBranch, accept)
 }
 
-// refuseRecords makes an error that of all records that can be read otherwise.
+// refuseRecords marks all records as unreadable with an error.
 func (s *snapshot) refuseRecords(environments []string, err error) {
 	for _, name := range environments {
 		if s.records.broken[name] == nil {

@@ -48,7 +48,7 @@ func (q *requests) open(ctx context.Context, e fleet.Environment, a promote.Acti
 	return q.recorder.apply(ctx, e.Name, promote.Event{Kind: promote.EventOpened, Source: a.Source, Tree: a.Tree})
 }
 
-// close closes the merge request of a promotion that is not due any more.
+// close closes the merge request of a promotion that is no longer due.
 func (q *requests) close(ctx context.Context, e fleet.Environment, a promote.Action, out *Status) error {
 	if q.request.Adapters.MergeRequests == nil {
 		return ErrNoForge

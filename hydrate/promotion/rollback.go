@@ -82,7 +82,7 @@ func (b *rollbacks) carryOut(ctx context.Context, e fleet.Environment, a promote
 	return b.recorder.apply(ctx, e.Name, promote.Event{Kind: promote.EventRolledBack, Source: source, Tree: tree.String(), Clusters: scope.Clusters})
 }
 
-// drop ends a rollback whose trees are not in the history of the branch any more: no later pass could do it. The
+// drop ends a rollback whose trees are no longer in the history of the branch: no later pass could do it. The
 // environment halts, and its status says why.
 func (b *rollbacks) drop(ctx context.Context, e fleet.Environment, cause error, out *Status) error {
 	reason := fmt.Sprintf("%v; choose a state of `%s` with --to", cause, "sluice history "+e.Name)
@@ -93,7 +93,7 @@ func (b *rollbacks) drop(ctx context.Context, e fleet.Environment, cause error, 
 	return nil
 }
 
-// inScope are the clusters that move now: those that the rollback names and that are not frozen.
+// inScope returns the clusters that move now: those that the rollback names and that are not frozen.
 func inScope(a promote.Action, after *branch.State, s *promote.Situation) []string {
 	var out []string
 	for _, c := range s.Clusters {
@@ -107,7 +107,7 @@ func inScope(a promote.Action, after *branch.State, s *promote.Situation) []stri
 	return out
 }
 
-// scopeOf names what a rollback is about: "prod", "shop of prod", "wave canary of prod".
+// scopeOf names the scope of a rollback: "prod", "shop of prod", "wave canary of prod".
 func scopeOf(e fleet.Environment, a promote.Action) string {
 	out := e.Name
 	switch {
@@ -139,7 +139,7 @@ func rollbackReport(e fleet.Environment, a promote.Action, old *branch.State, mo
 }
 
 // restore takes the named clusters and apps from an earlier state, stopped clusters from the state that they run, and
-// everything else from now. The record names the source commits of each part.
+// everything else from the current state. The record names the source commits of each part.
 func (b *rollbacks) restore(ctx context.Context, e fleet.Environment, a promote.Action, old *branch.State, w *gitstore.Writer) (gitstore.Hash, promote.Source, error) {
 	st := b.states[e.Name]
 	kept, runs := map[string]*branch.State{}, map[string]promote.ClusterSource{}

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// Running says what an environment's branch holds.
+// Running describes the tip of an environment's branch.
 type Running struct {
 	Environment string
 	Branch      string
@@ -51,7 +51,7 @@ func ReadRunning(ctx context.Context, h *hydrate.Hydrator, tree gitstore.Hash) (
 	return out, nil
 }
 
-// Line is a commit and those before it on its line of first parents, newest first, as far as they are here and at most so many.
+// Line returns a commit and its ancestors by first parents, newest first: at most a number of them, and fewer in a shallow clone.
 func Line(ctx context.Context, h *hydrate.Hydrator, tip gitstore.Commit, most int) ([]gitstore.Commit, error) {
 	out := []gitstore.Commit{tip}
 	for len(out) < most {

@@ -17,7 +17,7 @@ import (
 // request of a promotion is still open.
 type observer struct{ *snapshot }
 
-// situation is what is known of an environment without asking anybody.
+// situation describes an environment from Git and its record alone.
 func (o *observer) situation(ctx context.Context, e fleet.Environment) (promote.Situation, error) {
 	st := o.states[e.Name]
 	s := promote.Situation{Environment: e, Trunk: o.trunk.order, Shallow: o.trunk.shallow, Record: o.records.known[e.Name], Now: o.request.Now, CommandPrefix: o.request.CommandPrefix, Unprotected: o.request.Unprotected}
@@ -62,7 +62,7 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (promote.
 	return s, err
 }
 
-// upstream is what is known of an environment that promotions come from.
+// upstream describes an environment that promotions come from.
 func (o *observer) upstream(ctx context.Context, name string) (promote.Upstream, error) {
 	out := promote.Upstream{Name: name, Source: o.states[name].Source()}
 	st, ran := o.states[name], o.records.known[name].Ran
@@ -132,7 +132,7 @@ func (o *observer) clusters(ctx context.Context, environment string) ([]promote.
 	return out, nil
 }
 
-// deleted says that an environment's branch was deleted, if a branch of one of its clusters was made for the environment.
+// deleted returns a reason if somebody deleted an environment's branch: a branch of one of its clusters names the environment.
 func (o *observer) deleted(ctx context.Context, environment string) (string, error) {
 	for _, c := range o.fleet.ClustersOf(environment) {
 		name := o.fleet.ClusterBranch(c)

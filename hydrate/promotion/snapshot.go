@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// snapshot is what a pass reads at its beginning. Only records and refs change later: they follow what the pass stores.
+// snapshot holds what a pass reads at its beginning. Only records and refs change later, when the pass stores something.
 type snapshot struct {
 	hydrator *hydrate.Hydrator
 	request  Request

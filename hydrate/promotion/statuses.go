@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// statusCache asks for the statuses of a commit once in a pass.
+// statusCache caches the statuses of commits during a pass.
 type statusCache struct {
 	reader StatusReader
 	known  map[string]statusAnswer

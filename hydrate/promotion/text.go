@@ -56,7 +56,7 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 	t.line("waits", d.WaitsFor)
 }
 
-// freezeEnd says how to end a freeze that a command made.
+// freezeEnd returns the command that ends a freeze.
 func freezeEnd(f promote.Freeze, environment, prefix string) string {
 	if f.By == "" {
 		return " (sluice.yaml says so)"
@@ -64,7 +64,7 @@ func freezeEnd(f promote.Freeze, environment, prefix string) string {
 	return fmt.Sprintf("; `%s unfreeze %s` ends it", prefix, cmp.Or(f.Target, environment))
 }
 
-// write writes what a dry run would do.
+// write writes the plan of a dry run.
 func (p *Plan) write(t *textWriter) {
 	if p == nil {
 		return
