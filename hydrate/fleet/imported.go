@@ -129,6 +129,7 @@ func (l *loader) importAll(ctx context.Context) {
 			return
 		}
 		l.problems = append(l.problems, problems...)
+		targets = l.withoutExcluded(targets, entry.Exclude, append(at, "exclude"))
 		for j := range targets {
 			l.importedTarget(&targets[j], at)
 		}
@@ -140,6 +141,30 @@ func (l *loader) importAll(ctx context.Context) {
 	}
 	slices.SortFunc(l.fleet.Apps, func(a, b *App) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(l.fleet.Clusters, func(a, b *Cluster) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// withoutExcluded removes the apps that the fleet describes itself. One that fails and may bring other targets is an error: without it these
+// would count as deleted.
+func (l *loader) withoutExcluded(targets []Imported, exclude, at []string) []Imported {
+	found := map[string]bool{}
+	targets = slices.DeleteFunc(targets, func(t Imported) bool {
+		if !slices.Contains(exclude, t.App) {
+			return false
+		}
+		found[t.App] = true
+		if t.Err != nil && t.Brings != BringsNone {
+			l.problems = append(l.problems, Problem{
+				File: t.File, Line: t.Line, Severity: SeverityError, Message: fmt.Sprintf("%s on %s is excluded from the import and cannot be read, so what it brings is not known: %v", t.App, t.Cluster, t.Err),
+			})
+		}
+		return true
+	})
+	for i, name := range exclude {
+		if !found[name] {
+			l.warnf(l.file, append(slices.Clone(at), fmt.Sprint(i)), "remove it", "the entry has no app %q to exclude", name)
+		}
+	}
+	return targets
 }
 
 func importRequest(f *Fleet, entry Import) ImportRequest {

@@ -5,6 +5,9 @@ type Import struct {
 	// Ignore has patterns of files, as in .gitignore. Objects that are written there are not followed: Kustomizations, HelmReleases,
 	// Applications and ApplicationSets in them become no apps. Where a parent applies them, they stay ordinary objects of the parent.
 	Ignore []string `json:"ignore,omitempty"`
+	// Exclude has apps of the entry that are not imported, because an app.yaml of the fleet describes them. `sluice eject` adds them. What
+	// their objects bring is followed all the same.
+	Exclude []string `json:"exclude,omitempty"`
 	// Flux reads Kustomization and HelmRelease objects.
 	Flux *FluxImport `json:"flux,omitempty"`
 	// ArgoCD reads Application and ApplicationSet objects.

@@ -255,3 +255,42 @@ version: 0.1.0
 		t.Error("the child of a parent that begins to fail seems deleted")
 	}
 }
+
+// An excluded app is not imported, and what it brings is. If it cannot be read, the fleet is invalid: its children would seem deleted.
+func TestExcludedApps(t *testing.T) {
+	t.Parallel()
+	const parent = `
+-- clusters/prod/more.yaml --
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: more, namespace: flux-system}
+spec: {path: ./more, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
+-- more/child.yaml --
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: child, namespace: flux-system}
+spec: {path: ./deep, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}
+-- deep/config.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: deep, namespace: web}
+`
+	load := func(exclude, more string) (*fleet.Fleet, fleet.Problems) {
+		text := strings.Replace(fluxFleet, "import: [{flux:", "import: [{exclude: ["+exclude+"], flux:", 1)
+		return fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(text+repository+parent+more))
+	}
+	f, problems := load("more", "")
+	if f == nil || f.ImportedTarget("prod", "more") != nil || f.ImportedTarget("prod", "child") == nil || problems.Errors() > 0 {
+		t.Errorf("%v", problems)
+	}
+	_, problems = load("more", "-- more/kustomization.yaml --\nresources: [none.yaml, child.yaml]\n")
+	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "clusters/prod/more.yaml:1:") || !strings.Contains(text, "more on prod is excluded from the import and cannot be read, so what it brings is not known") {
+		t.Errorf("%v", problems)
+	}
+	_, problems = load("nobody", "")
+	if !slices.ContainsFunc(problems, func(p fleet.Problem) bool {
+		return p.Severity == fleet.SeverityWarning && p.File == "sluice.yaml" && p.Message == `the entry has no app "nobody" to exclude`
+	}) {
+		t.Errorf("%v", problems)
+	}
+}

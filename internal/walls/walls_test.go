@@ -131,6 +131,7 @@ func forbidden() map[string][]string {
 		"hydrate/hydratetest":   own("policy", "hydrate/promotion"),
 		"hydrate/import":        append(own("hydrate/gitstore", "policy"), goGit),
 		"hydrate/import/argocd": append(own("hydrate/fleet", "hydrate/gitstore", "renderer/worker", "renderer/fetch"), goGit),
+		"hydrate/import/eject":  append(own("hydrate/gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"), goGit, helm, "net/http", "os/exec"),
 		"hydrate/import/flux":   append(own("hydrate/fleet", "hydrate/gitstore", "renderer/worker", "renderer/fetch"), goGit),
 
 		"hydrate/import/internal/reach": append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),

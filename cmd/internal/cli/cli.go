@@ -63,6 +63,7 @@ func verbs() []verb {
 		{groupFleet, newInit},
 		{groupFleet, newValidate},
 		{groupFleet, newImport},
+		{groupFleet, newEject},
 		{groupFleet, newWhere},
 		{groupFleet, newExplain},
 		{groupFleet, newDeps},

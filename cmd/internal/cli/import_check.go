@@ -68,6 +68,9 @@ func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gi
 			if err != nil {
 				return err
 			}
+			for _, name := range entry.Exclude { // the fleet describes it
+				delete(theirs[cluster], name)
+			}
 			result.cluster(cluster, ours, theirs[cluster])
 		}
 	}
