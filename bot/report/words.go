@@ -141,6 +141,13 @@ func headline(r *Review, name naming) string {
 	case withheld != "":
 		return "no answer — " + withheld
 	}
+	if n := len(c.Unread); n > 0 {
+		what := name(safetext.Shorten(c.Unread[0], maxHeadName))
+		if n > 1 {
+			what = Count(n, "target")
+		}
+		return "no effect on what can be read — " + what + " cannot be rendered; other targets that depend on it are not compared"
+	}
 	return "no effect — the clusters keep what they run"
 }
 

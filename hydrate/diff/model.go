@@ -51,7 +51,9 @@ type ChangeSet struct {
 	Apps     []App      `json:"apps"`     // in the order of their first group
 	Withheld []Withheld `json:"withheld"` // by app and cluster
 	Compared int        `json:"compared"` // number of targets
-	Totals   Counts     `json:"totals"`
+	// Unread are imported targets that fail in the head and may bring others, as `app on cluster`. What they bring is not compared.
+	Unread []string `json:"unread,omitempty"`
+	Totals Counts   `json:"totals"`
 }
 
 // Empty reports whether no object changes and no target was withheld.

@@ -33,6 +33,9 @@ func newExplain(o IO) *cobra.Command {
 		Long: `Shows every layer that sets a value, lowest precedence first, with file and line. An asterisk marks the one that applies;
 it overrides those above it. Without --value, all values are shown.
 
+For an app that is imported from Flux or Argo CD, shows first where its object is written, and which Kustomizations or
+Applications apply that object. "sluice import -o json" has the same as JSON.
+
 With --all-clusters, shows for each value what applies on which clusters; clusters with the same value from the same
 line are one row.`,
 		Example: `  sluice explain --app shop --cluster prod-eu-1 --value replicas
@@ -85,6 +88,9 @@ func (e *explainOptions) run(ctx context.Context, o IO) error {
 	if !f.Places(a, c) {
 		return fmt.Errorf("app %s is not placed on cluster %s: compare its placement with the labels of the cluster", e.app, e.cluster)
 	}
+	if t := f.ImportedTarget(e.cluster, e.app); t != nil && !e.structured() {
+		printOrigins(o.Out, f, t)
+	}
 	chains, err := explain.chains(ctx, fleet.Target{App: a, Cluster: c}, e.value)
 	if err != nil {
 		return err
@@ -131,6 +137,18 @@ func printChains(w io.Writer, chains []fleet.Chain) error {
 		}
 	}
 	return table.Flush()
+}
+
+// printOrigins prints where an imported target is written, and its parents up to the one that the tool starts with.
+func printOrigins(w io.Writer, f *fleet.Fleet, t *fleet.Imported) {
+	fmt.Fprintf(w, "%s on %s: %s %s:%d\n", t.App, t.Cluster, t.Kind, t.File, t.Line)
+	for _, p := range f.Parents(t) {
+		on := ""
+		if p.Cluster != t.Cluster {
+			on = " on " + p.Cluster
+		}
+		fmt.Fprintf(w, "  applied by %s%s: %s %s:%d\n", p.App, on, p.Kind, p.File, p.Line)
+	}
 }
 
 func layerOf(o fleet.Origin) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -71,6 +72,7 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 		}
 		problems = append(problems, unlocked...)
 	}
+	problems = withoutRepeated(problems)
 	if v.structured() {
 		if problems == nil {
 			problems = fleet.Problems{}
@@ -88,6 +90,17 @@ func (v *validateOptions) run(ctx context.Context, o IO) error {
 		return &exitError{ExitFailed, fmt.Errorf("%s in the fleet", count(n, "problem"))}
 	}
 	return nil
+}
+
+// withoutRepeated removes warnings of the import that an error of the same place repeats: an import only warns of an Application for a cluster
+// that is not known, because hydration goes on without it.
+func withoutRepeated(problems fleet.Problems) fleet.Problems {
+	return slices.DeleteFunc(slices.Clone(problems), func(p fleet.Problem) bool {
+		return p.Severity == fleet.SeverityWarning && slices.ContainsFunc(problems, func(e fleet.Problem) bool {
+			_, message, ok := strings.Cut(e.Message, ": ")
+			return ok && e.Severity == fleet.SeverityError && e.File == p.File && e.Line == p.Line && strings.Contains(p.Message, message)
+		})
+	})
 }
 
 // unlockedCharts reports remote charts of apps that sluice.lock lacks, with their positions. Dependencies of remote
