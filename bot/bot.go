@@ -120,6 +120,7 @@ type Bot struct {
 	listings *listings
 	// permissions of authors, for reviews.
 	permissions *permissions
+	heads       *heads
 	scopes      *lru.Cache[string, *scope] // of the last reviews, by subject
 }
 
@@ -148,7 +149,7 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock)}
+	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads()}
 }
 
 // ErrUnknownForge classifies a hint for a forge that is not configured.

@@ -147,8 +147,13 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 			return nil
 		}
 		j.remember(key, state)
+		unlock, err := j.heads.lock(ctx, j.subject(mr.Head))
+		if err != nil {
+			return err
+		}
 		j.recordVerdict(mr, forge.Failure)
-		err := j.forge.SetCheck(ctx, j.place.Repo(), forge.Check{Name: j.contextFor(ctx, mr.TargetBranch), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
+		err = j.forge.SetCheck(ctx, j.place.Repo(), forge.Check{Name: j.contextFor(ctx, mr.TargetBranch), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
+		unlock()
 		if err == nil {
 			return nil
 		}
@@ -212,10 +217,11 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	if preview != nil && preview.Head != "" {
 		review.Links.Full = j.previewLink(ctx, mr, preview)
 	}
-	f, err := j.forVerdict(ctx, mr)
+	f, done, err := j.forVerdict(ctx, mr)
 	if err != nil {
 		return "", err
 	}
+	defer done()
 	if review.Links.HTML, err = j.Reports.Keep(j.place, mr, review); err != nil {
 		j.log.Warn("the page of the report is not kept", "merge_request", mr.Number, "head", mr.Head, "error", err)
 	}
@@ -299,10 +305,11 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 
 // say writes a status of the head other than the verdict of a review.
 func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
-	f, err := j.forVerdict(ctx, mr)
+	f, done, err := j.forVerdict(ctx, mr)
 	if err != nil {
 		return err
 	}
+	defer done()
 	f.own(state)
 	return publish.Say(ctx, f, j.place.Repo(), mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
 }

@@ -160,10 +160,18 @@ func (v verdictForge) worst(s forge.StatusState, text string) (forge.StatusState
 	return v.floor, fmt.Sprintf("waits for the review of merge request %d, which has the same head", v.number)
 }
 
-// forVerdict returns a forge that combines the status of a merge request with those of others of the same head.
-func (j *job) forVerdict(ctx context.Context, mr *forge.MergeRequest) (verdictForge, error) {
+// forVerdict returns a forge that combines the status of a merge request with those of others of the same head. Until the caller calls
+// done, no other task writes a status of the head.
+func (j *job) forVerdict(ctx context.Context, mr *forge.MergeRequest) (f verdictForge, done func(), err error) {
+	if done, err = j.heads.lock(ctx, j.subject(mr.Head)); err != nil {
+		return verdictForge{}, nil, err
+	}
 	floor, number, err := j.worstOther(ctx, mr)
-	return verdictForge{j.forge, j.contextFor(ctx, mr.TargetBranch), floor, number, func(s forge.StatusState) { j.recordVerdict(mr, s) }, j.listings}, err
+	if err != nil {
+		done()
+		return verdictForge{}, nil, err
+	}
+	return verdictForge{j.forge, j.contextFor(ctx, mr.TargetBranch), floor, number, func(s forge.StatusState) { j.recordVerdict(mr, s) }, j.listings}, done, nil
 }
 
 // recompute enqueues reviews of the merge requests that shared the head of a closed one, because its verdict no

@@ -36,7 +36,7 @@ func (b *Budget) Render(ctx context.Context, bundle *Bundle) (*Rendering, error)
 	b.begin.Do(func() { time.AfterFunc(b.limit, func() { b.end(errOver) }) })
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(b.over, func() { cancel(errOver) })()
+	defer context.AfterFunc(b.over, func() { cancel(errOver) })() //nolint:contextcheck // the time of all renderings
 	if b.Over() {
 		return nil, b.spent()
 	}

@@ -14,9 +14,11 @@ import (
 )
 
 // isolation starts the worker processes for untrusted content. Processes belong to one repository and trust level,
-// and repositories take turns using the slots. It is safe for concurrent use.
+// and repositories take turns using the slots. Each of several reviews of one repository leaves slots to the others. It is safe for
+// concurrent use.
 type isolation struct {
 	host    *worker.Host // for renderings
+	atOnce  int          // renderings of one review
 	reviews *worker.Host // for reviews of merge requests; separate, because a review waits for renderings
 	log     *slog.Logger
 
@@ -26,14 +28,25 @@ type isolation struct {
 	pools  map[worker.Owner]*renderer.Pool // kept, because they record which charts exceed their limits
 }
 
+// isolationOptions configure the workers of a service.
+type isolationOptions struct {
+	command []string
+	mode    worker.Mode
+	jobs    int // renderings at once
+	workers int // reviews at once
+	reviews int // of them, of one repository
+	log     *slog.Logger
+}
+
 // newIsolation starts a worker, which attempts everything that it must not be able to do. In the mode required, a
 // missing wall is an error.
-func newIsolation(ctx context.Context, command []string, mode worker.Mode, jobs, reviews int, log *slog.Logger) (*isolation, error) {
-	i := &isolation{log: log, latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
-	slots := max(jobs, 2)
+func newIsolation(ctx context.Context, o isolationOptions) (*isolation, error) {
+	slots := max(o.jobs, 2)
 	reserved := max(slots/4, 1) // slots that merge requests never use
+	beside := o.reviews - 1     // one more for each further review of a repository, even if the first one uses all that it may
+	i := &isolation{log: o.log, atOnce: slots - reserved, latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
 	i.host = worker.NewHost(worker.Options{
-		Command: command, Mode: mode, Size: slots + 1, Reserved: reserved, PerOwner: slots - reserved, // one more slot is for another repository
+		Command: o.command, Mode: o.mode, Size: slots + beside + 1, Reserved: reserved, PerOwner: i.atOnce + beside, // one more slot is for another repository
 		Timeout: renderTimeout, Limits: worker.Limits{Memory: renderMemory},
 		Changed: func(_, now worker.Report) { i.changed(i.host, now) },
 	})
@@ -43,7 +56,7 @@ func newIsolation(ctx context.Context, command []string, mode worker.Mode, jobs,
 		return nil, fmt.Errorf("isolation: %w", err)
 	}
 	i.reviews = worker.NewHost(worker.Options{
-		Command: command, Mode: mode, Size: reviews, Limits: worker.Limits{Memory: reviewMemory},
+		Command: o.command, Mode: o.mode, Size: o.workers, Limits: worker.Limits{Memory: reviewMemory},
 		Changed: func(_, now worker.Report) { i.changed(i.reviews, now) },
 	})
 	return i, nil
@@ -62,7 +75,7 @@ func (i *isolation) changed(host *worker.Host, now worker.Report) {
 	i.log.Info("worker processes are confined as at the start", "report", now.String())
 }
 
-// renderer returns the renderer for the content of a repository's trunk or of its merge requests.
+// renderer returns the renderer for the content of a repository's trunk or of one of its merge requests.
 func (i *isolation) renderer(p hint.Place, trust worker.Trust) renderer.Renderer {
 	owner := worker.Owner{Repository: p.String(), Trust: trust}
 	i.mu.Lock()
@@ -71,6 +84,9 @@ func (i *isolation) renderer(p hint.Place, trust worker.Trust) renderer.Renderer
 	if pool == nil {
 		pool = renderer.NewPool(renderer.PoolOptions{Workers: i.host.For(owner), Timeout: renderTimeout, MemoryLimit: renderMemory})
 		i.pools[owner] = pool
+	}
+	if trust == worker.Untrusted {
+		return renderer.AtOnce(pool, i.atOnce)
 	}
 	return pool
 }

@@ -127,7 +127,7 @@ func (c *queueCollector) descs() map[string]*prometheus.Desc {
 		return prometheus.NewDesc("sluice_queue_"+name, help, nil, nil)
 	}
 	return map[string]*prometheus.Desc{
-		"depth": d("depth", "Hints in the queue, waiting or being worked on."), "age": d("oldest_seconds", "Age of the oldest hint in seconds."), "flight": d("in_flight", "Repositories that a worker works on."),
+		"depth": d("depth", "Hints in the queue, waiting or being worked on."), "age": d("oldest_seconds", "Age of the oldest hint in seconds."), "flight": d("in_flight", "Tasks that a worker works on."),
 		"parked": d("parked", "Hints that failed too often and wait for a retry command."), "shards": d("shards", "Shards waiting or being rendered."), "bytes": d("bytes", "Size of the queue in bytes."),
 	}
 }

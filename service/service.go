@@ -138,7 +138,7 @@ func (s *Service) openQueue(ctx context.Context, c *config.Config) error {
 	}
 	s.queue, err = queue.Open(ctx, queue.Config{
 		URL: c.Queue.URL, Dir: filepath.Join(c.Data, "queue"), Replicas: c.Queue.Replicas, Credentials: c.Queue.Credentials, Name: host, Clock: s.clock,
-		Log: s.log, Grace: c.Drain, Backoff: s.o.Retry, OnPark: s.parked,
+		Log: s.log, Reviews: c.Reviews, Grace: c.Drain, Backoff: s.o.Retry, OnPark: s.parked,
 	})
 	if err != nil {
 		return fmt.Errorf("queue: %w", err)
@@ -165,7 +165,7 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 // isolate starts the workers and logs their confinement.
 func (s *Service) isolate(ctx context.Context, c *config.Config, command []string) error {
 	var err error
-	if s.isolation, err = newIsolation(ctx, command, c.Isolation, s.jobs, c.Workers, s.log); err != nil {
+	if s.isolation, err = newIsolation(ctx, isolationOptions{command, c.Isolation, s.jobs, c.Workers, c.Reviews, s.log}); err != nil {
 		return err
 	}
 	if missing, text := s.isolation.state(); missing > 0 {

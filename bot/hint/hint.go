@@ -84,8 +84,8 @@ func (k Kind) Reviews() bool { return k == Review || k == Group || k == Question
 // OfComment reports whether the hint is about one comment.
 func (k Kind) OfComment() bool { return k == Comment || k == Question }
 
-// Lane returns the name of a queue in which one hint is processed at a time. The reviews of a place are one lane, all
-// other tasks of the place another, so commands and the trunk never wait for a review.
+// Lane returns the name of the queue that the hint waits in. The reviews of a place are one lane, of which a few are processed at a time,
+// and all other tasks of the place another, of which one is: commands and the trunk never wait for a review.
 func (h Hint) Lane() string {
 	if h.Kind.Reviews() {
 		return string(h.Place) + "\nreviews"

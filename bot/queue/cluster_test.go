@@ -19,8 +19,8 @@ type observed struct {
 	mu       sync.Mutex
 	latest   map[string]int    // newest version by key
 	commands map[string]bool   // by id
-	busy     map[string]int    // workers by lane
-	epochs   map[string]uint64 // by lane
+	busy     map[string]int    // workers by lease
+	epochs   map[string]uint64 // by lease
 }
 
 func newObserved(t *testing.T) *observed {
@@ -28,20 +28,20 @@ func newObserved(t *testing.T) *observed {
 	return &observed{t: t, latest: map[string]int{}, commands: map[string]bool{}, busy: map[string]int{}, epochs: map[string]uint64{}}
 }
 
-// work fails the test if two workers have one lane, or if a lane's epoch goes back.
+// work fails the test if two workers have one lease, or if its epoch goes back.
 func (o *observed) work(ctx context.Context, h Hint) error {
 	epoch, _ := Epoch(ctx) // 0 is reported as going back
 	o.mu.Lock()
-	o.busy[h.Lane()]++
-	if o.busy[h.Lane()] > 1 || epoch < o.epochs[h.Lane()] {
-		o.t.Errorf("%s: %d workers, epoch %d after %d", h.Place, o.busy[h.Lane()], epoch, o.epochs[h.Lane()])
+	o.busy[leaseOf(subject(h))]++
+	if o.busy[leaseOf(subject(h))] > 1 || epoch < o.epochs[leaseOf(subject(h))] {
+		o.t.Errorf("%s: %d workers, epoch %d after %d", h.Place, o.busy[leaseOf(subject(h))], epoch, o.epochs[leaseOf(subject(h))])
 	}
-	o.epochs[h.Lane()] = epoch
+	o.epochs[leaseOf(subject(h))] = epoch
 	o.mu.Unlock()
 	time.Sleep(5 * time.Millisecond)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.busy[h.Lane()]--
+	o.busy[leaseOf(subject(h))]--
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -32,7 +32,8 @@ func contract(t *testing.T, o opener) {
 		"supersede":      testSupersede,
 		"commands first": testCommandsFirst,
 		"interrupt":      testInterrupt,
-		"one per place":  testOnePerPlace,
+		"leases":         testLeases,
+		"reviews beside": testReviewsBeside,
 		"lanes":          testLanes,
 		"reviews end":    testReviewsEndAtOnce,
 		"fair":           testFair,
@@ -164,7 +165,7 @@ func testWorkedOnAgain(t *testing.T, o opener) {
 
 func testSupersede(t *testing.T, o opener) {
 	t.Helper()
-	q := o.open(t, func(c *Config) { c.Retries = 1 }) // a superseded hint does not count as a failure
+	q := o.open(t, func(c *Config) { c.Retries, c.Reviews = 1, 1 }) // a superseded hint does not count as a failure
 	started, causes := make(chan string, 10), make(chan error, 10)
 	running(t, q, 2, func(ctx context.Context, h Hint) error {
 		started <- fmt.Sprintf("%d %s", h.Number, h.Ref)
@@ -209,61 +210,6 @@ func testSupersede(t *testing.T, o opener) {
 	empty(t, q)
 	if s := stats(t, q); s.Parked != 0 {
 		t.Errorf("parked: %+v", s)
-	}
-}
-
-func testOnePerPlace(t *testing.T, o opener) {
-	t.Helper()
-	q := o.open(t, nil)
-	replicas := []*Queue{q, o.twin(t, q, "two")}
-	const places, numbers = 4, 6
-	var mu sync.Mutex
-	busy, workedBy := map[hint.Place]int{}, map[string]int{}
-	most, total, finished := 0, 0, map[string]int{}
-	parallel := make(chan struct{}) // both replicas have worked, and two at once
-	for _, r := range replicas {
-		running(t, r, 2, func(_ context.Context, h Hint) error {
-			mu.Lock()
-			busy[h.Place]++
-			total++
-			workedBy[r.cfg.Name]++
-			if most = max(most, total); most >= 2 && len(workedBy) == 2 && parallel != nil {
-				close(parallel)
-				parallel = nil
-			}
-			wait := parallel
-			if busy[h.Place] > 1 {
-				t.Errorf("%d workers in %s", busy[h.Place], h.Place)
-			}
-			mu.Unlock()
-			if wait != nil {
-				select {
-				case <-wait:
-				case <-time.After(10 * time.Second): // the check below fails
-				}
-			}
-			time.Sleep(5 * time.Millisecond) // the work, during which another worker of the place would be seen
-			mu.Lock()
-			defer mu.Unlock()
-			busy[h.Place]--
-			total--
-			finished[h.Key()]++
-			return nil
-		})
-	}
-	for n := range numbers {
-		for p := range places {
-			put(t, replicas[n%2], review(fmt.Sprintf("o/%d", p), n, ""))
-		}
-	}
-	empty(t, q)
-	mu.Lock()
-	defer mu.Unlock()
-	if len(finished) != places*numbers {
-		t.Errorf("%d hints done, want %d", len(finished), places*numbers)
-	}
-	if most < 2 || len(workedBy) != 2 {
-		t.Errorf("at most %d at once, by %v: not in parallel", most, workedBy)
 	}
 }
 
@@ -388,7 +334,7 @@ func testLeaseLost(t *testing.T, o opener) {
 		if turns > 1 {
 			return nil
 		}
-		place <- digest(h.Lane())
+		place <- leaseOf(subject(h))
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		return ctx.Err()
@@ -404,25 +350,25 @@ func testLeaseLost(t *testing.T, o opener) {
 	empty(t, q)
 }
 
-// testVanished checks that a place is free after the lease of a replica that vanished.
+// testVanished checks that a merge request is free after the lease of a replica that vanished, and that others of the place do not wait.
 func testVanished(t *testing.T, o opener) {
 	t.Helper()
 	q := o.open(t, nil)
 	taken := time.Now()
-	if _, err := q.takeLease(t.Context(), digest(review("a/a", 1, "").Lane())); err != nil {
+	if _, err := q.takeLease(t.Context(), leaseOf(subject(review("a/a", 1, "")))); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan time.Time, 2)
-	running(t, q, 2, func(_ context.Context, h Hint) error {
-		if h.Place == "github:a/a" {
-			done <- time.Now()
+	done := make(chan Hint, 3)
+	running(t, q, 2, func(_ context.Context, h Hint) error { done <- h; return nil })
+	put(t, q, review("a/a", 1, ""), review("a/a", 2, ""), review("b/b", 1, ""))
+	for i := range 3 {
+		h := receive(t, "a review", done)
+		if leased := h.Place == "github:a/a" && h.Number == 1; leased != (i == 2) {
+			t.Errorf("%s %d came as number %d", h.Place, h.Number, i+1)
 		}
-		return nil
-	})
-	put(t, q, review("a/a", 1, ""), review("b/b", 1, ""))
-	waited := receive(t, "the place after its lease ended", done).Sub(taken)
-	if waited < q.cfg.Lease-50*time.Millisecond {
-		t.Errorf("the place was entered after %s, the lease is %s", waited, q.cfg.Lease)
+	}
+	if waited := time.Since(taken); waited < q.cfg.Lease-50*time.Millisecond {
+		t.Errorf("the merge request was entered after %s, the lease is %s", waited, q.cfg.Lease)
 	}
 }
 

@@ -15,24 +15,26 @@ import (
 // index is one replica's list of the pending hints: a ring of places, each with items in the order of arrival. It
 // only shows which lease may be worth taking; the worker reads the stream again before it starts.
 type index struct {
-	mu     sync.Mutex
-	places map[string]*place // by digest
-	ring   []*place
-	next   int           // in ring: whose turn it is
-	wake   chan struct{} // has a token when something may have become ready
+	reviews int // of a place at once
+	mu      sync.Mutex
+	places  map[string]*place // by digest
+	ring    []*place
+	next    int           // in ring: whose turn it is
+	wake    chan struct{} // has a token when something may have become ready
 }
 
 type place struct {
-	digest    string
-	items     []*item
-	running   *run      // the work of this replica in this place
-	notBefore time.Time // expected end of another replica's lease
+	digest  string
+	items   []*item
+	running []*run               // the work of this replica in this place
+	leased  map[string]time.Time // lease → expected end of another replica's; gone when it may be free
 }
 
 // item has the pending messages of one key.
 type item struct {
 	key       string            // subject without its `.force`
 	kind      string            //
+	lease     string            // under which it is worked on
 	messages  map[string]uint64 // subject → newest sequence
 	first     time.Time         // arrival of the oldest message, including replaced ones
 	notBefore time.Time         // backoff
@@ -46,8 +48,8 @@ type run struct {
 	cancel func(error)
 }
 
-func newIndex() *index {
-	return &index{places: map[string]*place{}, wake: make(chan struct{}, 1)}
+func newIndex(reviews int) *index {
+	return &index{reviews: reviews, places: map[string]*place{}, wake: make(chan struct{}, 1)}
 }
 
 // splitSubject parses a subject below the prefix of hints.
@@ -57,6 +59,16 @@ func splitSubject(subject string) (placeDigest, kind, key string, err error) {
 		return "", "", "", fmt.Errorf("the subject %.80q is not one of a hint: %w", subject, ErrInvalid)
 	}
 	return parts[0], parts[1], strings.TrimSuffix(subject, ".force"), nil
+}
+
+// leaseOf returns the lease under which the hint of a subject is worked on: that of the merge request for tasks that review it, and
+// otherwise that of the place.
+func leaseOf(subject string) string {
+	parts := strings.Split(subject, ".")
+	if len(parts) > 2 && hint.Kind(parts[1]).Reviews() {
+		return parts[0] + "-" + parts[2]
+	}
+	return parts[0]
 }
 
 // add records a message. It cancels a running review of the same number.
@@ -69,14 +81,14 @@ func (x *index) add(subject string, sequence uint64, at time.Time) error {
 	defer x.mu.Unlock()
 	p := x.places[digest]
 	if p == nil {
-		p = &place{digest: digest}
+		p = &place{digest: digest, leased: map[string]time.Time{}}
 		x.places[digest] = p
 		x.ring = append(x.ring, p)
 	}
 	i := slices.IndexFunc(p.items, func(i *item) bool { return i.key == key })
 	if i < 0 {
 		i = len(p.items)
-		p.items = append(p.items, &item{key: key, kind: kind, messages: map[string]uint64{}, first: at})
+		p.items = append(p.items, &item{key: key, kind: kind, lease: leaseOf(subject), messages: map[string]uint64{}, first: at})
 	}
 	it := p.items[i]
 	if sequence <= it.messages[subject] {
@@ -84,8 +96,10 @@ func (x *index) add(subject string, sequence uint64, at time.Time) error {
 	}
 	it.messages[subject] = sequence
 	it.notBefore = time.Time{} // a new hint does not wait for the backoff of the old one
-	if r := p.running; r != nil && r.item == it {
-		r.supersede()
+	for _, r := range p.running {
+		if r.item == it {
+			r.supersede()
+		}
 	}
 	x.signal()
 	return nil
@@ -104,16 +118,18 @@ func (r *run) supersede() {
 	}
 }
 
-// interrupt cancels the running review of a place; number 0 means any. Its hint stays.
+// interrupt cancels the running review of a merge request of a place; number 0 means all of the place. Their hints stay.
 func (x *index) interrupt(placeDigest string, number int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.places[placeDigest]
-	if p == nil || p.running == nil || p.running.item.kind != string(hint.Review) {
+	if p == nil {
 		return
 	}
-	if number == 0 || p.running.item.key == placeDigest+"."+string(hint.Review)+"."+strconv.Itoa(number) {
-		p.running.cancel(ErrInterrupted)
+	for _, r := range p.running {
+		if r.item.kind == string(hint.Review) && (number == 0 || r.item.key == placeDigest+"."+string(hint.Review)+"."+strconv.Itoa(number)) {
+			r.cancel(ErrInterrupted)
+		}
 	}
 }
 
@@ -127,7 +143,7 @@ func (x *index) remove(done map[string]uint64) {
 			continue
 		}
 		p := x.places[digest]
-		p.notBefore = time.Time{} // the worker releases the lease now
+		delete(p.leased, leaseOf(subject)) // the worker releases it now
 		i := slices.IndexFunc(p.items, func(i *item) bool { return i.key == key })
 		if i < 0 {
 			continue
@@ -146,7 +162,7 @@ func (x *index) remove(done map[string]uint64) {
 
 // shrink removes a place without items. The caller holds the lock.
 func (x *index) shrink(p *place) {
-	if len(p.items) > 0 || p.running != nil {
+	if len(p.items) > 0 || len(p.running) > 0 {
 		return
 	}
 	delete(x.places, p.digest)
@@ -157,23 +173,21 @@ func (x *index) shrink(p *place) {
 	}
 }
 
-// pick returns the next item that is ready and whose kind is allowed, one place after the other. Without one
-// it returns when to look again (zero: when woken).
-func (x *index) pick(now time.Time, allowed func(hint.Kind) bool) (*run, time.Time) {
+// pick returns the next item that is ready and allowed, one place after the other. allowed gets the kind, and whether this replica works
+// on another item of the place. Without an item, pick returns when to look again (zero: when woken).
+func (x *index) pick(now time.Time, allowed func(kind hint.Kind, another bool) bool) (*run, time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var soonest time.Time
 	for n := range len(x.ring) {
 		i := (x.next + n) % len(x.ring)
 		p := x.ring[i]
-		if p.running != nil {
-			continue
-		}
-		it, at := p.ready(now, allowed)
+		it, at := p.ready(now, x.reviews, allowed)
 		if it != nil {
-			p.running = &run{place: p, item: it, cancel: func(error) {}}
+			r := &run{place: p, item: it, cancel: func(error) {}}
+			p.running = append(p.running, r)
 			x.next = i + 1
-			return p.running, time.Time{}
+			return r, time.Time{}
 		}
 		if !at.IsZero() && (soonest.IsZero() || at.Before(soonest)) {
 			soonest = at
@@ -184,16 +198,16 @@ func (x *index) pick(now time.Time, allowed func(hint.Kind) bool) (*run, time.Ti
 
 // ready returns the first allowed item that may be worked on now: commands go first. Without one it returns
 // when the next allowed item becomes ready.
-func (p *place) ready(now time.Time, allowed func(hint.Kind) bool) (*item, time.Time) {
+func (p *place) ready(now time.Time, reviews int, allowed func(hint.Kind, bool) bool) (*item, time.Time) {
 	var first *item
 	var soonest time.Time
 	for _, it := range p.items {
-		if !allowed(hint.Kind(it.kind)) {
+		if !p.free(it, reviews) || !allowed(hint.Kind(it.kind), len(p.running) > 0) {
 			continue // a worker that ends wakes the dispatcher
 		}
 		at := it.notBefore
-		if p.notBefore.After(at) {
-			at = p.notBefore
+		if leased := p.leased[it.lease]; leased.After(at) {
+			at = leased
 		}
 		if !at.After(now) {
 			if it.kind == string(hint.Comment) {
@@ -214,6 +228,15 @@ func (p *place) ready(now time.Time, allowed func(hint.Kind) bool) (*item, time.
 	return nil, soonest
 }
 
+// free reports whether this replica may begin an item beside what it works on in the place: as many reviews as given, of different merge
+// requests, or one other task.
+func (p *place) free(it *item, reviews int) bool {
+	if !hint.Kind(it.kind).Reviews() {
+		reviews = 1
+	}
+	return len(p.running) < reviews && !slices.ContainsFunc(p.running, func(r *run) bool { return r.item.lease == it.lease })
+}
+
 // messages returns a copy of the item's messages.
 func (x *index) messages(r *run) map[string]uint64 {
 	x.mu.Lock()
@@ -229,13 +252,15 @@ func (x *index) started(r *run, loaded map[string]uint64, cancel func(error)) {
 	r.supersede()
 }
 
-// finished ends a run. The item, if it still exists, waits until again, and the place until free.
+// finished ends a run. The item, if it still exists, waits until again, and all items of its lease until free; zero: the lease is free.
 func (x *index) finished(r *run, again, free time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p, it := r.place, r.item
-	p.running = nil
-	p.notBefore = free
+	p.running = slices.DeleteFunc(p.running, func(other *run) bool { return other == r })
+	if delete(p.leased, it.lease); !free.IsZero() {
+		p.leased[it.lease] = free
+	}
 	if i := slices.Index(p.items, it); i >= 0 {
 		fresh := false
 		for subject, sequence := range it.messages {

@@ -1,5 +1,5 @@
 // Package queue stores hints ("this merge request may have changed") on disk until a worker has handled them,
-// allows one worker at a time per repository, and distributes renderings over replicas. It runs on NATS
+// allows one worker at a time per merge request and one for everything else of a repository, and distributes renderings over replicas. It runs on NATS
 // JetStream: inside this process with a directory, or on a cluster by URL, with the same code.
 //
 // The queue has no state of the fleet: Git is the only source of truth. Its leases only save work; the
@@ -13,6 +13,7 @@
 //	sluice-hints      sluice.hint.<place>.<kind>.<number>[.force]         one message per key, the newest
 //	                  sluice.hint.<place>.comment.<number>.<command>      one message per command
 //	sluice-leases     sluice.lease.<place>                                worker of a place; expires after Config.Lease
+//	                  sluice.lease.<place>-<number>                       the same for reviews, of a merge request
 //	sluice-attempts   sluice.attempt.<key>                                starts and failures of a hint that is not done
 //	sluice-parked     sluice.parked.<key>                                 hints that failed too often
 //	sluice-seen       sluice.seen.<hash>                                  delivery ids and body hashes; expire after Config.SeenTTL
@@ -26,7 +27,7 @@
 // # How a hint is worked on
 //
 // Each replica follows the stream of hints and keeps an index of it in memory. A worker takes the lease of a
-// place, reads the newest message of a key, does the work, and deletes exactly the sequence that it read: a
+// place, or for a review that of the merge request, reads the newest message of a key, does the work, and deletes exactly the sequence that it read: a
 // hint that arrived meanwhile has another sequence and stays. After a crash at any moment, the hint is still
 // in the stream and is worked on again.
 package queue
@@ -86,6 +87,7 @@ type Config struct {
 	Backoff    time.Duration // wait after the first failure, doubled each time; default 2 s
 	BackoffMax time.Duration // default 5 min
 	Lease      time.Duration // how long a worker that does not answer keeps its place or shard; default 15 s
+	Reviews    int           // of one place that this replica works on at once; default 2
 	Grace      time.Duration // how long running work may continue after the end of Run's context; default 25 s
 	SeenTTL    time.Duration // default 72 h
 	ShardTTL   time.Duration // how long results are kept; default 24 h
@@ -192,6 +194,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Retries, c.Crashes = or(c.Retries, 8), or(c.Crashes, 10)
 	c.Backoff, c.BackoffMax = or(c.Backoff, 2*time.Second), or(c.BackoffMax, 5*time.Minute)
 	c.Lease, c.Grace = or(c.Lease, 15*time.Second), or(c.Grace, 25*time.Second)
+	c.Reviews = or(c.Reviews, 2)
 	c.SeenTTL, c.ShardTTL = or(c.SeenTTL, 72*time.Hour), or(c.ShardTTL, 24*time.Hour)
 	c.MaxBytes = or(c.MaxBytes, 1<<30)
 	if c.Log == nil {
@@ -243,6 +246,9 @@ func (c Config) checkLimits() error {
 	}
 	if c.Lease < 500*time.Millisecond || c.SeenTTL < c.Lease || c.ShardTTL < c.Lease {
 		bad("Lease is %s, SeenTTL %s, ShardTTL %s; a lease is at least 500 ms and shorter than the others", c.Lease, c.SeenTTL, c.ShardTTL)
+	}
+	if c.Reviews < 1 {
+		bad("Reviews is %d, less than 1", c.Reviews)
 	}
 	if c.Retries < 1 || c.Crashes < 1 || c.Backoff < 0 || c.BackoffMax < c.Backoff || c.Grace < 0 {
 		bad("Retries %d, Crashes %d, Backoff %s, BackoffMax %s, Grace %s: none may be negative, and the backoff's limit not below its start",

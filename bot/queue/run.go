@@ -25,8 +25,10 @@ const (
 	followSilent = time.Second
 )
 
-// Run works on hints until ctx ends, in each place on at most one review and one other hint at a time. There are as many workers for
-// reviews, and as many again for everything else, so that reviews never occupy all of them. When ctx ends, Run cancels reviews at
+// Run works on hints until ctx ends, in each place on at most Config.Reviews reviews of different merge requests, and one other hint, at
+// a time. Other replicas work on no hint of the same merge request, and on no other hint than a review in the same place. There are as
+// many workers for reviews, and as many again for everything else, so that reviews never occupy all of them. The second and further
+// reviews of a place leave one worker to other places. When ctx ends, Run cancels reviews at
 // once; other work may go on for Config.Grace. Hints of cancelled work stay. Run returns when all work returned, with nil after a
 // drain. Only one Run at a time per Queue.
 //
@@ -36,7 +38,7 @@ func (q *Queue) Run(ctx context.Context, workers int, do func(context.Context, H
 	if workers < 1 || workers > maxWorkers {
 		return fmt.Errorf("%d workers, not 1 to %d: %w", workers, maxWorkers, ErrInvalid)
 	}
-	x := newIndex()
+	x := newIndex(q.cfg.Reviews)
 	q.mu.Lock()
 	if q.index != nil || q.closed {
 		q.mu.Unlock()
@@ -105,7 +107,9 @@ func (q *Queue) dispatch(ctx context.Context, x *index, workers int, start func(
 	for ctx.Err() == nil {
 		timer.Reset(time.Hour)
 		for {
-			r, at := x.pick(q.cfg.Clock(), func(kind hint.Kind) bool { return busy[kind.Reviews()] < workers })
+			r, at := x.pick(q.cfg.Clock(), func(kind hint.Kind, another bool) bool {
+				return enough(workers-busy[kind.Reviews()], another)
+			})
 			if r == nil {
 				if !at.IsZero() {
 					timer.Reset(max(at.Sub(q.cfg.Clock()), time.Millisecond))
@@ -126,6 +130,10 @@ func (q *Queue) dispatch(ctx context.Context, x *index, workers int, start func(
 	}
 }
 
+// enough reports whether so many free workers suffice to begin an item of a place in which another item is worked on, or not: the last one
+// stays free for other places.
+func enough(free int, another bool) bool { return free > 1 || free == 1 && !another }
+
 // doneNote announces finished hints to the other replicas.
 type doneNote struct {
 	Done map[string]uint64 `json:"done"` // subject below the hints' prefix → sequence
@@ -137,8 +145,8 @@ type interruptNote struct {
 	Number int    `json:"number"`
 }
 
-// Interrupt cancels the running review of a place, on any replica, with ErrInterrupted. Its hint stays.
-// Number 0 means any review. It shortens the wait of a command; the note may be lost, and nothing depends on
+// Interrupt cancels the running review of a merge request, on any replica, with ErrInterrupted. Its hint stays.
+// Number 0 means all reviews of the place. It shortens the wait of a command; the note may be lost, and nothing depends on
 // it.
 func (q *Queue) Interrupt(place hint.Place, number int) error {
 	note, err := json.Marshal(interruptNote{Place: digest(hint.Hint{Place: place, Kind: hint.Review}.Lane()), Number: number})

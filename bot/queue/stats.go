@@ -10,7 +10,7 @@ import (
 type Stats struct {
 	Depth    int           // hints that are not done, including those in progress
 	Oldest   time.Duration // age of the oldest of them
-	InFlight int           // places with a worker
+	InFlight int           // hints that a worker has
 	Parked   int
 	Shards   int   // jobs that wait for a renderer or are in progress
 	Bytes    int64 // of hints and shards

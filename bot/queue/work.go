@@ -43,7 +43,7 @@ func (q *Queue) work(ctx context.Context, x *index, r *run, do func(context.Cont
 	again, free := now, time.Time{}
 	defer func() { x.finished(r, again, free) }()
 
-	l, err := q.takeLease(ctx, r.place.digest)
+	l, err := q.takeLease(ctx, r.item.lease)
 	if err != nil {
 		free = now.Add(jitter(leasePoll)) // another worker has it, or the server does not answer
 		if !errors.Is(err, errChanged) {

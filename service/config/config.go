@@ -24,7 +24,8 @@ type Config struct {
 	Debug       string        `yaml:"debug"`       // address of pprof; "" disables it
 	Data        string        `yaml:"data"`        // folder of queue, mirrors and caches. Default: /var/lib/sluice
 	Mirrors     ByteSize      `yaml:"mirrors"`     // limit for the size of all mirrors. Default: 20Gi
-	Workers     int           `yaml:"workers"`     // repositories processed at once. Default: 4
+	Workers     int           `yaml:"workers"`     // reviews processed at once, and as many other tasks. Default: 4
+	Reviews     int           `yaml:"reviews"`     // of one repository processed at once. Default: 2
 	Jobs        int           `yaml:"jobs"`        // targets rendered at once. Default: all processors
 	Sweep       time.Duration `yaml:"sweep"`       // interval of sweeps. Default: 2m
 	Promote     time.Duration `yaml:"promote"`     // interval of checks of promotions. Default: 1m
@@ -96,7 +97,7 @@ func (c *Config) defaults() {
 	c.Listen = cmp.Or(c.Listen, ":8080")
 	c.Data = cmp.Or(c.Data, "/var/lib/sluice")
 	c.Mirrors, c.Pages.Reports = cmp.Or(c.Mirrors, 20<<30), cmp.Or(c.Pages.Reports, 2<<30)
-	c.Workers = cmp.Or(c.Workers, 4)
+	c.Workers, c.Reviews = cmp.Or(c.Workers, 4), cmp.Or(c.Reviews, 2)
 	c.Sweep = cmp.Or(c.Sweep, 2*time.Minute)
 	c.Promote = cmp.Or(c.Promote, time.Minute)
 	c.Drain = cmp.Or(c.Drain, 2*time.Minute)
@@ -152,6 +153,9 @@ func (c *Config) check(p *problems) {
 	}
 	if c.Workers < 1 || c.Workers > 1000 {
 		p.add("workers: %d is not between 1 and 1000", c.Workers)
+	}
+	if c.Reviews < 1 || c.Reviews > 100 {
+		p.add("reviews: %d is not between 1 and 100", c.Reviews)
 	}
 	if _, err := fetch.NewGuard(c.Network.Allow...); err != nil {
 		p.add("network.allow: %w", err)

@@ -82,6 +82,7 @@ func TestPatterns(t *testing.T) {
 func TestParseReportsAllProblems(t *testing.T) {
 	_, err := parse(`
 workers: -1
+reviews: 101
 listen: ":1"
 metrics: ":1"
 debug: ":1"
@@ -96,7 +97,7 @@ forges:
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"workers: -1", "metrics: another setting uses the address :1", "debug: another setting uses the address :1", "sweep: 1s", "signKey: open /none", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
+		"workers: -1", "reviews: 101", "metrics: another setting uses the address :1", "debug: another setting uses the address :1", "sweep: 1s", "signKey: open /none", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
 		"/none", "forges[1]: \"https://u:p@x/\" must be", "\"fleet\" is not a pattern", "forges[2]: another forge has the name \"github\"", "forges[2].app", "forges[2].signing", "forges[2].settings.branchProtection: \"maybe\" must be",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -80,6 +80,30 @@ func TestHostileReviewsDelayNothing(t *testing.T) {
 	t.Logf("beside 3 hostile reviews and 6 questions: %v", took)
 }
 
+// A merge request is reviewed while the review of another one of the same repository hangs, although that one keeps a process for
+// renderings busy until its time is over. `go test -v` shows the time; without the other one it is about the same.
+func TestGoodReviewBesideHostileOne(t *testing.T) {
+	s := newStory(t, "github")
+	s.fleet(chats())
+	s.reload("drain: 5s", "drain: 5s\njobs: 2")
+	s.start()
+	s.until("staging is hydrated", func() bool { return s.ref("env/staging") != "" })
+	review := func(text string) time.Duration {
+		t.Helper()
+		began := time.Now()
+		s.says(s.greet(text), text)
+		return time.Since(began)
+	}
+	alone := review("step")
+	hostile := s.bomb("bomb")
+	s.until("the hostile review renders", func() bool { return s.metric("sluice_queue_in_flight", "") >= 1 })
+	beside := []time.Duration{review("edge"), review("door")} // one after another: the first leaves room for the second
+	if len(s.comments(hostile)) > 0 || s.status(s.head(hostile), "sluice") != "" {
+		t.Error("the hostile review ended: nothing was measured")
+	}
+	t.Logf("alone %s, beside a hostile review %s", alone, beside)
+}
+
 // The service does not connect to a chart repository on an internal network that a merge request names, and the
 // comment does not reveal whether something listens there.
 func TestInternalNetworksAreUnreachable(t *testing.T) {

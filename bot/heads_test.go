@@ -1,0 +1,96 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+// slowStatuses is a forge whose first write of a status takes until the others are written, or for a moment.
+type slowStatuses struct {
+	*sharedHead
+	mu      sync.Mutex
+	begun   chan struct{}
+	others  chan struct{}
+	written []forge.StatusState
+	once    sync.Once
+}
+
+func (s *slowStatuses) SetStatus(_ context.Context, _ forge.Repository, _ string, status forge.Status) error {
+	first := false
+	s.once.Do(func() { first = true })
+	if first {
+		close(s.begun)
+		select {
+		case <-s.others:
+		case <-time.After(300 * time.Millisecond): // the others wait for this one
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = append(s.written, status.State)
+	return nil
+}
+
+// Two merge requests of one head are reviewed at the same time, and both were green before. The one that is green again is slow to write
+// its status: it must not cover the red one of the other.
+func TestVerdictsOfAHeadDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	var enqueued []int
+	green, red := request(1, "main"), request(2, "main")
+	j, f := sharing(t, &enqueued, green, red)
+	slow := &slowStatuses{sharedHead: f, begun: make(chan struct{}), others: make(chan struct{})}
+	j.forge.Forge = slow
+	j.recordVerdict(green, forge.Success)
+	j.recordVerdict(red, forge.Success)
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := j.say(t.Context(), green, forge.Success, "green"); err != nil {
+			t.Error(err)
+		}
+	})
+	<-slow.begun
+	if err := j.say(t.Context(), red, forge.Failure, "red"); err != nil {
+		t.Error(err)
+	}
+	close(slow.others)
+	all.Wait()
+	if n := len(slow.written); n == 0 || slow.written[n-1] != forge.Failure {
+		t.Errorf("written: %v", slow.written)
+	}
+	if len(j.heads.held) > 0 {
+		t.Errorf("%d heads are held at the end", len(j.heads.held))
+	}
+}
+
+// Nobody waits for a head after the end of its task, and other heads do not wait at all.
+func TestHeadsWaitWithTheirContext(t *testing.T) {
+	t.Parallel()
+	h := newHeads()
+	unlock, err := h.lock(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := h.lock(ended, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	other, err := h.lock(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other()
+	unlock()
+	if unlock, err = h.lock(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if len(h.held) > 0 {
+		t.Errorf("%d are held", len(h.held))
+	}
+}
