@@ -238,6 +238,12 @@ func (s *story) failures(kind string, more float64) {
 func (s *story) idle() {
 	s.t.Helper()
 	s.tasks("sweep", 2)
+	s.drained()
+}
+
+// drained waits until the queue is empty: no task waits or is being worked on.
+func (s *story) drained() {
+	s.t.Helper()
 	s.until("the queue is empty", func() bool { return s.metric("sluice_queue_depth", "") == 0 })
 }
 

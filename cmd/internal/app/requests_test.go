@@ -102,19 +102,12 @@ func (s *story) countReviews(first, push int) {
 		return rendered != "" && s.status(s.ref("main"), "sluice/dev") == "success" && s.status(rendered, "sluice/dev") == "success"
 	})
 	s.until("the first sweep is done", func() bool { return s.metric("sluice_task_seconds_count", `kind="sweep"`) > 0 })
-	idle := func() {
-		s.t.Helper()
-		s.until("the service is idle", func() bool {
-			before := c.n.Load()
-			return s.metric("sluice_queue_depth", "") == 0 && before == c.n.Load()
-		})
-	}
 	review := func(what string, most int, change func()) {
 		s.t.Helper()
-		idle()
+		s.drained()
 		c.take()
 		change()
-		idle()
+		s.drained()
 		got := c.take()
 		s.t.Logf("%s: %d requests", what, len(got))
 		verdict := func(r string) bool {

@@ -119,11 +119,13 @@ func TestEditedComment(t *testing.T) {
 		s.until("staging is there", func() bool { return s.ref("env/staging") != "" })
 		n := s.greet("step")
 		s.says(n, "step")
+		s.drained() // a review under way would find the comment
 		release := s.hold(s.comment())
 		s.say(n, "mia", "Looks good, thanks!")
 		s.rewrite(n, "/sluice freeze prod --reason mal-was-here")
 		release()
 		s.says(n, "the comment was edited")
+		s.drained()
 		release = s.hold(s.comment())
 		s.say(n, "mia", "/sluice freeze prod --reason meant")
 		s.rewrite(n, "/sluice freeze prod --reason mal-was-here")
@@ -258,6 +260,7 @@ func TestTrustOfAnotherHead(t *testing.T) {
 		n := s.open("patch", "eve")
 		s.until("it waits", func() bool { return s.status(s.head(n), "sluice") == "pending" })
 		first := s.head(n)
+		s.drained() // a review under way would find the comment
 		release := s.hold(s.comment())
 		s.trust(n)
 		s.set("EVIL")
@@ -269,6 +272,7 @@ func TestTrustOfAnotherHead(t *testing.T) {
 		s.until("the other head waits", func() bool { return s.head(n) != first && s.status(s.head(n), "sluice") == "pending" })
 		s.until("the comment says so", func() bool { return strings.Contains(s.all(n), "head "+s.head(n)) })
 		s.drop = func(event string) bool { return event != s.comment() }
+		s.drained()
 		release = s.hold(s.comment())
 		s.trust(n)
 		s.run(filepath.Join(s.dir, "work"), "push", "-qf", "origin", first+":patch")
