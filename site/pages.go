@@ -34,7 +34,7 @@ func Policy() string { return policy + "; frame-ancestors 'none'" }
 
 // Assets returns the files that all pages share, by name.
 func Assets() map[string][]byte {
-	return map[string][]byte{"style.css": []byte(design.CSS() + siteCSS), "site.js": []byte(siteJS)}
+	return map[string][]byte{"style.css": []byte(design.CSS() + siteCSS), "site.js": []byte(design.Script(siteJS))}
 }
 
 // Page is one HTML page. Path is relative to the folder of the pages, with slashes.

@@ -1,26 +1,5 @@
-"use strict";
 // Everything can be read without this script. It adds colours by choice, the keyboard, copying, filters and local times. It parses
 // no value as markup; a live page takes the server's own page in its place.
-(() => {
-const $ = (id) => document.getElementById(id);
-const stored = {
-  get(key) { try { return localStorage.getItem("sluice." + key); } catch { return null; } },
-  set(key, value) { try { localStorage.setItem("sluice." + key, value); } catch { /* storage is off: the choice ends with the page */ } },
-};
-const say = (text) => { $("said").textContent = text; };
-
-const themes = ["auto", "light", "dark"];
-const paint = (name) => {
-  if (name === "auto") document.documentElement.removeAttribute("data-theme"); else document.documentElement.dataset.theme = name;
-  $("theme").firstChild.data = name[0].toUpperCase() + name.slice(1);
-  $("theme").dataset.now = name;
-};
-const nextTheme = () => {
-  const name = themes[(themes.indexOf($("theme").dataset.now) + 1) % themes.length];
-  stored.set("theme", name);
-  paint(name);
-};
-
 const copy = async (button) => {
   const text = button.parentElement.querySelector("code").textContent;
   try {
@@ -140,9 +119,5 @@ const follow = (address) => {
   events.addEventListener("changed", () => { update().catch(() => live("Not connected")); });
 };
 
-paint(themes.includes(stored.get("theme")) ? stored.get("theme") : "auto");
-$("theme").addEventListener("click", nextTheme);
-$("help").addEventListener("click", () => $("keys").showModal());
 enhance();
 if (document.body.dataset.live && window.EventSource) follow(document.body.dataset.live);
-})();

@@ -63,23 +63,21 @@ func policyOf(css, js string) string {
 
 func style() string { return design.CSS() + pageCSS }
 
-// script joins the modules in the order of their names. They share one scope.
+// script joins the modules in the order of their names.
 func script() (string, error) {
 	list, err := scripts.ReadDir("js")
 	if err != nil {
 		return "", err
 	}
-	var out strings.Builder
-	out.WriteString("\"use strict\";\n(() => {\n")
+	var modules []string
 	for _, f := range list {
 		text, err := scripts.ReadFile("js/" + f.Name())
 		if err != nil {
 			return "", err
 		}
-		out.Write(text)
+		modules = append(modules, string(text))
 	}
-	out.WriteString("})();\n")
-	return out.String(), nil
+	return design.Script(modules...), nil
 }
 
 func digest(s string) string {

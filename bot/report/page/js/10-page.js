@@ -1,6 +1,5 @@
 // Every value of the page comes from its own markup, which the server has escaped. The script makes elements and text
 // nodes; it parses markup only where that is the page's own: the text of a noscript element.
-const $ = (id) => document.getElementById(id);
 const el = (tag, name, text) => {
   const e = document.createElement(tag);
   if (name) e.className = name;
@@ -8,11 +7,6 @@ const el = (tag, name, text) => {
   return e;
 };
 const plural = (n, word) => n.toLocaleString("en-US") + " " + word + (n === 1 ? "" : "s");
-const say = (text) => { $("said").textContent = text; };
-const stored = {
-  get(key) { try { return localStorage.getItem("sluice." + key); } catch { return null; } },
-  set(key, value) { try { localStorage.setItem("sluice." + key, value); } catch { /* storage is off: the choice ends with the page */ } },
-};
 // decode reads the few entities that html/template writes.
 const entities = {"&lt;": "<", "&gt;": ">", "&amp;": "&", "&#34;": '"', "&#39;": "'", "&#43;": "+"};
 const plainText = (markup) => markup.replace(/<[^>]*>/g, " ").replace(/&(?:lt|gt|amp|#34|#39|#43);/g, (e) => entities[e]);

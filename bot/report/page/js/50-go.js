@@ -54,17 +54,6 @@ const stepCaution = (by) => {
   caution = (caution + by + all.length) % all.length;
   show(all[caution].getAttribute("href").slice(1));
 };
-const themes = ["auto", "light", "dark"];
-const paint = (name) => {
-  if (name === "auto") document.documentElement.removeAttribute("data-theme"); else document.documentElement.dataset.theme = name;
-  $("theme").firstChild.data = name[0].toUpperCase() + name.slice(1);
-  $("theme").dataset.now = name;
-};
-const nextTheme = () => {
-  const name = themes[(themes.indexOf($("theme").dataset.now) + 1) % themes.length];
-  stored.set("theme", name);
-  paint(name);
-};
 const onCurrent = (act) => () => { if (current) act(current.element); };
 const keys = {
   j: () => step(1), k: () => step(-1), n: () => stepGroup(1), p: () => stepGroup(-1), "]": () => stepCaution(1), "[": () => stepCaution(-1),
@@ -111,11 +100,8 @@ for (const c of document.querySelectorAll("input[name=risk]")) c.addEventListene
 $("clear").addEventListener("click", clear);
 $("unified").addEventListener("click", () => setView(false));
 $("split").addEventListener("click", () => setView(true));
-$("theme").addEventListener("click", nextTheme);
-$("help").addEventListener("click", () => $("keys").showModal());
 
 for (const e of document.querySelectorAll(".js")) e.hidden = false;
-paint(themes.includes(stored.get("theme")) ? stored.get("theme") : "auto");
 if (matchMedia("(max-width: 1000px)").matches && document.querySelector(".browse")) document.querySelector(".browse").open = false;
 load();
 fill();
