@@ -143,7 +143,7 @@ func (c *run) changes() {
 		environments = append(environments, e.Name)
 	}
 	c.out.Changes = diff.Compare(targets, withheld, environments, newPlacements(c.views))
-	c.out.Changes.Unread = c.views[1].Fleet.Unread()
+	c.out.Changes.Unread = fleet.Unread(c.views[1].Fleet)
 	c.out.Changes.Compared = len(c.list)
 }
 

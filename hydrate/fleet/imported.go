@@ -129,7 +129,7 @@ func (l *loader) importAll(ctx context.Context) {
 			return
 		}
 		l.problems = append(l.problems, problems...)
-		targets = l.withoutExcluded(targets, entry.Exclude, append(at, "exclude"))
+		targets = l.withoutExcluded(l.file, targets, entry.Exclude, append(at, "exclude"))
 		for j := range targets {
 			l.importedTarget(&targets[j], at)
 		}
@@ -145,7 +145,7 @@ func (l *loader) importAll(ctx context.Context) {
 
 // withoutExcluded removes the apps that the fleet describes itself. One that fails and may bring other targets is an error: without it these
 // would count as deleted.
-func (l *loader) withoutExcluded(targets []Imported, exclude, at []string) []Imported {
+func (f *findings) withoutExcluded(file document, targets []Imported, exclude, at []string) []Imported {
 	found := map[string]bool{}
 	targets = slices.DeleteFunc(targets, func(t Imported) bool {
 		if !slices.Contains(exclude, t.App) {
@@ -153,7 +153,7 @@ func (l *loader) withoutExcluded(targets []Imported, exclude, at []string) []Imp
 		}
 		found[t.App] = true
 		if t.Err != nil && t.Brings != BringsNone {
-			l.problems = append(l.problems, Problem{
+			f.problems = append(f.problems, Problem{
 				File: t.File, Line: t.Line, Severity: SeverityError, Message: fmt.Sprintf("%s on %s is excluded from the import and cannot be read, so what it brings is not known: %v", t.App, t.Cluster, t.Err),
 			})
 		}
@@ -161,7 +161,7 @@ func (l *loader) withoutExcluded(targets []Imported, exclude, at []string) []Imp
 	})
 	for i, name := range exclude {
 		if !found[name] {
-			l.warnf(l.file, append(slices.Clone(at), fmt.Sprint(i)), "remove it", "the entry has no app %q to exclude", name)
+			f.warnf(file, append(slices.Clone(at), fmt.Sprint(i)), "remove it", "the entry has no app %q to exclude", name)
 		}
 	}
 	return targets

@@ -7,7 +7,7 @@ import (
 
 // Parents returns the imported targets whose objects include a target's object, the nearest first. It ends where the tool starts, or at
 // a parent that this commit does not list.
-func (f *Fleet) Parents(t *Imported) []*Imported {
+func Parents(f *Fleet, t *Imported) []*Imported {
 	var out []*Imported
 	for at := t; at.Parent != ""; {
 		at = f.ImportedTarget(cmp.Or(at.ParentCluster, at.Cluster), at.Parent)
@@ -20,7 +20,7 @@ func (f *Fleet) Parents(t *Imported) []*Imported {
 }
 
 // Unread returns the imported targets that fail and may bring further ones, as `app on cluster`. The fleet lacks what they bring.
-func (f *Fleet) Unread() []string {
+func Unread(f *Fleet) []string {
 	var out []string
 	for _, t := range f.unread {
 		if t.Brings != BringsNone && !t.Foreign && t.Cluster != "" {

@@ -142,7 +142,7 @@ func printChains(w io.Writer, chains []fleet.Chain) error {
 // printOrigins prints where an imported target is written, and its parents up to the one that the tool starts with.
 func printOrigins(w io.Writer, f *fleet.Fleet, t *fleet.Imported) {
 	fmt.Fprintf(w, "%s on %s: %s %s:%d\n", t.App, t.Cluster, t.Kind, t.File, t.Line)
-	for _, p := range f.Parents(t) {
+	for _, p := range fleet.Parents(f, t) {
 		on := ""
 		if p.Cluster != t.Cluster {
 			on = " on " + p.Cluster
