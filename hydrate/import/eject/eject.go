@@ -128,9 +128,7 @@ func (a *App) plan(sources appSources, files map[string][]byte) (Plan, error) {
 		return Plan{}, err
 	}
 	files[path.Join(a.dir, "app.yaml")] = text
-	if err := a.components(files); err != nil {
-		return Plan{}, err
-	}
+	a.components(files)
 	data, err := a.read("sluice.yaml")
 	if err != nil {
 		return Plan{}, err
@@ -169,7 +167,7 @@ func (a *App) notes() []string {
 }
 
 // components writes the post-renderers as the components of layers.
-func (a *App) components(files map[string][]byte) error {
+func (a *App) components(files map[string][]byte) {
 	same := true
 	for _, t := range a.targets {
 		same = same && string(t.Component) == string(a.targets[0].Component)
@@ -184,7 +182,6 @@ func (a *App) components(files map[string][]byte) error {
 		}
 		files[path.Join(a.dir, dir, "kustomization.yaml")] = []byte(escape(string(t.Component)))
 	}
-	return nil
 }
 
 // escape keeps references of other tools as they are.
