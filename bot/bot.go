@@ -89,6 +89,8 @@ type Config struct {
 	Open     func(ctx context.Context, p hint.Place) (*Workspace, error)
 	Settings func(hint.Place) Settings
 	Enqueue  func(ctx context.Context, h hint.Hint) error
+	// PlaceOf returns the repository of a configured forge that an address names; false if there is none. Nil: there is none.
+	PlaceOf func(address string) (hint.Place, bool)
 	// Unpark enqueues the parked hints of a merge request again and returns their number. Nil: there are none.
 	Unpark func(ctx context.Context, p hint.Place, number int) (int, error)
 	// Cancel removes the waiting review of a merge request and reports whether there was one. Nil: there is none.
@@ -122,6 +124,7 @@ type Bot struct {
 	permissions *permissions
 	heads       *heads
 	scopes      *lru.Cache[string, *scope] // of the last reviews, by subject
+	uses        *uses
 }
 
 // maxRemembered bounds the states that a Bot remembers. An evicted state costs the work once more.
@@ -134,6 +137,9 @@ func New(c Config) *Bot {
 	}
 	if c.Unpark == nil {
 		c.Unpark = func(context.Context, hint.Place, int) (int, error) { return 0, nil }
+	}
+	if c.PlaceOf == nil {
+		c.PlaceOf = func(string) (hint.Place, bool) { return "", false }
 	}
 	if c.Reports == nil {
 		c.Reports = noReports{}
@@ -149,7 +155,7 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads()}
+	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), uses: &uses{byFleet: map[hint.Place]map[hint.Place]use{}}}
 }
 
 // ErrUnknownForge classifies a hint for a forge that is not configured.

@@ -21,6 +21,9 @@ type Reviews interface {
 	// Review compares two commits and judges the difference by the policy of the trunk. For an untrusted change it
 	// fetches nothing with credentials.
 	Review(ctx context.Context, r ReviewRequest) (*report.Review, *compare.PreviewResult, error)
+	// Companion compares the trunk of the fleet with another repository of it at two commits. It returns no review if the trunk does not ask
+	// for such reviews.
+	Companion(ctx context.Context, r CompanionRequest) (*report.Review, error)
 	// DropPreview deletes the branch of a preview.
 	DropPreview(ctx context.Context, branch string) error
 	// Previews lists the branches with a prefix.
@@ -65,15 +68,22 @@ func (j *job) review(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
+	uses := j.uses.of(j.place)
+	fleetless := j.absent(ctx, target) && (!trusted || j.absentHead(ctx, mr)) // neither commit has a fleet
 	switch {
-	case j.absent(ctx, target) && (!trusted || j.absentHead(ctx, mr)):
-		return nil // neither commit has a fleet
+	case fleetless && len(uses) == 0:
+		return nil
 	case !trusted:
 		log.Info("waits for trust", "author", mr.Author.Login)
 		j.remember(reviewKey(number), "")
 		return j.waits(ctx, mr)
 	}
 	state := reviewState(mr, target.Hash)
+	if len(uses) > 0 {
+		if err := (companions{j, uses, fleetless}).review(ctx, mr, target, by == ""); err != nil || fleetless {
+			return err
+		}
+	}
 	if skip, err := j.reviewed(ctx, mr, target); err != nil || skip {
 		return err
 	}

@@ -53,7 +53,7 @@ func (j *job) sweep(ctx context.Context) error {
 	if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
 		return err
 	}
-	if err := enqueueClosed(ctx, j, open); err != nil {
+	if err := errors.Join(enqueueClosed(ctx, j, open), enqueueSweeps(ctx, j, j.uses.repositories(j.place))); err != nil {
 		return err
 	}
 	err = j.enqueueClosedPreviews(ctx, open)
@@ -80,6 +80,10 @@ func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[st
 			return false // the review reports it
 		}
 		tips[mr.TargetBranch] = tip
+	}
+	uses := j.uses.of(j.place)
+	if len(uses) > 0 && !j.seen(companionKey(mr.Number), companionState(mr, tip.Hash, uses)) {
+		return false
 	}
 	return j.reviewedAt(ctx, mr, tip)
 }

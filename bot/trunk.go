@@ -43,6 +43,9 @@ func (j *job) trunk(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
+	if err := learnUses(ctx, j, f, tip.Tree); err != nil {
+		return err
+	}
 	earlier, err := j.backfill(ctx, tip)
 	var result *hydrate.Result
 	if err == nil {

@@ -21,8 +21,17 @@ import (
 // trunkKey is the subject under which a Bot caches the name of a repository's trunk.
 const trunkKey = "trunk branch"
 
-// trunkBranch returns the name of the trunk; "" if it is unknown.
+// trunkBranch returns the name of the trunk; "" if it is unknown. In a repository without a fleet, it is the branch that fleets take content
+// from.
 func (j *job) trunkBranch(ctx context.Context) string {
+	name := ownTrunk(ctx, j)
+	if uses := j.uses.of(j.place); name == "" && len(uses) > 0 {
+		return uses[0].branch
+	}
+	return name
+}
+
+func ownTrunk(ctx context.Context, j *job) string {
 	if j.space == nil {
 		return j.recall(trunkKey)
 	}

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -15,6 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/notify"
+	"github.com/sluice-gitops/sluice/internal/giturl"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/service/config"
 	"github.com/sluice-gitops/sluice/service/workspace"
@@ -77,7 +79,7 @@ func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error
 	if err != nil {
 		return nil, err
 	}
-	return &bot.Workspace{Commits: w, Fleets: workspace.Fleets{Workspace: w}, Reviews: w, Branches: w, Environments: w, Questions: w, Close: w.Close}, nil
+	return &bot.Workspace{Commits: w, Fleets: workspace.Fleets{Workspace: w}, Reviews: workspace.Reviews{Workspace: w}, Branches: w, Environments: w, Questions: w, Close: w.Close}, nil
 }
 
 // workspace opens a repository.
@@ -221,6 +223,20 @@ func (f *connected) output(source forge.Repository, address string) (repo forge.
 	}
 	return source, false, fmt.Errorf("%w: spec.output.repository is %q, which is neither among the repositories nor among the outputs of the forge %s in the service's configuration",
 		bot.ErrRefused, address, f.Name)
+}
+
+// addressed returns the repository of a configured forge that an address names, over HTTP or SSH.
+func addressed(forges map[string]*connected, address string) (hint.Place, bool) {
+	for _, name := range slices.Sorted(maps.Keys(forges)) {
+		f := forges[name]
+		base := giturl.Plain(f.Git)
+		for _, plain := range []string{giturl.Plain(address), strings.Replace(giturl.Plain(address), ":22/", "/", 1)} {
+			if repo, ok := strings.CutPrefix(plain, base+"/"); ok && repo == path.Clean(repo) && !strings.HasPrefix(repo, "..") && f.Has(repo) {
+				return hint.NewPlace(name, repo), true
+			}
+		}
+	}
+	return "", false
 }
 
 // pathBelow returns the path of a repository below the address of a forge. It accepts only plain URLs.

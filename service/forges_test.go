@@ -97,3 +97,32 @@ func TestReceiversStayWithinTheGuard(t *testing.T) {
 		}
 	}
 }
+
+// An address names a repository of the configuration however it is written, and no other one.
+func TestPlacesOfAddresses(t *testing.T) {
+	forges := map[string]*connected{
+		"a": {Forge: config.Forge{Name: "a", Git: "https://git.example.com", Repositories: []string{"acme/*"}}},
+		"b": {Forge: config.Forge{Name: "b", Git: "https://git.example.com", Repositories: []string{"other/*", "acme/fleet"}}},
+		"c": {Forge: config.Forge{Name: "c", Git: "https://lab.example.com/sub", Repositories: []string{"a/**"}}},
+	}
+	for address, want := range map[string]string{
+		"https://git.example.com/acme/components.git":  "a:acme/components",
+		"https://git.example.com/acme/fleet":           "a:acme/fleet",
+		"ssh://git@git.example.com/acme/components":    "a:acme/components",
+		"ssh://git@git.example.com:22/acme/components": "a:acme/components",
+		"https://git.example.com/other/components":     "b:other/components",
+		"https://lab.example.com/sub/a/b/c.git":        "c:a/b/c",
+		"https://lab.example.com/a/b":                  "",
+		"https://git.example.com/private/x":            "",
+		"https://git.example.com/acme/../private/x":    "",
+		"https://git.example.com.evil.example/acme/x":  "",
+		"https://git.example.com@evil.example/acme/x":  "",
+		"https://evil.example/git.example.com/acme/x":  "",
+		"https://git.example.com:444/acme/components":  "",
+	} {
+		got, ok := addressed(forges, address)
+		if string(got) != want || ok != (want != "") {
+			t.Errorf("%s: %q", address, got)
+		}
+	}
+}

@@ -24,7 +24,7 @@ func (s *Service) do(ctx context.Context, h hint.Hint) error {
 	err := s.bot.Do(ctx, h)
 	if errors.Is(err, bot.ErrNoFleet) {
 		s.notFleets.Store(h.Place, s.clock())
-		if s.configured(h.Place) {
+		if s.configured(h.Place) && !s.bot.Uses(h.Place) {
 			s.log.Warn("the repository has no sluice.yaml on its trunk", "repository", h.Place)
 		}
 		err = nil

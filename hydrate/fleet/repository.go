@@ -22,8 +22,10 @@ type Repository struct {
 	// Wanted is the ref whose commit is pinned: refs/heads/BRANCH, or refs/tags/PATTERN.
 	Wanted string
 	Commit string // the pinned commit; "" if the content is missing
-	File   string
-	Line   int
+	// Reviews reports whether merge requests of the repository show what they do to this fleet.
+	Reviews bool
+	File    string
+	Line    int
 }
 
 // Mounts returns the content of other repositories, at the commits that the tree's sluice.lock pins.
@@ -61,7 +63,7 @@ func (l *loader) repositoriesFrom(documents []document) {
 		}
 		seen[name] = doc
 		if wanted, ok := l.checkRepository(doc, file.Spec); ok {
-			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{Name: name, URL: file.Spec.URL, Wanted: wanted, File: doc.file, Line: doc.node.Line})
+			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{Name: name, URL: file.Spec.URL, Wanted: wanted, Reviews: file.Spec.Reviews, File: doc.file, Line: doc.node.Line})
 		}
 	}
 	slices.SortFunc(l.fleet.Repositories, func(a, b *Repository) int { return cmp.Compare(a.Name, b.Name) })

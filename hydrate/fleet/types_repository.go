@@ -21,4 +21,7 @@ type RepositorySpec struct {
 	Branch string `json:"branch,omitempty"`
 	// Tags is a pattern of tags, such as v1.*; `sluice deps update` pins the highest version among them. Excludes branch.
 	Tags string `json:"tags,omitempty"`
+	// Reviews makes the service review merge requests of the repository: it shows there what they do to this fleet, to everybody who can
+	// read that repository. The service's configuration must name the repository.
+	Reviews bool `json:"reviews,omitempty"`
 }

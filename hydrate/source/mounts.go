@@ -24,10 +24,13 @@ type mounts struct {
 	snap        *gitstore.Snapshot
 	credentials Credentials
 	alone       bool
+	only        string // with alone, the repository that is read all the same
 
 	mounted gitstore.Hash // the tree with the repositories
 	failed  bool          // a repository could not be fetched; the next attempt may succeed
 }
+
+var errAlone = errors.New("other repositories are not read for a change by somebody without write access")
 
 // Mount implements fleet.Mounts.
 func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fleet.Repository) (fleet.Tree, map[string]error) {
@@ -38,8 +41,8 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 		}
 		return tree, missing
 	}
-	if m.alone {
-		return all(errors.New("other repositories are not read for a change by somebody without write access"))
+	if m.alone && m.only == "" {
+		return all(errAlone)
 	}
 	lock, err := readLock(m.snap)
 	if err != nil {
@@ -47,6 +50,10 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 	}
 	trees := map[string]gitstore.Hash{}
 	for _, r := range repositories {
+		if m.alone && r.Name != m.only {
+			missing[r.Name] = errAlone
+			continue
+		}
 		if trees[r.Name], err = m.pinned(ctx, lock, r); err != nil {
 			missing[r.Name] = err
 			delete(trees, r.Name)

@@ -30,6 +30,7 @@ type Reader struct {
 	loader      fleet.Loader
 	credentials Credentials
 	alone       bool
+	only        string
 	trust       *Trust // nil: that of each commit
 
 	mu    sync.Mutex
@@ -72,10 +73,10 @@ func (r *Reader) WithCredentials(c Credentials) *Reader {
 	return r
 }
 
-// Alone makes the reader refuse content of other repositories, even if the store has it. It returns the reader. Call
-// it before any other method.
-func (r *Reader) Alone() *Reader {
-	r.alone = true
+// Alone makes the reader refuse content of other repositories, even if the store has it, except of the one that only names. It returns the
+// reader. Call it before any other method.
+func (r *Reader) Alone(only string) *Reader {
+	r.alone, r.only = true, only
 	return r
 }
 
@@ -115,7 +116,7 @@ func (r *Reader) Open(ctx context.Context, tree gitstore.Hash) (*View, error) {
 	if r.loads++; r.loads > maxLoads {
 		r.loads, r.loader.Cache = 1, fleet.NewCache()
 	}
-	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree), credentials: r.credentials, alone: r.alone, mounted: tree}
+	m := &mounts{store: r.store, snap: r.store.Snapshot(ctx, tree), credentials: r.credentials, alone: r.alone, only: r.only, mounted: tree}
 	loader := r.loader
 	loader.Mounts = m
 	f, problems := loader.Load(ctx, m.snap)

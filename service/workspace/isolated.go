@@ -96,7 +96,7 @@ func (s *Session) withoutFleet(ctx context.Context, tree gitstore.Hash) bool {
 
 // task is the common part of every job's input.
 func (s *Session) task() workerTask {
-	return workerTask{Version: s.runtime.Version, Now: s.runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs, Alone: s.runtime.Untrusted}
+	return workerTask{Version: s.runtime.Version, Now: s.runtime.Clock(), Place: s.Branches.String(), Jobs: s.Jobs, Alone: s.runtime.Untrusted, Only: s.Only}
 }
 
 // call runs a job in a worker process. An error that wraps *LimitError means that the job exceeded a limit.

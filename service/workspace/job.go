@@ -52,6 +52,7 @@ type workerTask struct {
 	Jobs    int
 	Detect  bool          // accept a repository of another tool without sluice.yaml
 	Alone   bool          // the fleet may not take content from other repositories; see hydrate.Config.Alone
+	Only    string        // see hydrate.Config.Only
 	Trust   *source.Trust // signers of charts, of the trunk
 }
 
@@ -129,7 +130,7 @@ func (t *workerTask) session(ask worker.Ask) (*Session, error) {
 	return &Session{
 		Hydrator: hydrate.New(hydrate.Config{
 			Store: store, Branches: askedBranches{ask, t.Place}, Renderer: remote, Archives: askedArchives{ask}, Jobs: t.Jobs, Version: t.Version,
-			Alone: t.Alone, Trust: t.Trust, Detect: t.Detect,
+			Alone: t.Alone, Only: t.Only, Trust: t.Trust, Detect: t.Detect,
 		}),
 		Store: store, runtime: Runtime{Version: t.Version, Clock: func() time.Time { return now }, Schemas: askedSchemas{ask}},
 	}, nil

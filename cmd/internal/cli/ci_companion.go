@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/service/workspace"
 )
 
 // companion is a merge request of a repository that fleets take content from. The review shows what it does to the
@@ -68,18 +69,7 @@ func (c companion) sides(ctx context.Context, platform, s *app.Session, own comp
 		from *gitstore.Commit
 		to   *gitstore.Commit
 	}{{&own.Base, &out.Base}, {&own.Head, &out.Head}} {
-		lock := v.Lock()
-		lock.SetPin(c.name, companionPin(v, repository, side.from.Hash))
-		pinned, err := withLock(ctx, platform, tip, lock)
-		if err != nil {
-			return out, trunk, err
-		}
-		// The worker returns the hashes of the commits that it compared, so both commits need one.
-		hash, err := platform.Store.KeepCommit(gitstore.CommitSpec{Tree: pinned.Tree, Parents: pinned.Parents, Message: "with " + side.from.Hash.String()})
-		if err != nil {
-			return out, trunk, err
-		}
-		if *side.to, err = platform.Store.Commit(ctx, hash); err != nil {
+		if *side.to, err = workspace.WithPin(ctx, platform.Store, v, tip, repository, side.from.Hash); err != nil {
 			return out, trunk, err
 		}
 	}

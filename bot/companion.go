@@ -1,0 +1,264 @@
+package bot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// A fleet takes content from other repositories (kind: Repository). If its trunk asks for it, a merge request there is reviewed where it
+// is: the trunk of the fleet with that repository at the base and at the head of the merge request. Who may have it rendered is decided by
+// the permissions in the other repository.
+
+// CompanionRequest asks for a review of a change of another repository.
+type CompanionRequest struct {
+	Name       string        // of the repository in the fleet
+	Base, Head gitstore.Hash // commits of that repository
+	Trusted    bool          // somebody with write access there wrote the head
+	From       hint.Place    // the repository
+}
+
+// use is a fleet that takes content from a repository and shows reviews there.
+type use struct {
+	fleet  hint.Place
+	name   string        // of the repository in the fleet
+	branch string        // that the fleet takes; "" if it takes tags
+	trunk  gitstore.Hash // tree of the fleet's trunk
+}
+
+// maxUses bounds the fleets that review one merge request.
+const maxUses = 8
+
+// uses are the fleets that take content from each repository, as the tasks of their trunks find them. It is safe for concurrent use.
+type uses struct {
+	mu      sync.Mutex
+	byFleet map[hint.Place]map[hint.Place]use // fleet → repository → use
+}
+
+// of returns the fleets that take content from a repository, by name, at most maxUses.
+func (u *uses) of(p hint.Place) []use {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var out []use
+	for _, all := range u.byFleet {
+		if one, ok := all[p]; ok {
+			out = append(out, one)
+		}
+	}
+	slices.SortFunc(out, func(a, b use) int { return cmp.Compare(a.fleet, b.fleet) })
+	return out[:min(len(out), maxUses)]
+}
+
+// repositories returns the repositories that a fleet takes content from.
+func (u *uses) repositories(fleetPlace hint.Place) []hint.Place {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var out []hint.Place
+	for p := range u.byFleet[fleetPlace] {
+		out = append(out, p)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// set replaces what is known of a fleet, and returns the repositories that are new or whose fleet has another trunk.
+func (u *uses) set(fleetPlace hint.Place, next map[hint.Place]use) []hint.Place {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var out []hint.Place
+	for p, one := range next {
+		if u.byFleet[fleetPlace][p] != one {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	u.byFleet[fleetPlace] = next
+	return out
+}
+
+// Uses reports whether a fleet takes content from a repository and shows reviews there.
+func (b *Bot) Uses(p hint.Place) bool { return len(b.uses.of(p)) > 0 }
+
+// learnUses remembers the repositories whose merge requests the trunk of the fleet wants reviewed. It has their merge requests looked at if
+// the trunk moved.
+func learnUses(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash) error {
+	next := map[hint.Place]use{}
+	for _, r := range f.Repositories {
+		if !r.Reviews {
+			continue
+		}
+		p, ok := j.PlaceOf(r.URL)
+		if !ok || p == j.place || !sameOwner(p, j.place) {
+			j.log.Warn("merge requests of a repository are not reviewed: it must have the owner of the fleet, and be among the repositories of the same forge in the configuration",
+				"name", r.Name, "url", r.URL)
+			continue
+		}
+		one := use{fleet: j.place, name: r.Name, trunk: trunk}
+		if branch, ok := strings.CutPrefix(r.Wanted, "refs/heads/"); ok {
+			one.branch = branch
+		}
+		next[p] = one
+	}
+	return enqueueSweeps(ctx, j, j.uses.set(j.place, next))
+}
+
+// sameOwner reports whether two repositories have one owner on one forge. A fleet of another owner must neither read a repository with the
+// service's credential nor have the service write there.
+func sameOwner(a, b hint.Place) bool {
+	owner := func(p hint.Place) string {
+		name, _, _ := strings.Cut(p.Repo().Path, "/")
+		return strings.ToLower(name)
+	}
+	return a.Forge() == b.Forge() && owner(a) == owner(b)
+}
+
+func enqueueSweeps(ctx context.Context, j *job, places []hint.Place) error {
+	for _, p := range places {
+		if err := j.Enqueue(ctx, hint.Hint{Place: p, Kind: hint.Sweep}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// companions are the reviews of a merge request of a repository that fleets take content from.
+type companions struct {
+	*job
+	uses      []use
+	fleetless bool // the repository has no fleet itself
+}
+
+func companionKey(number int) string { return fmt.Sprintf("companion/%d", number) }
+
+// companionState returns what the reviews of a merge request depend on.
+func companionState(mr *forge.MergeRequest, target gitstore.Hash, uses []use) string {
+	var b strings.Builder
+	b.WriteString(reviewState(mr, target))
+	for _, u := range uses {
+		fmt.Fprintf(&b, "\n%s %s at %s", u.fleet, u.name, u.trunk)
+	}
+	return b.String()
+}
+
+// review writes a comment for each fleet, and one status with the worst verdict.
+func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
+	key, state := companionKey(mr.Number), companionState(mr, target.Hash, c.uses)
+	if !c.hint.Force {
+		if c.seen(key, state) || c.seen(limitKey(mr.Number), mr.Head) {
+			return nil
+		}
+		if stopped, err := c.stopped(ctx, mr); err != nil || stopped {
+			return err
+		}
+	}
+	head, err := c.space.Commits.Revision(ctx, c.forge.MergeRequestRef(mr.Number))
+	if err != nil {
+		return fmt.Errorf("head of merge request %d: %w", mr.Number, err)
+	}
+	if head.Hash.String() != mr.Head {
+		return c.behind(mr.Number)
+	}
+	base, err := c.space.Commits.MergeBase(ctx, target, head)
+	if errors.Is(err, gitstore.ErrUnrelated) {
+		return c.cannot(ctx, mr, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", mr.TargetBranch))
+	}
+	if err != nil {
+		return err
+	}
+	worst, err := c.comments(ctx, mr, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: own, From: c.place})
+	switch {
+	case errors.Is(err, ErrStopped):
+		c.remember(limitKey(mr.Number), mr.Head)
+		return c.cannot(ctx, mr, err.Error())
+	case errors.Is(err, ErrRefused):
+		return c.cannot(ctx, mr, err.Error())
+	case err != nil:
+		return err
+	case worst == nil:
+		return c.behind(mr.Number)
+	}
+	if err := c.status(ctx, mr, worst); err != nil {
+		return err
+	}
+	c.log.Info("reviewed", "merge_request", mr.Number, "head", mr.Head, "fleets", len(c.uses))
+	c.remember(behindKey(mr.Number), "")
+	c.remember(key, state)
+	if c.fleetless {
+		c.remember(reviewKey(mr.Number), reviewState(mr, target.Hash))
+	}
+	return nil
+}
+
+// comments writes the comment for each fleet, and returns the review with the worst verdict; nil if the merge request has a newer head.
+func (c companions) comments(ctx context.Context, mr *forge.MergeRequest, r CompanionRequest) (*report.Review, error) {
+	var worst *report.Review
+	var failed []error
+	for i, u := range c.uses {
+		r.Name = u.name
+		review, err := c.of(ctx, u, r)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("fleet %s: %w", u.fleet.Repo().Path, err))
+			continue // what one fleet breaks does not keep the others back
+		}
+		if review == nil {
+			continue // the task of its trunk will forget it
+		}
+		if review.Stopped {
+			c.remember(limitKey(mr.Number), mr.Head) // the same head would use up the time again
+		}
+		review.Head, review.Repository = mr.Head, c.place.Repo().Path // the compared commits exist only in the clone of the fleet
+		review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
+		options := publish.Options{ID: strings.ReplaceAll(u.fleet.Repo().Path, "/", "."), URL: mr.URL}
+		if c.fleetless && i == 0 {
+			options.ID = "" // with the commands, and with what waits for trust
+		}
+		outcome, err := publish.Comment(ctx, c.forge, c.place.Repo(), mr, review, options)
+		if err != nil || outcome == publish.Superseded {
+			return nil, err
+		}
+		if worst == nil || rank(review.Verdict) > rank(worst.Verdict) {
+			worst = review
+		}
+	}
+	return worst, errors.Join(failed...)
+}
+
+// of reviews the change in one fleet.
+func (c companions) of(ctx context.Context, u use, r CompanionRequest) (*report.Review, error) {
+	space, err := c.Open(ctx, u.fleet)
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	return space.Reviews.Companion(ctx, r)
+}
+
+// status writes the verdict. A repository that is a fleet itself has a status of its own.
+func (c companions) status(ctx context.Context, mr *forge.MergeRequest, worst *report.Review) error {
+	f, done, err := c.forVerdict(ctx, mr)
+	if err != nil {
+		return err
+	}
+	defer done()
+	options := publish.Options{Context: f.context, URL: mr.URL, Checks: c.settings.Checks}
+	if c.fleetless {
+		return publish.Status(ctx, f, c.place.Repo(), worst, options)
+	}
+	options.Context += "/fleets"
+	return publish.Status(ctx, c.forge, c.place.Repo(), worst, options)
+}
+
+func rank(v report.Verdict) int {
+	return slices.Index([]report.Verdict{report.VerdictPass, report.VerdictWarn, report.VerdictCaution, report.VerdictFail, report.VerdictError}, v)
+}
