@@ -115,7 +115,11 @@ const live = (text) => { if ($("live")) $("live").textContent = text + " · "; }
 const follow = (address) => {
   const events = new EventSource(address);
   events.addEventListener("open", () => live("Live"));
-  events.addEventListener("error", () => live("Not connected"));
+  events.addEventListener("error", () => {
+    live("Not connected");
+    // The browser gives up when the server refuses, for example because the session ended: a new page goes through the sign-in.
+    if (events.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 60000);
+  });
   events.addEventListener("changed", () => { update().catch(() => live("Not connected")); });
 };
 

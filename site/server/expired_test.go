@@ -1,16 +1,19 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
+	"time"
 )
 
 // TestExpiredSession uses a codec for which every cookie is too old.
 func TestExpiredSession(t *testing.T) {
 	t.Parallel()
-	s, err := NewSessions(nil, []byte("key"), "http://localhost", slog.New(slog.DiscardHandler))
+	s, err := NewSessions(GitHub{}, []byte("key"), "http://localhost", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,5 +34,139 @@ func TestExpiredSession(t *testing.T) {
 		if got := local(back); got != want {
 			t.Errorf("%q leads to %q", back, got)
 		}
+	}
+}
+
+// club is a sign-in whose members change.
+type club struct {
+	member *bool
+	lasts  time.Duration
+}
+
+func (club) URL(_ context.Context, state, _, _ string) (string, error) {
+	return "/-/callback?" + url.Values{"state": {state}, "code": {"c"}}.Encode(), nil
+}
+
+func (c club) Finish(context.Context, string, string, string) (string, error) {
+	if !*c.member {
+		return "", ErrNotAllowed
+	}
+	return "ada", nil
+}
+
+func (club) Identity() string { return "club" }
+
+func (c club) Lasts() time.Duration { return c.lasts }
+
+// TestFormerMember: when a sign-in is no longer believed, its session is that of a stranger, who is sent to the provider again. The
+// provider lets a member in, and nobody else.
+func TestFormerMember(t *testing.T) {
+	t.Parallel()
+	member := true
+	s, err := NewSessions(club{&member, time.Minute}, []byte("key"), "http://localhost", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signIn := func() (code int, session *http.Cookie) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		s.SignIn(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, w.Header().Get("Location"), nil)
+		r.AddCookie(w.Result().Cookies()[0])
+		w = httptest.NewRecorder()
+		if !s.Handle(w, r) {
+			t.Fatal("the answer of the provider is not handled")
+		}
+		for _, c := range w.Result().Cookies() {
+			if c.Name == "sluice-session" {
+				session = c
+			}
+		}
+		return w.Code, session
+	}
+	known := func(c *http.Cookie) bool {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x", nil)
+		r.AddCookie(c)
+		_, known := s.Person(r)
+		return known
+	}
+	code, session := signIn()
+	if code != http.StatusFound || session == nil || session.MaxAge != 60 || !known(session) {
+		t.Fatalf("a member: %d, %+v", code, session)
+	}
+	s.session.MaxAge(-1) // a minute later
+	if known(session) {
+		t.Error("the sign-in is believed for longer than it lasts")
+	}
+	if code, _ := signIn(); code != http.StatusFound {
+		t.Errorf("a member again: %d", code)
+	}
+	member = false
+	if code, session := signIn(); code != http.StatusForbidden || session != nil {
+		t.Errorf("a former member: %d, %+v", code, session)
+	}
+	late, err := NewSessions(club{&member, -time.Second}, []byte("key"), "http://localhost", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s = late; known(session) {
+		t.Error("the server does not hold a session to the time of its sign-in")
+	}
+}
+
+// TestCookieOfAnotherSignIn: with one key, the session of one provider, client, claim or list of groups is none of another, and neither is
+// a sign-in that has begun. The order of groups does not matter.
+func TestCookieOfAnotherSignIn(t *testing.T) {
+	t.Parallel()
+	of := func(in SignIn) *Sessions {
+		t.Helper()
+		s, err := NewSessions(in, []byte("key"), "http://localhost", slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	config := OIDC{Issuer: "https://id.example.com", ClientID: "sluice", Groups: []string{"sre", "dev"}}
+	change := func(f func(o *OIDC)) SignIn {
+		o := config
+		f(&o)
+		return o.SignIn()
+	}
+	first := of(config.SignIn())
+	w := httptest.NewRecorder()
+	if err := first.set(w, first.session, "session", signedIn{"ada"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.set(w, first.pending, "signin", pending{State: "s"}, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	cookies := w.Result().Cookies()
+	for name, c := range map[string]struct {
+		in    SignIn
+		known bool
+	}{
+		"the same":         {config.SignIn(), true},
+		"another order":    {change(func(o *OIDC) { o.Groups = []string{"dev", "sre"} }), true},
+		"another secret":   {change(func(o *OIDC) { o.ClientSecret = "new" }), true},
+		"another issuer":   {change(func(o *OIDC) { o.Issuer = "https://id.example.org" }), false},
+		"another client":   {change(func(o *OIDC) { o.ClientID = "other" }), false},
+		"another claim":    {change(func(o *OIDC) { o.Claim = "sub" }), false},
+		"fewer groups":     {change(func(o *OIDC) { o.Groups = []string{"sre"} }), false},
+		"no groups":        {change(func(o *OIDC) { o.Groups = nil }), false},
+		"another provider": {GitHub{Web: "https://id.example.com", ClientID: "sluice"}, false},
+	} {
+		s := of(c.in)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.AddCookie(cookies[0])
+		if _, known := s.Person(r); known != c.known {
+			t.Errorf("%s: the session is known: %t", name, known)
+		}
+		var p pending
+		if err := s.pending.Decode("sluice-signin", cookies[1].Value, &p); (err == nil) != c.known {
+			t.Errorf("%s: the sign-in that has begun: %v", name, err)
+		}
+	}
+	if first.signIn.Lasts() != renewAfter || (OIDC{Rights: true}).SignIn().Lasts() != sessionFor || (GitHub{}).Lasts() != sessionFor {
+		t.Error("a sign-in lasts for hours only where the forge says what the person may read")
 	}
 }

@@ -350,6 +350,10 @@ func (p place) URL(_ context.Context, state, nonce, verifier string) (string, er
 	return p.back + "?" + url.Values{"state": {state}, "code": {"code-of-ada"}, "nonce": {nonce}, "verifier": {verifier}}.Encode(), nil
 }
 
+func (place) Identity() string { return "place" }
+
+func (place) Lasts() time.Duration { return time.Hour }
+
 func (place) Finish(_ context.Context, code, nonce, verifier string) (string, error) {
 	if code != "code-of-ada" || nonce == "" || verifier == "" {
 		return "", server.ErrNotAllowed

@@ -23,13 +23,18 @@ type SignIn interface {
 	URL(ctx context.Context, state, nonce, verifier string) (string, error)
 	// Finish exchanges the code that came back for the name of the person.
 	Finish(ctx context.Context, code, nonce, verifier string) (name string, err error)
+	// Identity names the provider and everything that decides who may sign in. Cookies of another identity are invalid.
+	Identity() string
+	// Lasts is how long a sign-in is believed before the provider is asked again.
+	Lasts() time.Duration
 }
 
 // ErrNotAllowed means that a person has signed in, and is not among those that the configuration allows.
 var ErrNotAllowed = fmt.Errorf("you are not among the people who may see these pages")
 
 const (
-	sessionFor = 8 * time.Hour
+	sessionFor = 8 * time.Hour    // where Rights ask the forge about the person again and again
+	renewAfter = 10 * time.Minute // elsewhere: the provider signs in who is still a member without a question
 	signInFor  = 10 * time.Minute
 )
 
@@ -52,27 +57,28 @@ type pending struct {
 	State, Nonce, Verifier, Back string
 }
 
-// NewSessions makes sessions. key signs the cookies; without one, sessions end with the process. address is where people open the
+// NewSessions makes sessions. key signs the cookies, and a key derived from it those of one sign-in: a cookie of another provider, client
+// or list of groups is that of a stranger. Without a key, sessions end with the process. address is where people open the
 // pages: cookies of an https address are sent over HTTPS alone.
 func NewSessions(signIn SignIn, key []byte, address string, log *slog.Logger) (*Sessions, error) {
 	if len(key) == 0 {
 		key = []byte(rand.Text())
 	}
-	sign, err := derive(key, "sluice session")
+	sign, err := derive(key, "sluice session of "+signIn.Identity())
 	if err != nil {
 		return nil, err
 	}
-	signPending, err := derive(key, "sluice sign-in")
+	signPending, err := derive(key, "sluice sign-in of "+signIn.Identity())
 	if err != nil {
 		return nil, err
 	}
-	encrypt, err := derive(key, "sluice sign-in encryption")
+	encrypt, err := derive(key, "sluice sign-in encryption of "+signIn.Identity())
 	if err != nil {
 		return nil, err
 	}
 	s := &Sessions{
 		signIn: signIn, secure: strings.HasPrefix(address, "https://"), log: log,
-		session: securecookie.New(sign, nil).MaxAge(int(sessionFor.Seconds())).SetSerializer(securecookie.JSONEncoder{}),
+		session: securecookie.New(sign, nil).MaxAge(int(signIn.Lasts().Seconds())).SetSerializer(securecookie.JSONEncoder{}),
 		pending: securecookie.New(signPending, encrypt).MaxAge(int(signInFor.Seconds())).SetSerializer(securecookie.JSONEncoder{}),
 	}
 	return s, nil
@@ -179,7 +185,7 @@ func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the sign-in failed, or you are not among the people who may see these pages", http.StatusForbidden)
 		return
 	}
-	if err := s.set(w, s.session, "session", signedIn{name}, sessionFor); err != nil {
+	if err := s.set(w, s.session, "session", signedIn{name}, s.signIn.Lasts()); err != nil {
 		s.fail(w, "the session cannot begin", err)
 		return
 	}

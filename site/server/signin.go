@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -24,7 +25,10 @@ type OIDC struct {
 	Redirect     string   // address of /-/callback
 	Claim        string   // that is the person's name. Default: email, which the provider must have verified
 	Groups       []string // of the claim groups: one of them is needed; none lets everybody in
-	Client       *http.Client
+	// Rights says that the server asks a forge what each person may read. Without it nobody but the provider knows who is still a
+	// member, and it is asked again every ten minutes.
+	Rights bool
+	Client *http.Client
 }
 
 // provider is the sign-in with an OIDC. It is safe for concurrent use.
@@ -67,6 +71,20 @@ func (p *provider) connect(ctx context.Context) (*connection, error) {
 		},
 	}
 	return p.connected, nil
+}
+
+// Identity implements SignIn.
+func (p *provider) Identity() string {
+	groups := slices.Sorted(slices.Values(p.Groups))
+	return fmt.Sprintf("OpenID %q %q %q %q", p.Issuer, p.ClientID, p.Claim, groups)
+}
+
+// Lasts implements SignIn.
+func (p *provider) Lasts() time.Duration {
+	if p.Rights {
+		return sessionFor
+	}
+	return renewAfter
 }
 
 // URL implements SignIn.
@@ -142,6 +160,12 @@ func (g GitHub) oauth() oauth2.Config {
 		Endpoint: oauth2.Endpoint{AuthURL: web + "/login/oauth/authorize", TokenURL: web + "/login/oauth/access_token"},
 	}
 }
+
+// Identity implements SignIn.
+func (g GitHub) Identity() string { return fmt.Sprintf("GitHub %q %q %q", g.Web, g.API, g.ClientID) }
+
+// Lasts implements SignIn: the rights of a person are those of GitHub, which is asked again and again.
+func (GitHub) Lasts() time.Duration { return sessionFor }
 
 // URL implements SignIn.
 func (g GitHub) URL(_ context.Context, state, _, verifier string) (string, error) {
