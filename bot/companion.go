@@ -204,6 +204,7 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 func (c companions) comments(ctx context.Context, mr *forge.MergeRequest, r CompanionRequest) (*report.Review, error) {
 	var worst *report.Review
 	var failed []error
+	limited := "" // a retry may have stayed within the limits
 	for i, u := range c.uses {
 		r.Name = u.name
 		review, err := c.of(ctx, u, r)
@@ -215,7 +216,7 @@ func (c companions) comments(ctx context.Context, mr *forge.MergeRequest, r Comp
 			continue // the task of its trunk will forget it
 		}
 		if review.Stopped {
-			c.remember(limitKey(mr.Number), mr.Head) // the same head would use up the time again
+			limited = mr.Head // it would use up the time again
 		}
 		review.Head, review.Repository = mr.Head, c.place.Repo().Path // the compared commits exist only in the clone of the fleet
 		review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
@@ -231,6 +232,7 @@ func (c companions) comments(ctx context.Context, mr *forge.MergeRequest, r Comp
 			worst = review
 		}
 	}
+	c.remember(limitKey(mr.Number), limited)
 	return worst, errors.Join(failed...)
 }
 
