@@ -27,22 +27,27 @@ type checker interface {
 func (e *Engine) Check(ctx context.Context, in Input) (*Result, error) {
 	run := &run{engine: e, input: in, notes: &notes{}, memo: map[memoKey]*answer{}}
 	run.prepare(ctx)
-	if err := run.judge(ctx); err != nil {
-		return nil, err
-	}
-	run.collect()
-	if run.crds.err != nil {
-		return nil, run.crds.err
-	}
-	if err := run.owners(ctx); err != nil {
-		return nil, err
-	}
-	if err := run.workspaces(ctx); err != nil {
+	if err := run.all(ctx); err != nil {
 		return nil, err
 	}
 	run.expired()
 	sortFindings(run.out)
 	return &Result{Findings: run.out, Notes: run.notes.list()}, nil
+}
+
+// all judges the objects, then who owns them, and then the workspaces.
+func (r *run) all(ctx context.Context) error {
+	if err := r.judge(ctx); err != nil {
+		return err
+	}
+	r.collect()
+	if r.crds.err != nil {
+		return r.crds.err
+	}
+	if err := r.owners(ctx); err != nil {
+		return err
+	}
+	return r.workspaces(ctx)
 }
 
 type memoKey struct {

@@ -84,17 +84,7 @@ func (e *Engine) Confine(ctx context.Context, in Input) (*Result, error) {
 	run := &run{engine: e, input: in, notes: &notes{}, memo: map[memoKey]*answer{}}
 	run.crds = newDefinitions(ctx, in, run.notes)
 	run.checkers = []checker{&confineCheck{engine: e, crds: run.crds}}
-	if err := run.judge(ctx); err != nil {
-		return nil, err
-	}
-	run.collect()
-	if run.crds.err != nil {
-		return nil, run.crds.err
-	}
-	if err := run.owners(ctx); err != nil {
-		return nil, err
-	}
-	if err := run.workspaces(ctx); err != nil {
+	if err := run.all(ctx); err != nil {
 		return nil, err
 	}
 	run.out = slices.DeleteFunc(run.out, func(f Finding) bool { return !OfWorkspace(f.Rule) })

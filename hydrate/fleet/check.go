@@ -23,7 +23,7 @@ func (f *Fleet) Check(ctx context.Context) Problems {
 	for w := range workers {
 		group.Go(func() error {
 			for i := w; i < len(targets) && ctx.Err() == nil; i += workers {
-				found[i] = f.checkTarget(targets[i])
+				found[i] = targetChecks{f}.all(targets[i])
 			}
 			return ctx.Err()
 		})
@@ -40,46 +40,49 @@ func (f *Fleet) Check(ctx context.Context) Problems {
 	return out.sorted()
 }
 
-func (f *Fleet) checkTarget(t Target) []error {
+// targetChecks checks one target at a time. Safe for concurrent use.
+type targetChecks struct{ fleet *Fleet }
+
+func (tc targetChecks) all(t Target) []error {
 	var out []error
-	selected, err := f.Select(t)
+	selected, err := tc.fleet.Select(t)
 	if err != nil {
 		out = append(out, err)
 	} else {
-		out = append(out, f.checkSources(t, selected.Resolved)...)
+		out = append(out, tc.sources(t, selected.Resolved)...)
 	}
 	if slices.ContainsFunc(selected.Sources, func(s Source) bool { return s.Helm != nil }) {
 		for _, file := range selected.Values {
-			if _, err := f.layerContent(t, file); err != nil {
+			if _, err := tc.fleet.layerContent(t, file); err != nil {
 				out = append(out, err)
 			}
 		}
 	}
 	for _, c := range selected.Components {
-		if err := f.checkComponent(t, c.Path); err != nil {
+		if err := tc.component(t, c.Path); err != nil {
 			out = append(out, err)
 		}
 	}
 	return out
 }
 
-// checkComponent replaces the references of a component's files, if there are any.
-func (f *Fleet) checkComponent(t Target, dir string) error {
-	id, err := f.contentID(dir)
+// component replaces the references of a component's files, if there are any.
+func (tc targetChecks) component(t Target, dir string) error {
+	id, err := tc.fleet.contentID(dir)
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
-	if refs, err := f.references(id, dir); err != nil || len(refs) == 0 {
+	if refs, err := tc.fleet.references(id, dir); err != nil || len(refs) == 0 {
 		return err
 	}
-	entries, err := f.tree.ReadDir(dir)
+	entries, err := tc.fleet.tree.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
 		if e.IsDir() {
-			if err := f.checkComponent(t, name); err != nil {
+			if err := tc.component(t, name); err != nil {
 				return err
 			}
 			continue
@@ -87,7 +90,7 @@ func (f *Fleet) checkComponent(t Target, dir string) error {
 		if !e.Type().IsRegular() {
 			continue
 		}
-		data, err := f.tree.ReadFile(name)
+		data, err := tc.fleet.tree.ReadFile(name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

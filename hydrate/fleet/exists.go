@@ -7,16 +7,16 @@ import (
 	"path"
 )
 
-// checkSources checks that the folders of a target's sources exist and hold a chart, a Kustomize root or manifests.
-func (f *Fleet) checkSources(t Target, resolved Resolved) []error {
+// sources checks that the folders of a target's sources exist and hold a chart, a Kustomize root or manifests.
+func (tc targetChecks) sources(t Target, resolved Resolved) []error {
 	var out []error
 	written := t.App.SourcesIn(t.Cluster.Environment)
 	for i, s := range resolved.Sources {
-		what := f.missing(s)
+		what := tc.missing(s)
 		if what == "" {
 			continue
 		}
-		p := f.sourceProblem(t, written[i], fmt.Sprintf("%s on cluster %s", what, t.Cluster.Name))
+		p := sourceProblem(t, written[i], fmt.Sprintf("%s on cluster %s", what, t.Cluster.Name))
 		p.Hint = "write the path from the repository's root; without one, it is the folder of " + path.Base(t.App.File)
 		out = append(out, &FileError{Problem: p, Cluster: t.Cluster.Name})
 	}
@@ -24,31 +24,31 @@ func (f *Fleet) checkSources(t Target, resolved Resolved) []error {
 }
 
 // missing describes what a source's folder lacks; "" if it is complete.
-func (f *Fleet) missing(s Source) string {
+func (tc targetChecks) missing(s Source) string {
 	p := s.path()
 	if p == "" {
 		return ""
 	}
-	info, err := f.tree.Tree.Stat(p) // the renderer does not follow links to sources
+	info, err := tc.fleet.tree.Tree.Stat(p) // the renderer does not follow links to sources
 	switch {
-	case err != nil && !f.has(p):
+	case err != nil && !tc.fleet.has(p):
 		return fmt.Sprintf("the folder %s does not exist", p)
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("%s is behind a symbolic link, which is not followed: name %s", p, f.tree.real(p))
+		return fmt.Sprintf("%s is behind a symbolic link, which is not followed: name %s", p, tc.fleet.tree.real(p))
 	case err != nil:
 		return fmt.Sprintf("%s: %v", p, err)
 	case info.Mode()&fs.ModeSymlink != 0:
 		return fmt.Sprintf("%s is a symbolic link, which is not followed", p)
-	case s.Helm != nil && !f.has(path.Join(p, "Chart.yaml")):
+	case s.Helm != nil && !tc.fleet.has(path.Join(p, "Chart.yaml")):
 		return fmt.Sprintf("there is no chart in %s: Chart.yaml is missing", p)
-	case s.Kustomize != nil && !f.isComponent(p):
+	case s.Kustomize != nil && !tc.fleet.isComponent(p):
 		return fmt.Sprintf("there is no kustomization.yaml in %s", p)
 	}
 	return ""
 }
 
 // sourceProblem returns an error at the position of a source in the app's file.
-func (f *Fleet) sourceProblem(t Target, written Source, message string) Problem {
+func sourceProblem(t Target, written Source, message string) Problem {
 	p := Problem{File: t.App.File, Severity: SeverityError, Message: message}
 	if n := written.findIn(t.App.doc.node); n != nil {
 		p.Line, p.Column = n.Line, n.Column

@@ -24,15 +24,15 @@ func (f *Fleet) Lost(other *Fleet, cluster, app string) error {
 		}
 	}
 	if other == nil {
-		return f.hidden(cluster, func(t *Imported) bool { return t.reaches(cluster) || t.isParent(cluster) })
+		return hidden(f.unread, cluster, func(t *Imported) bool { return t.reaches(cluster) || t.isParent(cluster) })
 	}
 	return f.brought(other, cluster, app)
 }
 
 // hidden returns the error of a target that may be one of those that a failed one brings; nil if none of them matches.
-func (f *Fleet) hidden(cluster string, matches func(*Imported) bool) error {
-	if i := slices.IndexFunc(f.unread, matches); i >= 0 {
-		return f.unread[i].hides(cluster)
+func hidden(unread []*Imported, cluster string, matches func(*Imported) bool) error {
+	if i := slices.IndexFunc(unread, matches); i >= 0 {
+		return unread[i].hides(cluster)
 	}
 	return nil
 }
@@ -63,29 +63,29 @@ func (f *Fleet) brought(other *Fleet, cluster, app string) error {
 		seen[[2]string{cluster, app}] = true
 		old := other.ImportedTarget(cluster, app)
 		if old == nil { // nothing tells what describes it
-			return f.hidden(target, func(t *Imported) bool { return t.reaches(target) })
+			return hidden(f.unread, target, func(t *Imported) bool { return t.reaches(target) })
 		}
 		parentCluster := old.ParentCluster
 		if parentCluster == "" {
 			parentCluster = cluster
 		}
-		if err := f.hidden(target, func(t *Imported) bool {
+		if err := hidden(f.unread, target, func(t *Imported) bool {
 			return t.App == old.Set || t.Kind == KindFile && t.File == old.File || t.App == old.Parent && t.Cluster == parentCluster
 		}); err != nil {
 			return err
 		}
-		moved = moved || !f.reads(old.File) || len(seen) > 1 && f.ImportedTarget(cluster, app) == nil
+		moved = moved || !describedIn(old.File, f.Apps) || len(seen) > 1 && f.ImportedTarget(cluster, app) == nil
 		cluster, app = parentCluster, old.Parent
 	}
 	if !moved {
 		return nil
 	}
-	return f.hidden(target, func(t *Imported) bool { return t.reaches(target) && !other.failed(t) })
+	return hidden(f.unread, target, func(t *Imported) bool { return t.reaches(target) && !failsIn(other.unread, t) })
 }
 
-// reads reports whether a file describes an imported target that does not fail.
-func (f *Fleet) reads(file string) bool {
-	return slices.ContainsFunc(f.Apps, func(a *App) bool {
+// describedIn reports whether a file describes an imported target of the apps that does not fail.
+func describedIn(file string, apps []*App) bool {
+	return slices.ContainsFunc(apps, func(a *App) bool {
 		for _, t := range a.imported {
 			if t.File == file && t.Err == nil {
 				return true
@@ -95,9 +95,10 @@ func (f *Fleet) reads(file string) bool {
 	})
 }
 
-// failed reports whether a target fails in this commit too. What it brings is not listed then, and moved from nowhere.
-func (f *Fleet) failed(t *Imported) bool {
-	return slices.ContainsFunc(f.unread, func(u *Imported) bool { return u.App == t.App && u.Cluster == t.Cluster })
+// failsIn reports whether a target is among those that fail in a commit. That commit does not list the targets that it brings, so none of
+// them has moved.
+func failsIn(unread []*Imported, t *Imported) bool {
+	return slices.ContainsFunc(unread, func(u *Imported) bool { return u.App == t.App && u.Cluster == t.Cluster })
 }
 
 // hides is the error of a target that is not known because of this one.
@@ -117,7 +118,7 @@ func (i *Imported) unplaced() Problem {
 func NewlyUnplaced(base, head *Fleet) map[string]Problem {
 	out := map[string]Problem{}
 	for _, t := range head.unread {
-		if t.Cluster == "" && !t.Foreign && !base.failed(t) {
+		if t.Cluster == "" && !t.Foreign && !failsIn(base.unread, t) {
 			out[t.App] = t.unplaced()
 		}
 	}

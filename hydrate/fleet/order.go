@@ -29,23 +29,23 @@ func (l *loader) checkOrder() {
 			}
 		}
 	}
-	l.checkCycles(after)
+	checkCycles(l.findings, l.fleet, after)
 }
 
 // checkCycles refuses apps that wait for each other. It reports a cycle at the app of a workspace if there is one, so that the cycle concerns
 // the workspace alone, and then looks for others without that app.
-func (l *loader) checkCycles(after map[string][]string) {
+func checkCycles(f *findings, fleet *Fleet, after map[string][]string) {
 	for {
 		var cycle []string
 		seen := map[string]bool{}
-		for i := 0; i < len(l.fleet.Apps) && cycle == nil; i++ {
-			cycle = findCycle(l.fleet.Apps[i].Name, after, seen)
+		for i := 0; i < len(fleet.Apps) && cycle == nil; i++ {
+			cycle = findCycle(fleet.Apps[i].Name, after, seen)
 		}
 		if cycle == nil {
 			return
 		}
 		at := max(0, slices.IndexFunc(cycle, func(name string) bool { return WorkspaceOf(name) != "" }))
-		l.errorf(l.fleet.apps[cycle[at]].doc, []string{"spec", "dependsOn"}, "remove one `dependsOn`", "apps wait for each other: %s", strings.Join(cycle, " → "))
+		f.errorf(fleet.apps[cycle[at]].doc, []string{"spec", "dependsOn"}, "remove one `dependsOn`", "apps wait for each other: %s", strings.Join(cycle, " → "))
 		if WorkspaceOf(cycle[at]) == "" {
 			return
 		}

@@ -22,7 +22,7 @@ func wider() map[string]int {
 		"bot/forge/github.Forge":         37,
 		"bot/forge/gitlab.Forge":         32,
 		"bot/queue.Queue":                38,
-		"hydrate/fleet.Fleet":            75,
+		"hydrate/fleet.Fleet":            69,
 		"hydrate/gitstore.Store":         68,
 		"hydrate/import/argocd.importer": 31,
 		"renderer/fetch.Fetcher":         28,
