@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Effect says what a change does to a target's existence.
+// Effect describes whether a change adds, removes or changes a target.
 type Effect string
 
 // The effects: the target exists before and after the change, only after it, or only before it.

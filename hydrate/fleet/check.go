@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Check looks at what Load does not and needs no rendering: the values files and components of every target, the references in
-// them and in the apps, whether charts, Kustomize roots and folders of manifests exist, and which files match the paths of a layer
-// and have no use. A problem that several clusters have is reported once.
+// Check checks what Load does not, without rendering: the values files and components of every target, the references in them and
+// in the apps, whether charts, Kustomize roots and folders of manifests exist, and files that match the paths of a layer but have
+// no effect. It reports a problem of several clusters once.
 func (f *Fleet) Check(ctx context.Context) Problems {
 	targets := f.Targets()
 	found := make([][]error, len(targets))

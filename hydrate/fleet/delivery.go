@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// DeliveryOf merges what the fleet and the app say for the objects that sync a target, references replaced: the app's project
-// and annotations win, and its sync options come after the fleet's.
+// DeliveryOf merges spec.delivery of the fleet and of the app for a target, and replaces the references. The app's project and
+// annotations win, and its sync options come after the fleet's.
 func (f *Fleet) DeliveryOf(t Target) (Delivery, error) {
 	all, own := f.Spec.Delivery, t.App.Spec.Delivery
 	out := Delivery{Project: cmp.Or(own.Project, all.Project), Annotations: map[string]string{}}

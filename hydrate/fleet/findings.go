@@ -15,8 +15,8 @@ type findings struct {
 	lost     bool // a file may hold declarations that could not be read: what refers to them is not reported
 }
 
-// errorf reports what is wrong at a place of a document, or nearest to it. Where something could not be decoded, that has
-// been reported, and what follows from it is not.
+// errorf reports a problem at a place of a document, or at the nearest parent that exists. It reports nothing at a place that could
+// not be decoded, because the decoder has reported that.
 func (f *findings) errorf(doc document, at []string, hint, format string, args ...any) {
 	p := Problem{File: doc.file, Severity: SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint}
 	for i := len(at); i >= 0 && doc.node != nil; i-- {
@@ -56,7 +56,7 @@ func (f *findings) checkName(doc document, name string, at ...string) bool {
 	return false
 }
 
-// checkLabels refuses labels that every cluster has anyway, and what Kubernetes does not accept as a label.
+// checkLabels refuses the automatic labels, and keys and values that Kubernetes does not accept.
 func (f *findings) checkLabels(doc document, labels map[string]string, at ...string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		switch {

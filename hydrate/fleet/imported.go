@@ -15,7 +15,7 @@ import (
 	"strconv"
 )
 
-// Importer reads what other tools describe. It is called by Load for each entry of spec.import, in order.
+// Importer reads the declarations of other tools. Load calls it for each entry of spec.import, in order.
 type Importer interface {
 	// Import reads the targets of one entry from a commit's tree. Problems with severity error make the fleet invalid; what is wrong
 	// with one target belongs into its Err. An error says that the commit could not be read, such as one of a worker process that does not
@@ -26,7 +26,7 @@ type Importer interface {
 	Detect(ctx context.Context, tree Tree) ([]byte, error)
 }
 
-// ImportRequest is one entry of spec.import with what the fleet says about it.
+// ImportRequest is one entry of spec.import, with the trunk and the clusters of the fleet.
 type ImportRequest struct {
 	Entry    Import
 	Trunk    string          // the fleet's trunk
@@ -72,7 +72,7 @@ type Imported struct {
 	Foreign   bool // a server or another repository describes what the target brings: this commit lacks none of it
 }
 
-// Brings says where a target that cannot be rendered may describe further targets, which the fleet does not know then.
+// Brings tells on which clusters a target may create further targets. If such a target cannot be rendered, the fleet does not know them.
 type Brings string
 
 // Places of further targets.
@@ -90,7 +90,7 @@ type ImportedSource struct {
 	Objects string
 }
 
-// imported is what an app gets from an importer, by cluster.
+// imported has the targets of an imported app, by cluster.
 type imported map[string]*Imported
 
 // fleetText reads sluice.yaml, or has the importer write one for a repository of another tool.
@@ -176,7 +176,7 @@ func importRequest(f *Fleet, entry Import) ImportRequest {
 	return out
 }
 
-// importedCluster adds a cluster that only spec.import names. One that the registry has keeps what the registry says.
+// importedCluster adds a cluster that only spec.import names. A cluster of the registry stays as it is.
 func (l *loader) importedCluster(name string, c ImportedCluster, at []string) {
 	if known, ok := l.fleet.clusters[name]; ok {
 		if c.Environment != "" && c.Environment != known.Environment {
@@ -242,7 +242,7 @@ func (l *loader) importedTarget(t *Imported, at []string) {
 	}
 }
 
-// Imported returns what an importer says of the target; nil for an app of the fleet's own.
+// Imported returns the importer's description of the target; nil for an app that the fleet itself declares.
 func (t Target) Imported() *Imported {
 	if t.App.imported == nil {
 		return nil

@@ -87,7 +87,7 @@ type Target struct {
 // String returns cluster/app.
 func (t Target) String() string { return t.Cluster.Name + "/" + t.App.Name }
 
-// Cache remembers decoded files by content, so that the fleet of a second commit costs what differs. Safe for
+// Cache keeps decoded files by content, so that reading a second commit decodes only the files that differ. Safe for
 // concurrent use.
 type Cache struct {
 	files  sync.Map // content id + path → decodedFile
@@ -125,7 +125,7 @@ type Loader struct {
 	Detect   bool     // asks the importer for a sluice.yaml where the tree has none
 }
 
-// Load is Load with what the loader has.
+// Load reads the fleet of a tree; see the function Load.
 func (o Loader) Load(ctx context.Context, tree Tree) (*Fleet, Problems) {
 	cache := o.Cache
 	if cache == nil {
@@ -183,7 +183,7 @@ func (l *loader) load(ctx context.Context) {
 		return
 	}
 	files := l.fleet.Spec.Files
-	// An imported repository has folders of these names for files of other tools: there, only spec.files says where ours are.
+	// An imported repository may use folders of these names for files of other tools, so only spec.files applies there.
 	clusterGlobs, appGlobs := []string{"clusters/*.yaml"}, []string{"apps/*/app.yaml"}
 	if len(l.fleet.Spec.Import) > 0 {
 		clusterGlobs, appGlobs = nil, nil
@@ -334,8 +334,8 @@ func readFiles(ctx context.Context, l *loader, tree *linkTree, globs []string, f
 	return out
 }
 
-// has reports whether a file or directory is there. One that is there and cannot be looked at counts: whoever reads it
-// gets the error, where taking it for missing would render something else.
+// has reports whether a file or directory exists. It also returns true if it cannot tell: the caller then reads the file and gets
+// the error, whereas a file that counts as missing would silently change the rendering.
 func (f *Fleet) has(name string) bool {
 	if known, ok := f.exists.Load(name); ok {
 		return known.(bool) //nolint:forcetypeassert // only this function stores here

@@ -11,9 +11,9 @@ const KindFile = "file"
 // Uncertain reports whether the fleet may have imported targets that it does not list; see Lost.
 func (f *Fleet) Uncertain() bool { return len(f.unread) > 0 }
 
-// Lost says why the fleet may have a target although it does not list it: what describes the target, or brings the object that does, cannot
-// be read in this commit. Without such a reason, which is nil, the commit does not have the target. other is a commit that has the target,
-// and says what describes it. If other is nil, that is not known, and every parent that fails is a reason.
+// Lost returns why the fleet may have a target that it does not list: the file that declares the target, or a parent that creates it, cannot
+// be read in this commit. If Lost returns nil, the commit does not have the target. other is a commit that has the target; it names the file
+// and the parents. If other is nil, every failed parent is a reason.
 func (f *Fleet) Lost(other *Fleet, cluster, app string) error {
 	if f.ImportedTarget(cluster, app) != nil { // suspended
 		return nil
@@ -29,7 +29,7 @@ func (f *Fleet) Lost(other *Fleet, cluster, app string) error {
 	return f.brought(other, cluster, app)
 }
 
-// hidden returns the error of a target that may be one of those that a failed one brings; nil if none of them matches.
+// hidden returns the error for a target that a failed target may create; nil if no failed target matches.
 func hidden(unread []*Imported, cluster string, matches func(*Imported) bool) error {
 	if i := slices.IndexFunc(unread, matches); i >= 0 {
 		return unread[i].hides(cluster)
@@ -37,12 +37,12 @@ func hidden(unread []*Imported, cluster string, matches func(*Imported) bool) er
 	return nil
 }
 
-// reaches reports whether a target that fails may bring others on a cluster.
+// reaches reports whether a failed target may create others on a cluster.
 func (i *Imported) reaches(cluster string) bool {
 	return i.Brings == BringsAny || i.Brings == BringsCluster && i.Cluster == cluster
 }
 
-// isParent reports whether an object of the kind can bring others on a cluster, whatever its files look like now.
+// isParent reports whether an object of this kind can create others on a cluster. It does not look at the files, which cannot be read.
 func (i *Imported) isParent(cluster string) bool {
 	switch i.Kind {
 	case "HelmRelease":
@@ -53,16 +53,16 @@ func (i *Imported) isParent(cluster string) bool {
 	return true
 }
 
-// brought returns the failure of a target that brings another one in the commit other, directly or through further targets. A parent that
-// fails counts, whether or not its files still look as if it brought others.
+// brought returns the failure of a target that creates another one in the commit other, directly or through further targets. Every failed
+// parent counts, also if its files no longer seem to create others.
 func (f *Fleet) brought(other *Fleet, cluster, app string) error {
-	moved := false // the place that described the target, or one of its parents, is gone: another place may describe it
+	moved := false // the file that declared the target, or one of its parents, is gone: another file may declare it
 	target := cluster
 	seen := map[[2]string]bool{}
 	for app != "" && !seen[[2]string{cluster, app}] {
 		seen[[2]string{cluster, app}] = true
 		old := other.ImportedTarget(cluster, app)
-		if old == nil { // nothing tells what describes it
+		if old == nil { // the file that declares it is unknown
 			return hidden(f.unread, target, func(t *Imported) bool { return t.reaches(target) })
 		}
 		parentCluster := old.ParentCluster
@@ -101,14 +101,14 @@ func failsIn(unread []*Imported, t *Imported) bool {
 	return slices.ContainsFunc(unread, func(u *Imported) bool { return u.App == t.App && u.Cluster == t.Cluster })
 }
 
-// hides is the error of a target that is not known because of this one.
+// hides returns the error for a target that is unknown because this one failed.
 func (i *Imported) hides(cluster string) error {
 	return &FileError{Cluster: cluster, Problem: Problem{
 		File: i.File, Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("it is not known whether the target still exists: %s: %v", i.App, i.Err),
 	}}
 }
 
-// unplaced is the problem of a target that has no cluster.
+// unplaced returns the problem of a target without a cluster.
 func (i *Imported) unplaced() Problem {
 	return Problem{File: i.File, Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("%s: %v", i.App, i.Err)}
 }

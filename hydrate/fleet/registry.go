@@ -25,7 +25,7 @@ const (
 
 func automatic() []string { return []string{labelClass, labelEnvironment, labelCluster} }
 
-// fleetChecks checks what sluice.yaml says about the whole fleet.
+// fleetChecks checks the fields of sluice.yaml about the whole fleet.
 type fleetChecks struct {
 	*findings
 	fleet *Fleet

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// sourceChecks checks the sources of apps: what a source may combine, and that it names what exists.
+// sourceChecks checks the sources of apps: fields that exclude each other, and names of repositories, charts and signers.
 type sourceChecks struct {
 	*findings
 	fleet *Fleet

@@ -107,7 +107,7 @@ func (f *Fleet) appendFile(dst []byte, t Target, name string) ([]byte, error) {
 	return dst, nil
 }
 
-// references are those of a file, or of all files in a directory.
+// references returns the references in a file, or in all files of a directory.
 func (f *Fleet) references(id, name string) ([]reference, error) {
 	if known, ok := f.cache.refs.Load(id); ok {
 		return known.([]reference), nil //nolint:forcetypeassert // only this function stores here

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// unusedFiles warns about files that look like files of a layer with path templates, and that no target takes.
+// unusedFiles warns about files that look like files of a layer with path templates, but that no target uses.
 func (f *Fleet) unusedFiles(ctx context.Context) Problems {
 	u := unused{fleet: f, taken: map[string]bool{fleetFile: true}}
 	for _, c := range f.Clusters {
@@ -116,7 +116,7 @@ func (u *unused) nearest(name string, paths map[string]bool) string {
 	return cmp.Or(didYouMean(base, names), didYouMean(name, folders))
 }
 
-// globOf is a pattern that matches what a template can give; false if the template has no reference.
+// globOf returns a pattern that matches every result of a template; false if the template has no reference.
 func globOf(template string) (string, bool) {
 	segments, err := parseReferences(template)
 	if err != nil {

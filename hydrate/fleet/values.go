@@ -22,7 +22,7 @@ type valuesFile struct {
 	err       error
 }
 
-// duplicateKey is the first duplicate key of a file; line is 0 if there is none.
+// duplicateKey is the position of the first duplicate key in a file; line is 0 if there is none.
 type duplicateKey struct {
 	key                 string
 	line, column, first int

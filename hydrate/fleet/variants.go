@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// variant is how an app is placed and what it consists of, in one environment or in all others.
+// variant has the placement and the sources of an app, in one environment or in all others.
 type variant struct {
 	selector selector
 	sources  []Source

@@ -16,9 +16,9 @@ import (
 )
 
 // Guard refuses connections into networks that the public cannot reach: loopback, private, link-local (where clouds serve
-// metadata and credentials) and the other special addresses. A server that fetches what strangers name needs one, or it
-// asks internal services on their behalf. The check happens when a connection is made, after DNS, so neither a redirect
-// nor a name that changes its address passes it. Safe for concurrent use.
+// metadata and credentials) and the other special addresses. A server that fetches addresses from untrusted input
+// needs a Guard; otherwise a stranger can use it to reach internal services. The Guard checks the address after DNS, when the
+// connection is made, so neither a redirect nor a name that changes its address bypasses it. Safe for concurrent use.
 type Guard struct {
 	hosts    []string // lower case, with or without port
 	prefixes []netip.Prefix
@@ -33,7 +33,7 @@ type Guard struct {
 	proxies map[string]bool // host:port of proxies that the environment names
 }
 
-// NewGuard makes a guard that lets the given hosts pass: names, names with a port, addresses, or networks such as
+// NewGuard returns a guard that allows the given hosts: names, names with a port, addresses, or networks such as
 // 10.20.0.0/16.
 func NewGuard(allow ...string) (*Guard, error) {
 	g := &Guard{special: special(), resolver: net.DefaultResolver, system: http.ProxyFromEnvironment, proxies: map[string]bool{}}
@@ -81,7 +81,7 @@ func (g *Guard) Transport() http.RoundTripper {
 	return g.transport
 }
 
-// named reports whether the guard lets a host pass by its name, with or without the port.
+// named reports whether the guard allows a host by its name, with or without the port.
 func (g *Guard) named(host, address string) bool {
 	return slices.Contains(g.hosts, strings.ToLower(host)) || slices.Contains(g.hosts, strings.ToLower(address))
 }
@@ -156,7 +156,7 @@ func canonicalAddress(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// embedded gives the IPv4 address inside an IPv6 one: mapped (RFC 4291), NAT64 (RFC 6052) and 6to4 (RFC 3056).
+// embedded returns the IPv4 address inside an IPv6 one: mapped (RFC 4291), NAT64 (RFC 6052) and 6to4 (RFC 3056).
 func embedded(ip netip.Addr) netip.Addr {
 	ip = ip.Unmap()
 	if !ip.Is6() {

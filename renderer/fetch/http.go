@@ -47,10 +47,10 @@ type request struct {
 	url    *url.URL
 	access access
 	limit  int64
-	raw    bool // the bytes as they are stored, without content encoding
+	raw    bool // ask for the stored bytes, without content encoding
 }
 
-// get downloads within limits, following safe redirects and retrying what may pass.
+// get downloads within limits. It follows safe redirects and retries temporary failures.
 func (f *Fetcher) get(ctx context.Context, r request) ([]byte, error) {
 	var body []byte
 	err := f.retry(ctx, r.url, func(ctx context.Context) error {
@@ -150,7 +150,7 @@ func (f *Fetcher) checkRedirect(req *http.Request, via []*http.Request) error {
 	return f.permitted(req.URL)
 }
 
-// permitted lets https pass, and http where it does no harm or was asked for.
+// permitted allows https, and http to hosts that plain accepts.
 func (f *Fetcher) permitted(u *url.URL) error {
 	if u.Scheme == "https" || u.Scheme == "http" && f.plain(u.Host) {
 		return nil
@@ -161,7 +161,7 @@ func (f *Fetcher) permitted(u *url.URL) error {
 	return fail(ErrInvalid, "the scheme %q is refused: charts come over https:// or oci:// only", safetext.Brief(u.Scheme, 20))
 }
 
-// plain says whether a host, with or without its port, may be asked over plain HTTP.
+// plain reports whether requests to a host, with or without its port, may use plain HTTP: to this machine, and to hosts of Options.PlainHTTP.
 func (f *Fetcher) plain(host string) bool {
 	name := (&url.URL{Host: host}).Hostname()
 	return loopback(name) || slices.Contains(f.opts.PlainHTTP, host) || slices.Contains(f.opts.PlainHTTP, name)
@@ -182,7 +182,7 @@ func (f *Fetcher) hinting(t http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// retry runs op, each time with its own time limit, and again after a pause when the failure may pass.
+// retry runs op, and runs it again after a pause if the failure is temporary. Each attempt has its own time limit.
 func (f *Fetcher) retry(ctx context.Context, u *url.URL, op func(context.Context) error) error {
 	policy := retry.Policy{Tries: maxRetries + 1, First: firstBackoff, Max: maxRetryAfter, Sleep: f.opts.Sleep}
 	_, err := retry.Do(ctx, policy, func(ctx context.Context) (struct{}, error) {
@@ -214,7 +214,7 @@ func (f *Fetcher) attempt(ctx context.Context, op func(context.Context) error) e
 	return op(ctx)
 }
 
-// explain turns whatever a library returned into an error of our own words.
+// explain turns an error of a library into one of this package.
 func (f *Fetcher) explain(err error, u *url.URL, cancelled error) error {
 	host := safetext.Brief(u.Host, 100)
 	if cancelled != nil {
@@ -258,7 +258,7 @@ func statusFailure(code int) *failure {
 	return fail(ErrUnavailable, "unexpected answer %s: is this the URL of a chart repository or registry?", text)
 }
 
-// connectionFailure names the causes whose texts are known to hold addresses and reasons only.
+// connectionFailure returns the text of errors that are known to contain only addresses and reasons.
 func connectionFailure(err error) *failure {
 	const next = "check the network, the proxy and the URL; `sluice deps vendor`, run where the server can be reached, stores the archives in the repository"
 	var dns *net.DNSError

@@ -10,15 +10,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Indexes of big repositories have tens of megabytes, and a full decode takes many seconds and ten times their size
-// in memory. So only the wanted chart's part is decoded: JSON is streamed, and of YAML in the block style that every
+// Indexes of big repositories have tens of megabytes. Decoding one in full takes many seconds and ten times its size in
+// memory. So only the wanted chart's part is decoded: JSON is streamed, and of YAML in the block style that every
 // tool writes, the part is cut out by its indentation. Other YAML is decoded whole, within a smaller limit.
 const (
 	maxYAML      = 8 << 20   // bytes of one chart's part, or of a whole index that cannot be cut
-	maxYAMLNodes = 1_000_000 // some 250 MB in the decoder's hands
+	maxYAMLNodes = 1_000_000 // about 250 MB in the decoder
 )
 
-// indexEntry is one version of a chart in index.yaml; the rest of it is of no use here.
+// indexEntry is one version of a chart in index.yaml, with the fields that this package needs.
 type indexEntry struct {
 	Version string   `yaml:"version" json:"version"`
 	URLs    []string `yaml:"urls" json:"urls"`
@@ -61,7 +61,7 @@ func findChart(index []byte, chart string) ([]*indexEntry, error) {
 
 func affordable(data []byte) bool { return len(data) <= maxYAML && yamlWeight(data) <= maxYAMLNodes }
 
-// yamlWeight is an upper bound on the number of nodes that parsing the text can make: each node but the first needs
+// yamlWeight returns an upper bound on the number of nodes of the parsed text: each node but the first needs
 // one of these characters.
 func yamlWeight(data []byte) int {
 	n := 1
@@ -74,8 +74,8 @@ func yamlWeight(data []byte) int {
 	return n
 }
 
-// cutBlock finds `  chart:` and its lines below `entries:`; nil if it is not there. errNotBlock means that the text is
-// laid out in a way this reading cannot vouch for.
+// cutBlock finds `  chart:` and its lines below `entries:`; nil if it is not there. It returns errNotBlock if the text
+// has a layout that this function cannot cut safely.
 func cutBlock(index []byte, chart string) ([]byte, error) {
 	body, err := entriesBlock(index)
 	if err != nil {
@@ -111,7 +111,7 @@ func cutBlock(index []byte, chart string) ([]byte, error) {
 	return found, nil
 }
 
-// entriesBlock is the text between `entries:` and the next key of the top level.
+// entriesBlock returns the text between `entries:` and the next key of the top level.
 func entriesBlock(index []byte) ([]byte, error) {
 	start := -1
 	for l := range blockLines(index) {
@@ -161,7 +161,7 @@ func blockLines(data []byte) iter.Seq[blockLine] {
 	}
 }
 
-// blockKey reads `key:` with what follows it on the line. Keys that need more of YAML than that are not ok.
+// blockKey reads `key:` with what follows it on the line. ok is false for keys in any other YAML syntax.
 func blockKey(text []byte) (key string, rest []byte, ok bool) {
 	if q := text[0]; q == '"' || q == '\'' {
 		end := bytes.IndexByte(text[1:], q)
@@ -263,7 +263,7 @@ func findJSON(index []byte, chart string) ([]*indexEntry, error) {
 	return nil, errBadIndex
 }
 
-// skipped is a JSON value that is only walked over.
+// skipped is a JSON value that is read and not decoded.
 type skipped struct{}
 
 func (*skipped) UnmarshalJSON([]byte) error { return nil }

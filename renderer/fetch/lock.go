@@ -36,13 +36,13 @@ type lockEntry struct {
 	Digest   string `yaml:"digest"`
 }
 
-// Lookup finds what a reference is locked to. A changed range is another reference, hence not locked.
+// Lookup returns the entry of a reference. A reference with a changed range is not locked.
 func (l *Lock) Lookup(r Ref) (Locked, bool) {
 	locked, ok := l.entries[r.normal()]
 	return locked, ok
 }
 
-// Require is Lookup with an *UnlockedError where there is no entry.
+// Require is Lookup, with an *UnlockedError if there is no entry.
 func (l *Lock) Require(r Ref) (Locked, error) {
 	locked, ok := l.Lookup(r)
 	if !ok {
@@ -81,7 +81,7 @@ func (l *Lock) Prune(keep []Ref) []Ref {
 	return dropped
 }
 
-// Bytes is the file: equal locks give equal bytes, one entry per chart, sorted, so that merges stay small.
+// Bytes returns the content of the file. Equal locks give equal bytes, with one sorted entry per chart, so that Git merges them well.
 func (l *Lock) Bytes() ([]byte, error) {
 	file := struct {
 		APIVersion   string      `yaml:"apiVersion"`

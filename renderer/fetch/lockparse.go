@@ -18,8 +18,8 @@ const (
 )
 
 // ParseLock reads a lock file strictly: an unknown or repeated key, a wrong type, a chart that is locked twice, a
-// digest or version that is none are errors with their line. All of them are reported, not the first alone. No bytes
-// at all are an empty lock.
+// malformed digest or version are errors with their line. ParseLock reports all of them. An empty file is an empty
+// lock.
 func ParseLock(data []byte) (*Lock, error) {
 	if len(data) > maxLock {
 		return nil, fmt.Errorf("%s: larger than %d MiB: run `sluice deps lock` to write it again", LockFile, maxLock>>20)
@@ -160,7 +160,7 @@ func (e *lockFields) text(key string, required bool) string {
 	return ""
 }
 
-// check says whether the values can have come from Resolve.
+// check reports values that Resolve cannot have returned.
 func (l Locked) check() error {
 	if _, err := semver.NewVersion(l.Version); err != nil || len(l.Version) > maxVersion {
 		return fail(ErrInvalid, "the locked version %q is not a version", safetext.Brief(l.Version, 60))
@@ -171,7 +171,7 @@ func (l Locked) check() error {
 	return nil
 }
 
-// mapping takes a mapping apart whose keys must be among known.
+// mapping returns the fields of a mapping whose keys must be among known.
 func (p *lockParser) mapping(n *yaml.Node, what string, known ...string) (map[string]*yaml.Node, bool) {
 	if n.Kind != yaml.MappingNode {
 		p.errorf(n, "%s must be a mapping with the keys %v", what, known)

@@ -27,7 +27,7 @@ const (
 	maxTag      = 128 // the distribution specification's limit
 )
 
-// repository is a client for one OCI name; what they share (connections, tokens) is in f.registry.
+// repository is a client for one OCI name. All share the connections and tokens of f.registry.
 func (f *Fetcher) repository(name registry.Reference) (*remote.Repository, *url.URL) {
 	name.Reference = ""
 	repo := &remote.Repository{
@@ -67,7 +67,7 @@ func (f *Fetcher) resolveOCI(ctx context.Context, name registry.Reference, want 
 	return Locked{}, want.none(append(strict, prefixed...))
 }
 
-// resolveExact asks for the tag itself, which spares listing all of them: as written, then with or without `v`.
+// resolveExact asks for one tag instead of listing all: the version as written, then with or without `v`.
 func (f *Fetcher) resolveExact(ctx context.Context, name registry.Reference, want wanted) (Locked, error) {
 	other := strings.TrimPrefix(want.text, "v")
 	if other == want.text {
@@ -90,7 +90,7 @@ func (f *Fetcher) lockTag(ctx context.Context, name registry.Reference, version 
 	return Locked{Version: version, Digest: digest}, err
 }
 
-// tags lists all tags of usable length.
+// tags lists the tags that are not longer than maxTag.
 func (f *Fetcher) tags(ctx context.Context, name registry.Reference) ([]string, error) {
 	repo, u := f.repository(name)
 	var all []string

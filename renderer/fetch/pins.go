@@ -24,7 +24,7 @@ type pinEntry struct {
 	Commit   string `yaml:"commit"`
 }
 
-// Pin returns what the repository with the name is locked to.
+// Pin returns the pin of the repository with the name.
 func (l *Lock) Pin(name string) (Pin, bool) {
 	p, ok := l.pins[name]
 	return p, ok

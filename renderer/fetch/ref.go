@@ -53,7 +53,7 @@ func (r Ref) Check() error {
 	return nil
 }
 
-// normal is the form in which references are compared and locked: `oci://` joined into Chart, no trailing slashes.
+// normal returns the form in which references are compared and locked: `oci://` joined into Chart, no trailing slashes.
 func (r Ref) normal() Ref {
 	r.Repo = strings.TrimRight(r.Repo, "/")
 	if strings.HasPrefix(r.Repo, ociScheme+"://") {
@@ -65,7 +65,7 @@ func (r Ref) normal() Ref {
 	return r
 }
 
-// place is where a chart lives: in a chart repository (repo and chart) or at an OCI name.
+// place is the location of a chart: a chart repository with a name (repo and chart), or an OCI name.
 type place struct {
 	repo  *url.URL
 	chart string
@@ -109,8 +109,8 @@ func (r Ref) place() (place, error) {
 	return place{repo: repo, chart: n.Chart}, nil
 }
 
-// parseURL accepts http and https URLs without user information. Its errors never repeat the text: what cannot be
-// parsed cannot be cleaned either.
+// parseURL accepts http and https URLs without user information. Its errors never quote the text: a
+// credential in a text that cannot be parsed cannot be removed.
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -178,7 +178,7 @@ func fileSafe(s string, limit int) string {
 	return safe[:min(len(safe), limit)]
 }
 
-// display is a URL or name as an error may show it.
+// display returns a URL or name without credentials, for errors.
 func display(text string) string {
 	if !strings.ContainsAny(text, "@?#") {
 		return safetext.Brief(text, 200)
@@ -194,7 +194,7 @@ func display(text string) string {
 	return safetext.Brief(clean.Scheme+"://"+clean.Host+clean.Path, 200)
 }
 
-// origin is scheme, host and port: the unit to which a credential belongs.
+// origin returns scheme, host and port: a credential belongs to one origin.
 func origin(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

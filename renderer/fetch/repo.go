@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// maxHeldIndexes bounds the memory for indexes of one Fetcher; beyond it, one that is needed again is read again.
+// maxHeldIndexes bounds the memory for indexes of one Fetcher. Above it, an index that is needed again is read again.
 const maxHeldIndexes = 128 << 20
 
 // indexes holds the indexes that one run has read, undecoded.
@@ -38,7 +38,7 @@ func (x *indexes) put(repo string, data []byte) {
 	x.byRepo[repo] = data
 }
 
-// versions reads what a chart repository offers of one chart.
+// versions reads the versions of one chart from a chart repository.
 func (f *Fetcher) versions(ctx context.Context, where place, a access) ([]*indexEntry, error) {
 	repo := where.repo.String()
 	index := f.indexes.get(repo)
@@ -167,8 +167,8 @@ func (f *Fetcher) tagged(ctx context.Context, name registry.Reference) ([]byte, 
 	return data, err
 }
 
-// archiveURL resolves an index entry's URL against the repository, as Helm does. Which schemes and hosts may be
-// asked is for permitted to say.
+// archiveURL resolves an index entry's URL against the repository, as Helm does. The
+// function permitted checks scheme and host.
 func archiveURL(repo *url.URL, ref string) (*url.URL, error) {
 	u, err := url.Parse(ref)
 	if err != nil || u.Opaque != "" {
@@ -192,7 +192,7 @@ func below(repo *url.URL, name string) *url.URL {
 	return &u
 }
 
-// archiveLike keeps a login page from being locked as a chart.
+// archiveLike refuses bytes that are no archive, such as a login page.
 func archiveLike(data []byte, from string) error {
 	if len(data) > 2 && data[0] == 0x1f && data[1] == 0x8b {
 		return nil

@@ -25,8 +25,8 @@ type repoEntry struct {
 	PassCredentialsAll    bool   `json:"pass_credentials_all"`
 }
 
-// loadRepositories reads the file as Helm does, unknown keys allowed. The decoder's own message is not passed on,
-// since it quotes what it stumbled over, which may be a password.
+// loadRepositories reads the file as Helm does, unknown keys allowed. It does not return the decoder's own
+// message, which can quote a password.
 func loadRepositories(name string) ([]repoEntry, error) {
 	if name == "" {
 		return nil, nil
@@ -51,7 +51,7 @@ func loadRepositories(name string) ([]repoEntry, error) {
 	return file.Repositories, nil
 }
 
-// tlsTransport makes the transport for an entry with TLS settings, once; nil if it has none.
+// tlsTransport returns the transport for an entry with TLS settings, once; nil if it has none.
 func (c *Credentials) tlsTransport(e repoEntry, base http.RoundTripper) (http.RoundTripper, error) {
 	if e.CAFile == "" && e.CertFile == "" && e.KeyFile == "" && !e.InsecureSkipTLSVerify {
 		return nil, nil

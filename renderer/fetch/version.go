@@ -58,7 +58,7 @@ func (w wanted) pick(versions []string) (int, bool) {
 	return best, best >= 0
 }
 
-// none explains that no version fits.
+// none returns the error that no version fits.
 func (w wanted) none(versions []string) error {
 	newest := wanted{text: "*"}
 	hint := "it has no version at all"

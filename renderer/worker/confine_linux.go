@@ -17,8 +17,8 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
-// confine raises the walls around this process and tries each. It never fails: a wall that cannot be raised is missing
-// in the report, and the parent decides.
+// confine applies the restrictions to this process, and tries each forbidden operation. It never fails: a restriction that cannot be
+// applied is missing in the report, and the parent decides.
 func confine(cfg config) Report {
 	out := Report{Mode: cfg.Mode, System: runtime.GOOS + " " + runtime.GOARCH, Means: append([]string{}, cfg.Apart...)}
 	facts := []Wall{closeInherited(), limit(cfg)}
@@ -76,7 +76,7 @@ func closeInherited() Wall {
 	return out
 }
 
-// Room that Go's runtime takes beside its heap: it reserves address space far beyond what it uses.
+// Address space beside the heap: the Go runtime reserves far more than it uses.
 const (
 	dataRoom    = 512 << 20
 	addressRoom = 6 << 30
@@ -198,7 +198,7 @@ func restrictFiles(paths []string) (string, error) {
 	return "landlock " + strconv.Itoa(abi), nil
 }
 
-// tryForbidden tries what the walls forbid.
+// tryForbidden tries the operations that the restrictions forbid.
 func tryForbidden(cfg config) []Wall {
 	return []Wall{tryFiles(cfg), tryWrites(), tryNetwork(), tryExec(), tryProcesses(), trySignals(cfg), tryPtrace(cfg), tryParent(cfg)}
 }
@@ -259,7 +259,7 @@ func tryNetwork() Wall {
 	return out
 }
 
-// denied reports whether an attempt was stopped by the filter: without it, the arguments give another error.
+// denied reports whether the seccomp filter stopped an attempt. Without the filter, the arguments cause another error.
 func denied(name string, errno unix.Errno, detail string) Wall {
 	if errors.Is(errno, unix.EPERM) || errors.Is(errno, unix.EACCES) {
 		return Wall{Name: name, Stands: true, Detail: detail}

@@ -4,7 +4,7 @@ package worker
 
 import "runtime"
 
-// confine reports that this system has no walls that Sluice can raise: the child, its limits and its timeouts remain.
+// confine reports no restrictions: on this system only the separate process, its limits and its timeouts protect.
 func confine(cfg config) Report {
 	out := Report{Mode: cfg.Mode, System: runtime.GOOS + " " + runtime.GOARCH}
 	for _, name := range []string{"files", "writes", "network", "exec", "processes", "signals", "ptrace", "parent", "descriptors", "limits", "capabilities", "privileges"} {

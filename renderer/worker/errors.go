@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// What ends a child before it answers. The same call would end the same way again, so callers do not retry.
+// Reasons why a child ends before it answers. The same call would fail again, so callers do not retry.
 var (
 	ErrTimeout = errors.New("the task took too long")
 	ErrCPU     = errors.New("the task used too much CPU time")
@@ -17,7 +17,7 @@ var (
 	ErrCrashed = errors.New("the task ended its process")
 )
 
-// ErrProtocol means that a child sent what this version never sends: its process is compromised or of another version.
+// ErrProtocol means that a child sent a message that this version never sends: its process is compromised or has another version.
 var ErrProtocol = errors.New("the worker process broke the protocol")
 
 // ErrUnknownJob means that the child has no job of that name: the parent and the child are different versions.
@@ -29,7 +29,7 @@ var ErrClosed = errors.New("the workers are closed")
 // JobError is an error that a job returned. Its text comes from the child: it is escaped and bounded.
 type JobError struct{ text string }
 
-// Error gives the job's text.
+// Error returns the text of the job's error.
 func (e *JobError) Error() string { return e.text }
 
 const (
@@ -41,10 +41,10 @@ func newJobError(text []byte) *JobError {
 	return &JobError{safetext.Message(string(text), jobErrorLines, jobErrorWidth)}
 }
 
-// ConfinementError says which walls a system lacks that Required needs.
+// ConfinementError names the restrictions that the mode Required needs and that the system lacks.
 type ConfinementError struct{ Report Report }
 
-// Error names the missing walls and the next step.
+// Error names the missing restrictions and the next step.
 func (e *ConfinementError) Error() string {
 	var missing []string
 	for _, w := range e.Report.Missing() {

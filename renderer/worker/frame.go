@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// Messages are frames: one byte that says what it is, four bytes that pair a question with its answer, four bytes of
-// length and the payload. Numbers are big-endian.
+// Messages are frames: one byte for the kind, four bytes that pair a question with its answer, four bytes for the length, and the
+// payload. Numbers are big-endian.
 type kind byte
 
 const (
-	kindConfigure kind = 1 + iota // parent: the walls, as JSON; the first message
+	kindConfigure kind = 1 + iota // parent: the restrictions, as JSON; the first message
 	kindCall                      // parent: name and input
 	kindAnswer                    // parent: to the question with that number
 	kindRefusal                   // parent: the error that answers a question
@@ -144,7 +144,7 @@ func smallParts(parts [][]byte) int {
 	return n
 }
 
-// named puts a name in front of a payload: one byte of length and the name.
+// named puts a name before a payload: one byte of length and the name.
 func named(name string) ([]byte, error) {
 	if name == "" || len(name) > maxName {
 		return nil, fmt.Errorf("the name %q must have 1 to %d bytes", name, maxName)
@@ -152,7 +152,7 @@ func named(name string) ([]byte, error) {
 	return append([]byte{byte(len(name))}, name...), nil //nolint:gosec // at most maxName
 }
 
-// splitNamed undoes named.
+// splitNamed is the inverse of named.
 func splitNamed(payload []byte) (string, []byte, error) {
 	if len(payload) == 0 || payload[0] == 0 || len(payload) < 1+int(payload[0]) {
 		return "", nil, errors.New("the message has no name")

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hiding is whether this process is hidden. The flag in the kernel belongs to the whole process.
+// hiding holds whether this process is hidden. The kernel has one flag for the whole process.
 var hiding struct { //nolint:gochecknoglobals // as the kernel's flag is
 	sync.Mutex
 	on bool

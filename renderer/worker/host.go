@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Trust says what the work of an owner is.
+// Trust is the trust level of an owner's input.
 type Trust string
 
-// The trust levels: Trusted is what is on a repository's trunk, Untrusted is what a merge request brings.
+// The trust levels: Trusted is for commits of a repository's trunk, Untrusted for those of merge requests.
 const (
 	Trusted   Trust = "trusted"
 	Untrusted Trust = "untrusted"
 )
 
-// Owner is who a process belongs to. Processes of different owners are never exchanged. Owner is comparable.
+// Owner identifies the repository and the trust level that a process works for. A process never changes its owner. Owner is comparable.
 type Owner struct {
 	Repository string // its URL or mirror; "" for the only one of a command line
 	Trust      Trust
@@ -33,25 +33,25 @@ type Limits struct {
 	Processes int           `json:"processes"` // threads, where the process has a user namespace
 }
 
-// DefaultLimits hold one rendering of every public chart that we know.
+// DefaultLimits suffice for one rendering of every public chart that was tried.
 func DefaultLimits() Limits {
 	return Limits{Memory: 1 << 30, CPU: 24 * time.Hour, Files: 256, Processes: 512}
 }
 
-// Options say how a Host starts children and what they may use.
+// Options configure how a Host starts children, and their limits.
 type Options struct {
 	Command  []string      // a program that calls Serve
 	Mode     Mode          // "" means Degraded
 	Size     int           // calls at once, at least 1
 	Reserved int           // of Size: kept free of untrusted owners, at most Size-1
 	PerOwner int           // calls at once of one untrusted owner; 0 means no bound
-	Warm     int           // processes started before somebody needs them
+	Warm     int           // processes started before they are needed
 	Limits   Limits        // zero fields take those of DefaultLimits
 	Timeout  time.Duration // of a call that sets none; 0 means one minute
 	CPU      time.Duration // of a call that sets none; 0 means no bound but Timeout
 	MaxCalls int           // of one process, which is replaced then; 0 means 100,000
 	// Changed is called when a child reports another confinement than the child before it: the kernel refuses a namespace
-	// that it granted before, or grants it again. Calls do not overlap. nil means that nobody listens.
+	// that it granted before, or grants it again. Calls do not overlap. It may be nil.
 	Changed func(before, now Report)
 }
 
@@ -104,7 +104,7 @@ type idleProcess struct {
 	process *process
 }
 
-// NewHost makes a Host. Processes start when they are first needed, or now if Options.Warm says so.
+// NewHost returns a Host. It starts Options.Warm processes now, and others when they are first needed.
 func NewHost(opts Options) *Host {
 	opts.Mode = cmp.Or(opts.Mode, Degraded)
 	opts.Size = max(opts.Size, 1)
