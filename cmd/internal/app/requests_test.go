@@ -87,7 +87,7 @@ func TestRequestsOfAReview(t *testing.T) {
 func TestRequestsOfACheckedReview(t *testing.T) {
 	s := newStory(t, "github")
 	s.asApp()
-	s.countReviews(7+4, 6)
+	s.countReviews(8+4, 6)
 }
 
 // countReviews reviews a new merge request and a push to it, and compares the requests that count with limits.
