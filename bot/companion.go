@@ -60,13 +60,16 @@ func (u *uses) of(p hint.Place) []use {
 	return out[:min(len(out), maxUses)]
 }
 
-// repositories returns the repositories that a fleet takes content from.
-func (u *uses) repositories(fleetPlace hint.Place) []hint.Place {
+// sweptWith returns the repositories to sweep with a fleet that takes content from them. One that takes content from others itself has
+// sweeps of its own: two that take content from each other would sweep in turn without end.
+func (u *uses) sweptWith(fleetPlace hint.Place) []hint.Place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var out []hint.Place
 	for p := range u.byFleet[fleetPlace] {
-		out = append(out, p)
+		if len(u.byFleet[p]) == 0 {
+			out = append(out, p)
+		}
 	}
 	slices.Sort(out)
 	return out

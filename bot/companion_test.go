@@ -78,3 +78,17 @@ func TestFleetsOfARepositoryAreBounded(t *testing.T) {
 		t.Errorf("%d fleets, the first is %v", len(got), got[0])
 	}
 }
+
+// Two fleets that take content from each other do not sweep each other in turn.
+func TestFleetsOfEachOtherAreNotSwept(t *testing.T) {
+	t.Parallel()
+	u := &uses{byFleet: map[hint.Place]map[hint.Place]use{}}
+	u.set("f:acme/one", map[hint.Place]use{"f:acme/two": {}, "f:acme/components": {}})
+	u.set("f:acme/two", map[hint.Place]use{"f:acme/one": {}})
+	if got := u.sweptWith("f:acme/one"); !slices.Equal(got, []hint.Place{"f:acme/components"}) {
+		t.Errorf("swept with one: %q", got)
+	}
+	if got := u.sweptWith("f:acme/two"); len(got) > 0 {
+		t.Errorf("swept with two: %q", got)
+	}
+}

@@ -53,7 +53,7 @@ func (j *job) sweep(ctx context.Context) error {
 	if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
 		return err
 	}
-	if err := errors.Join(enqueueClosed(ctx, j, open), enqueueSweeps(ctx, j, j.uses.repositories(j.place))); err != nil {
+	if err := errors.Join(enqueueClosed(ctx, j, open), enqueueSweeps(ctx, j, j.uses.sweptWith(j.place))); err != nil {
 		return err
 	}
 	err = j.enqueueClosedPreviews(ctx, open)
