@@ -116,7 +116,7 @@ func (c *run) changes() {
 		t := &c.out.Targets[i]
 		one := diff.Target{
 			App: t.Target.App.Name, Cluster: t.Target.Cluster.Name, Environment: t.Environment, Sync: diff.Sync(head.SyncOf(t.Environment)),
-			Before: plainObjects(t.Before), After: plainObjects(t.After), Unchanged: t.Unchanged, Keeps: c.keeps(t),
+			Before: plainObjects(t.Before), After: plainObjects(t.After), Unchanged: t.Unchanged, Keeps: c.keeps(t), Force: forces(head, t),
 		}
 		if _, ok := head.App(one.App); ok {
 			for _, f := range head.Facts(t.Target) {
@@ -165,6 +165,12 @@ func (c *run) keeps(t *Target) string {
 		return keepsDeleted(c.views[0].Fleet, head, t.Target.Cluster.Name, t.Target.App.Name)
 	}
 	return ""
+}
+
+// forces reports whether the Kustomization of an imported target has spec.force. As in keeps, it counts where the tool's own objects decide.
+func forces(head *fleet.Fleet, t *Target) bool {
+	now := head.ImportedTarget(t.Target.Cluster.Name, t.Target.App.Name)
+	return head.Detected && now != nil && now.Force
 }
 
 // keepsDeleted returns the reason why the objects of a deleted target stay in the cluster: the deletion of the

@@ -13,19 +13,19 @@ import (
 const contextLines = 3
 
 // compare returns the change of an object, or nil if nothing changes. before is nil for an added object, after for a
-// removed one. keeps is the reason why a removed object stays in the cluster; "" if its own annotations decide.
-func compare(before, after manifest.Object, sync Sync, keeps string) *ObjectChange {
+// removed one. by says how the tool applies the change.
+func compare(before, after manifest.Object, by applying) *ObjectChange {
 	switch {
 	case before == nil && after == nil:
 		return nil
 	case before == nil:
 		out := &ObjectChange{Verb: Added, ID: after.Identity(), APIVersion: after.APIVersion()}
 		out.Hunks = hunks(nil, lines(after))
-		return finish(out, nil, after, sync, keeps)
+		return finish(out, nil, after, by)
 	case after == nil:
 		out := &ObjectChange{Verb: Removed, ID: before.Identity(), APIVersion: before.APIVersion()}
 		out.Hunks = hunks(lines(before), nil)
-		return finish(out, before, nil, sync, keeps)
+		return finish(out, before, nil, by)
 	}
 	out := &ObjectChange{Verb: Changed, ID: after.Identity(), APIVersion: after.APIVersion()}
 	if old := before.Identity(); old != out.ID {
@@ -49,14 +49,14 @@ func compare(before, after manifest.Object, sync Sync, keeps string) *ObjectChan
 		out.Context = lines(before)
 		out.Hunks = hunks(out.Context, lines(shown))
 	}
-	return finish(out, before, after, sync, keeps)
+	return finish(out, before, after, by)
 }
 
-func finish(out *ObjectChange, before, after manifest.Object, sync Sync, keeps string) *ObjectChange {
+func finish(out *ObjectChange, before, after manifest.Object, by applying) *ObjectChange {
 	for _, h := range out.Hunks {
 		out.Lines += len(h.Lines)
 	}
-	judge(out, before, after, sync, keeps)
+	judge(out, before, after, by)
 	return out
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// judge sets the effects, the images, the rights and the risk of a change. sync is the tool that applies it.
-func judge(c *ObjectChange, before, after manifest.Object, sync Sync, keeps string) {
-	j := &judgement{change: c, before: before, after: after, sync: sync, keeps: keeps}
+// judge sets the effects, the images, the rights and the risk of a change. by says how it is applied.
+func judge(c *ObjectChange, before, after manifest.Object, by applying) {
+	j := &judgement{change: c, before: before, after: after, applying: by}
 	switch c.Verb {
 	case Added:
 		c.Risk = RiskMedium
@@ -45,8 +45,14 @@ func judge(c *ObjectChange, before, after manifest.Object, sync Sync, keeps stri
 type judgement struct {
 	change        *ObjectChange
 	before, after manifest.Object
-	sync          Sync
-	keeps         string // why a removed object stays in the cluster
+	applying
+}
+
+// applying is how a tool applies the objects of a target.
+type applying struct {
+	sync  Sync
+	keeps string // why a removed object stays in the cluster; "" if its own annotations decide
+	force bool   // Flux: spec.force of the Kustomization
 }
 
 func (j *judgement) add(name EffectName, risk Risk, path, format string, args ...any) {

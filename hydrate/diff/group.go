@@ -60,6 +60,7 @@ type pairKey struct {
 	before, after string // Object.Key
 	sync          Sync
 	keeps         string
+	force         bool
 }
 
 type grouper struct {
@@ -90,7 +91,7 @@ func (g *grouper) boundContext(c *ObjectChange) {
 func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 	h := sha256.New()
 	write := func(s string) { _, _ = io.WriteString(h, s) } // a hash accepts every write
-	write(string(t.Sync) + "\x00" + t.Keeps + "\x00")
+	write(fmt.Sprintf("%s\x00%s\x00%t\x00", t.Sync, t.Keeps, t.Force))
 	for _, o := range t.Before {
 		write(o.Key + "\x00")
 	}
@@ -104,7 +105,7 @@ func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 	}
 	var out []*ObjectChange
 	for _, p := range g.pairs(t.Before, t.After) {
-		key := pairKey{sync: t.Sync, keeps: t.Keeps}
+		key := pairKey{sync: t.Sync, keeps: t.Keeps, force: t.Force}
 		var before, after manifest.Object
 		if p.before != nil {
 			key.before, before = p.before.Key, p.before.Object
@@ -114,7 +115,7 @@ func (g *grouper) target(t *Target) ([]*ObjectChange, string) {
 		}
 		c, ok := g.known[key]
 		if !ok {
-			c = compare(before, after, t.Sync, t.Keeps)
+			c = compare(before, after, applying{t.Sync, t.Keeps, t.Force})
 			g.boundContext(c)
 			g.known[key] = c
 		}

@@ -90,7 +90,7 @@ func (j *judgement) immutable() {
 	if len(paths) == 0 {
 		return
 	}
-	outcomes := applyOutcomes(j.after, j.sync)
+	outcomes := applyOutcomes(j.after, j.applying)
 	path := paths[0]
 	switch {
 	case all(outcomes, outcomeRefused):

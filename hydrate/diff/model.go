@@ -16,6 +16,7 @@ type Target struct {
 	App, Cluster, Environment string
 	Sync                      Sync     // the tool that applies the cluster's branch
 	Keeps                     string   // why the tool leaves objects of a removed target in the cluster; "" if it does not
+	Force                     bool     // Flux applies the objects with spec.force
 	Facts                     []Fact   // values of the cluster that the app's files refer to
 	Before, After             []Object // objects that are equal on both sides may be omitted
 	Unchanged                 int      // number of omitted objects

@@ -53,14 +53,14 @@ func reasons(list []outcome) string {
 
 // applyOutcomes returns what happens to a changed immutable field: one outcome for a known tool, otherwise one for
 // each.
-func applyOutcomes(o manifest.Object, sync Sync) []outcome {
-	switch sync {
+func applyOutcomes(o manifest.Object, by applying) []outcome {
+	switch by.sync {
 	case SyncArgoCD:
 		return []outcome{argoApply(o)}
 	case SyncFlux:
-		return []outcome{fluxApply(o)}
+		return []outcome{fluxApply(o, by.force)}
 	}
-	return []outcome{argoApply(o), fluxApply(o)}
+	return []outcome{argoApply(o), fluxApply(o, by.force)}
 }
 
 // pruneOutcomes returns what happens to an object that the branch no longer has.
@@ -98,7 +98,7 @@ func argoApply(o manifest.Object) outcome {
 }
 
 // fluxApply follows Flux 2: kustomize-controller applies hooks like any other object.
-func fluxApply(o manifest.Object) outcome {
+func fluxApply(o manifest.Object, force bool) outcome {
 	switch {
 	case o.Annotation("kustomize.toolkit.fluxcd.io/ssa") == "IfNotPresent":
 		return outcome{outcomeKept, "Flux only creates the object (kustomize.toolkit.fluxcd.io/ssa: IfNotPresent)"}
@@ -106,6 +106,8 @@ func fluxApply(o manifest.Object) outcome {
 		return outcome{outcomeKept, "Flux ignores the object (annotation kustomize.toolkit.fluxcd.io)"}
 	case strings.EqualFold(o.Annotation("kustomize.toolkit.fluxcd.io/force"), "enabled"):
 		return outcome{outcomeRecreated, "Flux deletes the object and creates it again (kustomize.toolkit.fluxcd.io/force: enabled)"}
+	case force:
+		return outcome{outcomeRecreated, "Flux deletes the object and creates it again (spec.force of its Kustomization)"}
 	}
 	return outcome{outcomeRefused, "Flux updates the object and the API server refuses that"}
 }

@@ -58,6 +58,7 @@ type Imported struct {
 
 	Reads     []string // files that the target was read from, sorted
 	DependsOn []string // apps
+	Force     bool     // the tool deletes and creates again an object whose change the API server refuses (Flux: force)
 	Keeps     bool     // the tool leaves objects alone when they disappear (Flux: prune: false)
 	// KeepsDeleted says that the tool leaves the objects alone when the target is deleted (Flux: deletionPolicy; Argo CD: no finalizer).
 	KeepsDeleted bool

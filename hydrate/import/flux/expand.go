@@ -86,7 +86,7 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 	}
 	u := c.unit(p)
 	u.Path, u.Namespace, u.Prune, u.Notes = dir, orDefault(ks.Spec.TargetNamespace, defaultNamespace), ks.Spec.Prune, notes
-	u.Orphan = orphans(&ks.Spec)
+	u.Orphan, u.Force = orphans(&ks.Spec), ks.Spec.Force
 	u.Reads = union(p.reads, reads)
 	for _, d := range ks.Spec.DependsOn {
 		u.DependsOn = append(u.DependsOn, Key{Group: groupKustomize, Kind: kindKustomization, Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name})

@@ -67,6 +67,7 @@ type Unit struct {
 	Reads     []string // files of the commit that the unit's build read
 	DependsOn []Key
 	Prune     bool // Flux removes objects that disappear
+	Force     bool // Flux deletes and creates again an object whose change the API server refuses
 	Orphan    bool // Flux leaves the objects in the cluster when the unit is deleted
 	Suspended bool // Flux leaves the unit alone; it is not rendered
 	Notes     []string
