@@ -151,7 +151,7 @@ func judged(r *report.Review, changes *diff.ChangeSet) {
 	}
 }
 
-// nextReport is the report of what the next promotion of an environment would do; nil if there is none, or it is too large to be read
+// nextReport returns the report of the next promotion of an environment; nil if there is none, or it is too large to be read
 // with each look at the fleet.
 func (b *reader) nextReport(e *Environment) *report.Review {
 	if e.Status == nil || e.Status.Plan == nil || e.Status.Plan.Changes == nil || e.Status.Decision.Proposal == nil {

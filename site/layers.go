@@ -134,7 +134,7 @@ func (x *layerReader) app(list []fleet.Target) {
 	x.contested()
 }
 
-// filesKey tells apart targets that take different files.
+// filesKey returns a key that targets with equal files share.
 func filesKey(f *fleet.Fleet, t fleet.Target) string {
 	var key strings.Builder
 	for _, list := range [][]fleet.LayerFile{f.ValuesFiles(t), f.Components(t)} {
@@ -303,7 +303,7 @@ func withoutSecrets(name string, v any) any {
 	return v
 }
 
-// shown is a value on one line, with secrets masked. A value with references is shown as the file has it.
+// shown formats a value on one line and masks secrets. A value with references appears as it is in the file.
 func (x *layerReader) shown(path string, o fleet.Origin) string {
 	if o.Deletes {
 		return "(deleted)"

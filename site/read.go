@@ -234,7 +234,7 @@ func (b *reader) gap(e *Environment, upstream string) Gap {
 }
 
 // version describes the sources of an app on a cluster at a source commit: charts with their versions, or paths. It is empty if
-// that commit cannot be read any more, which Problems names.
+// that commit can no longer be read, which Problems names.
 func (b *reader) version(c *Cluster, app, commit string) string {
 	key := commit + "\x00" + c.Name + "\x00" + app
 	if v, ok := b.versions[key]; ok {

@@ -84,7 +84,7 @@ func replace(root *os.Root, name string, data []byte) error {
 	return nil
 }
 
-// prune removes pages of apps and clusters that are gone.
+// prune removes the pages of apps and clusters that no longer exist.
 func prune(root *os.Root, keep map[string]bool) error {
 	for _, dir := range []string{"apps", "clusters"} {
 		f, err := root.Open(dir)

@@ -21,7 +21,7 @@ const magic = "sluice index 1\n"
 // starts with new(Index).
 var ErrUnusable = errors.New("the index is damaged or of another version")
 
-// Load reads an index from a file. os.ErrNotExist if there is none; ErrUnusable if it cannot be used.
+// Load reads an index from a file. It returns os.ErrNotExist if there is no file, and ErrUnusable if its content cannot be used.
 func Load(file string) (*Index, error) {
 	data, err := os.ReadFile(file) //nolint:gosec // the caller names it
 	if err != nil {

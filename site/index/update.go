@@ -20,9 +20,9 @@ type Objects interface {
 type Cluster struct {
 	Name  string
 	State State
-	// Chart describes the sources of an app: "web 1.4.0". It is asked for clusters whose state is new.
+	// Chart describes the sources of an app: "web 1.4.0". Update calls it for clusters whose state is new.
 	Chart func(app string) string
-	// Values lists the value paths that the layers of an app set, without duplicates. It is asked if Update's values are new.
+	// Values lists the value paths that the layers of an app set, without duplicates. Update calls it if its values are new.
 	// Equal lists should be one slice, which must not change during the update.
 	Values func(app string) []string
 }
@@ -35,7 +35,7 @@ type Stats struct {
 }
 
 // Update returns an index of exactly these clusters. values identifies what the functions Values answer from: while it does not
-// change, they are asked only for clusters whose state is new. Without an earlier index, x is new(Index).
+// change, Update calls them only for clusters whose state is new. Without an earlier index, x is new(Index).
 func (x *Index) Update(ctx context.Context, objects Objects, clusters []Cluster, values string) (*Index, Stats, error) {
 	var stats Stats
 	known := make(map[string]*cluster, len(x.clusters))

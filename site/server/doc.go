@@ -1,4 +1,4 @@
-// Package server serves the pages of fleets, live: pages follow the branches, and a page that is open is told when they move.
+// Package server serves the pages of fleets live: pages follow the branches, and an open page reloads when they move.
 //
 // The server only reads. It answers GET and HEAD, and POST to sign out. Who may see a repository is asked for each request: Access
 // names the person, and Rights says what the person may read; answers are kept for minutes. Without Access the server answers

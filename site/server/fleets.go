@@ -17,7 +17,7 @@ const (
 	rest      = 9                // times as long as a look took, the poller waits for the next one
 )
 
-// fleets keeps the pages of each repository, and looks at the branches of those that somebody looks at.
+// fleets keeps the pages of each repository, and polls the branches of repositories with an open page.
 type fleets struct {
 	config Config
 
@@ -176,7 +176,7 @@ func (f *fleets) watch(name string) (changes <-chan struct{}, leave func(), err 
 	}, nil
 }
 
-// poll looks at the branches of a repository while somebody watches. It takes at most a tenth of the time, so that an open page of a
+// poll reads the branches of a repository while a page is open. It takes at most a tenth of the time, so that an open page of a
 // large fleet does not keep a processor busy.
 func (f *fleets) poll(ctx context.Context, l *live) {
 	wait := f.config.Poll

@@ -19,13 +19,13 @@ import (
 
 // SignIn is a place where people sign in: an OpenID provider or a forge.
 type SignIn interface {
-	// URL is where a person is sent. The state and the nonce come back; verifier is PKCE's. An error means that nobody can sign in now.
+	// URL returns the address that the browser goes to. The state and the nonce come back; verifier is PKCE's. An error means that nobody can sign in now.
 	URL(ctx context.Context, state, nonce, verifier string) (string, error)
 	// Finish exchanges the code that came back for the name of the person.
 	Finish(ctx context.Context, code, nonce, verifier string) (name string, err error)
 	// Identity names the provider and everything that decides who may sign in. Cookies of another identity are invalid.
 	Identity() string
-	// Lasts is how long a sign-in is believed before the provider is asked again.
+	// Lasts returns how long a sign-in is valid before the server asks the provider again.
 	Lasts() time.Duration
 }
 
@@ -115,7 +115,7 @@ func (s *Sessions) cookie(what, value string, seconds int) *http.Cookie {
 	return &http.Cookie{Name: s.name(what), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // secure where the pages have an https address
 }
 
-// Person implements Access. A cookie that is forged, expired or of another key is none.
+// Person implements Access. It ignores a cookie that is forged, expired or of another key.
 func (s *Sessions) Person(r *http.Request) (string, bool) {
 	c, err := r.Cookie(s.name("session"))
 	if err != nil {

@@ -24,9 +24,9 @@ type OIDC struct {
 	ClientSecret string
 	Redirect     string   // address of /-/callback
 	Claim        string   // that is the person's name. Default: email, which the provider must have verified
-	Groups       []string // of the claim groups: one of them is needed; none lets everybody in
-	// Rights says that the server asks a forge what each person may read. Without it nobody but the provider knows who is still a
-	// member, and it is asked again every ten minutes.
+	Groups       []string // of the claim groups: one of them is needed; empty admits everybody
+	// Rights means that the server asks a forge what each person may read. Without it, only the provider knows who is still a member,
+	// and the server asks it again every ten minutes.
 	Rights bool
 	Client *http.Client
 }
@@ -45,7 +45,7 @@ type connection struct {
 	verifier *oidc.IDTokenVerifier
 }
 
-// SignIn returns the sign-in with the provider. The provider is asked when the first person signs in, and again until it has answered:
+// SignIn returns the sign-in with the provider. It asks the provider when the first person signs in, and again until it answers:
 // a service starts and works without it.
 func (o OIDC) SignIn() SignIn {
 	if o.Claim == "" {
@@ -164,7 +164,7 @@ func (g GitHub) oauth() oauth2.Config {
 // Identity implements SignIn.
 func (g GitHub) Identity() string { return fmt.Sprintf("GitHub %q %q %q", g.Web, g.API, g.ClientID) }
 
-// Lasts implements SignIn: the rights of a person are those of GitHub, which is asked again and again.
+// Lasts implements SignIn: the rights of a person come from GitHub, which the server asks regularly.
 func (GitHub) Lasts() time.Duration { return sessionFor }
 
 // URL implements SignIn.

@@ -77,7 +77,7 @@ func userRepositories(c *call) answer {
 	return c.paged(all)
 }
 
-// either tells the comments of an issue from one comment.
+// either distinguishes the comments of an issue from one comment.
 func either(ofIssue, one handler) handler {
 	return func(c *call) answer {
 		switch {

@@ -22,7 +22,7 @@ import (
 
 // Options are all optional.
 type Options struct {
-	// Clock tells the time; nil is a clock that starts in 2026 and moves a second whenever something happens.
+	// Clock returns the time; nil is a clock that starts in 2026 and advances by a second with every change.
 	Clock func() time.Time
 	// URL is the address of the pages and APIURL that of the API, for links. The defaults are
 	// https://github.test and https://api.github.test.
@@ -47,7 +47,7 @@ type Server struct {
 // World sets up who and what is on the forge: accounts, repositories with their rules, Apps, deliveries of webhooks.
 type World struct{ *outbox }
 
-// PullRequests does with pull requests, commits and comments what people do, and tells what is there.
+// PullRequests acts as people do on pull requests, commits and comments, and reads their state.
 type PullRequests struct{ *outbox }
 
 // outbox makes the webhooks of what happens.
@@ -59,7 +59,7 @@ type outbox struct {
 // shapes are the forms in which GitHub shows the state.
 type shapes struct{ *state }
 
-// state is what the forge knows.
+// state has the repositories, accounts and changes of the forge.
 type state struct {
 	o Options
 

@@ -117,7 +117,7 @@ func (s *MergeRequests) open(p, source *project, o MergeRequest) *mergeRequest {
 	return m
 }
 
-// Push tells that the source branch has moved; in a project without Git it moves it. It gives the head.
+// Push sends the webhook of a push to the source branch; in a project without Git it moves the branch. It returns the head.
 func (s *MergeRequests) Push(path string, iid int) string {
 	defer s.flush()
 	s.mu.Lock()
@@ -133,7 +133,7 @@ func (s *MergeRequests) Push(path string, iid int) string {
 	return m.head
 }
 
-// PushBranch tells that a branch of the project was pushed to.
+// PushBranch sends the webhook of a push to a branch of the project.
 func (s *MergeRequests) PushBranch(path, branch, before string) {
 	defer s.flush()
 	s.mu.Lock()

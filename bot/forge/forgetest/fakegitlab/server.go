@@ -37,7 +37,7 @@ type Server struct {
 // World sets up who and what is on the forge: users, groups, projects with their protected branches.
 type World struct{ *outbox }
 
-// MergeRequests does with merge requests, commits and notes what people do, and tells what is there.
+// MergeRequests acts as people do on merge requests, commits and notes, and reads their state.
 type MergeRequests struct{ *outbox }
 
 // outbox makes the webhooks of what happens.
@@ -49,7 +49,7 @@ type outbox struct {
 // shapes are the forms in which GitLab shows the state.
 type shapes struct{ *state }
 
-// state is what the forge knows.
+// state has the projects, users and changes of the forge.
 type state struct {
 	o Options
 
@@ -242,7 +242,7 @@ func (s *state) id() int {
 // quotaLimit is the number of requests that GitLab allows in a minute.
 const quotaLimit = 2000
 
-// count tells what is left of the quota. GitLab counts every request.
+// count returns the rest of the quota. GitLab counts every request.
 func (s *Server) count(h http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

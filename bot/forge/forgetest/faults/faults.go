@@ -1,4 +1,4 @@
-// Package faults holds what the fake forges are told to answer wrongly. The kinds of faults are those of each forge.
+// Package faults holds the faults that tests configure in the fake forges. The kinds of faults are those of each forge.
 package faults
 
 import (

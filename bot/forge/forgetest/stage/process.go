@@ -41,7 +41,7 @@ type Process struct {
 }
 
 // The ports that services get: below those that systems hand out by themselves, and none twice in one
-// process, so that nobody takes one between two services.
+// process, so that no other process takes one between two services.
 const (
 	firstPort = 20_000
 	ports     = 12_000
@@ -152,7 +152,7 @@ func (p *Process) Answers(ctx context.Context, path string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// Ended reports whether the process is gone.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -173,7 +173,7 @@ func (p *Process) Err() error {
 // PID returns the process's number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Kill ends it with SIGKILL, and waits until it is gone. Its render processes end by themselves: nobody
+// Kill ends it with SIGKILL, and waits until it has ended. Its render processes end by themselves: nobody
 // writes to them any more.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself

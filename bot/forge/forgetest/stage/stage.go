@@ -53,7 +53,7 @@ type Options struct {
 	Git, Forge func(http.Handler) http.Handler
 	// Edit changes the files of the first commit; nil leaves them.
 	Edit func(dir string) error
-	// Sent is told of every try to deliver a webhook; status 0 is no answer. nil: nobody is.
+	// Sent is called after every attempt to deliver a webhook; status 0 means no answer. It may be nil.
 	Sent func(d Delivery, status int)
 }
 
@@ -235,7 +235,7 @@ func (s *Stage) Comments(number int) []string {
 	return out
 }
 
-// Status returns the newest state of a commit's status, in GitHub's words; "" if there is none.
+// Status returns the newest state of a commit's status, in GitHub's terms; "" if there is none.
 func (s *Stage) Status(sha, name string) string {
 	if s.hub != nil {
 		state := ""
