@@ -206,7 +206,7 @@ func TestHookOf(t *testing.T) {
 }
 
 // packed returns an archive of a chart's files.
-func packed(t *testing.T, files map[string][]byte) []byte {
+func packed(t testing.TB, files map[string][]byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
