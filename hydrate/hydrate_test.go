@@ -127,6 +127,31 @@ func TestRetiredAndFrozenClusters(t *testing.T) {
 	}
 }
 
+// A cluster that lost its last app while it was frozen loses the files when it is active again.
+func TestUnfrozenClusterWithoutTargets(t *testing.T) {
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	const file = "clusters/prod-eu-1.yaml"
+	active, err := os.ReadFile(filepath.Join(r.Dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Write(file, string(active)+"  state: frozen\n")
+	r.Git("rm", "-rq", "apps")
+	r.Commit("freeze, and remove all apps")
+	many := func(q *hydrate.Request) { q.MaxDeletions = 1000 }
+	r.Hydrate(many)
+	if got := r.Git("ls-tree", "-r", "--name-only", "env/prod"); !strings.Contains(got, "prod-eu-1/shop") || strings.Contains(got, "prod-us-1/shop") {
+		t.Fatalf("the test is void: env/prod has\n%s", got)
+	}
+	r.Write(file, string(active))
+	r.Commit("active again")
+	r.Hydrate(many)
+	if got := r.Git("ls-tree", "-r", "--name-only", "env/prod"); strings.Contains(got, "prod-eu-1/shop") {
+		t.Errorf("env/prod keeps\n%s", got)
+	}
+}
+
 func TestForeignCommitsAreNotOverwritten(t *testing.T) {
 	r := hydratetest.Demo(t)
 	r.Hydrate(nil)

@@ -198,16 +198,9 @@ func (h *Hydrator) touchedSince(ctx context.Context, from string, v *source.View
 	if err != nil { // whatever the error: planning every cluster is slower and gives the same result
 		return nil, ctx.Err()
 	}
-	affected, err := h.sources.Affected(ctx, base.Tree, v)
+	touched, err := h.sources.TouchedClusters(ctx, base.Tree, v)
 	if _, invalid := errors.AsType[fleet.Problems](err); invalid {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]bool{}
-	for _, a := range affected {
-		out[a.Cluster] = true
-	}
-	return out, nil
+	return touched, err
 }

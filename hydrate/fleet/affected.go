@@ -121,6 +121,17 @@ func (a *affected) registry() {
 	}
 }
 
+// ChangedClusters returns the names of the clusters of head that base has in another state, or with other labels, variables and the like.
+func ChangedClusters(base, head *Fleet) []string {
+	var out []string
+	for _, c := range head.Clusters {
+		if other, ok := base.clusters[c.Name]; ok && !sameCluster(c, other) {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
 func sameCluster(x, y *Cluster) bool {
 	if x.doc.node == y.doc.node && x.Class == "" && y.Class == "" {
 		return true // decoded once for both fleets

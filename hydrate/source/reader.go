@@ -167,6 +167,27 @@ func (r *Reader) Readable(ctx context.Context, tip gitstore.Commit) (gitstore.Co
 	return tip, nil, first
 }
 
+// TouchedClusters returns the clusters of the targets that Affected returns, and the clusters that changed themselves: one that is no longer
+// frozen may have no target left, and files from before. It has the errors of Affected.
+func (r *Reader) TouchedClusters(ctx context.Context, base gitstore.Hash, head *View) (map[string]bool, error) {
+	affected, err := r.Affected(ctx, base, head)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]bool{}
+	for _, a := range affected {
+		out[a.Cluster] = true
+	}
+	before, err := r.Open(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range fleet.ChangedClusters(before.Fleet, head.Fleet) {
+		out[name] = true
+	}
+	return out, nil
+}
+
 // Affected returns the targets that the change from the tree base to the view can affect. It reads tree objects and
 // renders nothing. If the fleet of base is invalid, it returns fleet.Problems.
 func (r *Reader) Affected(ctx context.Context, base gitstore.Hash, head *View) ([]fleet.AffectedTarget, error) {
