@@ -91,7 +91,9 @@ func newHostileService(t *testing.T, binary, kind string) *hostileService {
 		_, _ = io.Copy(&s.traces, in) // what was sent before the connection broke counts
 	}))
 	t.Cleanup(collector.Close)
-	s.service = s.one(stage.Serving{Sweep: "30s", Extra: fmt.Sprintf("tracing: %s\n", collector.URL), With: []*stage.Stage{s.other.Stage}})
+	s.metrics, err = stage.FreeAddress(t.Context())
+	s.must(err)
+	s.service = s.one(stage.Serving{Metrics: s.metrics, Sweep: "30s", Extra: fmt.Sprintf("tracing: %s\n", collector.URL), With: []*stage.Stage{s.other.Stage}})
 	s.SendTo(s.service.Address)
 	s.other.SendTo(s.service.Address)
 	for _, m := range []*faultStory{s.faultStory, s.other} {
@@ -338,10 +340,23 @@ func (w *watcher) look(binary string, canaries []string) {
 	}
 }
 
+// readMetrics returns what a scrape of the service gets.
+func (s *hostileService) readMetrics() []byte {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.metrics+"/metrics", nil)
+	s.must(err)
+	resp, err := http.DefaultClient.Do(r)
+	s.must(err)
+	text, err := io.ReadAll(resp.Body)
+	s.must(errors.Join(err, resp.Body.Close()))
+	return text
+}
+
 // canaries searches every credential of both stages in what the service wrote: log, comments, objects of Git, metrics, traces, files,
 // processes.
 func (s *hostileService) canaries() {
 	s.t.Helper()
+	metrics := s.readMetrics()
 	s.must(s.service.Stop(stage.Patience))
 	canaries := append(append(s.Canaries(), s.other.Canaries()...), s.traps.secret)
 	s.watch.mu.Lock()
@@ -361,6 +376,10 @@ func (s *hostileService) canaries() {
 	log, err := os.ReadFile(s.log.Name())
 	s.must(err)
 	search("the log", log)
+	if !bytes.Contains(metrics, []byte("sluice_webhooks_total")) {
+		s.t.Errorf("no metrics: %q", metrics)
+	}
+	search("metrics", metrics)
 	if s.traces.Len() == 0 {
 		s.t.Error("no trace arrived")
 	}
