@@ -73,8 +73,8 @@ func (r *Reader) WithCredentials(c Credentials) *Reader {
 	return r
 }
 
-// Alone makes the reader refuse content of other repositories, even if the store has it, except of the one that only names. It returns the
-// reader. Call it before any other method.
+// Alone makes the reader refuse content of other repositories, even if the store has it. only names one repository that it reads all the
+// same; "" names none. It returns the reader. Call it before any other method.
 func (r *Reader) Alone(only string) *Reader {
 	r.alone, r.only = true, only
 	return r

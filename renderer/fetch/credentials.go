@@ -77,8 +77,8 @@ func NewCredentials(getenv func(string) string, files CredentialFiles) *Credenti
 
 // EnvName is the start of the names of the environment variables for a host: `SLUICE_REPO_CHARTS_EXAMPLE_COM`, to
 // which `_USERNAME` and `_PASSWORD`, or `_TOKEN`, are added. Letters are put in upper case; `.` and the `:` before a
-// port become `_`, and `-` becomes `__`: were it `_` too, whoever owns charts-example.com could ask for the
-// credential of charts.example.com. Empty if the host cannot be written this way.
+// port become `_`, and `-` becomes `__`. If `-` became `_` too, the owner of charts-example.com could receive the
+// credential of charts.example.com. EnvName returns "" if the host cannot be written this way.
 func EnvName(host string) string {
 	for label := range strings.SplitSeq(host, ".") {
 		if label == "" || label[0] == '-' || label[len(label)-1] == '-' {

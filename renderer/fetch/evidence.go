@@ -77,7 +77,7 @@ func (f *Fetcher) Evidence(ctx context.Context, r Ref, l Locked, provenance, cos
 // KnownEvidence returns the signatures of an archive that KeepEvidence put into the cache, or nil.
 func KnownEvidence(f *Fetcher, l Locked) *Evidence { return f.cache.evidence(l.Digest) }
 
-// KeepEvidence puts the signatures of an archive into the cache. They prove nothing until they are checked, also when they come from there.
+// KeepEvidence puts the signatures of an archive into the cache. They prove nothing until they are checked, even if they come from the cache.
 func KeepEvidence(f *Fetcher, l Locked, e Evidence) { f.cache.putEvidence(l.Digest, e) }
 
 // prover reads signatures from repositories and registries.

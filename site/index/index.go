@@ -207,8 +207,8 @@ type AppCount struct {
 	Targets int
 }
 
-// Inventory lists the facts of some kinds with the targets that have them, by kind and then the most frequent first. At most so
-// many facts of a kind are listed; more is the number of the others.
+// Inventory lists the facts of some kinds with the targets that have them, by kind and then the most frequent first. It lists
+// at most `most` facts of each kind; more is the number of facts that it leaves out.
 func (x *Index) Inventory(most int, of ...Kind) (list []Count, more int) {
 	counts := make([]map[string]int, len(x.facts))
 	add := func(f uint32, app string) {

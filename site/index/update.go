@@ -16,7 +16,7 @@ type Objects interface {
 	Blob(ctx context.Context, h gitstore.Hash) ([]byte, error)
 }
 
-// Cluster is a cluster as the index is to hold it.
+// Cluster describes one cluster to Update.
 type Cluster struct {
 	Name  string
 	State State
