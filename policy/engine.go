@@ -188,21 +188,24 @@ func (r *run) expired() {
 	}
 }
 
-// owners finds objects that two apps of a cluster contain.
+// owners finds objects that several apps of a cluster contain. It takes one cluster after the other, so that neither it nor the surroundings
+// keep what concerns all of them.
 func (r *run) owners(ctx context.Context) error {
-	byCluster := map[string]map[manifest.Identity]*Subject{}
+	byCluster := map[string][]*Subject{}
 	for i := range r.input.Subjects {
 		s := &r.input.Subjects[i]
-		objects := byCluster[s.Cluster.Name]
-		if objects == nil {
-			objects = map[manifest.Identity]*Subject{}
-			byCluster[s.Cluster.Name] = objects
+		byCluster[s.Cluster.Name] = append(byCluster[s.Cluster.Name], s)
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
+		objects := map[manifest.Identity][]*Subject{}
+		for _, s := range byCluster[cluster] {
+			for j := range s.Objects {
+				id := s.Objects[j].Object.Identity()
+				objects[id] = append(objects[id], s)
+			}
 		}
-		for j := range s.Objects {
-			id := s.Objects[j].Object.Identity()
-			first := objects[id]
-			objects[id] = s
-			if err := r.owner(ctx, s, first, id); err != nil {
+		for id, subjects := range objects {
+			if err := r.owned(ctx, cluster, subjects, id); err != nil {
 				return err
 			}
 		}
@@ -210,34 +213,36 @@ func (r *run) owners(ctx context.Context) error {
 	return nil
 }
 
-// owner finds another app that contains an object of a target. first is another target of the change that contains it, or nil.
-func (r *run) owner(ctx context.Context, s, first *Subject, id manifest.Identity) error {
-	other := ""
-	switch {
-	case first != nil && first.App.Name != s.App.Name:
-		other = first.App.Name
-		if r.input.Surroundings == nil { // otherwise they have named this app for the first one
-			if err := r.shared(ctx, first, s.App.Name, id); err != nil {
-				return err
-			}
-		}
-	case r.input.Surroundings != nil:
+// owned judges an object that targets of one cluster contain: another app of the cluster must not contain it too.
+func (r *run) owned(ctx context.Context, cluster string, subjects []*Subject, id manifest.Identity) error {
+	var apps []string
+	if r.input.Surroundings != nil {
 		var err error
-		if other, err = r.input.Surroundings.Owner(ctx, s.Cluster.Name, s.App.Name, id); err != nil {
+		if apps, err = r.input.Surroundings.Owners(ctx, cluster, id); err != nil {
 			return err
 		}
 	}
-	if other == "" {
+	for _, s := range subjects {
+		apps = append(apps, s.App.Name)
+	}
+	slices.Sort(apps)
+	apps = slices.Compact(apps)
+	if len(apps) == 1 {
 		return nil
 	}
-	if workspaceOf(other) != workspaceOf(s.App.Name) {
-		return r.shared(ctx, s, other, id)
+	for _, s := range subjects {
+		for _, other := range apps {
+			if other == s.App.Name || workspaceOf(other) != workspaceOf(s.App.Name) {
+				continue
+			}
+			r.add(breach{
+				rule: RuleDuplicateOwner, message: fmt.Sprintf("app %s contains this object too, and the two would overwrite each other", other),
+				hint: "remove it from one of the apps",
+			}, s, id)
+			break
+		}
 	}
-	r.add(breach{
-		rule: RuleDuplicateOwner, message: fmt.Sprintf("app %s contains this object too, and the two would overwrite each other", other),
-		hint: "remove it from one of the apps",
-	}, s, id)
-	return nil
+	return r.shared(ctx, cluster, subjects, apps, id)
 }
 
 // notes collects what could not be checked, with the affected objects. It is safe for concurrent use.

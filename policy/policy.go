@@ -65,8 +65,8 @@ type Subject struct {
 type Surroundings interface {
 	// Definitions returns the CustomResourceDefinitions on a cluster. Equal keys mean equal definitions.
 	Definitions(ctx context.Context, cluster string) ([]Object, error)
-	// Owner returns another app that has an object with the identity on the cluster; "" if none has.
-	Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error)
+	// Owners returns all apps that have an object with the identity on the cluster.
+	Owners(ctx context.Context, cluster string, id manifest.Identity) ([]string, error)
 	// Had reports whether an app had an object with the identity on the cluster before the change.
 	Had(ctx context.Context, cluster, app string, id manifest.Identity) (bool, error)
 	// Size counts the apps and the objects of a workspace on a cluster.

@@ -411,11 +411,11 @@ func (a around) Size(context.Context, string, string) (apps, objects int, err er
 	return 3, 12, nil
 }
 
-func (a around) Owner(_ context.Context, _, _ string, id manifest.Identity) (string, error) {
-	if id.Kind == "ConfigMap" {
-		return a.owner, nil
+func (a around) Owners(_ context.Context, _ string, id manifest.Identity) ([]string, error) {
+	if id.Kind == "ConfigMap" && a.owner != "" {
+		return strings.Fields(a.owner), nil
 	}
-	return "", nil
+	return nil, nil
 }
 
 func TestTwoOwners(t *testing.T) {
@@ -423,7 +423,7 @@ func TestTwoOwners(t *testing.T) {
 	e := load(t, nil)
 	a, b, c := subject(t, "prod", config), subject(t, "prod", config), subject(t, "dev", config)
 	b.App, c.App = &policy.App{Name: "other", Namespace: "shop"}, &policy.App{Name: "other", Namespace: "shop"}
-	want(t, check(t, e, a, b, c), "error duplicate-owner ConfigMap")
+	want(t, check(t, e, a, b, c), "error duplicate-owner ConfigMap", "error duplicate-owner ConfigMap")
 	r, err := e.Check(t.Context(), policy.Input{Subjects: []policy.Subject{a}, Surroundings: around{owner: "third"}})
 	if err != nil {
 		t.Fatal(err)

@@ -149,36 +149,62 @@ func quota(b *confine.Bounds) string {
 	return strings.Join(parts, " and ")
 }
 
-// shared reports an object of a target that an app outside of its workspace contains too. The app that had the object before the change keeps
-// it, and the other one violates the rule. If both or neither had it, an app of the fleet keeps it, and every app of a workspace violates the
-// rule.
-func (r *run) shared(ctx context.Context, s *Subject, other string, id manifest.Identity) error {
-	name, neighbour := workspaceOf(s.App.Name), workspaceOf(other)
-	if name == neighbour {
+// claim is an app that contains an object.
+type claim struct {
+	app, workspace string
+	had            bool // before the change
+}
+
+// shared reports an object that apps of several workspaces contain. The app that had the object before the change keeps it, and the others
+// violate the rule. If several or none had it, an app of the fleet keeps it, and every app of a workspace violates the rule.
+func (r *run) shared(ctx context.Context, cluster string, subjects []*Subject, apps []string, id manifest.Identity) error {
+	one := workspaceOf(apps[0])
+	if !slices.ContainsFunc(apps, func(app string) bool { return workspaceOf(app) != one }) {
 		return nil
 	}
-	own, err := r.had(ctx, s.Cluster.Name, s.App.Name, id)
-	if err != nil {
-		return err
+	claims := make([]claim, len(apps))
+	for i, app := range apps {
+		had, err := r.had(ctx, cluster, app, id)
+		if err != nil {
+			return err
+		}
+		claims[i] = claim{app, workspaceOf(app), had}
 	}
-	theirs, err := r.had(ctx, s.Cluster.Name, other, id)
-	if err != nil || own && !theirs || own == theirs && name == "" {
-		return err
+	for _, s := range subjects {
+		own := claims[slices.Index(apps, s.App.Name)]
+		foreign := func(c claim) bool { return c.workspace != own.workspace }
+		at := slices.IndexFunc(claims, func(c claim) bool { return foreign(c) && c.had }) // if this one gives way, all others do
+		if at < 0 {
+			at = slices.IndexFunc(claims, foreign)
+		}
+		if at < 0 {
+			continue
+		}
+		if b, ok := own.against(claims[at]); ok {
+			r.add(b, s, id)
+		}
+	}
+	return nil
+}
+
+// against compares a claim with that of another workspace. It reports false if the object stays with c.
+func (c claim) against(other claim) (breach, bool) {
+	if c.had && !other.had || c.had == other.had && c.workspace == "" {
+		return breach{}, false
 	}
 	b := breach{rule: confine.RuleOwner, hint: "give the object another name"}
 	switch {
-	case theirs && !own && name == "":
-		b.message = fmt.Sprintf("app %s of workspace %s has had this object before, and the two would overwrite each other", other, neighbour)
-	case theirs && !own:
-		b.message = fmt.Sprintf("app %s, which is not of workspace %s, has had this object before, and the two would overwrite each other", other, name)
-	case neighbour != "":
-		b.message = fmt.Sprintf("app %s of workspace %s contains this object too, and the two would overwrite each other: neither was first, so both workspaces are held", other, neighbour)
+	case other.had && !c.had && c.workspace == "":
+		b.message = fmt.Sprintf("app %s of workspace %s has had this object before, and the two would overwrite each other", other.app, other.workspace)
+	case other.had && !c.had:
+		b.message = fmt.Sprintf("app %s, which is not of workspace %s, has had this object before, and the two would overwrite each other", other.app, c.workspace)
+	case other.workspace != "":
+		b.message = fmt.Sprintf("app %s of workspace %s contains this object too, and the two would overwrite each other: neither was first, so both workspaces are held", other.app, other.workspace)
 		b.hint = "agree on one of them, and give the other object another name"
 	default:
-		b.message = fmt.Sprintf("app %s, which is not of workspace %s, contains this object too, and the two would overwrite each other", other, name)
+		b.message = fmt.Sprintf("app %s, which is not of workspace %s, contains this object too, and the two would overwrite each other", other.app, c.workspace)
 	}
-	r.add(b, s, id)
-	return nil
+	return b, true
 }
 
 func (r *run) had(ctx context.Context, cluster, app string, id manifest.Identity) (bool, error) {

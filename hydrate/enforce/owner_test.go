@@ -90,6 +90,54 @@ func TestWhoHadAnObjectKeepsIt(t *testing.T) {
 	}
 }
 
+// A second app in the workspace does not hide that another workspace or the fleet has the object.
+func TestSeveralAppsDoNotTakeAnObjectOver(t *testing.T) {
+	t.Parallel()
+	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
+	classes := func(r *hydratetest.Repo, value string, apps ...string) {
+		for _, app := range apps {
+			folder, name := "", app
+			if team, of, ok := strings.Cut(app, "/"); ok {
+				folder, name = "workspaces/"+team+"/", of
+				r.Write(folder+"apps/"+name+"/app.yaml", base+"App\nmetadata: {name: "+name+"}\nspec: {namespace: "+team+", placement: {}, source: {manifests: {path: "+name+"}}}\n")
+			} else {
+				r.Write("apps/"+name+"/app.yaml", base+"App\nmetadata: {name: "+name+"}\nspec: {namespace: "+name+", placement: {}, source: {manifests: {path: "+name+"}}}\n")
+			}
+			r.Write(folder+name+"/class.yaml", "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: shared}\nvalue: "+value+"\n")
+		}
+		r.Commit("a class for " + strings.Join(apps, ", "))
+	}
+	for name, c := range map[string]struct {
+		first, then  []string
+		held, status string
+	}{
+		"two apps":                         {[]string{"web"}, []string{"team-a/web", "team-a/zap"}, "team-a", "updated"},
+		"two apps, one after another":      {[]string{"web"}, []string{"team-a/zap"}, "team-a", "updated"},
+		"two apps at once with the fleet":  {nil, []string{"web", "team-a/app", "team-a/zap"}, "team-a", "updated"},
+		"two apps that had it":             {[]string{"team-a/app", "team-a/zap"}, []string{"web"}, "", "refused"},
+		"one of two apps had it":           {[]string{"team-a/zap"}, []string{"web", "team-a/app"}, "team-a", "refused"},
+		"three parties, the fleet first":   {[]string{"web"}, []string{"team-a/zap", "team-b/zap"}, "team-a team-b", "updated"},
+		"three parties, a workspace first": {[]string{"team-a/zap"}, []string{"base", "team-a/app", "team-b/app"}, "team-a team-b", "refused"},
+		"two apps of the fleet":            {[]string{"web"}, []string{"base", "team-a/zap"}, "team-a", "updated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := owners(t)
+			if c.first != nil {
+				classes(r, "1", c.first...)
+			}
+			if e := run(r, nil); e.Status != hydrate.StatusUpdated || len(e.Held) > 0 {
+				t.Fatalf("first: %s", e.Summary())
+			}
+			classes(r, "2", c.then...)
+			e := run(r, nil)
+			if string(e.Status) != c.status || held(e) != c.held {
+				t.Fatalf("%s, held %q: %+v", e.Summary(), held(e), e.Violations)
+			}
+		})
+	}
+}
+
 // An object is found under any name that its file can have.
 func TestOwnersOfFilesWithSuffixes(t *testing.T) {
 	t.Parallel()

@@ -53,9 +53,9 @@ func (s surroundings) Definitions(ctx context.Context, cluster string) ([]policy
 	return Changed(list, nil), nil
 }
 
-// Owner implements policy.Surroundings.
-func (s surroundings) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
-	return s.inventory.Owner(ctx, cluster, app, id)
+// Owners implements policy.Surroundings.
+func (s surroundings) Owners(ctx context.Context, cluster string, id manifest.Identity) ([]string, error) {
+	return s.inventory.Owners(ctx, cluster, id)
 }
 
 // Size implements policy.Surroundings.

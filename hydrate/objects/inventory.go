@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,12 +22,35 @@ type Inventory struct {
 	mu       sync.Mutex
 	clusters map[string]map[string]gitstore.Hash
 	files    map[gitstore.Hash]map[string]gitstore.Hash
+	kept     int // entries in clusters and files
+	most     int
+	indexed  string             // the cluster of index
+	index    map[string][]place // files by name
 }
 
-// NewInventory returns an Inventory. It asks apps once for each cluster.
+// place is a file of an app.
+type place struct {
+	app  string
+	hash gitstore.Hash
+}
+
+// maxKept bounds the names of apps and files in memory, about 100 bytes each, whatever the size of the fleet is.
+const maxKept = 1 << 19
+
+// NewInventory returns an Inventory. It asks apps again about a cluster only after it has forgotten the cluster.
 func NewInventory(reader *Reader, apps Apps) *Inventory {
 	return &Inventory{
-		reader: reader, apps: apps, clusters: map[string]map[string]gitstore.Hash{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
+		reader: reader, apps: apps, most: maxKept,
+		clusters: map[string]map[string]gitstore.Hash{}, files: map[gitstore.Hash]map[string]gitstore.Hash{},
+	}
+}
+
+// reserve forgets everything if n more entries are too many.
+func (v *Inventory) reserve(n int) {
+	if v.kept += n; v.kept > v.most {
+		clear(v.clusters)
+		clear(v.files)
+		v.kept = n
 	}
 }
 
@@ -36,6 +60,7 @@ func (v *Inventory) appsOf(ctx context.Context, cluster string) (map[string]gits
 	}
 	found, err := v.apps(ctx, cluster)
 	if err == nil {
+		v.reserve(len(found) + 1)
 		v.clusters[cluster] = found
 	}
 	return found, err
@@ -54,6 +79,7 @@ func (v *Inventory) filesOf(ctx context.Context, tree gitstore.Hash) (map[string
 	for _, e := range entries {
 		names[e.Name] = e.Hash
 	}
+	v.reserve(len(names) + 1)
 	v.files[tree] = names
 	return names, nil
 }
@@ -81,28 +107,58 @@ func (v *Inventory) Definitions(ctx context.Context, cluster string) ([]Object, 
 	return v.reader.Read(ctx, found)
 }
 
-// Owner returns another app on the cluster that has an object with this identity, the first by name, or "".
-func (v *Inventory) Owner(ctx context.Context, cluster, app string, id manifest.Identity) (string, error) {
+// Owners returns the apps on a cluster that have an object with this identity, by name. It is fast if the calls about one cluster follow
+// each other.
+func (v *Inventory) Owners(ctx context.Context, cluster string, id manifest.Identity) ([]string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if err := v.indexFiles(ctx, cluster); err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, name := range manifest.PossibleFileNames(id) {
+		for _, p := range v.index[name] {
+			has, err := v.is(ctx, File{name, p.hash}, id)
+			if err != nil {
+				return nil, err
+			}
+			if has {
+				out = append(out, p.app)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// indexFiles sets the index to a cluster.
+func (v *Inventory) indexFiles(ctx context.Context, cluster string) error {
+	if v.index != nil && v.indexed == cluster {
+		return nil
+	}
+	v.index = nil
 	apps, err := v.appsOf(ctx, cluster)
 	if err != nil {
-		return "", err
+		return err
 	}
-	first := ""
-	for other, tree := range apps {
-		if other == app || first != "" && other > first {
-			continue
-		}
-		has, err := v.contains(ctx, tree, id)
+	index := map[string][]place{}
+	for app, tree := range apps {
+		names, err := v.filesOf(ctx, tree)
 		if err != nil {
-			return "", err
+			return err
 		}
-		if has {
-			first = other
+		for name, hash := range names {
+			index[name] = append(index[name], place{app, hash})
 		}
 	}
-	return first, nil
+	v.index, v.indexed = index, cluster
+	return nil
+}
+
+// is reports whether a file holds the object with an identity.
+func (v *Inventory) is(ctx context.Context, f File, id manifest.Identity) (bool, error) {
+	list, err := v.reader.Read(ctx, []File{f})
+	return err == nil && len(list) == 1 && list[0].Object.Object.Identity() == id, err
 }
 
 // Has reports whether an app on the cluster has an object with this identity.
@@ -131,12 +187,8 @@ func (v *Inventory) contains(ctx context.Context, tree gitstore.Hash, id manifes
 		if !ok {
 			continue
 		}
-		list, err := v.reader.Read(ctx, []File{{name, hash}})
-		if err != nil {
-			return false, err
-		}
-		if len(list) == 1 && list[0].Object.Object.Identity() == id {
-			return true, nil
+		if has, err := v.is(ctx, File{name, hash}, id); has || err != nil {
+			return has, err
 		}
 	}
 	return false, nil
