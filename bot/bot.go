@@ -158,8 +158,8 @@ func New(c Config) *Bot {
 	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), uses: &uses{byFleet: map[hint.Place]map[hint.Place]use{}}}
 }
 
-// ErrUnknownForge classifies a hint for a forge that is not configured.
-var ErrUnknownForge = errors.New("the forge is not configured")
+// ErrUnknownForge classifies a hint for a forge or a repository that is not configured.
+var ErrUnknownForge = errors.New("not in the configuration")
 
 // ErrNoFleet classifies a hint for a repository whose trunk has no sluice.yaml. The bot did nothing.
 var ErrNoFleet = errors.New("the repository has no sluice.yaml")

@@ -90,6 +90,13 @@ func (u *uses) set(fleetPlace hint.Place, next map[hint.Place]use) []hint.Place 
 	return out
 }
 
+// forget removes a repository from those of a fleet that no longer asks for reviews.
+func (u *uses) forget(fleetPlace, p hint.Place) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.byFleet[fleetPlace], p)
+}
+
 // Uses reports whether a fleet takes content from a repository and shows reviews there.
 func (b *Bot) Uses(p hint.Place) bool { return len(b.uses.of(p)) > 0 }
 
@@ -144,6 +151,9 @@ type companions struct {
 
 func companionKey(number int) string { return fmt.Sprintf("companion/%d", number) }
 
+// companionLimitKey marks a head whose reviews for fleets exceed a limit. The repository's own review has a mark of its own.
+func companionLimitKey(number int) string { return fmt.Sprintf("companion-limit/%d", number) }
+
 // companionState returns what the reviews of a merge request depend on.
 func companionState(mr *forge.MergeRequest, target gitstore.Hash, uses []use) string {
 	var b strings.Builder
@@ -154,11 +164,16 @@ func companionState(mr *forge.MergeRequest, target gitstore.Hash, uses []use) st
 	return b.String()
 }
 
+// companionsUnchanged reports whether the reviews for fleets would repeat themselves.
+func companionsUnchanged(j *job, mr *forge.MergeRequest, target gitstore.Hash) bool {
+	uses := j.uses.of(j.place)
+	return len(uses) == 0 || j.seen(companionLimitKey(mr.Number), mr.Head) || j.seen(companionKey(mr.Number), companionState(mr, target, uses))
+}
+
 // review writes a comment for each fleet, and one status with the worst verdict.
 func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
-	key, state := companionKey(mr.Number), companionState(mr, target.Hash, c.uses)
 	if !c.hint.Force {
-		if c.seen(key, state) || c.seen(limitKey(mr.Number), mr.Head) {
+		if companionsUnchanged(c.job, mr, target.Hash) {
 			return nil
 		}
 		if stopped, err := c.stopped(ctx, mr); err != nil || stopped {
@@ -174,69 +189,104 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 	}
 	base, err := c.space.Commits.MergeBase(ctx, target, head)
 	if errors.Is(err, gitstore.ErrUnrelated) {
+		if !c.fleetless {
+			return nil // the repository's own review says so
+		}
 		return c.cannot(ctx, mr, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", mr.TargetBranch))
 	}
 	if err != nil {
 		return err
 	}
-	worst, err := c.comments(ctx, mr, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: own, From: c.place})
-	switch {
-	case errors.Is(err, ErrStopped):
-		c.remember(limitKey(mr.Number), mr.Head)
-		return c.cannot(ctx, mr, err.Error())
-	case errors.Is(err, ErrRefused):
-		return c.cannot(ctx, mr, err.Error())
-	case err != nil:
-		return err
-	case worst == nil:
-		return c.behind(mr.Number)
-	}
-	if err := c.status(ctx, mr, worst); err != nil {
-		return err
-	}
-	c.log.Info("reviewed", "merge_request", mr.Number, "head", mr.Head, "fleets", len(c.uses))
-	c.remember(behindKey(mr.Number), "")
-	c.remember(key, state)
-	if c.fleetless {
-		c.remember(reviewKey(mr.Number), reviewState(mr, target.Hash))
-	}
-	return nil
-}
-
-// comments writes the comment for each fleet, and returns the review with the worst verdict; nil if the merge request has a newer head.
-func (c companions) comments(ctx context.Context, mr *forge.MergeRequest, r CompanionRequest) (*report.Review, error) {
-	var worst *report.Review
-	var failed []error
-	limited := "" // a retry may have stayed within the limits
-	for i, u := range c.uses {
-		r.Name = u.name
-		review, err := c.of(ctx, u, r)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("fleet %s: %w", u.fleet.Repo().Path, err))
-			continue // what one fleet breaks does not keep the others back
-		}
-		if review == nil {
-			continue // the task of its trunk will forget it
-		}
-		if review.Stopped {
-			limited = mr.Head // it would use up the time again
-		}
-		review.Head, review.Repository = mr.Head, c.place.Repo().Path // the compared commits exist only in the clone of the fleet
+	newer := false
+	worst, stopped, err := c.each(ctx, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: own, From: c.place}, func(i int, u use, review *report.Review) error {
 		review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 		options := publish.Options{ID: strings.ReplaceAll(u.fleet.Repo().Path, "/", "."), URL: mr.URL}
 		if c.fleetless && i == 0 {
 			options.ID = "" // with the commands, and with what waits for trust
 		}
 		outcome, err := publish.Comment(ctx, c.forge, c.place.Repo(), mr, review, options)
-		if err != nil || outcome == publish.Superseded {
-			return nil, err
+		newer = newer || outcome == publish.Superseded
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case newer:
+		return c.behind(mr.Number)
+	case worst == nil:
+		return nil
+	}
+	if err := c.status(ctx, mr, worst); err != nil {
+		return err
+	}
+	c.log.Info("reviewed", "merge_request", mr.Number, "head", mr.Head, "fleets", len(c.uses))
+	limited := ""
+	if stopped {
+		limited = mr.Head // the same head would exceed the limit again
+	}
+	c.remember(companionLimitKey(mr.Number), limited)
+	c.remember(behindKey(mr.Number), "")
+	c.remember(companionKey(mr.Number), companionState(mr, target.Hash, c.uses))
+	if c.fleetless {
+		c.remember(reviewKey(mr.Number), reviewState(mr, target.Hash))
+	}
+	return nil
+}
+
+// group writes the worst verdict on a merge group of the repository to the group's commit.
+func (c companions) group(ctx context.Context, branch string, r CompanionRequest) error {
+	worst, _, err := c.each(ctx, r, func(int, use, *report.Review) error { return nil })
+	if err != nil || worst == nil {
+		return err
+	}
+	return publish.Status(ctx, c.forge, c.place.Repo(), worst, publish.Options{Context: c.context(ctx, branch), Checks: c.settings.Checks})
+}
+
+// each reviews the change in each fleet and calls do with the review. It returns the review with the worst verdict, nil if no fleet asks for
+// one, and whether a review exceeded a limit. A fleet that refuses the review, or whose review exceeds a limit, has a review that says so.
+// The error joins those of the fleets whose reviews another attempt may finish; they do not keep the other fleets back.
+func (c companions) each(ctx context.Context, r CompanionRequest, do func(i int, u use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
+	var failed []error
+	for i, u := range c.uses {
+		r.Name = u.name
+		review, err := c.of(ctx, u, r)
+		switch {
+		case ctx.Err() != nil:
+			return nil, false, ctx.Err()
+		case errors.Is(err, ErrStopped), errors.Is(err, ErrRefused):
+			stopped = stopped || errors.Is(err, ErrStopped)
+			review = &report.Review{Base: r.Base.String(), Verdict: report.VerdictError, Errors: []string{fmt.Sprintf("fleet %s: %v", u.fleet.Repo().Path, err)}}
+		case errors.Is(err, ErrUnknownForge):
+			review = nil // the configuration no longer names the fleet
+		case err != nil:
+			failed = append(failed, apart(u.fleet, err))
+			continue
+		}
+		if review == nil {
+			c.Bot.uses.forget(u.fleet, c.place)
+			continue
+		}
+		stopped = stopped || review.Stopped
+		review.Head, review.Repository = r.Head.String(), c.place.Repo().Path // the compared commits exist only in the clone of the fleet
+		if err := do(i, u, review); err != nil {
+			return nil, false, err
 		}
 		if worst == nil || rank(review.Verdict) > rank(worst.Verdict) {
 			worst = review
 		}
 	}
-	c.remember(limitKey(mr.Number), limited)
-	return worst, errors.Join(failed...)
+	return worst, stopped, errors.Join(failed...)
+}
+
+// apart returns an error of the task in a fleet without its class, so that the service does not take the clone of this repository for damaged.
+// Errors that delay the task keep their class.
+func apart(fleet hint.Place, err error) error {
+	_, limited := errors.AsType[*forge.RateLimitError](err)
+	_, later := errors.AsType[*Later](err)
+	if limited || later {
+		return fmt.Errorf("fleet %s: %w", fleet.Repo().Path, err)
+	}
+	return errors.New("fleet " + fleet.Repo().Path + ": " + err.Error())
 }
 
 // of reviews the change in one fleet.
@@ -249,19 +299,26 @@ func (c companions) of(ctx context.Context, u use, r CompanionRequest) (*report.
 	return space.Reviews.Companion(ctx, r)
 }
 
-// status writes the verdict. A repository that is a fleet itself has a status of its own.
+// status writes the verdict.
 func (c companions) status(ctx context.Context, mr *forge.MergeRequest, worst *report.Review) error {
+	options := publish.Options{Context: c.context(ctx, mr.TargetBranch), URL: mr.URL, Checks: c.settings.Checks}
+	if !c.fleetless {
+		return publish.Status(ctx, c.forge, c.place.Repo(), worst, options)
+	}
 	f, done, err := c.forVerdict(ctx, mr)
 	if err != nil {
 		return err
 	}
 	defer done()
-	options := publish.Options{Context: f.context, URL: mr.URL, Checks: c.settings.Checks}
+	return publish.Status(ctx, f, c.place.Repo(), worst, options)
+}
+
+// context returns the context of the status. A repository that is a fleet itself has a status of its own beside this one.
+func (c companions) context(ctx context.Context, branch string) string {
 	if c.fleetless {
-		return publish.Status(ctx, f, c.place.Repo(), worst, options)
+		return c.contextFor(ctx, branch)
 	}
-	options.Context += "/fleets"
-	return publish.Status(ctx, c.forge, c.place.Repo(), worst, options)
+	return c.contextFor(ctx, branch) + "/fleets"
 }
 
 func rank(v report.Verdict) int {

@@ -2,13 +2,17 @@ package bot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -90,5 +94,75 @@ func TestFleetsOfEachOtherAreNotSwept(t *testing.T) {
 	}
 	if got := u.sweptWith("f:acme/two"); len(got) > 0 {
 		t.Errorf("swept with two: %q", got)
+	}
+}
+
+// consumer is a fleet that takes content from the repository of a bombSpace.
+type consumer struct {
+	bombSpace
+	companion func() (*report.Review, error)
+	asked     int
+}
+
+func (c *consumer) Companion(context.Context, CompanionRequest) (*report.Review, error) {
+	c.asked++
+	return c.companion()
+}
+
+// A repository that is a fleet itself has its own review and status, whatever happens to the reviews of a fleet that takes content from it.
+func TestReviewsOfAFleetAndForAnother(t *testing.T) {
+	t.Parallel()
+	passed := func() *report.Review {
+		return &report.Review{Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}}
+	}
+	for name, c := range map[string]struct {
+		own       *report.Review // nil: it exceeds a limit
+		companion func() (*report.Review, error)
+		fleets    string // the status of the other fleet
+		failed    bool
+		asked     int // in two tasks
+	}{
+		"both pass":             {passed(), func() (*report.Review, error) { return passed(), nil }, "success", false, 1},
+		"own exceeds a limit":   {nil, func() (*report.Review, error) { return passed(), nil }, "success", false, 1},
+		"other exceeds a limit": {passed(), func() (*report.Review, error) { return nil, fmt.Errorf("%w: too much memory", ErrStopped) }, "failure", false, 1},
+		"other refuses":         {passed(), func() (*report.Review, error) { return nil, fmt.Errorf("%w: its trunk is invalid", ErrRefused) }, "failure", false, 1},
+		"other cannot be read":  {passed(), func() (*report.Review, error) { return nil, gitstore.ErrNotFound }, "", true, 2},
+		"other no longer asks":  {passed(), func() (*report.Review, error) { return nil, nil }, "", false, 1},
+		"other is unknown":      {passed(), func() (*report.Review, error) { return nil, ErrUnknownForge }, "", false, 1},
+		"other is not rendered": {passed(), func() (*report.Review, error) {
+			r := passed()
+			r.Verdict, r.Stopped = report.VerdictError, true
+			return r, nil
+		}, "failure", false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			space := &consumer{bombSpace: bombSpace{head: gitstore.Hash{1}, review: c.own}, companion: c.companion}
+			f, b := space.bot()
+			b.Config.Open = func(context.Context, hint.Place) (*Workspace, error) {
+				return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
+			}
+			b.uses.set("hub:acme/other", map[hint.Place]use{"hub:acme/fleet": {fleet: "hub:acme/other", name: "fleet"}})
+			for range 2 {
+				err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7})
+				if (err != nil) != c.failed || errors.Is(err, gitstore.ErrNotFound) {
+					t.Errorf("the task ends with %v", err)
+				}
+			}
+			last := map[string]forge.StatusState{}
+			for _, s := range f.statuses {
+				last[s.Context] = s.State
+			}
+			own := forge.Success
+			if c.own == nil {
+				own = forge.Failure
+			}
+			if last["sluice"] != own || string(last["sluice/fleets"]) != c.fleets {
+				t.Errorf("statuses: %v", last)
+			}
+			if space.reviews != 1 || space.asked != c.asked {
+				t.Errorf("%d reviews of its own and %d for the other, expected 1 and %d", space.reviews, space.asked, c.asked)
+			}
+		})
 	}
 }

@@ -32,7 +32,9 @@ func (j *job) group(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("target branch %s: %w", branch, err)
 	}
-	if j.absent(ctx, target) && j.absent(ctx, head) {
+	uses := j.uses.of(j.place)
+	fleetless := j.absent(ctx, target) && j.absent(ctx, head)
+	if fleetless && len(uses) == 0 {
 		return nil
 	}
 	key, state := "group/"+j.hint.Ref, head.Hash.String()+" on "+target.Hash.String()
@@ -42,6 +44,15 @@ func (j *job) group(ctx context.Context) error {
 	base, err := j.space.Commits.MergeBase(ctx, target, head)
 	if err != nil {
 		return err
+	}
+	if len(uses) > 0 {
+		if err := (companions{j, uses, fleetless}).group(ctx, branch, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: true, From: j.place}); err != nil {
+			return err
+		}
+	}
+	if fleetless {
+		j.remember(key, state)
+		return nil
 	}
 	review, _, err := j.space.Reviews.Review(ctx, ReviewRequest{Base: base, Head: head, Trusted: true})
 	if err != nil {

@@ -21,6 +21,9 @@ func newHeads() *heads { return &heads{held: map[string]*headLock{}} }
 
 // lock waits for a head. The caller calls unlock once, unless there is an error, which is that of the context.
 func (h *heads) lock(ctx context.Context, head string) (unlock func(), err error) {
+	if ctx.Err() != nil { // select would choose at random
+		return nil, ctx.Err()
+	}
 	h.mu.Lock()
 	l := h.held[head]
 	if l == nil {

@@ -60,6 +60,10 @@ func (b *bombSpace) Fleet(context.Context, gitstore.Hash) (*fleet.Fleet, fleet.P
 	return &fleet.Fleet{}, nil, nil
 }
 
+func (b *bombSpace) Changed(context.Context, gitstore.Hash, gitstore.Hash) ([]string, error) {
+	return nil, nil
+}
+
 func (b *bombSpace) HasFleet(context.Context, gitstore.Hash) (bool, error) { return true, nil }
 
 func (b *bombSpace) Review(context.Context, ReviewRequest) (*report.Review, *compare.PreviewResult, error) {
@@ -137,6 +141,23 @@ func TestStoppedReview(t *testing.T) {
 				t.Errorf("%d reviews after a retry, expected 5", space.reviews)
 			}
 		})
+	}
+}
+
+// A review whose status the forge does not take is repeated, also one that exceeds a limit: otherwise its head never gets a status.
+func TestStoppedReviewWithoutStatus(t *testing.T) {
+	t.Parallel()
+	for name, review := range map[string]*report.Review{"no report": nil, "a report of a part": {Verdict: report.VerdictError, Stopped: true, Changes: &diff.ChangeSet{}}} {
+		space := &bombSpace{head: gitstore.Hash{1}, review: review}
+		f, b := space.bot()
+		f.refuse = 1
+		h := hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7}
+		if err := b.Do(t.Context(), h); err == nil {
+			t.Fatalf("%s: the test is void: the status was written", name)
+		}
+		if err := b.Do(t.Context(), h); err != nil || len(f.statuses) == 0 || f.statuses[len(f.statuses)-1].State != forge.Failure {
+			t.Errorf("%s: %v; statuses %+v", name, err, f.statuses)
+		}
 	}
 }
 

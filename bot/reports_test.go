@@ -22,6 +22,7 @@ type talkingForge struct {
 	bombForge
 	comments []string
 	statuses []forge.Status
+	refuse   int // that many statuses are refused
 }
 
 func (f *talkingForge) Self(context.Context) (forge.User, error) {
@@ -48,6 +49,10 @@ func (f *talkingForge) OpenMergeRequests(context.Context, forge.Repository, stri
 }
 
 func (f *talkingForge) SetStatus(_ context.Context, _ forge.Repository, _ string, s forge.Status) error {
+	if f.refuse > 0 {
+		f.refuse--
+		return errors.New("502 Bad Gateway")
+	}
 	f.statuses = append(f.statuses, s)
 	return nil
 }
@@ -60,10 +65,6 @@ func (s *changedSpace) Review(_ context.Context, r ReviewRequest) (*report.Revie
 		Fleet: "demo", Base: r.Base.Hash.String(), Head: r.Head.Hash.String(), Version: "test", Verdict: report.VerdictWarn, Changes: &diff.ChangeSet{},
 		Findings: report.Findings{Introduced: []report.Finding{{Rule: "x", Severity: report.SeverityWarning, Message: "m"}}},
 	}, nil, nil
-}
-
-func (s *changedSpace) Changed(context.Context, gitstore.Hash, gitstore.Hash) ([]string, error) {
-	return nil, nil
 }
 
 func (s *changedSpace) DropPreview(context.Context, string) error { return nil }

@@ -78,16 +78,21 @@ func (j *job) review(ctx context.Context, number int) error {
 		j.remember(reviewKey(number), "")
 		return j.waits(ctx, mr)
 	}
-	state := reviewState(mr, target.Hash)
-	if len(uses) > 0 {
-		if err := (companions{j, uses, fleetless}).review(ctx, mr, target, by == ""); err != nil || fleetless {
-			return err
-		}
+	if !fleetless {
+		err = j.ownReview(ctx, mr, target, by == "")
 	}
+	if len(uses) > 0 && ctx.Err() == nil { // what keeps one of both back does not keep the other back
+		err = errors.Join(err, companions{j, uses, fleetless}.review(ctx, mr, target, by == ""))
+	}
+	return err
+}
+
+// ownReview reviews a merge request of a repository with a fleet.
+func (j *job) ownReview(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
 	if skip, err := j.reviewed(ctx, mr, target); err != nil || skip {
 		return err
 	}
-	return j.publishReview(ctx, mr, by == "", state)
+	return j.publishReview(ctx, mr, own, reviewState(mr, target.Hash))
 }
 
 // publishReview reviews the head of a merge request and records its state.
@@ -95,8 +100,11 @@ func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own boo
 	number := mr.Number
 	outcome, err := j.reviewHead(ctx, mr, own)
 	if errors.Is(err, ErrStopped) {
-		j.remember(limitKey(number), mr.Head) // no further review until the head changes or somebody comments /sluice retry
-		return j.cannot(ctx, mr, err.Error())
+		err = j.cannot(ctx, mr, err.Error())
+		if err == nil {
+			j.remember(limitKey(number), mr.Head) // no further review until the head changes or somebody comments /sluice retry
+		}
+		return err
 	}
 	if errors.Is(err, ErrRefused) {
 		return j.cannot(ctx, mr, err.Error())
@@ -156,7 +164,6 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 		if j.seen(key, state) {
 			return nil
 		}
-		j.remember(key, state)
 		unlock, err := j.heads.lock(ctx, j.subject(mr.Head))
 		if err != nil {
 			return err
@@ -165,9 +172,9 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 		err = j.forge.SetCheck(ctx, j.place.Repo(), forge.Check{Name: j.contextFor(ctx, mr.TargetBranch), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
 		unlock()
 		if err == nil {
+			j.remember(key, state)
 			return nil
 		}
-		j.remember(key, "")
 		if !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrForbidden) {
 			return err
 		}
@@ -217,11 +224,6 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 		return "", err
 	}
 	rememberScope(ctx, j, mr, review, scope{target: target, base: base, head: head})
-	limited := "" // a retry may have stayed within the limits
-	if review.Stopped {
-		limited = mr.Head
-	}
-	j.remember(limitKey(mr.Number), limited)
 	review.Repository = j.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 	if preview != nil && preview.Head != "" {
@@ -236,7 +238,16 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 		j.log.Warn("the page of the report is not kept", "merge_request", mr.Number, "head", mr.Head, "error", err)
 	}
 	options := publish.Options{Context: f.context, URL: cmp.Or(review.Links.HTML, mr.URL), Checks: j.settings.Checks}
-	return publish.Review(ctx, f, j.place.Repo(), mr, review, options)
+	outcome, err := publish.Review(ctx, f, j.place.Repo(), mr, review, options)
+	if err != nil || outcome == publish.Superseded {
+		return outcome, err
+	}
+	limited := "" // a retry may have stayed within the limits
+	if review.Stopped {
+		limited = mr.Head
+	}
+	j.remember(limitKey(mr.Number), limited)
+	return outcome, nil
 }
 
 // previewLink returns the address of the preview's diff on the forge. It returns "" if the repository of the preview

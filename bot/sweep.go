@@ -67,10 +67,11 @@ func (j *job) sweep(ctx context.Context) error {
 // the target branch concerns it. tips caches the tips of branches during a sweep. A merge request that was not
 // reviewed, or that waits for trust, counts as changed.
 func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[string]gitstore.Commit) bool {
-	if j.seen(limitKey(mr.Number), mr.Head) {
+	limited := j.seen(limitKey(mr.Number), mr.Head)
+	if limited && len(j.uses.of(j.place)) == 0 {
 		return true
 	}
-	if j.recall(reviewKey(mr.Number)) == "" || j.open(ctx) != nil { // the review reports why the repository cannot be opened
+	if !limited && j.recall(reviewKey(mr.Number)) == "" || j.open(ctx) != nil { // the review reports why the repository cannot be opened
 		return false
 	}
 	tip, known := tips[mr.TargetBranch]
@@ -81,11 +82,7 @@ func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[st
 		}
 		tips[mr.TargetBranch] = tip
 	}
-	uses := j.uses.of(j.place)
-	if len(uses) > 0 && !j.seen(companionKey(mr.Number), companionState(mr, tip.Hash, uses)) {
-		return false
-	}
-	return j.reviewedAt(ctx, mr, tip)
+	return companionsUnchanged(j, mr, tip.Hash) && (limited || j.reviewedAt(ctx, mr, tip))
 }
 
 // reviewState returns what the review of a merge request depends on, apart from its target's policy.

@@ -37,6 +37,9 @@ func (j *job) trunk(ctx context.Context) error {
 		return err
 	}
 	tip, f, err := j.trunkTip(ctx)
+	if errors.Is(err, ErrNoFleet) {
+		j.uses.set(j.place, nil)
+	}
 	if err != nil {
 		return err
 	}

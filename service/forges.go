@@ -86,8 +86,8 @@ func (s *Service) open(ctx context.Context, p hint.Place) (*bot.Workspace, error
 func (s *Service) workspace(ctx context.Context, p hint.Place) (*workspace.Workspace, error) {
 	state := s.state()
 	f := state.forges[p.Forge()]
-	if f == nil {
-		return nil, bot.ErrUnknownForge
+	if f == nil || !f.Has(p.Repo().Path) { // such as a fleet that was removed from the configuration
+		return nil, fmt.Errorf("%s: %w", p, bot.ErrUnknownForge)
 	}
 	c := s.workspaces
 	c.Signer = state.signer

@@ -3,6 +3,7 @@ package workspace
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/sluice-gitops/sluice/bot"
@@ -27,6 +28,11 @@ func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report
 		return nil, err
 	}
 	v, err := w.Open(ctx, tip.Tree)
+	if problems, broken := errors.AsType[fleet.Problems](err); broken && problems.Absent() {
+		return nil, nil //nolint:nilnil // the trunk no longer has a fleet
+	} else if broken {
+		return nil, fmt.Errorf("%w: its trunk is invalid: the next valid commit there starts the review again", bot.ErrRefused)
+	}
 	if err != nil {
 		return nil, err
 	}
