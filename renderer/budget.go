@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,8 @@ type Budget struct {
 	renderer Renderer
 	limit    time.Duration
 	begin    sync.Once
+	timer    *time.Timer     // nil before the first rendering
+	missing  atomic.Bool     // a rendering was refused or ended
 	over     context.Context //nolint:containedctx // ends with the time, for all renderings
 	end      context.CancelCauseFunc
 }
@@ -28,16 +31,25 @@ func NewBudget(r Renderer, limit time.Duration) *Budget {
 	return b
 }
 
-// Over reports whether the time is over.
-func (b *Budget) Over() bool { return b.over.Err() != nil }
+// Over reports whether a rendering is missing because the time is over. It is false if the time ended after the last rendering.
+func (b *Budget) Over() bool { return b.missing.Load() }
+
+// Close stops the timer. Render must not be called afterwards.
+func (b *Budget) Close() {
+	b.begin.Do(func() {})
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	b.end(nil)
+}
 
 // Render implements Renderer.
 func (b *Budget) Render(ctx context.Context, bundle *Bundle) (*Rendering, error) {
-	b.begin.Do(func() { time.AfterFunc(b.limit, func() { b.end(errOver) }) })
+	b.begin.Do(func() { b.timer = time.AfterFunc(b.limit, func() { b.end(errOver) }) })
 	limited, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(b.over, func() { cancel(errOver) })() //nolint:contextcheck // the time of all renderings
-	if b.Over() {
+	if b.over.Err() != nil {
 		return nil, b.spent()
 	}
 	out, err := b.renderer.Render(limited, bundle)
@@ -47,7 +59,8 @@ func (b *Budget) Render(ctx context.Context, bundle *Bundle) (*Rendering, error)
 	return out, err
 }
 
-// spent returns an equal error for every bundle, so that reports group the targets.
+// spent records that a rendering is missing. It returns an equal error for every bundle, so that reports group the targets.
 func (b *Budget) spent() error {
+	b.missing.Store(true)
 	return fmt.Errorf("not rendered: %w, after %s (make the change smaller, or look for charts and Kustomize roots that take long)", errOver, b.limit)
 }

@@ -1,6 +1,7 @@
 package renderer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +30,7 @@ func TestBudget(t *testing.T) {
 	}
 	all.Wait()
 	if !b.Over() {
-		t.Error("the time is not over")
+		t.Error("not over")
 	}
 	for i, err := range errs {
 		if !errors.Is(err, errOver) || err.Error() != errs[0].Error() || !strings.Contains(err.Error(), "after 2s") {
@@ -48,4 +49,60 @@ func TestBudgetKeepsErrors(t *testing.T) {
 	if _, err := b.Render(t.Context(), helmBundle(`{}`, map[string]string{"a.yaml": `{{ fail "on purpose" }}`})); err == nil || !strings.Contains(err.Error(), "on purpose") {
 		t.Errorf("%v", err)
 	}
+}
+
+// renderFunc is a Renderer.
+type renderFunc func(ctx context.Context) (*Rendering, error)
+
+func (f renderFunc) Render(ctx context.Context, _ *Bundle) (*Rendering, error) { return f(ctx) }
+
+// TestBudgetOverAfterTheLastRendering has nothing to report if the time ends after everything was rendered, such as during the comparison.
+func TestBudgetOverAfterTheLastRendering(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]func(b *Budget) error{
+		"a rendering is refused": func(b *Budget) error {
+			_, err := b.Render(t.Context(), &Bundle{})
+			return err
+		},
+		"a rendering is ended": func(b *Budget) error {
+			b.over, b.end = context.WithCancelCause(context.Background())
+			b.renderer = renderFunc(func(ctx context.Context) (*Rendering, error) {
+				b.end(errOver)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+			_, err := b.Render(t.Context(), &Bundle{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := NewBudget(renderFunc(func(context.Context) (*Rendering, error) { return &Rendering{}, nil }), time.Hour)
+			defer b.Close()
+			if _, err := b.Render(t.Context(), &Bundle{}); err != nil {
+				t.Fatal(err)
+			}
+			b.end(errOver)
+			if b.Over() {
+				t.Error("over, though nothing is missing")
+			}
+			if err := late(b); !errors.Is(err, errOver) || !b.Over() {
+				t.Errorf("%v, over: %t", err, b.Over())
+			}
+		})
+	}
+}
+
+// TestBudgetClose leaves no timer behind.
+func TestBudgetClose(t *testing.T) {
+	t.Parallel()
+	b := NewBudget(renderFunc(func(context.Context) (*Rendering, error) { return &Rendering{}, nil }), time.Hour)
+	if _, err := b.Render(t.Context(), &Bundle{}); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	if b.timer.Stop() {
+		t.Error("the timer runs after Close")
+	}
+	NewBudget(nil, time.Hour).Close()
 }

@@ -84,6 +84,7 @@ func (s *Session) explainIsolated(ctx context.Context, workers ReviewWorkers, re
 	if err != nil {
 		return nil, err
 	}
+	defer host.close()
 	data, err := host.call(ctx, workers(repository, host.schemaFolder), JobExplain, task)
 	if err != nil {
 		return nil, err

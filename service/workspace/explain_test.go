@@ -16,6 +16,7 @@ func explainInProcess(t *testing.T, s *Session, task explainTask) *explainAnswer
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer host.close()
 	task.workerTask = s.task()
 	input, err := json.Marshal(task)
 	if err != nil {

@@ -60,6 +60,7 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 	if err != nil {
 		return nil, nil, err
 	}
+	defer host.close()
 	o.Compare.Key = derivedKey(o.Compare.Key, repository)
 	task := host.task(o)
 	task.Detect = s.Detect && s.withoutFleet(ctx, o.Compare.Base.Tree)
@@ -198,6 +199,9 @@ func (s *Session) newParent(ctx context.Context, o ReviewOptions) (*parent, erro
 	}
 	return p, nil
 }
+
+// close ends the limits of the review.
+func (p *parent) close() { p.budget.Close() }
 
 // renderWithin limits the time of all renderings of the review together.
 func (p *parent) renderWithin(limit time.Duration) (err error) {

@@ -67,6 +67,7 @@ func inProcess(t *testing.T, s *Session, o ReviewOptions) (*report.Review, error
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer host.close()
 	return answered(t, host, o)
 }
 
@@ -129,6 +130,7 @@ func TestParentRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer p.close()
 	move := func(branches ...string) []byte {
 		var moves []gitstore.Move
 		for _, b := range branches {
@@ -199,6 +201,7 @@ func TestReviewNamesTargetsThatAreNotRendered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer host.close()
 	if err := host.renderWithin(3 * time.Second); err != nil {
 		t.Fatal(err)
 	}
