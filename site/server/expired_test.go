@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 )
@@ -168,5 +170,93 @@ func TestCookieOfAnotherSignIn(t *testing.T) {
 	}
 	if first.signIn.Lasts() != renewAfter || (OIDC{Rights: true}).SignIn().Lasts() != sessionFor || (GitHub{}).Lasts() != sessionFor {
 		t.Error("a sign-in lasts for hours only where the forge says what the person may read")
+	}
+}
+
+// TestSignInOfSeveralTabs: the sign-ins of a browser's tabs do not break each other, whether one begins after another or all at once.
+func TestSignInOfSeveralTabs(t *testing.T) {
+	t.Parallel()
+	member := true
+	for name, c := range map[string]struct {
+		tabs   int
+		atOnce bool // no tab sends the cookies of the others
+		lost   int  // tabs that end on the first page
+	}{
+		"two tabs":          {tabs: 2},
+		"eight tabs":        {tabs: 8},
+		"all begin at once": {tabs: 40, atOnce: true, lost: 32},
+		"one after another": {tabs: 40, lost: 32},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := NewSessions(club{&member, time.Minute}, []byte("key"), "http://localhost", slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cookies := map[string]*http.Cookie{}
+			request := func(path string, with bool) *http.Request {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+				for _, c := range cookies {
+					if with {
+						r.AddCookie(c)
+					}
+				}
+				return r
+			}
+			keep := func(w *httptest.ResponseRecorder) string {
+				for _, c := range w.Result().Cookies() {
+					if cookies[c.Name] = c; c.MaxAge < 0 {
+						delete(cookies, c.Name)
+					}
+				}
+				return w.Header().Get("Location")
+			}
+			answers := make([]string, c.tabs)
+			for i := range answers {
+				w := httptest.NewRecorder()
+				s.SignIn(w, request(fmt.Sprintf("/page-%d?q=x", i), !c.atOnce))
+				answers[i] = keep(w)
+			}
+			size := 0
+			for _, c := range cookies {
+				size += len(c.Name) + len(c.Value)
+			}
+			if len(cookies) > signIns || size > 5000 {
+				t.Errorf("%d cookies with %d bytes", len(cookies), size)
+			}
+			lost := 0
+			for i := c.tabs - 1; i >= 0; i-- { // the last one's cookie was replaced by none
+				w := httptest.NewRecorder()
+				s.Handle(w, request(answers[i], true))
+				switch to := keep(w); {
+				case w.Code == http.StatusFound && to == fmt.Sprintf("/page-%d?q=x", i):
+				case w.Code == http.StatusFound && to == "/" && i < c.tabs-1:
+					lost++
+				default:
+					t.Errorf("tab %d ends at %q: %d %s", i, to, w.Code, w.Body)
+				}
+			}
+			if lost < c.lost || c.lost == 0 && lost > 0 || lost == c.tabs {
+				t.Errorf("%d tabs are not where they were", lost)
+			}
+			if len(cookies) != 1 {
+				t.Errorf("afterwards there are %d cookies", len(cookies))
+			}
+		})
+	}
+}
+
+// TestSignInFromALongAddress: an address that does not fit into a cookie does not prevent a sign-in.
+func TestSignInFromALongAddress(t *testing.T) {
+	t.Parallel()
+	member := true
+	s, err := NewSessions(club{&member, time.Minute}, []byte("key"), "http://localhost", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	s.SignIn(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?q="+strings.Repeat("y", 5000), nil))
+	if w.Code != http.StatusFound {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +37,8 @@ const (
 	sessionFor = 8 * time.Hour    // where Rights ask the forge about the person again and again
 	renewAfter = 10 * time.Minute // elsewhere: the provider signs in who is still a member without a question
 	signInFor  = 10 * time.Minute
+	signIns    = 8   // that one browser can have begun at a time: proxies limit the size of all cookies
+	maxBack    = 512 // bytes of the address to go back to
 )
 
 // Sessions is an Access that keeps who has signed in, in a signed cookie.
@@ -134,18 +137,38 @@ func (s *Sessions) SignIn(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "sign in first", http.StatusUnauthorized)
 		return
 	}
-	p := pending{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Back: r.URL.RequestURI()}
+	state := rand.Text()
+	slot := s.slot(r, state)
+	p := pending{State: state + slot, Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Back: r.URL.RequestURI()}
+	if len(p.Back) > maxBack {
+		p.Back = "/"
+	}
 	to, err := s.signIn.URL(r.Context(), p.State, p.Nonce, p.Verifier)
 	if err != nil {
 		s.log.Warn("nobody can sign in to the pages", "error", err)
 		http.Error(w, "the sign-in provider does not answer: try again in a minute", http.StatusServiceUnavailable)
 		return
 	}
-	if err := s.set(w, s.pending, "signin", p, signInFor); err != nil {
+	if err := s.set(w, s.pending, "signin-"+slot, p, signInFor); err != nil {
 		s.fail(w, "the sign-in cannot begin", err)
 		return
 	}
 	http.Redirect(w, r, to, http.StatusFound)
+}
+
+// slot returns the end of the name of the cookie for a new sign-in. Each tab of a browser can begin one, and all of them do when the session
+// ends. A cookie that exists is replaced only if there are no others.
+func (s *Sessions) slot(r *http.Request, random string) string {
+	var free []int
+	for i := range signIns {
+		if _, err := r.Cookie(s.name("signin-" + strconv.Itoa(i))); err != nil {
+			free = append(free, i)
+		}
+	}
+	if n := len(free); n > 0 {
+		return strconv.Itoa(free[int(random[0])%n])
+	}
+	return strconv.Itoa(int(random[0]) % signIns)
 }
 
 // Handle implements Access: the provider's answer, and signing out.
@@ -168,17 +191,22 @@ func (s *Sessions) Handle(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func (s *Sessions) callback(w http.ResponseWriter, r *http.Request) {
-	c, err := r.Cookie(s.name("signin"))
+	state := r.URL.Query().Get("state")
+	cookie := "signin-" + state[max(0, len(state)-1):]
+	c, err := r.Cookie(s.name(cookie))
 	var p pending
 	if err == nil {
-		err = s.pending.Decode(s.name("signin"), c.Value, &p)
+		err = s.pending.Decode(s.name(cookie), c.Value, &p)
 	}
-	state := r.URL.Query().Get("state")
 	if err != nil || subtle.ConstantTimeCompare([]byte(p.State), []byte(state)) != 1 || state == "" {
+		if _, known := s.Person(r); known { // another tab has signed in
+			http.Redirect(w, r, "/", http.StatusFound)
+			return
+		}
 		http.Error(w, "this sign-in was not begun here, or took longer than ten minutes: open the page again", http.StatusBadRequest)
 		return
 	}
-	http.SetCookie(w, s.cookie("signin", "", -1))
+	http.SetCookie(w, s.cookie(cookie, "", -1))
 	name, err := s.signIn.Finish(r.Context(), r.URL.Query().Get("code"), p.Nonce, p.Verifier)
 	if err != nil {
 		s.log.Info("a sign-in failed", "error", err)
