@@ -168,8 +168,8 @@ func (w *world) arrive() error {
 	for _, target := range append([]string{""}, w.names()...) {
 		w.apply(promote.Event{Kind: promote.EventUnfreeze, Target: target})
 	}
-	for range 400 {
-		w.now = w.now.Add(15 * time.Minute)
+	for range 200 {
+		w.now = w.now.Add(45 * time.Minute)
 		if w.record.Halt != nil {
 			w.apply(promote.Event{Kind: promote.EventResume, By: "ann"})
 		}
