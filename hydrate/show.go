@@ -28,6 +28,16 @@ type Shown struct {
 // Show renders one cluster of a tree, or one of its apps, to the files that its branch would have. It writes no
 // branch. It always renders all apps of the cluster, because another app can define the kinds of an app's objects.
 func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app string) (*Shown, error) {
+	return h.show(ctx, tree, cluster, app, nil)
+}
+
+// ShowOver renders one cluster of a tree over an earlier rendering: old has the tree of each app, whose values the fields
+// that are not deterministic keep.
+func (h *Hydrator) ShowOver(ctx context.Context, tree gitstore.Hash, cluster string, old map[string]gitstore.Hash) (*Shown, error) {
+	return h.show(ctx, tree, cluster, "", old)
+}
+
+func (h *Hydrator) show(ctx context.Context, tree gitstore.Hash, cluster, app string, old map[string]gitstore.Hash) (*Shown, error) {
 	v, err := h.Open(ctx, tree)
 	if err != nil {
 		return nil, err
@@ -44,7 +54,7 @@ func (h *Hydrator) Show(ctx context.Context, tree gitstore.Hash, cluster, app st
 	for _, t := range v.Fleet.TargetsOf(c) {
 		target, err := v.Target(t)
 		if err == nil {
-			batch.Jobs = append(batch.Jobs, render.Job{Target: target})
+			batch.Jobs = append(batch.Jobs, render.Job{Target: target, Old: old[t.App.Name]})
 		} else if app == "" || t.App.Name == app {
 			out.Failures = append(out.Failures, NewFailure(c.Environment, t, err))
 		}

@@ -141,3 +141,22 @@ func (w *globWalk) step(states []globState, name string) (next []globState, matc
 	}
 	return next, matches
 }
+
+// MatchesAny reports whether one of the patterns of a field such as spec.files.apps matches a file.
+func MatchesAny(patterns []string, file string) bool {
+	for _, text := range patterns {
+		g, err := parseGlob(text)
+		if err != nil {
+			continue // Load has reported it
+		}
+		w := globWalk{globs: []glob{g}}
+		states, matches := w.enter(nil, globState{0, 0}), false
+		for name := range strings.SplitSeq(file, "/") {
+			states, matches = w.step(states, name)
+		}
+		if matches {
+			return true
+		}
+	}
+	return false
+}

@@ -45,6 +45,7 @@ type Imported struct {
 	Cluster, App string
 	File         string // of the user's object
 	Line         int
+	Entry        int    // index in spec.import; Load sets it
 	Kind         string // of the user's object, such as HelmRelease
 	Namespace    string // of objects that name none
 
@@ -130,8 +131,9 @@ func (l *loader) importAll(ctx context.Context) {
 			return
 		}
 		l.problems = append(l.problems, problems...)
-		targets = l.withoutExcluded(l.file, targets, entry.Exclude, append(at, "exclude"))
+		targets = l.withoutExcluded(targets, entry.Exclude, append(at, "exclude"))
 		for j := range targets {
+			targets[j].Entry = i
 			l.importedTarget(&targets[j], at)
 		}
 	}
@@ -145,8 +147,8 @@ func (l *loader) importAll(ctx context.Context) {
 }
 
 // withoutExcluded removes the apps that the fleet describes itself. One that fails and may bring other targets is an error: without it these
-// would count as deleted.
-func (f *findings) withoutExcluded(file document, targets []Imported, exclude, at []string) []Imported {
+// would count as deleted. One that the fleet does not place on its cluster is an error for the same reason.
+func (l *loader) withoutExcluded(targets []Imported, exclude, at []string) []Imported {
 	found := map[string]bool{}
 	targets = slices.DeleteFunc(targets, func(t Imported) bool {
 		if !slices.Contains(exclude, t.App) {
@@ -154,18 +156,36 @@ func (f *findings) withoutExcluded(file document, targets []Imported, exclude, a
 		}
 		found[t.App] = true
 		if t.Err != nil && t.Brings != BringsNone {
-			f.problems = append(f.problems, Problem{
+			l.problems = append(l.problems, Problem{
 				File: t.File, Line: t.Line, Severity: SeverityError, Message: fmt.Sprintf("%s on %s is excluded from the import and cannot be read, so what it brings is not known: %v", t.App, t.Cluster, t.Err),
 			})
 		}
+		l.problems = append(l.problems, notReplaced(l.fleet, &t)...)
 		return true
 	})
 	for i, name := range exclude {
 		if !found[name] {
-			f.warnf(file, append(slices.Clone(at), fmt.Sprint(i)), "remove it", "the entry has no app %q to exclude", name)
+			l.warnf(l.file, append(slices.Clone(at), fmt.Sprint(i)), "remove it", "the entry has no app %q to exclude", name)
 		}
 	}
 	return targets
+}
+
+// notReplaced returns the problem of an excluded target in whose place the fleet renders nothing.
+func notReplaced(f *Fleet, t *Imported) Problems {
+	c, app := f.clusters[t.Cluster], f.apps[t.App]
+	if c == nil || c.Retired() || t.Suspended || app != nil && (app.imported != nil || f.Places(app, c)) {
+		return nil // an app that another entry imports is found there
+	}
+	p := Problem{File: t.File, Line: t.Line, Severity: SeverityError}
+	if app == nil {
+		p.Message = fmt.Sprintf("%s on %s is excluded from the import, and the fleet has no app of this name", t.App, t.Cluster)
+		p.Hint = fmt.Sprintf("add its app.yaml, remove the name from spec.import[].exclude of %s, or delete the %s", fleetFile, t.Kind)
+	} else {
+		p.Message = fmt.Sprintf("%s on %s is excluded from the import, and %s does not place it there", t.App, t.Cluster, app.File)
+		p.Hint = fmt.Sprintf("add the cluster to the placement of %s, or delete the %s", app.File, t.Kind)
+	}
+	return Problems{p}
 }
 
 func importRequest(f *Fleet, entry Import) ImportRequest {

@@ -276,15 +276,27 @@ kind: ConfigMap
 metadata: {name: deep, namespace: web}
 `
 	load := func(exclude, more string) (*fleet.Fleet, fleet.Problems) {
-		text := strings.Replace(fluxFleet, "import: [{flux:", "import: [{exclude: ["+exclude+"], flux:", 1)
+		text := strings.Replace(fluxFleet, "import: [{flux:", "files: {apps: [own/*.yaml]}\n  import: [{exclude: ["+exclude+"], flux:", 1)
 		return fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(text+repository+parent+more))
 	}
-	f, problems := load("more", "")
+	own := func(cluster string) string {
+		return "-- own/more.yaml --\napiVersion: sluice.dev/v1alpha1\nkind: App\nmetadata: {name: more}\nspec: {namespace: web, placement: {matchLabels: {cluster: " + cluster + "}}, source: {manifests: {path: deep}}}\n"
+	}
+	f, problems := load("more", own("prod"))
 	if f == nil || f.ImportedTarget("prod", "more") != nil || f.ImportedTarget("prod", "child") == nil || problems.Errors() > 0 {
 		t.Errorf("%v", problems)
 	}
-	_, problems = load("more", "-- more/kustomization.yaml --\nresources: [none.yaml, child.yaml]\n")
+	_, problems = load("more", own("prod")+"-- more/kustomization.yaml --\nresources: [none.yaml, child.yaml]\n")
 	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "clusters/prod/more.yaml:1:") || !strings.Contains(text, "more on prod is excluded from the import and cannot be read, so what it brings is not known") {
+		t.Errorf("%v", problems)
+	}
+	// The app must be rendered in place of the excluded one.
+	_, problems = load("more", own("staging"))
+	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "clusters/prod/more.yaml:1:") || !strings.Contains(text, "more on prod is excluded from the import, and own/more.yaml does not place it there (add the cluster to the placement of own/more.yaml") {
+		t.Errorf("%v", problems)
+	}
+	_, problems = load("more", "")
+	if text := problems.Error(); problems.Errors() != 1 || !strings.Contains(text, "more on prod is excluded from the import, and the fleet has no app of this name") {
 		t.Errorf("%v", problems)
 	}
 	_, problems = load("nobody", "")

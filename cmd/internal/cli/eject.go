@@ -5,18 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-gitops/sluice/cmd/internal/app"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
-	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/import/eject"
 )
 
@@ -34,12 +28,16 @@ func newEject(o IO) *cobra.Command {
 		Long: `Writes an app that is imported from Flux or Argo CD as app.yaml with layers, and stops importing it: spec.import[].exclude of
 sluice.yaml names it from then on. Charts stay where they are. Values that are equal on all clusters are written to the layer
 global, the others to the layer cluster. A Kustomization without patches, variables and the like is taken from its own
-directory; the objects of any other one are written as manifests. sluice.yaml is written anew; its comments stay.
+directory; the objects of any other one are written as manifests. sluice.yaml keeps its other documents, its comments and its
+layout; eject reformats it only if it cannot insert a line.
 
 Before it writes, eject renders every cluster with and without the files, and compares every object of every app. If one
-differs, it writes nothing. It refuses what app.yaml cannot say, with file and line: an app that is suspended or cannot be
-rendered, one whose namespace differs between clusters, one that sets kubeVersion or apiVersions itself, one whose charts
-differ between clusters of one environment, and a parent of other imported apps.
+differs, it writes nothing. A field that changes with every rendering, such as a random password, has the first rendering's
+value in the second one. eject refuses what app.yaml cannot say, with file and line: an app that is suspended or cannot be
+rendered, one without objects on one of its clusters, one whose namespace differs between clusters, one that sets kubeVersion
+or apiVersions itself, one whose charts differ between clusters of one environment, and a parent of other imported apps. It
+refuses to run while a parent of other targets cannot be rendered, because that parent can hide a cluster of the app. It
+writes no file through a symbolic link, and none that Git ignores.
 
 The Kustomization, HelmRelease or Application stays in Git. It has no effect on the branches; delete it when the cluster
 syncs its branch, and remove the name from spec.import[].exclude then.
@@ -99,201 +97,27 @@ func (e *ejectOptions) run(ctx context.Context, o IO) error {
 	if root == "" {
 		root = e.Repo
 	}
-	for name := range plans[0].Files {
-		if _, err := os.Lstat(filepath.Join(root, filepath.FromSlash(name))); err == nil && name != "sluice.yaml" {
-			return fmt.Errorf("%s exists (remove it, or choose another folder with --dir)", name)
-		}
+	folder, err := os.OpenRoot(root)
+	if err != nil {
+		return err
 	}
-	p := proof{session: s, tree: tree, fleet: f, app: e.app}
+	defer func() { _ = folder.Close() }() // a descriptor
+	p := proof{session: s, tree: tree, fleet: f, app: e.app, clusters: ejected.Clusters()}
+	defer p.close()
 	for i := range plans {
+		w := ejectWriter{session: s, tree: tree, root: folder, plan: &plans[i], out: o.Out}
+		if err := w.free(); err != nil {
+			return err
+		}
 		if err = p.of(ctx, &plans[i]); err == nil {
-			return e.write(&plans[i], root, p.summary(), o)
+			for _, note := range plans[i].Notes {
+				fmt.Fprintf(o.Err, "warning: %s\n", note)
+			}
+			if e.dryRun {
+				return w.print(p.summary())
+			}
+			return w.write(ctx, p.summary())
 		}
 	}
 	return fmt.Errorf("%s cannot be ejected, and nothing is written: %w", e.app, err)
-}
-
-// proof compares the renderings of all clusters before and after a plan.
-type proof struct {
-	session *app.Session
-	tree    gitstore.Hash
-	fleet   *fleet.Fleet
-	app     string
-
-	before        map[string]map[string]string // cluster → path → object; failures have the path of the app
-	objects, ours int
-}
-
-// of returns an error unless every object is equal, and at least one of them is of the app.
-func (p *proof) of(ctx context.Context, plan *eject.Plan) error {
-	if p.before == nil {
-		before, err := p.render(ctx, p.tree)
-		if err != nil {
-			return err
-		}
-		p.before = before
-	}
-	w, err := p.session.Store.NewWriter()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = w.Close() }() // nothing in it is kept
-	tree, err := overlaid(ctx, p.session.Store, w, p.tree, plan.Files)
-	if err != nil {
-		return err
-	}
-	after, err := p.render(ctx, tree)
-	if err != nil {
-		return err
-	}
-	return p.compare(after)
-}
-
-func (p *proof) compare(after map[string]map[string]string) error {
-	p.objects, p.ours = 0, 0
-	for _, cluster := range slices.Sorted(maps.Keys(p.before)) {
-		before, now := p.before[cluster], after[cluster]
-		names := slices.Concat(slices.Collect(maps.Keys(before)), slices.Collect(maps.Keys(now)))
-		slices.Sort(names)
-		for _, name := range slices.Compact(names) {
-			was, had := before[name]
-			is, has := now[name]
-			failure := !strings.Contains(name, "/")
-			switch {
-			case failure && was != is && has:
-				return fmt.Errorf("%s/%s would fail: %s", cluster, name, is)
-			case !has:
-				return fmt.Errorf("%s/%s would be missing", cluster, name)
-			case !had:
-				return fmt.Errorf("%s/%s would be new", cluster, name)
-			case was != is:
-				return fmt.Errorf("%s/%s would differ", cluster, name)
-			}
-			if failure { // as before
-				continue
-			}
-			p.objects++
-			if strings.HasPrefix(name, p.app+"/") {
-				p.ours++
-			}
-		}
-	}
-	if p.ours == 0 {
-		return errors.New("it renders no object, so nothing can prove that the files are equal")
-	}
-	return nil
-}
-
-func (p *proof) summary() string {
-	return fmt.Sprintf("%s of %s equal, %d of them of %s", count(p.objects, "object"), count(len(p.before), "cluster"), p.ours, p.app)
-}
-
-func (p *proof) render(ctx context.Context, tree gitstore.Hash) (map[string]map[string]string, error) {
-	out := map[string]map[string]string{}
-	for _, c := range p.fleet.Clusters {
-		shown, err := p.session.Show(ctx, tree, c.Name, "")
-		if err != nil {
-			return nil, err
-		}
-		objects := map[string]string{}
-		for _, m := range shown.Manifests {
-			objects[m.Path] = string(m.Data)
-		}
-		for _, f := range shown.Failures {
-			objects[f.App] = f.Message
-		}
-		out[c.Name] = objects
-	}
-	return out, nil
-}
-
-// overlaid returns a tree with files replaced or added.
-func overlaid(ctx context.Context, store *gitstore.Store, w *gitstore.Writer, tree gitstore.Hash, files map[string][]byte) (gitstore.Hash, error) {
-	var entries []gitstore.Entry
-	if tree != (gitstore.Hash{}) {
-		known, err := store.Tree(ctx, tree)
-		if err != nil {
-			return gitstore.Hash{}, err
-		}
-		entries = slices.Clone(known)
-	}
-	below := map[string]map[string][]byte{}
-	for name, data := range files {
-		first, rest, nested := strings.Cut(name, "/")
-		if below[first] == nil {
-			below[first] = map[string][]byte{}
-		}
-		if nested {
-			below[first][rest] = data
-		} else {
-			below[first][""] = data
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(below)) {
-		one := gitstore.Entry{Name: name, Mode: gitstore.ModeFile}
-		at := slices.IndexFunc(entries, func(e gitstore.Entry) bool { return e.Name == name })
-		var err error
-		if data, isFile := below[name][""]; isFile {
-			one.Hash, err = w.Blob(data)
-		} else {
-			one.Mode = gitstore.ModeTree
-			var old gitstore.Hash
-			if at >= 0 && entries[at].Mode == gitstore.ModeTree {
-				old = entries[at].Hash
-			}
-			one.Hash, err = overlaid(ctx, store, w, old, below[name])
-		}
-		if err != nil {
-			return gitstore.Hash{}, err
-		}
-		if at >= 0 {
-			entries = slices.Delete(entries, at, at+1)
-		}
-		entries = append(entries, one)
-	}
-	return w.Tree(entries)
-}
-
-// write writes the files, sluice.yaml last: until then the app is imported. If a file cannot be written, those before it are removed.
-func (e *ejectOptions) write(plan *eject.Plan, root, proved string, o IO) (err error) {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(plan.Files)), func(name string) bool { return name == "sluice.yaml" })
-	names = append(names, "sluice.yaml")
-	for _, note := range plan.Notes {
-		fmt.Fprintf(o.Err, "warning: %s\n", note)
-	}
-	if e.dryRun {
-		for _, name := range names {
-			fmt.Fprintf(o.Out, "--- %s\n%s", name, plan.Files[name])
-		}
-		_, err = fmt.Fprintf(o.Out, "%s; nothing is written\n", proved)
-		return err
-	}
-	var written []string
-	defer func() {
-		if err != nil {
-			for _, file := range written {
-				err = errors.Join(err, os.Remove(file))
-			}
-		}
-	}()
-	for _, name := range names[:len(names)-1] {
-		file := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // a folder of the repository, for everybody to read
-			return err
-		}
-		if err := writeNew(file, plan.Files[name], o); err != nil {
-			return err
-		}
-		written = append(written, file)
-	}
-	file := filepath.Join(root, "sluice.yaml")
-	temp := file + ".new"
-	if err := os.WriteFile(temp, plan.Files["sluice.yaml"], 0o644); err != nil { //nolint:gosec // as above
-		return err
-	}
-	if err := os.Rename(temp, file); err != nil {
-		return errors.Join(err, os.Remove(temp))
-	}
-	_, err = fmt.Fprintf(o.Out, "changed %s\n%s\n", file, proved)
-	return err
 }

@@ -86,6 +86,9 @@ func (e *explainOptions) run(ctx context.Context, o IO) error {
 	}
 	c, _ := f.Cluster(e.cluster) // known
 	if !f.Places(a, c) {
+		if t := f.ImportedTarget(e.cluster, e.app); t != nil && t.Suspended {
+			return fmt.Errorf("%s:%d: %s on %s is suspended, so it is not rendered (resume it to see its values)", t.File, t.Line, t.App, t.Cluster)
+		}
 		return fmt.Errorf("app %s is not placed on cluster %s: compare its placement with the labels of the cluster", e.app, e.cluster)
 	}
 	if t := f.ImportedTarget(e.cluster, e.app); t != nil && !e.structured() {

@@ -39,6 +39,9 @@ func refusal(t *fleet.Imported, format string, args ...any) error {
 
 // New returns the app of a name, to be written into the directory dir. It refuses an app with something that app.yaml cannot say.
 func New(f *fleet.Fleet, name, dir string, read func(string) ([]byte, error)) (*App, error) {
+	if hidden := fleet.Unread(f); len(hidden) > 0 {
+		return nil, fmt.Errorf("%s cannot be rendered, so it is not known which clusters have %s (repair it first: `sluice import` shows why it fails)", strings.Join(hidden, ", "), name)
+	}
 	a := &App{fleet: f, dir: dir, read: read, exists: func(file string) bool { _, err := read(file); return err == nil }}
 	for _, t := range f.Imports() {
 		switch {
@@ -110,7 +113,7 @@ func (a *App) plan(sources appSources, files map[string][]byte) (Plan, error) {
 	first := a.targets[0]
 	app := fleet.AppFile{APIVersion: fleet.APIVersion, Kind: "App", Metadata: fleet.Metadata{Name: first.App}, Spec: fleet.AppSpec{
 		Namespace: first.Namespace, Unstable: "keep",
-		Placement: &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: "cluster", Operator: "In", Values: a.clusters()}}},
+		Placement: &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: "cluster", Operator: "In", Values: a.Clusters()}}},
 	}}
 	known, _ := a.fleet.App(first.App) // imported
 	app.Spec.DependsOn = known.Spec.DependsOn
@@ -147,7 +150,8 @@ func one(list []fleet.Source) (*fleet.Source, []fleet.Source) {
 	return nil, list
 }
 
-func (a *App) clusters() []string {
+// Clusters returns the clusters of the app.
+func (a *App) Clusters() []string {
 	out := make([]string, len(a.targets))
 	for i, t := range a.targets {
 		out[i] = t.Cluster
@@ -160,7 +164,11 @@ func (a *App) notes() []string {
 	var out []string
 	for _, t := range a.targets {
 		if t.Keeps {
-			out = append(out, fmt.Sprintf("%s:%d: %s on %s: prune: false is not carried over: the tool that applies the branch decides", t.File, t.Line, t.App, t.Cluster))
+			field := "prune: false"
+			if t.Kind == "Application" {
+				field = "syncPolicy.automated without prune: true"
+			}
+			out = append(out, fmt.Sprintf("%s:%d: %s on %s: %s is not carried over: the tool that applies the branch decides", t.File, t.Line, t.App, t.Cluster, field))
 		}
 	}
 	return out

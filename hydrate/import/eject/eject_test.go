@@ -19,6 +19,24 @@ func merged(a, b map[string]any) map[string]any {
 	return out
 }
 
+// both names a leaf of own that shared has too.
+func both(shared, own map[string]any, at string) string {
+	for key, v := range own {
+		known, ok := shared[key]
+		upper, isMap := v.(map[string]any)
+		lower, wasMap := known.(map[string]any)
+		switch {
+		case ok && isMap && wasMap:
+			if found := both(lower, upper, at+"."+key); found != "" {
+				return found
+			}
+		case ok:
+			return at + "." + key
+		}
+	}
+	return ""
+}
+
 // The common part and the rest of each cluster give the cluster's values again, and nothing is in both.
 func TestCommonAndRestGiveTheValues(t *testing.T) {
 	t.Parallel()
@@ -52,6 +70,9 @@ func TestCommonAndRestGiveTheValues(t *testing.T) {
 		}
 		for i := range list {
 			own := rest(list[i], shared)
+			if leaf := both(shared, own, ""); leaf != "" {
+				t.Errorf("%q: %s is in the common part and in the rest", c.values, leaf)
+			}
 			if back := merged(shared, own); !equal(back, list[i]) {
 				t.Errorf("%q: %v and %v give %v", c.values, shared, own, back)
 			}
