@@ -173,6 +173,28 @@ func TestCookieOfAnotherSignIn(t *testing.T) {
 	}
 }
 
+// browser is a browser's cookies by name.
+type browser map[string]*http.Cookie
+
+func (b browser) request(t *testing.T, path string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	for _, c := range b {
+		r.AddCookie(c)
+	}
+	return r
+}
+
+// keep takes the cookies of an answer and returns where it leads.
+func (b browser) keep(w *httptest.ResponseRecorder) string {
+	for _, c := range w.Result().Cookies() {
+		if b[c.Name] = c; c.MaxAge < 0 {
+			delete(b, c.Name)
+		}
+	}
+	return w.Header().Get("Location")
+}
+
 // TestSignInOfSeveralTabs: the sign-ins of a browser's tabs do not break each other, whether one begins after another or all at once.
 func TestSignInOfSeveralTabs(t *testing.T) {
 	t.Parallel()
@@ -193,42 +215,25 @@ func TestSignInOfSeveralTabs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cookies := map[string]*http.Cookie{}
-			request := func(path string, with bool) *http.Request {
-				r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-				for _, c := range cookies {
-					if with {
-						r.AddCookie(c)
-					}
-				}
-				return r
-			}
-			keep := func(w *httptest.ResponseRecorder) string {
-				for _, c := range w.Result().Cookies() {
-					if cookies[c.Name] = c; c.MaxAge < 0 {
-						delete(cookies, c.Name)
-					}
-				}
-				return w.Header().Get("Location")
-			}
+			b := browser{}
 			answers := make([]string, c.tabs)
 			for i := range answers {
 				w := httptest.NewRecorder()
-				s.SignIn(w, request(fmt.Sprintf("/page-%d?q=x", i), !c.atOnce))
-				answers[i] = keep(w)
+				sent := b
+				if c.atOnce {
+					sent = browser{}
+				}
+				s.SignIn(w, sent.request(t, fmt.Sprintf("/page-%d?q=x", i)))
+				answers[i] = b.keep(w)
 			}
-			size := 0
-			for _, c := range cookies {
-				size += len(c.Name) + len(c.Value)
-			}
-			if len(cookies) > signIns || size > 5000 {
-				t.Errorf("%d cookies with %d bytes", len(cookies), size)
+			if size := len(b.request(t, "/").Header.Get("Cookie")); len(b) > signIns || size > 5000 {
+				t.Errorf("%d cookies with %d bytes", len(b), size)
 			}
 			lost := 0
 			for i := c.tabs - 1; i >= 0; i-- { // the last one's cookie was replaced by none
 				w := httptest.NewRecorder()
-				s.Handle(w, request(answers[i], true))
-				switch to := keep(w); {
+				s.Handle(w, b.request(t, answers[i]))
+				switch to := b.keep(w); {
 				case w.Code == http.StatusFound && to == fmt.Sprintf("/page-%d?q=x", i):
 				case w.Code == http.StatusFound && to == "/" && i < c.tabs-1:
 					lost++
@@ -239,8 +244,8 @@ func TestSignInOfSeveralTabs(t *testing.T) {
 			if lost < c.lost || c.lost == 0 && lost > 0 || lost == c.tabs {
 				t.Errorf("%d tabs are not where they were", lost)
 			}
-			if len(cookies) != 1 {
-				t.Errorf("afterwards there are %d cookies", len(cookies))
+			if len(b) != 1 {
+				t.Errorf("afterwards there are %d cookies", len(b))
 			}
 		})
 	}
