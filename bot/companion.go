@@ -32,6 +32,7 @@ type CompanionRequest struct {
 // use is a fleet that takes content from a repository and shows reviews there.
 type use struct {
 	fleet  hint.Place
+	place  hint.Place    // the repository, as the fleet's trunk or the configuration spells it
 	name   string        // of the repository in the fleet
 	branch string        // that the fleet takes; "" if it takes tags
 	trunk  gitstore.Hash // tree of the fleet's trunk
@@ -43,8 +44,11 @@ const maxUses = 8
 // uses are the fleets that take content from each repository, as the tasks of their trunks find them. It is safe for concurrent use.
 type uses struct {
 	mu      sync.Mutex
-	byFleet map[hint.Place]map[hint.Place]use // fleet → repository → use
+	byFleet map[hint.Place]map[hint.Place]use // fleet → repository → use; the keys are folded
 }
+
+// fold returns a place that is equal for all spellings of a repository: forges ignore the case of paths.
+func fold(p hint.Place) hint.Place { return hint.NewPlace(p.Forge(), strings.ToLower(p.Repo().Path)) }
 
 // of returns the fleets that take content from a repository, by name, at most maxUses.
 func (u *uses) of(p hint.Place) []use {
@@ -52,7 +56,7 @@ func (u *uses) of(p hint.Place) []use {
 	defer u.mu.Unlock()
 	var out []use
 	for _, all := range u.byFleet {
-		if one, ok := all[p]; ok {
+		if one, ok := all[fold(p)]; ok {
 			out = append(out, one)
 		}
 	}
@@ -66,9 +70,9 @@ func (u *uses) sweptWith(fleetPlace hint.Place) []hint.Place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var out []hint.Place
-	for p := range u.byFleet[fleetPlace] {
+	for p, one := range u.byFleet[fold(fleetPlace)] {
 		if len(u.byFleet[p]) == 0 {
-			out = append(out, p)
+			out = append(out, one.place)
 		}
 	}
 	slices.Sort(out)
@@ -80,13 +84,16 @@ func (u *uses) set(fleetPlace hint.Place, next map[hint.Place]use) []hint.Place 
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var out []hint.Place
+	folded := make(map[hint.Place]use, len(next))
 	for p, one := range next {
-		if u.byFleet[fleetPlace][p] != one {
+		one.place = p
+		if u.byFleet[fold(fleetPlace)][fold(p)] != one {
 			out = append(out, p)
 		}
+		folded[fold(p)] = one
 	}
 	slices.Sort(out)
-	u.byFleet[fleetPlace] = next
+	u.byFleet[fold(fleetPlace)] = folded
 	return out
 }
 
@@ -94,7 +101,7 @@ func (u *uses) set(fleetPlace hint.Place, next map[hint.Place]use) []hint.Place 
 func (u *uses) forget(fleetPlace, p hint.Place) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.byFleet[fleetPlace], p)
+	delete(u.byFleet[fold(fleetPlace)], fold(p))
 }
 
 // Uses reports whether a fleet takes content from a repository and shows reviews there.
@@ -109,7 +116,7 @@ func learnUses(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash)
 			continue
 		}
 		p, ok := j.PlaceOf(r.URL)
-		if !ok || p == j.place || !sameOwner(p, j.place) {
+		if !ok || fold(p) == fold(j.place) || !sameOwner(p, j.place) {
 			j.log.Warn("merge requests of a repository are not reviewed: it must have the owner of the fleet, and be among the repositories of the same forge in the configuration",
 				"name", r.Name, "url", r.URL)
 			continue

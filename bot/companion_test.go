@@ -42,6 +42,7 @@ func TestWhichRepositoriesAFleetReviews(t *testing.T) {
 		repository("another-owner", "f:evil/fleet", true),
 		repository("another-forge", "g:acme/components", true),
 		repository("itself", "f:acme/fleet", true),
+		repository("itself-in-capitals", "f:ACME/Fleet", true),
 		{Name: "unknown", URL: "ssh://elsewhere/acme/x", Wanted: "refs/heads/main", Reviews: true},
 	}}
 	learn := func(f *fleet.Fleet, tree byte) {
@@ -52,10 +53,15 @@ func TestWhichRepositoriesAFleetReviews(t *testing.T) {
 		}
 	}
 	learn(f, 1)
-	if !slices.Equal(swept, []string{"sweep f:Acme/components"}) || !b.Uses("f:Acme/components") {
+	if !slices.Equal(swept, []string{"sweep f:Acme/components"}) {
 		t.Errorf("swept: %q", swept)
 	}
-	for _, p := range []hint.Place{"f:acme/quiet", "f:evil/fleet", "g:acme/components", "f:acme/fleet"} {
+	for _, p := range []hint.Place{"f:Acme/components", "f:acme/components", "f:acme/Components"} { // a forge ignores the case, and webhooks have its own spelling
+		if !b.Uses(p) {
+			t.Errorf("merge requests of %s are not reviewed", p)
+		}
+	}
+	for _, p := range []hint.Place{"f:acme/quiet", "f:evil/fleet", "g:acme/components", "F:acme/components", "f:acme/fleet", "f:ACME/Fleet"} {
 		if b.Uses(p) {
 			t.Errorf("merge requests of %s are reviewed", p)
 		}
@@ -87,8 +93,8 @@ func TestFleetsOfARepositoryAreBounded(t *testing.T) {
 func TestFleetsOfEachOtherAreNotSwept(t *testing.T) {
 	t.Parallel()
 	u := &uses{byFleet: map[hint.Place]map[hint.Place]use{}}
-	u.set("f:acme/one", map[hint.Place]use{"f:acme/two": {}, "f:acme/components": {}})
-	u.set("f:acme/two", map[hint.Place]use{"f:acme/one": {}})
+	u.set("f:acme/one", map[hint.Place]use{"f:Acme/Two": {}, "f:acme/components": {}})
+	u.set("f:acme/two", map[hint.Place]use{"f:Acme/One": {}})
 	if got := u.sweptWith("f:acme/one"); !slices.Equal(got, []hint.Place{"f:acme/components"}) {
 		t.Errorf("swept with one: %q", got)
 	}

@@ -225,15 +225,49 @@ func (f *connected) output(source forge.Repository, address string) (repo forge.
 		bot.ErrRefused, address, f.Name)
 }
 
-// addressed returns the repository of a configured forge that an address names, over HTTP or SSH.
+// addressed returns the repository of a configured forge that an address names, over HTTP or SSH. Forges ignore the case of paths; the place
+// has the spelling of the configuration as far as its patterns have one, and otherwise that of the address.
 func addressed(forges map[string]*connected, address string) (hint.Place, bool) {
 	for _, name := range slices.Sorted(maps.Keys(forges)) {
 		f := forges[name]
-		base := giturl.Plain(f.Git)
+		base := giturl.Plain(f.Git) + "/"
 		for _, plain := range []string{giturl.Plain(address), strings.Replace(giturl.Plain(address), ":22/", "/", 1)} {
-			if repo, ok := strings.CutPrefix(plain, base+"/"); ok && repo == path.Clean(repo) && !strings.HasPrefix(repo, "..") && f.Has(repo) {
-				return hint.NewPlace(name, repo), true
+			if len(plain) < len(base) || !strings.EqualFold(plain[:len(base)], base) {
+				continue
 			}
+			repo := plain[len(base):]
+			if repo != path.Clean(repo) || strings.HasPrefix(repo, "..") {
+				continue
+			}
+			if spelled, ok := f.spelled(repo); ok {
+				return hint.NewPlace(name, spelled), true
+			}
+		}
+	}
+	return "", false
+}
+
+// spelled returns a repository in the spelling of a pattern that matches it; false if none does, whatever its case is.
+func (f *connected) spelled(repo string) (string, bool) {
+	if f.Has(repo) {
+		return repo, true
+	}
+	for _, pattern := range f.Repositories {
+		segments := strings.Split(repo, "/")
+		for i, p := range strings.Split(pattern, "/") {
+			if i >= len(segments) || p == "**" {
+				break
+			}
+			lower := strings.ToLower(segments[i])
+			if strings.EqualFold(p, lower) {
+				segments[i] = p
+			} else if same, _ := path.Match(p, segments[i]); !same {
+				segments[i] = lower
+			}
+		}
+		one := config.Forge{Repositories: []string{pattern}}
+		if out := strings.Join(segments, "/"); one.Has(out) {
+			return out, true
 		}
 	}
 	return "", false

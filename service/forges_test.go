@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/hydrate/notify"
 	"github.com/sluice-gitops/sluice/service/config"
 )
@@ -104,6 +106,7 @@ func TestPlacesOfAddresses(t *testing.T) {
 		"a": {Forge: config.Forge{Name: "a", Git: "https://git.example.com", Repositories: []string{"acme/*"}}},
 		"b": {Forge: config.Forge{Name: "b", Git: "https://git.example.com", Repositories: []string{"other/*", "acme/fleet"}}},
 		"c": {Forge: config.Forge{Name: "c", Git: "https://lab.example.com/sub", Repositories: []string{"a/**"}}},
+		"d": {Forge: config.Forge{Name: "d", Git: "https://hub.example.com", Repositories: []string{"Team/Fleet", "Team/app-*", "open-*/*"}}},
 	}
 	for address, want := range map[string]string{
 		"https://git.example.com/acme/components.git":  "a:acme/components",
@@ -112,6 +115,12 @@ func TestPlacesOfAddresses(t *testing.T) {
 		"ssh://git@git.example.com:22/acme/components": "a:acme/components",
 		"https://git.example.com/other/components":     "b:other/components",
 		"https://lab.example.com/sub/a/b/c.git":        "c:a/b/c",
+		"https://git.example.com/Acme/Components":      "a:acme/Components",
+		"https://LAB.example.com/Sub/A/b/C":            "c:a/b/C",
+		"https://hub.example.com/team/fleet":           "d:Team/Fleet",
+		"https://hub.example.com/team/app-Web":         "d:Team/app-Web",
+		"https://hub.example.com/open-source/Charts":   "d:open-source/Charts",
+		"https://hub.example.com/Open-Source/Charts":   "d:open-source/Charts",
 		"https://lab.example.com/a/b":                  "",
 		"https://git.example.com/private/x":            "",
 		"https://git.example.com/acme/../private/x":    "",
@@ -124,5 +133,28 @@ func TestPlacesOfAddresses(t *testing.T) {
 		if string(got) != want || ok != (want != "") {
 			t.Errorf("%s: %q", address, got)
 		}
+	}
+}
+
+// A place has the spelling of the forge's listing, which webhooks have too.
+func TestPlacesAsListed(t *testing.T) {
+	l := newListings(slog.New(slog.DiscardHandler), time.Now)
+	l.forges["a"] = listing{places: []hint.Place{"a:acme/fleet", "a:acme/Charts"}}
+	l.forges["b"] = listing{places: []hint.Place{"b:ACME/COMPONENTS"}}
+	for p, want := range map[hint.Place]hint.Place{"a:Acme/charts": "a:acme/Charts", "a:acme/fleet": "a:acme/fleet", "a:Acme/Components": "a:Acme/Components", "c:acme/Fleet": "c:acme/Fleet"} {
+		if got := l.spelled(p); got != want {
+			t.Errorf("%s: %s", p, got)
+		}
+	}
+	forges := map[string]*connected{"a": {Forge: config.Forge{Name: "a", Git: "https://git.example.com", Repositories: []string{"acme/*"}}}}
+	if got, ok := l.placeOf(forges, "https://git.example.com/Acme/charts"); got != "a:acme/Charts" || !ok {
+		t.Errorf("%s %t", got, ok)
+	}
+	if got, ok := l.placeOf(forges, "https://git.example.com/other/charts"); ok {
+		t.Errorf("%s", got)
+	}
+	l.forges["a"] = listing{places: []hint.Place{"a:ACME/Charts"}} // which no pattern matches, as with webhooks
+	if got, ok := l.placeOf(forges, "https://git.example.com/Acme/charts"); got != "a:acme/charts" || !ok {
+		t.Errorf("%s %t", got, ok)
 	}
 }

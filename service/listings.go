@@ -110,6 +110,30 @@ func (l *listings) last(name string) time.Time {
 	return l.forges[name].at
 }
 
+// placeOf returns the repository of a configured forge that an address names. It has the spelling of the listing if the configuration
+// matches that one.
+func (l *listings) placeOf(forges map[string]*connected, address string) (hint.Place, bool) {
+	p, ok := addressed(forges, address)
+	if !ok {
+		return "", false
+	}
+	if listed := l.spelled(p); forges[p.Forge()].Has(listed.Repo().Path) {
+		return listed, true
+	}
+	return p, true
+}
+
+// spelled returns a place as the listing of its forge spells it, or as it is.
+func (l *listings) spelled(p hint.Place) hint.Place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.forges[p.Forge()].places
+	if i := slices.IndexFunc(all, func(one hint.Place) bool { return strings.EqualFold(one.Repo().Path, p.Repo().Path) }); i >= 0 {
+		return all[i]
+	}
+	return p
+}
+
 func (l *listings) places() []hint.Place {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -158,7 +158,7 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 		Checks: check.New("sluice/"+r.Version, r.Guard.Transport()), Observe: s.metrics.workspaces(),
 	}
 	s.bot = bot.New(bot.Config{
-		Forges: s.forge, Open: s.open, Settings: s.settings, PlaceOf: func(address string) (hint.Place, bool) { return addressed(s.state().forges, address) }, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
+		Forges: s.forge, Open: s.open, Settings: s.settings, PlaceOf: func(address string) (hint.Place, bool) { return s.listings.placeOf(s.state().forges, address) }, Enqueue: s.put, Unpark: s.unpark, Cancel: s.cancel, Reports: newReports(s), Clock: s.clock, Log: s.log, Observe: s.metrics.task,
 	})
 }
 
