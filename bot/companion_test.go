@@ -145,7 +145,7 @@ func TestReviewsOfAFleetAndForAnother(t *testing.T) {
 			t.Parallel()
 			space := &consumer{bombSpace: bombSpace{head: gitstore.Hash{1}, review: c.own}, companion: c.companion}
 			f, b := space.bot()
-			b.Config.Open = func(context.Context, hint.Place) (*Workspace, error) {
+			b.Open = func(context.Context, hint.Place) (*Workspace, error) {
 				return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
 			}
 			b.uses.set("hub:acme/other", map[hint.Place]use{"hub:acme/fleet": {fleet: "hub:acme/other", name: "fleet"}})

@@ -79,7 +79,7 @@ func (j *job) review(ctx context.Context, number int) error {
 		return j.waits(ctx, mr)
 	}
 	if !fleetless {
-		err = j.ownReview(ctx, mr, target, by == "")
+		err = ownReview(ctx, j, mr, target, by == "")
 	}
 	if len(uses) > 0 && ctx.Err() == nil { // what keeps one of both back does not keep the other back
 		err = errors.Join(err, companions{j, uses, fleetless}.review(ctx, mr, target, by == ""))
@@ -88,7 +88,7 @@ func (j *job) review(ctx context.Context, number int) error {
 }
 
 // ownReview reviews a merge request of a repository with a fleet.
-func (j *job) ownReview(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
+func ownReview(ctx context.Context, j *job, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
 	if skip, err := j.reviewed(ctx, mr, target); err != nil || skip {
 		return err
 	}
