@@ -206,21 +206,21 @@ func TestHookOf(t *testing.T) {
 }
 
 // packed returns an archive of a chart's files.
-func packed(t testing.TB, files map[string][]byte) []byte {
-	t.Helper()
+func packed(tb testing.TB, files map[string][]byte) []byte {
+	tb.Helper()
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
 	w := tar.NewWriter(zipped)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(files[name]))}); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if _, err := w.Write(files[name]); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	if err := errors.Join(w.Close(), zipped.Close()); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out.Bytes()
 }
