@@ -17,9 +17,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
-// A fleet takes content from other repositories (kind: Repository). If its trunk asks for it, a merge request there is reviewed where it
-// is: the trunk of the fleet with that repository at the base and at the head of the merge request. Who may have it rendered is decided by
-// the permissions in the other repository.
+// A fleet can take content from other repositories (kind: Repository). If the fleet's trunk asks for it, the bot also reviews merge
+// requests of those repositories. It renders the fleet's trunk twice, with the other repository at the base and at the head of the merge
+// request, and comments on that merge request. Permissions in the other repository decide whose changes the bot renders.
 
 // CompanionRequest asks for a review of a change of another repository.
 type CompanionRequest struct {
@@ -41,7 +41,8 @@ type use struct {
 // maxUses bounds the fleets that review one merge request.
 const maxUses = 8
 
-// uses are the fleets that take content from each repository, as the tasks of their trunks find them. It is safe for concurrent use.
+// uses maps each fleet to the repositories that it takes content from. The tasks of the fleets' trunks update it. It is safe for
+// concurrent use.
 type uses struct {
 	mu      sync.Mutex
 	byFleet map[hint.Place]map[hint.Place]use // fleet → repository → use; the keys are folded
@@ -64,8 +65,9 @@ func (u *uses) of(p hint.Place) []use {
 	return out[:min(len(out), maxUses)]
 }
 
-// sweptWith returns the repositories to sweep with a fleet that takes content from them. One that takes content from others itself has
-// sweeps of its own: two that take content from each other would sweep in turn without end.
+// sweptWith returns the repositories to sweep with a fleet that takes content from them. It omits
+// repositories that are fleets with such content themselves. They have their own sweeps, and two fleets that take content from each
+// other would trigger each other's sweeps forever.
 func (u *uses) sweptWith(fleetPlace hint.Place) []hint.Place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -79,7 +81,7 @@ func (u *uses) sweptWith(fleetPlace hint.Place) []hint.Place {
 	return out
 }
 
-// set replaces what is known of a fleet, and returns the repositories that are new or whose fleet has another trunk.
+// set replaces the repositories of a fleet. It returns those that are new or whose entry changed; a new trunk changes all entries.
 func (u *uses) set(fleetPlace hint.Place, next map[hint.Place]use) []hint.Place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -107,8 +109,8 @@ func (u *uses) forget(fleetPlace, p hint.Place) {
 // Uses reports whether a fleet takes content from a repository and shows reviews there.
 func (b *Bot) Uses(p hint.Place) bool { return len(b.uses.of(p)) > 0 }
 
-// learnUses remembers the repositories whose merge requests the trunk of the fleet wants reviewed. It has their merge requests looked at if
-// the trunk moved.
+// learnUses records the repositories whose merge requests the fleet's trunk asks to review. It enqueues sweeps of the repositories that
+// are new, and of all of them if the trunk moved.
 func learnUses(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash) error {
 	next := map[hint.Place]use{}
 	for _, r := range f.Repositories {
@@ -171,7 +173,8 @@ func companionState(mr *forge.MergeRequest, target gitstore.Hash, uses []use) st
 	return b.String()
 }
 
-// companionsUnchanged reports whether the reviews for fleets would repeat themselves.
+// companionsUnchanged reports whether the reviews for fleets need not run: nothing that they depend on has changed since the last ones,
+// the same head exceeded a limit before, or there are no such fleets.
 func companionsUnchanged(j *job, mr *forge.MergeRequest, target gitstore.Hash) bool {
 	uses := j.uses.of(j.place)
 	return len(uses) == 0 || j.seen(companionLimitKey(mr.Number), mr.Head) || j.seen(companionKey(mr.Number), companionState(mr, target, uses))
@@ -249,9 +252,9 @@ func (c companions) group(ctx context.Context, branch string, r CompanionRequest
 	return publish.Status(ctx, c.forge, c.place.Repo(), worst, publish.Options{Context: c.context(ctx, branch), Checks: c.settings.Checks})
 }
 
-// each reviews the change in each fleet and calls do with the review. It returns the review with the worst verdict, nil if no fleet asks for
-// one, and whether a review exceeded a limit. A fleet that refuses the review, or whose review exceeds a limit, has a review that says so.
-// The error joins those of the fleets whose reviews another attempt may finish; they do not keep the other fleets back.
+// each reviews the change in each fleet and calls do with the review. It returns the review with the worst verdict, or nil if no fleet
+// asks for one, and whether a review exceeded a limit. If a fleet refuses the review, or the review exceeds a limit, do gets a review that
+// contains the error. Other errors do not stop the reviews of the remaining fleets: each joins them, and a retry may succeed.
 func (c companions) each(ctx context.Context, r CompanionRequest, do func(i int, u use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
 	var failed []error
 	for i, u := range c.uses {
@@ -285,8 +288,8 @@ func (c companions) each(ctx context.Context, r CompanionRequest, do func(i int,
 	return worst, stopped, errors.Join(failed...)
 }
 
-// apart returns an error of the task in a fleet without its class, so that the service does not take the clone of this repository for damaged.
-// Errors that delay the task keep their class.
+// apart names the fleet in an error and hides the error's type, so that the service does not delete this repository's clone because the
+// fleet's clone is damaged. Rate limits and Later errors keep their type, because they delay the task.
 func apart(fleet hint.Place, err error) error {
 	_, limited := errors.AsType[*forge.RateLimitError](err)
 	_, later := errors.AsType[*Later](err)

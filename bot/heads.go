@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// heads serialize the statuses of merge requests with one head: each is the worst verdict of all, so that no other may be written between
-// reading the verdicts and writing the status. Merge requests with other heads do not wait. It is safe for concurrent use.
+// heads holds one lock for each head. Merge requests with the same head share a status, which is the worst of their verdicts. A task
+// holds the lock while it reads the verdicts and writes the status. Merge requests with other heads do not wait. heads is safe for
+// concurrent use.
 type heads struct {
 	mu   sync.Mutex
 	held map[string]*headLock // by place and head

@@ -74,8 +74,8 @@ func (l *listings) update(p hint.Place, at time.Time, recent []*forge.MergeReque
 	}
 }
 
-// correct remembers a merge request that was read by itself. Others may have been updated before it, so updates are listed from the same
-// time as before.
+// correct stores a merge request that was read individually. It does not advance the time from which refresh lists updates, because other
+// merge requests may have been updated earlier.
 func (l *listings) correct(p hint.Place, mr *forge.MergeRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *listings) refresh(ctx context.Context, f Forge, p hint.Place) ([]*forge
 	return list, err
 }
 
-// read reads a merge request. One whose update was not listed before is in the listing; another one costs a request of its own.
+// read refreshes the listing and returns a merge request. If the refresh does not contain it, read fetches it with a second request.
 func (l *listings) read(ctx context.Context, f Forge, p hint.Place, number int) (*forge.MergeRequest, error) {
 	list, err := l.refresh(ctx, f, p)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 //   - a file that the merge request changes too: they may conflict, or the merge base moved;
 //   - a target that the merge request can affect, for example by a layer that both read.
 //
-// Other commits cannot change what merging it does. What is unknown concerns every merge request.
+// Other commits cannot change the effect of merging it. If the effect of a commit is unknown, the commit concerns every merge request.
 
 const (
 	maxScopes    = 500
@@ -62,8 +62,8 @@ func rememberScope(ctx context.Context, j *job, mr *forge.MergeRequest, r *repor
 	j.scopes.Add(key, &s)
 }
 
-// reviewedAt reports whether the last review of a merge request was of its head and its labels, with this tip of the target branch or
-// with one before it, and the commits since do not concern the merge request.
+// reviewedAt reports whether the last review of a merge request is still valid: it had the same head and labels, and the same tip of the
+// target branch or an earlier one whose later commits do not concern the merge request.
 func (j *job) reviewedAt(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit) bool {
 	key := reviewKey(mr.Number)
 	if j.seen(key, reviewState(mr, target.Hash)) {
@@ -153,8 +153,8 @@ func prefixes(file string) []string {
 	return out
 }
 
-// shares reports whether two changes affect the same target. If one of them adds or removes targets, a common app or cluster suffices: the
-// other one may change what is added.
+// shares reports whether two changes affect the same target. If one of them adds or removes targets, a common app or cluster
+// suffices, because the other change may affect an added target.
 func shares(a, b []fleet.AffectedTarget) bool {
 	exists := func(t fleet.AffectedTarget) bool { return t.Effect != fleet.EffectChanged }
 	wide := slices.ContainsFunc(a, exists) || slices.ContainsFunc(b, exists)

@@ -81,7 +81,7 @@ func (j *job) review(ctx context.Context, number int) error {
 	if !fleetless {
 		err = ownReview(ctx, j, mr, target, by == "")
 	}
-	if len(uses) > 0 && ctx.Err() == nil { // what keeps one of both back does not keep the other back
+	if len(uses) > 0 && ctx.Err() == nil { // an error of one review does not prevent the other
 		err = errors.Join(err, companions{j, uses, fleetless}.review(ctx, mr, target, by == ""))
 	}
 	return err

@@ -143,7 +143,8 @@ func rollout(commit gitstore.Hash, place map[gitstore.Hash]int, running []promot
 	return out, everywhere
 }
 
-// rolledBack returns to what an environment was rolled back from a commit, by whom and why; "" if it was not.
+// rolledBack describes the rollback of an environment from a commit: the restored commit, the person and the reason. It returns "" if
+// there was none.
 func rolledBack(p *promotion.Status, commit string) string {
 	for _, h := range p.Decision.Record.Holds {
 		if h.Source.Commit != commit || h.Cause == promote.CauseStopped {

@@ -208,7 +208,7 @@ func (j *job) reportHydrated(ctx context.Context, tip gitstore.Commit, r *hydrat
 		if !e.Status.OK() {
 			s.State = forge.Failure
 		}
-		if len(e.Held) > 0 && s.State == forge.Success { // the source commit has failed, and what was rendered has not
+		if len(e.Held) > 0 && s.State == forge.Success { // the source commit fails, but the targets that were rendered pass
 			s.State = forge.Failure
 			failed = append(failed, j.setStatus(ctx, s, false, tip.Hash.String()))
 			if e.Status == hydrate.StatusUpdated || e.Status == hydrate.StatusUnchanged {

@@ -93,8 +93,8 @@ func (j *job) refused(ctx context.Context, c gitstore.Commit, why error) error {
 	return j.forge.SetStatus(ctx, j.place.Repo(), c.Hash.String(), forge.Status{Context: j.context() + "/hydrate", State: forge.Failure, Description: why.Error()})
 }
 
-// tolerate returns an error of writing statuses only if a retry may help. It logs others: the next task of the trunk writes the statuses
-// again in any case.
+// tolerate returns an error from writing statuses if a retry may help. It logs other errors and returns nil, because the next task of
+// the trunk writes the statuses again.
 func (j *job) tolerate(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, forge.ErrUnavailable) || ctx.Err() != nil {
 		return err

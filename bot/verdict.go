@@ -118,7 +118,7 @@ func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest) (worst for
 	return worst, number, nil
 }
 
-// verdictForge writes the status of one context, but never better than another merge request's verdict. It records
+// verdictForge writes the status of one context. The status is never better than the worst verdict of another merge request. It records
 // the state of the merge request itself.
 type verdictForge struct {
 	statusForge

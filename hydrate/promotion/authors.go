@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// authors names the people whose changes a promotion brings. They matter where somebody else must approve.
+// authors finds the authors of the changes that a promotion brings. Their own approvals do not count.
 type authors struct{ *snapshot }
 
 // add names the authors of the changes of a candidate, where somebody else must approve them.
@@ -23,8 +23,8 @@ func (a *authors) add(ctx context.Context, environment string, out *promote.Cand
 	return err
 }
 
-// expedition returns the request to expedite the current rollout that needs a second person; nil if there is none. It names the
-// authors of the rollout's changes, whose approval does not count.
+// expedition returns the pending request to expedite the current rollout (--now) that a second person must approve, or nil. It
+// also sets the authors of the rollout's changes in s, because their approvals do not count.
 func (a *authors) expedition(ctx context.Context, e fleet.Environment, s *promote.Situation) (*promote.Expedition, error) {
 	x, err := promote.Expedited(*s)
 	if err != nil || x == nil || s.Running.Authors != nil {

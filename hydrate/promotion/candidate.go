@@ -67,8 +67,9 @@ type part struct {
 	without []string
 }
 
-// partsOf lists what a promotion brings, by source commit. A commit that any cluster takes as a whole is judged as a whole,
-// without the apps that come from elsewhere on every cluster.
+// partsOf lists the parts of a promotion, one for each source commit. If a commit becomes the source of a whole cluster, its
+// part contains all apps; for next.Commit, it leaves out apps that every cluster takes from other commits. Otherwise the part
+// names its apps.
 func partsOf(runs, next promote.Source, exists bool, clusters []string) []part {
 	b := broughtParts{whole: map[string]bool{}, apps: map[string]map[string]bool{}, all: !exists}
 	b.add(promote.ClusterSource{Commit: runs.Commit, Apps: runs.Apps}, promote.ClusterSource{Commit: next.Commit, Apps: next.Apps})
@@ -96,7 +97,7 @@ func partsOf(runs, next promote.Source, exists bool, clusters []string) []part {
 	return out
 }
 
-// broughtParts collects the commits that clusters take as a whole, and those that they take for some apps.
+// broughtParts collects the commits that become the source of a whole cluster, and those that become the source of single apps.
 type broughtParts struct {
 	whole map[string]bool
 	apps  map[string]map[string]bool

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// named finds the state that --to names, in a history that is newest first. A commit of the branch names its own state. A
-// source commit names the newest state whose scope runs all of it: a state in which some apps or clusters run another commit
-// is refused, with the commits of the branch to choose from.
+// named finds the state that --to names. The history is newest first. A commit of the branch names its own state. A source
+// commit names the newest state in which everything in the scope runs that commit. If there are only states in which some apps
+// or clusters run another commit, named returns an error that lists the branch's commits of these states.
 func named(entries []HistoryEntry, s *promote.Situation, c Command) (*promote.PastState, error) {
 	revision := c.Revision
 	if len(revision) < leastDigits {

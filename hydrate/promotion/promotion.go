@@ -81,7 +81,7 @@ type Request struct {
 	Commands     []Command
 	Now          time.Time
 	Adapters     Adapters
-	Unprotected  string // why nothing may be promoted: branches that others can write; "" if they are protected, or nobody demands it
+	Unprotected  string // reason why promotions are blocked: others can write the branches. "": protected, or protection is not required
 	DryRun       bool   // decide and plan, and change nothing
 	Changes      Differ // of a dry run: makes Plan.Changes; nil makes none
 	PerPush      int
@@ -101,7 +101,7 @@ type Command struct {
 	Person      promote.Person
 	Verb        string    // the right that it needs
 	CLI         bool      // given on a command line: rights are the repository's own
-	Said        time.Time // when the person wrote it; zero for now. It does not concern what came later
+	Said        time.Time // when the person wrote it; zero means now. The command does not apply to later changes
 }
 
 // Differ compares two trees of an environment branch. It returns nil if they differ too much to be compared.
@@ -144,8 +144,8 @@ type Plan struct {
 
 // Look makes one pass over the environments, in the order of the graph. It reads what they run, applies commands, decides,
 // stores the record and carries out the decision. Every step is idempotent; compare-and-swap decides between two concurrent
-// calls. An error of one environment, such as a *MovedError, does not stop the others: the statuses are those of the
-// others, and the error joins all.
+// calls. An error of one environment, such as a *MovedError, does not stop the others: Look returns the statuses of the
+// other environments and joins all errors.
 func Look(ctx context.Context, h *hydrate.Hydrator, r Request) ([]Status, error) {
 	p, err := newPass(ctx, h, r)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// requireNewer refuses the records of environments if the state branch has lost commits since the mirror saw it: an earlier tip is
-// signed too, and lacks the holds, halts and freezes that came later. Otherwise it stores the tip. seen is the stored tip from
-// before the branches were listed, so that a tip that another process pushes meanwhile does not count as lost.
+// requireNewer refuses the records of environments if the state branch no longer contains the tip that the mirror stored. A
+// signature does not reveal this: an earlier tip is signed too, but lacks later holds, halts and freezes. Otherwise requireNewer
+// stores the new tip. The caller reads seen before it lists the branches; otherwise a concurrent push would look like a loss.
 func (s *snapshot) requireNewer(ctx context.Context, seen gitstore.Hash, environments []string) error {
 	tip := s.refs[promote.StateBranch]
 	err := lostSince(ctx, s.hydrator, seen, tip)

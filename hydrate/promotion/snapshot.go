@@ -88,8 +88,8 @@ func (s *snapshot) readState(ctx context.Context, environment string) error {
 }
 
 // requireSigned refuses the records of environments if the tip of the state branch is not signed as spec.signers of the
-// trunk's fleet demands: somebody else may have written them. A signed tip vouches for the commits before it, since Sluice
-// adds none to a tip that it refuses; requireNewer refuses a tip that is signed and old.
+// trunk's fleet demands, because somebody else may have written them. It checks only the tip: Sluice never commits on top of
+// a tip that it refuses, so a signed tip implies that the commits before it were accepted. requireNewer refuses an old tip.
 func (s *snapshot) requireSigned(ctx context.Context, environments []string) error {
 	tip, allowed := s.refs[promote.StateBranch], s.fleet.Signers()
 	if allowed.Empty() || tip.IsZero() {
@@ -105,8 +105,8 @@ func (s *snapshot) requireSigned(ctx context.Context, environments []string) err
 }
 
 // foreign reports whether an environment's branch has content that Sluice did not write. The forge's merge or squash of a
-// promotion request is Sluice's own tree in somebody else's commit. A commit that spec.signers does not allow counts only
-// with the tree that the environment had at the last look: nobody may have approved the tree that was offered.
+// promotion request is not foreign: its tree is Sluice's. If spec.signers does not allow the commit, only a tree that the
+// environment already had is accepted. The tree of an open promotion is not, because it may lack approvals.
 func (s *snapshot) foreign(environment string) bool {
 	st, record := s.states[environment], s.records.known[environment]
 	tree := st.Tip.Tree.String()

@@ -112,8 +112,8 @@ func (t *trunk) keepAncestors(ctx context.Context, needed map[string]bool) (rewr
 	return rewritten, nil
 }
 
-// insertMerged puts commits into the order that an environment runs and that the first parents of the trunk do not reach: an
-// old tip that somebody merged into their own work. Each comes right before the first commit that contains it.
+// insertMerged inserts needed commits that are not first-parent ancestors of the trunk's tip into t.order. An example is an
+// old tip that somebody merged into their own branch. It inserts each one before the first commit that contains it.
 func (t *trunk) insertMerged(ctx context.Context, needed map[string]bool) error {
 	for _, c := range slices.Sorted(maps.Keys(needed)) {
 		hash, err := gitstore.ParseHash(c)
@@ -156,8 +156,8 @@ func (t *trunk) behind(s promote.Source) int {
 	return len(t.order) - 1 - i
 }
 
-// brought are the trunk's commits that to has and from has not, for any app on any cluster, oldest first. An app that ran an
-// older commit than the others, such as one that was rolled back, brings the commits in between.
+// brought returns the trunk's commits that to contains and from does not, for any app on any cluster, oldest first. If an app
+// ran an older commit than the other apps, for example after a rollback, the result includes all commits since that one.
 func (t *trunk) brought(from, to promote.Source) []gitstore.Commit {
 	place := make(map[string]int, len(t.order))
 	for i, c := range t.order {
@@ -204,7 +204,8 @@ func (t *trunk) brought(from, to promote.Source) []gitstore.Commit {
 	return out
 }
 
-// author is the commit whose author a rendered commit has: the source commit, or the trunk's tip if that is unknown here.
+// author returns the commit from which a rendered commit takes its author: the source commit, or the trunk's tip if the clone
+// does not have the source commit.
 func (t *trunk) author(ctx context.Context, source string) (gitstore.Commit, error) {
 	if c, ok := t.commits[source]; ok {
 		return c, nil

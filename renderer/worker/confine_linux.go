@@ -31,7 +31,7 @@ func confine(cfg config) Report {
 	}
 	facts = append(facts, dropCapabilities(), noNewPrivileges())
 	if cfg.Hidden {
-		facts = append(facts, tryHidden(cfg.Parent)) // root without capabilities is refused like any user
+		facts = append(facts, tryHidden(cfg.Parent)) // after dropCapabilities, so that the kernel refuses root like any other user
 	}
 	for _, raise := range []func() (string, error){
 		func() (string, error) { return restrictFiles(cfg.Paths) },
@@ -173,8 +173,9 @@ func noNewPrivileges() Wall {
 	return out
 }
 
-// restrictFiles leaves only the paths readable, and no TCP port, abstract socket or foreign process reachable where the
-// kernel's Landlock knows those. A kernel without Landlock is errors.ErrUnsupported.
+// restrictFiles uses Landlock to make only paths readable. If the kernel's Landlock version supports it, restrictFiles
+// also denies TCP ports, abstract sockets and signals to other processes. Without Landlock, it returns
+// errors.ErrUnsupported.
 func restrictFiles(paths []string) (string, error) {
 	abi, err := ll.LandlockGetABIVersion()
 	if err != nil {

@@ -44,8 +44,9 @@ func isHidden() bool {
 	return hiding.on
 }
 
-// start starts a child. Only root may write the user mapping of a child that is not dumpable, and a child is what its parent is until
-// its exec. So another user's process is dumpable for the milliseconds in which it starts a child with a user namespace.
+// start starts a child. A child with a user namespace needs a user mapping, which only root may write for a process that is not
+// dumpable. Until its exec, a child inherits this attribute from its parent. Unless this process runs as root, start therefore makes it
+// dumpable for the milliseconds in which it starts such a child.
 func (s separation) start(cmd *exec.Cmd) error {
 	if s.flags&syscall.CLONE_NEWUSER == 0 || os.Geteuid() == 0 {
 		return cmd.Start()

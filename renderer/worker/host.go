@@ -136,8 +136,8 @@ func (h *Host) For(owner Owner, paths ...string) *Workers {
 	return &Workers{host: h, owner: owner, paths: slices.Clone(paths)}
 }
 
-// Check starts a child, has it try its walls, and returns what it found. In the mode Required, a missing wall is a
-// *ConfinementError.
+// Check starts a child, which applies and tests its restrictions, and returns the child's report. In mode Required, a
+// missing restriction is a *ConfinementError.
 func (h *Host) Check(ctx context.Context) (Report, error) {
 	p, err := h.start(ctx)
 	if err != nil {
@@ -148,7 +148,8 @@ func (h *Host) Check(ctx context.Context) (Report, error) {
 	return p.report, err
 }
 
-// configure has a child raise its walls, and reports a confinement that differs from that of the child before it.
+// configure makes a child apply its restrictions. It calls Options.Changed if the child's report differs from that of the
+// child before it.
 func (h *Host) configure(ctx context.Context, p *process, paths []string) error {
 	err := p.configure(ctx, config{Mode: h.opts.Mode, Limits: h.opts.Limits, Paths: paths})
 	if err != nil {
@@ -167,9 +168,9 @@ func (h *Host) configure(ctx context.Context, p *process, paths []string) error 
 // Owner returns whose children they are.
 func (w *Workers) Owner() Owner { return w.owner }
 
-// Call runs a job in a child of the owner and returns its answer. Errors: those of ctx, ErrTimeout, ErrCPU, ErrMemory,
-// ErrOutput and ErrCrashed for what ended the child, *JobError for what the job says, ErrProtocol, ErrUnknownJob,
-// *ConfinementError, ErrClosed, or that of starting a process.
+// Call runs a job in a child of the owner and returns its answer. If the child ended, the error is ErrTimeout, ErrCPU,
+// ErrMemory, ErrOutput or ErrCrashed. If the job returned an error, it is a *JobError. Other errors are those of ctx and
+// of starting a process, ErrProtocol, ErrUnknownJob, *ConfinementError and ErrClosed.
 func (w *Workers) Call(ctx context.Context, c Call) ([]byte, error) {
 	c.MaxOutput = min(cmp.Or(c.MaxOutput, defaultMaxOutput), maxInput)
 	c.Timeout = cmp.Or(c.Timeout, w.host.opts.Timeout)

@@ -25,7 +25,7 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("%q is not a mode of confinement: use required, degraded or off", s)
 }
 
-// Report is what a child found when it tried what is forbidden to it.
+// Report is the result of a child's attempts to do what its restrictions forbid.
 type Report struct {
 	Mode   Mode     `json:"mode"`
 	System string   `json:"system"` // operating system, architecture

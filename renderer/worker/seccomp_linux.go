@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filterSyscalls leaves this process, all threads of it and for good, the system calls that Go's runtime makes for
-// computing, and reading and writing open descriptors. All others fail with EPERM. With reads, files can be opened for
-// reading; Landlock says which.
+// filterSyscalls permanently limits all threads of this process to the system calls that Go's runtime needs, and to
+// reading and writing open descriptors. All other calls fail with EPERM. If reads is true, the process can also open
+// files for reading; Landlock restricts which ones.
 func filterSyscalls(reads bool) error {
 	if !seccomp.Supported() {
 		return fmt.Errorf("seccomp: %w", errors.ErrUnsupported)

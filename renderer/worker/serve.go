@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Job does one task in a child. It must not keep anything that a later call of the same owner must not see, and need not
-// watch ctx: the parent ends the process. Its error's text is shown to users, escaped.
+// Job does one task in a child. It must not keep data that later calls of the same owner must not see. It need not watch
+// ctx, because the parent ends the process. The parent escapes the text of the job's error and shows it to users.
 type Job func(ctx context.Context, input []byte, ask Ask) ([]byte, error)
 
 // Ask sends a question to the parent and waits for the answer. It is safe for concurrent use.

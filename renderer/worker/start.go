@@ -33,7 +33,7 @@ func (h *Host) startThread() {
 	}
 }
 
-// take removes the idle process used last that fits, or returns nil.
+// take removes and returns the most recently used idle process for which fits returns true, or nil.
 func (h *Host) take(fits func(idleProcess) bool) *process {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *Host) keep(i idleProcess) {
 	}
 }
 
-// warm starts a process for whoever needs one next. A failure shows when somebody does.
+// warm starts an idle process for a later call. It ignores errors: that call starts a process itself and returns the error.
 func (h *Host) warm() {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

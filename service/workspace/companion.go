@@ -20,8 +20,9 @@ import (
 // Reviews implements bot.Reviews.
 type Reviews struct{ *Workspace }
 
-// Companion reviews a change of another repository that the fleet takes content from: it compares the trunk with that repository at two
-// commits. Everything else, also the policy and the other pins, is the trunk's. It returns nil if the trunk does not ask for such reviews.
+// Companion reviews a change of another repository that the fleet takes content from. It renders the fleet's trunk with that repository at
+// two commits and compares the results. Everything else, including the policy and the other pins, comes from the trunk. Companion returns
+// nil if the trunk does not ask for such reviews.
 func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report.Review, error) {
 	tip, _, err := w.TrunkTip(ctx)
 	if err != nil {
@@ -60,8 +61,8 @@ func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report
 	return out, err
 }
 
-// companionSession returns the session of a review of another repository. A change by somebody without write access there gets charts
-// without credentials, and reads no other repository than its own.
+// companionSession returns the session of a review of another repository. For a change by somebody without write access there,
+// the session fetches charts without credentials and reads only that repository.
 func companionSession(ctx context.Context, w *Workspace, trunk gitstore.Hash, r bot.CompanionRequest) (*Session, error) {
 	if r.Trusted {
 		return w.pushing(ctx, trunk)
@@ -76,8 +77,8 @@ func companionSession(ctx context.Context, w *Workspace, trunk gitstore.Hash, r 
 	return &out, nil
 }
 
-// WithPin returns a commit of the fleet as if sluice.lock pinned another repository to a commit, under the locked branch or tag, so that
-// Kustomize URLs with that name still refer to the repository. The commit exists only in the memory of the store.
+// WithPin returns a copy of the fleet's commit at in which sluice.lock pins another repository to a commit. The pin keeps the locked
+// branch or tag, so that Kustomize URLs with that name still refer to the repository. The new commit exists only in memory.
 func WithPin(ctx context.Context, store *gitstore.Store, v *source.View, at gitstore.Commit, r *fleet.Repository, commit gitstore.Hash) (gitstore.Commit, error) {
 	before, _ := v.Pin(r) // a repository without a lock has no resolved ref
 	lock := v.Lock()

@@ -22,8 +22,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// A worker process does everything that depends on the head of a merge request: reading the fleet, layers, policy,
-// the comparison and the assembly of the report process content that anybody can write. The worker has no credential,
+// A worker process does everything that depends on the head of a merge request, because anybody can write its content:
+// it reads the fleet, evaluates layers and policy, compares, and builds the report. The worker has no credential,
 // no network, and no file except cached schemas. It requests data from the parent with the questions below; the
 // parent answers from the repository's clone.
 
@@ -183,7 +183,7 @@ func (a *reviewAnswer) join() error {
 	return nil
 }
 
-// frames appends a kind and bytes to a message: one byte, four bytes of length, the bytes.
+// appendFrame appends a frame to out: one byte for the kind, four bytes for the length, then data.
 func appendFrame(out []byte, kind byte, data []byte) []byte {
 	out = append(out, kind)
 	out = binary.BigEndian.AppendUint32(out, uint32(len(data))) //nolint:gosec // objects are far smaller

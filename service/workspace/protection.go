@@ -94,8 +94,8 @@ func (w *Workspace) unprotected(ctx context.Context, trunk gitstore.Hash, output
 const remedy = "protect env/*, cluster/* and sluice/* on the forge (docs/service.md#permissions-on-the-forge), or set `branchProtection: off` in the service's configuration"
 
 // unprotectedBranches returns a text about Sluice's branches that are not protected; "" if all are. Rules usually
-// contain patterns, so it first asks for an unused name, and for the existing branches of a kind only if no pattern
-// protects that name.
+// contain patterns. For a kind with several branches, it therefore asks the forge about an unused name first. If no
+// pattern protects that name, it asks about the existing branches of the kind.
 func unprotectedBranches(ctx context.Context, p forge.Protection, repo forge.Repository, f *fleet.Fleet) (string, error) {
 	var environments, clusters []string
 	for _, e := range f.Spec.Environments {

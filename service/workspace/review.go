@@ -107,8 +107,8 @@ func hasWorkspaces(ctx context.Context, s *Session, tree gitstore.Hash) bool {
 	return err != nil || len(f.Workspaces) > 0
 }
 
-// proposedPolicy returns the mistakes in the policy of the head where it is not the policy that judges. The head's policy applies once
-// it is merged, and a broken one would then stop every hydration.
+// proposedPolicy returns the mistakes in the head's policy, if it differs from the policy of the review. The head's policy applies after
+// the merge, and a broken policy would then stop every hydration.
 func proposedPolicy(ctx context.Context, s *Session, o ReviewOptions) (policy.Problems, error) {
 	judging, err := policyTree(ctx, s.Store, o.Policy)
 	if err != nil {
@@ -155,8 +155,8 @@ func (s *Session) enforcedPolicy(ctx context.Context, tree gitstore.Hash, schema
 	return policy.Load(ctx, s.Store.Snapshot(ctx, tree), policyOptions(ctx, s, tree))
 }
 
-// policyOptions are what the policy of a tree needs from the fleet of that tree. A fleet that cannot be read bounds no workspace, so that
-// none of them may contain anything.
+// policyOptions returns the options that the policy of a tree takes from that tree's fleet. If the fleet cannot be read, no workspace has
+// bounds, and the policy then allows no object in a workspace.
 func policyOptions(ctx context.Context, s *Session, tree gitstore.Hash) policy.Options {
 	o := policy.Options{Now: s.runtime.Clock(), Parallel: runtime.GOMAXPROCS(0)}
 	f, _, err := s.Fleet(ctx, tree)

@@ -39,7 +39,7 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 	return site.Read(ctx, s.Hydrator, r)
 }
 
-// planPairs bounds the pairs of renderings that are compared with each look at a fleet, to show what the next promotions would do.
+// planPairs limits the pairs of renderings that one call of Site compares to show the effect of the next promotions.
 const planPairs = 500
 
 // Changes makes the report of a change of an environment.
@@ -55,8 +55,8 @@ func Changes(ctx context.Context, w *Workspace, c site.Change) (*report.Review, 
 	return c.Report(ctx, s.Hydrator, trunk.Tree, w.config.Runtime.Version, w.FingerprintKey())
 }
 
-// Tips returns a text that changes whenever a branch of the repository, or of its output repository, moves. It reads the fleet, which
-// names the output repository, only after a branch of the repository itself has moved, or if the output is elsewhere.
+// Tips returns a text that changes whenever a branch of the repository, or of its output repository, moves. The fleet names the output
+// repository. If the output is in the repository itself, Tips reads the fleet only after a branch has moved; otherwise in every call.
 func (w *Workspace) Tips(ctx context.Context) (string, error) {
 	source, err := w.sourceRemote("")
 	if err != nil {
@@ -85,7 +85,7 @@ func (w *Workspace) Tips(ctx context.Context) (string, error) {
 	return own + digest(output), nil
 }
 
-// Outputs remembers for which branches of a repository the rendered branches are in the repository itself. It is safe for concurrent use.
+// Outputs caches a digest of all branches of each repository that contains its own rendered branches. It is safe for concurrent use.
 type Outputs struct{ known sync.Map } // hint.Place → digest of all branches
 
 func digest(refs map[string]gitstore.Hash) string {
