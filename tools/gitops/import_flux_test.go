@@ -275,6 +275,12 @@ func TestImportCheck(t *testing.T) {
 	if out, err := check(t, dir, t.TempDir()); err == nil || !strings.Contains(out, "needs the program sluice-reference-flux in PATH") {
 		t.Errorf("%v: %s", err, out)
 	}
+	// A target that neither side can build is no success.
+	failing := t.TempDir()
+	unpack(t, failing, fixtures["base"]+fixtures["HelmRelease"]+"-- clusters/prod/gone.yaml --\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: gone, namespace: flux-system}\nspec: {path: ./gone, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}\n")
+	if out, err := check(t, failing, tools); err == nil || !strings.Contains(out, "cannot read   prod/gone: both sides fail") || !strings.Contains(out, "1 app cannot be read") {
+		t.Errorf("%v: %s", err, out)
+	}
 	// A program that answers something else than Flux builds.
 	wrong := t.TempDir()
 	script := "#!/bin/sh\nexec '" + filepath.Join(tools, "sluice-reference-flux") + "' | sed 's/\"kind\":\"Job\"/\"kind\":\"CronJob\"/'\n"

@@ -38,7 +38,8 @@ the program sluice-reference-flux, which must be in PATH; build it in a clone of
 charts, chartRef or post-renderers are listed as not compared. Imports of Argo CD cannot be compared: Argo CD has no program
 that generates manifests without a server. The program is not confined: run --check on repositories that you trust.
 
-Exit status: 0 if every target can be read, and --check finds no difference; 1 otherwise, and if --check compares nothing.`,
+Exit status: 0 if every target can be read, and --check finds no difference; 1 otherwise, and if --check compares no object of
+a cluster.`,
 		Example: `  sluice import --detect              # which clusters does this repository have?
   sluice import --detect --write      # store sluice.yaml
   sluice import                       # what is imported?

@@ -39,9 +39,10 @@ type referenceCluster struct {
 
 // referenceApp is what the tool applies for an app.
 type referenceApp struct {
-	Objects []manifest.Object `json:"objects"`
-	Error   string            `json:"error"`
-	Skipped string            `json:"skipped"` // why the reference cannot build it
+	Objects   []manifest.Object `json:"objects"`
+	Namespace string            `json:"namespace"` // of namespaced objects that name none
+	Error     string            `json:"error"`
+	Skipped   string            `json:"skipped"` // why the reference cannot build it
 }
 
 // comparison counts what was compared and holds what was not equal.
@@ -50,11 +51,13 @@ type comparison struct {
 	Apps        int      `json:"apps"`
 	Differences []string `json:"differences"`
 	NotCompared []string `json:"notCompared"`
+	Unread      []string `json:"unread"` // apps that Sluice cannot render, whatever Flux does with them
 }
 
 // checkImport builds the import again with the reference program, and compares every object.
 func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, o IO) error {
-	result := comparison{Differences: []string{}, NotCompared: []string{}}
+	var empty []string // clusters
+	result := comparison{Differences: []string{}, NotCompared: []string{}, Unread: []string{}}
 	for n, entry := range f.Spec.Import {
 		if entry.Flux == nil {
 			return fmt.Errorf("spec.import[%d]: --check compares imports of Flux only: Argo CD generates manifests in its repository server, which has no library or program for use without a cluster", n)
@@ -64,14 +67,18 @@ func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gi
 			return err
 		}
 		for _, cluster := range slices.Sorted(maps.Keys(entry.Flux.Clusters)) {
-			ours, err := i.sluiceApps(ctx, s, tree, f, cluster)
+			ours, err := i.sluiceApps(ctx, s, tree, f, n, cluster)
 			if err != nil {
 				return err
 			}
 			for _, name := range entry.Exclude { // the fleet describes it
 				delete(theirs[cluster], name)
 			}
+			before := result.Objects
 			result.cluster(cluster, ours, theirs[cluster])
+			if result.Objects == before && len(ours) > 0 {
+				empty = append(empty, cluster)
+			}
 		}
 	}
 	if err := i.showComparison(&result, o); err != nil {
@@ -80,6 +87,10 @@ func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gi
 	switch {
 	case len(result.Differences) > 0:
 		return fmt.Errorf("the import differs from %s: %s", reference, count(len(result.Differences), "difference"))
+	case len(result.Unread) > 0:
+		return fmt.Errorf("%s cannot be read: nothing shows that Flux builds the same", count(len(result.Unread), "app"))
+	case len(empty) > 0:
+		return fmt.Errorf("nothing was compared on %s: no imported object is built by both sides", strings.Join(empty, ", "))
 	case result.Objects == 0:
 		return errors.New("nothing was compared: no imported object is built by both sides")
 	}
@@ -93,6 +104,9 @@ func (i *importOptions) showComparison(c *comparison, o IO) error {
 	for _, line := range c.NotCompared {
 		fmt.Fprintf(o.Out, "not compared  %s\n", safetext.Lines(line))
 	}
+	for _, line := range c.Unread {
+		fmt.Fprintf(o.Out, "cannot read   %s\n", safetext.Lines(line))
+	}
 	for _, line := range c.Differences {
 		fmt.Fprintf(o.Out, "differs       %s\n", safetext.Lines(line))
 	}
@@ -100,15 +114,15 @@ func (i *importOptions) showComparison(c *comparison, o IO) error {
 	return err
 }
 
-// sluiceApps renders a cluster. A failed app has its Error, a suspended one is left out.
-func (i *importOptions) sluiceApps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, cluster string) (map[string]referenceApp, error) {
+// sluiceApps renders the apps of an entry on a cluster. A failed app has its Error, a suspended one is left out.
+func (i *importOptions) sluiceApps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, entry int, cluster string) (map[string]referenceApp, error) {
 	shown, err := s.Show(ctx, tree, cluster, "")
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]referenceApp{}
 	for _, t := range f.Imports() { // an app of the fleet's own is not compared
-		if t.Cluster == cluster && !t.Suspended {
+		if t.Entry == entry && t.Cluster == cluster && !t.Suspended {
 			out[t.App] = referenceApp{}
 		}
 	}
@@ -200,10 +214,12 @@ func (c *comparison) cluster(name string, ours, theirs map[string]referenceApp) 
 		mine, have := ours[app]
 		other, built := theirs[app]
 		switch {
+		case have && built && mine.Error != "" && other.Skipped != "":
+			c.Unread = append(c.Unread, at+": "+mine.Error)
 		case built && other.Skipped != "":
 			c.NotCompared = append(c.NotCompared, at+": "+other.Skipped)
 		case have && built && mine.Error != "" && other.Error != "":
-			c.NotCompared = append(c.NotCompared, at+": both sides fail: "+mine.Error)
+			c.Unread = append(c.Unread, at+": both sides fail: "+mine.Error)
 		case !built:
 			c.differ("%s: Sluice imports it, Flux does not apply it", at)
 		case !have:
@@ -214,7 +230,7 @@ func (c *comparison) cluster(name string, ours, theirs map[string]referenceApp) 
 			c.differ("%s: Sluice renders it, Flux does not build it: %s", at, other.Error)
 		default:
 			c.Apps++
-			c.objects(at, mine.Objects, other.Objects)
+			c.objects(at, mine.Objects, other.Objects, other.Namespace)
 		}
 	}
 }
@@ -223,14 +239,15 @@ func (c *comparison) differ(format string, args ...any) {
 	c.Differences = append(c.Differences, fmt.Sprintf(format, args...))
 }
 
-// objects compares object by object. Sluice writes the namespace of every namespaced object, the tool leaves it to the API server.
-func (c *comparison) objects(at string, ours, theirs []manifest.Object) {
+// objects compares object by object. Sluice writes the namespace of every namespaced object, the tool leaves it to the API server, which adds
+// the namespace of the app.
+func (c *comparison) objects(at string, ours, theirs []manifest.Object, namespace string) {
 	left := map[manifest.Identity][]manifest.Object{}
 	for _, o := range ours {
 		left[o.Identity()] = append(left[o.Identity()], o)
 	}
 	for _, want := range theirs {
-		id, got := taken(left, want)
+		id, got := taken(left, want, namespace)
 		switch {
 		case got == nil:
 			c.differ("%s: Flux applies %s, Sluice does not render it", at, want.Identity())
@@ -245,17 +262,11 @@ func (c *comparison) objects(at string, ours, theirs []manifest.Object) {
 	}
 }
 
-// taken removes the object of the same identity, or the one with an added namespace, and returns it.
-func taken(left map[manifest.Identity][]manifest.Object, want manifest.Object) (manifest.Identity, manifest.Object) {
+// taken removes the object of the same identity, or the one to which the app's namespace was added, and returns it.
+func taken(left map[manifest.Identity][]manifest.Object, want manifest.Object, namespace string) (manifest.Identity, manifest.Object) {
 	at := want.Identity()
-	if len(left[at]) == 0 && want.Namespace() == "" {
-		for id := range left {
-			plain := id
-			if plain.Namespace = ""; plain == at {
-				at = id
-				break
-			}
-		}
+	if len(left[at]) == 0 && at.Namespace == "" {
+		at.Namespace = namespace
 	}
 	list := left[at]
 	if len(list) == 0 {

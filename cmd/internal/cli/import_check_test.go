@@ -24,11 +24,12 @@ func TestComparison(t *testing.T) {
 	t.Parallel()
 	const plain = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}`
 	const placed = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns"},"data":{"k":"v"}}`
+	const elsewhere = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"wrong"},"data":{"k":"v"}}`
 	const other = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"ns"},"data":{"k":"w"}}`
 	const big = `{"apiVersion":"v1","kind":"X","metadata":{"name":"b"},"spec":{"n":9007199254740993}}`
 	const near = `{"apiVersion":"v1","kind":"X","metadata":{"name":"b"},"spec":{"n":9007199254740992}}`
 	objects := func(texts ...string) referenceApp {
-		out := referenceApp{}
+		out := referenceApp{Namespace: "ns"}
 		for _, text := range texts {
 			out.Objects = append(out.Objects, object(t, text))
 		}
@@ -39,27 +40,30 @@ func TestComparison(t *testing.T) {
 		equal        int
 		differs      string // "" for none
 		left         int
+		unread       int
 	}{
-		"equal":           {map[string]referenceApp{"a": objects(placed, big)}, map[string]referenceApp{"a": objects(big, placed)}, 2, "", 0},
-		"added namespace": {map[string]referenceApp{"a": objects(placed)}, map[string]referenceApp{"a": objects(plain)}, 1, "", 0},
-		"content":         {map[string]referenceApp{"a": objects(other)}, map[string]referenceApp{"a": objects(plain)}, 0, "prod/a: ConfigMap ns/a is not equal", 0},
-		"large integer":   {map[string]referenceApp{"a": objects(big)}, map[string]referenceApp{"a": objects(near)}, 0, "prod/a: X b is not equal", 0},
-		"missing":         {map[string]referenceApp{"a": objects()}, map[string]referenceApp{"a": objects(placed)}, 0, "Sluice does not render it", 0},
-		"too many":        {map[string]referenceApp{"a": objects(placed, big)}, map[string]referenceApp{"a": objects(placed)}, 1, "Sluice renders X b, Flux does not apply it", 0},
-		"twice":           {map[string]referenceApp{"a": objects(placed, placed)}, map[string]referenceApp{"a": objects(placed)}, 1, "Flux does not apply it", 0},
-		"unknown app":     {map[string]referenceApp{"a": objects(placed)}, nil, 0, "prod/a: Sluice imports it, Flux does not apply it", 0},
-		"lost app":        {nil, map[string]referenceApp{"a": objects(placed)}, 0, "prod/a: Flux applies it, Sluice does not import it", 0},
-		"lost failure":    {nil, map[string]referenceApp{"a": {Error: "no"}}, 0, "Sluice does not import it", 0},
-		"sluice fails":    {map[string]referenceApp{"a": {Error: "no"}}, map[string]referenceApp{"a": objects(placed)}, 0, "Flux builds it, Sluice does not: no", 0},
-		"flux fails":      {map[string]referenceApp{"a": objects(placed)}, map[string]referenceApp{"a": {Error: "no"}}, 0, "Flux does not build it: no", 0},
-		"both fail":       {map[string]referenceApp{"a": {Error: "x"}}, map[string]referenceApp{"a": {Error: "y"}}, 0, "", 1},
-		"skipped":         {map[string]referenceApp{"a": objects(placed)}, map[string]referenceApp{"a": {Skipped: "remote"}}, 0, "", 1},
+		"equal":           {map[string]referenceApp{"a": objects(placed, big)}, map[string]referenceApp{"a": objects(big, placed)}, 2, "", 0, 0},
+		"added namespace": {map[string]referenceApp{"a": objects(placed)}, map[string]referenceApp{"a": objects(plain)}, 1, "", 0, 0},
+		"content":         {map[string]referenceApp{"a": objects(other)}, map[string]referenceApp{"a": objects(plain)}, 0, "prod/a: ConfigMap ns/a is not equal", 0, 0},
+		"large integer":   {map[string]referenceApp{"a": objects(big)}, map[string]referenceApp{"a": objects(near)}, 0, "prod/a: X b is not equal", 0, 0},
+		"missing":         {map[string]referenceApp{"a": objects()}, map[string]referenceApp{"a": objects(placed)}, 0, "Sluice does not render it", 0, 0},
+		"too many":        {map[string]referenceApp{"a": objects(placed, big)}, map[string]referenceApp{"a": objects(placed)}, 1, "Sluice renders X b, Flux does not apply it", 0, 0},
+		"twice":           {map[string]referenceApp{"a": objects(placed, placed)}, map[string]referenceApp{"a": objects(placed)}, 1, "Flux does not apply it", 0, 0},
+		"unknown app":     {map[string]referenceApp{"a": objects(placed)}, nil, 0, "prod/a: Sluice imports it, Flux does not apply it", 0, 0},
+		"lost app":        {nil, map[string]referenceApp{"a": objects(placed)}, 0, "prod/a: Flux applies it, Sluice does not import it", 0, 0},
+		"lost failure":    {nil, map[string]referenceApp{"a": {Error: "no"}}, 0, "Sluice does not import it", 0, 0},
+		"sluice fails":    {map[string]referenceApp{"a": {Error: "no"}}, map[string]referenceApp{"a": objects(placed)}, 0, "Flux builds it, Sluice does not: no", 0, 0},
+		"flux fails":      {map[string]referenceApp{"a": objects(placed)}, map[string]referenceApp{"a": {Error: "no"}}, 0, "Flux does not build it: no", 0, 0},
+		"both fail":       {map[string]referenceApp{"a": {Error: "x"}}, map[string]referenceApp{"a": {Error: "y"}}, 0, "", 0, 1},
+		"skipped failure": {map[string]referenceApp{"a": {Error: "x"}}, map[string]referenceApp{"a": {Skipped: "remote"}}, 0, "", 0, 1},
+		"wrong namespace": {map[string]referenceApp{"a": objects(elsewhere)}, map[string]referenceApp{"a": objects(plain)}, 0, "prod/a: Flux applies ConfigMap a, Sluice does not render it", 0, 0},
+		"skipped":         {map[string]referenceApp{"a": objects(placed)}, map[string]referenceApp{"a": {Skipped: "remote"}}, 0, "", 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got comparison
 			got.cluster("prod", c.ours, c.theirs)
-			if got.Objects != c.equal || len(got.NotCompared) != c.left {
+			if got.Objects != c.equal || len(got.NotCompared) != c.left || len(got.Unread) != c.unread {
 				t.Errorf("%+v", got)
 			}
 			text := strings.Join(got.Differences, "\n")

@@ -3,11 +3,13 @@
 package fluxref
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,9 +33,10 @@ type Options struct {
 
 // Result has the units of a cluster by the names of their apps in Sluice. Every unit is in one of the maps.
 type Result struct {
-	Built   map[string][]*Object
-	Failed  map[string]error  // Flux does not build it either
-	Skipped map[string]string // needs something that is not in the repository, or that these libraries do not do: the reason
+	Built      map[string][]*Object
+	Namespaces map[string]string // of the built units: what objects that name none get
+	Failed     map[string]error  // Flux does not build it either
+	Skipped    map[string]string // needs something that is not in the repository, or that these libraries do not do: the reason
 }
 
 // cluster simulates Flux's controllers for one cluster, with their libraries. It builds Kustomizations, and follows the
@@ -46,7 +49,8 @@ type cluster struct {
 	temp    string
 	store   map[string]*Object
 	seen    map[string]bool
-	own     string // name of the GitRepository that stands for the repository
+	own     string  // name of the GitRepository that stands for the repository
+	ignore  *string // spec.ignore of that GitRepository
 	ignored map[string]bool
 }
 
@@ -77,7 +81,7 @@ func unitName(u *Object) string {
 }
 
 // Build builds everything that a cluster applies.
-func Build(ctx context.Context, o Options) (*Result, error) {
+func Build(ctx context.Context, o Options) (result *Result, err error) {
 	temp, err := os.MkdirTemp("", "sluice-fluxref")
 	if err != nil {
 		return nil, err
@@ -85,17 +89,27 @@ func Build(ctx context.Context, o Options) (*Result, error) {
 	defer os.RemoveAll(temp)
 	c := &cluster{
 		Options: o, ctx: ctx, temp: temp, store: map[string]*Object{}, seen: map[string]bool{},
-		Result: Result{Built: map[string][]*Object{}, Failed: map[string]error{}, Skipped: map[string]string{}},
+		Result: Result{Built: map[string][]*Object{}, Namespaces: map[string]string{}, Failed: map[string]error{}, Skipped: map[string]string{}},
 	}
 	if c.ignored, err = writtenIn(o.Dir, o.Ignore); err != nil {
 		return nil, err
 	}
-	if err := removeIgnored(o.Dir); err != nil {
+	removed, err := removeIgnored(o.Dir, nil)
+	defer func() { err = errors.Join(err, restore(removed)) }()
+	if err != nil {
 		return nil, err
 	}
 	queue, err := c.start()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Root, err)
+	}
+	if c.ignore != nil { // it can include files again that .sourceignore excludes
+		if err := restore(removed); err != nil {
+			return nil, err
+		}
+		if removed, err = removeIgnored(o.Dir, c.ignore); err != nil {
+			return nil, err
+		}
 	}
 	c.reconcile(queue)
 	return &c.Result, nil
@@ -133,6 +147,11 @@ func (c *cluster) start() ([]*Object, error) {
 		queue = append(queue, first)
 		if len(names) == 1 {
 			c.own = slices.Collect(maps.Keys(names))[0]
+		}
+	}
+	for _, o := range objects {
+		if patterns, ok, _ := unstructured.NestedString(o.Object, "spec", "ignore"); ok && o.GetKind() == "GitRepository" && o.GetName() == c.own {
+			c.ignore = &patterns
 		}
 	}
 	return queue, nil
@@ -180,7 +199,7 @@ func (c *cluster) unit(u *Object) ([]*Object, error) {
 			return nil, err
 		}
 		c.seen[name] = true
-		c.Built[name] = stored(objects)
+		c.Built[name], c.Namespaces[name] = stored(objects), releaseNamespace(u)
 		return nil, nil
 	}
 	kind, _, _ := unstructured.NestedString(u.Object, "spec", "sourceRef", "kind")
@@ -211,7 +230,8 @@ func (c *cluster) unit(u *Object) ([]*Object, error) {
 		kept = append(kept, o)
 		c.store[key(o)] = o
 	}
-	c.Built[name] = stored(kept)
+	target, _, _ := unstructured.NestedString(u.Object, "spec", "targetNamespace")
+	c.Built[name], c.Namespaces[name] = stored(kept), cmp.Or(target, "default")
 	return found, nil
 }
 
@@ -261,7 +281,11 @@ func (c *cluster) copyArtifact(a map[string]any) (string, error) {
 		if !ok {
 			return "", skipError("its artifact is made with the pattern " + source)
 		}
-		if err := os.CopyFS(filepath.Join(out, strings.TrimPrefix(target, "@artifact/")), os.DirFS(filepath.Join(c.Dir, folder))); err != nil {
+		to, folder := path.Clean(strings.TrimPrefix(target, "@artifact/")), path.Clean(folder)
+		if !filepath.IsLocal(to) || !filepath.IsLocal(folder) {
+			return "", fmt.Errorf("the copy from %q to %q leaves the artifact or the repository", source, target)
+		}
+		if err := os.CopyFS(filepath.Join(out, to), os.DirFS(filepath.Join(c.Dir, folder))); err != nil {
 			return "", err
 		}
 	}

@@ -9,19 +9,39 @@ import (
 	"github.com/fluxcd/pkg/sourceignore"
 )
 
-// removeIgnored removes the files that source-controller leaves out of an artifact.
-func removeIgnored(dir string) error {
+// removeIgnored removes the files that source-controller leaves out of an artifact: those that .sourceignore files, the
+// GitRepository's spec.ignore and the default patterns exclude. It returns what it has removed, by path.
+func removeIgnored(dir string, spec *string) (map[string][]byte, error) {
 	patterns, err := sourceignore.LoadIgnorePatterns(dir, nil)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if spec != nil {
+		patterns = append(patterns, sourceignore.ReadPatterns(strings.NewReader(*spec), nil)...)
 	}
 	matcher := sourceignore.NewDefaultMatcher(patterns, nil)
-	return files(dir, func(full, name string) error {
-		if matcher.Match(strings.Split(name, "/"), false) {
-			return os.Remove(full)
+	removed := map[string][]byte{}
+	return removed, files(dir, func(full, name string) error {
+		if !matcher.Match(strings.Split(name, "/"), false) {
+			return nil
 		}
-		return nil
+		data, err := os.ReadFile(full)
+		if err != nil {
+			return err
+		}
+		removed[full] = data
+		return os.Remove(full)
 	})
+}
+
+// restore writes removed files again, because another cluster may not ignore them.
+func restore(removed map[string][]byte) error {
+	for full, data := range removed {
+		if err := os.WriteFile(full, data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writtenIn returns the objects, as KIND/NAME, in files that match patterns.

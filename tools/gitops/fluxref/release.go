@@ -1,6 +1,7 @@
 package fluxref
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	helmutil "helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -74,6 +76,12 @@ func (c *cluster) release(u *Object) ([]*Object, error) {
 		ssautil.SetCommonMetadata(out, m.Labels, m.Annotations)
 	}
 	return out, nil
+}
+
+// releaseNamespace returns the namespace of a release.
+func releaseNamespace(u *Object) string {
+	target, _, _ := unstructured.NestedString(u.Object, "spec", "targetNamespace")
+	return cmp.Or(target, u.GetNamespace())
 }
 
 // chart loads the chart of a release, with the values files that source-controller writes into it.

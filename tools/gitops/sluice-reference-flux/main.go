@@ -37,9 +37,10 @@ type cluster struct {
 
 // app is what Flux applies for an app of Sluice. One field is set; an app without objects has an empty list.
 type app struct {
-	Objects []map[string]any `json:"objects"`
-	Error   string           `json:"error,omitempty"`
-	Skipped string           `json:"skipped,omitempty"`
+	Objects   []map[string]any `json:"objects"`
+	Namespace string           `json:"namespace,omitempty"` // of namespaced objects that name none
+	Error     string           `json:"error,omitempty"`
+	Skipped   string           `json:"skipped,omitempty"`
 }
 
 func main() {
@@ -76,7 +77,7 @@ func run(ctx context.Context, in io.Reader, out io.Writer) error {
 func apps(r *fluxref.Result) map[string]app {
 	out := map[string]app{}
 	for name, list := range r.Built {
-		one := app{Objects: make([]map[string]any, len(list))}
+		one := app{Objects: make([]map[string]any, len(list)), Namespace: r.Namespaces[name]}
 		for i, o := range list {
 			one.Objects[i] = o.Object
 		}
