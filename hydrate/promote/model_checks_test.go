@@ -122,7 +122,8 @@ func (w *world) mayMove(overtakes bool) error {
 }
 
 func (w *world) mayMoveWave(a promote.Action, frozen func(string) bool) error {
-	if err := w.mayMove(w.overtakes); err != nil {
+	overtakes := w.overtakes || w.expedited
+	if err := w.mayMove(overtakes); err != nil {
 		return err
 	}
 	waves, err := promote.Waves(w.env, w.members)
@@ -142,7 +143,7 @@ func (w *world) mayMoveWave(a promote.Action, frozen func(string) bool) error {
 				last = w.movedAt[name]
 			}
 		}
-		if !w.overtakes && !w.restores && last.After(w.progress) && w.now.Sub(last) < v.Bake {
+		if !overtakes && !w.restores && last.After(w.progress) && w.now.Sub(last) < v.Bake {
 			return fmt.Errorf("wave %s has moved at %s, and bakes", v.Name, last)
 		}
 	}

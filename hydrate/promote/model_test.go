@@ -149,6 +149,7 @@ type world struct {
 	lost       bool      // the record was lost
 	progress   time.Time // of the last move of prod's branch
 	overtakes  bool      // whether that move overtook its gates
+	expedited  bool      // whether somebody asked for that move with --now before it landed by a merge
 	restored   []string  // clusters that a rollback named
 	restores   bool
 	changed    map[string]bool
@@ -399,6 +400,8 @@ func (w *world) merge() {
 	if ok {
 		w.merged = t.source.Commit
 		w.begin(w.request.Tree, t, false, nil, false)
+		q := w.record.Request // one with --now expedites the rollout, although no move of Sluice overtook anything
+		w.expedited = q != nil && q.Now && len(q.Apps) == 0 && t.source.Equal(q.Source)
 	}
 	w.request = nil
 }
@@ -408,6 +411,7 @@ func (w *world) begin(id string, t tree, overtakes bool, restored []string, rest
 	w.id, w.prod, w.tip = id, t, fmt.Sprintf("%s#%d", id, w.r.Uint32())
 	w.past = append([]promote.PastState{{Source: t.source, Tree: id, At: w.now}}, w.past...)
 	w.progress, w.overtakes, w.restored, w.restores, w.changed = w.now, overtakes, restored, restores, map[string]bool{}
+	w.expedited = false
 	for _, c := range w.members {
 		if w.clusters[c.Name] != t.subs[c.Name] {
 			w.changed[c.Name] = true
