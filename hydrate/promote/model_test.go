@@ -8,10 +8,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,23 +44,37 @@ func TestModel(t *testing.T) {
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // the histories leave much garbage and keep little: a third less of the time
 	done := map[string]int{}
-	for seed := first; seed < first+uint64(count); seed++ {
+	var mu sync.Mutex
+	var players sync.WaitGroup
+	var next, failed atomic.Uint64 // failed is a seed, or 0
+	for range runtime.GOMAXPROCS(0) {
+		players.Go(func() {
+			for i := next.Add(1) - 1; i < uint64(count) && failed.Load() == 0; i = next.Add(1) - 1 {
+				w, err := play(first+i, history(first+i))
+				if err != nil {
+					failed.Store(first + i)
+					return
+				}
+				mu.Lock()
+				for k, n := range w.done {
+					done[k] += n
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	players.Wait()
+	if seed := max(failed.Load(), *seedFlag); seed != 0 {
 		steps := history(seed)
 		w, err := play(seed, steps)
 		if err != nil {
 			steps, w, err = shrink(seed, steps, w, err)
-			for _, l := range w.log {
-				t.Log(l)
-			}
+		}
+		for _, l := range w.log {
+			t.Log(l)
+		}
+		if err != nil {
 			t.Fatalf("seed %d fails after %d steps: %v", seed, len(steps), err)
-		}
-		if *seedFlag != 0 {
-			for _, l := range w.log {
-				t.Log(l)
-			}
-		}
-		for k, n := range w.done {
-			done[k] += n
 		}
 	}
 	t.Logf("%d histories: %v", count, done)
