@@ -121,8 +121,11 @@ func (w *world) mayMove(overtakes bool) error {
 	return nil
 }
 
+// skips reports whether the rollout under way skips windows and bakes, because somebody asked for it with --now.
+func (w *world) skips() bool { return w.overtakes || w.expedited }
+
 func (w *world) mayMoveWave(a promote.Action, frozen func(string) bool) error {
-	overtakes := w.overtakes || w.expedited
+	overtakes := w.skips()
 	if err := w.mayMove(overtakes); err != nil {
 		return err
 	}
