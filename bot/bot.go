@@ -89,7 +89,7 @@ type Config struct {
 	Open     func(ctx context.Context, p hint.Place) (*Workspace, error)
 	Settings func(hint.Place) Settings
 	Enqueue  func(ctx context.Context, h hint.Hint) error
-	// PlaceOf returns the repository of a configured forge that an address names; false if there is none. Nil: there is none.
+	// PlaceOf returns the configured repository that a Git URL names, or false. If PlaceOf is nil, no URL names one.
 	PlaceOf func(address string) (hint.Place, bool)
 	// Unpark enqueues the parked hints of a merge request again and returns their number. Nil: there are none.
 	Unpark func(ctx context.Context, p hint.Place, number int) (int, error)

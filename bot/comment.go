@@ -287,8 +287,8 @@ func (j *job) cancel(ctx context.Context, mr *forge.MergeRequest, o Order) (stri
 	return "the review was stopped", nil
 }
 
-// stopped reports whether somebody cancelled the review of the head.
-func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error) {
+// stopped reports whether somebody cancelled the review of the head, or with limit, whether the status says that the review exceeded one.
+func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest, limit bool) (bool, error) {
 	read := j.forge.CommitStatuses
 	if j.settings.Checks { // then it is a check run
 		read = j.forge.Statuses
@@ -299,7 +299,7 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest) (bool, error)
 	}
 	own := j.contextFor(ctx, mr.TargetBranch)
 	return slices.ContainsFunc(statuses, func(s forge.Status) bool {
-		return s.Context == own && s.State == forge.Failure && (strings.HasPrefix(s.Description, stoppedBy) || strings.HasPrefix(s.Description, ErrStopped.Error()))
+		return s.Context == own && s.State == forge.Failure && (strings.HasPrefix(s.Description, stoppedBy) || limit && strings.HasPrefix(s.Description, ErrStopped.Error()+":"))
 	}), nil
 }
 

@@ -186,7 +186,7 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 		if companionsUnchanged(c.job, mr, target.Hash) {
 			return nil
 		}
-		if stopped, err := c.stopped(ctx, mr); err != nil || stopped {
+		if stopped, err := c.stopped(ctx, mr, c.fleetless); err != nil || stopped {
 			return err
 		}
 	}

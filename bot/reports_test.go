@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +24,7 @@ type talkingForge struct {
 	bombForge
 	comments []string
 	statuses []forge.Status
+	commits  []string // of the statuses
 	refuse   int // that many statuses are refused
 }
 
@@ -48,12 +51,23 @@ func (f *talkingForge) OpenMergeRequests(context.Context, forge.Repository, stri
 	return []*forge.MergeRequest{&f.mr}, nil
 }
 
-func (f *talkingForge) SetStatus(_ context.Context, _ forge.Repository, _ string, s forge.Status) error {
+// CommitStatuses returns the latest status of each context, as forges do.
+func (f *talkingForge) CommitStatuses(_ context.Context, _ forge.Repository, commit string) ([]forge.Status, error) {
+	latest := map[string]forge.Status{}
+	for i, s := range f.statuses {
+		if f.commits[i] == commit {
+			latest[s.Context] = s
+		}
+	}
+	return slices.Collect(maps.Values(latest)), nil
+}
+
+func (f *talkingForge) SetStatus(_ context.Context, _ forge.Repository, commit string, s forge.Status) error {
 	if f.refuse > 0 {
 		f.refuse--
 		return errors.New("502 Bad Gateway")
 	}
-	f.statuses = append(f.statuses, s)
+	f.statuses, f.commits = append(f.statuses, s), append(f.commits, commit)
 	return nil
 }
 

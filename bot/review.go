@@ -131,7 +131,7 @@ func (j *job) reviewed(ctx context.Context, mr *forge.MergeRequest, target gitst
 	if j.reviewedAt(ctx, mr, target) || j.seen(limitKey(mr.Number), mr.Head) {
 		return true, nil
 	}
-	return j.stopped(ctx, mr)
+	return j.stopped(ctx, mr, true)
 }
 
 func reviewKey(number int) string { return fmt.Sprintf("mr/%d", number) }

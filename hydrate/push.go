@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/signers"
 )
 
-// push moves the branches of an environment. If the first run of an environment needs several pushes, it creates the
-// marker branch before them and deletes it afterwards.
+// push moves the branches of an environment. If the first run of an environment needs several pushes, push
+// creates the marker branch before the first push and deletes it after the last one.
 func (r *run) push(ctx context.Context, out *EnvironmentResult, created bool, moves []gitstore.Move, w *gitstore.Writer) (Status, string, error) {
 	options := gitstore.PushOptions{PerPush: r.request.PerPush}
 	marker, mark := r.refs.Marker(out.Name)

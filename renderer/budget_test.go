@@ -56,7 +56,7 @@ type renderFunc func(ctx context.Context) (*Rendering, error)
 
 func (f renderFunc) Render(ctx context.Context, _ *Bundle) (*Rendering, error) { return f(ctx) }
 
-// TestBudgetOverAfterTheLastRendering has nothing to report if the time ends after everything was rendered, such as during the comparison.
+// A budget that ends after the last rendering, for example during the comparison, did not stop the review: Over reports false.
 func TestBudgetOverAfterTheLastRendering(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]func(b *Budget) error{

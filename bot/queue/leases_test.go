@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
-// workers counts what two replicas work on at the same time.
+// workers counts the hints that two replicas process concurrently.
 type workers struct {
 	mu       sync.Mutex
 	leases   map[string]int // by lease: at most one

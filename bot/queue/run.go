@@ -25,12 +25,13 @@ const (
 	followSilent = time.Second
 )
 
-// Run works on hints until ctx ends, in each place on at most Config.Reviews reviews of different merge requests, and one other hint, at
-// a time. Other replicas work on no hint of the same merge request, and on no other hint than a review in the same place. There are as
-// many workers for reviews, and as many again for everything else, so that reviews never occupy all of them. The second and further
-// reviews of a place leave one worker to other places. When ctx ends, Run cancels reviews at
-// once; other work may go on for Config.Grace. Hints of cancelled work stay. Run returns when all work returned, with nil after a
-// drain. Only one Run at a time per Queue.
+// Run works on hints until ctx ends. It has a number of workers for reviews and the same number for all other hints, so that
+// reviews never occupy all workers. In each place, it works on at most Config.Reviews reviews and on one other hint at a time. A
+// second review of a place starts only if another worker stays free for other places. Leases exclude other replicas: only one
+// replica reviews a merge request, and only one works on the other hints of a place.
+//
+// When ctx ends, Run cancels reviews at once; other work may continue for Config.Grace. Hints of cancelled work stay. Run returns
+// when all work has returned, with nil after a drain. Only one Run may be active per Queue.
 //
 // In a place, commands go before everything else that waits. The cause of a cancelled work context is ErrSuperseded, ErrInterrupted,
 // ErrLeaseLost or ErrDraining. An error of the work counts as a failure unless one of these was the cause, or it is a *Delay.

@@ -108,7 +108,7 @@ func (i *Imported) hides(cluster string) error {
 	}}
 }
 
-// unplaced returns the problem of a target without a cluster.
+// unplaced returns an error for an imported target whose cluster is not in the fleet.
 func (i *Imported) unplaced() Problem {
 	return Problem{File: i.File, Line: i.Line, Severity: SeverityError, Message: fmt.Sprintf("%s: %v", i.App, i.Err)}
 }

@@ -1,8 +1,7 @@
 // Package confine holds the rendered objects of a workspace to the bounds that the trunk of the fleet sets for it.
 //
 // It is pure: callers hand in an object and the bounds, and get what the object violates. It judges what was rendered, never what a file
-// asks for, so that a chart, a component or a patch cannot get around it. An unknown
-// kind is outside of the bounds unless they name its group.
+// asks for, so that a chart, a component or a patch cannot get around it. An unknown kind is outside of the bounds unless they name its group.
 package confine
 
 import (

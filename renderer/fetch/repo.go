@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
 
-// maxHeldIndexes bounds the memory for indexes of one Fetcher. Above it, an index that is needed again is read again.
+// maxHeldIndexes bounds the memory for indexes of one Fetcher. Beyond it, the Fetcher does not keep
+// an index, and reads it again for the next use.
 const maxHeldIndexes = 128 << 20
 
 // indexes holds the indexes that one run has read, undecoded.

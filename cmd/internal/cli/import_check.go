@@ -280,7 +280,7 @@ func taken(left map[manifest.Identity][]manifest.Object, want manifest.Object, n
 
 func equalObjects(ours, theirs manifest.Object) bool {
 	if theirs.Namespace() == "" && ours.Namespace() != "" {
-		metadata, _ := ours["metadata"].(map[string]any)
+		metadata, _ := ours["metadata"].(map[string]any) // a map: Namespace read a value of it
 		metadata = maps.Clone(metadata)
 		delete(metadata, "namespace")
 		ours = maps.Clone(ours)

@@ -220,19 +220,19 @@ func escaped(v any) any {
 func common(list []map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, first := range list[0] {
-		maps_, same := make([]map[string]any, 0, len(list)), true
+		mappings, same := make([]map[string]any, 0, len(list)), true
 		for _, values := range list {
 			v, ok := values[key]
 			if m, isMap := v.(map[string]any); isMap && len(m) > 0 {
-				maps_ = append(maps_, m)
+				mappings = append(mappings, m)
 			}
 			same = same && ok && reflect.DeepEqual(v, first)
 		}
 		switch {
 		case same:
 			out[key] = first
-		case len(maps_) == len(list):
-			if part := common(maps_); len(part) > 0 {
+		case len(mappings) == len(list):
+			if part := common(mappings); len(part) > 0 {
 				out[key] = part
 			}
 		}
