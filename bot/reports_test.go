@@ -25,7 +25,7 @@ type talkingForge struct {
 	comments []string
 	statuses []forge.Status
 	commits  []string // of the statuses
-	refuse   int // that many statuses are refused
+	refuse   int      // that many statuses are refused
 }
 
 func (f *talkingForge) Self(context.Context) (forge.User, error) {
