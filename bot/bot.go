@@ -103,12 +103,15 @@ type Config struct {
 
 // Reports keep what people can open beside the comment of a merge request. An error never stops a review: the bot logs it.
 type Reports interface {
-	// Keep stores the report of a reviewed head and returns the address of its page; "" if it has none.
-	Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) (address string, err error)
+	// Keep stores the report of a reviewed head in a fleet, which can be that of another repository, and returns the address of its page;
+	// "" if it has none.
+	Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Review) (address string, err error)
 	// Note records why the head of a merge request has no review.
 	Note(p hint.Place, mr *forge.MergeRequest, why string) error
 	// Closed records that a merge request is no longer open.
 	Closed(p hint.Place, mr *forge.MergeRequest) error
+	// Gone records that the forge no longer has a merge request.
+	Gone(p hint.Place, number int) error
 	// OpenRequests lists the numbers of the merge requests that are recorded as open.
 	OpenRequests(p hint.Place) []int
 }

@@ -214,6 +214,7 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 		if c.fleetless && i == 0 {
 			options.ID = "" // with the commands, and with what waits for trust
 		}
+		keepFor(c.job, u.fleet, mr, review)
 		outcome, err := publish.Comment(ctx, c.forge, c.place.Repo(), mr, review, options)
 		newer = newer || outcome == publish.Superseded
 		return err

@@ -172,3 +172,56 @@ func TestReviewsOfAFleetAndForAnother(t *testing.T) {
 		})
 	}
 }
+
+// shelf records whose reports are kept.
+type shelf struct {
+	keeper
+	kept []string
+}
+
+func (s *shelf) Keep(p, fleet hint.Place, _ *forge.MergeRequest, r *report.Review) (string, error) {
+	s.kept = append(s.kept, fmt.Sprintf("%s in %s", p, fleet))
+	return "https://sluice.example.com/" + fleet.Repo().Path + "/" + r.Head + ".html", nil
+}
+
+// The comment of a review for a fleet links to the page of its report, and so does that of the repository's own review. A fleet that
+// refuses the review has no page.
+func TestReportForAFleetIsLinked(t *testing.T) {
+	t.Parallel()
+	passed := &report.Review{
+		Verdict: report.VerdictWarn, Changes: &diff.ChangeSet{}, Head: gitstore.Hash{1}.String(),
+		Findings: report.Findings{Introduced: []report.Finding{{Rule: "x", Severity: report.SeverityWarning, Message: "m"}}},
+	}
+	for name, c := range map[string]struct {
+		companion func() (*report.Review, error)
+		kept      string
+		links     int
+	}{
+		"rendered": {func() (*report.Review, error) { r := *passed; return &r, nil }, "hub:acme/fleet in hub:acme/fleet, hub:acme/fleet in hub:acme/other", 2},
+		"refused":  {func() (*report.Review, error) { return nil, ErrRefused }, "hub:acme/fleet in hub:acme/fleet", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			own := *passed
+			space := &consumer{bombSpace: bombSpace{head: gitstore.Hash{1}, review: &own}, companion: c.companion}
+			k := &shelf{}
+			f := &talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Head: space.head.String(), State: forge.Open, TargetBranch: "main"}}}
+			_, b := space.bot()
+			b.Reports, b.Forges = k, func(string) (Forge, bool) { return f, true }
+			b.Open = func(context.Context, hint.Place) (*Workspace, error) {
+				return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, nil
+			}
+			b.uses.set("hub:acme/other", map[hint.Place]use{"hub:acme/fleet": {fleet: "hub:acme/other", name: "fleet"}})
+			if err := b.Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7}); err != nil {
+				t.Fatal(err)
+			}
+			links := 0
+			for _, text := range f.comments {
+				links += strings.Count(text, space.head.String()+".html>")
+			}
+			if kept := strings.Join(k.kept, ", "); kept != c.kept || links != c.links {
+				t.Errorf("kept %s, %d links in %q", kept, links, f.comments)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -93,7 +94,12 @@ type keeper struct {
 
 func (k *keeper) OpenRequests(hint.Place) []int { return k.open }
 
-func (k *keeper) Keep(_ hint.Place, mr *forge.MergeRequest, r *report.Review) (string, error) {
+func (k *keeper) Gone(_ hint.Place, number int) error {
+	k.told = append(k.told, fmt.Sprintf("gone %d", number))
+	return k.err
+}
+
+func (k *keeper) Keep(_, _ hint.Place, mr *forge.MergeRequest, r *report.Review) (string, error) {
 	k.told = append(k.told, "keep "+mr.Title+" "+string(r.Verdict))
 	return k.address, k.err
 }
@@ -145,4 +151,69 @@ func TestReportIsLinked(t *testing.T) {
 			t.Errorf("linked %v, status %s, comment %s, log %s", linked, url, f.comments[0], log.String())
 		}
 	}
+}
+
+// goneForge no longer has the merge request.
+type goneForge struct {
+	talkingForge
+	gone bool
+}
+
+func (f *goneForge) MergeRequest(ctx context.Context, r forge.Repository, number int) (*forge.MergeRequest, error) {
+	if f.gone {
+		return nil, forge.ErrNotFound
+	}
+	return f.talkingForge.MergeRequest(ctx, r, number)
+}
+
+func (f *goneForge) OpenMergeRequests(ctx context.Context, r forge.Repository, branch string) ([]*forge.MergeRequest, error) {
+	if f.gone {
+		return nil, nil
+	}
+	return f.talkingForge.OpenMergeRequests(ctx, r, branch)
+}
+
+// TestMergeRequestThatIsGone: the list of merge requests learns that the forge deleted one, also if the webhook was lost. A merge request
+// that is closed is recorded before its repository is opened, which can fail, and again if recording failed.
+func TestMergeRequestThatIsGone(t *testing.T) {
+	t.Parallel()
+	k := &keeper{}
+	space := &changedSpace{bombSpace{head: gitstore.Hash{1}}}
+	f := &goneForge{talkingForge: talkingForge{bombForge: bombForge{mr: forge.MergeRequest{Number: 7, Title: "Seven", Head: space.head.String(), State: forge.Open, TargetBranch: "main"}}}}
+	var opened error
+	var waiting []hint.Hint
+	b := New(Config{
+		Clock: func() time.Time { return time.Unix(0, 0) }, Log: slog.New(slog.DiscardHandler), Reports: k,
+		Forges:   func(string) (Forge, bool) { return f, true },
+		Settings: func(hint.Place) Settings { return Settings{Context: "sluice", Drafts: true} },
+		Enqueue:  func(_ context.Context, h hint.Hint) error { waiting = append(waiting, h); return nil },
+		Open: func(context.Context, hint.Place) (*Workspace, error) {
+			return &Workspace{Commits: space, Fleets: space, Reviews: space, Close: func() {}}, opened
+		},
+	})
+	review := hint.Hint{Place: hint.NewPlace("f", "a/b"), Kind: hint.Review, Number: 7}
+	do := func(want string, fails bool) {
+		t.Helper()
+		k.told = nil
+		if err := b.Do(t.Context(), review); (err != nil) != fails {
+			t.Errorf("%s: %v", want, err)
+		}
+		if got := strings.Join(k.told, "; "); got != want {
+			t.Errorf("the keeper was told %q, expected %q", got, want)
+		}
+	}
+	do("keep Seven warn", false)
+	f.gone, k.open = true, []int{7}
+	if err := enqueueClosed(t.Context(), &job{Bot: b, place: review.Place}, nil); err != nil || len(waiting) != 1 || waiting[0] != review {
+		t.Errorf("the sweep enqueues %v, %v", waiting, err)
+	}
+	do("gone 7", false)
+	f.gone = false
+	do("keep Seven warn", false) // it is there again
+	f.mr.State, opened = forge.Closed, errors.New("the clone is damaged")
+	do("closed Seven closed", true)
+	opened, k.err = nil, errors.New("no space left on device")
+	do("closed Seven closed", false)
+	k.err = nil
+	do("closed Seven closed", false)
 }

@@ -41,6 +41,7 @@ type ReviewRequest struct {
 func (j *job) review(ctx context.Context, number int) error {
 	mr, err := j.listings.read(ctx, j.forge, j.place, number)
 	if errors.Is(err, forge.ErrNotFound) {
+		gone(j, number)
 		return nil
 	}
 	if err != nil {
@@ -234,7 +235,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 		return "", err
 	}
 	defer done()
-	if review.Links.HTML, err = j.Reports.Keep(j.place, mr, review); err != nil {
+	if review.Links.HTML, err = j.Reports.Keep(j.place, j.place, mr, review); err != nil {
 		j.log.Warn("the page of the report is not kept", "merge_request", mr.Number, "head", mr.Head, "error", err)
 	}
 	options := publish.Options{Context: f.context, URL: cmp.Or(review.Links.HTML, mr.URL), Checks: j.settings.Checks}
@@ -271,6 +272,9 @@ func (j *job) context() string {
 // closed deletes the preview of a closed merge request, enqueues reviews of others with the same head and, after a
 // merge, hydrates the trunk.
 func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
+	if err := j.Reports.Closed(j.place, mr); err != nil { // the next sweep repeats it
+		j.log.Warn("the list of merge requests is not current", "merge_request", mr.Number, "error", err)
+	}
 	key := reviewKey(mr.Number)
 	if !j.hint.Force && j.seen(key, string(mr.State)) {
 		return nil
@@ -278,9 +282,6 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	j.remember(key, "") // the merge request may be reopened with the same head before the cleanup ends
 	if err := j.open(ctx); err != nil {
 		return err
-	}
-	if err := j.Reports.Closed(j.place, mr); err != nil {
-		j.log.Warn("the list of merge requests is not current", "merge_request", mr.Number, "error", err)
 	}
 	if err := j.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); errors.Is(err, ErrRefused) {
 		j.log.Warn("the preview is not deleted", "merge_request", mr.Number, "error", err)

@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/service/reviews"
-	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/server"
 )
 
@@ -29,19 +28,20 @@ type reportKeeper struct {
 }
 
 // Keep implements bot.Reports.
-func (k reportKeeper) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) (string, error) {
-	if stored, err := k.Store.Keep(p, mr, r); err != nil || !stored || k.address == "" {
+func (k reportKeeper) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Review) (string, error) {
+	if stored, err := k.Store.Keep(p, fleet, mr, r); err != nil || !stored || k.address == "" {
 		return "", err
 	}
-	return k.address + "/" + server.Escape(repositoryOf(p)) + "/-/" + site.ReportPath(mr.Number, r.Head), nil
+	h := server.Head{Fleet: repositoryOf(fleet), Repository: repositoryOf(p), Number: mr.Number, Commit: r.Head}
+	return k.address + "/" + server.Escape(h.Path()), nil
 }
 
 // repositoryOf is a place as addresses of pages have it.
 func repositoryOf(p hint.Place) string { return strings.Replace(string(p), ":", "/", 1) }
 
 // Report implements server.Source.
-func (f fleetSource) Report(_ context.Context, repository string, number int, head string) (*server.Report, error) {
-	r, err := f.s.reviews.Report(placeOf(repository), number, head)
+func (f fleetSource) Report(_ context.Context, h server.Head) (*server.Report, error) {
+	r, err := f.s.reviews.Report(placeOf(h.Repository), placeOf(h.Fleet), h.Number, h.Commit)
 	if errors.Is(err, reviews.ErrNone) {
 		return nil, server.ErrNoReport
 	}

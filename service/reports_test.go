@@ -24,7 +24,7 @@ func TestReportAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := reportKeeper{store, "https://sluice.example.com"}
-		got, err := k.Keep("hub:acme/fleet", &forge.MergeRequest{Number: 7, State: forge.Open}, &report.Review{Head: head, Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}})
+		got, err := k.Keep("hub:acme/fleet", "hub:acme/fleet", &forge.MergeRequest{Number: 7, State: forge.Open}, &report.Review{Head: head, Verdict: report.VerdictPass, Changes: &diff.ChangeSet{}})
 		if err != nil || got != want {
 			t.Errorf("a limit of %d bytes: address %q, %v", limit, got, err)
 		}

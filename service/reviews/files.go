@@ -34,14 +34,30 @@ type entry struct {
 
 type head struct {
 	site.Head
+	Fleet  hint.Place `json:",omitempty"` // "": of the repository itself
 	Policy string
 	Size   int64
+}
+
+// is reports whether this is the review of a commit in a fleet.
+func (h *head) is(commit string, fleet hint.Place) bool {
+	return h.Commit == commit && h.Fleet == fleet
+}
+
+// file is the name of the file of the report.
+func (h *head) file() string {
+	if h.Fleet == "" {
+		return h.Commit + reportSuffix
+	}
+	return h.Commit + "-" + folderOf(h.Fleet) + reportSuffix
 }
 
 func (e *entry) public() site.MergeRequest {
 	out := site.MergeRequest{Number: e.Number, Title: e.Title, URL: e.URL, Author: e.Author, Target: e.Target, Draft: e.Draft, State: e.State, Updated: e.Updated, Waits: e.Waits}
 	for i := range e.Heads {
-		out.Heads = append(out.Heads, e.Heads[i].Head)
+		if e.Heads[i].Fleet == "" {
+			out.Heads = append(out.Heads, e.Heads[i].Head)
+		}
 	}
 	return out
 }
@@ -61,8 +77,8 @@ func (s *Store) list(folder string, number int) string {
 	return filepath.Join(s.dir, folder, strconv.Itoa(number)+listSuffix)
 }
 
-func (s *Store) file(folder string, number int, commit string) string {
-	return filepath.Join(s.dir, folder, strconv.Itoa(number), commit+reportSuffix)
+func (s *Store) file(folder string, number int, h *head) string {
+	return filepath.Join(s.dir, folder, strconv.Itoa(number), h.file())
 }
 
 // load reads the lists and deletes what belongs to none.
@@ -143,7 +159,7 @@ func (s *Store) count(folder string, e *entry) error {
 	}
 	for i := range e.Heads {
 		h := &e.Heads[i]
-		name := h.Commit + reportSuffix
+		name := h.file()
 		h.Stored = h.Stored && there[name] > 0
 		h.Size = 0
 		if h.Stored {
@@ -235,7 +251,7 @@ func (s *Store) shrink() error {
 // remove deletes the report of a head. A file that cannot be deleted is deleted by the next start.
 func (s *Store) remove(folder string, number int, h *head) {
 	if h.Stored {
-		_ = os.Remove(s.file(folder, number, h.Commit)) // see above
+		_ = os.Remove(s.file(folder, number, h)) // see above
 		s.total -= h.Size
 		h.Stored, h.Size = false, 0
 	}

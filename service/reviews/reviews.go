@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	maxHeads = 100 // heads of a merge request that are listed
+	maxHeads = 100 // heads of a merge request that are listed for a fleet
 	maxText  = 500 // bytes of a title or a sentence
 	maxPage  = 64 << 20
 )
@@ -94,9 +94,9 @@ func (r *Report) HTML() ([]byte, error) {
 	return out, nil
 }
 
-// Keep stores the report of a head, and replaces an earlier one of the same head. It reports whether the report is stored: one that is
-// larger than the limit is not, and only its head is listed.
-func (s *Store) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) (stored bool, err error) {
+// Keep stores the report of a head in a fleet, and replaces an earlier one of the same head and fleet. It reports whether the report is
+// stored: one that is larger than the limit is not, and only its head is listed.
+func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Review) (stored bool, err error) {
 	if !isCommit(r.Head) {
 		return false, fmt.Errorf("reports: %q is no commit", safetext.Line(r.Head))
 	}
@@ -120,14 +120,19 @@ func (s *Store) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) (st
 		Head:   site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText)},
 		Policy: policy,
 	}
+	if fleet != p {
+		h.Fleet = fleet
+	}
 	if size := int64(packed.Len()); size <= s.limits.Bytes {
-		if err := s.write(s.file(folder, mr.Number, r.Head), packed.Bytes()); err != nil {
+		if err := s.write(s.file(folder, mr.Number, &h), packed.Bytes()); err != nil {
 			return false, err
 		}
 		h.Stored, h.Size = true, size
 	}
 	s.replace(folder, e, h)
-	e.Waits = ""
+	if h.Fleet == "" {
+		e.Waits = ""
+	}
 	e.Updated = h.At
 	if err := s.save(folder, e); err != nil {
 		return false, err
@@ -141,7 +146,7 @@ func (s *Store) Keep(p hint.Place, mr *forge.MergeRequest, r *report.Review) (st
 // replace puts a head before the others, in place of an earlier report of it, and deletes reports of heads that are no longer listed.
 func (s *Store) replace(folder string, e *entry, h head) {
 	for i := range e.Heads {
-		if e.Heads[i].Commit == h.Commit {
+		if e.Heads[i].is(h.Commit, h.Fleet) {
 			if h.Stored { // in place of the file
 				s.total -= e.Heads[i].Size
 			} else {
@@ -153,10 +158,16 @@ func (s *Store) replace(folder string, e *entry, h head) {
 	}
 	s.total += h.Size
 	e.Heads = slices.Insert(e.Heads, 0, h)
-	for _, old := range e.Heads[min(len(e.Heads), maxHeads):] {
-		s.remove(folder, e.Number, &old)
-	}
-	e.Heads = e.Heads[:min(len(e.Heads), maxHeads)]
+	n := 0
+	e.Heads = slices.DeleteFunc(e.Heads, func(old head) bool {
+		if old.Fleet != h.Fleet {
+			return false
+		}
+		if n++; n > maxHeads {
+			s.remove(folder, e.Number, &old)
+		}
+		return n > maxHeads
+	})
 }
 
 // Note records why the newest head of a merge request has no review.
@@ -187,6 +198,20 @@ func (s *Store) Closed(p hint.Place, mr *forge.MergeRequest) error {
 	return s.save(folder, e)
 }
 
+// Gone records that the forge no longer has a merge request, which is then listed as closed.
+func (s *Store) Gone(p hint.Place, number int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	folder := folderOf(p)
+	e := s.known(folder, number)
+	if e == nil || e.State != string(forge.Open) {
+		return nil
+	}
+	s.places[folder].changes++
+	e.State, e.Waits, e.Updated = string(forge.Closed), "", s.clock().UTC()
+	return s.save(folder, e)
+}
+
 // OpenRequests returns the numbers of the merge requests of a repository that are listed as open, in order.
 func (s *Store) OpenRequests(p hint.Place) []int {
 	s.mu.Lock()
@@ -205,7 +230,7 @@ func (s *Store) OpenRequests(p hint.Place) []int {
 	return out
 }
 
-// List returns the merge requests of a repository, by number.
+// List returns the merge requests of a repository, by number, with the heads that were reviewed in its own fleet.
 func (s *Store) List(p hint.Place) []site.MergeRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +240,9 @@ func (s *Store) List(p hint.Place) []site.MergeRequest {
 	}
 	out := make([]site.MergeRequest, 0, len(have.requests))
 	for _, e := range have.requests {
-		out = append(out, e.public())
+		if one := e.public(); len(one.Heads) > 0 || one.Waits != "" {
+			out = append(out, one)
+		}
 	}
 	slices.SortFunc(out, func(a, b site.MergeRequest) int { return cmp.Compare(a.Number, b.Number) })
 	return out
@@ -231,30 +258,31 @@ func (s *Store) Changes(p hint.Place) string {
 	return ""
 }
 
-// Report returns the report of a head; ErrNone if it is not kept.
-func (s *Store) Report(p hint.Place, number int, commit string) (*Report, error) {
+// Report returns the report of a head in a fleet; ErrNone if it is not kept.
+func (s *Store) Report(p, fleet hint.Place, number int, commit string) (*Report, error) {
+	if fleet == p {
+		fleet = ""
+	}
 	folder := folderOf(p)
 	s.mu.Lock()
-	policy, stored := "", false
+	var found head
 	if e := s.known(folder, number); e != nil {
-		for i := range e.Heads {
-			if e.Heads[i].Commit == commit {
-				policy, stored = e.Heads[i].Policy, e.Heads[i].Stored
-			}
+		if i := slices.IndexFunc(e.Heads, func(h head) bool { return h.is(commit, fleet) }); i >= 0 {
+			found = e.Heads[i]
 		}
 	}
 	s.mu.Unlock()
-	if !stored {
+	if !found.Stored {
 		return nil, ErrNone
 	}
-	data, err := os.ReadFile(s.file(folder, number, commit))
+	data, err := os.ReadFile(s.file(folder, number, &found))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrNone
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reports: %w", err)
 	}
-	return &Report{Policy: policy, Gzip: data}, nil
+	return &Report{Policy: found.Policy, Gzip: data}, nil
 }
 
 func (s *Store) known(folder string, number int) *entry {

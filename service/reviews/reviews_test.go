@@ -60,7 +60,7 @@ func must(t *testing.T, err error) {
 
 func keep(t *testing.T, s *reviews.Store, mr *forge.MergeRequest, r *report.Review) {
 	t.Helper()
-	if stored, err := s.Keep(fleet, mr, r); !stored || err != nil {
+	if stored, err := s.Keep(fleet, fleet, mr, r); !stored || err != nil {
 		t.Fatalf("stored %t, %v", stored, err)
 	}
 }
@@ -90,7 +90,7 @@ func TestEveryHeadKeepsItsReport(t *testing.T) {
 			t.Fatalf("%+v", list)
 		}
 		for _, h := range list[0].Heads {
-			got, err := s.Report(fleet, 7, h.Commit)
+			got, err := s.Report(fleet, fleet, 7, h.Commit)
 			must(t, err)
 			html, err := got.HTML()
 			must(t, err)
@@ -99,11 +99,11 @@ func TestEveryHeadKeepsItsReport(t *testing.T) {
 			}
 		}
 		for _, c := range []string{commit(4), "", "../7", "index"} {
-			if _, err := s.Report(fleet, 7, c); !errors.Is(err, reviews.ErrNone) {
+			if _, err := s.Report(fleet, fleet, 7, c); !errors.Is(err, reviews.ErrNone) {
 				t.Errorf("head %q: %v", c, err)
 			}
 		}
-		if _, err := s.Report("hub:acme/other", 7, commit(3)); !errors.Is(err, reviews.ErrNone) {
+		if _, err := s.Report("hub:acme/other", "hub:acme/other", 7, commit(3)); !errors.Is(err, reviews.ErrNone) {
 			t.Errorf("another repository has the report: %v", err)
 		}
 	}
@@ -136,17 +136,17 @@ func TestLimit(t *testing.T) {
 	if stored != " 6 7 8" {
 		t.Errorf("stored:%s", stored)
 	}
-	if _, err := s.Report(fleet, 3, commit(3)); !errors.Is(err, reviews.ErrNone) {
+	if _, err := s.Report(fleet, fleet, 3, commit(3)); !errors.Is(err, reviews.ErrNone) {
 		t.Errorf("a deleted report: %v", err)
 	}
 	large := review(commit(8))
 	for i := range 2000 { // hardly compressible
 		large.Findings.Notes = append(large.Findings.Notes, fmt.Sprintf("%x", sha256.Sum256([]byte{byte(i), byte(i >> 8)})))
 	}
-	if stored, err := s.Keep(fleet, request(8), large); stored || err != nil {
+	if stored, err := s.Keep(fleet, fleet, request(8), large); stored || err != nil {
 		t.Errorf("a report that is larger than the limit: stored %t, %v", stored, err)
 	}
-	if _, err := s.Report(fleet, 8, commit(8)); !errors.Is(err, reviews.ErrNone) || size(t, dir) != 2*one {
+	if _, err := s.Report(fleet, fleet, 8, commit(8)); !errors.Is(err, reviews.ErrNone) || size(t, dir) != 2*one {
 		t.Errorf("the earlier report of the head is there: %v, %d bytes", err, size(t, dir))
 	}
 }
@@ -194,7 +194,7 @@ func TestDamage(t *testing.T) {
 		t.Errorf("files %s", got)
 	}
 	for _, bad := range []string{"", "../../etc/passwd", "HEAD", strings.Repeat("A", 40)} {
-		if _, err := s.Keep(fleet, request(1), review(bad)); err == nil {
+		if _, err := s.Keep(fleet, fleet, request(1), review(bad)); err == nil {
 			t.Errorf("a report of head %q is stored", bad)
 		}
 	}
@@ -212,5 +212,98 @@ func TestManyRequests(t *testing.T) {
 	}
 	if list := s.List(fleet); len(list) != 20 || list[0].Number != 1 || list[1].Number != 3 {
 		t.Errorf("%d entries, the first %d and %d", len(list), list[0].Number, list[1].Number)
+	}
+}
+
+// TestReportsInOtherFleets: the report of a head in the fleet of another repository is one of its own. The list of the repository has only
+// heads that were reviewed in its own fleet.
+func TestReportsInOtherFleets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir, 16<<20)
+	const components = hint.Place("hub:acme/components")
+	in := func(p, f hint.Place, number, head int, verdict report.Verdict) {
+		t.Helper()
+		r := review(commit(head))
+		r.Verdict = verdict
+		if stored, err := s.Keep(p, f, request(number), r); !stored || err != nil {
+			t.Fatalf("stored %t, %v", stored, err)
+		}
+	}
+	must(t, s.Note(components, request(3), "its target branch does not exist"))
+	in(components, fleet, 3, 9, report.VerdictPass) // the own review still waits
+	in(components, components, 7, 2, report.VerdictPass)
+	in(components, fleet, 7, 2, report.VerdictFail)
+	in(components, "hub:acme/large", 7, 2, report.VerdictWarn)
+	in(components, fleet, 8, 5, report.VerdictPass)
+	for i := range 100 { // drops heads of this fleet alone
+		in(components, fleet, 7, 1000+i, report.VerdictPass)
+	}
+	in(components, fleet, 7, 2, report.VerdictCaution)
+	for _, s := range []*reviews.Store{s, open(t, dir, 16<<20)} {
+		list := s.List(components)
+		if len(list) != 2 || list[0].Number != 3 || list[0].Waits == "" || list[1].Number != 7 || len(list[1].Heads) != 1 || list[1].Heads[0].Verdict != "pass" {
+			t.Errorf("%+v", list)
+		}
+		if open := s.OpenRequests(components); fmt.Sprint(open) != "[3 7 8]" {
+			t.Errorf("open: %v", open)
+		}
+		texts := map[string]bool{}
+		for _, f := range []hint.Place{components, fleet, "hub:acme/large"} {
+			got, err := s.Report(components, f, 7, commit(2))
+			must(t, err)
+			html, err := got.HTML()
+			must(t, err)
+			texts[string(html)] = true
+		}
+		if len(texts) != 3 {
+			t.Errorf("%d reports of one head in 3 fleets", len(texts))
+		}
+		for _, none := range []struct {
+			p, f   hint.Place
+			number int
+		}{{components, "hub:acme/unknown", 7}, {fleet, fleet, 7}, {fleet, components, 7}, {components, components, 8}} {
+			if _, err := s.Report(none.p, none.f, none.number, commit(2)); !errors.Is(err, reviews.ErrNone) {
+				t.Errorf("%v: %v", none, err)
+			}
+		}
+	}
+	if n := strings.Count(names(t, dir), ".gz"); n != 104 {
+		t.Errorf("%d files", n)
+	}
+}
+
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	var out []string
+	must(t, filepath.WalkDir(dir, func(name string, _ os.DirEntry, err error) error {
+		out = append(out, filepath.Base(name))
+		return err
+	}))
+	return strings.Join(out, " ")
+}
+
+// TestGone: a merge request that the forge no longer has is closed in the list, and open again if the forge has it again.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, dir, 16<<20)
+	keep(t, s, request(7), review(commit(2)))
+	must(t, s.Note(fleet, request(8), "waits"))
+	before := s.Changes(fleet)
+	for _, number := range []int{7, 8, 9} {
+		must(t, s.Gone(fleet, number))
+	}
+	must(t, s.Gone("hub:acme/other", 7))
+	if len(s.OpenRequests(fleet)) > 0 || s.Changes(fleet) == before {
+		t.Errorf("open: %v", s.OpenRequests(fleet))
+	}
+	again := open(t, dir, 16<<20)
+	if list := again.List(fleet); len(list) != 1 || list[0].State != "closed" || !list[0].Heads[0].Stored {
+		t.Errorf("%+v", list)
+	}
+	keep(t, again, request(7), review(commit(3)))
+	if got := again.OpenRequests(fleet); len(got) != 1 {
+		t.Errorf("open again: %v", got)
 	}
 }

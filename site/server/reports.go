@@ -21,34 +21,73 @@ type Report struct {
 // ErrNoReport means that a source has no report of a head.
 var ErrNoReport = errors.New("there is no report of this head")
 
-// reportOf reads the path of a report's page: merge-requests/NUMBER/COMMIT.html.
-func reportOf(file string) (number int, head string, ok bool) {
-	rest, ok := strings.CutPrefix(file, "merge-requests/")
-	if !ok {
-		return 0, "", false
-	}
-	text, name, ok := strings.Cut(rest, "/")
-	head, html := strings.CutSuffix(name, ".html")
-	number, err := strconv.Atoi(text)
-	if !ok || !html || err != nil || number <= 0 || site.ReportPath(number, head) != file {
-		return 0, "", false
-	}
-	const sha1, sha256 = 40, 64
-	if len(head) != sha1 && len(head) != sha256 || strings.Trim(head, "0123456789abcdef") != "" {
-		return 0, "", false
-	}
-	return number, head, true
+// Head names the report of a head of a merge request.
+type Head struct {
+	Fleet      string // the repository whose pages have the report
+	Repository string // of the merge request: another one if the fleet takes content from it, and reviews its merge requests
+	Number     int
+	Commit     string
 }
 
-// reportPage sends the report of a head.
-func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, repository string, number int, head string) {
-	report, err := s.config.Source.Report(r.Context(), repository, number, head)
+// othersFolder begins the paths of reports of merge requests of other repositories.
+const othersFolder = "merge-requests/of/"
+
+// Path returns the path of the page on the server, without the first slash and not escaped.
+func (h Head) Path() string {
+	page := site.ReportPath(h.Number, h.Commit)
+	if h.Repository != h.Fleet {
+		page = othersFolder + h.Repository + strings.TrimPrefix(page, "merge-requests")
+	}
+	return h.Fleet + "/-/" + page
+}
+
+// reportOf reads the path of a report's page below the pages of a fleet: merge-requests/NUMBER/COMMIT.html, or
+// merge-requests/of/REPOSITORY/NUMBER/COMMIT.html.
+func reportOf(fleet, file string) (Head, bool) {
+	h := Head{Fleet: fleet, Repository: fleet}
+	rest, ok := strings.CutPrefix(file, othersFolder)
+	if !ok {
+		rest, ok = strings.CutPrefix(file, "merge-requests/")
+	}
+	parts := strings.Split(rest, "/")
+	if n := len(parts); ok && n >= 2 {
+		if n > 2 {
+			h.Repository = strings.Join(parts[:n-2], "/")
+		}
+		h.Number, _ = strconv.Atoi(parts[n-2]) // the comparison of paths below refuses what is no number
+		h.Commit = strings.TrimSuffix(parts[n-1], ".html")
+	}
+	if h.Number <= 0 || !isCommit(h.Commit) || h.Path() != fleet+"/-/"+file {
+		return Head{}, false
+	}
+	return h, true
+}
+
+func isCommit(s string) bool {
+	const sha1, sha256 = 40, 64
+	return (len(s) == sha1 || len(s) == sha256) && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// reportPage sends the report of a head to a person who may read the fleet. A report on a merge request of another repository is shown
+// only to those who may read that one too; for others it does not exist.
+func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person string, h Head) {
+	report, err := s.config.Source.Report(r.Context(), h)
+	if err == nil && h.Repository != h.Fleet { // rights are asked only for repositories that have a report here, not for any name in an address
+		may, unknown := s.rights.may(r.Context(), person, h.Repository)
+		if unknown != nil {
+			s.rightUnknown(w, person, h.Repository, unknown)
+			return
+		}
+		if !may {
+			err = ErrNoReport
+		}
+	}
 	if errors.Is(err, ErrNoReport) {
 		http.Error(w, "the report of this head is not kept any more: `sluice diff --full BASE..HEAD` makes it again", http.StatusNotFound)
 		return
 	}
 	if err != nil {
-		s.config.Log.Error("a report cannot be read", "repository", repository, "merge_request", number, "head", head, "error", err)
+		s.config.Log.Error("a report cannot be read", "fleet", h.Fleet, "repository", h.Repository, "merge_request", h.Number, "head", h.Commit, "error", err)
 		http.Error(w, "the report cannot be read: the log of the service says why", http.StatusInternalServerError)
 		return
 	}

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-gitops/sluice/site/server"
@@ -13,11 +16,15 @@ import (
 
 const head = "0123456789abcdef0123456789abcdef01234567"
 
-func (s *source) Report(_ context.Context, repository string, number int, commit string) (*server.Report, error) {
-	if repository != "acme/fleet" || number != 7 || commit != head {
+func (s *source) Report(_ context.Context, h server.Head) (*server.Report, error) {
+	text := "<!doctype html><title>report</title>"
+	switch h {
+	case server.Head{Fleet: "acme/fleet", Repository: "acme/fleet", Number: 7, Commit: head}:
+	case server.Head{Fleet: "acme/fleet", Repository: "acme/group/components", Number: 7, Commit: head}:
+		text = "<!doctype html><title>report of components</title>"
+	default:
 		return nil, server.ErrNoReport
 	}
-	const text = "<!doctype html><title>report</title>"
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if _, err := z.Write([]byte(text)); err != nil {
@@ -68,6 +75,53 @@ func TestReport(t *testing.T) {
 	if code, _ := get(t, h.Client(), h.URL+"/acme/fleet/-/merge-requests/7/"+head+".html", "X-Person", "eve"); code != 404 {
 		t.Errorf("a person without the right gets %d", code)
 	}
+}
+
+// TestReportOfAnotherRepository: the report of a merge request of a repository that a fleet takes content from is read only by who may
+// read both. Nobody learns from an answer which repositories exist, and the forge is asked only about repositories that have a report.
+func TestReportOfAnotherRepository(t *testing.T) {
+	t.Parallel()
+	const fleet, other = "acme/fleet", "acme/group/components"
+	may := map[string][]string{"ada": {fleet, other}, "bob": {fleet}, "carol": {other}, "dan": {}, "eve": {fleet, other}}
+	var asked sync.Map
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: func(_ context.Context, person, repository string) (bool, error) {
+		asked.Store(repository, true)
+		if person == "eve" && repository == other {
+			return true, errors.New("the forge does not answer")
+		}
+		return slices.Contains(may[person], repository), nil
+	}})
+	page := server.Head{Fleet: fleet, Repository: other, Number: 7, Commit: head}.Path()
+	if page != "acme/fleet/-/merge-requests/of/acme/group/components/7/"+head+".html" {
+		t.Errorf("the page is at %s", page)
+	}
+	for person, want := range map[string]int{"ada": 200, "bob": 404, "carol": 404, "dan": 404, "eve": 503, "": 403} {
+		code, body := get(t, h.Client(), h.URL+"/"+page, "X-Person", person)
+		if shown := strings.Contains(body, "report of components"); code != want || shown != (want == 200) {
+			t.Errorf("%q gets %d %s", person, code, body)
+		}
+	}
+	_, without := get(t, h.Client(), h.URL+"/"+page, "X-Person", "bob")
+	for _, path := range []string{
+		"acme/fleet/-/merge-requests/of/acme/group/other/7/" + head + ".html", "acme/fleet/-/merge-requests/of/secret/fleet/7/" + head + ".html",
+		"acme/fleet/-/merge-requests/of/acme/fleet/7/" + head + ".html", "acme/fleet/-/merge-requests/of/../7/" + head + ".html", "acme/fleet/-/merge-requests/of//7/" + head + ".html",
+		"acme/fleet/-/merge-requests/of/..%2f..%2f7%2f" + head + ".html", "acme/fleet/-/merge-requests/of/7/" + head + ".html", "acme/fleet/-/merge-requests/of/" + other + "/07/" + head + ".html",
+		"acme/fleet/-/merge-requests/" + other + "/7/" + head + ".html", "secret/fleet/-/merge-requests/of/" + other + "/7/" + head + ".html",
+	} {
+		code, body := get(t, h.Client(), h.URL+"/"+path, "X-Person", "ada")
+		if code != 404 || strings.Contains(body, "<title>report") {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+		if strings.Contains(path, "/of/acme/group/other/") && body != without {
+			t.Errorf("who may not read the repository gets %q, a repository that does not exist %q", without, body)
+		}
+	}
+	asked.Range(func(repository, _ any) bool {
+		if repository != fleet && repository != other && repository != "secret/fleet" {
+			t.Errorf("the forge is asked about %v", repository)
+		}
+		return true
+	})
 }
 
 // everybody believes a header, as a test may.

@@ -39,7 +39,7 @@ type Reports interface {
 	// Reviews returns a text that is another one whenever the list of reviewed merge requests has changed, and reads that list.
 	Reviews(repository string) (version string, list func() []site.MergeRequest)
 	// Report returns the report of a head of a merge request. The error is ErrNoReport if there is none.
-	Report(ctx context.Context, repository string, number int, head string) (*Report, error)
+	Report(ctx context.Context, h Head) (*Report, error)
 }
 
 // Access names the person of a request.
@@ -155,8 +155,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, person string) {
 	}
 	switch may, err := s.rights.may(r.Context(), person, repository); {
 	case err != nil:
-		s.config.Log.Warn("the right to see a page is unknown", "repository", repository, "person", person, "error", err)
-		http.Error(w, "the forge does not answer whether you may read this repository: try again", http.StatusServiceUnavailable)
+		s.rightUnknown(w, person, repository, err)
 		return
 	case !may:
 		http.NotFound(w, r) // who may not read a repository does not learn that it exists
@@ -171,11 +170,16 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, person string) {
 		s.events(w, r, person, repository)
 		return
 	}
-	if number, head, ok := reportOf(file); ok {
-		s.reportPage(w, r, repository, number, head)
+	if head, ok := reportOf(repository, file); ok {
+		s.reportPage(w, r, person, head)
 		return
 	}
 	s.fleetPage(w, r, repository, file)
+}
+
+func (s *Server) rightUnknown(w http.ResponseWriter, person, repository string, err error) {
+	s.config.Log.Warn("the right to see a page is unknown", "repository", repository, "person", person, "error", err)
+	http.Error(w, "the forge does not answer whether you may read this repository: try again", http.StatusServiceUnavailable)
 }
 
 func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, file string) {

@@ -12,6 +12,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
@@ -28,21 +29,35 @@ var pageCSS string
 //go:embed js/*.js
 var scripts embed.FS
 
-// Write writes the review as one HTML page.
-func Write(w io.Writer, r *report.Review) error {
+// assets are what all pages share. They are made once: parsing the template costs more than filling it in for a small review.
+type assets struct {
+	template *template.Template
+	css, js  string
+	policy   string
+}
+
+var shared = sync.OnceValues(func() (*assets, error) { //nolint:gochecknoglobals // constant after the first call
 	js, err := script()
 	if err != nil {
-		return fmt.Errorf("HTML page: %w", err)
+		return nil, fmt.Errorf("HTML page: %w", err)
 	}
 	t, err := template.New("page").Funcs(functions()).Parse(pageHTML)
 	if err != nil {
-		return fmt.Errorf("HTML page: %w", err)
+		return nil, fmt.Errorf("HTML page: %w", err)
+	}
+	css := design.CSS() + pageCSS
+	return &assets{t, css, js, policyOf(css, js)}, nil
+})
+
+// Write writes the review as one HTML page.
+func Write(w io.Writer, r *report.Review) error {
+	a, err := shared()
+	if err != nil {
+		return err
 	}
 	v := newView(r)
-	css := style()
-	v.CSS, v.JS = template.CSS(css), template.JS(js) //nolint:gosec // our own files
-	v.Policy = policyOf(css, js)
-	if err := t.Execute(w, v); err != nil {
+	v.CSS, v.JS, v.Policy = template.CSS(a.css), template.JS(a.js), a.policy //nolint:gosec // our own files
+	if err := a.template.Execute(w, v); err != nil {
 		return fmt.Errorf("HTML page: %w", err)
 	}
 	return nil
@@ -50,18 +65,16 @@ func Write(w io.Writer, r *report.Review) error {
 
 // Policy returns the content security policy of the pages that this version writes, for a server that sends one of them.
 func Policy() (string, error) {
-	js, err := script()
+	a, err := shared()
 	if err != nil {
-		return "", fmt.Errorf("HTML page: %w", err)
+		return "", err
 	}
-	return policyOf(style(), js), nil
+	return a.policy, nil
 }
 
 func policyOf(css, js string) string {
 	return fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'", digest(css), digest(js))
 }
-
-func style() string { return design.CSS() + pageCSS }
 
 // script joins the modules in the order of their names.
 func script() (string, error) {
