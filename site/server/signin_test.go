@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
@@ -8,9 +9,11 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,12 +49,23 @@ func newProvider(t *testing.T, claims map[string]any) *httptest.Server {
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &key.PublicKey, KeyID: "1", Algorithm: "RS256", Use: "sig"}}})
 	})
+	var nonce atomic.Value
+	nonce.Store("nonce")
+	mux.HandleFunc("/auth", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if q.Get("client_id") != "client" || q.Get("scope") != "openid profile email" {
+			http.Error(w, "unknown client or scope", http.StatusBadRequest)
+			return
+		}
+		nonce.Store(q.Get("nonce"))
+		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"state": {q.Get("state")}, "code": {"good"}}.Encode(), http.StatusFound)
+	})
 	token := func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil || r.Form.Get("code") != "good" || r.Form.Get("code_verifier") == "" {
 			http.Error(w, "bad code", http.StatusBadRequest)
 			return
 		}
-		body := map[string]any{"iss": s.URL, "aud": "client", "sub": "1", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(), "nonce": "nonce"}
+		body := map[string]any{"iss": s.URL, "aud": "client", "sub": "1", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(), "nonce": nonce.Load()}
 		maps.Copy(body, claims)
 		text, err := json.Marshal(body)
 		if err != nil {
@@ -135,6 +149,51 @@ func TestGitHub(t *testing.T) {
 	}
 	if got, err := in.Finish(t.Context(), "bad", "", "verifier"); got != "" || err == nil {
 		t.Errorf("a bad code: %q %v", got, err)
+	}
+}
+
+// TestGitLab signs in with GitLab, whose user name is what the forge is asked about. A session is worth nothing without the right, and the
+// right of one person is not that of another.
+func TestGitLab(t *testing.T) {
+	t.Parallel()
+	p := newProvider(t, map[string]any{"preferred_username": "ada", "name": "eve", "email": "eve@example.com"})
+	var h *httptest.Server
+	h = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.Config.Handler.ServeHTTP(w, r) }))
+	t.Cleanup(h.Close)
+	in := server.OIDC{Issuer: p.URL, ClientID: "client", ClientSecret: "secret", Redirect: h.URL + "/-/callback", Claim: "preferred_username", Rights: true, Client: p.Client()}.SignIn()
+	sessions, err := server.NewSessions(in, []byte("key"), h.URL, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var may atomic.Value
+	may.Store("ada")
+	at := &clock{}
+	s := server.New(server.Config{Source: &source{tips: "1"}, Access: sessions, Clock: at.now, Log: quiet(), Rights: func(_ context.Context, person, repository string) (bool, error) {
+		return person == may.Load() && repository == "acme/fleet", nil
+	}})
+	t.Cleanup(s.Close)
+	h.Config.Handler = s
+	client := &http.Client{}
+	if client.Jar, err = cookiejar.New(nil); err != nil {
+		t.Fatal(err)
+	}
+	const page = "/acme/fleet/-/index.html"
+	if code, body := get(t, client, h.URL+page); code != 200 || !strings.Contains(body, "acme/fleet at 1") {
+		t.Fatalf("after signing in: %d %s", code, body)
+	}
+	if code, body := get(t, client, h.URL); code != 200 || !strings.Contains(body, "Signed in as ada") || strings.Contains(body, "secret/fleet") {
+		t.Errorf("the list of repositories: %d %s", code, body)
+	}
+	if code, _ := get(t, client, h.URL+"/secret/fleet/-/index.html"); code != 404 {
+		t.Errorf("a repository that ada may not read: %d", code)
+	}
+	may.Store("eve")
+	at.advance(6 * time.Minute)
+	if code, _ := get(t, client, h.URL+page); code != 404 {
+		t.Errorf("after ada lost the right: %d", code)
+	}
+	if code, body := get(t, client, h.URL); code != 200 || !strings.Contains(body, "no repository") {
+		t.Errorf("after ada lost the right: %d %s", code, body)
 	}
 }
 

@@ -376,3 +376,46 @@ func TestMergeRequestsAfterARename(t *testing.T) {
 	now = now.Add(time.Hour)
 	see("acme/clusters", "eve/clusters")
 }
+
+// A public project can keep its repository to its members. A guest of a public project reads what everybody reads, a guest of a private
+// one reads no code, and a blocked member reads nothing.
+func TestWhoReadsTheRepository(t *testing.T) {
+	for _, c := range []struct {
+		project string
+		member  string // "": the user is none
+		want    forge.Access
+	}{
+		{`"visibility": "public"`, "", forge.AccessRead},
+		{`"visibility": "public", "repository_access_level": "enabled"`, "", forge.AccessRead},
+		{`"visibility": "public", "repository_access_level": "private"`, "", forge.AccessNone},
+		{`"visibility": "public", "repository_access_level": "disabled"`, "", forge.AccessNone},
+		{`"visibility": "internal", "repository_access_level": "enabled"`, "", forge.AccessNone},
+		{`"visibility": "private"`, "", forge.AccessNone},
+		{`"visibility": "public", "repository_access_level": "enabled"`, `"state": "active", "access_level": 10`, forge.AccessRead},
+		{`"visibility": "public", "repository_access_level": "private"`, `"state": "active", "access_level": 10`, forge.AccessNone},
+		{`"visibility": "public", "repository_access_level": "private"`, `"state": "active", "access_level": 20`, forge.AccessRead},
+		{`"visibility": "private"`, `"state": "active", "access_level": 10`, forge.AccessNone},
+		{`"visibility": "public"`, `"state": "blocked", "access_level": 40`, forge.AccessNone},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch path := r.URL.Path; {
+			case strings.HasSuffix(path, "/users"):
+				_, _ = io.WriteString(w, `[{"id": 1, "username": "alice"}]`)
+			case strings.Contains(path, "/members/all/") && c.member != "":
+				_, _ = fmt.Fprintf(w, `{"id": 1, "username": "alice", %s}`, c.member)
+			case strings.Contains(path, "/members/all/"):
+				http.Error(w, `{"message": "404 Not found"}`, http.StatusNotFound)
+			default:
+				_, _ = fmt.Fprintf(w, `{"id": 1, %s}`, c.project)
+			}
+		}))
+		f, err := gitlab.New(gitlab.Config{URL: server.URL, Token: "a", Clock: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Access(t.Context(), forge.Repository{Path: "acme/fleet"}, "alice"); err != nil || got != c.want {
+			t.Errorf("project %s, member {%s}: %v, not %v: %v", c.project, c.member, got, c.want, err)
+		}
+		server.Close()
+	}
+}

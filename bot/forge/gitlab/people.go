@@ -52,19 +52,27 @@ func (f *Forge) Access(ctx context.Context, repo forge.Repository, login string)
 		if m.State != "" && m.State != "active" {
 			return forge.AccessNone, nil
 		}
-		return accessOf(m.AccessLevel), nil
-	}
-	if !missing(translated(err)) {
+		if access := accessOf(m.AccessLevel); access > forge.AccessNone {
+			return access, nil
+		}
+	} else if !missing(translated(err)) {
 		return forge.AccessNone, wrap(what, err)
 	}
 	p, _, err := f.client.Projects.GetProject(repo.Path, nil, with(ctx))
 	if err != nil {
 		return forge.AccessNone, wrap(what, err)
 	}
-	if p.Visibility == gitlab.PublicVisibility {
+	if everybodyReads(p) {
 		return forge.AccessRead, nil
 	}
 	return forge.AccessNone, nil
+}
+
+// everybodyReads reports whether people who are no members may read the code of a project. A public project can keep its repository to its
+// members. GitLab names these levels: disabled, private, enabled, public.
+func everybodyReads(p *gitlab.Project) bool {
+	level := p.RepositoryAccessLevel
+	return p.Visibility == gitlab.PublicVisibility && (level == "" || level == gitlab.EnabledAccessControl || level == gitlab.PublicAccessControl)
 }
 
 func accessOf(level gitlab.AccessLevelValue) forge.Access {
