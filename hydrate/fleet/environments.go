@@ -17,11 +17,23 @@ type environmentChecks struct {
 	file document // sluice.yaml
 }
 
+// otherStatuses are the last parts of the names of commit statuses that Sluice writes beside those of the environments. The service believes
+// the status of trust: an environment of that name would have it trust each commit that it hydrates.
+var otherStatuses = map[string]string{
+	"trust":   "records who trusts the head of a merge request",
+	"hydrate": "says that a commit cannot be hydrated",
+	"fleets":  "shows what a merge request changes in other fleets",
+}
+
 func (ec environmentChecks) all(environments []Environment) {
 	after, first := map[string][]string{}, map[string]int{}
 	for i, e := range environments {
 		at := []string{"spec", "environments", strconv.Itoa(i)}
 		if !ec.checkName(ec.file, e.Name, append(at, "name")...) {
+			continue
+		}
+		if use, taken := otherStatuses[e.Name]; taken {
+			ec.errorf(ec.file, append(at, "name"), "choose another name", "no environment can have the name %q: its status on a commit would be the one that %s", e.Name, use)
 			continue
 		}
 		if j, ok := first[e.Name]; ok {
