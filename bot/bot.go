@@ -96,9 +96,11 @@ type Config struct {
 	// Cancel removes the waiting review of a merge request and reports whether there was one. Nil: there is none.
 	Cancel  func(ctx context.Context, p hint.Place, number int) (bool, error)
 	Reports Reports // nil: nobody keeps the reports
-	Clock   func() time.Time
-	Log     *slog.Logger
-	Observe func(kind, result string, took time.Duration) // nil: no metrics
+	// Verdicts are shared by all replicas. Nil: this process is the only one.
+	Verdicts Verdicts
+	Clock    func() time.Time
+	Log      *slog.Logger
+	Observe  func(kind, result string, took time.Duration) // nil: no metrics
 }
 
 // Reports keep what people can open beside the comment of a merge request. An error never stops a review: the bot logs it.
@@ -126,6 +128,7 @@ type Bot struct {
 	// permissions of authors, for reviews.
 	permissions *permissions
 	heads       *heads
+	replicas    bool                       // other processes may write statuses of the same commits
 	scopes      *lru.Cache[string, *scope] // of the last reviews, by subject
 	uses        *uses
 }
@@ -150,6 +153,10 @@ func New(c Config) *Bot {
 	if c.Cancel == nil {
 		c.Cancel = func(context.Context, hint.Place, int) (bool, error) { return false, nil }
 	}
+	replicas := c.Verdicts != nil
+	if !replicas {
+		c.Verdicts = newOwnVerdicts()
+	}
 	done, err := lru.New[string, string](maxRemembered)
 	if err != nil {
 		panic(err) // the size is a positive constant
@@ -158,7 +165,7 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), uses: &uses{byFleet: map[hint.Place]map[hint.Place]use{}}}
+	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: &uses{byFleet: map[hint.Place]map[hint.Place]use{}}}
 }
 
 // ErrUnknownForge classifies a hint for a forge or a repository that is not configured.

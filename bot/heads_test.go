@@ -45,8 +45,11 @@ func TestVerdictsOfAHeadDoNotOverlap(t *testing.T) {
 	j, f := sharing(t, &enqueued, green, red)
 	slow := &slowStatuses{sharedHead: f, begun: make(chan struct{}), others: make(chan struct{})}
 	j.forge.Forge = slow
-	j.recordVerdict(green, forge.Success)
-	j.recordVerdict(red, forge.Success)
+	for _, mr := range []*forge.MergeRequest{green, red} {
+		if err := j.recordVerdict(t.Context(), mr, forge.Success); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var all sync.WaitGroup
 	all.Go(func() {
 		if err := j.say(t.Context(), green, forge.Success, "green"); err != nil {

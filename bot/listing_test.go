@@ -109,7 +109,7 @@ func TestListingOfALongTask(t *testing.T) {
 	if _, err := j.listings.read(t.Context(), j.forge, j.place, 1); err != nil {
 		t.Fatal(err)
 	}
-	v := verdictForge{statusForge: j.forge, listings: j.listings}
+	v := verdictForge{statusForge: j.forge, job: j}
 	f.all[0].Head = "newer"
 	for _, c := range []struct {
 		wait time.Duration
@@ -135,7 +135,7 @@ func TestListingOfASingleRead(t *testing.T) {
 		{Number: 1, Head: "a", State: forge.Open, Updated: now.Add(-time.Hour)}, {Number: 2, Head: "b", State: forge.Open, Updated: now},
 	}}
 	j := listingJob(f, &now)
-	v := verdictForge{statusForge: j.forge, listings: j.listings}
+	v := verdictForge{statusForge: j.forge, job: j}
 	if _, err := j.listings.read(t.Context(), j.forge, j.place, 1); err != nil {
 		t.Fatal(err)
 	}

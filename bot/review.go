@@ -169,7 +169,10 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 		if err != nil {
 			return err
 		}
-		j.recordVerdict(mr, forge.Failure)
+		if err = j.recordVerdict(ctx, mr, forge.Failure); err != nil {
+			unlock()
+			return err
+		}
 		err = j.forge.SetCheck(ctx, j.place.Repo(), forge.Check{Name: j.contextFor(ctx, mr.TargetBranch), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
 		unlock()
 		if err == nil {
@@ -288,6 +291,9 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	} else if err != nil {
 		return err
 	}
+	if err := j.forgetVerdict(ctx, mr.Number); err != nil {
+		return err
+	}
 	if err := j.recompute(ctx, mr); err != nil {
 		return err
 	}
@@ -332,7 +338,9 @@ func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.Statu
 		return err
 	}
 	defer done()
-	f.own(state)
+	if err := j.recordVerdict(ctx, mr, state); err != nil { // Say does not repeat an equal status
+		return err
+	}
 	return publish.Say(ctx, f, j.place.Repo(), mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
 }
 

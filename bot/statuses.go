@@ -34,6 +34,7 @@ type commitStatuses struct {
 	at    time.Time     // when they were read
 	fresh time.Duration // how long they are used without another read
 	list  map[string]knownStatus
+	doubt bool // another process may have written one since: without another read, none counts as known
 }
 
 // knownStatus is a cached status of a commit.
@@ -110,11 +111,12 @@ func (q statusForge) state(ctx context.Context, repo forge.Repository, commit, n
 // returns the cached ones or none, because a credential without the right to read statuses may still write them. It
 // returns errors for a rate limit, an unknown commit and a cancelled context.
 func (q statusForge) have(ctx context.Context, repo forge.Repository, commit string) (*commitStatuses, error) {
-	key, now := q.place.String()+" "+commit, q.statuses.clock()
+	key, now := statusesKey(q.place, commit), q.statuses.clock()
 	q.statuses.mu.Lock()
 	have := q.statuses.known[key]
+	fresh := have != nil && !have.doubt && now.Sub(have.at) < have.fresh
 	q.statuses.mu.Unlock()
-	if have != nil && now.Sub(have.at) < have.fresh {
+	if fresh {
 		return have, nil
 	}
 	list, err := q.Forge.CommitStatuses(ctx, repo, commit)
@@ -128,7 +130,7 @@ func (q statusForge) have(ctx context.Context, repo forge.Repository, commit str
 func (q statusForge) CommitStatuses(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
 	list, err := q.Forge.CommitStatuses(ctx, repo, commit)
 	if err == nil {
-		q.read(q.place.String()+" "+commit, q.statuses.clock(), list, nil)
+		q.read(statusesKey(q.place, commit), q.statuses.clock(), list, nil)
 	}
 	return list, err
 }
@@ -142,7 +144,7 @@ func (q statusForge) read(key string, now time.Time, list []forge.Status, err er
 	if have != nil {
 		next.fresh = min(2*have.fresh, statusesLong)
 	}
-	if err != nil && have != nil {
+	if err != nil && have != nil && !have.doubt {
 		next.list = have.list
 	}
 	for _, s := range list {
@@ -158,6 +160,17 @@ func (q statusForge) read(key string, now time.Time, list []forge.Status, err er
 	q.statuses.keep(key, next)
 	return next
 }
+
+// expire has the next write read the statuses of a commit first.
+func (s *statuses) expire(p hint.Place, commit string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if have := s.known[statusesKey(p, commit)]; have != nil {
+		have.doubt = true
+	}
+}
+
+func statusesKey(p hint.Place, commit string) string { return p.String() + " " + commit }
 
 // keep caches the statuses of a commit. At the limit it evicts those that were not read for a long time, or all. The
 // caller holds mu.

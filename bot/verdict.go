@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
@@ -65,17 +67,61 @@ func severity(s forge.StatusState) int {
 	return 0
 }
 
-func verdictKey(number int) string { return fmt.Sprintf("verdict/%d", number) }
+// Verdicts record the states that the reviews of single merge requests give their heads. A read returns what the last write before it
+// recorded, in whichever process.
+type Verdicts interface {
+	// Verdict returns the value that Record stored last; "" if there is none.
+	Verdict(ctx context.Context, p hint.Place, number int) (string, error)
+	Record(ctx context.Context, p hint.Place, number int, value string) error
+}
 
-// recordVerdict caches the state that the review of a merge request alone gives its head.
-func (j *job) recordVerdict(mr *forge.MergeRequest, state forge.StatusState) {
-	j.remember(verdictKey(mr.Number), mr.Head+" "+string(state))
+// ownVerdicts are the verdicts of a service with one process.
+type ownVerdicts struct{ known *lru.Cache[string, string] }
+
+func newOwnVerdicts() ownVerdicts {
+	known, err := lru.New[string, string](maxRemembered)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return ownVerdicts{known}
+}
+
+// Verdict implements Verdicts.
+func (o ownVerdicts) Verdict(_ context.Context, p hint.Place, number int) (string, error) {
+	value, _ := o.known.Get(fmt.Sprintf("%s %d", p, number)) // "" is what the caller expects for an unknown one
+	return value, nil
+}
+
+// Record implements Verdicts.
+func (o ownVerdicts) Record(_ context.Context, p hint.Place, number int, value string) error {
+	o.known.Add(fmt.Sprintf("%s %d", p, number), value)
+	return nil
+}
+
+// recordVerdict records the state that the review of a merge request alone gives its head.
+func (j *job) recordVerdict(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState) error {
+	if err := j.Verdicts.Record(ctx, j.place, mr.Number, mr.Head+" "+string(state)); err != nil {
+		return fmt.Errorf("record the verdict of merge request %d: %w", mr.Number, err)
+	}
+	return nil
+}
+
+// forgetVerdict has a merge request that is opened again count as not reviewed.
+func (j *job) forgetVerdict(ctx context.Context, number int) error {
+	if err := j.Verdicts.Record(ctx, j.place, number, ""); err != nil {
+		return fmt.Errorf("forget the verdict of merge request %d: %w", number, err)
+	}
+	return nil
 }
 
 // verdict returns the state that the last review of a merge request gave its head; false if it is unknown.
-func (j *job) verdict(mr *forge.MergeRequest) (forge.StatusState, bool) {
-	head, state, ok := strings.Cut(j.recall(verdictKey(mr.Number)), " ")
-	return forge.StatusState(state), ok && head == mr.Head
+func (j *job) verdict(ctx context.Context, mr *forge.MergeRequest) (forge.StatusState, bool, error) {
+	value, err := j.Verdicts.Verdict(ctx, j.place, mr.Number)
+	if err != nil {
+		return "", false, fmt.Errorf("verdict of merge request %d: %w", mr.Number, err)
+	}
+	head, state, ok := strings.Cut(value, " ")
+	return forge.StatusState(state), ok && head == mr.Head, nil
 }
 
 // sameHead lists the other open merge requests with the same head and status context.
@@ -94,44 +140,57 @@ func (j *job) sameHead(ctx context.Context, mr *forge.MergeRequest) ([]*forge.Me
 	return out, nil
 }
 
-// worstOther returns the worst state that another merge request gives the head of this one. A merge request that was
-// not reviewed counts as pending, and worstOther enqueues its review. Without others, the state is Success and the
-// number 0.
-func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest) (worst forge.StatusState, number int, err error) {
-	worst = forge.Success
+// floor is the worst state that another merge request gives a head.
+type floor struct {
+	state  forge.StatusState
+	number int // of that merge request; 0 without others
+}
+
+// worstOther returns the worst state that another merge request gives the head of this one. A merge request that was not reviewed counts
+// as pending. Without others, the state is Success.
+func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest) (worst floor, unknown []int, err error) {
+	worst.state = forge.Success
 	others, err := j.sameHead(ctx, mr)
 	if err != nil {
-		return worst, 0, err
+		return worst, nil, err
 	}
 	for _, other := range others {
-		state, known := j.verdict(other)
-		if !known {
-			state = forge.Pending
-			if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: other.Number, Force: true}); err != nil {
-				return worst, 0, err
-			}
+		state, known, err := j.verdict(ctx, other)
+		if err != nil {
+			return worst, nil, err
 		}
-		if severity(state) > severity(worst) {
-			worst, number = state, other.Number
+		if !known {
+			state, unknown = forge.Pending, append(unknown, other.Number)
+		}
+		if severity(state) > severity(worst.state) {
+			worst = floor{state, other.Number}
 		}
 	}
-	return worst, number, nil
+	return worst, unknown, nil
+}
+
+// enqueueReviews enqueues reviews of merge requests, also where they were reviewed before.
+func (j *job) enqueueReviews(ctx context.Context, numbers []int) error {
+	for _, number := range numbers {
+		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: number, Force: true}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verdictForge writes the status of one context. The status is never better than the worst verdict of another merge request. It records
 // the state of the merge request itself.
 type verdictForge struct {
 	statusForge
-	context  string
-	floor    forge.StatusState
-	number   int // merge request that sets the floor
-	own      func(forge.StatusState)
-	listings *listings
+	job     *job
+	mr      *forge.MergeRequest
+	context string
 }
 
 // MergeRequest implements forge.MergeRequests: an open merge request comes from the listing, without its text.
 func (v verdictForge) MergeRequest(ctx context.Context, repo forge.Repository, number int) (*forge.MergeRequest, error) {
-	all, err := v.listings.open(ctx, v.statusForge, v.place)
+	all, err := v.job.listings.open(ctx, v.statusForge, v.place)
 	if err != nil {
 		return nil, err
 	}
@@ -143,44 +202,78 @@ func (v verdictForge) MergeRequest(ctx context.Context, repo forge.Repository, n
 
 // SetStatus implements forge.Statuses.
 func (v verdictForge) SetStatus(ctx context.Context, repo forge.Repository, commit string, s forge.Status) error {
-	if s.Context == v.context {
-		v.own(s.State)
-		s.State, s.Description = v.worst(s.State, s.Description)
+	if s.Context != v.context {
+		return v.statusForge.SetStatus(ctx, repo, commit, s)
 	}
-	return v.statusForge.SetStatus(ctx, repo, commit, s)
+	return v.write(ctx, s.State, s.Description, func(state forge.StatusState, text string) error {
+		s.State, s.Description = state, text
+		return v.statusForge.SetStatus(ctx, repo, commit, s)
+	})
 }
 
 // SetCheck implements forge.Checks.
 func (v verdictForge) SetCheck(ctx context.Context, repo forge.Repository, c forge.Check) error {
-	if c.Name == v.context {
-		v.own(c.State)
-		c.State, c.Title = v.worst(c.State, c.Title)
+	if c.Name != v.context {
+		return v.statusForge.SetCheck(ctx, repo, c)
 	}
-	return v.statusForge.SetCheck(ctx, repo, c)
+	return v.write(ctx, c.State, c.Title, func(state forge.StatusState, text string) error {
+		c.State, c.Title = state, text
+		return v.statusForge.SetCheck(ctx, repo, c)
+	})
 }
 
-func (v verdictForge) worst(s forge.StatusState, text string) (forge.StatusState, string) {
-	if severity(v.floor) <= severity(s) {
+// write records the state of the merge request, and writes the worst one of its head. Another replica may do the same for another merge
+// request at the same time. Each records its own verdict before it reads those of the others, and reads them again after it wrote the
+// status. So whoever writes the status last has seen every verdict.
+func (v verdictForge) write(ctx context.Context, state forge.StatusState, text string, set func(forge.StatusState, string) error) error {
+	if err := v.job.recordVerdict(ctx, v.mr, state); err != nil {
+		return err
+	}
+	f, unknown, err := v.job.worstOther(ctx, v.mr)
+	if err != nil {
+		return err
+	}
+	if err := v.job.enqueueReviews(ctx, unknown); err != nil {
+		return err
+	}
+	for {
+		if v.job.replicas {
+			v.statuses.expire(v.place, v.mr.Head)
+		}
+		if err := set(f.worst(state, text)); err != nil || !v.job.replicas {
+			return err
+		}
+		if _, err := v.job.listings.refresh(ctx, v.statusForge, v.place); err != nil { // another one may have been opened
+			return err
+		}
+		next, unknown, err := v.job.worstOther(ctx, v.mr)
+		if err == nil && next != f {
+			err = v.job.enqueueReviews(ctx, unknown)
+		}
+		if err != nil || next == f {
+			return err
+		}
+		f = next
+	}
+}
+
+func (f floor) worst(s forge.StatusState, text string) (forge.StatusState, string) {
+	if severity(f.state) <= severity(s) {
 		return s, text
 	}
-	if v.floor == forge.Failure {
-		return v.floor, fmt.Sprintf("merge request %d has the same head and fails", v.number)
+	if f.state == forge.Failure {
+		return f.state, fmt.Sprintf("merge request %d has the same head and fails", f.number)
 	}
-	return v.floor, fmt.Sprintf("waits for the review of merge request %d, which has the same head", v.number)
+	return f.state, fmt.Sprintf("waits for the review of merge request %d, which has the same head", f.number)
 }
 
 // forVerdict returns a forge that combines the status of a merge request with those of others of the same head. Until the caller calls
-// done, no other task writes a status of the head.
+// done, no other task of this process writes a status of the head.
 func (j *job) forVerdict(ctx context.Context, mr *forge.MergeRequest) (f verdictForge, done func(), err error) {
 	if done, err = j.heads.lock(ctx, j.subject(mr.Head)); err != nil {
 		return verdictForge{}, nil, err
 	}
-	floor, number, err := j.worstOther(ctx, mr)
-	if err != nil {
-		done()
-		return verdictForge{}, nil, err
-	}
-	return verdictForge{j.forge, j.contextFor(ctx, mr.TargetBranch), floor, number, func(s forge.StatusState) { j.recordVerdict(mr, s) }, j.listings}, done, nil
+	return verdictForge{j.forge, j, mr, j.contextFor(ctx, mr.TargetBranch)}, done, nil
 }
 
 // recompute enqueues reviews of the merge requests that shared the head of a closed one, because its verdict no
@@ -190,10 +283,9 @@ func (j *job) recompute(ctx context.Context, closed *forge.MergeRequest) error {
 	if err != nil {
 		return err
 	}
-	for _, other := range others {
-		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: other.Number, Force: true}); err != nil {
-			return err
-		}
+	numbers := make([]int, len(others))
+	for i, other := range others {
+		numbers[i] = other.Number
 	}
-	return nil
+	return j.enqueueReviews(ctx, numbers)
 }

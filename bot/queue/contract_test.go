@@ -42,6 +42,7 @@ func contract(t *testing.T, o opener) {
 		"lease lost":     testLeaseLost,
 		"vanished":       testVanished,
 		"seen":           testSeen,
+		"verdicts":       testVerdicts,
 		"drain":          testDrain,
 		"full":           testFull,
 		"fan":            testFan,

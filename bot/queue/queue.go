@@ -7,7 +7,7 @@
 //
 // # What is stored
 //
-// With the prefix `sluice`, six streams and an object store:
+// With the prefix `sluice`, seven streams and an object store:
 //
 //	stream            subjects                                            holds
 //	sluice-hints      sluice.hint.<place>.<kind>.<number>[.force]         one message per key, the newest
@@ -17,6 +17,7 @@
 //	sluice-attempts   sluice.attempt.<key>                                starts and failures of a hint that is not done
 //	sluice-parked     sluice.parked.<key>                                 hints that failed too often
 //	sluice-seen       sluice.seen.<hash>                                  delivery ids and body hashes; expire after Config.SeenTTL
+//	sluice-verdicts   sluice.verdict.<place>-<number>                     verdict of a merge request alone, see Verdicts
 //	sluice-shards     sluice.shard.<sha256>                               work queue of jobs to render
 //	OBJ_sluice-blobs  job-<sha256>, result-<sha256>                       the jobs' and the results' bytes
 //
@@ -110,6 +111,7 @@ type Queue struct {
 	attempts *bucket
 	parked   *bucket
 	seen     *bucket
+	verdicts *bucket
 	shards   jetstream.Stream
 	workers  jetstream.Consumer
 	blobs    jetstream.ObjectStore

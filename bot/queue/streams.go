@@ -10,7 +10,10 @@ import (
 	"github.com/sluice-gitops/sluice/internal/retry"
 )
 
-const parkedTTL = 30 * 24 * time.Hour
+const (
+	parkedTTL  = 30 * 24 * time.Hour
+	verdictTTL = 30 * 24 * time.Hour
+)
 
 // makeStreams creates missing streams and updates their settings. Replicas can do so at the same time.
 func (q *Queue) makeStreams(ctx context.Context) error {
@@ -32,6 +35,10 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 	if q.seen, err = q.makeBucket(ctx, "seen", p+".seen.", 4*part, q.cfg.SeenTTL); err != nil {
 		return err
 	}
+	forgetOldest := func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld } // which costs one more review
+	if q.verdicts, err = q.makeBucket(ctx, "verdicts", p+".verdict.", part, verdictTTL, forgetOldest); err != nil {
+		return err
+	}
 	if err := q.makeShards(ctx, part); err != nil {
 		return err
 	}
@@ -45,7 +52,7 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 	return nil
 }
 
-func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes int64, ttl time.Duration) (*bucket, error) {
+func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes int64, ttl time.Duration, change ...func(*jetstream.StreamConfig)) (*bucket, error) {
 	cfg := jetstream.StreamConfig{
 		Name:              q.cfg.Prefix + "-" + name,
 		Subjects:          []string{prefix + ">"},
@@ -57,6 +64,9 @@ func (q *Queue) makeBucket(ctx context.Context, name, prefix string, maxBytes in
 		MaxAge:            ttl,
 		Discard:           jetstream.DiscardNew, // a full queue refuses new messages and keeps old ones
 		Duplicates:        100 * time.Millisecond,
+	}
+	for _, do := range change {
+		do(&cfg)
 	}
 	s, err := persist(ctx, func(ctx context.Context) (jetstream.Stream, error) { return q.js.CreateOrUpdateStream(ctx, cfg) })
 	if err != nil {

@@ -17,12 +17,18 @@ type environmentChecks struct {
 	file document // sluice.yaml
 }
 
-// otherStatuses are the last parts of the names of commit statuses that Sluice writes beside those of the environments. The service believes
-// the status of trust: an environment of that name would have it trust each commit that it hydrates.
-var otherStatuses = map[string]string{
-	"trust":   "records who trusts the head of a merge request",
-	"hydrate": "says that a commit cannot be hydrated",
-	"fleets":  "shows what a merge request changes in other fleets",
+// otherStatus tells which commit status that Sluice writes for another purpose an environment of this name would have; "" if none. The
+// service believes the status of trust: an environment of that name would have it trust each commit that it hydrates.
+func otherStatus(name string) string {
+	switch name {
+	case "trust":
+		return "records who trusts the head of a merge request"
+	case "hydrate":
+		return "says that a commit cannot be hydrated"
+	case "fleets":
+		return "shows what a merge request changes in other fleets"
+	}
+	return ""
 }
 
 func (ec environmentChecks) all(environments []Environment) {
@@ -32,7 +38,7 @@ func (ec environmentChecks) all(environments []Environment) {
 		if !ec.checkName(ec.file, e.Name, append(at, "name")...) {
 			continue
 		}
-		if use, taken := otherStatuses[e.Name]; taken {
+		if use := otherStatus(e.Name); use != "" {
 			ec.errorf(ec.file, append(at, "name"), "choose another name", "no environment can have the name %q: its status on a commit would be the one that %s", e.Name, use)
 			continue
 		}
