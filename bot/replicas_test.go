@@ -155,7 +155,7 @@ func TestVerdictsEndWithTheMergeRequest(t *testing.T) {
 	one, two := request(1, "main"), request(2, "main")
 	a, b, f, _ := replicas(t, newOwnVerdicts(), one, two)
 	say(t, a, one, forge.Success, "one")
-	if err := b.forgetVerdict(t.Context(), 1); err != nil {
+	if err := forgetVerdict(t.Context(), b, 1); err != nil {
 		t.Fatal(err)
 	}
 	say(t, b, two, forge.Success, "two")

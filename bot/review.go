@@ -291,7 +291,7 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	} else if err != nil {
 		return err
 	}
-	if err := j.forgetVerdict(ctx, mr.Number); err != nil {
+	if err := forgetVerdict(ctx, j, mr.Number); err != nil {
 		return err
 	}
 	if err := j.recompute(ctx, mr); err != nil {

@@ -107,7 +107,7 @@ func (j *job) recordVerdict(ctx context.Context, mr *forge.MergeRequest, state f
 }
 
 // forgetVerdict has a merge request that is opened again count as not reviewed.
-func (j *job) forgetVerdict(ctx context.Context, number int) error {
+func forgetVerdict(ctx context.Context, j *job, number int) error {
 	if err := j.Verdicts.Record(ctx, j.place, number, ""); err != nil {
 		return fmt.Errorf("forget the verdict of merge request %d: %w", number, err)
 	}
@@ -170,7 +170,7 @@ func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest) (worst flo
 }
 
 // enqueueReviews enqueues reviews of merge requests, also where they were reviewed before.
-func (j *job) enqueueReviews(ctx context.Context, numbers []int) error {
+func enqueueReviews(ctx context.Context, j *job, numbers []int) error {
 	for _, number := range numbers {
 		if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: number, Force: true}); err != nil {
 			return err
@@ -233,7 +233,7 @@ func (v verdictForge) write(ctx context.Context, state forge.StatusState, text s
 	if err != nil {
 		return err
 	}
-	if err := v.job.enqueueReviews(ctx, unknown); err != nil {
+	if err := enqueueReviews(ctx, v.job, unknown); err != nil {
 		return err
 	}
 	for {
@@ -248,7 +248,7 @@ func (v verdictForge) write(ctx context.Context, state forge.StatusState, text s
 		}
 		next, unknown, err := v.job.worstOther(ctx, v.mr)
 		if err == nil && next != f {
-			err = v.job.enqueueReviews(ctx, unknown)
+			err = enqueueReviews(ctx, v.job, unknown)
 		}
 		if err != nil || next == f {
 			return err
@@ -287,5 +287,5 @@ func (j *job) recompute(ctx context.Context, closed *forge.MergeRequest) error {
 	for i, other := range others {
 		numbers[i] = other.Number
 	}
-	return j.enqueueReviews(ctx, numbers)
+	return enqueueReviews(ctx, j, numbers)
 }
