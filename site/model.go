@@ -28,6 +28,8 @@ type Fleet struct {
 
 	MergeRequests []MergeRequest // that were reviewed
 	Reviews       bool           // merge requests are reviewed here; without it there are no pages of them
+
+	statuses statuses
 }
 
 // Commit is a commit of the source repository as pages name it.
@@ -106,11 +108,28 @@ type Cluster struct {
 	Apps        []*Placed     // by name
 	Trouble     string        // why it does not run what the environment branch holds; "" if it does
 	Planned     bool          // the trouble is part of a rollout, a freeze or a halt
+	Health      *Health       // nil: no health gate reads statuses of its branch, or there is no forge
 	file        string
 }
 
 // Current reports whether the cluster branch holds what the environment branch asks for.
 func (c *Cluster) Current() bool { return c.Trouble == "" }
+
+// Look says why somebody should look at the cluster; "" if there is no reason.
+func (c *Cluster) Look() string {
+	switch {
+	case c.Trouble != "":
+		return c.Trouble
+	case c.Unhealthy():
+		return "unhealthy: " + c.Health.Reason
+	case c.State == "frozen":
+		return "frozen by sluice.yaml"
+	}
+	return ""
+}
+
+// Unhealthy reports whether a status on its branch says that something failed.
+func (c *Cluster) Unhealthy() bool { return c.Health != nil && c.Health.State == promote.Red }
 
 // Dot names the state of the cluster for the class of its dot.
 func (c *Cluster) Dot() string {

@@ -10,6 +10,7 @@ const (
 	cellVariants = 3   // versions that a cell names
 	foldRows     = 60  // values of a label that are listed
 	foldDots     = 120 // clusters of a value that are drawn as dots
+	pageDots     = 800 // dots of the page: each has a link and a name
 	oddClusters  = 40  // clusters that the overview names because they are odd
 )
 
@@ -35,6 +36,7 @@ type cell struct {
 	Clusters int
 	Held     bool
 	Pending  int // clusters that do not hold the environment's state of the app yet
+	Health   healthCount
 }
 
 // variant is what some clusters of a cell run.
@@ -67,7 +69,7 @@ func newOverview(f *Fleet) *overview {
 		if c.Current() {
 			out.Current++
 		}
-		if c.Dot() == "odd" || c.State == "frozen" {
+		if c.Dot() == "odd" || c.Unhealthy() || c.State == "frozen" {
 			out.Odd = append(out.Odd, c)
 		}
 	}
@@ -89,17 +91,27 @@ func newOverview(f *Fleet) *overview {
 		}
 		out.Rows = append(out.Rows, row)
 	}
+	dots := pageDots
 	for _, label := range f.Labels {
-		out.Folds = append(out.Folds, newFold(f, label))
+		one := newFold(f, label, dots)
+		for _, r := range one.Rows {
+			if r.Dots {
+				dots -= len(r.Clusters)
+			}
+		}
+		out.Folds = append(out.Folds, one)
 	}
 	return out
 }
 
 func oddness(c *Cluster) int {
-	if c.Dot() == "odd" {
+	switch {
+	case c.Dot() == "odd":
 		return 0
+	case c.Unhealthy():
+		return 1
 	}
-	return 1
+	return 2
 }
 
 func newCell(e *Environment, a *App, list []*Placed) cell {
@@ -109,6 +121,7 @@ func newCell(e *Environment, a *App, list []*Placed) cell {
 			out.Pending++
 		}
 		out.Variants = addVariant(out.Variants, p)
+		out.Health.addOf(p)
 	}
 	slices.SortStableFunc(out.Variants, func(a, b variant) int { return cmp.Compare(b.Clusters, a.Clusters) })
 	out.More = max(0, len(out.Variants)-cellVariants)
@@ -131,7 +144,8 @@ func addVariant(list []variant, p *Placed) []variant {
 	return append(list, variant{p.Version, p.Commit, 1})
 }
 
-func newFold(f *Fleet, label string) fold {
+// newFold folds the clusters by a label. It draws dots for as many clusters as are left for the page.
+func newFold(f *Fleet, label string, dots int) fold {
 	out := fold{Label: label}
 	rows := map[string]*foldRow{}
 	for _, c := range f.Clusters {
@@ -154,7 +168,6 @@ func newFold(f *Fleet, label string) fold {
 		}
 	}
 	for _, r := range rows {
-		r.Dots = len(r.Clusters) <= foldDots
 		out.Rows = append(out.Rows, *r)
 	}
 	slices.SortFunc(out.Rows, func(a, b foldRow) int {
@@ -162,5 +175,11 @@ func newFold(f *Fleet, label string) fold {
 	})
 	out.More = max(0, len(out.Rows)-foldRows)
 	out.Rows = out.Rows[:len(out.Rows)-out.More]
+	for i := range out.Rows {
+		r := &out.Rows[i]
+		if r.Dots = len(r.Clusters) <= min(foldDots, dots); r.Dots {
+			dots -= len(r.Clusters)
+		}
+	}
 	return out
 }

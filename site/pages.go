@@ -166,6 +166,9 @@ func functions(p *Pages) template.FuncMap {
 		"appNamed":  func(name string) string { return "apps/" + fileName(name) + ".html" },
 		"onCluster": func(name string) string { return "clusters/" + fileName(name) + ".html" },
 		"state":     stateOf,
+		"health":    healthOf,
+		"healthy":   healthWord,
+		"ofApp":     appHealth,
 		"command":   func(words ...string) command { return newCommand(words...) },
 		"dict":      dict,
 		"anchor":    fileName,
@@ -238,7 +241,7 @@ func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if strings.HasSuffix(noun, "ch") {
+	if strings.HasSuffix(noun, "ch") || strings.HasSuffix(noun, "s") {
 		return number(n) + " " + noun + "es"
 	}
 	return number(n) + " " + noun + "s"

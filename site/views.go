@@ -28,6 +28,7 @@ type placedVariant struct {
 	Commit   Commit
 	Behind   bool // the clusters do not hold the environment's state of the app yet
 	Clusters []*Cluster
+	Health   healthCount
 }
 
 const appEvents = 50 // events of an app that are listed
@@ -58,13 +59,16 @@ func newAppView(f *Fleet, a *App) *appView {
 
 func (o *appPlaces) add(p *Placed) {
 	behind := p.Tree != p.Desired
-	for i := range o.Variants {
-		if v := &o.Variants[i]; v.Version == p.Version && v.Commit.Hash == p.Commit.Hash && v.Behind == behind {
-			v.Clusters = append(v.Clusters, p.Cluster)
-			return
-		}
+	i := slices.IndexFunc(o.Variants, func(v placedVariant) bool {
+		return v.Version == p.Version && v.Commit.Hash == p.Commit.Hash && v.Behind == behind
+	})
+	if i < 0 {
+		i = len(o.Variants)
+		o.Variants = append(o.Variants, placedVariant{Version: p.Version, Commit: p.Commit, Behind: behind})
 	}
-	o.Variants = append(o.Variants, placedVariant{p.Version, p.Commit, behind, []*Cluster{p.Cluster}})
+	v := &o.Variants[i]
+	v.Clusters = append(v.Clusters, p.Cluster)
+	v.Health.addOf(p)
 }
 
 // clusterView is what the page of a cluster fills in.

@@ -176,7 +176,14 @@ func (f *Fleet) find(l *layer, value string, t Target, skipped bool) *layerFiles
 		return out
 	}
 	for _, in := range bases(t, skipped) {
-		dir := path.Join(in.dir, "layers", l.Name, value)
+		dir := path.Join(in.dir, "layers", l.Name)
+		if !f.has(dir) { // for no value: most layers of most apps, which every cluster asks about
+			continue
+		}
+		dir = path.Join(dir, value)
+		if !f.has(dir) {
+			continue
+		}
 		f.addValues(out, LayerFile{Layer: l.Name, Value: value, Path: path.Join(dir, "values.yaml"), FleetWide: in.fleetWide, root: in.root}, t)
 		f.addComponent(out, LayerFile{Layer: l.Name, Value: value, Path: dir, FleetWide: in.fleetWide, root: in.root})
 	}

@@ -27,8 +27,15 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 		return nil, err
 	}
 	r := site.Request{Trunk: trunk, Now: w.now(), Version: w.config.Runtime.Version, Key: w.FingerprintKey()}
-	if earlier != nil {
+	if r.Earlier = earlier; earlier != nil {
 		r.Index = earlier.Index
+	}
+	if w.repo.Forge != nil {
+		output, err := w.outputOf(ctx, trunk.Tree)
+		if err != nil {
+			return nil, err
+		}
+		r.Reader = &outside{forge: w.repo.Forge, output: output}
 	}
 	if r.Statuses, err = w.promote(ctx, promotion.Request{Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs), CommandPrefix: "sluice"}); err != nil {
 		if ctx.Err() != nil {

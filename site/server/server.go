@@ -1,6 +1,7 @@
 package server
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -219,7 +220,23 @@ func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, f
 		http.NotFound(w, r)
 	default:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		write(w, data)
+		s.compressed(w, r, data)
+	}
+}
+
+// compressed sends a page, compressed if the client takes that. A page contains no text of the request but that of a search, and no secret
+// that its compressed size could tell.
+func (s *Server) compressed(w http.ResponseWriter, r *http.Request, page []byte) {
+	w.Header().Add("Vary", "Accept-Encoding")
+	if !acceptsGzip(r) {
+		write(w, page)
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	z := gzip.NewWriter(w)
+	_, err := z.Write(page) //nolint:gosec // html/template has escaped the page
+	if err = errors.Join(err, z.Close()); err != nil && r.Context().Err() == nil {
+		s.config.Log.Debug("a page was not sent", "page", r.URL.Path, "error", err)
 	}
 }
 

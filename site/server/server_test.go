@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -124,6 +125,25 @@ func TestLoopbackOnly(t *testing.T) {
 		if got, _ := get(t, h.Client(), page, "Host", host); got != want {
 			t.Errorf("host %s: %d, want %d", host, got, want)
 		}
+	}
+}
+
+// TestCompressedPages: a page is the same for a client that takes it compressed.
+func TestCompressedPages(t *testing.T) {
+	t.Parallel()
+	h := start(t, server.Config{Source: &source{tips: "1"}})
+	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+	const page = "/acme/fleet/-/index.html"
+	_, plain := get(t, client, h.URL+page)
+	_, packed := get(t, client, h.URL+page, "Accept-Encoding", "br, gzip;q=0.5")
+	_, refused := get(t, client, h.URL+page, "Accept-Encoding", "gzip;q=0")
+	z, err := gzip.NewReader(strings.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(z)
+	if err != nil || string(got) != plain || refused != plain || len(packed) >= len(plain) {
+		t.Errorf("%d bytes plain, %d compressed: %v", len(plain), len(packed), err)
 	}
 }
 
