@@ -87,25 +87,7 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s is %s, expected %s", name, got, want)
 		}
 	}
-	bad := names("prod-us-1")[0]
-	all := pagesOf(t, f)
-	for page, wants := range map[string][]string{
-		"index.html":                {"1 unhealthy 1 of unknown health", "prod-us-1 prod unhealthy: kustomization/" + bad + "/1 is failure", "1 in progress"},
-		"clusters.html":             {"prod-eu-1 prod core 4", "active healthy", "active unhealthy", "active unknown"},
-		"clusters/prod-us-1.html":   {"Health unhealthy kustomization/" + bad + "/1 is failure", fmt.Sprintf("Sync %d statuses of this commit", len(names("prod-us-1"))), "up to date unhealthy", "up to date healthy"},
-		"clusters/prod-eu-1.html":   {"Health healthy", "up to date healthy"},
-		"clusters/prod-edge-1.html": {"Health unknown no status", "nothing has posted a status of this commit", "sluice bootstrap flux --cluster prod-edge-1"},
-		"apps/" + bad + ".html":     {"1 unhealthy"},
-	} {
-		for _, want := range wants {
-			if got := text(all[page]); !strings.Contains(got, want) {
-				t.Errorf("%s lacks %q in %s", page, want, got)
-			}
-		}
-	}
-	if got := text(all["clusters/dev-1.html"]); strings.Contains(got, "Health") || strings.Contains(got, "unknown") {
-		t.Errorf("dev, whose health nothing asks for: %s", got)
-	}
+	healthPages(t, f, names("prod-us-1"))
 	now = now.Add(2 * time.Minute)
 	from.err = errors.New("502 Bad Gateway")
 	f, clusters = read()
@@ -147,5 +129,29 @@ func TestHealthHasALimit(t *testing.T) {
 		if from.asked != want || unread != 240-want {
 			t.Errorf("look %d: %d requests, %d clusters without an answer", i, from.asked, unread)
 		}
+	}
+}
+
+// healthPages holds the pages to a fleet in which the first of the apps of prod-us-1 failed.
+func healthPages(t *testing.T, f *site.Fleet, apps []string) {
+	t.Helper()
+	bad := apps[0]
+	all := pagesOf(t, f)
+	for page, wants := range map[string][]string{
+		"index.html":                {"1 unhealthy 1 of unknown health", "prod-us-1 prod unhealthy: kustomization/" + bad + "/1 is failure", "1 in progress"},
+		"clusters.html":             {"prod-eu-1 prod core 4", "active healthy", "active unhealthy", "active unknown"},
+		"clusters/prod-us-1.html":   {"Health unhealthy kustomization/" + bad + "/1 is failure", fmt.Sprintf("Sync %d statuses of this commit", len(apps)), "up to date unhealthy", "up to date healthy"},
+		"clusters/prod-eu-1.html":   {"Health healthy", "up to date healthy"},
+		"clusters/prod-edge-1.html": {"Health unknown no status", "nothing has posted a status of this commit", "sluice bootstrap flux --cluster prod-edge-1"},
+		"apps/" + bad + ".html":     {"1 unhealthy"},
+	} {
+		for _, want := range wants {
+			if got := text(all[page]); !strings.Contains(got, want) {
+				t.Errorf("%s lacks %q in %s", page, want, got)
+			}
+		}
+	}
+	if got := text(all["clusters/dev-1.html"]); strings.Contains(got, "Health") || strings.Contains(got, "unknown") {
+		t.Errorf("dev, whose health nothing asks for: %s", got)
 	}
 }

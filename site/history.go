@@ -17,7 +17,7 @@ const (
 	kindHydrate  = "hydrate"
 	kindPromote  = "promote"
 	kindRollback = "rollback"
-	kindNow      = "override"
+	kindNow      = "override" // of gates, the policy or the trunk
 	kindForeign  = "foreign"
 )
 
@@ -42,6 +42,7 @@ func (b *reader) history(e *Environment) error {
 		event := Event{Environment: e.Name, Commit: h.Commit.String(), Source: b.commit(h.Source.Commit), At: h.At, By: h.By(), What: h.Subject, Kind: kindOf(h.Trailers)}
 		event.Why = strings.TrimPrefix(strings.TrimPrefix(h.What(), h.Subject), "; ")
 		event.tree, event.known = h.Tree, true
+		event.promoted = slices.ContainsFunc(h.Trailers, func(t gitstore.Trailer) bool { return t.Key == branch.TrailerFrom })
 		if earlier := slices.IndexFunc(list[i+1:], func(h promotion.HistoryEntry) bool { return h.Command == nil }); earlier >= 0 {
 			event.Before, event.before = list[i+1+earlier].Commit.String(), list[i+1+earlier].Tree
 		} else {
@@ -62,7 +63,7 @@ func kindOf(trailers []gitstore.Trailer) string {
 		switch {
 		case t.Key == branch.TrailerRollback:
 			return kindRollback
-		case t.Key == branch.TrailerNow:
+		case t.Key == branch.TrailerNow, t.Key == branch.TrailerPolicyException, t.Key == branch.TrailerUnmerged:
 			return kindNow
 		case t.Key == branch.TrailerFrom || t.Key == branch.TrailerBy:
 			kind = kindPromote
@@ -152,7 +153,7 @@ func (e *Environment) figures(now time.Time) {
 		if inside {
 			f.Weeks[at].Deployed++
 		}
-		if !h.Source.At.IsZero() && !h.At.Before(h.Source.At) {
+		if h.promoted && !h.Source.At.IsZero() && !h.At.Before(h.Source.At) {
 			leads = append(leads, h.At.Sub(h.Source.At))
 		}
 	}

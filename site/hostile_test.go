@@ -30,10 +30,11 @@ func HostileFleet(s string) *Fleet {
 	e := &Environment{
 		Name: s, Branch: s, After: []string{s}, Mode: "auto", Tip: s, Commit: commit, Since: at, Upstream: []Gap{{s, 3}}, Status: status, OpenWhy: s, OpenNext: at,
 		Source: promote.Source{Commit: s, Apps: map[string]string{s: s}}, Windows: []Window{{Text: s}},
-		History: []Event{{Environment: s, Commit: s, Before: s, known: true, Source: commit, At: at, By: s, What: s, Why: s, Kind: kindRollback, Apps: []AppChange{{s, 1}}, Unknown: s}},
+		History: []Event{{Environment: s, Commit: s, Before: s, known: true, promoted: true, Source: commit, At: at, By: s, What: s, Why: s, Kind: kindRollback, Apps: []AppChange{{s, 1}}, Unknown: s}},
 	}
 	c := &Cluster{Name: s, Environment: e, Class: s, Labels: map[string]string{s: s}, KubeVersion: s, State: "active", Branch: s, Commit: commit, Trouble: s, file: fileName(s)}
 	c.Tip.Hash[0] = 1
+	c.Health = &Health{ClusterHealth: promote.ClusterHealth{State: promote.Red, Reason: s, Apps: map[string]promote.State{s: promote.Red}}, Posted: []promote.Status{{Name: s, State: s}}, Read: at}
 	a := &App{Name: s, Namespace: s, File: s, file: fileName(s), Layers: &Layers{
 		Columns: []string{s}, Note: s, More: 1, Cut: 1, Rows: []LayerRow{{Clusters: []string{s}, Cells: []LayerCell{{Value: s, Files: []string{s}, Set: 2, Wins: 1}}}},
 		Values: []LayerValue{{Source: s, Path: s, Outcomes: []Outcome{{Value: s, Layer: s, Place: s, Overridden: []string{s}, Clusters: []string{s}}}}},

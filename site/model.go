@@ -180,6 +180,7 @@ type Event struct {
 	tree        gitstore.Hash
 	before      gitstore.Hash
 	known       bool // what was before it
+	promoted    bool // at the time At; the commits of hydration have the dates of their source commits
 }
 
 // AppChange is the number of clusters of an environment on which an app changed.

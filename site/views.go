@@ -15,6 +15,45 @@ type appView struct {
 	Fleet  *Fleet
 	Places []appPlaces
 	Events []Event
+	Leads  []lead
+}
+
+// lead is the time that changes of an app take from the trunk to an environment.
+type lead struct {
+	Environment *Environment
+	Median      string // to the environment branch
+	Of          int    // changes that Median is of
+	Newest      Commit // of the newest change
+	Landed      string // how long it took to the environment branch
+	Complete    string // how long it took to the last wave; "" if that is not recorded
+	Underway    bool
+}
+
+// newLead computes the lead times of an app in an environment from the promotions that changed it, newest first; false if there are none.
+// An environment that follows the trunk has none: its commits have the dates of their source commits.
+func newLead(e *Environment, changes []Event) (lead, bool) {
+	out := lead{Environment: e}
+	var all []time.Duration
+	for _, h := range changes {
+		if !h.promoted || h.Source.At.IsZero() || h.At.Before(h.Source.At) {
+			continue
+		}
+		if all = append(all, h.At.Sub(h.Source.At)); len(all) > 1 {
+			continue
+		}
+		out.Newest, out.Landed = h.Source, span(all[0])
+		if e.Status == nil || e.Status.Decision.Record.Progress == nil {
+			continue
+		}
+		if p := e.Status.Decision.Record.Progress; p.Tree == h.tree.String() {
+			if out.Underway = p.Done.IsZero(); !out.Underway {
+				out.Complete = span(p.Done.Sub(h.Source.At))
+			}
+		}
+	}
+	out.Of = len(all)
+	out.Median = span(median(all))
+	return out, len(all) > 0
 }
 
 // appPlaces is an app in one environment.
@@ -46,10 +85,15 @@ func newAppView(f *Fleet, a *App) *appView {
 			slices.SortStableFunc(one.Variants, func(a, b placedVariant) int { return cmp.Compare(len(b.Clusters), len(a.Clusters)) })
 			out.Places = append(out.Places, one)
 		}
+		var changes []Event
 		for _, h := range e.History {
 			if slices.ContainsFunc(h.Apps, func(c AppChange) bool { return c.App == a.Name }) {
-				out.Events = append(out.Events, h)
+				changes = append(changes, h)
 			}
+		}
+		out.Events = append(out.Events, changes...)
+		if l, ok := newLead(e, changes); ok {
+			out.Leads = append(out.Leads, l)
 		}
 	}
 	slices.SortStableFunc(out.Events, func(a, b Event) int { return b.At.Compare(a.At) })

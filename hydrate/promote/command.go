@@ -36,7 +36,7 @@ func (c PastCommand) String() string {
 
 // logCommand records an event for the history if no commit shows it.
 func (r *Record) logCommand(e Event) {
-	verbs := []EventKind{EventApprove, EventCancel, EventFreeze, EventUnfreeze, EventHalt, EventResume}
+	verbs := []EventKind{EventApprove, EventCancel, EventFreeze, EventUnfreeze, EventHalt, EventResume, EventExpedited}
 	c := PastCommand{Verb: e.Kind, By: e.By, Reason: e.Reason, Scope: e.scope(), Until: e.Until.UTC(), At: e.At}
 	switch {
 	case e.Kind == EventFailed, e.Kind == EventRollbackDropped:

@@ -62,6 +62,9 @@ func (e HistoryEntry) What() string {
 		{branch.TrailerReason, "reason: "},
 		{branch.TrailerRollback, "rollback: "},
 		{branch.TrailerApps, "apps: "},
+		{branch.TrailerClusters, "clusters: "},
+		{branch.TrailerPolicyException, "policy exception: "},
+		{branch.TrailerUnmerged, "not merged; the trunk was at "},
 	} {
 		if v := values[one[0]]; v != "" {
 			parts = append(parts, one[1]+v)

@@ -1,0 +1,73 @@
+package site_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
+)
+
+// TestAudit: the history says of each decision who took it, what it was, and why: approvals, freezes, halts, promotions that skip gates,
+// rollbacks, exceptions of the policy, commits that were not merged. An app's page says how long its changes take to each environment.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t)
+	d.repo.Write("apps/shop/layers/environment/staging/values.yaml", "replicas: 7\n")
+	d.repo.Commit("Seven replicas in staging")
+	d.repo.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} })
+	d.read(t)
+	now := d.tip.Committer.When.Add(3 * time.Hour)
+	look := func(environment, reason string, commands ...promotion.Command) {
+		t.Helper()
+		d.h = d.repo.Hydrator(2)
+		for range 6 { // carries out what it decides
+			list, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, Commands: commands, CommandPrefix: "sluice"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range list {
+				if len(s.Refused) > 0 && s.Environment == environment {
+					t.Fatalf("%s: %q", reason, s.Refused)
+				}
+			}
+			now, commands = now.Add(10*time.Minute), nil
+		}
+	}
+	order := func(environment string, kind promote.EventKind, by, reason string, change func(*promotion.Command)) {
+		t.Helper()
+		now = now.Add(time.Hour)
+		c := promotion.Command{Event: promote.Event{Kind: kind, By: by, Reason: reason, ID: reason, At: now}, Environment: environment, CLI: true, Verb: string(kind)}
+		if change != nil {
+			change(&c)
+		}
+		look(environment, reason, c)
+	}
+	order("staging", promote.EventPromote, "bob", "the shop is down", func(c *promotion.Command) { c.Now = true })
+	order("staging", promote.EventRollback, "dan", "the prices are wrong", func(c *promotion.Command) { c.Revision = d.repo.Git("rev-parse", "env/staging~1") })
+	order("prod", promote.EventFreeze, "ada", "the fair", func(c *promotion.Command) { c.Until = now.Add(20 * time.Hour) })
+	order("prod", promote.EventUnfreeze, "ada", "the fair is over", nil)
+	order("prod", promote.EventHalt, "eve", "errors", nil)
+	order("prod", promote.EventResume, "eve", "fixed", nil)
+	exception := d.repo.Git("commit-tree", "env/dev^{tree}", "-p", "env/dev", "-m", "Restart the shop\n\nSluice-Source: "+d.tip.Hash.String()+"\nSluice-Environment: dev\nSluice-Version: test\nSluice-Policy-Exception: latest-tag: the fix is late")
+	unmerged := d.repo.Git("commit-tree", "env/dev~1^{tree}", "-p", exception, "-m", "Try a fix\n\nSluice-Source: "+d.tip.Hash.String()+"\nSluice-Environment: dev\nSluice-Version: test\nSluice-Unmerged: "+d.tip.Hash.String())
+	d.repo.Git("update-ref", "refs/heads/env/dev", unmerged)
+	f := d.read(t)
+	got := text(pagesOf(t, f)["history.html"])
+	for _, want := range []string{
+		"override Promote", "overtook its gates: the shop is down", "bob", "rollback: the prices are wrong", "dan", "freeze until", "reason: the fair", "unfreeze", "reason: the fair is over",
+		"halt; reason: errors eve", "resume; reason: fixed eve", "policy exception: latest-tag: the fix is late", "override Try a fix not merged; the trunk was at " + d.tip.Hash.String(),
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the history lacks %q: %s", want, got)
+		}
+	}
+	if dev, staging := f.Environments[0].Figures, f.Environments[1].Figures; dev.LeadOf != 0 || staging.LeadOf == 0 || staging.Lead < 3*time.Hour {
+		t.Errorf("lead time of dev %d × %s, of staging %d × %s", dev.LeadOf, dev.Lead, staging.LeadOf, staging.Lead)
+	}
+	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "Lead time From the merge") || !strings.Contains(app, "staging 4 hours of 1") || strings.Contains(app, "prod 0 seconds") {
+		t.Errorf("the app: %s", app)
+	}
+}
