@@ -131,6 +131,7 @@ type Bot struct {
 	replicas    bool                       // other processes may write statuses of the same commits
 	scopes      *lru.Cache[string, *scope] // of the last reviews, by subject
 	uses        *uses
+	dependents  *dependents
 }
 
 // maxRemembered bounds the states that a Bot remembers. An evicted state costs the work once more.
@@ -165,7 +166,7 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: &uses{byFleet: map[hint.Place]map[hint.Place]use{}}}
+	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: &uses{byFleet: map[hint.Place]map[hint.Place]use{}}, dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
 }
 
 // ErrUnknownForge classifies a hint for a forge or a repository that is not configured.
@@ -230,6 +231,7 @@ type job struct {
 	space    *Workspace // nil until open
 	text     string     // digest of the text of the hint's comment
 	moves    moves
+	moved    bool // what the merge request depends on changed since its last review
 }
 
 func (j *job) do(ctx context.Context) error {

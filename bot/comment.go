@@ -229,6 +229,8 @@ func (j *job) one(ctx context.Context, mr *forge.MergeRequest, o Order, at time.
 		return j.cancel(ctx, mr, o)
 	case command.VerbTrust:
 		return j.trust(ctx, mr, o, at)
+	case command.VerbDepends:
+		return answerDepends(ctx, j, mr, o)
 	case command.VerbDiff, command.VerbExplain:
 		if len(j.uses.of(j.place)) > 0 && j.open(ctx) == nil && ownTrunk(ctx, j) == "" {
 			return "", fmt.Errorf("%w: this repository has no fleet: ask in a merge request of the fleet", ErrRefused)

@@ -27,7 +27,18 @@ type CompanionRequest struct {
 	Base, Head gitstore.Hash // commits of that repository
 	Trusted    bool          // somebody with write access there wrote the head
 	From       hint.Place    // the repository
+	With       []Pin         // changes of further repositories that are rendered together with this one
+	Fleet      *FleetChange  // of the fleet itself, rendered together with this one; nil: the trunk
 }
+
+// Pin is a change of a repository that a fleet takes content from.
+type Pin struct {
+	Name       string        // of the repository in the fleet
+	Base, Head gitstore.Hash // commits of that repository
+}
+
+// FleetChange is a change of a fleet.
+type FleetChange struct{ Base, Head gitstore.Commit }
 
 // use is a fleet that takes content from a repository and shows reviews there.
 type use struct {
@@ -135,11 +146,7 @@ func learnUses(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash)
 // sameOwner reports whether two repositories have one owner on one forge. A fleet of another owner must neither read a repository with the
 // service's credential nor have the service write there.
 func sameOwner(a, b hint.Place) bool {
-	owner := func(p hint.Place) string {
-		name, _, _ := strings.Cut(p.Repo().Path, "/")
-		return strings.ToLower(name)
-	}
-	return a.Forge() == b.Forge() && owner(a) == owner(b)
+	return a.Forge() == b.Forge() && ownerOf(a) == ownerOf(b)
 }
 
 func enqueueSweeps(ctx context.Context, j *job, places []hint.Place) error {
@@ -156,6 +163,7 @@ type companions struct {
 	*job
 	uses      []use
 	fleetless bool // the repository has no fleet itself
+	deps      *dependencies
 }
 
 func companionKey(number int) string { return fmt.Sprintf("companion/%d", number) }
@@ -186,25 +194,15 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 		if companionsUnchanged(c.job, mr, target.Hash) {
 			return nil
 		}
-		if stopped, err := c.stopped(ctx, mr, c.fleetless); err != nil || stopped {
+		if stopped, err := c.stopped(ctx, mr, c.fleetless && !c.moved); err != nil || stopped {
 			return err
 		}
 	}
-	head, err := c.space.Commits.Revision(ctx, c.forge.MergeRequestRef(mr.Number))
-	if err != nil {
-		return fmt.Errorf("head of merge request %d: %w", mr.Number, err)
+	base, head, err := c.compared(ctx, mr, target)
+	if err != nil || head.Hash.IsZero() {
+		return err
 	}
-	if head.Hash.String() != mr.Head {
-		return c.behind(mr.Number)
-	}
-	base, err := c.space.Commits.MergeBase(ctx, target, head)
-	if errors.Is(err, gitstore.ErrUnrelated) {
-		if !c.fleetless {
-			return nil // the repository's own review says so
-		}
-		return c.cannot(ctx, mr, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", mr.TargetBranch))
-	}
-	if err != nil {
+	if err := c.deps.fetch(ctx, c.job, mr.Number); err != nil {
 		return err
 	}
 	newer := false
@@ -244,6 +242,28 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 	return nil
 }
 
+// compared returns the merge base and the head. The head is zero if they cannot be compared, which the merge request then says.
+func (c companions) compared(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit) (base, head gitstore.Commit, err error) {
+	head, err = c.space.Commits.Revision(ctx, c.forge.MergeRequestRef(mr.Number))
+	if err != nil {
+		return base, head, fmt.Errorf("head of merge request %d: %w", mr.Number, err)
+	}
+	if head.Hash.String() != mr.Head {
+		return base, head, c.behind(mr.Number)
+	}
+	base, err = c.space.Commits.MergeBase(ctx, target, head)
+	if errors.Is(err, gitstore.ErrUnrelated) {
+		if !c.fleetless {
+			return base, gitstore.Commit{}, nil // the repository's own review says so
+		}
+		return base, gitstore.Commit{}, c.cannot(ctx, mr, fmt.Sprintf("it has no commit in common with %s: rebase it onto that branch", mr.TargetBranch))
+	}
+	if err != nil {
+		return base, head, err
+	}
+	return base, head, nil
+}
+
 // group writes the worst verdict on a merge group of the repository to the group's commit.
 func (c companions) group(ctx context.Context, branch string, r CompanionRequest) error {
 	worst, _, err := c.each(ctx, r, func(int, use, *report.Review) error { return nil })
@@ -258,8 +278,12 @@ func (c companions) group(ctx context.Context, branch string, r CompanionRequest
 // contains the error. Other errors do not stop the reviews of the remaining fleets: each joins them, and a retry may succeed.
 func (c companions) each(ctx context.Context, r CompanionRequest, do func(i int, u use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
 	var failed []error
+	trusted := r.Trusted
 	for i, u := range c.uses {
+		var own bool
 		r.Name = u.name
+		r.With, r.Fleet, own = c.deps.in(u.fleet)
+		r.Trusted = trusted && own
 		review, err := c.of(ctx, u, r)
 		switch {
 		case ctx.Err() != nil:
@@ -270,7 +294,7 @@ func (c companions) each(ctx context.Context, r CompanionRequest, do func(i int,
 		case errors.Is(err, ErrUnknownForge):
 			review = nil // the configuration no longer names the fleet
 		case err != nil:
-			failed = append(failed, apart(u.fleet, err))
+			failed = append(failed, apart("fleet "+u.fleet.Repo().Path, err))
 			continue
 		}
 		if review == nil {
@@ -279,6 +303,7 @@ func (c companions) each(ctx context.Context, r CompanionRequest, do func(i int,
 		}
 		stopped = stopped || review.Stopped
 		review.Head, review.Repository = r.Head.String(), c.place.Repo().Path // the compared commits exist only in the clone of the fleet
+		c.deps.show(review)
 		if err := do(i, u, review); err != nil {
 			return nil, false, err
 		}
@@ -289,15 +314,15 @@ func (c companions) each(ctx context.Context, r CompanionRequest, do func(i int,
 	return worst, stopped, errors.Join(failed...)
 }
 
-// apart names the fleet in an error and hides the error's type, so that the service does not delete this repository's clone because the
-// fleet's clone is damaged. Rate limits and Later errors keep their type, because they delay the task.
-func apart(fleet hint.Place, err error) error {
+// apart names another repository in an error and hides the error's type, so that the service does not delete this repository's clone because
+// the other clone is damaged. Rate limits and Later errors keep their type, because they delay the task.
+func apart(name string, err error) error {
 	_, limited := errors.AsType[*forge.RateLimitError](err)
 	_, later := errors.AsType[*Later](err)
 	if limited || later {
-		return fmt.Errorf("fleet %s: %w", fleet.Repo().Path, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	return errors.New("fleet " + fleet.Repo().Path + ": " + err.Error())
+	return errors.New(name + ": " + err.Error())
 }
 
 // of reviews the change in one fleet.

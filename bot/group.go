@@ -46,7 +46,7 @@ func (j *job) group(ctx context.Context) error {
 		return err
 	}
 	if len(uses) > 0 {
-		if err := (companions{j, uses, fleetless}).group(ctx, branch, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: true, From: j.place}); err != nil {
+		if err := (companions{job: j, uses: uses, fleetless: fleetless}).group(ctx, branch, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: true, From: j.place}); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,7 @@ type ReviewRequest struct {
 	Base, Head gitstore.Commit
 	Trusted    bool
 	Preview    *compare.Preview // nil: no preview
+	With       []Pin            // changes of other repositories that are rendered together with this one
 }
 
 // review updates the comment, the status and the preview of a merge request.
@@ -45,6 +46,9 @@ func (j *job) review(ctx context.Context, number int) error {
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if err := announce(ctx, j, mr); err != nil {
 		return err
 	}
 	log := j.log.With("merge_request", number, "head", mr.Head)
@@ -79,27 +83,35 @@ func (j *job) review(ctx context.Context, number int) error {
 		j.remember(reviewKey(number), "")
 		return j.waits(ctx, mr)
 	}
+	deps, err := dependenciesOf(ctx, j, mr, by == "")
+	if err != nil {
+		return err
+	}
+	recallDependencies(j, mr, deps)
 	if !fleetless {
-		err = ownReview(ctx, j, mr, target, by == "")
+		err = ownReview(ctx, j, mr, target, by == "", deps)
 	}
 	if len(uses) > 0 && ctx.Err() == nil { // an error of one review does not prevent the other
-		err = errors.Join(err, companions{j, uses, fleetless}.review(ctx, mr, target, by == ""))
+		err = errors.Join(err, companions{j, uses, fleetless, deps}.review(ctx, mr, target, by == ""))
+	}
+	if err == nil {
+		j.remember(dependsKey(number), deps.identity())
 	}
 	return err
 }
 
 // ownReview reviews a merge request of a repository with a fleet.
-func ownReview(ctx context.Context, j *job, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
+func ownReview(ctx context.Context, j *job, mr *forge.MergeRequest, target gitstore.Commit, own bool, deps *dependencies) error {
 	if skip, err := j.reviewed(ctx, mr, target); err != nil || skip {
 		return err
 	}
-	return j.publishReview(ctx, mr, own, reviewState(mr, target.Hash))
+	return j.publishReview(ctx, mr, own, deps, reviewState(mr, target.Hash))
 }
 
 // publishReview reviews the head of a merge request and records its state.
-func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own bool, state string) error {
+func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own bool, deps *dependencies, state string) error {
 	number := mr.Number
-	outcome, err := j.reviewHead(ctx, mr, own)
+	outcome, err := j.reviewHead(ctx, mr, own, deps)
 	if errors.Is(err, ErrStopped) {
 		err = j.cannot(ctx, mr, err.Error())
 		if err == nil {
@@ -132,7 +144,7 @@ func (j *job) reviewed(ctx context.Context, mr *forge.MergeRequest, target gitst
 	if j.reviewedAt(ctx, mr, target) || j.seen(limitKey(mr.Number), mr.Head) {
 		return true, nil
 	}
-	return j.stopped(ctx, mr, true)
+	return j.stopped(ctx, mr, !j.moved)
 }
 
 func reviewKey(number int) string { return fmt.Sprintf("mr/%d", number) }
@@ -200,7 +212,7 @@ func (j *job) absentHead(ctx context.Context, mr *forge.MergeRequest) bool {
 
 // reviewHead renders, compares and publishes. own means that the author has write access. Other changes are rendered
 // without credentials and get no preview.
-func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) (publish.Outcome, error) {
+func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool, deps *dependencies) (publish.Outcome, error) {
 	head, err := j.space.Commits.Revision(ctx, j.forge.MergeRequestRef(mr.Number))
 	if err != nil {
 		return "", fmt.Errorf("head of merge request %d: %w", mr.Number, err)
@@ -219,14 +231,16 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool) 
 	if err != nil {
 		return "", err
 	}
-	request := ReviewRequest{Base: base, Head: head, Trusted: own}
-	if own && j.settings.Previews {
-		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: j.settings.PreviewCap}
+	request, err := reviewRequest(ctx, j, mr, own, deps)
+	if err != nil {
+		return "", err
 	}
+	request.Base, request.Head = base, head
 	review, preview, err := j.space.Reviews.Review(ctx, request)
 	if err != nil {
 		return "", err
 	}
+	deps.show(review)
 	rememberScope(ctx, j, mr, review, scope{target: target, base: base, head: head})
 	review.Repository = j.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title

@@ -32,8 +32,8 @@ type Config struct {
 	// Alone refuses content from other repositories: a review of an untrusted change must not show what the store has
 	// of them.
 	Alone bool
-	// Only names the one repository whose content is taken although Alone is set: the change is one of that repository.
-	Only string
+	// Only names the repositories whose content is taken although Alone is set: the change is one of them.
+	Only []string
 	// Trust has the signers of charts, of the trunk. If nil, those of the commit that is read count.
 	Trust    *source.Trust
 	Jobs     int    // targets rendered at a time, at least 1
@@ -62,7 +62,7 @@ func New(c Config) *Hydrator {
 	}
 	sources := source.NewReader(c.Store, c.Archives, c.Renderer).WithCredentials(c.Credentials).Trusting(c.Trust)
 	if c.Alone {
-		sources.Alone(c.Only)
+		sources.Alone(c.Only...)
 	}
 	if c.Detect {
 		sources.Detecting()

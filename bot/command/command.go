@@ -18,6 +18,7 @@ const (
 	VerbRetry    Verb = "retry"
 	VerbCancel   Verb = "cancel"
 	VerbTrust    Verb = "trust"
+	VerbDepends  Verb = "depends"
 	VerbApprove  Verb = "approve"
 	VerbPromote  Verb = "promote"
 	VerbRollback Verb = "rollback"

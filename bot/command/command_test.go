@@ -298,7 +298,7 @@ func BenchmarkHostileComment(b *testing.B) {
 
 func TestRights(t *testing.T) {
 	want := map[command.Right]string{
-		command.RightRead:        "help status diff explain",
+		command.RightRead:        "help status diff explain depends",
 		command.RightWrite:       "retry cancel trust",
 		command.RightEnvironment: "approve promote rollback freeze unfreeze halt resume",
 	}

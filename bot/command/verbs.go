@@ -106,6 +106,7 @@ func reviewVerbs() []Spec {
 				{Name: "PATH", kind: kindPath, field: pathOf},
 			},
 		},
+		{Verb: VerbDepends, Right: RightRead, Does: "Shows the merge requests that this one depends on, and their state."},
 		{Verb: VerbRetry, Right: RightWrite, Does: "Repeats what failed."},
 		{Verb: VerbCancel, Right: RightWrite, Does: "Stops the running review of this merge request."},
 		{Verb: VerbTrust, Right: RightWrite, Does: "Lets Sluice render this commit of an author without write access."},

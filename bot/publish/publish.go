@@ -84,18 +84,22 @@ func Comment(ctx context.Context, f Forge, repo forge.Repository, mr *forge.Merg
 }
 
 // Status writes the verdict of the head commit: as a check run if Options.Checks is set and the forge allows
-// it, and as a commit status otherwise. An unknown verdict is a failure.
+// it, and as a commit status otherwise. An unknown verdict is a failure. A review that waits is pending.
 func Status(ctx context.Context, f Statuses, repo forge.Repository, r *report.Review, o Options) error {
 	state := forge.Failure
 	switch r.Verdict {
 	case report.VerdictPass, report.VerdictWarn, report.VerdictCaution:
 		state = forge.Success
 	}
+	title := report.Headline(r)
+	if state == forge.Success && r.Waits != "" {
+		state, title = forge.Pending, r.Waits
+	}
 	summary := ""
 	if o.Checks {
 		summary, _ = report.Markdown(r, forgeSummary)
 	}
-	return set(ctx, f, repo, forge.Check{Commit: r.Head, State: state, Title: report.Headline(r), Summary: summary, Annotations: annotations(r)}, o)
+	return set(ctx, f, repo, forge.Check{Commit: r.Head, State: state, Title: title, Summary: summary, Annotations: annotations(r)}, o)
 }
 
 // Say writes a state of a commit other than the verdict of a review. It uses the same form as Status, because a check
@@ -211,7 +215,7 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 
 // silent reports whether the review has nothing to report.
 func silent(r *report.Review) bool {
-	return r.Changes != nil && r.Changes.Empty() && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Rollout) == 0 && len(r.Log) == 0
+	return r.Changes != nil && r.Changes.Empty() && len(r.Errors) == 0 && len(r.Findings.Introduced) == 0 && len(r.Rollout) == 0 && len(r.Log) == 0 && len(r.Companions) == 0
 }
 
 func render(r *report.Review, id string, last report.MarkerInfo, limit int) (body, digest string) {

@@ -91,11 +91,12 @@ func (m *markdown) body(limit int) string {
 	m.left += 3 * roomForMore
 	findings := m.findings()
 	resolved := m.take(m.resolved(), 4)
+	companions := m.take(m.companions(), 4)
 	warnings := m.take(m.warnings(), 4)
 	log := m.take(m.log(), 4)
 	groups := m.groups()
 	cut := m.cutLine()
-	out := top + errors + cautions + withheld + rollout + findings + apps + noise + groups + resolved + warnings + log + cut + foot
+	out := top + companions + errors + cautions + withheld + rollout + findings + apps + noise + groups + resolved + warnings + log + cut + foot
 	out = strings.ReplaceAll(out, "\n\n\n", "\n\n") // never within text from outside: each of its lines has a mark
 	if size(out) > limit {                          // the headline, links and counts alone exceed the limit
 		m.cut = Cut{}
@@ -140,6 +141,9 @@ func (m *markdown) status() string {
 			out.WriteString(": " + text)
 		}
 		out.WriteString(".\n\n")
+	}
+	if m.r.Waits != "" {
+		out.WriteString("⏳ This merge request " + prose(m.r.Waits) + ".\n\n")
 	}
 	if d := m.r.Since; d != nil {
 		text := joined(withCount(len(d.New), "new"), withCount(len(d.Changed), "changed"), withCount(len(d.Gone), "gone"))

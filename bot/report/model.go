@@ -35,8 +35,12 @@ type Review struct {
 	Rollout      []RolloutRow    `json:"rollout,omitempty"`
 	Log          []CommandEntry  `json:"log,omitempty"`
 	// Scope are the targets that the change can affect; nil if they are unknown. It is not part of the report.
-	Scope  []fleet.AffectedTarget `json:"-"`
-	Marker *MarkerInfo            `json:"-"` // the hidden first line of the comment; nil for none. Markdown fills in Digest
+	Scope []fleet.AffectedTarget `json:"-"`
+	// Companions are the merge requests that this one depends on.
+	Companions []Companion `json:"companions,omitempty"`
+	// Waits is what the merge request waits for although the change itself may be merged; "" if it waits for nothing.
+	Waits  string      `json:"waits,omitempty"`
+	Marker *MarkerInfo `json:"-"` // the hidden first line of the comment; nil for none. Markdown fills in Digest
 }
 
 // MergeRequest names the reviewed merge request. The zero value stands for a comparison without one.
@@ -45,6 +49,13 @@ type MergeRequest struct {
 	URL    string `json:"url,omitempty"`
 	Title  string `json:"title,omitempty"`
 	Forge  string `json:"forge,omitempty"` // github or gitlab; "" if unknown
+}
+
+// Companion is a merge request that another one depends on.
+type Companion struct {
+	Name string `json:"name"`           // acme/components#7
+	Head string `json:"head,omitempty"` // commit, in full
+	Part string `json:"part"`           // its state, and how it takes part in the review
 }
 
 // Verdict says whether the change may be merged.

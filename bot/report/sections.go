@@ -177,6 +177,26 @@ func (m *markdown) resolved() *part {
 	return p
 }
 
+// CompanionsBlock returns only the companions, for the answer to a command.
+func CompanionsBlock(list []Companion) string {
+	m := &markdown{r: &Review{Companions: list}}
+	text, _ := m.companions().fit(wholeBlock)
+	return text
+}
+
+func (m *markdown) companions() *part {
+	p := &part{head: "### Depends on\n\n" + row("Merge request", "Head", "State") + "|---|---|---|\n", tail: "\n"}
+	for _, c := range m.r.Companions {
+		head := ""
+		if c.Head != "" {
+			head = code(abbreviated(c.Head))
+		}
+		p.items = append(p.items, row(code(c.Name), head, prose(c.Part)))
+	}
+	p.more = func(shown int) string { return "\nAnd " + Count(len(p.items)-shown, "more merge request") + ".\n" }
+	return p
+}
+
 func (m *markdown) warnings() *part {
 	list := GroupMessages(m.r.Warnings)
 	p := &part{head: "\n<details><summary>⚠️ " + Count(len(m.r.Warnings), "warning") + " about the fleet's files</summary>\n\n", tail: "\n</details>\n"}

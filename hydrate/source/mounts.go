@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +25,7 @@ type mounts struct {
 	snap        *gitstore.Snapshot
 	credentials Credentials
 	alone       bool
-	only        string // with alone, the repository that is read all the same
+	only        []string // with alone, the repositories that are read all the same
 
 	mounted gitstore.Hash // the tree with the repositories
 	failed  bool          // a repository could not be fetched; the next attempt may succeed
@@ -41,7 +42,7 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 		}
 		return tree, missing
 	}
-	if m.alone && m.only == "" {
+	if m.alone && len(m.only) == 0 {
 		return all(errAlone)
 	}
 	lock, err := readLock(m.snap)
@@ -50,7 +51,7 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 	}
 	trees := map[string]gitstore.Hash{}
 	for _, r := range repositories {
-		if m.alone && r.Name != m.only {
+		if m.alone && !slices.Contains(m.only, r.Name) {
 			missing[r.Name] = errAlone
 			continue
 		}

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/hydrate/source"
-	"github.com/sluice-gitops/sluice/renderer/fetch"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
@@ -21,7 +18,8 @@ import (
 type Reviews struct{ *Workspace }
 
 // Companion reviews a change of another repository that the fleet takes content from. It renders the fleet's trunk with that repository at
-// two commits and compares the results. Everything else, including the policy and the other pins, comes from the trunk. Companion returns
+// two commits and compares the results. Everything else, including the policy and the other pins, comes from the trunk, except changes that
+// the request names. Companion returns
 // nil if the trunk does not ask for such reviews.
 func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report.Review, error) {
 	tip, _, err := w.TrunkTip(ctx)
@@ -41,23 +39,20 @@ func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report
 	if !ok || !repository.Reviews {
 		return nil, nil //nolint:nilnil // the trunk no longer asks for it
 	}
-	request := compare.Request{Key: w.FingerprintKey()}
-	for _, side := range []struct {
-		commit gitstore.Hash
-		to     *gitstore.Commit
-	}{{r.Base, &request.Base}, {r.Head, &request.Head}} {
-		if err := w.Store.FetchPinned(ctx, repository.URL, w.Credentials(repository.URL), side.commit); err != nil {
-			return nil, fmt.Errorf("commit %s of %s: %w", side.commit.Short(), repository.URL, err)
-		}
-		if *side.to, err = WithPin(ctx, w.Store, v, tip, repository, side.commit); err != nil {
-			return nil, err
-		}
+	request := compare.Request{Key: w.FingerprintKey(), Base: tip, Head: tip}
+	if r.Fleet != nil {
+		request.Base, request.Head = r.Fleet.Base, r.Fleet.Head
+	}
+	pins, err := pinsFor(ctx, w.Workspace, v.Fleet, append([]bot.Pin{{Name: r.Name, Base: r.Base, Head: r.Head}}, r.With...))
+	if err != nil {
+		return nil, err
 	}
 	s, err := companionSession(ctx, w.Workspace, tip.Tree, r)
 	if err != nil {
 		return nil, err
 	}
-	out, _, err := s.withRenderer(w.config.Renderers(r.From, worker.Untrusted)).reviewIsolated(ctx, w.config.ReviewWorkers, r.From.String(), ReviewOptions{Compare: request, Policy: tip.Tree})
+	o := ReviewOptions{Compare: request, Policy: tip.Tree, Pins: pins}
+	out, _, err := s.withRenderer(w.config.Renderers(r.From, worker.Untrusted)).reviewIsolated(ctx, w.config.ReviewWorkers, r.From.String(), o)
 	return out, err
 }
 
@@ -67,33 +62,21 @@ func companionSession(ctx context.Context, w *Workspace, trunk gitstore.Hash, r 
 	if r.Trusted {
 		return w.pushing(ctx, trunk)
 	}
-	s, err := w.untrusted(ctx, trunk)
-	if err != nil {
-		return nil, err
+	names := []string{r.Name}
+	for _, c := range r.With {
+		names = append(names, c.Name)
 	}
-	out, config := *s, s.Config
-	config.Only, config.Credentials = r.Name, w.Credentials
-	out.Hydrator = hydrate.New(config)
-	return &out, nil
+	return untrustedWith(ctx, w, trunk, names)
 }
 
-// WithPin returns a copy of the fleet's commit at in which sluice.lock pins another repository to a commit. The pin keeps the locked
-// branch or tag, so that Kustomize URLs with that name still refer to the repository. The new commit exists only in memory.
-func WithPin(ctx context.Context, store *gitstore.Store, v *source.View, at gitstore.Commit, r *fleet.Repository, commit gitstore.Hash) (gitstore.Commit, error) {
-	before, _ := v.Pin(r) // a repository without a lock has no resolved ref
-	lock := v.Lock()
-	lock.SetPin(r.Name, fetch.Pin{URL: r.URL, Wanted: r.Wanted, Resolved: cmp.Or(before.Resolved, r.Wanted), Commit: commit.String()})
-	data, err := lock.Bytes()
-	if err != nil {
-		return at, err
+// untrustedWith returns a session for a change by somebody without write access that reads the named repositories, and no others.
+func untrustedWith(ctx context.Context, w *Workspace, trunk gitstore.Hash, names []string) (*Session, error) {
+	s, err := w.untrusted(ctx, trunk)
+	if err != nil || len(names) == 0 {
+		return s, err
 	}
-	tree, err := store.Replace(ctx, at.Tree, fetch.LockFile, data)
-	if err != nil {
-		return at, err
-	}
-	hash, err := store.KeepCommit(gitstore.CommitSpec{Tree: tree, Parents: []gitstore.Hash{at.Hash}, Message: "with " + commit.String()})
-	if err != nil {
-		return at, err
-	}
-	return store.Commit(ctx, hash)
+	out, config := *s, s.Config
+	config.Only, config.Credentials = names, w.Credentials
+	out.Hydrator = hydrate.New(config)
+	return &out, nil
 }

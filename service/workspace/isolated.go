@@ -84,7 +84,7 @@ func (s *Session) reviewIsolated(ctx context.Context, workers ReviewWorkers, rep
 
 // task is the task of a review.
 func (p *parent) task(o ReviewOptions) reviewTask {
-	out := reviewTask{Compare: o.Compare, Policy: o.Policy, BoundsOnly: o.BoundsOnly, Whole: o.Whole, FindingsOnly: o.FindingsOnly, workerTask: p.session.task()}
+	out := reviewTask{Compare: o.Compare, Policy: o.Policy, BoundsOnly: o.BoundsOnly, Whole: o.Whole, FindingsOnly: o.FindingsOnly, Pins: o.Pins, workerTask: p.session.task()}
 	out.Trust = p.trust
 	return out
 }

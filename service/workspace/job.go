@@ -52,7 +52,7 @@ type workerTask struct {
 	Jobs    int
 	Detect  bool          // accept a repository of another tool without sluice.yaml
 	Alone   bool          // the fleet may not take content from other repositories; see hydrate.Config.Alone
-	Only    string        // see hydrate.Config.Only
+	Only    []string      // see hydrate.Config.Only
 	Trust   *source.Trust // signers of charts, of the trunk
 }
 
@@ -64,6 +64,7 @@ type reviewTask struct {
 	BoundsOnly   bool          // of the policy, judge only the bounds of workspaces
 	Whole        bool
 	FindingsOnly bool
+	Pins         Pins
 }
 
 // reviewAnswer is the answer of a review.
@@ -106,12 +107,17 @@ func reviewJob(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error
 		return nil, err
 	}
 	defer session.Store.Close() //nolint:errcheck // it has no files
+	compared := task.Compare
+	if compared, err = withPins(ctx, session, compared, task.Pins); err != nil {
+		return nil, err
+	}
 	var out reviewAnswer
 	if out.Review, out.Preview, err = session.Review(ctx, ReviewOptions{
-		Compare: task.Compare, Policy: task.Policy, BoundsOnly: task.BoundsOnly, Whole: task.Whole, FindingsOnly: task.FindingsOnly,
+		Compare: compared, Policy: task.Policy, BoundsOnly: task.BoundsOnly, Whole: task.Whole, FindingsOnly: task.FindingsOnly,
 	}); err != nil {
 		return nil, err
 	}
+	out.Review.Base, out.Review.Head = task.Compare.Base.Hash.String(), task.Compare.Head.Hash.String() // those with pins exist only here
 	out.separate()
 	return json.Marshal(out)
 }

@@ -23,6 +23,7 @@ type ReviewOptions struct {
 	Policy       gitstore.Hash // tree of the source commit whose policy applies; zero: nothing is judged
 	BoundsOnly   bool          // of the policy, judge only the bounds of workspaces
 	Trunk        gitstore.Hash // tree of the trunk, whose signers of charts count; zero is Policy
+	Pins         Pins          // commits of other repositories that replace those in sluice.lock
 	Offline      bool          // fetch no schemas
 	Whole        bool          // judge whole environments, not only changed objects
 	FindingsOnly bool

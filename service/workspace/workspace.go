@@ -153,19 +153,32 @@ func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 	if err != nil {
 		return nil, nil, err
 	}
+	o := ReviewOptions{
+		Compare: compare.Request{Base: r.Base, Head: r.Head, Key: w.FingerprintKey(), Preview: r.Preview}, Policy: trunk,
+	}
+	var names []string
+	if len(r.With) > 0 {
+		f, _, err := w.Fleet(ctx, trunk)
+		if err != nil {
+			return nil, nil, err
+		}
+		if o.Pins, err = pinsFor(ctx, w, f, r.With); err != nil {
+			return nil, nil, err
+		}
+		for _, c := range r.With {
+			names = append(names, c.Name)
+		}
+	}
 	var s *Session
 	if r.Trusted {
 		s, err = w.pushing(ctx, trunk)
 	} else {
-		s, err = w.untrusted(ctx, trunk)
+		s, err = untrustedWith(ctx, w, trunk, names)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	s = s.withRenderer(w.config.Renderers(w.repo.Place, worker.Untrusted))
-	o := ReviewOptions{
-		Compare: compare.Request{Base: r.Base, Head: r.Head, Key: w.FingerprintKey(), Preview: r.Preview}, Policy: trunk,
-	}
 	return s.reviewIsolated(ctx, w.config.ReviewWorkers, w.repo.Place.String(), o)
 }
 

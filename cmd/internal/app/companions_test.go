@@ -16,26 +16,34 @@ import (
 // components is a repository that the fleet takes content from.
 const components = "acme/components"
 
-// companion is that repository on the forge of a story.
+// companion is such a repository on the forge of a story.
 type companion struct {
 	*story
+	path       string
 	bare, work string
+}
+
+// repository creates a repository that the service is configured for, with a trunk.
+func (s *story) repository(path string) *companion {
+	s.t.Helper()
+	c := &companion{story: s, path: path, bare: s.other(path), work: filepath.Join(s.dir, filepath.Base(path))}
+	for login, level := range map[string]int{"ada": fakegitlab.Developer, "mia": fakegitlab.Maintainer} {
+		if s.hub != nil {
+			s.hub.Grant(path, login, map[int]string{fakegitlab.Developer: "write", fakegitlab.Maintainer: "maintain"}[level])
+		} else {
+			s.lab.Grant(path, login, level)
+		}
+	}
+	s.run("", "init", "-q", "-b", "main", c.work)
+	c.publish("main", "one")
+	s.config = strings.Replace(s.config, "repositories: ["+repo, "repositories: ["+repo+", "+path, 1)
+	return c
 }
 
 // withCompanion creates the repository, and has the fleet take an app from it.
 func withCompanion(s *story) *companion {
 	s.t.Helper()
-	c := &companion{story: s, bare: s.other(components), work: filepath.Join(s.dir, "components")}
-	for login, level := range map[string]int{"ada": fakegitlab.Developer, "mia": fakegitlab.Maintainer} {
-		if s.hub != nil {
-			s.hub.Grant(components, login, map[int]string{fakegitlab.Developer: "write", fakegitlab.Maintainer: "maintain"}[level])
-		} else {
-			s.lab.Grant(components, login, level)
-		}
-	}
-	s.run("", "init", "-q", "-b", "main", c.work)
-	c.publish("main", "one")
-	s.config = strings.ReplaceAll(s.config, "repositories: ["+repo+"]", "repositories: ["+repo+", "+components+"]")
+	c := s.repository(components)
 	address := s.git.URL + "/" + components + ".git"
 	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
 	for name, text := range map[string]string{
@@ -86,26 +94,29 @@ func (c *companion) tip(branch string) string {
 }
 
 // request opens a merge request in the repository.
-func (c *companion) request(branch, author string) int {
+func (c *companion) request(branch, author string) int { return c.describe(branch, author, "") }
+
+// describe opens a merge request with a description.
+func (c *companion) describe(branch, author, text string) int {
 	c.t.Helper()
 	if c.hub != nil {
-		pr, err := c.hub.OpenPR(components, fakegithub.PR{Title: "Change " + branch, Author: author, Head: branch})
+		pr, err := c.hub.OpenPR(c.path, fakegithub.PR{Title: "Change " + branch, Body: text, Author: author, Head: branch})
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		return pr.Number
 	}
-	return c.lab.Open(components, fakegitlab.MergeRequest{Title: "Change " + branch, Author: author, SourceBranch: branch})
+	return c.lab.Open(c.path, fakegitlab.MergeRequest{Title: "Change " + branch, Body: text, Author: author, SourceBranch: branch})
 }
 
 // moved announces the new head of a merge request of the repository.
 func (c *companion) moved(number int) {
 	c.t.Helper()
 	if c.hub == nil {
-		c.lab.Push(components, number)
+		c.lab.Push(c.path, number)
 		return
 	}
-	if _, err := c.hub.PushPR(components, number); err != nil {
+	if _, err := c.hub.PushPR(c.path, number); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -113,10 +124,10 @@ func (c *companion) moved(number int) {
 func (c *companion) tell(number int, login, text string) {
 	c.t.Helper()
 	if c.hub == nil {
-		c.lab.Comment(components, number, login, text)
+		c.lab.Comment(c.path, number, login, text)
 		return
 	}
-	if _, err := c.hub.CommentPR(components, number, login, text); err != nil {
+	if _, err := c.hub.CommentPR(c.path, number, login, text); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -125,13 +136,13 @@ func (c *companion) tell(number int, login, text string) {
 func (c *companion) report(number int) string {
 	var out []string
 	if c.hub != nil {
-		for _, one := range c.hub.Comments(components, number) {
+		for _, one := range c.hub.Comments(c.path, number) {
 			if one.Author == c.self {
 				out = append(out, one.Body)
 			}
 		}
 	} else {
-		for _, one := range c.lab.Notes(components, number) {
+		for _, one := range c.lab.Notes(c.path, number) {
 			if one.Author == c.self {
 				out = append(out, one.Body)
 			}
@@ -143,10 +154,10 @@ func (c *companion) report(number int) string {
 // verdict returns the status of a commit of the repository.
 func (c *companion) verdict(sha string) string {
 	if c.hub == nil {
-		return c.lab.Statuses(components, sha)["sluice"]
+		return c.lab.Statuses(c.path, sha)["sluice"]
 	}
 	state := ""
-	for _, one := range c.hub.Statuses(components, sha) {
+	for _, one := range c.hub.Statuses(c.path, sha) {
 		if one.Context == "sluice" {
 			state = one.State
 		}

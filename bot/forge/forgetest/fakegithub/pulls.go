@@ -116,3 +116,8 @@ const (
 	maxText = 65536
 	tooLong = "body is too long (maximum is 65536 characters)"
 )
+
+// DescribePR changes the description of a pull request.
+func DescribePR(s *Server, path string, number int, body string) error {
+	return s.change(path, number, "edited", func(_ *repository, p *pull) { p.body = body })
+}

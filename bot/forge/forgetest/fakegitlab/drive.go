@@ -222,6 +222,11 @@ func (s *MergeRequests) Reopen(path string, iid int) {
 	})
 }
 
+// Describe changes the description of a merge request.
+func (s *MergeRequests) Describe(path string, iid int, text string) {
+	s.change(path, iid, "update", func(m *mergeRequest) { m.description = text })
+}
+
 // Label sets the labels of a merge request.
 func (s *MergeRequests) Label(path string, iid int, labels ...string) {
 	s.change(path, iid, "update", func(m *mergeRequest) { m.labels = labels })

@@ -1,0 +1,38 @@
+package command_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/bot/command"
+)
+
+func TestDependsOn(t *testing.T) {
+	t.Parallel()
+	const a, b = "https://hub.example.com/acme/components/pull/3", "https://lab.example.com/acme/sub/shop/-/merge_requests/7"
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"none":              {"A change.\n\nIt depends on " + a, nil},
+		"one":               {"Depends-On: " + a, []string{a}},
+		"among others":      {"A change.\r\n\r\ndepends-on:" + a + " (first)\r\nDEPENDS-ON: <" + b + ">\r\nCloses #4\r\n", []string{a, b}},
+		"twice":             {"Depends-On: " + a + "\n\nDepends-On: " + a, []string{a}},
+		"empty":             {"Depends-On:\n", []string{""}},
+		"not at column 0":   {" Depends-On: " + a + "\n- Depends-On: " + b, nil},
+		"code":              {"```\nDepends-On: " + a + "\n```\n", nil},
+		"code not closed":   {"```\nDepends-On: " + a, nil},
+		"a comment of HTML": {"<!--\nDepends-On: " + a + "\n-->\n\nDepends-On: " + b, []string{b}},
+		"GitLab quotation":  {">>>\nDepends-On: " + a + "\n>>>\n", nil},
+		"quotation":         {"> Depends-On: " + a, nil},
+		"folded":            {"<details>\n\nDepends-On: " + a + "\n\n</details>\n", []string{a}},
+	} {
+		if got := command.DependsOn(c.text); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, expected %q", name, got, c.want)
+		}
+	}
+	if got := command.DependsOn(strings.Repeat("Depends-On: x\n", 10) + "Depends-On: " + strings.Repeat("y", 2<<20)); got != nil {
+		t.Errorf("a description beyond the limit of every forge: %d lines", len(got))
+	}
+}

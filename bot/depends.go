@@ -1,0 +1,250 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/command"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+)
+
+// A merge request can name others in lines `Depends-On: URL` of its description. Its review then renders the fleet with all of them, and
+// compares with the fleet without any of them. Its status waits until they are merged.
+//
+// A companion never gets more rights by being named. The bot takes it in only
+//
+//   - if the trunk of a fleet that is concerned declares its repository, or it is in that fleet itself, with the same owner;
+//   - if its own review would render it: somebody with write access in its repository wrote or trusted the head;
+//   - if the author of the merge request that names it has write access there, and may read the companion's repository.
+
+// maxCompanions bounds the merge requests that one depends on, also indirectly.
+const maxCompanions = 8
+
+// onGitLab is the part of an address between a project and the number of a merge request.
+const onGitLab = "/-/merge_requests/"
+
+// reference names a merge request.
+type reference struct {
+	place  hint.Place
+	number int
+	sign   string // between the repository and the number
+}
+
+func (r reference) String() string { return r.place.Repo().Path + r.sign + strconv.Itoa(r.number) }
+
+func (r reference) key() string { return fmt.Sprintf("%s %d", fold(r.place), r.number) }
+
+// dependency is a merge request that another one depends on.
+type dependency struct {
+	reference
+	mr       *forge.MergeRequest
+	own      bool   // somebody with write access wrote the head
+	alone    string // why it is not rendered together with the other; "" if it is
+	rendered *CompanionRequest
+	change   *FleetChange // of the fleet itself
+}
+
+// dependencies are the merge requests that one depends on, directly or through others.
+type dependencies struct {
+	list     []*dependency
+	failures []string // lines that cannot be followed
+	// names maps each concerned fleet to the names that it gives to repositories; "" is the fleet itself.
+	names  map[hint.Place]map[hint.Place]string
+	trunks map[hint.Place]string // of these fleets
+	state  string                // everything that a review takes from the dependencies
+}
+
+// identify sets the state.
+func (d *dependencies) identify() {
+	var b strings.Builder
+	for _, one := range d.list {
+		fmt.Fprintf(&b, "%s %s %s %t %s\n", one.key(), one.mr.State, one.mr.Head, one.own, one.alone)
+	}
+	d.state = b.String() + strings.Join(d.failures, "\n")
+}
+
+// waits returns what the status of the merge request waits for; "" if it waits for nothing.
+func (d *dependencies) waits() string {
+	var open []string
+	for _, one := range d.list {
+		if one.mr.State == forge.Open {
+			open = append(open, one.String())
+		}
+	}
+	switch n := len(open); n {
+	case 0:
+		return ""
+	case 1:
+		return "waits for " + open[0]
+	default:
+		return fmt.Sprintf("waits for %s and %s", open[0], report.Count(n-1, "other merge request"))
+	}
+}
+
+// shown returns the dependencies for the report.
+func (d *dependencies) shown() []report.Companion {
+	var out []report.Companion
+	for _, one := range d.list {
+		out = append(out, report.Companion{Name: one.String(), Head: one.mr.Head, Part: one.part()})
+	}
+	return out
+}
+
+func (d *dependency) part() string {
+	switch {
+	case d.mr.State != forge.Open:
+		return string(d.mr.State)
+	case d.alone != "":
+		return "open, not rendered here: " + d.alone
+	}
+	return "open, rendered here"
+}
+
+// fetch finds the commits that the rendered merge requests change. It returns an error that asks for a later retry if Git has not received
+// a head yet.
+func (d *dependencies) fetch(ctx context.Context, j *job, number int) error {
+	if d == nil {
+		return nil
+	}
+	for _, one := range d.list {
+		if one.mr.State != forge.Open || one.alone != "" || one.rendered != nil {
+			continue
+		}
+		if err := one.fetch(ctx, j, number); err != nil {
+			return apart(one.String(), err)
+		}
+	}
+	return nil
+}
+
+func (d *dependency) fetch(ctx context.Context, j *job, number int) error {
+	other, ok := jobAt(j, d.place)
+	if !ok {
+		return ErrUnknownForge
+	}
+	if err := other.open(ctx); err != nil {
+		return err
+	}
+	defer other.close()
+	commits := other.space.Commits
+	head, err := commits.Revision(ctx, other.forge.MergeRequestRef(d.mr.Number))
+	if err != nil {
+		return err
+	}
+	if head.Hash.String() != d.mr.Head {
+		return j.behind(number)
+	}
+	target, err := commits.Revision(ctx, "refs/heads/"+d.mr.TargetBranch)
+	var base gitstore.Commit
+	if err == nil {
+		base, err = commits.MergeBase(ctx, target, head)
+	}
+	if errors.Is(err, gitstore.ErrNoRef) || errors.Is(err, gitstore.ErrUnrelated) {
+		d.alone = "it cannot be compared with " + d.mr.TargetBranch
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.rendered = &CompanionRequest{Base: base.Hash, Head: head.Hash}
+	d.change = &FleetChange{base, head}
+	return nil
+}
+
+// in returns what a review in a fleet takes in: changes of repositories, a change of the fleet itself, and whether people with write access
+// made all of them.
+func (d *dependencies) in(place hint.Place) (pins []Pin, change *FleetChange, own bool) {
+	own = true
+	if d == nil {
+		return nil, nil, own
+	}
+	for _, one := range d.list {
+		name, ok := d.names[fold(place)][fold(one.place)]
+		if one.rendered == nil || !ok {
+			continue
+		}
+		own = own && one.own
+		if name == "" {
+			change = one.change
+			continue
+		}
+		pins = append(pins, Pin{Name: name, Base: one.rendered.Base, Head: one.rendered.Head})
+	}
+	return pins, change, own
+}
+
+// show adds the dependencies to a review. It must be called before the review is published.
+func (d *dependencies) show(r *report.Review) {
+	if d == nil {
+		return
+	}
+	r.Companions, r.Waits = d.shown(), d.waits()
+	if len(d.failures) > 0 {
+		r.Errors = append(r.Errors, d.failures...)
+		r.Verdict = report.VerdictError
+	}
+}
+
+// identity returns the state; "" if there are no dependencies.
+func (d *dependencies) identity() string {
+	if d == nil {
+		return ""
+	}
+	return d.state
+}
+
+func dependsKey(number int) string { return fmt.Sprintf("depends/%d", number) }
+
+// recallDependencies forgets earlier reviews of the same head if the merge request now depends on something else.
+func recallDependencies(j *job, mr *forge.MergeRequest, deps *dependencies) {
+	if j.seen(dependsKey(mr.Number), deps.identity()) || deps == nil && j.recall(dependsKey(mr.Number)) == "" {
+		return
+	}
+	j.moved = true
+	for _, key := range []string{reviewKey(mr.Number), companionKey(mr.Number), limitKey(mr.Number), companionLimitKey(mr.Number)} {
+		j.remember(key, "")
+	}
+}
+
+// dependsOnSame reports whether what a merge request depends on is as in its last review. It sends no request for a merge request that
+// depends on nothing.
+func dependsOnSame(ctx context.Context, j *job, mr *forge.MergeRequest) bool {
+	before := j.recall(dependsKey(mr.Number))
+	if len(command.DependsOn(mr.Body)) == 0 {
+		return before == ""
+	}
+	ok, by, err := j.trusted(ctx, mr)
+	if err != nil || !ok {
+		return false // the review reports it
+	}
+	deps, err := dependenciesOf(ctx, j, mr, by == "")
+	return err == nil && deps.identity() == before
+}
+
+// reviewRequest returns the request for a review, without the commits to compare.
+func reviewRequest(ctx context.Context, j *job, mr *forge.MergeRequest, own bool, deps *dependencies) (ReviewRequest, error) {
+	request := ReviewRequest{Trusted: own}
+	if err := deps.fetch(ctx, j, mr.Number); err != nil {
+		return request, err
+	}
+	if pins, _, ownPins := deps.in(j.place); len(pins) > 0 {
+		request.With, request.Trusted = pins, own && ownPins
+	}
+	switch {
+	case !own || !j.settings.Previews:
+	case len(request.With) > 0: // a preview has the merge request alone
+		if err := j.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); err != nil && !errors.Is(err, ErrRefused) {
+			return request, err
+		}
+	default:
+		request.Preview = &compare.Preview{Branch: previewBranch(mr.Number), Title: fmt.Sprintf("Preview of !%d", mr.Number), Limit: j.settings.PreviewCap}
+	}
+	return request, nil
+}
