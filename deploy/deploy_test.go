@@ -4,6 +4,7 @@ package deploy_test
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -18,14 +19,18 @@ import (
 
 const mounted = "/run/secrets/sluice/" // folder where the chart mounts secrets
 
-// binary is Sluice, built once.
+// binary is Sluice, built once; empty in short mode.
 var binary string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	os.Exit(run(m))
 }
 
 func run(m *testing.M) int {
+	if testing.Short() {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "sluice-deploy-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -45,6 +50,9 @@ func run(m *testing.M) int {
 // sluice runs the binary in a folder, with a separate cache.
 func sluice(t *testing.T, dir string, env []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	cmd := exec.CommandContext(t.Context(), binary, args...)
 	cmd.Dir = dir
 	cmd.Env = append([]string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}, env...)

@@ -340,6 +340,9 @@ func TestFailuresNameTheirTarget(t *testing.T) {
 // Plays random edits. Hydrating commit by commit gives the same tree as hydrating the last commit from scratch with
 // another number of jobs.
 func TestTheSameCommitGivesTheSameTree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		r := hydratetest.Demo(t)

@@ -13,6 +13,9 @@ import (
 // Anybody can write trailers. If the trunk lists signers, a commit with Sluice's trailers but without a signature is
 // foreign.
 func TestUnsignedCommitsWithTheTrailersOfSluiceAreForeign(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, forge := range map[string]func(r *hydratetest.Remote) string{
 		"env/dev":                  func(r *hydratetest.Remote) string { return r.Bare.Forge("env/dev", r.WithPart("env/dev:dev-edge-1")) },
@@ -134,6 +137,9 @@ func TestUnmergedCommitThatNamesATrunkForANewEnvironment(t *testing.T) {
 // A signature does not say which branch a commit belongs to. A commit that Sluice signed for another branch is
 // foreign.
 func TestSignedCommitsOfAnotherBranchAreForeign(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, from := range map[string]string{"cluster/dev-1": "cluster/dev-edge-1", "cluster/dev-edge-1": "env/dev"} {
 		t.Run(name, func(t *testing.T) {

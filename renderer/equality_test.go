@@ -26,6 +26,9 @@ const corpus = "../../shared/corpus"
 // rivals builds helm and kustomize from the tools module, in the versions of the libraries.
 func rivals(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		dir = t.TempDir()

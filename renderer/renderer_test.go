@@ -104,6 +104,9 @@ func TestEmptyRenderingCrossesTheWire(t *testing.T) {
 }
 
 func TestHostileTemplatesStayInTheirTarget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	p := pool(t, 20*time.Second)
 	good := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")})
 	for name, c := range map[string]struct {

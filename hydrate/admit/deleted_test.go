@@ -90,6 +90,9 @@ func TestDeletedEnvironmentWithoutClusterBranches(t *testing.T) {
 // Where the trunk lists signers, a tip that none of them signed does not tell whether a branch was deleted: neither does its trailer say
 // so, nor does the lack of one say the contrary.
 func TestUnsignedTipsDoNotTellADeletedBranch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, message := range map[string]string{"with the trailer": "x\n\nSluice-Source: a\nSluice-Environment: dev", "without": "x"} {
 		t.Run(name, func(t *testing.T) {
@@ -112,6 +115,9 @@ func TestUnsignedTipsDoNotTellADeletedBranch(t *testing.T) {
 
 // Where the trunk lists signers, a marker branch that none of them signed for the environment does not hide that its branch was deleted.
 func TestForgedMarkersDoNotHideADeletedBranch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, c := range map[string]struct {
 		forge func(r *hydratetest.Remote) string
@@ -137,6 +143,9 @@ func TestForgedMarkersDoNotHideADeletedBranch(t *testing.T) {
 
 // A first run that is interrupted between two pushes continues in the next run, which deletes the marker branch.
 func TestInterruptedFirstRunContinues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	r := hydratetest.NewRemote(t)
 	slow := func(_ *hydrate.Config, q *hydrate.Request) { q.PerPush = 1 }

@@ -87,6 +87,9 @@ func TestUnknownSourceCommitNamesTheNextStep(t *testing.T) {
 }
 
 func TestMergedCommitsOfShallowAndDetachedClones(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	r := hydratetest.NewRemote(t)
 	for _, message := range []string{"two", "three", "four"} {

@@ -28,6 +28,9 @@ const corpus = "../../../shared/corpus/charts"
 // Compares the change set of each chart's upgrade with a textual comparison, object by object, of two `helm template`
 // outputs. The change set names every object that differs, and no object that is equal.
 func TestUpgradesOfRealCharts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	files, err := filepath.Glob(corpus + "/*.tgz")
 	if err != nil || len(files) == 0 {
 		t.Skip("the real charts of ../shared/corpus are not here")

@@ -200,7 +200,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 	}
 	t.Run("fleet", func(t *testing.T) {
 		if testing.Short() {
-			t.Skip("it takes a minute")
+			t.Skip("end-to-end: make test-e2e")
 		}
 		t.Parallel()
 		r := hydratetest.Demo(t)
@@ -233,6 +233,9 @@ spec:
 
 // Real repositories of Flux: every file with a manifest is changed once, and deleted once.
 func TestNoChangeOfRealRepositoriesIsMissed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	for dir, clusters := range map[string]string{
 		"kustomize/fluxcd--flux2-kustomize-helm-example": "{production: {path: clusters/production, environment: all}, staging: {path: clusters/staging, environment: all}}",
 		"kustomize/fluxcd--flux2-multi-tenancy":          "{production: {path: clusters/production, environment: all}, staging: {path: clusters/staging, environment: all}}",

@@ -248,6 +248,9 @@ func TestReadOnlyRepository(t *testing.T) {
 // Each fetch of a mirror adds a pack, and opening the mirror merges the small ones. Both a new reader and one that
 // has the mirror open still find every object, and git fsck reports nothing.
 func TestManyFetchesLeaveFewPacks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	origin, dir := source(t), t.TempDir()
 	generous(t, origin)
 	runGit(t, origin, "tag", "-a", "-m", "a tag", "v1")

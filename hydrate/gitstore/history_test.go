@@ -100,6 +100,9 @@ func TestHistoryEqualsGitsOwn(t *testing.T) {
 }
 
 func TestShallowHistoryIsDeepenedInAFewRequests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	for _, filter := range []string{"true", "false"} {
 		t.Run("filter "+filter, func(t *testing.T) {
 			origin := source(t)

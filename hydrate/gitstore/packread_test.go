@@ -60,6 +60,9 @@ func deltaChain(t *testing.T, size, deltas int) (*pack, int64) {
 
 // A packfile of a few kilobytes must not make the reader copy gigabytes.
 func TestDeltaChainsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, c := range map[string]struct {
 		size, deltas int

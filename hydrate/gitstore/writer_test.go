@@ -59,6 +59,9 @@ func TestTreeNamesAreRefused(t *testing.T) {
 }
 
 func TestManyObjectsNeedLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	s := open(t, Options{Dir: source(t)})
 	w := writer(t, s)
 	const count, size = 30_000, 2_000

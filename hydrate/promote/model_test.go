@@ -37,7 +37,7 @@ func TestModel(t *testing.T) {
 		count = n
 	}
 	if testing.Short() {
-		count = min(count, 150)
+		count = min(count, 50)
 	}
 	if *seedFlag != 0 {
 		first, count = *seedFlag, 1

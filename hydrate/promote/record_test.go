@@ -129,6 +129,9 @@ func sameHolds(t *testing.T, r, back promote.Record, size int) {
 
 // A record that a later run could not read is never written. The error says how to make it smaller.
 func TestRecordTooLarge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	r := promote.NewRecord("prod")
 	names := clusterNames(5000)
@@ -149,6 +152,9 @@ func TestRecordTooLarge(t *testing.T) {
 
 // Trimming removes only the oldest states. The next decision is the same before and after.
 func TestTrimmedRecordDecidesAlike(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	names := clusterNames(60)

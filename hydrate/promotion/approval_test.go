@@ -35,6 +35,9 @@ func (s *stage) complete() bool {
 // An approval of a request to expedite the rollout under way is checked like that of a promotion: it counts only for what its
 // author could see, and not if they asked for it or wrote the change.
 func TestApprovalOfAnExpeditedRollout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, test := range map[string]struct {
 		by   string

@@ -25,6 +25,9 @@ func (s *stage) damage() {
 // A branch whose record names no commit for an app is repaired by the next command of any kind that moves it, and by automatic
 // promotion. verify says so before that.
 func TestDamagedRecordIsRepaired(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, repair := range map[string]func(s *stage){
 		"promote": func(s *stage) { s.look(nil, ordered(promote.EventPromote, "p", nil)) },

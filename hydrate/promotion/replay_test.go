@@ -17,6 +17,9 @@ import (
 // promotes nothing where a mirror remembers a newer tip. An unsigned commit that contains
 // both tips is refused for its signature alone.
 func TestReplayedRecordsPromoteNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	s := newStage(t, "mode: auto")
 	s.sign()

@@ -65,6 +65,9 @@ func TestRollbackOfAFrozenCluster(t *testing.T) {
 
 // A rollback whose tree is not in the history of the branch any more ends with a halt. It does not fail in every later pass.
 func TestUnreachableRollback(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, rollback := range map[string]string{
 		"whole":      "",

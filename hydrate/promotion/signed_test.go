@@ -38,6 +38,9 @@ func (s *stage) forge(name string) string {
 // TestForgedBranchesPromoteNothing: a commit with Sluice's trailers that no listed signer made counts neither for the
 // environment that it is on nor for those that follow it.
 func TestForgedBranchesPromoteNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for _, name := range []string{"env/dev", "env/prod", "cluster/prod-eu-1"} {
 		t.Run(name, func(t *testing.T) {
@@ -117,6 +120,9 @@ func (s *stage) branches(pattern string) string {
 // TestUnsignedCommitOfTheOfferedTree: the tree that waits for approvals is in the record before anybody agrees to it. An unsigned
 // commit of it moves no cluster. In mode request, it does once the forge has merged the request.
 func TestUnsignedCommitOfTheOfferedTree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for _, mode := range []string{"auto", "request"} {
 		t.Run(mode, func(t *testing.T) {
@@ -166,6 +172,9 @@ func TestUnsignedCommitOfTheOfferedTree(t *testing.T) {
 
 // TestSignedCommitsOfAnotherBranch: nothing moves by a signed commit that Sluice made for another environment or cluster.
 func TestSignedCommitsOfAnotherBranch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, from := range map[string]string{"env/prod": "env/dev", "cluster/prod-eu-1": "cluster/prod-us-1"} {
 		t.Run(name, func(t *testing.T) {
@@ -230,6 +239,9 @@ func TestClustersMoveOnlyWithAnAllowedKey(t *testing.T) {
 // signer made its tip, the message names that commit, and nothing is created until --recreate. A signed tip shows the deletion, and
 // without any branch of a cluster the environment begins anew.
 func TestDeletedBranchOfUnknownHistory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change  func(s *stage) (commit string)

@@ -34,7 +34,7 @@ func TestModelOnTrees(t *testing.T) {
 		count = n
 	}
 	if testing.Short() {
-		count = 6
+		count = 2
 	}
 	if n, err := strconv.Atoi(os.Getenv("SLUICE_MODEL_SEED")); err == nil {
 		first, count = n, 1

@@ -90,6 +90,9 @@ func TestMissingBranchesAreNotVerified(t *testing.T) {
 
 // Each of the three ways in which somebody can write to a branch has its own status, and counts as tampering.
 func TestTampering(t *testing.T) {
+	if testing.Short() {
+		t.Skip("end-to-end: make test-e2e")
+	}
 	t.Parallel()
 	for name, c := range map[string]struct {
 		tamper func(r *hydratetest.Repo) string // returns the text that the verification must contain
