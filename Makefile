@@ -77,7 +77,7 @@ bench-compare: build ## processor time of small rows beside the revision BASE, i
 fuzz: ## every fuzz target for FUZZTIME
 	@set -e; for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "== $$pkg $$target"; $(GO) test -run xxx -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	    echo "== $$pkg $$target"; $(GO) test -run xxx -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$pkg; \
 	  done; done
 
 demo: build ## hydrates a small fleet twice, shows what became of it, and writes its pages to bin/demo-site

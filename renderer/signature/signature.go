@@ -82,7 +82,7 @@ func (s Signer) verify(archive []byte, e fetch.Evidence) error {
 	}
 	digest := digestOf(e.Manifest)
 	if len(e.Cosign) == 0 {
-		return fmt.Errorf("the registry has no signature of the chart's manifest %s", digest)
+		return fmt.Errorf("the registry has no signature of the chart's manifest %s in the tag %s.sig (cosign 3 attaches bundles instead, which are not supported: sign with --new-bundle-format=false)", digest, strings.Replace(digest, ":", "-", 1))
 	}
 	check, err := s.cosign()
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: engine, fleets, diff, push, service (deliveries, comments, day), promote, replicas")
+	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, push, service (deliveries, comments, day), promote, replicas")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
@@ -89,6 +89,7 @@ func run(ctx context.Context, o options) error {
 	fmt.Printf("%d processors, %s\n", runtime.NumCPU(), runtime.Version())
 	parts := map[string]func() error{
 		"engine":     func() error { return b.engine(cmp.Or(os.Getenv("CORPUS"), "../shared/corpus")) },
+		"isolation":  func() error { return isolation(b, slices.Max(sizes), o.apps) },
 		"fleets":     func() error { return b.fleets(sizes, o.apps) },
 		"diff":       func() error { return b.diffs(sizes, o.apps) },
 		"push":       func() error { return b.push(1000, 4000) },
@@ -99,7 +100,7 @@ func run(ctx context.Context, o options) error {
 		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
 		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
 	}
-	names := []string{"engine", "fleets", "diff", "push", "service", "promote", "replicas"}
+	names := []string{"engine", "isolation", "fleets", "diff", "push", "service", "promote", "replicas"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}

@@ -193,14 +193,17 @@ func (d *dependencies) resolve(ctx context.Context, o IO, again func(name string
 	for _, ref := range d.refs {
 		locked, known := d.lock.Lookup(ref)
 		if !known || again(chartName(ref)) {
-			before := locked.Version
+			before := locked
 			var err error
 			if locked, err = d.session.Fetcher.Resolve(ctx, ref); err != nil {
 				failed = append(failed, err)
 				continue
 			}
-			if before != locked.Version {
+			switch {
+			case before.Version != locked.Version:
 				fmt.Fprintf(o.Out, "%s → %s\n", safetext.Line(ref.String()), safetext.Line(locked.Version))
+			case known && before.Digest != locked.Digest:
+				fmt.Fprintf(o.Out, "%s: %s was published again: its archive was %s and is %s now\n", safetext.Line(ref.String()), safetext.Line(locked.Version), before.Digest, locked.Digest)
 			}
 		}
 		lock.Set(ref, locked)

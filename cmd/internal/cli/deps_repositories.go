@@ -23,14 +23,18 @@ func (d *dependencies) pin(ctx context.Context, v *source.View, tree gitstore.Ha
 	for _, r := range v.Fleet.Repositories {
 		pin, locked := v.Pin(r)
 		if !locked || again(r.Name) {
-			at := pin.Commit
+			old := pin
 			var err error
 			if pin, err = d.session.ResolvePin(ctx, r); err != nil {
 				failed = append(failed, err)
 				continue
 			}
-			if !locked || at != pin.Commit {
-				d.moved = append(d.moved, fmt.Sprintf("%s → %s (%s)", r.Name, refName(pin.Resolved), pin.Commit[:shortCommit]))
+			if !locked || old.Commit != pin.Commit {
+				line := fmt.Sprintf("%s → %s (%s)", r.Name, refName(pin.Resolved), pin.Commit[:shortCommit])
+				if locked && old.Resolved == pin.Resolved && strings.HasPrefix(pin.Resolved, "refs/tags/") {
+					line += ": the tag has moved, it was at " + old.Commit[:shortCommit]
+				}
+				d.moved = append(d.moved, line)
 			}
 		}
 		lock.SetPin(r.Name, pin)
