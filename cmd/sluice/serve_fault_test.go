@@ -74,6 +74,8 @@ func newFaultStory(t *testing.T, binary, kind string) *faultStory {
 	})
 	m.must(err)
 	t.Cleanup(m.Close)
+	m.search = searchCanaries(t, binary)
+	m.search.stage(m.Stage, m.dir)
 	return m
 }
 
@@ -101,9 +103,14 @@ func (m *faultStory) up(v stage.Serving) *stage.Process {
 func (m *faultStory) one(v stage.Serving) *stage.Process {
 	m.t.Helper()
 	v.Binary, v.Log = m.binary, m.log
+	var err error
+	if v.Metrics == "" {
+		v.Metrics, err = stage.FreeAddress(m.t.Context())
+		m.must(err)
+	}
 	p, err := m.Serve(m.t.Context(), v)
 	m.must(err)
-	m.t.Cleanup(p.Kill)
+	m.t.Cleanup(func() { m.search.scrape(p, v.Metrics); p.Kill() })
 	m.must(p.Ready(m.t.Context(), stage.Patience))
 	return p
 }

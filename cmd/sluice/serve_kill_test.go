@@ -114,6 +114,7 @@ type killStory struct {
 	metrics string
 	trap    trap
 	log     *os.File
+	search  *canarySearch
 
 	mu    sync.Mutex // of rng
 	rng   *rand.Rand
@@ -143,6 +144,8 @@ func newKillStory(t *testing.T, binary, kind string, seed uint64) *killStory {
 	})
 	s.must(err)
 	t.Cleanup(s.Close)
+	s.search = searchCanaries(t, binary)
+	s.search.stage(s.Stage, s.dir)
 	s.address, err = stage.FreeAddress(t.Context())
 	s.must(err)
 	s.metrics, err = stage.FreeAddress(t.Context())
@@ -379,7 +382,7 @@ func (s *killStory) play(kills int) {
 		default:
 		}
 	}
-	s.t.Cleanup(last.Kill)
+	s.t.Cleanup(func() { s.search.scrape(last, s.metrics); last.Kill() })
 	s.t.Logf("%d kills %v in %.0f s; %d merge requests, %d merged, %d closed, %d commands", kills, s.kills, time.Since(began).Seconds(), len(s.texts), len(s.merged), len(s.closed), len(s.orders))
 }
 

@@ -32,6 +32,7 @@ func TestServicePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
+	searchCanaries(t, binary).stage(s, dir)
 	pages, err := stage.FreeAddress(t.Context())
 	if err != nil {
 		t.Fatal(err)

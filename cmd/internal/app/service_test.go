@@ -137,9 +137,11 @@ forges:
 		t.Fatal(err)
 	}
 	env := map[string]string{"TOKEN": token, "SECRET": secret, "FINGERPRINT": "k", "SLUICE_OFFLINE": "1", "SLUICE_CACHE_DIR": filepath.Join(s.dir, "cache")}
+	credentials := []string{token, secret}
+	t.Cleanup(func() { s.leaks(credentials) })
 	getenv := func(name string) string { return env[name] }
 	s.options = app.ServiceOptions{
-		Env: app.Environment{Getenv: getenv, Home: s.dir, Executable: os.Args[0]}, Log: slog.New(slog.NewTextHandler(writer{t}, &slog.HandlerOptions{Level: slog.LevelWarn})), Retry: 100 * time.Millisecond, Clock: s.now,
+		Env: app.Environment{Getenv: getenv, Home: s.dir, Executable: os.Args[0]}, Log: slog.New(slog.NewTextHandler(guardedWriter{writer{t}, credentials}, &slog.HandlerOptions{Level: slog.LevelWarn})), Retry: 100 * time.Millisecond, Clock: s.now,
 		Load: func() (*config.Config, error) {
 			return config.Parse("config.yaml", []byte(s.config), config.Sources{Getenv: getenv, Read: os.ReadFile})
 		},
