@@ -18,14 +18,14 @@ import (
 func (f *Fleet) Check(ctx context.Context) Problems {
 	targets := f.Targets()
 	found := make([][]error, len(targets))
-	group, ctx := errgroup.WithContext(ctx)
+	group, working := errgroup.WithContext(ctx) // working ends with the group
 	workers := runtime.GOMAXPROCS(0)
 	for w := range workers {
 		group.Go(func() error {
-			for i := w; i < len(targets) && ctx.Err() == nil; i += workers {
+			for i := w; i < len(targets) && working.Err() == nil; i += workers {
 				found[i] = targetChecks{f}.all(targets[i])
 			}
-			return ctx.Err()
+			return working.Err()
 		})
 	}
 	if err := group.Wait(); err != nil {

@@ -116,7 +116,7 @@ func (u *unused) nearest(name string, paths map[string]bool) string {
 	return cmp.Or(didYouMean(base, names), didYouMean(name, folders))
 }
 
-// globOf returns a pattern that matches every result of a template; false if the template has no reference.
+// globOf returns a pattern that matches every result of a template; false if the template has no reference, or is one.
 func globOf(template string) (string, bool) {
 	segments, err := parseReferences(template)
 	if err != nil {
@@ -133,7 +133,7 @@ func globOf(template string) (string, bool) {
 			out.WriteString("*")
 		}
 	}
-	return out.String(), found
+	return out.String(), found && out.String() != "*" // a variable that holds the whole path says nothing of other files
 }
 
 // isForeign reports whether a file of this name belongs to a chart, a Kustomize root or a cluster registry, although the template

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,6 +50,12 @@ func TestUnusedLayerFilesAreReported(t *testing.T) {
 	}
 	if len(got) > 0 {
 		t.Errorf("more files: %v", got)
+	}
+	checked := f.Check(t.Context())
+	for _, p := range f.unusedFiles(t.Context()) {
+		if !slices.Contains(checked, p) {
+			t.Errorf("Check does not report %s", p)
+		}
 	}
 	for i := range 50 {
 		files[fmt.Sprintf("charts/one/values-x%d.yaml", i)] = "a: 1\n"
