@@ -3,6 +3,7 @@ package gitops
 import (
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -56,32 +57,21 @@ func rendered(t *testing.T, dir, cluster string) map[string]map[string]string {
 }
 
 // equalObjects compares the objects of a tool with Sluice's, and returns the number of equal objects. Sluice writes
-// the namespace of every namespaced object; a tool leaves it to the API server.
-func equalObjects(t *testing.T, unit string, theirs, ours map[string]string) int {
+// the namespace of every namespaced object; a tool leaves it to the API server, which takes that of the unit.
+func equalObjects(t *testing.T, unit, namespace string, theirs, ours map[string]string) int {
 	t.Helper()
 	equal := 0
-	left := map[string]string{}
-	for id, text := range ours {
-		left[id] = text
-	}
+	left := maps.Clone(ours)
 	for id, want := range theirs {
-		got, ok := left[id]
-		if ok {
-			delete(left, id)
-		} else if parts := strings.Split(id, "/"); parts[len(parts)-2] == "" {
-			for other := range left {
-				o := strings.Split(other, "/")
-				if len(o) != len(parts) {
-					continue
-				}
-				o[len(o)-2] = ""
-				if strings.Join(o, "/") == id {
-					got, ok = withoutNamespace(t, left[other]), true
-					delete(left, other)
-					break
-				}
+		at := id
+		got, ok := left[at]
+		if parts := strings.Split(id, "/"); !ok && parts[len(parts)-2] == "" {
+			parts[len(parts)-2] = namespace
+			if at = strings.Join(parts, "/"); left[at] != "" {
+				got, ok = withoutNamespace(t, left[at]), true
 			}
 		}
+		delete(left, at)
 		switch {
 		case !ok:
 			t.Errorf("%s: the tool builds %s, Sluice does not", unit, id)
@@ -126,7 +116,7 @@ func compareFlux(t *testing.T, dir, cluster, root string) (units, equal int) {
 	}
 	ours := rendered(t, dir, cluster)
 	for name, want := range flux.Built {
-		n := equalObjects(t, name, contentsOf(t, want), ours[name])
+		n := equalObjects(t, name, flux.Namespaces[name], contentsOf(t, want), ours[name])
 		delete(ours, name)
 		units, equal = units+1, equal+n
 	}
