@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -221,4 +222,13 @@ func memberOf(rest string, known ...string) string {
 		return best + "." + below
 	}
 	return best
+}
+
+// Refers reports whether Sluice would replace or refuse something in a values file with the text.
+func Refers(text string) bool {
+	if !strings.Contains(text, "${") {
+		return false
+	}
+	segments, err := parseReferences(text)
+	return err != nil || strings.Contains(text, "$${") || slices.ContainsFunc(segments, func(s segment) bool { return s.ref != nil })
 }

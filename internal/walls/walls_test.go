@@ -134,7 +134,10 @@ func forbidden() map[string][]string {
 		"hydrate/import/eject":  append(own("hydrate/gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"), goGit, helm, "net/http", "os/exec"),
 		"hydrate/import/flux":   append(own("hydrate/fleet", "hydrate/gitstore", "renderer/worker", "renderer/fetch"), goGit),
 
-		"hydrate/import/internal/reach": append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
+		"hydrate/import/helmfile": append(own("hydrate/gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"), goGit, "os/exec"),
+
+		"hydrate/import/internal/layered": append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
+		"hydrate/import/internal/reach":   append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 
 		"hydrate/notify":    append(own("hydrate/fleet", "renderer"), goGit),
 		"hydrate/objects":   append(own("policy"), helm),

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/import/eject"
 )
 
@@ -105,7 +107,10 @@ func (e *ejectOptions) run(ctx context.Context, o IO) error {
 	p := proof{session: s, tree: tree, fleet: f, app: e.app, clusters: ejected.Clusters()}
 	defer p.close()
 	for i := range plans {
-		w := ejectWriter{session: s, tree: tree, root: folder, plan: &plans[i], out: o.Out}
+		w := ejectWriter{fleet: plans[i].Files[fleet.File], newFiles: newFiles{
+			session: s, tree: tree, root: folder, files: maps.Clone(plans[i].Files), out: o.Out, verb: "eject", remedy: "choose another folder with --dir",
+		}}
+		delete(w.files, fleet.File)
 		if err := w.free(); err != nil {
 			return err
 		}

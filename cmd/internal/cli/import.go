@@ -62,6 +62,7 @@ a cluster.`,
 	c.Flags().BoolVar(&i.write, "write", false, "write that file")
 	c.Flags().BoolVar(&i.compare, "check", false, "compare the import with what Flux's libraries build")
 	c.MarkFlagsMutuallyExclusive("detect", "check")
+	c.AddCommand(newImportHelmfile(o))
 	return c
 }
 

@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/layered"
 )
 
 // Plan is one way to write an app.
@@ -188,75 +188,8 @@ func (a *App) components(files map[string][]byte) {
 		if same {
 			dir = "layers/global"
 		}
-		files[path.Join(a.dir, dir, "kustomization.yaml")] = []byte(escape(string(t.Component)))
+		files[path.Join(a.dir, dir, "kustomization.yaml")] = []byte(layered.Escape(string(t.Component)))
 	}
-}
-
-// escape keeps references of other tools as they are.
-func escape(text string) string { return strings.ReplaceAll(text, "${", "$${") }
-
-// escaped escapes all strings of a value.
-func escaped(v any) any {
-	switch v := v.(type) {
-	case string:
-		return escape(v)
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = escaped(v[i])
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k := range v {
-			out[k] = escaped(v[k])
-		}
-		return out
-	}
-	return v
-}
-
-// common returns what all values have in common. A merge of it with rest gives the values again.
-func common(list []map[string]any) map[string]any {
-	out := map[string]any{}
-	for key, first := range list[0] {
-		mappings, same := make([]map[string]any, 0, len(list)), true
-		for _, values := range list {
-			v, ok := values[key]
-			if m, isMap := v.(map[string]any); isMap && len(m) > 0 {
-				mappings = append(mappings, m)
-			}
-			same = same && ok && reflect.DeepEqual(v, first)
-		}
-		switch {
-		case same:
-			out[key] = first
-		case len(mappings) == len(list):
-			if part := common(mappings); len(part) > 0 {
-				out[key] = part
-			}
-		}
-	}
-	return out
-}
-
-// rest returns what values have beyond the common part.
-func rest(values, shared map[string]any) map[string]any {
-	out := map[string]any{}
-	for key, v := range values {
-		other, ok := shared[key]
-		if ok && reflect.DeepEqual(v, other) {
-			continue
-		}
-		m, isMap := v.(map[string]any)
-		o, wasMap := other.(map[string]any)
-		if isMap && wasMap {
-			out[key] = rest(m, o)
-			continue
-		}
-		out[key] = v
-	}
-	return out
 }
 
 // equal compares by JSON, the form in which values cross processes.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/layered"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
@@ -59,16 +60,16 @@ func (a *App) values(list []map[string]any, source string, files map[string][]by
 		if len(values) == 0 {
 			return nil
 		}
-		text, err := yaml.Marshal(escaped(values))
+		text, err := yaml.Marshal(layered.Escaped(values))
 		files[path.Join(a.dir, "layers", dir, file)] = text
 		return err
 	}
-	shared := common(list)
+	shared := layered.Common(list)
 	if err := write("global", shared); err != nil {
 		return err
 	}
 	for i, t := range a.targets {
-		if err := write("cluster/"+t.Cluster, rest(list[i], shared)); err != nil {
+		if err := write("cluster/"+t.Cluster, layered.Rest(list[i], shared)); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,9 @@
-package eject
+package layered
 
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"testing"
 )
 
@@ -60,20 +61,20 @@ func TestCommonAndRestGiveTheValues(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		shared := common(list)
+		shared := Common(list)
 		var want map[string]any
 		if err := json.Unmarshal([]byte(c.common), &want); err != nil {
 			t.Fatal(err)
 		}
-		if !equal(shared, want) {
+		if !reflect.DeepEqual(shared, want) {
 			t.Errorf("%q have %v in common, want %v", c.values, shared, want)
 		}
 		for i := range list {
-			own := rest(list[i], shared)
+			own := Rest(list[i], shared)
 			if leaf := both(shared, own, ""); leaf != "" {
 				t.Errorf("%q: %s is in the common part and in the rest", c.values, leaf)
 			}
-			if back := merged(shared, own); !equal(back, list[i]) {
+			if back := merged(shared, own); !reflect.DeepEqual(back, list[i]) {
 				t.Errorf("%q: %v and %v give %v", c.values, shared, own, back)
 			}
 		}

@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-gitops/sluice/hydrate/import/helmfile"
+	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+type helmfileOptions struct {
+	common
+	states []string
+	name   string
+	dryRun bool
+}
+
+func newImportHelmfile(o IO) *cobra.Command {
+	var h helmfileOptions
+	c := &cobra.Command{
+		Use:   "helmfile --state FILE…",
+		Short: "Convert what helmfile build prints into files of a fleet",
+		Long: `Converts the output of "helmfile build --embed-values" into sluice.yaml, clusters and apps with layers. Give one state for each
+environment, as --state ENVIRONMENT=FILE, or as a file with the name of the environment, such as prod.yaml. A kubeContext becomes
+a cluster, a release an app. Values that are equal everywhere go to the layer global, the others to the layer of their
+environment or cluster.
+
+A state that is built without --embed-values names values files. These stay where they are, and a layer reads them. For files
+that are templates of helmfile, give both states of the environment. Both are required if a file has "ref+" references, because
+--embed-values replaces them by the secrets.
+
+helmfile does not run. The command lists each release that it leaves out, and each field that it does not carry over, by name
+and with the reason. It leaves out a release rather than render it differently. It does not write secrets, nor values that
+refer to a secret store ("ref+"). It writes no file that exists, none through a symbolic link, and none that Git ignores.
+
+Exit status: 0 if all releases are converted; 1 if one is left out: the others are written all the same.`,
+		Example: `  helmfile -e prod build --embed-values > /tmp/prod.yaml
+  sluice import helmfile --state /tmp/prod.yaml --dry-run
+  sluice import helmfile --state staging=/tmp/s.yaml --state prod=/tmp/p.yaml
+  sluice import helmfile --state /tmp/prod.yaml -o json`,
+		Args: noArgs("name the states with --state"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := h.check(); err != nil {
+				return err
+			}
+			if len(h.states) == 0 {
+				return usagef("--state is required: a file with the output of `helmfile build --embed-values`")
+			}
+			return h.run(c.Context(), o)
+		},
+	}
+	h.readFlags(c, "text", "json")
+	f := c.Flags()
+	f.StringArrayVar(&h.states, "state", nil, "`file` with the output of helmfile build, or ENVIRONMENT=FILE (required, repeatable)")
+	f.StringVar(&h.name, "name", "fleet", "`name` of the fleet")
+	f.BoolVar(&h.dryRun, "dry-run", false, "print the files, and write nothing")
+	return c
+}
+
+// conversion is the output of `sluice import helmfile -o json`.
+type conversion struct {
+	Apps     []string           `json:"apps"`
+	Clusters []string           `json:"clusters"`
+	Files    []string           `json:"files"`
+	Kept     []string           `json:"kept"` // values files that stay where they are
+	Findings []helmfile.Finding `json:"findings"`
+	Written  bool               `json:"written"`
+}
+
+func (h *helmfileOptions) run(ctx context.Context, o IO) error {
+	states, err := h.read()
+	if err != nil {
+		return err
+	}
+	s, tree, err := openTree(ctx, o, &h.common, "")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	root := s.Store.Worktree()
+	if root == "" {
+		root = h.Repo
+	}
+	if root, err = filepath.Abs(root); err != nil {
+		return err
+	}
+	result, err := helmfile.Convert(helmfile.Options{Name: h.name, States: states, Files: s.Store.Snapshot(ctx, tree), Root: root})
+	if result == nil {
+		return err
+	}
+	out := conversion{Apps: orEmpty(result.Apps), Clusters: orEmpty(result.Clusters), Kept: orEmpty(result.Kept), Findings: orEmpty(result.Findings), Files: []string{}}
+	if err != nil { // no release is left
+		return errors.Join(h.show(&out, o), err)
+	}
+	folder, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }() // a descriptor
+	w := newFiles{
+		session: s, tree: tree, root: folder, files: result.Files, verb: "the conversion", remedy: "convert in a branch without it",
+		out: io.Discard,
+	}
+	out.Files = w.names()
+	if err := w.free(); err != nil {
+		return err
+	}
+	trees, err := s.Store.NewWriter()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = trees.Close() }() // nothing in it is kept
+	after, err := overlaid(ctx, s.Store, trees, tree, result.Files)
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.Fleet(ctx, after); err != nil {
+		return errors.Join(h.show(&out, o), fmt.Errorf("the converted fleet is not valid, and nothing is written: %w", err))
+	}
+	if !h.dryRun {
+		if err := w.write(ctx, func() error { return nil }); err != nil {
+			return err
+		}
+		out.Written = true
+	} else if !h.structured() {
+		w.out = o.Out
+		w.print()
+	}
+	if err := h.show(&out, o); err != nil {
+		return err
+	}
+	if n := leftOut(out.Findings); n > 0 {
+		return fmt.Errorf("%s left out", count(n, "release"))
+	}
+	return nil
+}
+
+// read reads the states. The environment of a file is its name without extension, unless it is given.
+func (h *helmfileOptions) read() ([]helmfile.State, error) {
+	var out []helmfile.State
+	for _, arg := range h.states {
+		environment, name, given := strings.Cut(arg, "=")
+		if !given {
+			name = arg
+			environment = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
+		}
+		file, err := os.Open(name) //nolint:gosec // the user names it
+		if err != nil {
+			return nil, err
+		}
+		limit := int64(manifest.DefaultBudget().Bytes) + 1
+		data, err := io.ReadAll(io.LimitReader(file, limit))
+		_ = file.Close() // it was only read
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, helmfile.State{Environment: environment, File: name, Data: data})
+	}
+	return out, nil
+}
+
+func (h *helmfileOptions) show(c *conversion, o IO) error {
+	if h.structured() {
+		return h.encode(o.Out, c)
+	}
+	for _, f := range c.Findings {
+		who := strings.Join(f.Environments, ", ")
+		if f.Release != "" {
+			who = f.Release + " in " + who
+		}
+		fmt.Fprintf(o.Err, "%s:%d: %s: %s: %s: %s\n", f.File, f.Line, safetext.Lines(who), f.Effect, safetext.Lines(f.Field), safetext.Lines(f.Reason))
+	}
+	for _, name := range c.Kept {
+		fmt.Fprintf(o.Out, "kept %s\n", safetext.Lines(name))
+	}
+	if c.Written {
+		for _, name := range c.Files {
+			fmt.Fprintf(o.Out, "wrote %s\n", safetext.Lines(name))
+		}
+	}
+	_, err := fmt.Fprintf(o.Out, "%s on %s; %s left out\n", count(len(c.Apps), "app"), count(len(c.Clusters), "cluster"), count(leftOut(c.Findings), "release"))
+	return err
+}
+
+// leftOut counts releases that the fleet lacks in an environment.
+func leftOut(findings []helmfile.Finding) int {
+	var names []string
+	for _, f := range findings {
+		if f.Effect == helmfile.LeftOut && !slices.Contains(names, f.Release) {
+			names = append(names, f.Release)
+		}
+	}
+	return len(names)
+}
+
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

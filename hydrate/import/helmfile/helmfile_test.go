@@ -1,0 +1,302 @@
+package helmfile
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// repo is a repository with a chart, a helmfile and values files.
+func repo() fstest.MapFS {
+	return fstest.MapFS{
+		"deploy/helmfile.yaml":         {Data: []byte("x")},
+		"deploy/charts/web/Chart.yaml": {Data: []byte("name: web\n")},
+		"deploy/plain/all.yaml":        {Data: []byte("kind: ConfigMap\n")},
+		"deploy/values/a.yaml":         {Data: []byte("a: 1\nmap: {x: 1}\n")},
+		"deploy/values/b.yaml":         {Data: []byte("b: 2\n")},
+		"deploy/values/ours.yaml":      {Data: []byte("name: ${cluster.name}\n")},
+		"deploy/values/near.yaml":      {Data: []byte("name: ${enviroment}\n")},
+		"deploy/values/t.yaml.gotmpl":  {Data: []byte("a: {{ 1 }}\n")},
+		"deploy/note.txt":              {Data: []byte("hello, {world}\n")},
+	}
+}
+
+const head = "---\n#  Source: /home/ada/fleet/deploy/helmfile.yaml\n\n"
+
+const secretValues = "user: ada\npassword: ref+vault://x\n"
+
+func convert(t *testing.T, files fs.FS, states ...State) (*Result, error) {
+	t.Helper()
+	tree, ok := files.(Files)
+	if !ok {
+		t.Fatal("no files")
+	}
+	return Convert(Options{States: states, Files: tree, Root: "/work/elsewhere"})
+}
+
+func state(environment, text string) State {
+	return State{Environment: environment, File: environment + ".yaml", Data: []byte(head + text)}
+}
+
+// Each construct is carried over, or named with the reason.
+func TestReleases(t *testing.T) {
+	t.Parallel()
+	const web = "releases:\n- {name: web, namespace: web, chart: ./charts/web"
+	for name, c := range map[string]struct {
+		state string
+		files map[string]string // file → a part of its text
+		finds string            // a part of a finding; "" for none
+	}{
+		"plain":             {web + "}\n", map[string]string{"apps/web/app.yaml": "path: deploy/charts/web"}, ""},
+		"no crds":           {"helmDefaults: {skipCRDs: true}\n" + web + "}\n", map[string]string{"apps/web/app.yaml": "      path: deploy/charts/web\n"}, ""},
+		"schema":            {web + ", skipSchemaValidation: true}\n", map[string]string{"apps/web/app.yaml": "schema: skip"}, ""},
+		"default schema":    {"helmDefaults: {skipSchemaValidation: true}\n" + web + "}\n", map[string]string{"apps/web/app.yaml": "schema: skip"}, ""},
+		"override":          {"namespace: other\n" + web + "}\n", map[string]string{"apps/web/app.yaml": "namespace: other"}, ""},
+		"no namespace":      {"releases:\n- {name: web, chart: ./charts/web}\n", map[string]string{"apps/web/app.yaml": "namespace: default"}, "changed namespace"},
+		"context":           {web + ", kubeContext: 'arn:aws:eks:eu:1:cluster/Prod'}\n", map[string]string{"clusters/arn-aws-eks-eu-1-cluster-prod.yaml": "environment: prod"}, ""},
+		"environment":       {"environments: {prod: {kubeContext: prod-1}, staging: {kubeContext: staging-1}}\n" + web + "}\n", map[string]string{"clusters/prod-1.yaml": "environment: prod"}, ""},
+		"own labels":        {web + ", labels: {name: web, chart: web, namespace: web}}\n", map[string]string{"apps/web/app.yaml": "web"}, ""},
+		"labels":            {web + ", labels: {tier: front}}\n", map[string]string{"apps/web/app.yaml": "web"}, "not carried over labels"},
+		"versions":          {"kubeVersion: v1.33.2\napiVersions: [a/v1]\n" + web + "}\n", map[string]string{"clusters/prod.yaml": "kubeVersion: 1.33.2"}, ""},
+		"other versions":    {web + ", kubeVersion: 1.33.2}\n- {name: api, namespace: web, chart: ./charts/web, kubeVersion: 1.32.0}\n", nil, "left out kubeVersion, apiVersions"},
+		"set":               {web + ", values: [{a: {b: 1}}], set: [{name: a.b, value: '2'}, {name: l, values: [x, 'y,z']}, {name: f, file: note.txt}], setString: [{name: s, value: '3'}]}\n", map[string]string{"apps/web/layers/global/values.yaml": "a:\n  b: 2\nf: |\n  hello, {world}\nl:\n- x\n- y,z\ns: \"3\"\n"}, ""},
+		"set in a list":     {web + ", values: [{l: [a, b]}], set: [{name: 'l[1]', value: c}]}\n", map[string]string{"apps/web/layers/global/values.yaml": "l:\n- a\n- c\n"}, ""},
+		"set a reference":   {web + ", set: [{name: p, value: ref+vault://x}]}\n", map[string]string{"apps/web/app.yaml": "web"}, "not carried over set p"},
+		"null":              {web + ", values: [{a: 1, b: 1}, {a: null}]}\n", map[string]string{"apps/web/layers/global/values.yaml": "a: null\nb: 1\n"}, ""},
+		"reference":         {web + ", values: ['values/secret.yaml']}\n", map[string]string{"apps/web/app.yaml": "web"}, "not carried over values[0] password"},
+		"our reference":     {web + ", values: ['values/ours.yaml']}\n", map[string]string{"apps/web/layers/global/values.yaml": "name: $${cluster.name}"}, ""},
+		"near reference":    {web + ", values: ['values/near.yaml']}\n", map[string]string{"apps/web/layers/global/values.yaml": "name: $${enviroment}"}, ""},
+		"kept":              {web + ", values: ['values/a.yaml', {x: 1}, 'values/b.yaml', {u: 1}]}\n", map[string]string{"apps/web/app.yaml": "file1: deploy/values/a.yaml\n        file2: apps/web/values/prod-2.yaml\n        file3: deploy/values/b.yaml", "apps/web/values/prod-2.yaml": "x: 1", "apps/web/environment/prod/values.yaml": "u: 1", "sluice.yaml": "${app.vars.values.${environment}.file3:=none}"}, ""},
+		"prefix":            {web + ", valuesPathPrefix: values/, values: [a.yaml]}\n", map[string]string{"apps/web/app.yaml": "file1: deploy/values/a.yaml"}, ""},
+		"missing file":      {web + ", values: ['values/none.yaml']}\n", nil, "left out values[0]: the repository has no file deploy/values/none.yaml"},
+		"missing permitted": {web + ", missingFileHandler: Warn, values: ['values/none.yaml']}\n", map[string]string{"apps/web/app.yaml": "web"}, ""},
+		"template":          {web + ", values: ['values/t.yaml.gotmpl']}\n", nil, "left out values[0]: deploy/values/t.yaml.gotmpl is a template of helmfile (give a second state"},
+		"values of a URL":   {web + ", values: ['git::https://x/y@v.yaml']}\n", nil, "is fetched from a URL"},
+		"outside":           {web + ", values: ['../../x.yaml']}\n", nil, "left out values[0]: ../../x.yaml is not below the repository"},
+		"absolute":          {web + ", values: ['/etc/passwd']}\n", nil, "left out values[0]: /etc/passwd is not below the repository"},
+		"range":             {"repositories: [{name: r, url: 'https://charts.example.com/'}]\nreleases: [{name: web, namespace: web, chart: r/web, version: ~1.2}]\n", map[string]string{"apps/web/app.yaml": "chart: web\n      includeCRDs: true\n      repo: https://charts.example.com\n      version: ~1.2"}, ""},
+		"newest":            {"repositories: [{name: r, url: 'https://charts.example.com'}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", map[string]string{"apps/web/app.yaml": "version: '*'"}, "changed version"},
+		"devel":             {"repositories: [{name: r, url: 'https://charts.example.com'}]\nreleases: [{name: web, namespace: web, chart: r/web, devel: true}]\n", map[string]string{"apps/web/app.yaml": "version: '>0.0.0-0'"}, ""},
+		"credentials":       {"repositories: [{name: r, url: 'https://ada:hunter2@charts.example.com'}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", nil, "left out repositories: the URL of r can have credentials"},
+		"OCI repository":    {"repositories: [{name: r, url: registry.example.com/charts, oci: true}]\nreleases: [{name: web, namespace: web, chart: r/a/web, version: 1.0.0}]\n", map[string]string{"apps/web/app.yaml": "chart: oci://registry.example.com/charts/a/web"}, ""},
+		"OCI tag":           {"releases: [{name: web, namespace: web, chart: 'oci://registry.example.com:5000/web:1.2.0'}]\n", map[string]string{"apps/web/app.yaml": "chart: oci://registry.example.com:5000/web\n      includeCRDs: true\n      version: 1.2.0"}, ""},
+		"OCI digest":        {"releases: [{name: web, namespace: web, chart: 'oci://registry.example.com/web@sha256:00'}]\n", nil, "left out chart: it has a digest"},
+		"version digest":    {"releases: [{name: web, namespace: web, chart: 'oci://registry.example.com/web', version: '1.0.0@sha256:00'}]\n", nil, "left out version: it has a digest"},
+		"URL":               {"releases: [{name: web, namespace: web, chart: 'git::https://example.com/x?ref=v1'}]\n", nil, "left out chart: it is fetched from a URL"},
+		"unknown alias":     {"releases: [{name: web, namespace: web, chart: gone/web}]\n", nil, "neither a folder of the repository nor a chart of a repository"},
+		"no chart":          {"releases: [{name: web, namespace: web, chart: ./plain}]\n", nil, "has no Chart.yaml"},
+		"json patch":        {web + ", jsonPatches: [{target: {kind: ConfigMap}, patch: [{op: remove, path: /data}]}]}\n", map[string]string{"apps/web/layers/global/kustomization.yaml": "target:\n    kind: ConfigMap"}, ""},
+		"patch by path":     {web + ", jsonPatches: [{target: {kind: ConfigMap}, path: x.yaml}]}\n", nil, "left out jsonPatches[0]"},
+		"patch and string":  {web + ", setString: [{name: a, value: b}], strategicMergePatches: [{kind: X}]}\n", nil, "left out setString"},
+		"transformers":      {web + ", transformers: [{kind: X}]}\n", nil, "left out transformers"},
+		"dependencies":      {web + ", dependencies: [{chart: x}]}\n", nil, "left out dependencies"},
+		"force namespace":   {web + ", forceNamespace: x}\n", nil, "left out forceNamespace"},
+		"post-renderer":     {web + ", postRenderer: ./x}\n", nil, "left out postRenderer"},
+		"default renderer":  {"helmDefaults: {postRenderer: ./x}\n" + web + "}\n", nil, "left out helmDefaults.postRenderer"},
+		"unknown field":     {web + ", novel: true}\n", nil, "left out novel: Sluice does not know the field"},
+		"unknown default":   {"helmDefaults: {novel: true}\n" + web + "}\n", nil, "left out helmDefaults.novel"},
+		"not installed":     {web + ", installed: false}\n- {name: api, namespace: web, chart: ./charts/web}\n", map[string]string{"apps/api/app.yaml": "api"}, "changed installed"},
+		"need elsewhere":    {web + ", needs: [other-cluster/web/db]}\n", map[string]string{"apps/web/app.yaml": "web"}, "not carried over needs other-cluster/web/db: the release is on another cluster"},
+		"need":              {web + ", needs: [db/db]}\n- {name: db, namespace: db, chart: ./charts/web}\n", map[string]string{"apps/web/app.yaml": "dependsOn:\n  - db"}, ""},
+		"two of a name":     {web + "}\n- {name: web, namespace: other, chart: ./charts/web}\n", map[string]string{"apps/web.web/app.yaml": "releaseName: web", "apps/other.web/app.yaml": "releaseName: web"}, ""},
+		"bad name":          {"releases: [{name: We_B, namespace: web, chart: ./charts/web}]\n", nil, "left out name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := repo()
+			if strings.Contains(c.state, "secret.yaml") {
+				files["deploy/values/secret.yaml"] = &fstest.MapFile{Data: []byte(secretValues)}
+			}
+			result, err := convert(t, files, state("prod", c.state))
+			if result == nil {
+				t.Fatal(err)
+			}
+			for file, part := range c.files {
+				if text := string(result.Files[file]); !strings.Contains(text, part) {
+					t.Errorf("%s is %q, without %q (%v)", file, text, part, slices.Sorted(maps.Keys(result.Files)))
+				}
+			}
+			var finds []string
+			for _, f := range result.Findings {
+				finds = append(finds, f.Effect+" "+f.Field+": "+f.Reason)
+				if strings.Contains(f.Reason+f.Field, "hunter2") {
+					t.Errorf("a finding shows a password: %+v", f)
+				}
+				if f.Release != "" && (f.File != "prod.yaml" || f.Line < 4) {
+					t.Errorf("the finding is at %s:%d", f.File, f.Line)
+				}
+			}
+			if text := strings.Join(finds, "\n"); c.finds == "" && text != "" || !strings.Contains(text, c.finds) {
+				t.Errorf("findings %q, want %q", text, c.finds)
+			}
+			if strings.HasPrefix(c.finds, LeftOut) && name != "other versions" && result.Files["apps/web/app.yaml"] != nil {
+				t.Error("a release that is left out has an app")
+			}
+		})
+	}
+}
+
+// What a state cannot be is an error.
+func TestBadStates(t *testing.T) {
+	t.Parallel()
+	const web = "releases: [{name: web, namespace: web, chart: ./charts/web}]\n"
+	for name, c := range map[string]struct {
+		states []State
+		want   string
+	}{
+		"empty":       {[]State{{Environment: "prod", File: "prod.yaml"}}, "prod.yaml has no state"},
+		"no YAML":     {[]State{state("prod", "a: [")}, "prod.yaml:2: "},
+		"a list":      {[]State{state("prod", "- a\n")}, "helmfile build"},
+		"no releases": {[]State{state("prod", "templates: {}\n")}, "no release can be converted"},
+		"no chart":    {[]State{state("prod", "releases: [{name: web}]\n")}, "releases[0] has no name or no chart"},
+		"null":        {[]State{state("prod", "releases: [null]\n")}, "releases[0] has no name or no chart"},
+		"aliases":     {[]State{state("prod", "a: &a ["+strings.Repeat("x,", 2000)+"]\nb: &b ["+strings.Repeat("*a,", 2000)+"]\nc: ["+strings.Repeat("*b,", 100)+"]\n")}, "exceeds the limit"},
+		"environment": {[]State{state("Prod Env", web)}, `"Prod Env" cannot be the name of an environment`},
+		"three":       {[]State{state("prod", web), state("prod", web), state("prod", web)}, "has three states"},
+		"two named":   {[]State{state("prod", strings.Replace(web, "}]", ", values: [a.yaml]}]", 1)), state("prod", strings.Replace(web, "}]", ", values: [a.yaml]}]", 1))}, "both states of prod name values files"},
+		"twice":       {[]State{state("prod", "releases: [{name: web, namespace: web, chart: ./charts/web}, {name: web, namespace: web, chart: ./charts/web}]\n")}, "is in the environment prod twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := convert(t, repo(), c.states...); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+	taken := repo()
+	taken["apps/web/layers/global/values.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")}
+	if _, err := convert(t, taken, state("prod", web)); err == nil || !strings.Contains(err.Error(), "apps/web exists") {
+		t.Error(err)
+	}
+}
+
+// The two states of an environment complete each other.
+func TestTwoStates(t *testing.T) {
+	t.Parallel()
+	const web = "releases: [{name: web, namespace: web, chart: ./charts/web, missingFileHandler: Info, values: ["
+	named := web + "values/a.yaml, values/none.yaml, values/t.yaml.gotmpl, {x: 1}, values/b.yaml]}]\n"
+	embedded := web + "{a: 1, map: {x: 1}}, {a: 7}, {x: 1}, {b: 3}]}]\n"
+	for _, states := range [][]State{{state("prod", named), state("prod", embedded)}, {state("prod", embedded), state("prod", named)}} {
+		result, err := convert(t, repo(), states...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(result.Kept, []string{"deploy/values/a.yaml"}) { // b.yaml has another content now
+			t.Errorf("kept %v", result.Kept)
+		}
+		if text := string(result.Files["apps/web/environment/prod/values.yaml"]); text != "a: 7\nb: 3\nx: 1\n" {
+			t.Errorf("%q", text)
+		}
+	}
+	for name, other := range map[string]string{
+		"fewer":   web + "{a: 1, map: {x: 1}}]}]\n",
+		"more":    web + "{a: 1, map: {x: 1}}, {a: 7}, {x: 1}, {b: 3}, {c: 4}]}]\n",
+		"another": strings.Replace(embedded, "name: web", "name: api", 1),
+	} {
+		result, err := convert(t, repo(), state("prod", named), state("prod", other))
+		if err == nil || len(result.Findings) != 1 || result.Findings[0].Effect != LeftOut {
+			t.Errorf("%s: %v %+v", name, err, result)
+		}
+	}
+}
+
+// A state with --embed-values has the secrets that values files refer to. They are never written.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	const web = "releases: [{name: web, namespace: web, chart: ./charts/web, values: ["
+	files := repo()
+	files["deploy/values/secret.yaml"] = &fstest.MapFile{Data: []byte(secretValues)}
+	files["deploy/values/secret.yaml.gotmpl"] = &fstest.MapFile{Data: []byte("password: {{ \"ref+vault://x\" | fetchSecretValue }}\n")}
+	embedded := state("prod", web+"{user: ada, password: hunter2}]}]\n")
+	if _, err := convert(t, files, embedded); err == nil || !strings.Contains(err.Error(), "deploy/values/secret.yaml has references that helmfile replaces by secrets (give the state without --embed-values too)") {
+		t.Error(err)
+	}
+	result, err := convert(t, files, state("prod", web+"values/secret.yaml]}]\n"), embedded)
+	if err != nil || string(result.Files["apps/web/layers/global/values.yaml"]) != "user: ada\n" || result.Findings[0].Field != "values[0] password" {
+		t.Errorf("%v %+v", err, result)
+	}
+	result, err = convert(t, files, state("prod", web+"values/secret.yaml.gotmpl]}]\n"), embedded)
+	if err == nil || len(result.Files) > 0 || !strings.Contains(result.Findings[0].Reason, "reads a secret store") {
+		t.Errorf("%v %+v", err, result)
+	}
+}
+
+// One kubeContext in two environments is two clusters, and namespaces can differ between environments.
+func TestEnvironments(t *testing.T) {
+	t.Parallel()
+	text := func(namespace, version string) string {
+		return "repositories: [{name: r, url: 'https://charts.example.com'}]\nreleases: [{name: web, namespace: " + namespace + ", kubeContext: shared, chart: r/web, version: " + version + "}]\n"
+	}
+	result, err := convert(t, repo(), state("staging", text("web-s", "1.1.0")), state("prod", text("web-p", "1.0.0")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(result.Clusters, []string{"prod-shared", "shared"}) {
+		t.Errorf("clusters %v", result.Clusters)
+	}
+	app := string(result.Files["apps/web/app.yaml"])
+	for _, part := range []string{"namespace: ${app.vars.namespaces.${environment}}", "prod: web-p", "environments:\n    prod:\n      source:\n        helm:\n          chart: web\n          includeCRDs: true\n          repo: https://charts.example.com\n          version: 1.0.0"} {
+		if !strings.Contains(app, part) {
+			t.Errorf("app.yaml has no %q:\n%s", part, app)
+		}
+	}
+	// Clusters of an environment that differ need layers of their own, and have one chart.
+	two := "releases:\n- {name: web, namespace: web, kubeContext: a, chart: ./charts/web, values: [{k: 1}]}\n- {name: web, namespace: web, kubeContext: b, chart: ./charts/web, values: [{k: 2}]}\n"
+	if result, err = convert(t, repo(), state("prod", two)); err != nil || string(result.Files["apps/web/layers/cluster/b/values.yaml"]) != "k: 2\n" {
+		t.Errorf("%v %v", err, result)
+	}
+	other := strings.Replace(two, "kubeContext: b, chart: ./charts/web", "kubeContext: b, chart: oci://example.com/web, version: 1.0.0", 1)
+	if result, err = convert(t, repo(), state("prod", other)); err != nil || len(result.Findings) != 1 || result.Findings[0].Field != "chart" || !slices.Equal(result.Clusters, []string{"a"}) {
+		t.Errorf("%v %+v", err, result)
+	}
+}
+
+// fieldsOf are the fields that helmfile 1.8.0 declares for a release, a state and helmDefaults (pkg/state/state.go).
+func fieldsOf() map[string]string {
+	return map[string]string{
+		"release":      "chart chartPath directory version verify keyring enableDNS devel wait waitRetries waitForJobs timeout recreatePods force installed updateStrategy atomic rollbackOnFailure cleanupOnFail forceConflicts historyMax condition createNamespace reuseValues disableOpenAPIValidation disableValidation disableValidationOnInstall missingFileHandler missingFileHandlerConfig needs hooks unitTests name description namespace labels values secrets set setString valuesTemplate setTemplate apiVersions kubeVersion env valuesPathPrefix kubeContext insecureSkipTLSVerify plainHttp verifyTemplate waitTemplate installedTemplate conditionTemplate dependencies jsonPatches strategicMergePatches transformers adopt forceGoGetter forceNamespace skipDeps skipRefresh resolveOCIVersions postRenderer skipSchemaValidation postRendererArgs cascade suppressOutputLineRegex disableAutoDetectedKubeVersionForDiff inherit suppressDiff deleteWait deleteTimeout syncReleaseLabels takeOwnership serverSide trackMode trackTimeout trackLogs trackFailedLogs helmStuckGrace trackKinds skipKinds trackResources kubedogQPS kubedogBurst trackFailOnError",
+		"state":        "helmBinary kustomizeBinary values environments bases helmDefaults helmfiles kubeContext namespace chart repositories commonLabels releases llm apiVersions kubeVersion hooks templates defaultInherit missingFileHandler missingFileHandlerConfig lockFilePath filepath renderedvalues",
+		"helmDefaults": "kubeContext args diffArgs syncArgs templateArgs verify keyring enableDNS skipSchemaValidation devel wait waitRetries waitForJobs timeout recreatePods force atomic rollbackOnFailure cleanupOnFail forceConflicts historyMax createNamespace skipCRDs skipDeps skipRefresh resolveOCIVersions reuseValues postRenderer postRendererArgs cascade suppressOutputLineRegex disableAutoDetectedKubeVersionForDiff disableValidation disableOpenAPIValidation insecureSkipTLSVerify plainHttp deleteWait deleteTimeout syncReleaseLabels takeOwnership serverSide trackMode helmStuckGrace",
+	}
+}
+
+// Sluice knows each field of helmfile, no other one, and the page names each.
+func TestFields(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/from-helmfile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tables, ok := strings.Cut(string(page), "## Fields")
+	if !ok {
+		t.Fatal("the page has no fields")
+	}
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile("`([A-Za-z]+)`").FindAllStringSubmatch(tables, -1) {
+		named[m[1]] = true
+	}
+	for kind, known := range map[string]map[string]field{"release": releaseFields(), "state": stateFields(), "helmDefaults": defaultFields()} {
+		theirs := strings.Fields(fieldsOf()[kind])
+		for _, name := range theirs {
+			if _, ok := known[name]; !ok {
+				t.Errorf("%s: %s has no class", kind, name)
+			}
+			if !named[name] {
+				t.Errorf("%s: the page does not name %s", kind, name)
+			}
+		}
+		if kind == "helmDefaults" {
+			continue // knows more, which a release has
+		}
+		for name := range known {
+			if !slices.Contains(theirs, name) {
+				t.Errorf("%s: helmfile has no field %s", kind, name)
+			}
+		}
+	}
+}

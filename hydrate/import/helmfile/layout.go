@@ -1,0 +1,381 @@
+package helmfile
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/layered"
+)
+
+// app is a release on all its clusters.
+type app struct {
+	name  string
+	cells []*cell // by cluster
+}
+
+// Labels by which layers differ.
+const (
+	byEnvironment = "environment"
+	byCluster     = "cluster"
+)
+
+// unite makes apps of the cells: one for each name of a release, or for each name and namespace if a cluster has several of a name.
+func (c *converter) unite() {
+	several := c.several()
+	byName := map[string]*app{}
+	for _, x := range c.cells {
+		name := x.release.Name
+		if several[name] {
+			name = x.namespace + "." + name
+		}
+		a := byName[name]
+		if a == nil {
+			a = &app{name: name}
+			byName[name] = a
+		}
+		if first := a.in(x.cluster.environment); first != nil && !same(first.source, x.source) {
+			c.find(c.at(x), LeftOut, "chart", fmt.Sprintf("it has another chart or version on %s, which is in the same environment", first.cluster.name))
+			continue
+		}
+		a.cells = append(a.cells, x)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		a := byName[name]
+		if !fleet.ValidName(name) {
+			for _, x := range a.cells {
+				c.find(c.at(x), LeftOut, "name", fmt.Sprintf("%q cannot be the name of an app", name))
+			}
+			continue
+		}
+		slices.SortFunc(a.cells, func(x, y *cell) int { return strings.Compare(x.cluster.name, y.cluster.name) })
+		c.apps = append(c.apps, a)
+		c.result.Apps = append(c.result.Apps, name)
+	}
+	c.by = byEnvironment
+	for _, a := range c.apps {
+		for _, x := range a.cells {
+			if first := a.in(x.cluster.environment); !same(first.variable(), x.variable()) {
+				c.by = byCluster
+			}
+		}
+	}
+}
+
+// several are the names that two releases of a cluster have.
+func (c *converter) several() map[string]bool {
+	out := map[string]bool{}
+	for i, x := range c.cells {
+		for _, y := range c.cells[:i] {
+			if x.cluster == y.cluster && x.release.Name == y.release.Name {
+				out[x.release.Name] = true
+			}
+		}
+	}
+	return out
+}
+
+func (c *converter) at(x *cell) place {
+	return place{environment: x.cluster.environment, file: x.file, line: x.release.line, release: x.release.Name}
+}
+
+// in returns the first cell of an environment.
+func (a *app) in(environment string) *cell {
+	for _, x := range a.cells {
+		if x.cluster.environment == environment {
+			return x
+		}
+	}
+	return nil
+}
+
+// variable is what layers and variables say of a cell.
+func (x *cell) variable() any {
+	names := []string{x.namespace}
+	for _, e := range x.entries {
+		names = append(names, e.path)
+	}
+	return []any{names, merged(x.entries), x.overlay, x.patches}
+}
+
+func same(a, b any) bool {
+	x, failed := json.Marshal(a)
+	y, wrong := json.Marshal(b)
+	return failed == nil && wrong == nil && string(x) == string(y)
+}
+
+// writer writes what the converter has read.
+type writer struct{ *converter }
+
+// key is the value of the label by which layers differ.
+func (c writer) key(x *cell) string {
+	if c.by == byEnvironment {
+		return x.cluster.environment
+	}
+	return x.cluster.name
+}
+
+// reference is that value in a template.
+func (c writer) reference() string {
+	if c.by == byEnvironment {
+		return "${environment}"
+	}
+	return "${cluster.name}"
+}
+
+// write writes all files.
+func (c writer) write() error {
+	for _, x := range c.cells {
+		c.slots = max(c.slots, x.slots())
+	}
+	for _, a := range c.apps {
+		if err := c.app(a); err != nil {
+			return fmt.Errorf("app %s: %w", a.name, err)
+		}
+	}
+	used := map[string]*cluster{}
+	for _, a := range c.apps {
+		for _, x := range a.cells {
+			used[x.cluster.name] = x.cluster
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		k := used[name]
+		c.result.Clusters = append(c.result.Clusters, name)
+		err := c.file(path.Join("clusters", name+".yaml"), fleet.ClusterFile{
+			APIVersion: fleet.APIVersion, Kind: "Cluster", Metadata: fleet.Metadata{Name: name},
+			Spec: fleet.ClusterSpec{Environment: k.environment, KubeVersion: k.kubeVersion, APIVersions: k.apiVersions},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	spec := map[string]any{"environments": c.stages(used)}
+	if layer := c.layer(); layer != nil {
+		spec["layers"] = []any{layer}
+	}
+	return c.file(fleet.File, map[string]any{
+		"apiVersion": fleet.APIVersion, "kind": "Fleet", "metadata": map[string]any{"name": cmp.Or(c.Name, "fleet")}, "spec": spec,
+	})
+}
+
+// stages are the environments that have a cluster.
+func (c writer) stages(used map[string]*cluster) []any {
+	var out []any
+	for _, name := range c.environments {
+		for _, k := range used {
+			if k.environment == name {
+				out = append(out, map[string]any{"name": name})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// layer is the layer of the fleet: the conventional folders, and before them the values files that stay where they are. It is nil if no file
+// needs it.
+func (c writer) layer() any {
+	needed := false
+	for name := range c.result.Files {
+		needed = needed || strings.Contains(name, "/layers/"+c.by+"/")
+	}
+	switch {
+	case c.slots == 0 && !needed:
+		return nil
+	case c.slots == 0:
+		return c.by
+	}
+	var values []string
+	for n := range c.slots {
+		values = append(values, fmt.Sprintf("${app.vars.values.%s.%s:=%s}", c.reference(), slotName(n), noFile))
+	}
+	dir := path.Join("apps/${app}", c.by, c.reference())
+	return map[string]any{"name": c.by, "values": append(values, dir+"/values.yaml"), "components": []string{dir}}
+}
+
+// dir is the folder of an app in the layer of a cell. The conventional one is not read beside path templates.
+func (c writer) dir(a *app, x *cell) string {
+	if c.slots > 0 {
+		return path.Join("apps", a.name, c.by, c.key(x))
+	}
+	return path.Join("apps", a.name, "layers", c.by, c.key(x))
+}
+
+// slots is how many values are below the last file that is kept, that one included.
+func (x *cell) slots() int {
+	out := 0
+	for n, e := range x.entries {
+		if e.path != "" {
+			out = n + 1
+		}
+	}
+	return out
+}
+
+// noFile is the path of a slot that an app does not use. Missing files of layers are skipped.
+const noFile = "none"
+
+// slotName names the values files of a release in their order.
+func slotName(n int) string { return "file" + strconv.Itoa(n+1) }
+
+// app writes an app.
+func (c writer) app(a *app) error {
+	spec := fleet.AppSpec{Namespace: a.cells[0].namespace, Placement: c.placement(a), DependsOn: c.dependsOn(a)}
+	vars := map[string]any{}
+	namespaces := map[string]any{}
+	varies := false
+	for _, x := range a.cells {
+		namespaces[c.key(x)] = x.namespace
+		varies = varies || x.namespace != spec.Namespace
+	}
+	if varies {
+		spec.Namespace, vars["namespaces"] = "${app.vars.namespaces."+c.reference()+"}", namespaces
+	}
+	c.sources(a, &spec)
+	files, err := c.values(a)
+	if err != nil {
+		return err
+	}
+	if len(files) > 0 {
+		vars["values"] = files
+	}
+	if len(vars) > 0 {
+		spec.Vars = vars
+	}
+	if err := c.components(a); err != nil {
+		return err
+	}
+	return c.file(path.Join("apps", a.name, "app.yaml"), fleet.AppFile{
+		APIVersion: fleet.APIVersion, Kind: "App", Metadata: fleet.Metadata{Name: a.name}, Spec: spec,
+	})
+}
+
+// placement selects the clusters of an app: by environment, if it is on each cluster of its environments.
+func (c writer) placement(a *app) *fleet.Selector {
+	environments, clusters := map[string]int{}, []string{}
+	for _, x := range a.cells {
+		environments[x.cluster.environment]++
+		clusters = append(clusters, x.cluster.name)
+	}
+	whole, all := true, map[string]map[string]bool{}
+	for _, x := range c.cells {
+		if all[x.cluster.environment] == nil {
+			all[x.cluster.environment] = map[string]bool{}
+		}
+		all[x.cluster.environment][x.cluster.name] = true
+	}
+	for name, n := range environments {
+		whole = whole && n == len(all[name])
+	}
+	switch {
+	case whole && len(environments) == len(all):
+		return &fleet.Selector{}
+	case whole:
+		return &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: byEnvironment, Operator: "In", Values: slices.Sorted(maps.Keys(environments))}}}
+	}
+	return &fleet.Selector{MatchExpressions: []fleet.Requirement{{Key: byCluster, Operator: "In", Values: clusters}}}
+}
+
+// sources writes the chart of the first environment for all, and those of the others where they differ.
+func (c writer) sources(a *app, spec *fleet.AppSpec) {
+	for _, name := range c.environments {
+		x := a.in(name)
+		if x == nil {
+			continue
+		}
+		source := &fleet.Source{Helm: &x.source}
+		if x.source.ReleaseName == a.name {
+			source.Helm.ReleaseName = ""
+		}
+		switch {
+		case spec.Source == nil:
+			spec.Source = source
+		case !same(spec.Source, source):
+			if spec.Environments == nil {
+				spec.Environments = map[string]fleet.AppEnvironment{}
+			}
+			spec.Environments[name] = fleet.AppEnvironment{Source: source}
+		}
+	}
+}
+
+// values writes the values of an app. Files of the repository that stay where they are, and what is between them, are slots of the layer, in
+// their order. What is above them is in the folders of the app's layers.
+func (c writer) values(a *app) (map[string]any, error) {
+	files, tails, global := map[string]any{}, make([]map[string]any, len(a.cells)), true
+	for i, x := range a.cells {
+		slots := x.slots()
+		tails[i] = merge(merged(x.entries[slots:]), x.overlay)
+		if slots == 0 {
+			continue
+		}
+		global = false // the layer global is below all slots
+		named := map[string]any{}
+		for n, e := range x.entries[:slots] {
+			name := e.path
+			if name == "" {
+				name = path.Join("apps", a.name, "values", c.key(x)+"-"+strconv.Itoa(n+1)+".yaml")
+				if err := c.file(name, layered.Escaped(e.values)); err != nil {
+					return nil, err
+				}
+			} else if !slices.Contains(c.result.Kept, name) {
+				c.result.Kept = append(c.result.Kept, name)
+			}
+			named[slotName(n)] = name
+		}
+		files[c.key(x)] = named
+	}
+	shared := map[string]any{}
+	if global {
+		shared = layered.Common(tails)
+		if err := c.valuesFile(path.Join("apps", a.name, "layers/global"), shared); err != nil {
+			return nil, err
+		}
+	}
+	for i, x := range a.cells {
+		if err := c.valuesFile(c.dir(a, x), layered.Rest(tails[i], shared)); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// valuesFile writes values, if there are any.
+func (c writer) valuesFile(dir string, values map[string]any) error {
+	if len(values) == 0 {
+		return nil
+	}
+	return c.file(path.Join(dir, "values.yaml"), layered.Escaped(values))
+}
+
+// components writes the patches of an app.
+func (c writer) components(a *app) error {
+	equal := true
+	for _, x := range a.cells {
+		equal = equal && reflect.DeepEqual(x.patches, a.cells[0].patches)
+	}
+	for _, x := range a.cells {
+		if len(x.patches) == 0 {
+			continue
+		}
+		dir := c.dir(a, x)
+		if equal {
+			dir = path.Join("apps", a.name, "layers/global")
+		}
+		err := c.file(path.Join(dir, "kustomization.yaml"), map[string]any{
+			"apiVersion": "kustomize.config.k8s.io/v1alpha1", "kind": "Component", "patches": layered.Escaped(x.patches),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
