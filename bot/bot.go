@@ -166,7 +166,7 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: &uses{byFleet: map[hint.Place]map[hint.Place]use{}}, dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
+	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: newUses(), dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
 }
 
 // ErrUnknownForge classifies a hint for a forge or a repository that is not configured.

@@ -57,6 +57,11 @@ const maxUses = 8
 type uses struct {
 	mu      sync.Mutex
 	byFleet map[hint.Place]map[hint.Place]use // fleet → repository → use; the keys are folded
+	ended   map[hint.Place]map[hint.Place]use // repository → fleet → use that the fleet no longer asks for; the keys are folded
+}
+
+func newUses() *uses {
+	return &uses{byFleet: map[hint.Place]map[hint.Place]use{}, ended: map[hint.Place]map[hint.Place]use{}}
 }
 
 // fold returns a place that is equal for all spellings of a repository: forges ignore the case of paths.
@@ -92,7 +97,8 @@ func (u *uses) sweptWith(fleetPlace hint.Place) []hint.Place {
 	return out
 }
 
-// set replaces the repositories of a fleet. It returns those that are new or whose entry changed; a new trunk changes all entries.
+// set replaces the repositories of a fleet. It returns those that are new, that ended or whose entry changed; a new trunk changes all
+// entries.
 func (u *uses) set(fleetPlace hint.Place, next map[hint.Place]use) []hint.Place {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -104,6 +110,13 @@ func (u *uses) set(fleetPlace hint.Place, next map[hint.Place]use) []hint.Place 
 			out = append(out, p)
 		}
 		folded[fold(p)] = one
+		delete(u.ended[fold(p)], fold(fleetPlace))
+	}
+	for p, one := range u.byFleet[fold(fleetPlace)] {
+		if _, still := folded[p]; !still {
+			u.end(fleetPlace, p, one)
+			out = append(out, one.place)
+		}
 	}
 	slices.Sort(out)
 	u.byFleet[fold(fleetPlace)] = folded
@@ -114,7 +127,30 @@ func (u *uses) set(fleetPlace hint.Place, next map[hint.Place]use) []hint.Place 
 func (u *uses) forget(fleetPlace, p hint.Place) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if one, ok := u.byFleet[fold(fleetPlace)][fold(p)]; ok {
+		u.end(fleetPlace, p, one)
+	}
 	delete(u.byFleet[fold(fleetPlace)], fold(p))
+}
+
+// end records that a fleet no longer asks for reviews. The caller holds mu.
+func (u *uses) end(fleetPlace, p hint.Place, one use) {
+	if u.ended[fold(p)] == nil {
+		u.ended[fold(p)] = map[hint.Place]use{}
+	}
+	u.ended[fold(p)][fold(fleetPlace)] = one
+}
+
+// over returns the fleets that asked for reviews in a repository since the start of the process, and no longer do, by name.
+func (u *uses) over(p hint.Place) []hint.Place {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var out []hint.Place
+	for _, one := range u.ended[fold(p)] {
+		out = append(out, one.fleet)
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Uses reports whether a fleet takes content from a repository and shows reviews there.
@@ -208,9 +244,9 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 	newer := false
 	worst, stopped, err := c.each(ctx, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: own, From: c.place}, func(i int, u use, review *report.Review) error {
 		review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
-		options := publish.Options{ID: strings.ReplaceAll(u.fleet.Repo().Path, "/", "."), URL: mr.URL}
+		options := publish.Options{ID: commentID(u.fleet), Earlier: earlierCommentID(u.fleet, c.uses), URL: mr.URL}
 		if c.fleetless && i == 0 {
-			options.ID = "" // with the commands, and with what waits for trust
+			options.ID, options.Earlier = "", "" // with the commands, and with what waits for trust
 		}
 		keepFor(c.job, u.fleet, mr, review)
 		outcome, err := publish.Comment(ctx, c.forge, c.place.Repo(), mr, review, options)

@@ -79,7 +79,7 @@ func TestWhichRepositoriesAFleetReviews(t *testing.T) {
 
 func TestFleetsOfARepositoryAreBounded(t *testing.T) {
 	t.Parallel()
-	u := &uses{byFleet: map[hint.Place]map[hint.Place]use{}}
+	u := newUses()
 	for i := range 3 * maxUses {
 		p := hint.Place(fmt.Sprintf("f:acme/fleet-%02d", i))
 		u.set(p, map[hint.Place]use{"f:acme/components": {fleet: p}})
@@ -92,7 +92,7 @@ func TestFleetsOfARepositoryAreBounded(t *testing.T) {
 // Two fleets that take content from each other do not sweep each other in turn.
 func TestFleetsOfEachOtherAreNotSwept(t *testing.T) {
 	t.Parallel()
-	u := &uses{byFleet: map[hint.Place]map[hint.Place]use{}}
+	u := newUses()
 	u.set("f:acme/one", map[hint.Place]use{"f:Acme/Two": {}, "f:acme/components": {}})
 	u.set("f:acme/two", map[hint.Place]use{"f:Acme/One": {}})
 	if got := u.sweptWith("f:acme/one"); !slices.Equal(got, []hint.Place{"f:acme/components"}) {

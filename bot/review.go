@@ -75,6 +75,9 @@ func (j *job) review(ctx context.Context, number int) error {
 	}
 	uses := j.uses.of(j.place)
 	fleetless := j.absent(ctx, target) && (!trusted || j.absentHead(ctx, mr)) // neither commit has a fleet
+	if err := retire(ctx, j, mr, uses, fleetless); err != nil {
+		return err
+	}
 	switch {
 	case fleetless && len(uses) == 0:
 		return nil

@@ -67,7 +67,7 @@ func (j *job) sweep(ctx context.Context) error {
 // the target branch concerns it. tips caches the tips of branches during a sweep. A merge request that was not
 // reviewed, or that waits for trust, counts as changed.
 func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[string]gitstore.Commit) bool {
-	if !dependsOnSame(ctx, j, mr) {
+	if j.recall(retiredKey(mr.Number)) != retiredState(j) || !dependsOnSame(ctx, j, mr) {
 		return false
 	}
 	limited := j.seen(limitKey(mr.Number), mr.Head)

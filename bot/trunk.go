@@ -38,7 +38,7 @@ func (j *job) trunk(ctx context.Context) error {
 	}
 	tip, f, err := j.trunkTip(ctx)
 	if errors.Is(err, ErrNoFleet) {
-		j.uses.set(j.place, nil)
+		err = errors.Join(err, enqueueSweeps(ctx, j, j.uses.set(j.place, nil)))
 	}
 	if err != nil {
 		return err

@@ -38,6 +38,7 @@ const (
 // Options of a publication.
 type Options struct {
 	ID      string // distinguishes several comments on one merge request; "" for the only one
+	Earlier string // ID that the comment had before; "" for none
 	Context string // context of the commit status, and name of the check run
 	URL     string // of the run or of the full report
 	Checks  bool   // write a check run with annotations, if the credential may
@@ -175,6 +176,9 @@ func annotations(r *report.Review) []forge.Annotation {
 // comment creates or updates the comment.
 func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r *report.Review, o Options) (Outcome, error) {
 	own, err := find(ctx, f, repo, number, o.ID)
+	if err == nil && len(own) == 0 && o.Earlier != "" {
+		own, err = find(ctx, f, repo, number, o.Earlier)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -197,7 +201,7 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 		case len(own) == 0:
 			out = Created
 			err = create(ctx, f, repo, number, o.ID, body)
-		case last.Digest != digest || last.Head != r.Head || block(own[0].Body, blockWaits) != "":
+		case last.Digest != digest || last.Head != r.Head || last.ID != o.ID || block(own[0].Body, blockWaits) != "":
 			out = Updated
 			err = f.EditComment(ctx, repo, number, own[0].ID, body)
 		}

@@ -479,3 +479,29 @@ func TestAnswerOnce(t *testing.T) {
 	}
 	publishes(t, f, failed("broken"), publish.Created) // in a separate comment
 }
+
+// A comment keeps its place when its ID changes, and a retired one says why and is not touched again.
+func TestEarlierIDAndRetirement(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	r := &report.Review{Head: head, Verdict: report.VerdictFail, Errors: []string{"it cannot be compared"}}
+	mr := &forge.MergeRequest{Number: 7}
+	for _, o := range []publish.Options{{ID: "a.b.c"}, {ID: "a.b%2Ec", Earlier: "a.b.c"}, {ID: "a.b%2Ec", Earlier: "a.b.c"}} {
+		if _, err := publish.Comment(t.Context(), f, forge.Repository{}, mr, r, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, _ := report.ParseMarker(f.comments[0].Body); len(f.comments) != 1 || info.ID != "a.b%2Ec" || len(f.writes) != 2 {
+		t.Fatalf("%d comments, the first has the ID %q; writes %q", len(f.comments), info.ID, f.writes)
+	}
+	for range 2 {
+		for _, id := range []string{"a.b%2Ec", "other"} {
+			if err := publish.Retire(t.Context(), f, forge.Repository{}, 7, id, "Nobody asks."); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if body := f.comments[0].Body; len(f.comments) != 1 || len(f.writes) != 3 || !strings.Contains(body, "Nobody asks.") || strings.Contains(body, "compared") {
+		t.Errorf("writes %q, comment\n%s", f.writes, body)
+	}
+}

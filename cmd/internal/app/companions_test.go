@@ -208,6 +208,17 @@ func TestMergeRequestsOfOtherRepositories(t *testing.T) {
 		s.commit("another namespace")
 		s.push("main")
 		c.shows(lost, "lost", "web-new")
+
+		// A fleet that no longer asks for reviews leaves no comment that looks current.
+		declaration := filepath.Join(s.dir, "work/repositories/components.yaml")
+		if err := os.WriteFile(declaration, []byte(strings.Replace(read(t, declaration), ", reviews: true", "", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.commit("no reviews")
+		s.push("main")
+		s.until("the comments say so", func() bool {
+			return strings.Contains(c.report(n), "no longer asks for reviews") && strings.Contains(c.report(lost), "no longer asks for reviews") && !strings.Contains(c.report(lost), "web-new")
+		})
 	})
 }
 
