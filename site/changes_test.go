@@ -97,11 +97,7 @@ func TestNextPromotion(t *testing.T) {
 	if err := site.Write(dir, p); err != nil {
 		t.Fatal(err)
 	}
-	if err := site.WriteChanges(dir, p, func(c site.Change) (*report.Review, error) {
-		return c.Report(t.Context(), d.h, d.tip.Tree, "test", []byte("k"))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	writtenOnce(t, d, p, dir)
 	history, _, err := p.Render("history.html")
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +113,38 @@ func TestNextPromotion(t *testing.T) {
 	}
 	if links < 3 {
 		t.Errorf("%d links to reports", links)
+	}
+}
+
+// writtenOnce writes the reports of changes into a folder: a later run makes only the report of the next promotion, and removes those that
+// no page links to.
+func writtenOnce(t *testing.T, d *demo, p *site.Pages, dir string) {
+	t.Helper()
+	made := 0
+	write := func(version string) int {
+		t.Helper()
+		made = 0
+		if err := site.WriteChanges(dir, p, site.Reports{Version: version, Key: []byte("k"), Make: func(c site.Change) (*report.Review, error) {
+			made++
+			return c.Report(t.Context(), d.h, d.tip.Tree, version, []byte("k"))
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	all := write("test")
+	old := filepath.Join(dir, "changes", "dev", "old..older.html")
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := write("test"); all < 3 || again != 1 {
+		t.Errorf("%d reports are made, and %d by the second run, which needs only that of the next promotion", all, again)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Error("a report that no page links to stays")
+	}
+	if other := write("another version"); other != all {
+		t.Errorf("another version makes %d reports of %d", other, all)
 	}
 }
 

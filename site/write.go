@@ -2,7 +2,11 @@ package site
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -40,27 +44,89 @@ func Write(dir string, p *Pages) error {
 	return prune(root, keep)
 }
 
-// WriteChanges writes the reports of the changes that the pages link to. make makes one of them.
-func WriteChanges(dir string, p *Pages, make func(Change) (*report.Review, error)) error {
+// Reports makes the reports of changes.
+type Reports struct {
+	// Make makes one of them.
+	Make func(Change) (*report.Review, error)
+	// Version and Key are what Make works with; Key is nil if it is a random one. Reports of others are made again.
+	Version string
+	Key     []byte
+}
+
+// identity is a text that is another one whenever the page of the same change would be.
+func (r Reports) identity(f *Fleet) (string, error) {
+	policy, err := page.Policy() // it names the style and the scripts of the pages
+	if err != nil {
+		return "", err
+	}
+	sum := hmac.New(sha256.New, r.Key)
+	fmt.Fprintf(sum, "%q %q %q", f.Name, r.Version, policy)
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// identityFile of the folder of changes has the identity of its reports.
+const identityFile = changesFolder + "/made-with.txt"
+
+// WriteChanges writes the reports of the changes that the pages link to, and removes others. The report of two commits that an earlier run
+// wrote stays: it depends on nothing else.
+func WriteChanges(dir string, p *Pages, r Reports) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("pages: %w", err)
 	}
 	defer func() { _ = root.Close() }() // it was only used to open files
-	if err := root.RemoveAll(changesFolder); err != nil {
+	identity, err := r.identity(p.fleet)
+	if err != nil {
+		return err
+	}
+	if have, err := root.ReadFile(filepath.FromSlash(identityFile)); err != nil || string(have) != identity {
+		if err := root.RemoveAll(changesFolder); err != nil {
+			return fmt.Errorf("pages: %w", err)
+		}
+	}
+	if err := replace(root, identityFile, []byte(identity)); err != nil {
+		return err
+	}
+	keep := map[string]bool{identityFile: true}
+	for _, c := range p.written {
+		keep[c.Path()] = true
+		if _, err := root.Stat(filepath.FromSlash(c.Path())); err == nil && c.After != "" {
+			continue
+		}
+		if err := writeChange(root, c, r.Make); err != nil {
+			return err
+		}
+	}
+	return pruneChanges(root, keep)
+}
+
+func writeChange(root *os.Root, c Change, make func(Change) (*report.Review, error)) error {
+	r, err := make(c)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := page.Write(&out, r); err != nil {
+		return err
+	}
+	return replace(root, c.Path(), out.Bytes())
+}
+
+// pruneChanges removes the files in the folder of changes that are not to be kept.
+func pruneChanges(root *os.Root, keep map[string]bool) error {
+	var gone []string
+	err := fs.WalkDir(root.FS(), changesFolder, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && !keep[name] {
+			gone = append(gone, name)
+		}
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("pages: %w", err)
 	}
-	for _, c := range p.written {
-		r, err := make(c)
-		if err != nil {
-			return err
-		}
-		var out bytes.Buffer
-		if err := page.Write(&out, r); err != nil {
-			return err
-		}
-		if err := replace(root, c.Path(), out.Bytes()); err != nil {
-			return err
+	for _, name := range gone {
+		if err := root.Remove(filepath.FromSlash(name)); err != nil {
+			return fmt.Errorf("pages: %w", err)
 		}
 	}
 	return nil

@@ -83,7 +83,7 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person strin
 		}
 	}
 	if errors.Is(err, ErrNoReport) {
-		http.Error(w, "the report of this head is not kept any more: `sluice diff --full BASE..HEAD` makes it again", http.StatusNotFound)
+		http.Error(w, "there is no report of this head here: it was deleted, or another replica of the service made it. `sluice diff --full BASE..HEAD` makes it again", http.StatusNotFound)
 		return
 	}
 	if err != nil {

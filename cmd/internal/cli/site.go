@@ -82,9 +82,11 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 	if err := site.Write(s.dir, pages); err != nil {
 		return err
 	}
-	if err := site.WriteChanges(s.dir, pages, func(one site.Change) (*report.Review, error) {
+	key := []byte(o.Env.Getenv("SLUICE_FINGERPRINT_KEY")) // a session without one has a random key, of which no other report is made
+	reports := site.Reports{Version: app.Version(), Key: key, Make: func(one site.Change) (*report.Review, error) {
 		return one.Report(ctx, session.Hydrator, trunk.Tree, app.Version(), session.FingerprintKey())
-	}); err != nil {
+	}}
+	if err := site.WriteChanges(s.dir, pages, reports); err != nil {
 		return err
 	}
 	for _, p := range f.Problems {
