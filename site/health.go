@@ -27,14 +27,26 @@ type Health struct {
 func (h *Health) Synced() bool { return len(h.Posted) > 0 }
 
 const (
-	statusReads = 100              // commits whose statuses one Read asks for: a forge limits requests for hours
+	statusReads = 30               // commits whose statuses are asked for in a minute, however often a fleet is read: a forge limits requests
 	readersOnce = 8                // requests at the same time
 	settledFor  = 10 * time.Minute // statuses that are all successes are used without another request
 	movingFor   = time.Minute      // others
 )
 
 // statuses are those of the tips of cluster branches, which later Reads use while they are fresh.
-type statuses map[gitstore.Hash]knownStatuses
+type statuses struct {
+	of    map[gitstore.Hash]knownStatuses
+	since time.Time // beginning of the minute in which asked counts
+	asked int       // commits
+}
+
+// left is the number of commits that may be asked for.
+func (s *statuses) left(now time.Time) int {
+	if now.Sub(s.since) >= time.Minute || now.Before(s.since) {
+		s.since, s.asked = now, 0
+	}
+	return statusReads - s.asked
+}
 
 type knownStatuses struct {
 	list []promote.Status
@@ -57,24 +69,27 @@ func (b *reader) health() error {
 	if b.request.Reader == nil {
 		return nil
 	}
-	known := statuses{}
+	var earlier statuses
+	if b.request.Earlier != nil {
+		earlier = b.request.Earlier.statuses
+	}
+	known := statuses{of: map[gitstore.Hash]knownStatuses{}, since: earlier.since, asked: earlier.asked}
 	var missing []gitstore.Hash
 	for _, c := range b.out.Clusters {
 		if len(b.healthOf(c).CommitStatuses) == 0 || c.Tip.Hash.IsZero() {
 			continue
 		}
-		var have knownStatuses
-		if b.request.Earlier != nil {
-			have = b.request.Earlier.statuses[c.Tip.Hash]
-		}
-		known[c.Tip.Hash] = have
+		have := earlier.of[c.Tip.Hash]
+		known.of[c.Tip.Hash] = have
 		if !have.fresh(b.request.Now) {
 			missing = append(missing, c.Tip.Hash)
 		}
 	}
-	slices.SortStableFunc(missing, func(x, y gitstore.Hash) int { return known[x].at.Compare(known[y].at) }) // never read, then the oldest
+	slices.SortStableFunc(missing, func(x, y gitstore.Hash) int { return known.of[x].at.Compare(known.of[y].at) }) // never read, then the oldest
 	missing = slices.Compact(missing)
-	if err := known.read(b.ctx, b.request.Reader, missing[:min(len(missing), statusReads)], b.request.Now); err != nil {
+	missing = missing[:min(len(missing), known.left(b.request.Now))]
+	known.asked += len(missing)
+	if err := known.read(b.ctx, b.request.Reader, missing, b.request.Now); err != nil {
 		if b.ctx.Err() != nil {
 			return b.ctx.Err()
 		}
@@ -84,7 +99,7 @@ func (b *reader) health() error {
 	for _, c := range b.out.Clusters {
 		h := b.healthOf(c)
 		if len(h.CommitStatuses) > 0 && !c.Tip.Hash.IsZero() {
-			c.Health = judge(h, c, known[c.Tip.Hash])
+			c.Health = judge(h, c, known.of[c.Tip.Hash])
 		}
 	}
 	return nil
@@ -121,7 +136,7 @@ func (b *reader) healthOf(c *Cluster) fleet.Health {
 }
 
 // read asks for the statuses of commits. After an error it asks for no more of them; what was read stays.
-func (s statuses) read(ctx context.Context, from promotion.StatusReader, commits []gitstore.Hash, now time.Time) error {
+func (s *statuses) read(ctx context.Context, from promotion.StatusReader, commits []gitstore.Hash, now time.Time) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readersOnce)
 	var mu sync.Mutex
@@ -136,7 +151,7 @@ func (s statuses) read(ctx context.Context, from promotion.StatusReader, commits
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			s[commit] = knownStatuses{list, now}
+			s.of[commit] = knownStatuses{list, now}
 			return nil
 		})
 	}

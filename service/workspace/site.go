@@ -31,11 +31,9 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 		r.Index = earlier.Index
 	}
 	if w.repo.Forge != nil {
-		output, err := w.outputOf(ctx, trunk.Tree)
-		if err != nil {
-			return nil, err
+		if output, err := w.outputOf(ctx, trunk.Tree); err == nil { // promote fails for the same reason, which Problems then names
+			r.Reader = &outside{forge: w.repo.Forge, output: output}
 		}
-		r.Reader = &outside{forge: w.repo.Forge, output: output}
 	}
 	if r.Statuses, err = w.promote(ctx, promotion.Request{Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs), CommandPrefix: "sluice"}); err != nil {
 		if ctx.Err() != nil {
