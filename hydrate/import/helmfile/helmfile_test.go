@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 // repo is a repository with a chart, a helmfile and values files.
@@ -22,6 +24,7 @@ func repo() fstest.MapFS {
 		"deploy/values/ours.yaml":      {Data: []byte("name: ${cluster.name}\n")},
 		"deploy/values/near.yaml":      {Data: []byte("name: ${enviroment}\n")},
 		"deploy/values/t.yaml.gotmpl":  {Data: []byte("a: {{ 1 }}\n")},
+		"deploy/values/twice.yaml":     {Data: []byte("a: 1\na: 2\n")},
 		"deploy/note.txt":              {Data: []byte("hello, {world}\n")},
 	}
 }
@@ -71,8 +74,9 @@ func TestReleases(t *testing.T) {
 		"reference":         {web + ", values: ['values/secret.yaml']}\n", map[string]string{"apps/web/app.yaml": "web"}, "not carried over values[0] password"},
 		"our reference":     {web + ", values: ['values/ours.yaml']}\n", map[string]string{"apps/web/layers/global/values.yaml": "name: $${cluster.name}"}, ""},
 		"near reference":    {web + ", values: ['values/near.yaml']}\n", map[string]string{"apps/web/layers/global/values.yaml": "name: $${enviroment}"}, ""},
-		"kept":              {web + ", values: ['values/a.yaml', {x: 1}, 'values/b.yaml', {u: 1}]}\n", map[string]string{"apps/web/app.yaml": "file1: deploy/values/a.yaml\n        file2: apps/web/values/prod-2.yaml\n        file3: deploy/values/b.yaml", "apps/web/values/prod-2.yaml": "x: 1", "apps/web/environment/prod/values.yaml": "u: 1", "sluice.yaml": "${app.vars.values.${environment}.file3:=none}"}, ""},
-		"prefix":            {web + ", valuesPathPrefix: values/, values: [a.yaml]}\n", map[string]string{"apps/web/app.yaml": "file1: deploy/values/a.yaml"}, ""},
+		"kept":              {web + ", values: ['values/a.yaml', {x: 1}, 'values/b.yaml', {u: 1}]}\n", map[string]string{"apps/web/app.yaml": "file1:\n        prod: deploy/values/a.yaml\n      file2:\n        prod: apps/web/values/prod-2.yaml\n      file3:\n        prod: deploy/values/b.yaml", "apps/web/values/prod-2.yaml": "x: 1", "apps/web/environment/prod/values.yaml": "u: 1", "sluice.yaml": "${app.vars.values.file3.${environment}:=none}"}, ""},
+		"prefix":            {web + ", valuesPathPrefix: values/, values: [a.yaml]}\n", map[string]string{"apps/web/app.yaml": "file1:\n        prod: deploy/values/a.yaml"}, ""},
+		"key twice":         {web + ", values: ['values/twice.yaml']}\n", map[string]string{"apps/web/layers/global/values.yaml": "a: 2\n"}, ""},
 		"missing file":      {web + ", values: ['values/none.yaml']}\n", nil, "left out values[0]: the repository has no file deploy/values/none.yaml"},
 		"missing permitted": {web + ", missingFileHandler: Warn, values: ['values/none.yaml']}\n", map[string]string{"apps/web/app.yaml": "web"}, ""},
 		"template":          {web + ", values: ['values/t.yaml.gotmpl']}\n", nil, "left out values[0]: deploy/values/t.yaml.gotmpl is a template of helmfile (give a second state"},
@@ -298,5 +302,42 @@ func TestFields(t *testing.T) {
 				t.Errorf("%s: helmfile has no field %s", kind, name)
 			}
 		}
+	}
+}
+
+// Each target takes the values files of its release in their order, whatever the names of clusters.
+func TestValuesFilesOfTargets(t *testing.T) {
+	t.Parallel()
+	files := repo()
+	result, err := convert(t, files, state("v1.2", `releases:
+- {name: web, namespace: web, kubeContext: a.example.com, chart: ./charts/web, values: [values/b.yaml, values/a.yaml]}
+- {name: web, namespace: web, kubeContext: b.example.com, chart: ./charts/web, values: [{x: 1}, values/b.yaml, {u: 1}]}
+- {name: api, namespace: web, kubeContext: b.example.com, chart: ./charts/web, values: [{x: 1}]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range result.Files {
+		files[name] = &fstest.MapFile{Data: data}
+	}
+	f, problems := fleet.Load(t.Context(), files, nil)
+	if f == nil {
+		t.Fatal(problems)
+	}
+	got := map[string]string{}
+	for _, target := range f.Targets() {
+		var names []string
+		for _, file := range f.ValuesFiles(target) {
+			names = append(names, file.Path)
+		}
+		got[target.String()] = strings.Join(names, " ")
+	}
+	want := map[string]string{
+		"a.example.com/web": "deploy/values/b.yaml deploy/values/a.yaml",
+		"b.example.com/web": "apps/web/values/b.example.com-1.yaml deploy/values/b.yaml apps/web/cluster/b.example.com/values.yaml",
+		"b.example.com/api": "apps/api/layers/global/values.yaml",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v\nwant %v", got, want)
 	}
 }

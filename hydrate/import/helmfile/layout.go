@@ -195,7 +195,7 @@ func (c writer) layer() any {
 	}
 	var values []string
 	for n := range c.slots {
-		values = append(values, fmt.Sprintf("${app.vars.values.%s.%s:=%s}", c.reference(), slotName(n), noFile))
+		values = append(values, fmt.Sprintf("${app.vars.values.%s.%s:=%s}", slotName(n), c.reference(), noFile))
 	}
 	dir := path.Join("apps/${app}", c.by, c.reference())
 	return map[string]any{"name": c.by, "values": append(values, dir+"/values.yaml"), "components": []string{dir}}
@@ -318,7 +318,6 @@ func (c writer) values(a *app) (map[string]any, error) {
 			continue
 		}
 		global = false // the layer global is below all slots
-		named := map[string]any{}
 		for n, e := range x.entries[:slots] {
 			name := e.path
 			if name == "" {
@@ -329,9 +328,13 @@ func (c writer) values(a *app) (map[string]any, error) {
 			} else if !slices.Contains(c.result.Kept, name) {
 				c.result.Kept = append(c.result.Kept, name)
 			}
-			named[slotName(n)] = name
+			slot, ok := files[slotName(n)].(map[string]any)
+			if !ok {
+				slot = map[string]any{}
+				files[slotName(n)] = slot
+			}
+			slot[c.key(x)] = name // last, because it can have dots
 		}
-		files[c.key(x)] = named
 	}
 	shared := map[string]any{}
 	if global {

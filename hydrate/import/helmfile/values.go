@@ -107,7 +107,7 @@ func (b base) file(at, name string, both bool) (entry, bool, *problem) {
 	if secret(data) { // dropReferences removes them; a state with --embed-values has the secrets
 		return entry{values: values, secret: true}, false, nil
 	}
-	if fleet.Refers(string(data)) { // Sluice would replace what helmfile leaves alone
+	if fleet.Refers(string(data)) || yaml.UnmarshalStrict(data, &map[string]any{}) != nil { // Sluice would replace it, or refuse a key that is set twice
 		return entry{values: values}, false, nil
 	}
 	return entry{path: full, values: values}, false, nil
