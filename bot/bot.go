@@ -131,7 +131,9 @@ type Bot struct {
 	replicas    bool                       // other processes may write statuses of the same commits
 	scopes      *lru.Cache[string, *scope] // of the last reviews, by subject
 	uses        *uses
-	dependents  *dependents
+	// companionScopes are those of the last reviews for fleets, by subject and fleet.
+	companionScopes *lru.Cache[string, *companionScope]
+	dependents      *dependents
 }
 
 // maxRemembered bounds the states that a Bot remembers. An evicted state costs the work once more.
@@ -166,7 +168,11 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: newUses(), dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
+	companionScopes, err := lru.New[string, *companionScope](maxScopes)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &Bot{Config: c, done: done, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: newUses(), dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
 }
 
 // ErrUnknownForge classifies a hint for a forge or a repository that is not configured.

@@ -207,27 +207,10 @@ func companionKey(number int) string { return fmt.Sprintf("companion/%d", number
 // companionLimitKey marks a head whose reviews for fleets exceed a limit. The repository's own review has a mark of its own.
 func companionLimitKey(number int) string { return fmt.Sprintf("companion-limit/%d", number) }
 
-// companionState returns what the reviews of a merge request depend on.
-func companionState(mr *forge.MergeRequest, target gitstore.Hash, uses []use) string {
-	var b strings.Builder
-	b.WriteString(reviewState(mr, target))
-	for _, u := range uses {
-		fmt.Fprintf(&b, "\n%s %s at %s", u.fleet, u.name, u.trunk)
-	}
-	return b.String()
-}
-
-// companionsUnchanged reports whether the reviews for fleets need not run: nothing that they depend on has changed since the last ones,
-// the same head exceeded a limit before, or there are no such fleets.
-func companionsUnchanged(j *job, mr *forge.MergeRequest, target gitstore.Hash) bool {
-	uses := j.uses.of(j.place)
-	return len(uses) == 0 || j.seen(companionLimitKey(mr.Number), mr.Head) || j.seen(companionKey(mr.Number), companionState(mr, target, uses))
-}
-
 // review writes a comment for each fleet, and one status with the worst verdict.
 func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
 	if !c.hint.Force {
-		if companionsUnchanged(c.job, mr, target.Hash) {
+		if companionsUnchanged(ctx, c.job, mr, target.Hash) {
 			return nil
 		}
 		if stopped, err := c.stopped(ctx, mr, c.fleetless && !c.moved); err != nil || stopped {
@@ -249,6 +232,7 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 			options.ID, options.Earlier = "", "" // with the commands, and with what waits for trust
 		}
 		keepFor(c.job, u.fleet, mr, review)
+		rememberCompanionScope(c.job, mr.Number, u, review, c.deps)
 		outcome, err := publish.Comment(ctx, c.forge, c.place.Repo(), mr, review, options)
 		newer = newer || outcome == publish.Superseded
 		return err

@@ -86,19 +86,25 @@ func (j *job) review(ctx context.Context, number int) error {
 		j.remember(reviewKey(number), "")
 		return j.waits(ctx, mr)
 	}
-	deps, err := dependenciesOf(ctx, j, mr, by == "")
-	if err != nil {
+	return reviewTrusted(ctx, companions{job: j, uses: uses, fleetless: fleetless}, mr, target, by == "")
+}
+
+// reviewTrusted reviews a merge request that may be rendered, in its own fleet and for other fleets. own means that somebody with write
+// access wrote the head.
+func reviewTrusted(ctx context.Context, c companions, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
+	var err error
+	if c.deps, err = dependenciesOf(ctx, c.job, mr, own); err != nil {
 		return err
 	}
-	recallDependencies(j, mr, deps)
-	if !fleetless {
-		err = ownReview(ctx, j, mr, target, by == "", deps)
+	recallDependencies(c.job, mr, c.deps)
+	if !c.fleetless {
+		err = ownReview(ctx, c.job, mr, target, own, c.deps)
 	}
-	if len(uses) > 0 && ctx.Err() == nil { // an error of one review does not prevent the other
-		err = errors.Join(err, companions{j, uses, fleetless, deps}.review(ctx, mr, target, by == ""))
+	if len(c.uses) > 0 && ctx.Err() == nil { // an error of one review does not prevent the other
+		err = errors.Join(err, c.review(ctx, mr, target, own))
 	}
 	if err == nil {
-		j.remember(dependsKey(number), deps.identity())
+		c.remember(dependsKey(mr.Number), c.deps.identity())
 	}
 	return err
 }

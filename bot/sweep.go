@@ -85,7 +85,7 @@ func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[st
 		}
 		tips[mr.TargetBranch] = tip
 	}
-	return companionsUnchanged(j, mr, tip.Hash) && (limited || j.reviewedAt(ctx, mr, tip))
+	return companionsUnchanged(ctx, j, mr, tip.Hash) && (limited || j.reviewedAt(ctx, mr, tip))
 }
 
 // reviewState returns what the review of a merge request depends on, apart from its target's policy.
