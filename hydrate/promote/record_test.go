@@ -220,3 +220,21 @@ func TestRecordGroups(t *testing.T) {
 		}
 	}
 }
+
+// A rollout that a person expedites makes no commit, so the record keeps who did that and why, for the history.
+func TestExpeditedIsInTheHistory(t *testing.T) {
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	r := promote.NewRecord("prod")
+	for _, e := range []promote.Event{
+		{Kind: promote.EventMoved, Source: promote.Source{Commit: "a"}, Tree: "t", Clusters: []string{"eu-1"}, At: at},
+		{Kind: promote.EventExpedited, By: "ada", Reason: "the shop is down", At: at.Add(time.Minute)},
+	} {
+		var err error
+		if r, err = promote.Apply(r, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(r.Commands) != 1 || r.Commands[0].Actor() != "ada" || r.Commands[0].String() != "expedited; reason: the shop is down" || !r.Commands[0].At.Equal(at.Add(time.Minute)) {
+		t.Errorf("%+v", r.Commands)
+	}
+}
