@@ -323,7 +323,7 @@ func (c companions) each(ctx context.Context, r CompanionRequest, do func(i int,
 		}
 		stopped = stopped || review.Stopped
 		review.Head, review.Repository = r.Head.String(), c.place.Repo().Path // the compared commits exist only in the clone of the fleet
-		c.deps.show(review)
+		c.deps.show(review, u.fleet)
 		if err := do(i, u, review); err != nil {
 			return nil, false, err
 		}

@@ -180,12 +180,17 @@ func (d *dependencies) in(place hint.Place) (pins []Pin, change *FleetChange, ow
 	return pins, change, own
 }
 
-// show adds the dependencies to a review. It must be called before the review is published.
-func (d *dependencies) show(r *report.Review) {
+// show adds the dependencies to the review in a fleet. It must be called before the review is published.
+func (d *dependencies) show(r *report.Review, place hint.Place) {
 	if d == nil {
 		return
 	}
 	r.Companions, r.Waits = d.shown(), d.waits()
+	for i, one := range d.list {
+		if _, ok := d.names[fold(place)][fold(one.place)]; !ok && one.mr.State == forge.Open && one.alone == "" {
+			r.Companions[i].Part = "open, not rendered here: this fleet does not take content from its repository"
+		}
+	}
 	if len(d.failures) > 0 {
 		r.Errors = append(r.Errors, d.failures...)
 		r.Verdict = report.VerdictError

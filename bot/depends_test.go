@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
@@ -186,4 +187,58 @@ func trustOne(f *companionForge) { f.trusted = []string{"head of hub/acme/one 3"
 // partsOf reports whether each text contains the part at the same index.
 func partsOf(texts, parts []string) bool {
 	return slices.EqualFunc(texts, parts, strings.Contains)
+}
+
+// A companion that one fleet takes in and another does not is shown as such.
+func TestCompanionsOfSeveralFleets(t *testing.T) {
+	t.Parallel()
+	open := &forge.MergeRequest{State: forge.Open, Head: "head"}
+	d := &dependencies{
+		list:  []*dependency{{reference: reference{"hub:acme/two", 4, "#"}, mr: open}},
+		names: map[hint.Place]map[hint.Place]string{"hub:acme/fleet": {"hub:acme/two": "two"}, "hub:acme/other": {}},
+	}
+	for fleet, want := range map[hint.Place]string{"hub:acme/Fleet": "open, rendered here", "hub:acme/other": "does not take content"} {
+		var r report.Review
+		d.show(&r, fleet)
+		if len(r.Companions) != 1 || !strings.Contains(r.Companions[0].Part, want) || r.Waits != "waits for acme/two#4" {
+			t.Errorf("%s: %+v, %q", fleet, r.Companions, r.Waits)
+		}
+	}
+}
+
+// A merge request starts the reviews that show it once for each of its states.
+func TestAnnouncedToDependents(t *testing.T) {
+	t.Parallel()
+	var enqueued []string
+	b := New(Config{Clock: func() time.Time { return time.Unix(0, 0) }, Enqueue: func(_ context.Context, h hint.Hint) error {
+		enqueued = append(enqueued, fmt.Sprintf("%s %s %d", h.Kind, h.Place, h.Number))
+		return nil
+	}})
+	j := &job{Bot: b, place: "hub:acme/one"}
+	mr := &forge.MergeRequest{Number: 3, State: forge.Open, Head: "a"}
+	depend := func() {
+		b.dependents.add(reference{"hub:Acme/One", 3, "#"}, hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 9})
+	}
+	for step, c := range []struct {
+		change   func()
+		expected int
+	}{
+		{func() {}, 0},
+		{depend, 0}, // the review that depends has read this state
+		{func() { mr.Head = "b" }, 1},
+		{func() { mr.Head = "c" }, 1}, // it has not run yet
+		{func() { depend(); mr.State = forge.Merged }, 2},
+		{func() { depend(); j.hint.Force = true }, 3},
+	} {
+		c.change()
+		if err := announce(t.Context(), j, mr); err != nil {
+			t.Fatal(err)
+		}
+		if len(enqueued) != c.expected {
+			t.Fatalf("step %d: %q", step, enqueued)
+		}
+	}
+	if enqueued[0] != "review hub:acme/fleet 9" {
+		t.Errorf("enqueued %q", enqueued)
+	}
 }

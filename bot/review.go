@@ -249,7 +249,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool, 
 	if err != nil {
 		return "", err
 	}
-	deps.show(review)
+	deps.show(review, j.place)
 	rememberScope(ctx, j, mr, review, scope{target: target, base: base, head: head})
 	review.Repository = j.place.Repo().Path
 	review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
