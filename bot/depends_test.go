@@ -135,11 +135,11 @@ func TestWhichCompanionsAreTakenIn(t *testing.T) {
 		"another forge":       {map[string]string{"lab/acme/one 3": "ada: "}, "", true, on("lab/acme/one 3"), nil, []string{"acme/one#3"}, nil, nil},
 		"too many":            {many, "", true, on(nine...), nil, []string{"acme/r0#1", "acme/r1#1", "acme/r2#1", "acme/r3#1", "acme/r4#1", "acme/r5#1", "acme/r6#1", "acme/r7#1"}, nil, []string{"more than 8"}},
 		"another owner":       {nil, "", true, on("hub/evil/repo 1"), nil, nil, nil, []string{"does not declare"}},
-		"no write access":     {map[string]string{"hub/acme/one 3": "ada: "}, "", false, on("hub/acme/one 3"), func(f *companionForge) { f.access["bob acme/one"] = forge.AccessRead }, nil, []string{"the author of this merge request"}, nil},
+		"no write access":     {map[string]string{"hub/acme/one 3": "ada: "}, "", false, on("hub/acme/one 3"), func(f *companionForge) { f.access["bob acme/one"] = forge.AccessRead }, nil, []string{"the head of this merge request is in a fork, or its author has no write access"}, nil},
 		"no access at all":    {map[string]string{"hub/acme/one 3": "ada: "}, "", false, on("hub/acme/one 3"), nil, nil, nil, []string{"bob cannot read it"}},
 		"stranger's":          {map[string]string{"hub/acme/one 3": "eve: " + on("hub/acme/two 4"), "hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), nil, nil, []string{"waits for trust"}, nil},
 		"trusted stranger's":  {map[string]string{"hub/acme/one 3": "eve: " + on("hub/acme/two 4"), "hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3"), trustOne, []string{"acme/one#3"}, nil, nil},
-		"stranger and others": {map[string]string{"hub/acme/one 3": "eve: ", "hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3", "hub/acme/two 4"), trustOne, []string{"acme/two#4"}, []string{"its author has no write access"}, nil},
+		"stranger and others": {map[string]string{"hub/acme/one 3": "eve: ", "hub/acme/two 4": "ada: "}, "", true, on("hub/acme/one 3", "hub/acme/two 4"), trustOne, []string{"acme/two#4"}, []string{"its author has no write access, and this merge request depends on others too"}, nil},
 		"of one repository":   {map[string]string{"hub/acme/one 3": "ada: ", "hub/acme/one 4": "ada: "}, "", true, on("hub/acme/one 3", "hub/acme/one 4"), nil, []string{"acme/one#3"}, []string{"another merge request of its repository"}, nil},
 		"of its repository":   {map[string]string{"hub/acme/fleet 3": "ada: "}, "", true, on("hub/acme/fleet 3"), nil, nil, []string{"rebase onto it"}, nil},
 		"elsewhere, the fleet": {

@@ -225,7 +225,7 @@ func (r *resolver) add(ctx context.Context, path []reference, ref reference) err
 	one.own = trusted && by == ""
 	switch {
 	case !r.own:
-		one.alone = "the author of this merge request has no write access"
+		one.alone = "the head of this merge request is in a fork, or its author has no write access"
 	case !trusted:
 		one.alone = "it waits for trust"
 	}
@@ -271,7 +271,7 @@ func (r *resolver) combine() {
 	}
 	for _, one := range rendered {
 		if !one.own && len(rendered) > 1 { // its content must not read the repositories of the others
-			one.alone = "its author has no write access, and this merge request depends on others too"
+			one.alone = "its head is in a fork or its author has no write access, and this merge request depends on others too"
 		}
 	}
 }
