@@ -127,6 +127,7 @@ func TestDependsOn(t *testing.T) {
 		c.publish("two", "three")
 		c.moved(first)
 		s.shown(n, "pending", []string{"web-new", "a: three"}, []string{"a: two"})
+		c.shows(first, "two", "+  a: three") // the answer names the state of this review, and is written once
 		s.say(n, "ada", "/sluice depends")
 		s.until("the set is answered", func() bool {
 			all := s.comments(n)
