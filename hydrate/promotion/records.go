@@ -26,6 +26,16 @@ type records struct {
 	broken map[string]error
 }
 
+// RecordsError means that a record on the state branch must not be believed: its branch is not signed as it must be, has lost
+// commits, or its file is not a record. Every pass ends with it until somebody mends the branch.
+type RecordsError struct{ Err error }
+
+// Error returns the text of the cause, which names the branch and the next step.
+func (e *RecordsError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RecordsError) Unwrap() error { return e.Err }
+
 // readRecords reads the records of environments from a commit of the state branch.
 func readRecords(ctx context.Context, store *gitstore.Store, tip gitstore.Hash, environments []string) (*records, error) {
 	r := &records{store: store, files: map[string]gitstore.Entry{}, known: map[string]promote.Record{}, broken: map[string]error{}}
@@ -77,7 +87,11 @@ func (r *records) read(ctx context.Context, environment string) (promote.Record,
 	if err != nil {
 		return promote.Record{}, fmt.Errorf("%s on branch %s cannot be read, so nothing is promoted: %w", promote.RecordPath(environment), promote.StateBranch, err)
 	}
-	return promote.DecodeRecord(environment, data)
+	record, err := promote.DecodeRecord(environment, data)
+	if err != nil {
+		return promote.Record{}, &RecordsError{err}
+	}
+	return record, nil
 }
 
 // write adds an environment's record to w, and returns the tree of the state branch with it. changed is false if the record is

@@ -70,7 +70,7 @@ func (e *LostRecordsError) Error() string {
 func (s *snapshot) refuseRecords(environments []string, err error) {
 	for _, name := range environments {
 		if s.records.broken[name] == nil {
-			s.records.broken[name] = err
+			s.records.broken[name] = &RecordsError{err}
 		}
 	}
 }

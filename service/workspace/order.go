@@ -70,6 +70,9 @@ func (w *Workspace) Order(ctx context.Context, o bot.Order) (string, error) {
 		}
 		return outcome(&e), nil
 	}
+	if records, ok := errors.AsType[*promotion.RecordsError](failed); ok { // until somebody mends the branch, a retry has the same result
+		return "", fmt.Errorf("%w: %w", bot.ErrRefused, records)
+	}
 	if failed != nil {
 		return "", failed
 	}
