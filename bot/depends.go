@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,9 @@ import (
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
 // A merge request can name others in lines `Depends-On: URL` of its description. Its review then renders the fleet with all of them, and
@@ -117,14 +120,15 @@ func (d *dependencies) fetch(ctx context.Context, j *job, number int) error {
 		if one.mr.State != forge.Open || one.alone != "" || one.rendered != nil {
 			continue
 		}
-		if err := one.fetch(ctx, j, number); err != nil {
+		_, isFleet := d.names[fold(one.place)]
+		if err := one.fetch(ctx, j, number, isFleet); err != nil {
 			return apart(one.String(), err)
 		}
 	}
 	return nil
 }
 
-func (d *dependency) fetch(ctx context.Context, j *job, number int) error {
+func (d *dependency) fetch(ctx context.Context, j *job, number int, isFleet bool) error {
 	other, ok := jobAt(j, d.place)
 	if !ok {
 		return ErrUnknownForge
@@ -153,9 +157,24 @@ func (d *dependency) fetch(ctx context.Context, j *job, number int) error {
 	if err != nil {
 		return err
 	}
+	if isFleet && !d.own {
+		files, err := other.space.Fleets.Changed(ctx, base.Tree, head.Tree)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(files, decidesRepositories) {
+			d.alone = "its head is in a fork or its author has no write access, and it changes files that can declare repositories"
+			return nil
+		}
+	}
 	d.rendered = &CompanionRequest{Base: base.Hash, Head: head.Hash}
 	d.change = &FleetChange{base, head}
 	return nil
+}
+
+// decidesRepositories reports whether a file of a fleet can declare other repositories, or pin their commits.
+func decidesRepositories(file string) bool {
+	return file == fleet.File || file == fetch.LockFile || file == "repositories" || strings.HasPrefix(file, "repositories/")
 }
 
 // in returns what a review in a fleet takes in: changes of repositories, a change of the fleet itself, and whether people with write access

@@ -32,8 +32,8 @@ type Config struct {
 	// Alone refuses content from other repositories: a review of an untrusted change must not show what the store has
 	// of them.
 	Alone bool
-	// Only names the repositories whose content is taken although Alone is set: the change is one of them.
-	Only []string
+	// Only has the commits of repositories whose content is taken although Alone is set: the change is one of them.
+	Only []source.Pinned
 	// Trust has the signers of charts, of the trunk. If nil, those of the commit that is read count.
 	Trust    *source.Trust
 	Jobs     int    // targets rendered at a time, at least 1

@@ -25,10 +25,16 @@ type mounts struct {
 	snap        *gitstore.Snapshot
 	credentials Credentials
 	alone       bool
-	only        []string // with alone, the repositories that are read all the same
+	only        []Pinned // with alone, the commits that are read all the same
 
 	mounted gitstore.Hash // the tree with the repositories
 	failed  bool          // a repository could not be fetched; the next attempt may succeed
+}
+
+// Pinned is a commit of another repository. It counts only where the fleet declares the repository with this name and this URL.
+type Pinned struct {
+	Name, URL string
+	Commit    gitstore.Hash
 }
 
 var errAlone = errors.New("other repositories are not read for a change by somebody without write access")
@@ -51,7 +57,7 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 	}
 	trees := map[string]gitstore.Hash{}
 	for _, r := range repositories {
-		if m.alone && !slices.Contains(m.only, r.Name) {
+		if m.alone && !m.allows(lock, r) {
 			missing[r.Name] = errAlone
 			continue
 		}
@@ -75,6 +81,15 @@ func (m *mounts) Mount(ctx context.Context, tree fleet.Tree, repositories []*fle
 	}
 	m.mounted = mounted
 	return m.store.Snapshot(ctx, mounted), missing
+}
+
+// allows reports whether the lock file pins a repository to one of the commits that are read all the same. The fleet and its lock file can
+// be those of the untrusted change, so a name alone identifies no repository.
+func (m *mounts) allows(lock *fetch.Lock, r *fleet.Repository) bool {
+	pin, ok := lock.Pin(r.Name)
+	return ok && slices.ContainsFunc(m.only, func(p Pinned) bool {
+		return p.Name == r.Name && p.URL == r.URL && p.URL == pin.URL && p.Commit.String() == pin.Commit
+	})
 }
 
 // pinned returns the tree of a repository's pinned commit.

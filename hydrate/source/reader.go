@@ -30,7 +30,7 @@ type Reader struct {
 	loader      fleet.Loader
 	credentials Credentials
 	alone       bool
-	only        []string
+	only        []Pinned
 	trust       *Trust // nil: that of each commit
 
 	mu    sync.Mutex
@@ -73,9 +73,9 @@ func (r *Reader) WithCredentials(c Credentials) *Reader {
 	return r
 }
 
-// Alone makes the reader refuse content of other repositories, even if the store has it. only names repositories that it reads all the
+// Alone makes the reader refuse content of other repositories, even if the store has it. only has commits that it reads all the
 // same. It returns the reader. Call it before any other method.
-func (r *Reader) Alone(only ...string) *Reader {
+func (r *Reader) Alone(only ...Pinned) *Reader {
 	r.alone, r.only = true, only
 	return r
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/report"
@@ -11,6 +12,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
@@ -47,7 +49,7 @@ func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report
 	if err != nil {
 		return nil, err
 	}
-	s, err := companionSession(ctx, w.Workspace, tip.Tree, r)
+	s, err := companionSession(ctx, w.Workspace, tip.Tree, r.Trusted, pins)
 	if err != nil {
 		return nil, err
 	}
@@ -57,26 +59,32 @@ func (w Reviews) Companion(ctx context.Context, r bot.CompanionRequest) (*report
 }
 
 // companionSession returns the session of a review of another repository. For a change by somebody without write access there,
-// the session fetches charts without credentials and reads only that repository.
-func companionSession(ctx context.Context, w *Workspace, trunk gitstore.Hash, r bot.CompanionRequest) (*Session, error) {
-	if r.Trusted {
+// the session fetches charts without credentials and reads only the compared commits of that repository.
+func companionSession(ctx context.Context, w *Workspace, trunk gitstore.Hash, trusted bool, p Pins) (*Session, error) {
+	if trusted {
 		return w.pushing(ctx, trunk)
 	}
-	names := []string{r.Name}
-	for _, c := range r.With {
-		names = append(names, c.Name)
-	}
-	return untrustedWith(ctx, w, trunk, names)
+	return untrustedWith(ctx, w, trunk, p)
 }
 
-// untrustedWith returns a session for a change by somebody without write access that reads the named repositories, and no others.
-func untrustedWith(ctx context.Context, w *Workspace, trunk gitstore.Hash, names []string) (*Session, error) {
+// untrustedWith returns a session for a change by somebody without write access that reads the pinned commits of other repositories, and
+// nothing else of any other repository.
+func untrustedWith(ctx context.Context, w *Workspace, trunk gitstore.Hash, p Pins) (*Session, error) {
 	s, err := w.untrusted(ctx, trunk)
-	if err != nil || len(names) == 0 {
-		return s, err
+	if err != nil {
+		return nil, err
+	}
+	return reading(s, p, w.Credentials), nil
+}
+
+// reading returns a session that reads the pinned commits although it refuses other repositories.
+func reading(s *Session, p Pins, c source.Credentials) *Session {
+	only := slices.Concat(p.Base, p.Head)
+	if len(only) == 0 {
+		return s
 	}
 	out, config := *s, s.Config
-	config.Only, config.Credentials = names, w.Credentials
+	config.Only, config.Credentials = only, c
 	out.Hydrator = hydrate.New(config)
-	return &out, nil
+	return &out
 }

@@ -50,10 +50,10 @@ type workerTask struct {
 	Now     time.Time
 	Place   string // of the branches, for messages
 	Jobs    int
-	Detect  bool          // accept a repository of another tool without sluice.yaml
-	Alone   bool          // the fleet may not take content from other repositories; see hydrate.Config.Alone
-	Only    []string      // see hydrate.Config.Only
-	Trust   *source.Trust // signers of charts, of the trunk
+	Detect  bool            // accept a repository of another tool without sluice.yaml
+	Alone   bool            // the fleet may not take content from other repositories; see hydrate.Config.Alone
+	Only    []source.Pinned // see hydrate.Config.Only
+	Trust   *source.Trust   // signers of charts, of the trunk
 }
 
 // reviewTask is the input of a review.

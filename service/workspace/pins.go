@@ -16,13 +16,7 @@ import (
 
 // Pins replace, on each side of a comparison, the commits at which sluice.lock pins other repositories. The worker process applies them,
 // because it alone reads the lock file of a merge request.
-type Pins struct{ Base, Head []PinnedCommit }
-
-// PinnedCommit is a commit of another repository. It counts only if the fleet declares the repository with this URL.
-type PinnedCommit struct {
-	Name, URL string
-	Commit    gitstore.Hash
-}
+type Pins struct{ Base, Head []source.Pinned }
 
 // pinsFor fetches both sides of changes of other repositories. The trunk's fleet declares the repositories; it does not pin a change of a
 // repository that it no longer declares.
@@ -35,12 +29,12 @@ func pinsFor(ctx context.Context, w *Workspace, f *fleet.Fleet, changes []bot.Pi
 		}
 		for _, side := range []struct {
 			commit gitstore.Hash
-			to     *[]PinnedCommit
+			to     *[]source.Pinned
 		}{{c.Base, &out.Base}, {c.Head, &out.Head}} {
 			if err := w.Store.FetchPinned(ctx, r.URL, w.Credentials(r.URL), side.commit); err != nil {
 				return out, fmt.Errorf("commit %s of %s: %w", side.commit.Short(), r.URL, err)
 			}
-			*side.to = append(*side.to, PinnedCommit{r.Name, r.URL, side.commit})
+			*side.to = append(*side.to, source.Pinned{Name: r.Name, URL: r.URL, Commit: side.commit})
 		}
 	}
 	return out, nil
@@ -58,7 +52,7 @@ func withPins(ctx context.Context, s *Session, r compare.Request, p Pins) (compa
 
 // pinnedTo returns a copy of a commit of the fleet in which sluice.lock has the pins. A commit whose fleet cannot be read stays as it is,
 // because its review reports the problems.
-func pinnedTo(ctx context.Context, s *Session, at gitstore.Commit, pins []PinnedCommit) (gitstore.Commit, error) {
+func pinnedTo(ctx context.Context, s *Session, at gitstore.Commit, pins []source.Pinned) (gitstore.Commit, error) {
 	if len(pins) == 0 {
 		return at, nil
 	}

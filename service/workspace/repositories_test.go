@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer"
 )
 
@@ -180,6 +181,83 @@ func TestReviewOfOtherRepositories(t *testing.T) {
 	}
 	if !strings.Contains(stolen, "private") || !strings.Contains(stolen, "cannot be fetched") {
 		t.Errorf("the review does not name the repository that is missing:\n%s", stolen)
+	}
+}
+
+// A fleet that an untrusted person wrote is rendered together with a change of another repository. It sees the compared commits of that
+// repository, and nothing else, whatever it declares and locks under the repository's name.
+func TestUntrustedFleetWithAChangeOfAnotherRepository(t *testing.T) {
+	t.Parallel()
+	h := newGitHost(t)
+	one := h.commit("components", configMap("one"))
+	h.git("components", "checkout", "-qb", "other")
+	other := h.commit("components", configMap("of-another-branch"))
+	h.git("components", "checkout", "-q", "main")
+	two := h.commit("components", configMap("two"))
+	vault := h.commit("vault", configMap("hunter2"))
+	h.commit("fleet", map[string]string{
+		"sluice.yaml":                  "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: acme}\nspec: {environments: [{name: dev}]}\n",
+		"repositories/components.yaml": h.repository("components"),
+		"repositories/vault.yaml":      h.repository("vault"), // the trunk reads it, so the clone has its content
+		"clusters/dev.yaml":            "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev-1}\nspec: {environment: dev, kubeVersion: 1.33.2}\n",
+		"apps/web/app.yaml":            appIn("components"),
+		"sluice.lock":                  h.lock(map[string]string{"components": one, "vault": vault}),
+	})
+	components, vaultURL := h.URL+"/components/.git", h.URL+"/vault/.git"
+	entry := func(name, url, commit string) string {
+		return fmt.Sprintf("  - {name: %s, url: %q, wanted: refs/heads/main, resolved: refs/heads/main, commit: %q}\n", name, url, commit)
+	}
+	const lock = "apiVersion: sluice.dev/v1alpha1\nkind: Lock\ncharts: []\nrepositories:\n"
+	for branch, files := range map[string]map[string]string{
+		"honest":    {"sluice.lock": lock + entry("components", components, one), "apps/web/app.yaml": strings.Replace(appIn("components"), "namespace: web", "namespace: honest", 1)},
+		"unrelated": {"sluice.lock": lock + entry("components", components, one) + entry("copy", components, other), "repositories/copy.yaml": strings.Replace(h.repository("components"), "name: components", "name: copy", 1), "apps/web/app.yaml": appIn("copy")},
+		"renamed":   {"sluice.lock": lock + entry("components", vaultURL, vault), "repositories/components.yaml": strings.Replace(h.repository("vault"), "name: vault", "name: components", 1)},
+		"lock":      {"sluice.lock": lock + entry("components", vaultURL, vault)},
+	} {
+		h.git("fleet", "checkout", "-qb", branch, "main")
+		h.commit("fleet", files)
+	}
+
+	r := Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	trusted, err := Open(t.Context(), r, Options{Repo: h.URL + "/fleet/.git", Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(trusted.Close)
+	commit := func(rev string) gitstore.Commit {
+		c, err := trusted.Commit(t.Context(), rev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	trunk := commit("main")
+	none := func(string) gitstore.Auth { return gitstore.Auth{} }
+	hash := func(text string) gitstore.Hash {
+		out, err := gitstore.ParseHash(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for url, commits := range map[string][]string{components: {one, two, other}, vaultURL: {vault}} {
+		for _, c := range commits { // the clone has them all
+			if err := trusted.Store.FetchPinned(t.Context(), url, none(url), hash(c)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pins := Pins{Base: []source.Pinned{{Name: "components", URL: components, Commit: hash(one)}}, Head: []source.Pinned{{Name: "components", URL: components, Commit: hash(two)}}}
+	s := reading(trusted.withoutCredentials(), pins, none)
+	for branch, has := range map[string]string{"honest": "a: two", "unrelated": "other repositories are not read", "renamed": "other repositories are not read", "lock": "a: two"} {
+		got, err := inProcess(t, s, ReviewOptions{Compare: compare.Request{Base: trunk, Head: commit(branch), Key: []byte("k")}, Policy: trunk.Tree, Pins: pins})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := report.Markdown(got, 60_000)
+		if strings.Contains(text, "hunter2") || strings.Contains(text, "of-another-branch") || !strings.Contains(text, has) {
+			t.Errorf("%s, without %q or with content of others:\n%s", branch, has, text)
+		}
 	}
 }
 

@@ -156,7 +156,6 @@ func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 	o := ReviewOptions{
 		Compare: compare.Request{Base: r.Base, Head: r.Head, Key: w.FingerprintKey(), Preview: r.Preview}, Policy: trunk,
 	}
-	var names []string
 	if len(r.With) > 0 {
 		f, _, err := w.Fleet(ctx, trunk)
 		if err != nil {
@@ -165,15 +164,12 @@ func (w *Workspace) Review(ctx context.Context, r bot.ReviewRequest) (*report.Re
 		if o.Pins, err = pinsFor(ctx, w, f, r.With); err != nil {
 			return nil, nil, err
 		}
-		for _, c := range r.With {
-			names = append(names, c.Name)
-		}
 	}
 	var s *Session
 	if r.Trusted {
 		s, err = w.pushing(ctx, trunk)
 	} else {
-		s, err = untrustedWith(ctx, w, trunk, names)
+		s, err = untrustedWith(ctx, w, trunk, o.Pins)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
 )
 
 // link returns the address of a merge request of the repository.
@@ -217,5 +218,59 @@ func TestDependsOnStrangers(t *testing.T) {
 		s.later(2 * time.Second)
 		s.say(m, "ada", "/sluice trust")
 		s.shown(m, "fail", []string{"does not exist, or eve cannot read it", "CAD"}, []string{"a: two"})
+	})
+}
+
+// A person who writes the components and reads the fleet has a change of the fleet trusted that gives the name of the components to another
+// repository of the fleet. Her merge request in the components does not show that repository.
+func TestDependsOnAFleetThatRenamesRepositories(t *testing.T) {
+	both(t, func(t *testing.T, s *story) {
+		t.Helper()
+		c := withCompanion(s)
+		v := s.repository("acme/vault")
+		v.publish("main", "topsecret")
+		for path, level := range map[string]int{components: fakegitlab.Developer, repo: fakegitlab.Reporter} {
+			if s.hub != nil {
+				s.hub.Grant(path, "eve", map[int]string{fakegitlab.Developer: "write", fakegitlab.Reporter: "read"}[level])
+			} else {
+				s.lab.Grant(path, "eve", level)
+			}
+		}
+		const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
+		work, address := filepath.Join(s.dir, "work"), s.git.URL+"/acme/vault.git"
+		entry := func(name, address, commit string) string {
+			return fmt.Sprintf("  - {name: %s, url: %q, wanted: refs/heads/main, resolved: refs/heads/main, commit: %q}\n", name, address, commit)
+		}
+		const lock = base + "Lock\ncharts: []\nrepositories:\n"
+		writeAll(s, work, map[string]string{
+			"repositories/vault.yaml": base + "Repository\nmetadata: {name: vault}\nspec: {url: \"" + address + "\", branch: main}\n",
+			"apps/safe/app.yaml":      base + "App\nmetadata: {name: safe}\nspec: {namespace: safe, placement: {}, source: {manifests: {path: web, repository: vault}}}\n",
+			"sluice.lock":             lock + entry("components", s.git.URL+"/"+components+".git", c.tip("main")) + entry("vault", address, v.tip("main")),
+		})
+		s.commit("vault")
+		s.push("main")
+		s.start()
+		s.until("dev is hydrated", func() bool { return s.ref("env/dev") != "" })
+
+		s.run(work, "checkout", "-q", "-B", "eves", "main")
+		s.run(work, "rm", "-q", "-r", "apps/safe", "repositories/vault.yaml")
+		writeAll(s, work, map[string]string{
+			"repositories/components.yaml": base + "Repository\nmetadata: {name: components}\nspec: {url: \"" + address + "\", branch: main, reviews: true}\n",
+			"sluice.lock":                  lock + entry("components", address, v.tip("main")),
+		})
+		s.commit("tidy up")
+		s.push("eves")
+		m := (&companion{story: s, path: repo}).describe("eves", "eve", "")
+		s.until("it waits for trust", func() bool { return strings.Contains(s.all(m), "/sluice trust") })
+		s.later(2 * time.Second)
+		s.say(m, "ada", "/sluice trust")
+		s.until("it is reviewed", func() bool { return !strings.HasPrefix(s.status(s.head(m), "sluice"), "pending") })
+
+		c.publish("mine", "mine")
+		n := c.describe("mine", "eve", "Depends-On: "+linkTo(s, repo, m))
+		c.pends(n, "mine", named(s, repo, m), "it changes files that can declare repositories")
+		if got := c.report(n); strings.Contains(got, "topsecret") {
+			t.Errorf("content of acme/vault is shown in acme/components:\n%s", got)
+		}
 	})
 }
