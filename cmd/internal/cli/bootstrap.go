@@ -41,7 +41,8 @@ func (b *bootstrapOptions) add(c *cobra.Command, namespace string) {
 }
 
 func newBootstrap(o IO) *cobra.Command {
-	c := group(&cobra.Command{Use: "bootstrap", Short: "Print the objects that make a cluster sync its branch"})
+	c := group(&cobra.Command{Use: "bootstrap", Short: "Print the objects that make a cluster sync its branch", Example: `  sluice bootstrap flux --cluster eu-west-1a
+  sluice bootstrap argocd --cluster eu-west-1a`})
 	c.AddCommand(newBootstrapFlux(o), newBootstrapArgoCD(o))
 	return c
 }

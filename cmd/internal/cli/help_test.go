@@ -44,12 +44,12 @@ func TestHelpInDocuments(t *testing.T) {
 	}
 }
 
-// eachCommand visits the documented commands, without groups and cobra's own.
+// eachCommand visits the documented commands, without cobra's own and groups that do nothing themselves.
 func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
 	if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
 		return
 	}
-	if !c.HasSubCommands() {
+	if c.HasParent() && (c.Runnable() || !c.HasSubCommands()) {
 		visit(c)
 	}
 	for _, sub := range c.Commands() {

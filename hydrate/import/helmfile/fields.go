@@ -49,8 +49,8 @@ func releaseFields() map[string]field {
 		"postRenderer":   {refused, "it is a program that changes the rendered objects: write its effect as a layer with a Kustomize component"},
 	}
 	add(out, supported, "name", "namespace", "chart", "version", "values", "set", "setString", "needs", "installed", "kubeContext", "apiVersions",
-		"kubeVersion", "skipSchemaValidation", "missingFileHandler", "valuesPathPrefix", "jsonPatches", "strategicMergePatches", "devel")
-	add(out, resolved, "inherit", "condition", "valuesTemplate", "setTemplate", "verifyTemplate", "waitTemplate", "installedTemplate", "conditionTemplate",
+		"kubeVersion", "skipSchemaValidation", "missingFileHandler", "valuesPathPrefix", "jsonPatches", "strategicMergePatches", "devel", "condition")
+	add(out, resolved, "inherit", "valuesTemplate", "setTemplate", "verifyTemplate", "waitTemplate", "installedTemplate", "conditionTemplate",
 		"missingFileHandlerConfig",
 		"chartPath") // where helmfile has put the chart
 	add(out, applied, "wait", "waitRetries", "waitForJobs", "timeout", "recreatePods", "force", "updateStrategy", "atomic", "rollbackOnFailure",

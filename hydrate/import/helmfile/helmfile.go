@@ -243,6 +243,14 @@ func (c *converter) environment(name, file string, docs []document, inline map[s
 				c.find(at, Changed, "installed", "installed: false: the release is not placed in the environment")
 				continue
 			}
+			switch on, why := enabled(r, doc); {
+			case why != nil:
+				c.find(at, LeftOut, why.field, why.reason)
+				continue
+			case !on:
+				c.find(at, Changed, "condition", fmt.Sprintf("%v is false in the values of the environment: the release is not placed in it", r.Condition))
+				continue
+			}
 			if refusal != nil {
 				c.find(at, LeftOut, refusal[0], refusal[1])
 				continue

@@ -105,6 +105,13 @@ func TestReleases(t *testing.T) {
 		"unknown field":     {web + ", novel: true}\n", nil, "left out novel: Sluice does not know the field"},
 		"unknown default":   {"helmDefaults: {novel: true}\n" + web + "}\n", nil, "left out helmDefaults.novel"},
 		"not installed":     {web + ", installed: false}\n- {name: api, namespace: web, chart: ./charts/web}\n", map[string]string{"apps/api/app.yaml": "api"}, "changed installed"},
+		"condition":         {web + ", condition: web.enabled}\nrenderedvalues: {web: {enabled: true}}\n", map[string]string{"apps/web/app.yaml": "web"}, ""},
+		"false condition":   {web + ", condition: a.web.enabled}\n- {name: api, namespace: web, chart: ./charts/web}\nrenderedvalues: {a: {web: {enabled: false}}}\n", map[string]string{"apps/api/app.yaml": "api", "apps/web/app.yaml": ""}, "changed condition: a.web.enabled is false"},
+		"literal condition": {web + ", condition: false}\n- {name: api, namespace: web, chart: ./charts/web, condition: 'True'}\n", map[string]string{"apps/api/app.yaml": "api"}, "changed condition: false is false"},
+		"no value":          {web + ", condition: web.enabled}\n- {name: api, namespace: web, chart: ./charts/web}\nrenderedvalues: {web: {enabled: 'true'}}\n", nil, "changed condition: web.enabled is false"},
+		"unknown condition": {web + ", condition: web.enabled}\nrenderedvalues: {api: {enabled: true}}\n", nil, "left out condition: the values of the environment have no map web"},
+		"no condition":      {web + ", condition: web.on}\nrenderedvalues: {web: {on: true}}\n", nil, `left out condition: "web.on" is neither`},
+		"no values":         {web + ", condition: web.enabled}\n", nil, "left out condition: \"web.enabled\" needs renderedvalues"},
 		"need elsewhere":    {web + ", needs: [other-cluster/web/db]}\n", map[string]string{"apps/web/app.yaml": "web"}, "not carried over needs other-cluster/web/db: the release is on another cluster"},
 		"need":              {web + ", needs: [db/db]}\n- {name: db, namespace: db, chart: ./charts/web}\n", map[string]string{"apps/web/app.yaml": "dependsOn:\n  - db"}, ""},
 		"two of a name":     {web + "}\n- {name: web, namespace: other, chart: ./charts/web}\n", map[string]string{"apps/web.web/app.yaml": "releaseName: web", "apps/other.web/app.yaml": "releaseName: web"}, ""},
@@ -138,7 +145,7 @@ func TestReleases(t *testing.T) {
 			if text := strings.Join(finds, "\n"); c.finds == "" && text != "" || !strings.Contains(text, c.finds) {
 				t.Errorf("findings %q, want %q", text, c.finds)
 			}
-			if strings.HasPrefix(c.finds, LeftOut) && name != "other versions" && result.Files["apps/web/app.yaml"] != nil {
+			if (strings.HasPrefix(c.finds, LeftOut) || strings.HasPrefix(c.finds, "changed condition")) && name != "other versions" && result.Files["apps/web/app.yaml"] != nil {
 				t.Error("a release that is left out has an app")
 			}
 		})

@@ -59,6 +59,7 @@ type release struct {
 	APIVersions           []string   `json:"apiVersions"`
 	KubeVersion           string     `json:"kubeVersion"`
 	Installed             *bool      `json:"installed"`
+	Condition             any        `json:"condition"` // a path of the environment's values, or true or false
 	Devel                 *bool      `json:"devel"`
 	SkipSchemaValidation  *bool      `json:"skipSchemaValidation"`
 	MissingFileHandler    string     `json:"missingFileHandler"`
