@@ -237,7 +237,6 @@ type job struct {
 	space    *Workspace // nil until open
 	text     string     // digest of the text of the hint's comment
 	moves    moves
-	moved    bool // what the merge request depends on changed since its last review
 }
 
 func (j *job) do(ctx context.Context) error {

@@ -289,8 +289,18 @@ func (j *job) cancel(ctx context.Context, mr *forge.MergeRequest, o Order) (stri
 	return "the review was stopped", nil
 }
 
-// stopped reports whether somebody cancelled the review of the head, or with limit, whether the status says that the review exceeded one.
-func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest, limit bool) (bool, error) {
+// stopped reports whether somebody cancelled the review of the head, or with limit, whether the status says that the review exceeded one. A
+// limit that a review with other dependencies exceeded does not count.
+func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest, limit bool, identity string) (bool, error) {
+	_, basis, known, err := j.verdict(ctx, mr, verdictOwn)
+	if err != nil {
+		return false, err
+	}
+	if known {
+		limit = limit && basis == verdictBasis(mr, identity)
+	} else {
+		limit = limit && identity == ""
+	}
 	read := j.forge.CommitStatuses
 	if j.settings.Checks { // then it is a check run
 		read = j.forge.Statuses

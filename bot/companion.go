@@ -210,10 +210,10 @@ func companionLimitKey(number int) string { return fmt.Sprintf("companion-limit/
 // review writes a comment for each fleet, and one status with the worst verdict.
 func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
 	if !c.hint.Force {
-		if companionsUnchanged(ctx, c.job, mr, target.Hash) {
+		if companionsUnchanged(ctx, c.job, mr, target.Hash, c.deps.identity()) {
 			return nil
 		}
-		if stopped, err := c.stopped(ctx, mr, c.fleetless && !c.moved); err != nil || stopped {
+		if stopped, err := c.stopped(ctx, mr, c.fleetless, c.deps.identity()); err != nil || stopped {
 			return err
 		}
 	}
@@ -251,13 +251,13 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 	c.log.Info("reviewed", "merge_request", mr.Number, "head", mr.Head, "fleets", len(c.uses))
 	limited := ""
 	if stopped {
-		limited = mr.Head // the same head would exceed the limit again
+		limited = limitState(mr, c.deps.identity()) // the same head would exceed the limit again
 	}
 	c.remember(companionLimitKey(mr.Number), limited)
 	c.remember(behindKey(mr.Number), "")
-	c.remember(companionKey(mr.Number), companionState(mr, target.Hash, c.uses))
+	c.remember(companionKey(mr.Number), c.verdictName()+"\n"+companionState(mr, target.Hash, c.uses, c.deps.identity()))
 	if c.fleetless {
-		c.remember(reviewKey(mr.Number), reviewState(mr, target.Hash))
+		c.remember(reviewKey(mr.Number), reviewState(mr, target.Hash, c.deps.identity()))
 	}
 	return nil
 }
@@ -357,16 +357,20 @@ func (c companions) of(ctx context.Context, u use, r CompanionRequest) (*report.
 
 // status writes the verdict.
 func (c companions) status(ctx context.Context, mr *forge.MergeRequest, worst *report.Review) error {
-	options := publish.Options{Context: c.context(ctx, mr.TargetBranch), URL: mr.URL, Checks: c.settings.Checks}
-	if !c.fleetless {
-		return publish.Status(ctx, c.forge, c.place.Repo(), worst, options)
-	}
-	f, done, err := c.forVerdict(ctx, mr)
+	f, done, err := c.forVerdict(ctx, mr, c.verdictName(), verdictBasis(mr, c.deps.identity()))
 	if err != nil {
 		return err
 	}
 	defer done()
-	return publish.Status(ctx, f, c.place.Repo(), worst, options)
+	return publish.Status(ctx, f, c.place.Repo(), worst, publish.Options{Context: f.context, URL: mr.URL, Checks: c.settings.Checks})
+}
+
+// verdictName returns the name of the verdict. A repository that is a fleet itself has one of its own beside this one.
+func (c companions) verdictName() string {
+	if c.fleetless {
+		return verdictOwn
+	}
+	return verdictFleets
 }
 
 // context returns the context of the status. A repository that is a fleet itself has a status of its own beside this one.

@@ -40,9 +40,9 @@ func rememberCompanionScope(j *job, number int, u use, r *report.Review, deps *d
 }
 
 // companionState returns what the reviews of a merge request depend on, apart from the trunks of the fleets.
-func companionState(mr *forge.MergeRequest, target gitstore.Hash, uses []use) string {
+func companionState(mr *forge.MergeRequest, target gitstore.Hash, uses []use, identity string) string {
 	var b strings.Builder
-	b.WriteString(reviewState(mr, target))
+	b.WriteString(reviewState(mr, target, identity))
 	for _, u := range uses {
 		fmt.Fprintf(&b, "\n%s %s %s", u.fleet, u.name, u.branch)
 	}
@@ -51,12 +51,19 @@ func companionState(mr *forge.MergeRequest, target gitstore.Hash, uses []use) st
 
 // companionsUnchanged reports whether the reviews for fleets need not run: nothing that they depend on has changed since the last ones,
 // the same head exceeded a limit before, or there are no such fleets.
-func companionsUnchanged(ctx context.Context, j *job, mr *forge.MergeRequest, target gitstore.Hash) bool {
+func companionsUnchanged(ctx context.Context, j *job, mr *forge.MergeRequest, target gitstore.Hash, identity string) bool {
 	uses := j.uses.of(j.place)
-	if len(uses) == 0 || j.seen(companionLimitKey(mr.Number), mr.Head) {
+	if len(uses) == 0 {
 		return true
 	}
-	if !j.seen(companionKey(mr.Number), companionState(mr, target, uses)) {
+	name, state, _ := strings.Cut(j.recall(companionKey(mr.Number)), "\n")
+	if same, err := stands(ctx, j, mr, name, identity); err != nil || !same {
+		return false // the review reports the error
+	}
+	if j.seen(companionLimitKey(mr.Number), limitState(mr, identity)) {
+		return true
+	}
+	if state != companionState(mr, target, uses, identity) {
 		return false
 	}
 	for _, u := range uses {

@@ -64,31 +64,34 @@ func TestTrunkCommitsAndCompanions(t *testing.T) {
 				return b.uses.of("f:acme/components")
 			}
 			uses := learn(1)
-			if companionsUnchanged(t.Context(), job(), mr, tip) {
+			if companionsUnchanged(t.Context(), job(), mr, tip, "") {
 				t.Fatal("a merge request without a review counts as reviewed")
 			}
 			rememberCompanionScope(job(), 7, uses[0], &c.review, nil)
-			job().remember(companionKey(7), companionState(mr, tip, uses))
-			if !companionsUnchanged(t.Context(), job(), mr, tip) || opened > 0 {
+			job().remember(companionKey(7), "\n"+companionState(mr, tip, uses, ""))
+			if err := job().recordVerdict(t.Context(), mr, verdictOwn, forge.Success, verdictBasis(mr, "")); err != nil {
+				t.Fatal(err)
+			}
+			if !companionsUnchanged(t.Context(), job(), mr, tip, "") || opened > 0 {
 				t.Fatalf("nothing changed, and it is reviewed again; %d fleets were opened", opened)
 			}
 			scopes := b.companionScopes.Keys()
 			kept, _ := b.companionScopes.Get(scopes[0])
 			b.companionScopes.Purge()
-			if !companionsUnchanged(t.Context(), job(), mr, tip) {
+			if !companionsUnchanged(t.Context(), job(), mr, tip, "") {
 				t.Error("nothing changed, and it is reviewed again because its scope was evicted")
 			}
 			b.companionScopes.Add(scopes[0], kept)
 			learn(2)
-			if got := companionsUnchanged(t.Context(), job(), mr, tip); got == c.concerns {
+			if got := companionsUnchanged(t.Context(), job(), mr, tip, ""); got == c.concerns {
 				t.Errorf("it is reviewed again: %t", !got)
 			}
-			if companionsUnchanged(t.Context(), job(), mr, gitstore.Hash{8}) {
+			if companionsUnchanged(t.Context(), job(), mr, gitstore.Hash{8}, "") {
 				t.Error("a new tip of the target branch does not start a review")
 			}
 			if moved := *mr; !c.concerns {
 				moved.Head = "another"
-				if companionsUnchanged(t.Context(), job(), &moved, tip) {
+				if companionsUnchanged(t.Context(), job(), &moved, tip, "") {
 					t.Error("a new head does not start a review")
 				}
 			}

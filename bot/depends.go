@@ -224,32 +224,18 @@ func (d *dependencies) identity() string {
 	return d.state
 }
 
-func dependsKey(number int) string { return fmt.Sprintf("depends/%d", number) }
-
-// recallDependencies forgets earlier reviews of the same head if the merge request now depends on something else.
-func recallDependencies(j *job, mr *forge.MergeRequest, deps *dependencies) {
-	if j.seen(dependsKey(mr.Number), deps.identity()) || deps == nil && j.recall(dependsKey(mr.Number)) == "" {
-		return
-	}
-	j.moved = true
-	for _, key := range []string{reviewKey(mr.Number), companionKey(mr.Number), limitKey(mr.Number), companionLimitKey(mr.Number)} {
-		j.remember(key, "")
-	}
-}
-
-// dependsOnSame reports whether what a merge request depends on is as in its last review. It sends no request for a merge request that
-// depends on nothing.
-func dependsOnSame(ctx context.Context, j *job, mr *forge.MergeRequest) bool {
-	before := j.recall(dependsKey(mr.Number))
+// identityNow returns the identity of what a merge request depends on now; false if it is unknown. It sends no request for a merge request
+// that depends on nothing.
+func identityNow(ctx context.Context, j *job, mr *forge.MergeRequest) (string, bool) {
 	if len(command.DependsOn(mr.Body)) == 0 {
-		return before == ""
+		return "", true
 	}
 	ok, by, err := j.trusted(ctx, mr)
 	if err != nil || !ok {
-		return false // the review reports it
+		return "", false // the review reports it
 	}
 	deps, err := dependenciesOf(ctx, j, mr, by == "")
-	return err == nil && deps.identity() == before
+	return deps.identity(), err == nil
 }
 
 // reviewRequest returns the request for a review, without the commits to compare.

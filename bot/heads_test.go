@@ -46,7 +46,7 @@ func TestVerdictsOfAHeadDoNotOverlap(t *testing.T) {
 	slow := &slowStatuses{sharedHead: f, begun: make(chan struct{}), others: make(chan struct{})}
 	j.forge.Forge = slow
 	for _, mr := range []*forge.MergeRequest{green, red} {
-		if err := j.recordVerdict(t.Context(), mr, forge.Success); err != nil {
+		if err := j.recordVerdict(t.Context(), mr, verdictOwn, forge.Success, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

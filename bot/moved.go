@@ -62,16 +62,16 @@ func rememberScope(ctx context.Context, j *job, mr *forge.MergeRequest, r *repor
 	j.scopes.Add(key, &s)
 }
 
-// reviewedAt reports whether the last review of a merge request is still valid: it had the same head and labels, and the same tip of the
+// reviewedAt reports whether the last review of a merge request is still valid: it had the same head, labels and dependencies, and the same tip of the
 // target branch or an earlier one whose later commits do not concern the merge request.
-func (j *job) reviewedAt(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit) bool {
+func (j *job) reviewedAt(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, identity string) bool {
 	key := reviewKey(mr.Number)
-	if j.seen(key, reviewState(mr, target.Hash)) {
+	if j.seen(key, reviewState(mr, target.Hash, identity)) {
 		return true
 	}
 	s, ok := j.scopes.Get(j.subject(key))
 	// Fleets of other branches are read in worker processes only.
-	if !ok || !j.seen(key, reviewState(mr, s.target.Hash)) || mr.TargetBranch != j.trunkBranch(ctx) {
+	if !ok || !j.seen(key, reviewState(mr, s.target.Hash, identity)) || mr.TargetBranch != j.trunkBranch(ctx) {
 		return false
 	}
 	if j.moves == nil {
@@ -84,7 +84,7 @@ func (j *job) reviewedAt(ctx context.Context, mr *forge.MergeRequest, target git
 	next := *s
 	next.target = target
 	j.scopes.Add(j.subject(key), &next)
-	j.remember(key, reviewState(mr, target.Hash))
+	j.remember(key, reviewState(mr, target.Hash, identity))
 	j.log.Debug("the trunk's new commits do not concern the merge request", "merge_request", mr.Number, "trunk", target.Hash.String())
 	return true
 }

@@ -89,34 +89,34 @@ func TestTrunkCommits(t *testing.T) {
 		base, head := gitstore.Commit{Tree: gitstore.Hash{3}}, gitstore.Commit{Tree: gitstore.Hash{4}}
 		review := func(r *report.Review) {
 			rememberScope(t.Context(), j, mr, r, scope{target: before, base: base, head: head})
-			j.remember(reviewKey(7), reviewState(mr, before.Hash))
+			j.remember(reviewKey(7), reviewState(mr, before.Hash, ""))
 		}
 		whole := &report.Review{Changes: &diff.ChangeSet{}, Scope: c.scope}
 		review(whole)
-		if got := j.reviewedAt(t.Context(), mr, after); got == c.concerns {
+		if got := j.reviewedAt(t.Context(), mr, after, ""); got == c.concerns {
 			t.Errorf("%s: the merge request is reviewed again: %t", c.what, !got)
 		}
 		if c.concerns {
 			continue
 		}
-		if !j.seen(reviewKey(7), reviewState(mr, after.Hash)) {
+		if !j.seen(reviewKey(7), reviewState(mr, after.Hash, "")) {
 			t.Errorf("%s: the new tip is not remembered", c.what)
 		}
 		labelled := *mr
 		labelled.Labels = []string{"hold"}
-		if j.reviewedAt(t.Context(), &labelled, after) {
+		if j.reviewedAt(t.Context(), &labelled, after, "") {
 			t.Errorf("%s: a new label changes nothing", c.what)
 		}
 		other := *mr
 		other.TargetBranch = "release"
-		j.remember(reviewKey(7), reviewState(&other, before.Hash))
-		if j.reviewedAt(t.Context(), &other, gitstore.Commit{Hash: gitstore.Hash{5}}) {
+		j.remember(reviewKey(7), reviewState(&other, before.Hash, ""))
+		if j.reviewedAt(t.Context(), &other, gitstore.Commit{Hash: gitstore.Hash{5}}, "") {
 			t.Errorf("%s: the fleet of another branch was read", c.what)
 		}
 		space.broken = errors.New("broken")
 		j.moves = nil
 		review(whole)
-		if j.reviewedAt(t.Context(), mr, after) {
+		if j.reviewedAt(t.Context(), mr, after, "") {
 			t.Errorf("%s: a fleet that cannot be read concerns nothing", c.what)
 		}
 		space.broken, j.moves = nil, nil
@@ -124,7 +124,7 @@ func TestTrunkCommits(t *testing.T) {
 			"errors": {Changes: &diff.ChangeSet{}, Scope: c.scope, Errors: []string{"broken"}}, "no comparison": {Scope: c.scope},
 			"too many targets": {Changes: &diff.ChangeSet{}, Scope: make([]fleet.AffectedTarget, maxScopeSize+1)},
 		} {
-			if review(partial); j.reviewedAt(t.Context(), mr, after) {
+			if review(partial); j.reviewedAt(t.Context(), mr, after, "") {
 				t.Errorf("%s, a review with %s: no new review", c.what, name)
 			}
 		}

@@ -2,6 +2,8 @@ package bot
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -47,3 +49,34 @@ func (w *permissions) access(ctx context.Context, f Forge, p hint.Place, login s
 
 // ForgetAccess makes reviews ask the forge for permissions again: a webhook announced another membership.
 func (b *Bot) ForgetAccess() { b.permissions.writers.Purge() }
+
+// trusted reports whether a merge request may be rendered. If its author has no write access, it also returns who
+// trusted it.
+func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
+	if !mr.Fork {
+		access, err := j.permissions.access(ctx, j.forge, j.place, mr.Author.Login)
+		if err != nil && !errors.Is(err, forge.ErrNotFound) {
+			return false, "", err
+		}
+		// Only people with write access push to branches of the repository itself; a bot may have no access level.
+		if access >= forge.AccessWrite || mr.Author.Bot {
+			return true, "", nil
+		}
+	} else if access, err := j.permissions.access(ctx, j.forge, j.place, mr.Author.Login); err == nil && access >= forge.AccessWrite {
+		return true, mr.Author.Login, nil // the head is in a fork, so no credentials are used
+	}
+	self, err := j.forge.Self(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	statuses, err := j.forge.CommitStatuses(ctx, j.place.Repo(), mr.Head)
+	if err != nil {
+		return false, "", err
+	}
+	for _, s := range statuses {
+		if s.Context == trustContext && s.State == forge.Success && strings.EqualFold(s.Author.Login, self.Login) {
+			return true, s.Description, nil
+		}
+	}
+	return false, "", nil
+}

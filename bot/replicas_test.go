@@ -45,10 +45,10 @@ type brokenVerdicts struct{}
 
 var errNoAnswer = errors.New("no answer")
 
-func (brokenVerdicts) Verdict(context.Context, hint.Place, int) (string, error) {
+func (brokenVerdicts) Verdict(context.Context, hint.Place, int, string) (string, error) {
 	return "", errNoAnswer
 }
-func (brokenVerdicts) Record(context.Context, hint.Place, int, string) error { return nil }
+func (brokenVerdicts) Record(context.Context, hint.Place, int, string, string) error { return nil }
 
 // replicas returns two replicas of a service, their forge, and the numbers of the merge requests whose reviews they enqueue.
 func replicas(t *testing.T, verdicts Verdicts, open ...*forge.MergeRequest) (a, b *job, f *oneForge, enqueued *[]int) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
@@ -96,25 +95,21 @@ func reviewTrusted(ctx context.Context, c companions, mr *forge.MergeRequest, ta
 	if c.deps, err = dependenciesOf(ctx, c.job, mr, own); err != nil {
 		return err
 	}
-	recallDependencies(c.job, mr, c.deps)
 	if !c.fleetless {
 		err = ownReview(ctx, c.job, mr, target, own, c.deps)
 	}
 	if len(c.uses) > 0 && ctx.Err() == nil { // an error of one review does not prevent the other
 		err = errors.Join(err, c.review(ctx, mr, target, own))
 	}
-	if err == nil {
-		c.remember(dependsKey(mr.Number), c.deps.identity())
-	}
 	return err
 }
 
 // ownReview reviews a merge request of a repository with a fleet.
 func ownReview(ctx context.Context, j *job, mr *forge.MergeRequest, target gitstore.Commit, own bool, deps *dependencies) error {
-	if skip, err := j.reviewed(ctx, mr, target); err != nil || skip {
+	if skip, err := j.reviewed(ctx, mr, target, deps.identity()); err != nil || skip {
 		return err
 	}
-	return j.publishReview(ctx, mr, own, deps, reviewState(mr, target.Hash))
+	return j.publishReview(ctx, mr, own, deps, reviewState(mr, target.Hash, deps.identity()))
 }
 
 // publishReview reviews the head of a merge request and records its state.
@@ -122,9 +117,9 @@ func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own boo
 	number := mr.Number
 	outcome, err := j.reviewHead(ctx, mr, own, deps)
 	if errors.Is(err, ErrStopped) {
-		err = j.cannot(ctx, mr, err.Error())
+		err = j.cannotReview(ctx, mr, err.Error(), verdictBasis(mr, deps.identity()))
 		if err == nil {
-			j.remember(limitKey(number), mr.Head) // no further review until the head changes or somebody comments /sluice retry
+			j.remember(limitKey(number), limitState(mr, deps.identity())) // no further review until the head changes or somebody comments /sluice retry
 		}
 		return err
 	}
@@ -146,15 +141,21 @@ func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own boo
 
 // reviewed reports whether a review would repeat an earlier one, or one that somebody cancelled. A forced review is
 // never skipped.
-func (j *job) reviewed(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit) (bool, error) {
+func (j *job) reviewed(ctx context.Context, mr *forge.MergeRequest, target gitstore.Commit, identity string) (bool, error) {
 	if j.hint.Force {
 		return false, nil
 	}
-	if j.reviewedAt(ctx, mr, target) || j.seen(limitKey(mr.Number), mr.Head) {
-		return true, nil
+	if j.reviewedAt(ctx, mr, target, identity) || j.seen(limitKey(mr.Number), limitState(mr, identity)) {
+		if same, err := stands(ctx, j, mr, verdictOwn, identity); err != nil || same {
+			return same, err
+		}
 	}
-	return j.stopped(ctx, mr, !j.moved)
+	return j.stopped(ctx, mr, true, identity)
 }
+
+// limitState identifies a review that exceeded a limit. It would do so again as long as the merge request has this head and these
+// dependencies.
+func limitState(mr *forge.MergeRequest, identity string) string { return mr.Head + " " + identity }
 
 func reviewKey(number int) string { return fmt.Sprintf("mr/%d", number) }
 
@@ -178,19 +179,24 @@ func (j *job) behind(number int) error {
 // cannot reports the reason why a merge request cannot be reviewed. A change of the merge request or of one of its
 // branches triggers another review.
 func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) error {
+	return j.cannotReview(ctx, mr, why, "")
+}
+
+// cannotReview is cannot for a review that would fail again as long as its verdictBasis is the same.
+func (j *job) cannotReview(ctx context.Context, mr *forge.MergeRequest, why, basis string) error {
 	j.remember(reviewKey(mr.Number), "") // do not skip the next review
 	j.log.Info("cannot be compared", "merge_request", mr.Number, "head", mr.Head, "why", why)
 	note(j, mr, why)
 	key, state := fmt.Sprintf("cannot/%d", mr.Number), mr.Head+" "+why
 	if j.settings.Checks {
-		if j.seen(key, state) {
-			return nil
+		if failed, err := gave(ctx, j, mr, forge.Failure); err != nil || failed && j.seen(key, state) {
+			return err
 		}
 		unlock, err := j.heads.lock(ctx, j.subject(mr.Head))
 		if err != nil {
 			return err
 		}
-		if err = j.recordVerdict(ctx, mr, forge.Failure); err != nil {
+		if err = j.recordVerdict(ctx, mr, verdictOwn, forge.Failure, basis); err != nil {
 			unlock()
 			return err
 		}
@@ -204,7 +210,7 @@ func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) er
 			return err
 		}
 	}
-	return j.say(ctx, mr, forge.Failure, why)
+	return j.sayOn(ctx, mr, forge.Failure, why, basis)
 }
 
 // absent reports whether a commit has no sluice.yaml. It parses nothing, because only worker processes read commits
@@ -256,7 +262,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool, 
 	if preview != nil && preview.Head != "" {
 		review.Links.Full = j.previewLink(ctx, mr, preview)
 	}
-	f, done, err := j.forVerdict(ctx, mr)
+	f, done, err := j.forVerdict(ctx, mr, verdictOwn, verdictBasis(mr, deps.identity()))
 	if err != nil {
 		return "", err
 	}
@@ -271,7 +277,7 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool, 
 	}
 	limited := "" // a retry may have stayed within the limits
 	if review.Stopped {
-		limited = mr.Head
+		limited = limitState(mr, deps.identity())
 	}
 	j.remember(limitKey(mr.Number), limited)
 	return outcome, nil
@@ -302,8 +308,9 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 		j.log.Warn("the list of merge requests is not current", "merge_request", mr.Number, "error", err)
 	}
 	key := reviewKey(mr.Number)
-	if !j.hint.Force && j.seen(key, string(mr.State)) {
-		return nil
+	none, err := forgotten(ctx, j, mr.Number) // another replica may have reviewed it when it was open again
+	if err != nil || none && !j.hint.Force && j.seen(key, string(mr.State)) {
+		return err
 	}
 	j.remember(key, "") // the merge request may be reopened with the same head before the cleanup ends
 	if err := j.open(ctx); err != nil {
@@ -336,8 +343,8 @@ const trustContext = "sluice/trust"
 // merge request has this head.
 func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 	key, state := reviewKey(mr.Number), "waits "+mr.Head
-	if j.hint.Kind == hint.Review && j.seen(key, state) {
-		return nil
+	if pending, err := gave(ctx, j, mr, forge.Pending); err != nil || pending && j.hint.Kind == hint.Review && j.seen(key, state) {
+		return err
 	}
 	note(j, mr, "its head waits for trust: somebody with write access must comment /sluice trust")
 	since := j.Clock()
@@ -356,44 +363,18 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 
 // say writes a status of the head other than the verdict of a review.
 func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
-	f, done, err := j.forVerdict(ctx, mr)
+	return j.sayOn(ctx, mr, state, text, "")
+}
+
+// sayOn is say for a state that has the verdictBasis of a review.
+func (j *job) sayOn(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text, basis string) error {
+	f, done, err := j.forVerdict(ctx, mr, verdictOwn, basis)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := j.recordVerdict(ctx, mr, state); err != nil { // Say does not repeat an equal status
+	if err := j.recordVerdict(ctx, mr, verdictOwn, state, basis); err != nil { // Say does not repeat an equal status
 		return err
 	}
 	return publish.Say(ctx, f, j.place.Repo(), mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
-}
-
-// trusted reports whether a merge request may be rendered. If its author has no write access, it also returns who
-// trusted it.
-func (j *job) trusted(ctx context.Context, mr *forge.MergeRequest) (ok bool, by string, err error) {
-	if !mr.Fork {
-		access, err := j.permissions.access(ctx, j.forge, j.place, mr.Author.Login)
-		if err != nil && !errors.Is(err, forge.ErrNotFound) {
-			return false, "", err
-		}
-		// Only people with write access push to branches of the repository itself; a bot may have no access level.
-		if access >= forge.AccessWrite || mr.Author.Bot {
-			return true, "", nil
-		}
-	} else if access, err := j.permissions.access(ctx, j.forge, j.place, mr.Author.Login); err == nil && access >= forge.AccessWrite {
-		return true, mr.Author.Login, nil // the head is in a fork, so no credentials are used
-	}
-	self, err := j.forge.Self(ctx)
-	if err != nil {
-		return false, "", err
-	}
-	statuses, err := j.forge.CommitStatuses(ctx, j.place.Repo(), mr.Head)
-	if err != nil {
-		return false, "", err
-	}
-	for _, s := range statuses {
-		if s.Context == trustContext && s.State == forge.Success && strings.EqualFold(s.Author.Login, self.Login) {
-			return true, s.Description, nil
-		}
-	}
-	return false, "", nil
 }

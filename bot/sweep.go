@@ -63,16 +63,20 @@ func (j *job) sweep(ctx context.Context) error {
 	return errors.Join(j.recoverCommands(ctx), err)
 }
 
-// unchanged reports whether the last review of a merge request had the same head and labels, and no later commit of
+// unchanged reports whether the last review of a merge request had the same head, labels and dependencies, and no later commit of
 // the target branch concerns it. tips caches the tips of branches during a sweep. A merge request that was not
 // reviewed, or that waits for trust, counts as changed.
 func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[string]gitstore.Commit) bool {
-	if j.recall(retiredKey(mr.Number)) != retiredState(j) || !dependsOnSame(ctx, j, mr) {
+	if j.recall(retiredKey(mr.Number)) != retiredState(j) {
 		return false
 	}
-	limited := j.seen(limitKey(mr.Number), mr.Head)
-	if limited && len(j.uses.of(j.place)) == 0 {
-		return true
+	identity, known := identityNow(ctx, j, mr)
+	if !known {
+		return false
+	}
+	limited := j.seen(limitKey(mr.Number), limitState(mr, identity))
+	if same, err := stands(ctx, j, mr, verdictOwn, identity); err != nil || !same || limited && len(j.uses.of(j.place)) == 0 {
+		return err == nil && same
 	}
 	if !limited && j.recall(reviewKey(mr.Number)) == "" || j.open(ctx) != nil { // the review reports why the repository cannot be opened
 		return false
@@ -85,12 +89,12 @@ func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[st
 		}
 		tips[mr.TargetBranch] = tip
 	}
-	return companionsUnchanged(ctx, j, mr, tip.Hash) && (limited || j.reviewedAt(ctx, mr, tip))
+	return companionsUnchanged(ctx, j, mr, tip.Hash, identity) && (limited || j.reviewedAt(ctx, mr, tip, identity))
 }
 
-// reviewState returns what the review of a merge request depends on, apart from its target's policy.
-func reviewState(mr *forge.MergeRequest, target gitstore.Hash) string {
-	return mr.Head + " into " + mr.TargetBranch + " at " + target.String() + " " + strings.Join(mr.Labels, ",")
+// reviewState returns what the review of a merge request depends on, apart from its target's policy. identity is that of its dependencies.
+func reviewState(mr *forge.MergeRequest, target gitstore.Hash, identity string) string {
+	return mr.Head + " into " + mr.TargetBranch + " at " + target.String() + " " + strings.Join(mr.Labels, ",") + "\n" + identity
 }
 
 // enqueueClosed enqueues merge requests that the reports list as open although they are not, because the webhook of their closing was lost.

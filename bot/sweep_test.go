@@ -69,7 +69,10 @@ func TestIdleSweep(t *testing.T) {
 	for i := range 100 {
 		mr := &forge.MergeRequest{Number: i + 1, Head: "head", State: forge.Open, TargetBranch: "main"}
 		f.open = append(f.open, mr)
-		j.remember(reviewKey(mr.Number), reviewState(mr, gitstore.Hash{1}))
+		j.remember(reviewKey(mr.Number), reviewState(mr, gitstore.Hash{1}, ""))
+		if err := j.recordVerdict(t.Context(), mr, verdictOwn, forge.Success, verdictBasis(mr, "")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	sweep := func(what string, want ...int) {
 		t.Helper()
@@ -88,7 +91,11 @@ func TestIdleSweep(t *testing.T) {
 	sweep("three changed", 1, 2, 3)
 	f.open = append(f.open[3:10], &forge.MergeRequest{Number: 200, Head: "head", TargetBranch: "main"})
 	sweep("a new one", 200)
-	j.remember(limitKey(200), "head")
+	stopped := f.open[len(f.open)-1]
+	j.remember(limitKey(200), limitState(stopped, ""))
+	if err := j.recordVerdict(t.Context(), stopped, verdictOwn, forge.Failure, verdictBasis(stopped, "")); err != nil {
+		t.Fatal(err)
+	}
 	sweep("one that exceeded a limit")
 	reports.open = []int{4, 200, 300}
 	sweep("one that is listed as open and is not", 300)

@@ -2,6 +2,8 @@ package bot
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -67,13 +69,19 @@ func severity(s forge.StatusState) int {
 	return 0
 }
 
-// Verdicts record the states that the reviews of single merge requests give their heads. A read returns what the last write before it
-// recorded, in whichever process.
+// Verdicts record the states that the reviews of single merge requests give their heads, and what these reviews depended on. A read returns
+// what the last write before it recorded, in whichever process.
 type Verdicts interface {
-	// Verdict returns the value that Record stored last; "" if there is none.
-	Verdict(ctx context.Context, p hint.Place, number int) (string, error)
-	Record(ctx context.Context, p hint.Place, number int, value string) error
+	// Verdict returns the value that Record stored last; "" if there is none. A merge request has a value for each name.
+	Verdict(ctx context.Context, p hint.Place, number int, name string) (string, error)
+	Record(ctx context.Context, p hint.Place, number int, name, value string) error
 }
+
+// The names of verdicts.
+const (
+	verdictOwn    = ""       // of the status that the branch protection requires
+	verdictFleets = "fleets" // of the status of other fleets in a repository that is a fleet itself
+)
 
 // ownVerdicts are the verdicts of a service with one process.
 type ownVerdicts struct{ known *lru.Cache[string, string] }
@@ -87,20 +95,21 @@ func newOwnVerdicts() ownVerdicts {
 }
 
 // Verdict implements Verdicts.
-func (o ownVerdicts) Verdict(_ context.Context, p hint.Place, number int) (string, error) {
-	value, _ := o.known.Get(fmt.Sprintf("%s %d", p, number)) // "" is what the caller expects for an unknown one
+func (o ownVerdicts) Verdict(_ context.Context, p hint.Place, number int, name string) (string, error) {
+	value, _ := o.known.Get(fmt.Sprintf("%s %d %s", p, number, name)) // "" is what the caller expects for an unknown one
 	return value, nil
 }
 
 // Record implements Verdicts.
-func (o ownVerdicts) Record(_ context.Context, p hint.Place, number int, value string) error {
-	o.known.Add(fmt.Sprintf("%s %d", p, number), value)
+func (o ownVerdicts) Record(_ context.Context, p hint.Place, number int, name, value string) error {
+	o.known.Add(fmt.Sprintf("%s %d %s", p, number, name), value)
 	return nil
 }
 
-// recordVerdict records the state that the review of a merge request alone gives its head.
-func (j *job) recordVerdict(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState) error {
-	if err := j.Verdicts.Record(ctx, j.place, mr.Number, mr.Head+" "+string(state)); err != nil {
+// recordVerdict records the state that the review of a merge request alone gives its head. basis is the verdictBasis of a review that need
+// not be repeated; "" for other states.
+func (j *job) recordVerdict(ctx context.Context, mr *forge.MergeRequest, name string, state forge.StatusState, basis string) error {
+	if err := j.Verdicts.Record(ctx, j.place, mr.Number, name, mr.Head+" "+string(state)+" "+basis); err != nil {
 		return fmt.Errorf("record the verdict of merge request %d: %w", mr.Number, err)
 	}
 	return nil
@@ -108,20 +117,57 @@ func (j *job) recordVerdict(ctx context.Context, mr *forge.MergeRequest, state f
 
 // forgetVerdict has a merge request that is opened again count as not reviewed.
 func forgetVerdict(ctx context.Context, j *job, number int) error {
-	if err := j.Verdicts.Record(ctx, j.place, number, ""); err != nil {
-		return fmt.Errorf("forget the verdict of merge request %d: %w", number, err)
+	for _, name := range []string{verdictOwn, verdictFleets} {
+		if err := j.Verdicts.Record(ctx, j.place, number, name, ""); err != nil {
+			return fmt.Errorf("forget the verdict of merge request %d: %w", number, err)
+		}
 	}
 	return nil
 }
 
-// verdict returns the state that the last review of a merge request gave its head; false if it is unknown.
-func (j *job) verdict(ctx context.Context, mr *forge.MergeRequest) (forge.StatusState, bool, error) {
-	value, err := j.Verdicts.Verdict(ctx, j.place, mr.Number)
-	if err != nil {
-		return "", false, fmt.Errorf("verdict of merge request %d: %w", mr.Number, err)
+// forgotten reports whether no verdict of a merge request is recorded.
+func forgotten(ctx context.Context, j *job, number int) (bool, error) {
+	for _, name := range []string{verdictOwn, verdictFleets} {
+		if value, err := j.Verdicts.Verdict(ctx, j.place, number, name); err != nil || value != "" {
+			return false, err
+		}
 	}
-	head, state, ok := strings.Cut(value, " ")
-	return forge.StatusState(state), ok && head == mr.Head, nil
+	return true, nil
+}
+
+// verdict returns the state that the last review of a merge request gave its head, and the basis of that review; known is false if there is
+// none.
+func (j *job) verdict(ctx context.Context, mr *forge.MergeRequest, name string) (state forge.StatusState, basis string, known bool, err error) {
+	value, err := j.Verdicts.Verdict(ctx, j.place, mr.Number, name)
+	if err != nil {
+		return "", "", false, fmt.Errorf("verdict of merge request %d: %w", mr.Number, err)
+	}
+	if parts := strings.SplitN(value, " ", 3); len(parts) > 1 && parts[0] == mr.Head {
+		if len(parts) > 2 {
+			basis = parts[2]
+		}
+		return forge.StatusState(parts[1]), basis, true, nil
+	}
+	return "", "", false, nil
+}
+
+// verdictBasis identifies what the verdict on a merge request depends on, apart from branches. identity is that of its dependencies.
+func verdictBasis(mr *forge.MergeRequest, identity string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", mr.Head, mr.TargetBranch, mr.Labels, identity))
+	return hex.EncodeToString(sum[:16])
+}
+
+// stands reports whether the last recorded verdict on a merge request has this basis. What this process remembers of its own reviews does
+// not suffice: another replica may have reviewed the merge request since, when it depended on something else.
+func stands(ctx context.Context, j *job, mr *forge.MergeRequest, name, identity string) (bool, error) {
+	_, basis, known, err := j.verdict(ctx, mr, name)
+	return known && basis == verdictBasis(mr, identity), err
+}
+
+// gave reports whether the last recorded verdict on a merge request is this state.
+func gave(ctx context.Context, j *job, mr *forge.MergeRequest, want forge.StatusState) (bool, error) {
+	state, _, known, err := j.verdict(ctx, mr, verdictOwn)
+	return known && state == want, err
 }
 
 // sameHead lists the other open merge requests with the same head and status context.
@@ -148,14 +194,14 @@ type floor struct {
 
 // worstOther returns the worst state that another merge request gives the head of this one. A merge request that was not reviewed counts
 // as pending. Without others, the state is Success.
-func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest) (worst floor, unknown []int, err error) {
+func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest, name string) (worst floor, unknown []int, err error) {
 	worst.state = forge.Success
 	others, err := j.sameHead(ctx, mr)
 	if err != nil {
 		return worst, nil, err
 	}
 	for _, other := range others {
-		state, known, err := j.verdict(ctx, other)
+		state, _, known, err := j.verdict(ctx, other, name)
 		if err != nil {
 			return worst, nil, err
 		}
@@ -186,6 +232,8 @@ type verdictForge struct {
 	job     *job
 	mr      *forge.MergeRequest
 	context string
+	name    string // of the verdict
+	basis   string // of the verdict; "" if it is not that of a review
 }
 
 // MergeRequest implements forge.MergeRequests: an open merge request comes from the listing, without its text.
@@ -226,10 +274,10 @@ func (v verdictForge) SetCheck(ctx context.Context, repo forge.Repository, c for
 // request at the same time. Each records its own verdict before it reads those of the others, and reads them again after it wrote the
 // status. So whoever writes the status last has seen every verdict.
 func (v verdictForge) write(ctx context.Context, state forge.StatusState, text string, set func(forge.StatusState, string) error) error {
-	if err := v.job.recordVerdict(ctx, v.mr, state); err != nil {
+	if err := v.job.recordVerdict(ctx, v.mr, v.name, state, v.basis); err != nil {
 		return err
 	}
-	f, unknown, err := v.job.worstOther(ctx, v.mr)
+	f, unknown, err := v.job.worstOther(ctx, v.mr, v.name)
 	if err != nil {
 		return err
 	}
@@ -246,7 +294,7 @@ func (v verdictForge) write(ctx context.Context, state forge.StatusState, text s
 		if _, err := v.job.listings.refresh(ctx, v.statusForge, v.place); err != nil { // another one may have been opened
 			return err
 		}
-		next, unknown, err := v.job.worstOther(ctx, v.mr)
+		next, unknown, err := v.job.worstOther(ctx, v.mr, v.name)
 		if err == nil && next != f {
 			err = enqueueReviews(ctx, v.job, unknown)
 		}
@@ -269,11 +317,15 @@ func (f floor) worst(s forge.StatusState, text string) (forge.StatusState, strin
 
 // forVerdict returns a forge that combines the status of a merge request with those of others of the same head. Until the caller calls
 // done, no other task of this process writes a status of the head.
-func (j *job) forVerdict(ctx context.Context, mr *forge.MergeRequest) (f verdictForge, done func(), err error) {
+func (j *job) forVerdict(ctx context.Context, mr *forge.MergeRequest, name, basis string) (f verdictForge, done func(), err error) {
 	if done, err = j.heads.lock(ctx, j.subject(mr.Head)); err != nil {
 		return verdictForge{}, nil, err
 	}
-	return verdictForge{j.forge, j, mr, j.contextFor(ctx, mr.TargetBranch)}, done, nil
+	status := j.contextFor(ctx, mr.TargetBranch)
+	if name != verdictOwn {
+		status += "/" + name
+	}
+	return verdictForge{statusForge: j.forge, job: j, mr: mr, context: status, name: name, basis: basis}, done, nil
 }
 
 // recompute enqueues reviews of the merge requests that shared the head of a closed one, because its verdict no

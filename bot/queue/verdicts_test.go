@@ -14,13 +14,13 @@ func testVerdicts(t *testing.T, o opener) {
 	here, there := NewVerdicts(q), NewVerdicts(o.twin(t, q, "two"))
 	check := func(p hint.Place, number int, want string) {
 		t.Helper()
-		if got, err := there.Verdict(t.Context(), p, number); err != nil || got != want {
+		if got, err := there.Verdict(t.Context(), p, number, ""); err != nil || got != want {
 			t.Errorf("%s!%d: %.40q, %v; want %.40q", p, number, got, err, want)
 		}
 	}
 	record := func(p hint.Place, number int, value string) {
 		t.Helper()
-		if err := here.Record(t.Context(), p, number, value); err != nil {
+		if err := here.Record(t.Context(), p, number, "", value); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,6 +31,13 @@ func testVerdicts(t *testing.T, o opener) {
 	record("github:a/b", 11, "abc pending")
 	check("github:a/b", 1, "abc failure")
 	check("gitlab:a/b", 1, "")
+	if err := here.Record(t.Context(), "github:a/b", 1, "fleets", "of another name"); err != nil {
+		t.Fatal(err)
+	}
+	check("github:a/b", 1, "abc failure")
+	if got, err := there.Verdict(t.Context(), "github:a/b", 1, "fleets"); err != nil || got != "of another name" {
+		t.Errorf("%q, %v", got, err)
+	}
 	record("github:a/b", 11, "")
 	check("github:a/b", 11, "")
 	large := strings.Repeat("x", 32<<10)
