@@ -1,6 +1,8 @@
 package site_test
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,7 +69,60 @@ func TestAudit(t *testing.T) {
 	if dev, staging := f.Environments[0].Figures, f.Environments[1].Figures; dev.LeadOf != 0 || staging.LeadOf == 0 || staging.Lead < 3*time.Hour {
 		t.Errorf("lead time of dev %d × %s, of staging %d × %s", dev.LeadOf, dev.Lead, staging.LeadOf, staging.Lead)
 	}
-	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "Lead time From the merge") || !strings.Contains(app, "staging 4 hours of 1") || strings.Contains(app, "prod 0 seconds") {
+	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "Age of promoted commits Time from the source commit of the app") || !strings.Contains(app, "staging 4 hours (1 promotion)") || strings.Contains(app, "prod 0 seconds") {
 		t.Errorf("the app: %s", app)
+	}
+}
+
+// TestAgeOfPartialPromotions: the figures of a promotion of one app measure the source commit of that app, and not the commit of the
+// other apps of the environment. A promotion whose source commit is newer than it is counted, not hidden.
+func TestAgeOfPartialPromotions(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t)
+	d.read(t)
+	first := d.tip.Committer.When
+	change := func(replicas int, at time.Time) {
+		t.Helper()
+		d.repo.Write("apps/shop/layers/environment/staging/values.yaml", fmt.Sprintf("replicas: %d\n", replicas))
+		d.repo.Commit("More replicas in staging")
+		object := d.repo.Git("cat-file", "commit", "HEAD") + "\n"
+		later := strings.ReplaceAll(object, strconv.FormatInt(first.Unix(), 10), strconv.FormatInt(at.Unix(), 10))
+		d.repo.Git("update-ref", "refs/heads/main", d.repo.Pipe(later, "hash-object", "-t", "commit", "-w", "--stdin"))
+		d.repo.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} })
+		d.read(t)
+	}
+	change(7, first.Add(96*time.Hour))
+	order := func(now time.Time) {
+		t.Helper()
+		d.h = d.repo.Hydrator(2)
+		c := promotion.Command{Event: promote.Event{Kind: promote.EventPromote, By: "bob", Reason: "now", ID: now.String(), At: now, Apps: []string{"shop"}, Now: true}, Environment: "staging", CLI: true, Verb: "promote"}
+		list, err := promotion.Look(t.Context(), d.h, promotion.Request{Trunk: d.tip, Now: now, Commands: []promotion.Command{c}, CommandPrefix: "sluice"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range list {
+			if len(s.Refused) > 0 {
+				t.Fatalf("%q", s.Refused)
+			}
+		}
+	}
+	now := d.tip.Committer.When.Add(2 * time.Hour)
+	order(now)
+	f := d.read(t)
+	staging := f.Environments[1]
+	if age := now.Sub(d.tip.Committer.When); staging.Figures.LeadOf != 1 || staging.Figures.Lead != age || age >= now.Sub(first) {
+		t.Errorf("staging: %d × %s, expected %s; the source is %s", staging.Figures.LeadOf, staging.Figures.Lead, age, staging.Source)
+	}
+	if app := text(pagesOf(t, f)["apps/shop.html"]); !strings.Contains(app, "staging 2 hours (1 promotion) "+d.tip.Hash.String()[:10]+" 2 hours") {
+		t.Errorf("the app: %s", app)
+	}
+	change(8, now.Add(300*time.Hour))
+	order(now.Add(time.Hour))
+	f = d.read(t)
+	if s := f.Environments[1].Figures; s.LeadOf != 1 || s.LeadLacks != 1 {
+		t.Errorf("staging: %d ages, %d unknown", s.LeadOf, s.LeadLacks)
+	}
+	if all := pagesOf(t, f); !strings.Contains(text(all["apps/shop.html"]), "(1 promotion, 1 of unknown age)") || !strings.Contains(text(all["history.html"]), "2 hours (without 1 promotion of unknown age)") {
+		t.Error(text(all["apps/shop.html"]), text(all["history.html"]))
 	}
 }

@@ -1,47 +1,57 @@
 package site
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
-// Health is what the commit statuses on the tip of a cluster's branch say, as the health gate judges them.
+// Health is what the commit statuses on the tip of a cluster's branch say, as the health gates judge them.
 type Health struct {
 	promote.ClusterHealth
 
 	Posted []promote.Status // all statuses of the commit
-	Read   time.Time        // when; zero if they could not be read yet
+	Read   time.Time        // when; zero if they have not been read yet
 }
 
-// Synced reports whether something in the cluster has posted a status of the tip.
-func (h *Health) Synced() bool { return len(h.Posted) > 0 }
+// Synced reports whether a status of the tip matches a pattern of a health gate. Statuses of other systems do not count.
+func (h *Health) Synced() bool { return len(h.Named) > 0 }
 
 const (
-	statusReads = 30               // commits whose statuses are asked for in a minute, however often a fleet is read: a forge limits requests
+	statusReads = 30               // commits per minute and fleet, because forges limit requests
 	readersOnce = 8                // requests at the same time
-	settledFor  = 10 * time.Minute // statuses that are all successes are used without another request
+	settledFor  = 10 * time.Minute // a commit whose cluster is healthy is read again after this time
 	movingFor   = time.Minute      // others
+	validFor    = 2 * settledFor   // older statuses are unknown
 )
 
-// statuses are those of the tips of cluster branches, which later Reads use while they are fresh.
-type statuses struct {
+// Statuses caches the statuses of the tips of cluster branches between calls of Read, and limits the requests for them. It is safe for
+// concurrent use.
+type Statuses struct {
+	mu    sync.Mutex
 	of    map[gitstore.Hash]knownStatuses
 	since time.Time // beginning of the minute in which asked counts
 	asked int       // commits
 }
 
-// left is the number of commits that may be asked for.
-func (s *statuses) left(now time.Time) int {
+// NewStatuses returns an empty cache.
+func NewStatuses() *Statuses { return &Statuses{of: map[gitstore.Hash]knownStatuses{}} }
+
+// left returns the number of commits that may still be read in this minute.
+func (s *Statuses) left(now time.Time) int {
 	if now.Sub(s.since) >= time.Minute || now.Before(s.since) {
 		s.since, s.asked = now, 0
 	}
@@ -49,113 +59,202 @@ func (s *statuses) left(now time.Time) int {
 }
 
 type knownStatuses struct {
-	list []promote.Status
-	at   time.Time
+	list    []promote.Status
+	at      time.Time // of the last answer
+	tried   time.Time // of the last request
+	failed  bool      // the last request
+	healthy bool      // all clusters with this commit are
 }
 
-func (k knownStatuses) fresh(now time.Time) bool {
-	if k.at.IsZero() {
-		return false
-	}
-	settled := len(k.list) > 0 && !slices.ContainsFunc(k.list, func(s promote.Status) bool { return s.State != "success" })
-	if settled {
-		return now.Sub(k.at) < settledFor
-	}
-	return now.Sub(k.at) < movingFor
+func (k *knownStatuses) fresh(now time.Time) bool {
+	age := now.Sub(k.tried)
+	return !k.tried.IsZero() && (age < movingFor || age < settledFor && k.healthy && !k.failed)
 }
 
-// health reads the statuses of all clusters whose environment, or one that takes commits from it, has a health gate.
-func (b *reader) health() error {
-	if b.request.Reader == nil {
-		return nil
+// unknown says why the statuses are not known; "" if they are.
+func (k *knownStatuses) unknown(now time.Time) string {
+	switch {
+	case k.at.IsZero():
+		return "its statuses have not been read yet"
+	case k.failed || now.Sub(k.at) > validFor:
+		return "its statuses were last read at " + promote.Stamp(k.at)
 	}
-	var earlier statuses
-	if b.request.Earlier != nil {
-		earlier = b.request.Earlier.statuses
+	return ""
+}
+
+// Refresh reads the statuses of tips of cluster branches that a health gate judges: first those that it never asked for, then those that
+// it asked for longest ago. It asks for at most 30 commits in a minute. An error does not end it, unless the forge is not available.
+func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, from promotion.StatusReader, now time.Time) error {
+	f, _, err := h.Fleet(ctx, trunk)
+	if err != nil {
+		return err
 	}
-	known := statuses{of: map[gitstore.Hash]knownStatuses{}, since: earlier.since, asked: earlier.asked}
+	refs, err := h.Branches.List(ctx, f.BranchPrefixes()...)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	known := map[gitstore.Hash]knownStatuses{}
 	var missing []gitstore.Hash
-	for _, c := range b.out.Clusters {
-		if len(b.healthOf(c).CommitStatuses) == 0 || c.Tip.Hash.IsZero() {
+	for _, c := range f.Clusters {
+		tip := refs[f.ClusterBranch(c)]
+		if _, twice := known[tip]; tip.IsZero() || twice || c.Retired() || len(gatesOf(f, c.Environment)) == 0 {
 			continue
 		}
-		have := earlier.of[c.Tip.Hash]
-		known.of[c.Tip.Hash] = have
-		if !have.fresh(b.request.Now) {
-			missing = append(missing, c.Tip.Hash)
+		have := s.of[tip]
+		known[tip] = have
+		if !have.fresh(now) {
+			missing = append(missing, tip)
 		}
 	}
-	slices.SortStableFunc(missing, func(x, y gitstore.Hash) int { return known.of[x].at.Compare(known.of[y].at) }) // never read, then the oldest
-	missing = slices.Compact(missing)
-	missing = missing[:min(len(missing), known.left(b.request.Now))]
-	known.asked += len(missing)
-	if err := known.read(b.ctx, b.request.Reader, missing, b.request.Now); err != nil {
-		if b.ctx.Err() != nil {
-			return b.ctx.Err()
-		}
-		b.note("the health of some clusters is not current: the forge does not answer: %s", firstLine(err))
-	}
-	b.out.statuses = known
-	for _, c := range b.out.Clusters {
-		h := b.healthOf(c)
-		if len(h.CommitStatuses) > 0 && !c.Tip.Hash.IsZero() {
-			c.Health = judge(h, c, known.of[c.Tip.Hash])
-		}
-	}
-	return nil
+	slices.SortFunc(missing, func(x, y gitstore.Hash) int {
+		return cmp.Or(known[x].tried.Compare(known[y].tried), cmp.Compare(x.String(), y.String()))
+	})
+	missing = missing[:min(len(missing), s.left(now))]
+	s.asked += len(missing)
+	s.of = known
+	s.mu.Unlock()
+	return s.read(ctx, from, missing, now)
 }
 
-func judge(h fleet.Health, c *Cluster, have knownStatuses) *Health {
-	state := promote.ClusterState{Cluster: promote.Cluster{Name: c.Name}, Statuses: have.list, Apps: []string{}}
-	if have.at.IsZero() {
-		state.StatusesUnknown = "its statuses are not read yet"
+// read reads the statuses of commits. If the forge is not available, it starts no further request. It keeps the answers so far.
+func (s *Statuses) read(ctx context.Context, from promotion.StatusReader, commits []gitstore.Hash, now time.Time) error {
+	group := errgroup.Group{}
+	group.SetLimit(readersOnce)
+	var down atomic.Bool
+	for _, commit := range commits {
+		group.Go(func() error {
+			if down.Load() || ctx.Err() != nil {
+				return ctx.Err()
+			}
+			list, err := from.Statuses(ctx, commit.String())
+			if _, none := errors.AsType[*promotion.UnavailableError](err); none {
+				down.Store(true)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			k := s.of[commit]
+			k.tried, k.failed = now, err != nil
+			if err == nil {
+				k.list, k.at, k.healthy = list, now, false // Read judges them
+			}
+			s.of[commit] = k
+			return err
+		})
 	}
+	return group.Wait()
+}
+
+// at returns what is known of a commit.
+func (s *Statuses) at(commit gitstore.Hash) knownStatuses {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[commit]
+}
+
+// Reader returns a reader of the cached statuses at a time. It sends no request: a commit that the cache lacks, or whose statuses are too
+// old, is an error of the type promotion.NotReadError.
+func (s *Statuses) Reader(now time.Time) promotion.StatusReader { return cachedStatuses{s, now} }
+
+type cachedStatuses struct {
+	cache *Statuses
+	now   time.Time
+}
+
+// Statuses implements promotion.StatusReader.
+func (c cachedStatuses) Statuses(_ context.Context, commit string) ([]promote.Status, error) {
+	hash, err := gitstore.ParseHash(commit)
+	if err != nil {
+		return nil, err
+	}
+	have := c.cache.at(hash)
+	if why := have.unknown(c.now); why != "" {
+		return nil, promotion.NotReadError(why)
+	}
+	return have.list, nil
+}
+
+// health judges all clusters by the cached statuses, and marks commits whose clusters are all healthy.
+func (b *reader) health() {
+	s := b.request.Posted
+	if s == nil {
+		return
+	}
+	healthy := map[gitstore.Hash]bool{}
+	for _, c := range b.out.Clusters {
+		gates := gatesOf(b.fleet, c.Environment.Name)
+		if len(gates) == 0 || c.Tip.Hash.IsZero() {
+			continue
+		}
+		c.Health = judge(gates, c, s.at(c.Tip.Hash), b.request.Now)
+		before, twice := healthy[c.Tip.Hash]
+		healthy[c.Tip.Hash] = c.Health.State == promote.Green && (before || !twice)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for commit, is := range healthy {
+		if k, ok := s.of[commit]; ok {
+			k.healthy = is
+			s.of[commit] = k
+		}
+	}
+}
+
+// healthGate is a health gate that judges the clusters of an environment.
+type healthGate struct {
+	environment string // that has the gate
+	fleet.Health
+}
+
+// gatesOf lists the health gates that judge the clusters of an environment: its own, and those of all environments after it.
+func gatesOf(f *fleet.Fleet, environment string) []healthGate {
+	var out []healthGate
+	for i := range f.Spec.Environments {
+		e := &f.Spec.Environments[i]
+		if len(e.Promotion.Health.CommitStatuses) > 0 && (e.Name == environment || slices.Contains(e.After, environment)) {
+			out = append(out, healthGate{e.Name, e.Promotion.Health})
+		}
+	}
+	return out
+}
+
+// judge judges a cluster by each gate. The worst state counts.
+func judge(gates []healthGate, c *Cluster, have knownStatuses, now time.Time) *Health {
+	state := promote.ClusterState{Cluster: promote.Cluster{Name: c.Name}, Statuses: have.list, StatusesUnknown: have.unknown(now), Apps: []string{}}
 	for _, p := range c.Apps {
 		if !p.Tree.IsZero() {
 			state.Apps = append(state.Apps, p.App.Name)
 		}
 	}
-	return &Health{ClusterHealth: promote.HealthOf(h, state), Posted: have.list, Read: have.at}
-}
-
-// healthOf returns the health gate that judges a cluster: of its environment, or of the first one that takes commits from it.
-func (b *reader) healthOf(c *Cluster) fleet.Health {
-	for i := range b.fleet.Spec.Environments {
-		e := &b.fleet.Spec.Environments[i]
-		if e.Name == c.Environment.Name && len(e.Promotion.Health.CommitStatuses) > 0 {
-			return e.Promotion.Health
+	out := &Health{Posted: have.list, Read: have.at}
+	for i, g := range gates {
+		one := promote.HealthOf(g.Health, state)
+		if i == 0 || severity(one.State) > severity(out.State) {
+			out.State, out.Reason = one.State, one.Reason
+			if len(gates) > 1 && one.Reason != "" && state.StatusesUnknown == "" {
+				out.Reason = "health gate of " + g.environment + ": " + one.Reason
+			}
+		}
+		for app, s := range one.Apps {
+			if out.Apps == nil {
+				out.Apps = map[string]promote.State{}
+			}
+			if before, ok := out.Apps[app]; !ok || severity(s) > severity(before) {
+				out.Apps[app] = s
+			}
+		}
+		for _, s := range one.Named {
+			if !slices.Contains(out.Named, s) {
+				out.Named = append(out.Named, s)
+			}
 		}
 	}
-	for i := range b.fleet.Spec.Environments {
-		e := &b.fleet.Spec.Environments[i]
-		if slices.Contains(e.After, c.Environment.Name) && len(e.Promotion.Health.CommitStatuses) > 0 {
-			return e.Promotion.Health
-		}
-	}
-	return fleet.Health{}
+	return out
 }
 
-// read asks for the statuses of commits. After an error it asks for no more of them; what was read stays.
-func (s *statuses) read(ctx context.Context, from promotion.StatusReader, commits []gitstore.Hash, now time.Time) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(readersOnce)
-	var mu sync.Mutex
-	for _, commit := range commits {
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return nil // another request failed
-			}
-			list, err := from.Statuses(ctx, commit.String())
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			s.of[commit] = knownStatuses{list, now}
-			return nil
-		})
-	}
-	return group.Wait()
+// severity orders states of health, the worst last.
+func severity(s promote.State) int {
+	return slices.Index([]promote.State{promote.Green, promote.Waiting, promote.Unknown, promote.Red}, s)
 }
 
 // healthCount is the number of clusters, or of placements of an app, by their health.

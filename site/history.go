@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
@@ -41,10 +42,11 @@ func (b *reader) history(e *Environment) error {
 		}
 		event := Event{Environment: e.Name, Commit: h.Commit.String(), Source: b.commit(h.Source.Commit), At: h.At, By: h.By(), What: h.Subject, Kind: kindOf(h.Trailers)}
 		event.Why = strings.TrimPrefix(strings.TrimPrefix(h.What(), h.Subject), "; ")
-		event.tree, event.known = h.Tree, true
+		event.tree, event.known, event.lead = h.Tree, true, promotedSources{now: h.Source, at: b.sourceTimes(h.Source)}
 		event.promoted = slices.ContainsFunc(h.Trailers, func(t gitstore.Trailer) bool { return t.Key == branch.TrailerFrom })
 		if earlier := slices.IndexFunc(list[i+1:], func(h promotion.HistoryEntry) bool { return h.Command == nil }); earlier >= 0 {
 			event.Before, event.before = list[i+1+earlier].Commit.String(), list[i+1+earlier].Tree
+			event.lead.before = list[i+1+earlier].Source
 		} else {
 			event.known = len(list) <= most // otherwise an older commit was not read
 		}
@@ -153,8 +155,13 @@ func (e *Environment) figures(now time.Time) {
 		if inside {
 			f.Weeks[at].Deployed++
 		}
-		if h.promoted && !h.Source.At.IsZero() && !h.At.Before(h.Source.At) {
-			leads = append(leads, h.At.Sub(h.Source.At))
+		if !h.promoted {
+			continue
+		}
+		if _, age, ok := h.age(""); ok {
+			leads = append(leads, age)
+		} else {
+			f.LeadLacks++
 		}
 	}
 	f.Lead, f.LeadOf, f.Restore = median(leads), len(leads), median(restores)
@@ -170,4 +177,58 @@ func median(list []time.Duration) time.Duration {
 	}
 	slices.Sort(list)
 	return list[len(list)/2]
+}
+
+// promotedSources are the source commits of a state of an environment, and of the state before it.
+type promotedSources struct {
+	now, before promote.Source
+	at          map[string]Commit // those of now, by hash
+}
+
+// sourceTimes describes all commits of a source.
+func (b *reader) sourceTimes(s promote.Source) map[string]Commit {
+	out := map[string]Commit{}
+	for _, c := range s.Commits() {
+		out[c] = b.commit(c)
+	}
+	return out
+}
+
+// age returns the oldest source commit that a promotion brought for an app, or for any app without one, and its age at that time. It is
+// false if that commit or its date is unknown, if it is newer than the promotion, or if no source commit changed.
+func (h *Event) age(app string) (c Commit, age time.Duration, ok bool) {
+	if !h.known { // the state before it
+		return Commit{}, 0, false
+	}
+	had := commitsFor(h.lead.before, app)
+	for hash := range commitsFor(h.lead.now, app) {
+		if had[hash] {
+			continue
+		}
+		one := h.lead.at[hash]
+		if one.At.IsZero() || h.At.Before(one.At) {
+			return Commit{}, 0, false
+		}
+		if !ok || one.At.Before(c.At) {
+			c, ok = one, true
+		}
+	}
+	return c, h.At.Sub(c.At), ok
+}
+
+// commitsFor is the set of commits that a source names for an app, or for all apps without one.
+func commitsFor(s promote.Source, app string) map[string]bool {
+	out := map[string]bool{}
+	list := s.Commits()
+	if app != "" {
+		list = []string{s.Of(app)}
+		for _, c := range s.Clusters {
+			list = append(list, c.Of(app))
+		}
+	}
+	for _, c := range list {
+		out[c] = c != ""
+	}
+	delete(out, "")
+	return out
 }

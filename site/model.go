@@ -28,8 +28,6 @@ type Fleet struct {
 
 	MergeRequests []MergeRequest // that were reviewed
 	Reviews       bool           // merge requests are reviewed here; without it there are no pages of them
-
-	statuses statuses
 }
 
 // Commit is a commit of the source repository as pages name it.
@@ -118,10 +116,14 @@ func (c *Cluster) Current() bool { return c.Trouble == "" }
 // Look says why somebody should look at the cluster; "" if there is no reason.
 func (c *Cluster) Look() string {
 	switch {
-	case c.Trouble != "":
-		return c.Trouble
+	case c.Unhealthy() && c.Trouble != "" && !c.Planned:
+		return c.Trouble + "; unhealthy: " + c.Health.Reason
+	case c.Unhealthy() && c.Trouble != "":
+		return "unhealthy: " + c.Health.Reason + "; " + c.Trouble
 	case c.Unhealthy():
 		return "unhealthy: " + c.Health.Reason
+	case c.Trouble != "":
+		return c.Trouble
 	case c.State == "frozen":
 		return "frozen by sluice.yaml"
 	}
@@ -134,14 +136,27 @@ func (c *Cluster) Unhealthy() bool { return c.Health != nil && c.Health.State ==
 // Dot names the state of the cluster for the class of its dot.
 func (c *Cluster) Dot() string {
 	switch {
+	case c.State != "frozen" && c.Trouble != "" && !c.Planned:
+		return "odd"
+	case c.Unhealthy():
+		return "unhealthy"
 	case c.State == "frozen":
 		return "frozen"
 	case c.Trouble == "":
 		return "current"
-	case c.Planned:
-		return "pending"
 	}
-	return "odd"
+	return "pending"
+}
+
+// DotWord is the text of the dot.
+func (c *Cluster) DotWord() string {
+	switch c.Dot() {
+	case "odd":
+		return "differs"
+	case "current":
+		return "up to date"
+	}
+	return c.Dot()
 }
 
 // Placed is an app on a cluster.
@@ -180,6 +195,7 @@ type Event struct {
 	tree        gitstore.Hash
 	before      gitstore.Hash
 	known       bool // what was before it
+	lead        promotedSources
 	promoted    bool // at the time At; the commits of hydration have the dates of their source commits
 }
 
@@ -192,8 +208,9 @@ type AppChange struct {
 // Figures are DORA's four figures of an environment, from its history.
 type Figures struct {
 	Weeks     []Week
-	Lead      time.Duration // median time from the source commit to the environment branch
+	Lead      time.Duration // median time from the oldest promoted source commit to the environment branch
 	LeadOf    int           // number of deployments that Lead is the median of
+	LeadLacks int           // promotions without a lead time, because a source commit is unknown or newer than the promotion
 	PerWeek   float64       // deployments
 	Deployed  int
 	Failed    int           // deployments that were rolled back

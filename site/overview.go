@@ -54,14 +54,21 @@ type fold struct {
 }
 
 type foldRow struct {
-	Value    string
-	Clusters []*Cluster
-	Dots     bool
-	Current  int
-	Pending  int
-	Odd      int
-	Frozen   int
+	Value     string
+	Clusters  []*Cluster
+	Dots      bool
+	Current   int
+	Pending   int
+	Odd       int
+	Unhealthy int
+	Frozen    int
 }
+
+// Bad is the number of clusters that differ or are unhealthy.
+func (r foldRow) Bad() int { return r.Odd + r.Unhealthy }
+
+// Rest is the number of clusters that are neither up to date nor frozen.
+func (r foldRow) Rest() int { return r.Bad() + r.Pending }
 
 func newOverview(f *Fleet) *overview {
 	out := &overview{Fleet: f}
@@ -159,6 +166,8 @@ func newFold(f *Fleet, label string, dots int) fold {
 		switch c.Dot() {
 		case "odd":
 			r.Odd++
+		case "unhealthy":
+			r.Unhealthy++
 		case "pending":
 			r.Pending++
 		case "frozen":
@@ -171,7 +180,7 @@ func newFold(f *Fleet, label string, dots int) fold {
 		out.Rows = append(out.Rows, *r)
 	}
 	slices.SortFunc(out.Rows, func(a, b foldRow) int {
-		return cmp.Or(cmp.Compare(b.Odd, a.Odd), strings.Compare(a.Value, b.Value))
+		return cmp.Or(cmp.Compare(b.Bad(), a.Bad()), strings.Compare(a.Value, b.Value))
 	})
 	out.More = max(0, len(out.Rows)-foldRows)
 	out.Rows = out.Rows[:len(out.Rows)-out.More]

@@ -18,42 +18,49 @@ type appView struct {
 	Leads  []lead
 }
 
-// lead is the time that changes of an app take from the trunk to an environment.
+// lead is the age that source commits of an app have when they reach an environment.
 type lead struct {
 	Environment *Environment
-	Median      string // to the environment branch
-	Of          int    // changes that Median is of
-	Newest      Commit // of the newest change
-	Landed      string // how long it took to the environment branch
-	Complete    string // how long it took to the last wave; "" if that is not recorded
+	Median      string // at the environment branch; "" if no promotion has a known age
+	Of          int    // promotions that Median is of
+	Lacks       int    // promotions whose age is unknown
+	Newest      Commit // of the newest promotion with a known age
+	Landed      string // its age at the environment branch
+	Complete    string // its age at the end of the last wave; "" if that is not recorded
 	Underway    bool
 }
 
-// newLead computes the lead times of an app in an environment from the promotions that changed it, newest first; false if there are none.
-// An environment that follows the trunk has none: its commits have the dates of their source commits.
-func newLead(e *Environment, changes []Event) (lead, bool) {
+// newLead computes the ages of an app's source commits from the promotions to an environment that changed it, newest first; false if
+// there are none. An environment that follows the trunk has none: its commits have the dates of their source commits.
+func newLead(e *Environment, app string, changes []Event) (lead, bool) {
 	out := lead{Environment: e}
 	var all []time.Duration
 	for _, h := range changes {
-		if !h.promoted || h.Source.At.IsZero() || h.At.Before(h.Source.At) {
+		if !h.promoted || h.Kind == kindRollback {
 			continue
 		}
-		if all = append(all, h.At.Sub(h.Source.At)); len(all) > 1 {
+		commit, age, ok := h.age(app)
+		if !ok {
+			out.Lacks++
 			continue
 		}
-		out.Newest, out.Landed = h.Source, span(all[0])
+		if all = append(all, age); len(all) > 1 {
+			continue
+		}
+		out.Newest, out.Landed = commit, span(age)
 		if e.Status == nil || e.Status.Decision.Record.Progress == nil {
 			continue
 		}
 		if p := e.Status.Decision.Record.Progress; p.Tree == h.tree.String() {
 			if out.Underway = p.Done.IsZero(); !out.Underway {
-				out.Complete = span(p.Done.Sub(h.Source.At))
+				out.Complete = span(p.Done.Sub(commit.At))
 			}
 		}
 	}
-	out.Of = len(all)
-	out.Median = span(median(all))
-	return out, len(all) > 0
+	if out.Of = len(all); out.Of > 0 {
+		out.Median = span(median(all))
+	}
+	return out, out.Of+out.Lacks > 0
 }
 
 // appPlaces is an app in one environment.
@@ -92,7 +99,7 @@ func newAppView(f *Fleet, a *App) *appView {
 			}
 		}
 		out.Events = append(out.Events, changes...)
-		if l, ok := newLead(e, changes); ok {
+		if l, ok := newLead(e, a.Name, changes); ok {
 			out.Leads = append(out.Leads, l)
 		}
 	}
@@ -270,6 +277,9 @@ func (p *plot) texts() {
 	p.Lead, p.Back, p.Fail, p.Rate = "–", "–", "–", "–"
 	if f.LeadOf > 0 {
 		p.Lead = span(f.Lead)
+		if f.LeadLacks > 0 {
+			p.Lead += fmt.Sprintf(" (without %s of unknown age)", count(f.LeadLacks, "promotion"))
+		}
 	}
 	if f.Failed > 0 {
 		p.Back = span(f.Restore)

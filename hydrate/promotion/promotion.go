@@ -34,6 +34,22 @@ type StatusReader interface {
 	Statuses(ctx context.Context, commit string) ([]promote.Status, error)
 }
 
+// NotReadError is the error of a StatusReader that does not ask the forge now. It says since when the statuses are unknown, such as "its
+// statuses have not been read yet".
+type NotReadError string
+
+// Error implements error.
+func (e NotReadError) Error() string { return string(e) }
+
+// UnavailableError is the error of a StatusReader whose forge accepts no requests now, also for other commits.
+type UnavailableError struct{ Err error }
+
+// Error implements error.
+func (e *UnavailableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
 // Checker runs the checks of an environment.
 type Checker interface {
 	Check(ctx context.Context, environment fleet.Environment, now time.Time) []promote.CheckResult

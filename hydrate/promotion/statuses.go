@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
@@ -24,7 +25,9 @@ func (c *statusCache) of(ctx context.Context, commit string) statusAnswer {
 	var a statusAnswer
 	if c.reader == nil {
 		a.unknown = "no forge is configured here that knows commit statuses"
-	} else if list, err := c.reader.Statuses(ctx, commit); err != nil {
+	} else if list, err := c.reader.Statuses(ctx, commit); errors.As(err, new(NotReadError)) {
+		a.unknown = err.Error()
+	} else if err != nil {
 		a.unknown = "its statuses cannot be read: " + err.Error()
 	} else {
 		a.list = list

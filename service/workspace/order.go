@@ -36,7 +36,10 @@ func (w *Workspace) promote(ctx context.Context, r promotion.Request) ([]promoti
 	}
 	r.Now, r.PerPush = w.now(), w.repo.PerPush
 	o := &outside{session: s, trunk: r.Trunk, forge: w.repo.Forge, repo: w.repo.Place.Repo(), output: output, verdicts: w.config.Verdicts}
-	r.Adapters = o.adapters(w.config.Checks)
+	statuses := r.Adapters.Statuses
+	if r.Adapters = o.adapters(w.config.Checks); statuses != nil {
+		r.Adapters.Statuses = statuses
+	}
 	return s.Promotions(ctx, r)
 }
 

@@ -57,6 +57,9 @@ func (o *outside) Statuses(ctx context.Context, commit string) ([]promote.Status
 		return nil, errNoStatuses
 	}
 	list, err := o.forge.Statuses(ctx, o.output, commit)
+	if errors.Is(err, forge.ErrUnavailable) {
+		return nil, &promotion.UnavailableError{Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}

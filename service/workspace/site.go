@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
@@ -27,21 +28,45 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 		return nil, err
 	}
 	r := site.Request{Trunk: trunk, Now: w.now(), Version: w.config.Runtime.Version, Key: w.FingerprintKey()}
-	if r.Earlier = earlier; earlier != nil {
+	if earlier != nil {
 		r.Index = earlier.Index
 	}
 	if w.repo.Forge != nil {
-		if output, err := w.outputOf(ctx, trunk.Tree); err == nil { // promote fails for the same reason, which Problems then names
-			r.Reader = &outside{forge: w.repo.Forge, output: output}
+		r.Posted = w.config.Statuses.of(w.repo.Place)
+		if err := w.refreshStatuses(ctx, s, trunk.Tree, r.Posted); ctx.Err() != nil {
+			return nil, err
+		} else if err != nil {
+			r.Problems = append(r.Problems, "the health of some clusters is out of date: cannot read commit statuses: "+err.Error())
 		}
 	}
-	if r.Statuses, err = w.promote(ctx, promotion.Request{Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs), CommandPrefix: "sluice"}); err != nil {
+	dry := promotion.Request{Trunk: trunk, DryRun: true, Changes: site.Differ(s.Hydrator, w.FingerprintKey(), planPairs), CommandPrefix: "sluice"}
+	if r.Posted != nil {
+		dry.Adapters.Statuses = r.Posted.Reader(w.now())
+	}
+	if r.Statuses, err = w.promote(ctx, dry); err != nil {
 		if ctx.Err() != nil {
 			return nil, err
 		}
 		r.Problems = append(r.Problems, err.Error())
 	}
 	return site.Read(ctx, s.Hydrator, r)
+}
+
+// refreshStatuses asks the forge for commit statuses of the rendered branches.
+func (w *Workspace) refreshStatuses(ctx context.Context, s *Session, trunk gitstore.Hash, into *site.Statuses) error {
+	output, err := w.outputOf(ctx, trunk)
+	if err != nil {
+		return err
+	}
+	return into.Refresh(ctx, s.Hydrator, trunk, &outside{forge: w.repo.Forge, output: output}, w.now())
+}
+
+// Statuses caches the commit statuses that the pages of each repository show. It is safe for concurrent use.
+type Statuses struct{ known sync.Map } // hint.Place → *site.Statuses
+
+func (s *Statuses) of(p hint.Place) *site.Statuses {
+	have, _ := s.known.LoadOrStore(p, site.NewStatuses())
+	return have.(*site.Statuses) //nolint:forcetypeassert // nothing else is stored
 }
 
 // planPairs limits the pairs of renderings that one call of Site compares to show the effect of the next promotions.

@@ -2,7 +2,9 @@ package workspace
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,5 +55,81 @@ func TestTipsAskForNamesOnly(t *testing.T) {
 	h.git("fleet", "branch", "cluster/a")
 	if moved, _ := tips(); moved == first {
 		t.Error("a new branch does not change the text")
+	}
+}
+
+// statusForge counts the requests for statuses.
+type statusForge struct {
+	forge.Forge
+
+	mu    sync.Mutex
+	asked int
+}
+
+func (f *statusForge) Statuses(context.Context, forge.Repository, string) ([]forge.Status, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked++
+	return nil, nil
+}
+
+// TestSiteAsksForFewStatuses: a look at a fleet asks the forge for a limited number of commits in a minute, also for the gates of
+// promotions, which the look evaluates, and also after looks that fail.
+func TestSiteAsksForFewStatuses(t *testing.T) {
+	t.Parallel()
+	h := newGitHost(t)
+	files := map[string]string{"sluice.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: f}\nspec: {environments: [{name: dev}, {name: prod, after: [dev], promotion: {health: {commitStatuses: [sync]}}}]}\n"}
+	const clusters = 50
+	for i := range clusters {
+		files[fmt.Sprintf("clusters/c%d.yaml", i)] = fmt.Sprintf("apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c%d}\nspec: {environment: %s, kubeVersion: 1.33.2}\n", i, []string{"dev", "prod"}[i%2])
+	}
+	source := h.commit("fleet", files)
+	environment := func(name string) { // makes the branch as Sluice does
+		h.git("fleet", "checkout", "-q", "--orphan", "env/"+name)
+		h.git("fleet", "rm", "-rqf", ".")
+		files := map[string]string{".sluice/environment.yaml": "source: " + source + "\nenvironment: " + name + "\n"}
+		for i := range clusters {
+			files[fmt.Sprintf("c%d/web/web.yaml", i)] = "kind: ConfigMap\n"
+		}
+		h.commit("fleet", files)
+		h.git("fleet", "commit", "-q", "--amend", "-m", name+"\n\nSluice-Source: "+source+"\nSluice-Environment: "+name+"\nSluice-Version: test")
+		h.git("fleet", "checkout", "-q", "main")
+	}
+	environment("prod")
+	source = h.commit("fleet", map[string]string{"README.md": "A change.\n"})
+	environment("dev")
+	for i := range clusters {
+		commit := h.git("fleet", "commit-tree", "-m", fmt.Sprintf("c%d\n\nSluice-Source: %s\nSluice-Environment: dev\nSluice-Version: test", i, source), fmt.Sprintf("env/dev:c%d", i))
+		h.git("fleet", "branch", fmt.Sprintf("cluster/c%d", i), commit)
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	c := Config{
+		Runtime: Runtime{Cache: t.TempDir(), Version: "test", Clock: func() time.Time { return now }}, Jobs: 1, Mirrors: NewMirrors(filepath.Join(t.TempDir(), "mirrors"), 1<<30),
+		Outputs: new(Outputs), Statuses: new(Statuses), Verdicts: NewVerdicts(), Protections: NewProtections(),
+		Renderers: func(hint.Place, worker.Trust) renderer.Renderer { return renderer.NewEngine(renderer.DefaultLimits()) },
+	}
+	f := &statusForge{}
+	place := hint.NewPlace("f", "fleet")
+	repo := Repository{
+		Place: place, URL: h.URL + "/fleet/.git", Forge: f,
+		Credential: func(context.Context, forge.Repository, bool) (gitstore.Auth, error) { return gitstore.Auth{}, nil },
+		Output:     func(string) (forge.Repository, bool, error) { return place.Repo(), true, nil },
+	}
+	for i, want := range []int{30, 30, 60} {
+		if i == 2 {
+			now = now.Add(time.Minute)
+		}
+		w, err := c.Open(t.Context(), repo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fleet, err := w.Site(t.Context(), nil)
+		w.Close()
+		if err != nil || len(fleet.Clusters) != clusters || len(fleet.Problems) > 1 { // the fleet has a warning: no app
+			t.Fatalf("%v %q", err, fleet.Problems)
+		}
+		if f.asked != want {
+			t.Errorf("look %d: %d requests, expected %d", i, f.asked, want)
+		}
 	}
 }

@@ -60,6 +60,7 @@ type Config struct {
 	Verdicts      *Verdicts
 	Protections   *Protections
 	Outputs       *Outputs
+	Statuses      *Statuses
 	Checks        *check.Client
 	Observe       Observer
 }
