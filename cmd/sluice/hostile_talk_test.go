@@ -179,7 +179,7 @@ func (d *dialogue) step(s talkStep) {
 		err = d.Pushed(d.number)
 	case s.Grant != nil:
 		for login, right := range s.Grant {
-			d.Grant(login, right == "write")
+			d.must(d.Grant(login, right))
 		}
 	case s.Await != "":
 		d.until("a comment contains "+s.Await, func() bool { return strings.Contains(d.seen(), s.Await) })

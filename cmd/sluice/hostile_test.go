@@ -195,8 +195,8 @@ func render(t *testing.T, markdown string) string {
 // workflow sets it.
 const allCases = "all"
 
-// chosen reports whether the i-th case may run: make test runs some, make test-e2e all, and SLUICE_HOSTILE those whose name contains one of its texts, between |,
-// or with the value all every case on both forges.
+// chosen reports whether the i-th case runs. make test runs one in 16, make test-e2e all. SLUICE_HOSTILE holds texts separated by |: cases
+// whose name contains one of them run. Its value "all" runs every case on both forges.
 func chosen(i int, name string) bool {
 	if pattern := os.Getenv("SLUICE_HOSTILE"); pattern != "" && pattern != allCases {
 		return slices.ContainsFunc(strings.Split(pattern, "|"), func(words string) bool { return strings.Contains(name, words) })

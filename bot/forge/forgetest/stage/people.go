@@ -1,8 +1,10 @@
 package stage
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegitlab"
@@ -64,18 +66,19 @@ func (s *Stage) Requests() []int {
 	return out
 }
 
-// Grant lets a person write, or takes every right away.
-func (s *Stage) Grant(login string, write bool) {
-	switch {
-	case s.hub != nil && write:
-		s.hub.Grant(Repository, login, "write")
-	case s.hub != nil:
-		s.hub.Grant(Repository, login, "")
-	case write:
-		s.lab.Grant(Repository, login, fakegitlab.Developer)
-	default:
-		s.lab.Grant(Repository, login, 0)
+// Grant gives a person the right maintain or write, or with none takes every right away.
+func (s *Stage) Grant(login, right string) error {
+	levels := map[string]int{"maintain": fakegitlab.Maintainer, "write": fakegitlab.Developer, "none": 0}
+	level, ok := levels[right]
+	if !ok {
+		return fmt.Errorf("no right %q", right)
 	}
+	if s.hub == nil {
+		s.lab.Grant(Repository, login, level)
+		return nil
+	}
+	s.hub.Grant(Repository, login, strings.TrimSuffix(right, "none"))
+	return nil
 }
 
 // Pushed has the forge notice a push to the branch of a merge request.
