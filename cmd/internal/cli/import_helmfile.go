@@ -19,9 +19,10 @@ import (
 
 type helmfileOptions struct {
 	common
-	states []string
-	name   string
-	dryRun bool
+	states       []string
+	name         string
+	dryRun       bool
+	inlineValues bool
 }
 
 func newImportHelmfile(o IO) *cobra.Command {
@@ -39,8 +40,12 @@ that are templates of helmfile, give both states of the environment. Both are re
 --embed-values replaces them by the secrets.
 
 helmfile does not run. The command lists each release that it leaves out, and each field that it does not carry over, by name
-and with the reason. It leaves out a release rather than render it differently. It does not write secrets, nor values that
-refer to a secret store ("ref+"). It writes no file that exists, none through a symbolic link, and none that Git ignores.
+and with the reason. It leaves out a release rather than render it differently. It does not write values that refer to a secret
+store ("ref+"). It writes no file that exists, none through a symbolic link, and none that Git ignores.
+
+The values of templates, and those in the helmfile itself, can hold decrypted secrets. The command lists each of them by its
+keys: read the new files before you commit them. If the environment has secrets, or a file has references to a secret store, it
+leaves these releases out, unless you pass --with-inline-values.
 
 Exit status: 0 if all releases are converted; 1 if one is left out: the others are written all the same.`,
 		Example: `  helmfile -e prod build --embed-values > /tmp/prod.yaml
@@ -62,6 +67,7 @@ Exit status: 0 if all releases are converted; 1 if one is left out: the others a
 	f := c.Flags()
 	f.StringArrayVar(&h.states, "state", nil, "`file` with the output of helmfile build, or ENVIRONMENT=FILE (required, repeatable)")
 	f.StringVar(&h.name, "name", "fleet", "`name` of the fleet")
+	f.BoolVar(&h.inlineValues, "with-inline-values", false, "write values of templates and of the helmfile although they can hold decrypted secrets")
 	f.BoolVar(&h.dryRun, "dry-run", false, "print the files, and write nothing")
 	return c
 }
@@ -88,12 +94,19 @@ func (h *helmfileOptions) run(ctx context.Context, o IO) error {
 	defer s.Close()
 	root := s.Store.Worktree()
 	if root == "" {
-		root = h.Repo
+		return errors.New("a conversion needs a working tree (give --repo a clone)")
 	}
 	if root, err = filepath.Abs(root); err != nil {
 		return err
 	}
-	result, err := helmfile.Convert(helmfile.Options{Name: h.name, States: states, Files: s.Store.Snapshot(ctx, tree), Root: root})
+	folder, err := os.OpenRoot(root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = folder.Close() }() // a descriptor
+	result, err := helmfile.Convert(helmfile.Options{
+		Name: h.name, States: states, Files: s.Store.Snapshot(ctx, tree), Root: root, Worktree: folder.FS(), InlineValues: h.inlineValues,
+	})
 	if result == nil {
 		return err
 	}
@@ -101,11 +114,6 @@ func (h *helmfileOptions) run(ctx context.Context, o IO) error {
 	if err != nil { // no release is left
 		return errors.Join(h.show(&out, o), err)
 	}
-	folder, err := os.OpenRoot(root)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = folder.Close() }() // a descriptor
 	w := newFiles{
 		session: s, tree: tree, root: folder, files: result.Files, verb: "the conversion", remedy: "convert in a branch without it",
 		out: io.Discard,

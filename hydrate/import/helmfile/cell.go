@@ -28,7 +28,8 @@ func (c *converter) cell(at place, doc *document, r *release, inline map[string]
 		out.namespace = "default"
 		c.find(at, Changed, "namespace", "the release has none, so it is in the namespace of the kubeContext: default is written (change it if that is another one)")
 	}
-	b := base{files: c.Files, dir: c.baseDir(doc.source)}
+	b := c.base(doc)
+	b.note = func(effect, field, reason string) { c.find(at, effect, field, reason) }
 	var why *problem
 	if out.source, why = b.chart(s, r); why != nil {
 		return nil, why
@@ -61,8 +62,10 @@ func (c *converter) cell(at place, doc *document, r *release, inline map[string]
 	if dropped := withoutReferences(out.overlay, ""); len(dropped) > 0 {
 		c.find(at, NotCarried, "set "+strings.Join(dropped, ", "), referenceReason)
 	}
-	out.patches, why = b.patches(r)
-	return out, why
+	if out.patches, why = b.patches(r); why != nil {
+		return nil, why
+	}
+	return out, nil
 }
 
 // clusterOf finds or adds the cluster of a release.
@@ -135,9 +138,15 @@ func (c *converter) baseDir(source string) string {
 
 // base reads the files that a helmfile names.
 type base struct {
-	files   Files
-	dir     string // of the helmfile; "" if it is not in the repository
-	handler string // missingFileHandler
+	files    Files
+	worktree fs.FS  // nil if there is none
+	dir      string // of the helmfile; "" if it is not in the repository
+	handler  string // missingFileHandler
+	note     func(effect, field, reason string)
+}
+
+func (c *converter) base(doc *document) base {
+	return base{files: c.Files, worktree: c.Worktree, dir: c.baseDir(doc.source)}
 }
 
 var (
@@ -199,9 +208,13 @@ func (b base) chart(s *spec, r *release) (fleet.HelmSource, *problem) {
 		return out, nil
 	}
 	name, err := b.path(r.Chart)
-	switch {
-	case err != nil:
+	if err != nil {
 		return out, problemf("chart", "%s %v", r.Chart, err)
+	}
+	if why := b.linked("chart", path.Join(name, "Chart.yaml")); why != nil {
+		return out, why
+	}
+	switch {
 	case !b.exists(name):
 		return out, problemf("chart", "%s is neither a folder of the repository nor a chart of a repository in the state", r.Chart)
 	case !b.exists(path.Join(name, "Chart.yaml")):

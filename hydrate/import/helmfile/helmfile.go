@@ -34,6 +34,9 @@ type Options struct {
 	States []State
 	Files  Files
 	Root   string // the repository's folder, to which the sources of states are relative
+
+	Worktree     fs.FS // the files of that folder, with those that Git ignores; nil if there is none
+	InlineValues bool  // write values of templates and of the helmfile although they can hold secrets
 }
 
 // Effects of a finding.
@@ -105,6 +108,7 @@ type converter struct {
 	apps         []*app
 	by           string // the label by which layers differ: environment or cluster
 	slots        int    // values files that a release names, and what is between them, at most
+	secrets      secrets
 	result       Result
 }
 
@@ -132,7 +136,8 @@ type cell struct {
 type entry struct {
 	path   string
 	values map[string]any
-	secret bool // the file has references to secrets
+	secret bool   // the file has references to secrets
+	inline string // the item, if the values are in no plain file of the repository
 }
 
 // read reads all states into cells.
@@ -149,40 +154,55 @@ func (c *converter) read() error {
 			c.environments = append(c.environments, s.Environment)
 		}
 	}
+	var all []loaded
 	for _, name := range c.environments {
-		if err := c.states(name, byName[name]); err != nil {
+		one, err := load(name, byName[name])
+		if err != nil {
+			return err
+		}
+		all = append(all, one)
+	}
+	if err := c.scan(all); err != nil {
+		return err
+	}
+	for _, l := range all {
+		if l.inline == nil && embeds(l.docs) && c.secrets.file != "" {
+			return fmt.Errorf("%s: the state has values of files, and %s (give the state without --embed-values too)", l.file, c.secrets.file)
+		}
+		if err := c.environment(l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// states reads the one or two states of an environment.
-func (c *converter) states(name string, list []State) error {
+// loaded is the one or two states of an environment.
+type loaded struct {
+	name, file string
+	docs       []document
+	inline     map[string][]any // the values of releases in the second state; nil if there is none
+}
+
+func load(name string, list []State) (loaded, error) {
 	docs, err := parse(list[0], name)
 	if err != nil {
-		return err
+		return loaded{}, err
 	}
 	file := list[0].File
 	if len(list) == 1 {
-		if embeds(docs) {
-			if found, err := secretFile(c.Files); err != nil || found != "" {
-				return cmp.Or(err, fmt.Errorf("%s: the state has values of files, and %s has references that helmfile replaces by secrets (give the state without --embed-values too)", file, found))
-			}
-		}
-		return c.environment(name, file, docs, nil)
+		return loaded{name: name, file: file, docs: docs}, nil
 	}
 	second, err := parse(list[1], name)
 	if err != nil {
-		return err
+		return loaded{}, err
 	}
 	if !namesFiles(docs) && namesFiles(second) {
 		docs, second, file = second, docs, list[1].File
 	}
 	if namesFiles(second) {
-		return fmt.Errorf("%s: both states of %s name values files (build one of them with --embed-values)", list[1].File, name)
+		return loaded{}, fmt.Errorf("%s: both states of %s name values files (build one of them with --embed-values)", list[1].File, name)
 	}
-	return c.environment(name, file, docs, embeddedValues(second))
+	return loaded{name: name, file: file, docs: docs, inline: embeddedValues(second)}, nil
 }
 
 // namesFiles reports whether values of a release are the name of a file.
@@ -232,9 +252,10 @@ func contextOf(s *spec, r *release) string {
 }
 
 // environment reads the releases of an environment.
-func (c *converter) environment(name, file string, docs []document, inline map[string][]any) error {
-	for d := range docs {
-		doc := &docs[d]
+func (c *converter) environment(l loaded) error {
+	name, file := l.name, l.file
+	for d := range l.docs {
+		doc := &l.docs[d]
 		refusal := c.stateFields(name, file, doc)
 		for i := range doc.state.Releases {
 			r := &doc.state.Releases[i]
@@ -258,9 +279,12 @@ func (c *converter) environment(name, file string, docs []document, inline map[s
 			if !c.releaseFields(at, r) {
 				continue
 			}
-			one, why := c.cell(at, doc, r, inline)
+			one, why := c.cell(at, doc, r, l.inline)
 			if why != nil {
 				c.find(at, LeftOut, why.field, why.reason)
+				continue
+			}
+			if !c.listInline(at, one) {
 				continue
 			}
 			if known := c.known(one); known {
@@ -275,29 +299,6 @@ func (c *converter) environment(name, file string, docs []document, inline map[s
 func (c *converter) known(one *cell) bool {
 	return slices.ContainsFunc(c.cells, func(other *cell) bool {
 		return other.cluster == one.cluster && other.namespace == one.namespace && other.release.Name == one.release.Name
-	})
-}
-
-// place is what a finding is about.
-type place struct {
-	environment, file string
-	line              int
-	release           string
-}
-
-// find adds a finding, or an environment to an equal one.
-func (c *converter) find(at place, effect, field, reason string) {
-	for i := range c.result.Findings {
-		f := &c.result.Findings[i]
-		if f.Release == at.release && f.Effect == effect && f.Field == field && f.Reason == reason {
-			if !slices.Contains(f.Environments, at.environment) {
-				f.Environments = append(f.Environments, at.environment)
-			}
-			return
-		}
-	}
-	c.result.Findings = append(c.result.Findings, Finding{
-		Environments: []string{at.environment}, Release: at.release, Effect: effect, Field: field, Reason: reason, File: at.file, Line: at.line,
 	})
 }
 
@@ -370,27 +371,4 @@ func (c *converter) fields(at place, fields map[string]any, known map[string]fie
 		c.find(at, NotCarried, strings.Join(grouped[k], ", "), reasons()[k])
 	}
 	return nil
-}
-
-// details names the items of a field: hooks by name, secrets by file or keys.
-func details(name string, v any) string {
-	list, _ := v.([]any) // only lists have details
-	var out []string
-	for _, item := range list {
-		switch item := item.(type) {
-		case string:
-			out = append(out, item)
-		case map[string]any:
-			if known, ok := item["name"].(string); ok && name != "secrets" {
-				out = append(out, known)
-			} else if name == "secrets" {
-				keys := slices.DeleteFunc(slices.Sorted(maps.Keys(item)), func(key string) bool { return key == "sops" })
-				out = append(out, "keys "+strings.Join(keys, " "))
-			}
-		}
-	}
-	if len(out) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(out, ", ") + ")"
 }

@@ -1,10 +1,8 @@
 package helmfile
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"reflect"
@@ -19,8 +17,8 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// errorHandler is the missingFileHandler that makes a missing file an error, which is the default.
-const errorHandler = "Error"
+// tolerant are the missingFileHandlers that skip a missing file. The default, Error, does not.
+func tolerant() []string { return []string{"Warn", "Info", "Debug"} }
 
 // entries reads the values of a release. embedded has the contents of its files, if the environment has a second state.
 func (b base) entries(r *release, embedded []any, both bool) ([]entry, *problem) {
@@ -41,7 +39,7 @@ func (b base) entries(r *release, embedded []any, both bool) ([]entry, *problem)
 			if _, same := next(); !ok || both && !same {
 				return nil, problemf(at, "it is neither a file nor values")
 			}
-			out = append(out, entry{values: values})
+			out = append(out, entry{values: values, inline: at})
 			continue
 		}
 		one, skip, why := b.file(at, r.ValuesPathPrefix+name, both)
@@ -56,7 +54,7 @@ func (b base) entries(r *release, embedded []any, both bool) ([]entry, *problem)
 			if !ok {
 				return nil, problemf(at, "the state with --embed-values has no values of %s", name)
 			}
-			one = one.over(values)
+			one = one.over(values, at+" "+name)
 		}
 		out = append(out, one)
 	}
@@ -67,29 +65,30 @@ func (b base) entries(r *release, embedded []any, both bool) ([]entry, *problem)
 }
 
 // over returns the entry with the values that the second state has for it. A file that says the same stays, and secrets are not taken.
-func (e entry) over(values map[string]any) entry {
+func (e entry) over(values map[string]any, at string) entry {
 	if e.secret || e.path != "" && equal(e.values, values) {
 		return e
 	}
-	return entry{values: values}
+	return entry{values: values, inline: at}
 }
 
 // file reads a values file. It is skipped if it does not exist and the state permits that. The entry has no path if only helmfile can read it,
 // and the second state has its content.
 func (b base) file(at, name string, both bool) (entry, bool, *problem) {
-	if strings.Contains(name, "://") || strings.Contains(name, "::") {
-		return entry{}, false, problemf(at, "%s is fetched from a URL (add the file to the repository)", name)
-	}
-	full, err := b.path(name)
-	if err != nil {
-		return entry{}, false, problemf(at, "%s %v", name, err)
+	full, why := b.locate(at, name)
+	switch {
+	case why != nil:
+		return entry{}, false, why
+	case full == "" && slices.Contains(tolerant(), b.handler):
+		b.note(Changed, at+" "+name, "does not exist, and missingFileHandler permits it")
+		return entry{}, true, nil
+	case full == "":
+		return entry{}, false, problemf(at, "the repository has no file %s", path.Join(b.dir, name))
 	}
 	data, err := b.files.ReadFile(full)
 	switch {
-	case err != nil && b.handler != "" && b.handler != errorHandler:
-		return entry{}, true, nil
 	case err != nil:
-		return entry{}, false, problemf(at, "the repository has no file %s", full)
+		return entry{}, false, problemf(at, "%s cannot be read: %v", full, err)
 	case path.Ext(full) == template && secret(data):
 		return entry{}, false, problemf(at, "%s is a template that reads a secret store, so its values would be written (let the cluster create a Secret, and refer to it in the values)", full)
 	case path.Ext(full) == template && both:
@@ -115,32 +114,6 @@ func (b base) file(at, name string, both bool) (entry, bool, *problem) {
 
 // template is the extension of templates of helmfile.
 const template = ".gotmpl"
-
-// secret reports whether a values file has references that helmfile replaces by secrets.
-func secret(data []byte) bool {
-	for _, word := range []string{"ref+", "fetchSecretValue", "expandSecretRefs"} {
-		if bytes.Contains(data, []byte(word)) {
-			return true
-		}
-	}
-	return false
-}
-
-// secretFile returns a file of the repository that can be a values file with references to secrets; "" if there is none.
-func secretFile(files Files) (string, error) {
-	found := ""
-	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", template}, path.Ext(name)) {
-			return err
-		}
-		data, err := files.ReadFile(name)
-		if err == nil && secret(data) {
-			found, err = name, fs.SkipAll
-		}
-		return err
-	})
-	return found, err
-}
 
 func equal(a, b map[string]any) bool {
 	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
@@ -200,13 +173,13 @@ func (b base) overlay(r *release, entries []entry) (map[string]any, *problem) {
 			continue
 		}
 		at := fmt.Sprintf("set[%d]", i)
-		name, err := b.path(s.File)
-		if err != nil {
-			return nil, problemf(at, "%s %v", s.File, err)
+		name, why := b.literal(at, s.File)
+		if why != nil {
+			return nil, why
 		}
 		data, err := b.files.ReadFile(name)
 		if err != nil {
-			return nil, problemf(at, "the repository has no file %s", name)
+			return nil, problemf(at, "%s cannot be read: %v", name, err)
 		}
 		read := func([]rune) (any, error) { return string(data), nil }
 		if err := strvals.ParseIntoFile(escape(s.Name)+"="+s.File, after, read); err != nil {
@@ -271,7 +244,7 @@ func (c *converter) dropReferences(at place, entries []entry) {
 			continue
 		}
 		c.find(at, NotCarried, fmt.Sprintf("values[%d] %s", i, strings.Join(dropped, ", ")), referenceReason)
-		entries[i] = entry{values: values}
+		entries[i] = entry{values: values, inline: entries[i].inline}
 	}
 }
 
@@ -348,18 +321,19 @@ func (b base) patches(r *release) ([]any, *problem) {
 // patch reads a patch that is written in the state, or in a file.
 func (b base) patch(at string, item any) (map[string]any, *problem) {
 	if name, isName := item.(string); isName {
-		one, skip, why := b.file(at, name, false)
+		b.handler = "" // it is for values
+		one, _, why := b.file(at, name, false)
 		if why != nil {
 			return nil, why
-		}
-		if skip {
-			return nil, problemf(at, "the repository has no file %s", name)
 		}
 		item = one.values
 	}
 	patch, ok := item.(map[string]any)
-	if !ok || len(patch) == 0 {
+	switch {
+	case !ok || len(patch) == 0:
 		return nil, problemf(at, "it is no object")
+	case hasReference(patch):
+		return nil, problemf(at, "it has a reference of vals, which helmfile reads when it runs (let the cluster create a Secret, and refer to it)")
 	}
 	return patch, nil
 }
