@@ -134,6 +134,7 @@ type Bot struct {
 	// companionScopes are those of the last reviews for fleets, by subject and fleet.
 	companionScopes *lru.Cache[string, *companionScope]
 	dependents      *dependents
+	depended        *lru.Cache[string, *depended] // of the last reviews, by subject
 }
 
 // maxRemembered bounds the states that a Bot remembers. An evicted state costs the work once more.
@@ -172,7 +173,11 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: newUses(), dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
+	depended, err := lru.New[string, *depended](maxDepended)
+	if err != nil {
+		panic(err) // the size is a positive constant
+	}
+	return &Bot{Config: c, done: done, depended: depended, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: newUses(), dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
 }
 
 // ErrUnknownForge classifies a hint for a forge or a repository that is not configured.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
@@ -57,7 +56,8 @@ type dependency struct {
 // dependencies are the merge requests that one depends on, directly or through others.
 type dependencies struct {
 	list     []*dependency
-	failures []string // lines that cannot be followed
+	failures []string    // lines that cannot be followed
+	named    []reference // all that were read or do not exist, at most maxCompanions
 	// names maps each concerned fleet to the names that it gives to repositories; "" is the fleet itself.
 	names  map[hint.Place]map[hint.Place]string
 	trunks map[hint.Place]string // of these fleets
@@ -222,20 +222,6 @@ func (d *dependencies) identity() string {
 		return ""
 	}
 	return d.state
-}
-
-// identityNow returns the identity of what a merge request depends on now; false if it is unknown. It sends no request for a merge request
-// that depends on nothing.
-func identityNow(ctx context.Context, j *job, mr *forge.MergeRequest) (string, bool) {
-	if len(command.DependsOn(mr.Body)) == 0 {
-		return "", true
-	}
-	ok, by, err := j.trusted(ctx, mr)
-	if err != nil || !ok {
-		return "", false // the review reports it
-	}
-	deps, err := dependenciesOf(ctx, j, mr, by == "")
-	return deps.identity(), err == nil
 }
 
 // reviewRequest returns the request for a review, without the commits to compare.

@@ -191,9 +191,9 @@ func (p *pair) is(commit, context, want, when string) {
 	}
 }
 
-// unchanged reports whether a sweep of a replica leaves out the fleet's merge request.
-func (p *pair) unchanged(replica int) bool {
-	b := p.replicas[replica]
+// unchanged reports whether a sweep of the first replica leaves out the fleet's merge request.
+func (p *pair) unchanged() bool {
+	b := p.replicas[0]
 	j := &job{Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: b.Settings("hub:acme/fleet"), log: b.Log}
 	mr := *p.fleet
 	return j.unchanged(p.t.Context(), &mr, map[string]gitstore.Commit{})
@@ -205,13 +205,13 @@ func TestDependenciesComeBackOnAnotherReplica(t *testing.T) {
 	p := newPair(t, newOwnVerdicts())
 	p.describe(0, dependsOnOne)
 	p.is(p.fleet.Head, "sluice", "pending", "with the line")
-	if !p.unchanged(0) {
+	if !p.unchanged() {
 		t.Error("a sweep reviews it again although nothing changed")
 	}
 	p.describe(1, "")
 	p.is(p.fleet.Head, "sluice", "success", "without it")
 	p.fleet.Body = dependsOnOne
-	if p.unchanged(0) {
+	if p.unchanged() {
 		t.Error("the sweep of the first replica takes the status of the second one for its own")
 	}
 	p.describe(0, dependsOnOne)
@@ -264,5 +264,60 @@ func TestClosedTwiceOnTwoReplicas(t *testing.T) {
 	}
 	if step(1, 8, forge.Closed); len(p.enqueued) > 0 {
 		t.Errorf("enqueued %v: the same closing is processed twice", p.enqueued)
+	}
+}
+
+// Many lines cost no more requests than the merge requests that may be named, and a sweep costs one for each repository that is named.
+func TestRequestsOfManyLines(t *testing.T) {
+	t.Parallel()
+	for _, author := range []string{"ada", "eve"} {
+		p := newPair(t, nil)
+		p.fleet.Author.Login = author
+		p.forge.trust(p.fleet.Head)
+		var lines []string
+		for i := range 100 {
+			lines = append(lines, fmt.Sprintf("Depends-On: https://hub/acme/one/pull/%d", 1000+i))
+		}
+		p.forge.calls = 0
+		p.describe(0, strings.Join(lines, "\n"))
+		p.is(p.fleet.Head, "sluice", "fail", author)
+		const own, each = 8, 1 // listings, access, trust and statuses; one read of each merge request
+		if p.forge.calls > own+each*maxCompanions {
+			t.Errorf("the review of %s sent %d requests", author, p.forge.calls)
+		}
+		for range 2 {
+			p.forge.calls = 0
+			if p.now = p.now.Add(time.Minute); !p.unchanged() || p.forge.calls > 1 {
+				t.Errorf("a sweep of %s's merge request without a change: unchanged %t, %d requests", author, p.unchanged(), p.forge.calls)
+			}
+		}
+	}
+}
+
+// A sweep notices each change of a companion, and permissions that may have changed.
+func TestSweepNoticesCompanions(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(p *pair){
+		"another head":        func(p *pair) { p.one.Head = gitstore.Hash{3}.String() },
+		"another target":      func(p *pair) { p.one.TargetBranch = "junk" },
+		"merged":              func(p *pair) { p.one.State = forge.Merged },
+		"closed":              func(p *pair) { p.one.State = forge.Closed },
+		"a comment of trust":  func(*pair) {},
+		"another description": func(p *pair) { p.one.Body = "Depends-On: nonsense" },
+		"a long time":         func(p *pair) { p.one.Updated, p.now = time.Unix(100, 0), p.now.Add(2*time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, nil)
+			p.describe(0, dependsOnOne)
+			if p.now = p.now.Add(time.Minute); !p.unchanged() {
+				t.Fatal("nothing changed, and it is reviewed again")
+			}
+			p.now = p.now.Add(time.Minute)
+			p.one.Updated = p.now
+			if change(p); p.unchanged() {
+				t.Error("the sweep does not notice it")
+			}
+		})
 	}
 }

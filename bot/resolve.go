@@ -24,6 +24,9 @@ type resolver struct {
 	fleet map[hint.Place]string // repositories of the fleet that the merge request is in; nil if it is in none
 	out   *dependencies
 	seen  map[string]bool
+	// What the forge answered, by repository: a merge request can name several of one.
+	readable map[hint.Place]bool
+	listed   map[hint.Place][]*forge.MergeRequest
 }
 
 // dependenciesOf resolves the lines of a merge request; nil if it has none. own means that somebody with write access wrote its head.
@@ -36,7 +39,7 @@ func dependenciesOf(ctx context.Context, j *job, mr *forge.MergeRequest, own boo
 	if err != nil {
 		return nil, err
 	}
-	r := &resolver{job: j, mr: mr, own: own, fleet: out.names[fold(j.place)], out: out, seen: map[string]bool{}}
+	r := &resolver{job: j, mr: mr, own: own, fleet: out.names[fold(j.place)], out: out, seen: map[string]bool{}, readable: map[hint.Place]bool{}, listed: map[hint.Place][]*forge.MergeRequest{}}
 	self := reference{j.place, mr.Number, "#"}
 	if strings.Contains(mr.URL, onGitLab) {
 		self.sign = "!"
@@ -130,7 +133,7 @@ func (r *resolver) follow(ctx context.Context, path []reference, lines []string)
 		case ref.key() == path[0].key():
 			r.cycle(path)
 		case r.seen[ref.key()]:
-		case len(r.out.list) == maxCompanions:
+		case len(r.seen) == maxCompanions: // also those that do not exist: each costs requests
 			r.fail("it depends on more than %d merge requests: merge some of them first", maxCompanions)
 			return nil
 		default:
@@ -200,7 +203,8 @@ func (r *resolver) add(ctx context.Context, path []reference, ref reference) err
 	r.dependents.add(ref, hint.Hint{Place: r.place, Kind: hint.Review, Number: r.mr.Number}) // before its state is read
 	var mr *forge.MergeRequest
 	if readable {
-		mr, err = j.listings.read(ctx, j.forge, j.place, ref.number)
+		r.out.named = append(r.out.named, ref)
+		mr, err = r.read(ctx, j, ref.number)
 	}
 	if !readable || errors.Is(err, forge.ErrNotFound) {
 		r.fail("%s does not exist, or %s cannot read it", ref, r.mr.Author.Login)
@@ -244,11 +248,35 @@ func (r *resolver) mayRead(ctx context.Context, other *job) (bool, error) {
 	if r.mr.Author.Bot || other.place.Forge() != r.place.Forge() { // a name on another forge may be somebody else's
 		return false, nil
 	}
-	access, err := other.forge.Access(ctx, other.place.Repo(), r.mr.Author.Login)
-	if errors.Is(err, forge.ErrNotFound) {
-		return false, nil
+	if known, ok := r.readable[fold(other.place)]; ok {
+		return known, nil
 	}
-	return access >= forge.AccessRead, err
+	access, err := other.forge.Access(ctx, other.place.Repo(), r.mr.Author.Login)
+	if err != nil && !errors.Is(err, forge.ErrNotFound) {
+		return false, err
+	}
+	r.readable[fold(other.place)] = err == nil && access >= forge.AccessRead
+	return r.readable[fold(other.place)], nil
+}
+
+// read returns a merge request. It lists the updated ones of a repository once.
+func (r *resolver) read(ctx context.Context, other *job, number int) (*forge.MergeRequest, error) {
+	list, ok := r.listed[fold(other.place)]
+	if !ok {
+		var err error
+		if list, err = other.listings.refresh(ctx, other.forge, other.place); err != nil {
+			return nil, err
+		}
+		r.listed[fold(other.place)] = list
+	}
+	if mr := numbered(list, number); mr != nil {
+		return mr, nil
+	}
+	mr, err := other.forge.MergeRequest(ctx, other.place.Repo(), number)
+	if err == nil {
+		other.listings.correct(other.place, mr)
+	}
+	return mr, err
 }
 
 // combine decides which of the open merge requests are rendered together. A fleet reads each repository at one commit.

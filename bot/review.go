@@ -95,6 +95,7 @@ func reviewTrusted(ctx context.Context, c companions, mr *forge.MergeRequest, ta
 	if c.deps, err = dependenciesOf(ctx, c.job, mr, own); err != nil {
 		return err
 	}
+	rememberDepended(c.job, mr, c.deps)
 	if !c.fleetless {
 		err = ownReview(ctx, c.job, mr, target, own, c.deps)
 	}
@@ -117,7 +118,7 @@ func (j *job) publishReview(ctx context.Context, mr *forge.MergeRequest, own boo
 	number := mr.Number
 	outcome, err := j.reviewHead(ctx, mr, own, deps)
 	if errors.Is(err, ErrStopped) {
-		err = j.cannotReview(ctx, mr, err.Error(), verdictBasis(mr, deps.identity()))
+		err = cannotReview(ctx, j, mr, err.Error(), verdictBasis(mr, deps.identity()))
 		if err == nil {
 			j.remember(limitKey(number), limitState(mr, deps.identity())) // no further review until the head changes or somebody comments /sluice retry
 		}
@@ -179,11 +180,11 @@ func (j *job) behind(number int) error {
 // cannot reports the reason why a merge request cannot be reviewed. A change of the merge request or of one of its
 // branches triggers another review.
 func (j *job) cannot(ctx context.Context, mr *forge.MergeRequest, why string) error {
-	return j.cannotReview(ctx, mr, why, "")
+	return cannotReview(ctx, j, mr, why, "")
 }
 
 // cannotReview is cannot for a review that would fail again as long as its verdictBasis is the same.
-func (j *job) cannotReview(ctx context.Context, mr *forge.MergeRequest, why, basis string) error {
+func cannotReview(ctx context.Context, j *job, mr *forge.MergeRequest, why, basis string) error {
 	j.remember(reviewKey(mr.Number), "") // do not skip the next review
 	j.log.Info("cannot be compared", "merge_request", mr.Number, "head", mr.Head, "why", why)
 	note(j, mr, why)
@@ -210,7 +211,7 @@ func (j *job) cannotReview(ctx context.Context, mr *forge.MergeRequest, why, bas
 			return err
 		}
 	}
-	return j.sayOn(ctx, mr, forge.Failure, why, basis)
+	return sayOn(ctx, j, mr, forge.Failure, why, basis)
 }
 
 // absent reports whether a commit has no sluice.yaml. It parses nothing, because only worker processes read commits
@@ -363,11 +364,11 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 
 // say writes a status of the head other than the verdict of a review.
 func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
-	return j.sayOn(ctx, mr, state, text, "")
+	return sayOn(ctx, j, mr, state, text, "")
 }
 
 // sayOn is say for a state that has the verdictBasis of a review.
-func (j *job) sayOn(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text, basis string) error {
+func sayOn(ctx context.Context, j *job, mr *forge.MergeRequest, state forge.StatusState, text, basis string) error {
 	f, done, err := j.forVerdict(ctx, mr, verdictOwn, basis)
 	if err != nil {
 		return err
