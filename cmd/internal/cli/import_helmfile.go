@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,6 +79,8 @@ type conversion struct {
 	Kept     []string           `json:"kept"` // values files that stay where they are
 	Findings []helmfile.Finding `json:"findings"`
 	Written  bool               `json:"written"`
+
+	leftOut int // releases
 }
 
 func (h *helmfileOptions) run(ctx context.Context, o IO) error {
@@ -110,7 +111,7 @@ func (h *helmfileOptions) run(ctx context.Context, o IO) error {
 	if result == nil {
 		return err
 	}
-	out := conversion{Apps: orEmpty(result.Apps), Clusters: orEmpty(result.Clusters), Kept: orEmpty(result.Kept), Findings: orEmpty(result.Findings), Files: []string{}}
+	out := conversion{Apps: orEmpty(result.Apps), Clusters: orEmpty(result.Clusters), Kept: orEmpty(result.Kept), Findings: orEmpty(result.Findings), Files: []string{}, leftOut: result.LeftOutReleases()}
 	if err != nil { // no release is left
 		return errors.Join(h.show(&out, o), err)
 	}
@@ -146,7 +147,7 @@ func (h *helmfileOptions) run(ctx context.Context, o IO) error {
 	if err := h.show(&out, o); err != nil {
 		return err
 	}
-	if n := leftOut(out.Findings); n > 0 {
+	if n := out.leftOut; n > 0 {
 		return fmt.Errorf("%s left out", count(n, "release"))
 	}
 	return nil
@@ -180,12 +181,9 @@ func (h *helmfileOptions) show(c *conversion, o IO) error {
 	if h.structured() {
 		return h.encode(o.Out, c)
 	}
-	for _, f := range c.Findings {
-		who := strings.Join(f.Environments, ", ")
-		if f.Release != "" {
-			who = f.Release + " in " + who
-		}
-		fmt.Fprintf(o.Err, "%s:%d: %s: %s: %s: %s\n", f.File, f.Line, safetext.Lines(who), f.Effect, safetext.Lines(f.Field), safetext.Lines(f.Reason))
+	for i := range c.Findings {
+		f := &c.Findings[i]
+		fmt.Fprintf(o.Err, "%s:%d: %s: %s: %s: %s\n", f.File, f.Line, safetext.Lines(whom(f)), f.Effect, safetext.Lines(f.Field), safetext.Lines(f.Reason))
 	}
 	for _, name := range c.Kept {
 		fmt.Fprintf(o.Out, "kept %s\n", safetext.Lines(name))
@@ -195,19 +193,27 @@ func (h *helmfileOptions) show(c *conversion, o IO) error {
 			fmt.Fprintf(o.Out, "wrote %s\n", safetext.Lines(name))
 		}
 	}
-	_, err := fmt.Fprintf(o.Out, "%s on %s; %s left out\n", count(len(c.Apps), "app"), count(len(c.Clusters), "cluster"), count(leftOut(c.Findings), "release"))
+	_, err := fmt.Fprintf(o.Out, "%s on %s; %s left out\n", count(len(c.Apps), "app"), count(len(c.Clusters), "cluster"), count(c.leftOut, "release"))
 	return err
 }
 
-// leftOut counts releases that the fleet lacks in an environment.
-func leftOut(findings []helmfile.Finding) int {
-	var names []string
-	for _, f := range findings {
-		if f.Effect == helmfile.LeftOut && !slices.Contains(names, f.Release) {
-			names = append(names, f.Release)
-		}
+// whom names the release of a finding, and where it is.
+func whom(f *helmfile.Finding) string {
+	if f.Release == "" {
+		return strings.Join(f.Environments, ", ")
 	}
-	return len(names)
+	var where []string
+	for _, p := range f.Places {
+		text := p.Environment
+		if p.Namespace != "" {
+			text += ", namespace " + p.Namespace
+		}
+		if p.Context != "" {
+			text += ", kubeContext " + p.Context
+		}
+		where = append(where, text)
+	}
+	return f.Release + " in " + strings.Join(where, "; ")
 }
 
 func orEmpty[T any](list []T) []T {

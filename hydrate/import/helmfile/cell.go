@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"path"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ func problemf(field, format string, args ...any) *problem {
 // cell converts a release of an environment.
 func (c *converter) cell(at place, doc *document, r *release, inline map[string][]any) (*cell, *problem) {
 	s := &doc.state
-	out := &cell{release: r, file: at.file, namespace: cmp.Or(s.Namespace, r.Namespace)}
+	out := &cell{release: r, file: at.file, namespace: at.namespace, stated: at.namespace}
 	if out.namespace == "" {
 		out.namespace = "default"
 		c.find(at, Changed, "namespace", "the release has none, so it is in the namespace of the kubeContext: default is written (change it if that is another one)")
@@ -87,19 +88,42 @@ func (c *converter) clusterOf(at place, s *spec, r *release) (*cluster, *problem
 	if known.context != context {
 		return nil, problemf("kubeContext", "%q and %q would have one name, %s (rename one of them)", known.context, context, name)
 	}
-	version, apis := cmp.Or(r.KubeVersion, s.KubeVersion), r.APIVersions
+	return known, known.conflict(s, r)
+}
+
+// versions are the kubeVersion and apiVersions of a release.
+func versions(s *spec, r *release) (string, []string) {
+	apis := r.APIVersions
 	if len(apis) == 0 {
 		apis = s.APIVersions
 	}
-	version = strings.TrimPrefix(version, "v")
-	switch {
-	case version == "" && len(apis) == 0:
-	case !known.versioned:
-		known.kubeVersion, known.apiVersions, known.versioned = version, apis, true
-	case known.kubeVersion != version || !slices.Equal(known.apiVersions, apis):
-		return nil, problemf("kubeVersion, apiVersions", "another release of the cluster %s has other ones, and they belong to the cluster", name)
+	return strings.TrimPrefix(cmp.Or(r.KubeVersion, s.KubeVersion), "v"), apis
+}
+
+// conflict refuses a release with other versions than its cluster.
+func (k *cluster) conflict(s *spec, r *release) *problem {
+	version, apis := versions(s, r)
+	if version == "" && len(apis) == 0 || !k.versioned || k.kubeVersion == version && slices.Equal(k.apiVersions, apis) {
+		return nil
 	}
-	return known, nil
+	return problemf("kubeVersion, apiVersions", "another release of the cluster %s has other ones, and they belong to the cluster", k.name)
+}
+
+// accept gives the versions of a release that is converted to its cluster.
+func (x *cell) accept(s *spec) {
+	version, apis := versions(s, x.release)
+	if x.versioned = version != "" || len(apis) > 0; x.versioned {
+		x.cluster.kubeVersion, x.cluster.apiVersions, x.cluster.versioned = version, apis, true
+	}
+}
+
+// unversioned lists releases that get the versions of their cluster from other releases.
+func (c *converter) unversioned() {
+	for _, x := range c.cells {
+		if x.cluster.versioned && !x.versioned {
+			c.find(c.at(x), Changed, "kubeVersion, apiVersions", fmt.Sprintf("the release has none, so helm asks the cluster: the fleet has those that other releases of %s have", x.cluster.name))
+		}
+	}
 }
 
 // clusterName is a kubeContext as the name of a cluster.
@@ -195,11 +219,11 @@ func (b base) chart(s *spec, r *release) (fleet.HelmSource, *problem) {
 		return out, problemf("chart", "it is fetched from a URL (add the chart to the repository, or declare the repository that has it)")
 	case at >= 0:
 		repo := s.Repositories[at]
+		if !plainURL(repo.URL) {
+			return out, problemf("repositories", "the URL of %s can have credentials, or has a query or a fragment (remove them: credentials come from the files of Helm)", repo.Name)
+		}
 		if repo.OCI {
 			return ociChart(out, "oci://"+strings.TrimRight(strings.TrimPrefix(repo.URL, "oci://"), "/")+"/"+rest, r.Version, version)
-		}
-		if strings.Contains(repo.URL, "@") {
-			return out, problemf("repositories", "the URL of %s can have credentials (remove them: they come from the files of Helm)", repo.Name)
 		}
 		out.Repo, out.Chart, out.Version = strings.TrimRight(repo.URL, "/"), rest, version
 		if !strings.HasPrefix(out.Repo, "https://") && !strings.HasPrefix(out.Repo, "http://") {
@@ -224,11 +248,17 @@ func (b base) chart(s *spec, r *release) (fleet.HelmSource, *problem) {
 	return out, nil
 }
 
+// plainURL reports whether a URL has no part that can be a credential.
+func plainURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.User == nil && !strings.ContainsAny(text, "@?#")
+}
+
 // ociChart is a chart of a registry. The field version of the release wins over a tag.
 func ociChart(out fleet.HelmSource, chart, wanted, version string) (fleet.HelmSource, *problem) {
 	name, digest, _ := strings.Cut(chart, "@")
-	if digest != "" {
-		return out, problemf("chart", "it has a digest, or credentials (write the version: sluice.lock pins its digest)")
+	if digest != "" || strings.ContainsAny(name, "?#") {
+		return out, problemf("chart", "it has a digest, a query or credentials (write the version: sluice.lock pins its digest)")
 	}
 	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
 		if name, digest = name[:i], name[i+1:]; wanted == "" {

@@ -55,6 +55,14 @@ type Finding struct {
 	Reason       string   `json:"reason"`
 	File         string   `json:"file"` // a state, and the line of the release in it
 	Line         int      `json:"line"`
+	Places       []Place  `json:"places,omitempty"` // of the release, one for each environment
+}
+
+// Place tells releases of one name apart.
+type Place struct {
+	Environment string `json:"environment"`
+	Namespace   string `json:"namespace,omitempty"`
+	Context     string `json:"kubeContext,omitempty"`
 }
 
 // Result is a fleet as files.
@@ -117,7 +125,7 @@ type cluster struct {
 	name, environment, context string
 	kubeVersion                string
 	apiVersions                []string
-	versioned                  bool // a release has said kubeVersion and apiVersions
+	versioned                  bool // a release that is converted has kubeVersion or apiVersions
 }
 
 // cell is a release on a cluster.
@@ -126,10 +134,12 @@ type cell struct {
 	cluster   *cluster
 	file      string // the state
 	namespace string
+	stated    string // the namespace in the state; "" if it has none
 	source    fleet.HelmSource
 	entries   []entry
 	overlay   map[string]any // values above all entries
 	patches   []any
+	versioned bool // the release has kubeVersion or apiVersions
 }
 
 // entry is an item of a release's values: a file of the repository that is kept, or values.
@@ -259,7 +269,7 @@ func (c *converter) environment(l loaded) error {
 		refusal := c.stateFields(name, file, doc)
 		for i := range doc.state.Releases {
 			r := &doc.state.Releases[i]
-			at := place{environment: name, file: file, line: r.line, release: r.Name}
+			at := place{environment: name, file: file, line: r.line, release: r.Name, namespace: cmp.Or(doc.state.Namespace, r.Namespace), context: contextOf(&doc.state, r)}
 			if r.Installed != nil && !*r.Installed {
 				c.find(at, Changed, "installed", "installed: false: the release is not placed in the environment")
 				continue
@@ -290,6 +300,7 @@ func (c *converter) environment(l loaded) error {
 			if known := c.known(one); known {
 				return fmt.Errorf("%s:%d: the release %s is in the environment %s twice", file, r.line, r.Name, name)
 			}
+			one.accept(&doc.state)
 			c.cells = append(c.cells, one)
 		}
 	}

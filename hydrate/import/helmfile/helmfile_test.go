@@ -92,6 +92,12 @@ func TestReleases(t *testing.T) {
 		"newest":            {"repositories: [{name: r, url: 'https://charts.example.com'}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", map[string]string{"apps/web/app.yaml": "version: '*'"}, "changed version"},
 		"devel":             {"repositories: [{name: r, url: 'https://charts.example.com'}]\nreleases: [{name: web, namespace: web, chart: r/web, devel: true}]\n", map[string]string{"apps/web/app.yaml": "version: '>0.0.0-0'"}, ""},
 		"credentials":       {"repositories: [{name: r, url: 'https://ada:hunter2@charts.example.com'}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", nil, "left out repositories: the URL of r can have credentials"},
+		"query":             {"repositories: [{name: r, url: 'https://charts.example.com/x?token=hunter2'}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", nil, "left out repositories: the URL of r can have credentials"},
+		"fragment":          {"repositories: [{name: r, url: 'https://charts.example.com/x#hunter2'}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", nil, "left out repositories: the URL of r can have credentials"},
+		"OCI query":         {"repositories: [{name: r, url: 'example.com/x?token=hunter2', oci: true}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", nil, "left out repositories: the URL of r can have credentials"},
+		"OCI chart query":   {"releases: [{name: web, namespace: web, chart: 'oci://example.com/web?token=hunter2', version: 1.0.0}]\n", nil, "left out chart: it has a digest, a query or credentials"},
+		"no versions":       {web + ", kubeVersion: 1.33.2}\n- {name: api, namespace: web, chart: ./charts/web}\n", map[string]string{"apps/api/app.yaml": "api"}, "changed kubeVersion, apiVersions: the release has none"},
+		"versions left out": {"releases:\n- {name: api, namespace: web, chart: gone/api, kubeVersion: 1.30.0}\n- {name: web, namespace: web, chart: ./charts/web, kubeVersion: 1.33.2}\n", map[string]string{"clusters/prod.yaml": "kubeVersion: 1.33.2", "apps/web/app.yaml": "web"}, "left out chart: gone/api is neither"},
 		"OCI repository":    {"repositories: [{name: r, url: registry.example.com/charts, oci: true}]\nreleases: [{name: web, namespace: web, chart: r/a/web, version: 1.0.0}]\n", map[string]string{"apps/web/app.yaml": "chart: oci://registry.example.com/charts/a/web"}, ""},
 		"OCI tag":           {"releases: [{name: web, namespace: web, chart: 'oci://registry.example.com:5000/web:1.2.0'}]\n", map[string]string{"apps/web/app.yaml": "chart: oci://registry.example.com:5000/web\n      includeCRDs: true\n      version: 1.2.0"}, ""},
 		"OCI digest":        {"releases: [{name: web, namespace: web, chart: 'oci://registry.example.com/web@sha256:00'}]\n", nil, "left out chart: it has a digest"},
@@ -153,7 +159,7 @@ func TestReleases(t *testing.T) {
 			if text := strings.Join(finds, "\n"); c.finds == "" && text != "" || !strings.Contains(text, c.finds) {
 				t.Errorf("findings %q, want %q", text, c.finds)
 			}
-			if (strings.HasPrefix(c.finds, LeftOut) || strings.HasPrefix(c.finds, "changed condition")) && name != "other versions" && result.Files["apps/web/app.yaml"] != nil {
+			if (strings.HasPrefix(c.finds, LeftOut) || strings.HasPrefix(c.finds, "changed condition")) && name != "other versions" && name != "versions left out" && result.Files["apps/web/app.yaml"] != nil {
 				t.Error("a release that is left out has an app")
 			}
 		})
@@ -357,5 +363,60 @@ func TestValuesFilesOfTargets(t *testing.T) {
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%v\nwant %v", got, want)
+	}
+}
+
+// What the fleet merges is what Helm merges, also if values above a kept file replace a map and then set it again.
+func TestMergedValues(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		values string
+		files  string // that the target takes, without the kept one
+	}{
+		"null between":   {"values/a.yaml, {map: null}, {map: {y1: 2}}", "apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml"},
+		"scalar between": {"values/a.yaml, {map: 1}, {map: {y1: 2}}", "apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml"},
+		"list between":   {"values/a.yaml, {map: [1]}, {map: {y1: 2}}", "apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml"},
+		"null last":      {"values/a.yaml, {map: {y1: 2}}, {map: null}", "apps/web/environment/prod/values.yaml"},
+		"maps":           {"values/a.yaml, {map: {y1: 2}}, {map: {y2: 2}}", "apps/web/environment/prod/values.yaml"},
+		"set":            {"values/a.yaml, {map: null}, {map: {}}], set: [{name: map.y1, value: '2'}", "apps/web/values/prod-2.yaml apps/web/values/prod-3.yaml apps/web/environment/prod/values.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := repo()
+			result, err := convert(t, files, state("prod", "releases: [{name: web, namespace: web, chart: ./charts/web, values: ["+c.values+"]}]\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, data := range result.Files {
+				files[name] = &fstest.MapFile{Data: data}
+			}
+			f, problems := fleet.Load(t.Context(), files, nil)
+			if f == nil {
+				t.Fatal(problems)
+			}
+			var got []string
+			for _, file := range f.ValuesFiles(f.Targets()[0]) {
+				got = append(got, file.Path)
+			}
+			if text := strings.Join(got, " "); text != "deploy/values/a.yaml "+c.files {
+				t.Errorf("the target takes %s", text)
+			}
+		})
+	}
+}
+
+// Two releases of one name are two findings, and count twice.
+func TestReleasesOfOneName(t *testing.T) {
+	t.Parallel()
+	const text = "releases:\n- {name: web, namespace: a, chart: gone/x}\n- {name: web, namespace: b, chart: gone/x}\n- {name: web, namespace: b, kubeContext: k, chart: gone/x}\n- {name: api, namespace: b, chart: ./charts/web}\n"
+	result, err := convert(t, repo(), state("staging", text), state("prod", text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(result.Findings); n != 3 || result.LeftOutReleases() != 3 {
+		t.Errorf("%d findings, %d left out", n, result.LeftOutReleases())
+	}
+	if f := result.Findings[2]; !slices.Equal(f.Places, []Place{{"staging", "b", "k"}, {"prod", "b", "k"}}) || !slices.Equal(f.Environments, []string{"staging", "prod"}) {
+		t.Errorf("%+v", f)
 	}
 }

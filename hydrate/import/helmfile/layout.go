@@ -29,6 +29,7 @@ const (
 
 // unite makes apps of the cells: one for each name of a release, or for each name and namespace if a cluster has several of a name.
 func (c *converter) unite() {
+	c.unversioned()
 	several := c.several()
 	byName := map[string]*app{}
 	for _, x := range c.cells {
@@ -83,7 +84,7 @@ func (c *converter) several() map[string]bool {
 }
 
 func (c *converter) at(x *cell) place {
-	return place{environment: x.cluster.environment, file: x.file, line: x.release.line, release: x.release.Name}
+	return place{environment: x.cluster.environment, file: x.file, line: x.release.line, release: x.release.Name, namespace: x.stated, context: x.cluster.context}
 }
 
 // in returns the first cell of an environment.
@@ -98,11 +99,11 @@ func (a *app) in(environment string) *cell {
 
 // variable is what layers and variables say of a cell.
 func (x *cell) variable() any {
-	names := []string{x.namespace}
-	for _, e := range x.entries {
-		names = append(names, e.path)
+	files := []any{x.namespace}
+	for _, e := range x.entries[:x.slots()] {
+		files = append(files, e.path, e.values)
 	}
-	return []any{names, merged(x.entries), x.overlay, x.patches}
+	return []any{files, merged(x.entries), x.overlay, x.patches}
 }
 
 func same(a, b any) bool {
@@ -209,7 +210,8 @@ func (c writer) dir(a *app, x *cell) string {
 	return path.Join("apps", a.name, "layers", c.by, c.key(x))
 }
 
-// slots is how many values are below the last file that is kept, that one included.
+// slots is how many values are files of their own: those up to the last file that is kept. It is all of them if one file cannot say what those
+// above do to the kept ones, such as {a: null} and then {a: {x: 1}}.
 func (x *cell) slots() int {
 	out := 0
 	for n, e := range x.entries {
@@ -217,8 +219,14 @@ func (x *cell) slots() int {
 			out = n + 1
 		}
 	}
+	if out > 0 && !same(merge(merged(x.entries[:out]), x.tail(out)), x.tail(0)) {
+		return len(x.entries)
+	}
 	return out
 }
+
+// tail is the values above some of the entries.
+func (x *cell) tail(from int) map[string]any { return merge(merged(x.entries[from:]), x.overlay) }
 
 // noFile is the path of a slot that an app does not use. Missing files of layers are skipped.
 const noFile = "none"
@@ -313,7 +321,7 @@ func (c writer) values(a *app) (map[string]any, error) {
 	files, tails, global := map[string]any{}, make([]map[string]any, len(a.cells)), true
 	for i, x := range a.cells {
 		slots := x.slots()
-		tails[i] = merge(merged(x.entries[slots:]), x.overlay)
+		tails[i] = x.tail(slots)
 		if slots == 0 {
 			continue
 		}

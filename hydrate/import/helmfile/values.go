@@ -189,7 +189,11 @@ func (b base) overlay(r *release, entries []entry) (map[string]any, *problem) {
 	if after, err = copied(after); err != nil {
 		return nil, problemf("set", "%v", err)
 	}
-	return layered.Rest(after, before), nil
+	rest := layered.Rest(after, before)
+	if !same(merge(before, rest), after) {
+		return nil, problemf("set", "it removes keys, which values above others cannot do (write it as values)")
+	}
+	return rest, nil
 }
 
 // flag is the argument of --set or --set-string that helmfile passes for an item; false if it passes none.
