@@ -50,7 +50,7 @@ func (d *dependents) take(shown reference) []hint.Hint {
 // announce starts the reviews that show a merge request if its head, its state or what it depends on has changed.
 func announce(ctx context.Context, j *job, mr *forge.MergeRequest) error {
 	key := fmt.Sprintf("announced/%d", mr.Number)
-	state := fmt.Sprintf("%s %s %q", mr.State, mr.Head, command.DependsOn(mr.Body))
+	state := fmt.Sprintf("%s %s %q %q", mr.State, mr.Head, mr.TargetBranch, command.DependsOn(mr.Body))
 	if j.seen(key, state) && !j.hint.Force {
 		return nil
 	}

@@ -61,14 +61,36 @@ type dependencies struct {
 	// names maps each concerned fleet to the names that it gives to repositories; "" is the fleet itself.
 	names  map[hint.Place]map[hint.Place]string
 	trunks map[hint.Place]string // of these fleets
-	state  string                // everything that a review takes from the dependencies
+	// branches has the branches that the fleets take of repositories; "" is any.
+	branches map[hint.Place][]string
+	state    string // everything that a review takes from the dependencies
+}
+
+// takes records that a fleet takes a branch of a repository.
+func (d *dependencies) takes(p hint.Place, branch string) {
+	d.branches[fold(p)] = append(d.branches[fold(p)], branch)
+}
+
+// taken reports whether a fleet takes a branch of a repository. Otherwise it returns the branches that fleets take.
+func (d *dependencies) taken(p hint.Place, branch string) (others string, ok bool) {
+	all := d.branches[fold(p)]
+	if slices.Contains(all, branch) || slices.Contains(all, "") {
+		return "", true
+	}
+	return strings.Join(all, " or "), false
+}
+
+// other returns the branches that fleets take of a dependency's repository if it goes into another one; "" if it goes into one of them.
+func (d *dependencies) other(one *dependency) string {
+	others, _ := d.taken(one.place, one.mr.TargetBranch)
+	return others
 }
 
 // identify sets the state.
 func (d *dependencies) identify() {
 	var b strings.Builder
 	for _, one := range d.list {
-		fmt.Fprintf(&b, "%s %s %s %t %s\n", one.key(), one.mr.State, one.mr.Head, one.own, one.alone)
+		fmt.Fprintf(&b, "%s %s %s %q %t %s\n", one.key(), one.mr.State, one.mr.Head, one.mr.TargetBranch, one.own, one.alone)
 	}
 	d.state = b.String() + strings.Join(d.failures, "\n")
 }

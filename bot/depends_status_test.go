@@ -95,6 +95,12 @@ func (f *pairForge) state(commit, context string) string {
 	return out
 }
 
+func (f *pairForge) SetCheck(_ context.Context, _ forge.Repository, c forge.Check) error {
+	f.statuses = append(f.statuses, forge.Status{Context: c.Name, State: c.State, Description: c.Title, Check: true, Author: forge.User{Login: "sluice"}})
+	f.commits = append(f.commits, c.Commit)
+	return nil
+}
+
 // trust records that somebody trusts a head.
 func (f *pairForge) trust(commit string) {
 	f.statuses = append(f.statuses, forge.Status{Context: trustContext, State: forge.Success, Description: "ada", Author: forge.User{Login: "sluice"}})
@@ -318,6 +324,58 @@ func TestSweepNoticesCompanions(t *testing.T) {
 			if change(p); p.unchanged() {
 				t.Error("the sweep does not notice it")
 			}
+		})
+	}
+}
+
+// A merge into a branch that the fleet does not take is no merge of the companion.
+func TestCompanionMergedElsewhere(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, nil)
+	p.describe(0, dependsOnOne)
+	p.is(p.fleet.Head, "sluice", "pending", "while it is open")
+	change := func(target string, state forge.State) {
+		p.now = p.now.Add(time.Minute)
+		p.one.TargetBranch, p.one.State, p.one.Updated = target, state, p.now
+		p.describe(0, dependsOnOne)
+	}
+	change("junk", forge.Open)
+	p.is(p.fleet.Head, "sluice", "pending", "with another target")
+	change("junk", forge.Merged)
+	p.is(p.fleet.Head, "sluice", "fail", "after the merge into that")
+	change("main", forge.Merged)
+	p.is(p.fleet.Head, "sluice", "success", "after the merge into the branch of the fleet")
+}
+
+// Somebody without write access who opens a merge request with the head of somebody else's does not decide its status.
+func TestStrangerWithTheSameHead(t *testing.T) {
+	t.Parallel()
+	for name, checks := range map[string]bool{"statuses": false, "check runs": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t, nil)
+			p.replicas[0].Settings = func(hint.Place) Settings { return Settings{Context: "sluice", Drafts: true, Checks: checks} }
+			p.describe(0, "")
+			p.is(p.fleet.Head, "sluice", "success", "alone")
+			eves := *p.fleet
+			eves.Number, eves.Fork, eves.Author.Login = 8, true, "eve"
+			p.forge.mrs["acme/fleet 8"] = &eves
+			review := func(number int, body string) {
+				t.Helper()
+				p.now = p.now.Add(time.Minute)
+				eves.Body, eves.Updated = body, p.now
+				p.review(0, number)
+			}
+			review(8, "")
+			p.is(p.fleet.Head, "sluice", "success", "with a stranger's that waits for trust")
+			p.forge.trust(p.fleet.Head)
+			review(8, "Depends-On: nonsense")
+			p.is(p.fleet.Head, "sluice", "success", "with a stranger's that depends on nonsense")
+			p.fleet.State, p.fleet.Updated = forge.Closed, p.now
+			p.review(0, 7)
+			eves.Labels = []string{"changed"}
+			review(8, "Depends-On: nonsense")
+			p.is(p.fleet.Head, "sluice", "fail", "of a stranger's that is alone")
 		})
 	}
 }

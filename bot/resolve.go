@@ -55,7 +55,7 @@ func dependenciesOf(ctx context.Context, j *job, mr *forge.MergeRequest, own boo
 // declared returns the repositories that the trunks of the concerned fleets declare: that of the job's place, and those that take content
 // from it. A fleet is a repository of its own, without a name.
 func declared(ctx context.Context, j *job) (*dependencies, error) {
-	out := &dependencies{names: map[hint.Place]map[hint.Place]string{}, trunks: map[hint.Place]string{}}
+	out := &dependencies{names: map[hint.Place]map[hint.Place]string{}, trunks: map[hint.Place]string{}, branches: map[hint.Place][]string{}}
 	add := func(place hint.Place, space *Workspace) error {
 		f, err := trunkFleet(ctx, space)
 		if err != nil || f == nil {
@@ -65,9 +65,15 @@ func declared(ctx context.Context, j *job) (*dependencies, error) {
 		for _, r := range f.Repositories {
 			if p, ok := j.PlaceOf(r.URL); ok && fold(p) != fold(place) && ownerOf(p) == ownerOf(place) {
 				names[fold(p)] = r.Name
+				branch, _ := strings.CutPrefix(r.Wanted, "refs/heads/")
+				if branch == r.Wanted { // tags can be on any branch
+					branch = ""
+				}
+				out.takes(p, branch)
 			}
 		}
 		out.names[fold(place)], out.trunks[fold(place)] = names, f.Spec.Trunk
+		out.takes(place, f.Spec.Trunk)
 		return nil
 	}
 	if err := j.open(ctx); err != nil {
@@ -217,6 +223,9 @@ func (r *resolver) add(ctx context.Context, path []reference, ref reference) err
 	r.out.list = append(r.out.list, one)
 	switch mr.State {
 	case forge.Merged:
+		if wanted, ok := r.out.taken(ref.place, mr.TargetBranch); !ok {
+			r.fail("%s was merged into %s, and the fleet takes %s: merge it there too, and name that merge request", ref, mr.TargetBranch, wanted)
+		}
 		return nil
 	case forge.Closed:
 		r.fail("%s was closed without a merge: reopen it, or remove its Depends-On", ref)
@@ -288,8 +297,8 @@ func (r *resolver) combine() {
 		case one.mr.State != forge.Open || one.alone != "":
 		case fold(one.place) == fold(r.place):
 			one.alone = "it is in the same repository: rebase onto it to see both"
-		case r.out.trunks[fold(one.place)] != "" && one.mr.TargetBranch != r.out.trunks[fold(one.place)]:
-			one.alone = "it does not go into the trunk of its fleet"
+		case r.out.other(one) != "":
+			one.alone = "it does not go into " + r.out.other(one) + ", which the fleet takes"
 		case taken[fold(one.place)]:
 			one.alone = "another merge request of its repository is"
 		default:

@@ -193,16 +193,12 @@ func cannotReview(ctx context.Context, j *job, mr *forge.MergeRequest, why, basi
 		if failed, err := gave(ctx, j, mr, forge.Failure); err != nil || failed && j.seen(key, state) {
 			return err
 		}
-		unlock, err := j.heads.lock(ctx, j.subject(mr.Head))
+		f, done, err := j.forVerdict(ctx, mr, verdictOwn, basis)
 		if err != nil {
 			return err
 		}
-		if err = j.recordVerdict(ctx, mr, verdictOwn, forge.Failure, basis); err != nil {
-			unlock()
-			return err
-		}
-		err = j.forge.SetCheck(ctx, j.place.Repo(), forge.Check{Name: j.contextFor(ctx, mr.TargetBranch), Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
-		unlock()
+		err = f.SetCheck(ctx, j.place.Repo(), forge.Check{Name: f.context, Commit: mr.Head, State: forge.Failure, Title: why, Summary: why})
+		done()
 		if err == nil {
 			j.remember(key, state)
 			return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -188,17 +189,39 @@ func (j *job) sameHead(ctx context.Context, mr *forge.MergeRequest) ([]*forge.Me
 
 // floor is the worst state that another merge request gives a head.
 type floor struct {
-	state  forge.StatusState
-	number int // of that merge request; 0 without others
+	state   forge.StatusState
+	number  int  // of that merge request; 0 without others
+	instead bool // the state replaces that of the own merge request, which somebody without write access opened
 }
 
 // worstOther returns the worst state that another merge request gives the head of this one. A merge request that was not reviewed counts
-// as pending. Without others, the state is Success.
+// as pending. Without others, the state is Success. If people with write access opened some of them, those of others do not count: anybody
+// can open a merge request with a head that is public, and describe it at will.
 func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest, name string) (worst floor, unknown []int, err error) {
 	worst.state = forge.Success
 	others, err := j.sameHead(ctx, mr)
 	if err != nil {
 		return worst, nil, err
+	}
+	mine, err := mayDecide(ctx, j, mr, len(others) > 0)
+	if err != nil {
+		return worst, nil, err
+	}
+	var theirs []*forge.MergeRequest
+	for _, other := range others {
+		may, err := mayDecide(ctx, j, other, true)
+		if err != nil {
+			return worst, nil, err
+		}
+		if may {
+			theirs = append(theirs, other)
+		}
+	}
+	switch {
+	case mine:
+		others = theirs
+	case len(theirs) > 0:
+		others, worst.instead, worst.number = theirs, true, theirs[0].Number
 	}
 	for _, other := range others {
 		state, _, known, err := j.verdict(ctx, other, name)
@@ -209,10 +232,22 @@ func (j *job) worstOther(ctx context.Context, mr *forge.MergeRequest, name strin
 			state, unknown = forge.Pending, append(unknown, other.Number)
 		}
 		if severity(state) > severity(worst.state) {
-			worst = floor{state, other.Number}
+			worst.state, worst.number = state, other.Number
 		}
 	}
 	return worst, unknown, nil
+}
+
+// mayDecide reports whether the author of a merge request has write access. It asks nobody if there is nothing to decide.
+func mayDecide(ctx context.Context, j *job, mr *forge.MergeRequest, shared bool) (bool, error) {
+	if !shared || mr.Author.Bot && !mr.Fork { // only people with write access push to branches of the repository
+		return true, nil
+	}
+	access, err := j.permissions.access(ctx, j.forge, j.place, mr.Author.Login)
+	if errors.Is(err, forge.ErrNotFound) {
+		return false, nil
+	}
+	return access >= forge.AccessWrite, err
 }
 
 // enqueueReviews enqueues reviews of merge requests, also where they were reviewed before.
@@ -306,8 +341,11 @@ func (v verdictForge) write(ctx context.Context, state forge.StatusState, text s
 }
 
 func (f floor) worst(s forge.StatusState, text string) (forge.StatusState, string) {
-	if severity(f.state) <= severity(s) {
+	if !f.instead && severity(f.state) <= severity(s) {
 		return s, text
+	}
+	if f.state == forge.Success {
+		return f.state, fmt.Sprintf("as merge request %d, which has the same head", f.number)
 	}
 	if f.state == forge.Failure {
 		return f.state, fmt.Sprintf("merge request %d has the same head and fails", f.number)

@@ -42,6 +42,13 @@ func (s *sharedHead) SetStatus(_ context.Context, _ forge.Repository, _ string, 
 	return nil
 }
 
+func (s *sharedHead) Access(_ context.Context, _ forge.Repository, login string) (forge.Access, error) {
+	if login == "eve" {
+		return forge.AccessRead, nil
+	}
+	return forge.AccessWrite, nil
+}
+
 func (s *sharedHead) last(context string) forge.StatusState {
 	for _, v := range slices.Backward(s.written) {
 		if v.Context == context {
