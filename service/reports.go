@@ -18,19 +18,23 @@ func newReports(s *Service) bot.Reports {
 	if s.reviews == nil {
 		return nil
 	}
-	return reportKeeper{s.reviews, strings.TrimSuffix(s.initial.Pages.Address, "/")}
+	return reportKeeper{s.reviews, strings.TrimSuffix(s.initial.Pages.Address, "/"), s.initial.Pages.Auth.Forge.Name}
 }
 
 // reportKeeper adds the addresses of pages to a store. It implements bot.Reports.
 type reportKeeper struct {
 	*reviews.Store
 	address string // of the pages; "" if people elsewhere cannot open them
+	forge   string // where people sign in, who see only its repositories; "" if people see the repositories of all forges
 }
 
 // Keep implements bot.Reports.
 func (k reportKeeper) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Review) (string, error) {
 	if stored, err := k.Store.Keep(p, fleet, mr, r); err != nil || !stored || k.address == "" {
 		return "", err
+	}
+	if k.forge != "" && (p.Forge() != k.forge || fleet.Forge() != k.forge) {
+		return "", nil
 	}
 	h := server.Head{Fleet: repositoryOf(fleet), Repository: repositoryOf(p), Number: mr.Number, Commit: r.Head}
 	return k.address + "/" + server.Escape(h.Path()), nil

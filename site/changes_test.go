@@ -114,6 +114,36 @@ func TestNextPromotion(t *testing.T) {
 	if links < 3 {
 		t.Errorf("%d links to reports", links)
 	}
+	remadeForTheRegistry(t, d, dir)
+}
+
+// remadeForTheRegistry writes reports before and after the trunk's registry changes, which the reports name.
+func remadeForTheRegistry(t *testing.T, d *demo, dir string) {
+	t.Helper()
+	write := func() (made int) {
+		t.Helper()
+		p, err := site.NewPages(d.read(t), site.Options{Reports: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := site.WriteChanges(dir, p, site.Reports{Version: "third", Key: []byte("k"), Make: func(c site.Change) (*report.Review, error) {
+			made++
+			return c.Report(t.Context(), d.h, d.tip.Tree, "third", []byte("k"))
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	all, again := write(), write()
+	d.repo.Write("clusters/dev-1.yaml", strings.Replace(d.repo.Read("clusters/dev-1.yaml"), "ring: canary", "ring: last", 1))
+	d.repo.Commit("Another ring")
+	if after := write(); all < 2 || again != 0 || after != all {
+		t.Errorf("%d reports, %d by the second run, %d after a change of the registry", all, again, after)
+	}
+	identity, err := os.ReadFile(filepath.Join(dir, "changes", "made-with.txt"))
+	if err != nil || len(identity) > 8 {
+		t.Errorf("the published digest %q lets people test guesses of the key: %v", identity, err)
+	}
 }
 
 // writtenOnce writes the reports of changes into a folder: a later run makes only the report of the next promotion, and removes those that

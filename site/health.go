@@ -3,6 +3,8 @@ package site
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -255,6 +257,31 @@ func judge(gates []healthGate, c *Cluster, have knownStatuses, now time.Time) *H
 // severity orders states of health, the worst last.
 func severity(s promote.State) int {
 	return slices.Index([]promote.State{promote.Green, promote.Waiting, promote.Unknown, promote.Red}, s)
+}
+
+// State returns a digest of what changes without a move of a branch: health, gates, waves, windows and problems.
+func (f *Fleet) State() string {
+	sum := sha256.New()
+	for _, c := range f.Clusters {
+		fmt.Fprintf(sum, "%q %q %q\n", c.Name, c.Dot(), c.Look())
+		if h := c.Health; h != nil {
+			fmt.Fprintf(sum, "%q %q %q %q\n", h.State, h.Reason, h.Apps, h.Named) // fmt sorts maps
+		}
+	}
+	for _, e := range f.Environments {
+		fmt.Fprintf(sum, "%q %t %q\n", e.Name, e.Open, e.OpenWhy)
+		for _, w := range e.Waves {
+			fmt.Fprintf(sum, "%q %q %q\n", w.Name, w.State, w.Reason)
+		}
+		if e.Status == nil {
+			continue
+		}
+		for _, g := range slices.Concat(e.Status.Decision.Gates, e.Status.Decision.WaveGates) {
+			fmt.Fprintf(sum, "%q %q %q\n", g.Name, g.State, g.Reason)
+		}
+	}
+	fmt.Fprintf(sum, "%q", f.Problems)
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // healthCount is the number of clusters, or of placements of an app, by their health.

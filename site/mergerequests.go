@@ -29,7 +29,8 @@ type Head struct {
 	At       time.Time
 	Verdict  string // pass, warn, caution, fail or error
 	Headline string
-	Stored   bool // the report is kept
+	Waits    string // what the merge request waits for although its change may be merged; "" if it waits for nothing
+	Stored   bool   // the report is kept
 }
 
 // Open reports whether the merge request is open.
@@ -92,7 +93,7 @@ func gravity(m *MergeRequest) int {
 	if m.Waits != "" {
 		return 0
 	}
-	if h := m.Newest(); h != nil && verdictClass(h.Verdict) == "bad" {
+	if h := m.Newest(); h != nil && (h.Waits != "" || verdictClass(h.Verdict) == "bad") {
 		return 1
 	}
 	return 2

@@ -53,22 +53,24 @@ type Reports struct {
 	Key     []byte
 }
 
-// identity is a text that is another one whenever the page of the same change would be.
+// identity returns a digest of everything except the two commits that determines the page of a change. It is short, because the file is
+// published and must not help to guess the key.
 func (r Reports) identity(f *Fleet) (string, error) {
 	policy, err := page.Policy() // it names the style and the scripts of the pages
 	if err != nil {
 		return "", err
 	}
 	sum := hmac.New(sha256.New, r.Key)
-	fmt.Fprintf(sum, "%q %q %q", f.Name, r.Version, policy)
-	return hex.EncodeToString(sum.Sum(nil)), nil
+	fmt.Fprintf(sum, "%q %q %q %q", f.Name, r.Version, policy, f.registry)
+	const published = 4 // bytes
+	return hex.EncodeToString(sum.Sum(nil)[:published]), nil
 }
 
 // identityFile of the folder of changes has the identity of its reports.
 const identityFile = changesFolder + "/made-with.txt"
 
 // WriteChanges writes the reports of the changes that the pages link to, and removes others. The report of two commits that an earlier run
-// wrote stays: it depends on nothing else.
+// wrote stays if its identity is the same.
 func WriteChanges(dir string, p *Pages, r Reports) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

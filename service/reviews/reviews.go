@@ -117,7 +117,7 @@ func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Revi
 	folder := folderOf(p)
 	e := s.entry(folder, mr)
 	h := head{
-		Head:   site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText)},
+		Head:   site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText)},
 		Policy: policy,
 	}
 	if fleet != p {
@@ -130,10 +130,9 @@ func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Revi
 		h.Stored, h.Size = true, size
 	}
 	s.replace(folder, e, h)
-	if h.Fleet == "" {
-		e.Waits = ""
+	if h.Fleet == "" { // the list of the repository shows nothing of reviews in other fleets
+		e.Waits, e.Updated = "", h.At
 	}
-	e.Updated = h.At
 	if err := s.save(folder, e); err != nil {
 		return false, err
 	}

@@ -283,6 +283,30 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(out, " ")
 }
 
+// TestWaitingReview: the list says what a reviewed merge request waits for, until a later review. A review in another fleet changes
+// nothing of the list of the repository.
+func TestWaitingReview(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), 1<<20)
+	r := review(commit(2))
+	r.Waits = "waits for acme/components!12"
+	keep(t, s, request(7), r)
+	first := s.List(fleet)[0]
+	if first.Heads[0].Waits != r.Waits || first.Waits != "" {
+		t.Errorf("%+v", first)
+	}
+	if _, err := s.Keep(fleet, "hub:acme/other", request(7), r); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.List(fleet)[0]; !got.Updated.Equal(first.Updated) || len(got.Heads) != 1 {
+		t.Errorf("after a review in another fleet: %+v, before: %+v", got, first)
+	}
+	keep(t, s, request(7), review(commit(2)))
+	if got := s.List(fleet)[0]; got.Heads[0].Waits != "" || got.Updated.Equal(first.Updated) {
+		t.Errorf("after the next review: %+v", got)
+	}
+}
+
 // TestGone: a merge request that the forge no longer has is closed in the list, and open again if the forge has it again.
 func TestGone(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 	}
 	if w.repo.Forge != nil {
 		r.Posted = w.config.Statuses.of(w.repo.Place)
-		if err := w.refreshStatuses(ctx, s, trunk.Tree, r.Posted); ctx.Err() != nil {
+		if err := refreshStatuses(ctx, w, s, trunk.Tree, r.Posted); ctx.Err() != nil {
 			return nil, err
 		} else if err != nil {
 			r.Problems = append(r.Problems, "the health of some clusters is out of date: cannot read commit statuses: "+err.Error())
@@ -53,7 +53,7 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 }
 
 // refreshStatuses asks the forge for commit statuses of the rendered branches.
-func (w *Workspace) refreshStatuses(ctx context.Context, s *Session, trunk gitstore.Hash, into *site.Statuses) error {
+func refreshStatuses(ctx context.Context, w *Workspace, s *Session, trunk gitstore.Hash, into *site.Statuses) error {
 	output, err := w.outputOf(ctx, trunk)
 	if err != nil {
 		return err

@@ -131,7 +131,7 @@ func (f *fleets) look(ctx context.Context, l *live, earlier *site.Fleet, have se
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.fleet, l.pages, l.tips, l.reviews, l.at = fleet, pages, next.tips, next.reviews, f.config.Clock()
-	if earlier == nil || next == have {
+	if earlier == nil || next == have && fleet.State() == earlier.State() {
 		return nil
 	}
 	for w := range l.watchers {
@@ -143,7 +143,7 @@ func (f *fleets) look(ctx context.Context, l *live, earlier *site.Fleet, have se
 	return nil
 }
 
-// watch returns a channel that gets a value when the branches of a repository moved. leave ends it.
+// watch returns a channel that gets a value when the branches of a repository moved, or when its health or gates changed. leave ends it.
 func (f *fleets) watch(name string) (changes <-chan struct{}, leave func(), err error) {
 	f.mu.Lock()
 	if f.streams >= maxStreams {

@@ -54,7 +54,7 @@ func reportOf(fleet, file string) (Head, bool) {
 		if n > 2 {
 			h.Repository = strings.Join(parts[:n-2], "/")
 		}
-		h.Number, _ = strconv.Atoi(parts[n-2]) // the comparison of paths below refuses what is no number
+		h.Number, _ = strconv.Atoi(parts[n-2]) // an invalid number fails the comparison of paths below
 		h.Commit = strings.TrimSuffix(parts[n-1], ".html")
 	}
 	if h.Number <= 0 || !isCommit(h.Commit) || h.Path() != fleet+"/-/"+file {
@@ -83,7 +83,7 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person strin
 		}
 	}
 	if errors.Is(err, ErrNoReport) {
-		http.Error(w, "there is no report of this head here: it was deleted, or another replica of the service made it. `sluice diff --full BASE..HEAD` makes it again", http.StatusNotFound)
+		http.Error(w, "this replica has no report of this head: it was deleted, or another replica made it (`sluice diff --full BASE..HEAD` creates it again)", http.StatusNotFound)
 		return
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person strin
 	s.send(w, r, report)
 }
 
-// send sends a page of a report, compressed if the client takes that.
+// send sends the page of a report, with gzip if the client accepts it.
 func (s *Server) send(w http.ResponseWriter, r *http.Request, report *Report) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", report.Policy+"; frame-ancestors 'none'")

@@ -224,8 +224,8 @@ func (s *Server) fleetPage(w http.ResponseWriter, r *http.Request, repository, f
 	}
 }
 
-// compressed sends a page, compressed if the client takes that. A page contains no text of the request but that of a search, and no secret
-// that its compressed size could tell.
+// compressed sends a page, with gzip if the client accepts it. The compressed size reveals no secret: pages contain none, and a search
+// query is the only text of a request in them.
 func (s *Server) compressed(w http.ResponseWriter, r *http.Request, page []byte) {
 	w.Header().Add("Vary", "Accept-Encoding")
 	if !acceptsGzip(r) {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/server"
 )
@@ -33,6 +34,7 @@ type source struct {
 
 	changes atomic.Int64
 	reviews atomic.Int64 // merge requests in the list
+	health  atomic.Pointer[site.Health]
 }
 
 func (s *source) Reviews(string) (version string, list func() []site.MergeRequest) {
@@ -61,7 +63,8 @@ func (s *source) Read(_ context.Context, name string, _ *site.Fleet) (*site.Flee
 	s.reads.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &site.Fleet{Name: name + " at " + s.tips, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: "0123456789abcdef"}, Reviews: true, MergeRequests: s.mergeRequests()}, nil
+	c := &site.Cluster{Name: "prod-1", Environment: &site.Environment{Name: "prod"}, Health: s.health.Load()}
+	return &site.Fleet{Clusters: []*site.Cluster{c}, Name: name + " at " + s.tips, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: "0123456789abcdef"}, Reviews: true, MergeRequests: s.mergeRequests()}, nil
 }
 
 func (s *source) move(to string) {
@@ -254,6 +257,42 @@ func TestLostRight(t *testing.T) {
 	c.advance(6 * time.Minute)
 	if got := status(); got != 503 {
 		t.Errorf("the right is unknown: %d", got)
+	}
+}
+
+// TestEventsOfHealth: an open page is told when the health of a cluster changes, although no branch moves, and only then.
+func TestEventsOfHealth(t *testing.T) {
+	t.Parallel()
+	src, at := &source{tips: "1"}, &clock{}
+	h := start(t, server.Config{Source: src, Clock: at.now, Poll: 5 * time.Millisecond})
+	get(t, h.Client(), h.URL+"/acme/fleet/-/index.html")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.URL+"/acme/fleet/-/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := h.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }() // it was only read
+	for range 2 {                              // looks that find nothing new
+		before := src.reads.Load()
+		at.advance(2 * time.Minute)
+		for src.reads.Load() == before {
+			get(t, h.Client(), h.URL+"/acme/fleet/-/index.html")
+		}
+	}
+	src.health.Store(&site.Health{ClusterHealth: promote.ClusterHealth{State: promote.Red, Reason: "sync is failure"}})
+	before := src.reads.Load()
+	at.advance(2 * time.Minute)
+	lines := bufio.NewScanner(answer.Body)
+	for lines.Scan() && lines.Text() != "event: changed" {
+	}
+	if n := src.reads.Load(); lines.Err() != nil || n == before {
+		t.Fatalf("%v; the event came after %d looks, before the look at the new health", lines.Err(), n)
+	}
+	if _, body := get(t, h.Client(), h.URL+"/acme/fleet/-/index.html"); !strings.Contains(body, "sync is failure") {
+		t.Error("the page does not show the failure after the event")
 	}
 }
 

@@ -120,6 +120,20 @@ func TestPolicyAllowsExactlyOurParts(t *testing.T) {
 }
 
 // TestReadableWithoutScript: everything is in the page's own markup.
+// TestWaits: the page of a change that may not be merged yet says so beside its verdict.
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	r := &report.Review{Fleet: "demo", Verdict: report.VerdictPass, Waits: "waits for <b>acme/components!12</b>"}
+	got := strings.Join(strings.Fields(text(parse(t, render(t, r)))), " ")
+	if !strings.Contains(got, "waiting") || !strings.Contains(got, "This merge request waits for <b>acme/components!12</b>.") {
+		t.Error(got)
+	}
+	r.Waits = ""
+	if got := text(parse(t, render(t, r))); strings.Contains(got, "waiting") || strings.Contains(got, "This merge request") {
+		t.Error(got)
+	}
+}
+
 func TestReadableWithoutScript(t *testing.T) {
 	r := many(1000, 1, "x")
 	body := text(parse(t, render(t, r)))
