@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -72,6 +73,10 @@ func (c *converter) cell(at place, doc *document, r *release, inline map[string]
 // clusterOf finds or adds the cluster of a release.
 func (c *converter) clusterOf(at place, s *spec, r *release) (*cluster, *problem) {
 	context := contextOf(s, r)
+	if others := s.otherContexts(r); len(others) > 0 {
+		c.find(at, Changed, "kubeContext", fmt.Sprintf("the helmfile has no environment %s, and those that it has have a kubeContext (%s): the one of the environment is not used (write --state NAME=FILE with helmfile's name)",
+			at.environment, strings.Join(others, ", ")))
+	}
 	name := clusterName(cmp.Or(context, at.environment))
 	if known, ok := c.clusters[name]; ok && known.environment != at.environment {
 		name = at.environment + "-" + name // a cluster of Sluice has one environment
@@ -89,6 +94,20 @@ func (c *converter) clusterOf(at place, s *spec, r *release) (*cluster, *problem
 		return nil, problemf("kubeContext", "%q and %q would have one name, %s (rename one of them)", known.context, context, name)
 	}
 	return known, known.conflict(s, r)
+}
+
+// otherContexts are the environments with a kubeContext, if that of the release's environment would count and the state does not know its name.
+func (s *spec) otherContexts(r *release) []string {
+	if _, known := s.Environments[r.environment]; known || s.KubeContext != "" || r.KubeContext != "" {
+		return nil
+	}
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(s.Environments)) {
+		if context := s.Environments[name].KubeContext; context != "" {
+			out = append(out, name+": "+context)
+		}
+	}
+	return out
 }
 
 // versions are the kubeVersion and apiVersions of a release.

@@ -93,15 +93,17 @@ func Convert(o Options) (*Result, error) {
 	return &c.result, nil
 }
 
-// free refuses a repository whose files the fleet would read as layers of the new apps.
+// free refuses a repository whose files the fleet would read as layers of the new apps. Other files below apps/<app> stay unread.
 func (c *converter) free() error {
-	dirs := []string{"layers"}
+	taken := []string{"layers", noFile}
 	for _, a := range c.apps {
-		dirs = append(dirs, path.Join("apps", a.name))
+		for _, name := range []string{"app.yaml", "layers", c.by} {
+			taken = append(taken, path.Join("apps", a.name, name))
+		}
 	}
-	for _, dir := range dirs {
-		if _, err := c.Files.Stat(dir); err == nil {
-			return fmt.Errorf("%s exists, and the fleet would read its files (rename it first)", dir)
+	for _, name := range taken {
+		if _, err := c.Files.Stat(name); err == nil {
+			return fmt.Errorf("%s exists, and the fleet would read it (rename it first, and in the helmfile, and build the states again)", name)
 		}
 	}
 	return nil

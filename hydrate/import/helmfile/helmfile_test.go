@@ -79,7 +79,7 @@ func TestReleases(t *testing.T) {
 		"reference":         {web + ", values: ['values/secret.yaml']}\n", map[string]string{"apps/web/app.yaml": "web"}, "not carried over values[0] password"},
 		"our reference":     {web + ", values: ['values/ours.yaml']}\n", map[string]string{"apps/web/layers/global/values.yaml": "name: $${cluster.name}"}, ""},
 		"near reference":    {web + ", values: ['values/near.yaml']}\n", map[string]string{"apps/web/layers/global/values.yaml": "name: $${enviroment}"}, ""},
-		"kept":              {web + ", values: ['values/a.yaml', {x: 1}, 'values/b.yaml', {u: 1}]}\n", map[string]string{"apps/web/app.yaml": "file1:\n        prod: deploy/values/a.yaml\n      file2:\n        prod: apps/web/values/prod-2.yaml\n      file3:\n        prod: deploy/values/b.yaml", "apps/web/values/prod-2.yaml": "x: 1", "apps/web/environment/prod/values.yaml": "u: 1", "sluice.yaml": "${app.vars.values.file3.${environment}:=none}"}, ""},
+		"kept":              {web + ", values: ['values/a.yaml', {x: 1}, 'values/b.yaml', {u: 1}]}\n", map[string]string{"apps/web/app.yaml": "file1:\n        prod: deploy/values/a.yaml\n      file2:\n        prod: apps/web/values/prod-2.yaml\n      file3:\n        prod: deploy/values/b.yaml", "apps/web/values/prod-2.yaml": "x: 1", "apps/web/environment/prod/values.yaml": "u: 1", "sluice.yaml": "${app.vars.values.file3.${environment}:=.git/none}"}, ""},
 		"prefix":            {web + ", valuesPathPrefix: values/, values: [a.yaml]}\n", map[string]string{"apps/web/app.yaml": "file1:\n        prod: deploy/values/a.yaml"}, ""},
 		"key twice":         {web + ", values: ['values/twice.yaml']}\n", map[string]string{"apps/web/layers/global/values.yaml": "a: 2\n"}, ""},
 		"missing file":      {web + ", values: ['values/none.yaml']}\n", nil, "left out values[0]: the repository has no file deploy/values/none.yaml"},
@@ -126,6 +126,9 @@ func TestReleases(t *testing.T) {
 		"need elsewhere":    {web + ", needs: [other-cluster/web/db]}\n", map[string]string{"apps/web/app.yaml": "web"}, "not carried over needs other-cluster/web/db: the release is on another cluster"},
 		"need":              {web + ", needs: [db/db]}\n- {name: db, namespace: db, chart: ./charts/web}\n", map[string]string{"apps/web/app.yaml": "dependsOn:\n  - db"}, ""},
 		"two of a name":     {web + "}\n- {name: web, namespace: other, chart: ./charts/web}\n", map[string]string{"apps/web.web/app.yaml": "releaseName: web", "apps/other.web/app.yaml": "releaseName: web"}, ""},
+		"name of two":       {"releases:\n- {name: b, namespace: a, chart: ./charts/web}\n- {name: b, namespace: c, chart: ./charts/web}\n- {name: a.b, namespace: x, chart: ./charts/web}\n", map[string]string{"apps/a.b/app.yaml": "releaseName: b"}, "left out name: its app would be a.b, as that of the release b in the namespace a"},
+		"other environment": {"environments: {Production: {kubeContext: prod-1}, staging: {kubeContext: staging-1}}\n" + web + "}\n", map[string]string{"clusters/prod.yaml": "environment: prod"}, "changed kubeContext: the helmfile has no environment prod, and those that it has have a kubeContext (Production: prod-1, staging: staging-1)"},
+		"own context":       {"environments: {Production: {kubeContext: prod-1}}\n" + web + ", kubeContext: prod-2}\n", map[string]string{"clusters/prod-2.yaml": "environment: prod"}, ""},
 		"bad name":          {"releases: [{name: We_B, namespace: web, chart: ./charts/web}]\n", nil, "left out name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +178,8 @@ func TestBadStates(t *testing.T) {
 		want   string
 	}{
 		"empty":       {[]State{{Environment: "prod", File: "prod.yaml"}}, "prod.yaml has no state"},
-		"no YAML":     {[]State{state("prod", "a: [")}, "prod.yaml:2: "},
+		"no YAML":     {[]State{state("prod", "a: 1\nb:\n- c: @\n")}, "prod.yaml:6: "},
+		"second":      {[]State{state("prod", web+"---\na: 1\nb:\n- c: @\n")}, "prod.yaml:8: "},
 		"a list":      {[]State{state("prod", "- a\n")}, "helmfile build"},
 		"no releases": {[]State{state("prod", "templates: {}\n")}, "no release can be converted"},
 		"no chart":    {[]State{state("prod", "releases: [{name: web}]\n")}, "releases[0] has no name or no chart"},
@@ -193,10 +197,12 @@ func TestBadStates(t *testing.T) {
 			}
 		})
 	}
-	taken := repo()
-	taken["apps/web/layers/global/values.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")}
-	if _, err := convert(t, taken, state("prod", web)); err == nil || !strings.Contains(err.Error(), "apps/web exists") {
-		t.Error(err)
+	for _, name := range []string{"apps/web/layers/global/values.yaml", "apps/web/environment/prod/values.yaml", "apps/web/app.yaml", "layers/global/values.yaml"} {
+		taken := repo()
+		taken[name] = &fstest.MapFile{Data: []byte("a: 1\n")}
+		if _, err := convert(t, taken, state("prod", web)); err == nil || !strings.Contains(err.Error(), " exists, and the fleet would read it") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -418,5 +424,32 @@ func TestReleasesOfOneName(t *testing.T) {
 	}
 	if f := result.Findings[2]; !slices.Equal(f.Places, []Place{{"staging", "b", "k"}, {"prod", "b", "k"}}) || !slices.Equal(f.Environments, []string{"staging", "prod"}) {
 		t.Errorf("%+v", f)
+	}
+}
+
+// Values files in the folder that the app gets stay there, and a file of any name in the repository is no layer of all apps.
+func TestFilesBesideApps(t *testing.T) {
+	t.Parallel()
+	files := repo()
+	files["helmfile.yaml"] = &fstest.MapFile{Data: []byte("x")}
+	files["none"] = &fstest.MapFile{Data: []byte("a: 1\n")}
+	files["apps/web/values.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")}
+	text := "---\n#  Source: /work/elsewhere/helmfile.yaml\n\nreleases:\n- {name: web, namespace: web, chart: ./deploy/charts/web, values: [apps/web/values.yaml]}\n- {name: api, namespace: web, chart: ./deploy/charts/web}\n"
+	result, err := convert(t, files, State{Environment: "prod", File: "prod.yaml", Data: []byte(text)})
+	if err != nil || !slices.Equal(result.Kept, []string{"apps/web/values.yaml"}) {
+		t.Fatalf("%v %+v", err, result)
+	}
+	for name, data := range result.Files {
+		files[name] = &fstest.MapFile{Data: data}
+	}
+	f, problems := fleet.Load(t.Context(), files, nil)
+	if f == nil {
+		t.Fatal(problems)
+	}
+	for _, target := range f.Targets() {
+		want := map[string]int{"web": 1, "api": 0}[target.App.Name]
+		if list := f.ValuesFiles(target); len(list) != want {
+			t.Errorf("%s takes %v", target, list)
+		}
 	}
 }

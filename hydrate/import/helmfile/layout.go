@@ -42,6 +42,10 @@ func (c *converter) unite() {
 			a = &app{name: name}
 			byName[name] = a
 		}
+		if len(a.cells) > 0 && a.cells[0].release.Name != x.release.Name {
+			c.find(c.at(x), LeftOut, "name", fmt.Sprintf("its app would be %s, as that of the release %s in the namespace %s (rename one of them)", name, a.cells[0].release.Name, a.cells[0].namespace))
+			continue
+		}
 		if first := a.in(x.cluster.environment); first != nil && !same(first.source, x.source) {
 			c.find(c.at(x), LeftOut, "chart", fmt.Sprintf("it has another chart or version on %s, which is in the same environment", first.cluster.name))
 			continue
@@ -228,8 +232,8 @@ func (x *cell) slots() int {
 // tail is the values above some of the entries.
 func (x *cell) tail(from int) map[string]any { return merge(merged(x.entries[from:]), x.overlay) }
 
-// noFile is the path of a slot that an app does not use. Missing files of layers are skipped.
-const noFile = "none"
+// noFile is the path of a slot that an app does not use. Missing files of layers are skipped, and no Git tree has this one.
+const noFile = ".git/none"
 
 // slotName names the values files of a release in their order.
 func slotName(n int) string { return "file" + strconv.Itoa(n+1) }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -96,6 +98,9 @@ const (
 	sourceTag = "#  Source: " // as helmfile prints it
 )
 
+// yamlLine is the line in an error of the YAML reader.
+var yamlLine = regexp.MustCompile(`\bline (\d+): `)
+
 // parse reads the documents of a state.
 func parse(s State, environment string) ([]document, error) {
 	if err := manifest.Check(s.Data, manifest.DefaultBudget()); err != nil {
@@ -112,7 +117,13 @@ func parse(s State, environment string) ([]document, error) {
 		}
 		doc, err := decode(text.Bytes(), first)
 		if err != nil {
-			return fmt.Errorf("%s:%d: %w (give it the output of `helmfile build`)", s.File, first, err)
+			line, text := first, err.Error()
+			if m := yamlLine.FindStringSubmatch(text); m != nil { // it counts from the document
+				n, _ := strconv.Atoi(m[1]) // digits
+				line = first + n - 1
+				text = strings.Replace(text, m[0], "", 1)
+			}
+			return fmt.Errorf("%s:%d: %s (give it the output of `helmfile build`)", s.File, line, text)
 		}
 		doc.source = source
 		for i := range doc.state.Releases {
