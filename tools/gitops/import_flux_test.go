@@ -268,7 +268,7 @@ func TestImportCheck(t *testing.T) {
 	// A target that neither side can build is no success.
 	failing := t.TempDir()
 	unpack(t, failing, fixtures["base"]+fixtures["HelmRelease"]+"-- clusters/prod/gone.yaml --\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: gone, namespace: flux-system}\nspec: {path: ./gone, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}\n")
-	if out, err := check(t, failing, tools); err == nil || !strings.Contains(out, "cannot read   prod/gone: both sides fail") || !strings.Contains(out, "1 app cannot be read") {
+	if out, err := check(t, failing, tools); err == nil || !strings.Contains(out, "cannot read   prod/gone (clusters/prod/gone.yaml:1): both sides fail") || !strings.Contains(out, "1 app cannot be read") {
 		t.Errorf("%v: %s", err, out)
 	}
 	// A program that answers something else than Flux builds.

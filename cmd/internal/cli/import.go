@@ -32,11 +32,11 @@ func newImport(o IO) *cobra.Command {
 and what cannot be rendered. --detect looks for clusters in a repository that has no sluice.yaml and prints the file that imports
 them; --write stores it.
 
---check builds an import of Flux a second time with Flux's own libraries, and compares object by object. The libraries are in
-the program sluice-reference-flux, which must be in PATH; build it in a clone of Sluice with
-"go build -C tools/gitops -o $HOME/bin/ ./sluice-reference-flux". It reads charts of this repository only. Apps with other
-charts, chartRef or post-renderers are listed as not compared. Imports of Argo CD cannot be compared: Argo CD has no program
-that generates manifests without a server. The program is not confined: run --check on repositories that you trust.
+--check builds the import a second time with the tool's own libraries, and compares object by object. The libraries of Flux
+are in the program sluice-reference-flux, those of Argo CD in sluice-reference-argocd, which calls helm and kustomize. The
+programs must be in PATH; docs/from-flux.md and docs/from-argocd.md have the commands that build them in a clone of Sluice. They
+read this repository only: what needs a chart or a source from elsewhere, a plugin or an answer of a server is listed as not
+compared. The programs are not confined: run --check on repositories that you trust.
 
 Exit status: 0 if every target can be read, and --check finds no difference; 1 otherwise, and if --check compares no object of
 a cluster.`,
@@ -44,7 +44,7 @@ a cluster.`,
   sluice import --detect --write      # store sluice.yaml
   sluice import                       # what is imported?
   sluice import -o json
-  sluice import --check               # does Flux build the same objects?`,
+  sluice import --check               # does Flux or Argo CD build the same objects?`,
 		Args: noArgs(""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := i.check(); err != nil {
@@ -60,7 +60,7 @@ a cluster.`,
 	c.Flags().StringVar(&i.commit, "commit", "", "`revision` to read (default: the working tree)")
 	c.Flags().BoolVar(&i.detect, "detect", false, "print the sluice.yaml for a repository that has none")
 	c.Flags().BoolVar(&i.write, "write", false, "write that file")
-	c.Flags().BoolVar(&i.compare, "check", false, "compare the import with what Flux's libraries build")
+	c.Flags().BoolVar(&i.compare, "check", false, "compare the import with what the libraries of Flux or Argo CD build")
 	c.MarkFlagsMutuallyExclusive("detect", "check")
 	c.AddCommand(newImportHelmfile(o))
 	return c

@@ -2,15 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,87 +19,127 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// reference names the program that builds a repository with Flux's own libraries. They are not linked into sluice: they need Helm's actions
-// and a Kubernetes client, and a second path inside this binary would share most of its code with the first one.
-const reference = "sluice-reference-flux"
-
-// referenceRequest is what the reference program reads. It may change the files of Dir.
-type referenceRequest struct {
-	Dir      string                      `json:"dir"`
-	Entry    fleet.Import                `json:"entry"`
-	Clusters map[string]referenceCluster `json:"clusters"`
-}
-
-type referenceCluster struct {
-	KubeVersion string   `json:"kubeVersion,omitempty"`
-	APIVersions []string `json:"apiVersions,omitempty"`
-}
-
-// referenceApp is what the tool applies for an app.
-type referenceApp struct {
-	Objects   []manifest.Object `json:"objects"`
-	Namespace string            `json:"namespace"` // of namespaced objects that name none
-	Error     string            `json:"error"`
-	Skipped   string            `json:"skipped"` // why the reference cannot build it
-}
-
 // comparison counts what was compared and holds what was not equal.
 type comparison struct {
 	Objects     int      `json:"objects"` // equal ones
 	Apps        int      `json:"apps"`
 	Differences []string `json:"differences"`
 	NotCompared []string `json:"notCompared"`
-	Unread      []string `json:"unread"` // apps that Sluice cannot render, whatever Flux does with them
+	Links       []string `json:"links,omitempty"` // symbolic links, which the tool follows and the reference does not
+	Unread      []string `json:"unread"`          // apps that Sluice cannot render, whatever the tool does with them
+
+	tool  string   // of the entry that is compared
+	tools []string // of all entries
+	empty []string // clusters on which no object was equal
 }
 
-// checkImport builds the import again with the reference program, and compares every object.
+// checkImport builds the import again with the reference programs, and compares every object.
 func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, o IO) error {
-	var empty []string // clusters
 	result := comparison{Differences: []string{}, NotCompared: []string{}, Unread: []string{}}
-	for n, entry := range f.Spec.Import {
-		if entry.Flux == nil {
-			return fmt.Errorf("spec.import[%d]: --check compares imports of Flux only: Argo CD generates manifests in its repository server, which has no library or program for use without a cluster", n)
-		}
-		theirs, err := runReference(ctx, s.Store.Snapshot(ctx, tree), f, entry)
-		if err != nil {
+	for n := range f.Spec.Import {
+		if err := i.checkEntry(ctx, s, tree, f, n, &result); err != nil {
 			return err
-		}
-		for _, cluster := range slices.Sorted(maps.Keys(entry.Flux.Clusters)) {
-			ours, err := i.sluiceApps(ctx, s, tree, f, n, cluster)
-			if err != nil {
-				return err
-			}
-			for _, name := range entry.Exclude { // the fleet describes it
-				delete(theirs[cluster], name)
-			}
-			before := result.Objects
-			result.cluster(cluster, ours, theirs[cluster])
-			if result.Objects == before && len(ours) > 0 {
-				empty = append(empty, cluster)
-			}
 		}
 	}
 	if err := i.showComparison(&result, o); err != nil {
 		return err
 	}
+	tools := strings.Join(slices.Compact(slices.Sorted(slices.Values(result.tools))), " and ")
 	switch {
 	case len(result.Differences) > 0:
-		return fmt.Errorf("the import differs from %s: %s", reference, count(len(result.Differences), "difference"))
+		return fmt.Errorf("the import differs from what %s: %s", builds(tools), count(len(result.Differences), "difference"))
 	case len(result.Unread) > 0:
-		return fmt.Errorf("%s cannot be read: nothing shows that Flux builds the same", count(len(result.Unread), "app"))
-	case len(empty) > 0:
-		return fmt.Errorf("nothing was compared on %s: no imported object is built by both sides", strings.Join(empty, ", "))
+		return fmt.Errorf("%s cannot be read: nothing shows that %s the same", count(len(result.Unread), "app"), builds(tools))
+	case len(result.empty) > 0:
+		return fmt.Errorf("nothing was compared on %s: no imported object is built by both sides", strings.Join(result.empty, ", "))
 	case result.Objects == 0:
 		return errors.New("nothing was compared: no imported object is built by both sides")
 	}
 	return nil
 }
 
+// builds is the verb for one tool or several.
+func builds(tools string) string {
+	if strings.Contains(tools, " and ") {
+		return tools + " build"
+	}
+	return tools + " builds"
+}
+
+// checkEntry compares one entry of spec.import.
+func (i *importOptions) checkEntry(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, n int, result *comparison) error {
+	entry := f.Spec.Import[n]
+	program := referenceFor(entry)
+	result.tool, result.tools = program.tool, append(result.tools, program.tool)
+	files := s.Store.Snapshot(ctx, tree)
+	theirs, err := program.run(ctx, files, f, entry)
+	if err != nil {
+		return err
+	}
+	if entry.ArgoCD != nil { // Argo CD follows symbolic links, which the copy for the reference has not
+		if err := result.links(files); err != nil {
+			return err
+		}
+	}
+	for _, cluster := range clustersOf(f, n, theirs) {
+		ours, err := i.sluiceApps(ctx, s, tree, f, n, cluster)
+		if err != nil {
+			return err
+		}
+		for _, name := range entry.Exclude { // the fleet describes it
+			delete(theirs[cluster], name)
+		}
+		before := result.Objects
+		result.cluster(cluster, ours, theirs[cluster])
+		if cluster != "" && result.Objects == before && len(ours) > 0 {
+			result.empty = append(result.empty, cluster)
+		}
+	}
+	return nil
+}
+
+// clustersOf are the clusters of an entry, sorted: those that it names, and those on which one of the sides has an app. What is on no
+// cluster, such as an ApplicationSet, is in "".
+func clustersOf(f *fleet.Fleet, entry int, theirs map[string]map[string]referenceApp) []string {
+	out := slices.Collect(maps.Keys(theirs))
+	if e := f.Spec.Import[entry]; e.ArgoCD != nil {
+		out = slices.AppendSeq(out, maps.Keys(e.ArgoCD.Clusters))
+	} else {
+		out = slices.AppendSeq(out, maps.Keys(e.Flux.Clusters))
+	}
+	for _, t := range f.Imports() {
+		if t.Entry == entry {
+			out = append(out, comparedOn(t))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// comparedOn is the cluster of a target. What stands for an ApplicationSet or a file that cannot be read is on every cluster that may lack
+// something; it is compared once.
+func comparedOn(t *fleet.Imported) string {
+	if t.Err != nil && (t.Kind == "ApplicationSet" || t.Kind == fleet.KindFile) {
+		return ""
+	}
+	return t.Cluster
+}
+
+// links names the symbolic links of a commit.
+func (c *comparison) links(tree fs.FS) error {
+	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type()&fs.ModeSymlink != 0 {
+			c.Links = append(c.Links, name+": the reference does not follow symbolic links")
+		}
+		return err
+	})
+}
+
 func (i *importOptions) showComparison(c *comparison, o IO) error {
 	if i.structured() {
 		return i.encode(o.Out, c)
 	}
-	for _, line := range c.NotCompared {
+	for _, line := range slices.Concat(c.NotCompared, c.Links) {
 		fmt.Fprintf(o.Out, "not compared  %s\n", safetext.Lines(line))
 	}
 	for _, line := range c.Unread {
@@ -116,15 +154,25 @@ func (i *importOptions) showComparison(c *comparison, o IO) error {
 
 // sluiceApps renders the apps of an entry on a cluster. A failed app has its Error, a suspended one is left out.
 func (i *importOptions) sluiceApps(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, entry int, cluster string) (map[string]referenceApp, error) {
+	out := map[string]referenceApp{}
+	for _, t := range f.Imports() { // an app of the fleet's own is not compared
+		if t.Entry == entry && comparedOn(t) == cluster && !t.Suspended {
+			one := referenceApp{File: t.File, foreign: t.Foreign}
+			if t.Line > 0 {
+				one.File += fmt.Sprintf(":%d", t.Line)
+			}
+			if t.Err != nil {
+				one.Error = t.Err.Error()
+			}
+			out[t.App] = one
+		}
+	}
+	if cluster == "" || len(out) == 0 {
+		return out, nil
+	}
 	shown, err := s.Show(ctx, tree, cluster, "")
 	if err != nil {
 		return nil, err
-	}
-	out := map[string]referenceApp{}
-	for _, t := range f.Imports() { // an app of the fleet's own is not compared
-		if t.Entry == entry && t.Cluster == cluster && !t.Suspended {
-			out[t.App] = referenceApp{}
-		}
 	}
 	for _, m := range shown.Manifests {
 		one, ok := out[appOf(m)]
@@ -139,100 +187,55 @@ func (i *importOptions) sluiceApps(ctx context.Context, s *app.Session, tree git
 		out[appOf(m)] = one
 	}
 	for _, failure := range shown.Failures {
-		if _, ok := out[failure.App]; ok {
-			out[failure.App] = referenceApp{Error: failure.Message}
+		if one, ok := out[failure.App]; ok {
+			one.Error = failure.Message
+			out[failure.App] = one
 		}
 	}
 	return out, nil
 }
 
-// runReference writes the commit's files to a temporary directory and has the reference program build them.
-func runReference(ctx context.Context, tree *gitstore.Snapshot, f *fleet.Fleet, entry fleet.Import) (map[string]map[string]referenceApp, error) {
-	program, err := exec.LookPath(reference)
-	if err != nil {
-		return nil, fmt.Errorf("--check needs the program %s in PATH (build it in a clone of Sluice: go build -C tools/gitops -o \"$HOME/bin/\" ./%s)", reference, reference)
-	}
-	dir, err := os.MkdirTemp("", "sluice-check")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // a copy
-	if err := copyFiles(dir, tree); err != nil {
-		return nil, fmt.Errorf("copying the commit: %w", err)
-	}
-	request := referenceRequest{Dir: dir, Entry: entry, Clusters: map[string]referenceCluster{}}
-	for _, c := range f.Clusters {
-		request.Clusters[c.Name] = referenceCluster{KubeVersion: c.KubeVersion, APIVersions: c.APIVersions}
-	}
-	text, err := json.Marshal(request)
-	if err != nil {
-		return nil, err
-	}
-	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, program) //nolint:gosec // the user put it in PATH
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &errs
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", reference, err, safetext.Message(strings.TrimSpace(errs.String()), failureLines, failureWidth))
-	}
-	var answer struct {
-		Clusters map[string]map[string]referenceApp `json:"clusters"`
-	}
-	decoder := json.NewDecoder(&out)
-	decoder.UseNumber() // large integers keep their digits
-	if err := decoder.Decode(&answer); err != nil {
-		return nil, fmt.Errorf("the answer of %s: %w (build it from the release of this sluice)", reference, err)
-	}
-	return answer.Clusters, nil
-}
-
-// copyFiles writes the regular files of a commit. source-controller leaves out symbolic links too, and a link could lead the reference out of
-// the directory.
-func copyFiles(dir string, tree fs.FS) error {
-	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir():
-			return os.MkdirAll(filepath.Join(dir, filepath.FromSlash(name)), 0o700)
-		case !d.Type().IsRegular():
-			return nil
-		}
-		data, err := fs.ReadFile(tree, name)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), data, 0o600)
-	})
-}
-
-// cluster compares the apps of one cluster.
+// cluster compares the apps of one cluster, or those without one.
 func (c *comparison) cluster(name string, ours, theirs map[string]referenceApp) {
 	names := slices.Concat(slices.Collect(maps.Keys(ours)), slices.Collect(maps.Keys(theirs)))
 	slices.Sort(names)
 	for _, app := range slices.Compact(names) {
-		at := name + "/" + app
 		mine, have := ours[app]
 		other, built := theirs[app]
+		at := titled(name, app, cmp.Or(mine.File, other.File))
 		switch {
-		case have && built && mine.Error != "" && other.Skipped != "":
+		case mine.foreign && (!built || other.Skipped != ""):
+			c.NotCompared = append(c.NotCompared, at+": "+mine.Error)
+		case have && mine.Error != "" && (!built || other.Skipped != ""):
 			c.Unread = append(c.Unread, at+": "+mine.Error)
 		case built && other.Skipped != "":
 			c.NotCompared = append(c.NotCompared, at+": "+other.Skipped)
 		case have && built && mine.Error != "" && other.Error != "":
 			c.Unread = append(c.Unread, at+": both sides fail: "+mine.Error)
 		case !built:
-			c.differ("%s: Sluice imports it, Flux does not apply it", at)
+			c.differ("%s: Sluice imports it, %s does not apply it", at, c.tool)
 		case !have:
-			c.differ("%s: Flux applies it, Sluice does not import it", at)
+			c.differ("%s: %s applies it, Sluice does not import it", at, c.tool)
 		case mine.Error != "":
-			c.differ("%s: Flux builds it, Sluice does not: %s", at, mine.Error)
+			c.differ("%s: %s builds it, Sluice does not: %s", at, c.tool, mine.Error)
 		case other.Error != "":
-			c.differ("%s: Sluice renders it, Flux does not build it: %s", at, other.Error)
+			c.differ("%s: Sluice renders it, %s does not build it: %s", at, c.tool, other.Error)
 		default:
 			c.Apps++
 			c.objects(at, mine.Objects, other.Objects, other.Namespace)
 		}
 	}
+}
+
+// titled names an app, its cluster and its file, as far as they are known.
+func titled(cluster, app, file string) string {
+	if cluster != "" {
+		app = cluster + "/" + app
+	}
+	if file != "" {
+		app += " (" + file + ")"
+	}
+	return app
 }
 
 func (c *comparison) differ(format string, args ...any) {
@@ -250,7 +253,7 @@ func (c *comparison) objects(at string, ours, theirs []manifest.Object, namespac
 		id, got := taken(left, want, namespace)
 		switch {
 		case got == nil:
-			c.differ("%s: Flux applies %s, Sluice does not render it", at, want.Identity())
+			c.differ("%s: %s applies %s, Sluice does not render it", at, c.tool, want.Identity())
 		case !equalObjects(got, want):
 			c.differ("%s: %s is not equal", at, id)
 		default:
@@ -258,7 +261,7 @@ func (c *comparison) objects(at string, ours, theirs []manifest.Object, namespac
 		}
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(left), func(a, b manifest.Identity) int { return strings.Compare(a.String(), b.String()) }) {
-		c.differ("%s: Sluice renders %s, Flux does not apply it", at, id)
+		c.differ("%s: Sluice renders %s, %s does not apply it", at, id, c.tool)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestComparison(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var got comparison
+			got := comparison{tool: "Flux"}
 			got.cluster("prod", c.ours, c.theirs)
 			if got.Objects != c.equal || len(got.NotCompared) != c.left || len(got.Unread) != c.unread {
 				t.Errorf("%+v", got)

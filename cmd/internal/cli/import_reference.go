@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// reference is a program that builds a repository with a tool's own libraries. They are not linked into sluice: they need Helm's actions
+// and a Kubernetes client, and a second path inside this binary would share most of its code with the first one.
+type reference struct {
+	tool    string
+	program string
+	build   string // the command that builds the program in a clone of Sluice
+}
+
+// referenceFor returns the program for an entry of spec.import.
+func referenceFor(entry fleet.Import) reference {
+	if entry.ArgoCD != nil {
+		return reference{
+			tool: "Argo CD", program: "sluice-reference-argocd",
+			build: `go build -C tools/gitops/argocd -o "$HOME/sluice-argocd/" ./sluice-reference-argocd helm.sh/helm/v3/cmd/helm sigs.k8s.io/kustomize/kustomize/v5`,
+		}
+	}
+	return reference{
+		tool: "Flux", program: "sluice-reference-flux",
+		build: `go build -C tools/gitops -o "$HOME/bin/" ./sluice-reference-flux`,
+	}
+}
+
+// referenceRequest is what the reference program reads. It may change the files of Dir.
+type referenceRequest struct {
+	Dir      string                      `json:"dir"`
+	Trunk    string                      `json:"trunk,omitempty"` // a revision that means the commit
+	Entry    fleet.Import                `json:"entry"`
+	Clusters map[string]referenceCluster `json:"clusters"`
+}
+
+// referenceCluster is a cluster as its tool knows it. A cluster of Flux has no server, labels and annotations.
+type referenceCluster struct {
+	KubeVersion string            `json:"kubeVersion,omitempty"`
+	APIVersions []string          `json:"apiVersions,omitempty"`
+	Server      string            `json:"server,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// referenceApp is what the tool applies for an app.
+type referenceApp struct {
+	Objects   []manifest.Object `json:"objects"`
+	Namespace string            `json:"namespace"` // of namespaced objects that name none
+	File      string            `json:"file"`      // in which the user's object is written, with the line if that is known
+	Error     string            `json:"error"`
+	Skipped   string            `json:"skipped"` // why the reference cannot build it
+
+	foreign bool // a server or another repository describes it, so neither side can build it
+}
+
+// run writes the commit's files to a temporary directory and has the reference program build them.
+func (r reference) run(ctx context.Context, tree *gitstore.Snapshot, f *fleet.Fleet, entry fleet.Import) (map[string]map[string]referenceApp, error) {
+	program, err := exec.LookPath(r.program)
+	if err != nil {
+		return nil, fmt.Errorf("--check needs the program %s in PATH (build it in a clone of Sluice: %s)", r.program, r.build)
+	}
+	dir, err := os.MkdirTemp("", "sluice-check")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // a copy
+	if err := copyFiles(dir, tree); err != nil {
+		return nil, fmt.Errorf("copying the commit: %w", err)
+	}
+	text, err := json.Marshal(referenceRequest{Dir: dir, Trunk: f.Spec.Trunk, Entry: entry, Clusters: referenceClusters(f, entry)})
+	if err != nil {
+		return nil, err
+	}
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, program) //nolint:gosec // the user put it in PATH
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), &out, &errs
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", r.program, err, safetext.Message(strings.TrimSpace(errs.String()), failureLines, failureWidth))
+	}
+	var answer struct {
+		Clusters map[string]map[string]referenceApp `json:"clusters"`
+	}
+	decoder := json.NewDecoder(&out)
+	decoder.UseNumber() // large integers keep their digits
+	if err := decoder.Decode(&answer); err != nil {
+		return nil, fmt.Errorf("the answer of %s: %w (build it from the release of this sluice)", r.program, err)
+	}
+	return answer.Clusters, nil
+}
+
+// referenceClusters are the clusters that destinations may name. The registry has the labels of a cluster that it describes.
+func referenceClusters(f *fleet.Fleet, entry fleet.Import) map[string]referenceCluster {
+	out := map[string]referenceCluster{}
+	for _, c := range f.Clusters {
+		one := referenceCluster{KubeVersion: c.KubeVersion, APIVersions: c.APIVersions}
+		if entry.ArgoCD != nil {
+			own := entry.ArgoCD.Clusters[c.Name]
+			one.Server, one.Labels, one.Annotations = own.Server, maps.Clone(own.Labels), own.Annotations
+			if own.Environment == "" {
+				one.Labels = maps.Clone(c.Labels)
+				maps.Copy(one.Labels, own.Labels)
+			}
+		}
+		out[c.Name] = one
+	}
+	return out
+}
+
+// copyFiles writes the regular files of a commit. source-controller leaves out symbolic links too, and a link could lead the reference out of
+// the directory.
+func copyFiles(dir string, tree fs.FS) error {
+	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(dir, filepath.FromSlash(name)), 0o700)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		data, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), data, 0o600)
+	})
+}

@@ -1,0 +1,110 @@
+// Command sluice-reference-argocd builds a repository of Argo CD Applications with Argo CD's own code, for `sluice import
+// --check`. It reads one request in JSON from standard input and writes one answer. It calls helm and kustomize, which it looks
+// for beside itself first.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+
+	log "github.com/sirupsen/logrus"
+
+	"github.com/sluice-gitops/sluice/tools/gitops/argocd/argoref"
+)
+
+// request is what `sluice import --check` sends: an entry of spec.import, and a copy of the repository.
+type request struct {
+	Dir   string `json:"dir"`
+	Trunk string `json:"trunk"`
+	Entry struct {
+		Ignore []string `json:"ignore"`
+		ArgoCD *struct {
+			Apps         []string `json:"apps"`
+			Repositories []string `json:"repositories"`
+		} `json:"argocd"`
+	} `json:"entry"`
+	Clusters map[string]cluster `json:"clusters"` // of the fleet
+}
+
+type cluster struct {
+	KubeVersion string            `json:"kubeVersion"`
+	APIVersions []string          `json:"apiVersions"`
+	Server      string            `json:"server"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// app is what Argo CD applies for an app of Sluice. One of Objects, Error and Skipped is set; an app without objects has an empty list.
+type app struct {
+	Objects   []map[string]any `json:"objects"`
+	Namespace string           `json:"namespace,omitempty"` // of namespaced objects that name none
+	File      string           `json:"file,omitempty"`
+	Error     string           `json:"error,omitempty"`
+	Skipped   string           `json:"skipped,omitempty"`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	log.SetLevel(log.PanicLevel) // errors are in the answer
+	if err := run(ctx, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "sluice-reference-argocd:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, in io.Reader, out io.Writer) error {
+	var r request
+	if err := json.NewDecoder(in).Decode(&r); err != nil {
+		return fmt.Errorf("reading the request: %w", err)
+	}
+	if r.Entry.ArgoCD == nil {
+		return fmt.Errorf("the entry of spec.import is not one of Argo CD")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if err := os.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+os.Getenv("PATH")); err != nil {
+		return err
+	}
+	o := argoref.Options{Dir: r.Dir, Apps: r.Entry.ArgoCD.Apps, Ignore: r.Entry.Ignore, Repositories: r.Entry.ArgoCD.Repositories, Trunk: r.Trunk}
+	for _, name := range slices.Sorted(maps.Keys(r.Clusters)) {
+		c := r.Clusters[name]
+		o.Clusters = append(o.Clusters, argoref.Cluster{
+			Name: name, Server: c.Server, Labels: c.Labels, Annotations: c.Annotations, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions,
+		})
+	}
+	built, err := argoref.Build(ctx, o)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(map[string]any{"clusters": answer(built)})
+}
+
+// answer groups apps by cluster. What has no cluster is in "".
+func answer(built []argoref.App) map[string]map[string]app {
+	out := map[string]map[string]app{}
+	for i := range built {
+		a := &built[i]
+		one := app{Objects: make([]map[string]any, len(a.Objects)), Namespace: a.Namespace, File: a.File, Skipped: a.Skipped}
+		for n, o := range a.Objects {
+			one.Objects[n] = o.Object
+		}
+		if a.Err != nil {
+			one.Error = a.Err.Error()
+		}
+		if out[a.Cluster] == nil {
+			out[a.Cluster] = map[string]app{}
+		}
+		out[a.Cluster][a.Name] = one
+	}
+	return out
+}
