@@ -127,6 +127,7 @@ func comparedOn(t *fleet.Imported) string {
 
 // links names the symbolic links of a commit.
 func (c *comparison) links(tree fs.FS) error {
+	c.Links = nil // another entry may have listed them
 	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type()&fs.ModeSymlink != 0 {
 			c.Links = append(c.Links, name+": the reference does not follow symbolic links")
