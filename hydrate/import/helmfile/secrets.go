@@ -122,15 +122,15 @@ func (c *converter) scanEnvironments(doc *document, plain map[string]bool) {
 			}
 			var found []string
 			if full, err := b.path(file); err == nil && !remote(file) {
-				found, _ = fs.Glob(b.files, full) // a bad pattern finds nothing
+				found, _ = b.glob(full) // a bad pattern finds nothing
 			}
 			if len(found) == 0 {
 				c.secrets.because(fmt.Sprintf("Sluice cannot search %s, a file of the environment %s that the repository does not have", file, name))
 			}
 			for _, one := range found {
 				delete(plain, one)
-				if link := b.link(one); link != "" {
-					c.secrets.because(fmt.Sprintf("%s, a file of the environment %s, is a symbolic link, which Sluice does not follow", link, name))
+				if _, why := b.one("", one); why != nil {
+					c.secrets.because(fmt.Sprintf("Sluice cannot search %s, a file of the environment %s: %s", one, name, why.reason))
 				}
 			}
 		}

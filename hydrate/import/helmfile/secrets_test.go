@@ -31,6 +31,7 @@ func TestInlineValues(t *testing.T) {
 		"values in the state":  {"environments: {prod: {values: [{b: secretref+vault://x}]}}\n", "deploy/a.txt", "x", "the values of the environment have references"},
 		"missing environment":  {"environments: {prod: {values: [env/ignored.yaml]}}\n", "deploy/a.txt", "x", "cannot search env/ignored.yaml"},
 		"fetched environment":  {"environments: {prod: {values: ['git::https://x/y@v.yaml']}}\n", "deploy/a.txt", "x", "cannot search git::https"},
+		"ignored environment":  {"environments: {prod: {values: ['env/*.yaml']}}\n", "deploy/env/prod.yaml", "a: 1", "Git ignores deploy/env/secret.yaml"},
 		"clean environment":    {"environments: {prod: {values: ['env/*.yaml']}}\n", "deploy/env/prod.yaml", "a: 1", ""},
 		"a binary file":        {"", "logo.png", "\x00ref+", ""},
 		"also a values file":   {"environments: {prod: {values: ['values/a.*']}}\n", "deploy/values/a.yaml", "password: ref+vault://x", "deploy/values/a.yaml has references"},
@@ -48,7 +49,11 @@ func TestInlineValues(t *testing.T) {
 			}
 			states := []State{state("prod", block(named)+other), state("prod", block(embedded)+strings.Replace(other, "values/a.yaml", "{user: ada}", 1))}
 			for _, pass := range []bool{false, true} {
-				result, err := Convert(Options{States: states, Files: files, Root: "/work/elsewhere", InlineValues: pass})
+				worktree := fstest.MapFS{}
+				if name == "ignored environment" {
+					worktree["deploy/env/secret.yaml"] = &fstest.MapFile{Data: []byte(secretValues)}
+				}
+				result, err := Convert(Options{States: states, Files: files, Worktree: worktree, Root: "/work/elsewhere", InlineValues: pass})
 				if result == nil {
 					t.Fatal(err)
 				}
