@@ -34,7 +34,7 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 	if w.repo.Forge != nil {
 		r.Posted = w.config.Statuses.of(w.repo.Place)
 		if err := refreshStatuses(ctx, w, s, trunk.Tree, r.Posted); ctx.Err() != nil {
-			return nil, err
+			return nil, ctx.Err()
 		} else if err != nil {
 			r.Problems = append(r.Problems, "the health of some clusters is out of date: cannot read commit statuses: "+err.Error())
 		}

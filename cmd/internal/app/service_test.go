@@ -59,6 +59,8 @@ func TestMain(m *testing.M) {
 const (
 	repo   = "acme/fleet"
 	secret = "a secret of the test, long enough"
+
+	fingerprint = "a fingerprint key of the test, long enough"
 )
 
 // ownBranches are protected on the forge.
@@ -136,8 +138,8 @@ forges:
 	if err := os.WriteFile(file, []byte(s.config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := map[string]string{"TOKEN": token, "SECRET": secret, "FINGERPRINT": "k", "SLUICE_OFFLINE": "1", "SLUICE_CACHE_DIR": filepath.Join(s.dir, "cache")}
-	credentials := []string{token, secret}
+	env := map[string]string{"TOKEN": token, "SECRET": secret, "FINGERPRINT": fingerprint, "SLUICE_OFFLINE": "1", "SLUICE_CACHE_DIR": filepath.Join(s.dir, "cache")}
+	credentials := []string{token, secret, fingerprint}
 	t.Cleanup(func() { s.leaks(credentials) })
 	getenv := func(name string) string { return env[name] }
 	s.options = app.ServiceOptions{
