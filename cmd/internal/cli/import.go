@@ -35,8 +35,9 @@ them; --write stores it.
 --check builds the import a second time with the tool's own libraries, and compares object by object. The libraries of Flux
 are in the program sluice-reference-flux, those of Argo CD in sluice-reference-argocd, which calls helm and kustomize. The
 programs must be in PATH; docs/from-flux.md and docs/from-argocd.md have the commands that build them in a clone of Sluice. They
-read this repository only: what needs a chart or a source from elsewhere, a plugin or an answer of a server is listed as not
-compared. The programs are not confined: run --check on repositories that you trust.
+read this repository only: what needs a chart or a source from elsewhere, or the answer of a server, is listed as not
+compared. A target that cannot be read, such as one with a plugin, fails the check. The programs are
+not confined: run --check on repositories that you trust.
 
 Exit status: 0 if every target can be read, and --check finds no difference; 1 otherwise, and if --check compares no object of
 a cluster.`,
