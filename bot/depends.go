@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,6 +62,9 @@ type dependencies struct {
 	// names maps each concerned fleet to the names that it gives to repositories; "" is the fleet itself.
 	names  map[hint.Place]map[hint.Place]string
 	trunks map[hint.Place]string // of these fleets
+	// shownIn maps each concerned fleet and the name of a repository to those in whose merge requests its changes may be shown.
+	shownIn map[hint.Place]map[string][]string
+	place   hint.Place // of the merge request
 	// branches has the branches that the fleets take of repositories; "" is any.
 	branches map[hint.Place][]string
 	state    string // everything that a review takes from the dependencies
@@ -117,9 +121,23 @@ func (d *dependencies) waits() string {
 func (d *dependencies) shown() []report.Companion {
 	var out []report.Companion
 	for _, one := range d.list {
-		out = append(out, report.Companion{Name: one.String(), Head: one.mr.Head, Part: one.part()})
+		part := one.part()
+		if why := d.hiddenEverywhere(one); why != "" && one.mr.State == forge.Open && one.alone == "" {
+			part = "open, not rendered here: " + why
+		}
+		out = append(out, report.Companion{Name: one.String(), Head: one.mr.Head, Part: part})
 	}
 	return out
+}
+
+// hiddenEverywhere returns why no review takes in an open merge request that others may; "" if one does.
+func (d *dependencies) hiddenEverywhere(one *dependency) (why string) {
+	for _, fleetPlace := range slices.Sorted(maps.Keys(d.names)) {
+		if why = d.hidden(fleetPlace, one); why == "" {
+			return ""
+		}
+	}
+	return why
 }
 
 func (d *dependency) part() string {
@@ -207,8 +225,8 @@ func (d *dependencies) in(place hint.Place) (pins []Pin, change *FleetChange, ow
 		return nil, nil, own
 	}
 	for _, one := range d.list {
-		name, ok := d.names[fold(place)][fold(one.place)]
-		if one.rendered == nil || !ok {
+		name := d.names[fold(place)][fold(one.place)]
+		if one.rendered == nil || d.hidden(place, one) != "" {
 			continue
 		}
 		own = own && one.own
@@ -221,6 +239,24 @@ func (d *dependencies) in(place hint.Place) (pins []Pin, change *FleetChange, ow
 	return pins, change, own
 }
 
+// hidden returns why a review for a fleet does not take in an open merge request that others may; "" if it does. Who may read the repository
+// with the comment may be unable to read that of the companion, and the person who wrote the line decides neither.
+func (d *dependencies) hidden(fleetPlace hint.Place, one *dependency) string {
+	names := d.names[fold(fleetPlace)]
+	name, ok := names[fold(one.place)]
+	if !ok {
+		return "this fleet does not take content from its repository"
+	}
+	if name == "" || fold(fleetPlace) == fold(d.place) || fold(one.place) == fold(d.place) {
+		return ""
+	}
+	here, declared := names[fold(d.place)]
+	if in := d.shownIn[fold(fleetPlace)][name]; declared && (slices.Contains(in, "*") || slices.Contains(in, here)) {
+		return ""
+	}
+	return "add shownIn to the Repository " + name + " on the trunk of the fleet"
+}
+
 // show adds the dependencies to the review in a fleet. It must be called before the review is published.
 func (d *dependencies) show(r *report.Review, place hint.Place) {
 	if d == nil {
@@ -228,8 +264,11 @@ func (d *dependencies) show(r *report.Review, place hint.Place) {
 	}
 	r.Companions, r.Waits = d.shown(), d.waits()
 	for i, one := range d.list {
-		if _, ok := d.names[fold(place)][fold(one.place)]; !ok && one.mr.State == forge.Open && one.alone == "" {
-			r.Companions[i].Part = "open, not rendered here: this fleet does not take content from its repository"
+		if one.mr.State != forge.Open || one.alone != "" {
+			continue
+		}
+		if why := d.hidden(place, one); why != "" {
+			r.Companions[i].Part = "open, not rendered here: " + why
 		}
 	}
 	if len(d.failures) > 0 {

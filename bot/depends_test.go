@@ -194,6 +194,7 @@ func TestCompanionsOfSeveralFleets(t *testing.T) {
 	t.Parallel()
 	open := &forge.MergeRequest{State: forge.Open, Head: "head"}
 	d := &dependencies{
+		place: "hub:acme/fleet",
 		list:  []*dependency{{reference: reference{"hub:acme/two", 4, "#"}, mr: open}},
 		names: map[hint.Place]map[hint.Place]string{"hub:acme/fleet": {"hub:acme/two": "two"}, "hub:acme/other": {}},
 	}
@@ -203,6 +204,49 @@ func TestCompanionsOfSeveralFleets(t *testing.T) {
 		if len(r.Companions) != 1 || !strings.Contains(r.Companions[0].Part, want) || r.Waits != "waits for acme/two#4" {
 			t.Errorf("%s: %+v, %q", fleet, r.Companions, r.Waits)
 		}
+	}
+}
+
+// A companion of a third repository is shown in another repository only if the fleet's trunk says so, whoever wrote the line.
+func TestWhereCompanionsAreShown(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		place   hint.Place // of the comment
+		fleet   hint.Place // that is rendered
+		of      hint.Place // the companion's
+		shownIn []string   // of the Repository two
+		shown   bool
+	}{
+		"in the fleet":             {"hub:acme/fleet", "hub:acme/fleet", "hub:acme/two", nil, true},
+		"the fleet elsewhere":      {"hub:acme/one", "hub:acme/fleet", "hub:acme/Fleet", nil, true},
+		"not declared":             {"hub:acme/one", "hub:acme/fleet", "hub:acme/two", nil, false},
+		"declared":                 {"hub:acme/One", "hub:acme/fleet", "hub:acme/two", []string{"one"}, true},
+		"declared for another":     {"hub:acme/one", "hub:acme/fleet", "hub:acme/two", []string{"three"}, false},
+		"declared for all":         {"hub:acme/one", "hub:acme/fleet", "hub:acme/two", []string{"*"}, true},
+		"of another fleet":         {"hub:acme/fleet", "hub:acme/other", "hub:acme/two", nil, false},
+		"a place nobody declares":  {"hub:acme/nine", "hub:acme/fleet", "hub:acme/two", []string{"*"}, false},
+		"a fleet without the repo": {"hub:acme/one", "hub:acme/third", "hub:acme/two", []string{"*"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			names := map[hint.Place]string{"hub:acme/fleet": "", "hub:acme/one": "one", "hub:acme/two": "two", "hub:acme/three": "three"}
+			other := map[hint.Place]string{"hub:acme/other": "", "hub:acme/fleet": "fleet", "hub:acme/two": "two"}
+			one := &dependency{reference: reference{c.of, 4, "#"}, mr: &forge.MergeRequest{State: forge.Open, Head: "head"}, own: true, rendered: &CompanionRequest{}, change: &FleetChange{}}
+			d := &dependencies{
+				place: c.place, list: []*dependency{one},
+				names:   map[hint.Place]map[hint.Place]string{"hub:acme/fleet": names, "hub:acme/other": other, "hub:acme/third": {}},
+				shownIn: map[hint.Place]map[string][]string{"hub:acme/fleet": {"two": c.shownIn}},
+			}
+			pins, change, _ := d.in(c.fleet)
+			var r report.Review
+			d.show(&r, c.fleet)
+			if got := len(pins) > 0 || change != nil; got != c.shown || strings.Contains(r.Companions[0].Part, "open, rendered here") != c.shown {
+				t.Errorf("rendered %t, and it says %q", got, r.Companions[0].Part)
+			}
+			if r.Waits == "" {
+				t.Error("the status does not wait")
+			}
+		})
 	}
 }
 

@@ -55,16 +55,16 @@ func dependenciesOf(ctx context.Context, j *job, mr *forge.MergeRequest, own boo
 // declared returns the repositories that the trunks of the concerned fleets declare: that of the job's place, and those that take content
 // from it. A fleet is a repository of its own, without a name.
 func declared(ctx context.Context, j *job) (*dependencies, error) {
-	out := &dependencies{names: map[hint.Place]map[hint.Place]string{}, trunks: map[hint.Place]string{}, branches: map[hint.Place][]string{}}
+	out := &dependencies{place: j.place, names: map[hint.Place]map[hint.Place]string{}, shownIn: map[hint.Place]map[string][]string{}, trunks: map[hint.Place]string{}, branches: map[hint.Place][]string{}}
 	add := func(place hint.Place, space *Workspace) error {
 		f, err := trunkFleet(ctx, space)
 		if err != nil || f == nil {
 			return err
 		}
-		names := map[hint.Place]string{fold(place): ""}
+		names, shown := map[hint.Place]string{fold(place): ""}, map[string][]string{}
 		for _, r := range f.Repositories {
 			if p, ok := j.PlaceOf(r.URL); ok && fold(p) != fold(place) && ownerOf(p) == ownerOf(place) {
-				names[fold(p)] = r.Name
+				names[fold(p)], shown[r.Name] = r.Name, r.ShownIn
 				branch, _ := strings.CutPrefix(r.Wanted, "refs/heads/")
 				if branch == r.Wanted { // tags can be on any branch
 					branch = ""
@@ -73,6 +73,7 @@ func declared(ctx context.Context, j *job) (*dependencies, error) {
 			}
 		}
 		out.names[fold(place)], out.trunks[fold(place)] = names, f.Spec.Trunk
+		out.shownIn[fold(place)] = shown
 		out.takes(place, f.Spec.Trunk)
 		return nil
 	}

@@ -24,6 +24,8 @@ type Repository struct {
 	Commit string // the pinned commit; "" if the content is missing
 	// Reviews reports whether merge requests of the repository show what they do to this fleet.
 	Reviews bool
+	// ShownIn names the repositories in whose merge requests changes of this one may be shown; "*" is every repository.
+	ShownIn []string
 	File    string
 	Line    int
 }
@@ -63,7 +65,14 @@ func (l *loader) repositoriesFrom(documents []document) {
 		}
 		seen[name] = doc
 		if wanted, ok := l.checkRepository(doc, file.Spec); ok {
-			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{Name: name, URL: file.Spec.URL, Wanted: wanted, Reviews: file.Spec.Reviews, File: doc.file, Line: doc.node.Line})
+			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{Name: name, URL: file.Spec.URL, Wanted: wanted, Reviews: file.Spec.Reviews, ShownIn: file.Spec.ShownIn, File: doc.file, Line: doc.node.Line})
+		}
+	}
+	for _, doc := range seen {
+		for i, name := range doc.value.(*RepositoryFile).Spec.ShownIn {
+			if _, ok := seen[name]; !ok && name != "*" {
+				l.errorf(doc, []string{"spec", "shownIn", strconv.Itoa(i)}, `the name of a kind: Repository, or "*"`, "the repository %q does not exist", name)
+			}
 		}
 	}
 	slices.SortFunc(l.fleet.Repositories, func(a, b *Repository) int { return cmp.Compare(a.Name, b.Name) })

@@ -24,4 +24,7 @@ type RepositorySpec struct {
 	// Reviews makes the service review merge requests of the repository: it shows there what they do to this fleet, to everybody who can
 	// read that repository. The service's configuration must name the repository.
 	Reviews bool `json:"reviews,omitempty"`
+	// ShownIn names the repositories in whose merge requests the service may show changes of this one that they depend on (Depends-On): everybody
+	// who can read those sees them. "*" is every repository of the fleet. Merge requests of the fleet show them in any case.
+	ShownIn []string `json:"shownIn,omitempty"`
 }

@@ -63,6 +63,8 @@ func TestFourRepositories(t *testing.T) {
 			teams[name] = team
 		}
 		files["sluice.lock"] = lock
+		declared := "repositories/components.yaml"
+		files[declared] = strings.Replace(read(t, filepath.Join(s.dir, "work", declared)), "reviews: true", "reviews: true, shownIn: [team-a]", 1)
 		writeAll(s, filepath.Join(s.dir, "work"), files)
 		s.commit("two workspaces")
 		s.push("main")
