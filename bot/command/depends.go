@@ -13,7 +13,8 @@ const (
 )
 
 // DependsOn returns the addresses in lines `Depends-On: URL` of a merge request's description, each once, in order. A line counts if it
-// begins at column 0 and is not part of code, a quotation, a formula or HTML. The case of the key does not matter. An address may be empty.
+// begins at column 0 and is not part of code, a quotation, a formula or HTML. Text in <details> does not count either: tools copy the
+// descriptions of other projects there. The case of the key does not matter. An address may be empty.
 func DependsOn(description string) []string {
 	source := []byte(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(description))
 	if len(source) > maxDescribe || !bytes.Contains(bytes.ToLower(source), []byte(dependsKey)) {
@@ -29,7 +30,7 @@ func DependsOn(description string) []string {
 			if len(text) < len(dependsKey) || !strings.EqualFold(string(text[:len(dependsKey)]), dependsKey) {
 				continue
 			}
-			if shown, _ := d.outside(from); !shown {
+			if shown, _ := d.outside(from); !shown || !d.unfolded(from) {
 				continue
 			}
 			address := ""

@@ -26,7 +26,10 @@ func TestDependsOn(t *testing.T) {
 		"a comment of HTML": {"<!--\nDepends-On: " + a + "\n-->\n\nDepends-On: " + b, []string{b}},
 		"GitLab quotation":  {">>>\nDepends-On: " + a + "\n>>>\n", nil},
 		"quotation":         {"> Depends-On: " + a, nil},
-		"folded":            {"<details>\n\nDepends-On: " + a + "\n\n</details>\n", []string{a}},
+		"folded":            {"<details>\n\nDepends-On: " + a + "\n\n</details>\n\nDepends-On: " + b, []string{b}},
+		"folded twice":      {"<details>\n<Details>\n\n</details>\n\nDepends-On: " + a + "\n\n</details>\nDepends-On: " + b, []string{b}},
+		"folded for ever":   {"<details>\n\nDepends-On: " + a, nil},
+		"code of a fold":    {"Use `<details>`.\n\nDepends-On: " + a, []string{a}},
 	} {
 		if got := command.DependsOn(c.text); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, expected %q", name, got, c.want)

@@ -130,6 +130,12 @@ func (d *document) outside(at int) (bool, *Problem) {
 	return true, nil
 }
 
+// unfolded reports whether a position is outside of <details>.
+func (d *document) unfolded(at int) bool {
+	i, _ := slices.BinarySearchFunc(d.folded, at, func(h htmlState, at int) int { return h.from - at })
+	return i == 0 || d.folded[i-1].inside == ""
+}
+
 // paragraphVerdict parses a paragraph that begins at an offset of the comment. The returned function reports whether
 // a line of the paragraph is plain text, and the problem if the line is plain text but not a command.
 func paragraphVerdict(source []byte, offset int) func(at int) (bool, *Problem) {

@@ -36,11 +36,13 @@ type document struct {
 	unclosed   span   // block of code or raw HTML that the comment does not close; empty if there is none
 	formulas   []span // between two $$
 	html       []htmlState
+	folded     []htmlState     // inside is "details" or ""
 	closed     map[string]bool // HTML elements of which a later end tag was seen
 
 	dollars  []int
 	elements []string       // open ones, the innermost last
 	opened   map[string]int // how many of elements have a name
+	folds    int            // open <details>
 }
 
 // scan finds the structures of a comment whose lines end in \n.
@@ -333,6 +335,7 @@ func (d *document) tag(at int, rest []byte) {
 		return
 	}
 	element := strings.ToLower(string(name[:n]))
+	d.fold(element, at, end)
 	if transparent(element) || atom.Lookup([]byte(element)) == 0 {
 		return
 	}
@@ -354,6 +357,23 @@ func (d *document) tag(at int, rest []byte) {
 		inside = d.elements[0]
 	}
 	d.html = append(d.html, htmlState{at, inside})
+}
+
+// fold records a start or end tag if it is one of <details>.
+func (d *document) fold(element string, at int, end bool) {
+	inside := ""
+	switch {
+	case element != "details":
+		return
+	case !end:
+		d.folds++
+	case d.folds > 0:
+		d.folds--
+	}
+	if d.folds > 0 {
+		inside = "details"
+	}
+	d.folded = append(d.folded, htmlState{at, inside})
 }
 
 const maxTag = 32
