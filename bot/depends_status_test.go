@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -377,5 +378,33 @@ func TestStrangerWithTheSameHead(t *testing.T) {
 			review(8, "Depends-On: nonsense")
 			p.is(p.fleet.Head, "sluice", "fail", "of a stranger's that is alone")
 		})
+	}
+}
+
+// A merge request that the forge deleted no longer counts for others of its head, and what depends on it is reviewed again.
+func TestDeletedMergeRequest(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, newOwnVerdicts())
+	two := *p.fleet
+	two.Number, two.Body = 8, "Depends-On: nonsense"
+	p.forge.mrs["acme/fleet 8"] = &two
+	p.review(0, 8)
+	p.replicas[0].dependents.add(reference{place: "hub:acme/fleet", number: 8}, hint.Hint{Place: "hub:acme/one", Kind: hint.Review, Number: 3})
+	p.review(0, 7)
+	p.is(p.fleet.Head, "sluice", "fail", "while the other one exists")
+	delete(p.forge.mrs, "acme/fleet 8")
+	p.enqueued = nil
+	p.review(0, 8)
+	slices.Sort(p.enqueued)
+	if !slices.Equal(p.enqueued, []int{3, 7}) {
+		t.Errorf("enqueued %v", p.enqueued)
+	}
+	if err := p.replicas[0].Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7, Force: true}); err != nil {
+		t.Fatal(err)
+	}
+	p.is(p.fleet.Head, "sluice", "success", "after the other one was deleted")
+	p.enqueued = nil
+	if p.review(0, 8); len(p.enqueued) > 0 {
+		t.Errorf("enqueued %v for one that is gone already", p.enqueued)
 	}
 }

@@ -86,6 +86,15 @@ func (l *listings) correct(p hint.Place, mr *forge.MergeRequest) {
 	}
 }
 
+// remove forgets a merge request that the forge no longer has.
+func (l *listings) remove(p hint.Place, number int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if have, ok := l.known.Get(p); ok {
+		delete(have.open, number)
+	}
+}
+
 func (l *listing) add(list []*forge.MergeRequest) {
 	for _, mr := range list {
 		if mr.Updated.After(l.newest) {

@@ -25,14 +25,6 @@ func keepFor(j *job, fleet hint.Place, mr *forge.MergeRequest, review *report.Re
 	}
 }
 
-// gone records that the forge no longer has a merge request. If it has one of that number again, the bot reviews that one.
-func gone(j *job, number int) {
-	j.remember(reviewKey(number), "")
-	if err := j.Reports.Gone(j.place, number); err != nil {
-		j.log.Warn("the list of merge requests is not current", "merge_request", number, "error", err)
-	}
-}
-
 // noReports keeps nothing.
 type noReports struct{}
 

@@ -41,8 +41,7 @@ type ReviewRequest struct {
 func (j *job) review(ctx context.Context, number int) error {
 	mr, err := j.listings.read(ctx, j.forge, j.place, number)
 	if errors.Is(err, forge.ErrNotFound) {
-		gone(j, number)
-		return nil
+		return gone(ctx, j, number)
 	}
 	if err != nil {
 		return err

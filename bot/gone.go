@@ -1,0 +1,58 @@
+package bot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+// stateGone is the remembered state of a merge request that the forge no longer has.
+const stateGone = "gone"
+
+// gone cleans up after a merge request that the forge no longer has, as closed does after others: the reviews that show it start again, and
+// so do those of merge requests with its head. If the forge has one of that number again, the bot reviews that one.
+func gone(ctx context.Context, j *job, number int) error {
+	if err := j.Reports.Gone(j.place, number); err != nil {
+		j.log.Warn("the list of merge requests is not current", "merge_request", number, "error", err)
+	}
+	if err := announce(ctx, j, &forge.MergeRequest{Number: number, State: forge.Closed}); err != nil {
+		return err
+	}
+	j.listings.remove(j.place, number)
+	recorded, err := j.Verdicts.Verdict(ctx, j.place, number, verdictOwn)
+	if err != nil {
+		return fmt.Errorf("verdict of merge request %d: %w", number, err)
+	}
+	if recorded == "" && !j.hint.Force && j.seen(reviewKey(number), stateGone) {
+		return nil
+	}
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	if err := j.space.Reviews.DropPreview(ctx, previewBranch(number)); err != nil && !errors.Is(err, ErrRefused) {
+		return err
+	}
+	if err := forgetVerdict(ctx, j, number); err != nil {
+		return err
+	}
+	if head, _, _ := strings.Cut(recorded, " "); head != "" {
+		open, err := j.listings.open(ctx, j.forge, j.place)
+		if err != nil {
+			return err
+		}
+		var numbers []int
+		for _, other := range open {
+			if other.Head == head && other.Number != number && j.settings.selects(other) {
+				numbers = append(numbers, other.Number)
+			}
+		}
+		if err := enqueueReviews(ctx, j, numbers); err != nil {
+			return err
+		}
+	}
+	j.remember(reviewKey(number), stateGone)
+	return nil
+}
