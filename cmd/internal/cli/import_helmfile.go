@@ -95,7 +95,9 @@ func (h *helmfileOptions) run(ctx context.Context, o IO) error {
 	defer s.Close()
 	root := s.Store.Worktree()
 	if root == "" {
-		return errors.New("a conversion needs a working tree (give --repo a clone)")
+		if root = h.Repo; !plainFolder(root) {
+			return errors.New("a conversion needs a working tree (give --repo a clone)")
+		}
 	}
 	if root, err = filepath.Abs(root); err != nil {
 		return err
@@ -151,6 +153,17 @@ func (h *helmfileOptions) run(ctx context.Context, o IO) error {
 		return fmt.Errorf("%s left out", count(n, "release"))
 	}
 	return nil
+}
+
+// plainFolder reports whether a folder that is no working tree is not a bare repository either. It is false for a URL.
+func plainFolder(name string) bool {
+	info, err := os.Stat(name)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(name, "objects"))
+	_, missing := os.Stat(filepath.Join(name, "HEAD"))
+	return err != nil || missing != nil
 }
 
 // read reads the states. The environment of a file is its name without extension, unless it is given.
