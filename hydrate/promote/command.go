@@ -34,14 +34,18 @@ func (c PastCommand) String() string {
 	return out
 }
 
+// PastVerbs returns every Verb that a PastCommand can have.
+func PastVerbs() []EventKind {
+	return []EventKind{EventApprove, EventCancel, EventFreeze, EventUnfreeze, EventHalt, EventResume, EventExpedited}
+}
+
 // logCommand records an event for the history if no commit shows it.
 func (r *Record) logCommand(e Event) {
-	verbs := []EventKind{EventApprove, EventCancel, EventFreeze, EventUnfreeze, EventHalt, EventResume, EventExpedited}
 	c := PastCommand{Verb: e.Kind, By: e.By, Reason: e.Reason, Scope: e.scope(), Until: e.Until.UTC(), At: e.At}
 	switch {
 	case e.Kind == EventFailed, e.Kind == EventRollbackDropped:
 		c.Verb, c.Reason = EventHalt, r.Halt.Reason
-	case !slices.Contains(verbs, e.Kind):
+	case !slices.Contains(PastVerbs(), e.Kind):
 		return
 	}
 	r.Commands = append(r.Commands, c)

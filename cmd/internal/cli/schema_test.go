@@ -100,7 +100,10 @@ func TestOutputMatchesSchemas(t *testing.T) {
 		},
 	}
 	commit := promotion.HistoryEntry{Source: source, At: at, Subject: "s", Author: "mia", Trailers: []gitstore.Trailer{{Key: "Sluice-Source", Value: "c"}}}
-	command := promotion.HistoryEntry{At: at, Command: &promote.PastCommand{Verb: promote.EventFreeze, By: "mia", Reason: "r", Scope: "eu-1", Until: at, At: at}}
+	history := []promotion.HistoryEntry{commit, {At: at}}
+	for _, verb := range promote.PastVerbs() {
+		history = append(history, promotion.HistoryEntry{At: at, Command: &promote.PastCommand{Verb: verb, By: "mia", Reason: "r", Scope: "eu-1", Until: at, At: at}})
+	}
 	for name, test := range map[string]struct {
 		verb  string
 		value any
@@ -108,7 +111,7 @@ func TestOutputMatchesSchemas(t *testing.T) {
 		"status":           {"status", statusEntries([]promotion.Status{full, {Environment: "x"}, {Environment: "y", Plan: &promotion.Plan{}}}, "")},
 		"status, none":     {"status", statusEntries(nil, "")},
 		"status, follower": {"status", followerEntries([]promotion.Running{{Environment: "dev", Branch: "env/dev"}}, map[string]bool{}, "")},
-		"history":          {"history", historyEntries([]promotion.HistoryEntry{commit, command, {At: at}})},
+		"history":          {"history", historyEntries(history)},
 		"history, none":    {"history", historyEntries(nil)},
 	} {
 		text, err := json.Marshal(test.value)
