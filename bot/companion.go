@@ -1,19 +1,16 @@
 package bot
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 
+	"github.com/sluice-gitops/sluice/bot/command"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/publish"
 	"github.com/sluice-gitops/sluice/bot/report"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
@@ -39,160 +36,6 @@ type Pin struct {
 
 // FleetChange is a change of a fleet.
 type FleetChange struct{ Base, Head gitstore.Commit }
-
-// use is a fleet that takes content from a repository and shows reviews there.
-type use struct {
-	fleet  hint.Place
-	place  hint.Place    // the repository, as the fleet's trunk or the configuration spells it
-	name   string        // of the repository in the fleet
-	branch string        // that the fleet takes; "" if it takes tags
-	trunk  gitstore.Hash // tree of the fleet's trunk
-}
-
-// maxUses bounds the fleets that review one merge request.
-const maxUses = 8
-
-// uses maps each fleet to the repositories that it takes content from. The tasks of the fleets' trunks update it. It is safe for
-// concurrent use.
-type uses struct {
-	mu      sync.Mutex
-	byFleet map[hint.Place]map[hint.Place]use // fleet → repository → use; the keys are folded
-	ended   map[hint.Place]map[hint.Place]use // repository → fleet → use that the fleet no longer asks for; the keys are folded
-}
-
-func newUses() *uses {
-	return &uses{byFleet: map[hint.Place]map[hint.Place]use{}, ended: map[hint.Place]map[hint.Place]use{}}
-}
-
-// fold returns a place that is equal for all spellings of a repository: forges ignore the case of paths.
-func fold(p hint.Place) hint.Place { return hint.NewPlace(p.Forge(), strings.ToLower(p.Repo().Path)) }
-
-// of returns the fleets that take content from a repository, by name, at most maxUses.
-func (u *uses) of(p hint.Place) []use {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var out []use
-	for _, all := range u.byFleet {
-		if one, ok := all[fold(p)]; ok {
-			out = append(out, one)
-		}
-	}
-	slices.SortFunc(out, func(a, b use) int { return cmp.Compare(a.fleet, b.fleet) })
-	return out[:min(len(out), maxUses)]
-}
-
-// sweptWith returns the repositories to sweep with a fleet that takes content from them. It omits
-// repositories that are fleets with such content themselves. They have their own sweeps, and two fleets that take content from each
-// other would trigger each other's sweeps forever.
-func (u *uses) sweptWith(fleetPlace hint.Place) []hint.Place {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var out []hint.Place
-	for p, one := range u.byFleet[fold(fleetPlace)] {
-		if len(u.byFleet[p]) == 0 {
-			out = append(out, one.place)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// set replaces the repositories of a fleet. It returns those that are new, that ended or whose entry changed; a new trunk changes all
-// entries.
-func (u *uses) set(fleetPlace hint.Place, next map[hint.Place]use) []hint.Place {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var out []hint.Place
-	folded := make(map[hint.Place]use, len(next))
-	for p, one := range next {
-		one.place = p
-		if u.byFleet[fold(fleetPlace)][fold(p)] != one {
-			out = append(out, p)
-		}
-		folded[fold(p)] = one
-		delete(u.ended[fold(p)], fold(fleetPlace))
-	}
-	for p, one := range u.byFleet[fold(fleetPlace)] {
-		if _, still := folded[p]; !still {
-			u.end(fleetPlace, p, one)
-			out = append(out, one.place)
-		}
-	}
-	slices.Sort(out)
-	u.byFleet[fold(fleetPlace)] = folded
-	return out
-}
-
-// forget removes a repository from those of a fleet that no longer asks for reviews.
-func (u *uses) forget(fleetPlace, p hint.Place) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if one, ok := u.byFleet[fold(fleetPlace)][fold(p)]; ok {
-		u.end(fleetPlace, p, one)
-	}
-	delete(u.byFleet[fold(fleetPlace)], fold(p))
-}
-
-// end records that a fleet no longer asks for reviews. The caller holds mu.
-func (u *uses) end(fleetPlace, p hint.Place, one use) {
-	if u.ended[fold(p)] == nil {
-		u.ended[fold(p)] = map[hint.Place]use{}
-	}
-	u.ended[fold(p)][fold(fleetPlace)] = one
-}
-
-// over returns the fleets that asked for reviews in a repository since the start of the process, and no longer do, by name.
-func (u *uses) over(p hint.Place) []hint.Place {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var out []hint.Place
-	for _, one := range u.ended[fold(p)] {
-		out = append(out, one.fleet)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// Uses reports whether a fleet takes content from a repository and shows reviews there.
-func (b *Bot) Uses(p hint.Place) bool { return len(b.uses.of(p)) > 0 }
-
-// learnUses records the repositories whose merge requests the fleet's trunk asks to review. It enqueues sweeps of the repositories that
-// are new, and of all of them if the trunk moved.
-func learnUses(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash) error {
-	next := map[hint.Place]use{}
-	for _, r := range f.Repositories {
-		if !r.Reviews {
-			continue
-		}
-		p, ok := j.PlaceOf(r.URL)
-		if !ok || fold(p) == fold(j.place) || !sameOwner(p, j.place) {
-			j.log.Warn("merge requests of a repository are not reviewed: it must have the owner of the fleet, and be among the repositories of the same forge in the configuration",
-				"name", r.Name, "url", r.URL)
-			continue
-		}
-		one := use{fleet: j.place, name: r.Name, trunk: trunk}
-		if branch, ok := strings.CutPrefix(r.Wanted, "refs/heads/"); ok {
-			one.branch = branch
-		}
-		next[p] = one
-	}
-	return enqueueSweeps(ctx, j, j.uses.set(j.place, next))
-}
-
-// sameOwner reports whether two repositories have one owner on one forge. A fleet of another owner must neither read a repository with the
-// service's credential nor have the service write there.
-func sameOwner(a, b hint.Place) bool {
-	return a.Forge() == b.Forge() && ownerOf(a) == ownerOf(b)
-}
-
-func enqueueSweeps(ctx context.Context, j *job, places []hint.Place) error {
-	for _, p := range places {
-		if err := j.Enqueue(ctx, hint.Hint{Place: p, Kind: hint.Sweep}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // companions are the reviews of a merge request of a repository that fleets take content from.
 type companions struct {
@@ -225,7 +68,7 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 		return err
 	}
 	newer := false
-	worst, stopped, err := c.each(ctx, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: own, From: c.place}, func(i int, u use, review *report.Review) error {
+	worst, stopped, err := c.each(ctx, mr.TargetBranch, CompanionRequest{Base: base.Hash, Head: head.Hash, Trusted: own, From: c.place}, func(i int, u use, review *report.Review) error {
 		review.MergeRequest.Number, review.MergeRequest.URL, review.MergeRequest.Title = mr.Number, mr.URL, mr.Title
 		options := publish.Options{ID: commentID(u.fleet), Earlier: earlierCommentID(u.fleet, c.uses), URL: mr.URL}
 		if c.fleetless && i == 0 {
@@ -286,23 +129,27 @@ func (c companions) compared(ctx context.Context, mr *forge.MergeRequest, target
 
 // group writes the worst verdict on a merge group of the repository to the group's commit.
 func (c companions) group(ctx context.Context, branch string, r CompanionRequest) error {
-	worst, _, err := c.each(ctx, r, func(int, use, *report.Review) error { return nil })
+	worst, _, err := c.each(ctx, branch, r, func(int, use, *report.Review) error { return nil })
 	if err != nil || worst == nil {
 		return err
 	}
 	return publish.Status(ctx, c.forge, c.place.Repo(), worst, publish.Options{Context: c.context(ctx, branch), Checks: c.settings.Checks})
 }
 
-// each reviews the change in each fleet and calls do with the review. It returns the review with the worst verdict, or nil if no fleet
+// each reviews a change of a branch in each fleet and calls do with the review. It returns the review with the worst verdict, or nil if no fleet
 // asks for one, and whether a review exceeded a limit. If a fleet refuses the review, or the review exceeds a limit, do gets a review that
 // contains the error. Other errors do not stop the reviews of the remaining fleets: each joins them, and a retry may succeed.
-func (c companions) each(ctx context.Context, r CompanionRequest, do func(i int, u use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
+func (c companions) each(ctx context.Context, branch string, r CompanionRequest, do func(i int, u use, review *report.Review) error) (worst *report.Review, stopped bool, err error) {
 	var failed []error
 	trusted := r.Trusted
 	for i, u := range c.uses {
 		var own bool
-		r.Name = u.name
+		names := u.names(branch)
+		r.Name = names[0]
 		r.With, r.Fleet, own = c.deps.in(u.fleet)
+		for _, name := range names[1:] {
+			r.With = append(r.With, Pin{Name: name, Base: r.Base, Head: r.Head})
+		}
 		r.Trusted = trusted && own
 		review, err := c.of(ctx, u, r)
 		switch {
@@ -383,4 +230,25 @@ func (c companions) context(ctx context.Context, branch string) string {
 
 func rank(v report.Verdict) int {
 	return slices.Index([]report.Verdict{report.VerdictPass, report.VerdictWarn, report.VerdictCaution, report.VerdictFail, report.VerdictError}, v)
+}
+
+// unresolved makes the status of a merge request pending if Sluice cannot read what it depends on, for example because another forge does
+// not answer, and its lines are not those of the last review. Otherwise a new line would have no effect until that forge answers.
+func (c companions) unresolved(ctx context.Context, mr *forge.MergeRequest) error {
+	if d, ok := c.depended.Get(c.subject(dependsKey(mr.Number))); ok && slices.Equal(d.lines, command.DependsOn(mr.Body)) {
+		return nil
+	}
+	const text = "waits for what it depends on, which cannot be read"
+	err := c.say(ctx, mr, forge.Pending, text)
+	if c.fleetless || len(c.uses) == 0 {
+		return err
+	}
+	f, done, second := c.forVerdict(ctx, mr, verdictFleets, "")
+	if second != nil {
+		return errors.Join(err, second)
+	}
+	defer done()
+	state := forge.Status{State: forge.Pending, Description: text}
+	return errors.Join(err, c.recordVerdict(ctx, mr, verdictFleets, forge.Pending, ""),
+		publish.Say(ctx, f, c.place.Repo(), mr.Head, state, publish.Options{Context: f.context, URL: mr.URL, Checks: c.settings.Checks}))
 }

@@ -45,6 +45,9 @@ func companionState(mr *forge.MergeRequest, target gitstore.Hash, uses []use, id
 	b.WriteString(reviewState(mr, target, identity))
 	for _, u := range uses {
 		fmt.Fprintf(&b, "\n%s %s %s", u.fleet, u.name, u.branch)
+		for _, more := range u.more {
+			fmt.Fprintf(&b, " %s %s", more.name, more.branch)
+		}
 	}
 	return b.String()
 }

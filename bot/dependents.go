@@ -3,6 +3,7 @@ package bot
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -69,11 +70,19 @@ func answerDepends(ctx context.Context, j *job, mr *forge.MergeRequest, o Order)
 	if err != nil {
 		return "", err
 	}
-	deps, err := dependenciesOf(ctx, j, mr, own)
-	if err != nil {
-		return "", err
-	}
-	return j.reply(ctx, mr, o, func() (string, error) { return deps.answer(ctx, j) })
+	return j.reply(ctx, mr, o, func() (string, error) {
+		deps, err := dependenciesOf(ctx, j, mr, own)
+		text := ""
+		if err == nil {
+			text, err = deps.answer(ctx, j)
+		}
+		_, limited := errors.AsType[*forge.RateLimitError](err)
+		if err == nil || limited || ctx.Err() != nil {
+			return text, err
+		}
+		j.log.Warn("a merge request's dependencies cannot be read", "merge_request", mr.Number, "error", err)
+		return report.Block([]string{o.String(), "what this merge request depends on cannot be read (ask again later): " + err.Error()}), nil
+	})
 }
 
 // answer returns the dependencies in Markdown.

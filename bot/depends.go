@@ -59,29 +59,10 @@ type dependencies struct {
 	list     []*dependency
 	failures []string    // lines that cannot be followed
 	named    []reference // all that were read or do not exist, at most maxCompanions
-	// names maps each concerned fleet to the names that it gives to repositories; "" is the fleet itself.
-	names  map[hint.Place]map[hint.Place]string
-	trunks map[hint.Place]string // of these fleets
-	// shownIn maps each concerned fleet and the name of a repository to those in whose merge requests its changes may be shown.
-	shownIn map[hint.Place]map[string][]string
-	place   hint.Place // of the merge request
-	// branches has the branches that the fleets take of repositories; "" is any.
-	branches map[hint.Place][]string
-	state    string // everything that a review takes from the dependencies
-}
-
-// takes records that a fleet takes a branch of a repository.
-func (d *dependencies) takes(p hint.Place, branch string) {
-	d.branches[fold(p)] = append(d.branches[fold(p)], branch)
-}
-
-// taken reports whether a fleet takes a branch of a repository. Otherwise it returns the branches that fleets take.
-func (d *dependencies) taken(p hint.Place, branch string) (others string, ok bool) {
-	all := d.branches[fold(p)]
-	if slices.Contains(all, branch) || slices.Contains(all, "") {
-		return "", true
-	}
-	return strings.Join(all, " or "), false
+	// declared maps each concerned fleet to the repositories that it declares, by place, and to itself.
+	declared map[hint.Place]map[hint.Place][]declaration
+	place    hint.Place // of the merge request
+	state    string     // everything that a review takes from the dependencies
 }
 
 // other returns the branches that fleets take of a dependency's repository if it goes into another one; "" if it goes into one of them.
@@ -132,7 +113,7 @@ func (d *dependencies) shown() []report.Companion {
 
 // hiddenEverywhere returns why no review takes in an open merge request that others may; "" if one does.
 func (d *dependencies) hiddenEverywhere(one *dependency) (why string) {
-	for _, fleetPlace := range slices.Sorted(maps.Keys(d.names)) {
+	for _, fleetPlace := range slices.Sorted(maps.Keys(d.declared)) {
 		if why = d.hidden(fleetPlace, one); why == "" {
 			return ""
 		}
@@ -160,7 +141,7 @@ func (d *dependencies) fetch(ctx context.Context, j *job, number int) error {
 		if one.mr.State != forge.Open || one.alone != "" || one.rendered != nil {
 			continue
 		}
-		_, isFleet := d.names[fold(one.place)]
+		_, isFleet := d.declared[fold(one.place)]
 		if err := one.fetch(ctx, j, number, isFleet); err != nil {
 			return apart(one.String(), err)
 		}
@@ -179,6 +160,10 @@ func (d *dependency) fetch(ctx context.Context, j *job, number int, isFleet bool
 	defer other.close()
 	commits := other.space.Commits
 	head, err := commits.Revision(ctx, other.forge.MergeRequestRef(d.mr.Number))
+	if errors.Is(err, gitstore.ErrNoRef) {
+		d.alone = "Git does not have its head"
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -225,36 +210,20 @@ func (d *dependencies) in(place hint.Place) (pins []Pin, change *FleetChange, ow
 		return nil, nil, own
 	}
 	for _, one := range d.list {
-		name := d.names[fold(place)][fold(one.place)]
 		if one.rendered == nil || d.hidden(place, one) != "" {
 			continue
 		}
 		own = own && one.own
-		if name == "" {
-			change = one.change
-			continue
+		for _, as := range d.declared[fold(place)][fold(one.place)] {
+			switch {
+			case as.name == "":
+				change = one.change
+			case as.takes(one.mr.TargetBranch):
+				pins = append(pins, Pin{Name: as.name, Base: one.rendered.Base, Head: one.rendered.Head})
+			}
 		}
-		pins = append(pins, Pin{Name: name, Base: one.rendered.Base, Head: one.rendered.Head})
 	}
 	return pins, change, own
-}
-
-// hidden returns why a review for a fleet does not take in an open merge request that others may; "" if it does. Who may read the repository
-// with the comment may be unable to read that of the companion, and the person who wrote the line decides neither.
-func (d *dependencies) hidden(fleetPlace hint.Place, one *dependency) string {
-	names := d.names[fold(fleetPlace)]
-	name, ok := names[fold(one.place)]
-	if !ok {
-		return "this fleet does not take content from its repository"
-	}
-	if name == "" || fold(fleetPlace) == fold(d.place) || fold(one.place) == fold(d.place) {
-		return ""
-	}
-	here, declared := names[fold(d.place)]
-	if in := d.shownIn[fold(fleetPlace)][name]; declared && (slices.Contains(in, "*") || slices.Contains(in, here)) {
-		return ""
-	}
-	return "add shownIn to the Repository " + name + " on the trunk of the fleet"
 }
 
 // show adds the dependencies to the review in a fleet. It must be called before the review is published.
@@ -269,6 +238,10 @@ func (d *dependencies) show(r *report.Review, place hint.Place) {
 		}
 		if why := d.hidden(place, one); why != "" {
 			r.Companions[i].Part = "open, not rendered here: " + why
+			continue
+		}
+		if all := d.declared[fold(place)]; !d.mayShow(all[fold(d.place)], all[fold(one.place)]) {
+			r.Companions[i].Repository = one.place.String()
 		}
 	}
 	if len(d.failures) > 0 {

@@ -40,6 +40,9 @@ func (f *pairForge) MergeRequest(_ context.Context, r forge.Repository, n int) (
 
 func (f *pairForge) OpenMergeRequests(_ context.Context, r forge.Repository, _ string) ([]*forge.MergeRequest, error) {
 	f.calls++
+	if f.fails != nil && r.Path != "acme/fleet" {
+		return nil, f.fails
+	}
 	var out []*forge.MergeRequest
 	for k, mr := range f.mrs {
 		if strings.HasPrefix(k, r.Path+" ") && mr.State == forge.Open {
@@ -52,6 +55,9 @@ func (f *pairForge) OpenMergeRequests(_ context.Context, r forge.Repository, _ s
 
 func (f *pairForge) RecentMergeRequests(_ context.Context, r forge.Repository, since time.Time) ([]*forge.MergeRequest, error) {
 	f.calls++
+	if f.fails != nil && r.Path != "acme/fleet" {
+		return nil, f.fails
+	}
 	var out []*forge.MergeRequest
 	for k, mr := range f.mrs {
 		if strings.HasPrefix(k, r.Path+" ") && mr.Updated.After(since) {

@@ -194,9 +194,9 @@ func TestCompanionsOfSeveralFleets(t *testing.T) {
 	t.Parallel()
 	open := &forge.MergeRequest{State: forge.Open, Head: "head"}
 	d := &dependencies{
-		place: "hub:acme/fleet",
-		list:  []*dependency{{reference: reference{"hub:acme/two", 4, "#"}, mr: open}},
-		names: map[hint.Place]map[hint.Place]string{"hub:acme/fleet": {"hub:acme/two": "two"}, "hub:acme/other": {}},
+		place:    "hub:acme/fleet",
+		list:     []*dependency{{reference: reference{"hub:acme/two", 4, "#"}, mr: open}},
+		declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": {"hub:acme/two": {{name: "two"}}}, "hub:acme/other": {}},
 	}
 	for fleet, want := range map[hint.Place]string{"hub:acme/Fleet": "open, rendered here", "hub:acme/other": "does not take content"} {
 		var r report.Review
@@ -229,13 +229,15 @@ func TestWhereCompanionsAreShown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			names := map[hint.Place]string{"hub:acme/fleet": "", "hub:acme/one": "one", "hub:acme/two": "two", "hub:acme/three": "three"}
-			other := map[hint.Place]string{"hub:acme/other": "", "hub:acme/fleet": "fleet", "hub:acme/two": "two"}
-			one := &dependency{reference: reference{c.of, 4, "#"}, mr: &forge.MergeRequest{State: forge.Open, Head: "head"}, own: true, rendered: &CompanionRequest{}, change: &FleetChange{}}
+			as := func(name string, shownIn ...string) []declaration {
+				return []declaration{{name: name, branch: "main", shownIn: shownIn}}
+			}
+			names := map[hint.Place][]declaration{"hub:acme/fleet": as(""), "hub:acme/one": as("one"), "hub:acme/two": as("two", c.shownIn...), "hub:acme/three": as("three")}
+			other := map[hint.Place][]declaration{"hub:acme/other": as(""), "hub:acme/fleet": as("fleet"), "hub:acme/two": as("two")}
+			one := &dependency{reference: reference{c.of, 4, "#"}, mr: &forge.MergeRequest{State: forge.Open, Head: "head", TargetBranch: "main"}, own: true, rendered: &CompanionRequest{}, change: &FleetChange{}}
 			d := &dependencies{
 				place: c.place, list: []*dependency{one},
-				names:   map[hint.Place]map[hint.Place]string{"hub:acme/fleet": names, "hub:acme/other": other, "hub:acme/third": {}},
-				shownIn: map[hint.Place]map[string][]string{"hub:acme/fleet": {"two": c.shownIn}},
+				declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": names, "hub:acme/other": other, "hub:acme/third": {}},
 			}
 			pins, change, _ := d.in(c.fleet)
 			var r report.Review

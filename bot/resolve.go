@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,8 +19,8 @@ import (
 type resolver struct {
 	*job
 	mr    *forge.MergeRequest
-	own   bool                  // somebody with write access wrote its head
-	fleet map[hint.Place]string // repositories of the fleet that the merge request is in; nil if it is in none
+	own   bool                         // somebody with write access wrote its head
+	fleet map[hint.Place][]declaration // repositories of the fleet that the merge request is in; nil if it is in none
 	out   *dependencies
 	seen  map[string]bool
 	// What the forge answered, by repository: a merge request can name several of one.
@@ -39,7 +38,7 @@ func dependenciesOf(ctx context.Context, j *job, mr *forge.MergeRequest, own boo
 	if err != nil {
 		return nil, err
 	}
-	r := &resolver{job: j, mr: mr, own: own, fleet: out.names[fold(j.place)], out: out, seen: map[string]bool{}, readable: map[hint.Place]bool{}, listed: map[hint.Place][]*forge.MergeRequest{}}
+	r := &resolver{job: j, mr: mr, own: own, fleet: out.declared[fold(j.place)], out: out, seen: map[string]bool{}, readable: map[hint.Place]bool{}, listed: map[hint.Place][]*forge.MergeRequest{}}
 	self := reference{j.place, mr.Number, "#"}
 	if strings.Contains(mr.URL, onGitLab) {
 		self.sign = "!"
@@ -55,26 +54,19 @@ func dependenciesOf(ctx context.Context, j *job, mr *forge.MergeRequest, own boo
 // declared returns the repositories that the trunks of the concerned fleets declare: that of the job's place, and those that take content
 // from it. A fleet is a repository of its own, without a name.
 func declared(ctx context.Context, j *job) (*dependencies, error) {
-	out := &dependencies{place: j.place, names: map[hint.Place]map[hint.Place]string{}, shownIn: map[hint.Place]map[string][]string{}, trunks: map[hint.Place]string{}, branches: map[hint.Place][]string{}}
+	out := &dependencies{place: j.place, declared: map[hint.Place]map[hint.Place][]declaration{}}
 	add := func(place hint.Place, space *Workspace) error {
 		f, err := trunkFleet(ctx, space)
 		if err != nil || f == nil {
 			return err
 		}
-		names, shown := map[hint.Place]string{fold(place): ""}, map[string][]string{}
+		all := map[hint.Place][]declaration{fold(place): {{place: place, branch: f.Spec.Trunk}}}
 		for _, r := range f.Repositories {
 			if p, ok := j.PlaceOf(r.URL); ok && fold(p) != fold(place) && ownerOf(p) == ownerOf(place) {
-				names[fold(p)], shown[r.Name] = r.Name, r.ShownIn
-				branch, _ := strings.CutPrefix(r.Wanted, "refs/heads/")
-				if branch == r.Wanted { // tags can be on any branch
-					branch = ""
-				}
-				out.takes(p, branch)
+				all[fold(p)] = append(all[fold(p)], declarationOf(p, r))
 			}
 		}
-		out.names[fold(place)], out.trunks[fold(place)] = names, f.Spec.Trunk
-		out.shownIn[fold(place)] = shown
-		out.takes(place, f.Spec.Trunk)
+		out.declared[fold(place)] = all
 		return nil
 	}
 	if err := j.open(ctx); err != nil {
@@ -183,7 +175,7 @@ func (r *resolver) reference(address string) (reference, bool) {
 		if err != nil || number == 0 || bad != nil || u.User != nil || u.Scheme != "https" && u.Scheme != "http" {
 			return reference{}, false
 		}
-		p, ok := r.PlaceOf(address[:i])
+		p, ok := r.addressed(address[:i])
 		return reference{p, int(number), form.sign}, ok
 	}
 	return reference{}, false
@@ -191,10 +183,7 @@ func (r *resolver) reference(address string) (reference, bool) {
 
 // add adds a merge request and what it depends on, if it may be taken in.
 func (r *resolver) add(ctx context.Context, path []reference, ref reference) error {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(r.out.names)), func(names map[hint.Place]string) bool {
-		_, ok := names[fold(ref.place)]
-		return ok
-	}) {
+	if _, ok := r.out.known(ref.place); !ok {
 		r.fail("%s: the trunk of the fleet does not declare this repository (kind: Repository) with the owner of the fleet", ref)
 		return nil
 	}

@@ -92,7 +92,7 @@ func (j *job) review(ctx context.Context, number int) error {
 func reviewTrusted(ctx context.Context, c companions, mr *forge.MergeRequest, target gitstore.Commit, own bool) error {
 	var err error
 	if c.deps, err = dependenciesOf(ctx, c.job, mr, own); err != nil {
-		return err
+		return errors.Join(err, c.unresolved(ctx, mr))
 	}
 	rememberDepended(c.job, mr, c.deps)
 	if !c.fleetless {

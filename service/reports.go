@@ -52,5 +52,9 @@ func (f fleetSource) Report(_ context.Context, h server.Head) (*server.Report, e
 	if err != nil {
 		return nil, err
 	}
-	return &server.Report{Policy: r.Policy, Gzip: r.Gzip}, nil
+	out := &server.Report{Policy: r.Policy, Gzip: r.Gzip}
+	for _, p := range r.Needs {
+		out.Needs = append(out.Needs, repositoryOf(p))
+	}
+	return out, nil
 }

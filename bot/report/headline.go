@@ -9,9 +9,12 @@ import (
 // Scope returns what a merge changes on one line of plain text, without the verdict.
 func Scope(r *Review) string { return headline(r, safetext.Line) }
 
-// Headline returns what a merge changes on one line of plain text, for a commit status.
+// Headline returns what a merge changes on one line of plain text, for a commit status. An error comes first, because it decides the status.
 func Headline(r *Review) string {
 	text := headline(r, safetext.Line)
+	if e := firstError(r, safetext.Line); e != "" && e != text {
+		text = e + "; " + text
+	}
 	if n := criticals(r.Changes); n > 0 {
 		text = Count(n, "critical change") + ": " + text
 	}

@@ -56,6 +56,9 @@ type Companion struct {
 	Name string `json:"name"`           // acme/components#7
 	Head string `json:"head,omitempty"` // commit, in full
 	Part string `json:"part"`           // its state, and how it takes part in the review
+	// Repository, as FORGE:PATH, is one that a reader of the report must be able to read, because the report has its content; "" if there is
+	// none. It is not part of the report.
+	Repository string `json:"-"`
 }
 
 // Verdict says whether the change may be merged.

@@ -261,3 +261,20 @@ func TestVerdictWordsOfCriticals(t *testing.T) {
 		t.Errorf("headline %q", h)
 	}
 }
+
+// An error decides the status of a review, so the status begins with it, and no report says that a change has no effect.
+func TestHeadlineOfErrors(t *testing.T) {
+	t.Parallel()
+	r := &report.Review{Changes: &diff.ChangeSet{}, Errors: []string{"acme/one#3 was closed\nwithout a merge"}}
+	if h := report.Headline(r); h != "no answer — acme/one#3 was closed without a merge" {
+		t.Errorf("one error: %q", h)
+	}
+	if text, _ := report.Markdown(r, 60_000); strings.Contains(text, "no effect") || !strings.HasPrefix(text, "## Sluice: no answer — `acme/one#3 was closed without a merge`") {
+		t.Errorf("in a comment:\n%s", text)
+	}
+	r.Errors = append(r.Errors, "second", "third")
+	r.Changes.Totals.Noise = 1
+	if h := report.Headline(r); !strings.HasPrefix(h, "no answer — acme/one#3 was closed without a merge, and 2 other errors; only noise on ") {
+		t.Errorf("three errors: %q", h)
+	}
+}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -113,7 +114,7 @@ func scopeOf(c *diff.ChangeSet) scope {
 func headline(r *Review, name naming) string {
 	c := r.Changes
 	if c == nil {
-		return "no review — the base and the head cannot be compared"
+		return cmp.Or(firstError(r, name), "no review — the base and the head cannot be compared")
 	}
 	s := scopeOf(c)
 	withheld := ""
@@ -148,10 +149,26 @@ func headline(r *Review, name naming) string {
 		}
 		return "no effect on what can be read — " + what + " cannot be rendered; other targets that depend on it are not compared"
 	}
-	return "no effect — the clusters keep what they run"
+	return cmp.Or(firstError(r, name), "no effect — the clusters keep what they run")
 }
 
-const maxHeadName = 80
+// firstError returns the first of the errors that make a review incomplete; "" if there is none.
+func firstError(r *Review, name naming) string {
+	n := len(r.Errors)
+	if n == 0 {
+		return ""
+	}
+	text := "no answer — " + name(safetext.Shorten(strings.Join(strings.Fields(r.Errors[0]), " "), maxHeadError))
+	if n > 1 {
+		text += ", and " + Count(n-1, "other error")
+	}
+	return text
+}
+
+const (
+	maxHeadName  = 80
+	maxHeadError = 120
+)
 
 // policyWords counts the findings: `2 new errors, 1 new warning, 17 existing`.
 func policyWords(f *Findings) string {

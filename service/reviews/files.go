@@ -34,7 +34,8 @@ type entry struct {
 
 type head struct {
 	site.Head
-	Fleet  hint.Place `json:",omitempty"` // "": of the repository itself
+	Fleet  hint.Place   `json:",omitempty"` // "": of the repository itself
+	Needs  []hint.Place `json:",omitempty"` // further repositories that a reader must be able to read
 	Policy string
 	Size   int64
 }

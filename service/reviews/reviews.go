@@ -77,8 +77,9 @@ func Open(dir string, limits Limits, clock func() time.Time) (*Store, error) {
 
 // Report is a page of a report.
 type Report struct {
-	Policy string // content security policy
-	Gzip   []byte // the page, compressed
+	Needs  []hint.Place // further repositories that a reader must be able to read
+	Policy string       // content security policy
+	Gzip   []byte       // the page, compressed
 }
 
 // HTML is the page.
@@ -119,6 +120,11 @@ func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Revi
 	h := head{
 		Head:   site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText)},
 		Policy: policy,
+	}
+	for _, c := range r.Companions {
+		if c.Repository != "" {
+			h.Needs = append(h.Needs, hint.Place(c.Repository))
+		}
 	}
 	if fleet != p {
 		h.Fleet = fleet
@@ -281,7 +287,7 @@ func (s *Store) Report(p, fleet hint.Place, number int, commit string) (*Report,
 	if err != nil {
 		return nil, fmt.Errorf("reports: %w", err)
 	}
-	return &Report{Policy: found.Policy, Gzip: data}, nil
+	return &Report{Needs: found.Needs, Policy: found.Policy, Gzip: data}, nil
 }
 
 func (s *Store) known(folder string, number int) *entry {

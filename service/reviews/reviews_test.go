@@ -331,3 +331,19 @@ func TestGone(t *testing.T) {
 		t.Errorf("open again: %v", got)
 	}
 }
+
+// The repositories that a reader of a report must be able to read are kept with it.
+func TestNeededRights(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := review(commit(1))
+	r.Companions = []report.Companion{{Name: "acme/one!3", Repository: "lab:acme/one"}, {Name: "acme/two!4"}}
+	if _, err := open(t, dir, 16<<20).Keep(fleet, fleet, request(7), r); err != nil {
+		t.Fatal(err)
+	}
+	got, err := open(t, dir, 16<<20).Report(fleet, fleet, 7, commit(1)) // by a later process
+	must(t, err)
+	if fmt.Sprint(got.Needs) != "[lab:acme/one]" {
+		t.Errorf("needs %v", got.Needs)
+	}
+}

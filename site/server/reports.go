@@ -15,7 +15,8 @@ import (
 // Report is the page of a report, which has a content security policy of its own.
 type Report struct {
 	Policy string
-	Gzip   []byte // the page, compressed
+	Gzip   []byte   // the page, compressed
+	Needs  []string // further repositories with content in the report, which a reader must be able to read
 }
 
 // ErrNoReport means that a source has no report of a head.
@@ -68,18 +69,25 @@ func isCommit(s string) bool {
 	return (len(s) == sha1 || len(s) == sha256) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// reportPage sends the report of a head to a person who may read the fleet. A report on a merge request of another repository is shown
-// only to those who may read that one too; for others it does not exist.
+// reportPage sends the report of a head to a person who may read the fleet. A report on a merge request of another repository, or with
+// content of other repositories, is shown only to those who may read these too; for others it does not exist.
 func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person string, h Head) {
 	report, err := s.config.Source.Report(r.Context(), h)
-	if err == nil && h.Repository != h.Fleet { // rights are asked only for repositories that have a report here, not for any name in an address
-		may, unknown := s.rights.may(r.Context(), person, h.Repository)
-		if unknown != nil {
-			s.rightUnknown(w, person, h.Repository, unknown)
-			return
+	if err == nil { // rights are asked only for repositories that have a report here, not for any name in an address
+		needs := report.Needs
+		if h.Repository != h.Fleet {
+			needs = append([]string{h.Repository}, needs...)
 		}
-		if !may {
-			err = ErrNoReport
+		for _, repository := range needs {
+			may, unknown := s.rights.may(r.Context(), person, repository)
+			if unknown != nil {
+				s.rightUnknown(w, person, repository, unknown)
+				return
+			}
+			if !may {
+				err = ErrNoReport
+				break
+			}
 		}
 	}
 	if errors.Is(err, ErrNoReport) {

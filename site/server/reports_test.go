@@ -18,8 +18,11 @@ const head = "0123456789abcdef0123456789abcdef01234567"
 
 func (s *source) Report(_ context.Context, h server.Head) (*server.Report, error) {
 	text := "<!doctype html><title>report</title>"
+	var needs []string
 	switch h {
 	case server.Head{Fleet: "acme/fleet", Repository: "acme/fleet", Number: 7, Commit: head}:
+	case server.Head{Fleet: "acme/fleet", Repository: "acme/fleet", Number: 8, Commit: head}:
+		needs = []string{"acme/one", "acme/two"}
 	case server.Head{Fleet: "acme/fleet", Repository: "acme/group/components", Number: 7, Commit: head}:
 		text = "<!doctype html><title>report of components</title>"
 	default:
@@ -33,7 +36,7 @@ func (s *source) Report(_ context.Context, h server.Head) (*server.Report, error
 	if err := z.Close(); err != nil {
 		return nil, err
 	}
-	return &server.Report{Policy: "default-src 'none'; script-src 'sha256-x'", Gzip: packed.Bytes()}, nil
+	return &server.Report{Policy: "default-src 'none'; script-src 'sha256-x'", Gzip: packed.Bytes(), Needs: needs}, nil
 }
 
 // TestReport: the report of a head is served under its own policy, compressed or not, and only to who may read the repository.
@@ -44,7 +47,7 @@ func TestReport(t *testing.T) {
 	}
 	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: rights})
 	for path, want := range map[string]int{
-		"/acme/fleet/-/merge-requests/7/" + head + ".html": 200, "/acme/fleet/-/merge-requests/8/" + head + ".html": 404, "/secret/fleet/-/merge-requests/7/" + head + ".html": 404,
+		"/acme/fleet/-/merge-requests/7/" + head + ".html": 200, "/acme/fleet/-/merge-requests/8/" + head + ".html": 404, "/acme/fleet/-/merge-requests/9/" + head + ".html": 404, "/secret/fleet/-/merge-requests/7/" + head + ".html": 404,
 		"/acme/fleet/-/merge-requests/07/" + head + ".html": 404, "/acme/fleet/-/merge-requests/7/" + head: 404, "/acme/fleet/-/merge-requests/7/../7/" + head + ".html": 404,
 		"/acme/fleet/-/merge-requests/7/..%2f..%2fsecrets.html": 404, "/acme/fleet/-/merge-requests/-7/" + head + ".html": 404, "/acme/fleet/-/merge-requests/7/" + strings.ToUpper(head) + ".html": 404,
 	} {
@@ -122,6 +125,25 @@ func TestReportOfAnotherRepository(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// TestReportWithCompanions: a report with content of other repositories is read only by who may read all of them.
+func TestReportWithCompanions(t *testing.T) {
+	t.Parallel()
+	const fleet = "acme/fleet"
+	may := map[string][]string{"ada": {fleet, "acme/one", "acme/two"}, "bob": {fleet}, "carol": {fleet, "acme/one"}, "dan": {"acme/one", "acme/two"}, "eve": {fleet, "acme/one"}}
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: func(_ context.Context, person, repository string) (bool, error) {
+		if person == "eve" && repository == "acme/two" {
+			return true, errors.New("the forge does not answer")
+		}
+		return slices.Contains(may[person], repository), nil
+	}})
+	page := server.Head{Fleet: fleet, Repository: fleet, Number: 8, Commit: head}.Path()
+	for person, want := range map[string]int{"ada": 200, "bob": 404, "carol": 404, "dan": 404, "eve": 503} {
+		if code, body := get(t, h.Client(), h.URL+"/"+page, "X-Person", person); code != want || strings.Contains(body, "<title>report") != (want == 200) {
+			t.Errorf("%s gets %d %s", person, code, body)
+		}
+	}
 }
 
 // everybody believes a header, as a test may.

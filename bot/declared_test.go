@@ -1,0 +1,140 @@
+package bot
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+)
+
+// A link from a browser names a merge request also where clones have another address. Other hosts stay unknown.
+func TestAddressesOfPages(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"https://clone.example.com/acme/One/pull/3":                     "hub:acme/One 3", // as the configuration spells it
+		"https://Pages.example.com/git/acme/one/pull/3#discussion_r1":   "hub:acme/one 3",
+		"https://pages.example.com/git/acme/one/-/merge_requests/4?a=b": "hub:acme/one 4",
+		"https://pages.example.com/git/acme/fleet/pull/9/files":         "hub:Acme/Fleet 9",
+		"https://pages.example.com/git/acme/unknown/pull/3":             "",
+		"https://pages.example.com/acme/one/pull/3":                     "",
+		"http://pages.example.com/git/acme/one/pull/3":                  "",
+		"https://pages.example.com.evil.example/git/acme/one/pull/3":    "",
+		"https://ada@pages.example.com/git/acme/one/pull/3":             "",
+	} {
+		t.Run(address, func(t *testing.T) {
+			t.Parallel()
+			b := New(Config{PlaceOf: func(address string) (hint.Place, bool) {
+				path, ok := strings.CutPrefix(address, "https://clone.example.com/")
+				return hint.NewPlace("hub", path), ok
+			}, Clock: time.Now})
+			j := &job{Bot: b, place: "hub:Acme/Fleet"}
+			out := &dependencies{declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": {
+				"hub:acme/fleet": {{place: "hub:Acme/Fleet"}}, "hub:acme/one": {{name: "one", place: "hub:acme/one"}},
+			}}}
+			r := &resolver{job: j, mr: &forge.MergeRequest{URL: "https://pages.example.com/git/Acme/Fleet/pull/7"}, out: out}
+			got := ""
+			if ref, ok := r.reference(address); ok {
+				got = fmt.Sprintf("%s %d", ref.place, ref.number)
+			}
+			if got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+	r := &resolver{job: &job{Bot: New(Config{Clock: time.Now}), place: "hub:acme/fleet"}, mr: &forge.MergeRequest{}, out: &dependencies{}}
+	if _, ok := r.reference("https://pages.example.com/acme/one/pull/3"); ok {
+		t.Error("an address without a known host names a repository")
+	}
+}
+
+// A fleet that declares one repository with several names gets a change with each name that takes the branch of the change.
+func TestRepositoryWithSeveralNames(t *testing.T) {
+	t.Parallel()
+	at := func(name, wanted string) *fleet.Repository {
+		return &fleet.Repository{Name: name, URL: "https://hub/acme/one", Wanted: wanted, Reviews: true}
+	}
+	list := []*fleet.Repository{at("main-1", "refs/heads/main"), at("main-2", "refs/heads/main"), at("old", "refs/heads/v1"), at("released", "refs/tags/v*")}
+	declared := map[hint.Place][]declaration{"hub:acme/fleet": {{place: "hub:acme/fleet"}}}
+	for _, r := range list {
+		declared["hub:acme/one"] = append(declared["hub:acme/one"], declarationOf("hub:acme/one", r))
+	}
+	var swept []hint.Place
+	p := newPair(t, nil)
+	b := p.replicas[0]
+	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log}
+	for range 2 { // the same declarations start no second sweep
+		if err := learnUses(t.Context(), j, &fleet.Fleet{Repositories: list}, [20]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		swept = append(swept, b.uses.set("hub:acme/fleet", b.uses.byFleet["hub:acme/fleet"])...)
+	}
+	if len(swept) > 0 || len(p.enqueued) != 1 {
+		t.Errorf("swept again: %v, %v", swept, p.enqueued)
+	}
+	for branch, want := range map[string][]string{"main": {"main-1", "main-2", "released"}, "v1": {"old", "released"}, "other": {"released"}} {
+		one := &dependency{reference: reference{"hub:acme/one", 3, "#"}, mr: &forge.MergeRequest{State: forge.Open, TargetBranch: branch}, own: true, rendered: &CompanionRequest{}}
+		d := &dependencies{place: "hub:acme/fleet", list: []*dependency{one}, declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": declared}}
+		pins, _, _ := d.in("hub:acme/fleet")
+		var got []string
+		for _, pin := range pins {
+			got = append(got, pin.Name)
+		}
+		uses := b.uses.of("hub:acme/one")
+		if own := uses[0].names(branch); !slices.Equal(got, want) || !slices.Equal(own, want) {
+			t.Errorf("%s: a companion is rendered as %q, and its own review as %q, want %q", branch, got, own, want)
+		}
+	}
+	d := &dependencies{place: "hub:acme/fleet", declared: map[hint.Place]map[hint.Place][]declaration{"hub:acme/fleet": {"hub:acme/one": {declarationOf("hub:acme/one", list[2])}}}}
+	if why := d.hidden("hub:acme/fleet", &dependency{reference: reference{"hub:acme/one", 3, "#"}, mr: &forge.MergeRequest{TargetBranch: "main"}}); !strings.Contains(why, "takes v1") {
+		t.Errorf("a change of a branch that the fleet does not take is hidden because %q", why)
+	}
+}
+
+// A new line does not leave a green status while what it names cannot be read, and an outage does not turn a merge request pending whose
+// lines were followed before.
+func TestDependenciesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, nil)
+	down := func(body string) {
+		t.Helper()
+		p.forge.fails = errors.New("the other forge is down")
+		p.now = p.now.Add(time.Minute)
+		p.fleet.Body, p.fleet.Updated = body, p.now
+		if err := p.replicas[0].Do(t.Context(), hint.Hint{Place: "hub:acme/fleet", Kind: hint.Review, Number: 7, Force: true}); err == nil {
+			t.Error("the review does not fail")
+		}
+		p.forge.fails = nil
+	}
+	p.describe(0, "")
+	p.is(p.fleet.Head, "sluice", "success", "without lines")
+	down(dependsOnOne)
+	p.is(p.fleet.Head, "sluice", "pending waits for what it depends on", "with a line that cannot be followed")
+	p.one.State, p.one.Updated = forge.Merged, p.now
+	p.describe(0, dependsOnOne)
+	p.is(p.fleet.Head, "sluice", "success", "after the merge of the other one")
+	down(dependsOnOne)
+	p.is(p.fleet.Head, "sluice", "success", "in a later outage")
+}
+
+// /sluice depends answers also if a companion's forge does not.
+func TestDependsAnswersInAnOutage(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, nil)
+	p.describe(0, dependsOnOne)
+	p.forge.fails = forge.ErrForbidden
+	b := p.replicas[0]
+	j := &job{Bot: b, forge: statusForge{p.forge, "hub:acme/fleet", b.statuses}, place: "hub:acme/fleet", settings: b.Settings("hub:acme/fleet"), log: b.Log}
+	defer j.close()
+	if _, err := answerDepends(t.Context(), j, p.fleet, Order{ID: "1"}); err != nil {
+		t.Fatalf("the comment is retried: %v", err)
+	}
+	if said := strings.Join(p.forge.comments, "\n"); !strings.Contains(said, "cannot be read") || !strings.Contains(said, forge.ErrForbidden.Error()) {
+		t.Errorf("the answer is %q", said)
+	}
+}
