@@ -47,6 +47,7 @@ type Command struct {
 	Env      string   // of approve, promote, rollback, halt, resume; of diff if given
 	Target   string   // of freeze and unfreeze: an environment or a cluster
 	App      []string // empty: all
+	Spaces   []string // workspaces, whose apps are meant too
 	Clusters []string // empty: all
 	Path     string   // of explain: where in the values
 	Commit   string   // of promote: a revision

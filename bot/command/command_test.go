@@ -24,6 +24,7 @@ func TestParse(t *testing.T) {
 		"trust":             {"/sluice trust", command.Command{Verb: command.VerbTrust}},
 		"approve":           {"/sluice approve prod", command.Command{Verb: command.VerbApprove, Env: "prod"}},
 		"promote":           {"/sluice promote prod", command.Command{Verb: command.VerbPromote, Env: "prod"}},
+		"a workspace":       {"/sluice rollback prod --workspace team-a --workspace=team-b", command.Command{Verb: command.VerbRollback, Env: "prod", Spaces: []string{"team-a", "team-b"}}},
 		"promote flags":     {"/sluice promote --app=web prod --commit abc1234 --app web", command.Command{Verb: command.VerbPromote, Env: "prod", App: []string{"web"}, Commit: "abc1234"}},
 		"promote now":       {`/sluice promote prod --now --reason "a \"hot\" fix \\ now"`, command.Command{Verb: command.VerbPromote, Env: "prod", Now: true, Reason: `a "hot" fix \ now`}},
 		"single quotes":     {`/sluice promote prod --now --reason 'it "is" down\'`, command.Command{Verb: command.VerbPromote, Env: "prod", Now: true, Reason: `it "is" down\`}},
@@ -71,7 +72,7 @@ func TestProblems(t *testing.T) {
 		"/sluice promote prod staging":                    `unexpected word "staging"`,
 		"/sluice promote prod --ap web":                   `no flag "--ap", did you mean --app?`,
 		"/sluice promote prod -app web":                   "did you mean --app?",
-		"/sluice promote prod —reason x":                  "did you mean --reason? (promote takes --app, --commit, --now and --reason)",
+		"/sluice promote prod —reason x":                  "did you mean --reason? (promote takes --app, --workspace, --commit, --now and --reason)",
 		"/sluice halt prod --until 4h":                    `halt has no flag "--until" (halt takes --reason)`,
 		"/sluice status --env prod":                       "status takes no flags",
 		"/sluice promote prod --now":                      "--now needs a --reason",
@@ -322,7 +323,7 @@ func TestRights(t *testing.T) {
 func TestHelp(t *testing.T) {
 	help := command.Help()
 	for _, want := range []string{
-		"| `/sluice promote ENV [--app A]… [--commit REV] [--now] [--reason TEXT]` |",
+		"| `/sluice promote ENV [--app A]… [--workspace WS]… [--commit REV] [--now] [--reason TEXT]` |",
 		"| `/sluice freeze ENV\\|CLUSTER [--until T] --reason TEXT` |",
 		"| `/sluice explain APP CLUSTER PATH` |",
 		"| `/sluice halt ENV [--reason TEXT]` |",

@@ -73,12 +73,17 @@ func untilOf(c *Command) *string      { return &c.Until }
 func reasonOf(c *Command) *string     { return &c.Reason }
 func appsOf(c *Command) *[]string     { return &c.App }
 func clustersOf(c *Command) *[]string { return &c.Clusters }
+func spacesOf(c *Command) *[]string   { return &c.Spaces }
 
 // Verbs returns all verbs in the order in which Help shows them.
 func Verbs() []Spec { return append(reviewVerbs(), environmentVerbs()...) }
 
 func flagApp() Flag {
 	return Flag{Name: "app", Value: "A", Usage: "only these `apps`", Repeated: true, kind: kindApp, list: appsOf}
+}
+
+func flagWorkspace() Flag {
+	return Flag{Name: "workspace", Value: "WS", Usage: "only the apps of these `workspaces`", Repeated: true, kind: kindName, list: spacesOf}
 }
 
 func flagCluster() Flag {
@@ -123,22 +128,22 @@ func environmentVerbs() []Spec {
 			Arguments: []Argument{env}, Flags: []Flag{flagReason(false)},
 		},
 		{
-			Verb: VerbPromote, Right: RightEnvironment, Does: "Brings an environment to a commit, for all or for some apps; `--now` skips gates that wait.",
+			Verb: VerbPromote, Right: RightEnvironment, Does: "Brings an environment to a commit, for all apps, some apps or workspaces; `--now` skips gates that wait.",
 			Arguments: []Argument{env},
 			Flags: []Flag{
-				flagApp(),
+				flagApp(), flagWorkspace(),
 				{Name: "commit", Value: "REV", Usage: "source `commit` of the trunk", kind: kindRevision, field: commitOf},
 				{Name: "now", Usage: "skip bake times, windows and the promotion under way; needs --reason"},
 				flagReason(false),
 			},
 		},
 		{
-			Verb: VerbRollback, Right: RightEnvironment, Does: "Restores an earlier state of an environment, of a wave, of clusters or of apps.",
+			Verb: VerbRollback, Right: RightEnvironment, Does: "Restores an earlier state of an environment, of a wave, of clusters, of apps or of workspaces.",
 			Arguments: []Argument{env},
 			Flags: []Flag{
 				{Name: "to", Value: "REV", Usage: "source `commit`, or commit of the environment branch, to restore (default: the state before)", kind: kindRevision, field: toOf},
 				{Name: "wave", Value: "W", Usage: "only the clusters of this `wave`", kind: kindName, field: waveOf},
-				flagCluster(), flagApp(), flagReason(false),
+				flagCluster(), flagApp(), flagWorkspace(), flagReason(false),
 			},
 		},
 		{
@@ -153,7 +158,7 @@ func environmentVerbs() []Spec {
 		{Verb: VerbHalt, Right: RightEnvironment, Does: "Stops the running promotion of an environment.", Arguments: []Argument{env}, Flags: []Flag{flagReason(false)}},
 		{
 			Verb: VerbResume, Right: RightEnvironment, Does: "Continues a halted promotion, or ends what is held back after a rollback.", Arguments: []Argument{env},
-			Flags: []Flag{{Name: "wave", Value: "W", Usage: "only what is held back on this `wave`", kind: kindName, field: waveOf}, flagCluster(), flagApp(), flagReason(false)},
+			Flags: []Flag{{Name: "wave", Value: "W", Usage: "only what is held back on this `wave`", kind: kindName, field: waveOf}, flagCluster(), flagApp(), flagWorkspace(), flagReason(false)},
 		},
 	}
 }

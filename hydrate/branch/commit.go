@@ -26,11 +26,13 @@ const (
 	TrailerApproved = "Sluice-Approved-By"
 	TrailerBy       = "Sluice-Requested-By"
 	TrailerApps     = "Sluice-Apps"
-	TrailerNow      = "Sluice-Now"      // the reason why a promotion did not wait for its gates
-	TrailerReason   = "Sluice-Reason"   // of a promotion that waited for its gates: what the person wrote
-	TrailerRollback = "Sluice-Rollback" // the reason of a rollback
-	TrailerWave     = "Sluice-Wave"
-	TrailerClusters = "Sluice-Clusters" // the clusters that a partial rollback names
+	// TrailerWorkspaces names the workspaces whose apps a command meant; TrailerApps names the apps.
+	TrailerWorkspaces = "Sluice-Workspaces"
+	TrailerNow        = "Sluice-Now"      // the reason why a promotion did not wait for its gates
+	TrailerReason     = "Sluice-Reason"   // of a promotion that waited for its gates: what the person wrote
+	TrailerRollback   = "Sluice-Rollback" // the reason of a rollback
+	TrailerWave       = "Sluice-Wave"
+	TrailerClusters   = "Sluice-Clusters" // the clusters that a partial rollback names
 	// TrailerAppSource names an app on a cluster branch and its source commit, if that commit differs from
 	// TrailerSource. There is one for each such app.
 	TrailerAppSource = "Sluice-App-Source"

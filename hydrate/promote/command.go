@@ -65,7 +65,10 @@ func (e Event) scope() string {
 	} else if len(e.Clusters) > 0 && e.Kind == EventResume {
 		parts = append(parts, Few(e.Clusters))
 	}
-	if len(e.Apps) > 0 {
+	switch {
+	case len(e.Workspaces) > 0:
+		parts = append(parts, "workspace "+Few(e.Workspaces))
+	case len(e.Apps) > 0:
 		parts = append(parts, Few(e.Apps))
 	}
 	return strings.Join(parts, ", ")

@@ -56,21 +56,23 @@ type Event struct {
 	Said   time.Time // promote: when the person wrote it
 	Reason string
 
-	Source   Source // promote, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs now
-	Apps     []string
-	Now      bool
-	Restores bool      // moved: a rollback moved the branch
-	To       PastState // rollback, failedBack: the state to restore
-	Wave     string    // rollback, resume: the wave that Clusters belong to
-	Clusters []string  // rollback, resume: the scope; moved, rolledBack: clusters to move; done: frozen clusters that are behind
-	Stopped  []string  // rollback: clusters that the current rollout has not reached
-	Members  []string  // resume with a scope: all clusters of the environment
-	Teams    []string  // approve: of the person
-	Tree     string    // approve, moved, opened; rollback: of the branch before the rollback; rolledBack: of the branch now
-	Target   string    // freeze, unfreeze: a cluster, empty for the environment; before…: the upstream environment; wave…: the wave
-	Until    time.Time
-	Current  int    // clusters: number of moved clusters
-	Holds    []Hold // holds
+	Source Source   // promote, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs now
+	Apps   []string // limit a command; Apply reads only these
+	// Workspaces are those whose apps the person meant; Apps contains them.
+	Workspaces []string
+	Now        bool
+	Restores   bool      // moved: a rollback moved the branch
+	To         PastState // rollback, failedBack: the state to restore
+	Wave       string    // rollback, resume: the wave that Clusters belong to
+	Clusters   []string  // rollback, resume: the scope; moved, rolledBack: clusters to move; done: frozen clusters that are behind
+	Stopped    []string  // rollback: clusters that the current rollout has not reached
+	Members    []string  // resume with a scope: all clusters of the environment
+	Teams      []string  // approve: of the person
+	Tree       string    // approve, moved, opened; rollback: of the branch before the rollback; rolledBack: of the branch now
+	Target     string    // freeze, unfreeze: a cluster, empty for the environment; before…: the upstream environment; wave…: the wave
+	Until      time.Time
+	Current    int    // clusters: number of moved clusters
+	Holds      []Hold // holds
 }
 
 // Apply returns the record after an event. It does not change r. An event whose ID is already in the record has no
@@ -137,7 +139,7 @@ func (r *Record) command(e Event) error {
 			return fmt.Errorf("%d parts are held back already: end some with resume, or roll back the whole environment", len(r.Holds))
 		}
 		r.Rollback = &Rollback{
-			To: e.To.Source, Tree: e.To.Tree, From: e.Source, FromTree: e.Tree, Wave: e.Wave, Clusters: sorted(e.Clusters), Apps: sorted(e.Apps),
+			To: e.To.Source, Tree: e.To.Tree, From: e.Source, FromTree: e.Tree, Wave: e.Wave, Clusters: sorted(e.Clusters), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces),
 			Stopped: sorted(e.Stopped), Reason: e.Reason, By: e.By, At: e.At,
 		}
 		r.Request = nil // it is older than the rollback
@@ -163,7 +165,7 @@ func (r *Record) request(e Event) error {
 	for i := range r.Approvals { // earlier approvals do not agree to skipping gates
 		r.Approvals[i].Now = false
 	}
-	r.Request = &Request{Source: e.Source.tidy(), Apps: sorted(e.Apps), Now: e.Now, Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC()}
+	r.Request = &Request{Source: e.Source.tidy(), Apps: sorted(e.Apps), Workspaces: sorted(e.Workspaces), Now: e.Now, Reason: e.Reason, By: e.By, At: e.At, Said: e.Said.UTC()}
 	r.Declined = nil
 	if e.Now && r.Halt != nil && r.Halt.By == "" { // a hotfix repairs what failed
 		r.Halt = nil
@@ -327,10 +329,11 @@ func (r *Record) rolledBack(e Event) error {
 	if len(b.Clusters) > 0 && len(from.Clusters) > 0 { // the state of other clusters does not matter
 		from = from.Among(b.Clusters)
 	}
-	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, By: b.By, Reason: b.Reason, Since: e.At}
+	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, By: b.By, Reason: b.Reason, Since: e.At}
 	r.hold(one)
 	if len(b.Stopped) > 0 {
 		one.Cause, one.Source, one.Whole, one.Wave, one.Clusters, one.Apps = CauseStopped, b.From.WithoutGaps(), true, "", b.Stopped, nil
+		one.Workspaces = nil
 		if len(b.From.Clusters) > 0 {
 			one.Source = one.Source.Among(b.Stopped)
 		}

@@ -70,7 +70,7 @@ func (x *gatekeeper) branchGate(w Proposal) Gate {
 	case !x.order.knows(w.Promoted):
 		g.State, g.Reason = Unknown, fmt.Sprintf("%s is not on the trunk%s", w.Promoted, x.unknownAdvice())
 	case len(w.Apps) > 0 && x.s.Running.Source.Empty():
-		g.State, g.Reason = Red, "the environment runs nothing yet: promote a whole commit first, without --app"
+		g.State, g.Reason = Red, "the environment runs nothing yet: promote a whole commit first, without --app or --workspace"
 	}
 	return g
 }

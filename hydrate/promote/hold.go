@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 // HoldCause is the reason of a hold.
@@ -25,14 +27,16 @@ type Hold struct {
 	Source Source    `yaml:"source"` // the held source
 	// Tree is the tree of the environment branch with the held manifests. Without it, the hold covers Source and
 	// older commits.
-	Tree     string    `yaml:"tree,omitempty"`
-	Whole    bool      `yaml:"whole,omitempty"`    // all apps of the scope were rolled back, so Source and older ones are not offered there
-	Wave     string    `yaml:"wave,omitempty"`     // wave that Clusters belong to
-	Clusters []string  `yaml:"clusters,omitempty"` // none: all of the environment
-	Apps     []string  `yaml:"apps,omitempty"`     // empty: not determined yet, so all are held
-	By       string    `yaml:"by,omitempty"`       // empty: Sluice
-	Reason   string    `yaml:"reason,omitempty"`
-	Since    time.Time `yaml:"since"`
+	Tree     string   `yaml:"tree,omitempty"`
+	Whole    bool     `yaml:"whole,omitempty"`    // all apps of the scope were rolled back, so Source and older ones are not offered there
+	Wave     string   `yaml:"wave,omitempty"`     // wave that Clusters belong to
+	Clusters []string `yaml:"clusters,omitempty"` // none: all of the environment
+	Apps     []string `yaml:"apps,omitempty"`     // empty: not determined yet, so all are held
+	// Workspaces are those whose apps were rolled back as a whole. Apps contains the apps that the rollback changed.
+	Workspaces []string  `yaml:"workspaces,omitempty"`
+	By         string    `yaml:"by,omitempty"` // empty: Sluice
+	Reason     string    `yaml:"reason,omitempty"`
+	Since      time.Time `yaml:"since"`
 }
 
 func (h Hold) validate() error {
@@ -68,7 +72,22 @@ func (h Hold) Scope(environment string) string {
 	if len(h.Apps) == 0 {
 		return where
 	}
-	return Few(h.Apps) + " on " + where
+	return h.appsText() + " on " + where
+}
+
+// appsText names the held apps, or their workspaces if whole workspaces are held.
+func (h Hold) appsText() string {
+	if len(h.Workspaces) > 0 && !slices.ContainsFunc(h.Apps, func(a string) bool { return !slices.Contains(h.Workspaces, fleet.WorkspaceOf(a)) }) {
+		return fmt.Sprintf("workspace %s (%s)", Few(h.Workspaces), countApps(len(h.Apps)))
+	}
+	return Few(h.Apps)
+}
+
+func countApps(n int) string {
+	if n == 1 {
+		return "1 app"
+	}
+	return fmt.Sprintf("%d apps", n)
 }
 
 // What describes the cause in a few words.
@@ -85,7 +104,7 @@ func (h Hold) What() string {
 func (h Hold) String() string {
 	apps := "all apps"
 	if len(h.Apps) > 0 {
-		apps = Few(h.Apps)
+		apps = h.appsText()
 	}
 	where := ""
 	switch {
@@ -115,7 +134,11 @@ func (h Hold) flags() string {
 	case len(h.Clusters) > 0 && len(h.Clusters) <= 3:
 		b.WriteString(" --cluster " + strings.Join(h.Clusters, " --cluster "))
 	}
-	if b.Len() == 0 && len(h.Apps) > 0 && len(h.Apps) <= 3 {
+	switch {
+	case b.Len() > 0:
+	case len(h.Workspaces) > 0 && len(h.Workspaces) <= 3:
+		b.WriteString(" --workspace " + strings.Join(h.Workspaces, " --workspace "))
+	case len(h.Apps) > 0 && len(h.Apps) <= 3:
 		b.WriteString(" --app " + strings.Join(h.Apps, " --app "))
 	}
 	return b.String()
@@ -157,7 +180,7 @@ func (h Hold) without(clusters, apps, members []string) []Hold {
 	}
 	if len(rest) > 0 && len(apps) > 0 {
 		one := h
-		one.Whole, one.Apps = false, rest
+		one.Whole, one.Apps, one.Workspaces = false, rest, nil
 		if len(kept) > 0 {
 			one.Clusters, one.Wave = released, ""
 		}

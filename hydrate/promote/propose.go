@@ -51,7 +51,7 @@ type proposer struct {
 func (x *proposer) propose() *Proposal {
 	if q := x.rec.Request; q != nil && x.expediting() == nil {
 		return &Proposal{
-			Promoted: q.Source, Apps: q.Apps, Overtakes: q.Now, By: q.By, Reason: q.Reason,
+			Promoted: q.Source, Apps: q.Apps, Workspaces: q.Workspaces, Overtakes: q.Now, By: q.By, Reason: q.Reason,
 			Source: x.order.compose(x.s.Running.Source, q.Source, q.Apps).Among(x.names()),
 		}
 	}

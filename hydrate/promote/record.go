@@ -77,13 +77,15 @@ func (o *Offered) Is(tree string) bool { return o != nil && o.Tree == tree }
 
 // Request is a requested promotion.
 type Request struct {
-	Source Source    `yaml:"source"`
-	Apps   []string  `yaml:"apps,omitempty"`
-	Now    bool      `yaml:"now,omitempty"`
-	Reason string    `yaml:"reason,omitempty"`
-	By     string    `yaml:"by"`
-	At     time.Time `yaml:"at"`
-	Said   time.Time `yaml:"said,omitempty"` // when the person wrote it, if that was earlier than At
+	Source Source   `yaml:"source"`
+	Apps   []string `yaml:"apps,omitempty"`
+	// Workspaces are those whose apps were meant. Apps contains them.
+	Workspaces []string  `yaml:"workspaces,omitempty"`
+	Now        bool      `yaml:"now,omitempty"`
+	Reason     string    `yaml:"reason,omitempty"`
+	By         string    `yaml:"by"`
+	At         time.Time `yaml:"at"`
+	Said       time.Time `yaml:"said,omitempty"` // when the person wrote it, if that was earlier than At
 }
 
 // Approval is one person's agreement to one tree.
@@ -123,6 +125,8 @@ type Rollback struct {
 	Clusters []string `yaml:"clusters,omitempty"`
 	// Apps are the apps to roll back; empty means all.
 	Apps []string `yaml:"apps,omitempty"`
+	// Workspaces are those whose apps were meant. Apps contains them.
+	Workspaces []string `yaml:"workspaces,omitempty"`
 	// Stopped are other clusters, which the rollout had not reached. They keep what they run.
 	Stopped []string  `yaml:"stopped,omitempty"`
 	Reason  string    `yaml:"reason,omitempty"`

@@ -160,6 +160,7 @@ type Action struct {
 	Frozen     []string // rollback: clusters of these whose branches stay until they are unfrozen
 	Stopped    []string // rollback: clusters that keep what they run, and shall run it
 	Apps       []string // promotion or rollback of apps
+	Workspaces []string // promotion or rollback of the apps of these workspaces; Apps contains them
 	Overtakes  bool     // by --now: to be written in the trailer
 	By         string   // who asked for it; empty: Sluice
 	ApprovedBy []string
@@ -208,12 +209,14 @@ type Decision struct {
 
 // Proposal is a promotion that is due or was requested.
 type Proposal struct {
-	Source    Source   // what the environment runs afterwards
-	Promoted  Source   // what is promoted
-	Apps      []string // only these of it; all if empty
-	Overtakes bool
-	By        string // empty: nobody asked, the mode is auto or request
-	Reason    string
-	Held      []string // apps, or clusters, that holds keep out of it
-	Released  []string // held apps that it changes
+	Source   Source   // what the environment runs afterwards
+	Promoted Source   // what is promoted
+	Apps     []string // only these of it; all if empty
+	// Workspaces are those whose apps were asked for. Apps contains them.
+	Workspaces []string
+	Overtakes  bool
+	By         string // empty: nobody asked, the mode is auto or request
+	Reason     string
+	Held       []string // apps, or clusters, that holds keep out of it
+	Released   []string // held apps that it changes
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 // Source names the source commit of each app of an environment: one commit for all apps, and exceptions by app. An entry of
@@ -75,12 +77,23 @@ func (c ClusterSource) with(app, commit string) ClusterSource {
 	return out
 }
 
-// String lists the commit and the exceptions, abbreviated.
+// String lists the commit and the exceptions, abbreviated. Apps of one workspace with the same commit are one exception.
 func (c ClusterSource) String() string {
 	c = c.tidy()
+	type group struct{ workspace, commit string }
+	groups := map[group][]string{}
+	for _, app := range slices.Sorted(maps.Keys(c.Apps)) {
+		g := group{fleet.WorkspaceOf(app), c.Apps[app]}
+		groups[g] = append(groups[g], app)
+	}
 	parts := []string{short(c.Commit)}
 	for _, app := range slices.Sorted(maps.Keys(c.Apps)) {
-		parts = append(parts, app+"@"+short(c.Apps[app]))
+		switch g := (group{fleet.WorkspaceOf(app), c.Apps[app]}); {
+		case g.workspace == "" || len(groups[g]) == 1:
+			parts = append(parts, app+"@"+short(g.commit))
+		case groups[g][0] == app:
+			parts = append(parts, fmt.Sprintf("%s (%s)@%s", g.workspace, countApps(len(groups[g])), short(g.commit)))
+		}
 	}
 	return strings.Join(parts, " ")
 }

@@ -85,6 +85,14 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 	if err := l.checkNames(ctx, e, c); err != nil {
 		return event, err
 	}
+	if len(c.Workspaces) > 0 {
+		apps, err := l.appsOfWorkspaces(ctx, e, c, s)
+		if err != nil {
+			return event, err
+		}
+		c.Apps = append(slices.Clone(c.Apps), apps...)
+		event.Apps = c.Apps
+	}
 	switch event.Kind {
 	case promote.EventPromote:
 		source, err := l.source(c, s)

@@ -61,6 +61,7 @@ func (e HistoryEntry) What() string {
 		{branch.TrailerNow, "overtook its gates: "},
 		{branch.TrailerReason, "reason: "},
 		{branch.TrailerRollback, "rollback: "},
+		{branch.TrailerWorkspaces, "workspaces: "},
 		{branch.TrailerApps, "apps: "},
 		{branch.TrailerClusters, "clusters: "},
 		{branch.TrailerPolicyException, "policy exception: "},

@@ -116,7 +116,10 @@ func scopeOf(e fleet.Environment, a promote.Action) string {
 	case len(a.Clusters) > 0:
 		out = strings.Join(a.Clusters, ", ") + " of " + e.Name
 	}
-	if len(a.Apps) > 0 {
+	switch {
+	case len(a.Workspaces) > 0:
+		out = "workspace " + strings.Join(a.Workspaces, ", ") + " on " + out
+	case len(a.Apps) > 0:
 		out = strings.Join(a.Apps, ", ") + " on " + out
 	}
 	return out

@@ -28,6 +28,7 @@ func trailers(e fleet.Environment, a promote.Action) []gitstore.Trailer {
 	}
 	add(branch.TrailerBy, a.By)
 	add(branch.TrailerApps, strings.Join(a.Apps, ", "))
+	add(branch.TrailerWorkspaces, strings.Join(a.Workspaces, ", "))
 	if a.Overtakes {
 		add(branch.TrailerNow, cmp.Or(a.Reason, "yes"))
 	}
@@ -44,7 +45,7 @@ func trailers(e fleet.Environment, a promote.Action) []gitstore.Trailer {
 
 // clusterTrailers name the commits that a cluster's tree was rendered from, and why its branch moves.
 func clusterTrailers(e fleet.Environment, a promote.Action, cluster string, runs promote.ClusterSource) []gitstore.Trailer {
-	a.Source, a.Overtakes, a.ApprovedBy, a.Apps, a.Clusters = promote.Source{Commit: runs.Commit}, a.Overtakes && a.Reason != "", nil, nil, nil
+	a.Source, a.Overtakes, a.ApprovedBy, a.Apps, a.Workspaces, a.Clusters = promote.Source{Commit: runs.Commit}, a.Overtakes && a.Reason != "", nil, nil, nil, nil
 	list := append(trailers(e, a), gitstore.Trailer{Key: branch.TrailerCluster, Value: cluster})
 	if a.Wave != "" && a.Kind != promote.DoRollback {
 		list = append(list, gitstore.Trailer{Key: branch.TrailerWave, Value: a.Wave})

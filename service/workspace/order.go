@@ -128,7 +128,7 @@ func person(ctx context.Context, f *fleet.Fleet, o bot.Order, environment string
 // commandOf converts a chat command into a command of promotions.
 func commandOf(f *fleet.Fleet, c command.Command, now time.Time) (*promotion.Command, error) {
 	out := &promotion.Command{Environment: c.Env, Verb: string(c.Verb)}
-	out.Reason, out.Apps, out.Now, out.Clusters = c.Reason, c.App, c.Now, c.Clusters
+	out.Reason, out.Apps, out.Workspaces, out.Now, out.Clusters = c.Reason, c.App, c.Spaces, c.Now, c.Clusters
 	kinds := map[command.Verb]promote.EventKind{
 		command.VerbPromote: promote.EventPromote, command.VerbApprove: promote.EventApprove, command.VerbRollback: promote.EventRollback, command.VerbFreeze: promote.EventFreeze,
 		command.VerbUnfreeze: promote.EventUnfreeze, command.VerbHalt: promote.EventHalt, command.VerbResume: promote.EventResume,

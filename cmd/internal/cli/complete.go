@@ -27,7 +27,7 @@ func addCompletions(root *cobra.Command, o IO) {
 	environments, waves := n.of(func(f *fleetNames) []string { return f.Environments }), n.of(func(f *fleetNames) []string { return f.Waves })
 	targets := n.of(func(f *fleetNames) []string { return slices.Concat(f.Environments, f.Clusters) })
 	flags := map[string]completion{
-		"cluster": clusters, "app": apps, "env": environments, "hydrate-env": environments, "from": environments, "allow-unmerged": environments,
+		"cluster": clusters, "app": apps, "workspace": n.of(func(f *fleetNames) []string { return f.Workspaces }), "env": environments, "hydrate-env": environments, "from": environments, "allow-unmerged": environments,
 		"wave": waves, "commit": n.revisions, "to": n.revisions, "against": n.against,
 		"remote": completeNothing, "by": completeNothing, "reason": completeNothing, "until": completeNothing, "value": completeNothing,
 		"jobs": completeNothing, "render-timeout": completeNothing, "render-memory": completeNothing,
@@ -177,12 +177,12 @@ func (k *keptNames) write(file string) error {
 
 // fleetNames are the names of a fleet for completions.
 type fleetNames struct {
-	Clusters, Apps, Environments, Waves []string
-	Branches                            []string // of the environments
+	Clusters, Apps, Workspaces, Environments, Waves []string
+	Branches                                        []string // of the environments
 }
 
 func namesOf(f *fleet.Fleet) fleetNames {
-	out := fleetNames{Clusters: clusterNames(f), Apps: appNames(f), Environments: environmentNames(f), Waves: waveNames(f)}
+	out := fleetNames{Clusters: clusterNames(f), Apps: appNames(f), Workspaces: workspaceNames(f), Environments: environmentNames(f), Waves: waveNames(f)}
 	for _, e := range f.Spec.Environments {
 		out.Branches = append(out.Branches, f.EnvironmentBranch(e.Name))
 	}
@@ -247,6 +247,14 @@ func appNames(f *fleet.Fleet) []string {
 	out := make([]string, len(f.Apps))
 	for i, a := range f.Apps {
 		out[i] = a.Name
+	}
+	return out
+}
+
+func workspaceNames(f *fleet.Fleet) []string {
+	out := make([]string, len(f.Workspaces))
+	for i, w := range f.Workspaces {
+		out[i] = w.Name
 	}
 	return out
 }

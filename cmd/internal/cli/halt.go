@@ -47,13 +47,13 @@ func simple(o IO, verb command.Verb, short string, kind promote.EventKind, examp
 
 func newResume(o IO) *cobra.Command {
 	var p promotionFlags
-	var why, wave string
-	var clusters, apps []string
+	var why string
+	var part scope
 	c := &cobra.Command{
 		Use:   "resume ENV",
 		Short: "Continue a halted environment, or end what is held back after a rollback",
-		Long: `On a halted environment, lifts the halt and keeps the holds. If the environment is not halted, or with --wave, --cluster or --app,
-ends holds: commits that were rolled back can then be promoted again, and with mode auto they are.`,
+		Long: `On a halted environment, lifts the halt and keeps the holds. If the environment is not halted, or with --wave, --cluster, --app
+or --workspace, ends holds: commits that were rolled back can then be promoted again, and with mode auto they are.`,
 		Example: `  sluice resume prod
   sluice resume prod --app shop              # end the hold on shop`,
 		Args: exactArgs("ENV"),
@@ -63,13 +63,14 @@ ends holds: commits that were rolled back can then be promoted again, and with m
 			}
 			return p.ordered(cmd.Context(), o, func(*app.Session, gitstore.Commit) (*promotion.Command, error) {
 				c := &promotion.Command{Environment: args[0], Verb: "resume"}
-				c.Kind, c.Wave, c.Clusters, c.Apps, c.Reason = promote.EventResume, wave, clusters, apps, why
+				c.Kind, c.Reason = promote.EventResume, why
+				part.limit(c)
 				return c, nil
 			})
 		},
 	}
 	p.add(c)
-	scopeFlags(c, command.VerbResume, &wave, &clusters, &apps)
+	part.add(c, command.VerbResume)
 	textFlag(c, command.VerbResume, "reason", &why)
 	return c
 }

@@ -17,7 +17,7 @@ import (
 type promoteOptions struct {
 	promotionFlags
 	from, commit, reason string
-	apps                 []string
+	apps, workspaces     []string
 	dry, wait, now       bool
 	timeout              time.Duration
 }
@@ -39,6 +39,7 @@ timeout passed, and 5 if a red gate or a halt stops it.`,
 		Example: `  sluice promote prod                          # what staging runs
   sluice promote prod --commit 1a2b3c4 --dry-run
   sluice promote prod --app shop --app cart    # only these apps
+  sluice promote prod --workspace team-a       # only the apps of this workspace
   sluice promote prod --now --reason "CVE-2026-1234" --wait
   sluice promote                               # continue all that are due`,
 		Args: maxArgs("ENV"),
@@ -57,6 +58,7 @@ timeout passed, and 5 if a red gate or a halt stops it.`,
 	f.StringVar(&p.from, "from", "", "`environment` to take from (default: what all environments before run)")
 	textFlag(c, command.VerbPromote, "commit", &p.commit)
 	listFlag(c, command.VerbPromote, "app", &p.apps)
+	listFlag(c, command.VerbPromote, "workspace", &p.workspaces)
 	f.BoolVar(&p.dry, "dry-run", false, "print the plan, and change nothing")
 	f.BoolVar(&p.wait, "wait", false, "continue until the promotion is complete, refused or failed")
 	f.DurationVar(&p.timeout, "timeout", time.Hour, "most `time` for --wait")
@@ -79,7 +81,7 @@ func (p *promoteOptions) valid(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return nil
 	}
-	for _, name := range []string{"from", "commit", "app", "now", "reason"} {
+	for _, name := range []string{"from", "commit", "app", "workspace", "now", "reason"} {
 		if set(name) {
 			return usagef("--%s has no effect without ENV: it is about a request for one environment", name)
 		}
@@ -99,7 +101,7 @@ func (p *promoteOptions) run(ctx context.Context, o IO, environment string) erro
 			return err
 		}
 		c := promotion.Command{Environment: environment, Verb: "promote", From: p.from, Revision: p.commit}
-		c.Kind, c.Apps, c.Now, c.Reason = promote.EventPromote, p.apps, p.now, p.reason
+		c.Kind, c.Apps, c.Workspaces, c.Now, c.Reason = promote.EventPromote, p.apps, p.workspaces, p.now, p.reason
 		commands = append(commands, c)
 	}
 	list, err := p.look(ctx, o, s, trunk, p.dry, commands...)
