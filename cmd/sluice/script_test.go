@@ -47,16 +47,7 @@ func TestScripts(t *testing.T) {
 		Dir: "../../testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Values["forge"] = new(*scriptForge)
-			env.Setenv("HOME", env.WorkDir)
-			env.Setenv("SLUICE_OFFLINE", "1")
-			env.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(env.WorkDir, ".gitconfig"))
-			env.Setenv("GIT_CONFIG_SYSTEM", "/dev/null")
-			for _, who := range []string{"AUTHOR", "COMMITTER"} {
-				env.Setenv("GIT_"+who+"_NAME", "Ada")
-				env.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
-				env.Setenv("GIT_"+who+"_DATE", "2024-01-02T03:04:05Z")
-			}
-			if err := os.WriteFile(filepath.Join(env.WorkDir, ".gitconfig"), []byte("[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"), 0o600); err != nil {
+			if err := scriptEnvironment(env); err != nil {
 				return err
 			}
 			return os.CopyFS(filepath.Join(env.WorkDir, "fleet"), os.DirFS("../../testdata/fleet"))
@@ -65,6 +56,20 @@ func TestScripts(t *testing.T) {
 			"git-server": gitServer, "chart-repo": chartRepo, "oci-registry": ociRegistry, "exit": exitStatus, "replace": replace, "forge": forgeCommand, "keep": keep, "schema": outputSchema,
 		},
 	})
+}
+
+// scriptEnvironment gives a script an identity and a Git configuration of its own.
+func scriptEnvironment(env *testscript.Env) error {
+	env.Setenv("HOME", env.WorkDir)
+	env.Setenv("SLUICE_OFFLINE", "1")
+	env.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(env.WorkDir, ".gitconfig"))
+	env.Setenv("GIT_CONFIG_SYSTEM", "/dev/null")
+	for _, who := range []string{"AUTHOR", "COMMITTER"} {
+		env.Setenv("GIT_"+who+"_NAME", "Ada")
+		env.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
+		env.Setenv("GIT_"+who+"_DATE", "2024-01-02T03:04:05Z")
+	}
+	return os.WriteFile(filepath.Join(env.WorkDir, ".gitconfig"), []byte("[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"), 0o600)
 }
 
 // exitStatus runs a command and compares its exit status: exit 3 sluice verify

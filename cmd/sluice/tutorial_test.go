@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var (
+	blockPattern  = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+	filePattern   = regexp.MustCompile(`^# ([\w./-]+)\n`)
+	statusPattern = regexp.MustCompile(`^\(exit status (\d)\)$`)
+)
+
+// TestTutorials does what the tutorials in docs/tutorials say, in order: it writes each YAML block to the file that its first line names,
+// runs the commands after $, and looks for the lines below a command in its output. … stands for any text.
+func TestTutorials(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("end-to-end: run make test-e2e")
+	}
+	pages, err := filepath.Glob("../../docs/tutorials/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pages) < 3 {
+		t.Fatalf("found only %d tutorials", len(pages))
+	}
+	dir := t.TempDir()
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		script, commands := scriptOf(string(text))
+		if commands < 5 {
+			t.Errorf("%s has only %d commands", page, commands)
+		}
+		name := strings.TrimSuffix(filepath.Base(page), ".md") + ".txtar"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testscript.Run(t, testscript.Params{Dir: dir, Setup: scriptEnvironment, Cmds: map[string]func(*testscript.TestScript, bool, []string){"exit": exitStatus}})
+}
+
+// scriptOf turns a tutorial into a script, and counts its commands.
+func scriptOf(page string) (string, int) {
+	var script, files strings.Builder
+	script.WriteString("mkdir tutorial\ncd tutorial\n")
+	commands := 0
+	for i, block := range blockPattern.FindAllStringSubmatch(page, -1) {
+		if name := filePattern.FindStringSubmatch(block[2]); name != nil && block[1] == "yaml" {
+			fmt.Fprintf(&files, "-- blocks/%d --\n%s", i, strings.TrimPrefix(block[2], name[0]))
+			fmt.Fprintf(&script, "mkdir %s\ncp $WORK/blocks/%d %s\n", filepath.Dir(name[1]), i, name[1])
+			continue
+		}
+		for _, part := range strings.Split("\n"+block[2], "\n$ ")[1:] {
+			commands++
+			lines := strings.Split(strings.TrimSpace(part), "\n")
+			status := "0"
+			if m := statusPattern.FindStringSubmatch(lines[len(lines)-1]); m != nil {
+				status, lines = m[1], lines[:len(lines)-1]
+			}
+			fmt.Fprintf(&script, "exit %s sh -ec '(%s) 2>&1'\n", status, strings.ReplaceAll(lines[0], "'", "''"))
+			for _, line := range lines[1:] {
+				wanted := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(line)), "…", ".*")
+				if wanted != "" && wanted != ".*" {
+					fmt.Fprintf(&script, "stdout '%s'\n", strings.ReplaceAll(wanted, "'", "''"))
+				}
+			}
+		}
+	}
+	return script.String() + files.String(), commands
+}
