@@ -91,6 +91,11 @@ func (f *pairForge) Statuses(ctx context.Context, r forge.Repository, commit str
 	return f.CommitStatuses(ctx, r, commit)
 }
 
+func (f *pairForge) CheckRuns(ctx context.Context, r forge.Repository, commit string) ([]forge.Status, error) {
+	all, err := f.CommitStatuses(ctx, r, commit)
+	return slices.DeleteFunc(all, func(s forge.Status) bool { return !s.Check }), err
+}
+
 // state returns the newest status of a commit in a context, with its description.
 func (f *pairForge) state(commit, context string) string {
 	out := ""

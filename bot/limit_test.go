@@ -99,11 +99,21 @@ func TestStoppedReview(t *testing.T) {
 	for name, c := range map[string]struct {
 		review       *report.Review
 		status, text string
-	}{"no report": {nil, "too much memory", ""}, "a report of a part": {late, "1 target cannot be rendered", "`shop` on `prod/prod-1`: not rendered: too late"}} {
+		checks       bool
+		refused      error // of check runs
+	}{
+		"no report":             {nil, "too much memory", "", false, nil},
+		"a report of a part":    {late, "1 target cannot be rendered", "`shop` on `prod/prod-1`: not rendered: too late", false, nil},
+		"a check run":           {nil, "too much memory", "", true, nil},
+		"check runs forbidden":  {nil, "too much memory", "", true, forge.ErrForbidden},
+		"a forge without those": {nil, "too much memory", "", true, forge.ErrUnsupported},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			space := &bombSpace{head: gitstore.Hash{1}, review: c.review}
 			f, b := space.bot()
+			f.checks = c.refused
+			b.Settings = func(hint.Place) Settings { return Settings{Context: "sluice", Drafts: true, Checks: c.checks} }
 			for step, c := range []struct {
 				head     byte
 				force    bool
@@ -119,7 +129,7 @@ func TestStoppedReview(t *testing.T) {
 					t.Errorf("step %d: %d reviews, expected %d", step, space.reviews, c.expected)
 				}
 			}
-			if s := f.statuses[len(f.statuses)-1]; s.State != forge.Failure || !strings.Contains(s.Description, c.status) {
+			if s := f.statuses[len(f.statuses)-1]; s.State != forge.Failure || !strings.Contains(s.Description, c.status) || s.Check != (c.checks && c.refused == nil) {
 				t.Errorf("the status is %+v", s)
 			}
 			if text := strings.Join(f.comments, "\n"); !strings.Contains(text, c.text) {

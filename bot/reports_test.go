@@ -27,6 +27,7 @@ type talkingForge struct {
 	statuses []forge.Status
 	commits  []string // of the statuses
 	refuse   int      // that many statuses are refused
+	checks   error    // of reading and writing check runs
 }
 
 func (f *talkingForge) Self(context.Context) (forge.User, error) {
@@ -54,13 +55,31 @@ func (f *talkingForge) OpenMergeRequests(context.Context, forge.Repository, stri
 
 // CommitStatuses returns the latest status of each context, as forges do.
 func (f *talkingForge) CommitStatuses(_ context.Context, _ forge.Repository, commit string) ([]forge.Status, error) {
+	return f.latest(commit, false), nil
+}
+
+// CheckRuns returns the latest check run of each name.
+func (f *talkingForge) CheckRuns(_ context.Context, _ forge.Repository, commit string) ([]forge.Status, error) {
+	return f.latest(commit, true), f.checks
+}
+
+func (f *talkingForge) latest(commit string, check bool) []forge.Status {
 	latest := map[string]forge.Status{}
 	for i, s := range f.statuses {
-		if f.commits[i] == commit {
+		if f.commits[i] == commit && s.Check == check {
 			latest[s.Context] = s
 		}
 	}
-	return slices.Collect(maps.Values(latest)), nil
+	return slices.Collect(maps.Values(latest))
+}
+
+func (f *talkingForge) SetCheck(_ context.Context, _ forge.Repository, c forge.Check) error {
+	if f.checks != nil {
+		return f.checks
+	}
+	f.statuses = append(f.statuses, forge.Status{Context: c.Name, State: c.State, Description: c.Title, Check: true})
+	f.commits = append(f.commits, c.Commit)
+	return nil
 }
 
 func (f *talkingForge) SetStatus(_ context.Context, _ forge.Repository, commit string, s forge.Status) error {

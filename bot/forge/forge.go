@@ -248,10 +248,12 @@ type Statuses interface {
 	CommitStatuses(ctx context.Context, repo Repository, commit string) ([]Status, error)
 }
 
-// Checks writes check runs. The error is ErrUnsupported if the forge has none, or the credential cannot write
+// Checks reads and writes check runs. The error is ErrUnsupported if the forge has none, or the credential cannot write
 // them.
 type Checks interface {
 	SetCheck(ctx context.Context, repo Repository, c Check) error
+	// CheckRuns returns the newest check run of each name, of all Apps.
+	CheckRuns(ctx context.Context, repo Repository, commit string) ([]Status, error)
 }
 
 // People reads users and their permissions.

@@ -117,6 +117,10 @@ func (f *fake) Statuses(_ context.Context, _ forge.Repository, commit string) ([
 	return out, nil
 }
 
+func (f *fake) CheckRuns(context.Context, forge.Repository, string) ([]forge.Status, error) {
+	return nil, forge.ErrUnsupported
+}
+
 func (f *fake) SetCheck(_ context.Context, _ forge.Repository, c forge.Check) error {
 	if f.checkErr != nil {
 		return f.checkErr

@@ -77,6 +77,9 @@ func testChecks(t *testing.T, w World) {
 		if !errors.Is(err, forge.ErrUnsupported) {
 			t.Errorf("without check runs: %v", err)
 		}
+		if _, err := w.Forge().CheckRuns(t.Context(), repo, mr.Head); !errors.Is(err, forge.ErrUnsupported) {
+			t.Errorf("read without check runs: %v", err)
+		}
 		return
 	}
 	if err != nil {
@@ -85,6 +88,9 @@ func testChecks(t *testing.T, w World) {
 	got, ok := w.Check(t, repo, mr.Head, "sluice")
 	if !ok || got.State != forge.Failure || got.Title != c.Title || got.Summary != c.Summary || len(got.Annotations) != many || got.Annotations[many-1].Line != many {
 		t.Errorf("%t, %s %q, %d annotations", ok, got.State, got.Title, len(got.Annotations))
+	}
+	if runs, err := w.Forge().CheckRuns(t.Context(), repo, mr.Head); err != nil || len(runs) != 1 || runs[0].Context != "sluice" || runs[0].State != forge.Failure || !runs[0].Check {
+		t.Errorf("check runs: %+v, %v", runs, err)
 	}
 	c.State, c.Annotations = forge.Success, nil
 	if err := w.Forge().SetCheck(t.Context(), repo, c); err != nil {

@@ -24,7 +24,7 @@ const (
 func (f *Forge) SetCheck(ctx context.Context, repo forge.Repository, c forge.Check) error {
 	what := fmt.Sprintf("write check %.100q of commit %.64s of %.200s", c.Name, c.Commit, repo.Path)
 	if f.app == nil {
-		return wrap(what, fmt.Errorf("%w: only a GitHub App may write check runs; set a commit status", forge.ErrUnsupported))
+		return wrap(what, errOnlyApps)
 	}
 	if err := checkCommit(c.Commit); err != nil {
 		return wrap(what, err)
@@ -37,7 +37,7 @@ func (f *Forge) SetCheck(ctx context.Context, repo forge.Repository, c forge.Che
 	if err != nil {
 		return wrap(what, err)
 	}
-	runs, err := checkRuns{f.client}.list(ctx, p, c.Commit) // not by name: Statuses sends the same request, and GitHub does not count it again
+	runs, err := checkRuns{f.client}.list(ctx, p, c.Commit) // not by name: CheckRuns sends the same request, and GitHub does not count it again
 	if err != nil {
 		return wrap(what, err)
 	}
@@ -49,6 +49,33 @@ func (f *Forge) SetCheck(ctx context.Context, repo forge.Repository, c forge.Che
 	}
 	return wrap(what, checkRuns{f.client}.write(ctx, p, c, have))
 }
+
+// CheckRuns implements forge.Checks.
+func (f *Forge) CheckRuns(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
+	what := fmt.Sprintf("read the check runs of commit %.64s of %.200s", commit, repo.Path)
+	if f.app == nil {
+		return nil, wrap(what, errOnlyApps)
+	}
+	if err := checkCommit(commit); err != nil {
+		return nil, wrap(what, err)
+	}
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	runs, err := checkRuns{f.client}.list(ctx, p, commit)
+	if err != nil {
+		return nil, wrap(what, err)
+	}
+	all := make([]forge.Status, 0, len(runs))
+	for _, r := range runs {
+		all = append(all, statusOfRun(r))
+	}
+	return newest(all), nil
+}
+
+// errOnlyApps tells who can write check runs.
+var errOnlyApps = fmt.Errorf("%w: only a GitHub App may write check runs; set a commit status", forge.ErrUnsupported)
 
 // checkRuns reads and writes the check runs of commits.
 type checkRuns struct{ client *github.Client }

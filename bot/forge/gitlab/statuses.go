@@ -89,3 +89,8 @@ func stateOf(s string) forge.StatusState {
 func (f *Forge) SetCheck(context.Context, forge.Repository, forge.Check) error {
 	return wrap("write a check run", forge.ErrUnsupported)
 }
+
+// CheckRuns implements forge.Checks.
+func (f *Forge) CheckRuns(context.Context, forge.Repository, string) ([]forge.Status, error) {
+	return nil, wrap("read check runs", forge.ErrUnsupported)
+}

@@ -82,12 +82,12 @@ func TestRequestsOfAReview(t *testing.T) {
 	})
 }
 
-// A GitHub App writes a check run in place of the status, and reads the check runs of the head first. Its tokens and
+// A GitHub App writes a check run in place of the status, and reads the check runs of the head in place of its statuses. Its tokens and
 // its user cost four requests more for the first merge request of a process.
 func TestRequestsOfACheckedReview(t *testing.T) {
 	s := newStory(t, "github")
 	s.asApp()
-	s.countReviews(8+4, 6)
+	s.countReviews(8+4, 5)
 }
 
 // countReviews reviews a new merge request and a push to it, and compares the requests that count with limits.
