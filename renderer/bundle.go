@@ -44,7 +44,10 @@ type Source struct {
 
 // HelmSource is a chart with its values.
 type HelmSource struct {
-	Release      string // name of the release
+	Release      string   // name of the release
+	Namespace    string   // of the release, instead of the bundle's
+	KubeVersion  string   // that templates see, instead of the bundle's
+	APIVersions  []string // that templates see, instead of the bundle's
 	Chart        Content
 	Dependencies []Dependency // charts that Chart.yaml lists and `charts/` lacks
 	Values       []byte       // JSON object; null deletes a default
@@ -194,6 +197,9 @@ func (d digester) source(s *Source) {
 		d.flag(s.Helm.IncludeCRDs)
 		d.flag(s.Helm.DropHooks)
 		d.flag(s.Helm.SkipSchema)
+		d.text(s.Helm.Namespace, s.Helm.KubeVersion)
+		d.number(len(s.Helm.APIVersions))
+		d.text(s.Helm.APIVersions...)
 	case s.Kustomize != nil:
 		d.text("kustomize", s.Kustomize.Files.Digest, s.Kustomize.Root)
 	case s.Manifests != nil:

@@ -165,11 +165,15 @@ func (e *Engine) helm(ctx context.Context, b *Bundle, s *HelmSource, probe bool)
 			return nil, false, fmt.Errorf("values of chart %s: %w", s.Chart.Name, err)
 		}
 	}
+	apis := b.APIVersions
+	if len(s.APIVersions) > 0 {
+		apis = s.APIVersions
+	}
 	result, err := chart.Render(ctx, helm.Options{
 		ReleaseName: s.Release,
-		Namespace:   b.Namespace,
-		KubeVersion: b.KubeVersion,
-		APIVersions: b.APIVersions,
+		Namespace:   cmp.Or(s.Namespace, b.Namespace),
+		KubeVersion: cmp.Or(s.KubeVersion, b.KubeVersion),
+		APIVersions: apis,
 		Values:      values,
 		IncludeCRDs: s.IncludeCRDs,
 		SkipSchema:  s.SkipSchema,

@@ -183,18 +183,21 @@ func TestBundleDigest(t *testing.T) {
 	base := func() *Bundle { return helmBundle(`{"a": 1}`, map[string]string{"a.yaml": "x"}) }
 	seen := map[string]string{base().Digest(): "base"}
 	for name, change := range map[string]func(*Bundle){
-		"release":    func(b *Bundle) { b.Sources[0].Helm.Release = "q" },
-		"namespace":  func(b *Bundle) { b.Namespace = "q" },
-		"version":    func(b *Bundle) { b.KubeVersion = "1.34.0" },
-		"apis":       func(b *Bundle) { b.APIVersions = []string{"a/v1"} },
-		"values":     func(b *Bundle) { b.Sources[0].Helm.Values = []byte(`{"a": 2}`) },
-		"chart":      func(b *Bundle) { b.Sources[0].Helm.Chart.Digest = "q" },
-		"crds":       func(b *Bundle) { b.Sources[0].Helm.IncludeCRDs = true },
-		"hooks":      func(b *Bundle) { b.Sources[0].Helm.DropHooks = true },
-		"schema":     func(b *Bundle) { b.Sources[0].Helm.SkipSchema = true },
-		"dependency": func(b *Bundle) { b.Sources[0].Helm.Dependencies = []Dependency{{Name: "d"}} },
-		"component":  func(b *Bundle) { b.Components = []Component{{Files: Content{Digest: "c"}}} },
-		"source":     func(b *Bundle) { b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{}}) },
+		"release":             func(b *Bundle) { b.Sources[0].Helm.Release = "q" },
+		"namespace":           func(b *Bundle) { b.Namespace = "q" },
+		"version":             func(b *Bundle) { b.KubeVersion = "1.34.0" },
+		"apis":                func(b *Bundle) { b.APIVersions = []string{"a/v1"} },
+		"release's namespace": func(b *Bundle) { b.Sources[0].Helm.Namespace = "q" },
+		"chart's version":     func(b *Bundle) { b.Sources[0].Helm.KubeVersion = "1.34.0" },
+		"chart's apis":        func(b *Bundle) { b.Sources[0].Helm.APIVersions = []string{"a/v1"} },
+		"values":              func(b *Bundle) { b.Sources[0].Helm.Values = []byte(`{"a": 2}`) },
+		"chart":               func(b *Bundle) { b.Sources[0].Helm.Chart.Digest = "q" },
+		"crds":                func(b *Bundle) { b.Sources[0].Helm.IncludeCRDs = true },
+		"hooks":               func(b *Bundle) { b.Sources[0].Helm.DropHooks = true },
+		"schema":              func(b *Bundle) { b.Sources[0].Helm.SkipSchema = true },
+		"dependency":          func(b *Bundle) { b.Sources[0].Helm.Dependencies = []Dependency{{Name: "d"}} },
+		"component":           func(b *Bundle) { b.Components = []Component{{Files: Content{Digest: "c"}}} },
+		"source":              func(b *Bundle) { b.Sources = append(b.Sources, Source{Manifests: &ManifestsSource{}}) },
 	} {
 		b := base()
 		change(b)

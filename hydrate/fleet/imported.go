@@ -36,6 +36,7 @@ type ImportRequest struct {
 // ImportCluster is a cluster as an importer sees it.
 type ImportCluster struct {
 	Name, Environment, KubeVersion string
+	APIVersions                    []string
 	Labels                         map[string]string
 }
 
@@ -51,9 +52,6 @@ type Imported struct {
 
 	// Sources are concatenated.
 	Sources []ImportedSource
-	// KubeVersion and APIVersions that charts see, instead of the cluster's; empty for the cluster's.
-	KubeVersion string
-	APIVersions []string
 	// Component is the kustomization.yaml of a Kustomize component that applies to the objects; nil for none.
 	Component []byte
 
@@ -88,6 +86,9 @@ const (
 type ImportedSource struct {
 	Helm   *HelmSource
 	Values map[string]any // of the chart, merged
+	// KubeVersion and APIVersions that the chart sees, instead of the cluster's; empty for the cluster's.
+	KubeVersion string
+	APIVersions []string
 	// Objects is a stream of rendered YAML documents.
 	Objects string
 }
@@ -191,7 +192,7 @@ func notReplaced(f *Fleet, t *Imported) Problems {
 func importRequest(f *Fleet, entry Import) ImportRequest {
 	out := ImportRequest{Entry: entry, Trunk: f.Spec.Trunk}
 	for _, c := range f.Clusters {
-		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.KubeVersion, Labels: c.Labels})
+		out.Clusters = append(out.Clusters, ImportCluster{Name: c.Name, Environment: c.Environment, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions, Labels: c.Labels})
 	}
 	slices.SortFunc(out.Clusters, func(a, b ImportCluster) int { return cmp.Compare(a.Name, b.Name) })
 	return out
@@ -327,32 +328,6 @@ func (s *ImportedSource) resolve(i *Imported) (Source, error) {
 	}
 	sum := sha256.Sum256([]byte(s.Objects))
 	return Source{Objects: &ObjectsSource{Name: i.Kind + " of " + i.File, Digest: hex.EncodeToString(sum[:]), Data: []byte(s.Objects)}}, nil
-}
-
-// values are those of a source by its name.
-func (i *Imported) values(source string) map[string]any {
-	for n := range i.Sources {
-		if values := i.Sources[n].Values; values != nil && (source == "" || source == strconv.Itoa(n)) {
-			return values
-		}
-	}
-	return map[string]any{}
-}
-
-// appendKey adds what AppendKey adds for other targets from layers.
-func (i *Imported) appendKey(dst []byte) ([]byte, error) {
-	dst = appendText(dst, "imported", string(i.Component), i.KubeVersion)
-	dst = appendList(dst, i.APIVersions)
-	for n := range i.Sources {
-		s := &i.Sources[n]
-		values, err := json.Marshal(s.Values)
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: the values: %w", i.File, i.Line, err)
-		}
-		sum := sha256.Sum256([]byte(s.Objects))
-		dst = appendText(dst, string(values), string(sum[:]))
-	}
-	return dst, nil
 }
 
 // same reports whether two imports of a target give the same input.

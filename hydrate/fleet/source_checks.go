@@ -55,6 +55,9 @@ func (sc sourceChecks) helm(doc document, at []string, h *HelmSource) {
 	if h.VersionFrom != nil {
 		sc.versionFrom(doc, slices.Clone(at), h)
 	}
+	if ns := h.Namespace; ns != "" && !strings.Contains(ns, "${") && !validNamespace(ns) {
+		sc.errorf(doc, append(slices.Clone(at), "namespace"), "lower-case letters, digits and -, at most 63", "%q cannot be a namespace", ns)
+	}
 	switch {
 	case h.Path != "" && (h.Chart != "" || h.Repo != "" || h.Version != ""):
 		sc.errorf(doc, at, "a chart of this repository has its version in Chart.yaml", "path excludes chart, repo and version")

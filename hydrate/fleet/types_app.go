@@ -83,6 +83,9 @@ type HelmSource struct {
 	VersionFrom *VersionFrom `json:"versionFrom,omitempty"`
 	// ReleaseName is Helm's release name. Default: the app's name.
 	ReleaseName string `json:"releaseName,omitempty"`
+	// Namespace of the release, which templates see as .Release.Namespace. Objects that name no namespace get the app's namespace all the
+	// same. Default: the app's namespace.
+	Namespace string `json:"namespace,omitempty"`
 	// IncludeCRDs takes the chart's crds/ folder too. Default: false, as `helm template`.
 	IncludeCRDs bool `json:"includeCRDs,omitempty"`
 	// Hooks is keep or drop; test hooks are always dropped. Default: keep.

@@ -23,7 +23,7 @@ import (
 // argocd reads an entry of Argo CD.
 func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.ImportRequest) ([]fleet.Imported, fleet.Problems) {
 	entry := request.Entry.ArgoCD
-	o := i.argocdOptions(tree)
+	o := i.argocdOptions(tree, request.Clusters)
 	o.Apps, o.Repositories, o.Trunk = entry.Apps, entry.Repositories, request.Trunk
 	for _, c := range request.Clusters {
 		own := entry.Clusters[c.Name]
@@ -106,13 +106,18 @@ func clustersOf(units []argocd.Unit) map[string]string {
 	return out
 }
 
-func (i *Importer) argocdOptions(tree fleet.Tree) argocd.Options {
+// argocdOptions are those that do not depend on the entry. The clusters say which versions charts see that bring Applications.
+func (i *Importer) argocdOptions(tree fleet.Tree, clusters []fleet.ImportCluster) argocd.Options {
 	engine := renderer.NewEngine(renderer.DefaultLimits())
 	plain := kustomize.NewBuilder(manifest.DefaultBudget())
+	versions, apis := map[string]string{}, map[string][]string{}
+	for _, c := range clusters {
+		versions[c.Name], apis[c.Name] = c.KubeVersion, c.APIVersions
+	}
 	return argocd.Options{
 		Tree: tree, Build: plain.Build,
-		Render: func(ctx context.Context, c *argocd.Chart, namespace string) ([]manifest.Object, error) {
-			return renderChart(ctx, engine, tree, c, namespace)
+		Render: func(ctx context.Context, c *argocd.Chart, u *argocd.Unit) ([]manifest.Object, error) {
+			return renderChart(ctx, engine, tree, c, renderer.Bundle{Namespace: cmp.Or(u.Namespace, "default"), KubeVersion: versions[u.Cluster], APIVersions: apis[u.Cluster]})
 		},
 	}
 }
@@ -120,7 +125,7 @@ func (i *Importer) argocdOptions(tree fleet.Tree) argocd.Options {
 func argocdTarget(u *argocd.Unit) fleet.Imported {
 	out := fleet.Imported{
 		Cluster: u.Cluster, App: u.Name, File: u.Origin.File, Line: u.Origin.Line, Kind: "Application", Namespace: u.Namespace,
-		KubeVersion: u.KubeVersion, APIVersions: u.APIVersions, Keeps: !u.Prune && u.Err == nil, KeepsDeleted: u.Orphan && u.Err == nil, Notes: u.Notes, Err: u.Err,
+		Keeps: !u.Prune && u.Err == nil, KeepsDeleted: u.Orphan && u.Err == nil, Notes: u.Notes, Err: u.Err,
 		Parent: u.Parent, Set: u.Set,
 	}
 	if u.Brings {
@@ -128,11 +133,11 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 	}
 	for _, s := range u.Sources {
 		if c := s.Chart; c != nil {
-			helm := &fleet.HelmSource{Chart: c.Chart, Path: c.Path, Repo: c.Repo, Version: c.Version, ReleaseName: c.Release, IncludeCRDs: !c.SkipCRDs}
+			helm := &fleet.HelmSource{Chart: c.Chart, Path: c.Path, Repo: c.Repo, Version: c.Version, ReleaseName: c.Release, Namespace: c.Namespace, IncludeCRDs: !c.SkipCRDs}
 			if c.SkipSchema {
 				helm.Schema = "skip"
 			}
-			out.Sources = append(out.Sources, fleet.ImportedSource{Helm: helm, Values: c.Values})
+			out.Sources = append(out.Sources, fleet.ImportedSource{Helm: helm, Values: c.Values, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions})
 			continue
 		}
 		objects, err := stream(s.Objects, nil)
@@ -145,7 +150,7 @@ func argocdTarget(u *argocd.Unit) fleet.Imported {
 }
 
 // renderChart renders a chart of the repository that may bring Applications.
-func renderChart(ctx context.Context, engine *renderer.Engine, tree fleet.Tree, c *argocd.Chart, namespace string) ([]manifest.Object, error) {
+func renderChart(ctx context.Context, engine *renderer.Engine, tree fleet.Tree, c *argocd.Chart, b renderer.Bundle) ([]manifest.Object, error) {
 	files, err := chartFiles(tree, c.Path, "")
 	if err != nil {
 		return nil, err
@@ -159,13 +164,12 @@ func renderChart(ctx context.Context, engine *renderer.Engine, tree fleet.Tree, 
 	if err != nil {
 		return nil, err
 	}
-	rendering, err := engine.Render(ctx, &renderer.Bundle{
-		Namespace: cmp.Or(namespace, "default"), KubeVersion: c.KubeVersion, APIVersions: c.APIVersions,
-		Sources: []renderer.Source{{Helm: &renderer.HelmSource{
-			Release: c.Release, Values: values, IncludeCRDs: !c.SkipCRDs, SkipSchema: c.SkipSchema,
-			Chart: renderer.Content{Name: c.Path, Digest: hex.EncodeToString(sum.Sum(nil)), Files: files},
-		}}},
-	})
+	b.Sources = []renderer.Source{{Helm: &renderer.HelmSource{
+		Release: c.Release, Namespace: c.Namespace, KubeVersion: c.KubeVersion, APIVersions: c.APIVersions,
+		Values: values, IncludeCRDs: !c.SkipCRDs, SkipSchema: c.SkipSchema,
+		Chart: renderer.Content{Name: c.Path, Digest: hex.EncodeToString(sum.Sum(nil)), Files: files},
+	}}}
+	rendering, err := engine.Render(ctx, &b)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +212,7 @@ func chartFiles(tree fleet.Tree, dir, prefix string) ([]renderer.File, error) {
 
 // detectArgoCD finds the clusters of a repository of Applications; none if there are no Applications.
 func (i *Importer) detectArgoCD(ctx context.Context, tree fleet.Tree) (map[string]fleet.ArgoCDCluster, error) {
-	found, err := argocd.Servers(ctx, i.argocdOptions(tree))
+	found, err := argocd.Servers(ctx, i.argocdOptions(tree, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -93,7 +93,7 @@ func (c *contents) manifests(dir string, app *fleet.App) (renderer.Content, erro
 
 // helm reads a chart and its dependencies, except those in charts/.
 func (c *contents) helm(ctx context.Context, h *fleet.HelmSource, values map[string]any) (*renderer.HelmSource, error) {
-	out := &renderer.HelmSource{Release: h.ReleaseName, IncludeCRDs: h.IncludeCRDs, DropHooks: h.Hooks == "drop", SkipSchema: h.Schema == "skip"}
+	out := &renderer.HelmSource{Release: h.ReleaseName, Namespace: h.Namespace, IncludeCRDs: h.IncludeCRDs, DropHooks: h.Hooks == "drop", SkipSchema: h.Schema == "skip"}
 	var err error
 	if out.Values, err = json.Marshal(values); err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -85,12 +84,6 @@ func (v *View) Target(t fleet.Target) (*Target, error) {
 // Bundle reads all content that the rendering of the target depends on.
 func (t *Target) Bundle(ctx context.Context) (*renderer.Bundle, error) {
 	b := &renderer.Bundle{Namespace: t.Namespace, KubeVersion: t.Cluster.KubeVersion, APIVersions: t.Cluster.APIVersions}
-	if i := t.Imported(); i != nil {
-		b.KubeVersion = cmp.Or(i.KubeVersion, b.KubeVersion)
-		if len(i.APIVersions) > 0 {
-			b.APIVersions = i.APIVersions
-		}
-	}
 	if strict := t.view.Fleet.Spec.Strict.UnmatchedPatches; strict != nil && !*strict {
 		b.AllowUnmatched = true
 	}
@@ -129,6 +122,11 @@ func (t *Target) source(ctx context.Context, src fleet.Source) (renderer.Source,
 		helm, err := c.helm(ctx, src.Helm, values)
 		if err == nil {
 			err = t.mayReadChart(src.Helm, helm)
+		}
+		if i := t.Imported(); i != nil && err == nil {
+			if from := i.Source(src.Name); from != nil {
+				helm.KubeVersion, helm.APIVersions = from.KubeVersion, from.APIVersions
+			}
 		}
 		return renderer.Source{Helm: helm}, err
 	case src.Objects != nil:

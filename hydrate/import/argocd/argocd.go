@@ -33,8 +33,8 @@ type Options struct {
 	Tree Tree
 	// Build returns the objects of `kustomize build root`, where a kustomization may read any file of files. They are not changed.
 	Build func(ctx context.Context, files []kustomize.File, root string) ([]manifest.Object, error)
-	// Render renders a chart of the repository that may bring Applications.
-	Render func(ctx context.Context, c *Chart, namespace string) ([]manifest.Object, error)
+	// Render renders a chart of the repository that may bring Applications. The unit has the cluster and the namespace.
+	Render func(ctx context.Context, c *Chart, u *Unit) ([]manifest.Object, error)
 	// Apps are patterns of the files that hold Applications, ApplicationSets and cluster Secrets; none is every file.
 	Apps []string
 	// Ignore reports files whose objects are not followed; nil ignores none.
@@ -73,13 +73,11 @@ type Unit struct {
 	Set       string // what Problem.App is if the ApplicationSet that generates it cannot be generated
 	Sources   []Source
 
-	KubeVersion string   // instead of the cluster's
-	APIVersions []string // instead of the cluster's
-	Prune       bool     // Argo CD removes objects that disappear
-	Orphan      bool     // Argo CD leaves the objects in the cluster when the Application is deleted
-	Notes       []string
-	Err         error // why the unit cannot be rendered
-	Brings      bool  // the unit fails, and its files may describe other Applications, which are missing
+	Prune  bool // Argo CD removes objects that disappear
+	Orphan bool // Argo CD leaves the objects in the cluster when the Application is deleted
+	Notes  []string
+	Err    error // why the unit cannot be rendered
+	Brings bool  // the unit fails, and its files may describe other Applications, which are missing
 }
 
 // Source is a chart or objects.
@@ -93,11 +91,11 @@ type Chart struct {
 	Path                 string // the chart's directory in the repository; "" for a remote chart
 	Repo, Chart, Version string // of a remote chart, as fleet.HelmSource has them
 	Release              string
+	Namespace            string // of the release, instead of the unit's
 	Values               map[string]any
 	SkipCRDs, SkipSchema bool
-	KubeVersion          string
-	APIVersions          []string
-	namespace            string
+	KubeVersion          string   // instead of the cluster's
+	APIVersions          []string // instead of the cluster's
 }
 
 // importer is the state of one import.

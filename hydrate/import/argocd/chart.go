@@ -21,7 +21,7 @@ func (i *importer) chart(app *application, s *source, all []source, dir string, 
 	}
 	out := &Chart{
 		Path: dir, Release: cmp.Or(h.ReleaseName, app.Metadata.Name), Values: map[string]any{}, SkipCRDs: h.SkipCrds, SkipSchema: h.SkipSchemaValidation,
-		KubeVersion: h.KubeVersion, APIVersions: h.APIVersions, namespace: h.Namespace,
+		KubeVersion: h.KubeVersion, APIVersions: h.APIVersions, Namespace: h.Namespace,
 	}
 	for _, name := range h.ValueFiles {
 		if err := i.valueFile(out, name, dir, all, h.IgnoreMissingValueFiles, env); err != nil {

@@ -44,11 +44,7 @@ func (i *importer) sources(ctx context.Context, u *Unit, app *application) ([]lo
 			}
 			return nil, fmt.Errorf("%s: %w", field, err)
 		}
-		if c := out.Chart; c != nil {
-			u.KubeVersion, u.APIVersions = c.KubeVersion, slices.Concat(u.APIVersions, c.APIVersions)
-			if c.namespace != "" {
-				u.Namespace = c.namespace
-			}
+		if out.Chart != nil {
 			if out, err = i.followed(ctx, u, out); err != nil {
 				return nil, err
 			}
@@ -103,7 +99,7 @@ func (i *importer) followed(ctx context.Context, u *Unit, s Source) (Source, err
 	if !may {
 		return s, nil
 	}
-	objects, err := i.Render(ctx, s.Chart, u.Namespace)
+	objects, err := i.Render(ctx, s.Chart, u)
 	if err != nil || !slices.ContainsFunc(objects, isApplication) {
 		return s, err
 	}

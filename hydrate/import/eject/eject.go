@@ -78,7 +78,7 @@ func carried(t *fleet.Imported) error {
 		return refusal(t, "its cluster is not known")
 	case t.Suspended:
 		return refusal(t, "it is suspended (resume it, or delete it, first)")
-	case t.KubeVersion != "" || len(t.APIVersions) > 0:
+	case slices.ContainsFunc(t.Sources, func(s fleet.ImportedSource) bool { return s.KubeVersion != "" || len(s.APIVersions) > 0 }):
 		return refusal(t, "it sets kubeVersion or apiVersions itself (set them for the cluster, and remove them here)")
 	}
 	return nil

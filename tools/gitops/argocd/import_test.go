@@ -113,30 +113,29 @@ func rendered(t *testing.T, dir, cluster string) map[string]map[string]string {
 	return found
 }
 
-// equal compares objects. Sluice writes the namespace of every namespaced object; Argo CD adds it when it applies
+// equal compares objects. Sluice writes the namespace of every namespaced object; Argo CD adds that of the destination when it applies
 // them.
-func equal(t *testing.T, unit string, theirs, ours map[string]string) int {
+func equal(t *testing.T, unit, namespace string, theirs, ours map[string]string) int {
 	t.Helper()
 	same := 0
 	left := maps.Clone(ours)
 	for id, want := range theirs {
-		got, ok := left[id]
-		if ok {
-			delete(left, id)
-		} else {
-			for other, text := range left {
+		at := id
+		got, ok := left[at]
+		if parts := strings.Split(id, "/"); !ok && parts[len(parts)-2] == "" {
+			parts[len(parts)-2] = namespace
+			at = strings.Join(parts, "/")
+			if text, placed := left[at]; placed {
 				u := &unstructured.Unstructured{}
 				if err := u.UnmarshalJSON([]byte(text)); err != nil {
 					t.Fatal(err)
 				}
 				u.SetNamespace("")
-				if plain, content := identity(t, u); plain == id {
-					got, ok = content, true
-					delete(left, other)
-					break
-				}
+				_, got = identity(t, u)
+				ok = true
 			}
 		}
+		delete(left, at)
 		switch {
 		case !ok:
 			t.Errorf("%s: Argo CD makes %s, Sluice does not", unit, id)
@@ -195,7 +194,7 @@ func compare(t *testing.T, dir, url string, clusters map[string]string) (apps, o
 			id, text := identity(t, o)
 			want[id] = text
 		}
-		apps, objects = apps+1, objects+equal(t, name, want, ours[name])
+		apps, objects = apps+1, objects+equal(t, name, a.Namespace, want, ours[name])
 		delete(ours, name)
 	}
 	for name := range ours {
