@@ -301,7 +301,7 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest, limit bool, i
 	} else {
 		limit = limit && identity == ""
 	}
-	statuses, err := j.written(ctx, mr.Head)
+	statuses, err := publish.States(ctx, j.forge, j.place.Repo(), mr.Head, publish.Options{Checks: j.settings.Checks})
 	if err != nil {
 		return false, err
 	}
@@ -309,17 +309,6 @@ func (j *job) stopped(ctx context.Context, mr *forge.MergeRequest, limit bool, i
 	return slices.ContainsFunc(statuses, func(s forge.Status) bool {
 		return s.Context == own && s.State == forge.Failure && (strings.HasPrefix(s.Description, stoppedBy) || limit && strings.HasPrefix(s.Description, ErrStopped.Error()+":"))
 	}), nil
-}
-
-// written returns the statuses of a commit from where publish.Status writes: check runs if the credential can write them.
-func (j *job) written(ctx context.Context, commit string) ([]forge.Status, error) {
-	if j.settings.Checks {
-		runs, err := j.forge.CheckRuns(ctx, j.place.Repo(), commit)
-		if !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrForbidden) {
-			return runs, err
-		}
-	}
-	return j.forge.CommitStatuses(ctx, j.place.Repo(), commit)
 }
 
 // Cancels reports whether a comment by somebody with write access contains a command to cancel the review of its

@@ -136,6 +136,19 @@ func set(ctx context.Context, f Statuses, repo forge.Repository, c forge.Check, 
 	return wrap("commit status", f.SetStatus(ctx, repo, c.Commit, forge.Status{Context: o.Context, State: c.State, Description: c.Title, URL: o.URL}))
 }
 
+// States returns the states of a commit from where Status and Say write: check runs if Options.Checks is set and the forge allows them,
+// and commit statuses otherwise.
+func States(ctx context.Context, f Statuses, repo forge.Repository, commit string, o Options) ([]forge.Status, error) {
+	if o.Checks {
+		runs, err := f.CheckRuns(ctx, repo, commit)
+		if !errors.Is(err, forge.ErrUnsupported) && !errors.Is(err, forge.ErrForbidden) {
+			return runs, wrap("check runs", err)
+		}
+	}
+	list, err := f.CommitStatuses(ctx, repo, commit)
+	return list, wrap("commit statuses", err)
+}
+
 // forgeSummary is GitHub's limit for the summary of a check run, minus a margin.
 const forgeSummary = 65_535 - margin
 

@@ -63,15 +63,8 @@ func (f *Forge) CheckRuns(ctx context.Context, repo forge.Repository, commit str
 	if err != nil {
 		return nil, wrap(what, err)
 	}
-	runs, err := checkRuns{f.client}.list(ctx, p, commit)
-	if err != nil {
-		return nil, wrap(what, err)
-	}
-	all := make([]forge.Status, 0, len(runs))
-	for _, r := range runs {
-		all = append(all, statusOfRun(r))
-	}
-	return newest(all), nil
+	all, err := checkRuns{f.client}.statuses(ctx, p, commit)
+	return newest(all), wrap(what, err)
 }
 
 // errOnlyApps tells who can write check runs.
@@ -79,6 +72,16 @@ var errOnlyApps = fmt.Errorf("%w: only a GitHub App may write check runs; set a 
 
 // checkRuns reads and writes the check runs of commits.
 type checkRuns struct{ client *github.Client }
+
+// statuses returns all check runs of a commit.
+func (r checkRuns) statuses(ctx context.Context, p place, commit string) ([]forge.Status, error) {
+	runs, err := r.list(ctx, p, commit)
+	all := make([]forge.Status, 0, len(runs))
+	for _, run := range runs {
+		all = append(all, statusOfRun(run))
+	}
+	return all, err
+}
 
 func (r checkRuns) write(ctx context.Context, p place, c forge.Check, have *github.CheckRun) error {
 	notes := annotations(c.Annotations)

@@ -41,16 +41,28 @@ func (f *Forge) SetStatus(ctx context.Context, repo forge.Repository, commit str
 
 // Statuses implements forge.Statuses. It includes check runs of all Apps.
 func (f *Forge) Statuses(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
-	return f.statuses(ctx, repo, commit, true)
+	statuses, err := f.CommitStatuses(ctx, repo, commit)
+	if err != nil {
+		return nil, err
+	}
+	ctx, p, _, err := f.open(ctx, repo)
+	if err != nil {
+		return nil, wrap(readStatuses(repo, commit), err)
+	}
+	runs, err := checkRuns{f.client}.statuses(ctx, p, commit)
+	if err != nil {
+		return nil, wrap(readStatuses(repo, commit), err)
+	}
+	return newest(append(statuses, runs...)), nil
+}
+
+func readStatuses(repo forge.Repository, commit string) string {
+	return fmt.Sprintf("read the statuses of commit %.64s of %.200s", commit, repo.Path)
 }
 
 // CommitStatuses implements forge.Statuses.
 func (f *Forge) CommitStatuses(ctx context.Context, repo forge.Repository, commit string) ([]forge.Status, error) {
-	return f.statuses(ctx, repo, commit, false)
-}
-
-func (f *Forge) statuses(ctx context.Context, repo forge.Repository, commit string, withChecks bool) ([]forge.Status, error) {
-	what := fmt.Sprintf("read the statuses of commit %.64s of %.200s", commit, repo.Path)
+	what := readStatuses(repo, commit)
 	if err := checkCommit(commit); err != nil {
 		return nil, wrap(what, err)
 	}
@@ -65,21 +77,12 @@ func (f *Forge) statuses(ctx context.Context, repo forge.Repository, commit stri
 	if err != nil {
 		return nil, wrap(what, err)
 	}
-	var runs []*github.CheckRun
-	if withChecks {
-		if runs, err = (checkRuns{f.client}).list(ctx, p, commit); err != nil {
-			return nil, wrap(what, err)
-		}
-	}
-	all := make([]forge.Status, 0, len(set)+len(runs))
+	all := make([]forge.Status, 0, len(set))
 	for _, s := range set {
 		all = append(all, forge.Status{
 			Context: s.GetContext(), State: stateOf(s.GetState()), Description: s.GetDescription(), URL: s.GetTargetURL(),
 			Updated: s.GetUpdatedAt().Time, Author: user(s.GetCreator()),
 		})
-	}
-	for _, r := range runs {
-		all = append(all, statusOfRun(r))
 	}
 	return newest(all), nil
 }

@@ -94,7 +94,7 @@ func (f *Forge) React(ctx context.Context, repo forge.Repository, number int, id
 		if strings.Contains(strings.ToLower(words(err)), "already been taken") {
 			return nil
 		}
-		if there, err := f.reacted(ctx, repo, number, id, name); err == nil && there {
+		if there, err := reacted(ctx, f, repo, number, id, name); err == nil && there {
 			return nil
 		}
 	}
@@ -110,7 +110,7 @@ func words(err error) string {
 }
 
 // reacted reports whether the user of the credential has added the emoji.
-func (f *Forge) reacted(ctx context.Context, repo forge.Repository, number int, id int64, name string) (bool, error) {
+func reacted(ctx context.Context, f *Forge, repo forge.Repository, number int, id int64, name string) (bool, error) {
 	self, err := f.Self(ctx)
 	if err != nil {
 		return false, err
