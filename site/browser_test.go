@@ -35,18 +35,20 @@ func TestPagesInChromium(t *testing.T) {
 	}
 	write("demo", busy(t))
 	write("hostile", site.HostileFleet(`"><img src=x onerror=pwned=1>`))
+	d, states := fourStates(t)
+	d.writeSite(t, filepath.Join(dir, "states"), site.Options{Reports: 2, Compare: 4}, site.Reports{})
 	shots := filepath.Join(dir, "screenshots")
 	if err := os.MkdirAll(shots, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	out := browsertest.Run(t, "testdata/browser/run.js", dir, shots)
+	out := browsertest.Run(t, "testdata/browser/run.js", dir, shots, states[3], states[1])
 	var got struct {
 		Errors, Requests, Axe, Wide []string
 		Pages                       int
 		Facts                       struct {
-			Time, Query, Rows, Theme, Fourth, Opened, Went, Kept, Noscript string
-			Sheet, Copied, Restored, NoscriptTools                         bool
-			Hostile, Tabs                                                  int
+			Time, Query, Rows, Theme, Fourth, Opened, Went, Kept, Noscript, Same, Compared, Linked string
+			Sheet, Copied, Restored, NoscriptTools                                                 bool
+			Hostile, Tabs, Pairs                                                                   int
 		}
 	}
 	if err := json.Unmarshal(out, &got); err != nil {
@@ -61,12 +63,13 @@ func TestPagesInChromium(t *testing.T) {
 	for what, pair := range map[string][2]string{
 		"filter in the address": {f.Query, "?q=shop"}, "rows": {f.Rows, "shop"}, "theme": {f.Theme, "light"}, "fourth entry": {f.Fourth, "baseline"}, "opened": {f.Opened, "baseline"},
 		"went": {f.Went, "Promotions"}, "kept theme": {f.Kept, "light"}, "local time": {f.Time, "2 Jan 2024, 12:04"},
+		"the same state twice": {f.Same, "Choose two different states."}, "compared": {f.Compared, states[3][:12] + "…→" + states[1][:12] + "…"}, "without a script": {f.Linked, f.Compared},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %q, want %q", what, pair[0], pair[1])
 		}
 	}
-	if got.Pages != 10 || !f.Sheet || !f.Copied || !f.Restored || f.NoscriptTools || f.Hostile != 10 || f.Tabs < 20 || !strings.Contains(f.Noscript, "config.currency") {
+	if got.Pages != 10 || !f.Sheet || !f.Copied || !f.Restored || f.NoscriptTools || f.Hostile != 10 || f.Pairs != 6 || f.Tabs < 20 || !strings.Contains(f.Noscript, "config.currency") {
 		f.Noscript = ""
 		t.Errorf("%d pages, %+v", got.Pages, f)
 	}

@@ -180,6 +180,18 @@ func statesOf(e *Environment) []Event {
 	return slices.DeleteFunc(slices.Clone(e.History), func(h Event) bool { return h.Commit == "" })
 }
 
+// comparable lists the states of an environment of which any two have a report, newest first; nil if there are fewer than two.
+func (p *Pages) comparable(e *Environment) []Event {
+	list := statesOf(e)
+	if !p.live {
+		list = list[:min(len(list), p.compared[e.Name])]
+	}
+	if len(list) < 2 { //nolint:mnd // two states
+		return nil
+	}
+	return list
+}
+
 // changes lists what the newest states of each environment brought, and what the next promotions would do.
 func (p *Pages) changes(states int) []Change {
 	var out []Change

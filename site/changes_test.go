@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/site"
@@ -94,10 +95,10 @@ func TestNextPromotion(t *testing.T) {
 		t.Errorf("no link: %v", err)
 	}
 	dir := t.TempDir()
+	writtenOnce(t, d, p, dir)
 	if err := site.Write(dir, p); err != nil {
 		t.Fatal(err)
 	}
-	writtenOnce(t, d, p, dir)
 	history, _, err := p.Render("history.html")
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +176,113 @@ func writtenOnce(t *testing.T, d *demo, p *site.Pages, dir string) {
 	}
 	if other := write("another version"); other != all {
 		t.Errorf("another version makes %d reports of %d", other, all)
+	}
+}
+
+// fourStates is the demo whose environment dev has had four states, newest first.
+func fourStates(t *testing.T) (*demo, []string) {
+	t.Helper()
+	d := newDemo(t)
+	for _, currency := range []string{"MXN", "USD"} {
+		d.repo.Write("apps/shop/layers/environment/dev/values.yaml", "config: {currency: "+currency+"}\n")
+		d.repo.Commit("Sell in " + currency)
+		d.repo.Hydrate(func(q *hydrate.Request) { q.Environments = []string{"dev"} })
+	}
+	var out []string
+	for _, h := range d.read(t).Environments[0].History {
+		out = append(out, h.Commit)
+	}
+	if len(out) != 4 {
+		t.Fatalf("dev has %d states", len(out))
+	}
+	return d, out
+}
+
+// writeSite writes pages and reports into a folder, and counts the reports that it makes.
+func (d *demo) writeSite(t *testing.T, dir string, o site.Options, r site.Reports) (made int) {
+	t.Helper()
+	p, err := site.NewPages(d.read(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Version, r.Key = "test", []byte("k")
+	r.Make = func(c site.Change) (*report.Review, error) {
+		made++
+		return c.Report(t.Context(), d.h, d.tip.Tree, "test", []byte("k"))
+	}
+	if err := site.WriteChanges(dir, p, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := site.Write(dir, p); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// offers counts the pairs of states that the page of the history compares, and the options of its form.
+func offers(t *testing.T, dir string, states []string) (pairs, options int) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "history.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(data)
+	for i, newer := range states {
+		for _, older := range states[i+1:] {
+			path := "changes/dev/" + older + ".." + newer + ".html"
+			if !strings.Contains(doc, `<a href="`+path+`"><code>`) {
+				continue
+			}
+			pairs++
+			text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
+			if err != nil || !strings.HasPrefix(string(text), "<!doctype html>") || !strings.Contains(string(text), `src="../report.js"`) {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	_, dev, _ := strings.Cut(doc, `id="env-dev"`)
+	dev, _, _ = strings.Cut(dev, "</section>")
+	return pairs, strings.Count(dev, "<option")
+}
+
+// TestAnyTwoStates: static pages compare any two of the newest states of an environment. A limit reduces the number of these states, and a
+// later run continues.
+func TestAnyTwoStates(t *testing.T) {
+	t.Parallel()
+	d, states := fourStates(t)
+	dir := t.TempDir()
+	offered := func() (pairs, options int) { return offers(t, dir, states) }
+	d.writeSite(t, dir, site.Options{Reports: 1, Compare: 3}, site.Reports{})
+	if pairs, options := offered(); pairs != 3 || options != 2*3 {
+		t.Errorf("of 3 states %d pairs are compared, the form has %d options", pairs, options)
+	}
+	for _, name := range []string{"report.css", "report.js"} {
+		if _, err := os.Stat(filepath.Join(dir, "changes", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "changes", "dev", states[2]+".."+states[0]+".html"))
+	if err != nil || !strings.Contains(string(data), "USD") || strings.Contains(string(data), "MXN") {
+		t.Errorf("the report skips the state between: %v", err)
+	}
+	if made := d.writeSite(t, dir, site.Options{Reports: 1, Compare: 3}, site.Reports{}); made != 0 {
+		t.Errorf("a later run makes %d reports again", made)
+	}
+	dir = t.TempDir()
+	for run, want := range []int{3, 3, 6} { // four states have three comparisons that are no neighbours: one in the first run, two more later
+		d.writeSite(t, dir, site.Options{Reports: 1, Compare: 4}, site.Reports{MaxTargets: 1})
+		if pairs, _ := offered(); pairs != want {
+			t.Errorf("run %d compares %d pairs, want %d", run+1, pairs, want)
+		}
+	}
+	dir = t.TempDir()
+	d.writeSite(t, dir, site.Options{Reports: 1, Compare: 4}, site.Reports{MaxBytes: 1})
+	if pairs, options := offered(); pairs != 3 || options != 6 {
+		t.Errorf("above the limit of bytes: %d pairs, %d options", pairs, options)
+	}
+	d.writeSite(t, dir, site.Options{Reports: 1}, site.Reports{})
+	if pairs, options := offered(); pairs != 0 || options != 0 {
+		t.Errorf("without comparisons: %d pairs, %d options", pairs, options)
 	}
 }
 

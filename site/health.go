@@ -32,8 +32,10 @@ type Health struct {
 // Synced reports whether a status of the tip matches a pattern of a health gate. Statuses of other systems do not count.
 func (h *Health) Synced() bool { return len(h.Named) > 0 }
 
+// StatusReads is the number of commits per minute and fleet that live pages read, because forges limit requests.
+const StatusReads = 30
+
 const (
-	statusReads = 30               // commits per minute and fleet, because forges limit requests
 	readersOnce = 8                // requests at the same time
 	settledFor  = 10 * time.Minute // a commit whose cluster is healthy is read again after this time
 	movingFor   = time.Minute      // others
@@ -43,26 +45,43 @@ const (
 // Statuses caches the statuses of the tips of cluster branches between calls of Read, and limits the requests for them. It is safe for
 // concurrent use.
 type Statuses struct {
+	most int    // commits per minute
+	why  string // nothing is read
+
 	mu    sync.Mutex
 	of    map[gitstore.Hash]knownStatuses
 	since time.Time // beginning of the minute in which asked counts
 	asked int       // commits
+	over  int       // commits that Refresh did not ask for because of the limit
 }
 
-// NewStatuses returns an empty cache.
-func NewStatuses() *Statuses { return &Statuses{of: map[gitstore.Hash]knownStatuses{}} }
+// NewStatuses returns an empty cache that asks for at most this number of commits in a minute.
+func NewStatuses(most int) *Statuses {
+	return &Statuses{most: most, of: map[gitstore.Hash]knownStatuses{}}
+}
+
+// NoStatuses returns a cache without statuses, which says why none were read.
+func NoStatuses(why string) *Statuses { return &Statuses{why: why} }
+
+// Over returns the number of commits that the last Refresh did not ask for because of the limit.
+func (s *Statuses) Over() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
 
 // left returns the number of commits that may still be read in this minute.
 func (s *Statuses) left(now time.Time) int {
 	if now.Sub(s.since) >= time.Minute || now.Before(s.since) {
 		s.since, s.asked = now, 0
 	}
-	return statusReads - s.asked
+	return s.most - s.asked
 }
 
 type knownStatuses struct {
 	list    []promote.Status
 	at      time.Time // of the last answer
+	why     string    // nothing was read; "" if that is not known
 	tried   time.Time // of the last request
 	failed  bool      // the last request
 	healthy bool      // all clusters with this commit are
@@ -76,6 +95,8 @@ func (k *knownStatuses) fresh(now time.Time) bool {
 // unknown says why the statuses are not known; "" if they are.
 func (k *knownStatuses) unknown(now time.Time) string {
 	switch {
+	case k.at.IsZero() && k.why != "":
+		return k.why
 	case k.at.IsZero():
 		return "its statuses have not been read yet"
 	case k.failed || now.Sub(k.at) > validFor:
@@ -85,7 +106,7 @@ func (k *knownStatuses) unknown(now time.Time) string {
 }
 
 // Refresh reads the statuses of tips of cluster branches that a health gate judges: first those that it never asked for, then those that
-// it asked for longest ago. It asks for at most 30 commits in a minute. An error does not end it, unless the forge is not available.
+// it asked for longest ago. It does not exceed the limit of commits in a minute. An error does not end it, unless the forge is not available.
 func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.Hash, from promotion.StatusReader, now time.Time) error {
 	f, _, err := h.Fleet(ctx, trunk)
 	if err != nil {
@@ -112,8 +133,10 @@ func (s *Statuses) Refresh(ctx context.Context, h *hydrate.Hydrator, trunk gitst
 	slices.SortFunc(missing, func(x, y gitstore.Hash) int {
 		return cmp.Or(known[x].tried.Compare(known[y].tried), cmp.Compare(x.String(), y.String()))
 	})
-	missing = missing[:min(len(missing), s.left(now))]
-	s.asked += len(missing)
+	ask := min(len(missing), s.left(now))
+	s.over = len(missing) - ask
+	missing = missing[:ask]
+	s.asked += ask
 	s.of = known
 	s.mu.Unlock()
 	return s.read(ctx, from, missing, now)
@@ -151,7 +174,9 @@ func (s *Statuses) read(ctx context.Context, from promotion.StatusReader, commit
 func (s *Statuses) at(commit gitstore.Hash) knownStatuses {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of[commit]
+	k := s.of[commit]
+	k.why = s.why
+	return k
 }
 
 // Reader returns a reader of the cached statuses at a time. It sends no request: a commit that the cache lacks, or whose statuses are too

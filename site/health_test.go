@@ -59,7 +59,7 @@ type watch struct {
 func newWatch(t *testing.T, h *hydrate.Hydrator, trunk gitstore.Commit) *watch {
 	t.Helper()
 	return &watch{
-		t: t, h: h, trunk: trunk, from: &poster{posted: map[string][]promote.Status{}, failing: map[string]bool{}}, cache: site.NewStatuses(),
+		t: t, h: h, trunk: trunk, from: &poster{posted: map[string][]promote.Status{}, failing: map[string]bool{}}, cache: site.NewStatuses(site.StatusReads),
 		now: trunk.Committer.When.Add(time.Hour),
 	}
 }

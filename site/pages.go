@@ -53,19 +53,22 @@ type Pages struct {
 	pages     map[string]Page
 	order     []string
 	live      bool
-	written   []Change        // that WriteChanges writes
-	reported  map[string]bool // their paths
+	written   []Change        // that WriteChanges writes, apart from comparisons
+	reported  map[string]bool // their paths, and those of comparisons
+	compare   int             // as in Options
+	compared  map[string]int  // by environment: newest states of which any two have a report
 }
 
 // Options change how pages are made.
 type Options struct {
 	Live    bool // pages follow a server's events, search there, and compare any two states
 	Reports int  // static pages: states of each environment, from the newest, whose report is written; see WriteChanges
+	Compare int  // static pages: states of each environment, from the newest, of which any two are compared; see WriteChanges
 }
 
 // NewPages prepares the pages of a fleet.
 func NewPages(f *Fleet, o Options) (*Pages, error) {
-	p := &Pages{fleet: f, templates: map[string]*template.Template{}, pages: map[string]Page{}, live: o.Live, reported: map[string]bool{}}
+	p := &Pages{fleet: f, templates: map[string]*template.Template{}, pages: map[string]Page{}, live: o.Live, reported: map[string]bool{}, compare: o.Compare, compared: map[string]int{}}
 	p.written = p.changes(o.Reports)
 	for _, c := range p.written {
 		p.reported[c.Path()] = true
@@ -172,6 +175,7 @@ func functions(p *Pages) template.FuncMap {
 		"command":   func(words ...string) command { return newCommand(words...) },
 		"dict":      dict,
 		"anchor":    fileName,
+		"plus":      func(a, b int) int { return a + b },
 		"percent":   func(part, of int) int { return part * 100 / max(1, of) },
 		"nav":       func() []link { return navigation(f) },
 		"plain":     func(s string) string { return strings.ReplaceAll(s, "_", " ") },
@@ -181,7 +185,11 @@ func functions(p *Pages) template.FuncMap {
 			}
 			return ""
 		},
-		"statesOf": statesOf,
+		"statesOf": p.comparable,
+		"folderOf": func(e *Environment) string { return changesFolder + "/" + fileName(e.Name) + "/" },
+		"between": func(e *Environment, before, after string) string {
+			return Change{Environment: e.Name, Before: before, After: after}.Path()
+		},
 		"next": func(e *Environment) string {
 			if c, ok := e.next(); ok && (p.live || p.reported[c.Path()]) {
 				return c.Path()

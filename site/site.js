@@ -83,6 +83,16 @@ document.addEventListener("keydown", (e) => {
   if (Object.hasOwn(keys, e.key)) { e.preventDefault(); keys[e.key](); }
 });
 document.addEventListener("click", (e) => { const b = e.target.closest(".copy"); if (b) copy(b); });
+// Two states of an environment are compared from the older to the newer one, whatever the order in the form. Newer states are listed first.
+document.addEventListener("submit", (e) => {
+  const form = e.target.closest("form[data-changes]");
+  if (!form) return;
+  e.preventDefault();
+  const [older, newer] = [form.elements.from, form.elements.to].sort((a, b) => b.selectedIndex - a.selectedIndex);
+  const same = older.selectedIndex === newer.selectedIndex;
+  form.querySelector("output").textContent = same ? "Choose two different states." : "";
+  if (!same) location.href = form.dataset.changes + older.value + ".." + newer.value + ".html";
+});
 // A fold that a link points into opens.
 const reveal = () => {
   const e = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));

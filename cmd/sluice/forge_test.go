@@ -42,6 +42,7 @@ const (
 //	forge show N               writes comments and statuses to files of these names
 //	forge fail toolong|limit|broken|lost|denied [TIMES]
 //	forge say N LOGIN TEXT…    comments, and sets $COMMENT
+//	forge status BRANCH STATE NAME   sets a commit status on the tip of a branch
 func forgeCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: forge COMMAND…")
@@ -55,7 +56,7 @@ func forgeCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("start a forge first")
 	}
 	do := map[string]func(*testscript.TestScript, []string){
-		"open": (*f).open, "job": (*f).job, "show": (*f).show, "fail": (*f).fail, "say": (*f).say,
+		"open": (*f).open, "job": (*f).job, "show": (*f).show, "fail": (*f).fail, "say": (*f).say, "status": (*f).status,
 		"push": (*f).act, "draft": (*f).act, "ready": (*f).act, "close": (*f).act, "merge": (*f).act,
 	}[args[0]]
 	if do == nil {
@@ -314,4 +315,13 @@ func (f *scriptForge) say(ts *testscript.TestScript, args []string) {
 		return
 	}
 	ts.Setenv("COMMENT", strconv.Itoa(f.lab.Comment(scriptRepo, n, args[2], text)))
+}
+
+func (f *scriptForge) status(ts *testscript.TestScript, args []string) {
+	commit := gitOutput(ts, "rev-parse", args[1])
+	if f.hub != nil {
+		ts.Check(f.hub.SetStatus(scriptRepo, fakegithub.Status{SHA: commit, State: args[2], Context: args[3], Creator: "otto"}))
+		return
+	}
+	f.lab.SetStatus(scriptRepo, commit, "otto", args[2], args[3], "")
 }

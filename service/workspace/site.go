@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -61,11 +62,16 @@ func refreshStatuses(ctx context.Context, w *Workspace, s *Session, trunk gitsto
 	return into.Refresh(ctx, s.Hydrator, trunk, &outside{forge: w.repo.Forge, output: output}, w.now())
 }
 
+// PostedStatuses asks a forge for commit statuses of the branches that a session renders to, which are in a repository of the forge.
+func PostedStatuses(ctx context.Context, s *Session, trunk gitstore.Hash, f forge.Forge, output forge.Repository, into *site.Statuses) error {
+	return into.Refresh(ctx, s.Hydrator, trunk, &outside{forge: f, output: output}, s.runtime.Clock())
+}
+
 // Statuses caches the commit statuses that the pages of each repository show. It is safe for concurrent use.
 type Statuses struct{ known sync.Map } // hint.Place → *site.Statuses
 
 func (s *Statuses) of(p hint.Place) *site.Statuses {
-	have, _ := s.known.LoadOrStore(p, site.NewStatuses())
+	have, _ := s.known.LoadOrStore(p, site.NewStatuses(site.StatusReads))
 	return have.(*site.Statuses) //nolint:forcetypeassert // nothing else is stored
 }
 

@@ -57,6 +57,34 @@ func Write(w io.Writer, r *report.Review) error {
 	}
 	v := newView(r)
 	v.CSS, v.JS, v.Policy = template.CSS(a.css), template.JS(a.js), a.policy //nolint:gosec // our own files
+	return a.execute(w, v)
+}
+
+// linkedPolicy is the content security policy of pages that share their style and script.
+const linkedPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
+
+// WriteLinked writes the review as an HTML page that loads the style and the script from Files, so that many pages need less space. folder
+// is the way to them, such as "../".
+func WriteLinked(w io.Writer, r *report.Review, folder string) error {
+	a, err := shared()
+	if err != nil {
+		return err
+	}
+	v := newView(r)
+	v.Shared, v.Policy = folder, linkedPolicy
+	return a.execute(w, v)
+}
+
+// Files returns the files that pages of WriteLinked load, by name.
+func Files() (map[string][]byte, error) {
+	a, err := shared()
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{"report.css": []byte(a.css), "report.js": []byte(a.js)}, nil
+}
+
+func (a *assets) execute(w io.Writer, v *view) error {
 	if err := a.template.Execute(w, v); err != nil {
 		return fmt.Errorf("HTML page: %w", err)
 	}

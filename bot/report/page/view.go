@@ -29,6 +29,7 @@ type view struct {
 	Policy   string
 	CSS      template.CSS
 	JS       template.JS
+	Shared   string // the way to the folder of Files; "": the style and the script are in the page
 	Title    string
 	Words    string // of the verdict
 	Detail   string

@@ -64,6 +64,16 @@ func (e Environment) Forge(at *ci.Context) (Forge, error) {
 	return gitlab.New(gitlab.Config{URL: at.APIURL, Token: token, Transport: transport, Clock: time.Now, UserAgent: userAgent()})
 }
 
+// StatusForge returns the forge that a CI job runs on, for reading commit statuses. It needs a token: a job's CI_JOB_TOKEN cannot read them,
+// and GitHub allows only few requests without one.
+func (e Environment) StatusForge(at *ci.Context) (Forge, error) {
+	if e.token(at.System) == "" {
+		name := map[ci.System]string{ci.GitHubActions: "GITHUB_TOKEN", ci.GitLabCI: "GITLAB_TOKEN"}[at.System]
+		return nil, fmt.Errorf("%s is not set", name)
+	}
+	return e.Forge(at)
+}
+
 // ForCI returns the environment of a CI job: if Git has no credential, it uses the forge's.
 func (e Environment) ForCI(at *ci.Context) Environment {
 	outer := e.Getenv

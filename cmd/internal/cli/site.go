@@ -20,9 +20,11 @@ const planPairs = 2000
 
 type siteOptions struct {
 	environmentFlags
-	dir     string
-	commits int
-	reports int
+	dir      string
+	commits  int
+	reports  int
+	compare  int
+	statuses int
 }
 
 func newSite(o IO) *cobra.Command {
@@ -32,13 +34,19 @@ func newSite(o IO) *cobra.Command {
 		Short: "Write HTML pages of the fleet: what runs where, promotions, history",
 		Long: `Writes static HTML pages into a folder. Open them as files, or publish them on a web server or GitHub or GitLab Pages: what
 runs where, what promotions wait for, each app and cluster, clusters that differ from their siblings, and the history of
-every environment. Everything comes from Git. The pages change nothing: each action is shown as a command to copy.`,
+every environment. Everything comes from Git. In GitHub Actions and GitLab CI with GITHUB_TOKEN or GITLAB_TOKEN
+(SLUICE_FORGE_TOKEN overrides both), the health of clusters comes from commit statuses. The pages change nothing: each action
+is shown as a command to copy.`,
 		Example: `  sluice site -o public
   sluice site -o public --repo https://git.example.com/acme/fleet.git`,
 		Args: noArgs("name the folder with --out"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := s.check(); err != nil {
 				return err
+			}
+			const most = 100 // states: 4,950 reports
+			if s.compare < 0 || s.compare > most || s.reports < 0 || s.statuses < 0 {
+				return usagef("--compare takes 0 to %d, --reports and --statuses 0 or more", most)
 			}
 			if s.dir == "" {
 				return usagef("--out is required: the folder to write")
@@ -51,6 +59,8 @@ every environment. Everything comes from Git. The pages change nothing: each act
 	f.StringVarP(&s.dir, "out", "o", "", "`folder` to write (required)")
 	f.IntVar(&s.commits, "commits", 100, "`number` of commits of each environment's history")
 	f.IntVar(&s.reports, "reports", 10, "`number` of newest states of each environment that get a report of what they changed")
+	f.IntVar(&s.compare, "compare", 10, "`number` of newest states of each environment of which any two are compared")
+	f.IntVar(&s.statuses, "statuses", 300, "`number` of cluster branches whose commit statuses are read for the health of clusters, in a CI job with a token")
 	completeFlag(c, "out", completeFolders)
 	return c
 }
@@ -66,7 +76,7 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
-	f, err := s.read(ctx, session, trunk, x)
+	f, err := s.read(ctx, o, session, trunk, x)
 	if err != nil {
 		return err
 	}
@@ -75,11 +85,8 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 			fmt.Fprintf(o.Err, "warning: the next run builds the index again: %v\n", err)
 		}
 	}
-	pages, err := site.NewPages(f, site.Options{Reports: s.reports})
+	pages, err := site.NewPages(f, site.Options{Reports: s.reports, Compare: s.compare})
 	if err != nil {
-		return err
-	}
-	if err := site.Write(s.dir, pages); err != nil {
 		return err
 	}
 	key := []byte(o.Env.Getenv("SLUICE_FINGERPRINT_KEY")) // a session without one has a random key, of which no other report is made
@@ -87,6 +94,9 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 		return one.Report(ctx, session.Hydrator, trunk.Tree, app.Version(), session.FingerprintKey())
 	}}
 	if err := site.WriteChanges(s.dir, pages, reports); err != nil {
+		return err
+	}
+	if err := site.Write(s.dir, pages); err != nil {
 		return err
 	}
 	for _, p := range f.Problems {
@@ -97,14 +107,23 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 }
 
 // read reads the fleet for its pages. Its problems name environments whose promotions cannot be evaluated.
-func (s *siteOptions) read(ctx context.Context, session *app.Session, trunk gitstore.Commit, x *index.Index) (*site.Fleet, error) {
+func (s *siteOptions) read(ctx context.Context, o IO, session *app.Session, trunk gitstore.Commit, x *index.Index) (*site.Fleet, error) {
 	r := s.request(session, trunk)
+	now := time.Now()
+	posted, unread, err := s.posted(ctx, o, session, trunk)
+	if err != nil {
+		return nil, err
+	}
 	r.DryRun, r.Changes = true, site.Differ(session.Hydrator, session.FingerprintKey(), planPairs)
+	r.Adapters.Statuses = posted.Reader(now)
 	list, failed := session.Promotions(ctx, r)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	request := site.Request{Trunk: trunk, Statuses: list, Now: time.Now(), Version: app.Version(), Key: session.FingerprintKey(), Commits: s.commits, Index: x}
+	request := site.Request{Trunk: trunk, Statuses: list, Now: now, Version: app.Version(), Key: session.FingerprintKey(), Commits: s.commits, Index: x, Posted: posted}
+	if unread != "" {
+		request.Problems = append(request.Problems, unread)
+	}
 	if failed != nil {
 		request.Problems = append(request.Problems, failed.Error())
 	}

@@ -1,11 +1,12 @@
 "use strict";
 // Opens the pages of a fleet in Chromium, uses them as a reader does, and prints what it found as JSON.
-// node run.js FOLDER SCREENSHOTS: FOLDER has the folders demo and hostile with pages.
+// node run.js FOLDER SCREENSHOTS OLDER NEWER: FOLDER has the folders demo, hostile and states with pages. In states, the environment dev has
+// had four states, among them these two.
 const {launch} = require(process.env.BROWSER_TOOLS);
 const {opener} = require(process.env.BROWSER_PAGES);
 const fs = require("fs");
 const path = require("path");
-const [folder, shots] = process.argv.slice(2);
+const [folder, shots, older, newer] = process.argv.slice(2);
 const address = (site, name) => "file://" + path.join(folder, site, name);
 const out = {errors: [], requests: [], axe: [], wide: [], facts: {}, pages: 0};
 const {open, check} = opener(out, {width: 1440, height: 900});
@@ -95,11 +96,42 @@ const use = async (browser) => {
   }
 };
 
+// compare opens the report between two states with the form, and without a script.
+const compare = async (browser) => {
+  const f = out.facts, range = async (page) => (await page.locator(".range").innerText()).replace(/to|\s+/g, "");
+  let {context, page} = await open(browser, address("states", "history.html"));
+  const form = page.locator("#env-dev form.states");
+  await form.locator("select").first().selectOption(newer); // in the other order: the report is from the older to the newer state
+  await form.locator("select").last().selectOption(newer);
+  await form.locator("button").press("Enter");
+  f.same = await form.locator("output").innerText();
+  await check(page, "states");
+  await page.screenshot({path: path.join(shots, "states.png"), fullPage: true});
+  await form.locator("select").last().selectOption(older);
+  await form.locator("button").press("Enter");
+  await page.waitForURL(/changes\/dev\//);
+  f.compared = await range(page);
+  await check(page, "compared states");
+  await page.keyboard.press("?");
+  if (!await page.evaluate(() => document.getElementById("keys").open)) out.errors.push("the script of the compared states does not run");
+  await page.screenshot({path: path.join(shots, "compared.png"), fullPage: true});
+  await context.close();
+
+  ({context, page} = await open(browser, address("states", "history.html"), {javaScriptEnabled: false}));
+  const links = page.locator("#env-dev noscript a");
+  f.pairs = await links.count();
+  await page.screenshot({path: path.join(shots, "states-noscript.png"), fullPage: true});
+  await page.locator('#env-dev noscript a[href$="' + older + ".." + newer + '.html"]').click();
+  f.linked = await range(page);
+  await context.close();
+};
+
 (async () => {
   const browser = await launch();
   try {
     await looks(browser);
     await use(browser);
+    await compare(browser);
   } catch (e) {
     out.errors.push(String(e.stack || e));
   }

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/bot/ci"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/giturl"
+	"github.com/sluice-gitops/sluice/service/workspace"
+	"github.com/sluice-gitops/sluice/site"
+)
+
+// posted reads the commit statuses of the cluster branches, in a CI job of the fleet's repository with a token of its forge. Elsewhere the
+// statuses say why they were not read. The problem names clusters that lack them.
+func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session, trunk gitstore.Commit) (list *site.Statuses, problem string, err error) {
+	f, _, err := session.Fleet(ctx, trunk.Tree)
+	if err != nil {
+		return nil, "", err
+	}
+	hub, repo, impossible := s.forge(o.Env, session, f.Spec.Output.Repository)
+	if impossible != nil {
+		return site.NoStatuses("its statuses were not read: " + impossible.Error()), "", nil //nolint:nilerr // the pages show it
+	}
+	list = site.NewStatuses(s.statuses)
+	err = workspace.PostedStatuses(ctx, session, trunk.Tree, hub, repo, list)
+	switch over := list.Over(); {
+	case ctx.Err() != nil:
+		return nil, "", ctx.Err()
+	case err != nil:
+		problem = "the health of some clusters is unknown: cannot read commit statuses: " + err.Error()
+	case over > 0:
+		problem = fmt.Sprintf("the statuses of %s were not read: --statuses is %d", count(over, "commit"), s.statuses)
+	}
+	return list, problem, nil
+}
+
+// forge returns the forge of the CI job, and the repository on it that has the rendered branches. The error says why statuses cannot be
+// read.
+func (s *siteOptions) forge(env app.Environment, session *app.Session, output string) (app.Forge, forge.Repository, error) {
+	if s.statuses == 0 {
+		return nil, forge.Repository{}, errors.New("--statuses is 0")
+	}
+	at, err := ci.Detect(env.Getenv, func(string) ([]byte, error) { return []byte("{}"), nil }) // the event does not matter
+	if errors.Is(err, ci.ErrNoCI) {
+		return nil, forge.Repository{}, errors.New("sluice site reads them in GitHub Actions and GitLab CI, with a token")
+	}
+	if err != nil {
+		return nil, forge.Repository{}, err
+	}
+	address := ""
+	if session.IsURL() {
+		address = session.Store.RemoteURL()
+	}
+	path, err := placeOfBranches(at.Repository, address, output, at.ServerURL)
+	if err != nil {
+		return nil, forge.Repository{}, err
+	}
+	hub, err := env.StatusForge(at)
+	return hub, forge.Repository{Path: path}, err
+}
+
+// placeOfBranches returns the path of the repository on a job's forge that has the rendered branches: the job's own, or the fleet's output
+// repository. address is the repository that --repo names, "" for the job's checkout.
+func placeOfBranches(own, address, output, server string) (string, error) {
+	host, _, _ := strings.Cut(giturl.Plain(server), "/")
+	if address != "" && giturl.Key(address) != giturl.Key(host+"/"+own) {
+		return "", fmt.Errorf("the CI job belongs to %s, another repository", own)
+	}
+	if output == "" {
+		return own, nil
+	}
+	path, ok := strings.CutPrefix(giturl.Plain(output), host+"/")
+	if !ok {
+		return "", fmt.Errorf("the output repository is not on %s, the forge of the CI job", host)
+	}
+	return path, nil
+}
