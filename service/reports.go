@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/queue"
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/service/reviews"
 	"github.com/sluice-gitops/sluice/site/server"
@@ -21,6 +22,23 @@ func newReports(s *Service) bot.Reports {
 	return reportKeeper{s.reviews, strings.TrimSuffix(s.initial.Pages.Address, "/"), s.initial.Pages.Auth.Forge.Name}
 }
 
+// shareReports has the replicas of the service share reports, if content may be in the queue.
+func shareReports(s *Service) {
+	if s.reviews != nil && s.shared() {
+		s.reviews.Share(queue.NewReports(s.queue))
+	}
+}
+
+// followReports lists what other replicas review, until ctx ends.
+func followReports(ctx context.Context, s *Service) error {
+	if s.reviews == nil {
+		return nil
+	}
+	return s.reviews.Follow(ctx, func(name string, err error) {
+		s.log.Warn("what another replica reviewed is not listed", "list", name, "error", err)
+	})
+}
+
 // reportKeeper adds the addresses of pages to a store. It implements bot.Reports.
 type reportKeeper struct {
 	*reviews.Store
@@ -30,22 +48,20 @@ type reportKeeper struct {
 
 // Keep implements bot.Reports.
 func (k reportKeeper) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Review) (string, error) {
-	if stored, err := k.Store.Keep(p, fleet, mr, r); err != nil || !stored || k.address == "" {
+	stored, err := k.Store.Keep(p, fleet, mr, r)
+	if !stored || k.address == "" || k.forge != "" && (p.Forge() != k.forge || fleet.Forge() != k.forge) {
 		return "", err
 	}
-	if k.forge != "" && (p.Forge() != k.forge || fleet.Forge() != k.forge) {
-		return "", nil
-	}
 	h := server.Head{Fleet: repositoryOf(fleet), Repository: repositoryOf(p), Number: mr.Number, Commit: r.Head}
-	return k.address + "/" + server.Escape(h.Path()), nil
+	return k.address + "/" + server.Escape(h.Path()), err
 }
 
 // repositoryOf is a place as addresses of pages have it.
 func repositoryOf(p hint.Place) string { return strings.Replace(string(p), ":", "/", 1) }
 
 // Report implements server.Source.
-func (f fleetSource) Report(_ context.Context, h server.Head) (*server.Report, error) {
-	r, err := f.s.reviews.Report(placeOf(h.Repository), placeOf(h.Fleet), h.Number, h.Commit)
+func (f fleetSource) Report(ctx context.Context, h server.Head) (*server.Report, error) {
+	r, err := f.s.reviews.Report(ctx, placeOf(h.Repository), placeOf(h.Fleet), h.Number, h.Commit)
 	if errors.Is(err, reviews.ErrNone) {
 		return nil, server.ErrNoReport
 	}

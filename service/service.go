@@ -160,6 +160,7 @@ func (s *Service) wire(c *config.Config, r workspace.Runtime) {
 	var verdicts bot.Verdicts
 	if c.Queue.URL != "" { // other replicas may review merge requests of the same head
 		verdicts = queue.NewVerdicts(s.queue)
+		shareReports(s)
 	}
 	s.bot = bot.New(bot.Config{
 		Verdicts: verdicts,
@@ -298,6 +299,7 @@ func (s *Service) Run(ctx context.Context) error {
 			group.Go(func() error { return s.queue.RunShards(shards, s.shard) })
 		}
 	}
+	group.Go(func() error { return followReports(ctx, s) })
 	group.Go(func() error { return s.watch(ctx) })
 	group.Go(func() error { s.every(ctx, s.initial.Sweep, s.sweep); return nil })
 	group.Go(func() error { s.every(ctx, s.initial.Promote, s.promotions); return nil })

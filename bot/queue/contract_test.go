@@ -43,6 +43,7 @@ func contract(t *testing.T, o opener) {
 		"vanished":       testVanished,
 		"seen":           testSeen,
 		"verdicts":       testVerdicts,
+		"reports":        testReports,
 		"drain":          testDrain,
 		"full":           testFull,
 		"fan":            testFan,

@@ -35,8 +35,15 @@ func (q *Queue) makeStreams(ctx context.Context) error {
 	if q.seen, err = q.makeBucket(ctx, "seen", p+".seen.", 4*part, q.cfg.SeenTTL); err != nil {
 		return err
 	}
-	forgetOldest := func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld } // which costs one more review
+	forgetOldest := func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld } // which costs one more review, or a page
 	if q.verdicts, err = q.makeBucket(ctx, "verdicts", p+".verdict.", part, verdictTTL, forgetOldest); err != nil {
+		return err
+	}
+	large := func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1 << 20 }
+	if q.reports, err = q.makeBucket(ctx, "reports", p+".report.", reportBytes(q.cfg.MaxBytes), verdictTTL, forgetOldest, large); err != nil {
+		return err
+	}
+	if q.lists, err = q.makeBucket(ctx, "lists", p+".list.", reportBytes(q.cfg.MaxBytes)/3, verdictTTL, forgetOldest, large); err != nil {
 		return err
 	}
 	if err := q.makeShards(ctx, part); err != nil {

@@ -30,6 +30,8 @@ type entry struct {
 	Updated time.Time
 	Waits   string
 	Heads   []head // newest first
+	// Revision grows with each change, on whichever replica. Of two entries, the one with the higher revision is current.
+	Revision int64 `json:",omitempty"`
 }
 
 type head struct {
@@ -38,6 +40,7 @@ type head struct {
 	Needs  []hint.Place `json:",omitempty"` // further repositories that a reader must be able to read
 	Policy string
 	Size   int64
+	Shared bool `json:",omitempty"` // other replicas can read the report
 }
 
 // is reports whether this is the review of a commit in a fleet.
@@ -53,11 +56,13 @@ func (h *head) file() string {
 	return h.Commit + "-" + folderOf(h.Fleet) + reportSuffix
 }
 
-func (e *entry) public() site.MergeRequest {
+// public returns what pages show. Reports that are shared can be read on this replica, too, if it has others.
+func (e *entry) public(others bool) site.MergeRequest {
 	out := site.MergeRequest{Number: e.Number, Title: e.Title, URL: e.URL, Author: e.Author, Target: e.Target, Draft: e.Draft, State: e.State, Updated: e.Updated, Waits: e.Waits}
 	for i := range e.Heads {
-		if e.Heads[i].Fleet == "" {
-			out.Heads = append(out.Heads, e.Heads[i].Head)
+		if h := e.Heads[i]; h.Fleet == "" {
+			h.Stored = h.Stored || h.Shared && others
+			out.Heads = append(out.Heads, h.Head)
 		}
 	}
 	return out

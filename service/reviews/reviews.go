@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,9 @@ type Store struct {
 	dir    string
 	limits Limits
 	clock  func() time.Time
+
+	shared  Shared     // nil: no other replicas
+	sharing sync.Mutex // while a list is shared, so that the newest one is the last
 
 	mu     sync.Mutex
 	places map[string]*place // by folder
@@ -96,7 +100,8 @@ func (r *Report) HTML() ([]byte, error) {
 }
 
 // Keep stores the report of a head in a fleet, and replaces an earlier one of the same head and fleet. It reports whether the report is
-// stored: one that is larger than the limit is not, and only its head is listed.
+// stored: one that is larger than the limit is not, and only its head is listed. A report that is stored although the error is not nil is not
+// shared with other replicas.
 func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Review) (stored bool, err error) {
 	if !isCommit(r.Head) {
 		return false, fmt.Errorf("reports: %q is no commit", safetext.Line(r.Head))
@@ -113,10 +118,6 @@ func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Revi
 	if err := z.Close(); err != nil {
 		return false, fmt.Errorf("reports: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	folder := folderOf(p)
-	e := s.entry(folder, mr)
 	h := head{
 		Head:   site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText)},
 		Policy: policy,
@@ -129,8 +130,25 @@ func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Revi
 	if fleet != p {
 		h.Fleet = fleet
 	}
-	if size := int64(packed.Len()); size <= s.limits.Bytes {
-		if err := s.write(s.file(folder, mr.Number, &h), packed.Bytes()); err != nil {
+	folder := folderOf(p)
+	var unshared error
+	h.Shared, unshared = share(s, folder, mr.Number, &h, packed.Bytes())
+	if stored, err = s.keep(folder, mr, h, packed.Bytes()); err != nil {
+		return false, err
+	}
+	return stored || h.Shared, errors.Join(unshared, shareList(s, folder, mr.Number))
+}
+
+// keep stores the report of a head in the folder, and lists the head.
+func (s *Store) keep(folder string, mr *forge.MergeRequest, h head, packed []byte) (stored bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entry(folder, mr)
+	if len(e.Heads) > 0 && !h.At.After(e.Heads[0].At) { // the clock of another replica is ahead
+		h.At = e.Heads[0].At.Add(time.Millisecond)
+	}
+	if size := int64(len(packed)); size <= s.limits.Bytes {
+		if err := s.write(s.file(folder, mr.Number, &h), packed); err != nil {
 			return false, err
 		}
 		h.Stored, h.Size = true, size
@@ -163,58 +181,63 @@ func (s *Store) replace(folder string, e *entry, h head) {
 	}
 	s.total += h.Size
 	e.Heads = slices.Insert(e.Heads, 0, h)
-	n := 0
-	e.Heads = slices.DeleteFunc(e.Heads, func(old head) bool {
-		if old.Fleet != h.Fleet {
-			return false
-		}
-		if n++; n > maxHeads {
-			s.remove(folder, e.Number, &old)
-		}
-		return n > maxHeads
-	})
+	limitHeads(s, folder, e)
 }
 
 // Note records why the newest head of a merge request has no review.
 func (s *Store) Note(p hint.Place, mr *forge.MergeRequest, why string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	folder := folderOf(p)
 	why = safetext.Shorten(why, maxText)
-	if have := s.known(folder, mr.Number); have != nil && have.Waits == why && have.State == string(mr.State) && have.Title == title(mr) {
-		return nil
+	return s.change(p, mr.Number, func(folder string, have *entry) *entry {
+		if have != nil && have.Waits == why && have.State == string(mr.State) && have.Title == title(mr) {
+			return nil
+		}
+		e := s.entry(folder, mr)
+		e.Waits = why
+		return e
+	})
+}
+
+// change changes the entry of a merge request and shares it. do gets the entry, or nil without one, and returns nil if nothing changes.
+func (s *Store) change(p hint.Place, number int, do func(folder string, have *entry) *entry) error {
+	folder := folderOf(p)
+	changed, err := func() (bool, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		e := do(folder, s.known(folder, number))
+		if e == nil {
+			return false, nil
+		}
+		e.Updated = s.clock().UTC()
+		return true, s.save(folder, e)
+	}()
+	if err != nil || !changed {
+		return err
 	}
-	e := s.entry(folder, mr)
-	e.Waits, e.Updated = why, s.clock().UTC()
-	return s.save(folder, e)
+	return shareList(s, folder, number)
 }
 
 // Closed records that a merge request is no longer open. One that was never reviewed is not listed.
 func (s *Store) Closed(p hint.Place, mr *forge.MergeRequest) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	folder := folderOf(p)
-	have := s.known(folder, mr.Number)
-	if have == nil || have.State == string(mr.State) {
-		return nil
-	}
-	e := s.entry(folder, mr)
-	e.Waits, e.Updated = "", s.clock().UTC()
-	return s.save(folder, e)
+	return s.change(p, mr.Number, func(folder string, have *entry) *entry {
+		if have == nil || have.State == string(mr.State) {
+			return nil
+		}
+		e := s.entry(folder, mr)
+		e.Waits = ""
+		return e
+	})
 }
 
 // Gone records that the forge no longer has a merge request, which is then listed as closed.
 func (s *Store) Gone(p hint.Place, number int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	folder := folderOf(p)
-	e := s.known(folder, number)
-	if e == nil || e.State != string(forge.Open) {
-		return nil
-	}
-	s.places[folder].changes++
-	e.State, e.Waits, e.Updated = string(forge.Closed), "", s.clock().UTC()
-	return s.save(folder, e)
+	return s.change(p, number, func(folder string, e *entry) *entry {
+		if e == nil || e.State != string(forge.Open) {
+			return nil
+		}
+		s.places[folder].changes++
+		e.State, e.Waits, e.Revision = string(forge.Closed), "", revision(s, e)
+		return e
+	})
 }
 
 // OpenRequests returns the numbers of the merge requests of a repository that are listed as open, in order.
@@ -245,7 +268,7 @@ func (s *Store) List(p hint.Place) []site.MergeRequest {
 	}
 	out := make([]site.MergeRequest, 0, len(have.requests))
 	for _, e := range have.requests {
-		if one := e.public(); len(one.Heads) > 0 || one.Waits != "" {
+		if one := e.public(s.shared != nil); len(one.Heads) > 0 || one.Waits != "" {
 			out = append(out, one)
 		}
 	}
@@ -264,13 +287,12 @@ func (s *Store) Changes(p hint.Place) string {
 }
 
 // Report returns the report of a head in a fleet; ErrNone if it is not kept.
-func (s *Store) Report(p, fleet hint.Place, number int, commit string) (*Report, error) {
+func (s *Store) Report(ctx context.Context, p, fleet hint.Place, number int, commit string) (*Report, error) {
 	if fleet == p {
 		fleet = ""
 	}
-	folder := folderOf(p)
+	folder, found := folderOf(p), head{Head: site.Head{Commit: commit}, Fleet: fleet}
 	s.mu.Lock()
-	var found head
 	if e := s.known(folder, number); e != nil {
 		if i := slices.IndexFunc(e.Heads, func(h head) bool { return h.is(commit, fleet) }); i >= 0 {
 			found = e.Heads[i]
@@ -278,11 +300,11 @@ func (s *Store) Report(p, fleet hint.Place, number int, commit string) (*Report,
 	}
 	s.mu.Unlock()
 	if !found.Stored {
-		return nil, ErrNone
+		return fetch(ctx, s, folder, number, &found)
 	}
 	data, err := os.ReadFile(s.file(folder, number, &found))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, ErrNone
+		return fetch(ctx, s, folder, number, &found)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reports: %w", err)
@@ -310,6 +332,7 @@ func (s *Store) entry(folder string, mr *forge.MergeRequest) *entry {
 		have.requests[mr.Number] = e
 	}
 	have.changes++
+	e.Revision = revision(s, e)
 	e.Title, e.URL, e.Author, e.Target = title(mr), safetext.Shorten(mr.URL, maxText), safetext.Shorten(mr.Author.Login, maxText), safetext.Shorten(mr.TargetBranch, maxText)
 	e.Draft, e.State = mr.Draft, string(mr.State)
 	return e

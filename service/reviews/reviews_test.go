@@ -90,7 +90,7 @@ func TestEveryHeadKeepsItsReport(t *testing.T) {
 			t.Fatalf("%+v", list)
 		}
 		for _, h := range list[0].Heads {
-			got, err := s.Report(fleet, fleet, 7, h.Commit)
+			got, err := s.Report(t.Context(), fleet, fleet, 7, h.Commit)
 			must(t, err)
 			html, err := got.HTML()
 			must(t, err)
@@ -99,11 +99,11 @@ func TestEveryHeadKeepsItsReport(t *testing.T) {
 			}
 		}
 		for _, c := range []string{commit(4), "", "../7", "index"} {
-			if _, err := s.Report(fleet, fleet, 7, c); !errors.Is(err, reviews.ErrNone) {
+			if _, err := s.Report(t.Context(), fleet, fleet, 7, c); !errors.Is(err, reviews.ErrNone) {
 				t.Errorf("head %q: %v", c, err)
 			}
 		}
-		if _, err := s.Report("hub:acme/other", "hub:acme/other", 7, commit(3)); !errors.Is(err, reviews.ErrNone) {
+		if _, err := s.Report(t.Context(), "hub:acme/other", "hub:acme/other", 7, commit(3)); !errors.Is(err, reviews.ErrNone) {
 			t.Errorf("another repository has the report: %v", err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestLimit(t *testing.T) {
 	if stored != " 6 7 8" {
 		t.Errorf("stored:%s", stored)
 	}
-	if _, err := s.Report(fleet, fleet, 3, commit(3)); !errors.Is(err, reviews.ErrNone) {
+	if _, err := s.Report(t.Context(), fleet, fleet, 3, commit(3)); !errors.Is(err, reviews.ErrNone) {
 		t.Errorf("a deleted report: %v", err)
 	}
 	large := review(commit(8))
@@ -146,7 +146,7 @@ func TestLimit(t *testing.T) {
 	if stored, err := s.Keep(fleet, fleet, request(8), large); stored || err != nil {
 		t.Errorf("a report that is larger than the limit: stored %t, %v", stored, err)
 	}
-	if _, err := s.Report(fleet, fleet, 8, commit(8)); !errors.Is(err, reviews.ErrNone) || size(t, dir) != 2*one {
+	if _, err := s.Report(t.Context(), fleet, fleet, 8, commit(8)); !errors.Is(err, reviews.ErrNone) || size(t, dir) != 2*one {
 		t.Errorf("the earlier report of the head is there: %v, %d bytes", err, size(t, dir))
 	}
 }
@@ -250,7 +250,7 @@ func TestReportsInOtherFleets(t *testing.T) {
 		}
 		texts := map[string]bool{}
 		for _, f := range []hint.Place{components, fleet, "hub:acme/large"} {
-			got, err := s.Report(components, f, 7, commit(2))
+			got, err := s.Report(t.Context(), components, f, 7, commit(2))
 			must(t, err)
 			html, err := got.HTML()
 			must(t, err)
@@ -263,7 +263,7 @@ func TestReportsInOtherFleets(t *testing.T) {
 			p, f   hint.Place
 			number int
 		}{{components, "hub:acme/unknown", 7}, {fleet, fleet, 7}, {fleet, components, 7}, {components, components, 8}} {
-			if _, err := s.Report(none.p, none.f, none.number, commit(2)); !errors.Is(err, reviews.ErrNone) {
+			if _, err := s.Report(t.Context(), none.p, none.f, none.number, commit(2)); !errors.Is(err, reviews.ErrNone) {
 				t.Errorf("%v: %v", none, err)
 			}
 		}
@@ -341,7 +341,7 @@ func TestNeededRights(t *testing.T) {
 	if _, err := open(t, dir, 16<<20).Keep(fleet, fleet, request(7), r); err != nil {
 		t.Fatal(err)
 	}
-	got, err := open(t, dir, 16<<20).Report(fleet, fleet, 7, commit(1)) // by a later process
+	got, err := open(t, dir, 16<<20).Report(t.Context(), fleet, fleet, 7, commit(1)) // by a later process
 	must(t, err)
 	if fmt.Sprint(got.Needs) != "[lab:acme/one]" {
 		t.Errorf("needs %v", got.Needs)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
 	"github.com/sluice-gitops/sluice/cmd/internal/cli"
+	"github.com/sluice-gitops/sluice/service"
 )
 
 // nats is a server such as replicas share.
@@ -36,33 +37,39 @@ func nats(t *testing.T) string {
 	return s.ClientURL()
 }
 
-// replica is another service of the same story, with a data folder of its own.
+// replica is another service of the same story, with a data folder of its own. It returns its metrics.
 func (s *story) replica(name string) *httptest.Server {
+	s.t.Helper()
+	probes := httptest.NewServer(s.another(name).MetricsHandler())
+	s.t.Cleanup(probes.Close)
+	return probes
+}
+
+// another runs another service of the same story, with a data folder of its own.
+func (s *story) another(name string) *service.Service {
 	s.t.Helper()
 	o := s.options
 	data := filepath.Join(s.dir, "data")
 	text := s.config
 	s.config = strings.Replace(text, data, data+"-"+name, 1)
-	service, err := app.NewService(context.Background(), o)
+	one, err := app.NewService(context.Background(), o)
 	s.config = text
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- service.Run(ctx) }()
-	probes := httptest.NewServer(service.MetricsHandler())
+	go func() { done <- one.Run(ctx) }()
 	s.t.Cleanup(func() {
-		probes.Close()
 		cancel()
 		if err := <-done; err != nil {
 			s.t.Errorf("replica %s: %v", name, err)
 		}
-		if err := service.Close(); err != nil {
+		if err := one.Close(); err != nil {
 			s.t.Errorf("replica %s: %v", name, err)
 		}
 	})
-	return probes
+	return one
 }
 
 // metric is metric of the story's service.
