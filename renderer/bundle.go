@@ -27,6 +27,9 @@ type Bundle struct {
 	Components  []Component // applied to the sources' objects, lowest precedence first
 	// AllowUnmatched accepts components with patches whose target selects no object.
 	AllowUnmatched bool
+	// Light lets Render return ErrHeavy instead of a rendering of more than LightBytes. So many light bundles can be in flight without
+	// much memory. It does not change a rendering, and is not part of the digest.
+	Light bool
 }
 
 // Component is a Kustomize component inside a set of files.
@@ -119,6 +122,15 @@ type Rendering struct {
 	Objects  []Object
 	Unstable []Field  // fields that differ when the same bundle is rendered again
 	Notes    []string // remarks for the owner of the fleet, one sentence each
+}
+
+// Light reports whether the rendering of a light bundle may be this large.
+func (r *Rendering) Light() bool {
+	total := 0
+	for i := range r.Objects {
+		total += len(r.Objects[i].YAML)
+	}
+	return total <= LightBytes
 }
 
 // Object is one rendered object in canonical YAML.

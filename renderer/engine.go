@@ -72,7 +72,7 @@ type outcome struct {
 }
 
 // within checks the objects of a target against the limits.
-func (e *Engine) within(objects []Object) error {
+func (e *Engine) within(objects []Object, light bool) error {
 	if len(objects) > e.limits.Objects {
 		return fmt.Errorf("%d objects are more than the %d that one target may have: split the app", len(objects), e.limits.Objects)
 	}
@@ -81,6 +81,9 @@ func (e *Engine) within(objects []Object) error {
 		if total += len(objects[i].YAML); total > e.limits.MaxOutput {
 			return fmt.Errorf("the objects take more than %d MiB of YAML: split the app", e.limits.MaxOutput>>20)
 		}
+	}
+	if light && total > LightBytes {
+		return ErrHeavy
 	}
 	return nil
 }
@@ -128,7 +131,7 @@ func (e *Engine) pass(ctx context.Context, b *Bundle, probe bool) (outcome, erro
 		}
 	}
 	slices.SortStableFunc(out.objects, func(x, y Object) int { return manifest.Compare(x.ID, y.ID) })
-	return out, e.within(out.objects)
+	return out, e.within(out.objects, b.Light)
 }
 
 func (e *Engine) source(ctx context.Context, b *Bundle, s *Source, probe bool) ([]Object, bool, error) {

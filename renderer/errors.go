@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/helm"
 )
 
-// InputError describes a mistake in a bundle. Every error of Engine.Render is an InputError, except the context's
+// InputError describes a mistake in a bundle. Every error of Engine.Render is an InputError, except ErrHeavy and the context's
 // errors. Its text is safe to show: parts of it come from charts and manifests, so it is escaped and shortened.
 type InputError struct {
 	File         string     // in the repository, or `chart NAME VERSION: FILE` for one in a packed chart; empty if unknown
@@ -34,6 +34,12 @@ func (e *InputError) Error() string {
 	return out.String() + ": " + e.Message
 }
 
+// LightBytes is the limit of the YAML of a light bundle's objects.
+const LightBytes = 256 << 10
+
+// ErrHeavy means that the rendering of a light bundle has more than LightBytes.
+var ErrHeavy = errors.New("the rendering is too large for a light bundle")
+
 // Limits of the text of an error.
 const (
 	errorLines = 20
@@ -42,9 +48,9 @@ const (
 	maxValues  = 100  // paths of values
 )
 
-// inputError makes the error of a source safe to show. It returns errors of a context unchanged.
+// inputError makes the error of a source safe to show. It returns ErrHeavy and errors of a context unchanged.
 func inputError(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if err == nil || errors.Is(err, ErrHeavy) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if e, ok := errors.AsType[*InputError](err); ok {

@@ -20,10 +20,10 @@ var (
 // PoolOptions configure how children start and their limits.
 type PoolOptions struct {
 	Command     []string        // the program that calls worker.Serve with Jobs
-	Size        int             // children at once, at least 1
+	Size        int             // children at once, at least 1; of those of Workers, if it is set
 	Timeout     time.Duration   // for one bundle; 0 means one minute
 	MemoryLimit int64           // bytes that a child may use; 0 means that of worker.DefaultLimits
-	Workers     *worker.Workers // children of an existing worker.Host; if set, Command, Size and MemoryLimit are ignored
+	Workers     *worker.Workers // children of an existing worker.Host; if set, Command and MemoryLimit are ignored
 	Mode        worker.Mode     // for a new Host; "" means worker.Degraded
 }
 
@@ -36,6 +36,7 @@ type Pool struct {
 	codec   codec
 	err     error
 	strikes *strikes
+	all     *lane
 }
 
 // NewPool returns a pool. Children start when they are first needed.
@@ -54,6 +55,7 @@ func NewPool(opts PoolOptions) *Pool {
 		p.workers = p.host.For(worker.Owner{Trust: worker.Trusted})
 	}
 	p.codec, p.err = newCodec()
+	p.all = &lane{pool: p, n: max(opts.Size, 1)}
 	return p
 }
 
@@ -62,40 +64,16 @@ func (p *Pool) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	content := struck{p.workers.Owner(), b.contentKey()}
-	if err := p.strikes.check(content); err != nil {
-		return nil, err
+	return p.all.Render(ctx, b)
+}
+
+// AtOnce returns a renderer that uses at most n of the pool's children at once. Reviews that share the worker processes of a repository get
+// one each, so that none of them takes all processes.
+func (p *Pool) AtOnce(n int) Renderer {
+	if p.err != nil {
+		return p
 	}
-	input, err := p.codec.enc.Marshal(b.stripped())
-	if err != nil {
-		return nil, fmt.Errorf("write a bundle: %w", err)
-	}
-	limits := DefaultLimits()
-	data, err := p.workers.Call(ctx, worker.Call{
-		Job: JobRender, Input: input, Timeout: p.opts.Timeout,
-		MaxOutput: limits.MaxOutput + limits.Objects*objectOverhead,
-		Answer: func(_ context.Context, name string, digest []byte) ([]byte, error) {
-			return b.supply(p.codec, name, digest)
-		},
-	})
-	if worker.IsLimit(err) {
-		p.strikes.add(content, err)
-		return nil, p.advise(err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var out answer
-	if err := p.codec.dec.Unmarshal(data, &out); err != nil {
-		return nil, fmt.Errorf("%w: %s", worker.ErrProtocol, safetext.Line(err.Error()))
-	}
-	if err := out.validate(); err != nil {
-		return nil, fmt.Errorf("%w: %s", worker.ErrProtocol, safetext.Line(err.Error()))
-	}
-	if out.Error != nil {
-		return nil, out.Error.safe()
-	}
-	return out.Rendering.safe(), nil
+	return &lane{pool: p, n: n}
 }
 
 // objectOverhead is the number of bytes that an object may take in an answer in addition to its YAML.

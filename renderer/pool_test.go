@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -91,6 +92,7 @@ func TestForgedAnswersAreRefused(t *testing.T) {
 	for name, a := range map[string]answer{
 		"nothing":      {},
 		"both":         {Rendering: &Rendering{}, Error: &InputError{}},
+		"heavy, too":   {Rendering: &Rendering{}, Heavy: true},
 		"no kind":      {Rendering: &Rendering{Objects: []Object{object("", "a")}}},
 		"no name":      {Rendering: &Rendering{Objects: []Object{object("Pod", "")}}},
 		"other group":  {Rendering: &Rendering{Objects: []Object{{ID: manifest.Identity{Group: "apps", Kind: "Pod", Name: "a"}, APIVersion: "v1", YAML: []byte("x\n")}}}},
@@ -104,6 +106,19 @@ func TestForgedAnswersAreRefused(t *testing.T) {
 	if err := good.validate(); err != nil {
 		t.Error(err)
 	}
+	c, err := newCodec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, ok := range []bool{false, true, true, false} {
+		data, err := c.enc.Marshal(slices.Repeat([]answer{good}, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := c.answers(data, 2); (err == nil) != ok || err != nil && !errors.Is(err, worker.ErrProtocol) {
+			t.Errorf("%d answers to 2 bundles: %d, %v", n, len(out), err)
+		}
+	}
 }
 
 // Decodes answers of a child. No input may panic, and every accepted answer is safe to show.
@@ -112,20 +127,27 @@ func FuzzAnswer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, a := range []answer{{Error: &InputError{Message: "m\x1b"}}, {Rendering: &Rendering{Notes: []string{"n"}, Objects: []Object{{YAML: []byte("x")}}}}} {
-		data, err := c.enc.Marshal(a)
+	for _, a := range []answer{{Heavy: true}, {Error: &InputError{Message: "m\x1b"}}, {Rendering: &Rendering{Notes: []string{"n"}, Objects: []Object{{YAML: []byte("x")}}}}} {
+		data, err := c.enc.Marshal([]answer{a})
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var a answer
-		if c.dec.Unmarshal(data, &a) != nil || a.validate() != nil {
-			return
+		const bundles = 3
+		list, err := c.answers(data, bundles)
+		if err == nil && len(list) > bundles {
+			t.Fatalf("%d answers", len(list))
 		}
-		if a.Error != nil && strings.ContainsAny(a.Error.safe().Error(), "\x00\x1b\u009b") {
-			t.Errorf("%q is not safe to show", a.Error.safe())
+		for i := range list {
+			rendering, err := list[i].result()
+			if (rendering == nil) == (err == nil) {
+				t.Fatalf("%+v, %v", rendering, err)
+			}
+			if err != nil && strings.ContainsAny(err.Error(), "\x00\x1b\u009b") {
+				t.Errorf("%q is not safe to show", err)
+			}
 		}
 	})
 }
@@ -152,13 +174,13 @@ func TestContentsAreAskedForOnce(t *testing.T) {
 	}
 	for i, owner := range []string{"a", "a", "b"} {
 		b := helmBundle(`{}`, map[string]string{"a.yaml": fmt.Sprintf(configMap, "a", "b")})
-		input, err := c.enc.Marshal(b.stripped())
+		input, err := c.enc.Marshal([]Bundle{b.stripped()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = h.For(worker.Owner{Repository: owner}).Call(t.Context(), worker.Call{Job: JobRender, Input: input, Answer: func(_ context.Context, name string, digest []byte) ([]byte, error) {
 			asked.Add(1)
-			return b.supply(c, name, digest)
+			return supply(c, []*pending{{bundle: b}}, name, digest)
 		}})
 		if err != nil {
 			t.Fatal(err)

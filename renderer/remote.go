@@ -23,6 +23,7 @@ type remoteAnswer struct {
 	Error     *InputError
 	Failed    string
 	Limit     bool
+	Heavy     bool // ErrHeavy
 }
 
 // Remote renders by asking the parent process of a worker. A worker that processes a whole change thereby renders
@@ -59,6 +60,8 @@ func (r *Remote) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 		return nil, fmt.Errorf("read a rendering: %w", err)
 	}
 	switch {
+	case out.Heavy:
+		return nil, ErrHeavy
 	case out.Error != nil:
 		return nil, out.Error
 	case out.Failed != "":
@@ -162,6 +165,8 @@ func (s *RemoteServer) render(ctx context.Context, input []byte) ([]byte, error)
 	switch {
 	case err == nil:
 		out.Rendering = rendering
+	case errors.Is(err, ErrHeavy):
+		out.Heavy = true
 	case isInput:
 		out.Error = invalid
 	default:

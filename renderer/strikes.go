@@ -28,7 +28,7 @@ type struck struct {
 }
 
 type strike struct {
-	count int
+	count int // bundles that were rendered alone and exceeded a limit
 	last  error
 }
 
@@ -54,6 +54,27 @@ func (s *strikes) check(content struck) error {
 func (s *strikes) add(content struck, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	known := s.of(content)
+	known.count++
+	known.last = err
+}
+
+// suspect records sources of a call with several bundles that exceeded a limit. One of the bundles is the cause.
+func (s *strikes) suspect(content struck) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(content)
+}
+
+// suspects reports whether bundles of the sources must be rendered alone.
+func (s *strikes) suspects(content struck) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[content] != nil
+}
+
+// of returns the strike of sources, a new one if there is none. s.mu is held.
+func (s *strikes) of(content struck) *strike {
 	known, ok := s.seen[content]
 	if !ok {
 		if len(s.seen) >= maxStruck {
@@ -63,8 +84,7 @@ func (s *strikes) add(content struck, err error) {
 		s.seen[content] = known
 		time.AfterFunc(strikesFor, func() { s.forget(content, known) })
 	}
-	known.count++
-	known.last = err
+	return known
 }
 
 func (s *strikes) forget(content struck, old *strike) {

@@ -7,24 +7,27 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// The parent sends a child the bundle with contents given only by digest. The child asks for contents that it does
-// not hold, so a chart crosses the pipe once, not once per target. Messages are CBOR, whose decoder has limits,
+// The parent sends a child bundles with contents given only by digest. The child asks for contents that it does
+// not hold, so a chart crosses the pipe once, not once per target. It renders the bundles in order and answers after the last one, or
+// earlier if they take long; the parent sends the others again. Messages are CBOR, whose decoder has limits,
 // because the parent decodes messages that a child may have forged.
 
-// JobRender is the name of the job that renders a bundle, in worker.Jobs.
+// JobRender is the name of the job that renders bundles, in worker.Jobs.
 const JobRender = "render"
 
 // questionContent asks for a Content by its digest.
 const questionContent = "content"
 
-// answer is the answer of a child: either Error or Rendering is set.
+// answer is the answer of a child for one bundle: exactly one field is set.
 type answer struct {
 	Rendering *Rendering
 	Error     *InputError
+	Heavy     bool // ErrHeavy
 }
 
 // Limits of an answer; the engine limits the objects, and the frame has its own limit.
@@ -53,7 +56,13 @@ func newCodec() (codec, error) {
 
 // validate refuses an answer that no engine gives, so that a compromised child cannot insert objects.
 func (a *answer) validate() error {
-	if (a.Rendering == nil) == (a.Error == nil) {
+	set := 0
+	for _, is := range []bool{a.Rendering != nil, a.Error != nil, a.Heavy} {
+		if is {
+			set++
+		}
+	}
+	if set != 1 {
 		return errors.New("the answer is neither a rendering nor an error")
 	}
 	if a.Rendering == nil {
@@ -69,6 +78,35 @@ func (a *answer) validate() error {
 		}
 	}
 	return nil
+}
+
+// result returns the rendering or the error, safe to show.
+func (a *answer) result() (*Rendering, error) {
+	switch {
+	case a.Heavy:
+		return nil, ErrHeavy
+	case a.Error != nil:
+		return nil, a.Error.safe()
+	}
+	return a.Rendering.safe(), nil
+}
+
+// answers decodes and validates the answers to the first bundles of a call with n bundles.
+func (c codec) answers(data []byte, n int) ([]answer, error) {
+	var out []answer
+	err := c.dec.Unmarshal(data, &out)
+	if err == nil && (len(out) == 0 || len(out) > n) {
+		err = fmt.Errorf("%d answers to %d bundles", len(out), n)
+	}
+	for i := range out {
+		if err == nil {
+			err = out[i].validate()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", worker.ErrProtocol, safetext.Line(err.Error()))
+	}
+	return out, nil
 }
 
 // Jobs returns the jobs of this package, for the child process.
@@ -91,23 +129,38 @@ func (c *child) render(ctx context.Context, input []byte, ask worker.Ask) ([]byt
 	if c.err != nil {
 		return nil, c.err
 	}
-	var b Bundle
-	if err := c.codec.dec.Unmarshal(input, &b); err != nil {
+	var bundles []Bundle
+	if err := c.codec.dec.Unmarshal(input, &bundles); err != nil {
 		return nil, fmt.Errorf("read a bundle: %w", err)
 	}
-	if err := c.fill(ctx, &b, ask); err != nil {
-		return nil, err
-	}
-	var out answer
-	var err error
-	if out.Rendering, err = c.engine.Render(ctx, &b); err != nil {
-		invalid, ok := errors.AsType[*InputError](err)
-		if !ok {
+	limited, cancel := context.WithTimeout(ctx, batchTime)
+	defer cancel()
+	var out []answer
+	for i := range bundles {
+		if i > 0 && limited.Err() != nil {
+			break
+		}
+		one, err := c.one(ctx, &bundles[i], ask)
+		if err != nil {
 			return nil, err
 		}
-		out = answer{Error: invalid}
+		out = append(out, one)
 	}
 	return c.codec.enc.Marshal(out)
+}
+
+func (c *child) one(ctx context.Context, b *Bundle, ask worker.Ask) (answer, error) {
+	if err := c.fill(ctx, b, ask); err != nil {
+		return answer{}, err
+	}
+	rendering, err := c.engine.Render(ctx, b)
+	if errors.Is(err, ErrHeavy) {
+		return answer{Heavy: true}, nil
+	}
+	if invalid, ok := errors.AsType[*InputError](err); ok {
+		return answer{Error: invalid}, nil
+	}
+	return answer{Rendering: rendering}, err
 }
 
 // fill sets the bytes of every digest in the bundle, and asks the parent for those that it does not hold.
@@ -133,17 +186,19 @@ func (c *child) fill(ctx context.Context, b *Bundle, ask worker.Ask) error {
 	return failed
 }
 
-// supply answers a child's question for a content of the bundle.
-func (b *Bundle) supply(c codec, name string, digest []byte) ([]byte, error) {
+// supply answers a child's question for a content of one of the bundles.
+func supply(c codec, batch []*pending, name string, digest []byte) ([]byte, error) {
 	if name != questionContent {
 		return nil, fmt.Errorf("no question is called %q", name)
 	}
 	var found *Content
-	b.contents(func(content *Content) {
-		if content.Digest == string(digest) {
-			found = content
-		}
-	})
+	for _, p := range batch {
+		p.bundle.contents(func(content *Content) {
+			if content.Digest == string(digest) {
+				found = content
+			}
+		})
+	}
 	if found == nil {
 		return nil, errors.New("the bundle has no content of that digest")
 	}

@@ -18,6 +18,7 @@ import (
 // concurrent use.
 type isolation struct {
 	host    *worker.Host // for renderings
+	size    int          // renderings at once
 	atOnce  int          // renderings of one review
 	reviews *worker.Host // for reviews of merge requests; separate, because a review waits for renderings
 	log     *slog.Logger
@@ -44,9 +45,9 @@ func newIsolation(ctx context.Context, o isolationOptions) (*isolation, error) {
 	slots := max(o.jobs, 2)
 	reserved := max(slots/4, 1) // slots that merge requests never use
 	beside := o.reviews - 1     // one more for each further review of a repository, even if the first one uses all that it may
-	i := &isolation{log: o.log, atOnce: slots - reserved, latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
+	i := &isolation{log: o.log, size: slots + beside + 1, atOnce: slots - reserved, latest: map[*worker.Host]worker.Report{}, pools: map[worker.Owner]*renderer.Pool{}}
 	i.host = worker.NewHost(worker.Options{
-		Command: o.command, Mode: o.mode, Size: slots + beside + 1, Reserved: reserved, PerOwner: i.atOnce + beside, // one more slot is for another repository
+		Command: o.command, Mode: o.mode, Size: i.size, Reserved: reserved, PerOwner: i.atOnce + beside, // one more slot is for another repository
 		Timeout: renderTimeout, Limits: worker.Limits{Memory: renderMemory},
 		Changed: func(_, now worker.Report) { i.changed(i.host, now) },
 	})
@@ -82,11 +83,11 @@ func (i *isolation) renderer(p hint.Place, trust worker.Trust) renderer.Renderer
 	defer i.mu.Unlock()
 	pool := i.pools[owner]
 	if pool == nil {
-		pool = renderer.NewPool(renderer.PoolOptions{Workers: i.host.For(owner), Timeout: renderTimeout, MemoryLimit: renderMemory})
+		pool = renderer.NewPool(renderer.PoolOptions{Workers: i.host.For(owner), Size: i.size, Timeout: renderTimeout, MemoryLimit: renderMemory})
 		i.pools[owner] = pool
 	}
 	if trust == worker.Untrusted {
-		return renderer.AtOnce(pool, i.atOnce)
+		return pool.AtOnce(i.atOnce)
 	}
 	return pool
 }

@@ -2,7 +2,9 @@ package render
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -24,13 +26,26 @@ type Job struct {
 type Targets struct {
 	store      *gitstore.Store
 	renderer   renderer.Renderer
-	parallel   int // targets rendered at a time
+	parallel   int           // processes that the renderer may use
+	heavy      chan struct{} // places of targets that are not light, from the rendering to its writing
 	renderings *renderings
+
+	mu    sync.Mutex
+	light map[string]bool // apps with a rendered target: whether all were light
 }
 
 // New returns a Targets without cached renderings.
 func New(store *gitstore.Store, r renderer.Renderer, parallel int) *Targets {
-	return &Targets{store: store, renderer: r, parallel: parallel, renderings: newRenderings(store)}
+	return &Targets{
+		store: store, renderer: r, parallel: parallel, renderings: newRenderings(store),
+		heavy: make(chan struct{}, parallel+1), // one more than the processes, so that no process waits for a bundle
+		light: map[string]bool{},
+	}
+}
+
+// inFlight is the number of targets that are rendered or wait for it.
+func (t *Targets) inFlight() int {
+	return max(t.parallel+1, min(t.parallel*renderer.InFlight, renderer.FarmInFlight))
 }
 
 // written is the rendering of a target, written as a tree of files.
@@ -97,7 +112,7 @@ func (t *Targets) Render(ctx context.Context, jobs []Job, w *gitstore.Writer, pr
 	out := make([]*Outcome, len(jobs))
 	var done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(t.parallel + 1) // one more than the workers, so that no worker waits for a bundle
+	group.SetLimit(t.inFlight())
 	for i, j := range jobs {
 		group.Go(func() error {
 			out[i] = t.job(ctx, j, w)
@@ -133,9 +148,47 @@ func (t *Targets) job(ctx context.Context, j Job, w *gitstore.Writer) *Outcome {
 	return o
 }
 
-// render renders a bundle. If the scope of one of its kinds is unknown, it leaves the objects in work.
+// render renders a bundle, as a light one if other targets of its app were light. Memory is bounded: of renderings that are not light, as
+// many exist at once as there are places.
 func (t *Targets) render(ctx context.Context, j Job, b *renderer.Bundle, work *rendering, w *gitstore.Writer) error {
+	app := j.Target.App.Name
+	if t.isLight(app) {
+		light := *b
+		light.Light = true
+		rendered, err := t.renderer.Render(ctx, &light)
+		if !errors.Is(err, renderer.ErrHeavy) {
+			return t.use(ctx, j, rendered, err, work, w)
+		}
+		t.noteLight(app, false)
+	}
+	select {
+	case t.heavy <- struct{}{}:
+		defer func() { <-t.heavy }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	rendered, err := t.renderer.Render(ctx, b)
+	if err == nil {
+		t.noteLight(app, rendered.Light())
+	}
+	return t.use(ctx, j, rendered, err, work, w)
+}
+
+func (t *Targets) isLight(app string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.light[app]
+}
+
+func (t *Targets) noteLight(app string, light bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, known := t.light[app]
+	t.light[app] = light && (before || !known)
+}
+
+// use writes a rendering. If the scope of one of its kinds is unknown, it leaves the objects in work.
+func (t *Targets) use(ctx context.Context, j Job, rendered *renderer.Rendering, err error, work *rendering, w *gitstore.Writer) error {
 	if err != nil {
 		return err
 	}

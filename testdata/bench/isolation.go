@@ -20,11 +20,15 @@ type workers struct {
 
 // bundle returns the input of a target.
 func (w *workers) bundle(i int) (*renderer.Bundle, error) {
-	return helmBundle(w.contents[i%w.apps], values(i/w.apps))
+	out, err := helmBundle(w.contents[i%w.apps], values(i/w.apps))
+	if err == nil {
+		out.Light = true // as those of a hydration, after the first target of an app
+	}
+	return out, err
 }
 
 // isolation measures what worker processes cost: a warm pool of them renders the targets of a fleet, and so does the engine in this
-// process, with as many renderings at once. The rounds alternate, and the least of each counts, because noise only adds.
+// process, on as many processors. As in a hydration, more targets wait than there are processes. The rounds alternate, and the least of each counts, because noise only adds.
 func isolation(b *bench, clusters, apps int) error {
 	w := &workers{bench: b, clusters: clusters, apps: apps, jobs: runtime.NumCPU(), contents: make([]renderer.Content, apps)}
 	targets := clusters * apps
@@ -39,7 +43,7 @@ func isolation(b *bench, clusters, apps int) error {
 	const rounds = 3
 	var inProcess, isolated spent
 	for range rounds {
-		one, err := w.renderAll(renderer.NewEngine(renderer.DefaultLimits()), targets)
+		one, err := w.renderAll(renderer.NewEngine(renderer.DefaultLimits()), targets, w.jobs)
 		if err != nil {
 			return err
 		}
@@ -75,11 +79,11 @@ func (w *workers) renderIsolated(targets int) (spent, error) {
 		return spent{}, err
 	}
 	pool := renderer.NewPool(renderer.PoolOptions{Command: []string{w.sluice, "render-child"}, Size: w.jobs})
-	if _, err := w.renderAll(pool, w.apps*w.jobs); err != nil {
+	if _, err := w.renderAll(pool, w.apps*w.jobs, w.jobs); err != nil {
 		pool.Close()
 		return spent{}, err
 	}
-	out, err := w.renderAll(pool, targets)
+	out, err := w.renderAll(pool, targets, w.jobs*renderer.InFlight)
 	pool.Close()
 	if err != nil {
 		return out, err
@@ -90,7 +94,7 @@ func (w *workers) renderIsolated(targets int) (spent, error) {
 }
 
 // renderAll renders the first targets. The processor time is that of this process.
-func (w *workers) renderAll(r renderer.Renderer, targets int) (spent, error) {
+func (w *workers) renderAll(r renderer.Renderer, targets, atOnce int) (spent, error) {
 	before, err := processorTime()
 	if err != nil {
 		return spent{}, err
@@ -98,8 +102,8 @@ func (w *workers) renderAll(r renderer.Renderer, targets int) (spent, error) {
 	began := time.Now()
 	var next atomic.Int64
 	var all sync.WaitGroup
-	failed := make(chan error, w.jobs)
-	for range w.jobs {
+	failed := make(chan error, atOnce)
+	for range atOnce {
 		all.Go(func() {
 			for i := int(next.Add(1)) - 1; i < targets; i = int(next.Add(1)) - 1 {
 				one, err := w.bundle(i)
