@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, push, service (deliveries, comments, day), promote, replicas")
+	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, service (deliveries, comments, day), promote, replicas")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
@@ -92,6 +92,7 @@ func run(ctx context.Context, o options) error {
 		"isolation":  func() error { return isolation(b, slices.Max(sizes), o.apps) },
 		"fleets":     func() error { return b.fleets(sizes, o.apps) },
 		"diff":       func() error { return b.diffs(sizes, o.apps) },
+		"renames":    func() error { return renames([]int{1000, 10_000, 50_000}) },
 		"push":       func() error { return b.push(1000, 4000) },
 		"service":    func() error { return b.service(sizes, o.apps, o.rounds) },
 		"deliveries": func() error { return b.deliveries(5000) },
@@ -100,7 +101,7 @@ func run(ctx context.Context, o options) error {
 		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
 		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
 	}
-	names := []string{"engine", "isolation", "fleets", "diff", "push", "service", "promote", "replicas"}
+	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "service", "promote", "replicas"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}
