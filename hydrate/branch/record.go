@@ -8,7 +8,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
-	yaml "sigs.k8s.io/yaml/goyaml.v2"
 )
 
 // Files that record the state of an environment branch.
@@ -131,6 +130,15 @@ func ParseKind(s string) manifest.GroupKind {
 	return manifest.GroupKind{Group: group, Kind: kind}
 }
 
+// kindsOf parses the content of .sluice/kinds.yaml.
+func kindsOf(text map[string]string) Kinds {
+	out := Kinds{}
+	for kind, scope := range text {
+		out[ParseKind(kind)] = parseScope(scope)
+	}
+	return out
+}
+
 func parseScope(s string) manifest.Scope {
 	if s == manifest.ScopeCluster.String() {
 		return manifest.ScopeCluster
@@ -178,16 +186,21 @@ func anyList(list []string) []any {
 
 // ReadInputs reads the inputs of a cluster from a blob. The zero hash gives empty inputs.
 func ReadInputs(ctx context.Context, store *gitstore.Store, blob gitstore.Hash) (Inputs, error) {
-	in := NewInputs()
 	if blob.IsZero() {
-		return in, nil
+		return NewInputs(), nil
 	}
 	data, err := store.Blob(ctx, blob)
 	if err != nil {
-		return in, err
+		return NewInputs(), err
 	}
-	if err := yaml.Unmarshal(data, &in); err != nil {
-		return NewInputs(), nil //nolint:nilerr // damaged: without digests, every target is rendered
+	return readInputs(data), nil
+}
+
+// readInputs decodes inputs. Damaged ones are empty: without digests, every target is rendered.
+func readInputs(data []byte) Inputs {
+	in := NewInputs()
+	if decode(data, &in) != nil {
+		return NewInputs()
 	}
 	if in.Apps == nil {
 		in.Apps = map[string]string{}
@@ -195,5 +208,5 @@ func ReadInputs(ctx context.Context, store *gitstore.Store, blob gitstore.Hash) 
 	if in.Scopes == nil {
 		in.Scopes = map[string][]string{}
 	}
-	return in, nil
+	return in
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/signers"
+	"github.com/sluice-gitops/sluice/renderer/manifest"
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
 )
 
@@ -113,9 +114,7 @@ func ReadTree(ctx context.Context, store *gitstore.Store, tree gitstore.Hash) (*
 	if s.Foreign != "" {
 		s.Record, kinds = Record{}, nil
 	}
-	for kind, scope := range kinds {
-		s.Kinds[ParseKind(kind)] = parseScope(scope)
-	}
+	s.Kinds = kindsOf(kinds)
 	entries, err := snap.Entries(".")
 	if err != nil {
 		return nil, err
@@ -168,8 +167,23 @@ func readYAML(snap *gitstore.Snapshot, name string, into any) error {
 	if err != nil {
 		return err
 	}
-	if err := yaml.Unmarshal(data, into); err != nil {
+	if err := decode(data, into); err != nil {
 		return &parseError{name, err}
 	}
 	return nil
+}
+
+// Limits of a file that an environment branch records: whoever can push to the branch writes it.
+const (
+	maxBytes = 16 << 20 // 10,000 clusters with a source and 20 apps of their own each have 14 MiB
+	maxNodes = 2_000_000
+	maxDepth = 20
+)
+
+// decode decodes a file of a branch within the limits. Sluice writes no aliases.
+func decode(data []byte, into any) error {
+	if err := manifest.Check(data, manifest.Budget{Bytes: maxBytes, Nodes: maxNodes, Expanded: maxBytes, Depth: maxDepth}); err != nil {
+		return err
+	}
+	return yaml.Unmarshal(data, into)
 }
