@@ -39,3 +39,27 @@ func TestDependsOn(t *testing.T) {
 		t.Errorf("a description beyond the limit of every forge: %d lines", len(got))
 	}
 }
+
+// Reads descriptions of merge requests. The number of addresses is bounded, each occurs once, and none holds white space.
+func FuzzDependsOn(f *testing.F) {
+	f.Add("Depends-On: https://hub.example.com/acme/components/pull/3\r\ndepends-on:<x>\r\rDEPENDS-ON:\n")
+	f.Add("<details>\nDepends-On: a\n</details>\n```\nDepends-On: b\n```\n<!--\nDepends-On: c\n-->\n> Depends-On: d\n")
+	f.Add(">>>\nDepends-On: a\n>>>\n\nDepends-On: \u00a0\u2028b $x$\n")
+	f.Fuzz(func(t *testing.T, description string) {
+		got := command.DependsOn(description)
+		seen := map[string]bool{}
+		for _, address := range got {
+			if seen[address] || strings.ContainsAny(address, " \t\r\n\u00a0") {
+				t.Fatalf("%q gives %q", description, got)
+			}
+			seen[address] = true
+		}
+		if len(got) > 100 {
+			t.Fatalf("%d addresses", len(got))
+		}
+		quoted := "> " + strings.NewReplacer("\r\n", "\n> ", "\r", "\n> ", "\n", "\n> ").Replace(description)
+		if got := command.DependsOn(quoted); len(got) > 0 {
+			t.Fatalf("a quotation of %q gives %q", description, got)
+		}
+	})
+}

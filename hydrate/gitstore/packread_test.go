@@ -12,10 +12,10 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// deltaChain writes a packfile of one blob and deltas that copy it, each based on the one before. It returns the
-// offset of the last delta.
-func deltaChain(t *testing.T, size, deltas int) (*pack, int64) {
-	t.Helper()
+// deltaChain returns a packfile of one blob and deltas that copy it, each based on the one before, and the offset of the
+// last delta.
+func deltaChain(tb testing.TB, size, deltas int) ([]byte, int64) {
+	tb.Helper()
 	var out bytes.Buffer
 	out.WriteString("PACK\x00\x00\x00\x02\x00\x00\x00\x00")
 	add := func(kind byte, data, base []byte) int64 {
@@ -30,10 +30,10 @@ func deltaChain(t *testing.T, size, deltas int) (*pack, int64) {
 		out.Write(base)
 		z := zlib.NewWriter(&out)
 		if _, err := z.Write(data); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := z.Close(); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		return at
 	}
@@ -49,13 +49,7 @@ func deltaChain(t *testing.T, size, deltas int) (*pack, int64) {
 		}
 		at = add(offsetDelta, delta, back)
 	}
-	base := filepath.Join(t.TempDir(), "chain")
-	if err := os.WriteFile(base+".pack", out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := &pack{base: base, size: int64(out.Len())}
-	t.Cleanup(func() { _ = p.file.Close() })
-	return p, at
+	return out.Bytes(), at
 }
 
 // A packfile of a few kilobytes must not make the reader copy gigabytes.
@@ -73,10 +67,16 @@ func TestDeltaChainsAreBounded(t *testing.T) {
 		"too long":                 {1 << 10, 4097, ErrTooLarge},
 		"too many bytes":           {1 << 20, 2100, ErrTooLarge},
 	} {
-		p, at := deltaChain(t, c.size, c.deltas)
+		data, at := deltaChain(t, c.size, c.deltas)
+		base := filepath.Join(t.TempDir(), "chain")
+		if err := os.WriteFile(base+".pack", data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p := &pack{base: base, size: int64(len(data))}
 		o, err := p.at(at, cache.NewBufferLRU(1<<20))
 		if !errors.Is(err, c.want) || err == nil && len(o.data) != c.size {
 			t.Errorf("%s: %d bytes, %v", name, len(o.data), err)
 		}
+		_ = p.file.Close() // read only
 	}
 }

@@ -19,16 +19,16 @@ import (
 )
 
 // demo commits the demo fleet, then a change of it, and opens the repository.
-func demo(t *testing.T) (s *Session, base, head gitstore.Commit) {
-	t.Helper()
-	dir := t.TempDir()
+func demo(tb testing.TB) (s *Session, base, head gitstore.Commit) {
+	tb.Helper()
+	dir := tb.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("../../testdata/fleet")); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	git := func(args ...string) {
-		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=A", "-c", "user.email=a@example.com"}, args...)...)
+		cmd := exec.CommandContext(tb.Context(), "git", append([]string{"-C", dir, "-c", "user.name=A", "-c", "user.email=a@example.com"}, args...)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
+			tb.Fatalf("git %v: %v\n%s", args, err, out)
 		}
 	}
 	git("init", "-q", "-b", "main")
@@ -38,24 +38,24 @@ func demo(t *testing.T) (s *Session, base, head gitstore.Commit) {
 	values := filepath.Join(dir, "apps/shop/layers/global/values.yaml")
 	text, err := os.ReadFile(values)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	changed := strings.ReplaceAll(string(text), "EUR", "CAD")
 	if err := os.WriteFile(values, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	git("commit", "-qam", "change")
-	r := Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
-	s, err = Open(t.Context(), r, Options{Repo: dir, Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	r := Runtime{Cache: tb.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	s, err = Open(tb.Context(), r, Options{Repo: dir, Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(s.Close)
-	if base, err = s.Commit(t.Context(), "base"); err != nil {
-		t.Fatal(err)
+	tb.Cleanup(s.Close)
+	if base, err = s.Commit(tb.Context(), "base"); err != nil {
+		tb.Fatal(err)
 	}
-	if head, err = s.Commit(t.Context(), "main"); err != nil {
-		t.Fatal(err)
+	if head, err = s.Commit(tb.Context(), "main"); err != nil {
+		tb.Fatal(err)
 	}
 	return s, base, head
 }
