@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/sluice-gitops/sluice/internal/hostile"
 )
 
 // leaks lists the forms in which the password must not be seen.
@@ -40,74 +43,65 @@ func chain(err error) string {
 	return text
 }
 
-// Servers that fail in every way while they repeat the credential they were sent, on each request from the n-th on.
-func TestNoErrorHoldsASecret(t *testing.T) {
-	t.Parallel()
-	raw := func(w http.ResponseWriter, answer string) {
-		conn, buf, err := w.(http.Hijacker).Hijack()
-		if err != nil {
+// hostileAnswer is a case of fetch.yaml, whose head explains the fields.
+type hostileAnswer struct {
+	hostile.Head `yaml:",inline"`
+
+	Status   int               `yaml:"status"`
+	Headers  map[string]string `yaml:"headers"`
+	Body     string            `yaml:"body"`
+	Raw      string            `yaml:"raw"`
+	Refused  *string           `yaml:"refused"`
+	Harmless *string           `yaml:"harmless"`
+}
+
+// serve gives the answer of the case.
+func (c *hostileAnswer) serve(other string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		expand := strings.NewReplacer("@PASSWORD@", password, "@SENT@", r.Header.Get("Authorization"), "@HOST@", r.Host, "@OTHER@", other).Replace
+		if c.Raw != "" {
+			conn, buf, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				return
+			}
+			_, _ = buf.WriteString(expand(c.Raw))
+			_ = buf.Flush()
+			_ = conn.Close()
 			return
 		}
-		_, _ = buf.WriteString(answer)
-		_ = buf.Flush()
-		_ = conn.Close()
+		for name, value := range c.Headers {
+			w.Header().Set(name, expand(value))
+		}
+		w.WriteHeader(cmp.Or(c.Status, http.StatusOK))
+		_, _ = w.Write([]byte(expand(c.Body)))
 	}
-	echo := func(r *http.Request) string { return r.Header.Get("Authorization") + " " + password }
-	failures := map[string]http.HandlerFunc{
-		"401": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("WWW-Authenticate", `Basic realm="`+password+`"`)
-			http.Error(w, `{"errors":[{"code":"DENIED","message":"`+echo(r)+`","detail":"`+password+`"}]}`, http.StatusUnauthorized)
-		},
-		"401 bearer": func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="http://`+r.Host+`/`+password+`?X-Amz-Signature=1"`)
-			http.Error(w, echo(r), http.StatusUnauthorized)
-		},
-		"bearer to elsewhere": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="http://169.254.169.254/`+password+`"`)
-			w.WriteHeader(http.StatusUnauthorized)
-		},
-		"403":        func(w http.ResponseWriter, r *http.Request) { http.Error(w, echo(r), http.StatusForbidden) },
-		"404":        func(w http.ResponseWriter, r *http.Request) { http.Error(w, echo(r), 404) },
-		"500":        func(w http.ResponseWriter, r *http.Request) { http.Error(w, echo(r), 500) },
-		"malformed":  func(w http.ResponseWriter, r *http.Request) { raw(w, echo(r)+"\r\n\r\n") },
-		"bad status": func(w http.ResponseWriter, r *http.Request) { raw(w, "HTTP/1.1 "+echo(r)+"\r\n\r\n") },
-		"bad header": func(w http.ResponseWriter, r *http.Request) { raw(w, "HTTP/1.1 200 OK\r\n"+echo(r)+"\r\n\r\n") },
-		"bad chunk": func(w http.ResponseWriter, _ *http.Request) {
-			raw(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: "+password+"\r\n\r\n")
-		},
-		"garbage":       func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprintf(w, "entries: [%s", echo(r)) },
-		"typed garbage": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("entries:\n  web: " + password)) },
-		"JSON garbage": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`{"entries":{"web":"` + password + `"}}`))
-		},
-		"redirect loop": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/"+password+"?X-Amz-Signature=1", http.StatusFound)
-		},
-		"redirect scheme": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Location", "ftp://"+"h/"+password)
-			w.WriteHeader(http.StatusFound)
-		},
-		"redirect user": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Location", "https://alice:"+password+"@h.example.com/")
-			w.WriteHeader(http.StatusFound)
-		},
-		"redirect unparsable": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Location", "https://alice:"+password+"@h.example.com:port/%zz")
-			w.WriteHeader(http.StatusFound)
-		},
-		"redirect refused": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Location", "http://127.0.0.1:1/"+password+"?X-Amz-Signature=1")
-			w.WriteHeader(http.StatusFound)
-		},
-		"wrong link": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Link", "<http://h/"+password+">")
-			_, _ = w.Write([]byte(`{"tags":[]}`))
-		},
+}
+
+// TestHostileServers reads from servers that repeat the credential which they were sent, in every part of an answer, or send it elsewhere.
+func TestHostileServers(t *testing.T) {
+	t.Parallel()
+	var cases []hostileAnswer
+	if err := hostile.Load("../../testdata/hostile/fetch.yaml", &cases); err != nil {
+		t.Fatal(err)
 	}
-	for what, failure := range failures {
+	if len(cases) < 24 {
+		t.Fatalf("only %d cases", len(cases))
+	}
+	for i := range cases {
+		c := &cases[i]
 		for from := range 3 {
-			t.Run(fmt.Sprintf("%s from request %d", what, from), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, from request %d on", c.Name, from), func(t *testing.T) {
 				t.Parallel()
+				var asked atomic.Int64
+				other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					asked.Add(1)
+					if seen := fmt.Sprint(r.URL, r.Header); leaks(seen) || strings.Contains(seen, "Authorization") {
+						t.Errorf("the other server gets a credential: %s", seen)
+					}
+					http.NotFound(w, r)
+				}))
+				t.Cleanup(other.Close)
+				failure := c.serve(hostOf(other))
 				repo := newChartRepo(t, httptest.NewServer)
 				repo.offer(t, false, "1.2.3")
 				repo.intercept(failingFrom(from, failure))
@@ -123,9 +117,12 @@ func TestNoErrorHoldsASecret(t *testing.T) {
 					if leaks(chain(err)) {
 						t.Errorf("%s leaks: %v", ref, chain(err))
 					}
-					if err == nil && from == 0 {
-						t.Errorf("%s: no error", ref)
+					if from == 0 && c.Refused != nil && (err == nil || !strings.Contains(err.Error(), *c.Refused)) {
+						t.Errorf("%s: %v, want an error with %q", ref, err, *c.Refused)
 					}
+				}
+				if from == 0 && c.Status/100 == 3 && strings.Contains(c.Headers["Location"], "@OTHER@") && asked.Load() == 0 {
+					t.Error("no redirect reached the other server, so the case shows nothing")
 				}
 			})
 		}

@@ -98,11 +98,14 @@ forges:
 	}
 	for _, want := range []string{
 		"workers: -1", "reviews: 101", "metrics: another setting uses the address :1", "debug: another setting uses the address :1", "sweep: 1s", "signKey: open /none", "forges[0].kind: \"gitea\"", "forges[0].name: \"A\"", "secrets[0]: the secret is empty",
-		"/none", "forges[1]: \"https://u:p@x/\" must be", "\"fleet\" is not a pattern", "forges[2]: another forge has the name \"github\"", "forges[2].app", "forges[2].signing", "forges[2].settings.branchProtection: \"maybe\" must be",
+		"/none", "forges[1].api: it must be", "\"fleet\" is not a pattern", "forges[2]: another forge has the name \"github\"", "forges[2].app", "forges[2].signing", "forges[2].settings.branchProtection: \"maybe\" must be",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
 		}
+	}
+	if strings.Contains(err.Error(), "u:p@x") {
+		t.Errorf("the error holds the credential of a URL: %v", err)
 	}
 	if _, err := parse("workrs: 3\nforges: []"); err == nil || !strings.Contains(err.Error(), "line 1") {
 		t.Errorf("an unknown key: %v", err)

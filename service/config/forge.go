@@ -89,9 +89,9 @@ func (f *Forge) check(p *problems, at string) {
 		p.add("%s.kind: %q must be github or gitlab", at, f.Kind)
 		return
 	}
-	for _, u := range []string{f.API, f.Git} {
-		if !webURL(u) {
-			p.add("%s: %q must be an http or https URL without credentials", at, u)
+	for _, one := range [][2]string{{"api", f.API}, {"git", f.Git}} {
+		if !webURL(one[1]) { // not quoted: it may hold a credential
+			p.add("%s.%s: it must be an http or https URL without credentials", at, one[0])
 		}
 	}
 	f.checkCredentials(p, at)
