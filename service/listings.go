@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -102,6 +103,16 @@ func (l *listings) refresh(ctx context.Context, forges map[string]*connected) {
 		l.forges[name] = next
 		l.mu.Unlock()
 	}
+}
+
+// complete returns an error if a forge with patterns has not listed its repositories since the start.
+func (l *listings) complete(forges map[string]*connected) error {
+	for name, f := range forges {
+		if slices.ContainsFunc(f.Repositories, isPattern) && l.last(name).IsZero() {
+			return fmt.Errorf("%s has not listed its repositories yet", name)
+		}
+	}
+	return nil
 }
 
 func (l *listings) last(name string) time.Time {

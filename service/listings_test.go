@@ -52,7 +52,20 @@ func TestListings(t *testing.T) {
 			t.Errorf("listed %v, want %s", got, want)
 		}
 	}
+	if err := l.complete(forges); err == nil {
+		t.Error("the list is complete before any forge has listed its repositories")
+	}
+	lab.err = errors.New("down")
+	refresh("hub:acme/a")
+	if err := l.complete(forges); err == nil || !strings.Contains(err.Error(), "lab has not listed") {
+		t.Errorf("while a forge does not answer: %v", err)
+	}
+	lab.err = nil
 	refresh("hub:acme/a lab:acme/b")
+	if err := l.complete(forges); err != nil {
+		t.Error(err)
+	}
+	lab.asked = 1
 	now = now.Add(time.Minute)
 	refresh("hub:acme/a lab:acme/b")
 	if hub.asked != 1 || lab.asked != 1 || named.asked != 0 {

@@ -95,12 +95,12 @@ func placeOf(repository string) hint.Place {
 }
 
 // Repositories implements server.Source.
-func (f fleetSource) Repositories(context.Context) []string {
+func (f fleetSource) Repositories(context.Context) ([]string, error) {
 	var out []string
 	for _, p := range f.s.places() {
 		out = append(out, repositoryOf(p))
 	}
-	return out
+	return out, f.s.listings.complete(f.s.state().forges)
 }
 
 // Tips implements server.Source.

@@ -143,9 +143,9 @@ func Differ(h *hydrate.Hydrator, key []byte, most int) promotion.Differ {
 	}
 }
 
-// judged adds changes to a report. No policy judges states that are on a branch already.
+// judged adds changes to a report. No policy is evaluated, so that the only verdict is that there are critical changes.
 func judged(r *report.Review, changes *diff.ChangeSet) {
-	r.Changes, r.Verdict = changes, report.VerdictPass
+	r.Changes, r.Verdict = changes, ""
 	if report.Critical(changes) {
 		r.Verdict = report.VerdictCaution
 	}

@@ -96,7 +96,7 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person strin
 	}
 	if err != nil {
 		s.config.Log.Error("a report cannot be read", "fleet", h.Fleet, "repository", h.Repository, "merge_request", h.Number, "head", h.Commit, "error", err)
-		http.Error(w, "the report cannot be read: the log of the service says why", http.StatusInternalServerError)
+		http.Error(w, "the report cannot be read now: the log of the service says why", http.StatusServiceUnavailable)
 		return
 	}
 	s.send(w, r, report)

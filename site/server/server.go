@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -24,8 +23,8 @@ import (
 
 // Source reads the fleets that are served.
 type Source interface {
-	// Repositories lists the repositories by name, such as acme/fleet.
-	Repositories(ctx context.Context) []string
+	// Repositories lists the repositories by name, such as acme/fleet. An error means that there may be others.
+	Repositories(ctx context.Context) ([]string, error)
 	// Tips returns a text that is another one whenever a branch of the repository has moved.
 	Tips(ctx context.Context, repository string) (string, error)
 	// Read reads a fleet. earlier is the last one that was read, or nil.
@@ -115,8 +114,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == "/-/style.css" { // of the list of repositories
-		w.Header().Set("Content-Type", "text/css; charset=utf-8")
-		write(w, site.Assets()["style.css"])
+		s.asset(w, r, "style.css")
 		return
 	}
 	person := ""
@@ -150,8 +148,11 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, person string) {
 		return
 	}
 	repository, file, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/-/")
-	if !ok || !s.served(r.Context(), repository) {
+	if !ok {
 		http.NotFound(w, r)
+		return
+	}
+	if !s.served(w, r, person, repository) {
 		return
 	}
 	switch may, err := s.rights.may(r.Context(), person, repository); {
@@ -162,9 +163,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, person string) {
 		http.NotFound(w, r) // who may not read a repository does not learn that it exists
 		return
 	}
-	if data, ok := site.Assets()[file]; ok {
-		w.Header().Set("Content-Type", map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}[path.Ext(file)])
-		write(w, data)
+	if s.asset(w, r, file) {
 		return
 	}
 	if file == "events" {
@@ -242,9 +241,32 @@ func (s *Server) compressed(w http.ResponseWriter, r *http.Request, page []byte)
 
 func write(w http.ResponseWriter, data []byte) { _, _ = w.Write(data) } //nolint:gosec // html/template has escaped the page; an error means that the client is gone
 
-// served reports whether the source has a repository.
-func (s *Server) served(ctx context.Context, repository string) bool {
-	return slices.Contains(s.config.Source.Repositories(ctx), repository)
+// served reports whether the source has a repository. Otherwise it answers that the page was not found or, if that cannot be known now,
+// that the page cannot be read.
+func (s *Server) served(w http.ResponseWriter, r *http.Request, person, repository string) bool {
+	names, incomplete := s.config.Source.Repositories(r.Context())
+	if slices.Contains(names, repository) {
+		return true
+	}
+	if incomplete != nil {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "the list of repositories is not complete: try again", http.StatusServiceUnavailable)
+		return false
+	}
+	// While rights are unknown, a repository that does not exist looks like one that does.
+	const asked = 20 // repositories
+	for _, name := range names[:min(len(names), asked)] {
+		may, err := s.rights.may(r.Context(), person, name)
+		if err != nil {
+			s.rightUnknown(w, person, name, err)
+			return false
+		}
+		if may {
+			break
+		}
+	}
+	http.NotFound(w, r)
+	return false
 }
 
 // Escape escapes each part of a repository's name for an address.
@@ -259,23 +281,36 @@ func Escape(repository string) string {
 var homeTemplate = template.Must(template.New("home").Funcs(template.FuncMap{"show": safetext.Line, "mark": design.Mark, "path": Escape}).Parse( //nolint:gochecknoglobals // parsed once
 	`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><title>Sluice</title><link rel="icon" href="data:,"><link rel="stylesheet" href="/-/style.css"></head>
-<body><header class="top"><p class="brand">{{mark}}<b>Sluice</b></p></header><main class="page"><section class="panel"><h1>Repositories</h1>{{if .Names}}<ul class="plain">{{range .Names}}<li><a href="/{{path .}}/-/index.html">{{show .}}</a></li>{{end}}</ul>{{else}}<p class="empty">There is no repository that you may read.</p>{{end}}{{if .Person}}<form method="post" action="/-/signout"><p>Signed in as {{show .Person}}. <button>Sign out</button></p></form>{{end}}</section></main></body></html>
+<body><header class="top"><p class="brand">{{mark}}<b>Sluice</b></p></header><main class="page"><section class="panel"><h1>Repositories</h1>{{if .Names}}<ul class="plain">{{range .Names}}<li><a href="/{{path .}}/-/index.html">{{show .}}</a></li>{{end}}</ul>{{else if not .Unknown}}<p class="empty">There is no repository that you may read.</p>{{end}}{{with .Unknown}}<p class="empty">{{.}}: try again.</p>{{end}}{{if .Person}}<form method="post" action="/-/signout"><p>Signed in as {{show .Person}}. <button>Sign out</button></p></form>{{end}}</section></main></body></html>
 `))
 
 // home lists the repositories that a person may read.
 func (s *Server) home(w http.ResponseWriter, r *http.Request, person string) {
+	all, err := s.config.Source.Repositories(r.Context())
+	unknown := ""
+	if err != nil {
+		unknown = "The list of repositories is not complete"
+	}
 	var names []string
-	for _, name := range s.config.Source.Repositories(r.Context()) {
-		if may, err := s.rights.may(r.Context(), person, name); err == nil && may {
+	for _, name := range all {
+		may, err := s.rights.may(r.Context(), person, name)
+		if err != nil {
+			s.config.Log.Warn("the right to see a page is unknown", "repository", name, "person", person, "error", err)
+			unknown = "The forge does not answer for all repositories whether you may read them"
+		}
+		if may {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 1 && person == "" {
+	if len(names) == 1 && person == "" && unknown == "" {
 		http.Redirect(w, r, "/"+Escape(names[0])+"/-/index.html", http.StatusFound)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err := homeTemplate.Execute(w, map[string]any{"Names": names, "Person": person}); err != nil {
+	if unknown != "" && len(names) == 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	if err := homeTemplate.Execute(w, map[string]any{"Names": names, "Person": person, "Unknown": unknown}); err != nil {
 		s.config.Log.Debug("the list of repositories was not sent", "error", err)
 	}
 }

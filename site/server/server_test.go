@@ -32,6 +32,8 @@ type source struct {
 	looks atomic.Int64
 	err   error
 
+	incomplete error // the list of repositories
+
 	changes atomic.Int64
 	reviews atomic.Int64 // merge requests in the list
 	health  atomic.Pointer[site.Health]
@@ -48,8 +50,8 @@ func (s *source) mergeRequests() (out []site.MergeRequest) {
 	return out
 }
 
-func (s *source) Repositories(context.Context) []string {
-	return []string{"acme/fleet", "secret/fleet"}
+func (s *source) Repositories(context.Context) ([]string, error) {
+	return []string{"acme/fleet", "secret/fleet"}, s.incomplete
 }
 
 func (s *source) Tips(context.Context, string) (string, error) {

@@ -12,6 +12,23 @@ const out = {errors: [], requests: [], axe: [], wide: [], facts: {}, pages: 0};
 const {open, check} = opener(out, {width: 1440, height: 900});
 const pagesOf = (site) => ["", "apps/", "clusters/", "merge-requests/"].filter((dir) => fs.existsSync(path.join(folder, site, dir))).flatMap((dir) => fs.readdirSync(path.join(folder, site, dir)).filter((n) => n.endsWith(".html")).map((n) => dir + n));
 
+// broken lists short words in heads of rows and columns that do not stand on one line.
+const broken = () => {
+  const out = [];
+  for (const th of document.querySelectorAll("main th")) {
+    const walk = document.createTreeWalker(th, NodeFilter.SHOW_TEXT);
+    while (walk.nextNode()) {
+      for (const m of walk.currentNode.data.matchAll(/[A-Za-z0-9]+/g)) {
+        const range = document.createRange();
+        range.setStart(walk.currentNode, m.index);
+        range.setEnd(walk.currentNode, m.index + m[0].length);
+        if (m[0].length <= 14 && new Set([...range.getClientRects()].map((r) => r.top)).size > 1) out.push(m[0]);
+      }
+    }
+  }
+  return out;
+};
+
 const looks = async (browser) => {
   const pages = pagesOf("demo").filter((p) => !/^(apps|clusters|merge-requests)\//.test(p) || /shop|prod-eu-1|requests\/4/.test(p));
   out.pages = pages.length;
@@ -21,6 +38,7 @@ const looks = async (browser) => {
         const {context, page} = await open(browser, address("demo", name), {colorScheme, viewport: {width, height: 900}});
         const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
         if (over > 0) out.wide.push(name + " at " + width + " by " + over);
+        for (const word of await page.evaluate(broken)) out.wide.push(name + " at " + width + " breaks the word " + word);
         await page.evaluate(() => { for (const d of document.querySelectorAll("details")) { d.removeAttribute("name"); d.open = true; } });
         if (width !== 900) await check(page, [name, colorScheme, width].join(" "));
         await page.screenshot({path: path.join(shots, [name.replace(/[/.]/g, "-"), colorScheme, width].join("-") + ".png"), fullPage: true});

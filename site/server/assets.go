@@ -1,0 +1,69 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"path"
+	"sync"
+
+	"github.com/sluice-gitops/sluice/site"
+)
+
+// asset is a file that all pages share.
+type asset struct {
+	plain, gzip []byte
+	kind, tag   string
+}
+
+// assets compresses each file once.
+var assets = sync.OnceValues(func() (map[string]asset, error) { //nolint:gochecknoglobals // constant after the first call
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+	out := map[string]asset{}
+	for name, data := range site.Assets() {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, err := z.Write(data)
+		if closed := z.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		sum := sha256.Sum256(data)
+		out[name] = asset{data, packed.Bytes(), kinds[path.Ext(name)], `"` + hex.EncodeToString(sum[:8]) + `"`}
+	}
+	return out, nil
+})
+
+// asset sends a file that all pages share, or that the client's copy is current. It reports whether there is such a file.
+func (s *Server) asset(w http.ResponseWriter, r *http.Request, name string) bool {
+	all, err := assets()
+	if err != nil {
+		s.config.Log.Error("a file of the pages cannot be compressed", "error", err)
+		http.Error(w, "the file cannot be sent: the log of the service says why", http.StatusInternalServerError)
+		return true
+	}
+	one, ok := all[name]
+	if !ok {
+		return false
+	}
+	h := w.Header()
+	h.Set("ETag", one.tag)
+	h.Add("Vary", "Accept-Encoding")
+	if r.Header.Get("If-None-Match") == one.tag {
+		w.WriteHeader(http.StatusNotModified)
+		return true
+	}
+	h.Set("Content-Type", one.kind)
+	if acceptsGzip(r) {
+		h.Set("Content-Encoding", "gzip")
+		write(w, one.gzip)
+		return true
+	}
+	write(w, one.plain)
+	return true
+}

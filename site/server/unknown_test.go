@@ -1,0 +1,97 @@
+package server_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/sluice-gitops/sluice/site"
+	"github.com/sluice-gitops/sluice/site/server"
+)
+
+// TestUnknownIsNotNotFound: while the list of repositories is not complete, a page of a repository that is not in it cannot be read. While
+// rights are unknown, it looks like one of a repository that exists. Otherwise it does not exist.
+func TestUnknownIsNotNotFound(t *testing.T) {
+	t.Parallel()
+	from := &source{tips: "1"}
+	rights := func(_ context.Context, person, repository string) (bool, error) {
+		switch {
+		case person == "eve":
+			return false, errors.New("the forge does not answer")
+		case person == "half" && repository != "acme/fleet":
+			return false, errors.New("the forge does not answer")
+		}
+		return person == "ada" || person == "half", nil
+	}
+	h := start(t, server.Config{Source: from, Access: everybody{}, Rights: rights})
+	check := func(person, path string, want int, text string) {
+		t.Helper()
+		if code, body := get(t, h.Client(), h.URL+path, "X-Person", person); code != want || !strings.Contains(body, text) {
+			t.Errorf("%s of %s: %d, want %d and %q: %.300s", path, person, code, want, text, body)
+		}
+	}
+	check("ada", "/acme/fleet/-/index.html", 200, "")
+	check("ada", "/acme/none/-/index.html", 404, "")
+	check("ada", "/", 200, "acme/fleet")
+	check("bob", "/acme/none/-/index.html", 404, "")
+	check("bob", "/acme/fleet/-/index.html", 404, "")
+	check("bob", "/", 200, "There is no repository that you may read.")
+	check("eve", "/acme/fleet/-/index.html", 503, "try again")
+	check("eve", "/acme/none/-/index.html", 503, "try again")
+	check("eve", "/", 503, "The forge does not answer for all repositories whether you may read them: try again.")
+	check("half", "/", 200, "acme/fleet")
+	check("half", "/", 200, "The forge does not answer for all repositories")
+	from.incomplete = errors.New("github has not listed its repositories yet")
+	check("ada", "/acme/none/-/index.html", 503, "the list of repositories is not complete: try again")
+	check("ada", "/acme/fleet/-/index.html", 200, "")
+	check("ada", "/", 200, "The list of repositories is not complete")
+	check("bob", "/", 503, "The list of repositories is not complete")
+}
+
+// TestAssets: the files that all pages share are sent compressed, and only once to a client that keeps them.
+func TestAssets(t *testing.T) {
+	t.Parallel()
+	h := start(t, server.Config{Source: &source{tips: "1"}})
+	for name, want := range site.Assets() {
+		send := func(header ...string) (int, http.Header, []byte) {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.URL+"/acme/fleet/-/"+name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := 0; i < len(header); i += 2 {
+				r.Header.Set(header[i], header[i+1])
+			}
+			answer, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(answer.Body)
+			if closed := answer.Body.Close(); err != nil || closed != nil {
+				t.Fatal(err, closed)
+			}
+			return answer.StatusCode, answer.Header, body
+		}
+		_, plain, body := send("Accept-Encoding", "identity")
+		if !bytes.Equal(body, want) || plain.Get("Content-Encoding") != "" {
+			t.Errorf("%s: %d bytes, want %d", name, len(body), len(want))
+		}
+		_, packed, body := send("Accept-Encoding", "gzip")
+		z, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		got, err := io.ReadAll(z)
+		if err != nil || !bytes.Equal(got, want) || len(body) > len(want)/2 || packed.Get("Content-Type") != plain.Get("Content-Type") {
+			t.Errorf("%s: %d bytes compressed, %d plain, %v", name, len(body), len(got), err)
+		}
+		if again, _, body := send("If-None-Match", packed.Get("ETag")); again != http.StatusNotModified || len(body) > 0 {
+			t.Errorf("%s again: %d, %d bytes", name, again, len(body))
+		}
+	}
+}
