@@ -26,6 +26,7 @@ type endpoint struct {
 	method transport.AuthMethod
 	broken error // error of unusable credentials
 	secret []string
+	most   int64 // bytes of one answer; 0 is any number
 }
 
 func newEndpoint(raw string, auth Auth) (endpoint, error) {

@@ -158,6 +158,9 @@ func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.Uploa
 	case req.Capabilities.Supports(capability.Sideband):
 		stream = sideband.NewDemuxer(sideband.Sideband, response)
 	}
+	if e.most > 0 {
+		stream = &bounded{stream, e.most, e.most}
+	}
 	if err := s.keepPack(stream); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()

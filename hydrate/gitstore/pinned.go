@@ -2,10 +2,29 @@ package gitstore
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
+
+// maxOther limits the bytes that one request to another repository may store. Its owner need not be that of the fleet.
+const maxOther = 1 << 30
+
+// bounded is a stream that fails beyond a number of bytes.
+type bounded struct {
+	io.Reader
+	left, most int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("the answer has more than %d bytes, the limit for another repository: split the repository, or remove large files from it", b.most)
+	}
+	return n, err
+}
 
 // AddRemote adds another repository as a source of missing objects. The store asks its own remote first, and never
 // reads branches or history from the other one.
@@ -19,6 +38,7 @@ func (s *Store) addOther(address string, auth Auth) (endpoint, error) {
 	if err != nil && e.ep == nil {
 		return e, err
 	}
+	e.most = maxOther
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	others := slices.DeleteFunc(slices.Clone(s.others), func(known endpoint) bool { return known.url == e.url })

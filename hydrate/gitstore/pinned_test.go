@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -89,5 +90,33 @@ func TestBorrowedObjects(t *testing.T) {
 	}
 	if data, err := s.Snapshot(t.Context(), replaced).ReadFile("new"); err != nil || string(data) != "other" {
 		t.Errorf("%q %v", data, err)
+	}
+}
+
+// Another repository cannot fill the disk: beyond the limit, nothing of its answer is stored.
+func TestLimitOfAnotherRepository(t *testing.T) {
+	t.Parallel()
+	other := source(t)
+	generous(t, other)
+	write(t, other, "large.yaml", "a: 1\n")
+	runGit(t, other, "add", ".")
+	runGit(t, other, "commit", "-qm", "large")
+	pin := resolve(t, open(t, Options{Dir: other}), "HEAD")
+	s := open(t, Options{Dir: source(t)})
+	e, err := s.addOther("file://"+other, Auth{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.most != maxOther {
+		t.Errorf("the limit is %d", e.most)
+	}
+	request := fetchRequest{objects: []Hash{pin.Hash}, depth: 1}
+	e.most = 64
+	if err := s.fetch(t.Context(), e, request); err == nil || !strings.Contains(err.Error(), "more than 64 bytes") || s.Has(pin.Hash) {
+		t.Errorf("got %v", err)
+	}
+	e.most = 1 << 20
+	if err := s.fetch(t.Context(), e, request); err != nil || !s.Has(pin.Hash) {
+		t.Errorf("within the limit: %v", err)
 	}
 }
