@@ -1,0 +1,59 @@
+package kustomize
+
+import (
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/sluice-gitops/sluice/internal/safetext"
+)
+
+var (
+	version    = regexp.MustCompile(`^v?[0-9]+(\.[0-9]+)*([-+.][0-9A-Za-z.-]+)?$`)
+	plainWords = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/@:~+-]*$`) // without what a shell or Markdown interprets
+)
+
+// pinCommand returns the command that declares and pins the repository of a remote base.
+func pinCommand(ref string) string {
+	const general = "sluice deps add NAME URL"
+	address, query, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(ref), "git::"), "?")
+	if rest, ok := strings.CutPrefix(strings.ToLower(address), "github.com"); ok && rest != "" {
+		address = "https://github.com/" + strings.TrimLeft(address[len("github.com"):], "/:")
+	}
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok || scheme != "https" && scheme != "ssh" {
+		return general
+	}
+	repository, _, found := strings.Cut(rest, "//")
+	if before, _, git := strings.Cut(repository, ".git/"); git {
+		repository, found = before, true
+	}
+	repository = strings.TrimSuffix(strings.TrimSuffix(repository, "/"), ".git")
+	parts := strings.Split(repository, "/")
+	const withOwner = 3 // host, owner, repository
+	if !found && len(parts) > withOwner && strings.EqualFold(parts[0], "github.com") {
+		repository = strings.Join(parts[:withOwner], "/")
+	}
+	if len(parts) < withOwner || !plainWords.MatchString(repository) || len(repository) > 200 || strings.HasPrefix(repository, "raw.") {
+		return general
+	}
+	name := strings.Trim(strings.ToLower(strings.NewReplacer("_", "-", "~", "-", "+", "-", "@", "-", ":", "-").Replace(path.Base(repository))), "-.")
+	out := "sluice deps add " + safetext.Shorten(name, 63) + " " + scheme + "://" + repository
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return out
+	}
+	wanted := values.Get("ref")
+	if wanted == "" {
+		wanted = values.Get("version")
+	}
+	const commit = 40
+	switch {
+	case version.MatchString(wanted) && len(wanted) < commit:
+		out += " --tags " + wanted
+	case plainWords.MatchString(wanted) && len(wanted) < commit:
+		out += " --branch " + wanted
+	}
+	return out
+}
