@@ -30,6 +30,12 @@ type Forge interface {
 	publish.Forge
 	forge.Reactions
 	forge.Recent
+	forge.Requests
+	around
+}
+
+// around is what a forge knows beside merge requests.
+type around interface {
 	forge.People
 	forge.Links
 }
@@ -42,6 +48,7 @@ type Workspace struct {
 	Branches     Branches
 	Environments Environments
 	Questions    Questions
+	Follows      Follows
 	Close        func()
 }
 
@@ -131,6 +138,7 @@ type Bot struct {
 	replicas    bool                       // other processes may write statuses of the same commits
 	scopes      *lru.Cache[string, *scope] // of the last reviews, by subject
 	uses        *uses
+	followers   *followers
 	// companionScopes are those of the last reviews for fleets, by subject and fleet.
 	companionScopes *lru.Cache[string, *companionScope]
 	dependents      *dependents
@@ -177,7 +185,7 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, depended: depended, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: newUses(), dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
+	return &Bot{Config: c, done: done, depended: depended, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: newUses(), followers: newFollowers(), dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
 }
 
 // ErrUnknownForge classifies a hint for a forge or a repository that is not configured.
@@ -258,6 +266,8 @@ func (j *job) do(ctx context.Context) error {
 		return j.group(ctx)
 	case hint.Sweep:
 		return j.sweep(ctx)
+	case hint.Follow:
+		return follow(ctx, j)
 	}
 	return fmt.Errorf("unknown kind of hint %q", j.hint.Kind)
 }

@@ -50,7 +50,7 @@ func (j *job) sweep(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk}); err != nil {
+	if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk, Force: true}); err != nil { // also what the fleet follows
 		return err
 	}
 	if err := errors.Join(enqueueClosed(ctx, j, open), enqueueSweeps(ctx, j, j.uses.sweptWith(j.place))); err != nil {

@@ -38,6 +38,7 @@ func (j *job) trunk(ctx context.Context) error {
 	}
 	tip, f, err := j.trunkTip(ctx)
 	if errors.Is(err, ErrNoFleet) {
+		j.followers.set(j.place, nil)
 		err = errors.Join(err, enqueueSweeps(ctx, j, j.uses.set(j.place, nil)))
 	}
 	if err != nil {
@@ -46,7 +47,7 @@ func (j *job) trunk(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
-	if err := learnUses(ctx, j, f, tip.Tree); err != nil {
+	if err := errors.Join(learnUses(ctx, j, f, tip.Tree), learnFollowed(ctx, j, f, tip.Hash)); err != nil {
 		return err
 	}
 	earlier, err := j.backfill(ctx, tip)

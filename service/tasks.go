@@ -24,7 +24,7 @@ func (s *Service) do(ctx context.Context, h hint.Hint) error {
 	err := s.bot.Do(ctx, h)
 	if errors.Is(err, bot.ErrNoFleet) {
 		s.notFleets.Store(h.Place, s.clock())
-		if s.configured(h.Place) && !s.bot.Uses(h.Place) {
+		if s.configured(h.Place) && !s.bot.Uses(h.Place) && len(s.bot.Followers(h.Place)) == 0 {
 			s.log.Warn("the repository has no sluice.yaml on its trunk", "repository", h.Place)
 		}
 		err = nil
@@ -133,6 +133,16 @@ func (k sink) Put(ctx context.Context, h hint.Hint) error {
 		return nil
 	}
 	k.s.seen.Store(h.Place, true)
+	if h.Kind == hint.Tag || h.Kind == hint.Trunk && h.Ref != "" {
+		for _, fleet := range k.s.bot.Followers(h.Place) {
+			if err := k.s.put(ctx, hint.Hint{Place: fleet, Kind: hint.Follow, ID: h.ID}); err != nil {
+				return err
+			}
+		}
+	}
+	if h.Kind == hint.Tag {
+		return nil
+	}
 	err := k.s.put(ctx, h)
 	if err == nil && h.Urgent {
 		k.s.interrupt(ctx, h)

@@ -117,7 +117,7 @@ type gitlabPayload struct {
 // and its successor, which GitLab maintains.
 func gitlabPayloads(t *testing.T) []gitlabPayload {
 	t.Helper()
-	events := map[string]string{"merge_request": "Merge Request Hook", "note": "Note Hook", "push": "Push Hook", "pipeline": "Pipeline Hook", "user_add_to_group": "Member Hook"}
+	events := map[string]string{"merge_request": "Merge Request Hook", "note": "Note Hook", "push": "Push Hook", "tag_push": "Tag Push Hook", "pipeline": "Pipeline Hook", "user_add_to_group": "Member Hook"}
 	var out []gitlabPayload
 	for module, dir := range map[string]string{
 		"go-gitlab": goModule(t, "github.com/xanzy/go-gitlab@v0.115.0", "h1:6DmtItNcVe+At/liXSgfE/DZNZrGfalQmBRmOcJjOn8="),
@@ -176,6 +176,8 @@ func TestGitLabExamples(t *testing.T) {
 		"systemhooks/merge_request.json":      "lab review jsmith/example #1 c0  false",
 		"webhooks/member.json":                "lab members  #0 c0  false",
 		"systemhooks/push.json":               "lab trunk mike/diaspora #0 c0 master false",
+		"webhooks/tag_push.json":              "lab tag jsmith/example #0 c0  false",
+		"systemhooks/tag_push.json":           "lab tag jsmith/example #0 c0  false",
 	}
 	for _, change := range []string{"add_to", "remove_from", "update_for"} {
 		for _, of := range []string{"group", "team"} {

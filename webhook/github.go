@@ -86,7 +86,7 @@ func githubPush(p *githubPushEvent) ([]hint.Hint, error) {
 	if name := pushedBranch(p.Ref, p.After); name != "" {
 		return []hint.Hint{{Kind: hint.Trunk, Ref: name}}, nil
 	}
-	return nil, nil
+	return pushedTag(p.Ref), nil
 }
 
 type githubPullRequestEvent struct {

@@ -102,7 +102,7 @@ type gitlabSource struct {
 func (s *gitlabSource) repository() string { return s.Project.Path }
 
 func (gitlab) decode(event string, body []byte) ([]hint.Hint, error) {
-	kind := map[string]string{"Push Hook": "push", "Merge Request Hook": "merge_request", "Note Hook": "note", "Pipeline Hook": "pipeline", "Member Hook": "member"}[event]
+	kind := map[string]string{"Push Hook": "push", "Tag Push Hook": "tag_push", "Merge Request Hook": "merge_request", "Note Hook": "note", "Pipeline Hook": "pipeline", "Member Hook": "member"}[event]
 	if event == "System Hook" {
 		var err error
 		if kind, err = systemKind(body); err != nil {
@@ -112,7 +112,7 @@ func (gitlab) decode(event string, body []byte) ([]hint.Hint, error) {
 	switch kind {
 	case "member", "user_add_to_group", "user_add_to_team", "user_remove_from_group", "user_remove_from_team", "user_update_for_group", "user_update_for_team":
 		return []hint.Hint{{Kind: hint.Members}}, nil
-	case "push":
+	case "push", "tag_push":
 		return decode(event, body, gitlabPush)
 	case "merge_request":
 		return decode(event, body, gitlabMergeRequest)
@@ -148,7 +148,7 @@ func gitlabPush(p *gitlabPushEvent) ([]hint.Hint, error) {
 	if name := pushedBranch(p.Ref, p.After); name != "" {
 		return []hint.Hint{{Kind: hint.Trunk, Ref: name}}, nil
 	}
-	return nil, nil
+	return pushedTag(p.Ref), nil
 }
 
 type gitlabMergeRequestEvent struct {

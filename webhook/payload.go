@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
 )
 
 // payloadError means that a verified payload does not have the documented shape. The event is not refused: the
@@ -74,6 +75,14 @@ func pushedBranch(ref, after string) string {
 		return ""
 	}
 	return name
+}
+
+// pushedTag returns the hint for a ref that is a tag, also for one that was deleted.
+func pushedTag(ref string) []hint.Hint {
+	if !strings.HasPrefix(ref, "refs/tags/") {
+		return nil
+	}
+	return []hint.Hint{{Kind: hint.Tag}}
 }
 
 // createdText returns the digest of a comment's text as it was created. It returns "" if the comment was

@@ -162,7 +162,10 @@ func TestHints(t *testing.T) {
 	}{
 		{"hub", "push", `{"ref":"refs/heads/main","after":"a","repository":{"full_name":"acme/fleet"}}`, 202, "hub trunk acme/fleet #0 c0 main false"},
 		{"hub", "push", `{"ref":"refs/heads/gone","after":"0000000000000000000000000000000000000000","repository":{"full_name":"acme/fleet"}}`, 200, ""},
-		{"hub", "push", `{"ref":"refs/tags/v1","after":"a","repository":{"full_name":"acme/fleet"}}`, 200, ""},
+		{"hub", "push", `{"ref":"refs/tags/v1","after":"a","repository":{"full_name":"acme/fleet"}}`, 202, "hub tag acme/fleet #0 c0  false"},
+		{"lab", "Tag Push Hook", `{"object_kind":"tag_push","ref":"refs/tags/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab tag acme/fleet #0 c0  false"},
+		{"lab", "System Hook", `{"object_kind":"tag_push","event_name":"tag_push","ref":"refs/tags/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 202, "lab tag acme/fleet #0 c0  false"},
+		{"lab", "Tag Push Hook", `{"object_kind":"tag_push","ref":"refs/notes/v1","after":"a","project":{"path_with_namespace":"acme/fleet"}}`, 200, ""},
 		{"hub", "pull_request", `{"action":"opened","pull_request":{"number":7},"repository":{"full_name":"acme/fleet"}}`, 202, "hub review acme/fleet #7 c0  false"},
 		{"hub", "issue_comment", `{"action":"created","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 202, "hub comment acme/fleet #7 c5  false"},
 		{"hub", "issue_comment", `{"action":"edited","issue":{"number":7,"pull_request":{}},"comment":{"id":5},"repository":{"full_name":"acme/fleet"}}`, 200, ""},

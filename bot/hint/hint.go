@@ -30,6 +30,10 @@ const (
 	Group   Kind = "group"   // review a merge group of a merge queue
 	// Members reports that permissions changed. It is not enqueued: the bot asks the forge for permissions again.
 	Members Kind = "members"
+	// Follow moves the pins of other repositories that the fleet follows.
+	Follow Kind = "follow"
+	// Tag reports that a tag of a repository was pushed. It is not enqueued: fleets that follow the repository get a Follow.
+	Tag Kind = "tag"
 	// Question asks for the answers to the questions of a comment about the head of its merge request; never coalesced.
 	Question Kind = "question"
 )
@@ -85,10 +89,14 @@ func (k Kind) Reviews() bool { return k == Review || k == Group || k == Question
 func (k Kind) OfComment() bool { return k == Comment || k == Question }
 
 // Lane returns the name of the queue that the hint waits in. The reviews of a place are one lane, of which a few are processed at a time,
-// and all other tasks of the place another, of which one is: commands and the trunk never wait for a review.
+// and all other tasks of the place another, of which one is: commands and the trunk never wait for a review, nor for another repository that
+// the fleet follows.
 func (h Hint) Lane() string {
-	if h.Kind.Reviews() {
+	switch {
+	case h.Kind.Reviews():
 		return string(h.Place) + "\nreviews"
+	case h.Kind == Follow:
+		return string(h.Place) + "\nfollow"
 	}
 	return string(h.Place)
 }

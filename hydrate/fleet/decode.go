@@ -230,6 +230,8 @@ func shortForm(v reflect.Value) reflect.Value {
 		return v.FieldByName("Name")
 	case reflect.TypeFor[ValuesPath]():
 		return v.FieldByName("Path")
+	case reflect.TypeFor[Follow]():
+		return v.FieldByName("MergeRequest")
 	}
 	return reflect.Value{}
 }

@@ -27,6 +27,8 @@ func otherStatus(name string) string {
 		return "says that a commit cannot be hydrated"
 	case "fleets":
 		return "shows what a merge request changes in other fleets"
+	case "follow":
+		return "says that the pin of another repository cannot be moved"
 	}
 	return ""
 }

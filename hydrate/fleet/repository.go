@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // MountDir is the directory in which the content of other repositories appears, each in a directory with its name. A
@@ -26,6 +28,7 @@ type Repository struct {
 	Reviews bool
 	// ShownIn names the repositories in whose merge requests changes of this one may be shown; "*" is every repository.
 	ShownIn []string
+	Follow  Follow // how the service moves the pin
 	File    string
 	Line    int
 }
@@ -65,7 +68,7 @@ func (l *loader) repositoriesFrom(documents []document) {
 		}
 		seen[name] = doc
 		if wanted, ok := l.checkRepository(doc, file.Spec); ok {
-			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{Name: name, URL: file.Spec.URL, Wanted: wanted, Reviews: file.Spec.Reviews, ShownIn: file.Spec.ShownIn, File: doc.file, Line: doc.node.Line})
+			l.fleet.Repositories = append(l.fleet.Repositories, &Repository{Name: name, URL: file.Spec.URL, Wanted: wanted, Reviews: file.Spec.Reviews, ShownIn: file.Spec.ShownIn, Follow: file.Spec.Follow, File: doc.file, Line: doc.node.Line})
 		}
 	}
 	for _, doc := range seen {
@@ -94,6 +97,12 @@ func (l *loader) checkRepository(doc document, spec RepositorySpec) (wanted stri
 		l.errorf(doc, []string{"spec", "branch"}, "", "%q is not the name of a branch", spec.Branch)
 	case spec.Tags != "" && !validTags(spec.Tags):
 		l.errorf(doc, []string{"spec", "tags"}, "such as v1.2.0, v1.* or components/v*", "%q is not a pattern of tags", spec.Tags)
+	}
+	switch n := child(child(doc.node, "spec"), "follow"); {
+	case spec.Follow.MergeRequest && spec.Follow.Commit:
+		l.errorf(doc, []string{"spec", "follow"}, "follow: true, or follow: {commit: true}", "follow is either a merge request or a commit")
+	case n != nil && n.Kind == yaml.MappingNode && !spec.Follow.On() && !doc.broken(n):
+		l.errorf(doc, []string{"spec", "follow"}, "follow: true for a merge request, follow: {commit: true} for a commit, or leave it out", "follow says neither")
 	}
 	wanted = "refs/heads/" + spec.Branch
 	if spec.Tags != "" {

@@ -43,6 +43,9 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[ValuesPath]():
 		type long ValuesPath
 		return stringOr(reflect.TypeFor[long]())
+	case reflect.TypeFor[Follow]():
+		type long Follow
+		return shortOr("boolean", reflect.TypeFor[long]())
 	case reflect.TypeFor[Amount]():
 		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "integer"}, {Type: "string", Pattern: "^[0-9]+%?$"}}}
 	case reflect.TypeFor[Duration]():
@@ -54,10 +57,13 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// stringOr returns the schema of a type with a short form. mapped must not know t, or the calls would not end.
-func stringOr(t reflect.Type) *jsonschema.Schema {
+// stringOr returns the schema of a type whose short form is a string.
+func stringOr(t reflect.Type) *jsonschema.Schema { return shortOr("string", t) }
+
+// shortOr returns the schema of a type with a short form. mapped must not know t, or the calls would not end.
+func shortOr(short string, t reflect.Type) *jsonschema.Schema {
 	r := &jsonschema.Reflector{DoNotReference: true, Anonymous: true, RequiredFromJSONSchemaTags: true, Mapper: mapped}
 	object := r.ReflectFromType(t)
 	object.Version = ""
-	return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, object}}
+	return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: short}, object}}
 }

@@ -27,4 +27,17 @@ type RepositorySpec struct {
 	// ShownIn names the repositories in whose merge requests the service may show changes of this one that they depend on (Depends-On): everybody
 	// who can read those sees them. "*" is every repository of the fleet. Merge requests of the fleet show them in any case.
 	ShownIn []string `json:"shownIn,omitempty"`
+	// Follow makes the service move the pin when the branch or the tags move: true opens a merge request, {commit: true} commits to the trunk.
+	Follow Follow `json:"follow,omitzero"`
 }
+
+// Follow says how the service moves the pin of a repository. Written as true it means a merge request.
+type Follow struct {
+	// MergeRequest opens one merge request of the fleet and keeps it at the newest commit.
+	MergeRequest bool `json:"mergeRequest,omitempty"`
+	// Commit commits the new pin to the trunk, without a review.
+	Commit bool `json:"commit,omitempty"`
+}
+
+// On reports whether the service moves the pin.
+func (f Follow) On() bool { return f.MergeRequest || f.Commit }

@@ -1,0 +1,303 @@
+package bot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/safetext"
+)
+
+// A fleet can follow another repository (kind: Repository, follow). When the branch or the tags of that repository move, the bot moves the
+// pin in sluice.lock: on a branch with a merge request, or on the trunk. All state is in Git and on the forge:
+//
+//   - The branch has one commit of Sluice on top of the trunk. Its trailers say which commit it pins, and which sluice.lock it changes.
+//   - Sluice replaces its own commit only. A commit of somebody else on the branch stays, and the merge request says so.
+//   - A merge request of this head that is closed was declined: the bot opens none until there is a newer commit.
+
+// Follows moves the commits at which the trunk pins other repositories. A server-checked swap moves each branch.
+type Follows interface {
+	// Look asks a repository of the trunk's fleet for its newest commit. It changes nothing.
+	Look(ctx context.Context, trunk gitstore.Commit, name string) (*Followed, error)
+	// Move makes the branch consist of the trunk and the new pin, and returns its commit.
+	Move(ctx context.Context, trunk gitstore.Commit, f *Followed) (head string, err error)
+	// Commit adds the new pin to the trunk.
+	Commit(ctx context.Context, trunk gitstore.Commit, f *Followed) error
+}
+
+// Followed is the state of a repository that a fleet follows.
+type Followed struct {
+	Name, URL string
+	From, To  string // what sluice.lock pins on the trunk ("" for nothing), and the newest: a tag, or a commit of a branch
+	Commit    string // the newest
+	Current   bool   // the trunk pins the newest
+	Stale     bool   // the trunk has moved since: nothing else is set
+	Undone    bool   // a commit of the trunk pinned the newest, and a later one does not
+
+	Target, Branch string // the trunk, and the branch that moves the pin
+	Head           string // of the branch; "" if it does not exist
+	By             string // who committed to the branch other than Sluice; "" for nobody
+	Merged         bool   // the trunk contains that commit
+	UpToDate       bool   // the branch has the newest pin for the trunk's sluice.lock
+	Made           time.Time
+
+	Lock []byte // the new content of sluice.lock
+}
+
+// follow moves the pins of the repositories that the fleet follows. What fails for one does not prevent the others. The next sweep tries
+// again.
+func follow(ctx context.Context, j *job) error {
+	if err := j.open(ctx); err != nil {
+		return err
+	}
+	tip, f, err := j.trunkTip(ctx)
+	if err != nil || f == nil {
+		return err
+	}
+	if _, err := j.listings.refresh(ctx, j.forge, j.place); err != nil {
+		return err
+	}
+	var failed []string
+	for _, r := range f.Repositories {
+		if !r.Follow.On() {
+			continue
+		}
+		switch err := followOne(ctx, j, tip, r); {
+		case err == nil:
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, forge.ErrUnavailable):
+			return fmt.Errorf("follow %s: %w", r.Name, err)
+		case errors.Is(err, gitstore.ErrConflict): // somebody pushed meanwhile; the next sweep reads what
+			j.log.Info("a branch moved meanwhile", "name", r.Name, "error", err)
+		default:
+			j.log.Warn("a repository cannot be followed", "name", r.Name, "url", r.URL, "error", err)
+			failed = append(failed, fmt.Sprintf("%s: %v", r.Name, err))
+		}
+	}
+	return j.tolerate(ctx, reportFollowed(ctx, j, tip, failed))
+}
+
+// reportFollowed writes on the tip of the trunk which repositories cannot be followed.
+func reportFollowed(ctx context.Context, j *job, tip gitstore.Commit, failed []string) error {
+	const key = "follow status"
+	state, text := forge.Success, "the pins of other repositories are followed"
+	if n := len(failed); n > 0 {
+		state, text = forge.Failure, safetext.Line(failed[0])
+		if n > 1 {
+			text = report.Count(n, "repository") + " cannot be followed: " + text
+		}
+	}
+	if j.seen(key, tip.Hash.String()+text) {
+		return nil
+	}
+	status := forge.Status{Context: j.context() + "/follow", State: state, Description: text}
+	if len(failed) == 0 { // a success only replaces a failure
+		have, err := j.forge.CommitStatuses(ctx, j.place.Repo(), tip.Hash.String())
+		if err != nil {
+			return err
+		}
+		failing := false
+		for _, s := range have {
+			failing = failing || s.Context == status.Context && s.State != state
+		}
+		if !failing {
+			j.remember(key, tip.Hash.String()+text)
+			return nil
+		}
+	}
+	err := j.forge.SetStatus(ctx, j.place.Repo(), tip.Hash.String(), status)
+	if err == nil {
+		j.remember(key, tip.Hash.String()+text)
+	}
+	return err
+}
+
+// followOne moves the pin of one repository.
+func followOne(ctx context.Context, j *job, tip gitstore.Commit, r *fleet.Repository) error {
+	if p, ok := j.PlaceOf(r.URL); ok && (fold(p) == fold(j.place) || r.Follow.Commit && j.followers.reaches(p, j.place)) {
+		return fmt.Errorf("%s:%d: %s follows this fleet, or is this fleet, so each of its commits would start another one: use follow: true in one of them, or remove it", r.File, r.Line, r.URL)
+	}
+	f, err := j.space.Follows.Look(ctx, tip, r.Name)
+	if err != nil || f.Stale {
+		return err
+	}
+	open, err := requestOf(ctx, j, f)
+	switch {
+	case err != nil:
+		return err
+	case f.Current:
+		return endRequest(ctx, j, f, open)
+	case !r.Follow.Commit:
+		return keepRequest(ctx, j, tip, f, open)
+	case f.Undone:
+		return fmt.Errorf("%s was pinned by a commit of Sluice, and a later commit of %s undoes that: Sluice waits for a newer one (`sluice deps update %s` pins it again)", f.To, f.Target, f.Name)
+	}
+	if err := j.space.Follows.Commit(ctx, tip, f); errors.Is(err, gitstore.ErrRefused) {
+		return fmt.Errorf("the forge refuses the commit on %s: %w (let the account of the service push there, or write follow: true for a merge request)", f.Target, err)
+	} else if err != nil {
+		return err
+	}
+	j.log.Info("pinned", "name", f.Name, "from", f.From, "to", f.To)
+	return j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Trunk})
+}
+
+// requestOf returns the open merge request of the branch; nil if there is none. The task has refreshed the listing.
+func requestOf(ctx context.Context, j *job, f *Followed) (*forge.MergeRequest, error) {
+	list, _ := j.listings.all(j.place)
+	for _, mr := range list {
+		if mr.SourceBranch == f.Branch && !mr.Fork && mr.TargetBranch == f.Target {
+			return j.forge.MergeRequest(ctx, j.place.Repo(), mr.Number) // with its text
+		}
+	}
+	return nil, nil //nolint:nilnil // no open merge request
+}
+
+// endRequest closes the merge request of a pin that the trunk has. One with somebody else's commits stays open.
+func endRequest(ctx context.Context, j *job, f *Followed, open *forge.MergeRequest) error {
+	if open == nil || f.By != "" {
+		return nil
+	}
+	title, body := requestText(f)
+	return j.forge.EditMergeRequest(ctx, j.place.Repo(), open.Number, title, body+additions(open.Body)+"\nClosed: `sluice.lock` pins this commit already.\n", true)
+}
+
+// keepRequest opens the merge request of a new pin, or brings it up to date.
+func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, open *forge.MergeRequest) error {
+	var earlier *forge.MergeRequest // that had this head
+	// Looking for it can cost many requests, so the answer is remembered: for a person's commit until the trunk moves, which a merge does.
+	declined, foreign := "declined "+f.Branch, "foreign "+f.Branch
+	if open == nil && f.Head != "" && (f.By == "" && f.UpToDate || f.By != "" && !f.Merged && !j.seen(foreign, f.Head+tip.Hash.String())) {
+		if f.By == "" && j.seen(declined, f.Head) {
+			return nil
+		}
+		var err error
+		if earlier, err = decided(ctx, j, f); err != nil {
+			return err
+		}
+	}
+	if f.By != "" && !f.Merged && (earlier == nil || earlier.State != forge.Merged) { // the branch has what nothing else has
+		if open == nil {
+			j.remember(foreign, f.Head+tip.Hash.String())
+			return fmt.Errorf("the branch %s has a commit by %s and no open merge request: open one, or delete the branch, so that Sluice can move the pin", f.Branch, f.By)
+		}
+		return describe(ctx, j, f, open)
+	}
+	if f.By == "" && f.UpToDate && earlier != nil {
+		j.remember(declined, f.Head) // or undone after the merge
+		return nil
+	}
+	if err := moveBranch(ctx, j, tip, f); err != nil {
+		return err
+	}
+	if open != nil {
+		return describe(ctx, j, f, open)
+	}
+	title, body := requestText(f)
+	mr, err := j.forge.CreateMergeRequest(ctx, j.place.Repo(), forge.NewRequest{Title: title, Body: body, SourceBranch: f.Branch, TargetBranch: f.Target})
+	if err != nil {
+		return fmt.Errorf("open the merge request of %s: %w", f.Branch, err)
+	}
+	j.listings.correct(j.place, mr)
+	j.log.Info("a merge request moves a pin", "merge_request", mr.Number, "name", f.Name, "from", f.From, "to", f.To)
+	return j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number})
+}
+
+// moveBranch moves the branch to the new pin if it is not there.
+func moveBranch(ctx context.Context, j *job, tip gitstore.Commit, f *Followed) error {
+	if f.UpToDate && f.By == "" {
+		return nil
+	}
+	head, err := j.space.Follows.Move(ctx, tip, f)
+	if errors.Is(err, gitstore.ErrRefused) {
+		return fmt.Errorf("the forge refuses the push: %w (let the account of the service push to %s)", err, f.Branch)
+	}
+	if err == nil {
+		f.Head, f.By = head, ""
+	}
+	return err
+}
+
+// decided returns the merge request of the branch with its present head that is no longer open; nil if there is none.
+func decided(ctx context.Context, j *job, f *Followed) (*forge.MergeRequest, error) {
+	const clocks = 10 * time.Minute // that the clock of the forge may differ
+	since := f.Made.Add(-clocks)
+	list, err := j.forge.RecentMergeRequests(ctx, j.place.Repo(), since)
+	if err != nil {
+		return nil, err
+	}
+	var out *forge.MergeRequest
+	for _, mr := range list {
+		if mr.SourceBranch == f.Branch && !mr.Fork && mr.Head == f.Head && mr.State != forge.Open && (out == nil || mr.State == forge.Merged) {
+			out = mr
+		}
+	}
+	return out, nil
+}
+
+// describe brings the text of the merge request up to date. What people wrote below Sluice's text stays.
+func describe(ctx context.Context, j *job, f *Followed, mr *forge.MergeRequest) error {
+	title, body := requestText(f)
+	if strings.Contains(mr.Body, marker(body)) {
+		return nil
+	}
+	return j.forge.EditMergeRequest(ctx, j.place.Repo(), mr.Number, title, body+additions(mr.Body), false)
+}
+
+// requestText returns the title and the description of a merge request. The description ends with a marker that identifies it.
+func requestText(f *Followed) (title, body string) {
+	moves := f.Name + ": " + f.To
+	if f.From != "" {
+		moves = f.Name + ": " + f.From + " → " + f.To
+	}
+	lines := []string{"repository: " + f.URL, "from:       " + f.From, "to:         " + f.To, "commit:     " + f.Commit}
+	if f.From == "" {
+		lines[1] = "from:       not pinned"
+	}
+	text := "`sluice.lock` pins another repository to its newest commit. The review shows what this changes, and where.\n\n" + report.Block(lines) + "\n"
+	if f.By != "" {
+		text += "**Somebody else has committed to this branch, so Sluice no longer changes it:**\n\n" +
+			report.Block([]string{f.By}) + "\nMerge it as it is, or delete the branch, and Sluice opens another merge request.\n"
+	} else {
+		text += "Sluice keeps this branch at the newest commit until somebody else commits to it. Close the merge request to decline this commit.\n"
+	}
+	title = safetext.Brief(moves, 200)
+	return title, text + "\n" + marker(title+"\n"+text) + "\n"
+}
+
+const (
+	markerStart = "<!-- sluice:follow "
+	markerEnd   = " -->"
+)
+
+// marker returns the marker of a description, or the one that the text ends with.
+func marker(text string) string {
+	if i := strings.LastIndex(text, markerStart); i >= 0 {
+		return strings.TrimSpace(text[i:])
+	}
+	const digits = 16
+	sum := sha256.Sum256([]byte(text))
+	return markerStart + hex.EncodeToString(sum[:])[:digits] + markerEnd
+}
+
+// additions returns what people wrote below Sluice's part of a description.
+func additions(body string) string {
+	i := strings.Index(body, markerStart)
+	if i < 0 {
+		return ""
+	}
+	_, after, ok := strings.Cut(body[i:], markerEnd)
+	if after = strings.TrimSpace(after); !ok || after == "" {
+		return ""
+	}
+	return "\n" + after + "\n"
+}

@@ -1,0 +1,54 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+)
+
+// follow has a short and a long form. A value that says nothing, or two things, is refused.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]struct {
+		follow  Follow
+		problem string // part of the only error
+	}{
+		"":                             {},
+		"follow: false":                {},
+		"follow: true":                 {follow: Follow{MergeRequest: true}},
+		"follow: {mergeRequest: true}": {follow: Follow{MergeRequest: true}},
+		"follow: {commit: true}":       {follow: Follow{Commit: true}},
+		"follow: {}":                   {problem: "follow says neither"},
+		"follow: {commit: false}":      {problem: "follow says neither"},
+		"follow: {commit: true, mergeRequest: true}": {problem: "either a merge request or a commit"},
+		"follow: {comit: true}":                      {problem: "did you mean commit"},
+		"follow: {commit: yes please}":               {problem: "spec.follow.commit must be true or false"},
+		"follow: commit":                             {problem: "spec.follow must be true or false"},
+		"follow: [commit]":                           {problem: "spec.follow must be a mapping"},
+		"follow:":                                    {problem: "spec.follow must be true or false"},
+	} {
+		t.Run(spec, func(t *testing.T) {
+			t.Parallel()
+			f, problems := Load(t.Context(), newMemTree(tiny(map[string]string{
+				"repositories/c.yaml": base + "kind: Repository\nmetadata: {name: c}\nspec:\n  url: https://x.org/c\n  branch: main\n  " + spec + "\n",
+			})), NewCache())
+			var errors []string
+			for _, p := range problems {
+				if p.Severity == SeverityError {
+					errors = append(errors, p.String())
+				}
+			}
+			if want.problem != "" {
+				if len(errors) != 1 || !strings.Contains(errors[0], want.problem) || !strings.HasPrefix(errors[0], "repositories/c.yaml:") {
+					t.Errorf("errors %q, want one with %q", errors, want.problem)
+				}
+				return
+			}
+			if len(errors) > 0 || f == nil {
+				t.Fatalf("errors %q", errors)
+			}
+			if r, ok := f.Repository("c"); !ok || r.Follow != want.follow || r.Follow.On() != (want.follow != Follow{}) {
+				t.Errorf("got %+v", r)
+			}
+		})
+	}
+}

@@ -1,0 +1,247 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/internal/safetext"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
+)
+
+// followPrefix begins the names of the branches that move pins. Rules for Sluice's own branches (sluice/*) do not match it, because people
+// may add to these branches.
+const followPrefix = "sluice-follow/"
+
+// trailerFollow is on commits that move a pin: the repository, the commit, and digests of sluice.lock before and after.
+const trailerFollow = "Sluice-Follow"
+
+// maxUndone is the number of the trunk's commits among which one of Sluice is looked for.
+const maxUndone = 100
+
+// Follows implements bot.Follows.
+type Follows struct{ *Workspace }
+
+// Look implements bot.Follows.
+func (w Follows) Look(ctx context.Context, trunk gitstore.Commit, name string) (*bot.Followed, error) {
+	v, err := w.Open(ctx, trunk.Tree)
+	if err != nil {
+		return nil, err
+	}
+	r, ok := v.Fleet.Repository(name)
+	if !ok {
+		return &bot.Followed{Stale: true}, nil
+	}
+	newest, err := w.ResolvePin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	before, locked := v.Pin(r)
+	out := &bot.Followed{
+		Name: name, URL: r.URL, To: pinName(newest), Commit: newest.Commit, Current: locked && before == newest,
+		Target: v.Fleet.Spec.Trunk, Branch: followPrefix + name,
+	}
+	if locked {
+		out.From = pinName(before)
+	}
+	lock := v.Lock()
+	lock.SetPin(name, newest)
+	if out.Lock, err = lock.Bytes(); err != nil {
+		return nil, err
+	}
+	branches, err := w.source(ctx)
+	if err != nil {
+		return nil, err
+	}
+	refs, err := branches.List(ctx, out.Target, out.Branch)
+	if err != nil {
+		return nil, err
+	}
+	if refs[out.Target] != trunk.Hash {
+		return &bot.Followed{Stale: true}, nil
+	}
+	trailer, err := w.trailer(ctx, trunk, out)
+	if err != nil {
+		return nil, err
+	}
+	if r.Follow.Commit && !out.Current {
+		if out.Undone, err = w.undone(ctx, trunk, out); err != nil {
+			return nil, err
+		}
+	}
+	head := refs[out.Branch]
+	if head.IsZero() {
+		return out, nil
+	}
+	return out, w.branch(ctx, branches, trunk, head, trailer, out)
+}
+
+// branch reads what the branch has.
+func (w Follows) branch(ctx context.Context, branches gitstore.Branches, trunk gitstore.Commit, head gitstore.Hash, trailer string, out *bot.Followed) error {
+	if err := branches.Fetch(ctx, head); err != nil {
+		return err
+	}
+	c, err := w.Store.Commit(ctx, head)
+	if err != nil {
+		return err
+	}
+	self, err := w.committer(ctx, trunk)
+	if err != nil {
+		return err
+	}
+	out.Head, out.Made = head.String(), c.Committer.When
+	have := branch.Trailer(c.Message, trailerFollow)
+	if c.Committer.Name == self.Name && c.Committer.Email == self.Email && len(c.Parents) == 1 && strings.HasPrefix(have, out.Name+" ") {
+		out.UpToDate = have == trailer
+		return nil
+	}
+	out.By = cmp.Or(strings.Trim(safetext.Brief(strings.NewReplacer("<", "", ">", "").Replace(c.Author.Name), 100), " "), "somebody without a name")
+	base, err := w.Store.MergeBase(ctx, trunk.Hash, head)
+	if errors.Is(err, gitstore.ErrUnrelated) {
+		return nil
+	}
+	out.Merged = base == head
+	return err
+}
+
+// undone reports whether a commit of Sluice on the trunk pinned the newest commit although the trunk does not pin it now.
+func (w Follows) undone(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) (bool, error) {
+	line, err := w.Line(ctx, trunk, maxUndone)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range line {
+		if have := branch.Trailer(c.Message, trailerFollow); strings.HasPrefix(have, f.Name+" ") { // the newest commit of Sluice
+			return strings.HasPrefix(have, f.Name+" "+f.Commit+" "), nil
+		}
+	}
+	return false, nil
+}
+
+// trailer returns the value of trailerFollow for a pin.
+func (w Follows) trailer(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) (string, error) {
+	before, err := w.Store.Snapshot(ctx, trunk.Tree).ReadFile(fetch.LockFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return fmt.Sprintf("%s %s %s %s", f.Name, f.Commit, brief(before), brief(f.Lock)), nil
+}
+
+func brief(data []byte) string {
+	const digits = 16
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])[:digits]
+}
+
+// Move implements bot.Follows.
+func (w Follows) Move(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) (string, error) {
+	var old gitstore.Hash
+	if f.Head != "" {
+		var err error
+		if old, err = gitstore.ParseHash(f.Head); err != nil {
+			return "", err
+		}
+	}
+	return w.write(ctx, trunk, f, f.Branch, old)
+}
+
+// Commit implements bot.Follows.
+func (w Follows) Commit(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) error {
+	_, err := w.write(ctx, trunk, f, f.Target, trunk.Hash)
+	return err
+}
+
+// write makes the commit with the new pin and moves a branch to it.
+func (w Follows) write(ctx context.Context, trunk gitstore.Commit, f *bot.Followed, name string, old gitstore.Hash) (string, error) {
+	self, err := w.committer(ctx, trunk)
+	if err != nil {
+		return "", err
+	}
+	trailer, err := w.trailer(ctx, trunk, f)
+	if err != nil {
+		return "", err
+	}
+	branches, err := w.source(ctx)
+	if err != nil {
+		return "", err
+	}
+	writer, err := w.Store.NewWriter()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = writer.Close() }() // what matters was pushed
+	tree, err := withFile(ctx, w.Store, writer, trunk.Tree, f.Lock)
+	if err != nil {
+		return "", err
+	}
+	subject := "Pin " + f.Name + " to " + f.To
+	body := f.URL + "\n" + strings.TrimSpace(f.From+" → "+f.To)
+	head, err := branch.Commit{
+		Tree: tree, Parent: trunk.Hash, Author: self, Committer: self, Subject: subject, Body: body,
+		Trailers: []gitstore.Trailer{{Key: trailerFollow, Value: trailer}}, Version: w.config.Runtime.Version, Signer: w.config.Signer,
+	}.Write(writer)
+	if err != nil {
+		return "", err
+	}
+	results, err := branches.Push(ctx, writer, []gitstore.Move{{Branch: name, Old: old, New: head}}, gitstore.PushOptions{})
+	if err != nil {
+		return "", err
+	}
+	for _, r := range results {
+		if err := r.Err(); err != nil {
+			return "", err
+		}
+	}
+	return head.String(), nil
+}
+
+// withFile returns a tree with new content for sluice.lock.
+func withFile(ctx context.Context, store *gitstore.Store, w *gitstore.Writer, tree gitstore.Hash, lock []byte) (gitstore.Hash, error) {
+	entries, err := store.Tree(ctx, tree)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	blob, err := w.Blob(lock)
+	if err != nil {
+		return gitstore.Hash{}, err
+	}
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e gitstore.Entry) bool { return e.Name == fetch.LockFile })
+	return w.Tree(append(entries, gitstore.Entry{Name: fetch.LockFile, Mode: gitstore.ModeFile, Hash: blob}))
+}
+
+// committer returns the identity of Sluice's commits in a fleet, with the present time.
+func (w Follows) committer(ctx context.Context, trunk gitstore.Commit) (gitstore.Signature, error) {
+	f, _, err := w.Fleet(ctx, trunk.Tree)
+	if err != nil {
+		return gitstore.Signature{}, err
+	}
+	return branch.Committer(f.Spec.Output.Committer).At(w.now().UTC().Truncate(time.Second)), nil
+}
+
+// source returns the branches of the fleet's own repository, with the credential that may push there.
+func (w Follows) source(ctx context.Context) (gitstore.Branches, error) {
+	auth, err := w.repo.Credential(ctx, w.repo.Place.Repo(), true)
+	if err != nil {
+		return nil, err
+	}
+	return w.Store.Remote(w.Store.RemoteURL(), auth)
+}
+
+// pinName returns the tag of a pin, or the beginning of its commit.
+func pinName(p fetch.Pin) string {
+	if tag, ok := strings.CutPrefix(p.Resolved, "refs/tags/"); ok {
+		return tag
+	}
+	const digits = 10
+	return p.Commit[:digits]
+}
