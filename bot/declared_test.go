@@ -138,3 +138,26 @@ func TestDependsAnswersInAnOutage(t *testing.T) {
 		t.Errorf("the answer is %q", said)
 	}
 }
+
+// A bot's lines count in the fleet, because bots open pairs of merge requests, but not what it copies from others. Elsewhere a bot names
+// nothing, because nobody knows what it may read.
+func TestLinesOfBots(t *testing.T) {
+	t.Parallel()
+	const body = "Depends-On: https://hub/acme/one/pull/3\n\n<details>\n<summary>Release notes</summary>\n\nDepends-On: https://hub/acme/two/pull/4\n\n</details>\n"
+	for place, want := range map[hint.Place]string{"hub:acme/fleet": "acme/one#3", "hub:acme/two": ""} {
+		f, b := companionWorld(map[string]string{"hub/acme/one 3": "ada: ", "hub/acme/two 4": "ada: "})
+		j := &job{Bot: b, forge: statusForge{f, place, b.statuses}, place: place, log: b.Log}
+		b.uses.set("hub:acme/fleet", map[hint.Place]use{"hub:acme/two": {fleet: "hub:acme/fleet", name: "acme-two"}})
+		got, err := dependenciesOf(t.Context(), j, &forge.MergeRequest{Number: 99, Body: body, Author: forge.User{Login: "renovate[bot]", Bot: true}, State: forge.Open}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, one := range got.list {
+			names = append(names, one.String())
+		}
+		if strings.Join(names, " ") != want || (want == "") != (len(got.failures) == 1) {
+			t.Errorf("%s: %q, failures %q", place, names, got.failures)
+		}
+	}
+}
