@@ -155,7 +155,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("merge requests %v after one was declined", got)
 		}
 		s.run(work, "push", "-q", "origin", ":"+followBranch) // asks for it again
-		s.looked(func() { c.announce(c.tip("main~2")) }) // the service processes equal payloads once
+		s.looked(func() { c.announce(c.tip("main~2")) })      // the service processes equal payloads once
 		c.followed(3)
 		c.release("five")
 		c.followed(3)
