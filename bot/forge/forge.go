@@ -252,7 +252,8 @@ type Statuses interface {
 // them.
 type Checks interface {
 	SetCheck(ctx context.Context, repo Repository, c Check) error
-	// CheckRuns returns the newest check run of each name, of all Apps.
+	// CheckRuns returns the newest check run of each name, of all Apps. The error is ErrForbidden if the credential can read them, but
+	// not write them.
 	CheckRuns(ctx context.Context, repo Repository, commit string) ([]Status, error)
 }
 

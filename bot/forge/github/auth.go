@@ -169,6 +169,8 @@ type installation struct {
 	mu   sync.Mutex // held during the request for a token, so that there is only one request at a time
 	have string
 	end  time.Time
+	// reads reports whether the token can read check runs, but not write them.
+	reads bool
 }
 
 // Key implements rest.Credential.
@@ -200,7 +202,18 @@ func (i *installation) Token(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("get a token for installation %d: %w: the answer has none", i.id, forge.ErrUnavailable)
 	}
 	i.have, i.end = t.GetToken(), t.GetExpiresAt().Time
+	i.reads = t.GetPermissions().GetChecks() == "read"
 	return i.have, nil
+}
+
+// readsChecks reports whether the App can read check runs, but not write them.
+func (i *installation) readsChecks(ctx context.Context) (bool, error) {
+	if _, err := i.Token(ctx); err != nil {
+		return false, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.reads, nil
 }
 
 // Refused implements rest.Credential.

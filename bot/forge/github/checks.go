@@ -59,9 +59,16 @@ func (f *Forge) CheckRuns(ctx context.Context, repo forge.Repository, commit str
 	if err := checkCommit(commit); err != nil {
 		return nil, wrap(what, err)
 	}
-	ctx, p, _, err := f.open(ctx, repo)
+	ctx, p, cred, err := f.open(ctx, repo)
 	if err != nil {
 		return nil, wrap(what, err)
+	}
+	if i, ok := cred.(*installation); ok {
+		if only, err := i.readsChecks(ctx); err != nil {
+			return nil, wrap(what, err)
+		} else if only {
+			return nil, wrap(what, fmt.Errorf("%w: the App has the permission Checks: read, so Sluice writes commit statuses", forge.ErrForbidden))
+		}
 	}
 	all, err := checkRuns{f.client}.statuses(ctx, p, commit)
 	return newest(all), wrap(what, err)

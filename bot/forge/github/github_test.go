@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/forge/forgetest"
 	"github.com/sluice-gitops/sluice/bot/forge/forgetest/fakegithub"
 	"github.com/sluice-gitops/sluice/bot/forge/github"
+	"github.com/sluice-gitops/sluice/bot/publish"
 )
 
 func TestWorkflowToken(t *testing.T) {
@@ -88,5 +90,25 @@ func TestConfig(t *testing.T) {
 		if _, err := github.New(c); err == nil || strings.Contains(err.Error(), "u:p@") && !strings.Contains(err.Error(), "address") {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+// An App that reads check runs and cannot write them finds its states where it writes them: in commit statuses.
+func TestAppThatOnlyReadsChecks(t *testing.T) {
+	w := newWorld(t, true)
+	w.server.AddApp(fakegithub.App{ID: 9, ClientID: "Iv1.def", Slug: "reader", Key: &signingKey().PublicKey, ReadChecks: true})
+	w.server.Install(9, "acme")
+	w.config.App = &github.App{ID: 9, PrivateKey: pemOf(signingKey())}
+	f := w.adapter(t, w.config)
+	repo := w.Repository(t, "acme/fleet")
+	w.User(t, "ada")
+	mr := w.Open(t, repo, forgetest.Scene{Title: "Change", Author: "ada", SourceBranch: "a"})
+	o := publish.Options{Context: "sluice", Checks: true}
+	if err := publish.Say(t.Context(), f, repo, mr.Head, forge.Status{State: forge.Failure, Description: "stopped by ada"}, o); err != nil {
+		t.Fatal(err)
+	}
+	got, err := publish.States(t.Context(), f, repo, mr.Head, o)
+	if err != nil || len(got) != 1 || got[0].Description != "stopped by ada" || got[0].Check {
+		t.Errorf("read %+v, %v", got, err)
 	}
 }

@@ -57,6 +57,9 @@ func createCheck(c *call) answer {
 	if c.who.install == nil {
 		return problem(http.StatusForbidden, "You must authenticate via a GitHub App.")
 	}
+	if c.who.app.ReadChecks {
+		return problem(http.StatusForbidden, "Resource not accessible by integration")
+	}
 	var in run
 	if !c.read(&in) {
 		return unreadable()

@@ -201,7 +201,7 @@ func (s *shapes) app(a *app) fields {
 	out := fields{
 		"id": a.ID, "slug": a.Slug, "node_id": node("App", a.ID), "owner": s.user(a.account), "name": a.Slug, "description": nil,
 		"external_url": s.o.URL + "/apps/" + a.Slug, "html_url": s.o.URL + "/apps/" + a.Slug, "created_at": stamp(a.created),
-		"updated_at": stamp(a.created), "permissions": permissions(), "events": []string{"pull_request", "issue_comment", "push"},
+		"updated_at": stamp(a.created), "permissions": permissions(a), "events": []string{"pull_request", "issue_comment", "push"},
 	}
 	if a.ClientID != "" {
 		out["client_id"] = a.ClientID
@@ -209,8 +209,12 @@ func (s *shapes) app(a *app) fields {
 	return out
 }
 
-func permissions() fields {
-	return fields{"metadata": "read", "contents": "write", "pull_requests": "write", "statuses": "write", "checks": "write", "members": "read"}
+func permissions(a *app) fields {
+	checks := "write"
+	if a.ReadChecks {
+		checks = "read"
+	}
+	return fields{"metadata": "read", "contents": "write", "pull_requests": "write", "statuses": "write", "checks": checks, "members": "read"}
 }
 
 func (s *shapes) installation(a *app, in *install) fields {
@@ -220,7 +224,7 @@ func (s *shapes) installation(a *app, in *install) fields {
 		"id": in.id, "account": account, "repository_selection": "all",
 		"access_tokens_url": fmt.Sprintf("%s/app/installations/%d/access_tokens", s.o.APIURL, in.id),
 		"repositories_url":  s.o.APIURL + "/installation/repositories", "html_url": fmt.Sprintf("%s/settings/installations/%d", s.o.URL, in.id),
-		"app_id": a.ID, "app_slug": a.Slug, "target_id": in.owner.id, "target_type": in.owner.kind, "permissions": permissions(),
+		"app_id": a.ID, "app_slug": a.Slug, "target_id": in.owner.id, "target_type": in.owner.kind, "permissions": permissions(a),
 		"events": []string{"pull_request"}, "created_at": stamp(in.created), "updated_at": stamp(in.created), "single_file_name": nil,
 		"suspended_by": nil, "suspended_at": nil,
 	}

@@ -18,6 +18,8 @@ type App struct {
 	Key      *rsa.PublicKey
 	// Administration reports whether the App has the permission "Administration: read".
 	Administration bool
+	// ReadChecks takes "Checks: write" away. "Checks: read" is left.
+	ReadChecks bool
 }
 
 // Delivery is a webhook that the App was sent, or should have been.
