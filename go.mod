@@ -26,6 +26,7 @@ require (
 	github.com/go-git/go-git/v5 v5.19.3
 	github.com/go-jose/go-jose/v4 v4.1.4
 	github.com/go-playground/webhooks/v6 v6.4.0
+	github.com/go-task/slim-sprig/v3 v3.0.0
 	github.com/gobwas/glob v1.0.0
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/cel-go v0.29.2

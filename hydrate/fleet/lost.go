@@ -47,7 +47,7 @@ func (i *Imported) isParent(cluster string) bool {
 	switch i.Kind {
 	case "HelmRelease":
 		return false
-	case "Kustomization":
+	case "Kustomization", "ResourceSet":
 		return i.Cluster == cluster
 	}
 	return true

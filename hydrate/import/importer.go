@@ -155,7 +155,7 @@ func lostChildren(t *fleet.Imported) fleet.Problem {
 }
 
 // fluxTarget converts a unit. Its app has the Kustomization's name, or `namespace.name` of a HelmRelease; Kustomizations outside
-// of flux-system get their namespace too.
+// of flux-system get their namespace too. ResourceSets are `namespace.name.rset`.
 func fluxTarget(cluster string, u *flux.Unit) fleet.Imported {
 	out := fleet.Imported{
 		Cluster: cluster, App: fluxApp(u.Key), File: u.Origin.File, Line: u.Origin.Line, Kind: u.Key.Kind, Namespace: u.Namespace,
@@ -191,6 +191,8 @@ func fluxApp(k flux.Key) string {
 	switch {
 	case k.Kind == "HelmRelease":
 		return k.Namespace + "." + k.Name
+	case k.Kind == "ResourceSet":
+		return k.Namespace + "." + k.Name + ".rset"
 	case k.Namespace == "flux-system":
 		return k.Name
 	default:

@@ -265,6 +265,19 @@ func TestImportCheck(t *testing.T) {
 	if out, err := check(t, dir, t.TempDir()); err == nil || !strings.Contains(out, "needs the program sluice-reference-flux in PATH") {
 		t.Errorf("%v: %s", err, out)
 	}
+	// Neither a ResourceSet nor what it brings is compared, and neither is a difference.
+	set := t.TempDir()
+	unpack(t, set, fixtures["base"]+fixtures["HelmRelease"]+"-- clusters/prod/set.yaml --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: set, namespace: apps}\nspec:\n  inputs: [{tenant: a}]\n  resources:\n"+
+		"  - {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: \"app-<< inputs.tenant >>\", namespace: flux-system}, spec: {path: ./app, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}}\n")
+	out, err = check(t, set, tools)
+	for _, want := range []string{
+		"not compared  prod/app-a (clusters/prod/set.yaml:1): apps.set.rset brings it, which is not compared", "not compared  prod/apps.set.rset (clusters/prod/set.yaml:1): the Flux Operator builds it",
+		"4 objects of 2 apps equal, 0 differences, 2 apps not compared",
+	} {
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("no %q: %v: %s", want, err, out)
+		}
+	}
 	// A target that neither side can build is no success.
 	failing := t.TempDir()
 	unpack(t, failing, fixtures["base"]+fixtures["HelmRelease"]+"-- clusters/prod/gone.yaml --\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: gone, namespace: flux-system}\nspec: {path: ./gone, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}\n")

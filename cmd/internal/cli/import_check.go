@@ -158,7 +158,7 @@ func (i *importOptions) sluiceApps(ctx context.Context, s *app.Session, tree git
 	out := map[string]referenceApp{}
 	for _, t := range f.Imports() { // an app of the fleet's own is not compared
 		if t.Entry == entry && comparedOn(t) == cluster && !t.Suspended {
-			one := referenceApp{File: t.File, foreign: t.Foreign}
+			one := referenceApp{File: t.File, foreign: t.Foreign, parent: t.Parent}
 			if t.Line > 0 {
 				one.File += fmt.Sprintf(":%d", t.Line)
 			}
@@ -214,7 +214,7 @@ func (c *comparison) cluster(name string, ours, theirs map[string]referenceApp) 
 		case have && built && mine.Error != "" && other.Error != "":
 			c.Unread = append(c.Unread, at+": both sides fail: "+mine.Error)
 		case !built:
-			c.differ("%s: Sluice imports it, %s does not apply it", at, c.tool)
+			c.notBuilt(at, skippedParent(ours, theirs, app))
 		case !have:
 			c.differ("%s: %s applies it, Sluice does not import it", at, c.tool)
 		case mine.Error != "":
@@ -226,6 +226,28 @@ func (c *comparison) cluster(name string, ours, theirs map[string]referenceApp) 
 			c.objects(at, mine.Objects, other.Objects, other.Namespace)
 		}
 	}
+}
+
+// notBuilt records an app that the tool does not apply. The reference does not know what a parent brings that it cannot build.
+func (c *comparison) notBuilt(at, skippedParent string) {
+	if skippedParent != "" {
+		c.NotCompared = append(c.NotCompared, at+": "+skippedParent+" brings it, which is not compared")
+		return
+	}
+	c.differ("%s: Sluice imports it, %s does not apply it", at, c.tool)
+}
+
+// skippedParent returns the nearest parent of an app that the reference cannot build; "" if there is none.
+func skippedParent(ours, theirs map[string]referenceApp, app string) string {
+	for range ours { // parents of several clusters could form a circle
+		if app = ours[app].parent; app == "" {
+			return ""
+		}
+		if theirs[app].Skipped != "" {
+			return app
+		}
+	}
+	return ""
 }
 
 // titled names an app, its cluster and its file, as far as they are known.

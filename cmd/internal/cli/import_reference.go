@@ -65,7 +65,8 @@ type referenceApp struct {
 	Error     string            `json:"error"`
 	Skipped   string            `json:"skipped"` // why the reference cannot build it
 
-	foreign bool // a server or another repository describes it, so neither side can build it
+	foreign bool   // a server or another repository describes it, so neither side can build it
+	parent  string // the app whose objects include the user's object
 }
 
 // run writes the commit's files to a temporary directory and has the reference program build them.

@@ -24,8 +24,11 @@ func (c *cluster) expand(ctx context.Context, p pending) (expansion, error) {
 	if p.depth > maxDepth {
 		return expansion{}, fmt.Errorf("Kustomizations are nested more than %d levels deep", maxDepth) //nolint:staticcheck // a kind's name begins the message
 	}
-	if k.Kind == kindHelmRelease {
+	switch k.Kind {
+	case kindHelmRelease:
 		return expansion{}, c.expandRelease(p)
+	case kindResourceSet:
+		return expandSet(ctx, c, p)
 	}
 	return c.expandKustomization(ctx, p)
 }

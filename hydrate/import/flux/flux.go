@@ -18,7 +18,7 @@ import (
 
 // Limits of one cluster.
 const (
-	maxUnits = 20_000 // Kustomizations and HelmReleases
+	maxUnits = 20_000 // Kustomizations, HelmReleases and ResourceSets; objects of a ResourceSet
 	maxDepth = 50     // Kustomizations that come out of Kustomizations
 )
 
@@ -51,13 +51,13 @@ func New(tree Tree, builder Builder) (*Importer, error) {
 	return &Importer{tree: tree, builder: builder, files: files}, nil
 }
 
-// Unit is one Kustomization or HelmRelease of a cluster.
+// Unit is one Kustomization, HelmRelease or ResourceSet of a cluster.
 type Unit struct {
 	Key    Key
 	Origin Origin
 	Parent Key // the Kustomization whose objects this one is among; empty for the cluster's root
 
-	// Objects of a Kustomization, in Flux's order, without the Kustomizations and HelmReleases that are units themselves.
+	// Objects of a Kustomization or ResourceSet, in Flux's order, without those that are units themselves.
 	Objects []manifest.Object
 	// Release of a HelmRelease.
 	Release *Release
@@ -83,6 +83,7 @@ type cluster struct {
 	artifacts map[Key]*artifact
 	units     map[Key]*Unit
 	order     []Key
+	sets      sets
 }
 
 // Import reads a cluster, whose root Kustomization applies a directory of the repository: `clusters/prod`. It returns the units in the
@@ -94,6 +95,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		return nil, fmt.Errorf("the path %q leaves the repository", root)
 	}
 	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{}, units: map[Key]*Unit{}}
+	c.sets = sets{objects: c.objects, units: c.units}
 	files, err := ignoring(c.tree, c.files, nil)
 	if err != nil {
 		return nil, err
@@ -107,41 +109,58 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		c.fail(c.unbuilt(root), err)
 		return []Unit{*c.units[c.order[0]]}, ctx.Err()
 	}
-	queue := []pending{first}
-	waiting := []pending{}
-	for len(queue) > 0 || len(waiting) > 0 {
-		if len(queue) == 0 { // nobody else can bring what these wait for
-			for _, p := range waiting {
-				c.fail(p, p.err)
-			}
-			break
-		}
-		p := queue[0]
-		queue = queue[1:]
+	work := agenda{queue: []pending{first}}
+	for p, ok := work.next(); ok; p, ok = work.next() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		if len(c.units) >= maxUnits {
-			return nil, fmt.Errorf("the cluster has more than %d Kustomizations and HelmReleases", maxUnits)
+			return nil, fmt.Errorf("the cluster has more than %d Kustomizations, HelmReleases and ResourceSets", maxUnits)
 		}
 		found, err := c.expand(ctx, p)
-		if missing, ok := errors.AsType[*missingError](err); ok {
+		missing, waits := errors.AsType[*missingError](err)
+		switch {
+		case waits:
 			p.err = missing
-			waiting = append(waiting, p)
-			continue
-		}
-		if err != nil {
+			work.waiting = append(work.waiting, p)
+		case errors.Is(err, errLate):
+			p.late = true
+			work.late = append(work.late, p)
+		case err != nil:
 			c.fail(p, err)
-			continue
+		default:
+			work.queue, work.waiting = c.arrived(found, work.queue, work.waiting)
+			work.queue = append(work.queue, found.children...)
 		}
-		queue, waiting = c.arrived(found, queue, waiting)
-		queue = append(queue, found.children...)
 	}
+	for _, p := range work.waiting { // nobody else can bring what these wait for
+		c.fail(p, p.err)
+	}
+	c.sets.recheck()
 	out := make([]Unit, 0, len(c.order))
 	for _, k := range c.order {
 		out = append(out, *c.units[k])
 	}
 	return out, nil
+}
+
+// agenda is what is not expanded yet.
+type agenda struct {
+	queue   []pending
+	waiting []pending // for an object that no unit has brought yet
+	late    []pending // until the queue is empty, one by one
+}
+
+func (a *agenda) next() (pending, bool) {
+	if len(a.queue) == 0 && len(a.late) > 0 {
+		a.queue, a.late = a.late[:1:1], a.late[1:]
+	}
+	if len(a.queue) == 0 {
+		return pending{}, false
+	}
+	p := a.queue[0]
+	a.queue = a.queue[1:]
+	return p, true
 }
 
 // arrived moves to the queue what waited for one of the objects that were found.
@@ -165,6 +184,8 @@ type pending struct {
 	parent Key
 	depth  int
 	reads  []string      // of the parent
+	origin Origin        // if it is written in no file of its own
+	late   bool          // every object that does not depend on it is known
 	err    *missingError // of what is waited for
 }
 
@@ -261,6 +282,9 @@ func clean(p string) string { return path.Clean(strings.TrimPrefix(path.Clean("/
 func (c *cluster) fail(p pending, err error) {
 	u := c.unit(p)
 	u.Err, u.Brings = err, c.mayBring(p.object)
+	if u.Key.Kind == kindResourceSet {
+		u.Brings = !errors.Is(err, errServer)
+	}
 }
 
 // mayBring reports whether the files of a Kustomization that cannot be built may describe other units. A Kustomization for another cluster
@@ -286,7 +310,7 @@ func (c *cluster) mayBring(o manifest.Object) bool {
 	}
 	files := slices.Sorted(slices.Values(c.files))
 	return reach.Any(files, c.tree.ReadFile, clean(dir), func(_ string, data []byte) bool {
-		return bytes.Contains(data, []byte(groupKustomize+"/v")) || bytes.Contains(data, []byte(groupHelm+"/v"))
+		return bytes.Contains(data, []byte(groupKustomize+"/v")) || bytes.Contains(data, []byte(groupHelm+"/v")) || bytes.Contains(data, []byte(groupOperator+"/v"))
 	})
 }
 
@@ -296,7 +320,10 @@ func (c *cluster) unit(p pending) *Unit {
 	if u, ok := c.units[k]; ok {
 		return u
 	}
-	u := &Unit{Key: k, Parent: p.parent, Origin: c.origin(k, p.reads)}
+	u := &Unit{Key: k, Parent: p.parent, Origin: p.origin}
+	if u.Origin == (Origin{}) {
+		u.Origin = c.origin(k, p.reads)
+	}
 	c.units[k] = u
 	c.order = append(c.order, k)
 	return u

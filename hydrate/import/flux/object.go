@@ -14,6 +14,7 @@ const (
 	groupHelm      = "helm.toolkit.fluxcd.io"
 	groupSource    = "source.toolkit.fluxcd.io"
 	groupArtifacts = "source.extensions.fluxcd.io"
+	groupOperator  = "fluxcd.controlplane.io"
 )
 
 // Kinds of objects that Flux controllers read.
@@ -27,6 +28,8 @@ const (
 	kindBucket            = "Bucket"
 	kindArtifactGenerator = "ArtifactGenerator"
 	kindExternalArtifact  = "ExternalArtifact"
+	kindResourceSet       = "ResourceSet"
+	kindInputProvider     = "ResourceSetInputProvider"
 	kindConfigMap         = "ConfigMap"
 	kindSecret            = "Secret"
 )
@@ -58,5 +61,13 @@ func decode(o manifest.Object, into any) error {
 
 // expands reports whether Import follows objects of this kind.
 func expands(k Key) bool {
-	return k.Group == groupKustomize && k.Kind == kindKustomization || k.Group == groupHelm && k.Kind == kindHelmRelease
+	switch k.Group {
+	case groupKustomize:
+		return k.Kind == kindKustomization
+	case groupHelm:
+		return k.Kind == kindHelmRelease
+	case groupOperator:
+		return k.Kind == kindResourceSet
+	}
+	return false
 }

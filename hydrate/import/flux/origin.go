@@ -25,7 +25,7 @@ func (i *Importer) written() map[Key][]Origin {
 		}
 		data, err := i.tree.ReadFile(name)
 		// Whoever builds the file reports what is wrong with it; here it only has no lines to offer.
-		if err != nil || !bytes.Contains(data, []byte(".toolkit.fluxcd.io/")) || manifest.Check(data, manifest.DefaultBudget()) != nil {
+		if err != nil || !describes(data) || manifest.Check(data, manifest.DefaultBudget()) != nil {
 			continue
 		}
 		i.index(name, data)
@@ -55,6 +55,11 @@ func (i *Importer) index(name string, data []byte) {
 			i.origins[k] = append(i.origins[k], Origin{File: name, Line: node.Content[0].Line})
 		}
 	}
+}
+
+// describes reports whether a file may hold an object that becomes a unit.
+func describes(data []byte) bool {
+	return bytes.Contains(data, []byte(".toolkit.fluxcd.io/")) || bytes.Contains(data, []byte(groupOperator+"/"))
 }
 
 // Origin is where an object is written.

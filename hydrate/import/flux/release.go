@@ -11,7 +11,6 @@ import (
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"helm.sh/helm/v3/pkg/strvals"
-	kustypes "sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
@@ -46,6 +45,9 @@ func (c *cluster) release(o manifest.Object) (*Release, *helmv2.HelmRelease, err
 	out := &Release{Name: r.GetReleaseName(), Namespace: r.GetReleaseNamespace(), Values: map[string]any{}, IncludeCRDs: true}
 	if r.Spec.KubeConfig != nil {
 		return nil, &r, errors.New("spec.kubeConfig: releases on other clusters are not supported (give that cluster an entry of its own)")
+	}
+	if r.Spec.PostRenderStrategy == helmv2.PostRenderStrategyNoHooks && (len(r.Spec.PostRenderers) > 0 || r.Spec.CommonMetadata != nil) {
+		return nil, &r, errors.New("spec.postRenderStrategy: nohooks is not supported (leave it out: hooks are changed like other objects)")
 	}
 	if in := r.Spec.Install; in != nil {
 		out.IncludeCRDs = in.CRDs != helmv2.Skip && !in.SkipCRDs // skipCRDs is deprecated, and helm-controller still obeys it
@@ -267,52 +269,6 @@ func (r *Release) set(target, value string, literal bool, own map[string]any) er
 
 func quoted(text, quote string) bool {
 	return strings.HasPrefix(text, quote) && strings.HasSuffix(text, quote)
-}
-
-// component makes a Kustomize component of a release's post-renderers.
-func component(r *helmv2.HelmRelease) ([]byte, error) {
-	k := kustypes.Kustomization{TypeMeta: kustypes.TypeMeta{APIVersion: kustypes.ComponentVersion, Kind: kustypes.ComponentKind}}
-	any := false
-	for _, p := range r.Spec.PostRenderers {
-		if p.Kustomize == nil {
-			continue
-		}
-		for _, patch := range p.Kustomize.Patches {
-			k.Patches = append(k.Patches, kustypes.Patch{Patch: patch.Patch, Target: selector(patch.Target)})
-			any = true
-		}
-		for _, image := range p.Kustomize.Images {
-			setImage(&k, image)
-			any = true
-		}
-	}
-	if m := r.Spec.CommonMetadata; m != nil {
-		if len(m.Labels) > 0 {
-			k.Labels = append(k.Labels, kustypes.Label{Pairs: m.Labels})
-			any = true
-		}
-		if len(m.Annotations) > 0 {
-			transformer, err := annotate(m.Annotations)
-			if err != nil {
-				return nil, err
-			}
-			k.Transformers = append(k.Transformers, transformer)
-			any = true
-		}
-	}
-	if !any {
-		return nil, nil
-	}
-	return yaml.Marshal(k)
-}
-
-// annotate is a transformer that annotates objects. Kustomize's commonAnnotations would reach templates of Pods too.
-func annotate(annotations map[string]string) (string, error) {
-	text, err := yaml.Marshal(map[string]any{
-		"apiVersion": "builtin", "kind": "AnnotationsTransformer", "metadata": map[string]any{"name": "common"}, "annotations": annotations,
-		"fieldSpecs": []any{map[string]any{"path": "metadata/annotations", "create": true}},
-	})
-	return string(text), err
 }
 
 func orDefault(s, otherwise string) string {

@@ -182,7 +182,7 @@ func (c *cluster) remember(objects []manifest.Object) {
 	for _, o := range objects {
 		k := keyOf(o)
 		switch {
-		case k.Group == groupSource, k.Group == groupArtifacts, k.Group == "" && (k.Kind == kindConfigMap || k.Kind == kindSecret):
+		case k.Group == groupSource, k.Group == groupArtifacts, k.Group == groupOperator && k.Kind == kindInputProvider, k.Group == "" && (k.Kind == kindConfigMap || k.Kind == kindSecret):
 			c.objects[k] = o
 		}
 	}

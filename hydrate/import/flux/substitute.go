@@ -29,6 +29,7 @@ type variables struct {
 	// sealed are the names that a SOPS-encrypted Secret defines. Their references stay as they are, for kustomize-controller to
 	// replace where the key is.
 	sealed map[string]string // name → Secret
+	always bool              // references are replaced even if there is no variable
 }
 
 // missingError is a reference to a ConfigMap or Secret that was not found in Git (yet).
@@ -38,12 +39,15 @@ type missingError struct {
 }
 
 func (e *missingError) Error() string {
+	if e.key.Kind == kindInputProvider { // none is optional
+		return fmt.Sprintf("%s: %s is not in Git (add it)", e.field, e.key)
+	}
 	return fmt.Sprintf("%s: %s is not in Git (add it, or set optional: true)", e.field, e.key)
 }
 
 // load reads the variables of a Kustomization; inline ones win.
 func (c *cluster) load(namespace string, post *kustomizev1.PostBuild) (variables, error) {
-	out := variables{values: map[string]string{}, sealed: map[string]string{}}
+	out := variables{values: map[string]string{}, sealed: map[string]string{}, always: post.SubstituteStrategy == kustomizev1.SubstituteStrategyAlways}
 	for _, ref := range post.SubstituteFrom {
 		key := Key{Kind: ref.Kind, Namespace: namespace, Name: ref.Name}
 		o, ok := c.objects[key]
@@ -107,7 +111,7 @@ func dataOf(o manifest.Object) (data map[string]string, encrypted bool, err erro
 // substitute replaces the variables in an object, as SubstituteVariables of github.com/fluxcd/pkg/kustomize does: in the object's YAML
 // text, so that `replicas: ${count}` becomes a number. used collects the sealed names that the object refers to.
 func (v variables) substitute(o manifest.Object, used map[string]bool) (manifest.Object, error) {
-	if len(v.values)+len(v.sealed) == 0 || o.Annotation(substituteKey) == "disabled" || label(o, substituteKey) == "disabled" {
+	if len(v.values)+len(v.sealed) == 0 && !v.always || o.Annotation(substituteKey) == "disabled" || label(o, substituteKey) == "disabled" {
 		return o, nil
 	}
 	text, err := yaml.Marshal(map[string]any(o))

@@ -57,6 +57,7 @@ type cluster struct {
 const (
 	kindKs      = "Kustomization"
 	kindRelease = "HelmRelease"
+	kindSet     = "ResourceSet"
 )
 
 // skipError is the reason why a unit is not compared.
@@ -66,7 +67,8 @@ func (e skipError) Error() string { return string(e) }
 
 func (c *cluster) isUnit(u *Object) bool {
 	return (u.GetKind() == kindKs && strings.HasPrefix(u.GetAPIVersion(), "kustomize.toolkit.fluxcd.io/") ||
-		u.GetKind() == kindRelease && strings.HasPrefix(u.GetAPIVersion(), "helm.toolkit.fluxcd.io/")) && !c.ignored[u.GetKind()+"/"+u.GetName()]
+		u.GetKind() == kindRelease && strings.HasPrefix(u.GetAPIVersion(), "helm.toolkit.fluxcd.io/") ||
+		u.GetKind() == kindSet && strings.HasPrefix(u.GetAPIVersion(), "fluxcd.controlplane.io/")) && !c.ignored[u.GetKind()+"/"+u.GetName()]
 }
 
 // unitName returns the name of the app that Sluice creates for a unit.
@@ -74,6 +76,8 @@ func unitName(u *Object) string {
 	switch {
 	case u.GetKind() == kindRelease:
 		return u.GetNamespace() + "." + u.GetName()
+	case u.GetKind() == kindSet:
+		return u.GetNamespace() + "." + u.GetName() + ".rset"
 	case u.GetNamespace() == "flux-system":
 		return u.GetName()
 	}
@@ -192,6 +196,9 @@ func (c *cluster) unit(u *Object) ([]*Object, error) {
 	name := unitName(u)
 	if suspend, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend"); c.seen[name] || suspend {
 		return nil, nil
+	}
+	if u.GetKind() == kindSet {
+		return nil, skipError("the Flux Operator builds it")
 	}
 	if u.GetKind() == kindRelease {
 		objects, err := c.release(u)
@@ -320,10 +327,11 @@ func (c *cluster) kustomization(root string, u *Object) ([]*Object, error) {
 		own = append(own, list...)
 	}
 	_, post, _ := unstructured.NestedMap(u.Object, "spec", "postBuild")
+	strategy, _, _ := unstructured.NestedString(u.Object, "spec", "postBuild", "substituteStrategy")
 	known := c.client(own)
 	for _, r := range built.Resources() {
 		if post {
-			replaced, err := kustomize.SubstituteVariables(c.ctx, known, *u, r)
+			replaced, err := kustomize.SubstituteVariables(c.ctx, known, *u, r, kustomize.SubstituteWithAlways(strategy == "Always"))
 			if err != nil {
 				return nil, err
 			}

@@ -2,15 +2,19 @@ package fluxref
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
 	helmv2 "github.com/fluxcd/helm-controller/api/v2"
 	"github.com/fluxcd/pkg/chartutil"
+	"github.com/fluxcd/pkg/kustomize"
 	ssautil "github.com/fluxcd/pkg/ssa/utils"
+	sourcev1 "github.com/fluxcd/source-controller/api/v1"
 	"github.com/go-logr/logr"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
@@ -21,21 +25,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// release renders a chart of the repository as helm-controller does. Its post-renderers are not among the public libraries.
+// release renders a chart of the repository as helm-controller does.
 func (c *cluster) release(u *Object) ([]*Object, error) {
 	var r helmv2.HelmRelease
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &r); err != nil {
 		return nil, err
 	}
-	switch {
-	case r.Spec.ChartRef != nil:
-		return nil, skipError("its chart is named by spec.chartRef")
-	case len(r.Spec.PostRenderers) > 0:
-		return nil, skipError("it has spec.postRenderers")
-	case r.Spec.Chart == nil || r.Spec.Chart.Spec.SourceRef.Kind != "GitRepository" || r.Spec.Chart.Spec.SourceRef.Name != c.own:
-		return nil, skipError("its chart is not in this repository")
+	from, err := c.chartOf(&r)
+	if err != nil {
+		return nil, err
 	}
-	loaded, err := c.chart(&r)
+	loaded, err := c.chart(from)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +68,9 @@ func (c *cluster) release(u *Object) ([]*Object, error) {
 			}
 		}
 	}
+	if text, err = c.postRendered(text, r.Spec.PostRenderers); err != nil {
+		return nil, err
+	}
 	out, err := decode(text)
 	if err != nil {
 		return nil, err
@@ -84,19 +87,49 @@ func releaseNamespace(u *Object) string {
 	return cmp.Or(target, u.GetNamespace())
 }
 
-// chart loads the chart of a release, with the values files that source-controller writes into it.
-func (c *cluster) chart(r *helmv2.HelmRelease) (*chart.Chart, error) {
-	loaded, err := loader.LoadDir(filepath.Join(c.Dir, r.Spec.Chart.Spec.Chart))
+// chartOf returns the chart of a release: its own, or that of the HelmChart that it names.
+func (c *cluster) chartOf(r *helmv2.HelmRelease) (sourcev1.HelmChartSpec, error) {
+	var out sourcev1.HelmChartSpec
+	switch ref := r.Spec.ChartRef; {
+	case ref != nil && ref.Kind != "HelmChart":
+		return out, skipError("its chart is in a registry")
+	case ref != nil:
+		key := ref.Kind + "/" + cmp.Or(ref.Namespace, r.Namespace) + "/" + ref.Name
+		o, ok := c.store[key]
+		if !ok {
+			return out, fmt.Errorf("%s is missing", key)
+		}
+		var chart sourcev1.HelmChart
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &chart); err != nil {
+			return out, err
+		}
+		out = chart.Spec
+	case r.Spec.Chart == nil:
+		return out, errors.New("it names no chart")
+	default:
+		t := r.Spec.Chart.Spec
+		out.Chart, out.ValuesFiles, out.IgnoreMissingValuesFiles = t.Chart, t.ValuesFiles, t.IgnoreMissingValuesFiles
+		out.SourceRef.Kind, out.SourceRef.Name = t.SourceRef.Kind, t.SourceRef.Name
+	}
+	if out.SourceRef.Kind != "GitRepository" || out.SourceRef.Name != c.own {
+		return out, skipError("its chart is not in this repository")
+	}
+	return out, nil
+}
+
+// chart loads a chart, with the values files that source-controller writes into it.
+func (c *cluster) chart(from sourcev1.HelmChartSpec) (*chart.Chart, error) {
+	loaded, err := loader.LoadDir(filepath.Join(c.Dir, from.Chart))
 	if err != nil {
 		return nil, err
 	}
-	if len(r.Spec.Chart.Spec.ValuesFiles) == 0 {
+	if len(from.ValuesFiles) == 0 {
 		return loaded, nil
 	}
 	merged := map[string]any{}
-	for _, f := range r.Spec.Chart.Spec.ValuesFiles {
+	for _, f := range from.ValuesFiles {
 		values, err := helmutil.ReadValuesFile(filepath.Join(c.Dir, f))
-		if errors.Is(err, fs.ErrNotExist) && r.Spec.Chart.Spec.IgnoreMissingValuesFiles {
+		if errors.Is(err, fs.ErrNotExist) && from.IgnoreMissingValuesFiles {
 			continue
 		}
 		if err != nil {
@@ -106,4 +139,35 @@ func (c *cluster) chart(r *helmv2.HelmRelease) (*chart.Chart, error) {
 	}
 	loaded.Values = merged
 	return loaded, nil
+}
+
+// postRendered has Kustomize change the output of Helm, one post-renderer after the other. helm-controller's code for it is not among the
+// public libraries; it writes the same kustomization.
+func (c *cluster) postRendered(text string, list []helmv2.PostRenderer) (string, error) {
+	for _, p := range list {
+		if p.Kustomize == nil {
+			continue
+		}
+		dir, err := os.MkdirTemp(c.temp, "post")
+		if err != nil {
+			return "", err
+		}
+		config, err := json.Marshal(map[string]any{
+			"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": []string{"helm.yaml"},
+			"patches": p.Kustomize.Patches, "images": p.Kustomize.Images,
+		})
+		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, "helm.yaml"), []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "kustomization.yaml"), config, 0o600)); err != nil {
+			return "", err
+		}
+		built, err := kustomize.SecureBuild(dir, dir, false)
+		if err != nil {
+			return "", err
+		}
+		out, err := built.AsYaml()
+		if err != nil {
+			return "", err
+		}
+		text = string(out)
+	}
+	return text, nil
 }

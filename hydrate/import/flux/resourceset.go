@@ -1,0 +1,232 @@
+package flux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// Annotations of the Flux Operator.
+const (
+	annotationReconcile = groupOperator + "/reconcile"
+	annotationForce     = groupOperator + "/force"
+	annotationCopy      = groupOperator + "/copyFrom"
+	annotationConvert   = groupOperator + "/convertKubeConfigFrom"
+	annotationChecksum  = groupOperator + "/checksumFrom"
+)
+
+// resourceSet is what Import reads of a ResourceSet.
+// https://fluxoperator.dev/docs/crd/resourceset/
+type resourceSet struct {
+	Spec struct {
+		CommonMetadata struct {
+			Labels      map[string]string `json:"labels"`
+			Annotations map[string]string `json:"annotations"`
+		} `json:"commonMetadata"`
+		InputStrategy struct {
+			Name                  string `json:"name"`
+			IncludeEmptyProviders bool   `json:"includeEmptyProviders"`
+		} `json:"inputStrategy"`
+		Inputs            []map[string]any `json:"inputs"`
+		InputsFrom        []inputsFrom     `json:"inputsFrom"`
+		Resources         []map[string]any `json:"resources"`
+		ResourcesTemplate string           `json:"resourcesTemplate"`
+		Steps             []step           `json:"steps"`
+		DependsOn         []struct {
+			APIVersion string `json:"apiVersion"`
+			Kind       string `json:"kind"`
+			Name       string `json:"name"`
+			Namespace  string `json:"namespace"`
+		} `json:"dependsOn"`
+	} `json:"spec"`
+}
+
+// inputsFrom names a ResourceSetInputProvider, or several by their labels.
+type inputsFrom struct {
+	Name     string                `json:"name"`
+	Selector *metav1.LabelSelector `json:"selector"`
+}
+
+// step is a part of a ResourceSet that is applied after the one before it.
+type step struct {
+	Name              string           `json:"name"`
+	Resources         []map[string]any `json:"resources"`
+	ResourcesTemplate string           `json:"resourcesTemplate"`
+}
+
+// errServer is a ResourceSet whose inputs are not in Git. The commit lacks none of the objects that it brings.
+var errServer = errors.New("asks a server for its inputs (leave the ResourceSet out with spec.import ignore)")
+
+// errLate is a ResourceSet whose providers may not all be found yet.
+var errLate = errors.New("its providers are selected by labels")
+
+// expandSet reads a ResourceSet. The objects that it brings are at its own place.
+func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
+	if strings.EqualFold(p.object.Annotation(annotationReconcile), "disabled") {
+		c.unit(p).Suspended = true
+		return expansion{}, nil
+	}
+	var set resourceSet
+	if err := decode(p.object, &set); err != nil {
+		return expansion{}, err
+	}
+	k := keyOf(p.object)
+	if !p.late && slices.ContainsFunc(set.Spec.InputsFrom, func(from inputsFrom) bool { return from.Selector != nil }) {
+		return expansion{}, errLate
+	}
+	if c.Starting != nil {
+		if err := c.Starting(k); err != nil {
+			return expansion{}, err
+		}
+	}
+	built, err := c.sets.resources(ctx, k, &set)
+	if err != nil {
+		return expansion{}, err
+	}
+	u := c.unit(p)
+	u.Namespace, u.Reads, u.Prune = defaultNamespace, p.reads, true
+	u.Force = strings.EqualFold(p.object.Annotation(annotationForce), "enabled")
+	for _, d := range set.Spec.DependsOn {
+		if on := (Key{Group: manifest.GroupOf(d.APIVersion), Kind: d.Kind, Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name}); expands(on) {
+			u.DependsOn = append(u.DependsOn, on)
+		}
+	}
+	c.remember(built)
+	out := expansion{objects: built}
+	for _, o := range built {
+		if key := keyOf(o); expands(key) && key != k {
+			out.children = append(out.children, pending{object: o, parent: k, depth: p.depth + 1, reads: u.Reads, origin: u.Origin})
+		} else if key != k {
+			u.Objects = append(u.Objects, o)
+		}
+	}
+	return out, nil
+}
+
+// resources builds the objects of a ResourceSet.
+func (s *sets) resources(ctx context.Context, k Key, set *resourceSet) ([]manifest.Object, error) {
+	steps := set.Spec.Steps
+	if whole := (step{Resources: set.Spec.Resources, ResourcesTemplate: set.Spec.ResourcesTemplate}); len(steps) == 0 {
+		steps = []step{whole}
+	} else if len(whole.Resources) > 0 || whole.ResourcesTemplate != "" {
+		return nil, errors.New("spec.steps excludes spec.resources and spec.resourcesTemplate")
+	}
+	inputs, err := s.inputs(k, set)
+	if err != nil {
+		return nil, err
+	}
+	if len(inputs.list) == 0 {
+		if len(set.Spec.InputsFrom) > 0 {
+			return nil, nil // without inputs of its providers it applies nothing
+		}
+		inputs.list = []map[string]any{nil}
+	}
+	var out []manifest.Object
+	in := map[Key]string{} // the step of each object
+	for n := range steps {
+		objects, err := steps[n].build(ctx, inputs)
+		if err != nil && len(set.Spec.Steps) > 0 {
+			return nil, fmt.Errorf("spec.steps[%d] %s: %w", n, steps[n].Name, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("spec.%w", err)
+		}
+		for _, o := range objects {
+			at := keyOf(o)
+			if first, twice := in[at]; twice {
+				return nil, fmt.Errorf("spec.steps: %s is in the steps %s and %s", at, first, steps[n].Name)
+			}
+			if err := refused(o); err != nil {
+				return nil, err
+			}
+			out = append(out, stamped(o, set.Spec.CommonMetadata.Labels, set.Spec.CommonMetadata.Annotations))
+		}
+		for _, o := range objects {
+			in[keyOf(o)] = steps[n].Name
+		}
+	}
+	return out, nil
+}
+
+// build executes the templates of a step for each set of inputs. Of several objects with one identity the first counts; the operator ignores
+// objects whose reconciliation is disabled.
+func (s *step) build(ctx context.Context, inputs *inputSets) ([]manifest.Object, error) {
+	var out []manifest.Object
+	seen := map[Key]bool{}
+	add := func(objects []manifest.Object) error {
+		for _, o := range objects {
+			if k := keyOf(o); !seen[k] && o.Annotation(annotationReconcile) != "disabled" {
+				seen[k] = true
+				out = append(out, o)
+			}
+		}
+		if len(out) > maxUnits {
+			return fmt.Errorf("resources: it has more than %d objects", maxUnits)
+		}
+		return ctx.Err()
+	}
+	for n, resource := range s.Resources {
+		for _, set := range inputs.list {
+			o, err := inputs.executeOne(resource, set)
+			if err == nil {
+				err = add([]manifest.Object{o})
+			}
+			if err != nil {
+				return nil, fmt.Errorf("resources[%d]: %w", n, err)
+			}
+		}
+	}
+	if s.ResourcesTemplate == "" {
+		return out, nil
+	}
+	for _, set := range inputs.list {
+		objects, err := inputs.execute(s.ResourcesTemplate, set)
+		if err == nil {
+			err = add(objects)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("resourcesTemplate: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// refused reports an object that the operator completes with content of the cluster.
+func refused(o manifest.Object) error {
+	for _, name := range []string{annotationCopy, annotationConvert} {
+		if o.Annotation(name) != "" {
+			return fmt.Errorf("%s has the annotation %s, which is not supported: the operator adds content of the cluster", keyOf(o), name)
+		}
+	}
+	if hasChecksum(map[string]any(o)) {
+		return fmt.Errorf("%s has the annotation %s, which is not supported: the operator adds a digest of content of the cluster", keyOf(o), annotationChecksum)
+	}
+	return nil
+}
+
+// hasChecksum looks at every metadata of an object, such as that of a template of Pods.
+func hasChecksum(v any) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, hasChecksum)
+	case map[string]any:
+		if metadata, ok := v["metadata"].(map[string]any); ok {
+			annotations, _ := metadata["annotations"].(map[string]any)
+			if annotations[annotationChecksum] != nil {
+				return true
+			}
+		}
+		for _, inner := range v {
+			if hasChecksum(inner) {
+				return true
+			}
+		}
+	}
+	return false
+}

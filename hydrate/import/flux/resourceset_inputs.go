@@ -1,0 +1,226 @@
+package flux
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/adler32"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// maxPermutations is the operator's limit.
+const maxPermutations = 10_000
+
+// sets reads the ResourceSets of a cluster.
+type sets struct {
+	objects    map[Key]manifest.Object // of the cluster
+	units      map[Key]*Unit           // of the cluster
+	selections []selection             // what the selectors have found
+}
+
+// provider is an object with sets of inputs: the ResourceSet itself or a ResourceSetInputProvider.
+type provider struct {
+	key  Key
+	sets []map[string]any
+}
+
+// inputSets are the inputs of the templates of one ResourceSet.
+type inputSets struct {
+	list []map[string]any
+	id   *uid // of all sets
+}
+
+// inputs returns the sets of inputs of a ResourceSet, combined as spec.inputStrategy says.
+func (s *sets) inputs(k Key, set *resourceSet) (*inputSets, error) {
+	out := &inputSets{id: &uid{}}
+	own := provider{key: k}
+	for _, values := range set.Spec.Inputs {
+		own.add(values, out.id)
+	}
+	found, err := s.providers(k, set.Spec.InputsFrom)
+	if err != nil {
+		return nil, err
+	}
+	all := []provider{own}
+	for _, key := range found {
+		values, err := s.static(key)
+		if err != nil {
+			return nil, fmt.Errorf("spec.inputsFrom: %w", err)
+		}
+		p := provider{key: key}
+		p.add(values, out.id)
+		all = append(all, p)
+	}
+	switch strategy := set.Spec.InputStrategy; strategy.Name {
+	case "", "Flatten":
+		for _, p := range all {
+			out.list = append(out.list, p.sets...)
+		}
+	case "Permute":
+		out.list, err = permuted(all, strategy.IncludeEmptyProviders)
+	default:
+		err = fmt.Errorf("spec.inputStrategy: %q is not known (write Flatten or Permute)", strategy.Name)
+	}
+	return out, err
+}
+
+// add adds a set of inputs. Templates may change it, so it is a copy.
+func (p *provider) add(values map[string]any, id *uid) {
+	set := runtime.DeepCopyJSON(values)
+	if set == nil {
+		set = map[string]any{}
+	}
+	set["id"] = id
+	set["provider"] = map[string]any{"apiVersion": groupOperator + "/v1", "kind": p.key.Kind, "name": p.key.Name, "namespace": p.key.Namespace}
+	p.sets = append(p.sets, set)
+}
+
+// providers returns the providers that spec.inputsFrom names or selects, by name, each once.
+func (s *sets) providers(of Key, refs []inputsFrom) ([]Key, error) {
+	found := map[Key]bool{}
+	for n, ref := range refs {
+		field := fmt.Sprintf("spec.inputsFrom[%d]", n)
+		switch {
+		case (ref.Name == "") == (ref.Selector == nil):
+			return nil, fmt.Errorf("%s: exactly one of name and selector must be set", field)
+		case ref.Name != "":
+			key := Key{Group: groupOperator, Kind: kindInputProvider, Namespace: of.Namespace, Name: ref.Name}
+			if _, ok := s.objects[key]; !ok {
+				return nil, &missingError{field, key}
+			}
+			found[key] = true
+		default:
+			selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+			if err != nil {
+				return nil, fmt.Errorf("%s.selector: %w", field, err)
+			}
+			for key := range s.selected(of.Namespace, selector) {
+				found[key] = true
+			}
+			s.selections = append(s.selections, selection{of, selector, s.selected(of.Namespace, selector)})
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), compareKeys), nil
+}
+
+// selection is the outcome of a selector, which may be another one when all objects of the cluster are known.
+type selection struct {
+	of       Key
+	selector labels.Selector
+	found    map[Key]bool
+}
+
+func (s *sets) selected(namespace string, selector labels.Selector) map[Key]bool {
+	out := map[Key]bool{}
+	for key, o := range s.objects {
+		if key.Group != groupOperator || key.Kind != kindInputProvider || key.Namespace != namespace {
+			continue
+		}
+		metadata, _ := o["metadata"].(map[string]any)
+		values, _ := metadata["labels"].(map[string]any)
+		set := labels.Set{}
+		for name, v := range values {
+			set[name], _ = v.(string)
+		}
+		if selector.Matches(set) {
+			out[key] = true
+		}
+	}
+	return out
+}
+
+// recheck fails a ResourceSet for which a provider was found only after it was built.
+func (s *sets) recheck() {
+	for _, one := range s.selections {
+		if u := s.units[one.of]; u != nil && u.Err == nil && !maps.Equal(one.found, s.selected(one.of.Namespace, one.selector)) {
+			u.Err, u.Brings = errors.New("spec.inputsFrom: its selector matches providers that another ResourceSet brings (name them instead)"), true
+		}
+	}
+}
+
+// static returns the inputs of a ResourceSetInputProvider.
+// https://fluxoperator.dev/docs/crd/resourcesetinputprovider/
+func (s *sets) static(key Key) (map[string]any, error) {
+	var in struct {
+		Spec struct {
+			Type          string         `json:"type"`
+			DefaultValues map[string]any `json:"defaultValues"`
+		} `json:"spec"`
+	}
+	o := s.objects[key]
+	if err := decode(o, &in); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.Spec.Type != "Static":
+		return nil, fmt.Errorf("%s of the type %s %w", key, cmp.Or(in.Spec.Type, `""`), errServer)
+	case strings.EqualFold(o.Annotation(annotationReconcile), "disabled"):
+		return nil, fmt.Errorf("%s is suspended, so its inputs are those of an earlier commit", key)
+	}
+	return in.Spec.DefaultValues, nil
+}
+
+// permuted returns every combination of one set of each provider, below the provider's name. Without empty, providers that have no set are
+// left out.
+func permuted(all []provider, empty bool) ([]map[string]any, error) {
+	type partial struct {
+		set map[string]any
+		id  []string
+	}
+	var out []partial
+	first := true
+	for _, p := range all {
+		if len(p.sets) == 0 && !empty {
+			continue
+		}
+		name := inputName(p.key.Name)
+		if name == "" {
+			return nil, fmt.Errorf("spec.inputStrategy: the name of %s has no letter and no digit", p.key)
+		}
+		if first {
+			out, first = []partial{{set: map[string]any{}}}, false
+		}
+		if len(out)*len(p.sets) > maxPermutations {
+			return nil, fmt.Errorf("spec.inputStrategy: there are more than %d permutations", maxPermutations)
+		}
+		var next []partial
+		for _, before := range out {
+			for n, set := range p.sets {
+				one := maps.Clone(before.set)
+				one[name] = set
+				next = append(next, partial{one, append(slices.Clone(before.id), name+"="+strconv.Itoa(n))})
+			}
+		}
+		out = next
+	}
+	sets := make([]map[string]any, len(out))
+	for n, p := range out {
+		p.set["id"] = strconv.FormatUint(uint64(adler32.Checksum([]byte(strings.Join(p.id, "/")))), 10)
+		sets[n] = p.set
+	}
+	return sets, nil
+}
+
+// inputName is the key of a provider's inputs: lower case, with one underscore for spaces and punctuation.
+func inputName(name string) string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) })
+	for n, word := range words {
+		words[n] = strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return -1
+		}, word)
+	}
+	return strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), "_")
+}

@@ -1,0 +1,125 @@
+package flux
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+
+	sprig "github.com/go-task/slim-sprig/v3"
+	"github.com/gosimple/slug"
+	"sigs.k8s.io/yaml"
+
+	"github.com/sluice-gitops/sluice/renderer/manifest"
+)
+
+// maxText bounds the outcome of one template.
+const maxText = 4 << 20
+
+// uid stands for an id of inputs that the operator makes of an object's UID, which only the cluster knows. It records whether a template
+// writes it, in any form.
+type uid struct{ used bool }
+
+var errUID = errors.New("inputs.id is not supported: the operator makes it of the UID that the object has in the cluster (use an input of your own)")
+
+// String implements fmt.Stringer.
+func (u *uid) String() string { u.used = true; return "" }
+
+// Format implements fmt.Formatter.
+func (u *uid) Format(fmt.State, rune) { u.used = true }
+
+// MarshalJSON implements json.Marshaler.
+func (u *uid) MarshalJSON() ([]byte, error) { u.used = true; return []byte(`""`), nil }
+
+// executeOne builds an entry of spec.resources: the operator executes its YAML text as a template.
+func (s *inputSets) executeOne(resource, inputs map[string]any) (manifest.Object, error) {
+	text, err := yaml.Marshal(resource)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := s.execute(string(text), inputs)
+	if err != nil {
+		return nil, err
+	}
+	if len(objects) != 1 {
+		return nil, fmt.Errorf("the template makes %d objects, not 1", len(objects))
+	}
+	return objects[0], nil
+}
+
+// execute returns the objects that a template makes of a set of inputs.
+func (s *inputSets) execute(text string, inputs map[string]any) ([]manifest.Object, error) {
+	parsed, err := template.New("template").Delims("<<", ">>").Funcs(functions()).Funcs(template.FuncMap{
+		"inputs": func() any { return inputs },
+	}).Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var out bounded
+	if err := parsed.Execute(&out, nil); err != nil {
+		return nil, err
+	}
+	if s.id.used {
+		return nil, errUID
+	}
+	return manifest.Decode(out.Bytes(), manifest.DefaultBudget())
+}
+
+// functions are those of the operator's templates. Its functions `keys` and `values` have no order; here they are sorted by key.
+func functions() template.FuncMap {
+	out := sprig.HermeticTxtFuncMap()
+	for _, name := range []string{"ago", "durationRound", "mustToDate", "randInt", "toDate"} { // they depend on the clock, the time zone or chance
+		out[name] = func(...any) (string, error) {
+			return "", fmt.Errorf("the function %s is not supported: its result is not the same everywhere", name)
+		}
+	}
+	out["slugify"] = slugify
+	out["toYaml"], out["mustToYaml"] = toYAML, toYAML
+	out["keys"] = func(list ...map[string]any) []string {
+		keys := []string{}
+		for _, m := range list {
+			keys = append(keys, slices.Sorted(maps.Keys(m))...)
+		}
+		return keys
+	}
+	out["values"] = func(m map[string]any) []any {
+		values := []any{}
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			values = append(values, m[k])
+		}
+		return values
+	}
+	return out
+}
+
+func toYAML(v any) (string, error) {
+	data, err := yaml.Marshal(v)
+	return string(data), err
+}
+
+// slugify makes a label's value of a text, cut at a word.
+func slugify(text string) string {
+	const most = 63
+	out := slug.Make(text)
+	if len(out) <= most {
+		return out
+	}
+	if end := strings.LastIndex(out[:most+1], "-"); end >= 0 {
+		return out[:end]
+	}
+	return out[:most]
+}
+
+// bounded is a buffer of at most maxText bytes.
+type bounded struct{ bytes.Buffer }
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxText {
+		return 0, fmt.Errorf("the outcome has more than %d MiB", maxText>>20)
+	}
+	return b.Buffer.Write(p)
+}

@@ -1,0 +1,131 @@
+package flux_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// set is a ResourceSet with some fields of its spec.
+func set(spec string) string {
+	return "-- clusters/prod/set.yaml --\n# tenants\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: set, namespace: apps}\nspec:\n" + indent(spec)
+}
+
+func inputProvider(name, spec string) string {
+	return "-- clusters/prod/" + name + ".yaml --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSetInputProvider\nmetadata: {name: " + name + ", namespace: apps, labels: {set: tenants}}\nspec: " + spec + "\n"
+}
+
+const tenant = "resources:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: \"<< inputs.tenant >>\", namespace: apps}}\n"
+
+// The objects that a ResourceSet brings are followed like those of a Kustomization. They have the place of the ResourceSet.
+func TestResourceSet(t *testing.T) {
+	all := units(t, sync+configMap+set(`inputs: [{tenant: a}, {tenant: b}]
+dependsOn:
+- {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, name: flux-system, namespace: flux-system}
+- {apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, name: x}
+resources:
+- apiVersion: kustomize.toolkit.fluxcd.io/v1
+  kind: Kustomization
+  metadata: {name: "app-<< inputs.tenant >>", namespace: flux-system}
+  spec:
+    interval: 10m
+    path: ./app
+    prune: true
+    targetNamespace: << inputs.tenant >>
+    sourceRef: {kind: GitRepository, name: flux-system}
+- apiVersion: v1
+  kind: Namespace
+  metadata: {name: "<< inputs.tenant >>"}
+`))
+	u := all["ResourceSet/set"]
+	if u.Err != nil || len(u.Objects) != 2 || u.Origin.String() != "clusters/prod/set.yaml:2" || !u.Prune || u.Orphan || u.Force || !slices.Contains(u.Reads, "clusters/prod/set.yaml") || len(u.DependsOn) != 1 {
+		t.Errorf("%+v", u)
+	}
+	for _, name := range []string{"a", "b"} {
+		child := all["Kustomization/app-"+name]
+		if child.Err != nil || !strings.Contains(encoded(t, child.Objects), `"namespace":"`+name+`"`) || child.Parent.Name != "set" || child.Origin.String() != "clusters/prod/set.yaml:2" {
+			t.Errorf("%+v", child)
+		}
+	}
+	if got := encoded(t, all["Kustomization/flux-system"].Objects); strings.Contains(got, `"ResourceSet"`) {
+		t.Errorf("the ResourceSet is applied as it is: %s", got)
+	}
+	suspended := strings.Replace(set(tenant), "namespace: apps}", "namespace: apps, annotations: {fluxcd.controlplane.io/reconcile: Disabled}}", 1)
+	if u := units(t, sync+suspended)["ResourceSet/set"]; !u.Suspended || u.Err != nil {
+		t.Errorf("%+v", u)
+	}
+	forced := strings.Replace(set("inputs: [{tenant: a}]\n"+tenant), "namespace: apps}", "namespace: apps, annotations: {fluxcd.controlplane.io/force: enabled}}", 1)
+	if u := units(t, sync+forced)["ResourceSet/set"]; !u.Force || u.Err != nil {
+		t.Errorf("%+v", u)
+	}
+}
+
+// Providers can be in files that are read later, and come out of other ResourceSets.
+func TestProvidersArriveLater(t *testing.T) {
+	generated := "-- clusters/prod/z.yaml --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: z, namespace: apps}\nspec:\n  resources:\n" +
+		"  - {apiVersion: fluxcd.controlplane.io/v1, kind: ResourceSetInputProvider, metadata: {name: late, namespace: apps, labels: {set: tenants}}, spec: {type: Static, defaultValues: {tenant: late}}}\n"
+	for name, c := range map[string]struct{ files, want string }{
+		"by name":       {set("inputsFrom: [{name: late}]\n"+tenant) + app("") + "-- app/provider.yaml --\n" + strings.SplitN(inputProvider("late", "{type: Static, defaultValues: {tenant: late}}"), "\n", 3)[1] + "\n" + strings.SplitN(inputProvider("late", "{type: Static, defaultValues: {tenant: late}}"), "\n", 3)[2], `"name":"late"`},
+		"by label":      {set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n"+tenant) + app("") + "-- app/provider.yaml --\n" + strings.SplitN(inputProvider("late", "{type: Static, defaultValues: {tenant: late}}"), "\n", 2)[1], `"name":"late"`},
+		"of a set":      {set("inputsFrom: [{name: late}]\n"+tenant) + generated, `"name":"late"`},
+		"none by label": {set("inputsFrom: [{selector: {matchLabels: {set: none}}}]\n" + tenant), `null`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u, ok := units(t, sync+c.files)["ResourceSet/set"]
+			if got := encoded(t, u.Objects); !ok || u.Err != nil || !strings.Contains(got, c.want) {
+				t.Errorf("%v\n%s", u.Err, got)
+			}
+		})
+	}
+	// Two sets that select by labels, the second of which brings a provider of the first.
+	both := set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n"+tenant) + inputProvider("one", "{type: Static, defaultValues: {tenant: one}}") +
+		strings.Replace(generated, "  resources:", "  inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n  resources:", 1)
+	if u := units(t, sync+both)["ResourceSet/set"]; u.Err == nil || !strings.Contains(u.Err.Error(), "its selector matches providers that another ResourceSet brings") || !u.Brings {
+		t.Errorf("%+v", u)
+	}
+}
+
+// Each of these fails the ResourceSet alone.
+func TestResourceSetErrors(t *testing.T) {
+	one := func(object string) string { return "inputs: [{tenant: a}]\nresources:\n- " + object + "\n" }
+	for name, c := range map[string]struct{ files, want string }{
+		"a missing input":           {set("inputs: [{other: a}]\n" + tenant), `spec.resources[0]: template: template:4:11: executing "template" at <inputs>: map has no entry for key "tenant"`},
+		"no template":               {set("inputs: [{}]\nresourcesTemplate: \"<< if >>\"\n"), "spec.resourcesTemplate: template: template:1: missing value for if"},
+		"no object":                 {set(one("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: apps}}")), "ConfigMap needs metadata.name"},
+		"a missing provider":        {set("inputsFrom: [{name: none}]\n" + tenant), "spec.inputsFrom[0]: ResourceSetInputProvider apps/none is not in Git (add it)"},
+		"a provider of a server":    {set("inputsFrom: [{name: prs}]\n"+tenant) + inputProvider("prs", `{type: GitHubPullRequest, url: "https://github.com/acme/app"}`), "ResourceSetInputProvider apps/prs of the type GitHubPullRequest asks a server for its inputs"},
+		"a suspended provider":      {set("inputsFrom: [{name: p}]\n"+tenant) + strings.Replace(inputProvider("p", "{type: Static}"), "labels:", "annotations: {fluxcd.controlplane.io/reconcile: disabled}, labels:", 1), "apps/p is suspended"},
+		"neither name nor selector": {set("inputsFrom: [{}]\n" + tenant), "spec.inputsFrom[0]: exactly one of name and selector must be set"},
+		"a bad selector":            {set("inputsFrom: [{selector: {matchExpressions: [{key: a, operator: Like}]}}]\n" + tenant), "spec.inputsFrom[0].selector:"},
+		"an unknown strategy":       {set("inputStrategy: {name: Zip}\n" + tenant), `spec.inputStrategy: "Zip" is not known`},
+		"many permutations":         {set("inputStrategy: {name: Permute}\ninputs: [" + strings.Repeat("{tenant: a},", 10_001) + "]\n" + tenant), "more than 10000 permutations"},
+		"the id of inputs":          {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "inputs.id", 1)), "inputs.id is not supported"},
+		"the id in JSON":            {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "inputs | toJson | sha256sum", 1)), "inputs.id is not supported"},
+		"the id as text":            {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "inputs.id | toString | sha256sum", 1)), "inputs.id is not supported"},
+		"the id by printf":          {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "printf `%d` inputs.id", 1)), "inputs.id is not supported"},
+		"a random number":           {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "randInt 1 9", 1)), "the function randInt is not supported"},
+		"the clock":                 {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "now", 1)), `function "now" not defined`},
+		"the environment":           {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "env `HOME`", 1)), `function "env" not defined`},
+		"a long outcome":            {set("resourcesTemplate: \"<< repeat 5000000 `x` >>\"\n"), "the outcome has more than 4 MiB"},
+		"copyFrom":                  {set(one("{apiVersion: v1, kind: Secret, metadata: {name: s, annotations: {fluxcd.controlplane.io/copyFrom: a/b}}}")), "Secret default/s has the annotation fluxcd.controlplane.io/copyFrom, which is not supported"},
+		"convertKubeConfigFrom":     {set(one("{apiVersion: v1, kind: ConfigMap, metadata: {name: s, annotations: {fluxcd.controlplane.io/convertKubeConfigFrom: a/b}}}")), "the annotation fluxcd.controlplane.io/convertKubeConfigFrom, which is not supported"},
+		"checksumFrom":              {set(one("{apiVersion: apps/v1, kind: Deployment, metadata: {name: s}, spec: {template: {metadata: {annotations: {fluxcd.controlplane.io/checksumFrom: ConfigMap/a/b}}}}}")), "the annotation fluxcd.controlplane.io/checksumFrom, which is not supported"},
+		"steps and resources":       {set("steps: [{name: a}]\n" + tenant), "spec.steps excludes spec.resources"},
+		"one object in two steps":   {set("steps:\n- {name: a, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n- {name: b, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n"), "ConfigMap default/x is in the steps a and b"},
+		"a failed step":             {set("steps:\n- {name: a, resourcesTemplate: \"<< fail `no` >>\"}\n"), "spec.steps[0] a: resourcesTemplate: template: template:1:3: executing \"template\" at <fail `no`>: error calling fail: no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := units(t, sync+app("")+configMap+c.files)
+			u := all["ResourceSet/set"]
+			if u.Err == nil || !strings.Contains(u.Err.Error(), c.want) || u.Origin.String() != "clusters/prod/set.yaml:2" {
+				t.Errorf("%s: %v, want %q", u.Origin, u.Err, c.want)
+			}
+			if server := name == "a provider of a server"; u.Brings == server { // the commit lacks none of its objects
+				t.Errorf("brings: %v", u.Brings)
+			}
+			if other := all["Kustomization/app"]; other.Err != nil || len(other.Objects) != 1 {
+				t.Errorf("the failure spread: %v", other.Err)
+			}
+		})
+	}
+}
