@@ -1,6 +1,7 @@
 package reviews
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -36,9 +37,7 @@ type entry struct {
 
 type head struct {
 	site.Head
-	Fleet  hint.Place   `json:",omitempty"` // "": of the repository itself
-	Needs  []hint.Place `json:",omitempty"` // further repositories that a reader must be able to read
-	Policy string
+	Fleet  hint.Place `json:",omitempty"` // "": of the repository itself
 	Size   int64
 	Shared bool `json:",omitempty"` // other replicas can read the report
 }
@@ -74,9 +73,10 @@ func folderOf(p hint.Place) string {
 	return hex.EncodeToString(sum[:])[:digits]
 }
 
+// Earlier versions wrote reports without what a reader needs, with another suffix. The next start deletes them.
 const (
 	listSuffix   = ".json"
-	reportSuffix = ".html.gz"
+	reportSuffix = ".report"
 )
 
 func (s *Store) list(folder string, number int) string {
@@ -85,6 +85,36 @@ func (s *Store) list(folder string, number int) string {
 
 func (s *Store) file(folder string, number int, h *head) string {
 	return filepath.Join(s.dir, folder, strconv.Itoa(number), h.file())
+}
+
+// terms is the first line of a stored or shared report, before the page. The page and the rights that it needs are one value, so that no
+// reader gets the page without them.
+type terms struct {
+	Policy string
+	Needs  []hint.Place // never null
+}
+
+func pack(r *Report) ([]byte, error) {
+	first, err := json.Marshal(terms{Policy: r.Policy, Needs: append([]hint.Place{}, r.Needs...)})
+	if err != nil {
+		return nil, fmt.Errorf("reports: %w", err)
+	}
+	return append(append(first, '\n'), r.Gzip...), nil
+}
+
+// unpack reads a stored or shared report. It refuses one that does not say what a reader needs, or that has terms of a later version.
+func unpack(data []byte) (*Report, bool) {
+	first, packed, ok := bytes.Cut(data, []byte("\n"))
+	if !ok {
+		return nil, false
+	}
+	in := json.NewDecoder(bytes.NewReader(first))
+	in.DisallowUnknownFields()
+	var t terms
+	if in.Decode(&t) != nil || in.More() || t.Needs == nil || t.Policy == "" || len(packed) == 0 {
+		return nil, false
+	}
+	return &Report{Needs: t.Needs, Policy: t.Policy, Gzip: packed}, true
 }
 
 // load reads the lists and deletes what belongs to none.

@@ -119,36 +119,40 @@ func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Revi
 		return false, fmt.Errorf("reports: %w", err)
 	}
 	h := head{
-		Head:   site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText)},
-		Policy: policy,
-	}
-	for _, c := range r.Companions {
-		if c.Repository != "" {
-			h.Needs = append(h.Needs, hint.Place(c.Repository))
-		}
+		Head: site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText)},
 	}
 	if fleet != p {
 		h.Fleet = fleet
 	}
+	one := Report{Policy: policy, Gzip: packed.Bytes()}
+	for _, c := range r.Companions {
+		if c.Repository != "" {
+			one.Needs = append(one.Needs, hint.Place(c.Repository))
+		}
+	}
+	data, err := pack(&one)
+	if err != nil {
+		return false, err
+	}
 	folder := folderOf(p)
 	var unshared error
-	h.Shared, unshared = share(s, folder, mr.Number, &h, packed.Bytes())
-	if stored, err = s.keep(folder, mr, h, packed.Bytes()); err != nil {
+	h.Shared, unshared = share(s, folder, mr.Number, &h, data)
+	if stored, err = s.keep(folder, mr, h, data); err != nil {
 		return false, err
 	}
 	return stored || h.Shared, errors.Join(unshared, shareList(s, folder, mr.Number))
 }
 
 // keep stores the report of a head in the folder, and lists the head.
-func (s *Store) keep(folder string, mr *forge.MergeRequest, h head, packed []byte) (stored bool, err error) {
+func (s *Store) keep(folder string, mr *forge.MergeRequest, h head, data []byte) (stored bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entry(folder, mr)
 	if len(e.Heads) > 0 && !h.At.After(e.Heads[0].At) { // the clock of another replica is ahead
 		h.At = e.Heads[0].At.Add(time.Millisecond)
 	}
-	if size := int64(len(packed)); size <= s.limits.Bytes {
-		if err := s.write(s.file(folder, mr.Number, &h), packed); err != nil {
+	if size := int64(len(data)); size <= s.limits.Bytes {
+		if err := s.write(s.file(folder, mr.Number, &h), data); err != nil {
 			return false, err
 		}
 		h.Stored, h.Size = true, size
@@ -309,7 +313,10 @@ func (s *Store) Report(ctx context.Context, p, fleet hint.Place, number int, com
 	if err != nil {
 		return nil, fmt.Errorf("reports: %w", err)
 	}
-	return &Report{Needs: found.Needs, Policy: found.Policy, Gzip: data}, nil
+	if r, ok := unpack(data); ok {
+		return r, nil
+	}
+	return fetch(ctx, s, folder, number, &found) // the file is damaged
 }
 
 func (s *Store) known(folder string, number int) *entry {

@@ -155,7 +155,7 @@ func size(t *testing.T, dir string) int64 {
 	t.Helper()
 	var total int64
 	must(t, filepath.WalkDir(dir, func(name string, e os.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(name, ".gz") {
+		if err == nil && strings.HasSuffix(name, ".report") {
 			info, err := e.Info()
 			must(t, err)
 			total += info.Size()
@@ -190,7 +190,7 @@ func TestDamage(t *testing.T) {
 		}
 		return err
 	}))
-	if got := strings.Join(left, " "); got != commit(3)+".html.gz 2.json" {
+	if got := strings.Join(left, " "); got != commit(3)+".report 2.json" {
 		t.Errorf("files %s", got)
 	}
 	for _, bad := range []string{"", "../../etc/passwd", "HEAD", strings.Repeat("A", 40)} {
@@ -268,7 +268,7 @@ func TestReportsInOtherFleets(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(names(t, dir), ".gz"); n != 104 {
+	if n := strings.Count(names(t, dir), ".report"); n != 104 {
 		t.Errorf("%d files", n)
 	}
 }
@@ -345,5 +345,20 @@ func TestNeededRights(t *testing.T) {
 	must(t, err)
 	if fmt.Sprint(got.Needs) != "[lab:acme/one]" {
 		t.Errorf("needs %v", got.Needs)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*", "7", "*"))
+	must(t, err)
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	must(t, os.WriteFile(files[0], got.Gzip, 0o600))
+	s := open(t, dir, 16<<20)
+	if _, err := s.Report(t.Context(), fleet, fleet, 7, commit(1)); !errors.Is(err, reviews.ErrNone) {
+		t.Errorf("a report without the rights that it needs: %v", err)
+	}
+	must(t, os.Rename(files[0], strings.TrimSuffix(files[0], ".report")+".html.gz")) // as earlier versions wrote it
+	s = open(t, dir, 16<<20)
+	if _, err := s.Report(t.Context(), fleet, fleet, 7, commit(1)); !errors.Is(err, reviews.ErrNone) || s.List(fleet)[0].Heads[0].Stored {
+		t.Errorf("a report of an earlier version: %v, %+v", err, s.List(fleet))
 	}
 }

@@ -52,13 +52,12 @@ func sharedName(folder string, number int, h *head) string {
 }
 
 // share gives a report to the other replicas. It reports false if there are none, or the report is too large for them.
-func share(s *Store, folder string, number int, h *head, packed []byte) (bool, error) {
+func share(s *Store, folder string, number int, h *head, data []byte) (bool, error) {
 	if s.shared == nil {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shareLimit)
 	defer cancel()
-	data := append([]byte(h.Policy+"\n"), packed...)
 	fits := int64(len(data)) <= s.shared.Most()
 	if !fits {
 		data = nil // an earlier report of the head must not stay
@@ -209,11 +208,11 @@ func fetch(ctx context.Context, s *Store, folder string, number int, h *head) (*
 	if err != nil {
 		return nil, fmt.Errorf("reports: read what another replica shared: %w", err)
 	}
-	policy, packed, ok := bytes.Cut(data, []byte("\n"))
+	r, ok := unpack(data)
 	if !ok {
 		return nil, ErrNone
 	}
-	return &Report{Policy: string(policy), Gzip: packed}, nil
+	return r, nil
 }
 
 // revision returns the next revision of an entry. It is a time, so that a replica that lost its list does not begin below the others.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/service/reviews"
 )
 
@@ -185,6 +186,41 @@ func TestLaterReviewCounts(t *testing.T) {
 		must(t, err)
 		if list := s.List(fleet); !bytes.Contains(html, []byte("the later review")) || len(list[0].Heads) != 1 {
 			t.Errorf("replica %d shows the earlier review; %+v", i, list)
+		}
+	}
+}
+
+// TestSharedRights: the rights that a report needs are with it on other replicas, before and after its list arrives, and on the replica that
+// made it after that one lost its file. A page without them is not shown.
+func TestSharedRights(t *testing.T) {
+	t.Parallel()
+	h, all := replicas(t, 2, 0)
+	small, err := reviews.Open(t.TempDir(), reviews.Limits{Bytes: 1}, ticking()) // it keeps no file
+	must(t, err)
+	small.Share(h)
+	r := review(commit(2))
+	r.Companions = []report.Companion{{Name: "acme/one!3", Repository: "lab:acme/one"}, {Name: "acme/two!4"}}
+	keep(t, small, request(7), r)
+	for range 2 {
+		for i, s := range append(all, small) {
+			got, err := s.Report(t.Context(), fleet, fleet, 7, commit(2))
+			must(t, err)
+			if fmt.Sprint(got.Needs) != "[lab:acme/one]" {
+				t.Errorf("replica %d: needs %v", i, got.Needs)
+			}
+		}
+		follow(t, all...)
+	}
+	for name, page := range h.pages {
+		first, packed, _ := bytes.Cut(page, []byte("\n"))
+		for _, bad := range []string{
+			"default-src 'none'", `{"Policy":"default-src 'none'"}`, `{"Policy":"default-src 'none'","Needs":null}`,
+			string(first) + "{}", strings.Replace(string(first), "{", `{"Also":1,`, 1), "",
+		} {
+			h.pages[name] = append([]byte(bad+"\n"), packed...)
+			if readable(t, all[0], commit(2)) {
+				t.Errorf("a page is shown that begins with %q", bad)
+			}
 		}
 	}
 }

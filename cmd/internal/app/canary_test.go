@@ -74,7 +74,11 @@ func (l *leakSearch) folder(dir string) error {
 			return err
 		}
 		l.look(path, data)
-		if filepath.Ext(path) != ".gz" {
+		switch filepath.Ext(path) {
+		case ".gz":
+		case ".report": // a line, then a compressed page
+			_, data, _ = bytes.Cut(data, []byte("\n"))
+		default:
 			return nil
 		}
 		z, err := gzip.NewReader(bytes.NewReader(data))
@@ -116,7 +120,7 @@ func TestLeakSearch(t *testing.T) {
 	if _, err := z.Write([]byte("<p>" + credential + "</p>")); err != nil || z.Close() != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string]string{"report.html.gz": packed.String(), "plain": credential, "clean": "nothing"} {
+	for name, data := range map[string]string{"page.html.gz": packed.String(), "one.report": "{}\n" + packed.String(), "plain": credential, "clean": "nothing"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +138,7 @@ func TestLeakSearch(t *testing.T) {
 	if err := search.folder(dir); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"objects of " + filepath.Join(dir, "mirror"), filepath.Join(dir, "plain"), filepath.Join(dir, "report.html.gz")}
+	want := []string{"objects of " + filepath.Join(dir, "mirror"), filepath.Join(dir, "plain"), filepath.Join(dir, "page.html.gz"), filepath.Join(dir, "one.report")}
 	slices.Sort(search.found)
 	if slices.Sort(want); !slices.Equal(search.found, want) {
 		t.Errorf("found in %q, expected %q", search.found, want)
