@@ -23,7 +23,8 @@ type found struct {
 		Medium                                                                                       int `json:"overflow-900"`
 		Narrow                                                                                       int `json:"overflow-390"`
 	}
-	Times map[string]map[string]float64
+	Times  map[string]map[string]float64
+	Effort map[string]map[string]float64
 }
 
 // TestPageInChromium reads, drives and measures the page in Chromium: three widths, light and dark, axe, the keyboard,
@@ -50,6 +51,7 @@ func TestPageInChromium(t *testing.T) {
 	}
 	got.checkUse(t)
 	got.checkTimes(t)
+	got.checkEffort(t)
 }
 
 // checkUse compares what the keyboard, the search and the address did.
@@ -88,6 +90,22 @@ func (got *found) checkTimes(t *testing.T) {
 	}
 	if len(got.Times) != 2 {
 		t.Errorf("%d pages measured", len(got.Times))
+	}
+}
+
+// checkEffort compares the processor time of keys in reports of 10,000 changes with that in a report of a few: it must not grow with the
+// number of changes.
+func (got *found) checkEffort(t *testing.T) {
+	t.Helper()
+	const growth, least = 6, 4.0 // milliseconds
+	small := got.Effort["fleet.html"]
+	for _, name := range []string{"many.html", "deep.html"} {
+		t.Logf("%s, processor time in milliseconds: %v; of a small report: %v", name, got.Effort[name], small)
+		for key, like := range map[string]string{"j": "j", "n": "n", "Escape": "Escape", "jAfterEscape": "j"} {
+			if ms := got.Effort[name][key]; ms == 0 || ms > growth*max(least, small[like]) {
+				t.Errorf("%s: %s takes %.1f ms, in a small report %.1f", name, key, ms, small[like])
+			}
+		}
 	}
 }
 

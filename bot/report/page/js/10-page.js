@@ -94,6 +94,7 @@ class Group {
       this.button.textContent = "Show more of " + plural(this.shown.length, "object");
       children.push(this.button);
     }
+    this.box.classList.toggle("long", until > 4);
     this.box.replaceChildren(...children, ...this.rest);
     this.drawn = until;
     for (const e of this.shown.slice(0, until)) watch.observe(e.element);

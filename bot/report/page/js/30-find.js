@@ -26,7 +26,7 @@ const fill = () => {
 const matches = (g, entry, wanted) => (!state.risk.length || state.risk.includes(entry.risk)) && (!state.kind || entry.kind === state.kind) && wanted.every((w) => g.label.includes(w) || entry.text.includes(w));
 
 // Of very many groups the page lays out a window; it moves when the reader comes near its ends.
-const WINDOW = 120;
+const WINDOW = 48;
 let hits = groups, from = 0, to = 0;
 const laidOut = new Set();
 for (const g of groups) g.section.hidden = true; // place shows those of the window
@@ -115,9 +115,15 @@ const changed = () => {
   clearTimeout(timer);
   timer = setTimeout(apply, 60);
 };
-const clear = () => {
+const reset = () => {
   Object.assign(state, {q: "", risk: [], env: "", kind: "", cluster: ""});
-  fill(); save(); apply();
+  fill(); save();
+};
+// clear shows the empty fields at once, and everything after that.
+const clear = () => {
+  reset();
+  clearTimeout(timer);
+  timer = setTimeout(apply, 60);
 };
 const setView = (on) => {
   splitView = on;

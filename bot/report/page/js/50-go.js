@@ -15,7 +15,7 @@ const show = (id) => {
   const at = /^o(\d+)-\d+$/.exec(id);
   const g = at ? groupOf.get("g" + at[1]) : groupOf.get(id);
   if (!g) { const e = id && $(id); if (e) { e.scrollIntoView(); mark(id); } return; }
-  if (!hits.includes(g) || at && !g.shown?.some((e) => e.id === id) && (state.q || active())) clear();
+  if (!hits.includes(g) || at && !g.shown?.some((e) => e.id === id) && (state.q || active())) { reset(); apply(); }
   uncover(g);
   const entry = at && g.entries.find((e) => e.id === id);
   if (entry) { g.reveal(entry); fold(entry.element, true); select(entry); return; }

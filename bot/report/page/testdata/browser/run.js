@@ -6,7 +6,7 @@ const {opener} = require(process.env.BROWSER_PAGES);
 const path = require("path");
 const [folder] = process.argv.slice(2);
 const file = (name, rest) => "file://" + path.join(folder, name) + (rest || "");
-const out = {errors: [], requests: [], axe: [], facts: {}, times: {}};
+const out = {errors: [], requests: [], axe: [], facts: {}, times: {}, effort: {}};
 const {open, check} = opener(out, {width: 1400, height: 1000});
 const shot = (page, name) => page.screenshot({path: path.join(folder, name + ".png")});
 const text = (page, selector) => page.locator(selector).first().innerText();
@@ -134,12 +134,43 @@ const slow = async (browser) => {
   }
 };
 
+// effort measures the processor time, in milliseconds, that the page spends on a key until after the next frame. Other work of the machine
+// does not count.
+const effort = async (browser) => {
+  for (const name of ["fleet.html", "many.html", "deep.html"]) {
+    const {context, page} = await open(browser, file(name));
+    const session = await context.newCDPSession(page);
+    await session.send("Performance.enable", {timeDomain: "threadTicks"});
+    await page.waitForSelector(".rows", {timeout: 120000});
+    await page.waitForFunction(() => new Promise((done) => requestIdleCallback(() => done(true))));
+    const spent = async () => (await session.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value * 1000;
+    const press = async (key) => {
+      await page.evaluate(() => { window.ended = new Promise((done) => addEventListener("keydown", () => requestAnimationFrame(() => setTimeout(done)), {once: true, capture: true})); });
+      const before = await spent();
+      await page.keyboard.press(key);
+      await page.evaluate(() => window.ended);
+      return Math.round((await spent() - before) * 10) / 10;
+    };
+    const median = async (key) => [await press(key), await press(key), await press(key)].sort((a, b) => a - b)[1];
+    const t = {j: await median("j"), n: await median("n")};
+    await page.keyboard.press("/");
+    await page.keyboard.type("e");
+    await page.waitForFunction(() => / in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
+    t.Escape = await press("Escape");
+    await page.waitForFunction(() => !/ in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
+    t.jAfterEscape = await median("j");
+    out.effort[name] = t;
+    await context.close();
+  }
+};
+
 (async () => {
   const browser = await launch();
   try {
     await looks(browser);
     await use(browser);
     await slow(browser);
+    await effort(browser);
   } catch (e) {
     out.errors.push(String(e.stack || e));
   }
