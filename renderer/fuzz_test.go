@@ -43,7 +43,7 @@ func FuzzRemoteServer(f *testing.F) {
 		for _, question := range []struct {
 			name  string
 			input []byte
-		}{{QuestionContent, first}, {QuestionContent, hold}, {QuestionRender, render}} {
+		}{{QuestionContent, first}, {QuestionContent, hold}, {QuestionRender, render}, {QuestionLight, render}} {
 			if _, known, err := s.Answer(t.Context(), question.name, question.input); !known && err == nil {
 				t.Errorf("%s is not known", question.name)
 			}

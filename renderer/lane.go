@@ -20,7 +20,7 @@ const (
 
 // InFlight is the number of concurrent calls of Render, for each process, from which a Pool benefits: it sends bundles that wait together
 // in one call.
-const InFlight = maxBatch / 2
+const InFlight = maxBatch
 
 // lane renders in at most n children at once. Bundles that wait share a call, because a call costs as much as rendering a small chart. If
 // a call of several bundles fails for any reason, each is rendered alone, so that one bundle never fails another. It is safe for concurrent

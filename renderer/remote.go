@@ -10,13 +10,14 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
-// Names of the questions of a Remote.
+// Names of the questions of a Remote. Answers to QuestionLight are small.
 const (
 	QuestionContent = "render-content"
 	QuestionRender  = "render-bundle"
+	QuestionLight   = "render-light" // a light bundle
 )
 
-// remoteAnswer is the answer to QuestionRender. Failed is the text of an error other than an InputError. Limit means
+// remoteAnswer is the answer to QuestionRender and QuestionLight. Failed is the text of an error other than an InputError. Limit means
 // that the bundle exceeded a limit.
 type remoteAnswer struct {
 	Rendering *Rendering
@@ -51,7 +52,11 @@ func (r *Remote) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write a bundle: %w", err)
 	}
-	data, err := r.ask(ctx, QuestionRender, input)
+	question := QuestionRender
+	if b.Light {
+		question = QuestionLight
+	}
+	data, err := r.ask(ctx, question, input)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +120,8 @@ func (s *RemoteServer) Answer(ctx context.Context, name string, input []byte) (a
 	switch name {
 	case QuestionContent:
 		return nil, true, s.hold(input)
-	case QuestionRender:
-		answer, err = s.render(ctx, input)
+	case QuestionRender, QuestionLight:
+		answer, err = s.render(ctx, input, name == QuestionLight)
 		return answer, true, err
 	}
 	return nil, false, nil
@@ -138,11 +143,12 @@ func (s *RemoteServer) hold(input []byte) error {
 	return nil
 }
 
-func (s *RemoteServer) render(ctx context.Context, input []byte) ([]byte, error) {
+func (s *RemoteServer) render(ctx context.Context, input []byte, light bool) ([]byte, error) {
 	var b Bundle
 	if err := s.codec.dec.Unmarshal(input, &b); err != nil {
 		return nil, fmt.Errorf("read a bundle: %w", err)
 	}
+	b.Light = light
 	var missing error
 	s.mu.Lock()
 	b.contents(func(c *Content) {

@@ -126,7 +126,7 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 		if err != nil {
 			return jobAnswer{}, err
 		}
-		data, err := i.workers.Call(ctx, worker.Call{Job: JobImport, Input: input, Timeout: importTimeout, MaxOutput: importOutput, Answer: parent.answer})
+		data, err := i.workers.Call(ctx, worker.Call{Job: JobImport, Input: input, Timeout: importTimeout, MaxOutput: importOutput, Answer: parent.answer, Large: isLarge})
 		if unit := parent.unit(); worker.IsLimit(err) && unit != "" && len(j.Exclude) < maxExcluded && j.Exclude[unit] == "" {
 			j.Exclude[unit] = err.Error()
 			continue
@@ -156,6 +156,9 @@ func (p *parent) unit() string {
 	defer p.mu.Unlock()
 	return p.current
 }
+
+// isLarge reports whether answers to a question can have many megabytes.
+func isLarge(question string) bool { return question == askFile || question == askArchive }
 
 func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte, error) {
 	switch name {

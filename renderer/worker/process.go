@@ -97,7 +97,7 @@ func (p *process) call(ctx context.Context, c *Call) (answer []byte, alive bool,
 	stop := context.AfterFunc(limited, p.kill)
 	defer stop()
 	defer p.watchCPU(limited, c.CPU, spend)()
-	q := &questions{process: p, call: c, ctx: limited}
+	q := newQuestions(limited, p, c)
 	answer, alive, err = p.converse(limited, c, q)
 	if !alive {
 		spend(err) // ends what answers questions
@@ -174,14 +174,36 @@ func failure(payload []byte, c *Call) error {
 	}
 }
 
-// questions answers what a child asks during one call.
+// questions answers what a child asks during one call. A child that does not read its answers cannot make the parent hold more than a
+// bounded number of them.
 type questions struct {
 	process *process
 	call    *Call
 	ctx     context.Context //nolint:containedctx // that of the call
+	places  chan struct{}   // of questions, until their answers are sent
+	large   chan struct{}   // of those with large answers
 	all     sync.WaitGroup
 	mu      sync.Mutex
 	running int
+}
+
+const (
+	maxUnsent = 2 * maxAsks // questions without an answer, and answers that the child does not read
+	maxLarge  = 4           // of those, questions with large answers
+)
+
+func newQuestions(ctx context.Context, p *process, c *Call) *questions {
+	return &questions{process: p, call: c, ctx: ctx, places: make(chan struct{}, maxUnsent), large: make(chan struct{}, maxLarge)}
+}
+
+// enter waits for a place.
+func (q *questions) enter(places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-q.ctx.Done():
+		return context.Cause(q.ctx)
+	}
 }
 
 func (q *questions) open() int {
@@ -202,14 +224,14 @@ func (q *questions) take(f frame) error {
 	if n > maxAsks {
 		return fmt.Errorf("%w: more than %d questions at once", ErrProtocol, maxAsks)
 	}
+	if err := q.enter(q.places); err != nil {
+		return q.process.died(q.ctx, err, q.call)
+	}
 	q.all.Go(func() {
-		k, answer := kindAnswer, []byte(nil)
-		var err error
-		if q.call.Answer == nil {
-			err = fmt.Errorf("the parent answers no questions, also not %q", safetext.Line(name))
-		} else {
-			answer, err = q.call.Answer(q.ctx, name, input)
-		}
+		defer func() { <-q.places }()
+		k := kindAnswer
+		answer, leave, err := q.answer(name, input)
+		defer leave()
 		if err != nil {
 			k, answer = kindRefusal, []byte(err.Error())
 		}
@@ -221,6 +243,22 @@ func (q *questions) take(f frame) error {
 		}
 	})
 	return nil
+}
+
+// answer answers a question. leave must be called when the answer is sent.
+func (q *questions) answer(name string, input []byte) (answer []byte, leave func(), err error) {
+	leave = func() {}
+	if q.call.Answer == nil {
+		return nil, leave, fmt.Errorf("the parent answers no questions, also not %q", safetext.Line(name))
+	}
+	if q.call.Large != nil && q.call.Large(name) {
+		if err := q.enter(q.large); err != nil {
+			return nil, leave, err
+		}
+		leave = func() { <-q.large }
+	}
+	answer, err = q.call.Answer(q.ctx, name, input)
+	return answer, leave, err
 }
 
 const cpuEvery = 50 * time.Millisecond

@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -18,12 +19,14 @@ import (
 
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
 const (
 	timeout   = 10 * time.Second
 	maxAnswer = 1 << 20 // bytes
+	maxValue  = 40      // characters of a sample in a reason, which comments and records repeat
 	refused   = "the host is internal, and network.allow in the service's configuration does not name it"
 )
 
@@ -121,7 +124,7 @@ func (c *Client) prometheus(ctx context.Context, check *fleet.PrometheusCheck) (
 		text, _ := r.Value[1].(string) // any other type is not a number, so the check is red
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(v > 0) {
-			return promote.Red, "a value is " + strconv.Quote(text) + ", not greater than 0"
+			return promote.Red, fmt.Sprintf("a value is %q, not greater than 0", safetext.Brief(text, maxValue))
 		}
 	}
 	return promote.Green, ""

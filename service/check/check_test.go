@@ -62,6 +62,7 @@ func TestPrometheusCheck(t *testing.T) {
 		"none":   `{"status":"success","data":{"resultType":"vector","result":[]}}`,
 		"matrix": `{"status":"success","data":{"resultType":"matrix","result":[]}}`,
 		"failed": `{"status":"error"}`,
+		"long":   `{"status":"success","data":{"resultType":"vector","result":[{"value":[0,"` + strings.Repeat("x", 1000) + `"]}]}}`,
 		"text":   `hello`,
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,10 +75,10 @@ func TestPrometheusCheck(t *testing.T) {
 	t.Cleanup(server.Close)
 	c := check.New("sluice/test", nil)
 	for query, want := range map[string]promote.State{
-		"up": promote.Green, "down": promote.Red, "nan": promote.Red, "number": promote.Red, "none": promote.Unknown, "matrix": promote.Unknown, "failed": promote.Unknown, "text": promote.Unknown,
+		"up": promote.Green, "down": promote.Red, "nan": promote.Red, "number": promote.Red, "long": promote.Red, "none": promote.Unknown, "matrix": promote.Unknown, "failed": promote.Unknown, "text": promote.Unknown,
 	} {
 		got := c.Check(t.Context(), environment(fleet.Check{Name: query, Prometheus: &fleet.PrometheusCheck{URL: server.URL + "/", Query: query}}), time.Unix(0, 0))
-		if len(got) != 1 || got[0].State != want {
+		if len(got) != 1 || got[0].State != want || len(got[0].Reason) > 100 {
 			t.Errorf("%s: %+v, want %s", query, got, want)
 		}
 	}

@@ -107,7 +107,7 @@ func (p *parent) call(ctx context.Context, workers *worker.Workers, job string, 
 		return nil, err
 	}
 	data, err := workers.Call(ctx, worker.Call{
-		Job: job, Input: input, MaxOutput: reviewOutput, Timeout: reviewTimeout, CPU: reviewCPU, Answer: p.answer,
+		Job: job, Input: input, MaxOutput: reviewOutput, Timeout: reviewTimeout, CPU: reviewCPU, Answer: p.answer, Large: isLarge,
 	})
 	switch {
 	case worker.IsLimit(err):
@@ -208,6 +208,11 @@ func (p *parent) renderWithin(limit time.Duration) (err error) {
 	p.budget = renderer.NewBudget(p.session.Renderer, limit)
 	p.renderer, err = renderer.NewRemoteServer(p.budget, reviewContents)
 	return err
+}
+
+// isLarge reports whether answers to a question can have many megabytes.
+func isLarge(question string) bool {
+	return question == askObjects || question == askArchive || question == renderer.QuestionRender
 }
 
 // answer answers one question. Several goroutines call it.
