@@ -122,12 +122,17 @@ func reportFollowed(ctx context.Context, j *job, tip gitstore.Commit, failed []s
 	return err
 }
 
+// maxLook is how long a repository may take to answer. One that hangs must not keep a worker.
+const maxLook = 2 * time.Minute
+
 // followOne moves the pin of one repository.
 func followOne(ctx context.Context, j *job, tip gitstore.Commit, r *fleet.Repository) error {
 	if p, ok := j.PlaceOf(r.URL); ok && (fold(p) == fold(j.place) || r.Follow.Commit && j.followers.reaches(p, j.place)) {
-		return fmt.Errorf("%s:%d: %s follows this fleet, or is this fleet, so each of its commits would start another one: use follow: true in one of them, or remove it", r.File, r.Line, r.URL)
+		return fmt.Errorf("%s:%d: %s follows this fleet, or is this fleet, so each of its commits would start another one: remove follow, or use follow: true in one of two fleets", r.File, r.Line, r.URL)
 	}
-	f, err := j.space.Follows.Look(ctx, tip, r.Name)
+	look, cancel := context.WithTimeout(ctx, maxLook)
+	f, err := j.space.Follows.Look(look, tip, r.Name)
+	cancel()
 	if err != nil || f.Stale {
 		return err
 	}

@@ -1,12 +1,62 @@
 package bot
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
+
+// looking records how it is asked.
+type looking struct {
+	Follows
+	names    []string
+	deadline bool
+}
+
+var errHost = errors.New("the host does not answer")
+
+func (l *looking) Look(ctx context.Context, _ gitstore.Commit, name string) (*Followed, error) {
+	_, l.deadline = ctx.Deadline()
+	l.names = append(l.names, name)
+	return nil, errHost
+}
+
+// A host that hangs is asked for a limited time. A fleet that follows itself, or one that follows it, is not followed without a review.
+func TestWhatIsFollowed(t *testing.T) {
+	t.Parallel()
+	l := &looking{}
+	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), PlaceOf: func(address string) (hint.Place, bool) {
+		path, ok := strings.CutPrefix(address, "https://hub/")
+		return hint.NewPlace("hub", path), ok
+	}})
+	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
+	b.followers.set("hub:acme/other", map[hint.Place]bool{"hub:acme/fleet": true})
+	for _, c := range []struct {
+		url    string
+		follow fleet.Follow
+		asked  bool
+	}{
+		{"https://hub/acme/components", fleet.Follow{Commit: true}, true},
+		{"https://elsewhere/acme/components", fleet.Follow{Commit: true}, true},
+		{"https://hub/acme/other", fleet.Follow{MergeRequest: true}, true},
+		{"https://hub/acme/other", fleet.Follow{Commit: true}, false},
+		{"https://hub/Acme/Fleet", fleet.Follow{Commit: true}, false},
+		{"https://hub/Acme/Fleet", fleet.Follow{MergeRequest: true}, false},
+	} {
+		l.names = nil
+		err := followOne(t.Context(), j, gitstore.Commit{}, &fleet.Repository{Name: "one", URL: c.url, Follow: c.follow, File: "repositories/one.yaml", Line: 3})
+		if asked := len(l.names) > 0; asked != c.asked || asked && (!l.deadline || !errors.Is(err, errHost)) || !asked && (err == nil || !strings.HasPrefix(err.Error(), "repositories/one.yaml:3: ")) {
+			t.Errorf("%+v: asked %t, with a deadline %t, %v", c, asked, l.deadline, err)
+		}
+	}
+}
 
 // Fleets that follow each other are found through others, in any spelling.
 func TestReaches(t *testing.T) {

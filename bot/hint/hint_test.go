@@ -36,14 +36,14 @@ func TestStoredForm(t *testing.T) {
 func TestLane(t *testing.T) {
 	t.Parallel()
 	lanes := map[string][]hint.Kind{}
-	for _, k := range []hint.Kind{hint.Review, hint.Group, hint.Trunk, hint.Comment, hint.Sweep} {
+	for _, k := range []hint.Kind{hint.Review, hint.Group, hint.Trunk, hint.Comment, hint.Sweep, hint.Follow} {
 		lane := hint.Hint{Place: "hub:acme/fleet", Kind: k}.Lane()
 		lanes[lane] = append(lanes[lane], k)
 		if k.Reviews() != (k == hint.Review || k == hint.Group) {
 			t.Errorf("%s: Reviews is %t", k, k.Reviews())
 		}
 	}
-	if len(lanes) != 2 || len(lanes["hub:acme/fleet"]) != 3 {
+	if len(lanes) != 3 || len(lanes["hub:acme/fleet"]) != 3 {
 		t.Errorf("lanes are %v", lanes)
 	}
 }

@@ -44,7 +44,7 @@ func (s *scan) err() error {
 // kustomization follows every field that names files. The library reads no other files.
 func (s *scan) kustomization(k *types.Kustomization) {
 	if len(k.HelmCharts) > 0 || len(k.HelmChartInflationGenerator) > 0 || k.HelmGlobals != nil {
-		s.fail(fmt.Errorf("%s: helmCharts, helmChartInflationGenerator and helmGlobals start Helm and are not allowed: make the chart a source of the app", s.file.file))
+		s.fail(fmt.Errorf("%s: helmCharts, helmChartInflationGenerator and helmGlobals start Helm and are not allowed: make the chart a source of the app%s", s.file.file, chartSource(k.HelmCharts)))
 	}
 	s.each("resources", k.Resources, s.resource)
 	s.each("components", k.Components, s.component)
@@ -69,6 +69,23 @@ func (s *scan) kustomization(k *types.Kustomization) {
 	s.each("generators", k.Generators, s.plugin)
 	s.each("transformers", k.Transformers, s.plugin)
 	s.each("validators", k.Validators, s.plugin)
+}
+
+// chartSource returns the source of an app that has the first chart of a kustomization; "" if it comes from no repository.
+func chartSource(charts []types.HelmChart) string {
+	if len(charts) == 0 || charts[0].Name == "" || charts[0].Repo == "" {
+		return ""
+	}
+	c := charts[0]
+	chart, repo := "chart: "+shown(c.Name), ", repo: "+shown(c.Repo)
+	if strings.HasPrefix(c.Repo, "oci://") { // a registry has no index: the chart is part of the address
+		chart, repo = "chart: "+shown(strings.TrimSuffix(c.Repo, "/")+"/"+c.Name), ""
+	}
+	version := ""
+	if c.Version != "" {
+		version = ", version: " + shown(c.Version)
+	}
+	return ": source: {helm: {" + chart + repo + version + "}}"
 }
 
 func (s *scan) each(field string, refs []string, follow func(string, place) error) {
