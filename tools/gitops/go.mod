@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/argoproj/notifications-engine v0.5.0
 	github.com/fluxcd/helm-controller/api v1.6.4
+	github.com/fluxcd/kustomize-controller/api v1.9.4
 	github.com/fluxcd/notification-controller/api v1.9.4
 	github.com/fluxcd/pkg/chartutil v1.27.2
 	github.com/fluxcd/pkg/git v0.52.0
