@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, service (deliveries, comments, day), promote, replicas")
+	only := flag.String("only", "", "only these parts, by commas: engine, isolation, fleets, diff, renames, push, service (deliveries, comments, day), promote, workspaces, replicas")
 	clusters := flag.String("clusters", "100 1000", "sizes of the fleets")
 	apps := flag.Int("apps", 20, "apps in each fleet")
 	rounds := flag.Int("rounds", 12, "rounds of the day whose memory is measured")
@@ -99,9 +99,10 @@ func run(ctx context.Context, o options) error {
 		"comments":   func() error { return b.comments(sizes, o.apps) },
 		"day":        func() error { return b.day(50, o.rounds) },
 		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
+		"workspaces": func() error { return b.workspaces(slices.Min(sizes)) },
 		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
 	}
-	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "service", "promote", "replicas"}
+	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "service", "promote", "workspaces", "replicas"}
 	if o.only != "" {
 		names = strings.Split(o.only, ",")
 	}
@@ -345,16 +346,7 @@ spec:
 			files["charts/"+name+"/"+file] = text
 		}
 	}
-	for name, text := range files {
-		file := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return writeFiles(dir, files)
 }
 
 // chart returns an ordinary chart: six objects, helpers, labels.
