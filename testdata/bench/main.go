@@ -99,7 +99,7 @@ func run(ctx context.Context, o options) error {
 		"comments":   func() error { return b.comments(sizes, o.apps) },
 		"day":        func() error { return b.day(50, o.rounds) },
 		"promote":    func() error { return b.promotions(slices.Max(sizes), o.apps) },
-		"workspaces": func() error { return b.workspaces(slices.Min(sizes)) },
+		"workspaces": func() error { return tenancy{b}.run(slices.Min(sizes)) },
 		"replicas":   func() error { return b.fan(slices.Max(sizes), o.apps) },
 	}
 	names := []string{"engine", "isolation", "fleets", "diff", "renames", "push", "service", "promote", "workspaces", "replicas"}

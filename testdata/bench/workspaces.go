@@ -13,17 +13,20 @@ const (
 	tenantApps = 5
 )
 
-// workspaces measures the change of one workspace in a fleet of many, beside the same change in a fleet of one, and a look at many other
+// tenancy measures fleets of workspaces.
+type tenancy struct{ *bench }
+
+// run measures the change of one workspace in a fleet of many, beside the same change in a fleet of one, and a look at many other
 // repositories of which none moved.
-func (b *bench) workspaces(clusters int) error {
-	if err := b.tenancy(clusters); err != nil {
+func (b tenancy) run(clusters int) error {
+	if err := b.beside(clusters); err != nil {
 		return err
 	}
 	return b.pinned(tenants)
 }
 
-// tenancy hydrates a change of one app of one workspace.
-func (b *bench) tenancy(clusters int) error {
+// beside hydrates a change of one app of one workspace.
+func (b tenancy) beside(clusters int) error {
 	fmt.Printf("\n== one workspace's change, 1 and %d workspaces × %d clusters × %d apps\n", tenants, clusters, tenantApps)
 	var changes, checks [2]time.Duration
 	for i, n := range []int{1, tenants} {
@@ -53,7 +56,7 @@ func (b *bench) tenancy(clusters int) error {
 }
 
 // tenantChange returns the median times of the hydration and of the diff of a change in one workspace.
-func (b *bench) tenantChange(src string, workspaces int) (hydration, diff time.Duration, err error) {
+func (b tenancy) tenantChange(src string, workspaces int) (hydration, diff time.Duration, err error) {
 	var took, diffs []time.Duration
 	var m, d measured
 	for round := range 3 {
@@ -112,7 +115,7 @@ func writeFiles(dir string, files map[string]string) error {
 }
 
 // pinned looks at declared repositories of which none moved, as a sweep does.
-func (b *bench) pinned(repositories int) error {
+func (b tenancy) pinned(repositories int) error {
 	fmt.Printf("\n== %d other repositories, of which none moved since sluice.lock\n", repositories)
 	s, err := b.site("pinned")
 	if err != nil {
