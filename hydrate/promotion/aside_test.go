@@ -26,7 +26,7 @@ func (w *tenants) Statuses(_ context.Context, commit string) ([]promote.Status, 
 	for name := range strings.FieldsSeq(w.Git("ls-tree", "-r", "--name-only", commit)) { //nolint:contextcheck // the same
 		one := promote.Status{Name: "kustomization/" + promote.ObjectName(strings.TrimPrefix(path.Dir(name), "workspaces/")) + "/x", State: "success"}
 		here := w.on == "" || strings.Contains(message, "Sluice-Environment: "+w.on)
-		if w.red != "" && here && strings.Contains(w.Git("show", commit+":"+name), w.red) { //nolint:contextcheck // the same
+		if w.red != "" && here && strings.Contains(w.Git("show", commit+":"+name), w.red) {
 			one.State = "failure"
 		}
 		out = append(out, one)
