@@ -178,28 +178,21 @@ func endRequest(ctx context.Context, j *job, f *Followed, open *forge.MergeReque
 
 // keepRequest opens the merge request of a new pin, or brings it up to date.
 func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, open *forge.MergeRequest) error {
-	var earlier *forge.MergeRequest // that had this head
-	// Looking for it can cost many requests, so the answer is remembered: for a person's commit until the trunk moves, which a merge does.
-	declined, foreign := "declined "+f.Branch, "foreign "+f.Branch
-	if open == nil && f.Head != "" && (f.By == "" && f.UpToDate || f.By != "" && !f.Merged && !j.seen(foreign, f.Head+tip.Hash.String())) {
-		if f.By == "" && j.seen(declined, f.Head) {
-			return nil
-		}
+	var earlier forge.State // of a merge request that had this head
+	if open == nil {
 		var err error
-		if earlier, err = decided(ctx, j, f); err != nil {
+		if earlier, err = earlierState(ctx, j, tip, f); err != nil {
 			return err
 		}
 	}
-	if f.By != "" && !f.Merged && (earlier == nil || earlier.State != forge.Merged) { // the branch has what nothing else has
+	switch {
+	case f.By != "" && !f.Merged && earlier != forge.Merged: // the branch has what nothing else has
 		if open == nil {
-			j.remember(foreign, f.Head+tip.Hash.String())
 			return fmt.Errorf("the branch %s has a commit by %s and no open merge request: open one, or delete the branch, so that Sluice can move the pin", f.Branch, f.By)
 		}
 		return describe(ctx, j, f, open)
-	}
-	if f.By == "" && f.UpToDate && earlier != nil {
-		j.remember(declined, f.Head) // or undone after the merge
-		return nil
+	case f.By == "" && f.UpToDate && earlier != "":
+		return nil // declined, or undone after the merge
 	}
 	if err := moveBranch(ctx, j, tip, f); err != nil {
 		return err
@@ -215,6 +208,35 @@ func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, 
 	j.listings.correct(j.place, mr)
 	j.log.Info("a merge request moves a pin", "merge_request", mr.Number, "name", f.Name, "from", f.From, "to", f.To)
 	return j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number})
+}
+
+// earlierState returns the state of a merge request that had the present head of the branch and is not open; "" if there is none, or if it
+// does not matter. Looking for it can cost many requests, so the answer is remembered: for a person's commit until the trunk moves, which a
+// merge does.
+func earlierState(ctx context.Context, j *job, tip gitstore.Commit, f *Followed) (forge.State, error) {
+	if f.Head == "" || f.By == "" && !f.UpToDate || f.By != "" && f.Merged {
+		return "", nil
+	}
+	declined, foreign := "declined "+f.Branch, "foreign "+f.Branch
+	switch {
+	case f.By == "" && j.seen(declined, f.Head):
+		return forge.Closed, nil
+	case f.By != "" && j.seen(foreign, f.Head+tip.Hash.String()):
+		return "", nil
+	}
+	earlier, err := decided(ctx, j, f)
+	switch {
+	case err != nil:
+		return "", err
+	case earlier == nil && f.By != "":
+		j.remember(foreign, f.Head+tip.Hash.String())
+		return "", nil
+	case earlier == nil:
+		return "", nil
+	case f.By == "":
+		j.remember(declined, f.Head)
+	}
+	return earlier.State, nil
 }
 
 // moveBranch moves the branch to the new pin if it is not there.
