@@ -88,6 +88,7 @@ func (p *provider) add(values map[string]any, id *uid) {
 // providers returns the providers that spec.inputsFrom names or selects, by name, each once.
 func (s *sets) providers(of Key, refs []inputsFrom) ([]Key, error) {
 	found := map[Key]bool{}
+	var selections []selection // of this attempt: another one follows if a provider is missing
 	for n, ref := range refs {
 		field := fmt.Sprintf("spec.inputsFrom[%d]", n)
 		switch {
@@ -107,9 +108,10 @@ func (s *sets) providers(of Key, refs []inputsFrom) ([]Key, error) {
 			for key := range s.selected(of.Namespace, selector) {
 				found[key] = true
 			}
-			s.selections = append(s.selections, selection{of, selector, s.selected(of.Namespace, selector)})
+			selections = append(selections, selection{of, selector, s.selected(of.Namespace, selector)})
 		}
 	}
+	s.selections = append(s.selections, selections...)
 	return slices.SortedFunc(maps.Keys(found), compareKeys), nil
 }
 

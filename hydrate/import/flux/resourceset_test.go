@@ -77,6 +77,12 @@ func TestProvidersArriveLater(t *testing.T) {
 			}
 		})
 	}
+	// The first attempt fails, because a set that is read later brings the named provider. Its selection does not count.
+	twice := set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}, {name: late}]\n"+tenant) + strings.Replace(generated, "  resources:", "  inputsFrom: [{selector: {matchLabels: {set: none}}}, {name: one}]\n  resources:", 1) +
+		strings.Replace(inputProvider("one", "{type: Static, defaultValues: {tenant: one}}"), "set: tenants", "set: others", 1)
+	if u := units(t, sync+twice)["ResourceSet/set"]; u.Err != nil || !strings.Contains(encoded(t, u.Objects), `"name":"late"`) {
+		t.Errorf("%v\n%s", u.Err, encoded(t, u.Objects))
+	}
 	// Two sets that select by labels, the second of which brings a provider of the first.
 	both := set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n"+tenant) + inputProvider("one", "{type: Static, defaultValues: {tenant: one}}") +
 		strings.Replace(generated, "  resources:", "  inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n  resources:", 1)
