@@ -295,7 +295,7 @@ func (s *Store) Report(ctx context.Context, p, fleet hint.Place, number int, com
 	if fleet == p {
 		fleet = ""
 	}
-	folder, found := folderOf(p), head{Head: site.Head{Commit: commit}, Fleet: fleet}
+	folder, found := folderOf(p), head{Head: site.Head{Commit: commit}, Fleet: fleet, Shared: true} // its list may arrive later
 	s.mu.Lock()
 	if e := s.known(folder, number); e != nil {
 		if i := slices.IndexFunc(e.Heads, func(h head) bool { return h.is(commit, fleet) }); i >= 0 {

@@ -197,9 +197,10 @@ func limitHeads(s *Store, folder string, e *entry) {
 	})
 }
 
-// fetch reads a report that another replica has shared; ErrNone if there is none.
+// fetch reads a report that another replica has shared; ErrNone if there is none. If the last review of the head was not shared, a page of an
+// earlier one may still be there: it is not the report of the head.
 func fetch(ctx context.Context, s *Store, folder string, number int, h *head) (*Report, error) {
-	if s.shared == nil || number <= 0 || !isCommit(h.Commit) {
+	if s.shared == nil || !h.Shared || number <= 0 || !isCommit(h.Commit) {
 		return nil, ErrNone
 	}
 	ctx, cancel := context.WithTimeout(ctx, shareLimit)

@@ -225,6 +225,31 @@ func TestSharedRights(t *testing.T) {
 	}
 }
 
+// TestEarlierPage: if a later review of a head could not be shared, the page of the earlier one is not shown as the report of the head.
+func TestEarlierPage(t *testing.T) {
+	t.Parallel()
+	h, all := replicas(t, 2, 0)
+	a, b := all[0], all[1]
+	keep(t, a, request(7), review(commit(2)))
+	follow(t, b)
+	if !readable(t, b, commit(2)) {
+		t.Error("the shared report is not readable")
+	}
+	h.down = true
+	if stored, err := a.Keep(fleet, fleet, request(7), review(commit(2))); !stored || err == nil {
+		t.Errorf("without an answer: stored %t, %v", stored, err)
+	}
+	h.down = false
+	must(t, a.Note(fleet, request(7), "x")) // shares the list
+	follow(t, b)
+	if b.List(fleet)[0].Heads[0].Stored || readable(t, b, commit(2)) {
+		t.Errorf("the earlier page is shown: listed %t", b.List(fleet)[0].Heads[0].Stored)
+	}
+	if !readable(t, a, commit(2)) {
+		t.Error("the replica lost its own report")
+	}
+}
+
 // TestUnshared: without an answer, or with a report that is too large, a replica keeps the report for itself and says so. Damaged lists
 // and names are refused.
 func TestUnshared(t *testing.T) {
