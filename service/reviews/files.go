@@ -38,6 +38,7 @@ type entry struct {
 type head struct {
 	site.Head
 	Fleet  hint.Place `json:",omitempty"` // "": of the repository itself
+	Policy string     // of the page
 	Size   int64
 	Shared bool `json:",omitempty"` // other replicas can read the report
 }
@@ -55,12 +56,12 @@ func (h *head) file() string {
 	return h.Commit + "-" + folderOf(h.Fleet) + reportSuffix
 }
 
-// public returns what pages show. Reports that are shared can be read on this replica, too, if it has others.
-func (e *entry) public(others bool) site.MergeRequest {
+// public returns what pages show. This replica can read what other replicas share.
+func public(s *Store, e *entry) site.MergeRequest {
 	out := site.MergeRequest{Number: e.Number, Title: e.Title, URL: e.URL, Author: e.Author, Target: e.Target, Draft: e.Draft, State: e.State, Updated: e.Updated, Waits: e.Waits}
 	for i := range e.Heads {
 		if h := e.Heads[i]; h.Fleet == "" {
-			h.Stored = h.Stored || h.Shared && others
+			h.Stored = h.Stored || h.Shared && s.shared != nil && h.Policy == s.policy
 			out.Heads = append(out.Heads, h.Head)
 		}
 	}

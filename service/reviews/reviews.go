@@ -50,6 +50,7 @@ type Store struct {
 	dir    string
 	limits Limits
 	clock  func() time.Time
+	policy string // content security policy of the pages that this version writes
 
 	shared  Shared     // nil: no other replicas
 	sharing sync.Mutex // while a list is shared, so that the newest one is the last
@@ -69,7 +70,11 @@ type place struct {
 func Open(dir string, limits Limits, clock func() time.Time) (*Store, error) {
 	const requests = 2000
 	limits.Requests = cmp.Or(limits.Requests, requests)
-	s := &Store{dir: dir, limits: limits, clock: clock, places: map[string]*place{}}
+	policy, err := page.Policy()
+	if err != nil {
+		return nil, fmt.Errorf("reports: %w", err)
+	}
+	s := &Store{dir: dir, limits: limits, clock: clock, policy: policy, places: map[string]*place{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("reports: %w", err)
 	}
@@ -106,10 +111,6 @@ func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Revi
 	if !isCommit(r.Head) {
 		return false, fmt.Errorf("reports: %q is no commit", safetext.Line(r.Head))
 	}
-	policy, err := page.Policy()
-	if err != nil {
-		return false, err
-	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if err := page.Write(z, r); err != nil {
@@ -119,12 +120,13 @@ func (s *Store) Keep(p, fleet hint.Place, mr *forge.MergeRequest, r *report.Revi
 		return false, fmt.Errorf("reports: %w", err)
 	}
 	h := head{
-		Head: site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText)},
+		Policy: s.policy,
+		Head:   site.Head{Commit: r.Head, Base: r.Base, At: s.clock().UTC(), Verdict: string(r.Verdict), Headline: safetext.Shorten(report.Headline(r), maxText), Waits: safetext.Shorten(r.Waits, maxText)},
 	}
 	if fleet != p {
 		h.Fleet = fleet
 	}
-	one := Report{Policy: policy, Gzip: packed.Bytes()}
+	one := Report{Policy: s.policy, Gzip: packed.Bytes()}
 	for _, c := range r.Companions {
 		if c.Repository != "" {
 			one.Needs = append(one.Needs, hint.Place(c.Repository))
@@ -272,7 +274,7 @@ func (s *Store) List(p hint.Place) []site.MergeRequest {
 	}
 	out := make([]site.MergeRequest, 0, len(have.requests))
 	for _, e := range have.requests {
-		if one := e.public(s.shared != nil); len(one.Heads) > 0 || one.Waits != "" {
+		if one := public(s, e); len(one.Heads) > 0 || one.Waits != "" {
 			out = append(out, one)
 		}
 	}

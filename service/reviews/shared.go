@@ -209,11 +209,11 @@ func fetch(ctx context.Context, s *Store, folder string, number int, h *head) (*
 	if err != nil {
 		return nil, fmt.Errorf("reports: read what another replica shared: %w", err)
 	}
-	r, ok := unpack(data)
-	if !ok {
-		return nil, ErrNone
+	// Another policy would allow another script on the address of the pages. Only a page of another version needs one.
+	if r, ok := unpack(data); ok && r.Policy == s.policy {
+		return r, nil
 	}
-	return r, nil
+	return nil, ErrNone
 }
 
 // revision returns the next revision of an entry. It is a time, so that a replica that lost its list does not begin below the others.

@@ -191,7 +191,8 @@ func TestLaterReviewCounts(t *testing.T) {
 }
 
 // TestSharedRights: the rights that a report needs are with it on other replicas, before and after its list arrives, and on the replica that
-// made it after that one lost its file. A page without them is not shown.
+// made it after that one lost its file. A page without them is not shown, and no page
+// whose policy allows other scripts than those of this version.
 func TestSharedRights(t *testing.T) {
 	t.Parallel()
 	h, all := replicas(t, 2, 0)
@@ -215,6 +216,7 @@ func TestSharedRights(t *testing.T) {
 		first, packed, _ := bytes.Cut(page, []byte("\n"))
 		for _, bad := range []string{
 			"default-src 'none'", `{"Policy":"default-src 'none'"}`, `{"Policy":"default-src 'none'","Needs":null}`,
+			strings.Replace(string(first), "script-src 'sha256-", "script-src 'sha256-A", 1), strings.Replace(string(first), "default-src 'none'", "default-src *", 1),
 			string(first) + "{}", strings.Replace(string(first), "{", `{"Also":1,`, 1), "",
 		} {
 			h.pages[name] = append([]byte(bad+"\n"), packed...)
