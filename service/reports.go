@@ -35,7 +35,7 @@ func followReports(ctx context.Context, s *Service) error {
 		return nil
 	}
 	return s.reviews.Follow(ctx, func(name string, err error) {
-		s.log.Warn("what another replica reviewed is not listed", "list", name, "error", err)
+		s.log.Warn("a list of reviewed heads is not exchanged with the other replicas", "list", name, "error", err)
 	})
 }
 

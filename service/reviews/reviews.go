@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,7 @@ type Store struct {
 	clock  func() time.Time
 	policy string // content security policy of the pages that this version writes
 
+	id      string     // of this store, which no other one has
 	shared  Shared     // nil: no other replicas
 	sharing sync.Mutex // while a list is shared, so that the newest one is the last
 
@@ -74,7 +76,7 @@ func Open(dir string, limits Limits, clock func() time.Time) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reports: %w", err)
 	}
-	s := &Store{dir: dir, limits: limits, clock: clock, policy: policy, places: map[string]*place{}}
+	s := &Store{dir: dir, limits: limits, clock: clock, policy: policy, id: rand.Text(), places: map[string]*place{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("reports: %w", err)
 	}

@@ -35,13 +35,17 @@ const (
 // Share has the store exchange reports with the other replicas. Call it before any other method.
 func (s *Store) Share(with Shared) { s.shared = with }
 
-// Follow adds what other replicas store to the list, until ctx ends. report gets lists that cannot be used.
+// Follow adds what other replicas store to the list, until ctx ends. report gets lists that cannot be used or shared.
 func (s *Store) Follow(ctx context.Context, report func(name string, err error)) error {
 	if s.shared == nil {
 		return nil
 	}
-	return s.shared.Follow(ctx, func(name string, data []byte) {
-		if err := apply(s, name, data); err != nil {
+	return s.shared.Follow(ctx, func(name string, data []byte) { //nolint:contextcheck // a list is shared within its own time limit, also during a shutdown
+		folder, number, ahead, err := apply(s, name, data)
+		if err == nil && ahead {
+			err = shareList(s, folder, number)
+		}
+		if err != nil {
 			report(name, err)
 		}
 	})
@@ -81,7 +85,7 @@ func shareList(s *Store, folder string, number int) error {
 		s.mu.Unlock()
 		return nil
 	}
-	data, err := json.Marshal(e)
+	data, err := json.Marshal(sharedEntry{*e, s.id})
 	s.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("reports: %w", err)
@@ -103,28 +107,29 @@ func shareList(s *Store, folder string, number int) error {
 	return nil
 }
 
-// apply adds the entry of a merge request that a replica has shared. It has the same effect in any order, and again.
-func apply(s *Store, name string, data []byte) error {
+// sharedEntry is the entry of a merge request as replicas share it.
+type sharedEntry struct {
+	entry
+	From string // the store that shared it
+}
+
+// apply adds the entry of a merge request that a replica has shared. It has the same effect in any order, and again. ahead means that this
+// replica has more than the shared entry, which may have replaced the one that this replica shared: other replicas need both.
+func apply(s *Store, name string, data []byte) (folder string, number int, ahead bool, err error) {
 	folder, text, _ := strings.Cut(name, "-")
-	number, err := strconv.Atoi(text)
+	number, err = strconv.Atoi(text)
 	if err != nil || number <= 0 || len(folder) != len(folderOf("")) || strings.Trim(folder, "0123456789abcdef") != "" {
-		return fmt.Errorf("reports: %q is not the name of a merge request's list", name)
+		return "", 0, false, fmt.Errorf("reports: %q is not the name of a merge request's list", name)
 	}
-	z, err := gzip.NewReader(bytes.NewReader(data))
+	next, err := readShared(data)
 	if err != nil {
-		return fmt.Errorf("reports: %w", err)
-	}
-	plain, err := io.ReadAll(io.LimitReader(z, maxList))
-	if err != nil {
-		return fmt.Errorf("reports: %w", err)
-	}
-	next := &entry{}
-	if err := json.Unmarshal(plain, next); err != nil {
-		return fmt.Errorf("reports: %w", err)
+		return "", 0, false, err
 	}
 	if next.Number != number {
-		return fmt.Errorf("reports: the list of merge request %d is of %d", number, next.Number)
+		return "", 0, false, fmt.Errorf("reports: the list of merge request %d is of %d", number, next.Number)
 	}
+	theirs := next.entry
+	theirs.Heads = slices.Clone(next.Heads)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	have := s.places[folder]
@@ -132,11 +137,42 @@ func apply(s *Store, name string, data []byte) error {
 		have = &place{requests: map[int]*entry{}}
 		s.places[folder] = have
 	}
-	if !merge(s, folder, have, next) {
-		return nil
+	changed := merge(s, folder, have, &next.entry)
+	if changed {
+		have.changes++
+		err = s.save(folder, have.requests[number])
 	}
-	have.changes++
-	return s.save(folder, have.requests[number])
+	e := have.requests[number] // nil if the limit of the repository removed it
+	return folder, number, e != nil && next.From != s.id && isAhead(e, &theirs), err
+}
+
+func readShared(data []byte) (*sharedEntry, error) {
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("reports: %w", err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, maxList))
+	if err != nil {
+		return nil, fmt.Errorf("reports: %w", err)
+	}
+	next := &sharedEntry{}
+	if err := json.Unmarshal(plain, next); err != nil {
+		return nil, fmt.Errorf("reports: %w", err)
+	}
+	return next, nil
+}
+
+// isAhead reports whether an entry has later fields or reviews than the other entry of the same merge request.
+func isAhead(e, other *entry) bool {
+	return later(e, other) || slices.ContainsFunc(e.Heads, func(h head) bool {
+		i := slices.IndexFunc(other.Heads, func(o head) bool { return o.is(h.Commit, h.Fleet) })
+		return i < 0 || h.At.After(other.Heads[i].At)
+	})
+}
+
+// later reports whether the fields of an entry are current rather than those of the other entry.
+func later(e, other *entry) bool {
+	return cmp.Or(cmp.Compare(e.Revision, other.Revision), e.Updated.Compare(other.Updated), cmp.Compare(e.State, other.State)) > 0
 }
 
 // merge merges the entry of another replica into the list, and reports whether that changed it. The fields come from the entry with the
@@ -156,7 +192,7 @@ func merge(s *Store, folder string, p *place, next *entry) bool {
 		return true
 	}
 	changed := add(s, folder, e, heads)
-	if cmp.Or(cmp.Compare(next.Revision, e.Revision), next.Updated.Compare(e.Updated), cmp.Compare(next.State, e.State)) > 0 {
+	if later(next, e) {
 		next.Heads = e.Heads
 		*e, changed = *next, true
 	}

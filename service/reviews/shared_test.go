@@ -252,6 +252,47 @@ func TestEarlierPage(t *testing.T) {
 	}
 }
 
+// TestListsAtTheSameTime: replicas that share lists of one merge request before each has seen the other's replace each other's list in the
+// queue, which keeps the last one. They then share what they have together, once, so that a replica that starts later has all of it.
+func TestListsAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	h, all := replicas(t, 4, 0)
+	for i, s := range all[:3] {
+		keep(t, s, request(7), review(commit(i+2)))
+	}
+	last := func() []list {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.lists[len(h.lists)-1:]
+	}
+	for range 10 {
+		before := len(h.lists)
+		h.lists = slices.Clone(last())
+		follow(t, all[:3]...)
+		if before == 1 && len(h.lists) == 1 {
+			break
+		}
+	}
+	if len(h.lists) != 1 {
+		t.Fatalf("the replicas share their lists again and again: %d", len(h.lists))
+	}
+	follow(t, all[3])
+	want := fmt.Sprintf("%+v", all[0].List(fleet))
+	for i, s := range all {
+		if list := s.List(fleet); len(list) != 1 || len(list[0].Heads) != 3 || fmt.Sprintf("%+v", list) != want {
+			t.Errorf("replica %d lists %+v, want %s", i, list, want)
+		}
+	}
+	h.lists = nil
+	keep(t, all[0], request(7), review(commit(9)))
+	keep(t, all[0], request(7), review(commit(10)))
+	before := len(h.lists)
+	follow(t, all[0])
+	if len(h.lists) != before {
+		t.Errorf("a replica answers its own lists: %d", len(h.lists)-before)
+	}
+}
+
 // TestUnshared: without an answer, or with a report that is too large, a replica keeps the report for itself and says so. Damaged lists
 // and names are refused.
 func TestUnshared(t *testing.T) {
