@@ -54,7 +54,7 @@ func (h *Hydrator) Compose(ctx context.Context, c Composition, w *gitstore.Write
 		}
 		return parts[commit]
 	}
-	tree, err = h.Assemble(ctx, Recipe{c.Environment, c.Source, base, of}, w)
+	tree, err = h.Assemble(ctx, Recipe{c.Environment, c.Source, base, running.Exceptions(), of}, w)
 	return tree, "", err
 }
 
@@ -156,6 +156,7 @@ type Recipe struct {
 	Environment string
 	Source      branch.Source // content of the new record
 	Base        *branch.State // gives the list of clusters
+	Apps        []string      // besides those of the other fields; Of tells which clusters have them
 	// Of returns the trees and digests of an app on a cluster. With no app, it gives the state of the cluster's other apps.
 	Of func(cluster, app string) *branch.State
 }
@@ -271,7 +272,7 @@ func (r *Recipe) cluster(ctx context.Context, store *gitstore.Store, cluster str
 	if err := load(r.Of(cluster, "")); err != nil {
 		return nil, in, err
 	}
-	apps := slices.Concat(slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(r.Source.On(cluster).Apps))) // the cluster's state need not have all of them
+	apps := slices.Concat(slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(r.Source.On(cluster).Apps)), r.Apps) // the cluster's state need not have all of them
 	for _, app := range apps {
 		if err := load(r.Of(cluster, app)); err != nil {
 			return nil, in, err

@@ -65,11 +65,11 @@ func (e Event) scope() string {
 	} else if len(e.Clusters) > 0 && e.Kind == EventResume {
 		parts = append(parts, Few(e.Clusters))
 	}
-	switch {
-	case len(e.Workspaces) > 0:
+	if len(e.Workspaces) > 0 {
 		parts = append(parts, "workspace "+Few(e.Workspaces))
-	case len(e.Apps) > 0:
-		parts = append(parts, Few(e.Apps))
+	}
+	if others := (Scope{e.Apps, e.Workspaces}).others(); len(others) > 0 {
+		parts = append(parts, Few(others))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 // HoldCause is the reason of a hold.
@@ -75,12 +73,29 @@ func (h Hold) Scope(environment string) string {
 	return h.appsText() + " on " + where
 }
 
-// appsText names the held apps, or their workspaces if whole workspaces are held.
+// appsText names the held apps, and the workspaces that are held as a whole by their names.
 func (h Hold) appsText() string {
-	if len(h.Workspaces) > 0 && !slices.ContainsFunc(h.Apps, func(a string) bool { return !slices.Contains(h.Workspaces, fleet.WorkspaceOf(a)) }) {
-		return fmt.Sprintf("workspace %s (%s)", Few(h.Workspaces), countApps(len(h.Apps)))
+	scope := h.scope()
+	others := scope.others()
+	var parts []string
+	if n := len(h.Apps) - len(others); n > 0 {
+		parts = append(parts, fmt.Sprintf("workspace %s (%s)", Few(scope.Workspaces), countApps(n)))
 	}
-	return Few(h.Apps)
+	if len(others) > 0 {
+		parts = append(parts, Few(others))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// scope returns the held apps, with the workspaces that some of them belong to.
+func (h Hold) scope() Scope {
+	out := Scope{Apps: h.Apps}
+	for _, w := range h.Workspaces {
+		if (Scope{Workspaces: []string{w}}).Missing(h.Apps) == "" {
+			out.Workspaces = append(out.Workspaces, w)
+		}
+	}
+	return out
 }
 
 func countApps(n int) string {
@@ -134,12 +149,17 @@ func (h Hold) flags() string {
 	case len(h.Clusters) > 0 && len(h.Clusters) <= 3:
 		b.WriteString(" --cluster " + strings.Join(h.Clusters, " --cluster "))
 	}
-	switch {
-	case b.Len() > 0:
-	case len(h.Workspaces) > 0 && len(h.Workspaces) <= 3:
-		b.WriteString(" --workspace " + strings.Join(h.Workspaces, " --workspace "))
-	case len(h.Apps) > 0 && len(h.Apps) <= 3:
-		b.WriteString(" --app " + strings.Join(h.Apps, " --app "))
+	if h.Whole && b.Len() > 0 {
+		return b.String()
+	}
+	scope := h.scope()
+	if others := scope.others(); len(scope.Workspaces) <= 3 && len(others) <= 3 {
+		for _, w := range scope.Workspaces {
+			b.WriteString(" --workspace " + w)
+		}
+		for _, app := range others {
+			b.WriteString(" --app " + app)
+		}
 	}
 	return b.String()
 }
@@ -168,7 +188,7 @@ func (h Hold) without(clusters, apps, members []string) []Hold {
 	if len(released) == 0 {
 		return []Hold{h}
 	}
-	_, rest := split(h.Apps, apps)
+	gone, rest := split(h.Apps, apps)
 	if len(h.Apps) == 0 && len(apps) > 0 {
 		return []Hold{h} // its apps are not determined yet
 	}
@@ -180,7 +200,9 @@ func (h Hold) without(clusters, apps, members []string) []Hold {
 	}
 	if len(rest) > 0 && len(apps) > 0 {
 		one := h
-		one.Whole, one.Apps, one.Workspaces = false, rest, nil
+		one.Whole, one.Apps, one.Workspaces = false, rest, slices.DeleteFunc(slices.Clone(h.Workspaces), func(w string) bool {
+			return (Scope{Workspaces: []string{w}}).Missing(gone) == ""
+		})
 		if len(kept) > 0 {
 			one.Clusters, one.Wave = released, ""
 		}

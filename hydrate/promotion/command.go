@@ -82,48 +82,53 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 		c.Clusters = append(slices.Clone(c.Clusters), members...)
 		event.Clusters = c.Clusters
 	}
-	if err := l.checkNames(ctx, e, c); err != nil {
+	if err := l.checkClusters(e, c); err != nil {
 		return event, err
 	}
-	if len(c.Workspaces) > 0 {
-		apps, err := l.appsOfWorkspaces(ctx, e, c, s)
-		if err != nil {
-			return event, err
-		}
-		c.Apps = append(slices.Clone(c.Apps), apps...)
-		event.Apps = c.Apps
-	}
+	var err error
 	switch event.Kind {
 	case promote.EventPromote:
-		source, err := l.source(c, s)
-		if err == nil {
-			err = checkPromotion(c, source, s)
+		if event.Source, err = l.source(c, s); err != nil {
+			return event, err
 		}
-		event.Source, event.Said = source, c.Said
-		return event, err
+		if c.Apps, err = l.promotedApps(ctx, e, c, s, event.Source); err != nil {
+			return event, err
+		}
+		event.Apps, event.Said = c.Apps, c.Said
+		return event, checkPromotion(c, event.Source, s)
 	case promote.EventApprove:
 		return l.approval(ctx, e, c, s, event)
 	case promote.EventResume:
 		for _, cluster := range s.Clusters {
 			event.Members = append(event.Members, cluster.Name)
 		}
+		event.Apps, err = l.resumedApps(ctx, e, c, s)
+		return event, err
 	case promote.EventRollback:
-		to, err := l.target(ctx, c, s)
-		if err != nil {
-			return event, err
-		}
-		event.To, event.Source, event.Tree = *to, s.Running.Source, s.Running.Tree
-		if len(c.Clusters)+len(c.Apps) > 0 {
-			if event.Stopped, err = promote.Unreached(*s, c.Clusters, c.Apps); err != nil {
-				return event, err
-			}
-		}
-		if err := l.checkStopped(ctx, e.Name, event.Stopped, s); err != nil {
-			return event, err
-		}
-		return event, l.checkRollback(ctx, e, c, s, to.Tree)
+		return l.rollback(ctx, e, c, s, event)
 	}
 	return event, nil
+}
+
+// rollback binds a rollback to the state that it restores and to the apps of its scope.
+func (l *commands) rollback(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, event promote.Event) (promote.Event, error) {
+	to, err := l.target(ctx, c, s)
+	if err != nil {
+		return event, l.orUnknown(ctx, e, c, s, err)
+	}
+	if c.Apps, err = l.restoredApps(ctx, e, c, s, to.Tree); err != nil {
+		return event, err
+	}
+	event.Apps, event.To, event.Source, event.Tree = c.Apps, *to, s.Running.Source, s.Running.Tree
+	if len(c.Clusters)+len(c.Apps) > 0 {
+		if event.Stopped, err = promote.Unreached(*s, c.Clusters, c.Apps); err != nil {
+			return event, err
+		}
+	}
+	if err := l.checkStopped(ctx, e.Name, event.Stopped, s); err != nil {
+		return event, err
+	}
+	return event, l.checkRollback(ctx, e, c, s, to.Tree)
 }
 
 // approval binds an approval to the tree that waits for it: that of the current rollout if somebody asks to expedite it, otherwise
@@ -213,10 +218,10 @@ func (l *commands) target(ctx context.Context, c Command, s *promote.Situation) 
 		for _, e := range valid {
 			history = append(history, e.state())
 		}
-		to, err := promote.RollbackTarget(*s, history, c.Clusters, c.Apps, past.read(ctx))
+		to, err := promote.RollbackTarget(*s, history, c.Clusters, nil, scopeOfCommand(c).Limit(past.read(ctx)))
 		return &to, err
 	}
-	return named(valid, s, c)
+	return named(valid, s, c, past.read(ctx))
 }
 
 // state converts an entry to the type of package promote.

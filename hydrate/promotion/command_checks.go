@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
@@ -43,11 +42,10 @@ func waveMembers(e fleet.Environment, name string, s *promote.Situation) ([]stri
 	return nil, fmt.Errorf("%s has no wave %q with clusters: its waves are %s", e.Name, name, strings.Join(names, ", "))
 }
 
-// checkNames refuses apps and clusters that the environment does not have, so that a misspelt name does not look like success.
-func (l *commands) checkNames(ctx context.Context, e fleet.Environment, c Command) error {
-	f := l.fleet
+// checkClusters refuses clusters that the environment does not have, so that a misspelt name does not look like success.
+func (l *commands) checkClusters(e fleet.Environment, c Command) error {
 	for _, name := range c.Clusters {
-		cluster, ok := f.Cluster(name)
+		cluster, ok := l.fleet.Cluster(name)
 		switch {
 		case !ok:
 			return fmt.Errorf("the fleet has no cluster %q", name)
@@ -55,97 +53,7 @@ func (l *commands) checkNames(ctx context.Context, e fleet.Environment, c Comman
 			return fmt.Errorf("cluster %s belongs to %s, not to %s", name, cluster.Environment, e.Name)
 		}
 	}
-	if len(c.Apps) == 0 {
-		return nil
-	}
-	known, err := l.apps(ctx, e.Name, f)
-	if err != nil {
-		return err
-	}
-	for _, app := range c.Apps {
-		if !known[app] {
-			return fmt.Errorf("no cluster of %s has an app %q", e.Name, app)
-		}
-	}
 	return nil
-}
-
-// apps returns the apps of an environment: those that a fleet has for it, and those that it runs, which the fleet may no longer have.
-func (s *snapshot) apps(ctx context.Context, environment string, f *fleet.Fleet) (map[string]bool, error) {
-	known := map[string]bool{}
-	for _, cluster := range f.ClustersOf(environment) {
-		for _, t := range f.TargetsOf(cluster) {
-			known[t.App.Name] = true
-		}
-	}
-	for _, tree := range s.states[environment].Clusters {
-		entries, err := branch.Apps(ctx, s.hydrator.Store, tree)
-		if err != nil {
-			return nil, err
-		}
-		for _, entry := range entries {
-			known[entry.Name] = true
-		}
-	}
-	return known, nil
-}
-
-// appsOfWorkspaces returns the apps of the workspaces that a command names: those that the environment runs and those that the trunk or
-// the promoted commits have for it. A promotion of a commit in which the files of the workspace have errors is refused, because it would
-// silently leave apps out.
-func (l *commands) appsOfWorkspaces(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation) ([]string, error) {
-	fleets := []*fleet.Fleet{l.fleet}
-	if c.Kind == promote.EventPromote {
-		promoted, err := l.promotedFleets(ctx, c, s)
-		if err != nil {
-			return nil, err
-		}
-		fleets = append(fleets, promoted...)
-	}
-	found, missing := []string{}, slices.Clone(c.Workspaces)
-	for _, f := range fleets {
-		known, err := l.apps(ctx, e.Name, f)
-		if err != nil {
-			return nil, err
-		}
-		for app := range known {
-			if w := fleet.WorkspaceOf(app); w != "" && slices.Contains(c.Workspaces, w) {
-				found = append(found, app)
-				missing = slices.DeleteFunc(missing, func(m string) bool { return m == w })
-			}
-		}
-	}
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("no cluster of %s has an app of a workspace %q", e.Name, missing[0])
-	}
-	slices.Sort(found)
-	return slices.Compact(found), nil
-}
-
-// promotedFleets returns the fleets of the commits that a promotion of workspaces brings.
-func (l *commands) promotedFleets(ctx context.Context, c Command, s *promote.Situation) ([]*fleet.Fleet, error) {
-	source, err := l.source(c, s)
-	if err != nil {
-		return nil, err
-	}
-	var out []*fleet.Fleet
-	for _, id := range source.Commits() {
-		commit, ok := l.trunk.commits[id]
-		if !ok {
-			return nil, fmt.Errorf("%.10s is not on the known part of the trunk, so the apps that it has in %s are unknown", id, strings.Join(c.Workspaces, ", "))
-		}
-		f, _, err := l.hydrator.Fleet(ctx, commit.Tree)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range c.Workspaces {
-			if w, ok := f.Workspace(name); ok && w.Err != nil {
-				return nil, fmt.Errorf("workspace %s cannot be promoted from %.10s: %w", name, id, w.Err)
-			}
-		}
-		out = append(out, f)
-	}
-	return out, nil
 }
 
 // checkRollback refuses a rollback of clusters that did not exist in that state, since it would empty them, and a rollback

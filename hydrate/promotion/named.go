@@ -2,6 +2,7 @@ package promotion
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 // named finds the state that --to names. The history is newest first. A commit of the branch names its own state. A source
 // commit names the newest state in which everything in the scope runs that commit. If there are only states in which some apps
 // or clusters run another commit, named returns an error that lists the branch's commits of these states.
-func named(entries []HistoryEntry, s *promote.Situation, c Command) (*promote.PastState, error) {
+func named(entries []HistoryEntry, s *promote.Situation, c Command, read promote.Contents) (*promote.PastState, error) {
 	revision := c.Revision
 	if len(revision) < leastDigits {
 		return nil, fmt.Errorf("%q may mean many commits: give at least %d digits of its id", revision, leastDigits)
@@ -35,8 +36,11 @@ func named(entries []HistoryEntry, s *promote.Situation, c Command) (*promote.Pa
 		case !slices.Contains(sources, commit):
 			sources = append(sources, commit)
 		}
+		all, err := runsWhole(e, commit, s, c, read)
 		switch {
-		case !runsWhole(e.Source, commit, s, c):
+		case err != nil:
+			return nil, err
+		case !all:
 			if !running {
 				partial = append(partial, e)
 			}
@@ -50,7 +54,7 @@ func named(entries []HistoryEntry, s *promote.Situation, c Command) (*promote.Pa
 	switch {
 	case len(sources) > 1:
 		return nil, fmt.Errorf("%s names %d source commits: %s: give more digits", revision, len(sources), promote.Few(sources))
-	case already && (whole == nil || len(c.Clusters)+len(c.Apps) > 0):
+	case already && (whole == nil || len(c.Clusters) > 0 || !scopeOfCommand(c).All()):
 		return nil, fmt.Errorf("%s runs %.10s already", c.Environment, sources[0])
 	case whole != nil: // if it runs already, this is an earlier rendering of it
 		return whole, nil
@@ -71,23 +75,38 @@ func commitNamed(source promote.Source, revision string) string {
 	return ""
 }
 
-// runsWhole reports whether everything in the scope of a command runs one commit.
-func runsWhole(source promote.Source, commit string, s *promote.Situation, c Command) bool {
-	scope := c.Clusters
-	if len(scope) == 0 {
+// runsWhole reports whether everything in the scope of a command runs one commit in a state.
+func runsWhole(e HistoryEntry, commit string, s *promote.Situation, c Command, read promote.Contents) (bool, error) {
+	clusters := c.Clusters
+	if len(clusters) == 0 {
 		for _, m := range s.Clusters {
 			if m.State != "retired" {
-				scope = append(scope, m.Name)
+				clusters = append(clusters, m.Name)
 			}
 		}
 	}
-	return !slices.ContainsFunc(scope, func(name string) bool {
-		runs := source.On(name)
-		if len(c.Apps) == 0 {
-			return !runs.Equal(promote.ClusterSource{Commit: commit})
+	scope := scopeOfCommand(c)
+	if scope.All() {
+		return !slices.ContainsFunc(clusters, func(name string) bool {
+			return !e.Source.On(name).Equal(promote.ClusterSource{Commit: commit})
+		}), nil
+	}
+	none := true // the state has none of the apps
+	for _, name := range clusters {
+		apps := slices.Clone(c.Apps)
+		if len(c.Workspaces) > 0 {
+			has, err := promote.Scope{Workspaces: c.Workspaces}.Limit(read)(e.Tree.String(), name)
+			if err != nil {
+				return false, err
+			}
+			apps = slices.AppendSeq(apps, maps.Keys(has))
 		}
-		return slices.ContainsFunc(c.Apps, func(app string) bool { return runs.Of(app) != commit })
-	})
+		if slices.ContainsFunc(apps, func(app string) bool { return e.Source.On(name).Of(app) != commit }) {
+			return false, nil
+		}
+		none = none && len(apps) == 0
+	}
+	return !none || !slices.ContainsFunc(clusters, func(name string) bool { return e.Source.On(name).Commit != commit }), nil
 }
 
 // choicesOf lists states by the commit of the branch, newest first.

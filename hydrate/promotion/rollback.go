@@ -107,7 +107,7 @@ func inScope(a promote.Action, after *branch.State, s *promote.Situation) []stri
 	return out
 }
 
-// scopeOf names the scope of a rollback: "prod", "shop of prod", "wave canary of prod".
+// scopeOf names the scope of a rollback: "prod", "workspace team-a, team-b/shop on prod", "wave canary of prod".
 func scopeOf(e fleet.Environment, a promote.Action) string {
 	out := e.Name
 	switch {
@@ -116,11 +116,8 @@ func scopeOf(e fleet.Environment, a promote.Action) string {
 	case len(a.Clusters) > 0:
 		out = strings.Join(a.Clusters, ", ") + " of " + e.Name
 	}
-	switch {
-	case len(a.Workspaces) > 0:
-		out = "workspace " + strings.Join(a.Workspaces, ", ") + " on " + out
-	case len(a.Apps) > 0:
-		out = strings.Join(a.Apps, ", ") + " on " + out
+	if scope := (promote.Scope{Apps: a.Apps, Workspaces: a.Workspaces}); !scope.All() {
+		out = scope.String() + " on " + out
 	}
 	return out
 }
@@ -171,6 +168,6 @@ func (b *rollbacks) restore(ctx context.Context, e fleet.Environment, a promote.
 		return st
 	}
 	source := promote.RestoredSource(st.Source(), a, old.Source(), runs, st.ClusterNames()).WithoutGaps()
-	tree, err := b.hydrator.Assemble(ctx, hydrate.Recipe{Environment: e.Name, Source: source, Base: st, Of: of}, w)
+	tree, err := b.hydrator.Assemble(ctx, hydrate.Recipe{Environment: e.Name, Source: source, Base: st, Apps: a.Apps, Of: of}, w)
 	return tree, source, err
 }

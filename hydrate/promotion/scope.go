@@ -1,0 +1,232 @@
+package promotion
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/promote"
+)
+
+// names is a set of apps.
+type names map[string]bool
+
+func (n names) add(apps ...string) {
+	for _, app := range apps {
+		n[app] = true
+	}
+}
+
+// scopeOfCommand returns the apps and workspaces that a command names.
+func scopeOfCommand(c Command) promote.Scope {
+	return promote.Scope{Apps: c.Apps, Workspaces: c.Workspaces}
+}
+
+// promotedApps returns the apps that a promotion is limited to. A workspace stands for its apps that the environment runs, that its record
+// names or holds, and that the promoted source has. A promotion of a commit in which the files of the workspace have errors is refused,
+// because it would silently leave apps out.
+func (l *commands) promotedApps(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, source promote.Source) ([]string, error) {
+	scope := scopeOfCommand(c)
+	if scope.All() {
+		return nil, nil
+	}
+	apps, err := l.recorded(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range c.Workspaces {
+		for _, part := range source.Entries(clusterNames(s)) {
+			has, err := l.taken(ctx, e, w, part)
+			if err != nil {
+				return nil, err
+			}
+			apps.add(has...)
+		}
+	}
+	return expand(e.Name, scope, apps, placed(e.Name, l.fleet), "and the promoted commits have none")
+}
+
+// taken returns the apps of a workspace that one entry of a source brings to an environment.
+func (l *commands) taken(ctx context.Context, e fleet.Environment, workspace string, part promote.ClusterSource) ([]string, error) {
+	own, err := l.spaceAt(ctx, e, workspace, part.Commit)
+	if err != nil {
+		return nil, err
+	}
+	out := promote.Scope{Workspaces: []string{workspace}}.Taken(part)
+	checked := names{}
+	for _, app := range out {
+		commit := part.Of(app)
+		if checked[commit] {
+			continue
+		}
+		checked.add(commit)
+		if at, err := l.spaceAt(ctx, e, workspace, commit); err != nil || at.broken != nil {
+			return nil, errors.Join(err, at.broken)
+		}
+	}
+	if part.Elsewhere(workspace, own.apps) {
+		return out, nil
+	}
+	return append(out, own.placed...), own.broken
+}
+
+// spaceAt is what a source commit has of a workspace.
+type spaceAt struct {
+	apps   []string
+	placed []string // those that the environment has
+	broken error    // why the workspace cannot be read
+}
+
+func (l *commands) spaceAt(ctx context.Context, e fleet.Environment, workspace, commit string) (spaceAt, error) {
+	at, ok := l.trunk.commits[commit]
+	if !ok {
+		return spaceAt{}, fmt.Errorf("%.10s is not on the known part of the trunk, so the apps that it has in %s are unknown", commit, workspace)
+	}
+	f, _, err := l.hydrator.Fleet(ctx, at.Tree)
+	if err != nil {
+		return spaceAt{}, err
+	}
+	var out spaceAt
+	here := placed(e.Name, f)
+	for _, a := range f.Apps {
+		if fleet.WorkspaceOf(a.Name) != workspace {
+			continue
+		}
+		out.apps = append(out.apps, a.Name)
+		if here[a.Name] {
+			out.placed = append(out.placed, a.Name)
+		}
+	}
+	if w, ok := f.Workspace(workspace); ok && w.Err != nil {
+		out.broken = fmt.Errorf("workspace %s cannot be promoted from %.10s: %w", workspace, commit, w.Err)
+	}
+	return out, nil
+}
+
+// resumedApps returns the apps that a `resume` is limited to. A workspace stands for all of its apps, also for held ones that neither the
+// trunk nor the environment has any more.
+func (l *commands) resumedApps(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation) ([]string, error) {
+	scope := scopeOfCommand(c)
+	if scope.All() {
+		return nil, nil
+	}
+	apps, err := l.recorded(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	known, err := l.apps(ctx, e.Name, l.fleet)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(apps, known)
+	return expand(e.Name, scope, apps, nil, "and nothing is held back of one")
+}
+
+// restoredApps returns the apps that a rollback to a tree is limited to. A workspace stands for its apps that the environment runs, which go
+// back or disappear, and those that the tree has, which a promotion may have removed.
+func (l *commands) restoredApps(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, tree string) ([]string, error) {
+	scope := scopeOfCommand(c)
+	if scope.All() {
+		return nil, nil
+	}
+	apps := names{}
+	for _, t := range []string{s.Running.Tree, tree} {
+		if err := l.addTree(ctx, e.Name, t, apps); err != nil {
+			return nil, err
+		}
+	}
+	return expand(e.Name, scope, apps, placed(e.Name, l.fleet), "nor has the state to go back to: choose one of `sluice history "+e.Name+"` with --to")
+}
+
+// orUnknown replaces the error of a rollback if the command names apps or workspaces that do not exist: a misspelt name has no earlier state.
+func (l *commands) orUnknown(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, err error) error {
+	apps, other := l.recorded(ctx, s)
+	if other != nil {
+		return err
+	}
+	if _, unknown := expand(e.Name, scopeOfCommand(c), apps, placed(e.Name, l.fleet), "nor had one in an earlier state"); unknown != nil {
+		return unknown
+	}
+	return err
+}
+
+// recorded returns the apps that an environment runs, and those that its record names: with a source commit, or held back.
+func (l *commands) recorded(ctx context.Context, s *promote.Situation) (names, error) {
+	apps := names{}
+	apps.add(s.Running.Source.Exceptions()...)
+	for _, h := range s.Record.Holds {
+		apps.add(h.Apps...)
+	}
+	return apps, l.addTree(ctx, s.Environment.Name, s.Running.Tree, apps)
+}
+
+// addTree adds the apps of a tree of an environment branch.
+func (l *commands) addTree(ctx context.Context, environment, tree string, apps names) error {
+	if tree == "" {
+		return nil
+	}
+	read := l.past[environment].read(ctx)
+	for _, cluster := range l.states[environment].ClusterNames() {
+		has, err := read(tree, cluster)
+		if err != nil {
+			return err
+		}
+		apps.add(slices.Collect(maps.Keys(has))...)
+	}
+	return nil
+}
+
+// apps returns the apps of an environment: those that a fleet has for it, and those that it runs, which the fleet may no longer have.
+func (s *snapshot) apps(ctx context.Context, environment string, f *fleet.Fleet) (map[string]bool, error) {
+	known := placed(environment, f)
+	for _, tree := range s.states[environment].Clusters {
+		entries, err := branch.Apps(ctx, s.hydrator.Store, tree)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			known[entry.Name] = true
+		}
+	}
+	return known, nil
+}
+
+// placed returns the apps that a fleet has for an environment.
+func placed(environment string, f *fleet.Fleet) names {
+	out := names{}
+	for _, cluster := range f.ClustersOf(environment) {
+		for _, t := range f.TargetsOf(cluster) {
+			out.add(t.App.Name)
+		}
+	}
+	return out
+}
+
+func clusterNames(s *promote.Situation) []string {
+	out := make([]string, 0, len(s.Clusters))
+	for _, c := range s.Clusters {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// expand returns the apps of a scope: those that it names, and those of its workspaces among apps. It refuses a name that neither apps nor
+// known has, so that a misspelt name does not look like success. nor tells what else has no such app.
+func expand(environment string, scope promote.Scope, apps, known names, nor string) ([]string, error) {
+	for _, app := range scope.Apps {
+		if !apps[app] && !known[app] {
+			return nil, fmt.Errorf("no cluster of %s has an app %q", environment, app)
+		}
+	}
+	all := slices.Sorted(maps.Keys(apps))
+	if w := scope.Missing(all); w != "" {
+		return nil, fmt.Errorf("no cluster of %s has an app of a workspace %q, %s", environment, w, nor)
+	}
+	out := append(slices.Clone(scope.Apps), slices.DeleteFunc(all, func(app string) bool { return !scope.InWorkspace(app) })...)
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
