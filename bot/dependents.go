@@ -80,8 +80,9 @@ func answerDepends(ctx context.Context, j *job, mr *forge.MergeRequest, o Order)
 		if err == nil || limited || ctx.Err() != nil {
 			return text, err
 		}
+		// The text of the error can contain internal addresses.
 		j.log.Warn("a merge request's dependencies cannot be read", "merge_request", mr.Number, "error", err)
-		return report.Block([]string{o.String(), "what this merge request depends on cannot be read (ask again later): " + err.Error()}), nil
+		return report.Block([]string{o.String(), "what this merge request depends on cannot be read (ask again later): " + cause(err)}), nil
 	})
 }
 
