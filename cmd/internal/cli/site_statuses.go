@@ -67,16 +67,31 @@ func (s *siteOptions) forge(env app.Environment, session *app.Session, output st
 // placeOfBranches returns the path of the repository on a job's forge that has the rendered branches: the job's own, or the fleet's output
 // repository. address is the repository that --repo names, "" for the job's checkout.
 func placeOfBranches(own, address, output, server string) (string, error) {
-	host, _, _ := strings.Cut(giturl.Plain(server), "/")
-	if address != "" && giturl.Key(address) != giturl.Key(host+"/"+own) {
+	if path, ok := pathOn(server, address); address != "" && (!ok || !strings.EqualFold(path, own)) {
 		return "", fmt.Errorf("the CI job belongs to %s, another repository", own)
 	}
 	if output == "" {
 		return own, nil
 	}
-	path, ok := strings.CutPrefix(giturl.Plain(output), host+"/")
+	path, ok := pathOn(server, output)
 	if !ok {
-		return "", fmt.Errorf("the output repository is not on %s, the forge of the CI job", host)
+		return "", fmt.Errorf("the output repository is not on %s, the forge of the CI job", giturl.Plain(server))
 	}
 	return path, nil
+}
+
+// pathOn returns the path of a repository on a forge. A GitLab server below a path has that path in its HTTP addresses, but not in those
+// for SSH.
+func pathOn(server, address string) (string, bool) {
+	root := giturl.Plain(server)
+	first, _, _ := strings.Cut(address, "/")
+	if strings.HasPrefix(address, "ssh://") || !strings.Contains(address, "://") && strings.Contains(first, ":") {
+		root, _, _ = strings.Cut(root, "/")
+	}
+	root += "/"
+	plain := giturl.Plain(address)
+	if len(plain) <= len(root) || !strings.EqualFold(plain[:len(root)], root) {
+		return "", false
+	}
+	return plain[len(root):], true
 }

@@ -1,0 +1,31 @@
+package cli
+
+import "testing"
+
+func TestPlaceOfBranches(t *testing.T) {
+	t.Parallel()
+	const below = "https://Git.example.com/gitlab"
+	for _, c := range []struct{ address, output, server, want string }{
+		{"", "", below, "acme/fleet"},
+		{"https://git.example.com/gitlab/acme/fleet.git", "", below, "acme/fleet"},
+		{"https://git.example.com/acme/fleet", "", below, ""},
+		{"git@git.example.com:acme/other", "", below, ""},
+		{"", "https://git.example.com/gitlab/acme/out.git", below, "acme/out"},
+		{"", "https://git.example.com/gitlab/acme/out.git", below + "/", "acme/out"},
+		{"", "https://git.example.com/GitLab/Acme/Out", below, "Acme/Out"},
+		{"", "https://git.example.com/acme/out", below, ""},
+		{"", "https://git.example.com/gitlab", below, ""},
+		{"", "https://git.example.com/gitlabs/acme/out", below, ""},
+		{"git@git.example.com:acme/fleet.git", "git@git.example.com:acme/out.git", below, "acme/out"},
+		{"", "ssh://git@git.example.com/acme/out", below, "acme/out"},
+		{"", "git@git.example.com:gitlab/out", below, "gitlab/out"}, // a group with the name of the path
+		{"", "https://github.com/acme/out", "https://github.com", "acme/out"},
+		{"", "git::https://github.com/acme/out", "https://github.com", "acme/out"},
+		{"", "https://elsewhere.example.com/acme/out", "https://github.com", ""},
+	} {
+		got, err := placeOfBranches("acme/fleet", c.address, c.output, c.server)
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+}
