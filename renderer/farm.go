@@ -70,6 +70,7 @@ type shardJob struct {
 type shardAnswer struct {
 	Rendering *Rendering
 	Err       *InputError
+	Heavy     bool   // ErrHeavy
 	Failed    string // an error of another kind
 	Again     bool   // the machine may have caused the error: time, memory, a crash, a process that does not start
 }
@@ -128,6 +129,8 @@ func (f *Farm) Render(ctx context.Context, b *Bundle) (*Rendering, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+	case a.Heavy:
+		return nil, ErrHeavy
 	case a.Err != nil:
 		return nil, a.Err.safe()
 	case a.Failed != "":
@@ -220,7 +223,7 @@ func (f *Farm) send(ctx context.Context, s *shard) {
 		return
 	}
 	for i, w := range s.waiting {
-		if a := &answers[i]; a.Rendering != nil || a.Err != nil || a.Failed != "" {
+		if a := &answers[i]; a.Rendering != nil || a.Err != nil || a.Failed != "" || a.Heavy {
 			w.answer = a
 		}
 	}
@@ -262,11 +265,7 @@ func RenderShard(ctx context.Context, renderers func(owner string) Renderer, ver
 		}
 		answers[i].Rendering = rendering
 		if err != nil {
-			if invalid, ok := errors.AsType[*InputError](err); ok {
-				answers[i] = shardAnswer{Err: invalid, Again: worker.IsLimit(err)}
-			} else { // only an InputError is certainly caused by the bundle
-				answers[i] = shardAnswer{Failed: err.Error(), Again: true}
-			}
+			answers[i] = answerOf(err)
 		}
 	}
 	var out bytes.Buffer
@@ -274,4 +273,15 @@ func RenderShard(ctx context.Context, renderers func(owner string) Renderer, ver
 		return nil, fmt.Errorf("write a shard's result: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// answerOf returns the answer for a bundle that has no rendering.
+func answerOf(err error) shardAnswer {
+	if errors.Is(err, ErrHeavy) {
+		return shardAnswer{Heavy: true}
+	}
+	if invalid, ok := errors.AsType[*InputError](err); ok {
+		return shardAnswer{Err: invalid, Again: worker.IsLimit(err)}
+	}
+	return shardAnswer{Failed: err.Error(), Again: true} // only an InputError is certainly caused by the bundle
 }

@@ -160,6 +160,32 @@ func TestFarmCancelled(t *testing.T) {
 	all.Wait()
 }
 
+// A light bundle that another machine finds too large is not rendered here as a light one again.
+func TestFarmHeavy(t *testing.T) {
+	t.Parallel()
+	other := &elsewhere{do: func(ctx context.Context, job []byte) ([]byte, error) {
+		return RenderShard(ctx, always(dying{ErrHeavy}), "v1", job)
+	}}
+	near := &slow{Renderer: dying{ErrHeavy}, gate: make(chan struct{})}
+	f := NewFarm(near, 1, other, "v1", "r")
+	var all sync.WaitGroup
+	for i := range shardBundles + 1 { // one takes the slot
+		all.Go(func() {
+			if _, err := f.Render(t.Context(), numbered(i)); !errors.Is(err, ErrHeavy) {
+				t.Errorf("bundle %d: %v", i, err)
+			}
+		})
+	}
+	for other.jobs.Load() == 0 || near.calls.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	close(near.gate)
+	all.Wait()
+	if n := near.calls.Load(); n != 1 {
+		t.Errorf("%d rendered here", n)
+	}
+}
+
 func always(r Renderer) func(string) Renderer { return func(string) Renderer { return r } }
 
 // Another machine renders a shard with workers of the shard's repository, never with workers of other repositories.

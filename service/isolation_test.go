@@ -2,10 +2,17 @@ package service
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sluice-gitops/sluice/renderer"
 	"github.com/sluice-gitops/sluice/renderer/worker"
 )
 
@@ -31,5 +38,28 @@ func TestLostIsolationIsReported(t *testing.T) {
 	i.changed(i.reviews, complete)
 	if n, text := i.state(); n != 0 || strings.Contains(text, "lost") {
 		t.Errorf("%d missing: %s", n, text)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Render(context.Context, *renderer.Bundle) (*renderer.Rendering, error) {
+	return nil, f.err
+}
+
+// A light rendering that is too large is made again. Its metric is not that of an error.
+func TestResultsOfRenderings(t *testing.T) {
+	for want, err := range map[string]error{"ok": nil, "error": errors.New("x"), "heavy": fmt.Errorf("x: %w", renderer.ErrHeavy)} {
+		m := &metrics{renders: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "x"}, []string{"result"})}
+		_, _ = observedRenderer{failing{err}, time.Now, m}.Render(t.Context(), nil) // its error is the given one
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(m.renders)
+		all, bad := registry.Gather()
+		if bad != nil || len(all) != 1 || len(all[0].GetMetric()) != 1 {
+			t.Fatal(all, bad)
+		}
+		if got := all[0].GetMetric()[0].GetLabel()[0].GetValue(); got != want {
+			t.Errorf("%v: %s, want %s", err, got, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -217,6 +218,10 @@ type observedRenderer struct {
 func (r observedRenderer) Render(ctx context.Context, b *renderer.Bundle) (*renderer.Rendering, error) {
 	began := r.clock()
 	out, err := r.Renderer.Render(ctx, b)
-	r.m.renders.WithLabelValues(resultOf(err)).Observe(r.clock().Sub(began).Seconds())
+	result := resultOf(err)
+	if errors.Is(err, renderer.ErrHeavy) {
+		result = "heavy"
+	}
+	r.m.renders.WithLabelValues(result).Observe(r.clock().Sub(began).Seconds())
 	return out, err
 }
