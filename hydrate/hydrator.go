@@ -117,8 +117,8 @@ func (h *Hydrator) Trunks(remote gitstore.Branches) *admit.Trunks {
 
 // ResolvePin asks another repository of the fleet which commit its declaration selects now; see
 // source.Reader.ResolvePin.
-func (h *Hydrator) ResolvePin(ctx context.Context, r *fleet.Repository) (fetch.Pin, error) {
-	return h.sources.ResolvePin(ctx, r)
+func (h *Hydrator) ResolvePin(ctx context.Context, r *fleet.Repository, have fetch.Pin) (fetch.Pin, error) {
+	return h.sources.ResolvePin(ctx, r, have)
 }
 
 // Affected returns the targets that the change from one tree to another can affect, without rendering.

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -25,8 +26,8 @@ func (v *View) Pin(r *fleet.Repository) (fetch.Pin, bool) {
 func (v *View) Lock() *fetch.Lock { return v.contents.lock.Clone() }
 
 // ResolvePin asks a repository for the commit that its declaration selects now: the tip of a branch, or the tag with
-// the highest version.
-func (r *Reader) ResolvePin(ctx context.Context, repository *fleet.Repository) (fetch.Pin, error) {
+// the highest version. The pin of the same declaration stays if its tag still has its commit, and no version is higher.
+func (r *Reader) ResolvePin(ctx context.Context, repository *fleet.Repository, have fetch.Pin) (fetch.Pin, error) {
 	var auth gitstore.Auth
 	if r.credentials != nil {
 		auth = r.credentials(repository.URL)
@@ -35,7 +36,10 @@ func (r *Reader) ResolvePin(ctx context.Context, repository *fleet.Repository) (
 	if err != nil {
 		return fetch.Pin{}, fmt.Errorf("repository %s: %w", repository.Name, err)
 	}
-	name, commit, err := newest(refs, repository.Wanted)
+	if have.URL != repository.URL || have.Wanted != repository.Wanted {
+		have = fetch.Pin{}
+	}
+	name, commit, err := newest(refs, repository.Wanted, have)
 	if err != nil {
 		return fetch.Pin{}, fmt.Errorf("%s:%d: repository %s: %s has %w", repository.File, repository.Line, repository.Name, repository.URL, err)
 	}
@@ -45,8 +49,9 @@ func (r *Reader) ResolvePin(ctx context.Context, repository *fleet.Repository) (
 const tagPrefix = "refs/tags/"
 
 // newest selects a ref: the wanted ref itself or, for a pattern of tags, the tag with the highest version. The
-// version of a tag is the text after its last slash. Pre-release versions count only if there is no other.
-func newest(refs map[string]gitstore.Hash, wanted string) (string, gitstore.Hash, error) {
+// version of a tag is the text after its last slash. Pre-release versions count only if there is no other. Equal answers of the
+// remote give equal results: of tags with equal versions, the present pin wins, then the one that tagOrder names.
+func newest(refs map[string]gitstore.Hash, wanted string, have fetch.Pin) (string, gitstore.Hash, error) {
 	pattern, isTag := strings.CutPrefix(wanted, tagPrefix)
 	if !isTag {
 		if h, ok := refs[wanted]; ok {
@@ -54,7 +59,10 @@ func newest(refs map[string]gitstore.Hash, wanted string) (string, gitstore.Hash
 		}
 		return "", gitstore.Hash{}, fmt.Errorf("no branch %s", safetext.Brief(strings.TrimPrefix(wanted, "refs/heads/"), 100))
 	}
-	best, version := "", (*semver.Version)(nil)
+	if exact := tagPrefix + pattern; refs[exact] != (gitstore.Hash{}) { // an exact tag need not be a version
+		return exact, tagged(refs, exact), nil
+	}
+	var best candidate
 	for name := range refs {
 		tag, ok := strings.CutPrefix(name, tagPrefix)
 		if !ok || strings.HasSuffix(tag, "^{}") {
@@ -63,27 +71,59 @@ func newest(refs map[string]gitstore.Hash, wanted string) (string, gitstore.Hash
 		if ok, err := path.Match(pattern, tag); err != nil || !ok {
 			continue // the fleet's reader reports bad patterns
 		}
-		v, err := semver.NewVersion(path.Base(tag))
-		switch {
-		case err != nil && tag == pattern: // an exact tag need not be a version
-			best, version = name, nil
-		case err != nil:
-		case version == nil && best == "", version != nil && higher(v, version):
-			best, version = name, v
+		v := versionOf(name)
+		if v == nil {
+			continue
+		}
+		c := candidate{name: name, version: v, pinned: name == have.Resolved && tagged(refs, name).String() == have.Commit}
+		if best.version == nil || tagOrder(c, best) > 0 {
+			best = c
 		}
 	}
-	if best == "" {
+	if best.version == nil {
 		return "", gitstore.Hash{}, fmt.Errorf("no tag with a version that matches %s", safetext.Brief(pattern, 100))
 	}
-	if peeled, ok := refs[best+"^{}"]; ok {
-		return best, peeled, nil
-	}
-	return best, refs[best], nil
+	return best.name, tagged(refs, best.name), nil
 }
 
-func higher(a, b *semver.Version) bool {
-	if (a.Prerelease() == "") != (b.Prerelease() == "") {
-		return a.Prerelease() == ""
+// tagged returns the commit of a tag.
+func tagged(refs map[string]gitstore.Hash, name string) gitstore.Hash {
+	if peeled, ok := refs[name+"^{}"]; ok {
+		return peeled
 	}
-	return a.GreaterThan(b)
+	return refs[name]
+}
+
+// versionOf returns the version that the full name of a tag ends with; nil if that is no version.
+func versionOf(name string) *semver.Version {
+	v, err := semver.NewVersion(path.Base(name))
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// candidate is a tag that can be selected.
+type candidate struct {
+	name    string
+	version *semver.Version
+	pinned  bool // the lock file pins it, and it has not moved
+}
+
+// tagOrder is a total order of tags: releases, then the version, then the present pin, then the name with most components (v1.4.0 before
+// the floating v1.4), then the name.
+func tagOrder(a, b candidate) int {
+	rank := func(yes bool) int {
+		if yes {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(
+		cmp.Compare(rank(a.version.Prerelease() == ""), rank(b.version.Prerelease() == "")),
+		a.version.Compare(b.version),
+		cmp.Compare(rank(a.pinned), rank(b.pinned)),
+		cmp.Compare(strings.Count(a.name, "."), strings.Count(b.name, ".")),
+		cmp.Compare(a.name, b.name),
+	)
 }

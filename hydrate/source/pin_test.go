@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
 func TestNewestRef(t *testing.T) {
@@ -27,9 +28,44 @@ func TestNewestRef(t *testing.T) {
 		"refs/tags/sta*":        {}, // no version
 		"refs/tags/v1.10.0^{}*": {},
 	} {
-		name, hash, err := newest(refs, wanted)
+		name, hash, err := newest(refs, wanted, fetch.Pin{})
 		if name != want.name || hash != want.hash || (err == nil) != (want.name != "") {
 			t.Errorf("%s: %s %v %v", wanted, name, hash, err)
+		}
+	}
+}
+
+// Tags of equal versions give one result each time, and the present pin stays while its tag has its commit.
+func TestNewestOfEqualVersions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		wanted string
+		refs   map[string]gitstore.Hash
+		have   string
+		want   string
+	}{
+		{"v1.*", map[string]gitstore.Hash{"v1.4": {1}, "v1.4.0": {2}}, "", "v1.4.0"},
+		{"v1.*", map[string]gitstore.Hash{"v1.4": {1}, "v1.4.0": {2}}, "v1.4", "v1.4"},
+		{"v1.*", map[string]gitstore.Hash{"v1.4": {3}, "v1.4.0": {2}}, "v1.4", "v1.4.0"}, // the pinned tag has moved
+		{"v1.*", map[string]gitstore.Hash{"v1.4": {1}, "v1.4.0": {2}, "v1.4.1": {4}}, "v1.4", "v1.4.1"},
+		{"v1*", map[string]gitstore.Hash{"v1.4.0+a": {1}, "v1.4.0+b": {2}}, "", "v1.4.0+b"},
+		{"v1*", map[string]gitstore.Hash{"v1.4.0+a": {1}, "v1.4.0+b": {2}}, "v1.4.0+a", "v1.4.0+a"},
+		{"*", map[string]gitstore.Hash{"v1.4.0": {1}, "1.4.0": {1}}, "", "v1.4.0"},
+		{"*", map[string]gitstore.Hash{"v1.4.0": {1}, "1.4.0": {1}}, "1.4.0", "1.4.0"},
+	} {
+		refs := map[string]gitstore.Hash{}
+		for name, h := range c.refs {
+			refs[tagPrefix+name] = h
+		}
+		have := fetch.Pin{}
+		if c.have != "" {
+			have = fetch.Pin{Resolved: tagPrefix + c.have, Commit: gitstore.Hash{1}.String()}
+		}
+		for range 50 { // maps have a random order
+			if name, _, err := newest(refs, tagPrefix+c.wanted, have); err != nil || name != tagPrefix+c.want {
+				t.Errorf("%s of %v with %q pinned: %s %v", c.wanted, c.refs, c.have, name, err)
+				break
+			}
 		}
 	}
 }

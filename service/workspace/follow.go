@@ -42,11 +42,11 @@ func (w Follows) Look(ctx context.Context, trunk gitstore.Commit, name string) (
 	if !ok {
 		return &bot.Followed{Stale: true}, nil
 	}
-	newest, err := w.ResolvePin(ctx, r)
+	before, locked := v.Pin(r)
+	newest, err := w.ResolvePin(ctx, r, before)
 	if err != nil {
 		return nil, err
 	}
-	before, locked := v.Pin(r)
 	out := &bot.Followed{
 		Name: name, URL: r.URL, To: pinName(newest), Commit: newest.Commit, Current: locked && before == newest,
 		Target: v.Fleet.Spec.Trunk, Branch: followPrefix + name,

@@ -25,7 +25,7 @@ func (d *dependencies) pin(ctx context.Context, v *source.View, tree gitstore.Ha
 		if !locked || again(r.Name) {
 			old := pin
 			var err error
-			if pin, err = d.session.ResolvePin(ctx, r); err != nil {
+			if pin, err = d.session.ResolvePin(ctx, r, old); err != nil {
 				failed = append(failed, err)
 				continue
 			}
@@ -62,10 +62,11 @@ func refName(ref string) string {
 // repository looks up the newest commit of another repository.
 func (d *dependencies) repository(ctx context.Context, r *fleet.Repository) dependency {
 	out := dependency{Chart: r.Name, Repo: r.URL, Requested: refName(r.Wanted)}
-	if pin, ok := d.lock.Pin(r.Name); ok {
+	pin, ok := d.lock.Pin(r.Name)
+	if ok {
 		out.Locked = pinned(pin)
 	}
-	newest, err := d.session.ResolvePin(ctx, r)
+	newest, err := d.session.ResolvePin(ctx, r, pin)
 	if err != nil {
 		out.Error = err.Error()
 		return out
