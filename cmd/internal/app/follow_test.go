@@ -69,7 +69,7 @@ func (s *story) text(number int) (text string, open bool) {
 func (c *companion) followed(requests int) {
 	c.t.Helper()
 	c.until(fmt.Sprintf("the branch pins %s in merge request %d", c.tip("main"), requests), func() bool {
-		return len(c.story.requests()) == requests && c.holds(followBranch, c.tip("main")) && c.story.commits("main.."+followBranch) == "1"
+		return len(c.requests()) == requests && c.holds(followBranch, c.tip("main")) && c.commits("main.."+followBranch) == "1"
 	})
 }
 
@@ -241,7 +241,7 @@ func TestFollowTrouble(t *testing.T) {
 		s.until("it is over", func() bool { return s.status(s.ref("main"), "sluice/follow") == "success" })
 
 		rule := filepath.Join(s.dir, "git", repo+".git", "hooks/update")
-		if err := os.WriteFile(rule, []byte("#!/bin/sh\n[ \"$1\" != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }\n"), 0o700); err != nil { //nolint:gosec // a hook must be executable
+		if err := os.WriteFile(rule, []byte("#!/bin/sh\n[ \"$1\" != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		tip := s.ref("main")
