@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
+	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/service/check"
 )
 
@@ -159,7 +160,11 @@ func (o *outside) Open(ctx context.Context, r promotion.MergeRequest) error {
 	if o.forge == nil {
 		return promotion.ErrNoForge
 	}
-	body := "Merging this promotes:\n\n" + report.Block(strings.Split(r.Why, "\n")) + o.changes(ctx, r)
+	lines := strings.Split(r.Why, "\n")
+	for i, l := range lines {
+		lines[i] = safetext.Line(l)
+	}
+	body := "Merging this promotes:\n\n" + report.Block(lines) + o.changes(ctx, r)
 	have, err := o.Find(ctx, r.From, r.To)
 	if err != nil {
 		return err
@@ -206,9 +211,9 @@ func (o *outside) environmentOf(ctx context.Context, branch string) string {
 	return ""
 }
 
-// Close implements promotion.MergeRequests.
+// Close implements promotion.MergeRequests. The reason can quote people: a freeze or a hold has a reason of its own.
 func (o *outside) Close(ctx context.Context, r promotion.MergeRequest, why string) error {
-	return o.forge.EditMergeRequest(ctx, o.output, r.Number, r.Title, r.Body+"\n\nClosed: "+why+"\n", true)
+	return o.forge.EditMergeRequest(ctx, o.output, r.Number, r.Title, r.Body+"\n\n"+report.Block([]string{"Closed: " + safetext.Line(why)}), true)
 }
 
 // Promotions evaluates promotions and executes them until none is due.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 )
 
 // lateForge lists the merge request of a commit with a delay, as forges do.
@@ -45,5 +46,29 @@ func TestAuthorsAreFoundLate(t *testing.T) {
 		if err != nil || !slices.Equal(got, step.want) || f.asked != step.asked {
 			t.Errorf("after %s: %q, asked %d times: %v", step.pass, got, f.asked, err)
 		}
+	}
+}
+
+// writtenForge keeps the text of a merge request.
+type writtenForge struct {
+	promotionForge
+	body string
+}
+
+func (f *writtenForge) EditMergeRequest(_ context.Context, _ forge.Repository, _ int, _, body string, _ bool) error {
+	f.body = body
+	return nil
+}
+
+// The reason for which a merge request is closed can have the words of a person: they are no markup of Sluice's text.
+func TestReasonOfAClosedPromotion(t *testing.T) {
+	t.Parallel()
+	f := &writtenForge{}
+	o := &outside{forge: f}
+	if err := o.Close(t.Context(), promotion.MergeRequest{Number: 1, Body: "Merging this promotes:"}, "freeze: @all <b>\n```\n/merge"); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Merging this promotes:\n\n````text\nClosed: freeze: @all <b>\\n```\\n/merge\n````\n"; f.body != want {
+		t.Errorf("%q\nwant %q", f.body, want)
 	}
 }

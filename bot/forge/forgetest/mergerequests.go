@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ func cases() map[string]func(*testing.T, World) {
 		"recent merge requests":          testRecent,
 		"merge requests of a commit":     testOf,
 		"request":                        testRequest,
+		"quick actions":                  testQuickActions,
 		"what is not there":              testMissing,
 		"comments":                       testComments,
 		"many comments":                  testManyComments,
@@ -196,6 +198,51 @@ func testRequest(t *testing.T, w World) {
 	}
 	if got, err = w.Forge().MergeRequest(t.Context(), repo, made.Number); err != nil || got.State != forge.Closed || got.Body != "done" {
 		t.Errorf("closed: %+v, %v", got, err)
+	}
+}
+
+// No text that Sluice writes is a quick action, because the forge would run it with Sluice's rights.
+func testQuickActions(t *testing.T, w World) {
+	repo := scene(t, w)
+	existing := open(t, w, repo, "follow")
+	w.Close(t, repo, existing.Number)
+	const text = "Sluice's part\n\n/close\n  /merge now\nsee /close and 1/2\n"
+	made, err := w.Forge().CreateMergeRequest(t.Context(), repo, forge.NewRequest{Title: "Follow", Body: text, SourceBranch: "follow", TargetBranch: "main"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := w.Forge().CreateComment(t.Context(), repo, made.Number, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := func(what, body string) {
+		t.Helper()
+		got, err := w.Forge().MergeRequest(t.Context(), repo, made.Number)
+		if err != nil || got.State != forge.Open {
+			t.Errorf("%s: the merge request is %s, %v", what, got.State, err)
+		}
+		if strings.TrimSpace(body) != strings.TrimSpace("Sluice's part\n\n\\/close\n  \\/merge now\nsee /close and 1/2") {
+			t.Errorf("%s: %q", what, body)
+		}
+	}
+	kept("created", made.Body)
+	kept("comment", said.Body)
+	if err := w.Forge().EditComment(t.Context(), repo, made.Number, said.ID, text); err != nil {
+		t.Fatal(err)
+	}
+	if said, err = w.Forge().Comment(t.Context(), repo, made.Number, said.ID); err != nil {
+		t.Fatal(err)
+	}
+	kept("edited comment", said.Body)
+	for range 2 { // the second time with what the forge has
+		if err := w.Forge().EditMergeRequest(t.Context(), repo, made.Number, "Follow", made.Body, false); err != nil {
+			t.Fatal(err)
+		}
+		if made, err = w.Forge().MergeRequest(t.Context(), repo, made.Number); err != nil {
+			t.Fatal(err)
+		}
+		kept("edited", made.Body)
+		made.Body = text
 	}
 }
 

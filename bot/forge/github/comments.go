@@ -74,6 +74,7 @@ func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number
 	if err != nil {
 		return nil, wrap(what, err)
 	}
+	body = forge.Inert(body)
 	got, _, err := f.client.Issues.CreateComment(ctx, p.owner, p.name, number, &github.IssueComment{Body: &body})
 	if err != nil {
 		return nil, wrap(what, err)
@@ -89,6 +90,7 @@ func (f *Forge) EditComment(ctx context.Context, repo forge.Repository, number i
 	if err != nil {
 		return wrap(what, err)
 	}
+	body = forge.Inert(body)
 	_, _, err = f.client.Issues.EditComment(ctx, p.owner, p.name, id, &github.IssueComment{Body: &body})
 	return wrap(what, err)
 }

@@ -139,8 +139,9 @@ func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r
 	if err != nil {
 		return nil, wrap(what, err)
 	}
+	body := forge.Inert(r.Body)
 	pr, _, err := f.client.PullRequests.Create(ctx, p.owner, p.name, &github.NewPullRequest{
-		Title: &r.Title, Body: &r.Body, Head: &r.SourceBranch, Base: &r.TargetBranch, Draft: &r.Draft,
+		Title: &r.Title, Body: &body, Head: &r.SourceBranch, Base: &r.TargetBranch, Draft: &r.Draft,
 	})
 	if err != nil {
 		return nil, wrap(what, err)
@@ -155,6 +156,7 @@ func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, num
 	if err != nil {
 		return wrap(what, err)
 	}
+	body = forge.Inert(body)
 	change := &github.PullRequest{Title: &title, Body: &body}
 	if close {
 		change.State = new("closed")

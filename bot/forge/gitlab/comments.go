@@ -49,6 +49,7 @@ func (f *Forge) Comment(ctx context.Context, repo forge.Repository, number int, 
 
 // CreateComment implements forge.Comments.
 func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number int, body string) (*forge.Comment, error) {
+	body = forge.Inert(body)
 	n, _, err := f.client.Notes.CreateMergeRequestNote(repo.Path, number, &gitlab.CreateMergeRequestNoteOptions{Body: &body}, with(ctx))
 	if err != nil {
 		return nil, wrap(fmt.Sprintf("comment on %s!%d", repo.Path, number), err)
@@ -59,6 +60,7 @@ func (f *Forge) CreateComment(ctx context.Context, repo forge.Repository, number
 
 // EditComment implements forge.Comments.
 func (f *Forge) EditComment(ctx context.Context, repo forge.Repository, number int, id int64, body string) error {
+	body = forge.Inert(body)
 	_, _, err := f.client.Notes.UpdateMergeRequestNote(repo.Path, number, int(id), &gitlab.UpdateMergeRequestNoteOptions{Body: &body}, with(ctx))
 	return wrap(fmt.Sprintf("edit comment %d of %s!%d", id, repo.Path, number), err)
 }

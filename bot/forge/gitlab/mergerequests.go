@@ -88,8 +88,9 @@ func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r
 	if r.Draft {
 		title = "Draft: " + title
 	}
+	body := forge.Inert(r.Body)
 	mr, _, err := f.client.MergeRequests.CreateMergeRequest(repo.Path, &gitlab.CreateMergeRequestOptions{
-		Title: &title, Description: &r.Body, SourceBranch: &r.SourceBranch, TargetBranch: &r.TargetBranch,
+		Title: &title, Description: &body, SourceBranch: &r.SourceBranch, TargetBranch: &r.TargetBranch,
 	}, with(ctx))
 	if err != nil {
 		return nil, wrap("open a merge request in "+repo.Path, err)
@@ -99,6 +100,7 @@ func (f *Forge) CreateMergeRequest(ctx context.Context, repo forge.Repository, r
 
 // EditMergeRequest implements forge.Requests.
 func (f *Forge) EditMergeRequest(ctx context.Context, repo forge.Repository, number int, title, body string, shut bool) error {
+	body = forge.Inert(body)
 	o := &gitlab.UpdateMergeRequestOptions{Title: &title, Description: &body}
 	if shut {
 		mr, _, err := f.client.MergeRequests.GetMergeRequest(repo.Path, number, nil, with(ctx))

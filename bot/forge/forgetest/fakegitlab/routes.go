@@ -225,7 +225,8 @@ func (c *call) createMergeRequest(p *project) answer {
 			return problem(http.StatusConflict, "Another open merge request already exists for this source branch: !"+strconv.Itoa(m.iid))
 		}
 	}
-	m := c.s.open(p, p, MergeRequest{Title: title, Body: c.text("description"), SourceBranch: source, TargetBranch: target, Author: c.who.login})
+	description, _ := actions(c.text("description"))
+	m := c.s.open(p, p, MergeRequest{Title: title, Body: description, SourceBranch: source, TargetBranch: target, Author: c.who.login})
 	return answer{code: http.StatusCreated, value: c.s.mrFields(p, m, true)}
 }
 
@@ -237,7 +238,7 @@ func (c *call) editMergeRequest(p *project, m *mergeRequest) answer {
 		m.title = v
 	}
 	if v, ok := c.body["description"].(string); ok {
-		m.description = v
+		m.description = c.s.act(m, v)
 	}
 	switch v := c.text("state_event"); {
 	case v == "close" && m.state == "opened":
@@ -307,7 +308,7 @@ func (c *call) createNote(p *project, m *mergeRequest) answer {
 	if a, ok := c.checkNote(); !ok {
 		return a
 	}
-	n := c.s.say(p, m, c.who, c.text("body"))
+	n := c.s.say(p, m, c.who, c.s.act(m, c.text("body")))
 	return answer{code: http.StatusCreated, value: c.s.noteFields(p, m, n)}
 }
 

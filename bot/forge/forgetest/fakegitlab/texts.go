@@ -1,6 +1,10 @@
 package fakegitlab
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Descriptions returns the descriptions of a commit's newest statuses, by name.
 func (s *MergeRequests) Descriptions(path, sha string) map[string]string {
@@ -24,4 +28,36 @@ func (s *MergeRequests) Text(path string, iid int) (text string, open bool) {
 		return "", false
 	}
 	return m.title + "\n" + m.description, m.state == "opened"
+}
+
+// act runs the quick actions of a text, of which only /close has an effect here, and returns the rest.
+func (s *MergeRequests) act(m *mergeRequest, text string) string {
+	rest, run := actions(text)
+	if slices.Contains(run, "close") && m.state == "opened" {
+		m.state, m.closed_ = "closed", s.now()
+	}
+	return rest
+}
+
+// actions returns the quick actions of a text, and the text without them. GitLab runs them with the rights of the account that writes the
+// text, when a note is created, and when a description is created or changed. Lines of a fenced block of code are none.
+func actions(text string) (rest string, run []string) {
+	var lines []string
+	fence := ""
+	for line := range strings.Lines(text) {
+		bare := strings.TrimRight(line, "\r\n")
+		switch mark := bare[:min(len(bare), 3)]; {
+		case fence == "" && (mark == "```" || mark == "~~~"):
+			fence = mark
+		case mark == fence:
+			fence = ""
+		}
+		name, _, _ := strings.Cut(strings.TrimPrefix(bare, "/"), " ")
+		if fence == "" && strings.HasPrefix(bare, "/") && slices.Contains([]string{"approve", "close", "merge", "unapprove"}, name) {
+			run = append(run, name)
+			continue
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, ""), run
 }
