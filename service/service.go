@@ -247,6 +247,11 @@ func (o *serialSigner) Sign(commit []byte) (string, error) {
 	return o.signer.Sign(commit)
 }
 
+// Verify implements gitstore.Signer.
+func (o *serialSigner) Verify(commit []byte, signature string) error {
+	return o.signer.Verify(commit, signature)
+}
+
 // Reload reads the configuration again: forges, secrets, repositories and settings. After an error the service keeps
 // its current configuration.
 func (s *Service) Reload() error {

@@ -45,6 +45,19 @@ func (s sshSigner) Sign(commit []byte) (string, error) {
 	return string(sshsig.Armor(signature)), nil
 }
 
+// Verify checks a signature with the signer's key.
+func (s sshSigner) Verify(commit []byte, signature string) error {
+	return verifySSH(s.signer.PublicKey(), commit, signature)
+}
+
+func verifySSH(key ssh.PublicKey, commit []byte, signature string) error {
+	parsed, err := sshsig.Unarmor([]byte(signature))
+	if err != nil {
+		return err
+	}
+	return sshsig.Verify(bytes.NewReader(commit), parsed, key, parsed.HashAlgorithm, "git")
+}
+
 type pgpSigner struct{ entity *openpgp.Entity }
 
 func newOpenPGP(key []byte, passphrase string) (Signer, error) {
@@ -70,4 +83,10 @@ func (s pgpSigner) Sign(commit []byte) (string, error) {
 		return "", err
 	}
 	return out.String() + "\n", nil
+}
+
+// Verify checks a signature with the signer's key.
+func (s pgpSigner) Verify(commit []byte, signature string) error {
+	_, err := openpgp.CheckArmoredDetachedSignature(openpgp.EntityList{s.entity}, bytes.NewReader(commit), strings.NewReader(signature), &packet.Config{})
+	return err
 }

@@ -39,6 +39,11 @@ func (a agentSigner) Sign(commit []byte) (signature string, err error) {
 	return signature, err
 }
 
+// Verify checks a signature with the public key. It does not ask the agent.
+func (a agentSigner) Verify(commit []byte, signature string) error {
+	return verifySSH(a.key, commit, signature)
+}
+
 // with calls use with the agent's key.
 func (a agentSigner) with(use func(ssh.Signer) error) error {
 	conn, err := net.Dial("unix", a.socket) //nolint:noctx // a local socket

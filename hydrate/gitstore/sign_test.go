@@ -49,7 +49,25 @@ func signed(t *testing.T, signer Signer) (bare string, unsigned []byte, signatur
 	if lines := strings.Split(signature, "\n"); !ok || !ok2 || head+"\n"+message != string(unsigned) || len(lines) < 3 {
 		t.Fatalf("the commit is\n%sgpgsig %s", head, rest)
 	}
-	return bare, unsigned, strings.ReplaceAll(signature, "\n ", "\n") + "\n"
+	signature = strings.ReplaceAll(signature, "\n ", "\n") + "\n"
+	_, stranger := newKey(t)
+	private, err := os.ReadFile(stranger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := NewSigner(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, by := range []Signer{signer, other} {
+		if got, err := s.SignedBy(t.Context(), h, by); err != nil || got != (i == 0) {
+			t.Errorf("signed by %T: %t, %v", by, got, err)
+		}
+	}
+	if signer.Verify(append(unsigned, ' '), signature) == nil {
+		t.Error("a signature of another text is accepted")
+	}
+	return bare, unsigned, signature
 }
 
 // found reports whether a program is installed. A library checks the same signature in any case.

@@ -89,6 +89,16 @@ func signerOf(data []byte, allowed signers.List, at time.Time) (string, error) {
 	return allowed.Verify(payload, signature, at)
 }
 
+// SignedBy reports whether the key of a signer signed a commit.
+func (s *Store) SignedBy(ctx context.Context, commit Hash, by Signer) (bool, error) {
+	data, err := s.typed(ctx, commit, "commit")
+	if err != nil {
+		return false, err
+	}
+	payload, signature, err := cutSignature(data)
+	return err == nil && by.Verify(payload, signature) == nil, nil
+}
+
 // cutSignature splits a commit into the signed bytes and the signature, which Git stores in the header gpgsig.
 func cutSignature(data []byte) (payload []byte, signature string, err error) {
 	head, message, _ := bytes.Cut(data, []byte("\n\n"))

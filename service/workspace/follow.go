@@ -1,13 +1,11 @@
 package workspace
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/sluice-gitops/sluice/bot"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
-	"github.com/sluice-gitops/sluice/internal/safetext"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
@@ -75,7 +72,7 @@ func (w Follows) Look(ctx context.Context, trunk gitstore.Commit, name string) (
 		return nil, err
 	}
 	if r.Follow.Commit && !out.Current {
-		if out.Undone, err = w.undone(ctx, trunk, out); err != nil {
+		if out.Undone, err = w.undone(ctx, trunk, out, newest); err != nil {
 			return nil, err
 		}
 	}
@@ -95,17 +92,17 @@ func (w Follows) branch(ctx context.Context, branches gitstore.Branches, trunk g
 	if err != nil {
 		return err
 	}
-	self, err := w.committer(ctx, trunk)
-	if err != nil {
-		return err
-	}
 	out.Head, out.Made = head.String(), c.Committer.When
-	have := branch.Trailer(c.Message, trailerFollow)
-	if c.Committer.Name == self.Name && c.Committer.Email == self.Email && len(c.Parents) == 1 && strings.HasPrefix(have, out.Name+" ") {
-		out.UpToDate = have == trailer
+	switch own, err := w.own(ctx, trunk, c, out.Name); {
+	case err != nil:
+		return err
+	case own:
+		out.UpToDate = branch.Trailer(c.Message, trailerFollow) == trailer
 		return nil
 	}
-	out.By = cmp.Or(strings.Trim(safetext.Brief(strings.NewReplacer("<", "", ">", "").Replace(c.Author.Name), 100), " "), "somebody without a name")
+	if out.By, err = w.person(ctx, trunk, c); err != nil {
+		return err
+	}
 	base, err := w.Store.MergeBase(ctx, trunk.Hash, head)
 	if errors.Is(err, gitstore.ErrUnrelated) {
 		return nil
@@ -114,27 +111,17 @@ func (w Follows) branch(ctx context.Context, branches gitstore.Branches, trunk g
 	return err
 }
 
-// undone reports whether a commit of Sluice on the trunk pinned the newest commit although the trunk does not pin it now.
-func (w Follows) undone(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) (bool, error) {
-	line, err := w.Line(ctx, trunk, maxUndone)
-	if err != nil {
-		return false, err
-	}
-	for _, c := range line {
-		if have := branch.Trailer(c.Message, trailerFollow); strings.HasPrefix(have, f.Name+" ") { // the newest commit of Sluice
-			return strings.HasPrefix(have, f.Name+" "+f.Commit+" "), nil
-		}
-	}
-	return false, nil
-}
-
 // trailer returns the value of trailerFollow for a pin.
 func (w Follows) trailer(ctx context.Context, trunk gitstore.Commit, f *bot.Followed) (string, error) {
-	before, err := w.Store.Snapshot(ctx, trunk.Tree).ReadFile(fetch.LockFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	before, err := w.lockFile(ctx, trunk.Tree)
+	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s %s %s %s", f.Name, f.Commit, brief(before), brief(f.Lock)), nil
+	return trailerOf(f.Name, f.Commit, before, f.Lock), nil
+}
+
+func trailerOf(name, commit string, before, after []byte) string {
+	return fmt.Sprintf("%s %s %s %s", name, commit, brief(before), brief(after))
 }
 
 func brief(data []byte) string {

@@ -1,0 +1,174 @@
+package workspace
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/renderer"
+)
+
+// followedFleet is a fleet that follows components.
+type followedFleet struct {
+	*gitHost
+	follows Follows
+}
+
+func newFollowedFleet(t *testing.T, spec string) *followedFleet {
+	t.Helper()
+	h := newGitHost(t)
+	one := h.commit("components", configMap("one"))
+	declaration := strings.Replace(h.repository("components"), "branch: main", spec, 1)
+	h.commit("fleet", map[string]string{
+		"sluice.yaml":                  "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: demo}\nspec: {trunk: main, environments: [{name: dev}]}\n",
+		"repositories/components.yaml": declaration,
+		"clusters/dev.yaml":            "apiVersion: sluice.dev/v1alpha1\nkind: Cluster\nmetadata: {name: dev-1}\nspec: {environment: dev, kubeVersion: 1.33.2}\n",
+		"apps/web/app.yaml":            appIn("components"),
+		"sluice.lock":                  h.lock(map[string]string{"components": one}),
+	})
+	h.git("fleet", "config", "http.receivepack", "true")
+	r := Runtime{Cache: t.TempDir(), Version: "test", Offline: true, Fingerprint: []byte("k"), Clock: func() time.Time { return time.Unix(1_800_000_000, 0) }}
+	s, err := Open(t.Context(), r, Options{Repo: h.URL + "/fleet/.git", Jobs: 2, Renderer: renderer.NewEngine(renderer.DefaultLimits())}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	free := func(context.Context, forge.Repository, bool) (gitstore.Auth, error) { return gitstore.Auth{}, nil }
+	return &followedFleet{h, Follows{&Workspace{Session: s, config: Config{Runtime: r}, repo: Repository{Place: hint.NewPlace("hub", "acme/fleet"), Credential: free}}}}
+}
+
+// trunk returns the tip of the fleet's trunk.
+func (f *followedFleet) trunk() gitstore.Commit {
+	f.t.Helper()
+	c, err := f.follows.Revision(f.t.Context(), f.git("fleet", "rev-parse", "main"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return c
+}
+
+// look returns what the service knows about components.
+func (f *followedFleet) look() *bot.Followed {
+	f.t.Helper()
+	out, err := f.follows.Look(f.t.Context(), f.trunk(), "components")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return out
+}
+
+// moved lets the service move the branch and checks out a copy of it.
+func (f *followedFleet) moved() {
+	f.t.Helper()
+	if _, err := f.follows.Move(f.t.Context(), f.trunk(), f.look()); err != nil {
+		f.t.Fatal(err)
+	}
+	f.git("fleet", "checkout", "-q", "-B", "work", followPrefix+"components")
+}
+
+// Only a commit that Sluice would make itself is Sluice's. Names, trailers and messages can be copied.
+func TestOwnCommitOfAFollowedBranch(t *testing.T) {
+	t.Parallel()
+	f := newFollowedFleet(t, "branch: main, follow: true")
+	two := f.commit("components", configMap("two"))
+	f.moved()
+	if got := f.look(); got.By != "" || !got.UpToDate || got.Commit != two {
+		t.Fatalf("the commit of Sluice: %+v", got)
+	}
+	as := []string{"-c", "user.name=Sluice", "-c", "user.email=sluice@localhost"}
+	forged := func(change func()) *bot.Followed {
+		f.git("fleet", "checkout", "-q", "-B", "work", followPrefix+"components")
+		kept := f.git("fleet", "rev-parse", "HEAD")
+		change()
+		f.git("fleet", "push", "-q", "-f", ".", "work:"+followPrefix+"components")
+		out := f.look()
+		f.git("fleet", "push", "-q", "-f", ".", kept+":"+followPrefix+"components")
+		return out
+	}
+	write := func(file, text string) {
+		if err := os.WriteFile(f.root+"/fleet/"+file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	amend := func() {
+		f.git("fleet", "add", "-A")
+		f.git("fleet", append(as, "commit", "-q", "--amend", "--no-edit", "--reset-author")...)
+	}
+	lock, err := os.ReadFile(f.root + "/fleet/sluice.lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]func(){
+		"another file": func() {
+			write("apps/web/app.yaml", strings.Replace(appIn("components"), "namespace: web", "namespace: evil", 1))
+			amend()
+		},
+		"another repository":     func() { write("sluice.lock", strings.ReplaceAll(string(lock), "/components/", "/evil/")); amend() },
+		"a lock without meaning": func() { write("sluice.lock", "{{"); amend() },
+		"another parent": func() {
+			f.git("fleet", "checkout", "-q", "-B", "other", "main")
+			write("evil", "")
+			f.git("fleet", "add", "-A")
+			f.git("fleet", "commit", "-qm", "not on the trunk")
+			f.git("fleet", "checkout", "-q", "work")
+			f.git("fleet", append(as, "rebase", "-q", "other")...)
+		},
+	} {
+		if got := forged(change); got.By != "somebody who uses the name Sluice" || got.UpToDate {
+			t.Errorf("%s is taken for a commit of Sluice: by %q", what, got.By)
+		}
+	}
+	f.follows.config.Signer = noSigner{}
+	if got := f.look(); got.By == "" {
+		t.Error("an unsigned commit is taken for one of a service that signs")
+	}
+}
+
+type noSigner struct{ gitstore.Signer }
+
+// A changed identity of Sluice does not make its earlier commits those of a person.
+func TestOwnCommitAfterAChangeOfTheCommitter(t *testing.T) {
+	t.Parallel()
+	f := newFollowedFleet(t, "branch: main, follow: true")
+	f.commit("components", configMap("two"))
+	f.moved()
+	f.git("fleet", "checkout", "-q", "main")
+	f.commit("fleet", map[string]string{"sluice.yaml": "apiVersion: sluice.dev/v1alpha1\nkind: Fleet\nmetadata: {name: demo}\nspec: {trunk: main, environments: [{name: dev}], output: {committer: {name: Robot, email: robot@example.com}}}\n"})
+	if got := f.look(); got.By != "" || !got.UpToDate {
+		t.Errorf("by %q, up to date %t", got.By, got.UpToDate)
+	}
+}
+
+// A pin is undone if the trunk had all of it. A release of the commit that was pinned as a pre-release is another pin.
+func TestUndonePin(t *testing.T) {
+	t.Parallel()
+	f := newFollowedFleet(t, "tags: v1.*, follow: {commit: true}")
+	pin := func() {
+		t.Helper()
+		f.git("fleet", "checkout", "-q", "-B", "work", "main")
+		if err := f.follows.Commit(t.Context(), f.trunk(), f.look()); err != nil {
+			t.Fatal(err)
+		}
+		f.git("fleet", "checkout", "-q", "main")
+	}
+	f.git("components", "tag", "v1.4.0-rc.1")
+	pin()
+	if got := f.look(); !got.Current {
+		t.Fatalf("the pre-release is not pinned: %s", got.From)
+	}
+	f.git("components", "tag", "v1.4.0")
+	if got := f.look(); got.Undone || got.Current || got.To != "v1.4.0" {
+		t.Errorf("a release of the pinned commit: undone %t, current %t, to %s", got.Undone, got.Current, got.To)
+	}
+	pin()
+	f.git("fleet", "revert", "--no-edit", "HEAD")
+	if got := f.look(); !got.Undone || got.Current {
+		t.Errorf("after a revert: undone %t, current %t", got.Undone, got.Current)
+	}
+}
