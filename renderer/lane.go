@@ -189,5 +189,5 @@ func (p *Pool) call(ctx context.Context, timeout time.Duration, batch []*pending
 	if err != nil {
 		return nil, err
 	}
-	return p.codec.answers(data, len(batch))
+	return p.codec.answers(data, bundles)
 }

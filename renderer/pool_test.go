@@ -1,6 +1,7 @@
 package renderer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -115,8 +116,38 @@ func TestForgedAnswersAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out, err := c.answers(data, 2); (err == nil) != ok || err != nil && !errors.Is(err, worker.ErrProtocol) {
+		if out, err := c.answers(data, make([]Bundle, 2)); (err == nil) != ok || err != nil && !errors.Is(err, worker.ErrProtocol) {
 			t.Errorf("%d answers to 2 bundles: %d, %v", n, len(out), err)
+		}
+	}
+}
+
+// A child cannot make the parent hold many large renderings, and a bundle that is not light always gets one.
+func TestSizesOfAnswers(t *testing.T) {
+	c, err := newCodec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := Object{ID: manifest.Identity{Kind: "ConfigMap", Name: "a"}, APIVersion: "v1", YAML: []byte("x\n")}
+	large := small
+	large.YAML = bytes.Repeat([]byte("y"), LightBytes+1)
+	for _, one := range []struct {
+		answer answer
+		light  bool
+		ok     bool
+	}{
+		{answer{Rendering: &Rendering{Objects: []Object{large}}}, true, false},
+		{answer{Rendering: &Rendering{Objects: []Object{large}}}, false, true},
+		{answer{Rendering: &Rendering{Objects: []Object{small}}}, true, true},
+		{answer{Heavy: true}, true, true},
+		{answer{Heavy: true}, false, false},
+	} {
+		data, err := c.enc.Marshal([]answer{one.answer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.answers(data, []Bundle{{Light: one.light}}); (err == nil) != one.ok || err != nil && !errors.Is(err, worker.ErrProtocol) {
+			t.Errorf("light %t, heavy %t: %v", one.light, one.answer.Heavy, err)
 		}
 	}
 }
@@ -135,9 +166,9 @@ func FuzzAnswer(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		const bundles = 3
+		bundles := []Bundle{{Light: true}, {}, {Light: true}}
 		list, err := c.answers(data, bundles)
-		if err == nil && len(list) > bundles {
+		if err == nil && len(list) > len(bundles) {
 			t.Fatalf("%d answers", len(list))
 		}
 		for i := range list {

@@ -91,22 +91,33 @@ func (a *answer) result() (*Rendering, error) {
 	return a.Rendering.safe(), nil
 }
 
-// answers decodes and validates the answers to the first bundles of a call with n bundles.
-func (c codec) answers(data []byte, n int) ([]answer, error) {
+// answers decodes and validates the answers to the first ones of the bundles.
+func (c codec) answers(data []byte, bundles []Bundle) ([]answer, error) {
 	var out []answer
 	err := c.dec.Unmarshal(data, &out)
-	if err == nil && (len(out) == 0 || len(out) > n) {
-		err = fmt.Errorf("%d answers to %d bundles", len(out), n)
+	if err == nil && (len(out) == 0 || len(out) > len(bundles)) {
+		err = fmt.Errorf("%d answers to %d bundles", len(out), len(bundles))
 	}
 	for i := range out {
 		if err == nil {
 			err = out[i].validate()
+		}
+		if err == nil && !out[i].fits(&bundles[i]) {
+			err = errors.New("the rendering of a light bundle is large, or that of another one is refused as large")
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", worker.ErrProtocol, safetext.Line(err.Error()))
 	}
 	return out, nil
+}
+
+// fits reports whether the size of the answer is one that the bundle allows.
+func (a *answer) fits(b *Bundle) bool {
+	if b.Light {
+		return a.Rendering == nil || a.Rendering.Light()
+	}
+	return !a.Heavy
 }
 
 // Jobs returns the jobs of this package, for the child process.
