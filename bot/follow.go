@@ -2,8 +2,6 @@ package bot
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -172,8 +170,7 @@ func endRequest(ctx context.Context, j *job, f *Followed, open *forge.MergeReque
 	if open == nil || f.By != "" {
 		return nil
 	}
-	title, body := requestText(f)
-	return j.forge.EditMergeRequest(ctx, j.place.Repo(), open.Number, title, body+additions(open.Body)+"\nClosed: `sluice.lock` pins this commit already.\n", true)
+	return describe(ctx, j, f, open, followDone, true)
 }
 
 // keepRequest opens the merge request of a new pin, or brings it up to date.
@@ -190,7 +187,7 @@ func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, 
 		if open == nil {
 			return fmt.Errorf("the branch %s has a commit by %s and no open merge request: open one, or delete the branch, so that Sluice can move the pin", f.Branch, f.By)
 		}
-		return describe(ctx, j, f, open)
+		return describe(ctx, j, f, open, followKeeps, false)
 	case f.By == "" && f.UpToDate && earlier != "":
 		return nil // declined, or undone after the merge
 	}
@@ -198,10 +195,9 @@ func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, 
 		return err
 	}
 	if open != nil {
-		return describe(ctx, j, f, open)
+		return describe(ctx, j, f, open, followKeeps, false)
 	}
-	title, body := requestText(f)
-	mr, err := j.forge.CreateMergeRequest(ctx, j.place.Repo(), forge.NewRequest{Title: title, Body: body, SourceBranch: f.Branch, TargetBranch: f.Target})
+	mr, err := j.forge.CreateMergeRequest(ctx, j.place.Repo(), forge.NewRequest{Title: requestTitle(f), Body: ownPart(f, followKeeps), SourceBranch: f.Branch, TargetBranch: f.Target})
 	if err != nil {
 		return fmt.Errorf("open the merge request of %s: %w", f.Branch, err)
 	}
@@ -271,60 +267,20 @@ func decided(ctx context.Context, j *job, f *Followed) (*forge.MergeRequest, err
 	return out, nil
 }
 
-// describe brings the text of the merge request up to date. What people wrote below Sluice's text stays.
-func describe(ctx context.Context, j *job, f *Followed, mr *forge.MergeRequest) error {
-	title, body := requestText(f)
-	if strings.Contains(mr.Body, marker(body)) {
+// describe brings the title and the description of a merge request up to date. end is what the description says about its branch. What
+// people wrote stays, and so does the title that a person gave.
+func describe(ctx context.Context, j *job, f *Followed, mr *forge.MergeRequest, end string, shut bool) error {
+	own := ownPart(f, end)
+	if !shut && strings.Contains(strings.ReplaceAll(mr.Body, "\r\n", "\n")+"\n", own) {
 		return nil
 	}
-	return j.forge.EditMergeRequest(ctx, j.place.Repo(), mr.Number, title, body+additions(mr.Body), false)
-}
-
-// requestText returns the title and the description of a merge request. The description ends with a marker that identifies it.
-func requestText(f *Followed) (title, body string) {
-	moves := f.Name + ": " + f.To
-	if f.From != "" {
-		moves = f.Name + ": " + f.From + " → " + f.To
+	self, err := j.forge.Self(ctx)
+	if err != nil {
+		return err
 	}
-	lines := []string{"repository: " + f.URL, "from:       " + f.From, "to:         " + f.To, "commit:     " + f.Commit}
-	if f.From == "" {
-		lines[1] = "from:       not pinned"
+	title := requestTitle(f)
+	if !strings.EqualFold(mr.Author.Login, self.Login) {
+		title = mr.Title
 	}
-	text := "`sluice.lock` pins another repository to its newest commit. The review shows what this changes, and where.\n\n" + report.Block(lines) + "\n"
-	if f.By != "" {
-		text += "**Somebody else has committed to this branch, so Sluice no longer changes it:**\n\n" +
-			report.Block([]string{f.By}) + "\nMerge it as it is, or delete the branch, and Sluice opens another merge request.\n"
-	} else {
-		text += "Sluice keeps this branch at the newest commit until somebody else commits to it. Close the merge request to decline this commit.\n"
-	}
-	title = safetext.Brief(moves, 200)
-	return title, text + "\n" + marker(title+"\n"+text) + "\n"
-}
-
-const (
-	markerStart = "<!-- sluice:follow "
-	markerEnd   = " -->"
-)
-
-// marker returns the marker of a description, or the one that the text ends with.
-func marker(text string) string {
-	if i := strings.LastIndex(text, markerStart); i >= 0 {
-		return strings.TrimSpace(text[i:])
-	}
-	const digits = 16
-	sum := sha256.Sum256([]byte(text))
-	return markerStart + hex.EncodeToString(sum[:])[:digits] + markerEnd
-}
-
-// additions returns what people wrote below Sluice's part of a description.
-func additions(body string) string {
-	i := strings.Index(body, markerStart)
-	if i < 0 {
-		return ""
-	}
-	_, after, ok := strings.Cut(body[i:], markerEnd)
-	if after = strings.TrimSpace(after); !ok || after == "" {
-		return ""
-	}
-	return "\n" + after + "\n"
+	return j.forge.EditMergeRequest(ctx, j.place.Repo(), mr.Number, title, description(own, mr.Body, j.forge.CommentLimit()), shut)
 }

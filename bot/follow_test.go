@@ -82,33 +82,3 @@ func TestReaches(t *testing.T) {
 		t.Error("a fleet that follows nothing any more still does")
 	}
 }
-
-// The description of a merge request changes only with what it says, and keeps what people add.
-func TestDescriptionOfAMove(t *testing.T) {
-	t.Parallel()
-	f := &Followed{Name: "components", URL: "https://hub/acme/components", From: "v1", To: "v2", Commit: strings.Repeat("1", 40)}
-	title, body := requestText(f)
-	if title != "components: v1 → v2" || !strings.Contains(body, f.Commit) {
-		t.Errorf("%s\n%s", title, body)
-	}
-	edited := strings.ReplaceAll(body, "\n", "\r\n") + "\r\nDepends-On: https://hub/acme/one/pull/3\r\n"
-	if !strings.Contains(edited, marker(body)) {
-		t.Error("the text of a person makes the description look changed")
-	}
-	f.To = "v3"
-	_, next := requestText(f)
-	if marker(next) == marker(body) {
-		t.Error("a new version does not change the description")
-	}
-	whole := next + additions(edited)
-	if !strings.Contains(whole, "\nDepends-On: https://hub/acme/one/pull/3\n") || strings.Contains(whole, "→ v2") || strings.Count(whole, markerStart) != 1 {
-		t.Errorf("after an update:\n%s", whole)
-	}
-	if additions(body) != "" || additions("Merge me") != "" {
-		t.Error("additions where nobody added anything")
-	}
-	f.From = ""
-	if title, body := requestText(f); title != "components: v3" || !strings.Contains(body, "not pinned") {
-		t.Errorf("%s\n%s", title, body)
-	}
-}

@@ -249,3 +249,16 @@ func row(cells ...string) string {
 
 // Block returns the lines as a block of code.
 func Block(lines []string) string { return fence("text", lines) }
+
+// Tag returns the name of a tag for a title or the subject of a commit, where no part is code. Of a name that a forge could read as a
+// mention, a reference or an address, only what follows the last slash is left; "a tag" if that is not plain either.
+func Tag(name string) string {
+	for _, part := range []string{name, name[strings.LastIndexByte(name, '/')+1:]} {
+		if !strings.ContainsFunc(part, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._/+-", r)
+		}) && !strings.Contains(strings.ToLower(part), "www.") {
+			return part
+		}
+	}
+	return "a tag"
+}

@@ -246,3 +246,16 @@ func TestPipesInTables(t *testing.T) {
 		}
 	}
 }
+
+// The name of a tag is no mention, no reference and no address.
+func TestTag(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"": "", "v1.4.0": "v1.4.0", "charts/web/v1.4.0-rc.1+b": "charts/web/v1.4.0-rc.1+b", "1a2b3c4d5e": "1a2b3c4d5e",
+		"@acme/admins/v1.4.0": "v1.4.0", "acme/one#3/v1": "v1", "!3/v1": "v1", "www.example.com/v1": "v1", "`x`/v1": "v1", "v1@acme": "a tag", "x/@acme": "a tag",
+	} {
+		if got := report.Tag(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot"
+	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -171,8 +172,8 @@ func (w Follows) write(ctx context.Context, trunk gitstore.Commit, f *bot.Follow
 	if err != nil {
 		return "", err
 	}
-	subject := "Pin " + f.Name + " to " + f.To
-	body := f.URL + "\n" + strings.TrimSpace(f.From+" → "+f.To)
+	subject := "Pin " + f.Name + " to " + report.Tag(f.To)
+	body := f.URL + "\n" + strings.TrimSpace(report.Tag(f.From)+" → "+report.Tag(f.To))
 	head, err := branch.Commit{
 		Tree: tree, Parent: trunk.Hash, Author: self, Committer: self, Subject: subject, Body: body,
 		Trailers: []gitstore.Trailer{{Key: trailerFollow, Value: trailer}}, Version: w.config.Runtime.Version, Signer: w.config.Signer,

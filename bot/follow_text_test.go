@@ -1,0 +1,123 @@
+package bot
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-gitops/sluice/bot/forge"
+)
+
+// editedForge keeps the texts of merge requests as a forge does, with its line ends and without a last one.
+type editedForge struct {
+	talkingForge
+	title, body string
+	edits       int
+	shut        bool
+}
+
+func (f *editedForge) EditMergeRequest(_ context.Context, _ forge.Repository, _ int, title, body string, shut bool) error {
+	f.title, f.body, f.shut = title, strings.ReplaceAll(strings.TrimSpace(body), "\n", "\r\n"), shut
+	f.edits++
+	return nil
+}
+
+// describing returns a job on a forge with a description.
+func describing(body string) (*job, *editedForge) {
+	f := &editedForge{body: body}
+	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler)})
+	return &job{Bot: b, forge: statusForge{f, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet", log: b.Log}, f
+}
+
+func pinned(from, to string) *Followed {
+	return &Followed{Name: "components", URL: "https://hub/acme/components", From: from, To: to, Commit: strings.Repeat("1", 40)}
+}
+
+// The description of a merge request changes only with what it says, and keeps what people add below it.
+func TestDescriptionOfAMove(t *testing.T) {
+	t.Parallel()
+	own := ownPart(pinned("v1", "v2"), followKeeps)
+	if title := requestTitle(pinned("v1", "v2")); title != "components: v1 → v2" || !strings.Contains(own, strings.Repeat("1", 40)) {
+		t.Errorf("%s\n%s", title, own)
+	}
+	if part := ownPart(pinned("", "v2"), followKeeps); !strings.Contains(part, "not pinned") || requestTitle(pinned("", "v2")) != "components: v2" {
+		t.Errorf("the first pin: %s", part)
+	}
+	j, f := describing(strings.ReplaceAll(own, "\n", "\r\n") + "\r\n    code\r\nDepends-On: https://hub/acme/one/pull/3\r\n")
+	write := func(to, login string, shut bool) {
+		t.Helper()
+		end := followKeeps
+		if shut {
+			end = followDone
+		}
+		if err := describe(t.Context(), j, pinned("v1", to), &forge.MergeRequest{Title: "Mine", Body: f.body, Author: forge.User{Login: login}}, end, shut); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if write("v2", "sluice", false); f.edits > 0 {
+		t.Error("the text of a person makes the description look changed")
+	}
+	const people = "\r\n\r\n    code\r\nDepends-On: https://hub/acme/one/pull/3"
+	for range 2 {
+		write("v3", "sluice", false)
+		if f.edits != 1 || f.title != "components: v1 → v3" || !strings.HasSuffix(f.body, strings.TrimSpace(followMarker)+people) || strings.Contains(f.body, "v2") {
+			t.Fatalf("after %d updates: %s\n%s", f.edits, f.title, f.body)
+		}
+	}
+	write("v4", "ada", false)
+	if f.title != "Mine" {
+		t.Errorf("the title of a person becomes %s", f.title)
+	}
+	write("v4", "sluice", true)
+	if !f.shut || !strings.Contains(f.body, "pins this commit already") || !strings.HasSuffix(f.body, people) || strings.Contains(f.body, "Sluice keeps") {
+		t.Errorf("closed:\n%s", f.body)
+	}
+}
+
+// What people write has the meaning that it had when they wrote it: the service, which writes it again, gives it no other.
+func TestDescriptionsOfPeople(t *testing.T) {
+	t.Parallel()
+	own := ownPart(pinned("v1", "v2"), followKeeps)
+	intro, rest := own[:strings.Index(own, followMarker)], own[strings.Index(own, followMarker):]
+	foreign := pinned("v1", "v2")
+	foreign.By = "```\\ /merge"
+	for name, c := range map[string]struct{ body, kept string }{
+		"a person's own request":         {"Why\n\nDepends-On: https://hub/acme/one/pull/3", "Why\n\nDepends-On: https://hub/acme/one/pull/3"},
+		"a fence around the marker":      {intro + "~~~\n" + rest + "\n@all\n~~~\n", intro + "~~~\n" + rest + "\n@all\n~~~"},
+		"a fence before the part":        {"~~~\n" + own + "@all\n~~~\n", "~~~\n" + own + "@all\n~~~"},
+		"a comment around the marker":    {intro + "<!--\n" + rest + "@all\n", intro + "<!--\n" + rest + "@all"},
+		"text behind the marker":         {strings.TrimSpace(own) + " @all\n", strings.TrimSpace(own) + " @all"},
+		"another fence in the part":      {strings.Replace(own, "```text", "~~~~\n```text", 1) + "@all", strings.Replace(own, "```text", "~~~~\n```text", 1) + "@all"},
+		"only a marker":                  {"~~~\n" + followMarker + "@all\n~~~", "~~~\n" + followMarker + "@all\n~~~"},
+		"code":                           {own + "\n\n    @all\n", "    @all"},
+		"the part for a person's commit": {ownPart(foreign, followKeeps) + "\nmine", "mine"},
+		"the part of a closed request":   {ownPart(pinned("v1", "v2"), followDone) + "\nmine", "mine"},
+		"nothing":                        {own, ""},
+		"front matter":                   {"\n---\n@all\n---\nmine", "```text\n> ---\n> @all\n> ---\n> mine\n```"},
+		"front matter with an encoding":  {"# coding: utf-8\n\n;;;\n@all\n;;;", "```text\n> # coding: utf-8\n> \n> ;;;\n> @all\n> ;;;\n```"},
+	} {
+		j, f := describing(c.body)
+		for i, to := range []string{"v3", "v4"} {
+			if err := describe(t.Context(), j, pinned("v1", to), &forge.MergeRequest{Body: f.body}, followKeeps, false); err != nil {
+				t.Fatal(err)
+			}
+			want := ownPart(pinned("v1", to), followKeeps)
+			if c.kept != "" {
+				want += "\n" + c.kept
+			}
+			if got := strings.ReplaceAll(f.body, "\r\n", "\n"); f.edits != i+1 || got != strings.TrimSpace(want) {
+				t.Errorf("%s, %s:\n%s\nwant\n%s", name, to, got, want)
+			}
+		}
+	}
+}
+
+// A description has at most what the forge accepts.
+func TestLongDescription(t *testing.T) {
+	t.Parallel()
+	if got := len([]rune(description(ownPart(pinned("v1", "v2"), followKeeps), strings.Repeat("x", 70_000), 65_536))); got > 65_536 || got < 60_000 {
+		t.Errorf("%d characters", got)
+	}
+}
