@@ -29,6 +29,9 @@ func FuzzImport(f *testing.F) {
 	seed(app("path: ../../etc\ncomponents: [../../../etc]\n"))
 	f.Add([]byte("apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: web, namespace: web}\nspec:\n  chart: {spec: {chart: ./chart, sourceRef: {kind: GitRepository, name: flux-system, namespace: flux-system}}}\n  values: {a: &a [1], b: *a}\n  valuesFrom: [{kind: ConfigMap, name: x}]\n"))
 	f.Add([]byte("apiVersion: v1\nkind: List\nitems:\n- {apiVersion: source.toolkit.fluxcd.io/v1, kind: GitRepository, metadata: {name: other}, spec: {url: 'file:///etc', ignore: \"!/**\\n\"}}\n"))
+	f.Add([]byte("apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: set}\nspec:\n  inputStrategy: {name: Permute}\n  inputs: [{size: 18446744073709551615, list: [1, 2.5, null]}]\n" +
+		"  inputsFrom: [{selector: {matchLabels: {a: b}}}]\n  resources:\n  - {apiVersion: v1, kind: ConfigMap, metadata: {name: \"x-<< inputs.set.size | toString | slugify >>\"}}\n" +
+		"---\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSetInputProvider\nmetadata: {name: one, labels: {a: b}}\nspec: {type: Static, defaultValues: {n: 18446744073709551615}}\n"))
 	rest := fstest.MapFS{}
 	for _, file := range txtar.Parse([]byte(sync + configMap)).Files {
 		rest[file.Name] = &fstest.MapFile{Data: file.Data}

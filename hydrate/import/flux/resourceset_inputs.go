@@ -13,7 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
@@ -44,8 +44,10 @@ type inputSets struct {
 func (s *sets) inputs(k Key, set *resourceSet) (*inputSets, error) {
 	out := &inputSets{id: &uid{}}
 	own := provider{key: k}
-	for _, values := range set.Spec.Inputs {
-		own.add(values, out.id)
+	for n, values := range set.Spec.Inputs {
+		if err := own.add(values); err != nil {
+			return nil, fmt.Errorf("spec.inputs[%d]: %w", n, err)
+		}
 	}
 	found, err := s.providers(k, set.Spec.InputsFrom)
 	if err != nil {
@@ -58,7 +60,10 @@ func (s *sets) inputs(k Key, set *resourceSet) (*inputSets, error) {
 			return nil, fmt.Errorf("spec.inputsFrom: %w", err)
 		}
 		p := provider{key: key}
-		p.add(values, out.id)
+		if err := p.add(values); err != nil {
+			return nil, fmt.Errorf("spec.inputsFrom: %s: spec.defaultValues: %w", key, err)
+		}
+		p.sets[0]["id"] = out.id
 		all = append(all, p)
 	}
 	switch strategy := set.Spec.InputStrategy; strategy.Name {
@@ -74,15 +79,23 @@ func (s *sets) inputs(k Key, set *resourceSet) (*inputSets, error) {
 	return out, err
 }
 
-// add adds a set of inputs. Templates may change it, so it is a copy.
-func (p *provider) add(values map[string]any, id *uid) {
-	set := runtime.DeepCopyJSON(values)
-	if set == nil {
+// add adds a set of inputs. Templates may change it, so it is a copy. Like the operator's, it comes from JSON: an integer beyond int64 is a
+// float64.
+func (p *provider) add(values map[string]any) error {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	set := map[string]any{}
+	if err := json.Unmarshal(text, &set); err != nil {
+		return err
+	}
+	if set == nil { // null
 		set = map[string]any{}
 	}
-	set["id"] = id
 	set["provider"] = map[string]any{"apiVersion": groupOperator + "/v1", "kind": p.key.Kind, "name": p.key.Name, "namespace": p.key.Namespace}
 	p.sets = append(p.sets, set)
+	return nil
 }
 
 // providers returns the providers that spec.inputsFrom names or selects, by name, each once.

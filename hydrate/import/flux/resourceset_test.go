@@ -93,6 +93,9 @@ func TestProvidersArriveLater(t *testing.T) {
 
 // Each of these fails the ResourceSet alone.
 func TestResourceSetErrors(t *testing.T) {
+	ofProvider := func(name string) string {
+		return set("inputsFrom: [{name: one}]\n"+strings.Replace(tenant, "inputs.tenant", name, 1)) + inputProvider("one", "{type: Static, defaultValues: {tenant: a}}")
+	}
 	one := func(object string) string { return "inputs: [{tenant: a}]\nresources:\n- " + object + "\n" }
 	for name, c := range map[string]struct{ files, want string }{
 		"a missing input":           {set("inputs: [{other: a}]\n" + tenant), `spec.resources[0]: template: template:4:11: executing "template" at <inputs>: map has no entry for key "tenant"`},
@@ -105,10 +108,10 @@ func TestResourceSetErrors(t *testing.T) {
 		"a bad selector":            {set("inputsFrom: [{selector: {matchExpressions: [{key: a, operator: Like}]}}]\n" + tenant), "spec.inputsFrom[0].selector:"},
 		"an unknown strategy":       {set("inputStrategy: {name: Zip}\n" + tenant), `spec.inputStrategy: "Zip" is not known`},
 		"many permutations":         {set("inputStrategy: {name: Permute}\ninputs: [" + strings.Repeat("{tenant: a},", 10_001) + "]\n" + tenant), "more than 10000 permutations"},
-		"the id of inputs":          {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "inputs.id", 1)), "inputs.id is not supported"},
-		"the id in JSON":            {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "inputs | toJson | sha256sum", 1)), "inputs.id is not supported"},
-		"the id as text":            {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "inputs.id | toString | sha256sum", 1)), "inputs.id is not supported"},
-		"the id by printf":          {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "printf `%d` inputs.id", 1)), "inputs.id is not supported"},
+		"the id of inputs":          {ofProvider("inputs.id"), "inputs.id is not supported"},
+		"the id in JSON":            {ofProvider("inputs | toJson | sha256sum"), "inputs.id is not supported"},
+		"the id as text":            {ofProvider("inputs.id | toString | sha256sum"), "inputs.id is not supported"},
+		"the id by printf":          {ofProvider("printf `%d` inputs.id"), "inputs.id is not supported"},
 		"a random number":           {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "randInt 1 9", 1)), "the function randInt is not supported"},
 		"the clock":                 {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "now", 1)), `function "now" not defined`},
 		"the environment":           {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "env `HOME`", 1)), `function "env" not defined`},
@@ -131,6 +134,29 @@ func TestResourceSetErrors(t *testing.T) {
 			}
 			if other := all["Kustomization/app"]; other.Err != nil || len(other.Objects) != 1 {
 				t.Errorf("the failure spread: %v", other.Err)
+			}
+		})
+	}
+}
+
+// Inputs are those of the operator: integers beyond int64 are floats, and the inputs of the ResourceSet itself get no id.
+func TestResourceSetInputs(t *testing.T) {
+	object := func(text string) string {
+		return "resources:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: apps}, data: {v: \"" + text + "\"}}\n"
+	}
+	for name, c := range map[string]struct{ files, want string }{
+		"a large integer": {set("inputs: [{size: 18446744073709551615}]\n" + object("v<< inputs.size >>")), `"v":"v1.8446744073709552e+19"`},
+		"a large integer of a provider": {
+			set("inputsFrom: [{name: one}]\n"+object("v<< inputs.size >>")) + inputProvider("one", "{type: Static, defaultValues: {size: 18446744073709551615}}"), `"v":"v1.8446744073709552e+19"`,
+		},
+		"null":             {set("inputs: [null]\n" + object("<< len inputs >> inputs")), `"v":"1 inputs"`},
+		"an id of its own": {set("inputs: [{id: tenant-1}]\n" + object("<< inputs.id >>")), `"v":"tenant-1"`},
+		"the keys":         {set("inputs: [{n: 1}]\n" + object("<< len inputs >> << keys inputs | join `,` >> << hasKey inputs `id` >>")), `"v":"2 n,provider false"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := units(t, sync+c.files)["ResourceSet/set"]
+			if got := encoded(t, u.Objects); u.Err != nil || !strings.Contains(got, c.want) {
+				t.Errorf("%v\n%s, want %s", u.Err, got, c.want)
 			}
 		})
 	}
