@@ -60,7 +60,7 @@ func signed(t *testing.T, signer Signer) (bare string, unsigned []byte, signatur
 		t.Fatal(err)
 	}
 	for i, by := range []Signer{signer, other} {
-		if got, err := s.SignedBy(t.Context(), h, by); err != nil || got != (i == 0) {
+		if got, err := SignedBy(t.Context(), s, h, by); err != nil || got != (i == 0) {
 			t.Errorf("signed by %T: %t, %v", by, got, err)
 		}
 	}

@@ -90,7 +90,7 @@ func signerOf(data []byte, allowed signers.List, at time.Time) (string, error) {
 }
 
 // SignedBy reports whether the key of a signer signed a commit.
-func (s *Store) SignedBy(ctx context.Context, commit Hash, by Signer) (bool, error) {
+func SignedBy(ctx context.Context, s *Store, commit Hash, by Signer) (bool, error) {
 	data, err := s.typed(ctx, commit, "commit")
 	if err != nil {
 		return false, err

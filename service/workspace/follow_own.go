@@ -53,7 +53,7 @@ func (w Follows) own(ctx context.Context, trunk, c gitstore.Commit, name string)
 	if w.config.Signer == nil {
 		return true, nil
 	}
-	return w.Store.SignedBy(ctx, c.Hash, w.config.Signer)
+	return gitstore.SignedBy(ctx, w.Store, c.Hash, w.config.Signer)
 }
 
 // onlyPins reports whether a commit has the tree and the trailer that Sluice writes for a pin on top of a parent.
