@@ -13,7 +13,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
-	"github.com/go-git/go-git/v5/plumbing/transport/client"
 
 	"github.com/sluice-gitops/sluice/internal/plainhttp"
 	"github.com/sluice-gitops/sluice/internal/safetext"
@@ -155,12 +154,12 @@ type session interface {
 
 // connect opens a session and reads the refs that the server advertises. go-git connects without a context, so
 // connect runs in a goroutine: if the context ends, the caller does not wait for a host that does not answer.
-func connect[S session](ctx context.Context, e endpoint, open func(transport.Transport) (S, error)) (S, *packp.AdvRefs, error) {
+func connect[S session](ctx context.Context, e endpoint, open func(transport.Transport, *transport.Endpoint) (S, error)) (S, *packp.AdvRefs, error) {
 	var none S
 	if e.broken != nil {
 		return none, nil, e.broken
 	}
-	t, err := client.NewClient(e.ep)
+	t, ep, err := e.transport()
 	if err != nil {
 		return none, nil, e.explain(err)
 	}
@@ -170,7 +169,7 @@ func connect[S session](ctx context.Context, e endpoint, open func(transport.Tra
 	}
 	done := make(chan opened, 1)
 	go func() {
-		s, err := open(t)
+		s, err := open(t, ep)
 		done <- opened{s, err}
 	}()
 	var o opened
@@ -215,14 +214,14 @@ func namesNothing(advertised *packp.AdvRefs) error {
 }
 
 func (e endpoint) upload(ctx context.Context) (transport.UploadPackSession, *packp.AdvRefs, error) {
-	return connect(ctx, e, func(t transport.Transport) (transport.UploadPackSession, error) {
-		return t.NewUploadPackSession(copyOf(e.ep), e.method)
+	return connect(ctx, e, func(t transport.Transport, ep *transport.Endpoint) (transport.UploadPackSession, error) {
+		return t.NewUploadPackSession(ep, e.method)
 	})
 }
 
 func (e endpoint) receive(ctx context.Context) (transport.ReceivePackSession, *packp.AdvRefs, error) {
-	return connect(ctx, e, func(t transport.Transport) (transport.ReceivePackSession, error) {
-		return t.NewReceivePackSession(copyOf(e.ep), e.method)
+	return connect(ctx, e, func(t transport.Transport, ep *transport.Endpoint) (transport.ReceivePackSession, error) {
+		return t.NewReceivePackSession(ep, e.method)
 	})
 }
 

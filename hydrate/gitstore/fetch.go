@@ -159,7 +159,7 @@ func (s *Store) fetchBy(ctx context.Context, e endpoint, session transport.Uploa
 		stream = sideband.NewDemuxer(sideband.Sideband, response)
 	}
 	if e.most > 0 {
-		stream = &bounded{stream, e.most, e.most}
+		stream = &bounded{stream, e.most, e.most, "split the repository, or remove large files from it"}
 	}
 	if err := s.keepPack(stream); err != nil {
 		if ctx.Err() != nil {

@@ -2,26 +2,80 @@ package gitstore
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
+	"maps"
+	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	"github.com/go-git/go-git/v5/plumbing/transport/client"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
 // maxOther limits the bytes that one request to another repository may store. Its owner need not be that of the fleet.
 const maxOther = 1 << 30
 
+// maxAdvertised limits the bytes of the list of refs of another repository, and maxRefs its branches and tags. Process memory holds them.
+const (
+	maxAdvertised = 64 << 20
+	maxRefs       = 100_000
+)
+
+// boundedRefs bounds the lists of refs that a host sends over HTTP: the only answers to GET in Git's protocol.
+type boundedRefs struct {
+	next http.RoundTripper
+	most int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b boundedRefs) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.next.RoundTrip(r)
+	if err == nil && r.Method == http.MethodGet {
+		answer.Body = struct {
+			io.Reader
+			io.Closer
+		}{&bounded{answer.Body, b.most, b.most, "delete old branches and tags"}, answer.Body}
+	}
+	return answer, err
+}
+
+// transport returns the client for the endpoint, and the endpoint to give to it, which go-git may change.
+func (e endpoint) transport() (transport.Transport, *transport.Endpoint, error) {
+	ep := copyOf(e.ep)
+	if e.most == 0 || ep.Protocol != "http" && ep.Protocol != "https" {
+		t, err := client.NewClient(ep)
+		return t, ep, err
+	}
+	next := http.DefaultTransport
+	if own, ok := next.(*http.Transport); ok && len(ep.CaBundle) > 0 { // go-git adds certificates to an *http.Transport only
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			return nil, nil, err
+		}
+		pool.AppendCertsFromPEM(ep.CaBundle)
+		own = own.Clone()
+		own.TLSClientConfig, own.DisableKeepAlives = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, true
+		next, ep.CaBundle = own, nil
+	}
+	return githttp.NewClient(&http.Client{Transport: boundedRefs{next, maxAdvertised}}), ep, nil
+}
+
 // bounded is a stream that fails beyond a number of bytes.
 type bounded struct {
 	io.Reader
 	left, most int64
+	advice     string
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes, the limit for another repository: split the repository, or remove large files from it", b.most)
+		return 0, fmt.Errorf("the answer has more than %d bytes, the limit for another repository: %s", b.most, b.advice)
 	}
 	return n, err
 }
@@ -78,12 +132,19 @@ func RemoteRefs(ctx context.Context, address string, auth Auth) (map[string]Hash
 	if err != nil {
 		return nil, err
 	}
+	e.most = maxOther
 	session, advertised, err := e.upload(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = session.Close() }() // it was only read
 	out := refsOf(advertised)
+	maps.DeleteFunc(out, func(name string, _ Hash) bool {
+		return !strings.HasPrefix(name, heads) && !strings.HasPrefix(name, "refs/tags/") // a forge has refs of its own, such as refs/pull
+	})
+	if len(out) > maxRefs {
+		return nil, e.explain(fmt.Errorf("it has %d branches and tags, more than %d, the limit for another repository: delete old ones", len(out), maxRefs))
+	}
 	for name, h := range advertised.Peeled {
 		out[name+"^{}"] = Hash(h)
 	}

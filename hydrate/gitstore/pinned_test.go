@@ -1,8 +1,12 @@
 package gitstore
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -118,5 +122,44 @@ func TestLimitOfAnotherRepository(t *testing.T) {
 	e.most = 1 << 20
 	if err := s.fetch(t.Context(), e, request); err != nil || !s.Has(pin.Hash) {
 		t.Errorf("within the limit: %v", err)
+	}
+}
+
+// A host that sends refs without end is cut off, whatever it fetches: the list of refs comes before each pack, too.
+func TestLimitOfRefs(t *testing.T) {
+	t.Parallel()
+	endless := func(refs int, name string) string {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
+			out := bufio.NewWriter(w)
+			line := func(text string) { _, _ = fmt.Fprintf(out, "%04x%s", len(text)+4, text) }
+			line("# service=git-upload-pack\n")
+			_, _ = out.WriteString("0000")
+			line(strings.Repeat("1", 40) + " refs/heads/main\x00side-band-64k\n")
+			for i := range refs {
+				line(fmt.Sprintf("%s refs/%s%07d\n", strings.Repeat("1", 40), name, i))
+			}
+			_, _ = out.WriteString("0000")
+			_ = out.Flush()
+		}))
+		t.Cleanup(srv.Close)
+		return srv.URL + "/a/b"
+	}
+	if _, err := RemoteRefs(t.Context(), endless(maxRefs, "tags/v"), Auth{}); err == nil || !strings.Contains(err.Error(), "branches and tags, more than") {
+		t.Errorf("too many tags: %v", err)
+	}
+	if refs, err := RemoteRefs(t.Context(), endless(maxRefs, "pull/"), Auth{}); err != nil || len(refs) != 1 {
+		t.Errorf("refs of a forge: %d, %v", len(refs), err)
+	}
+	if testing.Short() {
+		return
+	}
+	long := endless(1500, "heads/"+strings.Repeat("x", 50_000))
+	if _, err := RemoteRefs(t.Context(), long, Auth{}); err == nil || !strings.Contains(err.Error(), "delete old branches") {
+		t.Errorf("a long list: %v", err)
+	}
+	s := open(t, Options{Dir: source(t)})
+	if err := s.FetchPinned(t.Context(), long, Auth{}, Hash{1}); err == nil || !strings.Contains(err.Error(), "delete old branches") {
+		t.Errorf("a long list before a pack: %v", err)
 	}
 }
