@@ -45,7 +45,8 @@ type Followed struct {
 	Head           string // of the branch; "" if it does not exist
 	By             string // who committed to the branch other than Sluice; "" for nobody
 	Merged         bool   // the trunk contains that commit
-	UpToDate       bool   // the branch has the newest pin for the trunk's sluice.lock
+	Same           bool   // the branch has a commit of Sluice that pins the newest
+	UpToDate       bool   // and does so for the trunk's sluice.lock
 	Made           time.Time
 
 	Lock []byte // the new content of sluice.lock
@@ -87,7 +88,6 @@ func follow(ctx context.Context, j *job) error {
 
 // reportFollowed writes on the tip of the trunk which repositories cannot be followed.
 func reportFollowed(ctx context.Context, j *job, tip gitstore.Commit, failed []string) error {
-	const key = "follow status"
 	state, text := forge.Success, "the pins of other repositories are followed"
 	if n := len(failed); n > 0 {
 		state, text = forge.Failure, safetext.Line(failed[0])
@@ -95,29 +95,12 @@ func reportFollowed(ctx context.Context, j *job, tip gitstore.Commit, failed []s
 			text = report.Count(n, "repository") + " cannot be followed: " + text
 		}
 	}
-	if j.seen(key, tip.Hash.String()+text) {
+	j.forge.statuses.expire(j.place, tip.Hash.String()) // another replica may have written one
+	status := forge.Status{Context: j.context() + "/follow", State: state, Description: text}
+	if len(failed) == 0 && j.forge.state(ctx, j.place.Repo(), tip.Hash.String(), status.Context) != forge.Failure { // a success only replaces a failure
 		return nil
 	}
-	status := forge.Status{Context: j.context() + "/follow", State: state, Description: text}
-	if len(failed) == 0 { // a success only replaces a failure
-		have, err := j.forge.CommitStatuses(ctx, j.place.Repo(), tip.Hash.String())
-		if err != nil {
-			return err
-		}
-		failing := false
-		for _, s := range have {
-			failing = failing || s.Context == status.Context && s.State != state
-		}
-		if !failing {
-			j.remember(key, tip.Hash.String()+text)
-			return nil
-		}
-	}
-	err := j.forge.SetStatus(ctx, j.place.Repo(), tip.Hash.String(), status)
-	if err == nil {
-		j.remember(key, tip.Hash.String()+text)
-	}
-	return err
+	return j.forge.SetStatus(ctx, j.place.Repo(), tip.Hash.String(), status)
 }
 
 // maxLook is how long a repository may take to answer. One that hangs must not keep a worker.
@@ -188,8 +171,8 @@ func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, 
 			return fmt.Errorf("the branch %s has a commit by %s and no open merge request: open one, or delete the branch, so that Sluice can move the pin", f.Branch, f.By)
 		}
 		return describe(ctx, j, f, open, followKeeps, false)
-	case f.By == "" && f.UpToDate && earlier != "":
-		return nil // declined, or undone after the merge
+	case f.By == "" && f.Same && earlier != "":
+		return nil // declined, or undone after the merge; the branch stays as it is, because its head says which commit that was
 	}
 	if err := moveBranch(ctx, j, tip, f); err != nil {
 		return err
@@ -210,7 +193,7 @@ func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, 
 // does not matter. Looking for it can cost many requests, so the answer is remembered: for a person's commit until the trunk moves, which a
 // merge does.
 func earlierState(ctx context.Context, j *job, tip gitstore.Commit, f *Followed) (forge.State, error) {
-	if f.Head == "" || f.By == "" && !f.UpToDate || f.By != "" && f.Merged {
+	if f.Head == "" || f.By == "" && !f.Same || f.By != "" && f.Merged {
 		return "", nil
 	}
 	declined, foreign := "declined "+f.Branch, "foreign "+f.Branch
@@ -260,7 +243,7 @@ func decided(ctx context.Context, j *job, f *Followed) (*forge.MergeRequest, err
 	}
 	var out *forge.MergeRequest
 	for _, mr := range list {
-		if mr.SourceBranch == f.Branch && !mr.Fork && mr.Head == f.Head && mr.State != forge.Open && (out == nil || mr.State == forge.Merged) {
+		if mr.SourceBranch == f.Branch && mr.TargetBranch == f.Target && !mr.Fork && mr.Head == f.Head && mr.State != forge.Open && (out == nil || mr.State == forge.Merged) {
 			out = mr
 		}
 	}

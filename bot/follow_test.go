@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -80,5 +81,106 @@ func TestReaches(t *testing.T) {
 	f.set("hub:Acme/One", nil)
 	if f.reaches("hub:acme/two", "hub:acme/one") != true || f.reaches("hub:acme/one", "hub:acme/two") {
 		t.Error("a fleet that follows nothing any more still does")
+	}
+}
+
+// movingForge has merge requests that are not open.
+type movingForge struct {
+	talkingForge
+	recent []*forge.MergeRequest
+	opened int
+}
+
+func (f *movingForge) RecentMergeRequests(context.Context, forge.Repository, time.Time) ([]*forge.MergeRequest, error) {
+	return f.recent, nil
+}
+
+func (f *movingForge) CreateMergeRequest(_ context.Context, _ forge.Repository, r forge.NewRequest) (*forge.MergeRequest, error) {
+	f.opened++
+	return &forge.MergeRequest{Number: 2, SourceBranch: r.SourceBranch}, nil
+}
+
+// moving counts how often it moves a branch.
+type moving struct {
+	Follows
+	moved int
+}
+
+func (m *moving) Move(context.Context, gitstore.Commit, *Followed) (string, error) {
+	m.moved++
+	return "new", nil
+}
+
+// following returns a job that follows repositories.
+func following(hub Forge, m Follows) *job {
+	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(context.Context, hint.Hint) error { return nil }})
+	return &job{Bot: b, forge: statusForge{hub, "hub:acme/fleet", newStatuses(time.Now)}, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: m}}
+}
+
+// A declined commit stays declined while it is the newest, whatever else the trunk's sluice.lock pins meanwhile. Only a merge request to the
+// trunk says what becomes of the branch.
+func TestDeclinedPins(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		f       Followed
+		state   forge.State
+		target  string
+		moves   int
+		refused bool
+	}{
+		"declined":                        {Followed{Same: true, UpToDate: true}, forge.Closed, "main", 0, false},
+		"declined, another pin moved":     {Followed{Same: true}, forge.Closed, "main", 0, false},
+		"merged, and undone on the trunk": {Followed{Same: true}, forge.Merged, "main", 0, false},
+		"a newer commit":                  {Followed{}, forge.Closed, "main", 1, false},
+		"closed for another branch":       {Followed{Same: true}, forge.Closed, "release", 1, false},
+		"a person's, merged elsewhere":    {Followed{By: "Ada"}, forge.Merged, "release", 0, true},
+		"a person's, squashed and merged": {Followed{By: "Ada"}, forge.Merged, "main", 1, false},
+	} {
+		f := c.f
+		f.Name, f.Branch, f.Target, f.Head, f.To = "components", "sluice-follow/components", "main", "old", "v2"
+		hub, m := &movingForge{recent: []*forge.MergeRequest{{State: c.state, SourceBranch: f.Branch, TargetBranch: c.target, Head: f.Head}}}, &moving{}
+		j := following(hub, m)
+		for range 2 - c.moves { // the second time with what the process remembers
+			again := f
+			if err := keepRequest(t.Context(), j, gitstore.Commit{}, &again, nil); (err != nil) != c.refused {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if m.moved != c.moves || hub.opened != c.moves {
+			t.Errorf("%s: the branch moved %d times, %d merge requests opened, want %d", name, m.moved, hub.opened, c.moves)
+		}
+	}
+}
+
+// Each of several replicas writes what it finds, also if another one wrote something else since.
+func TestFollowStatusOfReplicas(t *testing.T) {
+	t.Parallel()
+	shared := &talkingForge{}
+	one, two := following(shared, nil), following(shared, nil)
+	for i, step := range []struct {
+		j      *job
+		failed []string
+		want   int // statuses so far
+	}{
+		{two, nil, 0},
+		{one, []string{"gone"}, 1},
+		{one, []string{"gone"}, 1},
+		{two, []string{"gone"}, 1},
+		{two, nil, 2},
+		{one, nil, 2},
+		{one, []string{"gone"}, 3},
+		{two, nil, 4},
+		{one, []string{"gone"}, 5},
+	} {
+		if err := reportFollowed(t.Context(), step.j, gitstore.Commit{}, step.failed); err != nil {
+			t.Fatal(err)
+		}
+		state := forge.Success
+		if len(step.failed) > 0 {
+			state = forge.Failure
+		}
+		if n := len(shared.statuses); n != step.want || n > 0 && step.want > 0 && shared.statuses[n-1].State != state {
+			t.Errorf("step %d: %+v", i, shared.statuses)
+		}
 	}
 }

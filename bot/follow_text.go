@@ -45,13 +45,13 @@ func requestTitle(f *Followed) string {
 
 // ownPart returns Sluice's part of a description. end is what it says about the branch, if nobody else has committed to it.
 func ownPart(f *Followed, end string) string {
-	values := [4]string{f.URL, f.From, f.To, f.Commit}
+	fields, values := followFields(), [4]string{f.URL, f.From, f.To, f.Commit}
 	if f.From == "" {
 		values[1] = notPinned
 	}
 	lines := make([]string, len(values))
 	for i, v := range values {
-		lines[i] = followFields()[i] + safetext.Line(v)
+		lines[i] = fields[i] + safetext.Line(v)
 	}
 	text := followIntro + report.Block(lines) + "\n"
 	if f.By != "" {
@@ -68,11 +68,12 @@ func splitDescription(body string) (f *Followed, people string) {
 	part, rest, ok := strings.Cut(strings.TrimSuffix(body, "\n")+"\n", followMarker)
 	part += followMarker
 	lines := strings.Split(strings.TrimPrefix(part, followIntro), "\n")
-	if !ok || len(lines) < len(followFields())+2 {
+	fields := followFields()
+	if !ok || len(lines) < len(fields)+2 {
 		return nil, body
 	}
 	var values [4]string
-	for i, field := range followFields() {
+	for i, field := range fields {
 		values[i], ok = strings.CutPrefix(lines[i+1], field)
 		if !ok {
 			return nil, body

@@ -98,7 +98,8 @@ func (w Follows) branch(ctx context.Context, branches gitstore.Branches, trunk g
 	case err != nil:
 		return err
 	case own:
-		out.UpToDate = branch.Trailer(c.Message, trailerFollow) == trailer
+		have := branch.Trailer(c.Message, trailerFollow)
+		out.Same, out.UpToDate = strings.HasPrefix(have, out.Name+" "+out.Commit+" "), have == trailer
 		return nil
 	}
 	if out.By, err = w.person(ctx, trunk, c); err != nil {
