@@ -306,3 +306,58 @@ metadata: {name: deep, namespace: web}
 		t.Errorf("%v", problems)
 	}
 }
+
+// A ResourceSet whose inputs are unknown, because the Kustomization that brings a provider is not built, does not seem to delete its children.
+func TestUnknownProvidersAreNoDeletion(t *testing.T) {
+	t.Parallel()
+	const self = "sourceRef: {kind: GitRepository, name: flux-system}}"
+	const files = `
+-- clusters/prod/app.yaml --
+apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: app, namespace: flux-system}
+spec: {path: ./app, prune: true, ` + self + `
+-- clusters/prod/gotk.yaml --
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: GitRepository
+metadata: {name: flux-system, namespace: flux-system}
+spec: {interval: 1m, url: "https://git.example.com/acme/fleet"}
+-- clusters/prod/set.yaml --
+apiVersion: fluxcd.controlplane.io/v1
+kind: ResourceSet
+metadata: {name: set, namespace: apps}
+spec:
+  inputsFrom: [{selector: {matchLabels: {set: tenants}}}]
+  resources:
+  - apiVersion: kustomize.toolkit.fluxcd.io/v1
+    kind: Kustomization
+    metadata: {name: "child-<< inputs.tenant >>", namespace: flux-system}
+    spec: {path: ./child, prune: true, ` + self + `
+-- child/c.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: x}
+-- app/provider.yaml --
+apiVersion: fluxcd.controlplane.io/v1
+kind: ResourceSetInputProvider
+metadata: {name: late, namespace: apps, labels: {set: tenants}}
+spec: {type: Static, defaultValues: {tenant: late}}
+`
+	before, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(fluxFleet+files))
+	if before == nil || before.ImportedTarget("prod", "child-late") == nil {
+		t.Fatal(problems)
+	}
+	for name, after := range map[string]string{
+		"broken":    files + "-- app/broken.yaml --\na: [\n",
+		"gone":      strings.Replace(files, "{path: ./app,", "{path: ./none,", 1),
+		"suspended": strings.Replace(files, "{path: ./app,", "{suspend: true, path: ./app,", 1),
+	} {
+		f, problems := fleet.Loader{Importer: New(nil)}.Load(t.Context(), tree(fluxFleet+after))
+		if f == nil {
+			t.Fatal(problems)
+		}
+		if err := f.Lost(before, "prod", "child-late"); f.ImportedTarget("prod", "child-late") == nil && err == nil {
+			t.Errorf("%s: child-late seems deleted", name)
+		}
+	}
+}

@@ -73,6 +73,8 @@ type Unit struct {
 	Notes     []string
 	Err       error // why the unit cannot be rendered
 	Brings    bool  // the unit fails, and its files may describe other units, which are missing
+
+	object manifest.Object
 }
 
 // cluster is the state of one Import.
@@ -136,7 +138,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 	for _, p := range work.waiting { // nobody else can bring what these wait for
 		c.fail(p, p.err)
 	}
-	c.sets.recheck()
+	recheck(c)
 	out := make([]Unit, 0, len(c.order))
 	for _, k := range c.order {
 		out = append(out, *c.units[k])
@@ -304,14 +306,28 @@ func (c *cluster) mayBring(o manifest.Object) bool {
 			return false
 		}
 	}
+	return c.mentions(o, groupKustomize, groupHelm, groupOperator)
+}
+
+// mentions reports whether the files of a Kustomization, or the templates of a ResourceSet, may contain objects of an API group. A missing
+// directory may: Flux does not remove what an earlier commit had there.
+func (i *Importer) mentions(o manifest.Object, groups ...string) bool {
+	has := func(_ string, data []byte) bool {
+		return slices.ContainsFunc(groups, func(group string) bool { return bytes.Contains(data, []byte(group+"/v")) })
+	}
+	spec, _ := o["spec"].(map[string]any)
+	if o.Kind() == kindResourceSet {
+		return has("", fmt.Append(nil, spec["resources"], spec["resourcesTemplate"], spec["steps"]))
+	}
 	dir, ok := spec["path"].(string)
 	if !ok && spec["path"] != nil {
 		return true
 	}
-	files := slices.Sorted(slices.Values(c.files))
-	return reach.Any(files, c.tree.ReadFile, clean(dir), func(_ string, data []byte) bool {
-		return bytes.Contains(data, []byte(groupKustomize+"/v")) || bytes.Contains(data, []byte(groupHelm+"/v")) || bytes.Contains(data, []byte(groupOperator+"/v"))
-	})
+	files, at := slices.Sorted(slices.Values(i.files)), clean(dir)
+	if at != "." && !slices.ContainsFunc(files, func(name string) bool { return strings.HasPrefix(name, at+"/") }) {
+		return true
+	}
+	return reach.Any(files, i.tree.ReadFile, at, has)
 }
 
 // unit registers a unit. An object that two Kustomizations bring keeps its first place.
@@ -320,7 +336,7 @@ func (c *cluster) unit(p pending) *Unit {
 	if u, ok := c.units[k]; ok {
 		return u
 	}
-	u := &Unit{Key: k, Parent: p.parent, Origin: p.origin}
+	u := &Unit{Key: k, Parent: p.parent, Origin: p.origin, object: p.object}
 	if u.Origin == (Origin{}) {
 		u.Origin = c.origin(k, p.reads)
 	}

@@ -154,13 +154,41 @@ func (s *sets) selected(namespace string, selector labels.Selector) map[Key]bool
 	return out
 }
 
-// recheck fails a ResourceSet for which a provider was found only after it was built.
-func (s *sets) recheck() {
-	for _, one := range s.selections {
-		if u := s.units[one.of]; u != nil && u.Err == nil && !maps.Equal(one.found, s.selected(one.of.Namespace, one.selector)) {
-			u.Err, u.Brings = errors.New("spec.inputsFrom: its selector matches providers that another ResourceSet brings (name them instead)"), true
+// recheck fails a ResourceSet whose selectors may match other providers than those that it was built with.
+func recheck(c *cluster) {
+	fail := func(one selection, err error) {
+		if u := c.units[one.of]; u != nil && u.Err == nil {
+			u.Err, u.Brings = err, true
 		}
 	}
+	for _, one := range c.sets.selections {
+		if !maps.Equal(one.found, c.sets.selected(one.of.Namespace, one.selector)) {
+			fail(one, errors.New("spec.inputsFrom: its selector matches providers that another ResourceSet brings (name them instead)"))
+		}
+	}
+	if len(c.sets.selections) == 0 {
+		return
+	}
+	if k, why := unknownProviders(c); why != "" {
+		for _, one := range c.sets.selections {
+			fail(one, fmt.Errorf("spec.inputsFrom: its selector may match providers of %s, which %s, so they are unknown (name the providers instead)", k, why))
+		}
+	}
+}
+
+// unknownProviders returns a unit that may bring providers of inputs and is not built, and why it is not.
+func unknownProviders(c *cluster) (k Key, why string) {
+	for _, k := range c.order {
+		u := c.units[k]
+		switch failed := u.Brings || errors.Is(u.Err, errServer); {
+		case !failed && !u.Suspended || !c.mentions(u.object, groupKustomize, groupOperator):
+		case failed:
+			return k, "cannot be built"
+		default:
+			return k, "is suspended"
+		}
+	}
+	return Key{}, ""
 }
 
 // static returns the inputs of a ResourceSetInputProvider.

@@ -91,6 +91,42 @@ func TestProvidersArriveLater(t *testing.T) {
 	}
 }
 
+// A selector counts the providers of the whole cluster. If some are unknown, so are the objects of the ResourceSet.
+func TestUnknownProviders(t *testing.T) {
+	const file = "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSetInputProvider\nmetadata: {name: late, namespace: apps, labels: {set: tenants}}\nspec: {type: Static, defaultValues: {tenant: late}}\n"
+	const provided = "-- app/provider.yaml --\n" + file
+	other := func(annotations, spec string) string {
+		return "-- clusters/prod/other.yaml --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: other, namespace: apps, annotations: {" + annotations + "}}\nspec:\n" + indent(spec)
+	}
+	const disabled = "fluxcd.controlplane.io/reconcile: disabled"
+	selecting := set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n" + tenant)
+	for name, c := range map[string]struct{ files, want string }{
+		"known":                 {app("") + provided, ""},
+		"a failed build":        {app("") + provided + "-- app/broken.yaml --\na: [\n", "may match providers of Kustomization flux-system/app, which cannot be built"},
+		"a missing directory":   {strings.Replace(app(""), "./app", "./none", 1) + provided, "may match providers of Kustomization flux-system/app, which cannot be built"},
+		"suspended":             {app("suspend: true\n") + provided, "may match providers of Kustomization flux-system/app, which is suspended"},
+		"suspended, no Flux":    {app("suspend: true\n") + configMap, ""},
+		"a suspended set":       {other(disabled, "resourcesTemplate: |\n"+indent(file)), "may match providers of ResourceSet apps/other, which is suspended"},
+		"another failed set":    {other("", "inputsFrom: [{name: none}]\n"+tenant), ""},
+		"a suspended other set": {other(disabled, tenant), ""},
+		"a set of a server": {
+			other("", "inputsFrom: [{name: prs}]\nresourcesTemplate: |\n"+indent(file)) + strings.Replace(inputProvider("prs", "{type: GitHubPullRequest}"), "set: tenants", "set: prs", 1),
+			"may match providers of ResourceSet apps/other, which cannot be built",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := units(t, sync+selecting+c.files)["ResourceSet/set"]
+			if c.want == "" && u.Err != nil || c.want != "" && (u.Err == nil || !strings.Contains(u.Err.Error(), c.want) || !u.Brings) {
+				t.Errorf("%+v, want %q", u, c.want)
+			}
+		})
+	}
+	// Without a selector, unknown objects change nothing.
+	if u := units(t, sync+set("inputs: [{tenant: a}]\n"+tenant)+app("suspend: true\n")+provided)["ResourceSet/set"]; u.Err != nil {
+		t.Error(u.Err)
+	}
+}
+
 // Each of these fails the ResourceSet alone.
 func TestResourceSetErrors(t *testing.T) {
 	ofProvider := func(name string) string {
