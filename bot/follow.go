@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,7 +84,44 @@ func follow(ctx context.Context, j *job) error {
 			failed = append(failed, fmt.Sprintf("%s: %v", r.Name, err))
 		}
 	}
+	if err := leaveEnded(ctx, j, f); err != nil {
+		return err
+	}
 	return j.tolerate(ctx, reportFollowed(ctx, j, tip, failed))
+}
+
+// FollowPrefix begins the names of the branches that move pins. Rules for Sluice's own branches (sluice/*) do not match it, because people
+// may add to these branches.
+const FollowPrefix = "sluice-follow/"
+
+// endedBranches returns the open merge requests whose branches moved pins of repositories that the fleet no longer follows.
+func endedBranches(j *job, f *fleet.Fleet) []*forge.MergeRequest {
+	list, _ := j.listings.all(j.place)
+	return slices.DeleteFunc(list, func(mr *forge.MergeRequest) bool {
+		name, ok := strings.CutPrefix(mr.SourceBranch, FollowPrefix)
+		r, declared := f.Repository(name)
+		return !ok || mr.Fork || mr.TargetBranch != f.Spec.Trunk || declared && r.Follow.On()
+	})
+}
+
+// leaveEnded says in these merge requests that Sluice leaves them to people. It changes only those with Sluice's part of a description, and
+// closes none, because their branches can have work of people.
+func leaveEnded(ctx context.Context, j *job, f *fleet.Fleet) error {
+	for _, ended := range endedBranches(j, f) {
+		mr, err := j.forge.MergeRequest(ctx, j.place.Repo(), ended.Number) // with its text
+		if err != nil {
+			return err
+		}
+		pin, _ := splitDescription(mr.Body)
+		if pin == nil {
+			continue
+		}
+		pin.Name, pin.By = strings.TrimPrefix(mr.SourceBranch, FollowPrefix), "" // nobody keeps the branch now, whoever has committed to it
+		if err := describe(ctx, j, pin, mr, followEnded, false); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reportFollowed writes on the tip of the trunk which repositories cannot be followed.

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/hint"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 )
 
 // editedForge keeps the texts of merge requests as a forge does, with its line ends and without a last one.
@@ -120,4 +123,86 @@ func TestLongDescription(t *testing.T) {
 	if got := len([]rune(description(ownPart(pinned("v1", "v2"), followKeeps), strings.Repeat("x", 70_000), 65_536))); got > 65_536 || got < 60_000 {
 		t.Errorf("%d characters", got)
 	}
+}
+
+// endedForge has one merge request with its text.
+type endedForge struct {
+	*editedForge
+	mr forge.MergeRequest
+}
+
+func (f *endedForge) MergeRequest(context.Context, forge.Repository, int) (*forge.MergeRequest, error) {
+	mr := f.mr
+	mr.Body = f.body
+	return &mr, nil
+}
+
+// The merge request of a repository that the fleet no longer follows says so, once. Others stay as they are.
+func TestFollowEnds(t *testing.T) {
+	t.Parallel()
+	foreign := pinned("v1", "v2")
+	foreign.By = "Ada"
+	part := ownPart(pinned("v1", "v2"), followKeeps) + "\nDepends-On: https://hub/acme/one/pull/3"
+	for name, c := range map[string]struct {
+		body   string
+		follow bool
+		change func(mr *forge.MergeRequest)
+		edits  int
+	}{
+		"ended":                       {part, false, nil, 1},
+		"ended, with a commit of Ada": {ownPart(foreign, followKeeps), false, nil, 1},
+		"followed":                    {part, true, nil, 0},
+		"declared under another name": {part, true, func(mr *forge.MergeRequest) { mr.SourceBranch = FollowPrefix + "old" }, 1},
+		"a person's own":              {"Mine", false, nil, 0},
+		"of a fork":                   {part, false, func(mr *forge.MergeRequest) { mr.Fork = true }, 0},
+		"to another branch":           {part, false, func(mr *forge.MergeRequest) { mr.TargetBranch = "release" }, 0},
+		"of another branch":           {part, false, func(mr *forge.MergeRequest) { mr.SourceBranch = "work" }, 0},
+	} {
+		j, f := describing(c.body)
+		mr := forge.MergeRequest{Number: 1, State: forge.Open, SourceBranch: FollowPrefix + "components", TargetBranch: "main", Author: forge.User{Login: "sluice"}}
+		if c.change != nil {
+			c.change(&mr)
+		}
+		j.forge.Forge = &endedForge{f, mr}
+		j.listings.replace(j.place, time.Now(), []*forge.MergeRequest{&mr})
+		one := &fleet.Fleet{Repositories: []*fleet.Repository{{Name: "components", Follow: fleet.Follow{MergeRequest: c.follow}}}}
+		one.Spec.Trunk = "main"
+		for range 2 {
+			if err := leaveEnded(t.Context(), j, one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		says := strings.Contains(f.body, "no longer follows this repository") && !strings.Contains(f.body, "Sluice keeps") && strings.Contains(f.body, "v1")
+		if f.edits != c.edits || says != (c.edits > 0) || strings.Contains(c.body, "Depends-On") != strings.Contains(f.body, "Depends-On") || f.shut {
+			t.Errorf("%s: %d edits, now\n%s", name, f.edits, f.body)
+		}
+	}
+}
+
+// The commit that ends it starts the task that says so.
+func TestFollowEndsWithTheTrunk(t *testing.T) {
+	t.Parallel()
+	var got []hint.Hint
+	b := New(Config{
+		Clock: time.Now, Log: slog.New(slog.DiscardHandler), Enqueue: func(_ context.Context, h hint.Hint) error { got = append(got, h); return nil },
+		PlaceOf: func(string) (hint.Place, bool) { return "hub:acme/components", true },
+	})
+	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log}
+	one := &fleet.Fleet{Repositories: []*fleet.Repository{{Name: "components", Follow: fleet.Follow{MergeRequest: true}}}}
+	one.Spec.Trunk = "main"
+	learn := func(want int) {
+		t.Helper()
+		if err := learnFollowed(t.Context(), j, one, gitstore.Hash{byte(want)}); err != nil || len(got) != want {
+			t.Errorf("%d tasks, want %d, %v", len(got), want, err)
+		}
+	}
+	learn(1)
+	one.Repositories[0].Follow = fleet.Follow{}
+	learn(2)
+	if learnFollowed(t.Context(), j, one, gitstore.Hash{9}) != nil || len(got) != 2 {
+		t.Error("a fleet that follows nothing starts a task")
+	}
+	j.hint.Force = true
+	j.listings.replace(j.place, time.Now(), []*forge.MergeRequest{{Number: 1, State: forge.Open, SourceBranch: FollowPrefix + "components", TargetBranch: "main"}})
+	learn(3)
 }

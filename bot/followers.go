@@ -18,13 +18,15 @@ type followers struct {
 
 func newFollowers() *followers { return &followers{byFleet: map[hint.Place]map[hint.Place]bool{}} }
 
-// set replaces the repositories that a fleet follows.
-func (f *followers) set(fleetPlace hint.Place, followed map[hint.Place]bool) {
+// set replaces the repositories that a fleet follows. It reports whether the fleet followed some before.
+func (f *followers) set(fleetPlace hint.Place, followed map[hint.Place]bool) (before bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	before = len(f.byFleet[fleetPlace]) > 0
 	if delete(f.byFleet, fleetPlace); len(followed) > 0 {
 		f.byFleet[fleetPlace] = followed
 	}
+	return before
 }
 
 // reaches reports whether a fleet follows another one, also through others.
@@ -65,7 +67,7 @@ func (b *Bot) Followers(p hint.Place) []hint.Place {
 	return out
 }
 
-// learnFollowed records which repositories the trunk of a fleet follows. If there are some, and the trunk is new or a sweep asks for it, it
+// learnFollowed records which repositories the trunk of a fleet follows. If there are some, or merge requests of some that it followed, and the trunk is new or a sweep asks for it, it
 // enqueues the task that looks for new commits in them.
 func learnFollowed(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash) error {
 	followed, follows := map[hint.Place]bool{}, false
@@ -78,7 +80,7 @@ func learnFollowed(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.H
 			followed[fold(p)] = true
 		}
 	}
-	j.followers.set(j.place, followed)
+	follows = j.followers.set(j.place, followed) || follows || len(endedBranches(j, f)) > 0
 	const key = "followed from"
 	if !follows || !j.hint.Force && j.seen(key, trunk.String()) {
 		return nil

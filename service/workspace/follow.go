@@ -17,10 +17,6 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// followPrefix begins the names of the branches that move pins. Rules for Sluice's own branches (sluice/*) do not match it, because people
-// may add to these branches.
-const followPrefix = "sluice-follow/"
-
 // trailerFollow is on commits that move a pin: the repository, the commit, and digests of sluice.lock before and after.
 const trailerFollow = "Sluice-Follow"
 
@@ -47,7 +43,7 @@ func (w Follows) Look(ctx context.Context, trunk gitstore.Commit, name string) (
 	}
 	out := &bot.Followed{
 		Name: name, URL: r.URL, To: pinName(newest), Commit: newest.Commit, Current: locked && before == newest,
-		Target: v.Fleet.Spec.Trunk, Branch: followPrefix + name,
+		Target: v.Fleet.Spec.Trunk, Branch: bot.FollowPrefix + name,
 	}
 	if locked {
 		out.From = pinName(before)

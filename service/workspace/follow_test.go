@@ -69,7 +69,7 @@ func (f *followedFleet) moved() {
 	if _, err := f.follows.Move(f.t.Context(), f.trunk(), f.look()); err != nil {
 		f.t.Fatal(err)
 	}
-	f.git("fleet", "checkout", "-q", "-B", "work", followPrefix+"components")
+	f.git("fleet", "checkout", "-q", "-B", "work", bot.FollowPrefix+"components")
 }
 
 // Only a commit that Sluice would make itself is Sluice's. Names, trailers and messages can be copied.
@@ -83,12 +83,12 @@ func TestOwnCommitOfAFollowedBranch(t *testing.T) {
 	}
 	as := []string{"-c", "user.name=Sluice", "-c", "user.email=sluice@localhost"}
 	forged := func(change func()) *bot.Followed {
-		f.git("fleet", "checkout", "-q", "-B", "work", followPrefix+"components")
+		f.git("fleet", "checkout", "-q", "-B", "work", bot.FollowPrefix+"components")
 		kept := f.git("fleet", "rev-parse", "HEAD")
 		change()
-		f.git("fleet", "push", "-q", "-f", ".", "work:"+followPrefix+"components")
+		f.git("fleet", "push", "-q", "-f", ".", "work:"+bot.FollowPrefix+"components")
 		out := f.look()
-		f.git("fleet", "push", "-q", "-f", ".", kept+":"+followPrefix+"components")
+		f.git("fleet", "push", "-q", "-f", ".", kept+":"+bot.FollowPrefix+"components")
 		return out
 	}
 	write := func(file, text string) {
