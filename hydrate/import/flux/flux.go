@@ -97,7 +97,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		return nil, fmt.Errorf("the path %q leaves the repository", root)
 	}
 	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{}, units: map[Key]*Unit{}}
-	c.sets = sets{objects: c.objects, units: c.units}
+	c.sets = sets{objects: c.objects}
 	files, err := ignoring(c.tree, c.files, nil)
 	if err != nil {
 		return nil, err

@@ -1,9 +1,11 @@
 package flux
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -66,6 +68,9 @@ var errServer = errors.New("asks a server for its inputs (leave the ResourceSet 
 // errLate is a ResourceSet whose providers may not all be found yet.
 var errLate = errors.New("its providers are selected by labels")
 
+// Ids of inputs such as the operator makes. They differ in each digit, in their length and in the rest of each division.
+const oneID, otherID = "999999999", "1000000000"
+
 // expandSet reads a ResourceSet. The objects that it brings are at its own place.
 func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
 	if strings.EqualFold(p.object.Annotation(annotationReconcile), "disabled") {
@@ -117,15 +122,39 @@ func (s *sets) resources(ctx context.Context, k Key, set *resourceSet) ([]manife
 	} else if len(whole.Resources) > 0 || whole.ResourcesTemplate != "" {
 		return nil, errors.New("spec.steps excludes spec.resources and spec.resourcesTemplate")
 	}
-	inputs, err := s.inputs(k, set)
+	sources, err := s.sources(k, set)
 	if err != nil {
 		return nil, err
 	}
-	if len(inputs.list) == 0 {
+	build := func(id string) ([]manifest.Object, error) {
+		inputs, err := combined(ctx, set, sources, id)
+		if err != nil {
+			return nil, err
+		}
+		return set.build(ctx, steps, inputs)
+	}
+	out, err := build(oneID)
+	if len(sources) == 1 || ctx.Err() != nil {
+		return out, err
+	}
+	// The ids of providers are not known. The objects must be the same with every id, and the templates must not ask for one.
+	other, otherErr := build(otherID)
+	if fmt.Sprint(err) != fmt.Sprint(otherErr) || !reflect.DeepEqual(out, other) {
+		return nil, cmp.Or(ctx.Err(), errUID)
+	}
+	if _, without := build(""); without != nil && strings.Contains(without.Error(), `map has no entry for key "id"`) && fmt.Sprint(err) != without.Error() {
+		return nil, errUID
+	}
+	return out, cmp.Or(ctx.Err(), err)
+}
+
+// build executes the templates of the steps for each set of inputs.
+func (set *resourceSet) build(ctx context.Context, steps []step, inputs []map[string]any) ([]manifest.Object, error) {
+	if len(inputs) == 0 {
 		if len(set.Spec.InputsFrom) > 0 {
 			return nil, nil // without inputs of its providers it applies nothing
 		}
-		inputs.list = []map[string]any{nil}
+		inputs = []map[string]any{nil}
 	}
 	var out []manifest.Object
 	in := map[Key]string{} // the step of each object
@@ -156,7 +185,7 @@ func (s *sets) resources(ctx context.Context, k Key, set *resourceSet) ([]manife
 
 // build executes the templates of a step for each set of inputs. Of several objects with one identity the first counts; the operator ignores
 // objects whose reconciliation is disabled.
-func (s *step) build(ctx context.Context, inputs *inputSets) ([]manifest.Object, error) {
+func (s *step) build(ctx context.Context, inputs []map[string]any) ([]manifest.Object, error) {
 	var out []manifest.Object
 	seen := map[Key]bool{}
 	add := func(objects []manifest.Object) error {
@@ -172,8 +201,8 @@ func (s *step) build(ctx context.Context, inputs *inputSets) ([]manifest.Object,
 		return ctx.Err()
 	}
 	for n, resource := range s.Resources {
-		for _, set := range inputs.list {
-			o, err := inputs.executeOne(resource, set)
+		for _, set := range inputs {
+			o, err := executeOne(resource, set)
 			if err == nil {
 				err = add([]manifest.Object{o})
 			}
@@ -185,8 +214,8 @@ func (s *step) build(ctx context.Context, inputs *inputSets) ([]manifest.Object,
 	if s.ResourcesTemplate == "" {
 		return out, nil
 	}
-	for _, set := range inputs.list {
-		objects, err := inputs.execute(s.ResourcesTemplate, set)
+	for _, set := range inputs {
+		objects, err := execute(s.ResourcesTemplate, set)
 		if err == nil {
 			err = add(objects)
 		}

@@ -2,6 +2,7 @@ package flux
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"hash/adler32"
@@ -18,13 +19,14 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
 
-// maxPermutations is the operator's limit.
-const maxPermutations = 10_000
+const (
+	maxPermutations = 10_000  // the operator's limit
+	maxPermuted     = 1 << 20 // values in all permutations together
+)
 
 // sets reads the ResourceSets of a cluster.
 type sets struct {
 	objects    map[Key]manifest.Object // of the cluster
-	units      map[Key]*Unit           // of the cluster
 	selections []selection             // what the selectors have found
 }
 
@@ -34,49 +36,58 @@ type provider struct {
 	sets []map[string]any
 }
 
-// inputSets are the inputs of the templates of one ResourceSet.
-type inputSets struct {
-	list []map[string]any
-	id   *uid // of all sets
+// source is what a provider takes its inputs from.
+type source struct {
+	key    Key
+	field  string // for errors
+	values []map[string]any
 }
 
-// inputs returns the sets of inputs of a ResourceSet, combined as spec.inputStrategy says.
-func (s *sets) inputs(k Key, set *resourceSet) (*inputSets, error) {
-	out := &inputSets{id: &uid{}}
-	own := provider{key: k}
-	for n, values := range set.Spec.Inputs {
-		if err := own.add(values); err != nil {
-			return nil, fmt.Errorf("spec.inputs[%d]: %w", n, err)
-		}
-	}
+// sources returns those of a ResourceSet: its own inputs, and those of its providers.
+func (s *sets) sources(k Key, set *resourceSet) ([]source, error) {
 	found, err := s.providers(k, set.Spec.InputsFrom)
 	if err != nil {
 		return nil, err
 	}
-	all := []provider{own}
+	all := []source{{k, "spec.inputs", set.Spec.Inputs}}
 	for _, key := range found {
 		values, err := s.static(key)
 		if err != nil {
 			return nil, fmt.Errorf("spec.inputsFrom: %w", err)
 		}
-		p := provider{key: key}
-		if err := p.add(values); err != nil {
-			return nil, fmt.Errorf("spec.inputsFrom: %s: spec.defaultValues: %w", key, err)
+		all = append(all, source{key, "spec.inputsFrom: " + key.String() + ": spec.defaultValues", []map[string]any{values}})
+	}
+	return all, nil
+}
+
+// combined returns new sets of inputs, combined as spec.inputStrategy says. Those of a ResourceSetInputProvider have an id, if it is not "".
+func combined(ctx context.Context, set *resourceSet, sources []source, id string) ([]map[string]any, error) {
+	all := make([]provider, len(sources))
+	for n, from := range sources {
+		all[n].key = from.key
+		for _, values := range from.values {
+			if err := all[n].add(values); err != nil {
+				return nil, fmt.Errorf("%s: %w", from.field, err)
+			}
+			if last := all[n].sets[len(all[n].sets)-1]; from.key.Kind == kindInputProvider && id == "" {
+				delete(last, "id")
+			} else if from.key.Kind == kindInputProvider {
+				last["id"] = id
+			}
 		}
-		p.sets[0]["id"] = out.id
-		all = append(all, p)
 	}
 	switch strategy := set.Spec.InputStrategy; strategy.Name {
 	case "", "Flatten":
+		var out []map[string]any
 		for _, p := range all {
-			out.list = append(out.list, p.sets...)
+			out = append(out, p.sets...)
 		}
+		return out, nil
 	case "Permute":
-		out.list, err = permuted(all, strategy.IncludeEmptyProviders)
+		return permuted(ctx, all, strategy.IncludeEmptyProviders)
 	default:
-		err = fmt.Errorf("spec.inputStrategy: %q is not known (write Flatten or Permute)", strategy.Name)
+		return nil, fmt.Errorf("spec.inputStrategy: %q is not known (write Flatten or Permute)", strategy.Name)
 	}
-	return out, err
 }
 
 // add adds a set of inputs. Templates may change it, so it is a copy. Like the operator's, it comes from JSON: an integer beyond int64 is a
@@ -215,13 +226,10 @@ func (s *sets) static(key Key) (map[string]any, error) {
 
 // permuted returns every combination of one set of each provider, below the provider's name. Without empty, providers that have no set are
 // left out.
-func permuted(all []provider, empty bool) ([]map[string]any, error) {
-	type partial struct {
-		set map[string]any
-		id  []string
-	}
-	var out []partial
-	first := true
+func permuted(ctx context.Context, all []provider, empty bool) ([]map[string]any, error) {
+	var names []string
+	var from []provider
+	total := 1
 	for _, p := range all {
 		if len(p.sets) == 0 && !empty {
 			continue
@@ -230,28 +238,42 @@ func permuted(all []provider, empty bool) ([]map[string]any, error) {
 		if name == "" {
 			return nil, fmt.Errorf("spec.inputStrategy: the name of %s has no letter and no digit", p.key)
 		}
-		if first {
-			out, first = []partial{{set: map[string]any{}}}, false
-		}
-		if len(out)*len(p.sets) > maxPermutations {
+		if total *= len(p.sets); total > maxPermutations {
 			return nil, fmt.Errorf("spec.inputStrategy: there are more than %d permutations", maxPermutations)
 		}
-		var next []partial
-		for _, before := range out {
-			for n, set := range p.sets {
-				one := maps.Clone(before.set)
-				one[name] = set
-				next = append(next, partial{one, append(slices.Clone(before.id), name+"="+strconv.Itoa(n))})
-			}
+		names, from = append(names, name), append(from, p)
+	}
+	if len(from) == 0 || total == 0 {
+		return nil, nil
+	}
+	if total*len(from) > maxPermuted {
+		return nil, fmt.Errorf("spec.inputStrategy: %d permutations of %d providers are more than %d values", total, len(from), maxPermuted)
+	}
+	out := make([]map[string]any, total)
+	picked := make([]int, len(from)) // the index of a set, by provider; the last one changes first
+	for n := range out {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		out = next
+		one := make(map[string]any, len(from)+1)
+		var id []byte
+		for i, name := range names {
+			one[name] = from[i].sets[picked[i]]
+			if i > 0 {
+				id = append(id, '/')
+			}
+			id = strconv.AppendInt(append(append(id, name...), '='), int64(picked[i]), 10)
+		}
+		one["id"] = strconv.FormatUint(uint64(adler32.Checksum(id)), 10)
+		out[n] = one
+		for i := len(picked) - 1; i >= 0; i-- {
+			if picked[i]++; picked[i] < len(from[i].sets) {
+				break
+			}
+			picked[i] = 0
+		}
 	}
-	sets := make([]map[string]any, len(out))
-	for n, p := range out {
-		p.set["id"] = strconv.FormatUint(uint64(adler32.Checksum([]byte(strings.Join(p.id, "/")))), 10)
-		sets[n] = p.set
-	}
-	return sets, nil
+	return out, nil
 }
 
 // inputName is the key of a provider's inputs: lower case, with one underscore for spaces and punctuation.

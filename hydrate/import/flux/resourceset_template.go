@@ -19,28 +19,16 @@ import (
 // maxText bounds the outcome of one template.
 const maxText = 4 << 20
 
-// uid stands for an id of inputs that the operator makes of an object's UID, which only the cluster knows. It records whether a template
-// writes it, in any form.
-type uid struct{ used bool }
-
-var errUID = errors.New("inputs.id is not supported: the operator makes it of the UID that the object has in the cluster (use an input of your own)")
-
-// String implements fmt.Stringer.
-func (u *uid) String() string { u.used = true; return "" }
-
-// Format implements fmt.Formatter.
-func (u *uid) Format(fmt.State, rune) { u.used = true }
-
-// MarshalJSON implements json.Marshaler.
-func (u *uid) MarshalJSON() ([]byte, error) { u.used = true; return []byte(`""`), nil }
+// errUID is a ResourceSet whose objects depend on an id that only the cluster knows.
+var errUID = errors.New("inputs.id of a ResourceSetInputProvider is not supported: the operator makes it of the UID that the provider has in the cluster (add an input with another name)")
 
 // executeOne builds an entry of spec.resources: the operator executes its YAML text as a template.
-func (s *inputSets) executeOne(resource, inputs map[string]any) (manifest.Object, error) {
+func executeOne(resource, inputs map[string]any) (manifest.Object, error) {
 	text, err := yaml.Marshal(resource)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := s.execute(string(text), inputs)
+	objects, err := execute(string(text), inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +39,7 @@ func (s *inputSets) executeOne(resource, inputs map[string]any) (manifest.Object
 }
 
 // execute returns the objects that a template makes of a set of inputs.
-func (s *inputSets) execute(text string, inputs map[string]any) ([]manifest.Object, error) {
+func execute(text string, inputs map[string]any) ([]manifest.Object, error) {
 	parsed, err := template.New("template").Delims("<<", ">>").Funcs(functions()).Funcs(template.FuncMap{
 		"inputs": func() any { return inputs },
 	}).Option("missingkey=error").Parse(text)
@@ -61,9 +49,6 @@ func (s *inputSets) execute(text string, inputs map[string]any) ([]manifest.Obje
 	var out bounded
 	if err := parsed.Execute(&out, nil); err != nil {
 		return nil, err
-	}
-	if s.id.used {
-		return nil, errUID
 	}
 	return manifest.Decode(out.Bytes(), manifest.DefaultBudget())
 }

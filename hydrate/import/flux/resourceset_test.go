@@ -1,6 +1,7 @@
 package flux_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,15 @@ func set(spec string) string {
 
 func inputProvider(name, spec string) string {
 	return "-- clusters/prod/" + name + ".yaml --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSetInputProvider\nmetadata: {name: " + name + ", namespace: apps, labels: {set: tenants}}\nspec: " + spec + "\n"
+}
+
+func manyProviders(n int) string {
+	var out strings.Builder
+	out.WriteString("-- clusters/prod/providers.yaml --\n")
+	for i := range n {
+		fmt.Fprintf(&out, "---\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSetInputProvider\nmetadata: {name: p%d, namespace: apps, labels: {set: tenants}}\nspec: {type: Static}\n", i)
+	}
+	return out.String()
 }
 
 const tenant = "resources:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: \"<< inputs.tenant >>\", namespace: apps}}\n"
@@ -144,20 +154,27 @@ func TestResourceSetErrors(t *testing.T) {
 		"a bad selector":            {set("inputsFrom: [{selector: {matchExpressions: [{key: a, operator: Like}]}}]\n" + tenant), "spec.inputsFrom[0].selector:"},
 		"an unknown strategy":       {set("inputStrategy: {name: Zip}\n" + tenant), `spec.inputStrategy: "Zip" is not known`},
 		"many permutations":         {set("inputStrategy: {name: Permute}\ninputs: [" + strings.Repeat("{tenant: a},", 10_001) + "]\n" + tenant), "more than 10000 permutations"},
-		"the id of inputs":          {ofProvider("inputs.id"), "inputs.id is not supported"},
-		"the id in JSON":            {ofProvider("inputs | toJson | sha256sum"), "inputs.id is not supported"},
-		"the id as text":            {ofProvider("inputs.id | toString | sha256sum"), "inputs.id is not supported"},
-		"the id by printf":          {ofProvider("printf `%d` inputs.id"), "inputs.id is not supported"},
-		"a random number":           {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "randInt 1 9", 1)), "the function randInt is not supported"},
-		"the clock":                 {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "now", 1)), `function "now" not defined`},
-		"the environment":           {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "env `HOME`", 1)), `function "env" not defined`},
-		"a long outcome":            {set("resourcesTemplate: \"<< repeat 5000000 `x` >>\"\n"), "the outcome has more than 4 MiB"},
-		"copyFrom":                  {set(one("{apiVersion: v1, kind: Secret, metadata: {name: s, annotations: {fluxcd.controlplane.io/copyFrom: a/b}}}")), "Secret default/s has the annotation fluxcd.controlplane.io/copyFrom, which is not supported"},
-		"convertKubeConfigFrom":     {set(one("{apiVersion: v1, kind: ConfigMap, metadata: {name: s, annotations: {fluxcd.controlplane.io/convertKubeConfigFrom: a/b}}}")), "the annotation fluxcd.controlplane.io/convertKubeConfigFrom, which is not supported"},
-		"checksumFrom":              {set(one("{apiVersion: apps/v1, kind: Deployment, metadata: {name: s}, spec: {template: {metadata: {annotations: {fluxcd.controlplane.io/checksumFrom: ConfigMap/a/b}}}}}")), "the annotation fluxcd.controlplane.io/checksumFrom, which is not supported"},
-		"steps and resources":       {set("steps: [{name: a}]\n" + tenant), "spec.steps excludes spec.resources"},
-		"one object in two steps":   {set("steps:\n- {name: a, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n- {name: b, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n"), "ConfigMap default/x is in the steps a and b"},
-		"a failed step":             {set("steps:\n- {name: a, resourcesTemplate: \"<< fail `no` >>\"}\n"), "spec.steps[0] a: resourcesTemplate: template: template:1:3: executing \"template\" at <fail `no`>: error calling fail: no"},
+		"the id of inputs":          {ofProvider("inputs.id"), "inputs.id of a ResourceSetInputProvider is not supported"},
+		"the id in JSON":            {ofProvider("inputs | toJson | sha256sum"), "inputs.id of a ResourceSetInputProvider is not supported"},
+		"the id as text":            {ofProvider("inputs.id | toString | sha256sum"), "inputs.id of a ResourceSetInputProvider is not supported"},
+		"the id by printf":          {ofProvider("printf `%d` inputs.id"), "inputs.id of a ResourceSetInputProvider is not supported"},
+		"a shard by the id":         {ofProvider("mod inputs.id 4 | printf `shard-%d`"), "inputs.id of a ResourceSetInputProvider is not supported"},
+		"a condition on the id":     {ofProvider("if eq (mod (int inputs.id) 3) 2 >>a<< else >>b<< end"), "inputs.id of a ResourceSetInputProvider is not supported"},
+		"an error with the id":      {ofProvider("fail inputs.id"), "inputs.id of a ResourceSetInputProvider is not supported"},
+		"many permuted values": {
+			set("inputStrategy: {name: Permute}\ninputs: ["+strings.Repeat("{a: b},", 5_000)+"]\ninputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n"+tenant) + manyProviders(300),
+			"spec.inputStrategy: 5000 permutations of 301 providers are more than 1048576 values",
+		},
+		"a random number":         {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "randInt 1 9", 1)), "the function randInt is not supported"},
+		"the clock":               {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "now", 1)), `function "now" not defined`},
+		"the environment":         {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "env `HOME`", 1)), `function "env" not defined`},
+		"a long outcome":          {set("resourcesTemplate: \"<< repeat 5000000 `x` >>\"\n"), "the outcome has more than 4 MiB"},
+		"copyFrom":                {set(one("{apiVersion: v1, kind: Secret, metadata: {name: s, annotations: {fluxcd.controlplane.io/copyFrom: a/b}}}")), "Secret default/s has the annotation fluxcd.controlplane.io/copyFrom, which is not supported"},
+		"convertKubeConfigFrom":   {set(one("{apiVersion: v1, kind: ConfigMap, metadata: {name: s, annotations: {fluxcd.controlplane.io/convertKubeConfigFrom: a/b}}}")), "the annotation fluxcd.controlplane.io/convertKubeConfigFrom, which is not supported"},
+		"checksumFrom":            {set(one("{apiVersion: apps/v1, kind: Deployment, metadata: {name: s}, spec: {template: {metadata: {annotations: {fluxcd.controlplane.io/checksumFrom: ConfigMap/a/b}}}}}")), "the annotation fluxcd.controlplane.io/checksumFrom, which is not supported"},
+		"steps and resources":     {set("steps: [{name: a}]\n" + tenant), "spec.steps excludes spec.resources"},
+		"one object in two steps": {set("steps:\n- {name: a, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n- {name: b, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n"), "ConfigMap default/x is in the steps a and b"},
+		"a failed step":           {set("steps:\n- {name: a, resourcesTemplate: \"<< fail `no` >>\"}\n"), "spec.steps[0] a: resourcesTemplate: template: template:1:3: executing \"template\" at <fail `no`>: error calling fail: no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := units(t, sync+app("")+configMap+c.files)
@@ -184,6 +201,9 @@ func TestResourceSetInputs(t *testing.T) {
 		"a large integer": {set("inputs: [{size: 18446744073709551615}]\n" + object("v<< inputs.size >>")), `"v":"v1.8446744073709552e+19"`},
 		"a large integer of a provider": {
 			set("inputsFrom: [{name: one}]\n"+object("v<< inputs.size >>")) + inputProvider("one", "{type: Static, defaultValues: {size: 18446744073709551615}}"), `"v":"v1.8446744073709552e+19"`,
+		},
+		"the keys of a provider": {
+			set("inputsFrom: [{name: one}]\n"+object("<< len inputs >> << keys inputs | join `,` >> << kindOf (get inputs `id`) >>")) + inputProvider("one", "{type: Static, defaultValues: {n: 1}}"), `"v":"3 id,n,provider string"`,
 		},
 		"null":             {set("inputs: [null]\n" + object("<< len inputs >> inputs")), `"v":"1 inputs"`},
 		"an id of its own": {set("inputs: [{id: tenant-1}]\n" + object("<< inputs.id >>")), `"v":"tenant-1"`},
