@@ -40,6 +40,8 @@ type Followed struct {
 	Commit    string // the newest
 	Current   bool   // the trunk pins the newest
 	Stale     bool   // the trunk has moved since: nothing else is set
+	Was       string // the commit that the trunk pins
+	Back      string // why the newest is not newer than what the trunk pins: "moved", "lower", "rewound"
 	Undone    bool   // a commit of the trunk pinned the newest, and a later one does not
 
 	Target, Branch string // the trunk, and the branch that moves the pin
@@ -163,6 +165,8 @@ func followOne(ctx context.Context, j *job, tip gitstore.Commit, r *fleet.Reposi
 		return endRequest(ctx, j, f, open)
 	case !r.Follow.Commit:
 		return keepRequest(ctx, j, tip, f, open)
+	case f.Back != "":
+		return fmt.Errorf("%s (%.10s) → %s (%.10s) is %s: Sluice pins only what is newer without a review (`sluice deps update %s` pins this)", f.From, f.Was, f.To, f.Commit, f.Back, f.Name)
 	case f.Undone:
 		return fmt.Errorf("%s was pinned by a commit of Sluice, and a later commit of %s undoes that: Sluice waits for a newer one (`sluice deps update %s` pins it again)", f.To, f.Target, f.Name)
 	}

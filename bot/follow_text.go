@@ -40,6 +40,9 @@ func requestTitle(f *Followed) string {
 	if f.From != "" {
 		moves = report.Tag(f.From) + " → " + moves
 	}
+	if f.Back != "" {
+		moves += " (" + f.Back + ")"
+	}
 	return safetext.Brief(f.Name+": "+moves, 200)
 }
 
@@ -48,6 +51,9 @@ func ownPart(f *Followed, end string) string {
 	fields, values := followFields(), [4]string{f.URL, f.From, f.To, f.Commit}
 	if f.From == "" {
 		values[1] = notPinned
+	}
+	if f.Back != "" { // not newer: "v1.4.0 at COMMIT" and "v1.4.0 (moved)"
+		values[1], values[2] = f.From+" at "+f.Was, f.To+" ("+f.Back+")"
 	}
 	lines := make([]string, len(values))
 	for i, v := range values {

@@ -94,6 +94,13 @@ func tagged(refs map[string]gitstore.Hash, name string) gitstore.Hash {
 	return refs[name]
 }
 
+// Higher reports whether the version of a tag is higher than that of another one. A tag without a version is higher than none, and none
+// is higher than it. Both are full names.
+func Higher(tag, than string) bool {
+	a, b := versionOf(tag), versionOf(than)
+	return a != nil && b != nil && a.GreaterThan(b)
+}
+
 // versionOf returns the version that the full name of a tag ends with; nil if that is no version.
 func versionOf(name string) *semver.Version {
 	v, err := semver.NewVersion(path.Base(name))

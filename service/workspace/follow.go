@@ -46,7 +46,12 @@ func (w Follows) Look(ctx context.Context, trunk gitstore.Commit, name string) (
 		Target: v.Fleet.Spec.Trunk, Branch: bot.FollowPrefix + name,
 	}
 	if locked {
-		out.From = pinName(before)
+		out.From, out.Was = pinName(before), before.Commit
+	}
+	if !out.Current {
+		if out.Back, err = w.back(ctx, r, before, locked, newest); err != nil {
+			return nil, err
+		}
 	}
 	lock := v.Lock()
 	lock.SetPin(name, newest)

@@ -172,3 +172,49 @@ func TestUndonePin(t *testing.T) {
 		t.Errorf("after a revert: undone %t, current %t", got.Undone, got.Current)
 	}
 }
+
+// A moved tag, a lower version and a rewound branch are named with both commits.
+func TestWhatIsNotNewer(t *testing.T) {
+	t.Parallel()
+	f := newFollowedFleet(t, "tags: v*, follow: true")
+	is := func(want, to string) {
+		t.Helper()
+		if got := f.look(); got.Back != want || !strings.HasPrefix(got.To, to) || want != "" && len(got.Was) != len(got.Commit) {
+			t.Errorf("%q, %s %s → %s %s, want %q to %s", got.Back, got.From, got.Was, got.To, got.Commit, want, to)
+		}
+	}
+	pin := func() {
+		t.Helper()
+		f.moved()
+		f.git("fleet", "checkout", "-q", "main")
+		f.git("fleet", "reset", "-q", "--hard", followPrefix+"components")
+	}
+	f.git("components", "tag", "v1.4.0")
+	is("", "v1.4.0")
+	pin()
+	f.commit("components", configMap("two"))
+	f.git("components", "tag", "-f", "v1.4.0")
+	is("moved", "v1.4.0")
+	f.git("components", "tag", "v1.5.0")
+	is("", "v1.5.0")
+	pin()
+	f.git("components", "tag", "-d", "v1.5.0")
+	is("lower", "v1.4.0")
+	f.git("components", "tag", "v9", "HEAD:web/cm.yaml")
+	if got, err := f.follows.Look(t.Context(), f.trunk(), "components"); err == nil || !strings.Contains(err.Error(), "no commit") {
+		t.Errorf("a tag of a file: %+v, %v", got, err)
+	}
+
+	f = newFollowedFleet(t, "branch: main, follow: true")
+	pin()
+	f.commit("components", configMap("two"))
+	is("", "")
+	pin()
+	f.commit("components", configMap("three"))
+	f.commit("components", configMap("four"))
+	is("", "")
+	f.git("components", "reset", "-q", "--hard", "HEAD~3")
+	is("rewound", "")
+	f.commit("components", configMap("instead"))
+	is("rewound", "")
+}
