@@ -25,6 +25,9 @@ func pinCommand(ref string) string {
 	if !ok || scheme != "https" && scheme != "ssh" {
 		return general
 	}
+	if host, path, ok := strings.Cut(rest, "/"); ok && scheme == "https" { // what is before the host can be a password
+		rest = host[strings.LastIndex(host, "@")+1:] + "/" + path
+	}
 	repository, _, found := strings.Cut(rest, "//")
 	if before, _, git := strings.Cut(repository, ".git/"); git {
 		repository, found = before, true
@@ -39,6 +42,9 @@ func pinCommand(ref string) string {
 		return general
 	}
 	name := strings.Trim(strings.ToLower(strings.NewReplacer("_", "-", "~", "-", "+", "-", "@", "-", ":", "-").Replace(path.Base(repository))), "-.")
+	if name == "" {
+		return general
+	}
 	out := "sluice deps add " + safetext.Shorten(name, 63) + " " + scheme + "://" + repository
 	values, err := url.ParseQuery(query)
 	if err != nil {

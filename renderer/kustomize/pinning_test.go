@@ -17,11 +17,17 @@ func TestPinCommand(t *testing.T) {
 		"https://example.com/$(reboot)/b//x":                                                general,
 		"https://github.com/acme/components//base?ref=`reboot`":                             "sluice deps add components https://github.com/acme/components",
 		"https://example.com/base.yaml":                                                     general,
+		"https://ada:s3cret@github.com/acme/components//base?ref=v1":                        "sluice deps add components https://github.com/acme/components --tags v1",
+		"https://ghp_token@github.com/acme/components/base":                                 "sluice deps add components https://github.com/acme/components",
+		"https://github.com/acme/..//x":                                                     general,
 		"http://example.com/a/b//x":                                                         general,
 		"git@github.com:acme/components.git":                                                general,
 	} {
 		if got := pinCommand(ref); got != want {
 			t.Errorf("%s: got %q, want %q", ref, got, want)
 		}
+	}
+	if got := shown("git::https://ada:s3cret@github.com/acme/components"); got != `"git::https://github.com/acme/components"` {
+		t.Errorf("shown as %s", got)
 	}
 }

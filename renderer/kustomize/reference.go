@@ -100,7 +100,12 @@ func lineOf(node *yaml.Node, value string) int {
 	return 0
 }
 
-func shown(ref string) string { return strconv.Quote(safetext.Shorten(ref, 120)) }
+func shown(ref string) string {
+	return strconv.Quote(safetext.Shorten(password.ReplaceAllString(ref, "$1"), 120))
+}
+
+// password matches what an address over http has before its host: it can be a password or a token.
+var password = regexp.MustCompile(`(?i)(https?://)[^/?#\s]*@`)
 
 // address matches what the library treats as a URL or a Git repository, even if the bundle has a file of that name: a
 // scheme, a user, GitHub's host or a go-getter prefix. See NewRepoSpecFromURL and IsRemoteFile in the library.
