@@ -187,7 +187,7 @@ func TestWhatIsNotNewer(t *testing.T) {
 		t.Helper()
 		f.moved()
 		f.git("fleet", "checkout", "-q", "main")
-		f.git("fleet", "reset", "-q", "--hard", followPrefix+"components")
+		f.git("fleet", "reset", "-q", "--hard", bot.FollowPrefix+"components")
 	}
 	f.git("components", "tag", "v1.4.0")
 	is("", "v1.4.0")
