@@ -296,9 +296,6 @@ func promotedStatuses(prefix string, e *promotion.Status) []promotedStatus {
 		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: halted by %s: %s", e.Environment, cmp.Or(r.Halt.By, "Sluice"), r.Halt.Reason)
 	case state == promote.WaveFailed:
 		s.State = forge.Failure
-	case state == promote.WaveDone && len(r.Aside()) > 0: // its statuses did not count, and nobody has looked at them since
-		a := r.Aside()[0] // the reason begins with its name
-		s.State, s.Description = forge.Failure, fmt.Sprintf("%s: the rollout went on without workspace %s", e.Environment, a.Reason)
 	case state != promote.WaveDone:
 		s.State = forge.Pending
 		if silent := e.Decision.Silent; len(silent) > 0 {

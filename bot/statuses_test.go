@@ -152,12 +152,6 @@ func TestPromotedStatuses(t *testing.T) {
 			}),
 			[]string{"failure bad: prod: is being rolled back: red health"},
 		},
-		"without a workspace": {
-			running(func(e *promotion.Status) {
-				e.Decision.Record.Progress = &promote.Progress{Aside: []promote.Aside{{Workspace: "team-a", Reason: "team-a: red health"}}}
-			}),
-			[]string{"failure good,rendered: prod: the rollout went on without workspace team-a: red health"},
-		},
 		"nothing": {&promotion.Status{Environment: "prod"}, nil},
 	} {
 		var got []string

@@ -36,7 +36,7 @@ func (c PastCommand) String() string {
 
 // PastVerbs returns every Verb that a PastCommand can have.
 func PastVerbs() []EventKind {
-	return []EventKind{EventApprove, EventCancel, EventFreeze, EventUnfreeze, EventHalt, EventResume, EventExpedited, EventSetAside}
+	return []EventKind{EventApprove, EventCancel, EventFreeze, EventUnfreeze, EventHalt, EventResume, EventExpedited}
 }
 
 // logCommand records an event for the history if no commit shows it.

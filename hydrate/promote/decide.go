@@ -28,7 +28,7 @@ func Decide(s Situation) (Decision, error) {
 	if err := x.observer.observe(); err != nil {
 		return Decision{}, err
 	}
-	if b := x.rec.Rollback; b != nil && !b.Aside && len(b.Clusters) > 0 && len(x.thawed(b.Clusters)) == 0 {
+	if b := x.rec.Rollback; b != nil && len(b.Clusters) > 0 && len(x.thawed(b.Clusters)) == 0 {
 		// An empty rollback must neither block others nor become a rollback of all clusters.
 		if err := x.emit(Event{Kind: EventRollbackDropped, Reason: "all of its clusters were frozen meanwhile"}); err != nil {
 			return Decision{}, err
@@ -107,7 +107,7 @@ func (x *decider) promote(w Proposal) bool {
 	if c := x.s.Candidate; c != nil {
 		a.Tree = c.Tree
 	}
-	if x.mode() != modeRequest || w.By != "" {
+	if x.mode() != modeRequest || x.rec.Request != nil {
 		if !Holds(x.d.Gates) {
 			return false
 		}
@@ -131,7 +131,7 @@ func (x *decider) promote(w Proposal) bool {
 // rollback executes a rollback that a command or a failure requested. It waits for no gate.
 func (x *rollout) rollback() {
 	b := x.rec.Rollback
-	a := Action{Kind: DoRollback, Source: b.To, Tree: b.Tree, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, Stopped: b.Stopped, Later: b.Later, Aside: b.Aside, By: b.By, Reason: b.Reason}
+	a := Action{Kind: DoRollback, Source: b.To, Tree: b.Tree, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, Stopped: b.Stopped, By: b.By, Reason: b.Reason}
 	for _, name := range x.names() {
 		if x.frozen(name) {
 			a.Frozen = append(a.Frozen, name)
@@ -189,7 +189,7 @@ func (x *decider) waitsFor(d Decision) string {
 		return fmt.Sprintf("%s waits until its merge request is merged", name)
 	case x.rec.Declined != nil && x.mode() == modeRequest:
 		return fmt.Sprintf("the merge request for %s was closed: %s waits for a newer commit or %s", x.rec.Declined.Source, name, x.s.command("promote", name))
-	case x.mode() == modeManual && x.proposer.waits():
+	case x.mode() == modeManual && x.proposer.automatic() != nil:
 		return x.waitsForCommand()
 	case len(d.Frozen) > 0:
 		return "frozen clusters stay behind: " + Few(d.Frozen)

@@ -3,7 +3,6 @@ package promote
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,7 +34,6 @@ const (
 	EventDone            EventKind = "done"            // the rollout is complete
 	EventRequestDone     EventKind = "requestDone"     // the environment runs what was requested
 	EventFailed          EventKind = "failed"          // health turned red, and the environment halts
-	EventSetAside        EventKind = "setAside"        // the health of workspaces turned red, and the rollout continues without them
 	EventFailedBack      EventKind = "failedBack"      // health turned red, and the environment is rolled back
 	EventRolledBack      EventKind = "rolledBack"      // a rollback is done
 	EventRollbackDropped EventKind = "rollbackDropped" // a rollback cannot be done
@@ -46,7 +44,7 @@ const (
 	EventBefore          EventKind = "before"          // an upstream environment runs another source
 	EventBeforeHealthy   EventKind = "beforeHealthy"   // and the environment is healthy
 	EventBeforeRed       EventKind = "beforeRed"       // an upstream environment turned red
-	EventBeforeNotRed    EventKind = "beforeNotRed"    // and the environment is no longer red; both also of workspaces alone
+	EventBeforeNotRed    EventKind = "beforeNotRed"    // and the environment is no longer red
 )
 
 // Event is a change of a Record. Fields that a kind does not use are empty.
@@ -60,7 +58,7 @@ type Event struct {
 
 	Source Source   // promote, moved, before, opened: the source; rollback: the source that ran; rolledBack: the source that runs now
 	Apps   []string // limit a command; Apply reads only these
-	// Workspaces are those whose apps a command means, and Apps contains them; setAside, beforeRed, beforeNotRed: these workspaces.
+	// Workspaces are those whose apps the person meant; Apps contains them.
 	Workspaces []string
 	Now        bool
 	Restores   bool      // moved: a rollback moved the branch
@@ -68,7 +66,6 @@ type Event struct {
 	Wave       string    // rollback, resume: the wave that Clusters belong to
 	Clusters   []string  // rollback, resume: the scope; moved, rolledBack: clusters to move; done: frozen clusters that are behind
 	Stopped    []string  // rollback: clusters that the current rollout has not reached
-	Later      []string  // setAside: clusters of these that the current rollout has not reached
 	Members    []string  // resume with a scope: all clusters of the environment
 	Teams      []string  // approve: of the person
 	Tree       string    // approve, moved, opened; rollback: of the branch before the rollback; rolledBack: of the branch now
@@ -251,11 +248,6 @@ func (r *Record) rollout(e Event) error {
 		p.Now, p.NowBy, p.NowWhy = true, e.By, e.Reason
 	case EventDone:
 		p.Done, p.CatchUp = e.At, sorted(e.Clusters)
-		if n := len(r.Ran); n > 0 && r.Ran[n-1].Tree == p.Tree {
-			r.Ran[n-1].Healthy = e.At
-		}
-	case EventSetAside:
-		setAside(r, e)
 	case EventFailed:
 		r.Halt = &Halt{Reason: e.Reason, At: e.At}
 	case EventFailedBack:
@@ -291,6 +283,65 @@ func (r *Record) moved(e Event) {
 	r.Ran = append(r.Ran, PastState{Source: p.Source, Tree: e.Tree, At: e.At})
 }
 
+// dropRollback ends a rollback that is not possible. The environment halts, so that nobody believes that it
+// succeeded.
+func (r *Record) dropRollback(e Event) error {
+	b := r.Rollback
+	if b == nil {
+		return errors.New("no rollback was asked for")
+	}
+	r.Rollback = nil
+	halt := Halt{At: e.At}
+	if r.Halt != nil {
+		halt = *r.Halt
+		halt.Reason += "; "
+	}
+	halt.Reason += fmt.Sprintf("the rollback to %s by %s cannot be done: %s", b.To, actor(b.By), e.Reason)
+	r.Halt = &halt
+	return nil
+}
+
+// rolledBack ends a rollback, and holds what was rolled back.
+func (r *Record) rolledBack(e Event) error {
+	if r.Rollback == nil {
+		return errors.New("no rollback was asked for")
+	}
+	if e.Tree != "" && (r.Progress == nil || r.Progress.Tree != e.Tree) {
+		e.Restores = true
+		if named := r.Rollback.Clusters; len(named) > 0 { // other clusters that are behind wait for their gates
+			e.Clusters = slices.DeleteFunc(slices.Clone(e.Clusters), func(c string) bool { return !slices.Contains(named, c) })
+		}
+		r.moved(e)
+	}
+	b := r.Rollback
+	r.Rollback = nil
+	if r.Halt != nil && r.Halt.By == "" {
+		r.Halt = nil // the failed rollout has ended
+	}
+	cause := CauseRolledBack
+	if b.By == "" {
+		cause = CauseFailed
+	}
+	if b.From.Empty() {
+		return nil
+	}
+	from := b.From.WithoutGaps()
+	if len(b.Clusters) > 0 && len(from.Clusters) > 0 { // the state of other clusters does not matter
+		from = from.Among(b.Clusters)
+	}
+	one := Hold{Cause: cause, Source: from, Tree: b.FromTree, Whole: len(b.Apps) == 0, Wave: b.Wave, Clusters: b.Clusters, Apps: b.Apps, Workspaces: b.Workspaces, By: b.By, Reason: b.Reason, Since: e.At}
+	r.hold(one)
+	if len(b.Stopped) > 0 {
+		one.Cause, one.Source, one.Whole, one.Wave, one.Clusters, one.Apps = CauseStopped, b.From.WithoutGaps(), true, "", b.Stopped, nil
+		one.Workspaces = nil
+		if len(b.From.Clusters) > 0 {
+			one.Source = one.Source.Among(b.Stopped)
+		}
+		r.hold(one)
+	}
+	return nil
+}
+
 // before applies an observation of an upstream environment.
 func (r *Record) before(e Event) error {
 	w := r.Before[e.Target]
@@ -307,16 +358,6 @@ func (r *Record) before(e Event) error {
 	}
 	if w == nil || len(w.Ran) == 0 {
 		return fmt.Errorf("nothing was observed of %s", e.Target)
-	}
-	if len(e.Workspaces) > 0 {
-		w.Unwell = maps.Clone(w.Unwell)
-		if w.Unwell == nil {
-			w.Unwell = map[string]Unwell{}
-		}
-		for _, name := range e.Workspaces {
-			w.Unwell[name] = Unwell{Red: e.Kind == EventBeforeRed, LastRed: e.At}
-		}
-		return nil
 	}
 	switch e.Kind {
 	case EventBeforeHealthy:

@@ -41,9 +41,6 @@ func (x *gatekeeper) holdGate(w Proposal) (Gate, bool) {
 	if len(w.Held) > 0 {
 		parts = append(parts, "leaves out "+Few(w.Held)+", which is held back")
 	}
-	if len(w.Unwell) > 0 {
-		parts = append(parts, "leaves out workspace "+Few(w.Unwell)+" until it is healthy and has baked in the environments before")
-	}
 	if len(w.Released) > 0 {
 		parts = append(parts, short(w.Promoted.Commit)+" changes "+Few(w.Released)+", so the hold ends when it lands")
 	}
@@ -154,12 +151,7 @@ func (x *gatekeeper) upstreamGate(w Proposal, b Upstream) Gate {
 		g.Reason = fmt.Sprintf("all clusters of %s are frozen and none runs %s; unfreeze one", b.Name, b.Source)
 		return g
 	}
-	for _, space := range x.brings(w.Source) {
-		if g := x.notReady(space, b); g != nil {
-			return *g
-		}
-	}
-	if h := x.upstreamHealth(b); h.state != Green {
+	if h := judge(x.p.Health, living(b.Clusters)); h.state != Green {
 		g.State, g.Reason, g.Since = h.state, b.Name+": "+h.reason, watch.LastRed
 		return g
 	}

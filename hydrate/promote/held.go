@@ -11,26 +11,12 @@ func (x *proposer) excluded(c, next Source) bool {
 		return true
 	}
 	older := slices.ContainsFunc(x.rec.Holds, func(h Hold) bool { return x.order.at(c.Commit) <= x.order.at(h.Source.Commit) })
-	if !older || x.passes(c) {
+	if !older {
 		return false
 	}
 	w := Proposal{Promoted: c, Source: next}
 	x.leaveOut(&w)
 	return w.Source.equalOn(x.s.Running.Source, x.names())
-}
-
-// passes reports whether a source has an app at a newer commit than a hold, which ends the hold if its manifests differ. The commit of the
-// source alone does not tell: it may be that of the hold, with an exception for the app.
-func (x *proposer) passes(c Source) bool {
-	return slices.ContainsFunc(x.rec.Holds, func(h Hold) bool {
-		scope := h.Clusters
-		if len(scope) == 0 {
-			scope = x.names()
-		}
-		return h.Tree != "" && slices.ContainsFunc(h.Apps, func(app string) bool {
-			return slices.ContainsFunc(scope, func(name string) bool { return x.order.at(c.On(name).Of(app)) > x.order.at(h.Source.On(name).Of(app)) })
-		})
-	})
 }
 
 // leaveOut keeps held apps at the commits that they run.

@@ -44,7 +44,7 @@ func (w *world) mayPromote(s promote.Situation, a promote.Action) error {
 	at := func(c string) int { return slices.Index(w.trunk, c) }
 	old := w.prod.source
 	for _, m := range w.members {
-		for _, app := range append([]string{""}, w.apps...) {
+		for _, app := range []string{"", "a", "b"} {
 			if at(a.Source.On(m.Name).Of(app)) < at(old.On(m.Name).Of(app)) {
 				return fmt.Errorf("app %q of %s goes back from %s to %s", app, m.Name, old.On(m.Name).Of(app), a.Source.On(m.Name).Of(app))
 			}
@@ -75,24 +75,7 @@ func (w *world) mayPromote(s promote.Situation, a promote.Action) error {
 	if a.Overtakes {
 		return nil
 	}
-	if err := w.workspacesBaked(a, old); err != nil {
-		return err
-	}
 	return w.hasBaked(s, a)
-}
-
-// workspacesBaked checks that every app that a promotion moves was healthy in staging for the bake.
-func (w *world) workspacesBaked(a promote.Action, old promote.Source) error {
-	bake, err := w.env.Promotion.Bake.Parse()
-	for _, m := range w.members {
-		for _, app := range w.apps {
-			moves := a.Source.On(m.Name).Of(app) != old.On(m.Name).Of(app)
-			if moves && (w.redApps[app] || w.env.Promotion.Bake != "" && (err != nil || !w.redAt[app].IsZero() && w.now.Sub(w.redAt[app]) < bake)) {
-				return fmt.Errorf("%s is promoted, and was red in staging at %s", app, w.redAt[app])
-			}
-		}
-	}
-	return nil
 }
 
 // hasBaked checks that staging has run the promoted source, healthy, for its bake.
@@ -167,50 +150,12 @@ func (w *world) mayMoveWave(a promote.Action, frozen func(string) bool) error {
 			return fmt.Errorf("wave %s has moved at %s, and bakes", v.Name, last)
 		}
 	}
-	return errors.Join(w.healthyMoves(), w.spreads(a))
-}
-
-// healthyMoves checks that the clusters that have moved are healthy, except for workspaces.
-func (w *world) healthyMoves() error {
 	for name := range w.changed {
-		if w.clusters[name] == w.prod.subs[name] && (w.red[name] || w.pending[name] || w.red[name+"/f"]) && !w.restores {
+		if w.clusters[name] == w.prod.subs[name] && (w.red[name] || w.pending[name]) && !w.restores {
 			return fmt.Errorf("%s has moved, and is not healthy", name)
 		}
 	}
 	return nil
-}
-
-// spreads checks that what made a workspace red on a cluster of the rollout is not brought to others.
-func (w *world) spreads(a promote.Action) error {
-	for name := range w.changed {
-		for app, version := range apps(w.clusters[name]) {
-			if w.restores || !w.red[name+"/"+app] || w.clusters[name] != w.prod.subs[name] {
-				continue
-			}
-			for _, next := range a.Clusters {
-				newer := slices.Index(w.trunk, version) > slices.Index(w.trunk, apps(w.clusters[next])[app])
-				if next != name && apps(w.prod.subs[next])[app] == version && newer {
-					return fmt.Errorf("%s of %s is red on %s, and comes to %s", app, version, name, next)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// redden makes an app of a workspace red everywhere, and returns it; "" without workspaces. Without a record, there is no earlier state to
-// take the workspace from.
-func (w *world) redden() string {
-	clear(w.redApps)
-	if w.spaces == nil || w.lost {
-		return ""
-	}
-	const app = "y/b"
-	w.redApps[app] = true
-	for _, m := range w.members {
-		w.red[m.Name+"/"+app] = true
-	}
-	return app
 }
 
 // arrive lets everything be healthy, and checks invariant 4: the environment arrives. In half of the histories nobody ends a
@@ -221,7 +166,6 @@ func (w *world) arrive() error {
 	for i := range w.members {
 		w.members[i].State = ""
 	}
-	without := w.redden()
 	w.commit(true)
 	w.stage()
 	w.declined = ""
@@ -241,7 +185,7 @@ func (w *world) arrive() error {
 			w.apply(promote.Event{Kind: promote.EventApprove, By: "ann", Teams: []string{"sre"}, Tree: s.Candidate.Tree})
 			w.apply(promote.Event{Kind: promote.EventApprove, By: "bob", Teams: []string{"sre"}, Tree: s.Candidate.Tree})
 		}
-		if w.env.Promotion.Mode == "manual" && (s.Record.Request == nil || without != "" && len(s.Record.Request.Apps) > 0) && !w.prod.source.Equal(w.staging) {
+		if w.env.Promotion.Mode == "manual" && s.Record.Request == nil && !w.prod.source.Equal(w.staging) {
 			w.apply(promote.Event{Kind: promote.EventPromote, By: "ann", Source: w.staging})
 		}
 		if w.request != nil {
@@ -251,12 +195,6 @@ func (w *world) arrive() error {
 			return err
 		}
 		w.pending = map[string]bool{}
-		if without != "" && w.arrivedWithout(without) {
-			w.done["arrived without a workspace"]++
-			without = ""
-			clear(w.redApps)
-			clear(w.red)
-		}
 		behind := slices.ContainsFunc(w.members, func(c promote.Cluster) bool { return w.clusters[c.Name] != w.prod.subs[c.Name] })
 		if w.prod.source.Equal(w.staging) && !behind {
 			w.done["arrived"]++
@@ -269,13 +207,4 @@ func (w *world) arrive() error {
 	}
 	d, err := promote.Decide(s)
 	return errors.Join(err, fmt.Errorf("prod never arrives at %s: runs %s, waits for %q, gates %v, waves %v, holds %v, request %v", w.staging, w.prod.source, d.WaitsFor, d.Gates, d.WaveGates, w.record.Holds, w.record.Request))
-}
-
-// arrivedWithout reports whether every cluster runs what staging runs, except for one app.
-func (w *world) arrivedWithout(app string) bool {
-	return !slices.ContainsFunc(w.members, func(m promote.Cluster) bool {
-		return w.clusters[m.Name] != w.prod.subs[m.Name] || slices.ContainsFunc(w.apps, func(other string) bool {
-			return other != app && w.prod.source.On(m.Name).Of(other) != w.staging.Commit
-		})
-	})
 }

@@ -19,9 +19,13 @@ func (w *world) happen() {
 		w.commit(false)
 		w.stage()
 	case 3:
-		w.turnStaging()
+		w.isRed = !w.isRed
+		w.logf("staging red: %v", w.isRed)
 	case 4:
-		w.turnRed(cluster)
+		if w.r.IntN(2) == 0 {
+			w.red[cluster] = true
+			w.logf("%s red", cluster)
+		}
 	case 5, 6:
 		clear(w.red)
 		clear(w.pending)
@@ -60,30 +64,6 @@ func (w *world) happen() {
 	}
 }
 
-// turnRed may make a cluster, or one app of it, unhealthy.
-func (w *world) turnRed(cluster string) {
-	if w.r.IntN(2) > 0 {
-		return
-	}
-	if w.spaces != nil && w.r.IntN(3) > 0 {
-		cluster += "/" + pick(w.r, w.apps...)
-	}
-	w.red[cluster] = true
-	w.logf("%s red", cluster)
-}
-
-// turnStaging makes staging, or one app of it, red or healthy.
-func (w *world) turnStaging() {
-	if w.spaces != nil && w.r.IntN(3) > 0 {
-		app := pick(w.r, w.apps...)
-		w.redApps[app] = !w.redApps[app]
-		w.logf("%s of staging red: %v", app, w.redApps[app])
-		return
-	}
-	w.isRed = !w.isRed
-	w.logf("staging red: %v", w.isRed)
-}
-
 func (w *world) approve() {
 	if s, err := w.situation(); err == nil && s.Candidate != nil {
 		by := pick(w.r, "ann", "bob", "author")
@@ -111,7 +91,7 @@ func (w *world) resume(cluster string) {
 	case 0:
 		e.Clusters = []string{cluster}
 	case 1:
-		e.Apps = w.apps[:1]
+		e.Apps = []string{"a"}
 	}
 	halted, holds := w.record.Halt != nil, len(w.record.Holds)
 	ok := w.apply(e)
@@ -124,7 +104,7 @@ func (w *world) resume(cluster string) {
 		w.done["resumed hold"]++
 	}
 	for _, m := range w.members {
-		for _, app := range w.apps {
+		for _, app := range []string{"a", "b"} {
 			if (len(e.Clusters) == 0 || slices.Contains(e.Clusters, m.Name)) && (len(e.Apps) == 0 || slices.Contains(e.Apps, app)) {
 				delete(w.bad, m.Name+"/"+app)
 			}
@@ -135,7 +115,7 @@ func (w *world) resume(cluster string) {
 func (w *world) ask() {
 	e := promote.Event{Kind: promote.EventPromote, By: "ann", Source: promote.Source{Commit: w.trunk[w.r.IntN(len(w.trunk))]}, Reason: "hotfix", Now: w.r.IntN(3) == 0}
 	if w.r.IntN(3) == 0 {
-		e.Apps = []string{pick(w.r, w.apps...)}
+		e.Apps = []string{pick(w.r, "a", "b")}
 	}
 	ok := w.apply(e)
 	if ok {
@@ -156,11 +136,11 @@ func (w *world) goBack(cluster string) {
 	case 0:
 		e.Clusters = []string{cluster}
 	case 1:
-		e.Apps = []string{pick(w.r, w.apps...)}
+		e.Apps = []string{pick(w.r, "a", "b")}
 	case 2:
 		e.Wave, e.Clusters = "canary", []string{"c0"}
 	case 3:
-		e.Clusters, e.Apps = []string{cluster}, w.apps[:1]
+		e.Clusters, e.Apps = []string{cluster}, []string{"a"}
 	}
 	if w.r.IntN(3) == 0 {
 		e.To = w.past[w.r.IntN(len(w.past))]
@@ -202,11 +182,6 @@ func (w *world) reconcile(hostile bool) error {
 		w.store(d.Record)
 		if w.isRed { // what nobody saw, nobody knows
 			w.stagingRed = w.now
-		}
-		for app, red := range w.redApps {
-			if red {
-				w.redAt[app] = w.now
-			}
 		}
 		for _, a := range d.Actions {
 			if cut && w.r.IntN(2) == 0 {
@@ -279,9 +254,6 @@ func (w *world) moveEnvironment(s promote.Situation, d promote.Decision, a promo
 	if d.Proposal != nil && len(d.Proposal.Held) > 0 {
 		w.done["held"]++
 	}
-	if d.Proposal != nil && len(d.Proposal.Unwell) > 0 {
-		w.done["left out"]++
-	}
 	if d.Proposal != nil && len(d.Proposal.Released) > 0 {
 		w.done["released"]++
 	}
@@ -328,11 +300,7 @@ func (w *world) moveWave(d promote.Decision, a promote.Action) error {
 		if w.r.IntN(20) == 0 {
 			continue // the push of this one was refused
 		}
-		at := w.movedAt[name]
-		if w.move(name); w.missed[name] {
-			w.movedAt[name] = at
-			delete(w.missed, name)
-		}
+		w.move(name)
 		w.pending[name] = w.r.IntN(3) == 0
 		if w.wasFrozen[name] {
 			w.done["thawed"]++
@@ -360,17 +328,28 @@ func (w *world) back(a promote.Action) error {
 			return err
 		}
 	}
-	if w.countBack(a); whole {
+	switch {
+	case whole:
+		w.done["rollback of all"]++
 		next = to
+	case len(a.Clusters) > 0:
+		w.done["rollback of clusters"]++
+	default:
+		w.done["rollback of apps"]++
 	}
-	if id := w.keep(next); id != w.id && a.Aside { // the rollout continues
-		w.id, w.prod, w.tip = id, next, w.tip+"+"
-		w.past = append([]promote.PastState{{Source: next.source, Tree: id, At: w.now}}, w.past...)
-	} else if id != w.id {
+	if len(a.Stopped) > 0 {
+		w.done["stopped"]++
+	}
+	if id := w.keep(next); id != w.id {
 		w.begin(id, next, false, w.restoredWith(a.Clusters), true)
 	}
 	cut := w.r.IntN(8) == 0 // before the record is stored
-	w.moveBack(a)
+	for _, m := range w.members {
+		scope := whole || len(a.Clusters) == 0 || slices.Contains(a.Clusters, m.Name)
+		if scope && !slices.Contains(a.Stopped, m.Name) && !slices.Contains(a.Frozen, m.Name) && w.r.IntN(4) > 0 {
+			w.move(m.Name)
+		}
+	}
 	if cut {
 		w.done["cut off"]++
 		return nil
@@ -383,40 +362,6 @@ func (w *world) back(a promote.Action) error {
 	}
 	w.apply(promote.Event{Kind: promote.EventRolledBack, Source: w.prod.source, Tree: w.id, Clusters: left})
 	return nil
-}
-
-// countBack counts a rollback by its kind.
-func (w *world) countBack(a promote.Action) {
-	switch {
-	case a.Aside:
-		w.done["set aside"]++
-	case len(a.Clusters) > 0:
-		w.done["rollback of clusters"]++
-	case len(a.Apps) > 0:
-		w.done["rollback of apps"]++
-	default:
-		w.done["rollback of all"]++
-	}
-	if len(a.Stopped) > 0 {
-		w.done["stopped"]++
-	}
-}
-
-// moveBack moves most of the clusters that a rollback moves at once.
-func (w *world) moveBack(a promote.Action) {
-	for _, m := range w.members {
-		if len(a.Clusters) > 0 && !slices.Contains(a.Clusters, m.Name) || slices.Contains(a.Stopped, m.Name) || slices.Contains(a.Later, m.Name) {
-			continue
-		}
-		if slices.Contains(a.Frozen, m.Name) || w.r.IntN(4) == 0 {
-			w.missed[m.Name] = a.Aside
-			continue
-		}
-		at := w.movedAt[m.Name]
-		if w.move(m.Name); a.Aside { // what others have in the rollout has not changed, and bakes on
-			w.movedAt[m.Name] = at
-		}
-	}
 }
 
 // restoredWith returns the clusters that a rollback of clusters restores, with those of a rollback under way; nil means any.

@@ -81,7 +81,7 @@ func TestModel(t *testing.T) {
 	for _, k := range []string{
 		"moveEnvironment", "moveWave", "rollback", "halt", "overtaken", "partial", "openRequest", "closeRequest", "thawed", "arrived", "cut off",
 		"lost record", "lost swap", "rollback of clusters", "rollback of apps", "rollback of all", "stopped", "held", "released", "resumed hold", "declined",
-		"refused second rollback", "set aside", "left out", "arrived without a workspace",
+		"refused second rollback",
 	} {
 		if done[k] == 0 && *seedFlag == 0 && count >= 300 {
 			t.Errorf("no history has %q: the model shows nothing about it", k)
@@ -143,8 +143,6 @@ type world struct {
 	done     map[string]int
 	now      time.Time
 	env      fleet.Environment
-	apps     []string // that every cluster has
-	spaces   map[string][]string
 	members  []promote.Cluster
 	trunk    promote.Trunk
 	touches  map[string]map[string]bool // commit → cluster/app
@@ -159,7 +157,7 @@ type world struct {
 	provenance map[string]promote.ClusterSource
 	movedAt    map[string]time.Time
 	trees      map[string]tree
-	red        map[string]bool // clusters of prod that are unhealthy, or cluster/app
+	red        map[string]bool // clusters of prod that are unhealthy
 	pending    map[string]bool // clusters of prod whose statuses are missing
 	record     promote.Record
 	bad        map[string]map[string]bool // cluster/app → contents that went back and that nobody asked for since
@@ -174,14 +172,11 @@ type world struct {
 	changed    map[string]bool
 
 	wasFrozen map[string]bool
-	missed    map[string]bool // clusters whose move the setting aside of a workspace missed
 
 	staging    promote.Source
 	stagingLog []ran
 	stagingRed time.Time // when it was last red
 	isRed      bool
-	redApps    map[string]bool      // of staging
-	redAt      map[string]time.Time // when an app of staging was last red
 	request    *promote.MergeRequest
 	events     int
 	foreign    bool
@@ -197,8 +192,7 @@ func newWorld(seed uint64) *world {
 		r: rand.New(rand.NewPCG(seed, 7)), done: map[string]int{}, now: time.Date(2026, 3, 27, 6, 0, 0, 0, time.UTC),
 		touches: map[string]map[string]bool{}, versions: map[string]string{}, clusters: map[string]string{}, provenance: map[string]promote.ClusterSource{},
 		movedAt: map[string]time.Time{}, trees: map[string]tree{}, record: promote.NewRecord("prod"), bad: map[string]map[string]bool{},
-		red: map[string]bool{}, pending: map[string]bool{}, changed: map[string]bool{}, wasFrozen: map[string]bool{}, missed: map[string]bool{},
-		apps: []string{"a", "b"}, redApps: map[string]bool{}, redAt: map[string]time.Time{},
+		red: map[string]bool{}, pending: map[string]bool{}, changed: map[string]bool{}, wasFrozen: map[string]bool{},
 	}
 	p := fleet.Promotion{
 		Mode: pick(w.r, "auto", "auto", "manual", "request"), Bake: fleet.Duration(pick(w.r, "", "30m", "1h")),
@@ -215,10 +209,6 @@ func newWorld(seed uint64) *world {
 	}
 	if w.r.IntN(2) == 0 {
 		p.Windows = []fleet.Window{{From: "08:00", To: "20:00", TimeZone: "Europe/Berlin"}}
-	}
-	if w.r.IntN(2) == 0 {
-		w.apps, w.spaces = []string{"x/a", "y/b", "f"}, map[string][]string{"x": {"x/a"}, "y": {"y/b"}}
-		p.Health.CommitStatuses = []string{"kustomization/${app}/*"}
 	}
 	if w.r.IntN(3) == 0 {
 		p.Approvers = fleet.Approvers{Teams: []string{"sre"}, Count: 1 + w.r.IntN(2)}
@@ -260,9 +250,9 @@ func (w *world) commit(all bool) {
 	c := fmt.Sprintf("S%03d", w.commits)
 	w.commits++
 	w.touches[c] = map[string]bool{}
-	apps := pick(w.r, w.apps[:1], w.apps[1:2], w.apps, w.apps)
+	apps := pick(w.r, []string{"a"}, []string{"b"}, []string{"a", "b"}, []string{"a", "b"})
 	for _, m := range w.members {
-		for _, app := range w.apps {
+		for _, app := range []string{"a", "b"} {
 			w.touches[c][m.Name+"/"+app] = all || slices.Contains(apps, app) && w.r.IntN(6) > 0
 		}
 	}
@@ -278,7 +268,7 @@ func (w *world) stage() {
 // content is what a cluster gets from source commits.
 func (w *world) content(cluster string, s promote.ClusterSource) string {
 	sub := cluster
-	for _, app := range w.apps {
+	for _, app := range []string{"a", "b"} {
 		sub += " " + app + "@" + w.version(cluster, app, s.Of(app))
 	}
 	return sub
@@ -344,16 +334,16 @@ func (w *world) situation() (promote.Situation, error) {
 		return promote.Situation{}, err
 	}
 	s := promote.Situation{
-		Environment: w.env, Trunk: w.trunk, Record: record, Request: w.request, RequestKnown: true, Now: w.now, Workspaces: w.spaces,
+		Environment: w.env, Trunk: w.trunk, Record: record, Request: w.request, RequestKnown: true, Now: w.now,
 		Running: promote.Running{Source: w.prod.source, Tree: w.id, Commit: w.tip, Overtakes: w.overtakes, Restores: w.restores, Restored: w.restored},
-		Before:  []promote.Upstream{{Name: "staging", Source: w.staging, Complete: true, Clusters: []promote.ClusterState{{Cluster: promote.Cluster{Name: "s"}, Tree: "x", Desired: "x", Apps: w.apps, Statuses: w.statuses(w.isRed, false, w.redApps, "")}}}},
+		Before:  []promote.Upstream{{Name: "staging", Source: w.staging, Complete: true, Clusters: []promote.ClusterState{{Cluster: promote.Cluster{Name: "s"}, Tree: "x", Desired: "x", Statuses: status(w.isRed, false)}}}},
 	}
 	if w.foreign {
 		s.Running.Foreign = "its commit abc was not made by Sluice"
 	}
 	for _, m := range w.members {
 		s.Clusters = append(s.Clusters, promote.ClusterState{
-			Cluster: m, Tree: w.clusters[m.Name], Desired: w.prod.subs[m.Name], Apps: w.apps, Statuses: w.statuses(w.red[m.Name], w.pending[m.Name], w.red, m.Name+"/"),
+			Cluster: m, Tree: w.clusters[m.Name], Desired: w.prod.subs[m.Name], Statuses: status(w.red[m.Name], w.pending[m.Name]),
 		})
 	}
 	next, err := promote.Next(s)
@@ -375,22 +365,6 @@ func (w *world) situation() (promote.Situation, error) {
 		s.Candidate.Policy = promote.Red
 	}
 	return s, nil
-}
-
-// statuses are those of a cluster. With workspaces, each app has its own, and apps can be red alone.
-func (w *world) statuses(red, pending bool, apps map[string]bool, prefix string) []promote.Status {
-	if w.spaces == nil || pending {
-		return status(red, pending)
-	}
-	var out []promote.Status
-	for _, app := range w.apps {
-		state := "success"
-		if red || apps[prefix+app] {
-			state = "failure"
-		}
-		out = append(out, promote.Status{Name: "kustomization/" + promote.ObjectName(app) + "/1a2b", State: state})
-	}
-	return out
 }
 
 func status(red, pending bool) []promote.Status {
@@ -441,9 +415,7 @@ func (w *world) merge() {
 	t, ok := w.trees[w.request.Tree]
 	w.logf("merge request of %s merged", w.request.Source)
 	if ok {
-		if w.merged = t.source.Commit; w.spaces != nil && len(t.source.Apps)+len(t.source.Clusters) > 0 {
-			w.merged = "" // it leaves apps out, which another merge request brings
-		}
+		w.merged = t.source.Commit
 		w.begin(w.request.Tree, t, false, nil, false)
 		q := w.record.Request // one with --now expedites the rollout, although no move of Sluice overtook anything
 		w.expedited = q != nil && q.Now && len(q.Apps) == 0 && t.source.Equal(q.Source)
@@ -457,7 +429,6 @@ func (w *world) begin(id string, t tree, overtakes bool, restored []string, rest
 	w.past = append([]promote.PastState{{Source: t.source, Tree: id, At: w.now}}, w.past...)
 	w.progress, w.overtakes, w.restored, w.restores, w.changed = w.now, overtakes, restored, restores, map[string]bool{}
 	w.expedited = false
-	clear(w.missed)
 	for _, c := range w.members {
 		if w.clusters[c.Name] != t.subs[c.Name] {
 			w.changed[c.Name] = true

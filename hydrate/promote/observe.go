@@ -16,7 +16,7 @@ type observer struct {
 // the branches are authoritative, and the record only adds times.
 func (x *observer) observe() error {
 	if x.s.Running.Foreign == "" {
-		for _, step := range []func() error{x.observeMove, x.observeHolds, x.observeRequest, x.observeAside, x.observeWaves} {
+		for _, step := range []func() error{x.observeMove, x.observeHolds, x.observeRequest, x.observeWaves} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -26,9 +26,6 @@ func (x *observer) observe() error {
 		if err := x.observeUpstream(b); err != nil {
 			return err
 		}
-	}
-	if q := x.rec.Request; q != nil && x.s.Running.Foreign == "" && x.doneButUnwell(q) {
-		return x.emit(Event{Kind: EventRequestDone})
 	}
 	return nil
 }
@@ -183,12 +180,9 @@ func (x *observer) observeUpstream(b Upstream) error {
 		if err := x.emit(Event{Kind: EventBefore, Target: b.Name, Source: b.Source, At: at}); err != nil {
 			return err
 		}
+		w = x.rec.Before[b.Name]
 	}
-	if err := x.observeWorkspaces(b); err != nil {
-		return err
-	}
-	w = x.rec.Before[b.Name]
-	health := x.upstreamHealth(b)
+	health := judge(x.p.Health, living(b.Clusters))
 	now := w.Ran[len(w.Ran)-1]
 	switch {
 	case health.state == Red && !w.Red:

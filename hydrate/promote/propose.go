@@ -50,30 +50,20 @@ type proposer struct {
 // propose returns the requested promotion or, without a request, the one that the mode selects.
 func (x *proposer) propose() *Proposal {
 	if q := x.rec.Request; q != nil && x.expediting() == nil {
-		w := &Proposal{
+		return &Proposal{
 			Promoted: q.Source, Apps: q.Apps, Workspaces: q.Workspaces, Overtakes: q.Now, By: q.By, Reason: q.Reason,
 			Source: x.order.compose(x.s.Running.Source, q.Source, q.Apps).Among(x.names()),
 		}
-		if !x.leaveOutUnwell(w) || x.mode() == modeManual {
-			return w
-		}
-		if others, only := x.automatic(); others != nil && !only { // a request for a workspace that is not ready does not hold up the others
-			return others
-		}
-		return w
 	}
 	if x.mode() == modeManual || x.rec.Request != nil {
 		return nil
 	}
-	w, _ := x.automatic()
-	return w
+	return x.automatic()
 }
 
 // automatic returns the newest source that has baked upstream or, if none has, the one that has baked longest. A
-// newer commit therefore does not delay a running bake, unless restartBake is set. unwell means that it brings nothing
-// but workspaces that are not ready upstream.
-func (x *proposer) automatic() (next *Proposal, unwell bool) {
-	only := map[*Proposal]bool{}
+// newer commit therefore does not delay a running bake, unless restartBake is set.
+func (x *proposer) automatic() *Proposal {
 	var ready, waiting *Proposal
 	for _, c := range x.candidates() {
 		next := x.order.compose(x.s.Running.Source, c, nil)
@@ -81,10 +71,6 @@ func (x *proposer) automatic() (next *Proposal, unwell bool) {
 			continue
 		}
 		w := &Proposal{Promoted: c, Source: next}
-		only[w] = x.leaveOutUnwell(w)
-		if x.excluded(c, w.Source) {
-			continue
-		}
 		if Holds(x.gatekeeper.upstreamGates(*w)) {
 			if ready == nil || x.order.contains(c, ready.Promoted, nil) {
 				ready = w
@@ -97,13 +83,7 @@ func (x *proposer) automatic() (next *Proposal, unwell bool) {
 	if w != nil {
 		x.leaveOut(w)
 	}
-	return w, only[w]
-}
-
-// waits reports whether there is something to promote without a command, were the mode not manual.
-func (x *proposer) waits() bool {
-	w, _ := x.automatic()
-	return w != nil
+	return w
 }
 
 // candidates returns the sources that may be next without a request.

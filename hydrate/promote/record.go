@@ -121,8 +121,6 @@ type Rollback struct {
 	From     Source `yaml:"from"`
 	FromTree string `yaml:"fromTree,omitempty"` // of the environment branch when the rollback starts
 	Wave     string `yaml:"wave,omitempty"`     // wave that Clusters belong to
-	// Aside means that Sluice sets workspaces aside: the rollout under way continues.
-	Aside bool `yaml:"aside,omitempty"`
 	// Clusters are the clusters to roll back; empty means all.
 	Clusters []string `yaml:"clusters,omitempty"`
 	// Apps are the apps to roll back; empty means all.
@@ -130,12 +128,10 @@ type Rollback struct {
 	// Workspaces are those whose apps were meant. Apps contains them.
 	Workspaces []string `yaml:"workspaces,omitempty"`
 	// Stopped are other clusters, which the rollout had not reached. They keep what they run.
-	Stopped []string `yaml:"stopped,omitempty"`
-	// Later are clusters of Clusters that the rollout has not reached. Their branches move with their waves.
-	Later  []string  `yaml:"later,omitempty"`
-	Reason string    `yaml:"reason,omitempty"`
-	By     string    `yaml:"by,omitempty"`
-	At     time.Time `yaml:"at"`
+	Stopped []string  `yaml:"stopped,omitempty"`
+	Reason  string    `yaml:"reason,omitempty"`
+	By      string    `yaml:"by,omitempty"`
+	At      time.Time `yaml:"at"`
 }
 
 // whole reports whether the rollback restores the whole environment.
@@ -156,7 +152,6 @@ type Progress struct {
 	Waves    []WaveTime `yaml:"waves,omitempty"`
 	Done     time.Time  `yaml:"done,omitempty"`
 	CatchUp  []string   `yaml:"catchUp,omitempty"` // clusters that were frozen and behind when the rollout completed
-	Aside    []Aside    `yaml:"aside,omitempty"`
 }
 
 // underWay reports whether clusters may still have to move or to become healthy.
@@ -175,8 +170,6 @@ type UpstreamHistory struct {
 	Red bool        `yaml:"red,omitempty"`
 	// LastRed is the time of the last change of the environment to or from red.
 	LastRed time.Time `yaml:"lastRed,omitempty"`
-	// Unwell are workspaces that turned red, or were red, while the rest of the environment was not.
-	Unwell map[string]Unwell `yaml:"unwell,omitempty"`
 }
 
 // PastState is a state of an environment, with the time when it began.
@@ -184,7 +177,7 @@ type PastState struct {
 	Source  Source    `yaml:"source"`
 	Tree    string    `yaml:"tree,omitempty"`
 	At      time.Time `yaml:"at"`
-	Healthy time.Time `yaml:"healthy,omitempty"` // when it was first seen healthy; of the environment itself, when its rollout was complete
+	Healthy time.Time `yaml:"healthy,omitempty"` // when it was first seen healthy
 }
 
 // failedSource is a failure in the format of earlier versions.

@@ -149,7 +149,7 @@ func (r Record) clone() Record {
 	r.Ran, r.Holds, r.Handled, r.Commands = slices.Clone(r.Ran), slices.Clone(r.Holds), slices.Clone(r.Handled), slices.Clone(r.Commands)
 	if r.Progress != nil {
 		p := *r.Progress
-		p.Waves, p.Aside = slices.Clone(p.Waves), slices.Clone(p.Aside)
+		p.Waves = slices.Clone(p.Waves)
 		r.Progress = &p
 	}
 	r.Before = maps.Clone(r.Before)

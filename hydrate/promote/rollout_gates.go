@@ -48,7 +48,7 @@ func (x *rolloutGates) settleGate(w Wave, step int) Gate {
 // healthGates returns the statuses and checks of the clusters that have moved so far.
 func (x *rolloutGates) healthGates() []Gate {
 	p := x.rec.Progress
-	moved := x.counted()
+	moved := x.movedClusters()
 	if len(moved) == 0 {
 		return nil
 	}

@@ -23,8 +23,6 @@ type Situation struct {
 	// Changes describes what the proposed source changes in holds. Without it, everything that a hold covers stays
 	// held.
 	Changes *Changes
-	// Workspaces lists the apps of each workspace that the trunk, the environment or an upstream environment has.
-	Workspaces map[string][]string
 	// Request is the open merge request, in mode request. RequestKnown means that the forge answered.
 	Request      *MergeRequest
 	RequestKnown bool
@@ -161,8 +159,6 @@ type Action struct {
 	Clusters   []string // moveWave; rollback of clusters
 	Frozen     []string // rollback: clusters of these whose branches stay until they are unfrozen
 	Stopped    []string // rollback: clusters that keep what they run, and shall run it
-	Later      []string // rollback: clusters of these whose branches move with their waves
-	Aside      bool     // rollback: of workspaces that failed; the rollout under way continues
 	Apps       []string // promotion or rollback of apps
 	Workspaces []string // promotion or rollback of the apps of these workspaces; Apps contains them
 	Overtakes  bool     // by --now: to be written in the trailer
@@ -223,5 +219,4 @@ type Proposal struct {
 	Reason     string
 	Held       []string // apps, or clusters, that holds keep out of it
 	Released   []string // held apps that it changes
-	Unwell     []string // workspaces that it leaves out because of their health in upstream environments
 }

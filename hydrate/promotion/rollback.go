@@ -99,7 +99,7 @@ func inScope(a promote.Action, after *branch.State, s *promote.Situation) []stri
 	for _, c := range s.Clusters {
 		named := len(a.Clusters) == 0 || slices.Contains(a.Clusters, c.Name)
 		stopped := slices.Contains(a.Stopped, c.Name) && !slices.Contains(a.Clusters, c.Name)
-		if named && !stopped && !slices.Contains(a.Later, c.Name) && !slices.Contains(a.Frozen, c.Name) && c.State != "retired" && !after.Clusters[c.Name].IsZero() {
+		if named && !stopped && !slices.Contains(a.Frozen, c.Name) && c.State != "retired" && !after.Clusters[c.Name].IsZero() {
 			out = append(out, c.Name)
 		}
 	}

@@ -56,36 +56,10 @@ func (o *observer) situation(ctx context.Context, e fleet.Environment) (promote.
 		}
 		s.Before = append(s.Before, up)
 	}
-	if s.Workspaces, err = o.workspaces(ctx, e); err != nil {
-		return s, err
-	}
 	if s.Running.Tree != "" {
 		s.Record, err = promote.CompleteHolds(s.Record, s.Running.Tree, st.ClusterNames(), o.past[e.Name].read(ctx))
 	}
 	return s, err
-}
-
-// workspaces lists the apps of each workspace in an environment and in those before it, if their health decides anything.
-func (o *observer) workspaces(ctx context.Context, e fleet.Environment) (map[string][]string, error) {
-	out := map[string][]string{}
-	if len(e.Promotion.Health.CommitStatuses) == 0 {
-		return out, nil
-	}
-	for _, name := range append([]string{e.Name}, e.After...) {
-		apps, err := o.apps(ctx, name, o.fleet)
-		if err != nil {
-			return nil, err
-		}
-		for app := range apps {
-			if w := fleet.WorkspaceOf(app); w != "" && !slices.Contains(out[w], app) {
-				out[w] = append(out[w], app)
-			}
-		}
-	}
-	for _, apps := range out {
-		slices.Sort(apps)
-	}
-	return out, nil
 }
 
 // upstream describes an environment that promotions come from.

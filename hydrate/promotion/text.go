@@ -28,9 +28,6 @@ func (e *Status) WriteText(w io.Writer, prefix string) {
 	if h := d.Record.Halt; h != nil {
 		t.line("halted", fmt.Sprintf("by %s since %s%s", cmp.Or(h.By, "Sluice"), promote.Stamp(h.At), promote.Because(h.Reason)))
 	}
-	for _, a := range d.Record.Aside() {
-		t.line("aside", fmt.Sprintf("workspace %s since %s, the rollout goes on without it: %s", a.Workspace, promote.Stamp(a.At), a.Reason))
-	}
 	for _, h := range d.Record.Holds {
 		t.line("held", h.String())
 		t.line("", h.Ends(e.Environment, prefix))

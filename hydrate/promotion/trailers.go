@@ -32,10 +32,10 @@ func trailers(e fleet.Environment, a promote.Action) []gitstore.Trailer {
 	if a.Overtakes {
 		add(branch.TrailerNow, cmp.Or(a.Reason, "yes"))
 	}
-	if a.Kind == promote.MoveEnvironment && !a.Overtakes || a.Aside {
+	if a.Kind == promote.MoveEnvironment && !a.Overtakes {
 		add(branch.TrailerReason, a.Reason)
 	}
-	if a.Kind == promote.DoRollback && !a.Aside { // what is set aside is part of a rollout, which moves in waves
+	if a.Kind == promote.DoRollback {
 		add(branch.TrailerRollback, cmp.Or(a.Reason, "yes"))
 		add(branch.TrailerClusters, strings.Join(a.Clusters, ", "))
 		add(branch.TrailerWave, a.Wave)

@@ -94,9 +94,8 @@ func TestOutputMatchesSchemas(t *testing.T) {
 			Frozen: []string{"eu-2"}, Freezes: []promote.Freeze{{Target: "eu-2", From: at, Until: at, Reason: "r", By: "mia"}}, WaitsFor: "w", Next: at,
 			Silent: []promote.Silence{{Cluster: "eu-1", Apps: []string{"shop"}, Status: "argocd/shop/*", Since: at}},
 			Record: promote.Record{
-				Halt:     &promote.Halt{Reason: "r", At: at},
-				Progress: &promote.Progress{Started: at, Aside: []promote.Aside{{Workspace: "team-a", Reason: "r", At: at}}},
-				Holds:    []promote.Hold{{Cause: promote.CauseFailed, Source: source, Wave: "canary", Clusters: []string{"eu-1"}, Apps: []string{"shop"}, By: "mia", Reason: "r", Since: at}},
+				Halt:  &promote.Halt{Reason: "r", At: at},
+				Holds: []promote.Hold{{Cause: promote.CauseFailed, Source: source, Wave: "canary", Clusters: []string{"eu-1"}, Apps: []string{"shop"}, By: "mia", Reason: "r", Since: at}},
 			},
 		},
 	}

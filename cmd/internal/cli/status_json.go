@@ -31,8 +31,6 @@ type statusEntry struct {
 	Refused []string `json:"refused,omitempty"`
 	// Halt stops the environment.
 	Halt *haltEntry `json:"halt,omitempty"`
-	// Aside are workspaces that the rollout under way, or the last one, goes on without, because of their health.
-	Aside []asideEntry `json:"aside,omitempty"`
 	// Holds keep source commits out after a failure or a rollback.
 	Holds []holdEntry `json:"holds,omitempty"`
 	// Freezes that are in force.
@@ -72,16 +70,6 @@ type haltEntry struct {
 	// Reason of the halt.
 	Reason string `json:"reason"`
 	// Since is when it was halted.
-	Since time.Time `json:"since"`
-}
-
-// asideEntry is a workspace that a rollout goes on without.
-type asideEntry struct {
-	// Workspace is its name.
-	Workspace string `json:"workspace"`
-	// Reason is what turned red.
-	Reason string `json:"reason"`
-	// Since is when it was set aside.
 	Since time.Time `json:"since"`
 }
 
@@ -222,9 +210,6 @@ func entryOf(e *promotion.Status) statusEntry {
 		if h.By == "" {
 			one.Halt.By = "Sluice"
 		}
-	}
-	for _, a := range d.Record.Aside() {
-		one.Aside = append(one.Aside, asideEntry{a.Workspace, a.Reason, a.At})
 	}
 	for _, h := range d.Record.Holds {
 		one.Holds = append(one.Holds, holdEntry{
