@@ -94,7 +94,7 @@ func (c *cluster) expandKustomization(ctx context.Context, p pending) (expansion
 	for _, d := range ks.Spec.DependsOn {
 		u.DependsOn = append(u.DependsOn, Key{Group: groupKustomize, Kind: kindKustomization, Namespace: orDefault(d.Namespace, k.Namespace), Name: d.Name})
 	}
-	c.remember(built)
+	c.remember(built, u.Reads)
 	out := expansion{objects: built}
 	for _, o := range built {
 		if key := keyOf(o); c.follows(key, u.Reads) {

@@ -97,7 +97,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		return nil, fmt.Errorf("the path %q leaves the repository", root)
 	}
 	c := &cluster{Importer: i, objects: map[Key]manifest.Object{}, artifacts: map[Key]*artifact{}, units: map[Key]*Unit{}}
-	c.sets = sets{objects: c.objects}
+	c.sets = sets{objects: c.objects, reads: map[Key][]string{}}
 	files, err := ignoring(c.tree, c.files, nil)
 	if err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (c *cluster) root(ctx context.Context, a *artifact, dir string) (pending, e
 	if err != nil {
 		return pending{}, err
 	}
-	c.remember(objects)
+	c.remember(objects, reads)
 	for _, o := range objects {
 		k := keyOf(o)
 		if k.Group != groupKustomize || k.Kind != kindKustomization {

@@ -90,7 +90,11 @@ func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
 			return expansion{}, err
 		}
 	}
-	built, err := c.sets.resources(ctx, k, &set)
+	sources, err := c.sets.sources(k, &set)
+	if err != nil {
+		return expansion{}, err
+	}
+	built, err := set.resources(ctx, sources)
 	if err != nil {
 		return expansion{}, err
 	}
@@ -102,7 +106,10 @@ func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
 			u.DependsOn = append(u.DependsOn, on)
 		}
 	}
-	c.remember(built)
+	for _, from := range sources {
+		u.Reads = union(u.Reads, c.sets.reads[from.key])
+	}
+	c.remember(built, u.Reads)
 	out := expansion{objects: built}
 	for _, o := range built {
 		if key := keyOf(o); expands(key) && key != k {
@@ -115,16 +122,20 @@ func expandSet(ctx context.Context, c *cluster, p pending) (expansion, error) {
 }
 
 // resources builds the objects of a ResourceSet.
-func (s *sets) resources(ctx context.Context, k Key, set *resourceSet) ([]manifest.Object, error) {
+func (set *resourceSet) resources(ctx context.Context, sources []source) ([]manifest.Object, error) {
 	steps := set.Spec.Steps
 	if whole := (step{Resources: set.Spec.Resources, ResourcesTemplate: set.Spec.ResourcesTemplate}); len(steps) == 0 {
 		steps = []step{whole}
 	} else if len(whole.Resources) > 0 || whole.ResourcesTemplate != "" {
 		return nil, errors.New("spec.steps excludes spec.resources and spec.resourcesTemplate")
 	}
-	sources, err := s.sources(k, set)
-	if err != nil {
-		return nil, err
+	for n, one := range set.Spec.Steps {
+		if len(one.Resources) == 0 && one.ResourcesTemplate == "" {
+			return nil, fmt.Errorf("spec.steps[%d] %s: it has neither resources nor resourcesTemplate", n, one.Name)
+		}
+		if slices.ContainsFunc(set.Spec.Steps[:n], func(before step) bool { return before.Name == one.Name }) {
+			return nil, fmt.Errorf("spec.steps[%d]: another step has the name %q too", n, one.Name)
+		}
 	}
 	build := func(id string) ([]manifest.Object, error) {
 		inputs, err := combined(ctx, set, sources, id)
@@ -184,13 +195,13 @@ func (set *resourceSet) build(ctx context.Context, steps []step, inputs []map[st
 }
 
 // build executes the templates of a step for each set of inputs. Of several objects with one identity the first counts; the operator ignores
-// objects whose reconciliation is disabled.
+// objects whose reconciliation is disabled, except in resources of a ResourceSet without inputs.
 func (s *step) build(ctx context.Context, inputs []map[string]any) ([]manifest.Object, error) {
 	var out []manifest.Object
 	seen := map[Key]bool{}
-	add := func(objects []manifest.Object) error {
+	add := func(objects []manifest.Object, disabled bool) error {
 		for _, o := range objects {
-			if k := keyOf(o); !seen[k] && o.Annotation(annotationReconcile) != "disabled" {
+			if k := keyOf(o); !seen[k] && (disabled || o.Annotation(annotationReconcile) != "disabled") {
 				seen[k] = true
 				out = append(out, o)
 			}
@@ -204,7 +215,7 @@ func (s *step) build(ctx context.Context, inputs []map[string]any) ([]manifest.O
 		for _, set := range inputs {
 			o, err := executeOne(resource, set)
 			if err == nil {
-				err = add([]manifest.Object{o})
+				err = add([]manifest.Object{o}, set == nil)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("resources[%d]: %w", n, err)
@@ -217,7 +228,7 @@ func (s *step) build(ctx context.Context, inputs []map[string]any) ([]manifest.O
 	for _, set := range inputs {
 		objects, err := execute(s.ResourcesTemplate, set)
 		if err == nil {
-			err = add(objects)
+			err = add(objects, false)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("resourcesTemplate: %w", err)

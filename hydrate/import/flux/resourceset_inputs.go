@@ -27,6 +27,7 @@ const (
 // sets reads the ResourceSets of a cluster.
 type sets struct {
 	objects    map[Key]manifest.Object // of the cluster
+	reads      map[Key][]string        // of the unit that brings a provider
 	selections []selection             // what the selectors have found
 }
 

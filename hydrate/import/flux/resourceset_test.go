@@ -85,6 +85,9 @@ func TestProvidersArriveLater(t *testing.T) {
 			if got := encoded(t, u.Objects); !ok || u.Err != nil || !strings.Contains(got, c.want) {
 				t.Errorf("%v\n%s", u.Err, got)
 			}
+			if strings.Contains(c.files, "-- app/provider.yaml") && !slices.Contains(u.Reads, "app/provider.yaml") {
+				t.Errorf("the file of the provider is not among %v", u.Reads)
+			}
 		})
 	}
 	// The first attempt fails, because a set that is read later brings the named provider. Its selection does not count.
@@ -172,7 +175,9 @@ func TestResourceSetErrors(t *testing.T) {
 		"copyFrom":                {set(one("{apiVersion: v1, kind: Secret, metadata: {name: s, annotations: {fluxcd.controlplane.io/copyFrom: a/b}}}")), "Secret default/s has the annotation fluxcd.controlplane.io/copyFrom, which is not supported"},
 		"convertKubeConfigFrom":   {set(one("{apiVersion: v1, kind: ConfigMap, metadata: {name: s, annotations: {fluxcd.controlplane.io/convertKubeConfigFrom: a/b}}}")), "the annotation fluxcd.controlplane.io/convertKubeConfigFrom, which is not supported"},
 		"checksumFrom":            {set(one("{apiVersion: apps/v1, kind: Deployment, metadata: {name: s}, spec: {template: {metadata: {annotations: {fluxcd.controlplane.io/checksumFrom: ConfigMap/a/b}}}}}")), "the annotation fluxcd.controlplane.io/checksumFrom, which is not supported"},
-		"steps and resources":     {set("steps: [{name: a}]\n" + tenant), "spec.steps excludes spec.resources"},
+		"steps and resources":     {set("steps: [{name: a, resourcesTemplate: x}]\n" + tenant), "spec.steps excludes spec.resources"},
+		"an empty step":           {set("inputs: [{n: 1}]\nsteps: [{name: a}]\n"), "spec.steps[0] a: it has neither resources nor resourcesTemplate"},
+		"two steps of one name":   {set("steps: [{name: a, resourcesTemplate: x}, {name: a, resourcesTemplate: x}]\n"), "spec.steps[1]: another step has the name \"a\" too"},
 		"one object in two steps": {set("steps:\n- {name: a, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n- {name: b, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n"), "ConfigMap default/x is in the steps a and b"},
 		"a failed step":           {set("steps:\n- {name: a, resourcesTemplate: \"<< fail `no` >>\"}\n"), "spec.steps[0] a: resourcesTemplate: template: template:1:3: executing \"template\" at <fail `no`>: error calling fail: no"},
 	} {
@@ -205,7 +210,10 @@ func TestResourceSetInputs(t *testing.T) {
 		"the keys of a provider": {
 			set("inputsFrom: [{name: one}]\n"+object("<< len inputs >> << keys inputs | join `,` >> << kindOf (get inputs `id`) >>")) + inputProvider("one", "{type: Static, defaultValues: {n: 1}}"), `"v":"3 id,n,provider string"`,
 		},
-		"null":             {set("inputs: [null]\n" + object("<< len inputs >> inputs")), `"v":"1 inputs"`},
+		"null": {set("inputs: [null]\n" + object("<< len inputs >> inputs")), `"v":"1 inputs"`},
+		"disabled, no inputs": {
+			set("resources:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: apps, annotations: {fluxcd.controlplane.io/reconcile: disabled}}}\n"), `"name":"x"`,
+		},
 		"an id of its own": {set("inputs: [{id: tenant-1}]\n" + object("<< inputs.id >>")), `"v":"tenant-1"`},
 		"the keys":         {set("inputs: [{n: 1}]\n" + object("<< len inputs >> << keys inputs | join `,` >> << hasKey inputs `id` >>")), `"v":"2 n,provider false"`},
 	} {

@@ -178,12 +178,15 @@ func compareKeys(a, b Key) int {
 }
 
 // remember registers what other objects refer to.
-func (c *cluster) remember(objects []manifest.Object) {
+func (c *cluster) remember(objects []manifest.Object, reads []string) {
 	for _, o := range objects {
 		k := keyOf(o)
 		switch {
 		case k.Group == groupSource, k.Group == groupArtifacts, k.Group == groupOperator && k.Kind == kindInputProvider, k.Group == "" && (k.Kind == kindConfigMap || k.Kind == kindSecret):
 			c.objects[k] = o
+		}
+		if k.Group == groupOperator && k.Kind == kindInputProvider {
+			c.sets.reads[k] = reads
 		}
 	}
 }
