@@ -69,6 +69,7 @@ func follow(ctx context.Context, j *job) error {
 		return err
 	}
 	var failed []string
+	learnOutput(j, f)
 	for _, r := range f.Repositories {
 		if !r.Follow.On() {
 			continue
@@ -148,8 +149,8 @@ const maxLook = 2 * time.Minute
 
 // followOne moves the pin of one repository.
 func followOne(ctx context.Context, j *job, tip gitstore.Commit, r *fleet.Repository) error {
-	if p, ok := j.PlaceOf(r.URL); ok && (fold(p) == fold(j.place) || r.Follow.Commit && j.followers.reaches(p, j.place)) {
-		return fmt.Errorf("%s:%d: %s follows this fleet, or is this fleet, so each of its commits would start another one: remove follow, or use follow: true in one of two fleets", r.File, r.Line, r.URL)
+	if p, ok := j.PlaceOf(r.URL); ok && (j.followers.is(p, j.place) || r.Follow.Commit && j.followers.reaches(p, j.place)) {
+		return fmt.Errorf("%s:%d: %s follows this fleet, or is this fleet or its output, so each of its commits would start another one: remove follow, or use follow: true in one of two fleets", r.File, r.Line, r.URL)
 	}
 	look, cancel := context.WithTimeout(ctx, maxLook)
 	f, err := j.space.Follows.Look(look, tip, r.Name)

@@ -53,3 +53,22 @@ func TestNoCommitOfAMoveBack(t *testing.T) {
 		t.Errorf("%v, committed %t", err, space.committed)
 	}
 }
+
+// The repository of a fleet's rendered branches counts as the fleet: each commit of the trunk starts one there.
+func TestOutputsAreFollowed(t *testing.T) {
+	t.Parallel()
+	f := newFollowers()
+	f.output("hub:acme/fleet", "hub:Acme/Rendered")
+	f.set("hub:acme/other", map[hint.Place]bool{"hub:acme/rendered": true})
+	f.output("hub:acme/other", "hub:acme/built")
+	for pair, want := range map[[2]hint.Place]bool{
+		{"hub:acme/other", "hub:acme/fleet"}: true, {"hub:acme/built", "hub:acme/fleet"}: true, {"hub:acme/rendered", "hub:acme/other"}: false,
+	} {
+		if got := f.reaches(pair[0], pair[1]); got != want {
+			t.Errorf("%v: %t", pair, got)
+		}
+	}
+	if !f.is("hub:acme/rendered", "hub:Acme/Fleet") || f.is("hub:acme/other", "hub:acme/fleet") {
+		t.Error("the output of a fleet is not known")
+	}
+}

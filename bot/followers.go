@@ -14,9 +14,12 @@ import (
 type followers struct {
 	mu      sync.Mutex
 	byFleet map[hint.Place]map[hint.Place]bool // fleet → repository; the repositories are folded
+	outputs map[hint.Place]hint.Place          // fleet → repository of its rendered branches, both folded
 }
 
-func newFollowers() *followers { return &followers{byFleet: map[hint.Place]map[hint.Place]bool{}} }
+func newFollowers() *followers {
+	return &followers{byFleet: map[hint.Place]map[hint.Place]bool{}, outputs: map[hint.Place]hint.Place{}}
+}
 
 // set replaces the repositories that a fleet follows. It reports whether the fleet followed some before.
 func (f *followers) set(fleetPlace hint.Place, followed map[hint.Place]bool) (before bool) {
@@ -29,6 +32,24 @@ func (f *followers) set(fleetPlace hint.Place, followed map[hint.Place]bool) (be
 	return before
 }
 
+// output records where a fleet writes its rendered branches. Each commit of its trunk starts one there.
+func (f *followers) output(fleetPlace, repository hint.Place) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.outputs[fold(fleetPlace)] = fold(repository)
+}
+
+// is reports whether a repository is a fleet's own, or holds its rendered branches.
+func (f *followers) is(p, fleetPlace hint.Place) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.same(p, fleetPlace)
+}
+
+func (f *followers) same(p, fleetPlace hint.Place) bool {
+	return fold(p) == fold(fleetPlace) || f.outputs[fold(fleetPlace)] == fold(p)
+}
+
 // reaches reports whether a fleet follows another one, also through others.
 func (f *followers) reaches(from, to hint.Place) bool {
 	f.mu.Lock()
@@ -36,11 +57,11 @@ func (f *followers) reaches(from, to hint.Place) bool {
 	seen := map[hint.Place]bool{}
 	for next := []hint.Place{fold(from)}; len(next) > 0; next = next[1:] {
 		for fleetPlace, all := range f.byFleet {
-			if fold(fleetPlace) != next[0] {
+			if !f.same(next[0], fleetPlace) {
 				continue
 			}
 			for p := range all {
-				if p == fold(to) {
+				if f.same(p, to) {
 					return true
 				}
 				if !seen[p] {
@@ -70,6 +91,7 @@ func (b *Bot) Followers(p hint.Place) []hint.Place {
 // learnFollowed records which repositories the trunk of a fleet follows. If there are some, or merge requests of some that it followed, and the trunk is new or a sweep asks for it, it
 // enqueues the task that looks for new commits in them.
 func learnFollowed(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash) error {
+	learnOutput(j, f)
 	followed, follows := map[hint.Place]bool{}, false
 	for _, r := range f.Repositories {
 		if !r.Follow.On() {
@@ -90,4 +112,13 @@ func learnFollowed(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.H
 	}
 	j.remember(key, trunk.String())
 	return nil
+}
+
+// learnOutput records the repository of a fleet's rendered branches.
+func learnOutput(j *job, f *fleet.Fleet) {
+	p, ok := j.PlaceOf(f.Spec.Output.Repository)
+	if !ok {
+		p = j.place
+	}
+	j.followers.output(j.place, p)
 }
