@@ -46,6 +46,7 @@ const (
 	importTimeout = 2 * time.Minute
 	importOutput  = 256 << 20 // bytes of an answer
 	maxExcluded   = 8         // units of one import that may exceed the limits
+	maxSlow       = 2         // of these, units that may exceed the limits of time
 )
 
 // job is the input of the job.
@@ -120,6 +121,7 @@ func (i *Isolated) Detect(ctx context.Context, tree fleet.Tree) ([]byte, error) 
 
 func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer, error) {
 	j.Exclude = map[string]string{}
+	slow := 0
 	for {
 		parent := &parent{tree: tree, archives: i.archives}
 		input, err := json.Marshal(j)
@@ -127,7 +129,10 @@ func (i *Isolated) call(ctx context.Context, tree fleet.Tree, j job) (jobAnswer,
 			return jobAnswer{}, err
 		}
 		data, err := i.workers.Call(ctx, worker.Call{Job: JobImport, Input: input, Timeout: importTimeout, MaxOutput: importOutput, Answer: parent.answer, Large: isLarge})
-		if unit := parent.unit(); worker.IsLimit(err) && unit != "" && len(j.Exclude) < maxExcluded && j.Exclude[unit] == "" {
+		if errors.Is(err, worker.ErrTimeout) || errors.Is(err, worker.ErrCPU) {
+			slow++
+		}
+		if unit := parent.unit(); worker.IsLimit(err) && unit != "" && len(j.Exclude) < maxExcluded && slow <= maxSlow && j.Exclude[unit] == "" {
 			j.Exclude[unit] = err.Error()
 			continue
 		}

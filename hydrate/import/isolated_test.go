@@ -253,3 +253,27 @@ func TestStorageFails(t *testing.T) {
 		}
 	}
 }
+
+// limited is a renderer in which each call exceeds a limit at another unit.
+type limited struct {
+	err   error
+	calls int
+}
+
+func (l *limited) Call(ctx context.Context, c worker.Call) ([]byte, error) {
+	l.calls++
+	if _, err := c.Answer(ctx, askBegin, fmt.Append(nil, "unit ", l.calls)); err != nil {
+		return nil, err
+	}
+	return nil, l.err
+}
+
+// Units that exceed a limit are left out one by one, but few of those that take all of an import's time.
+func TestManyUnitsOverLimits(t *testing.T) {
+	for err, want := range map[error]int{worker.ErrMemory: maxExcluded + 1, worker.ErrTimeout: maxSlow + 1, worker.ErrCPU: maxSlow + 1} {
+		l := &limited{err: err}
+		if _, problems, failed := NewIsolated(l, nil).Import(t.Context(), nil, fleet.ImportRequest{}); failed != nil || len(problems) != 1 || l.calls != want {
+			t.Errorf("%v: %d calls, want %d: %v, %v", err, l.calls, want, problems, failed)
+		}
+	}
+}
