@@ -98,12 +98,9 @@ func (c codec) answers(data []byte, bundles []Bundle) ([]answer, error) {
 	if err == nil && (len(out) == 0 || len(out) > len(bundles)) {
 		err = fmt.Errorf("%d answers to %d bundles", len(out), len(bundles))
 	}
-	for i := range out {
-		if err == nil {
-			err = out[i].validate()
-		}
-		if err == nil && !out[i].fits(&bundles[i]) {
-			err = errors.New("the rendering of a light bundle is large, or that of another one is refused as large")
+	for i := range bundles {
+		if err == nil && i < len(out) {
+			err = out[i].answers(&bundles[i])
 		}
 	}
 	if err != nil {
@@ -112,12 +109,15 @@ func (c codec) answers(data []byte, bundles []Bundle) ([]answer, error) {
 	return out, nil
 }
 
-// fits reports whether the size of the answer is one that the bundle allows.
-func (a *answer) fits(b *Bundle) bool {
-	if b.Light {
-		return a.Rendering == nil || a.Rendering.Light()
+// answers returns an error if this cannot be the answer to a bundle.
+func (a *answer) answers(b *Bundle) error {
+	if err := a.validate(); err != nil {
+		return err
 	}
-	return !a.Heavy
+	if b.Light && a.Rendering != nil && !a.Rendering.Light() || !b.Light && a.Heavy {
+		return errors.New("the rendering of a light bundle is large, or that of another one is refused as large")
+	}
+	return nil
 }
 
 // Jobs returns the jobs of this package, for the child process.

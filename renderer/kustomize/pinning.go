@@ -45,10 +45,14 @@ func pinCommand(ref string) string {
 	if name == "" {
 		return general
 	}
-	out := "sluice deps add " + safetext.Shorten(name, 63) + " " + scheme + "://" + repository
+	return "sluice deps add " + safetext.Shorten(name, 63) + " " + scheme + "://" + repository + wantedFlag(query)
+}
+
+// wantedFlag returns the flag of `sluice deps add` for the ref of a remote base; "" if there is none.
+func wantedFlag(query string) string {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return out
+		return ""
 	}
 	wanted := values.Get("ref")
 	if wanted == "" {
@@ -57,9 +61,9 @@ func pinCommand(ref string) string {
 	const commit = 40
 	switch {
 	case version.MatchString(wanted) && len(wanted) < commit:
-		out += " --tags " + wanted
+		return " --tags " + wanted
 	case plainWords.MatchString(wanted) && len(wanted) < commit:
-		out += " --branch " + wanted
+		return " --branch " + wanted
 	}
-	return out
+	return ""
 }

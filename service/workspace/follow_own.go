@@ -64,7 +64,7 @@ func (w Follows) onlyPins(ctx context.Context, parent, c gitstore.Commit, name s
 	}
 	lock, err := fetch.ParseLock(before)
 	if err != nil {
-		return false, nil //nolint:nilerr // Sluice pins nothing in a lock file that it cannot read
+		return false, nil // Sluice pins nothing in a lock file that it cannot read
 	}
 	lock.SetPin(name, pin)
 	after, err := lock.Bytes()
