@@ -10,7 +10,7 @@ LDFLAGS := -s -w
 export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -tags=nomsgpack
 
-.PHONY: licenses reproducible build size drill test test-e2e test-thorough browser lint bench fuzz demo demo-service dist image image-files schema clean
+.PHONY: licenses reproducible build size drill test test-e2e e2e-services e2e-packages test-thorough browser lint bench fuzz demo demo-service dist image image-files schema clean
 build: ## the binary, in bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN)/sluice ./cmd/sluice
 
@@ -25,13 +25,20 @@ TEST := GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=maintenance.auto GIT_CONFIG_VALUE_0=
 test: ## the quick tests; some of the real charts and Kustomize roots of CORPUS too, where they are
 	$(TEST) -short -timeout 15m ./...
 
-# The packages that skip tests for make test. The two that start services, ./cmd/sluice and ./cmd/internal/app, are first and last,
-# so that they do not run side by side.
+# The packages that skip tests for make test, in two halves side by side. The two that start services, ./cmd/sluice and
+# ./cmd/internal/app, are in one half, so that they never run at the same time.
 SERVICES := ./cmd/sluice ./cmd/internal/app
+HALF := $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) + 1) / 2))) # of the cores
 SLOW := $(filter-out $(SERVICES),$(shell grep -rl --include='*_test.go' --exclude-dir=tools --exclude-dir=node_modules 'testing\.Short()' . | xargs -n1 dirname | sort -u))
 test-e2e: browser ## the slow tests: stories of the service, processes that are killed, clusters of queues, pages in Chromium, what Flux builds
-	SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=10000 $(TEST) -timeout 30m ./cmd/sluice $(SLOW) ./cmd/internal/app
-	cd tools/gitops && $(TEST) -timeout 15m ./...
+	$(MAKE) -j2 --output-sync=line --no-print-directory e2e-services e2e-packages
+
+e2e-services:
+	SLUICE_BROWSER=required $(TEST) -p 1 -timeout 30m $(SERVICES)
+
+e2e-packages:
+	SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=10000 $(TEST) -p $(HALF) -timeout 30m $(SLOW)
+	cd tools/gitops && $(TEST) -p $(HALF) -timeout 15m ./...
 
 test-thorough: ## what takes too long for each commit: every hostile case on both forges, 300 promotion histories on real trees, Argo CD's own tests
 	SLUICE_HOSTILE=all $(GO) test -count=1 -timeout 90m ./cmd/sluice -run TestHostile
