@@ -232,23 +232,16 @@ func rank(v report.Verdict) int {
 	return slices.Index([]report.Verdict{report.VerdictPass, report.VerdictWarn, report.VerdictCaution, report.VerdictFail, report.VerdictError}, v)
 }
 
-// unresolved makes the status of a merge request pending if Sluice cannot read what it depends on, for example because another forge does
-// not answer, and its lines are not those of the last review. Otherwise a new line would have no effect until that forge answers.
+// unresolved makes the status of a merge request pending if Sluice cannot read what it depends on and its Depends-On lines are not those of
+// the last review. Otherwise a new line would have no effect until the other forge answers.
 func (c companions) unresolved(ctx context.Context, mr *forge.MergeRequest) error {
 	if d, ok := c.depended.Get(c.subject(dependsKey(mr.Number))); ok && slices.Equal(d.lines, command.DependsOn(mr.Body)) {
 		return nil
 	}
-	const text = "waits for what it depends on, which cannot be read"
+	const text = "cannot read what this merge request depends on; Sluice tries again"
 	err := c.say(ctx, mr, forge.Pending, text)
 	if c.fleetless || len(c.uses) == 0 {
 		return err
 	}
-	f, done, second := c.forVerdict(ctx, mr, verdictFleets, "")
-	if second != nil {
-		return errors.Join(err, second)
-	}
-	defer done()
-	state := forge.Status{State: forge.Pending, Description: text}
-	return errors.Join(err, c.recordVerdict(ctx, mr, verdictFleets, forge.Pending, ""),
-		publish.Say(ctx, f, c.place.Repo(), mr.Head, state, publish.Options{Context: f.context, URL: mr.URL, Checks: c.settings.Checks}))
+	return errors.Join(err, sayAs(ctx, c.job, mr, verdictFleets, forge.Pending, text, ""))
 }

@@ -63,21 +63,21 @@ func (d *dependencies) hidden(fleetPlace hint.Place, one *dependency) string {
 	if len(as) == 0 {
 		return "this fleet does not take content from its repository"
 	}
-	branches := make([]string, len(as))
-	for i, each := range as {
-		branches[i] = each.branch
-	}
 	switch {
 	case !slices.ContainsFunc(as, func(each declaration) bool { return each.takes(one.mr.TargetBranch) }):
+		branches := make([]string, len(as))
+		for i, each := range as {
+			branches[i] = each.branch
+		}
 		return "this fleet takes " + strings.Join(branches, " and ") + " of its repository"
-	case as[0].name == "", fold(fleetPlace) == fold(d.place), fold(one.place) == fold(d.place), d.mayShow(all[fold(d.place)], as):
+	case as[0].name == "", fold(fleetPlace) == fold(d.place), fold(one.place) == fold(d.place), mayShow(all[fold(d.place)], as):
 		return ""
 	}
 	return "add shownIn to the Repository " + as[0].name + " on the trunk of the fleet"
 }
 
 // mayShow reports whether a fleet allows changes of a repository in the merge requests of another one.
-func (d *dependencies) mayShow(here, as []declaration) bool {
+func mayShow(here, as []declaration) bool {
 	return slices.ContainsFunc(here, func(place declaration) bool {
 		return slices.ContainsFunc(as, func(each declaration) bool {
 			return slices.Contains(each.shownIn, "*") || slices.Contains(each.shownIn, place.name)

@@ -114,7 +114,7 @@ func TestDependenciesThatCannotBeRead(t *testing.T) {
 	p.describe(0, "")
 	p.is(p.fleet.Head, "sluice", "success", "without lines")
 	down(dependsOnOne)
-	p.is(p.fleet.Head, "sluice", "pending waits for what it depends on", "with a line that cannot be followed")
+	p.is(p.fleet.Head, "sluice", "pending cannot read what this merge request depends on", "with a line that cannot be followed")
 	p.one.State, p.one.Updated = forge.Merged, p.now
 	p.describe(0, dependsOnOne)
 	p.is(p.fleet.Head, "sluice", "success", "after the merge of the other one")

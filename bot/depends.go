@@ -65,12 +65,6 @@ type dependencies struct {
 	state    string     // everything that a review takes from the dependencies
 }
 
-// other returns the branches that fleets take of a dependency's repository if it goes into another one; "" if it goes into one of them.
-func (d *dependencies) other(one *dependency) string {
-	others, _ := d.taken(one.place, one.mr.TargetBranch)
-	return others
-}
-
 // identify sets the state.
 func (d *dependencies) identify() {
 	var b strings.Builder
@@ -240,7 +234,7 @@ func (d *dependencies) show(r *report.Review, place hint.Place) {
 			r.Companions[i].Part = "open, not rendered here: " + why
 			continue
 		}
-		if all := d.declared[fold(place)]; !d.mayShow(all[fold(d.place)], all[fold(one.place)]) {
+		if all := d.declared[fold(place)]; !mayShow(all[fold(d.place)], all[fold(one.place)]) {
 			r.Companions[i].Repository = one.place.String()
 		}
 	}

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,27 @@ type Followed struct {
 	Lock []byte // the new content of sluice.lock
 }
 
+// PinError says why the pin of a repository does not move, and what to do. The forge shows Text, so it has nothing of an answer of another
+// server. Err is for the log only.
+type PinError struct {
+	Text string
+	Err  error
+}
+
+func (e *PinError) Error() string {
+	if e.Err == nil {
+		return e.Text
+	}
+	return e.Text + ": " + e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e *PinError) Unwrap() error { return e.Err }
+
+func pinError(err error, format string, args ...any) error {
+	return &PinError{Text: fmt.Sprintf(format, args...), Err: err}
+}
+
 // follow moves the pins of the repositories that the fleet follows. What fails for one does not prevent the others. The next sweep tries
 // again.
 func follow(ctx context.Context, j *job) error {
@@ -68,8 +90,20 @@ func follow(ctx context.Context, j *job) error {
 	if _, err := j.listings.refresh(ctx, j.forge, j.place); err != nil {
 		return err
 	}
-	var failed []string
 	learnOutput(j, f)
+	failed, err := followEach(ctx, j, tip, f)
+	if err != nil {
+		return err
+	}
+	if err := announceEnded(ctx, j, f); err != nil {
+		return err
+	}
+	return j.tolerate(ctx, reportFollowed(ctx, j, tip, failed))
+}
+
+// followEach moves the pins, and returns what the forge may show of the repositories that cannot be followed. If the forge did not answer for
+// one, it returns that error after the others, and the queue repeats the task.
+func followEach(ctx context.Context, j *job, tip gitstore.Commit, f *fleet.Fleet) (failed []string, unavailable error) {
 	for _, r := range f.Repositories {
 		if !r.Follow.On() {
 			continue
@@ -77,20 +111,25 @@ func follow(ctx context.Context, j *job) error {
 		switch err := followOne(ctx, j, tip, r); {
 		case err == nil:
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return nil, ctx.Err()
 		case errors.Is(err, forge.ErrUnavailable):
-			return fmt.Errorf("follow %s: %w", r.Name, err)
-		case errors.Is(err, gitstore.ErrConflict): // somebody pushed meanwhile; the next sweep reads what
-			j.log.Info("a branch moved meanwhile", "name", r.Name, "error", err)
+			unavailable = errors.Join(unavailable, fmt.Errorf("follow %s: %w", r.Name, err))
+		case errors.Is(err, gitstore.ErrConflict): // the next sweep tries again
+			j.log.Info("another writer moved the branch", "name", r.Name, "error", err)
 		default:
 			j.log.Warn("a repository cannot be followed", "name", r.Name, "url", r.URL, "error", err)
-			failed = append(failed, fmt.Sprintf("%s: %v", r.Name, err))
+			failed = append(failed, r.Name+": "+shownCause(err))
 		}
 	}
-	if err := leaveEnded(ctx, j, f); err != nil {
-		return err
+	return failed, unavailable
+}
+
+// shownCause returns what the forge may show of an error.
+func shownCause(err error) string {
+	if known, ok := errors.AsType[*PinError](err); ok {
+		return known.Text
 	}
-	return j.tolerate(ctx, reportFollowed(ctx, j, tip, failed))
+	return "it cannot be followed: " + cause(err) + " (the service's log has the error)"
 }
 
 // FollowPrefix begins the names of the branches that move pins. Rules for Sluice's own branches (sluice/*) do not match it, because people
@@ -107,20 +146,19 @@ func endedBranches(j *job, f *fleet.Fleet) []*forge.MergeRequest {
 	})
 }
 
-// leaveEnded says in these merge requests that Sluice leaves them to people. It changes only those with Sluice's part of a description, and
-// closes none, because their branches can have work of people.
-func leaveEnded(ctx context.Context, j *job, f *fleet.Fleet) error {
+// announceEnded says in these merge requests that Sluice leaves them to people. It changes only those with Sluice's part of a description,
+// and closes none, because their branches can have work of people.
+func announceEnded(ctx context.Context, j *job, f *fleet.Fleet) error {
 	for _, ended := range endedBranches(j, f) {
 		mr, err := j.forge.MergeRequest(ctx, j.place.Repo(), ended.Number) // with its text
 		if err != nil {
 			return err
 		}
-		pin, _ := splitDescription(mr.Body)
-		if pin == nil {
+		own := finished(mr.Body, followEnded)
+		if own == "" || describes(mr.Body, own) {
 			continue
 		}
-		pin.Name, pin.By = strings.TrimPrefix(mr.SourceBranch, FollowPrefix), "" // nobody keeps the branch now, whoever has committed to it
-		if err := describe(ctx, j, pin, mr, followEnded, false); err != nil {
+		if err := j.forge.EditMergeRequest(ctx, j.place.Repo(), mr.Number, mr.Title, description(own, mr.Body, j.forge.CommentLimit()), false); err != nil {
 			return err
 		}
 	}
@@ -129,7 +167,7 @@ func leaveEnded(ctx context.Context, j *job, f *fleet.Fleet) error {
 
 // reportFollowed writes on the tip of the trunk which repositories cannot be followed.
 func reportFollowed(ctx context.Context, j *job, tip gitstore.Commit, failed []string) error {
-	state, text := forge.Success, "the pins of other repositories are followed"
+	state, text := forge.Success, "Sluice follows each repository with follow"
 	if n := len(failed); n > 0 {
 		state, text = forge.Failure, safetext.Line(failed[0])
 		if n > 1 {
@@ -150,7 +188,7 @@ const maxLook = 2 * time.Minute
 // followOne moves the pin of one repository.
 func followOne(ctx context.Context, j *job, tip gitstore.Commit, r *fleet.Repository) error {
 	if p, ok := j.PlaceOf(r.URL); ok && (j.followers.is(p, j.place) || r.Follow.Commit && j.followers.reaches(p, j.place)) {
-		return fmt.Errorf("%s:%d: %s follows this fleet, or is this fleet or its output, so each of its commits would start another one: remove follow, or use follow: true in one of two fleets", r.File, r.Line, r.URL)
+		return pinError(nil, "%s:%d: %s is this fleet, its output repository, or a fleet that follows this one, so commits would trigger each other forever (remove follow, or use follow: true in one of two fleets)", r.File, r.Line, r.URL)
 	}
 	look, cancel := context.WithTimeout(ctx, maxLook)
 	f, err := j.space.Follows.Look(look, tip, r.Name)
@@ -167,12 +205,12 @@ func followOne(ctx context.Context, j *job, tip gitstore.Commit, r *fleet.Reposi
 	case !r.Follow.Commit:
 		return keepRequest(ctx, j, tip, f, open)
 	case f.Back != "":
-		return fmt.Errorf("%s (%.10s) → %s (%.10s) is %s: Sluice pins only what is newer without a review (`sluice deps update %s` pins this)", f.From, f.Was, f.To, f.Commit, f.Back, f.Name)
+		return pinError(nil, "%s (%.10s) → %s (%.10s): the new pin is %s, so Sluice does not commit it without a review (run `sluice deps update %s` to pin it)", f.From, f.Was, f.To, f.Commit, f.Back, f.Name)
 	case f.Undone:
-		return fmt.Errorf("%s was pinned by a commit of Sluice, and a later commit of %s undoes that: Sluice waits for a newer one (`sluice deps update %s` pins it again)", f.To, f.Target, f.Name)
+		return pinError(nil, "%s was pinned by a commit of Sluice, and a later commit of %s undoes that: Sluice waits for a newer one (`sluice deps update %s` pins it again)", f.To, f.Target, f.Name)
 	}
 	if err := j.space.Follows.Commit(ctx, tip, f); errors.Is(err, gitstore.ErrRefused) {
-		return fmt.Errorf("the forge refuses the commit on %s: %w (let the account of the service push there, or write follow: true for a merge request)", f.Target, err)
+		return pinError(err, "the forge refuses the commit on %s: let the account of the service push there, or write follow: true for a merge request", f.Target)
 	} else if err != nil {
 		return err
 	}
@@ -191,15 +229,21 @@ func requestOf(ctx context.Context, j *job, f *Followed) (*forge.MergeRequest, e
 	return nil, nil //nolint:nilnil // no open merge request
 }
 
-// endRequest closes the merge request of a pin that the trunk has. One with somebody else's commits stays open.
+// endRequest closes the merge request of a pin that the trunk has. One with somebody else's commits stays open. The title and the pin in the
+// description stay: they say what the branch has.
 func endRequest(ctx context.Context, j *job, f *Followed, open *forge.MergeRequest) error {
 	if open == nil || f.By != "" {
 		return nil
 	}
-	return describe(ctx, j, f, open, followDone, true)
+	body := open.Body
+	if own := cmp.Or(finished(body, followDone), followDone); !describes(body, own) {
+		body = description(own, body, j.forge.CommentLimit())
+	}
+	return j.forge.EditMergeRequest(ctx, j.place.Repo(), open.Number, open.Title, body, true)
 }
 
-// keepRequest opens the merge request of a new pin, or brings it up to date.
+// keepRequest moves the branch to the new pin, and creates or edits its merge request. It changes nothing if somebody else committed to the
+// branch, or declined the pin.
 func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, open *forge.MergeRequest) error {
 	var earlier forge.State // of a merge request that had this head
 	if open == nil {
@@ -211,9 +255,9 @@ func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, 
 	switch {
 	case f.By != "" && !f.Merged && earlier != forge.Merged: // the branch has what nothing else has
 		if open == nil {
-			return fmt.Errorf("the branch %s has a commit by %s and no open merge request: open one, or delete the branch, so that Sluice can move the pin", f.Branch, f.By)
+			return pinError(nil, "the branch %s has a commit by %s and no open merge request: open one, or delete the branch, so that Sluice can move the pin", f.Branch, f.By)
 		}
-		return describe(ctx, j, f, open, followKeeps, false)
+		return describe(ctx, j, f, open)
 	case f.By == "" && f.Same && earlier != "":
 		return nil // declined, or undone after the merge; the branch stays as it is, because its head says which commit that was
 	}
@@ -221,7 +265,7 @@ func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, 
 		return err
 	}
 	if open != nil {
-		return describe(ctx, j, f, open, followKeeps, false)
+		return describe(ctx, j, f, open)
 	}
 	mr, err := j.forge.CreateMergeRequest(ctx, j.place.Repo(), forge.NewRequest{Title: requestTitle(f), Body: ownPart(f, followKeeps), SourceBranch: f.Branch, TargetBranch: f.Target})
 	if err != nil {
@@ -232,6 +276,12 @@ func keepRequest(ctx context.Context, j *job, tip gitstore.Commit, f *Followed, 
 	return j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Review, Number: mr.Number})
 }
 
+// declinedKey is the key of the head of a branch whose merge request was closed.
+func declinedKey(branch string) string { return "declined " + branch }
+
+// foreignKey is the key of a head that a person committed, with the trunk, of which no merge request is known.
+func foreignKey(branch string) string { return "foreign " + branch }
+
 // earlierState returns the state of a merge request that had the present head of the branch and is not open; "" if there is none, or if it
 // does not matter. Looking for it can cost many requests, so the answer is remembered: for a person's commit until the trunk moves, which a
 // merge does.
@@ -239,14 +289,14 @@ func earlierState(ctx context.Context, j *job, tip gitstore.Commit, f *Followed)
 	if f.Head == "" || f.By == "" && !f.Same || f.By != "" && f.Merged {
 		return "", nil
 	}
-	declined, foreign := "declined "+f.Branch, "foreign "+f.Branch
+	declined, foreign := declinedKey(f.Branch), foreignKey(f.Branch)
 	switch {
 	case f.By == "" && j.seen(declined, f.Head):
 		return forge.Closed, nil
 	case f.By != "" && j.seen(foreign, f.Head+tip.Hash.String()):
 		return "", nil
 	}
-	earlier, err := decided(ctx, j, f)
+	earlier, err := earlierRequest(ctx, j, f)
 	switch {
 	case err != nil:
 		return "", err
@@ -268,7 +318,7 @@ func moveBranch(ctx context.Context, j *job, tip gitstore.Commit, f *Followed) e
 	}
 	head, err := j.space.Follows.Move(ctx, tip, f)
 	if errors.Is(err, gitstore.ErrRefused) {
-		return fmt.Errorf("the forge refuses the push: %w (let the account of the service push to %s)", err, f.Branch)
+		return pinError(err, "the forge refuses the push: let the account of the service push to %s", f.Branch)
 	}
 	if err == nil {
 		f.Head, f.By = head, ""
@@ -276,10 +326,10 @@ func moveBranch(ctx context.Context, j *job, tip gitstore.Commit, f *Followed) e
 	return err
 }
 
-// decided returns the merge request of the branch with its present head that is no longer open; nil if there is none.
-func decided(ctx context.Context, j *job, f *Followed) (*forge.MergeRequest, error) {
-	const clocks = 10 * time.Minute // that the clock of the forge may differ
-	since := f.Made.Add(-clocks)
+// earlierRequest returns the merge request of the branch with its present head that is no longer open; nil if there is none.
+func earlierRequest(ctx context.Context, j *job, f *Followed) (*forge.MergeRequest, error) {
+	const clockSkew = 10 * time.Minute // between the forge and this machine
+	since := f.Made.Add(-clockSkew)
 	list, err := j.forge.RecentMergeRequests(ctx, j.place.Repo(), since)
 	if err != nil {
 		return nil, err
@@ -293,11 +343,11 @@ func decided(ctx context.Context, j *job, f *Followed) (*forge.MergeRequest, err
 	return out, nil
 }
 
-// describe brings the title and the description of a merge request up to date. end is what the description says about its branch. What
-// people wrote stays, and so does the title that a person gave.
-func describe(ctx context.Context, j *job, f *Followed, mr *forge.MergeRequest, end string, shut bool) error {
-	own := ownPart(f, end)
-	if !shut && strings.Contains(strings.ReplaceAll(mr.Body, "\r\n", "\n")+"\n", own) {
+// describe brings the title and the description of a merge request up to date. What people wrote stays, and so does the title that a
+// person gave.
+func describe(ctx context.Context, j *job, f *Followed, mr *forge.MergeRequest) error {
+	own := ownPart(f, followKeeps)
+	if describes(mr.Body, own) {
 		return nil
 	}
 	self, err := j.forge.Self(ctx)
@@ -308,5 +358,5 @@ func describe(ctx context.Context, j *job, f *Followed, mr *forge.MergeRequest, 
 	if !strings.EqualFold(mr.Author.Login, self.Login) {
 		title = mr.Title
 	}
-	return j.forge.EditMergeRequest(ctx, j.place.Repo(), mr.Number, title, description(own, mr.Body, j.forge.CommentLimit()), shut)
+	return j.forge.EditMergeRequest(ctx, j.place.Repo(), mr.Number, title, description(own, mr.Body, j.forge.CommentLimit()), false)
 }

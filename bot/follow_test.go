@@ -3,7 +3,9 @@ package bot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +61,41 @@ func TestWhatIsFollowed(t *testing.T) {
 	}
 }
 
+// lookingAt answers by name.
+type lookingAt struct {
+	Follows
+	errs map[string]error
+	got  []string
+}
+
+func (l *lookingAt) Look(_ context.Context, _ gitstore.Commit, name string) (*Followed, error) {
+	l.got = append(l.got, name)
+	return &Followed{Stale: true}, l.errs[name]
+}
+
+// What fails for one repository does not prevent the others, and the forge does not show what another server answered.
+func TestEachIsFollowed(t *testing.T) {
+	t.Parallel()
+	l := &lookingAt{errs: map[string]error{
+		"down": fmt.Errorf("read merge requests: %w", forge.ErrUnavailable), "inside": errors.New("GET http://10.0.0.7/x: password"), "none": &PinError{Text: "no branch x"},
+		"refused": &PinError{Text: "let the account push", Err: errors.New("10.0.0.7 says no")},
+	}}
+	b := New(Config{Clock: time.Now, Log: slog.New(slog.DiscardHandler), PlaceOf: func(string) (hint.Place, bool) { return "", false }})
+	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
+	f := &fleet.Fleet{}
+	for _, name := range []string{"down", "inside", "none", "refused", "fine"} {
+		f.Repositories = append(f.Repositories, &fleet.Repository{Name: name, URL: "https://hub/acme/" + name, Follow: fleet.Follow{MergeRequest: true}})
+	}
+	failed, err := followEach(t.Context(), j, gitstore.Commit{}, f)
+	if !errors.Is(err, forge.ErrUnavailable) || len(l.got) != 5 {
+		t.Errorf("%v; looked at %q", err, l.got)
+	}
+	want := []string{"inside: it cannot be followed: an internal error (the service's log has the error)", "none: no branch x", "refused: let the account push"}
+	if !slices.Equal(failed, want) {
+		t.Errorf("the status says %q, want %q", failed, want)
+	}
+}
+
 // Fleets that follow each other are found through others, in any spelling.
 func TestReaches(t *testing.T) {
 	t.Parallel()
@@ -79,8 +116,11 @@ func TestReaches(t *testing.T) {
 		t.Errorf("followers %v", got)
 	}
 	f.set("hub:Acme/One", nil)
-	if f.reaches("hub:acme/two", "hub:acme/one") != true || f.reaches("hub:acme/one", "hub:acme/two") {
+	if f.reaches("hub:acme/one", "hub:acme/two") {
 		t.Error("a fleet that follows nothing any more still does")
+	}
+	if !f.reaches("hub:acme/two", "hub:acme/one") {
+		t.Error("the other fleet no longer follows this one")
 	}
 }
 

@@ -98,6 +98,22 @@ func splitDescription(body string) (f *Followed, people string) {
 	return f, rest
 }
 
+// finished returns Sluice's part of a description with another end, for a branch that Sluice no longer changes; "" if the description has
+// no such part.
+func finished(body, end string) string {
+	pin, _ := splitDescription(body)
+	if pin == nil {
+		return ""
+	}
+	pin.By = "" // whoever has committed to the branch: nobody waits for a new commit
+	return ownPart(pin, end)
+}
+
+// describes reports whether a description has Sluice's part already.
+func describes(body, own string) bool {
+	return strings.Contains(strings.ReplaceAll(body, "\r\n", "\n")+"\n", own)
+}
+
 // description returns a new description with what people wrote in the old one, shortened to a number of characters.
 func description(own, old string, limit int) string {
 	_, people := splitDescription(old)

@@ -49,33 +49,41 @@ func TestDescriptionOfAMove(t *testing.T) {
 		t.Errorf("the first pin: %s", part)
 	}
 	j, f := describing(strings.ReplaceAll(own, "\n", "\r\n") + "\r\n    code\r\nDepends-On: https://hub/acme/one/pull/3\r\n")
-	write := func(to, login string, shut bool) {
+	write := func(to, login string) {
 		t.Helper()
-		end := followKeeps
-		if shut {
-			end = followDone
-		}
-		if err := describe(t.Context(), j, pinned("v1", to), &forge.MergeRequest{Title: "Mine", Body: f.body, Author: forge.User{Login: login}}, end, shut); err != nil {
+		if err := describe(t.Context(), j, pinned("v1", to), &forge.MergeRequest{Title: "Mine", Body: f.body, Author: forge.User{Login: login}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if write("v2", "sluice", false); f.edits > 0 {
+	if write("v2", "sluice"); f.edits > 0 {
 		t.Error("the text of a person makes the description look changed")
 	}
 	const people = "\r\n\r\n    code\r\nDepends-On: https://hub/acme/one/pull/3"
 	for range 2 {
-		write("v3", "sluice", false)
+		write("v3", "sluice")
 		if f.edits != 1 || f.title != "components: v1 → v3" || !strings.HasSuffix(f.body, strings.TrimSpace(followMarker)+people) || strings.Contains(f.body, "v2") {
 			t.Fatalf("after %d updates: %s\n%s", f.edits, f.title, f.body)
 		}
 	}
-	write("v4", "ada", false)
+	write("v4", "ada")
 	if f.title != "Mine" {
 		t.Errorf("the title of a person becomes %s", f.title)
 	}
-	write("v4", "sluice", true)
-	if !f.shut || !strings.Contains(f.body, "pins this commit already") || !strings.HasSuffix(f.body, people) || strings.Contains(f.body, "Sluice keeps") {
-		t.Errorf("closed:\n%s", f.body)
+	current := pinned("v4", "v4") // the trunk has the pin now
+	if err := endRequest(t.Context(), j, current, &forge.MergeRequest{Title: "components: v1 → v4", Body: f.body}); err != nil {
+		t.Fatal(err)
+	}
+	if !f.shut || f.title != "components: v1 → v4" || !strings.Contains(f.body, "from:       v1\r\n") || !strings.Contains(f.body, "pins this commit already") || !strings.HasSuffix(f.body, people) || strings.Contains(f.body, "Sluice keeps") {
+		t.Errorf("closed: %s\n%s", f.title, f.body)
+	}
+	f.body = "Mine"
+	for range 2 { // somebody opens it again
+		if err := endRequest(t.Context(), j, current, &forge.MergeRequest{Title: "Mine", Body: f.body}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.ReplaceAll(f.body, "\r", ""); got != "Closed: `sluice.lock` pins this commit already.\n\nMine" {
+			t.Errorf("a description without Sluice's part becomes\n%s", f.body)
+		}
 	}
 }
 
@@ -103,7 +111,7 @@ func TestDescriptionsOfPeople(t *testing.T) {
 	} {
 		j, f := describing(c.body)
 		for i, to := range []string{"v3", "v4"} {
-			if err := describe(t.Context(), j, pinned("v1", to), &forge.MergeRequest{Body: f.body}, followKeeps, false); err != nil {
+			if err := describe(t.Context(), j, pinned("v1", to), &forge.MergeRequest{Body: f.body}); err != nil {
 				t.Fatal(err)
 			}
 			want := ownPart(pinned("v1", to), followKeeps)
@@ -159,7 +167,7 @@ func TestFollowEnds(t *testing.T) {
 		"of another branch":           {part, false, func(mr *forge.MergeRequest) { mr.SourceBranch = "work" }, 0},
 	} {
 		j, f := describing(c.body)
-		mr := forge.MergeRequest{Number: 1, State: forge.Open, SourceBranch: FollowPrefix + "components", TargetBranch: "main", Author: forge.User{Login: "sluice"}}
+		mr := forge.MergeRequest{Number: 1, Title: "components: v1.4.0 → v1.3.0 (lower)", State: forge.Open, SourceBranch: FollowPrefix + "components", TargetBranch: "main", Author: forge.User{Login: "sluice"}}
 		if c.change != nil {
 			c.change(&mr)
 		}
@@ -168,13 +176,13 @@ func TestFollowEnds(t *testing.T) {
 		one := &fleet.Fleet{Repositories: []*fleet.Repository{{Name: "components", Follow: fleet.Follow{MergeRequest: c.follow}}}}
 		one.Spec.Trunk = "main"
 		for range 2 {
-			if err := leaveEnded(t.Context(), j, one); err != nil {
+			if err := announceEnded(t.Context(), j, one); err != nil {
 				t.Fatal(err)
 			}
 		}
 		says := strings.Contains(f.body, "no longer follows this repository") && !strings.Contains(f.body, "Sluice keeps") && strings.Contains(f.body, "v1")
-		if f.edits != c.edits || says != (c.edits > 0) || strings.Contains(c.body, "Depends-On") != strings.Contains(f.body, "Depends-On") || f.shut {
-			t.Errorf("%s: %d edits, now\n%s", name, f.edits, f.body)
+		if f.edits != c.edits || says != (c.edits > 0) || strings.Contains(c.body, "Depends-On") != strings.Contains(f.body, "Depends-On") || f.shut || f.edits > 0 && f.title != mr.Title {
+			t.Errorf("%s: %d edits, now %s\n%s", name, f.edits, f.title, f.body)
 		}
 	}
 }

@@ -88,8 +88,11 @@ func (b *Bot) Followers(p hint.Place) []hint.Place {
 	return out
 }
 
-// learnFollowed records which repositories the trunk of a fleet follows. If there are some, or merge requests of some that it followed, and the trunk is new or a sweep asks for it, it
-// enqueues the task that looks for new commits in them.
+// followKey is the key of the trunk whose followed repositories were enqueued last.
+const followKey = "followed from"
+
+// learnFollowed records which repositories the trunk of a fleet follows. It enqueues the task that looks for new commits in them if the trunk
+// is new or a sweep asks for it, and only for a fleet that follows some, did so before, or has merge requests of one that it no longer follows.
 func learnFollowed(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash) error {
 	learnOutput(j, f)
 	followed, follows := map[hint.Place]bool{}, false
@@ -103,14 +106,13 @@ func learnFollowed(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.H
 		}
 	}
 	follows = j.followers.set(j.place, followed) || follows || len(endedBranches(j, f)) > 0
-	const key = "followed from"
-	if !follows || !j.hint.Force && j.seen(key, trunk.String()) {
+	if !follows || !j.hint.Force && j.seen(followKey, trunk.String()) {
 		return nil
 	}
 	if err := j.Enqueue(ctx, hint.Hint{Place: j.place, Kind: hint.Follow}); err != nil {
 		return err
 	}
-	j.remember(key, trunk.String())
+	j.remember(followKey, trunk.String())
 	return nil
 }
 

@@ -2,7 +2,6 @@ package bot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -32,24 +31,15 @@ func gone(ctx context.Context, j *job, number int) error {
 	if err := j.open(ctx); err != nil {
 		return err
 	}
-	if err := j.space.Reviews.DropPreview(ctx, previewBranch(number)); err != nil && !errors.Is(err, ErrRefused) {
-		return err
-	}
-	if err := forgetVerdict(ctx, j, number); err != nil {
+	if err := dropReview(ctx, j, number); err != nil {
 		return err
 	}
 	if head, _, _ := strings.Cut(recorded, " "); head != "" {
-		open, err := j.listings.open(ctx, j.forge, j.place)
+		others, err := j.withHead(ctx, head, number)
 		if err != nil {
 			return err
 		}
-		var numbers []int
-		for _, other := range open {
-			if other.Head == head && other.Number != number && j.settings.selects(other) {
-				numbers = append(numbers, other.Number)
-			}
-		}
-		if err := enqueueReviews(ctx, j, numbers); err != nil {
+		if err := reviewAgain(ctx, j, others); err != nil {
 			return err
 		}
 	}

@@ -283,12 +283,13 @@ func (r *resolver) combine() {
 	taken := map[hint.Place]bool{fold(r.place): true}
 	var rendered []*dependency
 	for _, one := range r.out.list {
+		others, wanted := r.out.taken(one.place, one.mr.TargetBranch)
 		switch {
 		case one.mr.State != forge.Open || one.alone != "":
 		case fold(one.place) == fold(r.place):
 			one.alone = "it is in the same repository: rebase onto it to see both"
-		case r.out.other(one) != "":
-			one.alone = "it does not go into " + r.out.other(one) + ", which the fleet takes"
+		case !wanted && others != "":
+			one.alone = "it does not go into " + others + ", which the fleet takes"
 		case taken[fold(one.place)]:
 			one.alone = "another merge request of its repository is"
 		default:

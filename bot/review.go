@@ -206,7 +206,7 @@ func cannotReview(ctx context.Context, j *job, mr *forge.MergeRequest, why, basi
 			return err
 		}
 	}
-	return sayOn(ctx, j, mr, forge.Failure, why, basis)
+	return sayAs(ctx, j, mr, verdictOwn, forge.Failure, why, basis)
 }
 
 // absent reports whether a commit has no sluice.yaml. It parses nothing, because only worker processes read commits
@@ -312,15 +312,14 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	if err := j.open(ctx); err != nil {
 		return err
 	}
-	if err := j.space.Reviews.DropPreview(ctx, previewBranch(mr.Number)); errors.Is(err, ErrRefused) {
-		j.log.Warn("the preview is not deleted", "merge_request", mr.Number, "error", err)
-	} else if err != nil {
+	if err := dropReview(ctx, j, mr.Number); err != nil {
 		return err
 	}
-	if err := forgetVerdict(ctx, j, mr.Number); err != nil {
+	others, err := j.sameHead(ctx, mr)
+	if err != nil {
 		return err
 	}
-	if err := j.recompute(ctx, mr); err != nil {
+	if err := reviewAgain(ctx, j, others); err != nil { // its verdict no longer counts for them
 		return err
 	}
 	if mr.State == forge.Merged {
@@ -330,6 +329,16 @@ func (j *job) closed(ctx context.Context, mr *forge.MergeRequest) error {
 	}
 	j.remember(key, string(mr.State))
 	return nil
+}
+
+// dropReview deletes the preview of a merge request, and forgets its verdict.
+func dropReview(ctx context.Context, j *job, number int) error {
+	if err := j.space.Reviews.DropPreview(ctx, previewBranch(number)); errors.Is(err, ErrRefused) {
+		j.log.Warn("the preview is not deleted", "merge_request", number, "error", err)
+	} else if err != nil {
+		return err
+	}
+	return forgetVerdict(ctx, j, number)
 }
 
 // trustContext is the context of the commit status that records who trusts a head.
@@ -359,17 +368,17 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 
 // say writes a status of the head other than the verdict of a review.
 func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
-	return sayOn(ctx, j, mr, state, text, "")
+	return sayAs(ctx, j, mr, verdictOwn, state, text, "")
 }
 
-// sayOn is say for a state that has the verdictBasis of a review.
-func sayOn(ctx context.Context, j *job, mr *forge.MergeRequest, state forge.StatusState, text, basis string) error {
-	f, done, err := j.forVerdict(ctx, mr, verdictOwn, basis)
+// sayAs is say for a verdict by name. basis is the verdictBasis of a review; "" if no review ran.
+func sayAs(ctx context.Context, j *job, mr *forge.MergeRequest, name string, state forge.StatusState, text, basis string) error {
+	f, done, err := j.forVerdict(ctx, mr, name, basis)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := j.recordVerdict(ctx, mr, verdictOwn, state, basis); err != nil { // Say does not repeat an equal status
+	if err := j.recordVerdict(ctx, mr, name, state, basis); err != nil { // Say does not repeat an equal status
 		return err
 	}
 	return publish.Say(ctx, f, j.place.Repo(), mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})

@@ -75,8 +75,11 @@ func (j *job) unchanged(ctx context.Context, mr *forge.MergeRequest, tips map[st
 		return false
 	}
 	limited := j.seen(limitKey(mr.Number), limitState(mr, identity))
-	if same, err := stands(ctx, j, mr, verdictOwn, identity); err != nil || !same || limited && len(j.uses.of(j.place)) == 0 {
-		return err == nil && same
+	if same, err := stands(ctx, j, mr, verdictOwn, identity); err != nil || !same {
+		return false // the review reports the error
+	}
+	if limited && len(j.uses.of(j.place)) == 0 {
+		return true
 	}
 	if !limited && j.recall(reviewKey(mr.Number)) == "" || j.open(ctx) != nil { // the review reports why the repository cannot be opened
 		return false

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -173,14 +174,23 @@ func gave(ctx context.Context, j *job, mr *forge.MergeRequest, want forge.Status
 
 // sameHead lists the other open merge requests with the same head and status context.
 func (j *job) sameHead(ctx context.Context, mr *forge.MergeRequest) ([]*forge.MergeRequest, error) {
-	all, err := j.listings.open(ctx, j.forge, j.place)
+	all, err := j.withHead(ctx, mr.Head, mr.Number)
 	if err != nil {
-		return nil, fmt.Errorf("merge requests with the head %.10s: %w", mr.Head, err)
+		return nil, err
 	}
 	own := j.contextFor(ctx, mr.TargetBranch)
+	return slices.DeleteFunc(all, func(other *forge.MergeRequest) bool { return j.contextFor(ctx, other.TargetBranch) != own }), nil
+}
+
+// withHead returns the open merge requests with a head, other than the one of a number.
+func (j *job) withHead(ctx context.Context, head string, number int) ([]*forge.MergeRequest, error) {
+	all, err := j.listings.open(ctx, j.forge, j.place)
+	if err != nil {
+		return nil, fmt.Errorf("merge requests with the head %.10s: %w", head, err)
+	}
 	var out []*forge.MergeRequest
 	for _, other := range all {
-		if other.Number != mr.Number && other.Head == mr.Head && j.settings.selects(other) && j.contextFor(ctx, other.TargetBranch) == own {
+		if other.Number != number && other.Head == head && j.settings.selects(other) {
 			out = append(out, other)
 		}
 	}
@@ -345,7 +355,7 @@ func (f floor) worst(s forge.StatusState, text string) (forge.StatusState, strin
 		return s, text
 	}
 	if f.state == forge.Success {
-		return f.state, fmt.Sprintf("as merge request %d, which has the same head", f.number)
+		return f.state, fmt.Sprintf("merge request %d has the same head and passes", f.number)
 	}
 	if f.state == forge.Failure {
 		return f.state, fmt.Sprintf("merge request %d has the same head and fails", f.number)
@@ -366,16 +376,11 @@ func (j *job) forVerdict(ctx context.Context, mr *forge.MergeRequest, name, basi
 	return verdictForge{statusForge: j.forge, job: j, mr: mr, context: status, name: name, basis: basis}, done, nil
 }
 
-// recompute enqueues reviews of the merge requests that shared the head of a closed one, because its verdict no
-// longer counts.
-func (j *job) recompute(ctx context.Context, closed *forge.MergeRequest) error {
-	others, err := j.sameHead(ctx, closed)
-	if err != nil {
-		return err
-	}
-	numbers := make([]int, len(others))
-	for i, other := range others {
-		numbers[i] = other.Number
+// reviewAgain enqueues reviews of merge requests.
+func reviewAgain(ctx context.Context, j *job, list []*forge.MergeRequest) error {
+	numbers := make([]int, len(list))
+	for i, mr := range list {
+		numbers[i] = mr.Number
 	}
 	return enqueueReviews(ctx, j, numbers)
 }

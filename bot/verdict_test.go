@@ -127,7 +127,11 @@ func TestWorstVerdictOfAHead(t *testing.T) {
 		}
 		enqueued, red.State = nil, forge.Closed
 		j.listings.known.Purge() // another task, later
-		if err := j.recompute(t.Context(), red); err != nil {
+		others, err := j.sameHead(t.Context(), red)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := reviewAgain(t.Context(), j, others); err != nil {
 			t.Fatal(err)
 		}
 		if len(enqueued) != 1 || enqueued[0] != green.Number {

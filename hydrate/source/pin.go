@@ -41,10 +41,15 @@ func (r *Reader) ResolvePin(ctx context.Context, repository *fleet.Repository, h
 	}
 	name, commit, err := newest(refs, repository.Wanted, have)
 	if err != nil {
-		return fetch.Pin{}, fmt.Errorf("%s:%d: repository %s: %s has %w", repository.File, repository.Line, repository.Name, repository.URL, err)
+		return fetch.Pin{}, &RefError{fmt.Sprintf("%s:%d: repository %s: %s has %v", repository.File, repository.Line, repository.Name, repository.URL, err)}
 	}
 	return fetch.Pin{URL: repository.URL, Wanted: repository.Wanted, Resolved: name, Commit: commit.String()}, nil
 }
+
+// RefError is the error of ResolvePin for a repository without the wanted branch or tag. Its text has nothing of the remote's answer.
+type RefError struct{ text string }
+
+func (e *RefError) Error() string { return e.text }
 
 const tagPrefix = "refs/tags/"
 

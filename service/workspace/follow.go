@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
@@ -38,6 +39,9 @@ func (w Follows) Look(ctx context.Context, trunk gitstore.Commit, name string) (
 	}
 	before, locked := v.Pin(r)
 	newest, err := w.ResolvePin(ctx, r, before)
+	if missing, ok := errors.AsType[*source.RefError](err); ok {
+		return nil, &bot.PinError{Text: missing.Error()}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -232,6 +236,5 @@ func pinName(p fetch.Pin) string {
 	if tag, ok := strings.CutPrefix(p.Resolved, "refs/tags/"); ok {
 		return tag
 	}
-	const digits = 10
-	return p.Commit[:digits]
+	return fmt.Sprintf("%.10s", p.Commit)
 }

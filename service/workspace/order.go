@@ -36,10 +36,11 @@ func (w *Workspace) promote(ctx context.Context, r promotion.Request) ([]promoti
 	}
 	r.Now, r.PerPush = w.now(), w.repo.PerPush
 	o := &outside{session: s, trunk: r.Trunk, forge: w.repo.Forge, repo: w.repo.Place.Repo(), output: output, verdicts: w.config.Verdicts}
-	statuses := r.Adapters.Statuses
-	if r.Adapters = o.adapters(w.config.Checks); statuses != nil {
-		r.Adapters.Statuses = statuses
+	adapters := o.adapters(w.config.Checks)
+	if r.Adapters.Statuses != nil {
+		adapters.Statuses = r.Adapters.Statuses
 	}
+	r.Adapters = adapters
 	return s.Promotions(ctx, r)
 }
 

@@ -53,16 +53,16 @@ func (w *Workspace) Site(ctx context.Context, earlier *site.Fleet) (*site.Fleet,
 	return site.Read(ctx, s.Hydrator, r)
 }
 
-// refreshStatuses asks the forge for commit statuses of the rendered branches.
+// refreshStatuses reads the commit statuses of the rendered branches that are due.
 func refreshStatuses(ctx context.Context, w *Workspace, s *Session, trunk gitstore.Hash, into *site.Statuses) error {
 	output, err := w.outputOf(ctx, trunk)
 	if err != nil {
 		return err
 	}
-	return into.Refresh(ctx, s.Hydrator, trunk, &outside{forge: w.repo.Forge, output: output}, w.now())
+	return PostedStatuses(ctx, s, trunk, w.repo.Forge, output, into)
 }
 
-// PostedStatuses asks a forge for commit statuses of the branches that a session renders to, which are in a repository of the forge.
+// PostedStatuses reads the commit statuses of the rendered branches from a forge. output is the repository of these branches.
 func PostedStatuses(ctx context.Context, s *Session, trunk gitstore.Hash, f forge.Forge, output forge.Repository, into *site.Statuses) error {
 	return into.Refresh(ctx, s.Hydrator, trunk, &outside{forge: f, output: output}, s.runtime.Clock())
 }

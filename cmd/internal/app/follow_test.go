@@ -234,7 +234,7 @@ func TestFollowTrouble(t *testing.T) {
 		if err := os.Rename(c.bare, moved); err != nil {
 			t.Fatal(err)
 		}
-		fails("repository components: ")
+		fails("components: it cannot be followed: ")
 		if err := os.Rename(moved, c.bare); err != nil {
 			t.Fatal(err)
 		}
