@@ -134,11 +134,15 @@ type Bot struct {
 	listings *listings
 	// permissions of authors, for reviews.
 	permissions *permissions
-	heads       *heads
-	replicas    bool                       // other processes may write statuses of the same commits
-	scopes      *lru.Cache[string, *scope] // of the last reviews, by subject
-	uses        *uses
-	followers   *followers
+	// heads are by place and head: merge requests with the same head share a status, which is the worst of their verdicts. A task has the lock
+	// while it reads the verdicts and writes the status.
+	heads *locks
+	// comments are by place and number: see commenting.
+	comments  *locks
+	replicas  bool                       // other processes may write statuses of the same commits
+	scopes    *lru.Cache[string, *scope] // of the last reviews, by subject
+	uses      *uses
+	followers *followers
 	// companionScopes are those of the last reviews for fleets, by subject and fleet.
 	companionScopes *lru.Cache[string, *companionScope]
 	dependents      *dependents
@@ -185,7 +189,7 @@ func New(c Config) *Bot {
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Bot{Config: c, done: done, depended: depended, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newHeads(), replicas: replicas, uses: newUses(), followers: newFollowers(), dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
+	return &Bot{Config: c, done: done, depended: depended, companionScopes: companionScopes, scopes: scopes, statuses: newStatuses(c.Clock), listings: newListings(c.Clock), permissions: newPermissions(c.Clock), heads: newLocks(), comments: newLocks(), replicas: replicas, uses: newUses(), followers: newFollowers(), dependents: &dependents{of: map[string]map[string]hint.Hint{}}}
 }
 
 // ErrUnknownForge classifies a hint for a forge or a repository that is not configured.

@@ -142,11 +142,15 @@ func edited(c *forge.Comment, text string) bool {
 // answered adds the outcomes of a comment's commands to the log, and sets its reaction.
 func (j *job) answered(ctx context.Context, c *forge.Comment, refused bool, entries ...report.CommandEntry) error {
 	if j.hint.Force { // an earlier attempt failed, and the log has it
-		if err := publish.Forget(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID); err != nil {
+		if err := commenting(ctx, j, j.hint.Number, func() error {
+			return publish.Forget(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID)
+		}); err != nil {
 			return err
 		}
 	}
-	if err := publish.Log(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID, entries...); err != nil {
+	if err := commenting(ctx, j, j.hint.Number, func() error {
+		return publish.Log(ctx, j.forge, j.place.Repo(), j.hint.Number, c.ID, entries...)
+	}); err != nil {
 		return err
 	}
 	reaction := forge.Rocket

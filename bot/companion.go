@@ -76,9 +76,11 @@ func (c companions) review(ctx context.Context, mr *forge.MergeRequest, target g
 		}
 		keepFor(c.job, u.fleet, mr, review)
 		rememberCompanionScope(c.job, mr.Number, u, review, c.deps)
-		outcome, err := publish.Comment(ctx, c.forge, c.place.Repo(), mr, review, options)
-		newer = newer || outcome == publish.Superseded
-		return err
+		return commenting(ctx, c.job, mr.Number, func() error {
+			outcome, err := publish.Comment(ctx, c.forge, c.place.Repo(), mr, review, options)
+			newer = newer || outcome == publish.Superseded
+			return err
+		})
 	})
 	switch {
 	case err != nil:
@@ -243,5 +245,5 @@ func (c companions) unresolved(ctx context.Context, mr *forge.MergeRequest) erro
 	if c.fleetless || len(c.uses) == 0 {
 		return err
 	}
-	return errors.Join(err, sayAs(ctx, c.job, mr, verdictFleets, forge.Pending, text, ""))
+	return errors.Join(err, sayAs(ctx, c.job, mr, verdictFleets, forge.Status{State: forge.Pending, Description: text}, ""))
 }

@@ -69,11 +69,17 @@ func TestDescriptionOfAMove(t *testing.T) {
 	if f.title != "Mine" {
 		t.Errorf("the title of a person becomes %s", f.title)
 	}
+}
+
+// A merge request that Sluice closes keeps its title and its pin, also if the description has no part of Sluice.
+func TestDescriptionAtTheEnd(t *testing.T) {
+	t.Parallel()
+	j, f := describing(ownPart(pinned("v1", "v4"), followKeeps) + "\nmine\n")
 	current := pinned("v4", "v4") // the trunk has the pin now
 	if err := endRequest(t.Context(), j, current, &forge.MergeRequest{Title: "components: v1 → v4", Body: f.body}); err != nil {
 		t.Fatal(err)
 	}
-	if !f.shut || f.title != "components: v1 → v4" || !strings.Contains(f.body, "from:       v1\r\n") || !strings.Contains(f.body, "pins this commit already") || !strings.HasSuffix(f.body, people) || strings.Contains(f.body, "Sluice keeps") {
+	if !f.shut || f.title != "components: v1 → v4" || !strings.Contains(f.body, "from:       v1\r\n") || !strings.Contains(f.body, "pins this commit already") || !strings.HasSuffix(f.body, "\nmine") || strings.Contains(f.body, "Sluice keeps") {
 		t.Errorf("closed: %s\n%s", f.title, f.body)
 	}
 	f.body = "Mine"

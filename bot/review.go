@@ -206,7 +206,7 @@ func cannotReview(ctx context.Context, j *job, mr *forge.MergeRequest, why, basi
 			return err
 		}
 	}
-	return sayAs(ctx, j, mr, verdictOwn, forge.Failure, why, basis)
+	return sayAs(ctx, j, mr, verdictOwn, forge.Status{State: forge.Failure, Description: why}, basis)
 }
 
 // absent reports whether a commit has no sluice.yaml. It parses nothing, because only worker processes read commits
@@ -267,7 +267,11 @@ func (j *job) reviewHead(ctx context.Context, mr *forge.MergeRequest, own bool, 
 		j.log.Warn("the page of the report is not kept", "merge_request", mr.Number, "head", mr.Head, "error", err)
 	}
 	options := publish.Options{Context: f.context, URL: cmp.Or(review.Links.HTML, mr.URL), Checks: j.settings.Checks}
-	outcome, err := publish.Review(ctx, f, j.place.Repo(), mr, review, options)
+	var outcome publish.Outcome
+	err = commenting(ctx, j, mr.Number, func() (err error) {
+		outcome, err = publish.Review(ctx, f, j.place.Repo(), mr, review, options)
+		return err
+	})
 	if err != nil || outcome == publish.Superseded {
 		return outcome, err
 	}
@@ -356,7 +360,7 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 	if mr.Updated.After(since) { // by the forge's clock, which also dates comments
 		since = mr.Updated
 	}
-	if err := publish.Waits(ctx, j.forge, j.place.Repo(), mr.Number, mr.Head, since); err != nil {
+	if err := commenting(ctx, j, mr.Number, func() error { return publish.Waits(ctx, j.forge, j.place.Repo(), mr.Number, mr.Head, since) }); err != nil {
 		return err
 	}
 	err := j.say(ctx, mr, forge.Pending, "not rendered: somebody with write access must comment `/sluice trust`")
@@ -368,18 +372,18 @@ func (j *job) waits(ctx context.Context, mr *forge.MergeRequest) error {
 
 // say writes a status of the head other than the verdict of a review.
 func (j *job) say(ctx context.Context, mr *forge.MergeRequest, state forge.StatusState, text string) error {
-	return sayAs(ctx, j, mr, verdictOwn, state, text, "")
+	return sayAs(ctx, j, mr, verdictOwn, forge.Status{State: state, Description: text}, "")
 }
 
 // sayAs is say for a verdict by name. basis is the verdictBasis of a review; "" if no review ran.
-func sayAs(ctx context.Context, j *job, mr *forge.MergeRequest, name string, state forge.StatusState, text, basis string) error {
+func sayAs(ctx context.Context, j *job, mr *forge.MergeRequest, name string, s forge.Status, basis string) error {
 	f, done, err := j.forVerdict(ctx, mr, name, basis)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := j.recordVerdict(ctx, mr, name, state, basis); err != nil { // Say does not repeat an equal status
+	if err := j.recordVerdict(ctx, mr, name, s.State, basis); err != nil { // Say does not repeat an equal status
 		return err
 	}
-	return publish.Say(ctx, f, j.place.Repo(), mr.Head, forge.Status{State: state, Description: text}, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
+	return publish.Say(ctx, f, j.place.Repo(), mr.Head, s, publish.Options{Context: f.context, URL: mr.URL, Checks: j.settings.Checks})
 }

@@ -187,46 +187,46 @@ func logged(log string) []int64 {
 
 // Logged reports whether the commands of a comment are handled.
 func Logged(ctx context.Context, f Forge, repo forge.Repository, number int, comment int64) (bool, error) {
-	own, err := find(ctx, f, repo, number, "")
-	if err != nil || len(own) == 0 {
-		return false, err
-	}
-	return slices.Contains(logged(block(own[0].Body, blockLog)), comment), nil
+	mine, err := find(ctx, f, repo, number, "")
+	return slices.Contains(handledIn(mine), comment), err
 }
 
 // Handled returns the comments whose commands are handled, from the log in Sluice's own comment.
-func Handled(self forge.User, all []forge.Comment) []int64 {
-	mine := own(self, all, "")
-	if len(mine) == 0 {
-		return nil
+func Handled(self forge.User, all []forge.Comment) []int64 { return handledIn(own(self, all, "")) }
+
+// handledIn reads all of Sluice's own comments: two processes may have created one each.
+func handledIn(mine []forge.Comment) []int64 {
+	var out []int64
+	for _, c := range mine {
+		out = append(out, logged(block(c.Body, blockLog))...)
 	}
-	return logged(block(mine[0].Body, blockLog))
+	return out
 }
 
 // edit changes the comment, or creates it. It writes only if the text changes.
 func edit(ctx context.Context, f Forge, repo forge.Repository, number int, id string, change func(body string) string) error {
-	own, err := find(ctx, f, repo, number, id)
+	own, err := one(ctx, f, repo, number, id)
 	if err != nil {
 		return err
 	}
-	if len(own) == 0 {
+	if own == nil {
 		return create(ctx, f, repo, number, id, change(report.Marker(report.MarkerInfo{ID: id})))
 	}
-	old := strings.ReplaceAll(own[0].Body, "\r\n", "\n")
+	old := strings.ReplaceAll(own.Body, "\r\n", "\n")
 	body := change(old)
-	if !marked(own[0]) {
+	if !marked(*own) {
 		body = report.Marker(report.MarkerInfo{ID: id}) + "\n" + body
 	}
 	if strings.TrimSpace(body) == strings.TrimSpace(old) {
 		return nil
 	}
-	err = f.EditComment(ctx, repo, number, own[0].ID, body)
+	err = f.EditComment(ctx, repo, number, own.ID, body)
 	if errors.Is(err, forge.ErrTooLong) { // drop the review, which can be created again
 		var kept string
 		if info, ok := report.ParseMarker(old); ok {
 			kept = report.Marker(info)
 		}
-		return f.EditComment(ctx, repo, number, own[0].ID, change(kept+"\n"+blocks(old)))
+		return f.EditComment(ctx, repo, number, own.ID, change(kept+"\n"+blocks(old)))
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
@@ -22,6 +23,60 @@ func find(ctx context.Context, f Forge, repo forge.Repository, number int, id st
 		return nil, err
 	}
 	return own(self, all, id), nil
+}
+
+// one returns Sluice's own comment with an id; nil if there is none. Several processes can have created several. It unites them in the oldest.
+func one(ctx context.Context, f Forge, repo forge.Repository, number int, id string) (*forge.Comment, error) {
+	own, err := find(ctx, f, repo, number, id)
+	if err != nil || len(own) == 0 {
+		return nil, err
+	}
+	first := own[0]
+	if len(own) == 1 {
+		return &first, nil
+	}
+	first.Body = united(own)
+	err = f.EditComment(ctx, repo, number, first.ID, first.Body)
+	if errors.Is(err, forge.ErrTooLong) { // drop the review, which can be created again
+		first.Body = report.Marker(report.MarkerInfo{ID: id}) + "\n" + blocks(first.Body)
+		err = f.EditComment(ctx, repo, number, first.ID, first.Body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range own[1:] {
+		if err := f.DeleteComment(ctx, repo, number, c.ID); err != nil && !errors.Is(err, forge.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return &first, nil
+}
+
+// united returns the text of several comments in one: the first review, the first of each block, and the commands of all.
+func united(own []forge.Comment) string {
+	text := own[0].Body
+	for _, c := range own {
+		if info, ok := report.ParseMarker(c.Body); ok && info.Head != "" {
+			text = c.Body
+			break
+		}
+	}
+	var done []int64
+	var rows []string
+	for _, c := range own {
+		for _, name := range []string{blockRollout, blockWaits} {
+			if have := block(c.Body, name); have != "" && block(text, name) == "" {
+				text = withBlock(text, name, have)
+			}
+		}
+		log := block(c.Body, blockLog)
+		done, rows = append(done, logged(log)...), append(rows, report.LogRows(log)...)
+	}
+	if len(done) > 0 {
+		slices.Sort(done)
+		text = withBlock(text, blockLog, doneLine(slices.Compact(done))+report.LogBlock(nil, rows, logRows))
+	}
+	return text
 }
 
 // own lists Sluice's own comments with an id. If none has the marker, it returns the oldest comment that lost it

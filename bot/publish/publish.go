@@ -188,22 +188,22 @@ func annotations(r *report.Review) []forge.Annotation {
 
 // comment creates or updates the comment.
 func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r *report.Review, o Options) (Outcome, error) {
-	own, err := find(ctx, f, repo, number, o.ID)
-	if err == nil && len(own) == 0 && o.Earlier != "" {
-		own, err = find(ctx, f, repo, number, o.Earlier)
+	own, err := one(ctx, f, repo, number, o.ID)
+	if err == nil && own == nil && o.Earlier != "" {
+		own, err = one(ctx, f, repo, number, o.Earlier)
 	}
 	if err != nil {
 		return "", err
 	}
-	if len(own) == 0 && silent(r) {
+	if own == nil && silent(r) {
 		return None, nil
 	}
 	var last report.MarkerInfo
 	var kept string
-	if len(own) > 0 {
-		last, _ = report.ParseMarker(own[0].Body)
+	if own != nil {
+		last, _ = report.ParseMarker(own.Body)
 		r.Since = report.Since(last, r)
-		kept = blocks(own[0].Body)
+		kept = blocks(own.Body)
 	}
 	limit := f.CommentLimit() - margin
 	for step := range steps {
@@ -211,12 +211,12 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 		body += kept
 		out := Unchanged
 		switch {
-		case len(own) == 0:
+		case own == nil:
 			out = Created
 			err = create(ctx, f, repo, number, o.ID, body)
-		case last.Digest != digest || last.Head != r.Head || last.ID != o.ID || block(own[0].Body, blockWaits) != "":
+		case last.Digest != digest || last.Head != r.Head || last.ID != o.ID || block(own.Body, blockWaits) != "":
 			out = Updated
-			err = f.EditComment(ctx, repo, number, own[0].ID, body)
+			err = f.EditComment(ctx, repo, number, own.ID, body)
 		}
 		if errors.Is(err, forge.ErrTooLong) && step < steps-1 {
 			limit = limit * 4 / 5
@@ -225,7 +225,7 @@ func comment(ctx context.Context, f Forge, repo forge.Repository, number int, r 
 		if err != nil {
 			return "", err
 		}
-		return out, tidy(ctx, f, repo, number, own)
+		return out, nil
 	}
 	return "", err
 }
@@ -244,25 +244,19 @@ func render(r *report.Review, id string, last report.MarkerInfo, limit int) (bod
 	return body, info.Digest
 }
 
-// create creates the comment. If the forge does not answer, it checks whether the comment exists.
+// create creates the comment. If the forge does not answer, it checks whether the comment exists. Another process may create one at the same
+// time, so create unites the two.
 func create(ctx context.Context, f Forge, repo forge.Repository, number int, id, body string) error {
 	_, err := f.CreateComment(ctx, repo, number, body)
-	if err == nil || !errors.Is(err, forge.ErrUnavailable) {
+	if err != nil && !errors.Is(err, forge.ErrUnavailable) {
 		return err
 	}
-	own, again := find(ctx, f, repo, number, id)
-	if again == nil && len(own) > 0 && marked(own[0]) {
+	own, again := one(ctx, f, repo, number, id)
+	if err == nil {
+		return again
+	}
+	if again == nil && own != nil && marked(*own) {
 		return nil
 	}
 	return err
-}
-
-// tidy deletes duplicates that concurrent runs created. The oldest comment stays.
-func tidy(ctx context.Context, f Forge, repo forge.Repository, number int, own []forge.Comment) error {
-	for i := 1; i < len(own); i++ {
-		if err := f.DeleteComment(ctx, repo, number, own[i].ID); err != nil && !errors.Is(err, forge.ErrNotFound) {
-			return err
-		}
-	}
-	return nil
 }

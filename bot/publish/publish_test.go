@@ -34,6 +34,8 @@ type fake struct {
 	fail     map[string]error // error of the next call, by method
 	lost     bool             // the next created comment is stored, but its answer is lost
 	writes   []string
+	// meanwhile runs before a comment is created.
+	meanwhile func()
 }
 
 func newFake() *fake {
@@ -67,6 +69,9 @@ func (f *fake) tooLong(body string) bool { return f.limit > 0 && len([]rune(body
 func (f *fake) CreateComment(_ context.Context, _ forge.Repository, _ int, body string) (*forge.Comment, error) {
 	if err := f.next("CreateComment"); err != nil {
 		return nil, err
+	}
+	if f.meanwhile != nil {
+		f.meanwhile()
 	}
 	if f.tooLong(body) {
 		return nil, fmt.Errorf("refused: %w", forge.ErrTooLong)
@@ -293,6 +298,72 @@ func TestWhoseComment(t *testing.T) {
 	f.selfErr = forge.ErrUnavailable
 	if _, err := publish.Review(t.Context(), f, repo, request, failed("x"), options); !errors.Is(err, forge.ErrUnavailable) {
 		t.Errorf("a forge that fails: %v", err)
+	}
+}
+
+// A review and a command that two processes publish at the same time have one comment in the end, with the review and the commands of both.
+func TestCommentsOfTwoProcesses(t *testing.T) {
+	for name, order := range map[string][]int{"the review first": {0, 1, 2}, "the review last": {1, 2, 0}, "the review between": {2, 0, 1}} {
+		t.Run(name, func(t *testing.T) {
+			single := func(write func(f *fake) error) string {
+				f := newFake()
+				if err := write(f); err != nil {
+					t.Fatal(err)
+				}
+				return f.comments[0].Body
+			}
+			log := func(f *fake, comment int64, verb string) error {
+				return publish.Log(t.Context(), f, repo, 7, comment, report.CommandEntry{Who: "mia", Command: "/sluice " + verb, Outcome: "done"})
+			}
+			bodies := []string{
+				single(func(f *fake) error {
+					_, err := publish.Comment(t.Context(), f, repo, request, failed("broken"), options)
+					return err
+				}),
+				single(func(f *fake) error { return log(f, 41, "freeze") }),
+				single(func(f *fake) error { return log(f, 42, "retry") }),
+			}
+			f := newFake()
+			for i, n := range order {
+				f.comments = append(f.comments, forge.Comment{ID: int64(i + 1), Author: f.self, Body: bodies[n]})
+			}
+			for _, comment := range []int64{41, 42} {
+				if done, err := publish.Logged(t.Context(), f, repo, 7, comment); err != nil || !done {
+					t.Errorf("the command of comment %d runs again: %v", comment, err)
+				}
+			}
+			if err := log(f, 43, "diff"); err != nil {
+				t.Fatal(err)
+			}
+			if len(f.comments) != 1 || f.comments[0].ID != 1 {
+				t.Fatalf("%d comments", len(f.comments))
+			}
+			body := f.comments[0].Body
+			for _, want := range []string{"**: broken", "/sluice freeze", "/sluice retry", "/sluice diff", "3 commands"} {
+				if strings.Count(body, want) != 1 {
+					t.Errorf("%q is %d times in\n%s", want, strings.Count(body, want), body)
+				}
+			}
+			if got := publish.Handled(f.self, f.comments); !slices.Equal(got, []int64{41, 42, 43}) {
+				t.Errorf("handled %v", got)
+			}
+			publishes(t, f, failed("broken"), publish.Unchanged)
+		})
+	}
+}
+
+// A comment that another process creates at the same time is found after the own one was created.
+func TestCommentCreatedMeanwhile(t *testing.T) {
+	f := newFake()
+	f.meanwhile = func() {
+		f.meanwhile = nil
+		if err := publish.Log(t.Context(), f, repo, 7, 41, report.CommandEntry{Who: "mia", Command: "/sluice freeze", Outcome: "done"}); err != nil {
+			t.Error(err)
+		}
+	}
+	publishes(t, f, failed("broken"), publish.Created)
+	if len(f.comments) != 1 || !strings.Contains(f.comments[0].Body, "broken") || !strings.Contains(f.comments[0].Body, "/sluice freeze") {
+		t.Errorf("%+v", f.comments)
 	}
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/internal/safetext"
@@ -36,10 +37,14 @@ func RolloutBlock(rows []RolloutRow) string {
 // LogBlock returns only the command log. earlier are the rows of the existing block, as LogRows returns them; most is
 // the number of rows to keep.
 func LogBlock(entries []CommandEntry, earlier []string, most int) string {
-	m := &markdown{r: &Review{Log: entries}}
+	frame := entries
+	if len(frame) == 0 {
+		frame = []CommandEntry{{}} // for the header only
+	}
+	m := &markdown{r: &Review{Log: frame}}
 	text, _ := m.log().fit(wholeBlock)
 	fresh := LogRows(text)
-	rows := append(fresh, earlier...)
+	rows := append(slices.Clone(fresh[:len(entries)]), earlier...)
 	rows = rows[:min(len(rows), most)]
 	before, _, _ := strings.Cut(text, "<summary>")
 	end := strings.Index(text, "</summary>")

@@ -221,7 +221,7 @@ func testQuickActions(t *testing.T, w World) {
 		if err != nil || got.State != forge.Open {
 			t.Errorf("%s: the merge request is %s, %v", what, got.State, err)
 		}
-		if strings.TrimSpace(body) != strings.TrimSpace("Sluice's part\n\n\\/close\n  \\/merge now\nsee /close and 1/2") {
+		if strings.TrimSpace(body) != strings.TrimSpace("Sluice's part\n\n\\/close\n  /merge now\nsee /close and 1/2") {
 			t.Errorf("%s: %q", what, body)
 		}
 	}

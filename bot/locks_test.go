@@ -3,11 +3,14 @@ package bot
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sluice-gitops/sluice/bot/forge"
+	"github.com/sluice-gitops/sluice/bot/publish"
+	"github.com/sluice-gitops/sluice/bot/report"
 )
 
 // slowStatuses is a forge whose first write of a status takes until the others are written, or for a moment.
@@ -73,7 +76,7 @@ func TestVerdictsOfAHeadDoNotOverlap(t *testing.T) {
 // Nobody waits for a head after the end of its task, and other heads do not wait at all.
 func TestHeadsWaitWithTheirContext(t *testing.T) {
 	t.Parallel()
-	h := newHeads()
+	h := newLocks()
 	unlock, err := h.lock(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
@@ -95,5 +98,62 @@ func TestHeadsWaitWithTheirContext(t *testing.T) {
 	unlock()
 	if len(h.held) > 0 {
 		t.Errorf("%d are held", len(h.held))
+	}
+}
+
+// notebook is a forge with the comments of one merge request, which other tasks can change between a read and a write.
+type notebook struct {
+	talkingForge
+	mu  sync.Mutex
+	all []forge.Comment
+}
+
+func (n *notebook) Comments(context.Context, forge.Repository, int) ([]forge.Comment, error) {
+	n.mu.Lock()
+	all := slices.Clone(n.all)
+	n.mu.Unlock()
+	time.Sleep(time.Millisecond) // the answer is on its way
+	return all, nil
+}
+
+func (n *notebook) CreateComment(_ context.Context, _ forge.Repository, _ int, body string) (*forge.Comment, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, forge.Comment{ID: int64(len(n.all) + 1), Author: forge.User{Login: "sluice"}, Body: body})
+	return &n.all[len(n.all)-1], nil
+}
+
+func (n *notebook) EditComment(_ context.Context, _ forge.Repository, _ int, id int64, body string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all[id-1].Body = body
+	return nil
+}
+
+func (*notebook) React(context.Context, forge.Repository, int, int64, forge.Reaction) error {
+	return nil
+}
+
+// Tasks that write on one merge request at the same time lose nothing of each other, and make one comment.
+func TestTasksShareAComment(t *testing.T) {
+	t.Parallel()
+	hub := &notebook{}
+	j := following(hub, nil)
+	j.hint.Number = 7
+	const tasks = 12
+	var all sync.WaitGroup
+	for i := range tasks {
+		all.Go(func() {
+			if err := j.answered(t.Context(), &forge.Comment{ID: int64(100 + i)}, false, report.CommandEntry{Who: "mia", Command: "/sluice retry", Outcome: "done"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := publish.Handled(forge.User{Login: "sluice"}, hub.all); len(hub.all) != 1 || len(got) != tasks {
+		t.Errorf("%d comments with the commands %v", len(hub.all), got)
+	}
+	if len(j.comments.held) > 0 {
+		t.Errorf("%d locks are held at the end", len(j.comments.held))
 	}
 }

@@ -1,0 +1,60 @@
+package bot
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// locks are by name. Tasks with other names do not wait. It is safe for concurrent use.
+type locks struct {
+	mu   sync.Mutex
+	held map[string]*lock
+}
+
+type lock struct {
+	turn  chan struct{} // has a token while somebody has the lock
+	users int           // who have it or wait for it
+}
+
+func newLocks() *locks { return &locks{held: map[string]*lock{}} }
+
+// lock waits for a lock. The caller calls unlock once, unless there is an error, which is that of the context.
+func (h *locks) lock(ctx context.Context, name string) (unlock func(), err error) {
+	if ctx.Err() != nil { // select would choose at random
+		return nil, ctx.Err()
+	}
+	h.mu.Lock()
+	l := h.held[name]
+	if l == nil {
+		l = &lock{turn: make(chan struct{}, 1)}
+		h.held[name] = l
+	}
+	l.users++
+	h.mu.Unlock()
+	leave := func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(h.held, name)
+		}
+	}
+	select {
+	case l.turn <- struct{}{}:
+		return func() { <-l.turn; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}
+
+// commenting calls a function that writes Sluice's comments on a merge request. The review and the commands of a merge request are tasks of
+// two lanes, so they can run at the same time: the lock keeps each from writing over what the other one has read.
+func commenting(ctx context.Context, j *job, number int, write func() error) error {
+	unlock, err := j.comments.lock(ctx, fmt.Sprintf("%s!%d", j.place, number))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return write()
+}
