@@ -245,16 +245,13 @@ func render(r *report.Review, id string, last report.MarkerInfo, limit int) (bod
 }
 
 // create creates the comment. If the forge does not answer, it checks whether the comment exists. Another process may create one at the same
-// time, so create unites the two.
+// time: the next write of either unites the two.
 func create(ctx context.Context, f Forge, repo forge.Repository, number int, id, body string) error {
 	_, err := f.CreateComment(ctx, repo, number, body)
-	if err != nil && !errors.Is(err, forge.ErrUnavailable) {
+	if err == nil || !errors.Is(err, forge.ErrUnavailable) {
 		return err
 	}
 	own, again := one(ctx, f, repo, number, id)
-	if err == nil {
-		return again
-	}
 	if again == nil && own != nil && marked(*own) {
 		return nil
 	}

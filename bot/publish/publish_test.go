@@ -34,8 +34,6 @@ type fake struct {
 	fail     map[string]error // error of the next call, by method
 	lost     bool             // the next created comment is stored, but its answer is lost
 	writes   []string
-	// meanwhile runs before a comment is created.
-	meanwhile func()
 }
 
 func newFake() *fake {
@@ -69,9 +67,6 @@ func (f *fake) tooLong(body string) bool { return f.limit > 0 && len([]rune(body
 func (f *fake) CreateComment(_ context.Context, _ forge.Repository, _ int, body string) (*forge.Comment, error) {
 	if err := f.next("CreateComment"); err != nil {
 		return nil, err
-	}
-	if f.meanwhile != nil {
-		f.meanwhile()
 	}
 	if f.tooLong(body) {
 		return nil, fmt.Errorf("refused: %w", forge.ErrTooLong)
@@ -349,21 +344,6 @@ func TestCommentsOfTwoProcesses(t *testing.T) {
 			}
 			publishes(t, f, failed("broken"), publish.Unchanged)
 		})
-	}
-}
-
-// A comment that another process creates at the same time is found after the own one was created.
-func TestCommentCreatedMeanwhile(t *testing.T) {
-	f := newFake()
-	f.meanwhile = func() {
-		f.meanwhile = nil
-		if err := publish.Log(t.Context(), f, repo, 7, 41, report.CommandEntry{Who: "mia", Command: "/sluice freeze", Outcome: "done"}); err != nil {
-			t.Error(err)
-		}
-	}
-	publishes(t, f, failed("broken"), publish.Created)
-	if len(f.comments) != 1 || !strings.Contains(f.comments[0].Body, "broken") || !strings.Contains(f.comments[0].Body, "/sluice freeze") {
-		t.Errorf("%+v", f.comments)
 	}
 }
 
