@@ -19,7 +19,7 @@ size: build ## fails if the binary is larger than MAX_BYTES; docs/architecture.m
 	@size=$$(wc -c < $(BIN)/sluice); echo "bin/sluice has $$size bytes, at most $(MAX_BYTES)"; [ $$size -le $(MAX_BYTES) ]
 
 # Tests are linked without debug information: that takes a third less of the time of each of the packages. Their repositories
-# live for seconds: they lie in memory, and Git neither tidies them up nor waits for the disk.
+# live for seconds and are in memory (tools/in-memory). Git neither maintains nor syncs them.
 TEST := GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=maintenance.auto GIT_CONFIG_VALUE_0=false GIT_CONFIG_KEY_1=core.fsync GIT_CONFIG_VALUE_1=none \
 	$(CURDIR)/tools/in-memory $(GO) test -count=1 -ldflags '$(LDFLAGS)'
 test: ## the quick tests; some of the real charts and Kustomize roots of CORPUS too, where they are

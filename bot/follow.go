@@ -90,7 +90,7 @@ func follow(ctx context.Context, j *job) error {
 	if _, err := j.listings.refresh(ctx, j.forge, j.place); err != nil {
 		return err
 	}
-	learnOutput(j, f)
+	learn(j, f)
 	failed, err := followEach(ctx, j, tip, f)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ const FollowPrefix = "sluice-follow/"
 
 // endedBranches returns the open merge requests whose branches moved pins of repositories that the fleet no longer follows.
 func endedBranches(j *job, f *fleet.Fleet) []*forge.MergeRequest {
-	list, _ := j.listings.all(j.place)
+	list, _ := j.listings.all(j.place) // of the last sweep
 	return slices.DeleteFunc(list, func(mr *forge.MergeRequest) bool {
 		name, ok := strings.CutPrefix(mr.SourceBranch, FollowPrefix)
 		r, declared := f.Repository(name)
@@ -220,7 +220,7 @@ func followOne(ctx context.Context, j *job, tip gitstore.Commit, r *fleet.Reposi
 
 // requestOf returns the open merge request of the branch; nil if there is none. The task has refreshed the listing.
 func requestOf(ctx context.Context, j *job, f *Followed) (*forge.MergeRequest, error) {
-	list, _ := j.listings.all(j.place)
+	list, _ := j.listings.all(j.place) // refreshed by this task
 	for _, mr := range list {
 		if mr.SourceBranch == f.Branch && !mr.Fork && mr.TargetBranch == f.Target {
 			return j.forge.MergeRequest(ctx, j.place.Repo(), mr.Number) // with its text

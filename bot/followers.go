@@ -94,18 +94,9 @@ const followKey = "followed from"
 // learnFollowed records which repositories the trunk of a fleet follows. It enqueues the task that looks for new commits in them if the trunk
 // is new or a sweep asks for it, and only for a fleet that follows some, did so before, or has merge requests of one that it no longer follows.
 func learnFollowed(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.Hash) error {
-	learnOutput(j, f)
-	followed, follows := map[hint.Place]bool{}, false
-	for _, r := range f.Repositories {
-		if !r.Follow.On() {
-			continue
-		}
-		follows = true
-		if p, ok := j.PlaceOf(r.URL); ok {
-			followed[fold(p)] = true
-		}
-	}
-	follows = j.followers.set(j.place, followed) || follows || len(endedBranches(j, f)) > 0
+	before := learn(j, f)
+	follows := slices.ContainsFunc(f.Repositories, func(r *fleet.Repository) bool { return r.Follow.On() })
+	follows = follows || before || len(endedBranches(j, f)) > 0
 	if !follows || !j.hint.Force && j.seen(followKey, trunk.String()) {
 		return nil
 	}
@@ -116,11 +107,19 @@ func learnFollowed(ctx context.Context, j *job, f *fleet.Fleet, trunk gitstore.H
 	return nil
 }
 
-// learnOutput records the repository of a fleet's rendered branches.
-func learnOutput(j *job, f *fleet.Fleet) {
-	p, ok := j.PlaceOf(f.Spec.Output.Repository)
+// learn records the repository of a fleet's rendered branches, and the repositories that it follows. It reports whether the fleet followed
+// some before.
+func learn(j *job, f *fleet.Fleet) (before bool) {
+	output, ok := j.PlaceOf(f.Spec.Output.Repository)
 	if !ok {
-		p = j.place
+		output = j.place
 	}
-	j.followers.output(j.place, p)
+	j.followers.output(j.place, output)
+	followed := map[hint.Place]bool{}
+	for _, r := range f.Repositories {
+		if p, ok := j.PlaceOf(r.URL); ok && r.Follow.On() {
+			followed[fold(p)] = true
+		}
+	}
+	return j.followers.set(j.place, followed)
 }

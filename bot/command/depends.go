@@ -30,6 +30,7 @@ func DependsOn(description string) []string {
 			if len(text) < len(dependsKey) || !strings.EqualFold(string(text[:len(dependsKey)]), dependsKey) {
 				continue
 			}
+			// outside also says why a command would not run there, which does not concern this line.
 			if shown, _ := d.outside(from); !shown || !d.unfolded(from) {
 				continue
 			}

@@ -88,9 +88,9 @@ func (k Kind) Reviews() bool { return k == Review || k == Group || k == Question
 // OfComment reports whether the hint is about one comment.
 func (k Kind) OfComment() bool { return k == Comment || k == Question }
 
-// Lane returns the name of the queue that the hint waits in. The reviews of a place are one lane, of which a few are processed at a time,
-// and all other tasks of the place another, of which one is: commands and the trunk never wait for a review, nor for another repository that
-// the fleet follows.
+// Lane returns the name of the queue that the hint waits in. A place has a lane for reviews, of which a few run at a time, one for the task
+// that looks at followed repositories, and one for its other tasks, which run one by one. So commands and the trunk never wait for a review or
+// for another repository.
 func (h Hint) Lane() string {
 	switch {
 	case h.Kind.Reviews():
