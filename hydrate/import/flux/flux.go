@@ -123,7 +123,7 @@ func (i *Importer) Import(ctx context.Context, root string) ([]Unit, error) {
 		missing, waits := errors.AsType[*missingError](err)
 		switch {
 		case waits:
-			p.err = missing
+			p.err, p.late = missing, false // the unit that brings it may bring selected providers too
 			work.waiting = append(work.waiting, p)
 		case errors.Is(err, errLate):
 			p.late = true
@@ -315,7 +315,7 @@ func (i *Importer) mentions(o manifest.Object, groups ...string) bool {
 	has := func(_ string, data []byte) bool {
 		return slices.ContainsFunc(groups, func(group string) bool { return bytes.Contains(data, []byte(group+"/v")) })
 	}
-	spec, _ := o["spec"].(map[string]any)
+	spec, _ := o["spec"].(map[string]any) // without spec, a ResourceSet mentions nothing, and a Kustomization builds the root of its source
 	if o.Kind() == kindResourceSet {
 		return has("", fmt.Append(nil, spec["resources"], spec["resourcesTemplate"], spec["steps"]))
 	}

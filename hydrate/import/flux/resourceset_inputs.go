@@ -130,10 +130,9 @@ func (s *sets) providers(of Key, refs []inputsFrom) ([]Key, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s.selector: %w", field, err)
 			}
-			for key := range s.selected(of.Namespace, selector) {
-				found[key] = true
-			}
-			selections = append(selections, selection{of, selector, s.selected(of.Namespace, selector)})
+			chosen := s.selected(of.Namespace, selector)
+			maps.Copy(found, chosen)
+			selections = append(selections, selection{of, selector, chosen})
 		}
 	}
 	s.selections = append(s.selections, selections...)

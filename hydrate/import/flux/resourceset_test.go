@@ -13,7 +13,11 @@ func set(spec string) string {
 }
 
 func inputProvider(name, spec string) string {
-	return "-- clusters/prod/" + name + ".yaml --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSetInputProvider\nmetadata: {name: " + name + ", namespace: apps, labels: {set: tenants}}\nspec: " + spec + "\n"
+	return providerIn("clusters/prod/"+name+".yaml", name, spec)
+}
+
+func providerIn(file, name, spec string) string {
+	return "-- " + file + " --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSetInputProvider\nmetadata: {name: " + name + ", namespace: apps, labels: {set: tenants}}\nspec: " + spec + "\n"
 }
 
 func manyProviders(n int) string {
@@ -75,8 +79,8 @@ func TestProvidersArriveLater(t *testing.T) {
 	generated := "-- clusters/prod/z.yaml --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: z, namespace: apps}\nspec:\n  resources:\n" +
 		"  - {apiVersion: fluxcd.controlplane.io/v1, kind: ResourceSetInputProvider, metadata: {name: late, namespace: apps, labels: {set: tenants}}, spec: {type: Static, defaultValues: {tenant: late}}}\n"
 	for name, c := range map[string]struct{ files, want string }{
-		"by name":       {set("inputsFrom: [{name: late}]\n"+tenant) + app("") + "-- app/provider.yaml --\n" + strings.SplitN(inputProvider("late", "{type: Static, defaultValues: {tenant: late}}"), "\n", 3)[1] + "\n" + strings.SplitN(inputProvider("late", "{type: Static, defaultValues: {tenant: late}}"), "\n", 3)[2], `"name":"late"`},
-		"by label":      {set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n"+tenant) + app("") + "-- app/provider.yaml --\n" + strings.SplitN(inputProvider("late", "{type: Static, defaultValues: {tenant: late}}"), "\n", 2)[1], `"name":"late"`},
+		"by name":       {set("inputsFrom: [{name: late}]\n"+tenant) + app("") + providerIn("app/provider.yaml", "late", "{type: Static, defaultValues: {tenant: late}}"), `"name":"late"`},
+		"by label":      {set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n"+tenant) + app("") + providerIn("app/provider.yaml", "late", "{type: Static, defaultValues: {tenant: late}}"), `"name":"late"`},
 		"of a set":      {set("inputsFrom: [{name: late}]\n"+tenant) + generated, `"name":"late"`},
 		"none by label": {set("inputsFrom: [{selector: {matchLabels: {set: none}}}]\n" + tenant), `null`},
 	} {
@@ -90,11 +94,23 @@ func TestProvidersArriveLater(t *testing.T) {
 			}
 		})
 	}
-	// The first attempt fails, because a set that is read later brings the named provider. Its selection does not count.
+	// The set waits for a named provider that a later set brings. The selection of the first attempt is discarded.
 	twice := set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}, {name: late}]\n"+tenant) + strings.Replace(generated, "  resources:", "  inputsFrom: [{selector: {matchLabels: {set: none}}}, {name: one}]\n  resources:", 1) +
 		strings.Replace(inputProvider("one", "{type: Static, defaultValues: {tenant: one}}"), "set: tenants", "set: others", 1)
 	if u := units(t, sync+twice)["ResourceSet/set"]; u.Err != nil || !strings.Contains(encoded(t, u.Objects), `"name":"late"`) {
 		t.Errorf("%v\n%s", u.Err, encoded(t, u.Objects))
+	}
+	// The set that brings the named provider brings a selected one too, in the files of a Kustomization. The order of the sets does not matter.
+	for _, other := range []string{"a", "z"} {
+		bringing := "-- clusters/prod/" + other + ".yaml --\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: " + other + ", namespace: apps}\nspec:\n  inputsFrom: [{selector: {matchLabels: {set: none}}}, {name: one}]\n  resources:\n" +
+			"  - {apiVersion: fluxcd.controlplane.io/v1, kind: ResourceSetInputProvider, metadata: {name: late, namespace: apps, labels: {set: others}}, spec: {type: Static, defaultValues: {tenant: late}}}\n" +
+			"  - {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization, metadata: {name: more, namespace: flux-system}, spec: {path: ./app, prune: true, sourceRef: {kind: GitRepository, name: flux-system}}}\n" +
+			providerIn("app/selected.yaml", "selected", "{type: Static, defaultValues: {tenant: selected}}") +
+			strings.Replace(inputProvider("one", "{type: Static, defaultValues: {tenant: one}}"), "set: tenants", "set: others", 1)
+		u := units(t, sync+set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}, {name: late}]\n"+tenant)+bringing)["ResourceSet/set"]
+		if got := encoded(t, u.Objects); u.Err != nil || !strings.Contains(got, `"name":"late"`) || !strings.Contains(got, `"name":"selected"`) {
+			t.Errorf("%s.yaml: %v\n%s", other, u.Err, got)
+		}
 	}
 	// Two sets that select by labels, the second of which brings a provider of the first.
 	both := set("inputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n"+tenant) + inputProvider("one", "{type: Static, defaultValues: {tenant: one}}") +
