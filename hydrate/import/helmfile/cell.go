@@ -46,6 +46,7 @@ func (c *converter) cell(at place, doc *document, r *release, inline map[string]
 	if out.cluster, why = c.clusterOf(at, s, r); why != nil {
 		return nil, why
 	}
+	out.kubeVersion, out.apiVersions = versions(s, r)
 	var embedded []any
 	if inline != nil {
 		var ok bool
@@ -93,7 +94,7 @@ func (c *converter) clusterOf(at place, s *spec, r *release) (*cluster, *problem
 	if known.context != context {
 		return nil, problemf("kubeContext", "%q and %q would have one name, %s (rename one of them)", known.context, context, name)
 	}
-	return known, known.conflict(s, r)
+	return known, nil
 }
 
 // otherContexts are the environments with a kubeContext, if that of the release's environment would count and the state does not know its name.
@@ -120,27 +121,28 @@ func versions(s *spec, r *release) (string, []string) {
 }
 
 // conflict refuses a release with other versions than its cluster.
-func (k *cluster) conflict(s *spec, r *release) *problem {
-	version, apis := versions(s, r)
-	if version == "" && len(apis) == 0 || !k.versioned || k.kubeVersion == version && slices.Equal(k.apiVersions, apis) {
+func (k *cluster) conflict(x *cell) *problem {
+	if !x.versioned() || !k.versioned || k.kubeVersion == x.kubeVersion && slices.Equal(k.apiVersions, x.apiVersions) {
 		return nil
 	}
-	return problemf("kubeVersion, apiVersions", "another release of the cluster %s has other ones, and they belong to the cluster", k.name)
+	return problemf("kubeVersion, apiVersions", "another release on cluster %s has different ones, and Sluice sets them once for each cluster", k.name)
 }
 
-// accept gives the versions of a release that is converted to its cluster.
-func (x *cell) accept(s *spec) {
-	version, apis := versions(s, x.release)
-	if x.versioned = version != "" || len(apis) > 0; x.versioned {
-		x.cluster.kubeVersion, x.cluster.apiVersions, x.cluster.versioned = version, apis, true
+// versioned reports whether the release has kubeVersion or apiVersions.
+func (x *cell) versioned() bool { return x.kubeVersion != "" || len(x.apiVersions) > 0 }
+
+// setVersions sets the versions of the cluster to those of a release that the fleet has.
+func (x *cell) setVersions() {
+	if x.versioned() {
+		x.cluster.kubeVersion, x.cluster.apiVersions, x.cluster.versioned = x.kubeVersion, x.apiVersions, true
 	}
 }
 
 // unversioned lists releases that get the versions of their cluster from other releases.
 func (c *converter) unversioned() {
 	for _, x := range c.cells {
-		if x.cluster.versioned && !x.versioned {
-			c.find(c.at(x), Changed, "kubeVersion, apiVersions", fmt.Sprintf("the release has none, so helm asks the cluster: the fleet has those that other releases of %s have", x.cluster.name))
+		if x.cluster.versioned && !x.versioned() {
+			c.find(c.at(x), Changed, "kubeVersion, apiVersions", "the release sets none; it gets those that other releases set for cluster "+x.cluster.name)
 		}
 	}
 }

@@ -114,7 +114,7 @@ type converter struct {
 
 	environments []string            // in the order of the states
 	clusters     map[string]*cluster // by name
-	cells        []*cell
+	cells        []*cell             // that can be converted; after unite, those of apps
 	apps         []*app
 	by           string // the label by which layers differ: environment or cluster
 	slots        int    // values files that a release names, and what is between them, at most
@@ -127,21 +127,22 @@ type cluster struct {
 	name, environment, context string
 	kubeVersion                string
 	apiVersions                []string
-	versioned                  bool // a release that is converted has kubeVersion or apiVersions
+	versioned                  bool // a release that the fleet has sets kubeVersion or apiVersions
 }
 
 // cell is a release on a cluster.
 type cell struct {
-	release   *release
-	cluster   *cluster
-	file      string // the state
-	namespace string
-	stated    string // the namespace in the state; "" if it has none
-	source    fleet.HelmSource
-	entries   []entry
-	overlay   map[string]any // values above all entries
-	patches   []any
-	versioned bool // the release has kubeVersion or apiVersions
+	release     *release
+	cluster     *cluster
+	file        string // the state
+	namespace   string
+	stated      string // the namespace in the state; "" if it has none
+	source      fleet.HelmSource
+	kubeVersion string
+	apiVersions []string
+	entries     []entry
+	overlay     map[string]any // values above all entries
+	patches     []any
 }
 
 // entry is an item of a release's values: a file of the repository that is kept, or values.
@@ -302,7 +303,6 @@ func (c *converter) environment(l loaded) error {
 			if known := c.known(one); known {
 				return fmt.Errorf("%s:%d: the release %s is in the environment %s twice", file, r.line, r.Name, name)
 			}
-			one.accept(&doc.state)
 			c.cells = append(c.cells, one)
 		}
 	}

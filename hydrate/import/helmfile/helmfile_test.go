@@ -46,6 +46,19 @@ func state(environment, text string) State {
 	return State{Environment: environment, File: environment + ".yaml", Data: []byte(head + text)}
 }
 
+// loadFleet adds the files of a result to the repository and loads the fleet.
+func loadFleet(t *testing.T, files fstest.MapFS, r *Result) *fleet.Fleet {
+	t.Helper()
+	for name, data := range r.Files {
+		files[name] = &fstest.MapFile{Data: data}
+	}
+	f, problems := fleet.Load(t.Context(), files, nil)
+	if f == nil {
+		t.Fatal(problems)
+	}
+	return f
+}
+
 // without returns the findings that are not of an effect.
 func without(effect string, list []Finding) []Finding {
 	return slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Effect == effect })
@@ -96,7 +109,7 @@ func TestReleases(t *testing.T) {
 		"fragment":          {"repositories: [{name: r, url: 'https://charts.example.com/x#hunter2'}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", nil, "left out repositories: the URL of r can have credentials"},
 		"OCI query":         {"repositories: [{name: r, url: 'example.com/x?token=hunter2', oci: true}]\nreleases: [{name: web, namespace: web, chart: r/web}]\n", nil, "left out repositories: the URL of r can have credentials"},
 		"OCI chart query":   {"releases: [{name: web, namespace: web, chart: 'oci://example.com/web?token=hunter2', version: 1.0.0}]\n", nil, "left out chart: it has a digest, a query or credentials"},
-		"no versions":       {web + ", kubeVersion: 1.33.2}\n- {name: api, namespace: web, chart: ./charts/web}\n", map[string]string{"apps/api/app.yaml": "api"}, "changed kubeVersion, apiVersions: the release has none"},
+		"no versions":       {web + ", kubeVersion: 1.33.2}\n- {name: api, namespace: web, chart: ./charts/web}\n", map[string]string{"apps/api/app.yaml": "api"}, "changed kubeVersion, apiVersions: the release sets none"},
 		"versions left out": {"releases:\n- {name: api, namespace: web, chart: gone/api, kubeVersion: 1.30.0}\n- {name: web, namespace: web, chart: ./charts/web, kubeVersion: 1.33.2}\n", map[string]string{"clusters/prod.yaml": "kubeVersion: 1.33.2", "apps/web/app.yaml": "web"}, "left out chart: gone/api is neither"},
 		"OCI repository":    {"repositories: [{name: r, url: registry.example.com/charts, oci: true}]\nreleases: [{name: web, namespace: web, chart: r/a/web, version: 1.0.0}]\n", map[string]string{"apps/web/app.yaml": "chart: oci://registry.example.com/charts/a/web"}, ""},
 		"OCI tag":           {"releases: [{name: web, namespace: web, chart: 'oci://registry.example.com:5000/web:1.2.0'}]\n", map[string]string{"apps/web/app.yaml": "chart: oci://registry.example.com:5000/web\n      includeCRDs: true\n      version: 1.2.0"}, ""},
@@ -347,13 +360,7 @@ func TestValuesFilesOfTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range result.Files {
-		files[name] = &fstest.MapFile{Data: data}
-	}
-	f, problems := fleet.Load(t.Context(), files, nil)
-	if f == nil {
-		t.Fatal(problems)
-	}
+	f := loadFleet(t, files, result)
 	got := map[string]string{}
 	for _, target := range f.Targets() {
 		var names []string
@@ -393,13 +400,7 @@ func TestMergedValues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, data := range result.Files {
-				files[name] = &fstest.MapFile{Data: data}
-			}
-			f, problems := fleet.Load(t.Context(), files, nil)
-			if f == nil {
-				t.Fatal(problems)
-			}
+			f := loadFleet(t, files, result)
 			var got []string
 			for _, file := range f.ValuesFiles(f.Targets()[0]) {
 				got = append(got, file.Path)
@@ -439,17 +440,45 @@ func TestFilesBesideApps(t *testing.T) {
 	if err != nil || !slices.Equal(result.Kept, []string{"apps/web/values.yaml"}) {
 		t.Fatalf("%v %+v", err, result)
 	}
-	for name, data := range result.Files {
-		files[name] = &fstest.MapFile{Data: data}
-	}
-	f, problems := fleet.Load(t.Context(), files, nil)
-	if f == nil {
-		t.Fatal(problems)
-	}
+	f := loadFleet(t, files, result)
 	for _, target := range f.Targets() {
 		want := map[string]int{"web": 1, "api": 0}[target.App.Name]
 		if list := f.ValuesFiles(target); len(list) != want {
 			t.Errorf("%s takes %v", target, list)
 		}
+	}
+}
+
+// A release that is left out, for whatever reason, gives its cluster no versions.
+func TestVersionsOfClusters(t *testing.T) {
+	t.Parallel()
+	const end = "- {name: api, namespace: web, kubeContext: b, chart: ./charts/web}\n- {name: db, namespace: web, kubeContext: b, chart: ./charts/web, kubeVersion: 1.33.2}\n"
+	for name, c := range map[string]struct{ releases, leftOut string }{
+		"by chart":   {"- {name: web, namespace: web, kubeContext: a, chart: ./charts/web}\n- {name: web, namespace: web, kubeContext: b, chart: oci://example.com/web, version: 1.0.0, kubeVersion: 1.30.0}\n" + end, "web chart"},
+		"by name":    {"- {name: Web, namespace: web, kubeContext: b, chart: ./charts/web, kubeVersion: 1.30.0}\n" + end, "Web name"},
+		"by version": {end + "- {name: web, namespace: web, kubeContext: b, chart: ./charts/web, kubeVersion: 1.30.0}\n", "web kubeVersion, apiVersions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result, err := convert(t, repo(), state("prod", "releases:\n"+c.releases))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := string(result.Files["clusters/b.yaml"]); !strings.Contains(text, "kubeVersion: 1.33.2") {
+				t.Errorf("the cluster has not the version of db:\n%s", text)
+			}
+			if name == "by chart" == (result.Files["apps/web/app.yaml"] == nil) || !slices.Contains(result.Apps, "db") {
+				t.Errorf("apps %v", result.Apps)
+			}
+			var got []string
+			for _, f := range result.Findings {
+				if f.Effect == LeftOut || f.Field == "kubeVersion, apiVersions" {
+					got = append(got, f.Release+" "+f.Field)
+				}
+			}
+			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values([]string{c.leftOut, "api kubeVersion, apiVersions"}))) {
+				t.Errorf("findings of %v, want %s left out, and api without versions: %+v", got, c.leftOut, result.Findings)
+			}
+		})
 	}
 }

@@ -2,7 +2,6 @@ package helmfile
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path"
@@ -14,107 +13,6 @@ import (
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/import/internal/layered"
 )
-
-// app is a release on all its clusters.
-type app struct {
-	name  string
-	cells []*cell // by cluster
-}
-
-// Labels by which layers differ.
-const (
-	byEnvironment = "environment"
-	byCluster     = "cluster"
-)
-
-// unite makes apps of the cells: one for each name of a release, or for each name and namespace if a cluster has several of a name.
-func (c *converter) unite() {
-	c.unversioned()
-	several := c.several()
-	byName := map[string]*app{}
-	for _, x := range c.cells {
-		name := x.release.Name
-		if several[name] {
-			name = x.namespace + "." + name
-		}
-		a := byName[name]
-		if a == nil {
-			a = &app{name: name}
-			byName[name] = a
-		}
-		if len(a.cells) > 0 && a.cells[0].release.Name != x.release.Name {
-			c.find(c.at(x), LeftOut, "name", fmt.Sprintf("its app would be %s, as that of the release %s in the namespace %s (rename one of them)", name, a.cells[0].release.Name, a.cells[0].namespace))
-			continue
-		}
-		if first := a.in(x.cluster.environment); first != nil && !same(first.source, x.source) {
-			c.find(c.at(x), LeftOut, "chart", fmt.Sprintf("it has another chart or version on %s, which is in the same environment", first.cluster.name))
-			continue
-		}
-		a.cells = append(a.cells, x)
-	}
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		a := byName[name]
-		if !fleet.ValidName(name) {
-			for _, x := range a.cells {
-				c.find(c.at(x), LeftOut, "name", fmt.Sprintf("%q cannot be the name of an app", name))
-			}
-			continue
-		}
-		slices.SortFunc(a.cells, func(x, y *cell) int { return strings.Compare(x.cluster.name, y.cluster.name) })
-		c.apps = append(c.apps, a)
-		c.result.Apps = append(c.result.Apps, name)
-	}
-	c.by = byEnvironment
-	for _, a := range c.apps {
-		for _, x := range a.cells {
-			if first := a.in(x.cluster.environment); !same(first.variable(), x.variable()) {
-				c.by = byCluster
-			}
-		}
-	}
-}
-
-// several are the names that two releases of a cluster have.
-func (c *converter) several() map[string]bool {
-	out := map[string]bool{}
-	for i, x := range c.cells {
-		for _, y := range c.cells[:i] {
-			if x.cluster == y.cluster && x.release.Name == y.release.Name {
-				out[x.release.Name] = true
-			}
-		}
-	}
-	return out
-}
-
-func (c *converter) at(x *cell) place {
-	return place{environment: x.cluster.environment, file: x.file, line: x.release.line, release: x.release.Name, namespace: x.stated, context: x.cluster.context}
-}
-
-// in returns the first cell of an environment.
-func (a *app) in(environment string) *cell {
-	for _, x := range a.cells {
-		if x.cluster.environment == environment {
-			return x
-		}
-	}
-	return nil
-}
-
-// variable is what layers and variables say of a cell.
-func (x *cell) variable() any {
-	files := []any{x.namespace}
-	for _, e := range x.entries[:x.slots()] {
-		files = append(files, e.path, e.values)
-	}
-	return []any{files, merged(x.entries), x.overlay, x.patches}
-}
-
-func same(a, b any) bool {
-	x, failed := json.Marshal(a)
-	y, wrong := json.Marshal(b)
-	return failed == nil && wrong == nil && string(x) == string(y)
-}
 
 // writer writes what the converter has read.
 type writer struct{ *converter }
@@ -214,8 +112,8 @@ func (c writer) dir(a *app, x *cell) string {
 	return path.Join("apps", a.name, "layers", c.by, c.key(x))
 }
 
-// slots is how many values are files of their own: those up to the last file that is kept. It is all of them if one file cannot say what those
-// above do to the kept ones, such as {a: null} and then {a: {x: 1}}.
+// slots returns the number of values that become files of their own: all up to the last kept file, or all values if one file cannot override
+// the kept ones equally, as with {a: null} and then {a: {x: 1}}.
 func (x *cell) slots() int {
 	out := 0
 	for n, e := range x.entries {
@@ -229,7 +127,7 @@ func (x *cell) slots() int {
 	return out
 }
 
-// tail is the values above some of the entries.
+// tail merges the values after the first from entries.
 func (x *cell) tail(from int) map[string]any { return merge(merged(x.entries[from:]), x.overlay) }
 
 // noFile is the path of a slot that an app does not use. Missing files of layers are skipped, and no Git tree has this one.

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// secrets says why what helmfile prints can hold secrets. The values of a template, and those that the helmfile has itself, can come from any
-// file, and from the values of the environment.
+// secrets records why the output of helmfile may contain secrets: templates and inline values can read any file and the values of the
+// environment.
 type secrets struct {
 	file   string // a file that has references or functions of a secret store; "" if none has
 	inline string // the reason for values of templates and of the helmfile; "" if there is none
