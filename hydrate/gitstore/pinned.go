@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -52,7 +53,11 @@ func (e endpoint) transport() (transport.Transport, *transport.Endpoint, error) 
 		return t, ep, err
 	}
 	next := http.DefaultTransport
-	if own, ok := next.(*http.Transport); ok && len(ep.CaBundle) > 0 { // go-git adds certificates to an *http.Transport only
+	if len(ep.CaBundle) > 0 { // go-git adds certificates to an *http.Transport only
+		own, ok := next.(*http.Transport)
+		if !ok {
+			return nil, nil, errors.New("certificates need Go's own HTTP transport")
+		}
 		pool, err := x509.SystemCertPool()
 		if err != nil {
 			return nil, nil, err

@@ -71,3 +71,20 @@ func TestNoDowngradeByRedirect(t *testing.T) {
 		t.Errorf("asked %v: %v", asked, err)
 	}
 }
+
+// roundTripper is an HTTP client's transport that is not Go's own.
+type roundTripper struct{ http.RoundTripper }
+
+// Certificates of another repository need Go's own transport: an error says so.
+func TestCertificatesWithOtherTransport(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	own := http.DefaultTransport
+	http.DefaultTransport = roundTripper{own}
+	defer func() { http.DefaultTransport = own }()
+	_, err := RemoteRefs(t.Context(), server.URL+"/r.git", Auth{CABundle: bundle})
+	if err == nil || !strings.Contains(err.Error(), "certificates need Go's own HTTP transport") {
+		t.Error(err)
+	}
+}
