@@ -136,8 +136,9 @@ func forbidden() map[string][]string {
 
 		"hydrate/import/helmfile": append(own("hydrate/gitstore", "policy", "renderer/helm", "renderer/fetch", "renderer/worker"), goGit, "os/exec"),
 
-		"hydrate/import/internal/layered": append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
-		"hydrate/import/internal/reach":   append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
+		"hydrate/import/internal/layered":   append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
+		"hydrate/import/internal/reach":     append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
+		"hydrate/import/internal/templates": append(own("hydrate/fleet", "hydrate/gitstore", "renderer"), goGit, helm, "net/http", "os/exec"),
 
 		"hydrate/notify":    append(own("hydrate/fleet", "renderer"), goGit),
 		"hydrate/objects":   append(own("policy"), helm),

@@ -25,7 +25,7 @@ type params = map[string]any
 type set struct {
 	*importer
 	ctx       context.Context //nolint:containedctx // of one call of generate
-	templates templates
+	templates replacer
 	count     int
 }
 

@@ -1,7 +1,6 @@
 package argocd
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -13,16 +12,15 @@ import (
 	"github.com/gosimple/slug"
 	"github.com/valyala/fasttemplate"
 	"sigs.k8s.io/yaml"
+
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/templates"
 )
 
-// templates replaces parameters in texts, in one of the two languages of ApplicationSets.
-type templates struct {
+// replacer replaces parameters in texts, in one of the two languages of ApplicationSets.
+type replacer struct {
 	goTemplate bool
 	options    []string
 }
-
-// maxText bounds the outcome of one template.
-const maxText = 4 << 20
 
 // invalidName are the characters that `normalize` replaces.
 var invalidName = regexp.MustCompile(`[^-a-z0-9.]`)
@@ -58,11 +56,7 @@ func slugify(args ...any) (string, error) {
 	if !words {
 		return strings.Trim(out[:limit], "-_"), nil
 	}
-	cut := strings.LastIndex(out[:limit+1], "-")
-	if cut < 0 {
-		cut = limit
-	}
-	return strings.Trim(out[:cut], "-_"), nil
+	return strings.Trim(templates.CutAtWord(out, limit), "-_"), nil
 }
 
 func functions() template.FuncMap {
@@ -87,19 +81,8 @@ func functions() template.FuncMap {
 	return out
 }
 
-type bounded struct {
-	bytes.Buffer
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxText {
-		return 0, fmt.Errorf("the outcome has more than %d MiB", maxText>>20)
-	}
-	return b.Buffer.Write(p)
-}
-
 // text replaces the parameters in one text.
-func (t templates) text(text string, params map[string]any) (string, error) {
+func (t replacer) text(text string, params map[string]any) (string, error) {
 	if t.goTemplate {
 		if !strings.Contains(text, "{{") {
 			return text, nil
@@ -119,7 +102,7 @@ func (t templates) text(text string, params map[string]any) (string, error) {
 				return "", fmt.Errorf("goTemplateOptions: %q is not known", o)
 			}
 		}
-		var out bounded
+		var out templates.Output
 		if err := parsed.Execute(&out, params); err != nil {
 			return "", fmt.Errorf("template %.200q: %w", text, err)
 		}
@@ -142,7 +125,7 @@ func (t templates) text(text string, params map[string]any) (string, error) {
 }
 
 // value replaces the parameters in all texts of a value, keys of maps too. It changes a copy.
-func (t templates) value(v any, params map[string]any) (any, error) {
+func (t replacer) value(v any, params map[string]any) (any, error) {
 	switch v := v.(type) {
 	case string:
 		return t.text(v, params)

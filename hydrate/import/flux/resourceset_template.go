@@ -1,23 +1,19 @@
 package flux
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"text/template"
 
 	sprig "github.com/go-task/slim-sprig/v3"
 	"github.com/gosimple/slug"
 	"sigs.k8s.io/yaml"
 
+	"github.com/sluice-gitops/sluice/hydrate/import/internal/templates"
 	"github.com/sluice-gitops/sluice/renderer/manifest"
 )
-
-// maxText bounds the outcome of one template.
-const maxText = 4 << 20
 
 // errUID is a ResourceSet whose objects depend on an id that only the cluster knows.
 var errUID = errors.New("inputs.id of a ResourceSetInputProvider is not supported: the operator makes it of the UID that the provider has in the cluster (add an input with another name)")
@@ -46,7 +42,7 @@ func execute(text string, inputs map[string]any) ([]manifest.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out bounded
+	var out templates.Output
 	if err := parsed.Execute(&out, nil); err != nil {
 		return nil, err
 	}
@@ -86,25 +82,4 @@ func toYAML(v any) (string, error) {
 }
 
 // slugify makes a label's value of a text, cut at a word.
-func slugify(text string) string {
-	const most = 63
-	out := slug.Make(text)
-	if len(out) <= most {
-		return out
-	}
-	if end := strings.LastIndex(out[:most+1], "-"); end >= 0 {
-		return out[:end]
-	}
-	return out[:most]
-}
-
-// bounded is a buffer of at most maxText bytes.
-type bounded struct{ bytes.Buffer }
-
-// Write implements io.Writer.
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxText {
-		return 0, fmt.Errorf("the outcome has more than %d MiB", maxText>>20)
-	}
-	return b.Buffer.Write(p)
-}
+func slugify(text string) string { return templates.CutAtWord(slug.Make(text), 63) }
