@@ -1,5 +1,7 @@
 package fleet
 
+import "maps"
+
 // Import is one repository layout of another tool: exactly one of flux and argocd is set.
 type Import struct {
 	// Ignore has patterns of files, as in .gitignore. Objects that are written there are not followed: Kustomizations, HelmReleases,
@@ -22,6 +24,18 @@ type ArgoCDImport struct {
 	Repositories []string `json:"repositories,omitempty"`
 	// Clusters by the name that Argo CD knows them by.
 	Clusters map[string]ArgoCDCluster `json:"clusters" jsonschema:"required"`
+}
+
+// LabelsOf returns the labels that generators see: those of the entry, on top of the registry's if the registry describes the cluster.
+func (a *ArgoCDImport) LabelsOf(cluster string, registry map[string]string) map[string]string {
+	own := a.Clusters[cluster]
+	if own.Environment != "" { // the entry describes it
+		return maps.Clone(own.Labels)
+	}
+	out := map[string]string{}
+	maps.Copy(out, registry)
+	maps.Copy(out, own.Labels)
+	return out
 }
 
 // ArgoCDCluster is a cluster of Argo CD. What the registry says of a cluster of the same name holds too.

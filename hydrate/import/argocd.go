@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 
@@ -27,12 +26,7 @@ func (i *Importer) argocd(ctx context.Context, tree fleet.Tree, request fleet.Im
 	o.Apps, o.Repositories, o.Trunk = entry.Apps, entry.Repositories, request.Trunk
 	for _, c := range request.Clusters {
 		own := entry.Clusters[c.Name]
-		labels := maps.Clone(own.Labels)
-		if known, ok := entry.Clusters[c.Name]; !ok || known.Environment == "" { // the registry describes it
-			labels = maps.Clone(c.Labels)
-			maps.Copy(labels, own.Labels)
-		}
-		o.Clusters = append(o.Clusters, argocd.Cluster{Name: c.Name, Server: own.Server, Labels: labels, Annotations: own.Annotations})
+		o.Clusters = append(o.Clusters, argocd.Cluster{Name: c.Name, Server: own.Server, Labels: entry.LabelsOf(c.Name, c.Labels), Annotations: own.Annotations})
 	}
 	o.Ignore = ignored(request.Entry.Ignore)
 	o.Starting = func(name string) error { return i.starting("argocd: " + name) }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,18 +103,14 @@ func (r reference) run(ctx context.Context, tree *gitstore.Snapshot, f *fleet.Fl
 	return answer.Clusters, nil
 }
 
-// referenceClusters are the clusters that destinations may name. The registry has the labels of a cluster that it describes.
+// referenceClusters are the clusters that destinations may name.
 func referenceClusters(f *fleet.Fleet, entry fleet.Import) map[string]referenceCluster {
 	out := map[string]referenceCluster{}
 	for _, c := range f.Clusters {
 		one := referenceCluster{KubeVersion: c.KubeVersion, APIVersions: c.APIVersions}
 		if entry.ArgoCD != nil {
 			own := entry.ArgoCD.Clusters[c.Name]
-			one.Server, one.Labels, one.Annotations = own.Server, maps.Clone(own.Labels), own.Annotations
-			if own.Environment == "" {
-				one.Labels = maps.Clone(c.Labels)
-				maps.Copy(one.Labels, own.Labels)
-			}
+			one.Server, one.Labels, one.Annotations = own.Server, entry.ArgoCD.LabelsOf(c.Name, c.Labels), own.Annotations
 		}
 		out[c.Name] = one
 	}
