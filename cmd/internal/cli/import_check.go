@@ -29,27 +29,33 @@ type comparison struct {
 	Unread      []string `json:"unread"`          // apps that Sluice cannot render, whatever the tool does with them
 
 	tool  string   // of the entry that is compared
-	tools []string // of all entries
 	empty []string // clusters on which no object was equal
 }
 
 // checkImport builds the import again with the reference programs, and compares every object.
 func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, o IO) error {
 	result := comparison{Differences: []string{}, NotCompared: []string{}, Unread: []string{}}
-	for n := range f.Spec.Import {
+	var tools []string
+	argocd := false
+	for n, entry := range f.Spec.Import {
 		if err := i.checkEntry(ctx, s, tree, f, n, &result); err != nil {
+			return err
+		}
+		tools, argocd = append(tools, referenceFor(entry).tool), argocd || entry.ArgoCD != nil
+	}
+	if argocd { // it follows symbolic links, which the copy for the reference has not
+		if err := result.links(s.Store.Snapshot(ctx, tree)); err != nil {
 			return err
 		}
 	}
 	if err := i.showComparison(&result, o); err != nil {
 		return err
 	}
-	tools := strings.Join(slices.Compact(slices.Sorted(slices.Values(result.tools))), " and ")
 	switch {
 	case len(result.Differences) > 0:
 		return fmt.Errorf("the import differs from what %s: %s", builds(tools), count(len(result.Differences), "difference"))
 	case len(result.Unread) > 0:
-		return fmt.Errorf("%s cannot be read: nothing shows that %s the same", count(len(result.Unread), "app"), builds(tools))
+		return fmt.Errorf("%s cannot be read, so the import cannot be compared with what %s", count(len(result.Unread), "app"), builds(tools))
 	case len(result.empty) > 0:
 		return fmt.Errorf("nothing was compared on %s: no imported object is built by both sides", strings.Join(result.empty, ", "))
 	case result.Objects == 0:
@@ -58,28 +64,24 @@ func (i *importOptions) checkImport(ctx context.Context, s *app.Session, tree gi
 	return nil
 }
 
-// builds is the verb for one tool or several.
-func builds(tools string) string {
-	if strings.Contains(tools, " and ") {
-		return tools + " build"
+// builds names tools, each once, as the subject of the verb.
+func builds(tools []string) string {
+	tools = slices.Compact(slices.Sorted(slices.Values(tools)))
+	verb := " builds"
+	if len(tools) > 1 {
+		verb = " build"
 	}
-	return tools + " builds"
+	return strings.Join(tools, " and ") + verb
 }
 
 // checkEntry compares one entry of spec.import.
 func (i *importOptions) checkEntry(ctx context.Context, s *app.Session, tree gitstore.Hash, f *fleet.Fleet, n int, result *comparison) error {
 	entry := f.Spec.Import[n]
 	program := referenceFor(entry)
-	result.tool, result.tools = program.tool, append(result.tools, program.tool)
-	files := s.Store.Snapshot(ctx, tree)
-	theirs, err := program.run(ctx, files, f, entry)
+	result.tool = program.tool
+	theirs, err := program.run(ctx, s.Store.Snapshot(ctx, tree), f, entry)
 	if err != nil {
 		return err
-	}
-	if entry.ArgoCD != nil { // Argo CD follows symbolic links, which the copy for the reference has not
-		if err := result.links(files); err != nil {
-			return err
-		}
 	}
 	for _, cluster := range clustersOf(f, n, theirs) {
 		ours, err := i.sluiceApps(ctx, s, tree, f, n, cluster)
@@ -116,8 +118,8 @@ func clustersOf(f *fleet.Fleet, entry int, theirs map[string]map[string]referenc
 	return slices.Compact(out)
 }
 
-// comparedOn is the cluster of a target. What stands for an ApplicationSet or a file that cannot be read is on every cluster that may lack
-// something; it is compared once.
+// comparedOn returns the cluster on which a target is compared. A failed ApplicationSet or file is listed on every cluster that may lack
+// something, so it is compared once, under "".
 func comparedOn(t *fleet.Imported) string {
 	if t.Err != nil && (t.Kind == "ApplicationSet" || t.Kind == fleet.KindFile) {
 		return ""
@@ -127,7 +129,6 @@ func comparedOn(t *fleet.Imported) string {
 
 // links names the symbolic links of a commit.
 func (c *comparison) links(tree fs.FS) error {
-	c.Links = nil // another entry may have listed them
 	return fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type()&fs.ModeSymlink != 0 {
 			c.Links = append(c.Links, name+": the reference does not follow symbolic links")

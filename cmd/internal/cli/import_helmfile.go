@@ -210,7 +210,7 @@ func (h *helmfileOptions) show(c *conversion, o IO) error {
 	return err
 }
 
-// whom names the release of a finding, and where it is.
+// whom returns the release of a finding with its environments, namespaces and kubeContexts; without a release, the environments.
 func whom(f *helmfile.Finding) string {
 	if f.Release == "" {
 		return strings.Join(f.Environments, ", ")
