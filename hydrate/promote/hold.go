@@ -79,7 +79,7 @@ func (h Hold) appsText() string {
 	others := scope.others()
 	var parts []string
 	if n := len(h.Apps) - len(others); n > 0 {
-		parts = append(parts, fmt.Sprintf("workspace %s (%s)", Few(scope.Workspaces), countApps(n)))
+		parts = append(parts, fmt.Sprintf("%s%s (%s)", workspaceNoun(scope.Workspaces), Few(scope.Workspaces), countApps(n)))
 	}
 	if len(others) > 0 {
 		parts = append(parts, Few(others))
@@ -91,7 +91,7 @@ func (h Hold) appsText() string {
 func (h Hold) scope() Scope {
 	out := Scope{Apps: h.Apps}
 	for _, w := range h.Workspaces {
-		if (Scope{Workspaces: []string{w}}).Missing(h.Apps) == "" {
+		if hasAppOf(h.Apps, w) {
 			out.Workspaces = append(out.Workspaces, w)
 		}
 	}
@@ -200,9 +200,7 @@ func (h Hold) without(clusters, apps, members []string) []Hold {
 	}
 	if len(rest) > 0 && len(apps) > 0 {
 		one := h
-		one.Whole, one.Apps, one.Workspaces = false, rest, slices.DeleteFunc(slices.Clone(h.Workspaces), func(w string) bool {
-			return (Scope{Workspaces: []string{w}}).Missing(gone) == ""
-		})
+		one.Whole, one.Apps, one.Workspaces = false, rest, slices.DeleteFunc(slices.Clone(h.Workspaces), func(w string) bool { return hasAppOf(gone, w) })
 		if len(kept) > 0 {
 			one.Clusters, one.Wave = released, ""
 		}

@@ -25,14 +25,19 @@ func (s Scope) InWorkspace(app string) bool {
 	return w != "" && slices.Contains(s.Workspaces, w)
 }
 
-// Missing returns a workspace of the scope of which there is no app among apps; empty if there is none.
+// Missing returns the first workspace of the scope that has none of the apps; "" if each has one.
 func (s Scope) Missing(apps []string) string {
 	for _, w := range s.Workspaces {
-		if !slices.ContainsFunc(apps, func(app string) bool { return fleet.WorkspaceOf(app) == w }) {
+		if !hasAppOf(apps, w) {
 			return w
 		}
 	}
 	return ""
+}
+
+// hasAppOf reports whether one of the apps belongs to a workspace.
+func hasAppOf(apps []string, workspace string) bool {
+	return slices.ContainsFunc(apps, func(app string) bool { return fleet.WorkspaceOf(app) == workspace })
 }
 
 // Limit returns contents with the apps of the scope only.
@@ -55,13 +60,24 @@ func (s Scope) Limit(read Contents) Contents {
 	}
 }
 
-// String names the scope: "workspace team-a, team-b/shop". Apps may contain the apps of Workspaces, which it does not list.
+// String returns the workspaces, then the apps outside of them: "workspace team-a, team-b/shop".
 func (s Scope) String() string {
 	var parts []string
 	if len(s.Workspaces) > 0 {
-		parts = append(parts, "workspace "+strings.Join(s.Workspaces, ", "))
+		parts = append(parts, workspaceNoun(s.Workspaces)+strings.Join(s.Workspaces, ", "))
 	}
 	return strings.Join(append(parts, s.others()...), ", ")
+}
+
+// Plural reports whether String has several names.
+func (s Scope) Plural() bool { return len(s.Workspaces)+len(s.others()) > 1 }
+
+// workspaceNoun returns the noun before the names of workspaces.
+func workspaceNoun(names []string) string {
+	if len(names) == 1 {
+		return "workspace "
+	}
+	return "workspaces "
 }
 
 // others returns the apps that no workspace of the scope has.

@@ -70,3 +70,17 @@ func TestElsewhere(t *testing.T) {
 		t.Errorf("taken: %q", got)
 	}
 }
+
+func TestScopeText(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[string]promote.Scope{
+		"workspace team-a":             {Workspaces: []string{"team-a"}, Apps: []string{"team-a/shop"}},
+		"workspaces team-a, team-b":    {Workspaces: []string{"team-a", "team-b"}},
+		"workspace team-a, team-b/web": {Workspaces: []string{"team-a"}, Apps: []string{"team-a/shop", "team-b/web"}},
+		"web":                          {Apps: []string{"web"}},
+	} {
+		if got := s.String(); got != want || s.Plural() != strings.Contains(want, ", ") {
+			t.Errorf("%q, plural %v, want %q", got, s.Plural(), want)
+		}
+	}
+}

@@ -19,6 +19,8 @@ type commands struct {
 	evidence  *evidence
 	proposals *proposals
 	authors   *authors
+
+	workspaces map[workspaceKey]workspaceAt
 }
 
 // applyTo applies the commands of an environment to the record of its situation, and reports whether they changed its record.
@@ -99,9 +101,7 @@ func (l *commands) event(ctx context.Context, e fleet.Environment, c Command, s 
 	case promote.EventApprove:
 		return l.approval(ctx, e, c, s, event)
 	case promote.EventResume:
-		for _, cluster := range s.Clusters {
-			event.Members = append(event.Members, cluster.Name)
-		}
+		event.Members = clusterNames(s)
 		event.Apps, err = l.resumedApps(ctx, e, c, s)
 		return event, err
 	case promote.EventRollback:

@@ -37,7 +37,7 @@ func newPass(ctx context.Context, h *hydrate.Hydrator, r Request) (*pass, error)
 	store := &recorder{s, push}
 	move := &mover{s, next, push}
 	return &pass{
-		snapshot: s, observer: &observer{s}, commands: &commands{s, found, next, by}, proposals: next, preview: &preview{s, next},
+		snapshot: s, observer: &observer{s}, commands: &commands{s, found, next, by, map[workspaceKey]workspaceAt{}}, proposals: next, preview: &preview{s, next},
 		recorder: store, mover: move, requests: &requests{s, next, push, store}, rollbacks: &rollbacks{s, move, push, store},
 	}, nil
 }

@@ -131,7 +131,15 @@ func rollbackReport(e fleet.Environment, a promote.Action, old *branch.State, mo
 	if len(a.Clusters) > 0 && len(a.Apps) == 0 {
 		to = old.Source().On(a.Clusters[0]).String()
 	}
-	out := []string{fmt.Sprintf("%s is back at %s (%s)", scopeOf(e, a), to, hydrate.Count(len(moved), "cluster"))}
+	plural := a.Wave == "" && len(a.Clusters) > 1
+	if scope := (promote.Scope{Apps: a.Apps, Workspaces: a.Workspaces}); !scope.All() {
+		plural = scope.Plural()
+	}
+	verb := "is"
+	if plural {
+		verb = "are"
+	}
+	out := []string{fmt.Sprintf("%s %s back at %s (%s)", scopeOf(e, a), verb, to, hydrate.Count(len(moved), "cluster"))}
 	if len(a.Stopped) > 0 {
 		out = append(out, "the rollout stops; not reached, and unchanged: "+strings.Join(a.Stopped, ", "))
 	}

@@ -7,17 +7,16 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 )
 
-// names is a set of apps.
-type names map[string]bool
+// appSet is a set of apps.
+type appSet map[string]bool
 
-func (n names) add(apps ...string) {
+func (s appSet) add(apps ...string) {
 	for _, app := range apps {
-		n[app] = true
+		s[app] = true
 	}
 }
 
@@ -47,24 +46,24 @@ func (l *commands) promotedApps(ctx context.Context, e fleet.Environment, c Comm
 			apps.add(has...)
 		}
 	}
-	return expand(e.Name, scope, apps, placed(e.Name, l.fleet), "and the promoted commits have none")
+	return expand(e.Name, scope, apps, placed(e.Name, l.fleet), "and none in the promoted commits")
 }
 
 // taken returns the apps of a workspace that one entry of a source brings to an environment.
 func (l *commands) taken(ctx context.Context, e fleet.Environment, workspace string, part promote.ClusterSource) ([]string, error) {
-	own, err := l.spaceAt(ctx, e, workspace, part.Commit)
+	own, err := l.workspaceAt(ctx, e, workspace, part.Commit)
 	if err != nil {
 		return nil, err
 	}
 	out := promote.Scope{Workspaces: []string{workspace}}.Taken(part)
-	checked := names{}
+	checked := appSet{}
 	for _, app := range out {
 		commit := part.Of(app)
 		if checked[commit] {
 			continue
 		}
 		checked.add(commit)
-		if at, err := l.spaceAt(ctx, e, workspace, commit); err != nil || at.broken != nil {
+		if at, err := l.workspaceAt(ctx, e, workspace, commit); err != nil || at.broken != nil {
 			return nil, errors.Join(err, at.broken)
 		}
 	}
@@ -74,23 +73,31 @@ func (l *commands) taken(ctx context.Context, e fleet.Environment, workspace str
 	return append(out, own.placed...), own.broken
 }
 
-// spaceAt is what a source commit has of a workspace.
-type spaceAt struct {
+// workspaceAt is what a source commit has of a workspace.
+type workspaceAt struct {
 	apps   []string
 	placed []string // those that the environment has
 	broken error    // why the workspace cannot be read
 }
 
-func (l *commands) spaceAt(ctx context.Context, e fleet.Environment, workspace, commit string) (spaceAt, error) {
+// workspaceKey is a workspace at a source commit, for an environment.
+type workspaceKey struct{ environment, workspace, commit string }
+
+// workspaceAt reads a workspace at a commit, once for each environment.
+func (l *commands) workspaceAt(ctx context.Context, e fleet.Environment, workspace, commit string) (workspaceAt, error) {
+	key := workspaceKey{e.Name, workspace, commit}
+	if known, ok := l.workspaces[key]; ok {
+		return known, nil
+	}
 	at, ok := l.trunk.commits[commit]
 	if !ok {
-		return spaceAt{}, fmt.Errorf("%.10s is not on the known part of the trunk, so the apps that it has in %s are unknown", commit, workspace)
+		return workspaceAt{}, fmt.Errorf("%.10s is not on the known part of the trunk, so the apps that it has in %s are unknown", commit, workspace)
 	}
 	f, _, err := l.hydrator.Fleet(ctx, at.Tree)
 	if err != nil {
-		return spaceAt{}, err
+		return workspaceAt{}, err
 	}
-	var out spaceAt
+	var out workspaceAt
 	here := placed(e.Name, f)
 	for _, a := range f.Apps {
 		if fleet.WorkspaceOf(a.Name) != workspace {
@@ -104,6 +111,7 @@ func (l *commands) spaceAt(ctx context.Context, e fleet.Environment, workspace, 
 	if w, ok := f.Workspace(workspace); ok && w.Err != nil {
 		out.broken = fmt.Errorf("workspace %s cannot be promoted from %.10s: %w", workspace, commit, w.Err)
 	}
+	l.workspaces[key] = out
 	return out, nil
 }
 
@@ -118,12 +126,8 @@ func (l *commands) resumedApps(ctx context.Context, e fleet.Environment, c Comma
 	if err != nil {
 		return nil, err
 	}
-	known, err := l.apps(ctx, e.Name, l.fleet)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(apps, known)
-	return expand(e.Name, scope, apps, nil, "and nothing is held back of one")
+	maps.Copy(apps, placed(e.Name, l.fleet))
+	return expand(e.Name, scope, apps, nil, "and no held app")
 }
 
 // restoredApps returns the apps that a rollback to a tree is limited to. A workspace stands for its apps that the environment runs, which go
@@ -133,30 +137,30 @@ func (l *commands) restoredApps(ctx context.Context, e fleet.Environment, c Comm
 	if scope.All() {
 		return nil, nil
 	}
-	apps := names{}
+	apps := appSet{}
 	for _, t := range []string{s.Running.Tree, tree} {
 		if err := l.addTree(ctx, e.Name, t, apps); err != nil {
 			return nil, err
 		}
 	}
-	return expand(e.Name, scope, apps, placed(e.Name, l.fleet), "nor has the state to go back to: choose one of `sluice history "+e.Name+"` with --to")
+	return expand(e.Name, scope, apps, placed(e.Name, l.fleet), "and none in the state to restore (choose another state of `sluice history "+e.Name+"` with --to)")
 }
 
 // orUnknown replaces the error of a rollback if the command names apps or workspaces that do not exist: a misspelt name has no earlier state.
 func (l *commands) orUnknown(ctx context.Context, e fleet.Environment, c Command, s *promote.Situation, err error) error {
 	apps, other := l.recorded(ctx, s)
 	if other != nil {
-		return err
+		return err // the first error is the one to report
 	}
-	if _, unknown := expand(e.Name, scopeOfCommand(c), apps, placed(e.Name, l.fleet), "nor had one in an earlier state"); unknown != nil {
+	if _, unknown := expand(e.Name, scopeOfCommand(c), apps, placed(e.Name, l.fleet), "and had none in an earlier state"); unknown != nil {
 		return unknown
 	}
 	return err
 }
 
 // recorded returns the apps that an environment runs, and those that its record names: with a source commit, or held back.
-func (l *commands) recorded(ctx context.Context, s *promote.Situation) (names, error) {
-	apps := names{}
+func (l *commands) recorded(ctx context.Context, s *promote.Situation) (appSet, error) {
+	apps := appSet{}
 	apps.add(s.Running.Source.Exceptions()...)
 	for _, h := range s.Record.Holds {
 		apps.add(h.Apps...)
@@ -165,7 +169,7 @@ func (l *commands) recorded(ctx context.Context, s *promote.Situation) (names, e
 }
 
 // addTree adds the apps of a tree of an environment branch.
-func (l *commands) addTree(ctx context.Context, environment, tree string, apps names) error {
+func (l *commands) addTree(ctx context.Context, environment, tree string, apps appSet) error {
 	if tree == "" {
 		return nil
 	}
@@ -180,24 +184,9 @@ func (l *commands) addTree(ctx context.Context, environment, tree string, apps n
 	return nil
 }
 
-// apps returns the apps of an environment: those that a fleet has for it, and those that it runs, which the fleet may no longer have.
-func (s *snapshot) apps(ctx context.Context, environment string, f *fleet.Fleet) (map[string]bool, error) {
-	known := placed(environment, f)
-	for _, tree := range s.states[environment].Clusters {
-		entries, err := branch.Apps(ctx, s.hydrator.Store, tree)
-		if err != nil {
-			return nil, err
-		}
-		for _, entry := range entries {
-			known[entry.Name] = true
-		}
-	}
-	return known, nil
-}
-
 // placed returns the apps that a fleet has for an environment.
-func placed(environment string, f *fleet.Fleet) names {
-	out := names{}
+func placed(environment string, f *fleet.Fleet) appSet {
+	out := appSet{}
 	for _, cluster := range f.ClustersOf(environment) {
 		for _, t := range f.TargetsOf(cluster) {
 			out.add(t.App.Name)
@@ -215,8 +204,9 @@ func clusterNames(s *promote.Situation) []string {
 }
 
 // expand returns the apps of a scope: those that it names, and those of its workspaces among apps. It refuses a name that neither apps nor
-// known has, so that a misspelt name does not look like success. nor tells what else has no such app.
-func expand(environment string, scope promote.Scope, apps, known names, nor string) ([]string, error) {
+// known has, so that a misspelt name does not look like success. nor ends the error: it says where else no such app
+// was found.
+func expand(environment string, scope promote.Scope, apps, known appSet, nor string) ([]string, error) {
 	for _, app := range scope.Apps {
 		if !apps[app] && !known[app] {
 			return nil, fmt.Errorf("no cluster of %s has an app %q", environment, app)
@@ -224,7 +214,7 @@ func expand(environment string, scope promote.Scope, apps, known names, nor stri
 	}
 	all := slices.Sorted(maps.Keys(apps))
 	if w := scope.Missing(all); w != "" {
-		return nil, fmt.Errorf("no cluster of %s has an app of a workspace %q, %s", environment, w, nor)
+		return nil, fmt.Errorf("workspace %q has no app on %s, %s", w, environment, nor)
 	}
 	out := append(slices.Clone(scope.Apps), slices.DeleteFunc(all, func(app string) bool { return !scope.InWorkspace(app) })...)
 	slices.Sort(out)

@@ -25,12 +25,12 @@ func (c *statusCache) of(ctx context.Context, commit string) statusAnswer {
 	var a statusAnswer
 	if c.reader == nil {
 		a.unknown = "no forge is configured here that knows commit statuses"
-	} else if list, err := c.reader.Statuses(ctx, commit); errors.As(err, new(NotReadError)) {
-		a.unknown = err.Error()
-	} else if err != nil {
-		a.unknown = "its statuses cannot be read: " + err.Error()
-	} else {
+	} else if list, err := c.reader.Statuses(ctx, commit); err == nil {
 		a.list = list
+	} else if _, ok := errors.AsType[NotReadError](err); ok {
+		a.unknown = err.Error()
+	} else {
+		a.unknown = "its statuses cannot be read: " + err.Error()
 	}
 	c.known[commit] = a
 	return a
