@@ -20,7 +20,7 @@ var (
 // PoolOptions configure how children start and their limits.
 type PoolOptions struct {
 	Command     []string        // the program that calls worker.Serve with Jobs
-	Size        int             // children at once, at least 1; of those of Workers, if it is set
+	Size        int             // children used at once, at least 1
 	Timeout     time.Duration   // for one bundle; 0 means one minute
 	MemoryLimit int64           // bytes that a child may use; 0 means that of worker.DefaultLimits
 	Workers     *worker.Workers // children of an existing worker.Host; if set, Command and MemoryLimit are ignored

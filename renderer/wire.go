@@ -100,7 +100,7 @@ func (c codec) answers(data []byte, bundles []Bundle) ([]answer, error) {
 	}
 	for i := range bundles {
 		if err == nil && i < len(out) {
-			err = out[i].answers(&bundles[i])
+			err = out[i].check(&bundles[i])
 		}
 	}
 	if err != nil {
@@ -109,13 +109,13 @@ func (c codec) answers(data []byte, bundles []Bundle) ([]answer, error) {
 	return out, nil
 }
 
-// answers returns an error if this cannot be the answer to a bundle.
-func (a *answer) answers(b *Bundle) error {
+// check returns an error if a is no possible answer to b.
+func (a *answer) check(b *Bundle) error {
 	if err := a.validate(); err != nil {
 		return err
 	}
 	if b.Light && a.Rendering != nil && !a.Rendering.Light() || !b.Light && a.Heavy {
-		return errors.New("the rendering of a light bundle is large, or that of another one is refused as large")
+		return errors.New("a light bundle has a rendering above the limit, or a bundle that is not light was refused as heavy")
 	}
 	return nil
 }

@@ -174,7 +174,7 @@ func (ec environmentChecks) checks(checks []Check, at []string) {
 		}
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
-			ec.errorf(ec.file, place, "http or https, without credentials", "check %s: its URL cannot be asked", c.Name) // not quoted: it may hold a credential
+			ec.errorf(ec.file, place, "http or https, without credentials", "check %s: its URL is not valid", c.Name) // not quoted: it may hold a credential
 		}
 	}
 }

@@ -100,9 +100,9 @@ func (l *loader) checkRepository(doc document, spec RepositorySpec) (wanted stri
 	}
 	switch n := child(child(doc.node, "spec"), "follow"); {
 	case spec.Follow.MergeRequest && spec.Follow.Commit:
-		l.errorf(doc, []string{"spec", "follow"}, "follow: true, or follow: {commit: true}", "follow is either a merge request or a commit")
+		l.errorf(doc, []string{"spec", "follow"}, "follow: true, or follow: {commit: true}", "follow has both mergeRequest and commit")
 	case n != nil && n.Kind == yaml.MappingNode && !spec.Follow.On() && !doc.broken(n):
-		l.errorf(doc, []string{"spec", "follow"}, "follow: true for a merge request, follow: {commit: true} for a commit, or leave it out", "follow says neither")
+		l.errorf(doc, []string{"spec", "follow"}, "follow: true for a merge request, follow: {commit: true} for a commit, or leave it out", "follow has neither mergeRequest nor commit")
 	}
 	wanted = "refs/heads/" + spec.Branch
 	if spec.Tags != "" {

@@ -148,8 +148,8 @@ func (t *Targets) job(ctx context.Context, j Job, w *gitstore.Writer) *Outcome {
 	return o
 }
 
-// render renders a bundle, as a light one if other targets of its app were light. Memory is bounded: of renderings that are not light, as
-// many exist at once as there are places.
+// render renders a bundle. It tries a light one if the app has rendered targets and all were light. At most cap(t.heavy) renderings
+// that are not light exist at once, which bounds memory.
 func (t *Targets) render(ctx context.Context, j Job, b *renderer.Bundle, work *rendering, w *gitstore.Writer) error {
 	app := j.Target.App.Name
 	if t.isLight(app) {

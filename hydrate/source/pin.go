@@ -99,8 +99,7 @@ func tagged(refs map[string]gitstore.Hash, name string) gitstore.Hash {
 	return refs[name]
 }
 
-// Higher reports whether the version of a tag is higher than that of another one. A tag without a version is higher than none, and none
-// is higher than it. Both are full names.
+// Higher reports whether a tag has a higher version than another. It is false if either has no version. Both are full ref names.
 func Higher(tag, than string) bool {
 	a, b := versionOf(tag), versionOf(than)
 	return a != nil && b != nil && a.GreaterThan(b)

@@ -65,8 +65,8 @@ type Call struct {
 	// Answer answers the job's questions; nil refuses them all. It runs in the parent, up to 32 times at once, on input that
 	// the child chose. Its error's text goes to the child.
 	Answer func(ctx context.Context, name string, input []byte) ([]byte, error)
-	// Large reports whether answers to a question can be large. Answer runs for at most 4 of these at once, and for the next one only when
-	// the child has read an answer. nil means that none is.
+	// Large reports whether answers to a question can be large; nil means never. At most 4 such questions are open at once: a place becomes
+	// free when the child has read the answer.
 	Large func(name string) bool
 }
 

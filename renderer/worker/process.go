@@ -249,7 +249,7 @@ func (q *questions) take(f frame) error {
 func (q *questions) answer(name string, input []byte) (answer []byte, leave func(), err error) {
 	leave = func() {}
 	if q.call.Answer == nil {
-		return nil, leave, fmt.Errorf("the parent answers no questions, also not %q", safetext.Line(name))
+		return nil, leave, fmt.Errorf("unexpected question %q: this call takes no questions", safetext.Line(name))
 	}
 	if q.call.Large != nil && q.call.Large(name) {
 		if err := q.enter(q.large); err != nil {

@@ -318,7 +318,7 @@ func TestQuestions(t *testing.T) {
 	if most.Load() > maxAsks {
 		t.Errorf("%d questions at once", most.Load())
 	}
-	if _, err := w.Call(t.Context(), Call{Job: "ask"}); err == nil || !strings.Contains(err.Error(), "answers no questions") {
+	if _, err := w.Call(t.Context(), Call{Job: "ask"}); err == nil || !strings.Contains(err.Error(), "this call takes no questions") {
 		t.Error(err)
 	}
 	_, err = w.Call(t.Context(), Call{Job: "early", Answer: func(ctx context.Context, _ string, _ []byte) ([]byte, error) {

@@ -69,7 +69,7 @@ func (e Environment) Forge(at *ci.Context) (Forge, error) {
 func (e Environment) StatusForge(at *ci.Context) (Forge, error) {
 	if e.token(at.System) == "" {
 		name := map[ci.System]string{ci.GitHubActions: "GITHUB_TOKEN", ci.GitLabCI: "GITLAB_TOKEN"}[at.System]
-		return nil, fmt.Errorf("%s is not set", name)
+		return nil, fmt.Errorf("no token of the forge (set %s or SLUICE_FORGE_TOKEN)", name)
 	}
 	return e.Forge(at)
 }

@@ -68,7 +68,8 @@ var errServer = errors.New("asks a server for its inputs (leave the ResourceSet 
 // errLate is a ResourceSet whose providers may not all be found yet.
 var errLate = errors.New("its providers are selected by labels")
 
-// Ids of inputs such as the operator makes. They differ in each digit, in their length and in the rest of each division.
+// Two ids such as the operator makes. They differ in every digit, in length and in the remainder of every division, so objects that depend on
+// the id differ too.
 const oneID, otherID = "999999999", "1000000000"
 
 // expandSet reads a ResourceSet. The objects that it brings are at its own place.
@@ -127,14 +128,14 @@ func (set *resourceSet) resources(ctx context.Context, sources []source) ([]mani
 	if whole := (step{Resources: set.Spec.Resources, ResourcesTemplate: set.Spec.ResourcesTemplate}); len(steps) == 0 {
 		steps = []step{whole}
 	} else if len(whole.Resources) > 0 || whole.ResourcesTemplate != "" {
-		return nil, errors.New("spec.steps excludes spec.resources and spec.resourcesTemplate")
+		return nil, errors.New("spec.steps cannot be used with spec.resources or spec.resourcesTemplate (move them into a step)")
 	}
 	for n, one := range set.Spec.Steps {
 		if len(one.Resources) == 0 && one.ResourcesTemplate == "" {
 			return nil, fmt.Errorf("spec.steps[%d] %s: it has neither resources nor resourcesTemplate", n, one.Name)
 		}
 		if slices.ContainsFunc(set.Spec.Steps[:n], func(before step) bool { return before.Name == one.Name }) {
-			return nil, fmt.Errorf("spec.steps[%d]: another step has the name %q too", n, one.Name)
+			return nil, fmt.Errorf("spec.steps[%d]: another step has the name %q too (rename one)", n, one.Name)
 		}
 	}
 	build := func(id string) ([]manifest.Object, error) {
@@ -241,11 +242,11 @@ func (s *step) build(ctx context.Context, inputs []map[string]any) ([]manifest.O
 func refused(o manifest.Object) error {
 	for _, name := range []string{annotationCopy, annotationConvert} {
 		if o.Annotation(name) != "" {
-			return fmt.Errorf("%s has the annotation %s, which is not supported: the operator adds content of the cluster", keyOf(o), name)
+			return fmt.Errorf("%s has the annotation %s, which is not supported: the operator adds content of the cluster (remove it, or leave the ResourceSet out with spec.import ignore)", keyOf(o), name)
 		}
 	}
 	if hasChecksum(map[string]any(o)) {
-		return fmt.Errorf("%s has the annotation %s, which is not supported: the operator adds a digest of content of the cluster", keyOf(o), annotationChecksum)
+		return fmt.Errorf("%s has the annotation %s, which is not supported: the operator adds a digest of content of the cluster (remove it, or leave the ResourceSet out with spec.import ignore)", keyOf(o), annotationChecksum)
 	}
 	return nil
 }

@@ -152,7 +152,7 @@ func (s *sets) selected(namespace string, selector labels.Selector) map[Key]bool
 		if key.Group != groupOperator || key.Kind != kindInputProvider || key.Namespace != namespace {
 			continue
 		}
-		metadata, _ := o["metadata"].(map[string]any)
+		metadata, _ := o["metadata"].(map[string]any) // the API server refuses labels that are no texts: here they are missing or empty
 		values, _ := metadata["labels"].(map[string]any)
 		set := labels.Set{}
 		for name, v := range values {
@@ -165,7 +165,7 @@ func (s *sets) selected(namespace string, selector labels.Selector) map[Key]bool
 	return out
 }
 
-// recheck fails a ResourceSet whose selectors may match other providers than those that it was built with.
+// recheck fails each ResourceSet whose selectors match other providers now than when it was built, or may match providers that are unknown.
 func recheck(c *cluster) {
 	fail := func(one selection, err error) {
 		if u := c.units[one.of]; u != nil && u.Err == nil {
@@ -219,7 +219,7 @@ func (s *sets) static(key Key) (map[string]any, error) {
 	case in.Spec.Type != "Static":
 		return nil, fmt.Errorf("%s of the type %s %w", key, cmp.Or(in.Spec.Type, `""`), errServer)
 	case strings.EqualFold(o.Annotation(annotationReconcile), "disabled"):
-		return nil, fmt.Errorf("%s is suspended, so its inputs are those of an earlier commit", key)
+		return nil, fmt.Errorf("%s is suspended, so its inputs are those of an earlier commit (resume it, or name another provider)", key)
 	}
 	return in.Spec.DefaultValues, nil
 }
@@ -247,7 +247,7 @@ func permuted(ctx context.Context, all []provider, empty bool) ([]map[string]any
 		return nil, nil
 	}
 	if total*len(from) > maxPermuted {
-		return nil, fmt.Errorf("spec.inputStrategy: %d permutations of %d providers are more than %d values", total, len(from), maxPermuted)
+		return nil, fmt.Errorf("spec.inputStrategy: %d permutations × %d providers exceed the limit of %d values", total, len(from), maxPermuted)
 	}
 	out := make([]map[string]any, total)
 	picked := make([]int, len(from)) // the index of a set, by provider; the last one changes first

@@ -182,7 +182,7 @@ func TestResourceSetErrors(t *testing.T) {
 		"an error with the id":      {ofProvider("fail inputs.id"), "inputs.id of a ResourceSetInputProvider is not supported"},
 		"many permuted values": {
 			set("inputStrategy: {name: Permute}\ninputs: ["+strings.Repeat("{a: b},", 5_000)+"]\ninputsFrom: [{selector: {matchLabels: {set: tenants}}}]\n"+tenant) + manyProviders(300),
-			"spec.inputStrategy: 5000 permutations of 301 providers are more than 1048576 values",
+			"spec.inputStrategy: 5000 permutations × 301 providers exceed the limit of 1048576 values",
 		},
 		"a random number":         {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "randInt 1 9", 1)), "the function randInt is not supported"},
 		"the clock":               {set("inputs: [{tenant: a}]\n" + strings.Replace(tenant, "inputs.tenant", "now", 1)), `function "now" not defined`},
@@ -191,7 +191,7 @@ func TestResourceSetErrors(t *testing.T) {
 		"copyFrom":                {set(one("{apiVersion: v1, kind: Secret, metadata: {name: s, annotations: {fluxcd.controlplane.io/copyFrom: a/b}}}")), "Secret default/s has the annotation fluxcd.controlplane.io/copyFrom, which is not supported"},
 		"convertKubeConfigFrom":   {set(one("{apiVersion: v1, kind: ConfigMap, metadata: {name: s, annotations: {fluxcd.controlplane.io/convertKubeConfigFrom: a/b}}}")), "the annotation fluxcd.controlplane.io/convertKubeConfigFrom, which is not supported"},
 		"checksumFrom":            {set(one("{apiVersion: apps/v1, kind: Deployment, metadata: {name: s}, spec: {template: {metadata: {annotations: {fluxcd.controlplane.io/checksumFrom: ConfigMap/a/b}}}}}")), "the annotation fluxcd.controlplane.io/checksumFrom, which is not supported"},
-		"steps and resources":     {set("steps: [{name: a, resourcesTemplate: x}]\n" + tenant), "spec.steps excludes spec.resources"},
+		"steps and resources":     {set("steps: [{name: a, resourcesTemplate: x}]\n" + tenant), "spec.steps cannot be used with spec.resources"},
 		"an empty step":           {set("inputs: [{n: 1}]\nsteps: [{name: a}]\n"), "spec.steps[0] a: it has neither resources nor resourcesTemplate"},
 		"two steps of one name":   {set("steps: [{name: a, resourcesTemplate: x}, {name: a, resourcesTemplate: x}]\n"), "spec.steps[1]: another step has the name \"a\" too"},
 		"one object in two steps": {set("steps:\n- {name: a, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n- {name: b, resourcesTemplate: \"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\"}\n"), "ConfigMap default/x is in the steps a and b"},

@@ -28,7 +28,7 @@ const (
 
 // find reads the Applications, ApplicationSets and cluster Secrets of the files that Apps names.
 func (b *builder) find() ([]found, error) {
-	root := slices.Clip([]string{"repository"}) // a pattern without a domain would match anywhere
+	root := []string{"repository"} // a pattern without a domain would match anywhere
 	var patterns []gitignore.Pattern
 	for _, text := range b.Ignore {
 		if text != "" && !strings.HasPrefix(text, "#") {

@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// render does the same as the repository server with the sources of an Application.
+// render does the same as the repository server with the sources of an Application. Argo CD edits kustomizations in place, so each
+// Application gets a copy of the repository.
 func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster Cluster) ([]*unstructured.Unstructured, error) {
 	if app.Spec.SourceHydrator != nil {
 		return nil, skip("it has spec.sourceHydrator")
@@ -31,7 +32,7 @@ func (b *builder) render(ctx context.Context, app *v1alpha1.Application, cluster
 			return nil, err
 		}
 	}
-	work, err := os.MkdirTemp(b.work, "app") // Argo CD edits kustomizations in place
+	work, err := os.MkdirTemp(b.work, "app")
 	if err != nil {
 		return nil, err
 	}
