@@ -179,10 +179,14 @@ func writtenOnce(t *testing.T, d *demo, p *site.Pages, dir string) {
 	}
 }
 
-// fourStates is the demo whose environment dev has had four states, newest first.
+// fourStates is the demo with a workspace, whose environment dev has had four states, newest first.
 func fourStates(t *testing.T) (*demo, []string) {
 	t.Helper()
 	d := newDemo(t)
+	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
+	d.repo.Write("workspaces/team.yaml", base+"Workspace\nmetadata: {name: team}\nspec: {clusters: {}, namespaces: [team]}\n")
+	d.repo.Write("workspaces/team/apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: team, placement: {}, source: {manifests: {path: m}}}\n")
+	d.repo.Write("workspaces/team/m/web.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-the-team}\n")
 	for _, currency := range []string{"MXN", "USD"} {
 		d.repo.Write("apps/shop/layers/environment/dev/values.yaml", "config: {currency: "+currency+"}\n")
 		d.repo.Commit("Sell in " + currency)
@@ -262,7 +266,7 @@ func TestAnyTwoStates(t *testing.T) {
 		}
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "changes", "dev", states[2]+".."+states[0]+".html"))
-	if err != nil || !strings.Contains(string(data), "USD") || strings.Contains(string(data), "MXN") {
+	if err != nil || !strings.Contains(string(data), "USD") || strings.Contains(string(data), "MXN") || !strings.Contains(string(data), "of-the-team") {
 		t.Errorf("the report skips the state between: %v", err)
 	}
 	if strings.Contains(string(data), "Policy passes") {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
@@ -85,8 +86,9 @@ type stateTarget struct {
 
 // find lists the targets that differ, and learns the secrets of their trees before any object is read.
 func (s *states) find(ctx context.Context) error {
-	return s.each(ctx, [2]gitstore.Hash{s.request.Before, s.request.After}, func(cluster string, trees [2]gitstore.Hash) error {
-		return s.each(ctx, trees, func(app string, trees [2]gitstore.Hash) error {
+	clusters := [2]gitstore.Hash{s.request.Before, s.request.After}
+	return each(ctx, clusters, s.store.Tree, func(cluster string, trees [2]gitstore.Hash) error {
+		return each(ctx, trees, s.apps, func(app string, trees [2]gitstore.Hash) error {
 			s.compared++
 			if trees[0] == trees[1] {
 				return nil
@@ -105,14 +107,22 @@ func (s *states) find(ctx context.Context) error {
 	})
 }
 
+// apps returns the apps of a cluster's tree, with those of workspaces.
+func (s *states) apps(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error) {
+	return branch.Apps(ctx, s.store, tree)
+}
+
+// folders returns the entries of a tree.
+type folders func(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error)
+
 // each calls do for the folders of two trees, by name. Folders that begin with a dot are Sluice's own.
-func (s *states) each(ctx context.Context, trees [2]gitstore.Hash, do func(name string, trees [2]gitstore.Hash) error) error {
+func each(ctx context.Context, trees [2]gitstore.Hash, read folders, do func(name string, trees [2]gitstore.Hash) error) error {
 	both := map[string][2]gitstore.Hash{}
 	for i, tree := range trees {
 		if tree.IsZero() {
 			continue
 		}
-		entries, err := s.store.Tree(ctx, tree)
+		entries, err := read(ctx, tree)
 		if err != nil {
 			return err
 		}

@@ -53,3 +53,42 @@ func TestStates(t *testing.T) {
 		}
 	}
 }
+
+// TestStatesOfWorkspaces compares states of which one has more apps of workspaces than the other.
+func TestStatesOfWorkspaces(t *testing.T) {
+	t.Parallel()
+	r := hydratetest.Demo(t)
+	r.Hydrate(nil)
+	first := r.Resolve("env/dev")
+	const base = "apiVersion: sluice.dev/v1alpha1\nkind: "
+	r.Write("workspaces/team.yaml", base+"Workspace\nmetadata: {name: team}\nspec: {clusters: {}, namespaces: [team]}\n")
+	r.Write("workspaces/team/apps/web/app.yaml", base+"App\nmetadata: {name: web}\nspec: {namespace: team, placement: {}, source: {manifests: {path: m}}}\n")
+	r.Write("workspaces/team/m/web.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: one}\n")
+	r.Commit("A workspace")
+	r.Hydrate(nil)
+	second := r.Resolve("env/dev")
+	r.Write("workspaces/team/m/web.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: two}\n")
+	r.Commit("Two")
+	r.Hydrate(nil)
+	third := r.Resolve("env/dev")
+	h := r.Hydrator(2)
+	f, _, err := h.Fleet(t.Context(), r.Resolve("HEAD").Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct {
+		before, after gitstore.Hash
+		want          string
+	}{
+		{first.Tree, second.Tree, "team/web on dev/* (2): added ConfigMap team/web"},
+		{second.Tree, third.Tree, "team/web on dev/* (2): changed ConfigMap team/web"},
+		{third.Tree, first.Tree, "team/web on dev/* (2): removed ConfigMap team/web"},
+	} {
+		set, notes, err := compare.States(t.Context(), h, compare.StatesRequest{Fleet: f, Environment: "dev", Before: one.before, After: one.after, Key: []byte("k")})
+		if err != nil || len(notes) > 0 {
+			t.Error(one.want, err, notes)
+			continue
+		}
+		expectLines(t, lines(set), one.want)
+	}
+}
