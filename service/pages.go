@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/bot/hint"
 	"github.com/sluice-gitops/sluice/bot/report"
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/service/config"
 	"github.com/sluice-gitops/sluice/service/workspace"
 	"github.com/sluice-gitops/sluice/site"
@@ -81,6 +82,9 @@ func (s *Service) mayRead(ctx context.Context, person, repository string) (bool,
 	access, err := f.Adapter.Access(ctx, p.Repo(), person)
 	if errors.Is(err, forge.ErrNotFound) {
 		return false, nil
+	}
+	if errors.Is(err, forge.ErrUnavailable) {
+		err = &promotion.UnavailableError{Err: err}
 	}
 	return access >= forge.AccessRead, err
 }

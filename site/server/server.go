@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +51,8 @@ type Access interface {
 	SignIn(w http.ResponseWriter, r *http.Request)
 }
 
-// Rights say what a person may read. An error means that it is unknown, and nothing is shown.
+// Rights say what a person may read. An error means that it is unknown, and nothing is shown. A promotion.UnavailableError means that it
+// is unknown for other repositories too.
 type Rights func(ctx context.Context, person, repository string) (bool, error)
 
 // Config is what a Server works with.
@@ -65,10 +65,7 @@ type Config struct {
 	Poll   time.Duration // between looks at the branches of a repository that somebody looks at; 0 is one second
 }
 
-const (
-	rightsFor  = 5 * time.Minute // an answer of Rights is kept
-	maxStreams = 1000            // open event streams
-)
+const maxStreams = 1000 // open event streams
 
 // Server serves pages. Its methods are safe for concurrent use.
 type Server struct {
@@ -152,16 +149,8 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, person string) {
 		http.NotFound(w, r)
 		return
 	}
-	if !s.served(w, r, person, repository) {
-		return
-	}
-	switch may, err := s.rights.may(r.Context(), person, repository); {
-	case err != nil:
-		s.rightUnknown(w, person, repository, err)
-		return
-	case !may:
-		http.NotFound(w, r) // who may not read a repository does not learn that it exists
-		return
+	if !s.readable(w, r, person, repository) {
+		return // who may not read a repository does not learn that it exists
 	}
 	if s.asset(w, r, file) {
 		return
@@ -241,34 +230,6 @@ func (s *Server) compressed(w http.ResponseWriter, r *http.Request, page []byte)
 
 func write(w http.ResponseWriter, data []byte) { _, _ = w.Write(data) } //nolint:gosec // html/template has escaped the page; an error means that the client is gone
 
-// served reports whether the source has a repository. Otherwise it answers that the page was not found or, if that cannot be known now,
-// that the page cannot be read.
-func (s *Server) served(w http.ResponseWriter, r *http.Request, person, repository string) bool {
-	names, incomplete := s.config.Source.Repositories(r.Context())
-	if slices.Contains(names, repository) {
-		return true
-	}
-	if incomplete != nil {
-		w.Header().Set("Retry-After", "10")
-		http.Error(w, "the list of repositories is not complete: try again", http.StatusServiceUnavailable)
-		return false
-	}
-	// While rights are unknown, a repository that does not exist looks like one that does.
-	const asked = 20 // repositories
-	for _, name := range names[:min(len(names), asked)] {
-		may, err := s.rights.may(r.Context(), person, name)
-		if err != nil {
-			s.rightUnknown(w, person, name, err)
-			return false
-		}
-		if may {
-			break
-		}
-	}
-	http.NotFound(w, r)
-	return false
-}
-
 // Escape escapes each part of a repository's name for an address.
 func Escape(repository string) string {
 	parts := strings.Split(repository, "/")
@@ -291,19 +252,13 @@ func (s *Server) home(w http.ResponseWriter, r *http.Request, person string) {
 	if err != nil {
 		unknown = "The list of repositories is not complete"
 	}
-	var names []string
-	for _, name := range all {
-		may, err := s.rights.may(r.Context(), person, name)
-		if err != nil {
-			s.config.Log.Warn("the right to see a page is unknown", "repository", name, "person", person, "error", err)
-			unknown = "The forge does not answer for all repositories whether you may read them"
-		}
-		if may {
-			names = append(names, name)
-		}
+	names, err := s.readables(r.Context(), person, all)
+	if err != nil {
+		s.config.Log.Warn("the right to see pages is unknown", "person", person, "error", err)
+		unknown = "The forge did not confirm your access to all repositories"
 	}
 	if len(names) == 1 && person == "" && unknown == "" {
-		http.Redirect(w, r, "/"+Escape(names[0])+"/-/index.html", http.StatusFound)
+		http.Redirect(w, r, "/"+Escape(names[0])+"/-/index.html", http.StatusFound) //nolint:gosec // a repository that the service knows, with each of its parts escaped
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

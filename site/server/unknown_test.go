@@ -5,11 +5,15 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/server"
 )
@@ -43,14 +47,74 @@ func TestUnknownIsNotNotFound(t *testing.T) {
 	check("bob", "/", 200, "There is no repository that you may read.")
 	check("eve", "/acme/fleet/-/index.html", 503, "try again")
 	check("eve", "/acme/none/-/index.html", 503, "try again")
-	check("eve", "/", 503, "The forge does not answer for all repositories whether you may read them: try again.")
+	check("eve", "/", 503, "The forge did not confirm your access to all repositories: try again.")
 	check("half", "/", 200, "acme/fleet")
-	check("half", "/", 200, "The forge does not answer for all repositories")
+	check("half", "/", 200, "The forge did not confirm your access to all repositories: try again.")
+	check("half", "/secret/fleet/-/index.html", 503, "try again")
+	check("half", "/secret/none/-/index.html", 503, "try again")
+	check("half", "/acme/none/-/index.html", 503, "try again")
 	from.incomplete = errors.New("github has not listed its repositories yet")
 	check("ada", "/acme/none/-/index.html", 503, "the list of repositories is not complete: try again")
 	check("ada", "/acme/fleet/-/index.html", 200, "")
 	check("ada", "/", 200, "The list of repositories is not complete")
 	check("bob", "/", 503, "The list of repositories is not complete")
+	check("bob", "/acme/fleet/-/index.html", 503, "the list of repositories is not complete: try again")
+	check("bob", "/acme/none/-/index.html", 503, "the list of repositories is not complete: try again")
+}
+
+// TestExistenceStaysSecret: whatever the service knows of a person's rights, the answer for a repository that the person may not read is
+// that for a repository that does not exist, also while the forge does not answer.
+func TestExistenceStaysSecret(t *testing.T) {
+	t.Parallel()
+	c := &clock{}
+	var broken atomic.Bool
+	var asked atomic.Int64
+	rights := func(_ context.Context, person, repository string) (bool, error) {
+		asked.Add(1)
+		if broken.Load() {
+			return false, errors.New("the forge does not answer")
+		}
+		return person == "ada" && repository == "acme/fleet", nil
+	}
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: rights, Clock: c.now})
+	alike := func(person string, want int) {
+		t.Helper()
+		for _, name := range []string{"secret/none", "secret/fleet", "acme/none"} {
+			if code, body := get(t, h.Client(), h.URL+"/"+name+"/-/index.html", "X-Person", person); code != want {
+				t.Errorf("%s of %s: %d, want %d: %s", name, person, code, want, body)
+			}
+		}
+	}
+	alike("ada", 404)
+	before := asked.Load()
+	alike("ada", 404)
+	if now := asked.Load(); now != before {
+		t.Errorf("unknown addresses ask the forge %d times again", now-before)
+	}
+	broken.Store(true)
+	alike("bob", 503) // the first one does not exist
+	c.advance(2 * time.Minute)
+	alike("ada", 503) // the answers for ada are still kept
+	if code, _ := get(t, h.Client(), h.URL+"/acme/fleet/-/index.html", "X-Person", "ada"); code != 200 {
+		t.Errorf("a repository that ada may read: %d", code)
+	}
+	broken.Store(false)
+	c.advance(time.Minute)
+	alike("ada", 404)
+	alike("bob", 404)
+}
+
+// TestHomeAsksOnce: while the forge does not answer, the list of repositories asks it about one of them.
+func TestHomeAsksOnce(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: func(context.Context, string, string) (bool, error) {
+		asked.Add(1)
+		return false, fmt.Errorf("github: %w", &promotion.UnavailableError{Err: errors.New("rate limit")})
+	}})
+	if code, _ := get(t, h.Client(), h.URL+"/", "X-Person", "ada"); code != 503 || asked.Load() != 1 {
+		t.Errorf("%d, the forge is asked %d times", code, asked.Load())
+	}
 }
 
 // TestAssets: the files that all pages share are sent compressed, and only once to a client that keeps them.
