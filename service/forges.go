@@ -230,13 +230,9 @@ func (f *connected) output(source forge.Repository, address string) (repo forge.
 func addressed(forges map[string]*connected, address string) (hint.Place, bool) {
 	for _, name := range slices.Sorted(maps.Keys(forges)) {
 		f := forges[name]
-		base := giturl.Plain(f.Git) + "/"
-		for _, plain := range []string{giturl.Plain(address), strings.Replace(giturl.Plain(address), ":22/", "/", 1)} {
-			if len(plain) < len(base) || !strings.EqualFold(plain[:len(base)], base) {
-				continue
-			}
-			repo := plain[len(base):]
-			if repo != path.Clean(repo) || strings.HasPrefix(repo, "..") {
+		for _, one := range []string{address, "ssh://" + strings.Replace(giturl.Plain(address), ":22/", "/", 1)} {
+			repo, ok := giturl.Below(f.Git, one)
+			if !ok {
 				continue
 			}
 			if spelled, ok := f.spelled(repo); ok {

@@ -1,7 +1,10 @@
 // Package giturl compares addresses of Git repositories. The package imports no other package of Sluice.
 package giturl
 
-import "strings"
+import (
+	"io/fs"
+	"strings"
+)
 
 // Plain returns the host and path of an address, without the parts that do not distinguish repositories: scheme,
 // user, a prefix `git::`, `.git` and a trailing slash. It is equal for https://git@GitHub.com/acme/base.git,
@@ -28,3 +31,17 @@ func Plain(address string) string {
 
 // Key returns Plain in lower case, which is equal for all addresses of one repository.
 func Key(address string) string { return strings.ToLower(Plain(address)) }
+
+// Below returns the path of a repository below the address of a server; false if it is not below it. The comparison ignores case. The path
+// has no empty elements, and no elements "." and "..".
+func Below(server, address string) (string, bool) {
+	root, plain := Plain(server)+"/", Plain(address)
+	if len(plain) <= len(root) || !strings.EqualFold(plain[:len(root)], root) {
+		return "", false
+	}
+	path := plain[len(root):]
+	if path == "." || !fs.ValidPath(path) {
+		return "", false
+	}
+	return path, true
+}

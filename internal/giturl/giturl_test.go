@@ -24,3 +24,26 @@ func TestAddressesOfOneRepository(t *testing.T) {
 		t.Error("case tells repositories apart")
 	}
 }
+
+func TestBelow(t *testing.T) {
+	for _, c := range []struct{ server, address, want string }{
+		{"https://github.com", "https://github.com/acme/base.git", "acme/base"},
+		{"https://github.com/", "git@GitHub.com:acme/Base", "acme/Base"},
+		{"https://git.example.com/gitlab", "https://git.example.com/GitLab/a/b/c", "a/b/c"},
+		{"https://git.example.com:8443", "https://git.example.com:8443/a/b", "a/b"},
+		{"https://git.example.com:8443", "https://git.example.com/a/b", ""},
+		{"https://git.example.com/gitlab", "https://git.example.com/gitlabs/a/b", ""},
+		{"https://git.example.com/gitlab", "https://git.example.com/gitlab", ""},
+		{"https://github.com", "https://github.com/", ""},
+		{"https://github.com", "https://github.com/../api", ""},
+		{"https://github.com", "https://github.com/acme/../../api", ""},
+		{"https://github.com", "https://github.com/.", ""},
+		{"https://github.com", "https://github.com//acme/base", ""},
+		{"https://github.com", "https://github.com/acme//base", ""},
+		{"https://github.com", "", ""},
+	} {
+		if got, ok := Below(c.server, c.address); got != c.want || ok != (c.want != "") {
+			t.Errorf("%s below %s: %q %v, want %q", c.address, c.server, got, ok, c.want)
+		}
+	}
+}

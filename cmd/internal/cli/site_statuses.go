@@ -16,7 +16,7 @@ import (
 )
 
 // posted reads the commit statuses of the cluster branches, in a CI job of the fleet's repository with a token of its forge. Elsewhere the
-// statuses say why they were not read. The problem names clusters that lack them.
+// statuses say why they were not read. The problem says how many cluster branches were not read, or why.
 func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session, trunk gitstore.Commit) (list *site.Statuses, problem string, err error) {
 	f, _, err := session.Fleet(ctx, trunk.Tree)
 	if err != nil {
@@ -83,15 +83,10 @@ func placeOfBranches(own, address, output, server string) (string, error) {
 // pathOn returns the path of a repository on a forge. A GitLab server below a path has that path in its HTTP addresses, but not in those
 // for SSH.
 func pathOn(server, address string) (string, bool) {
-	root := giturl.Plain(server)
 	first, _, _ := strings.Cut(address, "/")
 	if strings.HasPrefix(address, "ssh://") || !strings.Contains(address, "://") && strings.Contains(first, ":") {
-		root, _, _ = strings.Cut(root, "/")
+		host, _, _ := strings.Cut(giturl.Plain(server), "/")
+		server = "https://" + host
 	}
-	root += "/"
-	plain := giturl.Plain(address)
-	if len(plain) <= len(root) || !strings.EqualFold(plain[:len(root)], root) {
-		return "", false
-	}
-	return plain[len(root):], true
+	return giturl.Below(server, address)
 }

@@ -21,6 +21,7 @@ func TestPlaceOfBranches(t *testing.T) {
 		{"", "git@git.example.com:gitlab/out", below, "gitlab/out"}, // a group with the name of the path
 		{"", "https://github.com/acme/out", "https://github.com", "acme/out"},
 		{"", "git::https://github.com/acme/out", "https://github.com", "acme/out"},
+		{"", "https://github.com/acme/../../out", "https://github.com", ""},
 		{"", "https://elsewhere.example.com/acme/out", "https://github.com", ""},
 	} {
 		got, err := placeOfBranches("acme/fleet", c.address, c.output, c.server)
