@@ -45,10 +45,10 @@ const (
 // Statuses caches the statuses of the tips of cluster branches between calls of Read, and limits the requests for them. It is safe for
 // concurrent use.
 type Statuses struct {
-	most int    // commits per minute
-	why  string // nothing is read
+	most int // commits per minute
 
 	mu    sync.Mutex
+	why   string // commits were not read; "" if they will be
 	of    map[gitstore.Hash]knownStatuses
 	since time.Time // beginning of the minute in which asked counts
 	asked int       // commits
@@ -62,6 +62,13 @@ func NewStatuses(most int) *Statuses {
 
 // NoStatuses returns a cache without statuses, which says why none were read.
 func NoStatuses(why string) *Statuses { return &Statuses{why: why} }
+
+// NotRead sets why commits that Refresh did not read are unknown. Without it, a later Refresh reads them.
+func (s *Statuses) NotRead(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.why = why
+}
 
 // Over returns the number of commits that the last Refresh did not ask for because of the limit.
 func (s *Statuses) Over() int {
@@ -81,7 +88,7 @@ func (s *Statuses) left(now time.Time) int {
 type knownStatuses struct {
 	list    []promote.Status
 	at      time.Time // of the last answer
-	why     string    // nothing was read; "" if that is not known
+	why     string    // it was not read; "" if it will be
 	tried   time.Time // of the last request
 	failed  bool      // the last request
 	healthy bool      // all clusters with this commit are

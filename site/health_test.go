@@ -162,7 +162,7 @@ func TestHealthBecomesUnknown(t *testing.T) {
 	w.now = w.now.Add(20 * time.Minute)
 	f, clusters := w.look()
 	health := clusters["prod-eu-1"].Health
-	if health.State != promote.Unknown || !strings.HasPrefix(health.Reason, "its statuses were last read at 2") || health.Synced() && clusters["prod-eu-1"].Dot() == "unhealthy" {
+	if health.State != promote.Unknown || !strings.HasPrefix(health.Reason, "its statuses were last read at 2") || clusters["prod-eu-1"].Dot() == "unhealthy" {
 		t.Errorf("after half an hour: %+v", health)
 	}
 	if got := text(pagesOf(t, f)["clusters/prod-eu-1.html"]); !strings.Contains(got, "Health unknown its statuses were last read at") {
@@ -178,6 +178,33 @@ func TestHealthBecomesUnknown(t *testing.T) {
 	if _, clusters = w.look(); clusters["prod-eu-1"].Health.State != promote.Unknown || clusters["prod-us-1"].Health.Reason == clusters["prod-eu-1"].Health.Reason {
 		t.Errorf("after an error: %+v", clusters["prod-eu-1"].Health)
 	}
+}
+
+// TestNotRead: a cluster whose statuses are never read says why.
+func TestNotRead(t *testing.T) {
+	t.Parallel()
+	w := gated(t, `"kustomization/${app}/*"`)
+	w.cache = site.NewStatuses(2)
+	f, _ := w.look()
+	const later = "its statuses have not been read yet"
+	if notRead(f, later) != 3 || w.cache.Over() != 3 {
+		t.Errorf("%d clusters are read later, %d are over the limit", notRead(f, later), w.cache.Over())
+	}
+	const never = "its statuses were not read: --statuses is 2"
+	w.cache.NotRead(never)
+	w.from.down = true
+	if f, _ = w.look(); notRead(f, later) != 0 || notRead(f, never) != 3 {
+		t.Errorf("%d clusters say that they are read later, %d that they are not", notRead(f, later), notRead(f, never))
+	}
+}
+
+func notRead(f *site.Fleet, why string) (n int) {
+	for _, c := range f.Clusters {
+		if c.Health != nil && c.Health.Reason == why {
+			n++
+		}
+	}
+	return n
 }
 
 // TestHealthByAllGates: a cluster is as healthy as the worst of the gates that judge it.

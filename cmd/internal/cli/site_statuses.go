@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-gitops/sluice/bot/ci"
 	"github.com/sluice-gitops/sluice/bot/forge"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/internal/giturl"
 	"github.com/sluice-gitops/sluice/service/workspace"
@@ -28,15 +29,31 @@ func (s *siteOptions) posted(ctx context.Context, o IO, session *app.Session, tr
 	}
 	list = site.NewStatuses(s.statuses)
 	err = workspace.PostedStatuses(ctx, session, trunk.Tree, hub, repo, list)
-	switch over := list.Over(); {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil, "", ctx.Err()
-	case err != nil:
-		problem = "the health of some clusters is unknown: cannot read commit statuses: " + err.Error()
-	case over > 0:
-		problem = fmt.Sprintf("the statuses of %s were not read: --statuses is %d", count(over, "commit"), s.statuses)
 	}
+	why, problem := unreadStatuses(list.Over(), s.statuses, err)
+	list.NotRead(why)
 	return list, problem, nil
+}
+
+// unreadStatuses says why the statuses of a cluster were not read, and what the pages warn of. over is the number of cluster branches above
+// the limit, and err why others could not be read.
+func unreadStatuses(over, limit int, err error) (why, problem string) {
+	const not = "its statuses were not read: "
+	switch {
+	case err != nil && over > 0:
+		return not + fmt.Sprintf("--statuses is %d, and the forge did not answer all requests", limit), cannotRead(err)
+	case err != nil:
+		return not + "the forge did not answer all requests", cannotRead(err)
+	case over > 0:
+		return not + fmt.Sprintf("--statuses is %d", limit), fmt.Sprintf("the statuses of %s were not read: --statuses is %d", hydrate.Count(over, "cluster branch"), limit)
+	}
+	return "", ""
+}
+
+func cannotRead(err error) string {
+	return "the health of some clusters is unknown: cannot read commit statuses: " + err.Error()
 }
 
 // forge returns the forge of the CI job, and the repository on it that has the rendered branches. The error says why statuses cannot be

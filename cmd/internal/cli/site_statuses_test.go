@@ -1,6 +1,9 @@
 package cli
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 func TestPlaceOfBranches(t *testing.T) {
 	t.Parallel()
@@ -27,6 +30,26 @@ func TestPlaceOfBranches(t *testing.T) {
 		got, err := placeOfBranches("acme/fleet", c.address, c.output, c.server)
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+}
+
+func TestUnreadStatuses(t *testing.T) {
+	t.Parallel()
+	down := errors.New("502")
+	for _, c := range []struct {
+		over         int
+		err          error
+		why, problem string
+	}{
+		{0, nil, "", ""},
+		{1, nil, "its statuses were not read: --statuses is 300", "the statuses of 1 cluster branch were not read: --statuses is 300"},
+		{2, nil, "its statuses were not read: --statuses is 300", "the statuses of 2 cluster branches were not read: --statuses is 300"},
+		{0, down, "its statuses were not read: the forge did not answer all requests", "the health of some clusters is unknown: cannot read commit statuses: 502"},
+		{2, down, "its statuses were not read: --statuses is 300, and the forge did not answer all requests", "the health of some clusters is unknown: cannot read commit statuses: 502"},
+	} {
+		if why, problem := unreadStatuses(c.over, 300, c.err); why != c.why || problem != c.problem {
+			t.Errorf("%d %v: %q, %q", c.over, c.err, why, problem)
 		}
 	}
 }
