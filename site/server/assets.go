@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path"
 	"sync"
+	"time"
 
 	"github.com/sluice-gitops/sluice/site"
 )
@@ -16,7 +17,7 @@ import (
 // asset is a file that all pages share.
 type asset struct {
 	plain, gzip []byte
-	kind, tag   string
+	kind, tag   string // the tag is without quotes
 }
 
 // assets compresses each file once.
@@ -34,7 +35,7 @@ var assets = sync.OnceValues(func() (map[string]asset, error) { //nolint:gocheck
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		sum := sha256.Sum256(data)
-		out[name] = asset{data, packed.Bytes(), kinds[path.Ext(name)], `"` + hex.EncodeToString(sum[:8]) + `"`}
+		out[name] = asset{data, packed.Bytes(), kinds[path.Ext(name)], hex.EncodeToString(sum[:8])}
 	}
 	return out, nil
 })
@@ -52,18 +53,14 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request, name string) bool
 		return false
 	}
 	h := w.Header()
-	h.Set("ETag", one.tag)
-	h.Add("Vary", "Accept-Encoding")
-	if r.Header.Get("If-None-Match") == one.tag {
-		w.WriteHeader(http.StatusNotModified)
-		return true
-	}
-	h.Set("Content-Type", one.kind)
+	data, tag := one.plain, one.tag
 	if acceptsGzip(r) {
+		data, tag = one.gzip, one.tag+"-gz"
 		h.Set("Content-Encoding", "gzip")
-		write(w, one.gzip)
-		return true
 	}
-	write(w, one.plain)
+	h.Set("ETag", `"`+tag+`"`)
+	h.Add("Vary", "Accept-Encoding")
+	h.Set("Content-Type", one.kind)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 	return true
 }

@@ -154,8 +154,16 @@ func TestAssets(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) || len(body) > len(want)/2 || packed.Get("Content-Type") != plain.Get("Content-Type") {
 			t.Errorf("%s: %d bytes compressed, %d plain, %v", name, len(body), len(got), err)
 		}
-		if again, _, body := send("If-None-Match", packed.Get("ETag")); again != http.StatusNotModified || len(body) > 0 {
-			t.Errorf("%s again: %d, %d bytes", name, again, len(body))
+		tags := map[string]string{"identity": plain.Get("ETag"), "gzip": packed.Get("ETag")}
+		if tags["identity"] == tags["gzip"] {
+			t.Errorf("%s has one tag for two encodings", name)
+		}
+		for encoding, tag := range tags {
+			for have, want := range map[string]int{tag: 304, "W/" + tag: 304, `"other", ` + tag: 304, "*": 304, `"other"`: 200} {
+				if code, _, body := send("Accept-Encoding", encoding, "If-None-Match", have); code != want || want == 304 && len(body) > 0 {
+					t.Errorf("%s, %s, of which the client has %s: %d, %d bytes", name, encoding, have, code, len(body))
+				}
+			}
 		}
 	}
 }
