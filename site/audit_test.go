@@ -122,7 +122,7 @@ func TestAgeOfPartialPromotions(t *testing.T) {
 	if s := f.Environments[1].Figures; s.LeadOf != 1 || s.LeadLacks != 1 {
 		t.Errorf("staging: %d ages, %d unknown", s.LeadOf, s.LeadLacks)
 	}
-	if all := pagesOf(t, f); !strings.Contains(text(all["apps/shop.html"]), "(1 promotion, 1 of unknown age)") || !strings.Contains(text(all["history.html"]), "2 hours (without 1 promotion of unknown age)") {
+	if all := pagesOf(t, f); !strings.Contains(text(all["apps/shop.html"]), "(1 promotion and 1 of unknown age)") || !strings.Contains(text(all["history.html"]), "2 hours (without 1 promotion of unknown age)") {
 		t.Error(text(all["apps/shop.html"]), text(all["history.html"]))
 	}
 }

@@ -180,8 +180,8 @@ func statesOf(e *Environment) []Event {
 	return slices.DeleteFunc(slices.Clone(e.History), func(h Event) bool { return h.Commit == "" })
 }
 
-// comparable lists the states of an environment of which any two have a report, newest first; nil if there are fewer than two.
-func (p *Pages) comparable(e *Environment) []Event {
+// comparedStates lists the states of an environment of which any two have a report, newest first; nil if there are fewer than two.
+func (p *Pages) comparedStates(e *Environment) []Event {
 	list := statesOf(e)
 	if !p.live {
 		list = list[:min(len(list), p.compared[e.Name])]

@@ -42,7 +42,7 @@ func (b *reader) history(e *Environment) error {
 		}
 		event := Event{Environment: e.Name, Commit: h.Commit.String(), Source: b.commit(h.Source.Commit), At: h.At, By: h.By(), What: h.Subject, Kind: kindOf(h.Trailers)}
 		event.Why = strings.TrimPrefix(strings.TrimPrefix(h.What(), h.Subject), "; ")
-		event.tree, event.known, event.lead = h.Tree, true, promotedSources{now: h.Source, at: b.sourceTimes(h.Source)}
+		event.tree, event.known, event.lead = h.Tree, true, promotedSources{now: h.Source, at: b.sourceCommits(h.Source)}
 		event.promoted = slices.ContainsFunc(h.Trailers, func(t gitstore.Trailer) bool { return t.Key == branch.TrailerFrom })
 		if earlier := slices.IndexFunc(list[i+1:], func(h promotion.HistoryEntry) bool { return h.Command == nil }); earlier >= 0 {
 			event.Before, event.before = list[i+1+earlier].Commit.String(), list[i+1+earlier].Tree
@@ -185,8 +185,8 @@ type promotedSources struct {
 	at          map[string]Commit // those of now, by hash
 }
 
-// sourceTimes describes all commits of a source.
-func (b *reader) sourceTimes(s promote.Source) map[string]Commit {
+// sourceCommits returns all commits of a source by hash.
+func (b *reader) sourceCommits(s promote.Source) map[string]Commit {
 	out := map[string]Commit{}
 	for _, c := range s.Commits() {
 		out[c] = b.commit(c)

@@ -22,7 +22,7 @@ type Reports struct {
 	// Version and Key are what Make works with; Key is nil if it is a random one. Reports of others are made again.
 	Version string
 	Key     []byte
-	// MaxBytes limits the size of the comparisons of an environment that are no neighbours; 0 is 16 MiB.
+	// MaxBytes limits the total size of an environment's comparisons of states that are not adjacent; 0 is 16 MiB.
 	MaxBytes int64
 	// MaxTargets limits the targets that one run compares for them, of all environments together; 0 is 3,000,000. A later run continues.
 	MaxTargets int
@@ -31,7 +31,7 @@ type Reports struct {
 const (
 	comparedBytes   = 16 << 20
 	comparedTargets = 3_000_000
-	abandoned       = 250_000 // targets that a comparison counts as if it is given up because the states differ by too much
+	abandoned       = 250_000 // targets that count for a comparison that ends with ErrTooMany
 )
 
 // identity returns a digest of everything except the two commits that determines the page of a change. It is short, because the file is

@@ -91,7 +91,7 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request, person strin
 		}
 	}
 	if errors.Is(err, ErrNoReport) {
-		http.Error(w, "there is no report of this head: it was deleted, or never made (`sluice diff --full BASE..HEAD` creates it again)", http.StatusNotFound)
+		http.Error(w, "this replica has no report of this head (run `sluice diff --full BASE..HEAD` to create it)", http.StatusNotFound)
 		return
 	}
 	if err != nil {

@@ -56,7 +56,7 @@ func TestReplicasShareReports(t *testing.T) {
 				return strings.Contains(list, ">!"+strconv.Itoa(number)+" by ada") && strings.Contains(own, s.head(number)+".html")
 			})
 		}
-		if code, body := page(p, "merge-requests/"+strconv.Itoa(numbers[0])+"/"+strings.Repeat("0", 40)+".html"); code != http.StatusNotFound || !strings.Contains(body, "there is no report of this head") {
+		if code, body := page(p, "merge-requests/"+strconv.Itoa(numbers[0])+"/"+strings.Repeat("0", 40)+".html"); code != http.StatusNotFound || !strings.Contains(body, "this replica has no report of this head") {
 			t.Errorf("%s: an unknown head: %d %s", name, code, body)
 		}
 	}
