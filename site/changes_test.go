@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/site"
@@ -127,7 +128,7 @@ func remadeForTheRegistry(t *testing.T, d *demo, dir string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := site.WriteChanges(dir, p, site.Reports{Version: "third", Key: []byte("k"), Make: func(c site.Change) (*report.Review, error) {
+		if err := site.WriteChanges(dir, p, site.Reports{Fleet: d.fleet(t), Version: "third", Key: []byte("k"), Make: func(c site.Change) (*report.Review, error) {
 			made++
 			return c.Report(t.Context(), d.h, d.tip.Tree, "third", []byte("k"))
 		}}); err != nil {
@@ -155,7 +156,7 @@ func writtenOnce(t *testing.T, d *demo, p *site.Pages, dir string) {
 	write := func(version string) int {
 		t.Helper()
 		made = 0
-		if err := site.WriteChanges(dir, p, site.Reports{Version: version, Key: []byte("k"), Make: func(c site.Change) (*report.Review, error) {
+		if err := site.WriteChanges(dir, p, site.Reports{Fleet: d.fleet(t), Version: version, Key: []byte("k"), Make: func(c site.Change) (*report.Review, error) {
 			made++
 			return c.Report(t.Context(), d.h, d.tip.Tree, version, []byte("k"))
 		}}); err != nil {
@@ -202,6 +203,16 @@ func fourStates(t *testing.T) (*demo, []string) {
 	return d, out
 }
 
+// fleet is that of the trunk as it was last read.
+func (d *demo) fleet(t *testing.T) *fleet.Fleet {
+	t.Helper()
+	f, _, err := d.h.Fleet(t.Context(), d.tip.Tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // writeSite writes pages and reports into a folder, and counts the reports that it makes.
 func (d *demo) writeSite(t *testing.T, dir string, o site.Options, r site.Reports) (made int) {
 	t.Helper()
@@ -209,7 +220,7 @@ func (d *demo) writeSite(t *testing.T, dir string, o site.Options, r site.Report
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Version, r.Key = "test", []byte("k")
+	r.Fleet, r.Version, r.Key = d.fleet(t), "test", []byte("k")
 	r.Make = func(c site.Change) (*report.Review, error) {
 		made++
 		return c.Report(t.Context(), d.h, d.tip.Tree, "test", []byte("k"))

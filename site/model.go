@@ -28,8 +28,6 @@ type Fleet struct {
 
 	MergeRequests []MergeRequest // that were reviewed
 	Reviews       bool           // merge requests are reviewed here; without it there are no pages of them
-
-	registry string // digest of the trunk's registry
 }
 
 // Commit is a commit of the source repository as pages name it.

@@ -186,7 +186,7 @@ func functions(p *Pages) template.FuncMap {
 			return ""
 		},
 		"comparedStates": p.comparedStates,
-		"folderOf": func(e *Environment) string { return changesFolder + "/" + fileName(e.Name) + "/" },
+		"folderOf":       func(e *Environment) string { return changesFolder + "/" + fileName(e.Name) + "/" },
 		"between": func(e *Environment, before, after string) string {
 			return Change{Environment: e.Name, Before: before, After: after}.Path()
 		},

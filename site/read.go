@@ -3,9 +3,6 @@ package site
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -62,9 +59,7 @@ func Read(ctx context.Context, h *hydrate.Hydrator, r Request) (*Fleet, error) {
 	if b.refs, err = h.Branches.List(ctx, f.BranchPrefixes()...); err != nil {
 		return nil, err
 	}
-	if err := b.registry(); err != nil {
-		return nil, err
-	}
+	b.registry()
 	for i := range f.Spec.Environments {
 		if err := b.environment(&f.Spec.Environments[i]); err != nil {
 			return nil, fmt.Errorf("environment %s: %w", f.Spec.Environments[i].Name, err)
@@ -141,14 +136,8 @@ func (b *reader) commit(hash string) Commit {
 	return out
 }
 
-// registry makes the apps, and the digest of the registry.
-func (b *reader) registry() error {
-	text, err := json.Marshal([]any{b.fleet.Spec, b.fleet.Clusters, b.fleet.Apps})
-	if err != nil {
-		return fmt.Errorf("digest of the registry: %w", err)
-	}
-	sum := sha256.Sum256(text)
-	b.out.registry = hex.EncodeToString(sum[:])
+// registry makes the apps, and the labels.
+func (b *reader) registry() {
 	for _, a := range b.fleet.Apps {
 		one := &App{Name: a.Name, Namespace: a.Spec.Namespace, File: a.File, file: fileName(a.Name)}
 		b.apps[a.Name] = one
@@ -165,7 +154,6 @@ func (b *reader) registry() error {
 	b.out.Labels = slices.SortedFunc(maps.Keys(keys), func(x, y string) int {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x, y))
 	})
-	return nil
 }
 
 func rank(label string) int {

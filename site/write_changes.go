@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,12 +14,15 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/bot/report/page"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 // Reports makes the reports of changes.
 type Reports struct {
 	// Make makes one of them.
 	Make func(Change) (*report.Review, error)
+	// Fleet is that of the trunk, which the reports name. Reports of another registry are made again.
+	Fleet *fleet.Fleet
 	// Version and Key are what Make works with; Key is nil if it is a random one. Reports of others are made again.
 	Version string
 	Key     []byte
@@ -36,13 +40,16 @@ const (
 
 // identity returns a digest of everything except the two commits that determines the page of a change. It is short, because the file is
 // published and must not help to guess the key.
-func (r Reports) identity(f *Fleet) (string, error) {
+func (r Reports) identity() (string, error) {
 	policy, err := page.Policy() // it names the style and the scripts of the pages
 	if err != nil {
 		return "", err
 	}
 	sum := hmac.New(sha256.New, r.Key)
-	fmt.Fprintf(sum, "%q %q %q %q", f.Name, r.Version, policy, f.registry)
+	fmt.Fprintf(sum, "%q %q %q ", r.Fleet.Name, r.Version, policy)
+	if err := json.NewEncoder(sum).Encode([]any{r.Fleet.Spec, r.Fleet.Clusters, r.Fleet.Apps}); err != nil {
+		return "", fmt.Errorf("digest of the registry: %w", err)
+	}
 	const published = 4 // bytes
 	return hex.EncodeToString(sum.Sum(nil)[:published]), nil
 }
@@ -61,7 +68,7 @@ func WriteChanges(dir string, p *Pages, r Reports) error {
 		return fmt.Errorf("pages: %w", err)
 	}
 	defer func() { _ = root.Close() }() // it was only used to open files
-	identity, err := r.identity(p.fleet)
+	identity, err := r.identity()
 	if err != nil {
 		return err
 	}
@@ -139,7 +146,8 @@ func (w *changeWriter) change(c Change) (size int64, targets int, err error) {
 }
 
 // compare writes the reports between any two of the newest states of an environment, each from the older to the newer one, and returns the
-// states of which it has all of them. Above a limit these are fewer.
+// states of which it has all of them. Above a limit these are fewer. The reports of the state at which the limit ends them stay in the folder,
+// so that a later run neither makes them again nor counts their targets again.
 func (w *changeWriter) compare(e *Environment, most int) ([]Event, error) {
 	list := statesOf(e)
 	list = list[:min(len(list), most)]

@@ -90,7 +90,11 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 		return err
 	}
 	key := []byte(o.Env.Getenv("SLUICE_FINGERPRINT_KEY")) // a session without one has a random key, of which no other report is made
-	reports := site.Reports{Version: app.Version(), Key: key, Make: func(one site.Change) (*report.Review, error) {
+	registry, _, err := session.Fleet(ctx, trunk.Tree)
+	if err != nil {
+		return err
+	}
+	reports := site.Reports{Fleet: registry, Version: app.Version(), Key: key, Make: func(one site.Change) (*report.Review, error) {
 		return one.Report(ctx, session.Hydrator, trunk.Tree, app.Version(), session.FingerprintKey())
 	}}
 	if err := site.WriteChanges(s.dir, pages, reports); err != nil {
