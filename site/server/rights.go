@@ -16,6 +16,7 @@ import (
 const (
 	rightsFor  = 5 * time.Minute  // an answer of Rights is kept
 	aliveFor   = time.Minute      // an answer of Rights is a sign that it answers
+	askLimit   = 30 * time.Second // one question to Rights
 	unknownFor = 10 * time.Second // after an error of Rights, repositories that a person may not read are not told from others
 )
 
@@ -72,6 +73,8 @@ func rightKey(person, repository string) string { return person + "\x00" + repos
 func (c *rightsCache) fresh(ctx context.Context, person, repository string) (bool, error) {
 	key := rightKey(person, repository)
 	answer, err, _ := c.flight.Do(key, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askLimit) // others wait for the answer too
+		defer cancel()
 		may, err := c.ask(ctx, person, repository)
 		if err == nil {
 			c.known.Add(key, rightAnswer{may, c.clock()})

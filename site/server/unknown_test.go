@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -164,6 +165,44 @@ func TestAssets(t *testing.T) {
 					t.Errorf("%s, %s, of which the client has %s: %d, %d bytes", name, encoding, have, code, len(body))
 				}
 			}
+		}
+	}
+}
+
+// Somebody who leaves before the forge has answered makes nothing unknown for others.
+func TestPersonLeaves(t *testing.T) {
+	t.Parallel()
+	asked, answer := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	h := start(t, server.Config{Source: &source{tips: "1"}, Access: everybody{}, Rights: func(ctx context.Context, _, _ string) (bool, error) {
+		once.Do(func() { close(asked) })
+		select {
+		case <-answer:
+			return true, nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}})
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL+"/acme/fleet/-/index.html", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("X-Person", "ada")
+	var left sync.WaitGroup
+	left.Go(func() {
+		if resp, err := h.Client().Do(request); err == nil {
+			t.Errorf("the page is answered with %s", resp.Status)
+			_ = resp.Body.Close() // not read
+		}
+	})
+	<-asked
+	leave()
+	left.Wait()
+	close(answer)
+	for path, want := range map[string]int{"/acme/none/-/index.html": 404, "/acme/fleet/-/index.html": 200} {
+		if code, body := get(t, h.Client(), h.URL+path, "X-Person", "ada"); code != want {
+			t.Errorf("%s: %d, want %d: %.300s", path, code, want, body)
 		}
 	}
 }

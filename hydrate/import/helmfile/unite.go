@@ -77,15 +77,19 @@ func excluded(x *cell, name string, a *app) *problem {
 	return x.cluster.conflict(x)
 }
 
-// several are the names that two releases of a cluster have.
+// several returns the names that two releases of a cluster have.
 func (c *converter) several() map[string]bool {
-	out := map[string]bool{}
-	for i, x := range c.cells {
-		for _, y := range c.cells[:i] {
-			if x.cluster == y.cluster && x.release.Name == y.release.Name {
-				out[x.release.Name] = true
-			}
+	type placed struct {
+		cluster *cluster
+		name    string
+	}
+	seen, out := map[placed]bool{}, map[string]bool{}
+	for _, x := range c.cells {
+		p := placed{x.cluster, x.release.Name}
+		if seen[p] {
+			out[p.name] = true
 		}
+		seen[p] = true
 	}
 	return out
 }
