@@ -59,7 +59,7 @@ func TestOutputsAreFollowed(t *testing.T) {
 	t.Parallel()
 	f := newFollowers()
 	f.output("hub:acme/fleet", "hub:Acme/Rendered")
-	f.set("hub:acme/other", map[hint.Place]bool{"hub:acme/rendered": true})
+	f.set("hub:acme/other", map[hint.Place][]string{"hub:acme/rendered": {"main"}})
 	f.output("hub:acme/other", "hub:acme/built")
 	for pair, want := range map[[2]hint.Place]bool{
 		{"hub:acme/other", "hub:acme/fleet"}: true, {"hub:acme/built", "hub:acme/fleet"}: true, {"hub:acme/rendered", "hub:acme/other"}: false,

@@ -40,7 +40,7 @@ func TestWhatIsFollowed(t *testing.T) {
 		return hint.NewPlace("hub", path), ok
 	}})
 	j := &job{Bot: b, place: "hub:acme/fleet", log: b.Log, space: &Workspace{Follows: l}}
-	b.followers.set("hub:acme/other", map[hint.Place]bool{"hub:acme/fleet": true})
+	b.followers.set("hub:acme/other", map[hint.Place][]string{"hub:acme/fleet": {"main"}})
 	for _, c := range []struct {
 		url    string
 		follow fleet.Follow
@@ -100,9 +100,9 @@ func TestEachIsFollowed(t *testing.T) {
 func TestReaches(t *testing.T) {
 	t.Parallel()
 	f := newFollowers()
-	f.set("hub:Acme/One", map[hint.Place]bool{"hub:acme/two": true})
-	f.set("hub:acme/two", map[hint.Place]bool{"hub:acme/three": true, "hub:acme/two": true})
-	f.set("hub:acme/three", map[hint.Place]bool{"hub:acme/one": true})
+	f.set("hub:Acme/One", map[hint.Place][]string{"hub:acme/two": {"main"}})
+	f.set("hub:acme/two", map[hint.Place][]string{"hub:acme/three": {"main"}, "hub:acme/two": {"main"}})
+	f.set("hub:acme/three", map[hint.Place][]string{"hub:acme/one": {"main"}})
 	for pair, want := range map[[2]hint.Place]bool{
 		{"hub:acme/two", "hub:acme/One"}: true, {"hub:acme/one", "hub:acme/ONE"}: true, {"hub:acme/four", "hub:acme/one"}: false, {"hub:acme/one", "hub:acme/four"}: false,
 	} {
@@ -114,6 +114,16 @@ func TestReaches(t *testing.T) {
 	b.followers = f
 	if got := b.Followers("hub:ACME/two"); len(got) != 2 || got[0] != "hub:Acme/One" {
 		t.Errorf("followers %v", got)
+	}
+	f.set("hub:acme/four", map[hint.Place][]string{"hub:acme/two": {"", "old"}})
+	for branch, want := range map[string]string{"main": "hub:Acme/One hub:acme/two", "": "hub:acme/four", "old": "hub:acme/four", "other": ""} {
+		var names []string
+		for _, p := range b.FollowersOf("hub:acme/Two", branch) {
+			names = append(names, string(p))
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("a push to %q concerns %q, want %q", branch, got, want)
+		}
 	}
 	f.set("hub:Acme/One", nil)
 	if f.reaches("hub:acme/one", "hub:acme/two") {

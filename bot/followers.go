@@ -13,16 +13,16 @@ import (
 // followers maps each fleet to the repositories that it follows. The tasks of the fleets' trunks update it. It is safe for concurrent use.
 type followers struct {
 	mu      sync.Mutex
-	byFleet map[hint.Place]map[hint.Place]bool // fleet → repository; the repositories are folded
-	outputs map[hint.Place]hint.Place          // fleet → repository of its rendered branches, both folded
+	byFleet map[hint.Place]map[hint.Place][]string // fleet → repository → branches, "" for tags; the repositories are folded
+	outputs map[hint.Place]hint.Place              // fleet → repository of its rendered branches, both folded
 }
 
 func newFollowers() *followers {
-	return &followers{byFleet: map[hint.Place]map[hint.Place]bool{}, outputs: map[hint.Place]hint.Place{}}
+	return &followers{byFleet: map[hint.Place]map[hint.Place][]string{}, outputs: map[hint.Place]hint.Place{}}
 }
 
 // set replaces the repositories that a fleet follows. It reports whether the fleet followed some before.
-func (f *followers) set(fleetPlace hint.Place, followed map[hint.Place]bool) (before bool) {
+func (f *followers) set(fleetPlace hint.Place, followed map[hint.Place][]string) (before bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before = len(f.byFleet[fleetPlace]) > 0
@@ -76,11 +76,20 @@ func (f *followers) reaches(from, to hint.Place) bool {
 // Followers returns the fleets that follow a repository, by name. Until a process has worked on the trunk of a fleet, it does not know what
 // that fleet follows; the next sweep of the fleet finds what it missed.
 func (b *Bot) Followers(p hint.Place) []hint.Place {
-	b.followers.mu.Lock()
-	defer b.followers.mu.Unlock()
+	return b.followers.of(p, func([]string) bool { return true })
+}
+
+// FollowersOf returns those of Followers that take a branch of the repository; "" stands for its tags.
+func (b *Bot) FollowersOf(p hint.Place, branch string) []hint.Place {
+	return b.followers.of(p, func(taken []string) bool { return slices.Contains(taken, branch) })
+}
+
+func (f *followers) of(p hint.Place, take func(branches []string) bool) []hint.Place {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var out []hint.Place
-	for fleetPlace, all := range b.followers.byFleet {
-		if all[fold(p)] {
+	for fleetPlace, all := range f.byFleet {
+		if branches, ok := all[fold(p)]; ok && take(branches) {
 			out = append(out, fleetPlace)
 		}
 	}
@@ -115,10 +124,10 @@ func learn(j *job, f *fleet.Fleet) (before bool) {
 		output = j.place
 	}
 	j.followers.output(j.place, output)
-	followed := map[hint.Place]bool{}
+	followed := map[hint.Place][]string{}
 	for _, r := range f.Repositories {
 		if p, ok := j.PlaceOf(r.URL); ok && r.Follow.On() {
-			followed[fold(p)] = true
+			followed[fold(p)] = append(followed[fold(p)], declarationOf(p, r).branch)
 		}
 	}
 	return j.followers.set(j.place, followed)

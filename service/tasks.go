@@ -133,8 +133,8 @@ func (k sink) Put(ctx context.Context, h hint.Hint) error {
 		return nil
 	}
 	k.s.seen.Store(h.Place, true)
-	if h.Kind == hint.Tag || h.Kind == hint.Trunk && h.Ref != "" {
-		for _, fleet := range k.s.bot.Followers(h.Place) {
+	if h.Kind == hint.Tag || h.Kind == hint.Trunk && h.Ref != "" { // Ref is empty for tags
+		for _, fleet := range k.s.bot.FollowersOf(h.Place, h.Ref) {
 			if err := k.s.put(ctx, hint.Hint{Place: fleet, Kind: hint.Follow, ID: h.ID}); err != nil {
 				return err
 			}
