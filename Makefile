@@ -31,7 +31,7 @@ SERVICES := ./cmd/sluice ./cmd/internal/app
 HALF := $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) + 1) / 2))) # of the cores
 SLOW := $(filter-out $(SERVICES),$(shell grep -rl --include='*_test.go' --exclude-dir=tools --exclude-dir=node_modules 'testing\.Short()' . | xargs -n1 dirname | sort -u))
 test-e2e: browser ## the slow tests: stories of the service, processes that are killed, clusters of queues, pages in Chromium, what Flux builds
-	$(MAKE) -j2 --output-sync=line --no-print-directory e2e-services e2e-packages
+	$(MAKE) -j2 --no-print-directory e2e-services e2e-packages
 
 e2e-services:
 	SLUICE_BROWSER=required $(TEST) -p 1 -timeout 30m $(SERVICES)
