@@ -151,14 +151,18 @@ const effort = async (browser) => {
       await page.evaluate(() => window.ended);
       return Math.round((await spent() - before) * 10) / 10;
     };
-    const median = async (key) => [await press(key), await press(key), await press(key)].sort((a, b) => a - b)[1];
-    const t = {j: await median("j"), n: await median("n")};
-    await page.keyboard.press("/");
-    await page.keyboard.type("e");
-    await page.waitForFunction(() => / in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
-    t.Escape = await press("Escape");
-    await page.waitForFunction(() => !/ in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
-    t.jAfterEscape = await median("j");
+    // The least of three: the collector of garbage and the compiler run in between.
+    const least = async (once) => Math.min(await once(), await once(), await once());
+    const t = {j: await least(() => press("j")), n: await least(() => press("n"))};
+    t.Escape = await least(async () => {
+      await page.keyboard.press("/");
+      await page.keyboard.type("e");
+      await page.waitForFunction(() => / in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
+      const ms = await press("Escape");
+      await page.waitForFunction(() => !/ in /.test(document.getElementById("count").textContent), null, {timeout: 120000});
+      return ms;
+    });
+    t.jAfterEscape = await least(() => press("j"));
     out.effort[name] = t;
     await context.close();
   }
