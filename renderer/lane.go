@@ -18,9 +18,9 @@ const (
 	batchTimeout = 5 * time.Second       // then the child is stopped, and each bundle is rendered alone, with its full time
 )
 
-// InFlight is the number of concurrent calls of Render, for each process, from which a Pool benefits: it sends bundles that wait together
-// in one call.
-const InFlight = maxBatch
+// InFlight is the number of concurrent calls of Render, for each process, from which a Pool benefits: one batch is rendered while the
+// calls of the next one arrive. With a single batch, a child that ends one finds only the first callers that have come back.
+const InFlight = 2 * maxBatch
 
 // lane renders in at most n children at once. Bundles that wait share a call, because a call costs as much as rendering a small chart. If
 // a call of several bundles fails for any reason, each is rendered alone, so that one bundle never fails another. It is safe for concurrent

@@ -92,9 +92,14 @@ func unexpected(err error) error {
 
 // frameWriter writes frames; safe for concurrent use.
 type frameWriter struct {
-	mu sync.Mutex
-	w  io.Writer
+	mu      sync.Mutex
+	w       io.Writer
+	pending []byte // small parts of the message that is being written; kept for the next one
 }
+
+// smallPart is the number of bytes up to which a part is copied rather than written by itself: a copy costs less than the system call
+// and the wake-up of the reader.
+const smallPart = 64 << 10
 
 // send writes one frame whose payload is the concatenation of parts.
 func (f *frameWriter) send(k kind, id uint32, parts ...[]byte) error {
@@ -105,15 +110,13 @@ func (f *frameWriter) send(k kind, id uint32, parts ...[]byte) error {
 	if size > 1<<31 {
 		return errTooLarge
 	}
-	header := make([]byte, headerSize, headerSize+smallParts(parts))
-	header[0] = byte(k)
-	binary.BigEndian.PutUint32(header[1:], id)
-	binary.BigEndian.PutUint32(header[5:], uint32(size))
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	pending := header
+	pending := append(f.pending[:0], byte(k))
+	pending = binary.BigEndian.AppendUint32(pending, id)
+	pending = binary.BigEndian.AppendUint32(pending, uint32(size))
 	for _, p := range parts {
-		if len(p) <= smallPart {
+		if len(pending)+len(p) <= smallPart {
 			pending = append(pending, p...)
 			continue
 		}
@@ -125,23 +128,12 @@ func (f *frameWriter) send(k kind, id uint32, parts ...[]byte) error {
 		}
 		pending = pending[:0]
 	}
+	f.pending = pending
 	if len(pending) == 0 {
 		return nil
 	}
 	_, err := f.w.Write(pending)
 	return err
-}
-
-const smallPart = 4 << 10 // bytes of a part that is copied rather than written by itself
-
-func smallParts(parts [][]byte) int {
-	n := 0
-	for _, p := range parts {
-		if len(p) <= smallPart {
-			n += len(p)
-		}
-	}
-	return n
 }
 
 // named puts a name before a payload: one byte of length and the name.
