@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
 	"sync"
 	"time"
 
@@ -35,8 +33,9 @@ const JobImport = "import"
 
 // Questions of the job.
 const (
-	askDir     = "dir"     // a path → JSON []dirEntry
+	askDirs    = "dirs"    // a path → JSON map[string][]dirEntry: the directory and, up to a limit, all below it
 	askFile    = "file"    // a path → its bytes
+	askFiles   = "files"   // a path → JSON []fileAnswer: the file and, up to a limit, the manifests behind it in its directory
 	askArchive = "archive" // JSON archiveQuestion → the archive
 	askBegin   = "begin"   // the name of the unit that the job builds next → nothing
 )
@@ -67,12 +66,6 @@ type jobAnswer struct {
 type wireTarget struct {
 	fleet.Imported
 	Failure string
-}
-
-type dirEntry struct {
-	Name string
-	Mode fs.FileMode
-	Size int64
 }
 
 type archiveQuestion struct {
@@ -163,14 +156,16 @@ func (p *parent) unit() string {
 }
 
 // isLarge reports whether answers to a question can have many megabytes.
-func isLarge(question string) bool { return question == askFile || question == askArchive }
+func isLarge(question string) bool { return question != askBegin }
 
 func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte, error) {
 	switch name {
-	case askDir:
-		return p.dir(string(input))
+	case askDirs:
+		return listDirs(p.tree, string(input))
 	case askFile:
 		return p.tree.ReadFile(string(input))
+	case askFiles:
+		return readFiles(p.tree, string(input))
 	case askArchive:
 		var q archiveQuestion
 		if err := json.Unmarshal(input, &q); err != nil {
@@ -186,32 +181,17 @@ func (p *parent) answer(ctx context.Context, name string, input []byte) ([]byte,
 	return nil, fmt.Errorf("no question is called %q", name)
 }
 
-func (p *parent) dir(name string) ([]byte, error) {
-	entries, err := p.tree.ReadDir(name)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]dirEntry, len(entries))
-	for i, e := range entries {
-		info, err := e.Info()
-		if err != nil {
-			return nil, err
-		}
-		out[i] = dirEntry{Name: e.Name(), Mode: info.Mode(), Size: info.Size()}
-	}
-	return json.Marshal(out)
-}
-
 // Jobs are the jobs of this package, for the child process. A process keeps the builds of its owner between calls.
 func Jobs() worker.Jobs { return jobs(newBuilder()) }
 
 func jobs(kept flux.Builder) worker.Jobs {
+	files := &contents{byID: map[string][]byte{}}
 	return worker.Jobs{JobImport: func(ctx context.Context, input []byte, ask worker.Ask) ([]byte, error) {
 		var j job
 		if err := json.Unmarshal(input, &j); err != nil {
 			return nil, fmt.Errorf("read an import: %w", err)
 		}
-		tree := &askedTree{ctx: ctx, ask: ask, dirs: map[string][]dirEntry{}}
+		tree := &askedTree{ctx: ctx, ask: ask, files: files, dirs: map[string][]dirEntry{}}
 		importer := &Importer{builder: kept, archives: askedArchives{ask}, exclude: j.Exclude, begin: func(unit string) error {
 			_, err := ask(ctx, askBegin, []byte(unit))
 			return err
@@ -238,127 +218,4 @@ func jobs(kept flux.Builder) worker.Jobs {
 		}
 		return json.Marshal(out)
 	}}
-}
-
-// askedTree is the tree of the commit, which the parent reads.
-type askedTree struct {
-	ctx context.Context //nolint:containedctx // io/fs has no room for one; the tree lives as long as the job
-	ask worker.Ask
-
-	mu   sync.Mutex
-	dirs map[string][]dirEntry
-}
-
-func (t *askedTree) entries(name string) ([]dirEntry, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known, ok := t.dirs[name]; ok {
-		return known, nil
-	}
-	data, err := t.ask(t.ctx, askDir, []byte(name))
-	if err != nil {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
-	}
-	var out []dirEntry
-	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, err
-	}
-	t.dirs[name] = out
-	return out, nil
-}
-
-func (t *askedTree) find(op, name string) (dirEntry, error) {
-	at := dirEntry{Name: ".", Mode: fs.ModeDir}
-	if name == "." {
-		return at, nil
-	}
-	if !fs.ValidPath(name) {
-		return at, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
-	}
-	if dir := path.Dir(name); dir != "." {
-		parent, err := t.find(op, dir)
-		if err != nil {
-			return at, err
-		}
-		if !parent.Mode.IsDir() {
-			return at, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
-		}
-	}
-	entries, err := t.entries(path.Dir(name))
-	if err != nil {
-		return at, err
-	}
-	for _, e := range entries {
-		if e.Name == path.Base(name) {
-			return e, nil
-		}
-	}
-	return at, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
-}
-
-// Open implements fs.FS. Nothing reads files in parts.
-func (t *askedTree) Open(name string) (fs.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
-}
-
-// ReadFile implements fs.ReadFileFS.
-func (t *askedTree) ReadFile(name string) ([]byte, error) {
-	if _, err := t.find("read", name); err != nil {
-		return nil, err
-	}
-	data, err := t.ask(t.ctx, askFile, []byte(name))
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
-	}
-	return data, nil
-}
-
-// Stat implements fs.StatFS.
-func (t *askedTree) Stat(name string) (fs.FileInfo, error) {
-	e, err := t.find("stat", name)
-	if err != nil {
-		return nil, err
-	}
-	return entryInfo{e}, nil
-}
-
-// ReadDir implements fs.ReadDirFS.
-func (t *askedTree) ReadDir(name string) ([]fs.DirEntry, error) {
-	e, err := t.find("readdir", name)
-	if err != nil {
-		return nil, err
-	}
-	if !e.Mode.IsDir() {
-		return nil, &fs.PathError{Op: "readdir", Path: name, Err: fs.ErrInvalid}
-	}
-	entries, err := t.entries(name)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]fs.DirEntry, len(entries))
-	for i, e := range entries {
-		out[i] = fs.FileInfoToDirEntry(entryInfo{e})
-	}
-	return out, nil
-}
-
-type entryInfo struct{ e dirEntry }
-
-func (i entryInfo) Name() string       { return i.e.Name }
-func (i entryInfo) Size() int64        { return i.e.Size }
-func (i entryInfo) Mode() fs.FileMode  { return i.e.Mode }
-func (i entryInfo) ModTime() time.Time { return time.Time{} }
-func (i entryInfo) IsDir() bool        { return i.e.Mode.IsDir() }
-func (i entryInfo) Sys() any           { return nil }
-
-// askedArchives are locked archives that the parent gives.
-type askedArchives struct{ ask worker.Ask }
-
-// Archive implements Archives.
-func (a askedArchives) Archive(ctx context.Context, r fetch.Ref, l fetch.Locked) ([]byte, error) {
-	question, err := json.Marshal(archiveQuestion{r, l})
-	if err != nil {
-		return nil, err
-	}
-	return a.ask(ctx, askArchive, question)
 }
