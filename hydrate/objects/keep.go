@@ -116,6 +116,9 @@ func index(s string, length int) (int, bool) {
 
 // WithNamespace sets the namespace of an object, given as YAML.
 func WithNamespace(text []byte, namespace string) ([]byte, error) {
+	if out, ok := manifest.InsertNamespace(text, namespace); ok {
+		return out, nil
+	}
 	object, err := DecodeOne(text)
 	if err != nil {
 		return nil, fmt.Errorf("set the namespace of an object: %w", err)

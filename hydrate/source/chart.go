@@ -55,8 +55,20 @@ func (c *contents) chartID(h *fleet.HelmSource, dir string, parents []string) de
 	return out
 }
 
-// dependencies reads Chart.yaml alone, so that computing a digest does not load the chart.
+// dependencies returns the dependencies of a chart. It reads them once for each view, and does not keep errors.
 func (c *contents) dependencies(dir string) ([]dependency, error) {
+	if known, ok := c.dependsOn.Load(dir); ok {
+		return known.([]dependency), nil //nolint:forcetypeassert // only this function stores here
+	}
+	out, err := c.readDependencies(dir)
+	if err == nil {
+		c.dependsOn.Store(dir, out)
+	}
+	return out, err
+}
+
+// readDependencies reads Chart.yaml alone, so that computing a digest does not load the chart.
+func (c *contents) readDependencies(dir string) ([]dependency, error) {
 	name := path.Join(dir, "Chart.yaml")
 	data, err := c.snap.ReadFile(name)
 	if err != nil {

@@ -32,6 +32,8 @@ type contents struct {
 	trust    *Trust   // signers of charts
 	demanded []string // names of signers that the fleet of the commit demands by default
 
+	dependsOn sync.Map // folder of a chart → []dependency
+
 	mu           sync.Mutex
 	descriptions map[string]description
 	loads        map[string]*load
