@@ -25,7 +25,7 @@ func newAffected(o IO) *cobra.Command {
 		Use:   "affected BASE..HEAD",
 		Short: "List the targets that a change can affect, without rendering",
 		Long: `Compares the inputs of every target in two commits and lists the targets whose inputs differ, with what happens to them.
-Nothing is rendered; the output of a listed target may still be equal. Use it to choose what other jobs test.`,
+It renders nothing, so the output of a listed target may still be equal. Use it to choose what other jobs test.`,
 		Example: `  sluice affected main..HEAD
   sluice affected main~5..main -o json`,
 		Args: exactArgs("BASE..HEAD"),

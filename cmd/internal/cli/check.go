@@ -26,16 +26,16 @@ func newCheck(o IO) *cobra.Command {
 		Use:   "check [REV]",
 		Short: "Evaluate the policy on whole environments",
 		Long: `Renders every target that no branch holds yet, and evaluates the policy of the same commit on all objects: the built-in
-rules, Rego, ValidatingAdmissionPolicies and exemptions. Without REV, the files of the working tree are checked.
+rules, Rego, ValidatingAdmissionPolicies and exemptions. Without REV, check reads the files of the working tree.
 
-check judges all objects, diff only those that a change adds or changes, and hydrate those that it writes.
+check judges all objects, diff only those that a change adds or changes, and hydrate those that it renders.
 
-Exit status: 0; 1 if a finding has severity error, the policy cannot be loaded or a target cannot be rendered; with
---strict, also for warnings.`,
+Exit status: 0; 1 if a finding has severity error (with --strict, also warning), the policy cannot be loaded, or a target
+cannot be rendered.`,
 		Example: `  sluice check
   sluice check --env prod --app shop
   sluice check main --sarif-file findings.sarif --junit-file findings.xml
-  sluice check -o json | jq -r '.review.findings.introduced[].rule' | sort | uniq -c`,
+  sluice check -o json | jq -r '.findings.introduced[].rule' | sort | uniq -c`,
 		Args: maxArgs("REV"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := k.check(); err != nil {

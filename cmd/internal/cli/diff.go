@@ -28,10 +28,10 @@ func newDiff(o IO) *cobra.Command {
 		Use:   "diff [BASE[..HEAD]]",
 		Short: "Show which objects a change affects, on which clusters",
 		Long: `Renders both sides of a change, where their inputs differ, and compares the objects: each field with its path, grouped over
-the clusters on which the change is the same. Secrets are masked.
+the clusters on which the change is the same. It masks secrets.
 
-HEAD is compared with its merge base with BASE. Without BASE, that is the trunk of the fleet; without HEAD, the files of
-the working tree are compared. --against compares with what an environment's branch holds.
+diff compares HEAD with the merge base of HEAD and BASE. BASE is by default the trunk of the fleet, HEAD the files of the
+working tree. --against compares with what an environment's branch holds.
 
 With --cluster A --against B, where B is a cluster, diff shows how A differs from B in the working tree (or in the revision
 BASE): apps that only one of them has, values with the layers that set them, and objects.

@@ -31,7 +31,7 @@ func newExplain(o IO) *cobra.Command {
 		Use:   "explain --app APP (--cluster CLUSTER | --all-clusters) [--value PATH]",
 		Short: "Show which file sets a Helm value",
 		Long: `Shows every layer that sets a value, lowest precedence first, with file and line. An asterisk marks the one that applies;
-it overrides those above it. Without --value, all values are shown.
+it overrides those above it. Without --value, explain shows all values.
 
 For an app that is imported from Flux or Argo CD, shows first where its object is written, and which Kustomizations or
 Applications apply that object. "sluice import -o json" has the same as JSON.

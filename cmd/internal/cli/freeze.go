@@ -18,7 +18,7 @@ func newFreeze(o IO) *cobra.Command {
 	var until, why string
 	c := &cobra.Command{
 		Use:     "freeze ENV|CLUSTER",
-		Short:   "Keep an environment or a cluster as it is until a time",
+		Short:   "Keep an environment or a cluster as it is, until a time or until unfreeze",
 		Example: "  sluice freeze prod --until 2026-12-27 --reason \"the holidays\"\n  sluice freeze eu-1a --until 4h --reason \"an incident\"",
 		Args:    exactArgs("ENV|CLUSTER"),
 		RunE: func(cmd *cobra.Command, args []string) error {

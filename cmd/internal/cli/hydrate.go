@@ -36,12 +36,12 @@ func newHydrate(o IO) *cobra.Command {
 		Use:   "hydrate",
 		Short: "Render a commit and write its environment and cluster branches",
 		Long: `Renders every target of a commit whose inputs changed and writes the branches of the environments that follow the trunk.
-The other environments are rendered and checked; --env writes them.
+It renders and checks the other environments too, but writes them only if --env names them.
 
-Without --push the branches are written in this repository. If a target fails, its environment is not written; the
-others are.
+Without --push, hydrate writes the branches of this repository. If a target fails, hydrate does not write its environment;
+it writes the others.
 
-Exit status: 0; 1 if an environment was not written although it should be.`,
+Exit status: 0; 1 if hydrate failed or refused to write an environment.`,
 		Example: `  sluice hydrate                              # HEAD, into branches of this repository
   sluice hydrate --push                       # into branches of the remote origin
   sluice hydrate --dry-run -o json            # what would be written

@@ -29,10 +29,10 @@ func newRender(o IO) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "render --cluster CLUSTER [--app APP]",
 		Short: "Print or write the manifests of a cluster",
-		Long: `Renders one cluster, or one app on it, exactly as its branch would hold it. Without --commit the files of the working
-tree are rendered, committed or not; the folder need not be a Git repository.
+		Long: `Renders one cluster, or one app on it, exactly as its branch would hold it. Without --commit, it renders
+the files of the working tree, committed or not; the folder need not be a Git repository.
 
-Exit status: 0; 1 if a target could not be rendered (the others are printed).`,
+Exit status: 0; 1 if a target could not be rendered (render prints the others).`,
 		Example: `  sluice render --cluster eu-west-1a
   sluice render --cluster eu-west-1a --app shop | kubectl diff -f -
   sluice render --cluster eu-west-1a -o json | jq '.items[].metadata.name'

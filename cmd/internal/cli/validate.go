@@ -27,11 +27,10 @@ func newValidate(o IO) *cobra.Command {
 		Use:   "validate",
 		Short: "Check the files of the fleet and its policy, without rendering",
 		Long: `Checks everything that needs no rendering: decodes every file of the fleet strictly, resolves every reference for every
-cluster, looks for charts, roots and locked versions, and compiles the policy. All problems are reported at once, with
-file, line and column. Without --commit the files of the working tree are checked; the folder need not be a Git
-repository.
+cluster, looks for charts, roots and locked versions, and compiles the policy. It reports all problems at once, with file,
+line and column. Without --commit, validate reads the files of the working tree; the folder need not be a Git repository.
 
-Exit status: 0 if there are no errors (warnings are printed); 1 otherwise.`,
+Exit status: 0 if there are no errors, even if there are warnings; 1 otherwise.`,
 		Example: `  sluice validate
   sluice validate --commit HEAD -o json`,
 		Args: noArgs(""),

@@ -39,10 +39,11 @@ func newWhere(o IO) *cobra.Command {
 		Use:   "where",
 		Short: "List which app runs on which cluster, in which version",
 		Long: `Lists every target of the fleet: cluster, app, environment, the version of its chart or the path of its source, and the
-branch that holds its manifests. Nothing is rendered. Without --commit the files of the working tree are read.
+branch that holds its manifests. It renders nothing. Without --commit, where reads the files of the working tree.
 
---image, --chart, --kind, --object, --namespace and --value list the targets whose cluster branches have something: every word
-must occur, and all flags must match. They search an index in the cache folder, which follows the branches by itself.`,
+--image, --chart, --kind, --object, --namespace and --value list only targets whose manifests on the cluster branches match:
+every word of a flag must occur, and all flags must match. They search an index in the cache folder, which the command
+updates first.`,
 		Example: `  sluice where
   sluice where --app ingress-nginx
   sluice where --image "log4j 2.14"
