@@ -24,8 +24,9 @@ TEST := GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=maintenance.auto GIT_CONFIG_VALUE_0=
 	$(CURDIR)/tools/in-memory $(GO) test -count=1 -ldflags '$(LDFLAGS)'
 test: ## the quick tests; some of the real charts and Kustomize roots of CORPUS too, where they are
 	$(TEST) -short -timeout 15m ./...
+	cd tools/slowtests && $(TEST) ./...
 
-# The packages that skip tests for make test, in two halves side by side. The two that start services, ./cmd/sluice and
+# The tests that make test skips or cuts short, in two halves side by side. The two packages that start services, ./cmd/sluice and
 # ./cmd/internal/app, are in one half, so that they never run at the same time.
 SERVICES := ./cmd/sluice ./cmd/internal/app
 HALF := $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) + 1) / 2))) # of the cores
@@ -33,12 +34,15 @@ SLOW := $(filter-out $(SERVICES),$(shell grep -rl --include='*_test.go' --exclud
 test-e2e: browser ## the slow tests: stories of the service, processes that are killed, clusters of queues, pages in Chromium, what Flux builds
 	$(MAKE) -j2 --no-print-directory e2e-services e2e-packages
 
-e2e-services:
-	SLUICE_BROWSER=required $(TEST) -p 1 -timeout 30m $(SERVICES)
+e2e-services: $(BIN)/slowtests
+	run=$$($(BIN)/slowtests $(SERVICES)) && SLUICE_BROWSER=required $(TEST) -p 1 -timeout 30m -run "$$run" $(SERVICES)
 
-e2e-packages:
-	SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=10000 $(TEST) -p $(HALF) -timeout 30m $(SLOW)
+e2e-packages: $(BIN)/slowtests
+	run=$$($(BIN)/slowtests $(SLOW)) && SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=10000 $(TEST) -p $(HALF) -timeout 30m -run "$$run" $(SLOW)
 	cd tools/gitops && $(TEST) -p $(HALF) -timeout 15m ./...
+
+$(BIN)/slowtests: tools/slowtests/main.go
+	$(GO) build -C tools/slowtests -o $@ .
 
 test-thorough: ## what takes too long for each commit: every hostile case on both forges, 300 promotion histories on real trees, Argo CD's own tests
 	SLUICE_HOSTILE=all $(GO) test -count=1 -timeout 90m ./cmd/sluice -run TestHostile
