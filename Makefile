@@ -29,16 +29,18 @@ test: ## the quick tests; some of the real charts and Kustomize roots of CORPUS 
 # The tests that make test skips or cuts short, in two halves side by side. The two packages that start services, ./cmd/sluice and
 # ./cmd/internal/app, are in one half, so that they never run at the same time.
 SERVICES := ./cmd/sluice ./cmd/internal/app
+KILLS ?= 200
+HISTORIES ?= 10000
 HALF := $(shell echo $$((($$(getconf _NPROCESSORS_ONLN) + 1) / 2))) # of the cores
 SLOW := $(filter-out $(SERVICES),$(shell grep -rl --include='*_test.go' --exclude-dir=tools --exclude-dir=node_modules 'testing\.Short()' . | xargs -n1 dirname | sort -u))
 test-e2e: browser ## the slow tests: stories of the service, processes that are killed, clusters of queues, pages in Chromium, what Flux builds
 	$(MAKE) -j2 --no-print-directory e2e-services e2e-packages
 
 e2e-services: $(BIN)/slowtests
-	run=$$($(BIN)/slowtests $(SERVICES)) && SLUICE_BROWSER=required $(TEST) -p 1 -timeout 30m -run "$$run" $(SERVICES)
+	run=$$($(BIN)/slowtests $(SERVICES)) && SLUICE_BROWSER=required SLUICE_KILLS=$(KILLS) $(TEST) -p 1 -timeout 30m -run "$$run" $(SERVICES)
 
 e2e-packages: $(BIN)/slowtests
-	run=$$($(BIN)/slowtests $(SLOW)) && SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=10000 $(TEST) -p $(HALF) -timeout 30m -run "$$run" $(SLOW)
+	run=$$($(BIN)/slowtests $(SLOW)) && SLUICE_BROWSER=required SLUICE_MODEL_HISTORIES=$(HISTORIES) $(TEST) -p $(HALF) -timeout 30m -run "$$run" $(SLOW)
 	cd tools/gitops && $(TEST) -p $(HALF) -timeout 15m ./...
 
 $(BIN)/slowtests: tools/slowtests/main.go
@@ -61,6 +63,7 @@ lint: $(BIN)/golangci-lint $(BIN)/actionlint
 	$(BIN)/actionlint .github/workflows/*.yaml docs/examples/github/*.yaml
 	$(GO) vet ./...
 	$(GO) vet -C tools/gitops ./...
+	$(GO) vet -C tools/slowtests ./...
 	@test -z "$$($(GO) mod tidy -diff 2>&1)" || { $(GO) mod tidy -diff; exit 1; }
 	$(GO) mod tidy -C tools/gitops -diff
 
