@@ -22,6 +22,7 @@ type Change struct {
 	Environment string
 	Before      string // commits of the branch; Before is "" if After is its first one
 	After       string // "" for the next promotion
+	Trunk       string // commit of the trunk whose registry the report uses; "" in results of Between
 	trees       [2]gitstore.Hash
 	made        *report.Review // nil: Report makes it
 }
@@ -45,6 +46,12 @@ func (c Change) Path() string {
 
 // Change returns the change whose page has a path. Only states that the history lists can be compared.
 func (f *Fleet) Change(path string) (Change, bool) {
+	c, ok := f.change(path)
+	c.Trunk = f.Tip.Hash
+	return c, ok
+}
+
+func (f *Fleet) change(path string) (Change, bool) {
 	rest, below := strings.CutPrefix(path, changesFolder+"/")
 	file, name, ok := strings.Cut(rest, "/")
 	name, html := strings.CutSuffix(name, ".html")
@@ -129,6 +136,11 @@ func (c Change) Report(ctx context.Context, h *hydrate.Hydrator, trunk gitstore.
 	judged(out, changes)
 	out.Findings.Notes = notes
 	return out, nil
+}
+
+// Reads returns a digest of what Report reads of the trunk.
+func (c Change) Reads(ctx context.Context, h *hydrate.Hydrator, r *compare.Reads) ([]byte, error) {
+	return r.Digest(ctx, h.Store, c.Environment, c.trees[0], c.trees[1])
 }
 
 // Differ compares two trees of an environment branch, for the plan of a promotion. It returns nil if more pairs of renderings differ than

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/promote"
 	"github.com/sluice-gitops/sluice/hydrate/promotion"
 	"github.com/sluice-gitops/sluice/site"
@@ -119,32 +119,60 @@ func TestNextPromotion(t *testing.T) {
 	remadeForTheRegistry(t, d, dir)
 }
 
-// remadeForTheRegistry writes reports before and after the trunk's registry changes, which the reports name.
+// remadeForTheRegistry writes reports before and after changes of the trunk's registry: only one that a report reads has it made again.
 func remadeForTheRegistry(t *testing.T, d *demo, dir string) {
 	t.Helper()
-	write := func() (made int) {
+	var made []string
+	write := func() int {
 		t.Helper()
 		p, err := site.NewPages(d.read(t), site.Options{Reports: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := site.WriteChanges(dir, p, site.Reports{Fleet: d.fleet(t), Version: "third", Key: []byte("k"), Make: func(c site.Change) (*report.Review, error) {
-			made++
+		made = nil
+		if err := site.WriteChanges(dir, p, site.Reports{Fleet: "harbour", Version: "third", Key: []byte("k"), Reads: d.reads(t), Make: func(c site.Change) (*report.Review, error) {
+			made = append(made, c.Environment)
 			return c.Report(t.Context(), d.h, d.tip.Tree, "third", []byte("k"))
 		}}); err != nil {
 			t.Fatal(err)
 		}
-		return made
+		return len(made)
 	}
-	all, again := write(), write()
-	d.repo.Write("clusters/dev-1.yaml", strings.Replace(d.repo.Read("clusters/dev-1.yaml"), "ring: canary", "ring: last", 1))
-	d.repo.Commit("Another ring")
-	if after := write(); all < 2 || again != 0 || after != all {
-		t.Errorf("%d reports, %d by the second run, %d after a change of the registry", all, again, after)
+	if all, again := write(), write(); all < 2 || again != 0 {
+		t.Errorf("%d reports, %d by the second run", all, again)
 	}
-	identity, err := os.ReadFile(filepath.Join(dir, "changes", "made-with.txt"))
-	if err != nil || len(identity) > 8 {
-		t.Errorf("the published digest %q lets people test guesses of the key: %v", identity, err)
+	const file = "clusters/dev-1.yaml"
+	d.repo.Write(file, strings.Replace(d.repo.Read(file), "ring: canary", "ring: last", 1)+"    unused: value\n")
+	d.repo.Commit("Another ring, and a variable that no app uses")
+	if write() != 0 {
+		t.Errorf("made again for what no app reads: %q", made)
+	}
+	const us = "clusters/prod-us-1.yaml"
+	d.repo.Write(us, strings.Replace(d.repo.Read(us), "shortName: pu1", "shortName: first", 1))
+	d.repo.Commit("Another name, which the shop has in its host")
+	if write() != 1 || made[0] != "prod" {
+		t.Errorf("made again for a variable of a cluster of prod: %q", made)
+	}
+	cut := filepath.Join(dir, "changes", "dev")
+	names, err := os.ReadDir(cut)
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	for _, text := range []string{"", "<!doctype html>"} { // what remains of a disk that was full
+		if err := os.WriteFile(filepath.Join(cut, names[0].Name()), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if write() != 1 {
+			t.Errorf("the report %q is taken for a whole one", text)
+		}
+	}
+	data, err := os.ReadFile(filepath.Join(cut, names[0].Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, digest, _ := strings.Cut(string(data), "\n<!-- made with ")
+	if len(digest) != len("01234567 -->\n") {
+		t.Errorf("the published digest %q is longer than a fingerprint, and lets people test guesses of the key", digest)
 	}
 }
 
@@ -156,7 +184,7 @@ func writtenOnce(t *testing.T, d *demo, p *site.Pages, dir string) {
 	write := func(version string) int {
 		t.Helper()
 		made = 0
-		if err := site.WriteChanges(dir, p, site.Reports{Fleet: d.fleet(t), Version: version, Key: []byte("k"), Make: func(c site.Change) (*report.Review, error) {
+		if err := site.WriteChanges(dir, p, site.Reports{Fleet: "harbour", Version: version, Key: []byte("k"), Reads: d.reads(t), Make: func(c site.Change) (*report.Review, error) {
 			made++
 			return c.Report(t.Context(), d.h, d.tip.Tree, version, []byte("k"))
 		}}); err != nil {
@@ -203,14 +231,15 @@ func fourStates(t *testing.T) (*demo, []string) {
 	return d, out
 }
 
-// fleet is that of the trunk as it was last read.
-func (d *demo) fleet(t *testing.T) *fleet.Fleet {
+// reads digests what comparisons read of the trunk as it was last read.
+func (d *demo) reads(t *testing.T) func(site.Change) ([]byte, error) {
 	t.Helper()
 	f, _, err := d.h.Fleet(t.Context(), d.tip.Tree)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f
+	r := compare.NewReads(f)
+	return func(c site.Change) ([]byte, error) { return c.Reads(t.Context(), d.h, r) }
 }
 
 // writeSite writes pages and reports into a folder, and counts the reports that it makes.
@@ -220,7 +249,7 @@ func (d *demo) writeSite(t *testing.T, dir string, o site.Options, r site.Report
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Fleet, r.Version, r.Key = d.fleet(t), "test", []byte("k")
+	r.Fleet, r.Version, r.Key, r.Reads = "harbour", "test", []byte("k"), d.reads(t)
 	r.Make = func(c site.Change) (*report.Review, error) {
 		made++
 		return c.Report(t.Context(), d.h, d.tip.Tree, "test", []byte("k"))

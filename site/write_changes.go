@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,18 +13,18 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/bot/report/page"
-	"github.com/sluice-gitops/sluice/hydrate/fleet"
 )
 
 // Reports makes the reports of changes.
 type Reports struct {
 	// Make makes one of them.
 	Make func(Change) (*report.Review, error)
-	// Fleet is that of the trunk, which the reports name. Reports of another registry are made again.
-	Fleet *fleet.Fleet
-	// Version and Key are what Make works with; Key is nil if it is a random one. Reports of others are made again.
-	Version string
-	Key     []byte
+	// Reads returns a digest of what Make reads of the trunk. A report is made again when that changes.
+	Reads func(Change) ([]byte, error)
+	// Fleet is the name of the fleet, and Version and Key are what Make works with; Key is nil if it is a random one. Reports of others are
+	// made again.
+	Fleet, Version string
+	Key            []byte
 	// MaxBytes limits the total size of an environment's comparisons of states that are not adjacent; 0 is 16 MiB.
 	MaxBytes int64
 	// MaxTargets limits the targets that one run compares for them, of all environments together; 0 is 3,000,000. A later run continues.
@@ -38,24 +37,28 @@ const (
 	abandoned       = 250_000 // targets that count for a comparison that ends with ErrTooMany
 )
 
-// identity returns a digest of everything except the two commits that determines the page of a change. It is short, because the file is
-// published and must not help to guess the key.
-func (r Reports) identity() (string, error) {
-	policy, err := page.Policy() // it names the style and the scripts of the pages
+// identities of a report are digests of everything except the two commits that determines its page. bare leaves out the trunk, of which a
+// report of too many changes shows nothing.
+type identities struct{ full, bare string }
+
+// identity returns the identities of the report of a change. They are as short as the fingerprints in reports, because they are published
+// and must help no more than these to guess the key.
+func (w *changeWriter) identity(c Change) (identities, error) {
+	reads, err := w.reports.Reads(c)
 	if err != nil {
-		return "", err
-	}
-	sum := hmac.New(sha256.New, r.Key)
-	fmt.Fprintf(sum, "%q %q %q ", r.Fleet.Name, r.Version, policy)
-	if err := json.NewEncoder(sum).Encode([]any{r.Fleet.Spec, r.Fleet.Clusters, r.Fleet.Apps}); err != nil {
-		return "", fmt.Errorf("digest of the registry: %w", err)
+		return identities{}, fmt.Errorf("%s: %w", c.Path(), err)
 	}
 	const published = 4 // bytes
-	return hex.EncodeToString(sum.Sum(nil)[:published]), nil
+	sum := func(reads []byte) string {
+		h := hmac.New(sha256.New, w.reports.Key)
+		fmt.Fprintf(h, "%q %q %q %x", w.reports.Fleet, w.reports.Version, w.policy, reads)
+		return hex.EncodeToString(h.Sum(nil)[:published])
+	}
+	return identities{full: sum(reads), bare: sum(nil)}, nil
 }
 
-// identityFile of the folder of changes has the identity of its reports.
-const identityFile = changesFolder + "/made-with.txt"
+// madeWith is the last line of a report, with its identity.
+func madeWith(identity string) string { return "\n<!-- made with " + identity + " -->\n" }
 
 // WriteChanges writes the reports of the changes that the pages link to, and removes others. The report of two commits that an earlier run
 // wrote stays if its identity is the same. Call it before Write: it decides which states the pages compare.
@@ -68,27 +71,19 @@ func WriteChanges(dir string, p *Pages, r Reports) error {
 		return fmt.Errorf("pages: %w", err)
 	}
 	defer func() { _ = root.Close() }() // it was only used to open files
-	identity, err := r.identity()
+	policy, err := page.Policy()        // it names the style and the scripts of the pages
 	if err != nil {
 		return err
-	}
-	if have, err := root.ReadFile(filepath.FromSlash(identityFile)); err != nil || string(have) != identity {
-		if err := root.RemoveAll(changesFolder); err != nil {
-			return fmt.Errorf("pages: %w", err)
-		}
 	}
 	files, err := page.Files()
 	if err != nil {
 		return err
 	}
-	w := &changeWriter{root: root, reports: r, keep: map[string]bool{}, left: cmp.Or(r.MaxTargets, comparedTargets)}
+	w := &changeWriter{root: root, reports: r, policy: policy, keep: map[string]bool{}, left: cmp.Or(r.MaxTargets, comparedTargets)}
 	for name, data := range files {
 		if err := w.file(changesFolder+"/"+name, data); err != nil {
 			return err
 		}
-	}
-	if err := w.file(identityFile, []byte(identity)); err != nil {
-		return err
 	}
 	for _, c := range p.written {
 		if _, _, err := w.change(c); err != nil {
@@ -114,6 +109,7 @@ func WriteChanges(dir string, p *Pages, r Reports) error {
 type changeWriter struct {
 	root    *os.Root
 	reports Reports
+	policy  string          // of the content of reports
 	keep    map[string]bool // files that stay
 	left    int             // targets that may be compared for comparisons
 }
@@ -127,8 +123,14 @@ func (w *changeWriter) file(name string, data []byte) error {
 // which is 0 for a file that was there.
 func (w *changeWriter) change(c Change) (size int64, targets int, err error) {
 	w.keep[c.Path()] = true
-	if info, err := w.root.Stat(filepath.FromSlash(c.Path())); err == nil && c.After != "" {
-		return info.Size(), 0, nil
+	var id identities
+	if c.After != "" { // the report of the next promotion is always made
+		if id, err = w.identity(c); err != nil {
+			return 0, 0, err
+		}
+		if size, ok := w.have(c, id); ok {
+			return size, 0, nil
+		}
 	}
 	r, err := w.reports.Make(c)
 	if err != nil {
@@ -138,11 +140,33 @@ func (w *changeWriter) change(c Change) (size int64, targets int, err error) {
 	if err := page.WriteLinked(&out, r, "../"); err != nil {
 		return 0, 0, err
 	}
-	targets = abandoned
+	targets, line := abandoned, madeWith(id.bare)
 	if r.Changes != nil {
-		targets = r.Changes.Compared
+		targets, line = r.Changes.Compared, madeWith(id.full)
+	}
+	if c.After != "" {
+		out.WriteString(line)
 	}
 	return int64(out.Len()), targets, replace(w.root, c.Path(), out.Bytes())
+}
+
+// have reports whether the folder has the report of a change with one of its identities, and its size.
+func (w *changeWriter) have(c Change, id identities) (size int64, ok bool) {
+	f, err := w.root.Open(filepath.FromSlash(c.Path()))
+	if err != nil {
+		return 0, false
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	if err != nil {
+		return 0, false
+	}
+	end := make([]byte, len(madeWith(id.full)))
+	if _, err := f.ReadAt(end, info.Size()-int64(len(end))); err != nil {
+		return 0, false
+	}
+	line := string(end)
+	return info.Size(), line == madeWith(id.full) || line == madeWith(id.bare)
 }
 
 // compare writes the reports between any two of the newest states of an environment, each from the older to the newer one, and returns the

@@ -11,12 +11,10 @@ import (
 	"strings"
 
 	"github.com/sluice-gitops/sluice/hydrate"
-	"github.com/sluice-gitops/sluice/hydrate/branch"
 	"github.com/sluice-gitops/sluice/hydrate/diff"
 	"github.com/sluice-gitops/sluice/hydrate/fleet"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/hydrate/objects"
-	"github.com/sluice-gitops/sluice/hydrate/source"
 )
 
 // StatesRequest names two states of an environment branch.
@@ -43,7 +41,7 @@ var ErrTooMany = errors.New("too many targets differ")
 // compared.
 func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes *diff.ChangeSet, notes []string, err error) {
 	r.Most, r.MostBytes, r.MostObjects = cmp.Or(r.Most, mostPairs), cmp.Or(r.MostBytes, mostBytes), cmp.Or(r.MostObjects, mostObjects)
-	s := &states{request: r, store: h.Store, reader: objects.NewReader(h.Store, diff.NewMasker(r.Key)), pairs: map[[2]gitstore.Hash]*objects.Difference{}}
+	s := &states{request: r, store: h.Store, reads: NewReads(r.Fleet), reader: objects.NewReader(h.Store, diff.NewMasker(r.Key)), pairs: map[[2]gitstore.Hash]*objects.Difference{}}
 	s.reader.LimitTo(r.MostBytes)
 	var targets []diff.Target
 	if err = s.find(ctx); err == nil {
@@ -56,11 +54,7 @@ func States(ctx context.Context, h *hydrate.Hydrator, r StatesRequest) (changes 
 	if err != nil {
 		return nil, nil, err
 	}
-	environments := make([]string, 0, len(r.Fleet.Spec.Environments))
-	for _, e := range r.Fleet.Spec.Environments {
-		environments = append(environments, e.Name)
-	}
-	out := diff.Compare(targets, nil, environments, newPlacements([2]*source.View{nil, {Fleet: r.Fleet}}))
+	out := diff.Compare(targets, nil, []string{r.Environment}, s.reads.placed)
 	out.Compared = s.compared
 	return out, s.reader.Notes(), nil
 }
@@ -72,6 +66,7 @@ func tooMany(what string) error {
 type states struct {
 	request  StatesRequest
 	store    *gitstore.Store
+	reads    *Reads
 	reader   *objects.Reader
 	compared int
 	differ   []stateTarget
@@ -86,30 +81,22 @@ type stateTarget struct {
 
 // find lists the targets that differ, and learns the secrets of their trees before any object is read.
 func (s *states) find(ctx context.Context) error {
-	clusters := [2]gitstore.Hash{s.request.Before, s.request.After}
-	return each(ctx, clusters, s.store.Tree, func(cluster string, trees [2]gitstore.Hash) error {
-		return each(ctx, trees, s.apps, func(app string, trees [2]gitstore.Hash) error {
-			s.compared++
-			if trees[0] == trees[1] {
-				return nil
-			}
-			s.differ = append(s.differ, stateTarget{cluster, app, trees})
-			if s.pairs[trees] != nil {
-				return nil
-			}
-			if len(s.pairs) >= s.request.Most {
-				return tooMany(fmt.Sprintf("more than %d pairs of renderings", s.request.Most))
-			}
-			d, err := s.reader.Compare(ctx, trees)
-			s.pairs[trees] = d
-			return err
-		})
+	return eachTarget(ctx, s.store, [2]gitstore.Hash{s.request.Before, s.request.After}, false, func(cluster, app string, trees [2]gitstore.Hash) error {
+		s.compared++
+		if trees[0] == trees[1] {
+			return nil
+		}
+		s.differ = append(s.differ, stateTarget{cluster, app, trees})
+		if s.pairs[trees] != nil {
+			return nil
+		}
+		if len(s.pairs) >= s.request.Most {
+			return tooMany(fmt.Sprintf("more than %d pairs of renderings", s.request.Most))
+		}
+		d, err := s.reader.Compare(ctx, trees)
+		s.pairs[trees] = d
+		return err
 	})
-}
-
-// apps returns the apps of a cluster's tree, with those of workspaces.
-func (s *states) apps(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error) {
-	return branch.Apps(ctx, s.store, tree)
 }
 
 // folders returns the entries of a tree.
@@ -143,11 +130,8 @@ func each(ctx context.Context, trees [2]gitstore.Hash, read folders, do func(nam
 }
 
 func (s *states) targets(ctx context.Context) ([]diff.Target, error) {
-	f, environment := s.request.Fleet, s.request.Environment
-	sync := diff.Sync("")
-	if _, ok := f.Environment(environment); ok {
-		sync = diff.Sync(f.SyncOf(environment))
-	}
+	environment := s.request.Environment
+	sync := s.reads.sync(environment)
 	read := map[[2]gitstore.Hash][2][]diff.Object{} // targets with the same trees share them
 	count := 0
 	out := make([]diff.Target, 0, len(s.differ))
@@ -170,13 +154,7 @@ func (s *states) targets(ctx context.Context) ([]diff.Target, error) {
 		one := diff.Target{
 			App: t.app, Cluster: t.cluster, Environment: environment, Sync: sync,
 			Before: sides[0], After: sides[1], Unchanged: len(s.pairs[t.trees].Same),
-		}
-		a, known := f.App(t.app)
-		c, there := f.Cluster(t.cluster)
-		if known && there {
-			for _, fact := range f.Facts(fleet.Target{App: a, Cluster: c}) {
-				one.Facts = append(one.Facts, diff.Fact(fact))
-			}
+			Facts: s.reads.factsOf(t.cluster, t.app),
 		}
 		out = append(out, one)
 	}

@@ -28,7 +28,8 @@ const (
 // errBusy means that other pages of changes are being made.
 var errBusy = errors.New("other changes are being compared")
 
-// changes makes the pages of changes, a few at a time, and keeps the latest ones. A page between two commits never changes.
+// changes makes the pages of changes, a few at a time, and keeps the latest ones. A page
+// between two commits changes only with the registry of the trunk.
 type changes struct {
 	source Source
 	slots  chan struct{}
@@ -100,7 +101,7 @@ func (c *changes) enter(ctx context.Context, repository string) (leave func(), e
 
 // page returns the compressed page of a change.
 func (c *changes) page(ctx context.Context, repository string, one site.Change) ([]byte, error) {
-	key := repository + "\x00" + one.Path()
+	key := repository + "\x00" + one.Trunk + "\x00" + one.Path()
 	if data, ok := c.get(key); ok {
 		return data, nil
 	}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,11 +20,16 @@ func (s *source) Changes(_ context.Context, repository string, c site.Change) (*
 // historySource has an environment with a history.
 type historySource struct {
 	source
+	trunk atomic.Pointer[string] // its tip; nil is head
 }
 
 func (s *historySource) Read(_ context.Context, name string, _ *site.Fleet) (*site.Fleet, error) {
 	e := &site.Environment{Name: "prod", History: []site.Event{{Commit: head, Before: older}, {At: time.Now(), Kind: "freeze"}, {Commit: older}}}
-	return &site.Fleet{Name: name, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: head}, Environments: []*site.Environment{e}}, nil
+	tip := head
+	if moved := s.trunk.Load(); moved != nil {
+		tip = *moved
+	}
+	return &site.Fleet{Name: name, Trunk: "main", Made: time.Now(), Tip: site.Commit{Hash: tip}, Environments: []*site.Environment{e}}, nil
 }
 
 const older = "89abcdef0123456789abcdef0123456789abcdef"
@@ -33,7 +39,8 @@ func TestChangePages(t *testing.T) {
 	t.Parallel()
 	from := &historySource{source: source{tips: "1"}}
 	rights := func(_ context.Context, _, repository string) (bool, error) { return repository == "acme/fleet", nil }
-	h := start(t, server.Config{Source: from, Access: everybody{}, Rights: rights})
+	at := &clock{}
+	h := start(t, server.Config{Source: from, Access: everybody{}, Rights: rights, Clock: at.now})
 	form := "changes.html?environment=prod&from=" + older + "&to="
 	for path, want := range map[string]int{
 		"/acme/fleet/-/changes/prod/" + older + ".." + head + ".html": 200, "/acme/fleet/-/" + form + head: 200, "/acme/fleet/-/changes/prod/" + head + ".." + older + ".html": 200,
@@ -48,5 +55,13 @@ func TestChangePages(t *testing.T) {
 	}
 	if n := from.changes.Load(); n != 2 {
 		t.Errorf("%d pages were made for two changes", n)
+	}
+	moved := older
+	from.trunk.Store(&moved)
+	from.move("2")
+	at.advance(time.Minute)
+	get(t, h.Client(), h.URL+"/acme/fleet/-/changes/prod/"+older+".."+head+".html", "X-Person", "ada")
+	if n := from.changes.Load(); n != 3 {
+		t.Errorf("%d pages were made: that of an earlier trunk, whose registry it shows, is kept", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-gitops/sluice/bot/report"
 	"github.com/sluice-gitops/sluice/cmd/internal/app"
+	"github.com/sluice-gitops/sluice/hydrate/compare"
 	"github.com/sluice-gitops/sluice/hydrate/gitstore"
 	"github.com/sluice-gitops/sluice/site"
 	"github.com/sluice-gitops/sluice/site/index"
@@ -89,14 +90,19 @@ func (s *siteOptions) run(ctx context.Context, o IO) error {
 	if err != nil {
 		return err
 	}
-	key := []byte(o.Env.Getenv("SLUICE_FINGERPRINT_KEY")) // a session without one has a random key, of which no other report is made
+	key := []byte(o.Env.Getenv("SLUICE_FINGERPRINT_KEY")) // without one, the session has a random key
 	registry, _, err := session.Fleet(ctx, trunk.Tree)
 	if err != nil {
 		return err
 	}
-	reports := site.Reports{Fleet: registry, Version: app.Version(), Key: key, Make: func(one site.Change) (*report.Review, error) {
-		return one.Report(ctx, session.Hydrator, trunk.Tree, app.Version(), session.FingerprintKey())
-	}}
+	reads := compare.NewReads(registry)
+	reports := site.Reports{
+		Fleet: registry.Name, Version: app.Version(), Key: key,
+		Reads: func(one site.Change) ([]byte, error) { return one.Reads(ctx, session.Hydrator, reads) },
+		Make: func(one site.Change) (*report.Review, error) {
+			return one.Report(ctx, session.Hydrator, trunk.Tree, app.Version(), session.FingerprintKey())
+		},
+	}
 	if err := site.WriteChanges(s.dir, pages, reports); err != nil {
 		return err
 	}

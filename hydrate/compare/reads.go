@@ -1,0 +1,113 @@
+package compare
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"maps"
+	"slices"
+
+	"github.com/sluice-gitops/sluice/hydrate/branch"
+	"github.com/sluice-gitops/sluice/hydrate/diff"
+	"github.com/sluice-gitops/sluice/hydrate/fleet"
+	"github.com/sluice-gitops/sluice/hydrate/gitstore"
+	"github.com/sluice-gitops/sluice/hydrate/source"
+)
+
+// Reads answers what States asks a fleet. Nothing else of the fleet has an effect on a comparison of states, so that a stored comparison
+// stays right as long as its Digest is the same. It remembers answers, and is not safe for concurrent use.
+type Reads struct {
+	fleet  *fleet.Fleet
+	placed *placements
+	facts  map[[2]string][sha256.Size]byte // digests, by cluster and app
+}
+
+// NewReads returns the reads of a fleet.
+func NewReads(f *fleet.Fleet) *Reads {
+	return &Reads{fleet: f, placed: newPlacements([2]*source.View{nil, {Fleet: f}}), facts: map[[2]string][sha256.Size]byte{}}
+}
+
+// sync is the tool that applies the branches of an environment; "" if it is unknown.
+func (r *Reads) sync(environment string) diff.Sync {
+	if _, ok := r.fleet.Environment(environment); !ok {
+		return ""
+	}
+	return diff.Sync(r.fleet.SyncOf(environment))
+}
+
+// factsOf lists the values of a cluster that the files of an app refer to; nil if the fleet lacks one of them.
+func (r *Reads) factsOf(cluster, app string) []diff.Fact {
+	a, known := r.fleet.App(app)
+	c, there := r.fleet.Cluster(cluster)
+	if !known || !there {
+		return nil
+	}
+	list := r.fleet.Facts(fleet.Target{App: a, Cluster: c})
+	out := make([]diff.Fact, len(list))
+	for i, f := range list {
+		out[i] = diff.Fact(f)
+	}
+	return out
+}
+
+// Digest returns a digest of everything that States reads of the fleet to compare two trees of an environment branch. It reads trees, and
+// no objects.
+func (r *Reads) Digest(ctx context.Context, store *gitstore.Store, environment string, before, after gitstore.Hash) ([]byte, error) {
+	sum := sha256.New()
+	write(sum, environment, string(r.sync(environment)))
+	apps := map[string]bool{}
+	err := eachTarget(ctx, store, [2]gitstore.Hash{before, after}, true, func(cluster, app string, trees [2]gitstore.Hash) error {
+		if trees[0] == trees[1] {
+			return nil
+		}
+		apps[app] = true
+		facts := r.factsDigest(cluster, app)
+		write(sum, cluster, app)
+		_, _ = sum.Write(facts[:])
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, app := range slices.Sorted(maps.Keys(apps)) {
+		write(sum, app)
+		fmt.Fprintf(sum, "%d ", r.placed.Placed(app, environment))
+	}
+	return sum.Sum(nil), nil
+}
+
+func (r *Reads) factsDigest(cluster, app string) [sha256.Size]byte {
+	key := [2]string{cluster, app}
+	out, ok := r.facts[key]
+	if !ok {
+		sum := sha256.New()
+		for _, f := range r.factsOf(cluster, app) {
+			write(sum, f.Reference, f.Value)
+		}
+		out = [sha256.Size]byte(sum.Sum(nil))
+		r.facts[key] = out
+	}
+	return out
+}
+
+// write adds texts to a digest, each with its length.
+func write(sum hash.Hash, parts ...string) {
+	for _, p := range parts {
+		fmt.Fprintf(sum, "%d:%s", len(p), p)
+	}
+}
+
+// eachTarget calls do for each app on each cluster of two trees of an environment branch, those of workspaces included. With changed, it
+// leaves out clusters whose trees are equal.
+func eachTarget(ctx context.Context, store *gitstore.Store, trees [2]gitstore.Hash, changed bool, do func(cluster, app string, trees [2]gitstore.Hash) error) error {
+	apps := func(ctx context.Context, tree gitstore.Hash) ([]gitstore.Entry, error) {
+		return branch.Apps(ctx, store, tree)
+	}
+	return each(ctx, trees, store.Tree, func(cluster string, trees [2]gitstore.Hash) error {
+		if changed && trees[0] == trees[1] {
+			return nil
+		}
+		return each(ctx, trees, apps, func(app string, trees [2]gitstore.Hash) error { return do(cluster, app, trees) })
+	})
+}
