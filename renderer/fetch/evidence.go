@@ -5,14 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/content"
 	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote/errcode"
 
 	"github.com/sluice-gitops/sluice/internal/safetext"
 )
@@ -26,7 +30,8 @@ const (
 const (
 	MaxProvenance = 1 << 20 // bytes of a provenance file
 	MaxPayload    = 64 << 10
-	MaxCosign     = 32 // signatures of one chart
+	MaxBundle     = 128 << 10
+	MaxCosign     = 32 // signatures of one chart, and bundles
 )
 
 // Evidence is what a chart repository or registry has to show for an archive.
@@ -35,6 +40,7 @@ type Evidence struct {
 	Provenance []byte   `json:"provenance"` // the provenance file; nil if there is none
 	Manifest   []byte   `json:"manifest"`   // the OCI manifest whose chart layer is the archive; nil if there is none
 	Cosign     []Cosign `json:"cosign"`
+	Bundles    [][]byte `json:"bundles"` // Sigstore bundles of version 0.3 that refer to the manifest, as JSON
 }
 
 // Cosign is one signature as cosign attaches it to a manifest: a layer of the image sha256-DIGEST.sig.
@@ -54,6 +60,9 @@ const (
 	AnnotationBundle      = "dev.sigstore.cosign/bundle"
 	PayloadType           = "application/vnd.dev.cosign.simplesigning.v1+json"
 )
+
+// BundleType is the media type of a Sigstore bundle, of the layer that has it, and the artifact type of the layer's manifest.
+const BundleType = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
 // Evidence reads the signatures of a locked archive: its provenance file, cosign's signatures, or both. What a server does not have is empty.
 func (f *Fetcher) Evidence(ctx context.Context, r Ref, l Locked, provenance, cosign bool) (Evidence, error) {
@@ -152,9 +161,13 @@ func (p prover) evidenceAt(ctx context.Context, name registry.Reference, tag str
 			return out, err
 		}
 	}
-	if cosign {
-		out.Cosign, err = p.cosign(ctx, name, digestOf(data))
+	if !cosign {
+		return out, nil
 	}
+	if out.Cosign, err = p.cosign(ctx, name, digestOf(data)); err != nil {
+		return out, err
+	}
+	out.Bundles, err = p.bundles(ctx, name, manifest.MediaType, data)
 	return out, err
 }
 
@@ -192,6 +205,64 @@ func (p prover) cosign(ctx context.Context, name registry.Reference, digest stri
 		})
 	}
 	return out, nil
+}
+
+// bundles reads the bundles that cosign 3 attached to a manifest: manifests that refer to it as their subject.
+func (p prover) bundles(ctx context.Context, name registry.Reference, mediaType string, manifest []byte) ([][]byte, error) {
+	repo, u := p.fetcher.repository(name)
+	subject := content.NewDescriptorFromBytes(mediaType, manifest)
+	var referrers []ocispec.Descriptor
+	err := p.fetcher.retry(ctx, u, func(ctx context.Context) error {
+		referrers = nil
+		err := repo.Referrers(ctx, subject, "", func(page []ocispec.Descriptor) error {
+			page = slices.DeleteFunc(page, func(r ocispec.Descriptor) bool { return !mayBeBundle(r.ArtifactType) })
+			referrers = append(referrers, page[:min(len(page), MaxCosign-len(referrers))]...)
+			return nil
+		})
+		if coded, ok := errors.AsType[*errcode.ErrorResponse](err); ok && lacksReferrers(coded.StatusCode) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out [][]byte
+	for _, r := range referrers {
+		if _, ok := hexDigest(r.Digest.String()); !ok {
+			return nil, fail(ErrInvalid, "%s lists a signature that is not named by a SHA-256 digest", displayOCI(name))
+		}
+		found, _, err := readManifest(ctx, p.fetcher, name, r.Digest.String())
+		if errors.Is(err, ErrNotFound) {
+			continue // a list that is a tag can name manifests that were removed
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, layer := range found.Layers {
+			if layer.MediaType != BundleType || len(out) == MaxCosign {
+				continue
+			}
+			data, err := p.small(ctx, name, layer, MaxBundle)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, data)
+		}
+	}
+	return out, nil
+}
+
+// mayBeBundle reports whether a referrer of an artifact type can be a bundle. cosign listed its bundles with the type of their empty
+// configuration where a registry keeps the list as a tag (https://github.com/sigstore/cosign/issues/4422).
+func mayBeBundle(artifactType string) bool {
+	return artifactType == BundleType || artifactType == ocispec.MediaTypeEmptyJSON || artifactType == ""
+}
+
+// lacksReferrers reports whether a registry refuses a list of referrers because it has no such list. The specification wants 404, which
+// the library handles.
+func lacksReferrers(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusMethodNotAllowed || status == http.StatusNotAcceptable || status == http.StatusNotImplemented
 }
 
 // small downloads a layer of at most limit bytes and checks its digest.

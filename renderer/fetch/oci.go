@@ -24,7 +24,9 @@ const (
 	maxManifest = 4 << 20
 	maxTagPages = 1000
 	maxTags     = 200_000
-	maxTag      = 128 // the distribution specification's limit
+	// Pages of a list of signatures. A registry that does not filter the list by type shows the other referrers of the chart too.
+	maxReferrerPages = 100
+	maxTag           = 128 // the distribution specification's limit
 )
 
 // repository is a client for one OCI name. All share the connections and tokens of f.registry.
@@ -32,7 +34,7 @@ func (f *Fetcher) repository(name registry.Reference) (*remote.Repository, *url.
 	name.Reference = ""
 	repo := &remote.Repository{
 		Client: f.registry, Reference: name, PlainHTTP: f.plain(name.Registry),
-		MaxMetadataBytes: maxManifest, TagListMaxPages: maxTagPages,
+		MaxMetadataBytes: maxManifest, TagListMaxPages: maxTagPages, ReferrerListMaxPages: maxReferrerPages,
 	}
 	u := &url.URL{Scheme: ociScheme, Host: name.Registry, Path: "/" + name.Repository}
 	return repo, u

@@ -80,11 +80,14 @@ func (r *chartRepo) offer(tb testing.TB) []byte {
 }
 
 // ociServer is a real registry in process.
-type ociServer struct{ *httptest.Server }
+type ociServer struct {
+	*httptest.Server
+	referrers bool // it lists them
+}
 
-func newOCI(tb testing.TB) *ociServer {
+func newOCI(tb testing.TB, options ...ociregistry.Option) *ociServer {
 	tb.Helper()
-	s := &ociServer{httptest.NewServer(ociregistry.New(ociregistry.Logger(log.New(io.Discard, "", 0))))}
+	s := &ociServer{Server: httptest.NewServer(ociregistry.New(append(options, ociregistry.Logger(log.New(io.Discard, "", 0)))...))}
 	tb.Cleanup(s.Close)
 	return s
 }
@@ -104,9 +107,9 @@ func (s *ociServer) push(tb testing.TB, archive []byte, options ...registry.Push
 	}
 }
 
-func put(tb testing.TB, s *ociServer, method, address, mediaType string, body []byte) {
+func put(tb testing.TB, s *ociServer, address, mediaType string, body []byte) {
 	tb.Helper()
-	req, err := http.NewRequestWithContext(tb.Context(), method, address, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(tb.Context(), http.MethodPut, address, bytes.NewReader(body))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -117,7 +120,7 @@ func put(tb testing.TB, s *ociServer, method, address, mediaType string, body []
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusCreated {
-		tb.Fatalf("%s %s: %s", method, address, resp.Status)
+		tb.Fatalf("PUT %s: %s", address, resp.Status)
 	}
 }
 
@@ -254,7 +257,7 @@ func payloadOf(digest string) []byte {
 func (s *ociServer) attach(tb testing.TB, digest string, payload []byte, notes map[string]string) {
 	tb.Helper()
 	blob := func(data []byte) string {
-		put(tb, s, http.MethodPut, s.URL+"/v2/charts/web/blobs/uploads/1?digest="+digestOf(data), "application/octet-stream", data)
+		put(tb, s, s.URL+"/v2/charts/web/blobs/uploads/1?digest="+digestOf(data), "application/octet-stream", data)
 		return digestOf(data)
 	}
 	config := []byte(`{}`)
@@ -266,7 +269,7 @@ func (s *ociServer) attach(tb testing.TB, digest string, payload []byte, notes m
 	if err != nil {
 		tb.Fatal(err)
 	}
-	put(tb, s, http.MethodPut, s.URL+"/v2/charts/web/manifests/"+strings.Replace(digest, ":", "-", 1)+".sig", "application/vnd.oci.image.manifest.v1+json", manifest)
+	put(tb, s, s.URL+"/v2/charts/web/manifests/"+strings.Replace(digest, ":", "-", 1)+".sig", "application/vnd.oci.image.manifest.v1+json", manifest)
 }
 
 // manifestOf is the digest of the manifest of the chart.

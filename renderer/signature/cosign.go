@@ -15,20 +15,25 @@ import (
 	"github.com/sluice-gitops/sluice/renderer/fetch"
 )
 
-// cosign returns the check of one signature by the signer.
-func (s Signer) cosign() (func(fetch.Cosign) error, error) {
+// checks are those of one signer: of a signature as cosign attached it up to version 2, and of a bundle about a manifest.
+type checks struct {
+	attached func(fetch.Cosign) error
+	bundled  func(data []byte, manifest string) error
+}
+
+func (s Signer) cosign() (checks, error) {
 	if len(s.TrustedRoot) > 0 {
 		root, err := readTrustedRoot(s.TrustedRoot)
-		if err != nil {
-			return nil, err
-		}
-		return func(c fetch.Cosign) error { return s.keyless(c, root) }, nil
+		return checks{
+			attached: func(c fetch.Cosign) error { return s.keyless(c, root) },
+			bundled:  func(data []byte, manifest string) error { return s.keylessBundle(data, manifest, root) },
+		}, err
 	}
 	key, err := publicKey(s.Key)
-	if err != nil {
-		return nil, err
-	}
-	return func(c fetch.Cosign) error { return signed(key, c) }, nil
+	return checks{
+		attached: func(c fetch.Cosign) error { return signed(key, c) },
+		bundled:  func(data []byte, manifest string) error { return bundleBy(key, data, manifest) },
+	}, err
 }
 
 func publicKey(data []byte) (crypto.PublicKey, error) {

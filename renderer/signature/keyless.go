@@ -116,6 +116,11 @@ func (s Signer) keyless(c fetch.Cosign, root *trustedRoot) error {
 	if err != nil {
 		return err
 	}
+	return s.vouched(cert, chain, at, root)
+}
+
+// vouched requires that a trusted authority issued a certificate for the signer's identity, and that it was valid at a time.
+func (s Signer) vouched(cert *x509.Certificate, chain *x509.CertPool, at time.Time, root *trustedRoot) error {
 	if err := root.issued(cert, chain, at); err != nil {
 		return err
 	}

@@ -93,10 +93,15 @@ const (
 	actions  = "https://token.actions.githubusercontent.com"
 )
 
-// sign makes a signature as `cosign sign` does without a key.
-func (s *sigstore) sign(manifest string, a attempt) fetch.Cosign {
+// good is an attempt that makes a signature of the workflow that counts.
+func (s *sigstore) good() attempt {
+	return attempt{subject: workflow, issuer: actions, usage: x509.ExtKeyUsageCodeSigning, signedAfter: time.Minute}
+}
+
+// certificate issues a certificate for a new key.
+func (s *sigstore) certificate(a attempt) (key *ecdsa.PrivateKey, der []byte) {
 	s.t.Helper()
-	key := newKey(s.t)
+	key = newKey(s.t)
 	issuer, err := asn1.MarshalWithParams(a.issuer, "utf8")
 	if err != nil {
 		s.t.Fatal(err)
@@ -114,10 +119,17 @@ func (s *sigstore) sign(manifest string, a attempt) fetch.Cosign {
 	} else {
 		template.EmailAddresses = []string{a.subject}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, s.authority, &key.PublicKey, s.issuing)
+	der, err = x509.CreateCertificate(rand.Reader, template, s.authority, &key.PublicKey, s.issuing)
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return key, der
+}
+
+// sign makes a signature as `cosign sign` does without a key.
+func (s *sigstore) sign(manifest string, a attempt) fetch.Cosign {
+	s.t.Helper()
+	key, der := s.certificate(a)
 	payload := []byte(`{"critical":{"identity":{"docker-reference":"example.com/web"},"image":{"docker-manifest-digest":"` + manifest + `"},"type":"cosign container image signature"},"optional":null}`)
 	c := fetch.Cosign{Payload: payload, Signature: s.by(key, payload), Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}
 	sum := sha256.Sum256(payload)
@@ -139,13 +151,8 @@ func (s *sigstore) sign(manifest string, a attempt) fetch.Cosign {
 	if a.log != nil {
 		log = a.log
 	}
-	public, err := x509.MarshalPKIXPublicKey(&log.PublicKey)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	id := sha256.Sum256(public)
 	// The canonical form, written by hand: RFC 8785 sorts the keys and has no spaces.
-	payloadText := fmt.Sprintf(`{"body":%q,"integratedTime":%d,"logID":%q,"logIndex":7}`, base64.StdEncoding.EncodeToString(body), s.now.Add(a.signedAfter).Unix(), hex.EncodeToString(id[:]))
+	payloadText := fmt.Sprintf(`{"body":%q,"integratedTime":%d,"logID":%q,"logIndex":7}`, base64.StdEncoding.EncodeToString(body), s.now.Add(a.signedAfter).Unix(), hex.EncodeToString(logID(s.t, log)))
 	if c.Bundle == "" {
 		c.Bundle = fmt.Sprintf(`{"SignedEntryTimestamp":%q,"Payload":%s}`, s.by(log, []byte(payloadText)), payloadText)
 	}
@@ -169,7 +176,7 @@ func TestKeyless(t *testing.T) {
 	archive := []byte("the archive of a chart")
 	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf(archive) + `"}]}`)
 	s, stranger := newSigstore(t), newSigstore(t)
-	good := attempt{subject: workflow, issuer: actions, usage: x509.ExtKeyUsageCodeSigning, signedAfter: time.Minute}
+	good := s.good()
 	with := func(change func(*attempt)) attempt {
 		a := good
 		change(&a)
@@ -278,16 +285,43 @@ func TestKeysThatCannotBeRead(t *testing.T) {
 
 func FuzzVerify(f *testing.F) {
 	f.Add([]byte(`{"critical":{}}`), "AAAA", "-----BEGIN CERTIFICATE-----\n", "{}", []byte("-----BEGIN PGP SIGNED MESSAGE-----\n"), []byte(`{"layers":[]}`))
-	signers := []Signer{{Name: "a", Keyring: []byte("x")}, {Name: "b", Key: []byte("x")}, {Name: "c", TrustedRoot: []byte("{}")}}
+	root, key := publicInstance(f)
+	signers := []Signer{{Name: "a", Keyring: []byte("x")}, {Name: "b", Key: key}, {Name: "c", TrustedRoot: root, Issuer: actions, Subject: workflow}}
+	manifest := []byte(`{"layers":[{"mediaType":"application/vnd.cncf.helm.chart.content.v1.tar+gzip","digest":"` + digestOf([]byte("archive")) + `"}]}`)
+	statement := base64.StdEncoding.EncodeToString(statementOf(digestOf(manifest), cosignPredicate))
+	f.Add([]byte(`{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json","verificationMaterial":{"tlogEntries":[{"integratedTime":"1","inclusionProof":{}}]},"dsseEnvelope":{"payloadType":"application/vnd.in-toto+json","payload":"`+statement+`","signatures":[{"sig":"AAAA"}]}}`),
+		"AAAA", "", "{}", []byte(nil), manifest)
 	f.Fuzz(func(t *testing.T, payload []byte, signature, certificate, bundle string, provenance, manifest []byte) {
-		e := fetch.Evidence{File: "web-1.0.0.tgz", Provenance: provenance, Manifest: manifest, Cosign: []fetch.Cosign{{Payload: payload, Signature: signature, Certificate: certificate, Chain: certificate, Bundle: bundle}}}
+		e := fetch.Evidence{File: "web-1.0.0.tgz", Provenance: provenance, Manifest: manifest, Cosign: []fetch.Cosign{{Payload: payload, Signature: signature, Certificate: certificate, Chain: certificate, Bundle: bundle}}, Bundles: [][]byte{[]byte(bundle), payload}}
 		if by, err := Verify([]byte("archive"), e, signers); err == nil {
 			t.Errorf("%s passes", by)
 		}
 	})
 }
 
-// TestPublicLog checks the form of entries, promises, certificates and trusted roots with those of the public instance of Sigstore.
+// publicInstance returns the trusted root of the public instance of Sigstore, and the key of its first log.
+func publicInstance(tb testing.TB) (root, key []byte) {
+	tb.Helper()
+	data, err := os.ReadFile("testdata/public-log-entry.json")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var public struct{ TrustedRoot json.RawMessage }
+	if err := json.Unmarshal(data, &public); err != nil {
+		tb.Fatal(err)
+	}
+	read, err := readTrustedRoot(public.TrustedRoot)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	der, err := x509.MarshalPKIXPublicKey(read.logs[0].key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return public.TrustedRoot, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+}
+
+// TestPublicLog checks the form of entries, promises, inclusion proofs, certificates and trusted roots with those of the public instance of Sigstore.
 func TestPublicLog(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/public-log-entry.json")
@@ -297,6 +331,7 @@ func TestPublicLog(t *testing.T) {
 	var public struct {
 		Certificate, Promise []byte
 		Entry                logEntry
+		Proof                inclusionProof
 		TrustedRoot          json.RawMessage
 	}
 	if err := json.Unmarshal(data, &public); err != nil {
@@ -322,6 +357,16 @@ func TestPublicLog(t *testing.T) {
 	changed.IntegratedTime++
 	if canonical, err = json.Marshal(changed); err != nil || root.promised(changed.LogID, at, canonical, public.Promise) {
 		t.Errorf("another time passes, %v", err)
+	}
+	body, err := base64.StdEncoding.DecodeString(public.Entry.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := root.included(&bundleEntry{Proof: &public.Proof, Body: body}, public.Entry.LogID, at); err != nil {
+		t.Error(err)
+	}
+	if err := root.included(&bundleEntry{Proof: &public.Proof, Body: append(body, ' ')}, public.Entry.LogID, at); !errors.Is(err, errProof) {
+		t.Errorf("another entry: %v", err)
 	}
 	if err := root.issued(cert, x509.NewCertPool(), at); err != nil {
 		t.Error(err)

@@ -5,8 +5,10 @@
 // network and no clock. A certificate is judged at the time at which a transparency log recorded the signature, and the log's promise is
 // part of the evidence, so that Verify needs no network either.
 //
-// Not supported: the bundle format that cosign 3 attaches by default, transparency logs of the second generation (Rekor tiles), signed
-// timestamps (RFC 3161), and the logs of issued certificates (SCTs are not checked).
+// cosign's signatures come in two forms: as it attached them up to version 2, and as bundles of version 0.3.
+//
+// Not supported: transparency logs of the second generation (Rekor tiles), signed timestamps (RFC 3161), and the logs of issued
+// certificates (SCTs are not checked).
 package signature
 
 import (
@@ -15,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-gitops/sluice/renderer/fetch"
@@ -81,30 +84,30 @@ func (s Signer) verify(archive []byte, e fetch.Evidence) error {
 		return err
 	}
 	digest := digestOf(e.Manifest)
-	if len(e.Cosign) == 0 {
-		return fmt.Errorf("the registry has no signature of the chart's manifest %s in the tag %s.sig (cosign 3 attaches bundles instead, which are not supported: sign with --new-bundle-format=false)", digest, strings.Replace(digest, ":", "-", 1))
-	}
-	check, err := s.cosign()
+	checks, err := s.cosign()
 	if err != nil {
 		return err
 	}
-	var first error
+	var found []error
 	for _, c := range e.Cosign[:min(len(e.Cosign), fetch.MaxCosign)] {
-		err := check(c)
+		err := checks.attached(c)
 		if err == nil {
 			err = names(c.Payload, digest)
 		}
-		if err == nil {
-			return nil
-		}
-		if first == nil {
-			first = err
-		}
+		found = append(found, err)
 	}
-	if n := len(e.Cosign); n > 1 {
-		return fmt.Errorf("none of %d signatures counts, the first because %w", n, first)
+	for _, b := range e.Bundles[:min(len(e.Bundles), fetch.MaxCosign)] {
+		found = append(found, checks.bundled(b, digest))
 	}
-	return first
+	switch {
+	case len(found) == 0:
+		return fmt.Errorf("the registry has no signature of the chart's manifest %s: no tag %s.sig, and no Sigstore bundle that refers to the manifest", digest, strings.Replace(digest, ":", "-", 1))
+	case slices.Contains(found, nil):
+		return nil
+	case len(found) == 1:
+		return found[0]
+	}
+	return fmt.Errorf("none of %d signatures counts, the first because %w", len(found), found[0])
 }
 
 // isChart reports whether a layer of an OCI manifest with this media type is a chart's archive.
